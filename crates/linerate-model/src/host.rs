@@ -1,0 +1,95 @@
+//! Facts about a host, as they stand in a record.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What a host is: told once a run, by the host itself. What is not known is absent.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct HostFacts {
+    /// Node name, as in `uname -n`.
+    pub hostname: String,
+    /// Distribution, as `PRETTY_NAME` of os-release.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub os: Option<String>,
+    /// Kernel release, as in `uname -r`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<String>,
+    /// CPU model name, as in /proc/cpuinfo.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu_model: Option<String>,
+    /// Cores on line.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cores: Option<u32>,
+    /// Changes with every boot: /proc/sys/kernel/random/boot_id.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub boot_id: Option<String>,
+    /// The interface that the test's packets use, as the routing table has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nic: Option<NicFacts>,
+    /// Largest receive buffer a process may ask for, net.core.rmem_max, in bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rmem_max_bytes: Option<u64>,
+    /// Largest send buffer a process may ask for, net.core.wmem_max, in bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wmem_max_bytes: Option<u64>,
+    /// Version of linerate that ran there.
+    pub linerate: String,
+}
+
+/// The network interface of a test.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct NicFacts {
+    /// Interface name.
+    pub name: String,
+    /// Kernel driver; absent for interfaces without a device (lo, veth).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub driver: Option<String>,
+    /// Link speed in Mbit/s, where the driver knows it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub speed_mbps: Option<u32>,
+    /// MTU in octets.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mtu: Option<u32>,
+    /// Offloads by the names of `ethtool -k`, in its order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub offloads: Vec<Offload>,
+    /// Cores that take the interface's interrupts, as /proc/interrupts counts them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub irq_cores: Vec<u32>,
+}
+
+/// One offload of an interface.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Offload {
+    /// As `ethtool -k` names it, such as `tx-udp-segmentation`.
+    pub name: String,
+    /// Whether it is on.
+    pub on: bool,
+}
+
+/// One core's time over an interval, in hundredths of a percent of that interval, as
+/// `mpstat -P ALL` splits /proc/stat. Integers, so that the shares can be compared exactly.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CoreUse {
+    /// The core's number.
+    pub core: u32,
+    /// user + nice.
+    pub user: u16,
+    /// system.
+    pub system: u16,
+    /// irq + softirq.
+    pub softirq: u16,
+    /// Time the hypervisor gave to others.
+    pub steal: u16,
+    /// idle + iowait.
+    pub idle: u16,
+}
+
+impl CoreUse {
+    /// All but idle and steal, in hundredths of a percent.
+    pub fn busy(&self) -> u16 {
+        self.user.saturating_add(self.system).saturating_add(self.softirq)
+    }
+}

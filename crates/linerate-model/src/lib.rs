@@ -1,0 +1,20 @@
+//! The nouns of linerate: units, what is asked for, what both ends agree on, what is measured, and
+//! the record of a run.
+//!
+//! This crate holds data and the rules by which text becomes data. It never reads a clock, opens a
+//! socket or decides anything; every other crate depends on it and it depends on none of them.
+//!
+//! ```
+//! use linerate_model::units::{BitRate, DatagramSize};
+//! let rate: BitRate = "1.5G".parse().unwrap();
+//! assert_eq!(rate.bits_per_second(), 1_500_000_000);
+//! assert_eq!(DatagramSize::new(0), None);
+//! ```
+#![forbid(unsafe_code)]
+
+pub mod host;
+pub mod limits;
+pub mod plan;
+pub mod record;
+pub mod sample;
+pub mod units;

@@ -1,0 +1,109 @@
+//! Every number that two ends negotiate, with the least and the most that linerate accepts.
+//!
+//! One table serves the command line, the client and the server: a number outside it is refused
+//! with its name and range, never clamped. A server's own policy may be narrower still.
+
+use serde::{Deserialize, Serialize};
+
+/// One row of the table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limit {
+    /// As the user knows it, with its unit.
+    pub name: &'static str,
+    /// Least legal value.
+    pub min: u64,
+    /// Largest legal value.
+    pub max: u64,
+    /// Why these.
+    pub why: &'static str,
+}
+
+/// A number outside its range. Carried over the wire in a refusal, hence the owned text.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[error("{name} {value} is outside {min} to {max}")]
+pub struct OutOfRange {
+    /// Name of the limit.
+    pub name: String,
+    /// What was asked.
+    pub value: u64,
+    /// Least legal value.
+    pub min: u64,
+    /// Largest legal value.
+    pub max: u64,
+}
+
+impl Limit {
+    /// `Ok` inside the range.
+    pub fn check(&self, value: u64) -> Result<(), OutOfRange> {
+        if (self.min..=self.max).contains(&value) {
+            return Ok(());
+        }
+        Err(OutOfRange { name: self.name.to_owned(), value, min: self.min, max: self.max })
+    }
+}
+
+macro_rules! limits {
+    ($($(#[$doc:meta])* $id:ident = ($name:literal, $min:expr, $max:expr, $why:literal);)*) => {
+        $($(#[$doc])* pub const $id: Limit = Limit { name: $name, min: $min, max: $max, why: $why };)*
+        /// The whole table, for documentation and for tests that try every border.
+        pub const ALL: &[Limit] = &[$($id),*];
+    };
+}
+
+limits! {
+    /// Streams in each direction.
+    STREAMS = ("streams", 1, 128, "a thread and a socket each");
+    /// Test length.
+    DURATION_NS = ("duration in nanoseconds", 1_000_000, 86_400_000_000_000, "one day; longer runs are campaigns");
+    /// Warm-up before it.
+    WARMUP_NS = ("warm-up in nanoseconds", 0, 600_000_000_000, "ten minutes");
+    /// Report interval.
+    INTERVAL_NS = ("interval in nanoseconds", 10_000_000, 3_600_000_000_000, "shorter ones measure the scheduler");
+    /// Intervals in a test, which bounds what both ends keep.
+    INTERVALS = ("intervals in the test", 1, 100_000, "each is kept until the end");
+    /// UDP payload. The least holds linerate's own header.
+    DATAGRAM_OCTETS = ("datagram size in bytes", 32, 65_507, "linerate's header needs 32; IPv4 carries 65507");
+    /// TCP block.
+    BLOCK_OCTETS = ("block size in bytes", 1, 4_194_304, "one write or read");
+    /// RR request and response.
+    MESSAGE_OCTETS = ("request or response size in bytes", 1, 1_048_576, "one megabyte");
+    /// RR requests in flight on one stream.
+    OUTSTANDING = ("outstanding requests", 1, 65_536, "each is remembered until answered");
+    /// Socket buffers.
+    WINDOW_OCTETS = ("window in bytes", 1_024, 536_870_912, "half a gigabyte, as iperf3");
+    /// TCP maximum segment size.
+    MSS_OCTETS = ("MSS in bytes", 88, 32_767, "the kernel's own range");
+    /// Rate of one direction.
+    RATE_BPS = ("rate in bit/s", 1, 10_000_000_000_000, "ten terabit/s");
+    /// Transactions per second of an open-loop rr.
+    RATE_TPS = ("transactions per second", 1, 100_000_000, "");
+    /// Byte budget.
+    BYTES = ("bytes", 1, 1_000_000_000_000_000, "one petabyte");
+    /// Datagram budget.
+    DATAGRAMS = ("datagrams", 1, 1_000_000_000_000, "one tera-datagram");
+    /// Longest burst at the asked rate.
+    BURST_NS = ("burst in nanoseconds", 0, 1_000_000_000, "one second");
+    /// Type-of-service octet.
+    DSCP = ("DSCP", 0, 63, "six bits, RFC 2474");
+    /// Core numbers.
+    CORE = ("core", 0, 8_191, "the kernel's NR_CPUS");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_limit_holds_at_its_borders_and_breaks_beyond_them() {
+        for limit in ALL {
+            assert!(limit.min < limit.max, "{}", limit.name);
+            assert_eq!(limit.check(limit.min), Ok(()));
+            assert_eq!(limit.check(limit.max), Ok(()));
+            assert!(limit.check(limit.max + 1).is_err());
+            if let Some(below) = limit.min.checked_sub(1) {
+                assert!(limit.check(below).is_err());
+            }
+            assert!(limit.check(u64::MAX).is_err());
+        }
+    }
+}

@@ -1,0 +1,348 @@
+//! What is asked for ([`TestPlan`]) and what both ends will run ([`AgreedPlan`]).
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::limits::{self, OutOfRange};
+use crate::units::{BitRate, DatagramSize, Nanos, Rate};
+
+/// Which way the data goes, seen from the client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Direction {
+    /// Client sends, server receives.
+    Forward,
+    /// Server sends, client receives.
+    Reverse,
+    /// Both at once, `streams` each way.
+    Both,
+}
+
+impl Direction {
+    /// Whether the client sends.
+    pub fn has_forward(self) -> bool {
+        self != Self::Reverse
+    }
+
+    /// Whether the server sends.
+    pub fn has_reverse(self) -> bool {
+        self != Self::Forward
+    }
+}
+
+/// One way of two: which flow a figure belongs to.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum Way {
+    /// Client to server.
+    Forward,
+    /// Server to client.
+    Reverse,
+}
+
+/// UDP or TCP under a request/response test.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Transport {
+    /// User datagrams.
+    Udp,
+    /// A byte stream.
+    Tcp,
+}
+
+/// Version of the Internet Protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum IpVersion {
+    /// IPv4.
+    #[serde(rename = "4")]
+    V4,
+    /// IPv6.
+    #[serde(rename = "6")]
+    V6,
+}
+
+impl IpVersion {
+    /// Octets of IP and UDP header before the payload, without options or extension headers.
+    pub const fn udp_overhead(self) -> u32 {
+        match self {
+            Self::V4 => 20 + 8,
+            Self::V6 => 40 + 8,
+        }
+    }
+
+    /// 4 or 6.
+    pub const fn number(self) -> u8 {
+        match self {
+            Self::V4 => 4,
+            Self::V6 => 6,
+        }
+    }
+}
+
+/// Which system calls carry the datagrams.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum EngineChoice {
+    /// Chosen from rate, size and burst; may change during the run when the kernel refuses.
+    Auto,
+    /// `UDP_SEGMENT` and `UDP_GRO`: one buffer, cut by the kernel or the card.
+    Gso,
+    /// `sendmmsg` and `recvmmsg`: many datagrams a call.
+    Mmsg,
+    /// One datagram a call.
+    Send,
+}
+
+impl EngineChoice {
+    /// As in `--engine` and in records.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Gso => "gso",
+            Self::Mmsg => "mmsg",
+            Self::Send => "send",
+        }
+    }
+}
+
+/// When a test ends. Counts are over all streams of one direction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum End {
+    /// After this much measured time.
+    Time(Nanos),
+    /// After exactly this many octets of payload.
+    Bytes(u64),
+    /// After exactly this many datagrams.
+    Datagrams(u64),
+}
+
+/// A stream of datagrams.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct UdpPlan {
+    /// Payload of each datagram.
+    pub size: DatagramSize,
+    /// Over all streams of one direction; `None` is as fast as the host can.
+    pub rate: Option<Rate>,
+    /// No burst may be longer than this at the asked rate.
+    pub burst: Nanos,
+    /// Asked engine.
+    pub engine: EngineChoice,
+    /// Whether UDP checksums are made (only IPv4 can do without, RFC 768).
+    pub checksum: bool,
+}
+
+/// A byte stream.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TcpPlan {
+    /// Octets a write and a read.
+    pub block: u32,
+    /// `TCP_MAXSEG`.
+    pub mss: Option<u32>,
+    /// `TCP_CONGESTION`.
+    pub congestion: Option<String>,
+    /// `TCP_NODELAY`.
+    pub nodelay: bool,
+    /// `SO_MAX_PACING_RATE`, over all streams of one direction.
+    pub rate: Option<BitRate>,
+    /// Receivers throw the bytes away inside the kernel (`MSG_TRUNC`, tcp(7)) and never copy them.
+    pub discard: bool,
+    /// Senders hand the kernel the same pages again and again (`sendfile`) and never copy them.
+    pub zerocopy: bool,
+}
+
+/// Requests and responses.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RrPlan {
+    /// What carries them.
+    pub transport: Transport,
+    /// Octets of a request.
+    pub request: u32,
+    /// Octets of a response.
+    pub response: u32,
+    /// Requests in flight on each stream.
+    pub outstanding: u32,
+    /// Transactions per second over all streams, sent on a fixed schedule; `None` sends the next
+    /// request when a response has come.
+    pub rate: Option<u64>,
+}
+
+/// What travels.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Traffic {
+    /// Datagrams one way.
+    Udp(UdpPlan),
+    /// Bytes one way.
+    Tcp(TcpPlan),
+    /// Requests and responses.
+    Rr(RrPlan),
+}
+
+impl Traffic {
+    /// As in records: `udp`, `tcp`, `rr`.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Udp(_) => "udp",
+            Self::Tcp(_) => "tcp",
+            Self::Rr(_) => "rr",
+        }
+    }
+
+    /// What its data sockets are.
+    pub const fn transport(&self) -> Transport {
+        match self {
+            Self::Udp(_) => Transport::Udp,
+            Self::Tcp(_) => Transport::Tcp,
+            Self::Rr(plan) => plan.transport,
+        }
+    }
+}
+
+/// What the user asked for, and what the client asks of the server.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TestPlan {
+    /// What travels.
+    pub traffic: Traffic,
+    /// Which way.
+    pub direction: Direction,
+    /// Streams each way: a thread and a socket each.
+    pub streams: u16,
+    /// When it ends.
+    pub end: End,
+    /// Traffic before the measured time, counted apart.
+    pub warmup: Nanos,
+    /// Report interval.
+    pub interval: Nanos,
+    /// Socket buffers at both ends, as asked of the kernel.
+    pub window: Option<u32>,
+    /// Cores of the client's data threads: stream i runs on entry i modulo the length. Empty:
+    /// chosen by the client.
+    pub client_cpus: Vec<u16>,
+    /// The same for the server.
+    pub server_cpus: Vec<u16>,
+    /// Differentiated services code point, RFC 2474.
+    pub dscp: Option<u8>,
+}
+
+impl TestPlan {
+    /// Checks every number against [`limits`]. The one place where both ends do so.
+    pub fn check(&self) -> Result<(), OutOfRange> {
+        limits::STREAMS.check(u64::from(self.streams))?;
+        limits::WARMUP_NS.check(self.warmup.0)?;
+        limits::INTERVAL_NS.check(self.interval.0)?;
+        match self.end {
+            End::Time(time) => {
+                limits::DURATION_NS.check(time.0)?;
+                limits::INTERVALS.check(time.0.div_ceil(self.interval.0))?;
+            }
+            End::Bytes(bytes) => limits::BYTES.check(bytes)?,
+            End::Datagrams(datagrams) => limits::DATAGRAMS.check(datagrams)?,
+        }
+        if let Some(window) = self.window {
+            limits::WINDOW_OCTETS.check(u64::from(window))?;
+        }
+        if let Some(dscp) = self.dscp {
+            limits::DSCP.check(u64::from(dscp))?;
+        }
+        for cpus in [&self.client_cpus, &self.server_cpus] {
+            if cpus.len() > limits::STREAMS.max as usize {
+                limits::STREAMS.check(cpus.len() as u64)?;
+            }
+            for &core in cpus {
+                limits::CORE.check(u64::from(core))?;
+            }
+        }
+        match &self.traffic {
+            Traffic::Udp(udp) => {
+                limits::DATAGRAM_OCTETS.check(u64::from(udp.size.octets()))?;
+                limits::BURST_NS.check(udp.burst.0)?;
+                if let Some(rate) = udp.rate {
+                    limits::RATE_BPS.check(rate.bits_per_second(udp.size))?;
+                }
+                if let End::Bytes(bytes) = self.end {
+                    // Each stream's share must hold one header.
+                    let least = limits::DATAGRAM_OCTETS.min;
+                    if bytes / u64::from(self.streams) < least {
+                        return Err(OutOfRange {
+                            name: "bytes a stream".into(),
+                            value: bytes / u64::from(self.streams),
+                            min: least,
+                            max: limits::BYTES.max,
+                        });
+                    }
+                }
+            }
+            Traffic::Tcp(tcp) => {
+                limits::BLOCK_OCTETS.check(u64::from(tcp.block))?;
+                if let Some(mss) = tcp.mss {
+                    limits::MSS_OCTETS.check(u64::from(mss))?;
+                }
+                if let Some(rate) = tcp.rate {
+                    limits::RATE_BPS.check(rate.bits_per_second())?;
+                }
+            }
+            Traffic::Rr(rr) => {
+                limits::MESSAGE_OCTETS.check(u64::from(rr.request))?;
+                limits::MESSAGE_OCTETS.check(u64::from(rr.response))?;
+                limits::OUTSTANDING.check(u64::from(rr.outstanding))?;
+                if let Some(rate) = rr.rate {
+                    limits::RATE_TPS.check(rate)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Measured time, where the plan says it.
+    pub fn duration(&self) -> Option<Nanos> {
+        match self.end {
+            End::Time(time) => Some(time),
+            End::Bytes(_) | End::Datagrams(_) => None,
+        }
+    }
+}
+
+/// How much of `total` belongs to stream `index` of `streams`: shares differ by at most one and add
+/// up exactly.
+pub fn share(total: u64, streams: u16, index: u16) -> u64 {
+    let streams = u64::from(streams.max(1));
+    total / streams + u64::from(u64::from(index) < total % streams)
+}
+
+/// Where what both ends run is less than, or other than, what was asked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Cut {
+    /// What: `duration`, `window`, `engine`, `feature` …
+    pub what: String,
+    /// Asked, in words.
+    pub asked: String,
+    /// Agreed, in words.
+    pub agreed: String,
+    /// Why.
+    pub why: String,
+}
+
+/// What both ends will run, and where that differs from what was asked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct AgreedPlan {
+    /// The plan that runs.
+    pub plan: TestPlan,
+    /// Every difference from what was asked.
+    pub cuts: Vec<Cut>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_add_up_exactly() {
+        for (total, streams) in [(0u64, 1u16), (1, 3), (10, 3), (u64::MAX, 128), (127, 128)] {
+            let sum: u128 = (0..streams).map(|i| u128::from(share(total, streams, i))).sum();
+            assert_eq!(sum, u128::from(total));
+        }
+    }
+}

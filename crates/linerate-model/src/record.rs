@@ -1,0 +1,687 @@
+//! The run record, format 1: the JSON that others rely on. Keys are `snake_case` and end in their
+//! unit; what was not or could not be measured is absent, never zero.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::host::HostFacts;
+use crate::plan::Cut;
+
+/// Number of the format described here.
+pub const FORMAT: u32 = 1;
+
+/// One test, whole.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RunRecord {
+    /// Always 1.
+    pub format: u32,
+    /// Unique, and sorts by time.
+    pub id: String,
+    /// RFC 3339, UTC.
+    pub started: String,
+    /// The program.
+    pub linerate: ProgramFacts,
+    /// The command line that repeats this test.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub command: Vec<String>,
+    /// Host name or address as the user gave it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target: Option<String>,
+    /// What was asked.
+    pub asked: PlanRecord,
+    /// What both ends ran.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agreed: Option<PlanRecord>,
+    /// Where the two differ.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cuts: Vec<Cut>,
+    /// The client's host.
+    pub client: HostFacts,
+    /// The server's host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server: Option<HostFacts>,
+    /// One entry an interval.
+    pub intervals: Vec<Interval>,
+    /// The whole measured time.
+    pub totals: Figures,
+    /// The same per stream.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub streams: Vec<StreamRecord>,
+    /// What limited the test.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verdict: Option<Verdict>,
+    /// Why the result may not mean what it seems to.
+    pub doubts: Vec<Doubt>,
+    /// Whether it came to its end.
+    pub status: Status,
+    /// What went wrong, when it is not complete.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<ErrorRecord>,
+}
+
+/// The program that made a record.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ProgramFacts {
+    /// Semantic version.
+    pub version: String,
+}
+
+/// A plan in the record's words.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PlanRecord {
+    /// udp, tcp or rr.
+    pub protocol: String,
+    /// 4 or 6.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ip: Option<u8>,
+    /// forward, reverse, both; `discard` for a send-only test.
+    pub direction: String,
+    /// Each way.
+    pub streams: u16,
+    /// UDP payload.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub datagram_bytes: Option<u32>,
+    /// TCP write and read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub block_bytes: Option<u32>,
+    /// Asked payload rate of one direction; null is unlimited.
+    pub rate_bps: Option<u64>,
+    /// Asked datagrams per second, when that is how the rate was given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate_pps: Option<u64>,
+    /// Asked transactions per second (rr, open loop).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate_tps: Option<u64>,
+    /// Measured time, when the test ends by time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duration_s: Option<f64>,
+    /// Octets, when the test ends by them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<u64>,
+    /// Datagrams, when the test ends by them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub datagrams: Option<u64>,
+    /// Warm-up.
+    pub warmup_s: f64,
+    /// Report interval.
+    pub interval_s: f64,
+    /// auto, gso, mmsg, send; in `agreed` the one that ran.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub engine: Option<String>,
+    /// Most datagrams handed to the kernel as one train.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub train_datagrams: Option<u32>,
+    /// Longest burst at the asked rate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub burst_s: Option<f64>,
+    /// Socket buffers asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window_bytes: Option<u64>,
+    /// Socket buffers granted, as read back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window_granted: Option<WindowGranted>,
+    /// Cores.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<CpuPlan>,
+    /// UDP checksums on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checksum: Option<bool>,
+    /// TCP congestion control.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub congestion: Option<String>,
+    /// TCP maximum segment size.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mss_bytes: Option<u32>,
+    /// TCP_NODELAY.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nodelay: Option<bool>,
+    /// How the TCP receiver reads: `copy`, or `discard` (MSG_TRUNC, nothing copied).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub receive: Option<String>,
+    /// How the TCP sender writes: `copy`, or `sendfile` (nothing copied).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub send: Option<String>,
+    /// rr: octets of a request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_bytes: Option<u32>,
+    /// rr: octets of a response.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub response_bytes: Option<u32>,
+    /// rr: requests in flight on each stream.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outstanding: Option<u32>,
+    /// rr: udp or tcp.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transport: Option<String>,
+    /// Differentiated services code point.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dscp: Option<u8>,
+    /// native, iperf3 …
+    pub dialect: String,
+}
+
+/// What the kernel granted of a socket buffer: `SO_SNDBUF` and `SO_RCVBUF` as read back, which on
+/// Linux is twice what was asked.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct WindowGranted {
+    /// Sender's `SO_SNDBUF`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub send_bytes: Option<u64>,
+    /// Receiver's `SO_RCVBUF`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub receive_bytes: Option<u64>,
+}
+
+/// Cores of the data threads, in stream order.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CpuPlan {
+    /// Of the senders.
+    pub sender: Vec<u32>,
+    /// Of the receivers.
+    pub receiver: Vec<u32>,
+}
+
+/// One interval of the test.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Interval {
+    /// Since the start of the measured time.
+    pub start_s: f64,
+    /// Since the start of the measured time.
+    pub end_s: f64,
+    /// The figures.
+    #[serde(flatten)]
+    pub figures: Figures,
+}
+
+/// Figures of an interval, of the totals or of a stream: `sender` and `receiver`; `forward` and
+/// `reverse` with such a pair each in a test of both directions; `rr` in a request/response test.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Figures {
+    /// What the sending end measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sender: Option<SenderFigures>,
+    /// What the receiving end measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub receiver: Option<ReceiverFigures>,
+    /// Client to server, in a test of both directions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forward: Option<Pair>,
+    /// Server to client, in a test of both directions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reverse: Option<Pair>,
+    /// Transactions and latency.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rr: Option<RrFigures>,
+}
+
+/// Both ends of one direction.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Pair {
+    /// What the sending end measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sender: Option<SenderFigures>,
+    /// What the receiving end measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub receiver: Option<ReceiverFigures>,
+}
+
+/// What a sending end measured.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SenderFigures {
+    /// Payload that the kernel took.
+    pub bytes: u64,
+    /// Datagrams that the kernel took.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub datagrams: Option<u64>,
+    /// Measured time.
+    pub seconds: f64,
+    /// `bytes` x 8 / `seconds`.
+    pub bits_per_second: f64,
+    /// Datagrams per second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub datagrams_per_second: Option<f64>,
+    /// Datagrams offered to the kernel: `datagrams` + `refused_locally`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempted: Option<u64>,
+    /// Datagrams that the host refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused_locally: Option<u64>,
+    /// Wake-ups later than the burst limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub late_wakeups: Option<u64>,
+    /// Datagrams due but given up, because catching up is bounded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub given_up: Option<u64>,
+    /// How well the schedule was kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pacing: Option<PacingFigures>,
+    /// CPU.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<CpuFigures>,
+    /// TCP state.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tcp: Option<TcpFigures>,
+    /// The host's own counters (totals only).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<HostFigures>,
+}
+
+/// How well a sender kept its schedule.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PacingFigures {
+    /// Distance of the achieved from the asked rate, in parts per million; absent at `max`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mean_error_ppm: Option<f64>,
+    /// Median gap between send calls.
+    pub gap_p50_ns: u64,
+    /// 99th percentile of the gap.
+    pub gap_p99_ns: u64,
+    /// Largest gap.
+    pub gap_max_ns: u64,
+    /// What the gap should be; absent at `max`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gap_nominal_ns: Option<u64>,
+    /// 99th percentile of send time less due time; absent at `max`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lateness_p99_ns: Option<u64>,
+}
+
+/// What a receiving end measured.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ReceiverFigures {
+    /// Payload of unique datagrams, or octets read.
+    pub bytes: u64,
+    /// Unique datagrams.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub datagrams: Option<u64>,
+    /// Measured time: from the first arrival to the last, and no shorter than the sender's time.
+    pub seconds: f64,
+    /// `bytes` x 8 / `seconds`.
+    pub bits_per_second: f64,
+    /// Datagrams per second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub datagrams_per_second: Option<f64>,
+    /// Sent and never arrived.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lost: Option<u64>,
+    /// `lost` / sent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lost_ratio: Option<f64>,
+    /// Of those: between the two hosts' sockets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lost_path: Option<u64>,
+    /// Of those: in the receiver's socket buffer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dropped_receiver: Option<u64>,
+    /// Of those: one or the other; the kernel counts a merged train as one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unattributed: Option<u64>,
+    /// Packets the socket dropped, as the kernel counts (a merged train is one).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub socket_drops: Option<u64>,
+    /// Arrived more than once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duplicates: Option<u64>,
+    /// Arrived after a later one, RFC 4737.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reordered: Option<u64>,
+    /// Largest reordering extent, RFC 4737 section 4.2.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reorder_extent_max: Option<u64>,
+    /// Of the reordered: later than the receive window.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub late: Option<u64>,
+    /// Arrived with a header that fails its check.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub corrupt: Option<u64>,
+    /// Runs of loss, RFC 3357.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loss_runs: Option<LossRuns>,
+    /// RFC 3550 A.8.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jitter_s: Option<f64>,
+    /// RFC 5481: delay less the least delay.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delay_variation_s: Option<Quantiles>,
+    /// When the clocks' distance is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub one_way_delay_s: Option<OneWayDelay>,
+    /// CPU.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<CpuFigures>,
+    /// The host's own counters (totals only).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<HostFigures>,
+}
+
+/// Runs of loss, RFC 3357.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LossRuns {
+    /// How many.
+    pub count: u64,
+    /// Datagrams in the longest.
+    pub longest: u64,
+    /// Datagrams in the mean one.
+    pub mean: f64,
+    /// Least distance between two runs, in sequence numbers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub least_distance: Option<u64>,
+    /// Runs of 1, 2, 3-4, 5-8 … datagrams; trailing zeros are left out.
+    pub lengths: Vec<u64>,
+}
+
+/// Quantiles in seconds.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Quantiles {
+    /// Values behind them.
+    pub count: u64,
+    /// Median.
+    pub p50: f64,
+    /// 90 %.
+    pub p90: f64,
+    /// 99 %.
+    pub p99: f64,
+    /// 99.9 %.
+    pub p999: f64,
+    /// 99.99 %.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p9999: Option<f64>,
+    /// Largest.
+    pub max: f64,
+    /// Least.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub min: Option<f64>,
+    /// Mean.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mean: Option<f64>,
+}
+
+/// One-way delay with the error of the clocks behind it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct OneWayDelay {
+    /// Quantiles.
+    #[serde(flatten)]
+    pub quantiles: Quantiles,
+    /// The true value may be off by this much either way.
+    pub clock_error_s: f64,
+}
+
+/// CPU of one end. Of several streams the busiest thread and its core are shown here; all are in
+/// `streams`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CpuFigures {
+    /// The data thread's own time, percent of one core.
+    pub thread_percent: f64,
+    /// All data threads of this end and direction together, percent of one core.
+    pub threads_percent: f64,
+    /// Its core.
+    pub core: u32,
+    /// That core, all but idle and steal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub core_percent: Option<f64>,
+    /// user + nice.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user_percent: Option<f64>,
+    /// system.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub system_percent: Option<f64>,
+    /// irq + softirq.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub softirq_percent: Option<f64>,
+    /// Time the hypervisor gave to others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steal_percent: Option<f64>,
+    /// The cores that take the interface's interrupts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub irq_cores: Vec<CoreFigures>,
+}
+
+/// One core.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CoreFigures {
+    /// Its number.
+    pub core: u32,
+    /// All but idle and steal.
+    pub core_percent: f64,
+    /// irq + softirq.
+    pub softirq_percent: f64,
+}
+
+/// TCP, as the sending kernel sees it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct TcpFigures {
+    /// Octets that the far end acknowledged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes_acked: Option<u64>,
+    /// Segments sent again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retransmits: Option<u64>,
+    /// Smoothed round trip.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rtt_s: Option<f64>,
+    /// Its mean deviation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rtt_variation_s: Option<f64>,
+    /// Least round trip.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub min_rtt_s: Option<f64>,
+    /// Congestion window, of all streams together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cwnd_bytes: Option<u64>,
+    /// Sending maximum segment size.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mss_bytes: Option<u64>,
+    /// Path MTU.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pmtu_bytes: Option<u64>,
+    /// The kernel's own estimate of the delivery rate, all streams together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delivery_rate_bps: Option<u64>,
+    /// Share of the time with data to send.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub busy_ratio: Option<f64>,
+    /// Share of the time limited by the receiver's window.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rwnd_limited_ratio: Option<f64>,
+    /// Share of the time limited by the send buffer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sndbuf_limited_ratio: Option<f64>,
+    /// Congestion control in use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub congestion: Option<String>,
+}
+
+/// What a host's own counters gained over the run. They count the whole host (or network
+/// namespace), other programs' packets too.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct HostFigures {
+    /// UDP RcvbufErrors of /proc/net/snmp and snmp6.
+    pub udp_receive_buffer_errors: u64,
+    /// UDP SndbufErrors.
+    pub udp_send_buffer_errors: u64,
+    /// UDP InCsumErrors.
+    pub udp_checksum_errors: u64,
+    /// softnet_stat column 2.
+    pub softnet_dropped: u64,
+    /// softnet_stat column 3.
+    pub softnet_squeezed: u64,
+    /// The interface's receive drops.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nic_rx_dropped: Option<u64>,
+    /// The interface's transmit drops.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nic_tx_dropped: Option<u64>,
+    /// The interface's transmitted packets (a train may count as one).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nic_tx_packets: Option<u64>,
+    /// The interface's received packets (a train may count as one).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nic_rx_packets: Option<u64>,
+    /// Drops of the interface's queueing disciplines.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub qdisc_dropped: Option<u64>,
+}
+
+/// Transactions and their latency.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RrFigures {
+    /// Completed.
+    pub transactions: u64,
+    /// Measured time.
+    pub seconds: f64,
+    /// Completed per second.
+    pub transactions_per_second: f64,
+    /// Requests never answered (UDP).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unanswered: Option<u64>,
+    /// From the intended send time (open loop) or the actual one to the response.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency_s: Option<Quantiles>,
+    /// The histogram in HdrHistogram's V2 form, base64, nanoseconds (totals only).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency_histogram: Option<String>,
+    /// CPU of the client's data threads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<CpuFigures>,
+    /// CPU of the server's data threads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server_cpu: Option<CpuFigures>,
+}
+
+/// One stream.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct StreamRecord {
+    /// Counted from 0 within its direction.
+    pub stream: u16,
+    /// forward or reverse.
+    pub direction: String,
+    /// The figures.
+    #[serde(flatten)]
+    pub figures: Figures,
+}
+
+/// What limited a test.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Limit {
+    /// Everything asked for arrived: the rate that was asked for.
+    RequestedRate,
+    /// The sending thread or its core had no time left.
+    SenderCpu,
+    /// The sending host refused or held back datagrams.
+    SenderHost,
+    /// Something between the two hosts' sockets.
+    Path,
+    /// The receiving thread or its core had no time left.
+    ReceiverCpu,
+    /// The receiver's socket buffer overflowed while its core was not full.
+    ReceiverBuffer,
+    /// TCP: the receiver's window or the send buffer.
+    TcpWindow,
+    /// TCP: loss and congestion control.
+    TcpCongestion,
+    /// rr: the time of one round trip.
+    RoundTrip,
+    /// None of these could be shown.
+    Unknown,
+}
+
+impl Limit {
+    /// As in the record.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::RequestedRate => "requested-rate",
+            Self::SenderCpu => "sender-cpu",
+            Self::SenderHost => "sender-host",
+            Self::Path => "path",
+            Self::ReceiverCpu => "receiver-cpu",
+            Self::ReceiverBuffer => "receiver-buffer",
+            Self::TcpWindow => "tcp-window",
+            Self::TcpCongestion => "tcp-congestion",
+            Self::RoundTrip => "round-trip",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// What limited a test, with the evidence.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Verdict {
+    /// The limit; of the forward direction when both ran.
+    pub limit: Limit,
+    /// Why, in sentences.
+    pub because: Vec<String>,
+    /// Up to three things to try, each a flag or a command that exists.
+    pub advice: Vec<String>,
+    /// The numbers behind it; each name ends in its unit.
+    pub evidence: BTreeMap<String, f64>,
+}
+
+/// Why a result may not mean what it seems to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Doubt {
+    /// Which.
+    pub kind: DoubtKind,
+    /// In words, with its numbers.
+    pub text: String,
+}
+
+/// Kinds of [`Doubt`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum DoubtKind {
+    /// The wall clock stepped; spans are monotonic and unharmed, time stamps of the kernel are not.
+    ClockStepped,
+    /// Other work, the hypervisor or a control group took time from the data threads.
+    HostBusy,
+    /// The far end did not tell something.
+    PeerValuesMissing,
+    /// One kernel packet stood for several datagrams, so a figure has bounds or fewer samples.
+    OffloadMerging,
+    /// The sender kept its schedule badly.
+    TimerLate,
+    /// The kernel refused an engine during the run.
+    EngineFallback,
+    /// Two counters that should agree do not.
+    CountersDisagree,
+    /// Something the plan asked for was granted only in part.
+    Degraded,
+    /// The receiver or sender did not touch the bytes, as an application would.
+    BytesNotCopied,
+    /// The test was too short for a figure.
+    TooShort,
+    /// Sender and receiver shared a host or a core.
+    SharedHost,
+}
+
+/// Whether a run came to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Status {
+    /// It did.
+    Complete,
+    /// It was cut short; what was measured is here.
+    Partial,
+    /// Nothing was measured.
+    Failed,
+    /// An accounting identity does not hold: do not use these numbers.
+    Invalid,
+}
+
+/// What went wrong.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ErrorRecord {
+    /// Stable name, such as `refused` or `no_route`.
+    pub kind: String,
+    /// What was tried, on what.
+    pub what: String,
+    /// Why it failed.
+    pub why: String,
+    /// What to try.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hints: Vec<String>,
+    /// The exit code of the command.
+    pub exit_code: u8,
+}

@@ -1,0 +1,377 @@
+//! What the data threads measure: integers only, one set for each interval and one for the whole.
+//!
+//! These travel from a data thread to its runner, from the server to the client, and into the
+//! record, where [`crate::record`] turns them into rates and shares.
+
+use serde::{Deserialize, Serialize};
+
+use crate::host::CoreUse;
+
+/// Counters of one sending stream (or several, added up) over a span.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SendCounts {
+    /// Octets of payload that the kernel took.
+    pub bytes: u64,
+    /// Datagrams that the kernel took (UDP).
+    pub datagrams: u64,
+    /// Datagrams that the host refused (`ENOBUFS`, `EAGAIN`); none took a sequence number.
+    pub refused_locally: u64,
+    /// Times the sender woke up later than the burst limit after a deadline.
+    pub late_wakeups: u64,
+    /// Datagrams that were due but given up, because catching up is bounded.
+    pub given_up: u64,
+    /// Calls into the kernel that carried data.
+    pub calls: u64,
+}
+
+impl SendCounts {
+    /// Datagrams the sender tried to send.
+    pub fn attempted(&self) -> u64 {
+        self.datagrams.saturating_add(self.refused_locally)
+    }
+
+    /// Adds another stream or interval.
+    pub fn add(&mut self, other: &Self) {
+        self.bytes += other.bytes;
+        self.datagrams += other.datagrams;
+        self.refused_locally += other.refused_locally;
+        self.late_wakeups += other.late_wakeups;
+        self.given_up += other.given_up;
+        self.calls += other.calls;
+    }
+}
+
+/// Counters of one receiving stream (or several, added up) over a span.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecvCounts {
+    /// Octets of payload in unique datagrams, or octets read from TCP.
+    pub bytes: u64,
+    /// Unique datagrams.
+    pub datagrams: u64,
+    /// Sequence numbers that fell into this span: those of the interval, or all up to the last that
+    /// the sender told.
+    pub expected: u64,
+    /// Of those, not arrived. `expected = arrived among them + lost`.
+    pub lost: u64,
+    /// Arrived again.
+    pub duplicates: u64,
+    /// Arrived after one with a higher number, RFC 4737 section 3.
+    pub reordered: u64,
+    /// Of the reordered: arrived after their place had left the receive window.
+    pub late: u64,
+    /// Arrived with a header that fails its check.
+    pub corrupt: u64,
+    /// Arrived from the right address but with another test's token.
+    pub foreign: u64,
+    /// Packets (a merged train is one) that the socket had no room for, as the kernel counted.
+    pub socket_drops: u64,
+    /// Lost datagrams that those drops explain at least.
+    pub dropped_min: u64,
+    /// Lost datagrams that those drops explain at most.
+    pub dropped_max: u64,
+    /// Calls into the kernel that brought data.
+    pub calls: u64,
+}
+
+impl RecvCounts {
+    /// Adds another stream or interval.
+    pub fn add(&mut self, other: &Self) {
+        self.bytes += other.bytes;
+        self.datagrams += other.datagrams;
+        self.expected += other.expected;
+        self.lost += other.lost;
+        self.duplicates += other.duplicates;
+        self.reordered += other.reordered;
+        self.late += other.late;
+        self.corrupt += other.corrupt;
+        self.foreign += other.foreign;
+        self.socket_drops += other.socket_drops;
+        self.dropped_min += other.dropped_min;
+        self.dropped_max += other.dropped_max;
+        self.calls += other.calls;
+    }
+
+    /// How the lost datagrams divide: `(path, receiver, unattributed)`, which add up to `lost`.
+    pub fn loss_by_place(&self) -> (u64, u64, u64) {
+        let receiver = self.dropped_min.min(self.lost);
+        let at_most = self.dropped_max.min(self.lost).max(receiver);
+        (self.lost - at_most, receiver, at_most - receiver)
+    }
+}
+
+/// `struct tcp_info` of Linux, the fields that explain a rate. `None` where the kernel has no such
+/// field. Counters are since the connection began; the record shows their growth.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TcpSample {
+    /// Octets acknowledged by the far end, `tcpi_bytes_acked`.
+    pub bytes_acked: Option<u64>,
+    /// Octets of retransmitted data, `tcpi_bytes_retrans`.
+    pub bytes_retransmitted: Option<u64>,
+    /// Segments sent again, `tcpi_total_retrans`.
+    pub retransmits: Option<u64>,
+    /// Smoothed round trip, `tcpi_rtt`, in nanoseconds.
+    pub rtt_ns: Option<u64>,
+    /// Its mean deviation, `tcpi_rttvar`, in nanoseconds.
+    pub rtt_variation_ns: Option<u64>,
+    /// Least round trip seen, `tcpi_min_rtt`, in nanoseconds.
+    pub min_rtt_ns: Option<u64>,
+    /// Congestion window in octets, `tcpi_snd_cwnd` x `tcpi_snd_mss`.
+    pub cwnd_bytes: Option<u64>,
+    /// Sending maximum segment size.
+    pub mss_bytes: Option<u64>,
+    /// Path MTU.
+    pub pmtu_bytes: Option<u64>,
+    /// `tcpi_delivery_rate` in bit/s.
+    pub delivery_rate_bps: Option<u64>,
+    /// Time with data to send, `tcpi_busy_time`, in nanoseconds.
+    pub busy_ns: Option<u64>,
+    /// Of that, limited by the receiver's window, `tcpi_rwnd_limited`.
+    pub rwnd_limited_ns: Option<u64>,
+    /// Of that, limited by the send buffer, `tcpi_sndbuf_limited`.
+    pub sndbuf_limited_ns: Option<u64>,
+    /// Octets not yet acknowledged and still in the send buffer, `SIOCOUTQ`.
+    pub unsent_bytes: Option<u64>,
+}
+
+/// CPU of one data thread over a span.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ThreadUse {
+    /// Time on a core, `CLOCK_THREAD_CPUTIME_ID`, in nanoseconds.
+    pub cpu_ns: u64,
+    /// The core it ran on at the end of the span.
+    pub core: u32,
+}
+
+/// Delay and its variation over a span. Times in nanoseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DelayQuantiles {
+    /// Values that were recorded.
+    pub count: u64,
+    /// Least.
+    pub min_ns: u64,
+    /// Median.
+    pub p50_ns: u64,
+    /// 90th percentile.
+    pub p90_ns: u64,
+    /// 99th percentile.
+    pub p99_ns: u64,
+    /// 99.9th percentile.
+    pub p999_ns: u64,
+    /// 99.99th percentile.
+    pub p9999_ns: u64,
+    /// Largest.
+    pub max_ns: u64,
+    /// Mean.
+    pub mean_ns: u64,
+}
+
+/// Runs of lost datagrams, RFC 3357.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LossRunCounts {
+    /// Runs ("loss periods").
+    pub runs: u64,
+    /// Datagrams in the longest.
+    pub longest: u64,
+    /// Datagrams in the shortest.
+    pub shortest: u64,
+    /// Least distance in sequence numbers from one run's last to the next run's first loss.
+    pub least_distance: Option<u64>,
+    /// Runs of 1, 2, 3-4, 5-8 … datagrams: entry i counts lengths in (2^(i-1), 2^i].
+    pub lengths: [u64; 16],
+}
+
+/// Everything about one sending stream at the end.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct SendReport {
+    /// Whole measured time.
+    pub counts: SendCounts,
+    /// Per interval; adds up to `counts`.
+    pub intervals: Vec<SendInterval>,
+    /// Measured time: from the start to the end of the last datagram's slot, or of the last write.
+    pub span_ns: u64,
+    /// Warm-up datagrams or octets (TCP), which are in nothing else here.
+    pub warmup: u64,
+    /// Engines used, in order; more than one when the kernel refused.
+    pub engines: Vec<String>,
+    /// Why an engine was given up, if one was.
+    pub fallback: Option<String>,
+    /// Most datagrams in one train.
+    pub train: u32,
+    /// Send buffer granted, as `SO_SNDBUF` reads back (the kernel doubles what is asked).
+    pub send_buffer: u64,
+    /// Distance of the achieved rate from the asked one in parts per billion; absent at `max`.
+    pub pacing_error_ppb: Option<i64>,
+    /// Gaps between one send call and the next.
+    pub gaps: Option<DelayQuantiles>,
+    /// What the gap should be for the trains sent.
+    pub nominal_gap_ns: Option<u64>,
+    /// Spread of lateness: actual send time less due time.
+    pub lateness: Option<DelayQuantiles>,
+    /// CPU of the data thread.
+    pub thread: ThreadUse,
+    /// TCP state at the end, with the congestion control in use.
+    pub tcp: Option<TcpSample>,
+    /// Congestion control in use.
+    pub congestion: Option<String>,
+    /// The error that ended the stream early.
+    pub error: Option<String>,
+}
+
+/// One interval of a sending stream.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SendInterval {
+    /// Counters.
+    pub counts: SendCounts,
+    /// CPU.
+    pub thread: ThreadUse,
+    /// TCP state at the end of the interval.
+    pub tcp: Option<TcpSample>,
+}
+
+/// Everything about one receiving stream at the end.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct RecvReport {
+    /// Whole measured time.
+    pub counts: RecvCounts,
+    /// Per interval; adds up to `counts`.
+    pub intervals: Vec<RecvInterval>,
+    /// First arrival on this host's monotonic clock, if anything came.
+    pub first_ns: Option<u64>,
+    /// Last arrival on the same clock.
+    pub last_ns: Option<u64>,
+    /// Warm-up datagrams or octets that arrived.
+    pub warmup: u64,
+    /// Receive engine.
+    pub engine: String,
+    /// Receive buffer granted, as `SO_RCVBUF` reads back.
+    pub receive_buffer: u64,
+    /// RFC 3550 A.8 jitter at the end.
+    pub jitter_ns: Option<u64>,
+    /// RFC 5481 packet delay variation.
+    pub delay_variation: Option<DelayQuantiles>,
+    /// Arrival less send stamp of the fastest datagram, each on its own host's clock.
+    pub least_transit_ns: Option<i64>,
+    /// Loss runs.
+    pub loss_runs: Option<LossRunCounts>,
+    /// Reordering extent, RFC 4737 section 4.2: largest seen.
+    pub reorder_extent_max: Option<u64>,
+    /// Whether one kernel packet may have stood for several datagrams.
+    pub merged: bool,
+    /// Most datagrams that came as one packet.
+    pub train: u32,
+    /// Delay samples whose kernel timestamp could not be used.
+    pub timestamp_faults: u64,
+    /// Losses in places that were forgotten, so that a late arrival there could not be told from a
+    /// duplicate.
+    pub unknown_late: u64,
+    /// CPU of the data thread.
+    pub thread: ThreadUse,
+    /// The error that ended the stream early.
+    pub error: Option<String>,
+}
+
+/// One interval of a receiving stream.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecvInterval {
+    /// Counters.
+    pub counts: RecvCounts,
+    /// Jitter at the end of the interval.
+    pub jitter_ns: Option<u64>,
+    /// CPU.
+    pub thread: ThreadUse,
+}
+
+/// Everything about one requesting stream at the end.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct RrReport {
+    /// Transactions completed in the measured time.
+    pub transactions: u64,
+    /// Requests without an answer (UDP only) when the time limit for it passed.
+    pub unanswered: u64,
+    /// Requests sent later than intended by more than the median latency allows (open loop).
+    pub late_sends: u64,
+    /// Measured time.
+    pub span_ns: u64,
+    /// Per interval: transactions and their latencies.
+    pub intervals: Vec<RrInterval>,
+    /// Latency over the whole time.
+    pub latency: DelayQuantiles,
+    /// The histogram itself in HdrHistogram's V2 form, base64, nanoseconds.
+    pub histogram: Option<String>,
+    /// CPU of the data thread.
+    pub thread: ThreadUse,
+    /// The error that ended the stream early.
+    pub error: Option<String>,
+}
+
+/// One interval of a requesting stream.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RrInterval {
+    /// Transactions completed.
+    pub transactions: u64,
+    /// Their latencies.
+    pub latency: DelayQuantiles,
+    /// CPU.
+    pub thread: ThreadUse,
+}
+
+/// What a host's own counters gained over a span: evidence beside the sockets' figures.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostCounters {
+    /// UDP InDatagrams of /proc/net/snmp and snmp6.
+    pub udp_in: u64,
+    /// UDP RcvbufErrors.
+    pub udp_receive_buffer_errors: u64,
+    /// UDP SndbufErrors.
+    pub udp_send_buffer_errors: u64,
+    /// UDP InCsumErrors.
+    pub udp_checksum_errors: u64,
+    /// UDP NoPorts.
+    pub udp_no_ports: u64,
+    /// Dropped because the per-core backlog was full, softnet_stat column 2.
+    pub softnet_dropped: u64,
+    /// Times the softirq budget ran out, softnet_stat column 3.
+    pub softnet_squeezed: u64,
+    /// The test's interface: rx_dropped + rx_missed_errors + rx_fifo_errors.
+    pub nic_rx_dropped: u64,
+    /// The test's interface: tx_dropped.
+    pub nic_tx_dropped: u64,
+    /// The test's interface: tx_packets.
+    pub nic_tx_packets: u64,
+    /// The test's interface: rx_packets.
+    pub nic_rx_packets: u64,
+    /// Drops in the interface's queueing disciplines (root and below), where they could be read.
+    pub qdisc_dropped: Option<u64>,
+    /// Time this process's control group was held back, in nanoseconds.
+    pub throttled_ns: u64,
+}
+
+/// What a host measured of itself over one interval or the whole run.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostSample {
+    /// Every core.
+    pub cores: Vec<CoreUse>,
+    /// Counter growth.
+    pub counters: HostCounters,
+    /// Share of time in which some task waited for a core (PSI `some`), hundredths of a percent.
+    pub cpu_pressure: Option<u16>,
+    /// Length of the span.
+    pub span_ns: u64,
+    /// Change of the wall clock against the monotonic clock over the span, in nanoseconds.
+    pub clock_step_ns: i64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_of_loss_always_add_up() {
+        for (lost, min, max) in [(10, 0, 0), (10, 3, 3), (10, 3, 30), (10, 12, 12), (0, 5, 9)] {
+            let counts =
+                RecvCounts { lost, dropped_min: min, dropped_max: max, ..Default::default() };
+            let (path, receiver, unattributed) = counts.loss_by_place();
+            assert_eq!(path + receiver + unattributed, lost);
+        }
+    }
+}
