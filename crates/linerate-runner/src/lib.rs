@@ -1,1 +1,5 @@
-//! linerate-runner
+//! The one place with clocks, threads and control sockets: joins the session's pure parts to the
+//! engines, at the client and at the server.
+
+pub mod client;
+pub mod server;

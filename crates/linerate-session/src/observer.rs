@@ -1,0 +1,39 @@
+//! Who is told of what a test measures, while it runs.
+
+use linerate_model::record::{Interval, RunRecord};
+
+/// Told of everything a test measures. Does nothing unless overridden.
+pub trait Observer {
+    /// Both ends have agreed and the streams exist. The record has the plan and both hosts, no
+    /// figures yet.
+    fn start(&mut self, _record: &RunRecord) {}
+    /// An interval is over. In a live view; the record at the end may correct its losses downward,
+    /// because a datagram that came late is not lost.
+    fn interval(&mut self, _interval: &Interval) {}
+    /// Something worth a line on the way: "waiting for a free slot".
+    fn note(&mut self, _text: &str) {}
+    /// The test is over, well or badly.
+    fn end(&mut self, _record: &RunRecord) {}
+}
+
+/// Two observers are one.
+impl<A: Observer, B: Observer> Observer for (A, B) {
+    fn start(&mut self, record: &RunRecord) {
+        self.0.start(record);
+        self.1.start(record);
+    }
+    fn interval(&mut self, interval: &Interval) {
+        self.0.interval(interval);
+        self.1.interval(interval);
+    }
+    fn note(&mut self, text: &str) {
+        self.0.note(text);
+        self.1.note(text);
+    }
+    fn end(&mut self, record: &RunRecord) {
+        self.0.end(record);
+        self.1.end(record);
+    }
+}
+
+impl Observer for () {}
