@@ -1,0 +1,13 @@
+//! Statistics that are kept while datagrams arrive.
+
+pub mod delay;
+pub mod jitter;
+pub mod latency;
+pub mod loss_runs;
+pub mod sequence;
+
+pub use delay::DelayVariation;
+pub use jitter::Jitter;
+pub use latency::Latency;
+pub use loss_runs::LossRuns;
+pub use sequence::{Arrival, SequenceWindow};
