@@ -1,0 +1,137 @@
+//! Control messages on the wire: a 32-bit length in network byte order, then that many octets of
+//! JSON.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// Most octets of one message. Results of long tests travel as many messages (see
+/// [`super::message`]), so none needs more.
+pub const MAX_FRAME: usize = 65_536;
+/// Octets of the length.
+pub const PREFIX_OCTETS: usize = 4;
+/// Deepest nesting of JSON brackets; linerate's own messages need 8.
+const MAX_DEPTH: usize = 16;
+
+/// Why bytes are no message.
+#[derive(Debug, thiserror::Error)]
+pub enum FrameError {
+    /// The length is zero or above [`MAX_FRAME`]; nothing was allocated for it.
+    #[error("a control message of {0} octets (1 to {MAX_FRAME} are legal)")]
+    Length(u32),
+    /// Too deeply nested.
+    #[error("a control message nested deeper than {MAX_DEPTH}")]
+    Depth,
+    /// No JSON, or not a message of this protocol.
+    #[error("a control message that is not understood: {0}")]
+    Json(#[from] serde_json::Error),
+}
+
+/// The body's length, checked before anything is allocated for it.
+///
+/// # Errors
+/// [`FrameError::Length`].
+pub fn body_length(prefix: [u8; PREFIX_OCTETS]) -> Result<usize, FrameError> {
+    let length = u32::from_be_bytes(prefix);
+    match usize::try_from(length) {
+        Ok(n @ 1..=MAX_FRAME) => Ok(n),
+        _ => Err(FrameError::Length(length)),
+    }
+}
+
+/// Reads a message from a frame's body.
+///
+/// # Errors
+/// When it is nested too deeply, is no JSON or no such message.
+pub fn decode<T: DeserializeOwned>(body: &[u8]) -> Result<T, FrameError> {
+    check_depth(body)?;
+    Ok(serde_json::from_slice(body)?)
+}
+
+/// A message as a frame, length and all.
+///
+/// # Errors
+/// [`FrameError::Length`] when it is too long for one, which is a fault of the caller.
+pub fn encode<T: Serialize>(message: &T) -> Result<Vec<u8>, FrameError> {
+    let mut frame = vec![0; PREFIX_OCTETS];
+    serde_json::to_writer(&mut frame, message)?;
+    let length = frame.len() - PREFIX_OCTETS;
+    let prefix = u32::try_from(length).unwrap_or(u32::MAX);
+    if length > MAX_FRAME {
+        return Err(FrameError::Length(prefix));
+    }
+    if let Some(start) = frame.first_chunk_mut::<PREFIX_OCTETS>() {
+        *start = prefix.to_be_bytes();
+    }
+    Ok(frame)
+}
+
+/// Counts brackets outside strings. Needs no valid JSON: what is wrong otherwise the decoder finds.
+fn check_depth(body: &[u8]) -> Result<(), FrameError> {
+    let (mut depth, mut in_string, mut escaped) = (0usize, false, false);
+    for &byte in body {
+        if in_string {
+            match byte {
+                _ if escaped => escaped = false,
+                b'\\' => escaped = true,
+                b'"' => in_string = false,
+                _ => {}
+            }
+            continue;
+        }
+        match byte {
+            b'"' => in_string = true,
+            b'[' | b'{' => {
+                depth += 1;
+                if depth > MAX_DEPTH {
+                    return Err(FrameError::Depth);
+                }
+            }
+            b']' | b'}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::native::message::{ClientMessage, ServerMessage};
+
+    #[test]
+    fn lengths_at_their_borders() {
+        for (length, legal) in [
+            (0u32, false),
+            (1, true),
+            (65_536, true),
+            (65_537, false),
+            (1 << 31, false),
+            (u32::MAX, false),
+        ] {
+            assert_eq!(body_length(length.to_be_bytes()).is_ok(), legal, "{length}");
+        }
+    }
+
+    #[test]
+    fn a_bomb_of_brackets_is_refused_before_decoding() {
+        let bomb = "[".repeat(60_000);
+        assert!(matches!(decode::<ClientMessage>(bomb.as_bytes()), Err(FrameError::Depth)));
+        let text = format!("{{\"ping\":\"{}\"}}", "[".repeat(50));
+        assert!(matches!(decode::<ClientMessage>(text.as_bytes()), Err(FrameError::Json(_))));
+    }
+
+    #[test]
+    fn too_long_a_message_is_not_sent() {
+        assert!(encode(&"x".repeat(MAX_FRAME)).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_safe(body in prop::collection::vec(any::<u8>(), 0..2_000)) {
+            let _ = decode::<ClientMessage>(&body);
+            let _ = decode::<ServerMessage>(&body);
+        }
+    }
+}

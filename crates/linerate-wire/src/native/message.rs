@@ -1,0 +1,381 @@
+//! Control messages. Unknown keys are ignored, so that a later version may add some; an unknown
+//! message ends the connection.
+//!
+//! ```text
+//! client                          server
+//!   Hello            ─────────►
+//!                    ◄─────────   Welcome
+//!   Request          ─────────►
+//!                    ◄─────────   Agreed │ Refused
+//!   Ping ×n          ─────────►
+//!                    ◄─────────   Pong ×n
+//!   (data streams are opened)
+//!                    ◄─────────   Ready
+//!   Start            ─────────►
+//!                    ◄─────────   Started
+//!   Alive …          ─────────►   (each half second; a silent peer stops the server's senders)
+//!                    ◄─────────   Interval …
+//!   Sent             ─────────►   (forward: what each of the client's streams sent)
+//!                    ◄─────────   Sent (reverse)
+//!   Stop             ─────────►   (Ctrl-C: end now, with what there is)
+//!                    ◄─────────   Stream ×n, Chunk ×n, Results
+//!   Ping ×n, Bye     ─────────►
+//! ```
+
+use linerate_model::host::HostFacts;
+use linerate_model::plan::{AgreedPlan, TestPlan, Way};
+use linerate_model::sample::{
+    HostSample, RecvInterval, RecvReport, SendInterval, SendReport, ThreadUse,
+};
+use serde::{Deserialize, Serialize};
+
+/// From the client.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ClientMessage {
+    /// Opens the conversation.
+    Hello(Hello),
+    /// Asks for a test.
+    Request(Box<Request>),
+    /// Asks for the server's clock.
+    Ping(Ping),
+    /// Both may begin.
+    Start,
+    /// The client is there and hears the server.
+    Alive,
+    /// The client's streams have sent all they will.
+    Sent(Vec<StreamSent>),
+    /// End now.
+    Stop,
+    /// Nothing more will come.
+    Bye,
+}
+
+/// From the server.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ServerMessage {
+    /// Answers [`Hello`].
+    Welcome(Welcome),
+    /// What both will run.
+    Agreed(Box<Agreed>),
+    /// There will be no test.
+    Refused(Refused),
+    /// Answers [`Ping`].
+    Pong(Pong),
+    /// Every data stream has arrived.
+    Ready,
+    /// The measured time (or the warm-up) has begun.
+    Started,
+    /// An interval is over, all streams added up.
+    Interval(Box<LiveInterval>),
+    /// The server's streams have sent all they will.
+    Sent(Vec<StreamSent>),
+    /// One stream's result, without its intervals.
+    Stream(Box<StreamResult>),
+    /// Some of one stream's intervals.
+    Chunk(Chunk),
+    /// Some of the host's samples.
+    HostChunk(HostChunk),
+    /// All results have been sent.
+    Results(Results),
+    /// The server ends the test early; results follow.
+    Stopping(String),
+}
+
+/// Versions and features of the client.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Hello {
+    /// Least version spoken.
+    pub version_min: u16,
+    /// Highest version spoken.
+    pub version_max: u16,
+    /// Features beyond the version's base.
+    #[serde(default)]
+    pub features: Vec<String>,
+    /// Fresh random octets, hexadecimal.
+    pub nonce: String,
+    /// Program and version, for people.
+    pub program: String,
+}
+
+/// The server's choice.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Welcome {
+    /// Version that both will speak.
+    pub version: u16,
+    /// The server's features.
+    #[serde(default)]
+    pub features: Vec<String>,
+    /// Fresh random octets, hexadecimal.
+    pub nonce: String,
+    /// Whether a request must prove a key.
+    pub key_required: bool,
+    /// Program and version, for people.
+    pub program: String,
+}
+
+/// A test is asked for.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Request {
+    /// What.
+    pub plan: TestPlan,
+    /// Proof of the key, hexadecimal.
+    #[serde(default)]
+    pub proof: Option<String>,
+    /// The client's boot, so that a server on the same host can say so.
+    #[serde(default)]
+    pub boot_id: Option<String>,
+}
+
+/// A test is granted.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Agreed {
+    /// What both will run.
+    pub agreed: AgreedPlan,
+    /// Names the test in every datagram.
+    pub token: u64,
+    /// Secret that opens data streams, hexadecimal.
+    pub cookie: String,
+    /// The server's host.
+    pub host: HostFacts,
+    /// The server's proof of the key, hexadecimal.
+    #[serde(default)]
+    pub proof: Option<String>,
+    /// Cores that the server's threads will use, in stream order.
+    #[serde(default)]
+    pub cores: Vec<u32>,
+}
+
+/// A test, or a connection, is refused.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refused {
+    /// Why, for programs.
+    pub kind: RefusalKind,
+    /// Why, for people.
+    pub why: String,
+    /// What to try.
+    #[serde(default)]
+    pub hints: Vec<String>,
+}
+
+/// Why a server refuses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RefusalKind {
+    /// No common version.
+    Version,
+    /// No key, or another one.
+    Key,
+    /// A number outside the table of limits.
+    OutOfRange,
+    /// Against the server's policy.
+    Policy,
+    /// No room for another test now.
+    Busy,
+    /// The server's host cannot do it.
+    Unable,
+    /// The conversation went wrong.
+    Protocol,
+}
+
+/// Clock question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ping {
+    /// Client's monotonic clock.
+    pub client_ns: u64,
+}
+
+/// Clock answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pong {
+    /// As asked.
+    pub client_ns: u64,
+    /// Server's monotonic clock when the question was read.
+    pub server_ns: u64,
+}
+
+/// What one stream sent in all: the receiver counts everything below `datagrams` that never came,
+/// the tail too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StreamSent {
+    /// Stream.
+    pub stream: u16,
+    /// Datagrams of the measured time; the last number is one less.
+    pub datagrams: u64,
+    /// Octets.
+    pub bytes: u64,
+    /// Measured time.
+    pub span_ns: u64,
+}
+
+/// One interval of the server, for the live view.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LiveInterval {
+    /// Counted from 0.
+    pub index: u64,
+    /// The server's senders, added up.
+    #[serde(default)]
+    pub send: Option<SendInterval>,
+    /// The server's receivers, added up.
+    #[serde(default)]
+    pub recv: Option<RecvInterval>,
+    /// The server's host.
+    #[serde(default)]
+    pub host: Option<HostSample>,
+}
+
+/// One stream's result.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StreamResult {
+    /// Stream.
+    pub stream: u16,
+    /// Its direction.
+    pub way: Way,
+    /// What the server measured of it.
+    pub report: StreamReport,
+}
+
+/// A sender's or a receiver's report, or that of a responder.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StreamReport {
+    /// The server sent.
+    Send(Box<SendReport>),
+    /// The server received.
+    Recv(Box<RecvReport>),
+    /// The server answered requests.
+    Respond(RespondReport),
+}
+
+/// What a responder knows.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct RespondReport {
+    /// Requests answered, warm-up included.
+    pub answered: u64,
+    /// CPU of its thread over the measured time.
+    pub thread: ThreadUse,
+    /// Measured time.
+    pub span_ns: u64,
+    /// The error that ended it early.
+    #[serde(default)]
+    pub error: Option<String>,
+}
+
+/// Some intervals of one stream.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Chunk {
+    /// Stream.
+    pub stream: u16,
+    /// Index of the first.
+    pub first: u64,
+    /// A sender's.
+    #[serde(default)]
+    pub send: Vec<SendInterval>,
+    /// A receiver's.
+    #[serde(default)]
+    pub recv: Vec<RecvInterval>,
+}
+
+/// Some of the host's samples.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct HostChunk {
+    /// Index of the first.
+    pub first: u64,
+    /// One an interval.
+    pub samples: Vec<HostSample>,
+}
+
+/// The end of the results.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Results {
+    /// The server's host over the whole measured time.
+    pub host: HostSample,
+    /// Cores that took the interface's interrupts.
+    #[serde(default)]
+    pub irq_cores: Vec<u32>,
+    /// Whether every stream came to its planned end.
+    pub complete: bool,
+}
+
+/// Intervals in one [`Chunk`], so that it stays below
+/// [`MAX_FRAME`](super::frame::MAX_FRAME): an interval takes at most about 900 octets.
+pub const CHUNK_INTERVALS: usize = 48;
+
+#[cfg(test)]
+mod tests {
+    use linerate_model::host::CoreUse;
+    use linerate_model::sample::{RecvCounts, SendCounts, TcpSample};
+
+    use super::super::frame;
+    use super::*;
+
+    #[test]
+    fn a_full_chunk_fits_one_frame() {
+        let counts = RecvCounts {
+            bytes: u64::MAX,
+            datagrams: u64::MAX,
+            expected: u64::MAX,
+            lost: u64::MAX,
+            duplicates: u64::MAX,
+            reordered: u64::MAX,
+            late: u64::MAX,
+            corrupt: u64::MAX,
+            foreign: u64::MAX,
+            socket_drops: u64::MAX,
+            dropped_min: u64::MAX,
+            dropped_max: u64::MAX,
+            calls: u64::MAX,
+        };
+        let thread = ThreadUse { cpu_ns: u64::MAX, core: u32::MAX };
+        let recv = RecvInterval { counts, jitter_ns: Some(u64::MAX), thread };
+        let all = Some(u64::MAX);
+        let tcp = TcpSample {
+            bytes_acked: all,
+            bytes_retransmitted: all,
+            retransmits: all,
+            rtt_ns: all,
+            rtt_variation_ns: all,
+            min_rtt_ns: all,
+            cwnd_bytes: all,
+            mss_bytes: all,
+            pmtu_bytes: all,
+            delivery_rate_bps: all,
+            busy_ns: all,
+            rwnd_limited_ns: all,
+            sndbuf_limited_ns: all,
+            unsent_bytes: all,
+        };
+        let counts = SendCounts {
+            bytes: u64::MAX,
+            datagrams: u64::MAX,
+            refused_locally: u64::MAX,
+            late_wakeups: u64::MAX,
+            given_up: u64::MAX,
+            calls: u64::MAX,
+        };
+        let send = SendInterval { counts, thread, tcp: Some(tcp) };
+        for (send, recv) in
+            [(vec![send; CHUNK_INTERVALS], vec![]), (vec![], vec![recv; CHUNK_INTERVALS])]
+        {
+            let chunk =
+                ServerMessage::Chunk(Chunk { stream: u16::MAX, first: u64::MAX, send, recv });
+            assert!(frame::encode(&chunk).is_ok());
+        }
+    }
+
+    #[test]
+    fn the_host_sample_of_256_cores_fits_one_frame() {
+        let core = CoreUse {
+            core: 8_191,
+            user: 10_000,
+            system: 10_000,
+            softirq: 10_000,
+            steal: 10_000,
+            idle: 10_000,
+        };
+        let host = HostSample { cores: vec![core; 256], ..Default::default() };
+        let live = LiveInterval { index: 0, send: None, recv: None, host: Some(host) };
+        assert!(frame::encode(&ServerMessage::Interval(Box::new(live))).is_ok());
+    }
+}
