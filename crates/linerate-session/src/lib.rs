@@ -3,5 +3,25 @@
 //! Nothing here reads a clock or opens a socket; time comes in as a value. The runner joins these
 //! parts to sockets and threads, the tests to a made-up clock and a simulated link.
 #![forbid(unsafe_code)]
+#![deny(clippy::unwrap_used, clippy::expect_used)]
 
+pub mod assemble;
+pub mod clock;
+pub mod engine_choice;
 pub mod observer;
+pub mod pacer;
+pub mod receiver;
+pub mod sender;
+pub mod verdict;
+
+use linerate_model::sample::ThreadUse;
+
+/// What the pure parts must ask of their surroundings, a few times an interval and never in the hot
+/// path.
+pub trait Surroundings {
+    /// The start of the receivers' measured time: the first arrival on any stream of this
+    /// direction. Told this stream's first arrival; the earliest teller decides.
+    fn origin(&self, first_arrival_ns: u64) -> u64;
+    /// CPU time of the data thread since it began, and its core.
+    fn thread(&self) -> ThreadUse;
+}

@@ -1,0 +1,125 @@
+//! Which system calls a test uses, and how many datagrams go into one.
+
+use linerate_model::plan::{EngineChoice, IpVersion, UdpPlan};
+
+/// Most datagrams the kernel cuts from one buffer: `UDP_MAX_SEGMENTS`, 128 since Linux 6.9 and 64
+/// before.
+pub const MAX_SEGMENTS: usize = 128;
+/// Datagrams handed over in one `sendmmsg`. Beyond 64 the cost of the call itself is below 1 % of
+/// the datagrams' (`docs/engines.md`).
+pub const MMSG_BATCH: usize = 64;
+/// Octets handed over in one call at most. More would leave the second-level cache.
+pub const CALL_OCTETS: usize = 65_536;
+
+/// What both ends will use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Chosen {
+    /// Never `Auto`.
+    pub engine: EngineChoice,
+    /// Datagrams the kernel gets as one buffer: 1 unless the engine is `Gso`.
+    pub train: usize,
+    /// Datagrams in one call, a multiple of `train`.
+    pub batch: usize,
+}
+
+/// Chooses from asked rate, size and burst: a batch never lasts longer than `burst` at the asked
+/// rate, so that batching does not change the traffic's shape beyond what the user allows.
+pub fn choose(plan: &UdpPlan, ip: IpVersion, streams: u16) -> Chosen {
+    let size = plan.size.len();
+    // One IP packet's worth: 65,535 octets with headers; IPv6 leaves room for an extension header.
+    let packet = match ip {
+        IpVersion::V4 => 65_507,
+        IpVersion::V6 => 65_487,
+    };
+    let whole_train = (packet / size).clamp(1, MAX_SEGMENTS);
+    let within_burst = plan.rate.map(|rate| {
+        let bits_per_stream =
+            u128::from(rate.bits_per_second(plan.size)) / u128::from(streams.max(1));
+        let bits = bits_per_stream * u128::from(plan.burst.0) / 1_000_000_000;
+        usize::try_from(bits / u128::from(plan.size.bits())).unwrap_or(usize::MAX).max(1)
+    });
+    let limit = within_burst.unwrap_or(usize::MAX);
+    let engine = match plan.engine {
+        EngineChoice::Auto if limit == 1 || (whole_train == 1 && size > CALL_OCTETS / 2) => {
+            EngineChoice::Send
+        }
+        // The kernel refuses segmentation without checksums (net/ipv4/udp.c, udp_send_skb).
+        EngineChoice::Auto | EngineChoice::Gso if !plan.checksum || whole_train == 1 => {
+            EngineChoice::Mmsg
+        }
+        EngineChoice::Auto => EngineChoice::Gso,
+        asked => asked,
+    };
+    let (train, batch) = match engine {
+        EngineChoice::Send | EngineChoice::Auto => (1, 1),
+        EngineChoice::Mmsg => {
+            let batch = limit.min(MMSG_BATCH).min((2 * CALL_OCTETS / size).max(1));
+            (1, batch)
+        }
+        EngineChoice::Gso => {
+            let train = whole_train.min(limit);
+            let trains = (CALL_OCTETS / (train * size)).min(limit / train).max(1);
+            (train, train * trains)
+        }
+    };
+    Chosen { engine, train, batch }
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_model::units::{DatagramSize, Nanos};
+
+    use super::*;
+
+    fn plan(rate: &str, size: u32, engine: EngineChoice, checksum: bool) -> UdpPlan {
+        UdpPlan {
+            size: DatagramSize::new(size).unwrap_or(DatagramSize::MAX),
+            rate: linerate_model::units::Rate::parse_or_max(rate).unwrap_or(None),
+            burst: Nanos(100_000),
+            engine,
+            checksum,
+        }
+    }
+
+    #[test]
+    fn known_choices() {
+        use EngineChoice::{Auto, Gso, Mmsg, Send};
+        let choose = |rate, size, engine, checksum| {
+            let c = choose(&plan(rate, size, engine, checksum), IpVersion::V4, 1);
+            (c.engine, c.train, c.batch)
+        };
+        assert_eq!(choose("max", 1448, Auto, true), (Gso, 45, 45));
+        assert_eq!(choose("max", 64, Auto, true), (Gso, 128, 1024));
+        assert_eq!(choose("10M", 1472, Auto, true), (Send, 1, 1));
+        // 1 Gbit/s: 100 us are 12,500 octets, 8 datagrams of 1472.
+        assert_eq!(choose("1G", 1472, Auto, true), (Gso, 8, 8));
+        assert_eq!(choose("1G", 1472, Mmsg, true), (Mmsg, 1, 8));
+        assert_eq!(choose("1G", 1472, Send, true), (Send, 1, 1));
+        assert_eq!(choose("max", 1472, Auto, false), (Mmsg, 1, 64));
+        assert_eq!(choose("max", 65_507, Auto, true), (Send, 1, 1));
+        assert_eq!(choose("max", 40_000, Gso, true), (Mmsg, 1, 3));
+    }
+
+    #[test]
+    fn never_longer_than_the_burst() {
+        for rate in ["1M", "10M", "100M", "1G", "10G", "100G", "7pps", "1Mpps", "20Mpps"] {
+            for size in [32u32, 64, 100, 512, 1448, 1472, 8972, 65_507] {
+                for engine in [EngineChoice::Auto, EngineChoice::Gso, EngineChoice::Mmsg] {
+                    for streams in [1u16, 3] {
+                        let plan = plan(rate, size, engine, true);
+                        let c = super::choose(&plan, IpVersion::V6, streams);
+                        assert!(c.batch >= 1 && c.batch.is_multiple_of(c.train));
+                        assert!(c.train * size as usize <= 65_507);
+                        let bits = plan.rate.map_or(0, |r| r.bits_per_second(plan.size));
+                        let ns = c.batch as u128
+                            * u128::from(plan.size.bits())
+                            * u128::from(streams)
+                            * 1_000_000_000
+                            / u128::from(bits);
+                        assert!(c.batch == 1 || ns <= 100_000, "{rate} {size} {c:?} {ns}");
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! When datagrams are due.
+
+/// Backlog that a sender may work off after a stall. Older datagrams are given up and counted.
+pub const MAX_BACKLOG_NS: u64 = 250_000_000;
+
+/// What to do now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pace {
+    /// Send this many; the first was due at `due_ns` of the test.
+    Send {
+        /// At most the batch given to [`Pacer::new`].
+        datagrams: u64,
+        /// Since the start.
+        due_ns: u64,
+    },
+    /// Nothing is due before this much of the test has passed.
+    WaitUntil(u64),
+}
+
+/// A constant rate, kept by deadlines counted from the start of the test and never by a rounded
+/// gap: datagram k of a stream is due at `phase + k x bits x streams / rate`, in exact integers, so
+/// the error does not grow with time (a gap of 5 ns instead of 5.12 ns would be 2.4 % too fast).
+///
+/// Reads no clock and sends nothing: the caller does both. A batch leaves when its first datagram is
+/// due, that is at most one burst early for its last. After a stall the backlog is worked off at no
+/// more than twice the asked rate; backlog older than [`MAX_BACKLOG_NS`] is given up and counted.
+#[derive(Debug, Clone)]
+pub struct Pacer {
+    /// Nanoseconds a datagram of this stream, as a fraction.
+    gap: (u128, u128),
+    phase_ns: u64,
+    batch: u64,
+    /// Lateness that is still on time.
+    tolerance_ns: u64,
+    slot: u64,
+    last_sent_ns: Option<u64>,
+    given_up: u64,
+    late: u64,
+}
+
+impl Pacer {
+    /// Stream `stream` of `streams` that share `bits_per_second`, each datagram `bits_per_datagram`
+    /// long, `batch` of them handed to the kernel at once. Streams take turns: stream i starts
+    /// i / streams of a gap later. `None` when rate, length or streams are zero.
+    pub fn new(
+        bits_per_second: u64,
+        bits_per_datagram: u64,
+        stream: u16,
+        streams: u16,
+        batch: u64,
+        tolerance_ns: u64,
+    ) -> Option<Self> {
+        if bits_per_second == 0 || bits_per_datagram == 0 || streams == 0 {
+            return None;
+        }
+        let one = u128::from(bits_per_datagram) * 1_000_000_000;
+        let phase_ns =
+            u64::try_from(u128::from(stream) * one / u128::from(bits_per_second)).ok()?;
+        Some(Self {
+            gap: (one * u128::from(streams), u128::from(bits_per_second)),
+            phase_ns,
+            batch: batch.max(1),
+            tolerance_ns,
+            slot: 0,
+            last_sent_ns: None,
+            given_up: 0,
+            late: 0,
+        })
+    }
+
+    /// Nominal time between batches.
+    pub fn nominal_gap_ns(&self) -> u64 {
+        saturate(u128::from(self.batch) * self.gap.0 / self.gap.1)
+    }
+
+    /// When the slot with this number is due, since the start; rounded up, so never early.
+    pub fn due_ns(&self, slot: u64) -> u64 {
+        saturate((u128::from(slot) * self.gap.0).div_ceil(self.gap.1)).saturating_add(self.phase_ns)
+    }
+
+    /// The first slot not yet taken.
+    pub fn slot(&self) -> u64 {
+        self.slot
+    }
+
+    /// Slots given up, because the backlog had grown too old.
+    pub fn given_up(&self) -> u64 {
+        self.given_up
+    }
+
+    /// Batches sent later than the tolerance.
+    pub fn late(&self) -> u64 {
+        self.late
+    }
+
+    /// Parts per billion by which `slots` slots in `elapsed_ns` were faster than asked.
+    pub fn error_ppb(&self, slots: u64, elapsed_ns: u64) -> Option<i64> {
+        if slots == 0 || elapsed_ns == 0 {
+            return None;
+        }
+        let planned = u128::from(slots) * self.gap.0 / self.gap.1;
+        let difference = i128::try_from(planned).ok()? - i128::from(elapsed_ns);
+        i64::try_from(difference.checked_mul(1_000_000_000)? / i128::from(elapsed_ns)).ok()
+    }
+
+    /// What to do when `elapsed_ns` of the test have passed.
+    pub fn next(&mut self, elapsed_ns: u64) -> Pace {
+        let mut due_ns = self.due_ns(self.slot);
+        if elapsed_ns < due_ns {
+            return Pace::WaitUntil(due_ns);
+        }
+        if elapsed_ns - due_ns > MAX_BACKLOG_NS {
+            let kept_from =
+                elapsed_ns - MAX_BACKLOG_NS - self.phase_ns.min(elapsed_ns - MAX_BACKLOG_NS);
+            let slot = saturate(u128::from(kept_from) * self.gap.1 / self.gap.0);
+            if slot > self.slot {
+                self.given_up += slot - self.slot;
+                self.slot = slot;
+                due_ns = self.due_ns(slot);
+                if elapsed_ns < due_ns {
+                    return Pace::WaitUntil(due_ns);
+                }
+            }
+        }
+        if elapsed_ns - due_ns > self.tolerance_ns
+            && let Some(last) = self.last_sent_ns
+        {
+            let allowed = last.saturating_add(self.nominal_gap_ns() / 2);
+            if elapsed_ns < allowed {
+                return Pace::WaitUntil(allowed);
+            }
+        }
+        Pace::Send { datagrams: self.batch, due_ns }
+    }
+
+    /// `datagrams` of what [`Self::next`] allowed left (or were refused) at `elapsed_ns`.
+    pub fn taken(&mut self, datagrams: u64, elapsed_ns: u64) {
+        if elapsed_ns.saturating_sub(self.due_ns(self.slot)) > self.tolerance_ns {
+            self.late += 1;
+        }
+        self.slot = self.slot.saturating_add(datagrams);
+        self.last_sent_ns = Some(elapsed_ns);
+    }
+}
+
+fn saturate(value: u128) -> u64 {
+    u64::try_from(value).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn pacer(rate: u64, octets: u64, batch: u64) -> Pacer {
+        Pacer::new(rate, octets * 8, 0, 1, batch, 100_000).unwrap()
+    }
+
+    /// Runs a made-up clock to `end_ns`; each send takes `cost_ns`, each wait ends exactly.
+    fn run(pacer: &mut Pacer, from_ns: u64, end_ns: u64, cost_ns: u64) -> u64 {
+        let (mut now, mut sent) = (from_ns, 0);
+        while now < end_ns {
+            match pacer.next(now) {
+                Pace::WaitUntil(at) => now = at,
+                Pace::Send { datagrams, .. } => {
+                    pacer.taken(datagrams, now);
+                    sent += datagrams;
+                    now += cost_ns;
+                }
+            }
+        }
+        sent
+    }
+
+    #[test]
+    fn one_every_millisecond() {
+        let mut p = pacer(8_000_000, 1_000, 1);
+        assert_eq!(p.next(0), Pace::Send { datagrams: 1, due_ns: 0 });
+        p.taken(1, 0);
+        assert_eq!(p.next(0), Pace::WaitUntil(MS));
+        assert_eq!(p.next(MS), Pace::Send { datagrams: 1, due_ns: MS });
+    }
+
+    #[test]
+    fn the_error_does_not_grow() {
+        // 64 octets at 100 Gbit/s are due every 5.12 ns; a whole second must hold exactly as many
+        // as the rate says.
+        let mut p = pacer(100_000_000_000, 64, 128);
+        let sent = run(&mut p, 0, 1_000 * MS, 1);
+        assert_eq!(sent, (100_000_000_000u64 / 512).div_ceil(128) * 128);
+    }
+
+    #[test]
+    fn a_stall_is_caught_up_at_twice_the_rate_and_no_faster() {
+        let mut p = pacer(8_000_000, 1_000, 1);
+        run(&mut p, 0, 100 * MS, 0);
+        // 100 ms asleep: 100 datagrams behind. In the next 100 ms at most 201 may leave.
+        let sent = run(&mut p, 200 * MS, 300 * MS, 0);
+        assert!((199..=201).contains(&sent), "{sent}");
+        assert_eq!(p.given_up(), 0);
+        let sent = run(&mut p, 300 * MS, 400 * MS, 0);
+        assert!((99..=102).contains(&sent), "{sent}");
+    }
+
+    #[test]
+    fn an_old_backlog_is_given_up_and_counted() {
+        let mut p = pacer(8_000_000, 1_000, 1);
+        run(&mut p, 0, 1, 0);
+        let sent = run(&mut p, 1_000 * MS, 2_000 * MS, 0);
+        assert_eq!(p.given_up(), 749);
+        assert_eq!(sent, 2_000 - 1 - 749);
+    }
+
+    #[test]
+    fn streams_share_the_rate_exactly_and_take_turns() {
+        let mut sent = 0;
+        for stream in 0..3 {
+            let mut p = Pacer::new(8_000_000, 8_000, stream, 3, 1, 100_000).unwrap();
+            assert_eq!(p.due_ns(0), u64::from(stream) * MS);
+            sent += run(&mut p, 0, 1_000 * MS, 0);
+        }
+        assert_eq!(sent, 1_000);
+    }
+
+    #[test]
+    fn a_slow_sender_gives_up_what_it_cannot_send() {
+        let mut p = pacer(8_000_000, 1_000, 1);
+        let sent = run(&mut p, 0, 10_000 * MS, 2 * MS);
+        assert_eq!(sent, 5_000);
+        assert!((4_740..=4_751).contains(&p.given_up()), "{}", p.given_up());
+    }
+
+    #[test]
+    fn error_in_parts_per_billion() {
+        let p = pacer(8_000_000, 1_000, 1);
+        assert_eq!(p.error_ppb(1_000, 1_000 * MS), Some(0));
+        assert_eq!(p.error_ppb(1_000, 1_000_050_000), Some(-49_997));
+        assert_eq!(p.error_ppb(0, 5), None);
+    }
+
+    proptest! {
+        #[test]
+        fn never_ahead_of_the_rate(
+            rate in 1_000u64..400_000_000_000,
+            octets in 32u64..65_507,
+            batch in 1u64..1_024,
+            costs in prop::collection::vec(0u64..5_000_000, 1..100),
+        ) {
+            let mut p = Pacer::new(rate, octets * 8, 0, 1, batch, 100_000).unwrap();
+            let (mut now, mut sent) = (0u64, 0u64);
+            for cost in costs {
+                match p.next(now) {
+                    Pace::WaitUntil(at) => { prop_assert!(at > now); now = at; }
+                    Pace::Send { datagrams, due_ns } => {
+                        prop_assert!(due_ns <= now);
+                        p.taken(datagrams, now);
+                        sent += datagrams;
+                        // Whatever happened, no more than the rate allows plus one batch.
+                        let allowed = u128::from(now) * u128::from(rate) / (u128::from(octets) * 8_000_000_000) + 1;
+                        prop_assert!(u128::from(sent) < allowed + u128::from(batch) + 1);
+                        now += cost;
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,698 @@
+//! Accounting at the receiving end of one stream.
+//!
+//! A [`Receiver`] is told of every message the kernel delivered, in the order of delivery, and knows
+//! at the end which datagrams arrived, which did not, and where those were lost as far as the
+//! kernel's drop counter can say. `docs/loss.md` explains the attribution.
+
+use linerate_model::sample::{RecvCounts, RecvInterval, RecvReport, ThreadUse};
+use linerate_stats::online::{Arrival, DelayVariation, Jitter, SequenceWindow};
+use linerate_wire::native::datagram::{Header, MAX_TRAIN};
+
+use crate::Surroundings;
+
+/// One message from the kernel: a datagram, or a train of them merged by `UDP_GRO`.
+#[derive(Debug, Clone, Copy)]
+pub struct Message<'a> {
+    /// Payload of all datagrams, one after the other.
+    pub bytes: &'a [u8],
+    /// Octets of each but the last, which may be shorter.
+    pub segment: usize,
+    /// Arrival on this host's monotonic clock.
+    pub at_ns: u64,
+    /// Whether that is the kernel's time stamp, or only the time at which it was read.
+    pub stamped: bool,
+    /// The socket's drop counter when this message was queued (`SO_RXQ_OVFL`), if it was told. The
+    /// kernel leaves it out until the first drop, and counts in 32 bits.
+    pub socket_drops: Option<u32>,
+}
+
+/// What a receiver must know beforehand.
+#[derive(Debug, Clone, Copy)]
+pub struct Setup {
+    /// The test's token.
+    pub token: u64,
+    /// The stream.
+    pub stream: u16,
+    /// Number of the first measured datagram.
+    pub first_number: u64,
+    /// Report interval.
+    pub interval_ns: u64,
+    /// Number of intervals, when the test ends by time; the last one then holds what arrives after
+    /// its end.
+    pub intervals: Option<u64>,
+    /// Whether the kernel may deliver several datagrams as one message.
+    pub merging: bool,
+}
+
+/// The accounting of one stream.
+#[derive(Debug)]
+pub struct Receiver {
+    setup: Setup,
+    window: SequenceWindow,
+    jitter: Jitter,
+    delay: DelayVariation,
+    origin_ns: Option<u64>,
+    next_boundary_ns: u64,
+    current: RecvCounts,
+    intervals: Vec<RecvInterval>,
+    /// [`SequenceWindow::next`] at the end of each interval.
+    ends: Vec<u64>,
+    thread_at_start: ThreadUse,
+    thread_before: ThreadUse,
+    first_ns: Option<u64>,
+    last_ns: u64,
+    warmup: u64,
+    drops_seen: u32,
+    train_max: u32,
+    /// Every message so far was one whole train as its sender made it.
+    trains_whole: bool,
+    reorder_extent_max: Option<u64>,
+    timestamp_faults: u64,
+    unknown_late: u64,
+}
+
+impl Receiver {
+    /// Before the first datagram.
+    pub fn new(setup: Setup, thread: ThreadUse) -> Self {
+        let rows = setup.intervals.unwrap_or(64).min(100_000) as usize;
+        Self {
+            setup,
+            window: SequenceWindow::default(),
+            jitter: Jitter::default(),
+            delay: DelayVariation::default(),
+            origin_ns: None,
+            next_boundary_ns: u64::MAX,
+            current: RecvCounts::default(),
+            intervals: Vec::with_capacity(rows),
+            ends: Vec::with_capacity(rows),
+            thread_at_start: thread,
+            thread_before: thread,
+            first_ns: None,
+            last_ns: 0,
+            warmup: 0,
+            drops_seen: 0,
+            train_max: 0,
+            trains_whole: true,
+            reorder_extent_max: None,
+            timestamp_faults: 0,
+            unknown_late: 0,
+        }
+    }
+
+    /// Intervals that are over.
+    pub fn intervals(&self) -> &[RecvInterval] {
+        &self.intervals
+    }
+
+    /// Whether every one of `sent` datagrams has arrived.
+    pub fn has_all(&self, sent: u64) -> bool {
+        self.window.unique() >= sent
+    }
+
+    /// Last arrival of the measured time.
+    pub fn last_ns(&self) -> Option<u64> {
+        self.first_ns.map(|_| self.last_ns)
+    }
+
+    /// A call into the kernel brought something.
+    pub fn on_call(&mut self) {
+        self.current.calls += 1;
+    }
+
+    /// The hot path: one message.
+    pub fn on_message(&mut self, message: &Message<'_>, around: &dyn Surroundings) {
+        let drops = self.new_drops(message.socket_drops);
+        let segment = message.segment.max(1);
+        let first = message.bytes.get(..segment.min(message.bytes.len())).unwrap_or_default();
+        let Some(head) = Header::read(first).filter(|h| h.token == self.setup.token) else {
+            self.stray(message, drops);
+            return;
+        };
+        if head.place.warmup {
+            self.warmup += message.bytes.len().div_ceil(segment) as u64;
+            return;
+        }
+        if self.origin_ns.is_none() {
+            self.begin(message.at_ns, around);
+        }
+        while message.at_ns >= self.next_boundary_ns {
+            self.roll(around);
+        }
+        self.last_ns = self.last_ns.max(message.at_ns);
+
+        if message.stamped {
+            // One time stamp a message: datagrams that share it have no delay of their own.
+            let transit = message.at_ns.wrapping_sub(head.sent_ns) as i64;
+            self.jitter.record(transit);
+            self.delay.record(transit);
+        } else {
+            self.timestamp_faults += 1;
+        }
+
+        let next_before = self.window.next();
+        let mut run = 0u64;
+        let mut count = 0u32;
+        let mut gap = 0u64;
+        for datagram in message.bytes.chunks(segment) {
+            count += 1;
+            let header = match Header::read(datagram) {
+                Some(header) if header.token == self.setup.token => header,
+                Some(_) => {
+                    self.current.foreign += 1;
+                    continue;
+                }
+                None => {
+                    self.current.corrupt += 1;
+                    continue;
+                }
+            };
+            let number = header.number.wrapping_sub(self.setup.first_number);
+            if number == self.window.next() + run {
+                run += 1;
+                self.current.bytes += datagram.len() as u64;
+                continue;
+            }
+            self.window.in_order(run);
+            self.current.datagrams += run;
+            run = 0;
+            gap += self.out_of_line(number, datagram.len() as u64);
+        }
+        self.window.in_order(run);
+        self.current.datagrams += run;
+        self.train_max = self.train_max.max(count);
+
+        // A train is whole when it came as its sender made it, so that one drop stands for exactly
+        // as many datagrams as a train has.
+        let whole = head.place.position == 0 && u32::from(head.place.train.get()) == count;
+        self.trains_whole &= whole;
+        let advanced = self.window.next() - next_before;
+        self.current.expected += advanced;
+        self.attribute(gap, drops, u64::from(head.place.train.get()));
+    }
+
+    /// Nothing is queued and the time is `now_ns`: closes intervals that are over.
+    pub fn on_idle(&mut self, now_ns: u64, around: &dyn Surroundings) {
+        while now_ns >= self.next_boundary_ns {
+            self.roll(around);
+        }
+    }
+
+    /// The end. `sent` is what the sender says it sent, `None` if it never said;
+    /// `socket_drops` is the socket's counter now.
+    pub fn finish(
+        mut self,
+        sent: Option<u64>,
+        socket_drops: Option<u32>,
+        around: &dyn Surroundings,
+    ) -> RecvReport {
+        let seen = self.window.next();
+        // A receiver that saw a higher number than the sender admits to must not lose it.
+        let end = sent.unwrap_or(seen).max(seen);
+        let drops = self.new_drops(socket_drops);
+        let tail = end - seen;
+        self.current.expected += tail;
+        self.current.lost += tail;
+        let train = u64::from(self.train_max.max(1));
+        self.attribute(tail, drops, train);
+        let thread = around.thread();
+        if self.origin_ns.is_some() || self.current != RecvCounts::default() {
+            self.close_interval(thread);
+        }
+        let (lost, loss_runs) = self.window.loss_runs(end);
+        let mut counts = RecvCounts::default();
+        self.intervals.iter().for_each(|interval| counts.add(&interval.counts));
+        // From the window itself, not from the sum: the two are compared in the record.
+        counts.datagrams = self.window.unique();
+        counts.expected = end;
+        counts.lost = lost;
+        RecvReport {
+            counts,
+            first_ns: self.first_ns,
+            last_ns: self.first_ns.map(|_| self.last_ns),
+            warmup: self.warmup,
+            jitter_ns: self.jitter.nanos().map(|j| j as u64),
+            delay_variation: self.delay.quantiles(),
+            least_transit_ns: self.delay.least_transit_ns(),
+            loss_runs: (lost > 0).then_some(loss_runs),
+            reorder_extent_max: self.reorder_extent_max,
+            merged: self.train_max > 1,
+            train: self.train_max,
+            timestamp_faults: self.timestamp_faults,
+            unknown_late: self.unknown_late,
+            thread: ThreadUse {
+                cpu_ns: thread.cpu_ns.saturating_sub(self.thread_at_start.cpu_ns),
+                core: thread.core,
+            },
+            intervals: self.intervals,
+            ..Default::default()
+        }
+    }
+
+    fn begin(&mut self, at_ns: u64, around: &dyn Surroundings) {
+        let origin = around.origin(at_ns);
+        self.origin_ns = Some(origin);
+        self.first_ns = Some(at_ns);
+        self.last_ns = at_ns;
+        self.next_boundary_ns = match self.setup.intervals {
+            Some(0 | 1) => u64::MAX,
+            _ => origin.saturating_add(self.setup.interval_ns),
+        };
+        let thread = around.thread();
+        self.thread_at_start = thread;
+        self.thread_before = thread;
+    }
+
+    /// A datagram that is not the next one. Returns how many numbers it skipped.
+    fn out_of_line(&mut self, number: u64, octets: u64) -> u64 {
+        match self.window.record(number) {
+            Arrival::New { gap } => {
+                self.current.datagrams += 1;
+                self.current.bytes += octets;
+                self.current.lost += gap;
+                return gap;
+            }
+            Arrival::Reordered { extent, late } => {
+                self.current.datagrams += 1;
+                self.current.bytes += octets;
+                self.current.reordered += 1;
+                self.current.late += u64::from(late);
+                self.reorder_extent_max = self.reorder_extent_max.max(extent);
+                self.found_again(number);
+            }
+            Arrival::Duplicate => self.current.duplicates += 1,
+            Arrival::Unknown => self.unknown_late += 1,
+        }
+        0
+    }
+
+    /// A number counted as lost has arrived: takes it back from the interval it belongs to.
+    fn found_again(&mut self, number: u64) {
+        let index = self.ends.partition_point(|end| *end <= number);
+        let counts = match self.intervals.get_mut(index) {
+            Some(interval) => &mut interval.counts,
+            None => &mut self.current,
+        };
+        counts.lost = counts.lost.saturating_sub(1);
+    }
+
+    /// A message whose first datagram is not ours.
+    fn stray(&mut self, message: &Message<'_>, drops: u64) {
+        let valid = Header::read(message.bytes).is_some();
+        let counter = if valid { &mut self.current.foreign } else { &mut self.current.corrupt };
+        *counter += 1;
+        self.attribute(0, drops, 1);
+    }
+
+    fn new_drops(&mut self, counter: Option<u32>) -> u64 {
+        let Some(counter) = counter else { return 0 };
+        let new = counter.wrapping_sub(self.drops_seen);
+        self.drops_seen = counter;
+        u64::from(new)
+    }
+
+    /// `gap` numbers are missing before this message, and the socket dropped `drops` messages
+    /// between the last one and this.
+    ///
+    /// The kernel stamps its drop counter on each message as it is queued, so the two belong
+    /// together. Without merging each drop is one datagram. With merging a drop is a train: if
+    /// all trains came whole so far and the gap is a multiple of their length, they tell how many;
+    /// else between one datagram and a whole train each.
+    fn attribute(&mut self, gap: u64, drops: u64, train: u64) {
+        self.current.socket_drops += drops;
+        if drops == 0 {
+            return;
+        }
+        let (least, most) = if !self.setup.merging {
+            (drops.min(gap), drops.min(gap))
+        } else if self.trains_whole && gap.is_multiple_of(train) {
+            let exact = gap.min(drops.saturating_mul(train));
+            (exact, exact)
+        } else {
+            (drops.min(gap), gap.min(drops.saturating_mul(MAX_TRAIN as u64)))
+        };
+        self.current.dropped_min += least;
+        self.current.dropped_max += most;
+    }
+
+    fn roll(&mut self, around: &dyn Surroundings) {
+        self.close_interval(around.thread());
+        let last = self.setup.intervals.is_some_and(|n| self.intervals.len() as u64 + 1 >= n);
+        self.next_boundary_ns = if last {
+            u64::MAX
+        } else {
+            self.next_boundary_ns.saturating_add(self.setup.interval_ns)
+        };
+    }
+
+    fn close_interval(&mut self, thread: ThreadUse) {
+        self.intervals.push(RecvInterval {
+            counts: std::mem::take(&mut self.current),
+            jitter_ns: self.jitter.nanos().map(|j| j as u64),
+            thread: ThreadUse {
+                cpu_ns: thread.cpu_ns.saturating_sub(self.thread_before.cpu_ns),
+                core: thread.core,
+            },
+        });
+        self.ends.push(self.window.next());
+        self.thread_before = thread;
+    }
+}
+
+/// The accounting of a TCP receiver: octets, placed in intervals by the time they were read.
+#[derive(Debug)]
+pub struct ByteReceiver {
+    interval_ns: u64,
+    intervals_planned: Option<u64>,
+    warmup_ns: u64,
+    origin_ns: Option<u64>,
+    next_boundary_ns: u64,
+    current: RecvCounts,
+    intervals: Vec<RecvInterval>,
+    bytes: u64,
+    calls: u64,
+    warmup: u64,
+    last_ns: u64,
+    opened_ns: Option<u64>,
+    thread_at_start: ThreadUse,
+    thread_before: ThreadUse,
+}
+
+impl ByteReceiver {
+    /// Before the first octet. Octets that arrive within `warmup_ns` of the first are not measured.
+    pub fn new(interval_ns: u64, intervals: Option<u64>, warmup_ns: u64) -> Self {
+        Self {
+            interval_ns,
+            intervals_planned: intervals,
+            warmup_ns,
+            origin_ns: None,
+            next_boundary_ns: u64::MAX,
+            current: RecvCounts::default(),
+            intervals: Vec::with_capacity(intervals.unwrap_or(64).min(100_000) as usize),
+            bytes: 0,
+            calls: 0,
+            warmup: 0,
+            last_ns: 0,
+            opened_ns: None,
+            thread_at_start: ThreadUse::default(),
+            thread_before: ThreadUse::default(),
+        }
+    }
+
+    /// Intervals that are over.
+    pub fn intervals(&self) -> &[RecvInterval] {
+        &self.intervals
+    }
+
+    /// `octets` were read at `now_ns`.
+    pub fn on_bytes(&mut self, octets: u64, now_ns: u64, around: &dyn Surroundings) {
+        let opened = *self.opened_ns.get_or_insert(now_ns);
+        if self.warmup_ns > 0 && now_ns < opened.saturating_add(self.warmup_ns) {
+            self.warmup += octets;
+            return;
+        }
+        if self.origin_ns.is_none() {
+            let origin = around.origin(now_ns);
+            self.origin_ns = Some(origin);
+            self.next_boundary_ns = match self.intervals_planned {
+                Some(0 | 1) => u64::MAX,
+                _ => origin.saturating_add(self.interval_ns),
+            };
+            self.thread_at_start = around.thread();
+            self.thread_before = self.thread_at_start;
+        }
+        self.on_idle(now_ns, around);
+        self.bytes += octets;
+        self.calls += 1;
+        self.current.bytes += octets;
+        self.current.calls += 1;
+        self.last_ns = self.last_ns.max(now_ns);
+    }
+
+    /// Closes intervals that are over.
+    pub fn on_idle(&mut self, now_ns: u64, around: &dyn Surroundings) {
+        while now_ns >= self.next_boundary_ns {
+            self.close(around.thread());
+            let last = self.intervals_planned.is_some_and(|n| self.intervals.len() as u64 + 1 >= n);
+            self.next_boundary_ns = if last {
+                u64::MAX
+            } else {
+                self.next_boundary_ns.saturating_add(self.interval_ns)
+            };
+        }
+    }
+
+    /// The end of the stream.
+    pub fn finish(mut self, around: &dyn Surroundings) -> RecvReport {
+        let thread = around.thread();
+        if self.origin_ns.is_some() {
+            self.close(thread);
+        }
+        RecvReport {
+            counts: RecvCounts { bytes: self.bytes, calls: self.calls, ..Default::default() },
+            intervals: self.intervals,
+            first_ns: self.origin_ns,
+            last_ns: self.origin_ns.map(|origin| self.last_ns.max(origin)),
+            warmup: self.warmup,
+            thread: ThreadUse {
+                cpu_ns: thread.cpu_ns.saturating_sub(self.thread_at_start.cpu_ns),
+                core: thread.core,
+            },
+            ..Default::default()
+        }
+    }
+
+    fn close(&mut self, thread: ThreadUse) {
+        self.intervals.push(RecvInterval {
+            counts: std::mem::take(&mut self.current),
+            jitter_ns: None,
+            thread: ThreadUse {
+                cpu_ns: thread.cpu_ns.saturating_sub(self.thread_before.cpu_ns),
+                core: thread.core,
+            },
+        });
+        self.thread_before = thread;
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::cast_possible_truncation)]
+mod tests {
+    use std::num::NonZeroU8;
+
+    use linerate_wire::native::datagram::Place;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    struct Quiet;
+    impl Surroundings for Quiet {
+        fn origin(&self, first_arrival_ns: u64) -> u64 {
+            first_arrival_ns
+        }
+        fn thread(&self) -> ThreadUse {
+            ThreadUse::default()
+        }
+    }
+
+    const SIZE: usize = 64;
+
+    fn receiver(first_number: u64, merging: bool) -> Receiver {
+        let setup = Setup {
+            token: 7,
+            stream: 0,
+            first_number,
+            interval_ns: 1_000_000,
+            intervals: None,
+            merging,
+        };
+        Receiver::new(setup, ThreadUse::default())
+    }
+
+    fn train(first: u64, numbers: &[u64], length: u8) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for (position, number) in numbers.iter().enumerate() {
+            let mut datagram = [0u8; SIZE];
+            let place = Place {
+                stream: 0,
+                warmup: false,
+                position: position as u8,
+                train: NonZeroU8::new(length).unwrap(),
+            };
+            Header { token: 7, number: first.wrapping_add(*number), sent_ns: 0, place }
+                .write(&mut datagram);
+            bytes.extend_from_slice(&datagram);
+        }
+        bytes
+    }
+
+    fn feed(r: &mut Receiver, first: u64, numbers: &[u64], at_ns: u64, drops: Option<u32>) {
+        let bytes = train(first, numbers, numbers.len() as u8);
+        let message =
+            Message { bytes: &bytes, segment: SIZE, at_ns, stamped: true, socket_drops: drops };
+        r.on_message(&message, &Quiet);
+    }
+
+    fn single(numbers: &[u64], sent: u64, first: u64) -> RecvReport {
+        let mut r = receiver(first, false);
+        for (i, number) in numbers.iter().enumerate() {
+            feed(&mut r, first, &[*number], i as u64 * 10_000, None);
+        }
+        r.finish(Some(sent), None, &Quiet)
+    }
+
+    fn sums(report: &RecvReport) -> RecvCounts {
+        let mut sum = RecvCounts::default();
+        report.intervals.iter().for_each(|i| sum.add(&i.counts));
+        sum
+    }
+
+    #[test]
+    fn the_tail_counts_as_lost() {
+        let report = single(&[0, 1, 2, 3, 4], 10, 0);
+        assert_eq!((report.counts.datagrams, report.counts.lost), (5, 5));
+        assert_eq!(sums(&report), report.counts);
+        assert_eq!(report.loss_runs.unwrap().runs, 1);
+    }
+
+    #[test]
+    fn nothing_at_all_arrived() {
+        let report = single(&[], 10, 0);
+        assert_eq!((report.counts.datagrams, report.counts.lost), (0, 10));
+        assert_eq!(sums(&report), report.counts);
+        assert_eq!(report.first_ns, None);
+    }
+
+    #[test]
+    fn wraps_like_it_counts_from_zero() {
+        let numbers: Vec<u64> = (0..4_000).filter(|n| n % 7 != 3).chain([3, 3, 10]).collect();
+        let plain = single(&numbers, 4_000, 0);
+        for first in [(1u64 << 31) - 1_000, (1 << 32) - 1_000, 1 << 63, u64::MAX - 1_000] {
+            assert_eq!(single(&numbers, 4_000, first), plain, "{first}");
+        }
+        assert_eq!(
+            (plain.counts.lost, plain.counts.duplicates, plain.counts.reordered),
+            (569, 1, 2)
+        );
+    }
+
+    #[test]
+    fn a_late_datagram_is_taken_back_from_the_interval_that_lost_it() {
+        let mut r = receiver(0, false);
+        feed(&mut r, 0, &[0], 0, None);
+        feed(&mut r, 0, &[2], 500_000, None);
+        feed(&mut r, 0, &[3], 1_500_000, None);
+        feed(&mut r, 0, &[1], 2_500_000, None);
+        assert_eq!(r.intervals()[0].counts.lost, 0);
+        let report = r.finish(Some(4), None, &Quiet);
+        assert_eq!(report.intervals.len(), 3);
+        assert_eq!(report.counts.lost, 0);
+        assert_eq!(sums(&report), report.counts);
+    }
+
+    #[test]
+    fn drops_of_single_datagrams_are_exact() {
+        let mut r = receiver(0, false);
+        feed(&mut r, 0, &[0], 0, None);
+        // Five missing, two of them dropped here.
+        feed(&mut r, 0, &[6], 1, Some(2));
+        // One missing on the path.
+        feed(&mut r, 0, &[8], 2, Some(2));
+        let report = r.finish(Some(12), Some(5), &Quiet);
+        assert_eq!(report.counts.socket_drops, 5);
+        assert_eq!(report.counts.loss_by_place(), (4, 5, 0));
+    }
+
+    #[test]
+    fn the_drop_counter_wraps() {
+        let mut r = receiver(0, false);
+        r.drops_seen = u32::MAX;
+        feed(&mut r, 0, &[2], 0, Some(1));
+        assert_eq!(r.finish(Some(3), Some(1), &Quiet).counts.loss_by_place(), (0, 2, 0));
+    }
+
+    #[test]
+    fn whole_trains_dropped_are_exact() {
+        let mut r = receiver(0, true);
+        feed(&mut r, 0, &[0, 1, 2, 3], 0, None);
+        // Three trains missing, two drops counted: eight datagrams here, four on the path.
+        feed(&mut r, 0, &[16, 17, 18, 19], 1, Some(2));
+        let report = r.finish(Some(20), Some(2), &Quiet);
+        assert_eq!(report.counts.loss_by_place(), (4, 8, 0));
+        assert!(report.merged);
+    }
+
+    #[test]
+    fn torn_trains_give_bounds_and_no_guess() {
+        let mut r = receiver(0, true);
+        // Half a train: the path does not keep trains together.
+        let bytes = train(0, &[0, 1], 4);
+        let message =
+            Message { bytes: &bytes, segment: SIZE, at_ns: 0, stamped: true, socket_drops: None };
+        r.on_message(&message, &Quiet);
+        feed(&mut r, 0, &[12, 13], 1, Some(2));
+        let (path, receiver, unknown) = r.finish(Some(14), Some(2), &Quiet).counts.loss_by_place();
+        assert_eq!((path, receiver, unknown), (0, 2, 8));
+    }
+
+    #[test]
+    fn strangers_and_damage_are_counted_apart() {
+        let mut r = receiver(0, false);
+        feed(&mut r, 0, &[0], 0, None);
+        let mut bytes = train(0, &[1], 1);
+        bytes[9] ^= 1;
+        let message =
+            Message { bytes: &bytes, segment: SIZE, at_ns: 0, stamped: true, socket_drops: None };
+        r.on_message(&message, &Quiet);
+        r.on_message(&Message { bytes: &[], segment: 0, ..message }, &Quiet);
+        let report = r.finish(Some(2), None, &Quiet);
+        assert_eq!((report.counts.corrupt, report.counts.lost), (2, 1));
+    }
+
+    proptest! {
+        /// T16, T17 and T28 of the reliability targets: known lists of drops, duplicates, swaps and
+        /// a lost tail, at any start, single or in trains; the error is exactly 0.
+        #[test]
+        fn known_lists_are_found_exactly(
+            total in 1u64..3_000,
+            lost in prop::collection::btree_set(0u64..3_000, 0..200),
+            duplicated in prop::collection::btree_set(0u64..3_000, 0..100),
+            swapped in prop::collection::btree_set(0u64..3_000, 0..100),
+            tail in 0u64..50,
+            first in prop::sample::select(vec![0u64, (1 << 31) - 1_000, (1 << 32) - 1_000, 1 << 63]),
+            train_length in 1usize..20,
+        ) {
+            let mut arriving: Vec<u64> = (0..total).filter(|n| !lost.contains(n) && *n < total.saturating_sub(tail)).collect();
+            let unique = arriving.len() as u64;
+            let mut swaps = 0;
+            let mut i = 1;
+            while i < arriving.len() {
+                if swapped.contains(&arriving[i]) {
+                    arriving.swap(i - 1, i);
+                    swaps += 1;
+                    i += 1;
+                }
+                i += 1;
+            }
+            let mut copies = 0;
+            let mut with_duplicates = Vec::new();
+            for n in arriving {
+                with_duplicates.push(n);
+                if duplicated.contains(&n) {
+                    with_duplicates.push(n);
+                    copies += 1;
+                }
+            }
+            let mut r = receiver(first, train_length > 1);
+            for (i, numbers) in with_duplicates.chunks(train_length).enumerate() {
+                feed(&mut r, first, numbers, i as u64 * 30_000, None);
+            }
+            let report = r.finish(Some(total), None, &Quiet);
+            prop_assert_eq!(report.counts.datagrams, unique);
+            prop_assert_eq!(report.counts.lost, total - unique);
+            prop_assert_eq!(report.counts.duplicates, copies);
+            prop_assert_eq!(report.counts.reordered, swaps);
+            prop_assert_eq!(report.counts.loss_by_place().0, total - unique);
+            prop_assert_eq!(sums(&report), report.counts);
+        }
+    }
+}

@@ -1,0 +1,291 @@
+//! Accounting at the sending end of one stream, and the list of what it has to send.
+
+use linerate_model::plan::{End, TestPlan, Traffic, share};
+use linerate_model::sample::{SendCounts, SendInterval, SendReport, TcpSample, ThreadUse};
+use linerate_model::units::DatagramSize;
+use linerate_stats::online::Latency;
+use linerate_wire::native::datagram::HEADER_OCTETS;
+
+use crate::Surroundings;
+
+/// What one stream has to send.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Quota {
+    /// Stop at this time since the start.
+    pub until_ns: Option<u64>,
+    /// Datagrams of full size; `None` is no end.
+    pub full: Option<u64>,
+    /// Shorter datagrams at the end, so that a byte budget is met exactly; 0 is none.
+    pub tail: [u16; 2],
+}
+
+impl Quota {
+    /// The share of stream `index`. `--bytes` is met to the octet: the last datagram is shorter, and
+    /// when that would not hold a header, the last but one gives up some of its own.
+    pub fn datagrams(plan: &TestPlan, size: DatagramSize, index: u16) -> Self {
+        let none = Self { until_ns: None, full: None, tail: [0; 2] };
+        match plan.end {
+            End::Time(time) => Self { until_ns: Some(time.0), ..none },
+            End::Datagrams(n) => Self { full: Some(share(n, plan.streams, index)), ..none },
+            End::Bytes(bytes) => {
+                let bytes = share(bytes, plan.streams, index);
+                let size = u64::from(size.octets());
+                let least = HEADER_OCTETS as u64;
+                let (full, rest) = (bytes / size, bytes % size);
+                let narrow = |octets: u64| u16::try_from(octets).unwrap_or(u16::MAX);
+                if rest == 0 {
+                    Self { full: Some(full), ..none }
+                } else if rest >= least || full == 0 {
+                    Self { full: Some(full), tail: [narrow(rest), 0], ..none }
+                } else if size + rest >= 2 * least {
+                    let last_but_one = size + rest - least;
+                    Self {
+                        full: Some(full - 1),
+                        tail: [narrow(last_but_one), narrow(least)],
+                        ..none
+                    }
+                } else {
+                    // Two headers do not fit: one datagram a little larger than asked.
+                    Self { full: Some(full - 1), tail: [narrow(size + rest), 0], ..none }
+                }
+            }
+        }
+    }
+
+    /// Octets that one TCP stream has to send, `None` when it ends by time.
+    pub fn octets(plan: &TestPlan, index: u16) -> Option<u64> {
+        match (plan.end, &plan.traffic) {
+            (End::Bytes(bytes), _) => Some(share(bytes, plan.streams, index)),
+            (End::Datagrams(blocks), Traffic::Tcp(tcp)) => {
+                Some(share(blocks, plan.streams, index).saturating_mul(u64::from(tcp.block)))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// The accounting of one sending stream.
+#[derive(Debug)]
+pub struct Sender {
+    interval_ns: u64,
+    intervals_planned: Option<u64>,
+    next_boundary_ns: u64,
+    current: SendCounts,
+    total: SendCounts,
+    intervals: Vec<SendInterval>,
+    gaps: Latency,
+    lateness: Latency,
+    first_call_ns: Option<u64>,
+    last_call_ns: u64,
+    /// Slots taken before the last call.
+    before_last_call: u64,
+    slots: u64,
+    late_seen: u64,
+    given_up_seen: u64,
+    thread_at_start: ThreadUse,
+    thread_before: ThreadUse,
+}
+
+impl Sender {
+    /// At the start of the measured time. All times here count from that start.
+    pub fn new(interval_ns: u64, intervals: Option<u64>, thread: ThreadUse) -> Self {
+        Self {
+            interval_ns,
+            intervals_planned: intervals,
+            next_boundary_ns: match intervals {
+                Some(0 | 1) => u64::MAX,
+                _ => interval_ns,
+            },
+            current: SendCounts::default(),
+            total: SendCounts::default(),
+            intervals: Vec::with_capacity(intervals.unwrap_or(64).min(100_000) as usize),
+            gaps: Latency::default(),
+            lateness: Latency::default(),
+            first_call_ns: None,
+            last_call_ns: 0,
+            before_last_call: 0,
+            slots: 0,
+            late_seen: 0,
+            given_up_seen: 0,
+            thread_at_start: thread,
+            thread_before: thread,
+        }
+    }
+
+    /// Intervals that are over.
+    pub fn intervals(&self) -> &[SendInterval] {
+        &self.intervals
+    }
+
+    /// Datagrams taken by the kernel so far; the next one has this number.
+    pub fn datagrams(&self) -> u64 {
+        self.total.datagrams
+    }
+
+    /// Octets taken by the kernel so far.
+    pub fn bytes(&self) -> u64 {
+        self.total.bytes
+    }
+
+    /// The end of the current interval.
+    pub fn next_boundary_ns(&self) -> u64 {
+        self.next_boundary_ns
+    }
+
+    /// The hot path: a call that began at `begun_ns` carried `datagrams` (or TCP octets alone).
+    pub fn on_sent(&mut self, begun_ns: u64, datagrams: u64, bytes: u64, due_ns: Option<u64>) {
+        self.on_call(begun_ns, datagrams);
+        if let Some(due) = due_ns {
+            self.lateness.record(begun_ns.saturating_sub(due));
+        }
+        for counts in [&mut self.current, &mut self.total] {
+            counts.datagrams += datagrams;
+            counts.bytes += bytes;
+            counts.calls += 1;
+        }
+    }
+
+    /// The host refused `datagrams` in a call that began at `begun_ns`.
+    pub fn on_refused(&mut self, begun_ns: u64, datagrams: u64) {
+        self.on_call(begun_ns, datagrams);
+        self.current.refused_locally += datagrams;
+        self.total.refused_locally += datagrams;
+    }
+
+    /// What the pacer has counted so far.
+    pub fn on_pacer(&mut self, late: u64, given_up: u64) {
+        for counts in [&mut self.current, &mut self.total] {
+            counts.late_wakeups += late - self.late_seen;
+            counts.given_up += given_up - self.given_up_seen;
+        }
+        self.late_seen = late;
+        self.given_up_seen = given_up;
+    }
+
+    /// Whether an interval is over, so that the caller fetches [`TcpSample`] only then.
+    pub fn is_due(&self, now_ns: u64) -> bool {
+        now_ns >= self.next_boundary_ns
+    }
+
+    /// Closes intervals that are over.
+    pub fn roll(&mut self, now_ns: u64, tcp: Option<TcpSample>, around: &dyn Surroundings) {
+        while now_ns >= self.next_boundary_ns {
+            self.close(tcp, around.thread());
+            let last = self.intervals_planned.is_some_and(|n| self.intervals.len() as u64 + 1 >= n);
+            self.next_boundary_ns = if last {
+                u64::MAX
+            } else {
+                self.next_boundary_ns.saturating_add(self.interval_ns)
+            };
+        }
+    }
+
+    /// First and last call and the slots between them, for the pacing error: the mean rate is taken
+    /// from call to call, so that the number of datagrams need not be a whole share of the time.
+    pub fn slots_and_time(&self) -> Option<(u64, u64)> {
+        let first = self.first_call_ns?;
+        Some((self.before_last_call, self.last_call_ns - first))
+    }
+
+    /// The end, after `span_ns` of measured time.
+    pub fn finish(
+        mut self,
+        span_ns: u64,
+        tcp: Option<TcpSample>,
+        around: &dyn Surroundings,
+    ) -> SendReport {
+        let thread = around.thread();
+        self.close(tcp, thread);
+        SendReport {
+            counts: self.total,
+            intervals: self.intervals,
+            span_ns,
+            gaps: self.gaps.quantiles(0),
+            lateness: self.lateness.quantiles(0),
+            thread: ThreadUse {
+                cpu_ns: thread.cpu_ns.saturating_sub(self.thread_at_start.cpu_ns),
+                core: thread.core,
+            },
+            tcp,
+            ..Default::default()
+        }
+    }
+
+    fn on_call(&mut self, begun_ns: u64, slots: u64) {
+        match self.first_call_ns {
+            None => self.first_call_ns = Some(begun_ns),
+            Some(_) => self.gaps.record(begun_ns.saturating_sub(self.last_call_ns)),
+        }
+        self.last_call_ns = begun_ns;
+        self.before_last_call = self.slots;
+        self.slots += slots;
+    }
+
+    fn close(&mut self, tcp: Option<TcpSample>, thread: ThreadUse) {
+        self.intervals.push(SendInterval {
+            counts: std::mem::take(&mut self.current),
+            thread: ThreadUse {
+                cpu_ns: thread.cpu_ns.saturating_sub(self.thread_before.cpu_ns),
+                core: thread.core,
+            },
+            tcp,
+        });
+        self.thread_before = thread;
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use linerate_model::plan::{Direction, EngineChoice, UdpPlan};
+    use linerate_model::units::Nanos;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn plan(end: End, streams: u16, size: u32) -> TestPlan {
+        let size = DatagramSize::new(size).unwrap();
+        TestPlan {
+            traffic: Traffic::Udp(UdpPlan {
+                size,
+                rate: None,
+                burst: Nanos(0),
+                engine: EngineChoice::Auto,
+                checksum: true,
+            }),
+            direction: Direction::Forward,
+            streams,
+            end,
+            warmup: Nanos(0),
+            interval: Nanos::from_secs(1),
+            window: None,
+            client_cpus: vec![],
+            server_cpus: vec![],
+            dscp: None,
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_byte_budget_is_met_to_the_octet(bytes in 4_096u64..100_000_000, streams in 1u16..128, size in 32u32..65_400) {
+            let p = plan(End::Bytes(bytes), streams, size);
+            let mut sum = 0;
+            for stream in 0..streams {
+                let quota = Quota::datagrams(&p, DatagramSize::new(size).unwrap(), stream);
+                for tail in quota.tail {
+                    prop_assert!(tail == 0 || tail >= 32);
+                    sum += u64::from(tail);
+                }
+                sum += quota.full.unwrap() * u64::from(size);
+            }
+            prop_assert_eq!(sum, bytes);
+        }
+
+        #[test]
+        fn datagrams_are_shared_exactly(n in 1u64..1_000_000, streams in 1u16..128) {
+            let p = plan(End::Datagrams(n), streams, 100);
+            let sum: u64 = (0..streams).map(|s| Quota::datagrams(&p, DatagramSize::new(100).unwrap(), s).full.unwrap()).sum();
+            prop_assert_eq!(sum, n);
+        }
+    }
+}
