@@ -1,0 +1,252 @@
+//! The arrays that `sendmmsg` and `recvmmsg` read and write, made once and used for every call.
+//!
+//! ```text
+//! headers[i] ──► iovecs[i] ──► buffer[i x stride ..][.. stride]
+//!           └──► control[i]    (time stamp, drop counter, segment size)
+//! ```
+
+use std::io;
+use std::os::fd::AsRawFd;
+use std::ptr;
+
+use libc::{c_uint, c_void, iovec, mmsghdr};
+use socket2::Socket;
+
+use super::mmsg::MAX_MESSAGES;
+
+/// Octets for control messages: SCM_TIMESTAMPNS takes 32 (16 of header, 16 of timespec),
+/// SO_RXQ_OVFL and UDP_GRO 24 each. A multiple of 8 keeps each array entry aligned for `cmsghdr`.
+const CONTROL_OCTETS: usize = 128;
+/// Octets of receive buffers in all: half a usual second-level cache, and small enough for a
+/// hundred tests in a server.
+const BUFFER_OCTETS: usize = 256 * 1024;
+
+fn empty_header() -> mmsghdr {
+    // SAFETY: `mmsghdr` is integers and pointers; all zero means "none" for each of them.
+    unsafe { std::mem::zeroed() }
+}
+
+/// What `sendmmsg` reads.
+pub(super) struct SendArrays {
+    headers: [mmsghdr; MAX_MESSAGES],
+    iovecs: [iovec; MAX_MESSAGES],
+}
+
+impl std::fmt::Debug for SendArrays {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SendArrays").finish_non_exhaustive()
+    }
+}
+
+impl Default for SendArrays {
+    fn default() -> Self {
+        let none = iovec { iov_base: ptr::null_mut(), iov_len: 0 };
+        Self { headers: [empty_header(); MAX_MESSAGES], iovecs: [none; MAX_MESSAGES] }
+    }
+}
+
+impl SendArrays {
+    /// One `sendmmsg` of `bytes` cut every `cut` octets; returns how many pieces the kernel took.
+    pub(super) fn send(&mut self, socket: &Socket, bytes: &[u8], cut: usize) -> io::Result<usize> {
+        let mut count = 0usize;
+        for ((header, iov), piece) in
+            self.headers.iter_mut().zip(self.iovecs.iter_mut()).zip(bytes.chunks(cut.max(1)))
+        {
+            iov.iov_base = piece.as_ptr().cast_mut().cast::<c_void>();
+            iov.iov_len = piece.len();
+            header.msg_hdr.msg_iov = iov;
+            header.msg_hdr.msg_iovlen = 1;
+            count += 1;
+        }
+        if count == 0 {
+            return Ok(0);
+        }
+        // SAFETY: the descriptor is open for the borrow's life. The first `count` headers each point
+        // to one iovec of `self`, which points into `bytes`; both live across the call, and nothing
+        // moves in between. The kernel reads the octets (the cast to mutable is only the C type's)
+        // and writes `msg_len` of each header. Names and control are null with length 0.
+        let sent = unsafe {
+            libc::sendmmsg(socket.as_raw_fd(), self.headers.as_mut_ptr(), count as c_uint, 0)
+        };
+        if sent < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(sent as usize)
+    }
+}
+
+/// One message as the kernel delivered it.
+#[derive(Debug, Clone, Copy)]
+pub struct Message<'a> {
+    /// Payload: one datagram, or several of `segment` octets with a shorter last one.
+    pub bytes: &'a [u8],
+    /// Octets of each datagram in it.
+    pub segment: usize,
+    /// The kernel's time stamp, `CLOCK_REALTIME` in nanoseconds.
+    pub realtime_ns: Option<u64>,
+    /// The socket's drop counter when this message was queued; absent before the first drop.
+    pub drops: Option<u32>,
+    /// The message was longer than the buffer.
+    pub truncated: bool,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Meta {
+    length: usize,
+    segment: Option<usize>,
+    realtime_ns: Option<u64>,
+    drops: Option<u32>,
+    truncated: bool,
+}
+
+#[repr(C, align(8))]
+#[derive(Clone, Copy)]
+struct Control([u8; CONTROL_OCTETS]);
+
+/// Buffers for received messages, and what `recvmmsg` reads and writes.
+pub struct RecvBatch {
+    buffer: Vec<u8>,
+    stride: usize,
+    metas: Vec<Meta>,
+    headers: Vec<mmsghdr>,
+    iovecs: Vec<iovec>,
+    controls: Vec<Control>,
+    filled: usize,
+}
+
+impl std::fmt::Debug for RecvBatch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RecvBatch")
+            .field("stride", &self.stride)
+            .field("messages", &self.metas.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl RecvBatch {
+    /// Room for messages of up to `octets` each, as many as half a second-level cache holds and at
+    /// least one, at most 64.
+    pub fn new(octets: usize) -> Self {
+        let stride = octets.clamp(64, 65_536).next_multiple_of(64);
+        let count = (BUFFER_OCTETS / stride).clamp(1, MAX_MESSAGES);
+        // Zeroed memory straight from the kernel: pages are only touched when messages fill them.
+        let mut batch = Self {
+            buffer: vec![0; stride * count],
+            stride,
+            metas: vec![Meta::default(); count],
+            headers: vec![empty_header(); count],
+            iovecs: Vec::with_capacity(count),
+            controls: vec![Control([0; CONTROL_OCTETS]); count],
+            filled: 0,
+        };
+        for slot in batch.buffer.chunks_exact_mut(stride) {
+            batch
+                .iovecs
+                .push(iovec { iov_base: slot.as_mut_ptr().cast::<c_void>(), iov_len: stride });
+        }
+        for ((header, iov), control) in
+            batch.headers.iter_mut().zip(&mut batch.iovecs).zip(&mut batch.controls)
+        {
+            header.msg_hdr.msg_iov = iov;
+            header.msg_hdr.msg_iovlen = 1;
+            header.msg_hdr.msg_control = control.0.as_mut_ptr().cast::<c_void>();
+        }
+        batch
+    }
+
+    /// What the last call brought.
+    pub fn messages(&self) -> impl Iterator<Item = Message<'_>> {
+        self.buffer.chunks_exact(self.stride).zip(&self.metas).take(self.filled).map(
+            |(slot, meta)| {
+                let bytes = &slot[..meta.length.min(slot.len())];
+                Message {
+                    bytes,
+                    segment: meta.segment.unwrap_or(bytes.len().max(1)),
+                    realtime_ns: meta.realtime_ns,
+                    drops: meta.drops,
+                    truncated: meta.truncated,
+                }
+            },
+        )
+    }
+
+    /// One `recvmmsg` for up to `most` messages.
+    pub(super) fn receive(&mut self, socket: &Socket, most: usize) -> io::Result<usize> {
+        let count = self.headers.len().min(most);
+        // The kernel overwrote these the last time, for as many messages as it delivered.
+        for header in self.headers.iter_mut().take(self.filled) {
+            header.msg_hdr.msg_controllen = CONTROL_OCTETS as _;
+            header.msg_hdr.msg_flags = 0;
+        }
+        for header in self.headers.iter_mut().take(count).skip(self.filled) {
+            header.msg_hdr.msg_controllen = CONTROL_OCTETS as _;
+        }
+        self.filled = 0;
+        // SAFETY: the descriptor is open for the borrow's life. Each header points to one iovec and
+        // one control buffer in vectors of `self` that are never resized after `new`, and each
+        // iovec to its own `stride` octets of `buffer`; moving `self` does not move what vectors
+        // point to. Lengths are those of the buffers. A null time-out is allowed.
+        let received = unsafe {
+            libc::recvmmsg(
+                socket.as_raw_fd(),
+                self.headers.as_mut_ptr(),
+                count as c_uint,
+                libc::MSG_WAITFORONE,
+                ptr::null_mut(),
+            )
+        };
+        if received < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        self.filled = (received as usize).min(count);
+        for (header, meta) in self.headers.iter().zip(&mut self.metas).take(self.filled) {
+            *meta = read_control(header);
+        }
+        Ok(self.filled)
+    }
+}
+
+fn read_control(header: &mmsghdr) -> Meta {
+    let mut meta = Meta {
+        length: header.msg_len as usize,
+        truncated: header.msg_hdr.msg_flags & libc::MSG_TRUNC != 0,
+        ..Meta::default()
+    };
+    // SAFETY: `msg_hdr` was filled by a `recvmmsg` that succeeded; its control pointer and length
+    // describe a live, 8-aligned buffer that the kernel wrote well-formed messages to, and these two
+    // macros stay within that length.
+    let mut cmsg = unsafe { libc::CMSG_FIRSTHDR(&raw const header.msg_hdr) };
+    while !cmsg.is_null() {
+        // SAFETY: not null, so it points to a whole header inside the control buffer.
+        let (level, kind, length) =
+            unsafe { ((*cmsg).cmsg_level, (*cmsg).cmsg_type, (*cmsg).cmsg_len as usize) };
+        // SAFETY: as above; only a pointer is made here.
+        let data = unsafe { libc::CMSG_DATA(cmsg) };
+        let holds = |octets: usize| {
+            // SAFETY: CMSG_LEN only computes.
+            length >= unsafe { libc::CMSG_LEN(octets as c_uint) } as usize
+        };
+        match (level, kind) {
+            (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) if holds(size_of::<libc::timespec>()) => {
+                // SAFETY: the length says that a timespec is there; the read needs no alignment.
+                let time = unsafe { data.cast::<libc::timespec>().read_unaligned() };
+                let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+                let rest = u64::try_from(time.tv_nsec).unwrap_or(0);
+                meta.realtime_ns = Some(seconds.saturating_mul(1_000_000_000).saturating_add(rest));
+            }
+            (libc::SOL_SOCKET, libc::SO_RXQ_OVFL) if holds(size_of::<u32>()) => {
+                // SAFETY: the length says that a u32 is there; the read needs no alignment.
+                meta.drops = Some(unsafe { data.cast::<u32>().read_unaligned() });
+            }
+            (libc::IPPROTO_UDP, libc::UDP_GRO) if holds(size_of::<libc::c_int>()) => {
+                // SAFETY: the length says that an int is there; the read needs no alignment.
+                let segment = unsafe { data.cast::<libc::c_int>().read_unaligned() };
+                meta.segment = usize::try_from(segment).ok().filter(|s| *s > 0);
+            }
+            _ => {}
+        }
+        // SAFETY: `cmsg` is a header inside the buffer that `msg_hdr` describes.
+        cmsg = unsafe { libc::CMSG_NXTHDR(&raw const header.msg_hdr, cmsg) };
+    }
+    meta
+}

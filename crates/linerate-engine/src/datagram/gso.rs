@@ -1,0 +1,69 @@
+//! `gso`: the kernel, or the card, cuts one buffer into a train of datagrams.
+
+use std::io;
+
+use socket2::Socket;
+
+use super::batch::SendArrays;
+use super::{SendBatch, SendEngine};
+use crate::sys;
+
+/// Most datagrams in one train: `UDP_MAX_SEGMENTS` since Linux 6.9. An older kernel refuses more
+/// than 64 with `EINVAL`, which halves the train.
+const MAX_SEGMENTS: usize = 128;
+
+/// `UDP_SEGMENT`, several trains a `sendmmsg`.
+#[derive(Debug)]
+pub(super) struct Gso {
+    arrays: SendArrays,
+    segment: usize,
+    max_segments: usize,
+}
+
+impl Default for Gso {
+    fn default() -> Self {
+        Self { arrays: SendArrays::default(), segment: 0, max_segments: MAX_SEGMENTS }
+    }
+}
+
+impl SendEngine for Gso {
+    fn name(&self) -> &'static str {
+        "gso"
+    }
+
+    fn max_batch(&self) -> usize {
+        self.max_segments * super::mmsg::MAX_MESSAGES
+    }
+
+    fn send(&mut self, socket: &Socket, batch: &SendBatch<'_>) -> io::Result<usize> {
+        if self.segment != batch.segment {
+            let segment = u16::try_from(batch.segment).unwrap_or(u16::MAX);
+            sys::segment_on_send(socket, segment)?;
+            self.segment = batch.segment;
+        }
+        loop {
+            let train = batch.train.clamp(1, self.max_segments);
+            match self.arrays.send(socket, batch.bytes, train * batch.segment) {
+                Ok(trains) => {
+                    let octets = (trains * train * batch.segment).min(batch.bytes.len());
+                    return Ok(octets.div_ceil(batch.segment));
+                }
+                Err(error)
+                    if error.raw_os_error() == Some(libc::EINVAL)
+                        && self.max_segments > MAX_SEGMENTS / 2
+                        && train > MAX_SEGMENTS / 2 =>
+                {
+                    self.max_segments = MAX_SEGMENTS / 2;
+                }
+                Err(error) => {
+                    if super::is_refusal(&error) {
+                        // Whoever goes on with this socket must find it as it was.
+                        let _ = sys::segment_on_send(socket, 0);
+                        self.segment = 0;
+                    }
+                    return Err(error);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Engines: ways to hand datagrams to the kernel and to take them from it.
+//!
+//! A new engine is one file here, one line in [`sender`] or [`receiver`], and one line in
+//! `conformance.rs`.
+
+mod batch;
+#[cfg(test)]
+mod conformance;
+mod gso;
+mod mmsg;
+mod send;
+
+use std::io;
+
+use linerate_model::plan::EngineChoice;
+use socket2::Socket;
+
+pub use batch::{Message, RecvBatch};
+
+/// Datagrams to send on a connected socket: one buffer, cut every `segment` octets; the last may be
+/// shorter.
+#[derive(Debug, Clone, Copy)]
+pub struct SendBatch<'a> {
+    /// All payloads, one after the other.
+    pub bytes: &'a [u8],
+    /// Octets of each.
+    pub segment: usize,
+    /// Datagrams of one train, for engines that hand over trains.
+    pub train: usize,
+}
+
+/// Hands datagrams to the kernel.
+pub trait SendEngine {
+    /// As in `--engine` and in every record.
+    fn name(&self) -> &'static str;
+    /// Most datagrams that one call takes.
+    fn max_batch(&self) -> usize;
+    /// Sends what it can in one call and says how many datagrams the kernel took. Blocks as the
+    /// socket does; never retries.
+    ///
+    /// # Errors
+    /// When the kernel took none. See [`is_refusal`] and [`is_no_room`].
+    fn send(&mut self, socket: &Socket, batch: &SendBatch<'_>) -> io::Result<usize>;
+}
+
+/// Takes datagrams from the kernel.
+pub trait RecvEngine {
+    /// As in `--engine` and in every record.
+    fn name(&self) -> &'static str;
+    /// Waits for one message, as long as the socket's time-out, and takes what else is there.
+    /// Returns the number of messages now in `batch`.
+    ///
+    /// # Errors
+    /// `WouldBlock` when the time-out passed; otherwise those of recvmsg(2).
+    fn recv(&mut self, socket: &Socket, batch: &mut RecvBatch) -> io::Result<usize>;
+}
+
+/// The sending engine of that name; `Auto` is the plain one.
+pub fn sender(choice: EngineChoice) -> Box<dyn SendEngine> {
+    match choice {
+        EngineChoice::Gso => Box::new(gso::Gso::default()),
+        EngineChoice::Mmsg => Box::new(mmsg::Mmsg::default()),
+        EngineChoice::Send | EngineChoice::Auto => Box::new(send::Single),
+    }
+}
+
+/// The receiving engine of that name. `Gso` and `Mmsg` receive alike (`recvmmsg`); whether messages
+/// are merged is the socket's option.
+pub fn receiver(choice: EngineChoice) -> Box<dyn RecvEngine> {
+    match choice {
+        EngineChoice::Send => Box::new(send::Single),
+        EngineChoice::Gso => Box::new(mmsg::RecvMany { name: "gso" }),
+        EngineChoice::Mmsg | EngineChoice::Auto => Box::new(mmsg::RecvMany { name: "mmsg" }),
+    }
+}
+
+/// Whether an error means that the kernel or the card cannot do what the engine asks, so that
+/// another engine must go on: `EIO` from a device without checksum offload, `EINVAL` for too many
+/// segments or no checksum, and the like.
+pub fn is_refusal(error: &io::Error) -> bool {
+    matches!(
+        error.raw_os_error(),
+        Some(libc::EIO | libc::EINVAL | libc::EOPNOTSUPP | libc::ENOPROTOOPT | libc::ENOSYS)
+    )
+}
+
+/// Whether an error means that this host has no room for the datagram now: it was refused locally.
+pub fn is_no_room(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ENOBUFS | libc::EAGAIN | libc::ENOMEM))
+}

@@ -1,0 +1,129 @@
+//! Octets over TCP.
+
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::ptr;
+
+use nix::sys::memfd::{MFdFlags, memfd_create};
+
+/// Writes blocks of the same octets.
+#[derive(Debug)]
+pub enum BlockWriter {
+    /// `write`: the kernel copies each block.
+    Copy(Vec<u8>),
+    /// `sendfile` from memory: the kernel refers to the same pages each time and copies nothing.
+    Sendfile {
+        /// Anonymous file that holds one block.
+        file: OwnedFd,
+        /// Its length.
+        octets: usize,
+    },
+}
+
+impl BlockWriter {
+    /// Blocks of the given octets.
+    ///
+    /// # Errors
+    /// When there is no memory file to be had (`zerocopy` only).
+    pub fn new(block: Vec<u8>, zerocopy: bool) -> io::Result<Self> {
+        if !zerocopy {
+            return Ok(Self::Copy(block));
+        }
+        let file = memfd_create(c"linerate", MFdFlags::MFD_CLOEXEC)?;
+        let mut writer = std::fs::File::from(file);
+        writer.write_all(&block)?;
+        Ok(Self::Sendfile { file: writer.into(), octets: block.len() })
+    }
+
+    /// One call with up to `most` octets of a block; returns how many the kernel took.
+    ///
+    /// # Errors
+    /// Those of write(2) and sendfile(2).
+    pub fn write(&mut self, mut socket: &TcpStream, most: usize) -> io::Result<usize> {
+        match self {
+            Self::Copy(block) => {
+                let end = block.len().min(most);
+                socket.write(block.get(..end).unwrap_or_default())
+            }
+            Self::Sendfile { file, octets } => {
+                let mut offset = 0;
+                let count = (*octets).min(most);
+                Ok(nix::sys::sendfile::sendfile(socket, file.as_fd(), Some(&mut offset), count)?)
+            }
+        }
+    }
+}
+
+/// Reads and forgets.
+#[derive(Debug)]
+pub enum BlockReader {
+    /// `read` into the same buffer each time.
+    Copy(Vec<u8>),
+    /// `recv` with `MSG_TRUNC`: the kernel drops the octets and copies nothing (tcp(7)).
+    Discard {
+        /// Most octets a call.
+        octets: usize,
+    },
+}
+
+impl BlockReader {
+    /// Reads up to `octets` a call.
+    pub fn new(octets: usize, discard: bool) -> Self {
+        if discard { Self::Discard { octets } } else { Self::Copy(vec![0; octets]) }
+    }
+
+    /// One call; 0 is the end of the stream.
+    ///
+    /// # Errors
+    /// Those of recv(2).
+    pub fn read(&mut self, mut socket: &TcpStream) -> io::Result<usize> {
+        match self {
+            Self::Copy(buffer) => socket.read(buffer),
+            Self::Discard { octets } => {
+                // SAFETY: the descriptor is open for the borrow's life. With MSG_TRUNC on a TCP
+                // socket the kernel does not write to the buffer, so null is allowed (tcp(7),
+                // net/ipv4/tcp.c tcp_recvmsg_locked).
+                let n = unsafe {
+                    libc::recv(socket.as_raw_fd(), ptr::null_mut(), *octets, libc::MSG_TRUNC)
+                };
+                if n < 0 { Err(io::Error::last_os_error()) } else { Ok(n as usize) }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    #[test]
+    fn all_pairs_carry_every_octet() {
+        for zerocopy in [false, true] {
+            for discard in [false, true] {
+                let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+                let tx = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+                let (rx, _) = listener.accept().unwrap();
+                let thread = std::thread::spawn(move || {
+                    let mut writer = BlockWriter::new(vec![7; 10_000], zerocopy).unwrap();
+                    let mut left = 1_234_567;
+                    while left > 0 {
+                        left -= writer.write(&tx, left).unwrap();
+                    }
+                });
+                let mut reader = BlockReader::new(65_536, discard);
+                let mut got = 0;
+                loop {
+                    match reader.read(&rx).unwrap() {
+                        0 => break,
+                        n => got += n,
+                    }
+                }
+                thread.join().unwrap();
+                assert_eq!(got, 1_234_567);
+            }
+        }
+    }
+}

@@ -1,0 +1,263 @@
+//! Socket options.
+
+use std::io;
+use std::mem::{MaybeUninit, size_of};
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsFd, AsRawFd};
+
+use libc::{c_int, c_void, socklen_t};
+use linerate_model::sample::TcpSample;
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
+
+fn check(result: c_int) -> io::Result<c_int> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
+
+fn set_int(fd: impl AsFd, level: c_int, name: c_int, value: c_int) -> io::Result<()> {
+    let value: *const c_int = &raw const value;
+    let length = size_of::<c_int>() as socklen_t;
+    // SAFETY: the descriptor is open for the borrow's life; `value` points to one c_int that lives
+    // across the call and `length` is its size. The kernel only reads it.
+    check(unsafe {
+        libc::setsockopt(fd.as_fd().as_raw_fd(), level, name, value.cast::<c_void>(), length)
+    })
+    .map(drop)
+}
+
+fn get_int(fd: impl AsFd, level: c_int, name: c_int) -> io::Result<c_int> {
+    let mut value: c_int = 0;
+    let mut length = size_of::<c_int>() as socklen_t;
+    // SAFETY: the descriptor is open for the borrow's life; the kernel writes at most `length`
+    // octets to `value`, which is that large, and the new length to `length`.
+    check(unsafe {
+        libc::getsockopt(
+            fd.as_fd().as_raw_fd(),
+            level,
+            name,
+            (&raw mut value).cast::<c_void>(),
+            &raw mut length,
+        )
+    })?;
+    Ok(value)
+}
+
+/// A UDP socket bound to `local` that other sockets of this process may share the port with.
+///
+/// # Errors
+/// Those of socket(2) and bind(2).
+pub fn udp_socket(local: SocketAddr) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::for_address(local), Type::DGRAM, Some(Protocol::UDP))?;
+    socket.set_reuse_address(true)?;
+    if local.is_ipv6() {
+        let any = local.ip().is_unspecified();
+        socket.set_only_v6(!any)?;
+    }
+    socket.bind(&local.into())?;
+    Ok(socket)
+}
+
+/// Asks for a socket buffer and reads back what the kernel granted, which is twice the asked (it
+/// counts its own overhead) or less. Where the process may (`CAP_NET_ADMIN`), an explicitly asked
+/// size goes beyond `net.core.?mem_max`.
+pub fn set_buffers(socket: &impl AsFd, send: Option<u32>, receive: Option<u32>, force: bool) {
+    let asked = |value: u32| c_int::try_from(value).unwrap_or(c_int::MAX / 2);
+    for (value, plain, forced) in [
+        (send, libc::SO_SNDBUF, libc::SO_SNDBUFFORCE),
+        (receive, libc::SO_RCVBUF, libc::SO_RCVBUFFORCE),
+    ] {
+        let Some(value) = value.map(asked) else { continue };
+        let _ = set_int(socket, libc::SOL_SOCKET, plain, value);
+        let granted = get_int(socket, libc::SOL_SOCKET, plain).unwrap_or(0);
+        if force && granted / 2 < value {
+            let _ = set_int(socket, libc::SOL_SOCKET, forced, value);
+        }
+    }
+}
+
+/// `SO_SNDBUF` as read back.
+pub fn send_buffer(socket: &impl AsFd) -> u64 {
+    get_int(socket, libc::SOL_SOCKET, libc::SO_SNDBUF).map_or(0, |v| u64::try_from(v).unwrap_or(0))
+}
+
+/// `SO_RCVBUF` as read back.
+pub fn receive_buffer(socket: &impl AsFd) -> u64 {
+    get_int(socket, libc::SOL_SOCKET, libc::SO_RCVBUF).map_or(0, |v| u64::try_from(v).unwrap_or(0))
+}
+
+/// Sends UDP over IPv4 without checksum (`SO_NO_CHECK`, socket(7)).
+///
+/// # Errors
+/// Those of setsockopt(2).
+pub fn without_checksum(socket: &impl AsFd) -> io::Result<()> {
+    set_int(socket, libc::SOL_SOCKET, libc::SO_NO_CHECK, 1)
+}
+
+/// Makes send calls tell of drops in this host's own queueing disciplines (`ENOBUFS`), which the
+/// kernel hides from UDP senders otherwise (net/ipv4/udp.c, `udp_send_skb`), and of ICMP errors.
+pub fn report_errors(socket: &impl AsFd, v6: bool) {
+    let _ = if v6 {
+        set_int(socket, libc::IPPROTO_IPV6, libc::IPV6_RECVERR, 1)
+    } else {
+        set_int(socket, libc::IPPROTO_IP, libc::IP_RECVERR, 1)
+    };
+}
+
+/// Time stamps (`SO_TIMESTAMPNS`) and the drop counter (`SO_RXQ_OVFL`) with every message.
+///
+/// # Errors
+/// Those of setsockopt(2).
+pub fn describe_messages(socket: &impl AsFd) -> io::Result<()> {
+    set_int(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)?;
+    set_int(socket, libc::SOL_SOCKET, libc::SO_RXQ_OVFL, 1)
+}
+
+/// Lets the kernel deliver several datagrams of one size as one message (`UDP_GRO`, udp(7)).
+///
+/// # Errors
+/// `ENOPROTOOPT` on kernels before 5.0.
+pub fn merge_on_receive(socket: &impl AsFd) -> io::Result<()> {
+    set_int(socket, libc::IPPROTO_UDP, libc::UDP_GRO, 1)
+}
+
+/// Octets of each datagram the kernel cuts from a buffer (`UDP_SEGMENT`, udp(7)); 0 switches it off.
+///
+/// # Errors
+/// `ENOPROTOOPT` on kernels before 4.18; `EINVAL`.
+pub fn segment_on_send(socket: &impl AsFd, octets: u16) -> io::Result<()> {
+    set_int(socket, libc::IPPROTO_UDP, libc::UDP_SEGMENT, c_int::from(octets))
+}
+
+/// Messages that the socket has dropped for lack of room since it was made (`SO_MEMINFO`,
+/// `SK_MEMINFO_DROPS`).
+pub fn socket_drops(socket: &impl AsFd) -> Option<u32> {
+    // include/uapi/linux/sock_diag.h: nine u32, the last one the drops.
+    const DROPS: usize = 8;
+    let mut info = [0u32; 9];
+    let mut length = size_of_val(&info) as socklen_t;
+    // SAFETY: the descriptor is open for the borrow's life; the kernel writes at most `length`
+    // octets to `info`, which is that large, and how many to `length`.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_MEMINFO,
+            info.as_mut_ptr().cast::<c_void>(),
+            &raw mut length,
+        )
+    };
+    (check(result).is_ok() && length as usize == size_of_val(&info)).then(|| info[DROPS])
+}
+
+/// Path MTU of a connected socket as the kernel knows it now (`IP_MTU`, `IPV6_MTU`).
+pub fn path_mtu(socket: &impl AsFd, v6: bool) -> Option<u32> {
+    let value = if v6 {
+        get_int(socket, libc::IPPROTO_IPV6, libc::IPV6_MTU)
+    } else {
+        get_int(socket, libc::IPPROTO_IP, libc::IP_MTU)
+    };
+    value.ok().and_then(|mtu| u32::try_from(mtu).ok())
+}
+
+/// Sets the differentiated services code point.
+///
+/// # Errors
+/// Those of setsockopt(2).
+pub fn set_dscp(socket: &impl AsFd, v6: bool, dscp: u8) -> io::Result<()> {
+    let octet = c_int::from(dscp) << 2;
+    if v6 {
+        set_int(socket, libc::IPPROTO_IPV6, libc::IPV6_TCLASS, octet)
+    } else {
+        set_int(socket, libc::IPPROTO_IP, libc::IP_TOS, octet)
+    }
+}
+
+/// Lets the TCP pacer hold a connection to `bits_per_second` (`SO_MAX_PACING_RATE`, 64 bit since
+/// Linux 5.0).
+///
+/// # Errors
+/// Those of setsockopt(2).
+pub fn set_pacing_rate(socket: &impl AsFd, bits_per_second: u64) -> io::Result<()> {
+    let octets: u64 = (bits_per_second / 8).max(1);
+    // SAFETY: the descriptor is open for the borrow's life; the pointer is to one u64 that lives
+    // across the call and the length is its size. The kernel only reads it.
+    check(unsafe {
+        libc::setsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_MAX_PACING_RATE,
+            (&raw const octets).cast::<c_void>(),
+            size_of::<u64>() as socklen_t,
+        )
+    })
+    .map(drop)
+}
+
+/// `TCP_INFO`, as much as this kernel has.
+pub fn tcp_sample(socket: &impl AsFd) -> Option<TcpSample> {
+    let mut info = MaybeUninit::<libc::tcp_info>::zeroed();
+    let mut length = size_of::<libc::tcp_info>() as socklen_t;
+    // SAFETY: the descriptor is open for the borrow's life; the kernel writes at most `length`
+    // octets to `info`, which is that large, and how many to `length`.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            info.as_mut_ptr().cast::<c_void>(),
+            &raw mut length,
+        )
+    };
+    check(result).ok()?;
+    // SAFETY: `tcp_info` is integers only, every bit pattern of which is a value; what the kernel
+    // did not write is zero from `zeroed`.
+    let info = unsafe { info.assume_init() };
+    // An older kernel writes less; what lies beyond `length` is unknown, not zero.
+    let length = length as usize;
+    let known = |end: usize, value: u64| (end <= length).then_some(value);
+    macro_rules! field {
+        ($name:ident) => {
+            known(
+                std::mem::offset_of!(libc::tcp_info, $name) + size_of_val(&{ info.$name }),
+                u64::from(info.$name),
+            )
+        };
+    }
+    let us = |value: Option<u64>| value.map(|v| v.saturating_mul(1_000));
+    let cwnd = field!(tcpi_snd_cwnd).zip(field!(tcpi_snd_mss)).map(|(c, m)| c.saturating_mul(m));
+    Some(TcpSample {
+        bytes_acked: field!(tcpi_bytes_acked),
+        bytes_retransmitted: field!(tcpi_bytes_retrans),
+        retransmits: field!(tcpi_total_retrans),
+        rtt_ns: us(field!(tcpi_rtt)),
+        rtt_variation_ns: us(field!(tcpi_rttvar)),
+        min_rtt_ns: us(field!(tcpi_min_rtt)).filter(|v| *v < u64::from(u32::MAX) * 1_000),
+        cwnd_bytes: cwnd,
+        mss_bytes: field!(tcpi_snd_mss),
+        pmtu_bytes: field!(tcpi_pmtu),
+        delivery_rate_bps: field!(tcpi_delivery_rate).map(|v| v.saturating_mul(8)),
+        busy_ns: us(field!(tcpi_busy_time)),
+        rwnd_limited_ns: us(field!(tcpi_rwnd_limited)),
+        sndbuf_limited_ns: us(field!(tcpi_sndbuf_limited)),
+        unsent_bytes: field!(tcpi_notsent_bytes)
+            .zip(field!(tcpi_unacked).zip(field!(tcpi_snd_mss)))
+            .map(|(unsent, (unacked, mss))| unsent.saturating_add(unacked.saturating_mul(mss))),
+    })
+}
+
+/// Name of the congestion control in use.
+pub fn congestion(socket: &impl AsFd) -> Option<String> {
+    let name = SockRef::from(socket).tcp_congestion().ok()?;
+    let name: Vec<u8> = name.into_iter().take_while(|byte| *byte != 0).collect();
+    String::from_utf8(name).ok()
+}
+
+/// An address without IPv4 dressed up as IPv6 (`::ffff:192.0.2.1`), as a dual-stack listener sees it.
+pub fn plain(address: SocketAddr) -> SocketAddr {
+    match address.ip() {
+        IpAddr::V6(v6) => match v6.to_ipv4_mapped() {
+            Some(v4) => SocketAddr::new(v4.into(), address.port()),
+            None => address,
+        },
+        IpAddr::V4(_) => address,
+    }
+}
