@@ -261,3 +261,14 @@ pub fn plain(address: SocketAddr) -> SocketAddr {
         IpAddr::V4(_) => address,
     }
 }
+
+/// Waits until `fd` can be read, or `until_ns` of the monotonic clock, or 20 ms; true if it can.
+/// The last 20 us before `until_ns` are spent awake, as no timer is that exact.
+pub fn wait_readable(fd: std::os::fd::BorrowedFd<'_>, until_ns: Option<u64>, now_ns: u64) -> bool {
+    use nix::poll::{PollFd, PollFlags};
+    let left = until_ns.map_or(20_000_000, |until| until.saturating_sub(now_ns)).min(20_000_000);
+    let left = left.saturating_sub(20_000);
+    let timeout = nix::sys::time::TimeSpec::new(0, i64::try_from(left).unwrap_or(0));
+    let mut fds = [PollFd::new(fd, PollFlags::POLLIN)];
+    matches!(nix::poll::ppoll(&mut fds, Some(timeout), None), Ok(n) if n > 0)
+}

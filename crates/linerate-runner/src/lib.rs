@@ -2,4 +2,5 @@
 //! engines, at the client and at the server.
 
 pub mod client;
+mod data;
 pub mod server;

@@ -52,6 +52,18 @@ impl Quota {
         }
     }
 
+    /// Transactions that one stream has to make, `None` when it ends by time.
+    pub fn transactions(plan: &TestPlan, index: u16) -> Option<u64> {
+        match (plan.end, &plan.traffic) {
+            (End::Datagrams(n), _) => Some(share(n, plan.streams, index)),
+            (End::Bytes(bytes), Traffic::Rr(rr)) => {
+                let requests = bytes.div_ceil(u64::from(rr.request.max(1)));
+                Some(share(requests, plan.streams, index))
+            }
+            _ => None,
+        }
+    }
+
     /// Octets that one TCP stream has to send, `None` when it ends by time.
     pub fn octets(plan: &TestPlan, index: u16) -> Option<u64> {
         match (plan.end, &plan.traffic) {

@@ -72,6 +72,15 @@ impl Latency {
         })
     }
 
+    /// The histogram in HdrHistogram's own V2 form, base64, so that other tools can merge and draw
+    /// it.
+    pub fn encode(&self) -> Option<String> {
+        use hdrhistogram::serialization::{Serializer, V2Serializer};
+        let mut bytes = Vec::new();
+        V2Serializer::new().serialize(&self.histogram, &mut bytes).ok()?;
+        Some(base64::engine::Engine::encode(&base64::engine::general_purpose::STANDARD, bytes))
+    }
+
     /// Bucket values and their counts, least first; for exchange and for drawing.
     pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.histogram

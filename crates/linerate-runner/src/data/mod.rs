@@ -1,0 +1,294 @@
+//! The data threads of one end of one test: plain threads, one a stream, each with its own socket.
+//!
+//! They share a [`Shared`] with the control side and tell it what they measured through a channel,
+//! once an interval and once at the end. Nothing in their loops locks, allocates or formats.
+
+mod rr;
+mod tcp;
+mod udp_recv;
+mod udp_send;
+mod wait;
+
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use linerate_engine::{clock, sys};
+use linerate_model::plan::{AgreedPlan, Direction, IpVersion, Traffic, Way};
+use linerate_model::sample::{
+    RecvInterval, RecvReport, RrInterval, RrReport, SendInterval, SendReport, ThreadUse,
+};
+use linerate_session::Surroundings;
+use linerate_wire::native::message::RespondReport;
+use linerate_wire::native::stream::UdpHello;
+use socket2::Socket;
+use tokio::sync::mpsc::UnboundedSender;
+
+/// How long a data thread waits in the kernel before it looks at [`Shared`] again.
+const LOOK_UP: Duration = Duration::from_millis(20);
+/// Data sockets ask for this much buffer unless the user says otherwise; `net.core.?mem_max` may
+/// grant less. It holds 10 ms at 3 Gbit/s, the usual stall of a busy receiver.
+const DEFAULT_UDP_BUFFER: u32 = 4 << 20;
+
+const WAITING: u8 = 0;
+const RUNNING: u8 = 1;
+const STOPPING: u8 = 2;
+
+/// Not yet told.
+const UNKNOWN: u64 = u64::MAX;
+
+/// What the control side tells the data threads.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    phase: AtomicU8,
+    /// Monotonic time at which senders begin.
+    start_ns: AtomicU64,
+    /// First measured arrival on any of this end's streams; 0 is none.
+    origin_ns: AtomicU64,
+    /// Datagrams that the far end sent on each stream.
+    sent: Vec<AtomicU64>,
+    /// Monotonic time after which receivers give up waiting; [`UNKNOWN`] is not yet.
+    drain_until_ns: AtomicU64,
+}
+
+impl Shared {
+    pub(crate) fn new(streams: usize) -> Arc<Self> {
+        Arc::new(Self {
+            phase: AtomicU8::new(WAITING),
+            start_ns: AtomicU64::new(UNKNOWN),
+            origin_ns: AtomicU64::new(0),
+            sent: (0..streams).map(|_| AtomicU64::new(UNKNOWN)).collect(),
+            drain_until_ns: AtomicU64::new(UNKNOWN),
+        })
+    }
+
+    /// Senders begin at `at_ns`.
+    pub(crate) fn start(&self, at_ns: u64) {
+        self.start_ns.store(at_ns, Ordering::Relaxed);
+        // Release: whoever sees the phase sees the start.
+        let _ = self.phase.compare_exchange(WAITING, RUNNING, Ordering::Release, Ordering::Relaxed);
+    }
+
+    /// Senders end now, requesters too.
+    pub(crate) fn stop(&self) {
+        self.phase.store(STOPPING, Ordering::Release);
+    }
+
+    /// The far end says how much it sent.
+    pub(crate) fn far_end_sent(&self, stream: u16, datagrams: u64) {
+        if let Some(slot) = self.sent.get(usize::from(stream)) {
+            // The largest value means "unknown"; nobody can have sent as many.
+            slot.store(datagrams.min(UNKNOWN - 1), Ordering::Release);
+        }
+    }
+
+    /// Receivers give up at `at_ns`, or when everything has arrived.
+    pub(crate) fn drain_until(&self, at_ns: u64) {
+        self.drain_until_ns.fetch_min(at_ns, Ordering::Release);
+    }
+
+    fn running(&self) -> Option<u64> {
+        (self.phase.load(Ordering::Acquire) == RUNNING)
+            .then(|| self.start_ns.load(Ordering::Relaxed))
+    }
+
+    fn stopping(&self) -> bool {
+        self.phase.load(Ordering::Relaxed) == STOPPING
+    }
+
+    fn sent(&self, stream: u16) -> Option<u64> {
+        let slot = self.sent.get(usize::from(stream))?;
+        Some(slot.load(Ordering::Acquire)).filter(|sent| *sent != UNKNOWN)
+    }
+
+    fn drained_at(&self, now_ns: u64) -> bool {
+        now_ns >= self.drain_until_ns.load(Ordering::Acquire)
+    }
+}
+
+/// What [`linerate_session`] asks of a data thread.
+struct Around<'a>(&'a Shared);
+
+impl Surroundings for Around<'_> {
+    fn origin(&self, first_arrival_ns: u64) -> u64 {
+        // 0 is "none"; a clock that reads 0 at a first arrival would be a machine just made.
+        let mine = first_arrival_ns.max(1);
+        match self.0.origin_ns.compare_exchange(0, mine, Ordering::Relaxed, Ordering::Relaxed) {
+            Ok(_) => mine,
+            Err(earlier) => earlier,
+        }
+    }
+
+    fn thread(&self) -> ThreadUse {
+        thread_use()
+    }
+}
+
+fn thread_use() -> ThreadUse {
+    ThreadUse { cpu_ns: clock::thread_cpu_ns(), core: clock::current_core() }
+}
+
+/// One end of one stream.
+#[derive(Debug)]
+pub(crate) enum StreamSocket {
+    /// Connected UDP, with the hello to answer if it comes again (server only).
+    Udp(Socket, Option<UdpHello>),
+    /// Connected TCP.
+    Tcp(TcpStream),
+}
+
+/// What this end does on a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    Send,
+    Receive,
+    Request,
+    Respond,
+}
+
+/// A stream's number, direction and this end's role.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct StreamId {
+    /// Over both directions.
+    pub(crate) stream: u16,
+    /// Within its direction.
+    pub(crate) index: u16,
+    pub(crate) way: Way,
+}
+
+/// All streams of a plan: those of the forward direction first.
+pub(crate) fn streams(direction: Direction, each: u16) -> Vec<StreamId> {
+    let mut all = Vec::new();
+    for way in [Way::Forward, Way::Reverse] {
+        let wanted = match way {
+            Way::Forward => direction.has_forward(),
+            Way::Reverse => direction.has_reverse(),
+        };
+        if wanted {
+            for index in 0..each {
+                all.push(StreamId { stream: all.len() as u16, index, way });
+            }
+        }
+    }
+    all
+}
+
+/// What this end does on a stream of that way.
+pub(crate) fn role(traffic: &Traffic, way: Way, is_client: bool) -> Role {
+    match (traffic, is_client) {
+        (Traffic::Rr(_), true) => Role::Request,
+        (Traffic::Rr(_), false) => Role::Respond,
+        _ if (way == Way::Forward) == is_client => Role::Send,
+        _ => Role::Receive,
+    }
+}
+
+/// Told by a data thread.
+#[derive(Debug)]
+pub(crate) enum DataEvent {
+    /// An interval is over.
+    Tick(u16, u64, Tick),
+    /// The stream has ended.
+    Done(u16, Box<Report>),
+}
+
+/// One interval of one stream.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Tick {
+    Send(SendInterval),
+    Recv(RecvInterval),
+    Rr(RrInterval),
+}
+
+/// The whole of one stream.
+#[derive(Debug)]
+pub(crate) enum Report {
+    Send(SendReport),
+    Recv(RecvReport),
+    Rr(RrReport),
+    Respond(RespondReport),
+}
+
+/// What every data thread knows.
+pub(crate) struct Context {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) agreed: Arc<AgreedPlan>,
+    pub(crate) ip: IpVersion,
+    pub(crate) token: u64,
+    pub(crate) id: StreamId,
+    pub(crate) role: Role,
+    /// Where to run, if anywhere in particular.
+    pub(crate) core: Option<u32>,
+    pub(crate) events: UnboundedSender<DataEvent>,
+}
+
+impl Context {
+    fn around(&self) -> Around<'_> {
+        Around(&self.shared)
+    }
+
+    /// Intervals of the measured time, when the plan says how long it is.
+    fn intervals(&self) -> Option<u64> {
+        let plan = &self.agreed.plan;
+        plan.duration().map(|d| d.0.div_ceil(plan.interval.0.max(1)).max(1))
+    }
+
+    fn tick(&self, index: usize, tick: Tick) {
+        // The control side is gone only when the test is over.
+        let _ = self.events.send(DataEvent::Tick(self.id.stream, index as u64, tick));
+    }
+
+    /// Sets what the plan asks of any data socket.
+    fn prepare(&self, socket: &impl std::os::fd::AsFd, default_buffer: Option<u32>) {
+        let plan = &self.agreed.plan;
+        let window = plan.window.or(default_buffer);
+        sys::set_buffers(socket, window, window, plan.window.is_some());
+        if let Some(dscp) = plan.dscp {
+            let _ = sys::set_dscp(socket, self.ip == IpVersion::V6, dscp);
+        }
+    }
+}
+
+/// Starts the thread of one stream.
+///
+/// # Errors
+/// When the system has no thread to give.
+pub(crate) fn spawn(context: Context, socket: StreamSocket) -> std::io::Result<JoinHandle<()>> {
+    let name = format!("{:?}-{}", context.role, context.id.stream).to_lowercase();
+    std::thread::Builder::new().name(name).stack_size(256 * 1024).spawn(move || {
+        if let Some(core) = context.core {
+            // Placement is a wish: a core that has gone away must not end the test.
+            let _ = clock::pin_to(core);
+        }
+        clock::wake_precisely();
+        let report = match (context.role, socket) {
+            (Role::Send, StreamSocket::Udp(socket, hello)) => {
+                Report::Send(udp_send::run(&context, &socket, hello))
+            }
+            (Role::Receive, StreamSocket::Udp(socket, hello)) => {
+                Report::Recv(udp_recv::run(&context, &socket, hello))
+            }
+            (Role::Send, StreamSocket::Tcp(socket)) => Report::Send(tcp::send(&context, &socket)),
+            (Role::Receive, StreamSocket::Tcp(socket)) => {
+                Report::Recv(tcp::receive(&context, &socket))
+            }
+            (Role::Request, socket) => Report::Rr(rr::request(&context, &socket)),
+            (Role::Respond, socket) => Report::Respond(rr::respond(&context, &socket)),
+        };
+        let _ = context.events.send(DataEvent::Done(context.id.stream, Box::new(report)));
+    })
+}
+
+/// Answers a client's hello that came again because the first answer was lost.
+fn answer_again(socket: &Socket, hello: Option<UdpHello>, datagram: &[u8]) -> bool {
+    let Some(ours) = hello else { return false };
+    if UdpHello::decode(datagram) != Some(ours) {
+        return false;
+    }
+    let ack =
+        linerate_wire::native::stream::UdpHelloAck { token: ours.0.token, stream: ours.0.stream };
+    let _ = socket.send(&ack.encode());
+    true
+}

@@ -1,0 +1,505 @@
+//! Threads that ask and answer.
+
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use linerate_engine::clock;
+use linerate_model::plan::{RrPlan, Traffic};
+use linerate_model::sample::{RrInterval, RrReport};
+use linerate_session::pacer::Pacer;
+use linerate_stats::online::Latency;
+use linerate_wire::native::message::RespondReport;
+use socket2::Socket;
+
+use super::{Context, LOOK_UP, StreamSocket, Tick, thread_use};
+
+/// A UDP request that has no answer after this long never gets one.
+const UNANSWERED_NS: u64 = 1_000_000_000;
+/// Requests in flight of an open loop whose user named no limit.
+const OPEN_LOOP_LIMIT: u32 = 65_536;
+/// Octets of a UDP request that tell it from the others, where it has as many.
+const ID_OCTETS: usize = 8;
+
+/// Requests on their way, oldest first: identity and the time that their latency counts from.
+struct Flight {
+    queue: VecDeque<(u64, u64)>,
+    next_id: u64,
+    id_mask: u64,
+}
+
+impl Flight {
+    fn launch(&mut self, from_ns: u64) -> u64 {
+        let id = self.next_id & self.id_mask;
+        self.next_id = self.next_id.wrapping_add(1);
+        self.queue.push_back((id, from_ns));
+        id
+    }
+
+    fn land_oldest(&mut self) -> Option<u64> {
+        self.queue.pop_front().map(|(_, from)| from)
+    }
+
+    fn land(&mut self, id: u64) -> Option<u64> {
+        let index = self.queue.iter().position(|(flying, _)| *flying == id)?;
+        self.queue.remove(index).map(|(_, from)| from)
+    }
+
+    /// Forgets requests older than the limit and says how many.
+    fn expire(&mut self, now_ns: u64) -> u64 {
+        let mut expired = 0;
+        while self
+            .queue
+            .front()
+            .is_some_and(|(_, from)| now_ns.saturating_sub(*from) > UNANSWERED_NS)
+        {
+            self.queue.pop_front();
+            expired += 1;
+        }
+        expired
+    }
+}
+
+struct Tally {
+    measured_ns: u64,
+    interval_ns: u64,
+    intervals: Option<u64>,
+    boundary_ns: u64,
+    total: Latency,
+    current: Latency,
+    rows: Vec<RrInterval>,
+    transactions: u64,
+    unanswered: u64,
+    late_sends: u64,
+    thread_before: linerate_model::sample::ThreadUse,
+}
+
+impl Tally {
+    fn land(&mut self, from_ns: u64, now_ns: u64) {
+        if from_ns < self.measured_ns {
+            return;
+        }
+        let latency = now_ns.saturating_sub(from_ns);
+        self.transactions += 1;
+        self.current.record(latency);
+        self.total.record(latency);
+    }
+
+    fn roll(&mut self, context: &Context, now_ns: u64, end: bool) {
+        while now_ns >= self.boundary_ns || end {
+            let thread = thread_use();
+            let row = RrInterval {
+                transactions: self.current.count(),
+                latency: self.current.quantiles(0).unwrap_or_default(),
+                thread: linerate_model::sample::ThreadUse {
+                    cpu_ns: thread.cpu_ns.saturating_sub(self.thread_before.cpu_ns),
+                    core: thread.core,
+                },
+            };
+            self.thread_before = thread;
+            self.current.clear();
+            self.rows.push(row);
+            if !end {
+                context.tick(self.rows.len() - 1, Tick::Rr(row));
+            }
+            let last = self.intervals.is_some_and(|n| self.rows.len() as u64 + 1 >= n);
+            self.boundary_ns = if last || end {
+                u64::MAX
+            } else {
+                self.boundary_ns.saturating_add(self.interval_ns)
+            };
+            if end {
+                return;
+            }
+        }
+    }
+}
+
+/// The asking end.
+pub(super) fn request(context: &Context, socket: &StreamSocket) -> RrReport {
+    let plan = &context.agreed.plan;
+    let Traffic::Rr(rr) = &plan.traffic else { return RrReport::default() };
+    let start_ns = loop {
+        if let Some(start) = context.shared.running() {
+            break start;
+        }
+        if context.shared.stopping() {
+            return RrReport::default();
+        }
+        std::thread::sleep(LOOK_UP / 4);
+    };
+    clock::sleep_until(start_ns);
+    let measured_ns = start_ns.saturating_add(plan.warmup.0);
+    let mut tally = Tally {
+        measured_ns,
+        interval_ns: plan.interval.0,
+        intervals: context.intervals(),
+        boundary_ns: match context.intervals() {
+            Some(0 | 1) => u64::MAX,
+            _ => measured_ns.saturating_add(plan.interval.0),
+        },
+        total: Latency::default(),
+        current: Latency::default(),
+        rows: Vec::new(),
+        transactions: 0,
+        unanswered: 0,
+        late_sends: 0,
+        thread_before: thread_use(),
+    };
+    let thread_start = thread_use();
+    let result = ask(context, rr, socket, start_ns, &mut tally);
+    let now = clock::monotonic_ns();
+    let span_ns = match plan.duration() {
+        Some(d) if now.saturating_sub(measured_ns) >= d.0 => d.0,
+        _ => now.saturating_sub(measured_ns),
+    };
+    tally.roll(context, now, true);
+    let thread = thread_use();
+    RrReport {
+        transactions: tally.transactions,
+        unanswered: tally.unanswered,
+        late_sends: tally.late_sends,
+        span_ns,
+        intervals: tally.rows,
+        latency: tally.total.quantiles(0).unwrap_or_default(),
+        histogram: tally.total.encode(),
+        thread: linerate_model::sample::ThreadUse {
+            cpu_ns: thread.cpu_ns.saturating_sub(thread_start.cpu_ns),
+            core: thread.core,
+        },
+        error: result.err().map(|e| format!("request/response failed: {e}")),
+    }
+}
+
+fn ask(
+    context: &Context,
+    rr: &RrPlan,
+    socket: &StreamSocket,
+    start_ns: u64,
+    tally: &mut Tally,
+) -> io::Result<()> {
+    let plan = &context.agreed.plan;
+    let wanted = linerate_session::sender::Quota::transactions(plan, context.id.index);
+    let end_ns = plan.duration().map(|d| tally.measured_ns.saturating_add(d.0));
+    let id_octets = ID_OCTETS.min(rr.request as usize).min(rr.response as usize);
+    let mut flight = Flight {
+        queue: VecDeque::with_capacity(1_024),
+        next_id: 0,
+        id_mask: if id_octets >= 8 { u64::MAX } else { (1 << (8 * id_octets)) - 1 },
+    };
+    let mut pacer = rr.rate.and_then(|rate| {
+        // One "bit" a transaction.
+        Pacer::new(rate, 1, context.id.index, plan.streams, 1, 1_000_000)
+    });
+    let mut limit =
+        if pacer.is_some() && rr.outstanding == 1 { OPEN_LOOP_LIMIT } else { rr.outstanding };
+    if matches!(socket, StreamSocket::Udp(..)) && id_octets < 4 {
+        // More in flight than there are names would be mixed up.
+        limit = limit.min(1 << (8 * id_octets - 1));
+    }
+    let limit = limit as usize;
+    let mut conversation = Conversation::new(socket, rr, pacer.is_some())?;
+    let mut launched_measured = 0u64;
+    loop {
+        let now = clock::monotonic_ns();
+        tally.roll(context, now, false);
+        if context.shared.stopping() {
+            return Ok(());
+        }
+        let over = end_ns.is_some_and(|end| now >= end)
+            || wanted.is_some_and(|wanted| launched_measured >= wanted);
+        if over && (flight.queue.is_empty() || end_ns.is_some()) {
+            return Ok(());
+        }
+        let mut next_due = None;
+        if !over {
+            match &mut pacer {
+                None => {
+                    let mut due = limit.saturating_sub(flight.queue.len());
+                    if let Some(wanted) = wanted {
+                        due = due
+                            .min(usize::try_from(wanted - launched_measured).unwrap_or(usize::MAX));
+                    }
+                    for _ in 0..due {
+                        let id = flight.launch(now);
+                        launched_measured += u64::from(now >= tally.measured_ns);
+                        conversation.ask(id)?;
+                    }
+                    conversation.flush()?;
+                }
+                Some(pacer) => loop {
+                    let elapsed = clock::monotonic_ns().saturating_sub(start_ns);
+                    let intended = pacer.due_ns(pacer.slot());
+                    if elapsed < intended {
+                        next_due = Some(start_ns.saturating_add(intended));
+                        break;
+                    }
+                    if flight.queue.len() >= limit
+                        || wanted.is_some_and(|wanted| launched_measured >= wanted)
+                    {
+                        break;
+                    }
+                    // No coordinated omission: the clock runs from the time that was planned, and
+                    // a late request is sent at once, however late.
+                    let from = start_ns.saturating_add(intended);
+                    tally.late_sends += u64::from(elapsed - intended > 1_000_000);
+                    let id = flight.launch(from);
+                    launched_measured += u64::from(from >= tally.measured_ns);
+                    pacer.taken(1, elapsed);
+                    conversation.ask(id)?;
+                    conversation.flush()?;
+                },
+            }
+        }
+        let answers = conversation.take(next_due, |id| {
+            let now = clock::monotonic_ns();
+            let landed = match id {
+                Some(id) => flight.land(id),
+                None => flight.land_oldest(),
+            };
+            if let Some(from) = landed {
+                tally.land(from, now);
+            }
+        })?;
+        if answers == 0 && matches!(socket, StreamSocket::Udp(..)) {
+            tally.unanswered += flight.expire(clock::monotonic_ns());
+        }
+    }
+}
+
+/// One connection, seen from the asking end.
+struct Conversation<'a> {
+    socket: &'a StreamSocket,
+    request: Vec<u8>,
+    pending: Vec<u8>,
+    buffer: Vec<u8>,
+    response: usize,
+    id_octets: usize,
+    partial: usize,
+    open_loop: bool,
+}
+
+impl<'a> Conversation<'a> {
+    fn new(socket: &'a StreamSocket, rr: &RrPlan, open_loop: bool) -> io::Result<Self> {
+        match socket {
+            StreamSocket::Udp(udp, _) => {
+                udp.set_read_timeout(Some(LOOK_UP))?;
+                udp.set_nonblocking(open_loop)?;
+            }
+            StreamSocket::Tcp(tcp) => {
+                tcp.set_nodelay(true)?;
+                tcp.set_read_timeout(Some(LOOK_UP))?;
+                tcp.set_write_timeout(Some(Duration::from_secs(3)))?;
+            }
+        }
+        let response = rr.response as usize;
+        Ok(Self {
+            socket,
+            request: vec![0x5a; rr.request as usize],
+            pending: Vec::new(),
+            buffer: vec![0; response.max(65_536)],
+            response,
+            id_octets: ID_OCTETS.min(rr.request as usize).min(response),
+            partial: 0,
+            open_loop,
+        })
+    }
+
+    fn ask(&mut self, id: u64) -> io::Result<()> {
+        match self.socket {
+            StreamSocket::Udp(udp, _) => {
+                let name = id.to_le_bytes();
+                for (slot, octet) in self.request.iter_mut().zip(name).take(self.id_octets) {
+                    *slot = octet;
+                }
+                match udp.send(&self.request) {
+                    Ok(_) => Ok(()),
+                    // Not sent is not answered; the tally will say so.
+                    Err(e) if passing(&e) || e.kind() == ErrorKind::ConnectionRefused => Ok(()),
+                    Err(e) => Err(e),
+                }
+            }
+            StreamSocket::Tcp(_) => {
+                self.pending.extend_from_slice(&self.request);
+                Ok(())
+            }
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        if let StreamSocket::Tcp(tcp) = self.socket
+            && !self.pending.is_empty()
+        {
+            (&mut &*tcp).write_all(&self.pending)?;
+            self.pending.clear();
+        }
+        Ok(())
+    }
+
+    /// Takes answers, waiting for the first: as long as the socket's time-out, or until `until_ns`.
+    /// Calls `each` with the identity (UDP) or `None` (TCP: in order) of each and counts them.
+    fn take(
+        &mut self,
+        until_ns: Option<u64>,
+        mut each: impl FnMut(Option<u64>),
+    ) -> io::Result<usize> {
+        if self.open_loop && !self.readable(until_ns) {
+            return Ok(0);
+        }
+        match self.socket {
+            StreamSocket::Udp(udp, _) => {
+                let got = match (&mut &*udp).read(&mut self.buffer) {
+                    Ok(octets) => octets,
+                    Err(e) if passing(&e) || e.kind() == ErrorKind::ConnectionRefused => {
+                        return Ok(0);
+                    }
+                    Err(e) => return Err(e),
+                };
+                if got != self.response {
+                    return Ok(0);
+                }
+                let mut name = [0; 8];
+                for (slot, octet) in name.iter_mut().zip(&self.buffer).take(self.id_octets) {
+                    *slot = *octet;
+                }
+                each(Some(u64::from_le_bytes(name)));
+                Ok(1)
+            }
+            StreamSocket::Tcp(tcp) => {
+                let got = match (&mut &*tcp).read(&mut self.buffer) {
+                    Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+                    Ok(octets) => octets,
+                    Err(e) if passing(&e) => return Ok(0),
+                    Err(e) => return Err(e),
+                };
+                self.partial += got;
+                let answers = self.partial / self.response;
+                self.partial %= self.response;
+                for _ in 0..answers {
+                    each(None);
+                }
+                Ok(answers)
+            }
+        }
+    }
+
+    /// Waits until there is something to read or the time has come; true for the former.
+    fn readable(&self, until_ns: Option<u64>) -> bool {
+        use std::os::fd::AsFd;
+        let fd = match self.socket {
+            StreamSocket::Udp(udp, _) => udp.as_fd(),
+            StreamSocket::Tcp(tcp) => tcp.as_fd(),
+        };
+        linerate_engine::sys::wait_readable(fd, until_ns, clock::monotonic_ns())
+    }
+}
+
+fn passing(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
+}
+
+/// The answering end. Ends when the asking end closes (TCP) or the control side says so.
+pub(super) fn respond(context: &Context, socket: &StreamSocket) -> RespondReport {
+    let Traffic::Rr(rr) = &context.agreed.plan.traffic else { return RespondReport::default() };
+    let begun = thread_use();
+    let begun_ns = clock::monotonic_ns();
+    let mut answered = 0;
+    let result = match socket {
+        StreamSocket::Udp(udp, hello) => respond_udp(context, rr, udp, *hello, &mut answered),
+        StreamSocket::Tcp(tcp) => respond_tcp(context, rr, tcp, &mut answered),
+    };
+    let ended = thread_use();
+    RespondReport {
+        answered,
+        thread: linerate_model::sample::ThreadUse {
+            cpu_ns: ended.cpu_ns.saturating_sub(begun.cpu_ns),
+            core: ended.core,
+        },
+        span_ns: clock::monotonic_ns().saturating_sub(begun_ns),
+        error: result.err().map(|e| format!("answering failed: {e}")),
+    }
+}
+
+fn respond_udp(
+    context: &Context,
+    rr: &RrPlan,
+    socket: &Socket,
+    hello: Option<linerate_wire::native::stream::UdpHello>,
+    answered: &mut u64,
+) -> io::Result<()> {
+    socket.set_read_timeout(Some(LOOK_UP))?;
+    let mut request = vec![0; rr.request as usize + 65];
+    let mut response = vec![0xa5; rr.response as usize];
+    let id_octets = ID_OCTETS.min(rr.request as usize).min(rr.response as usize);
+    loop {
+        if context.shared.stopping() {
+            return Ok(());
+        }
+        let got = match (&mut &*socket).read(&mut request) {
+            Ok(octets) => octets,
+            Err(e) if passing(&e) || e.kind() == ErrorKind::ConnectionRefused => continue,
+            Err(e) => return Err(e),
+        };
+        let datagram = request.get(..got).unwrap_or_default();
+        if super::answer_again(socket, hello, datagram) || got != rr.request as usize {
+            continue;
+        }
+        for (slot, octet) in response.iter_mut().zip(datagram).take(id_octets) {
+            *slot = *octet;
+        }
+        match socket.send(&response) {
+            Ok(_) => *answered += 1,
+            Err(e) if passing(&e) || e.kind() == ErrorKind::ConnectionRefused => {}
+            Err(e) => return Err(e),
+        }
+    }
+}
+
+fn respond_tcp(
+    context: &Context,
+    rr: &RrPlan,
+    mut socket: &TcpStream,
+    answered: &mut u64,
+) -> io::Result<()> {
+    socket.set_nodelay(true)?;
+    socket.set_read_timeout(Some(LOOK_UP))?;
+    // A client that asks and never reads fills its own buffers and then waits, not this thread for
+    // ever.
+    socket.set_write_timeout(Some(Duration::from_secs(3)))?;
+    let request = rr.request as usize;
+    let mut buffer = vec![0; request.max(65_536)];
+    let response = vec![0xa5; rr.response as usize];
+    let mut many = Vec::new();
+    let mut partial = 0usize;
+    loop {
+        if context.shared.stopping() {
+            return Ok(());
+        }
+        match socket.read(&mut buffer) {
+            Ok(0) => return Ok(()),
+            Ok(octets) => partial += octets,
+            Err(e) if passing(&e) => continue,
+            Err(e) => return Err(e),
+        }
+        let answers = partial / request;
+        partial %= request;
+        if answers == 1 {
+            socket.write_all(&response)?;
+        } else {
+            // At most 64 KiB of requests came, but responses may be large: in bounded pieces.
+            let at_once = (65_536 / response.len().max(1)).max(1);
+            let mut left = answers;
+            while left > 0 {
+                let now = left.min(at_once);
+                many.clear();
+                for _ in 0..now {
+                    many.extend_from_slice(&response);
+                }
+                socket.write_all(&many)?;
+                left -= now;
+            }
+        }
+        *answered += answers as u64;
+    }
+}

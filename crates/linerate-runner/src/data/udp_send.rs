@@ -1,0 +1,343 @@
+//! A thread that sends datagrams.
+
+use std::io::{self, ErrorKind};
+use std::num::NonZeroU8;
+
+use linerate_engine::datagram::{SendBatch, SendEngine, is_no_room, is_refusal, sender};
+use linerate_engine::{clock, sys};
+use linerate_model::plan::{EngineChoice, IpVersion, Traffic, UdpPlan};
+use linerate_model::sample::SendReport;
+use linerate_session::engine_choice::{self, Chosen};
+use linerate_session::pacer::{Pace, Pacer};
+use linerate_session::sender::{Quota, Sender};
+use linerate_wire::native::datagram::{Header, Place};
+use linerate_wire::native::stream::{HELLO_OCTETS, UdpHello};
+use socket2::Socket;
+
+use super::wait::Waiter;
+use super::{Context, DEFAULT_UDP_BUFFER, LOOK_UP, Tick, answer_again, thread_use};
+
+/// Errors in a row that end a stream: about a second of an interface that is down.
+const MOST_ERRORS: u32 = 1_000;
+/// Pause after a refusal without pacing, so that the queue that was full can drain.
+const AFTER_REFUSAL_NS: u64 = 50_000;
+
+pub(super) fn run(context: &Context, socket: &Socket, hello: Option<UdpHello>) -> SendReport {
+    let plan = &context.agreed.plan;
+    let Traffic::Udp(udp) = &plan.traffic else { return SendReport::default() };
+    context.prepare(socket, Some(DEFAULT_UDP_BUFFER));
+    sys::report_errors(socket, context.ip == IpVersion::V6);
+    let mut early = None;
+    if !udp.checksum
+        && context.ip == IpVersion::V4
+        && let Err(e) = sys::without_checksum(socket)
+    {
+        early = Some(format!("cannot switch UDP checksums off: {e}"));
+    }
+    let start_ns = wait_for_start(context, socket, hello);
+    let Some(start_ns) = start_ns.filter(|_| early.is_none()) else {
+        return SendReport { error: early, ..SendReport::default() };
+    };
+    let chosen = engine_choice::choose(udp, context.ip, plan.streams);
+    let mut stream = Stream {
+        context,
+        socket,
+        udp,
+        engine: sender(chosen.engine),
+        engines: Vec::new(),
+        fallback: None,
+        chosen,
+        buffer: payload(udp.size.len() * chosen.batch + 64, context.token),
+        waiter: Waiter::default(),
+        errors: 0,
+    };
+    stream.engines.push(stream.engine.name().to_owned());
+    let warmup = if plan.warmup.0 > 0 {
+        let quota = Quota { until_ns: Some(plan.warmup.0), full: None, tail: [0; 2] };
+        // A phase with its own numbers and counters; nothing of it is in the result.
+        let phase = stream.phase(start_ns, quota, true);
+        phase.account.datagrams()
+    } else {
+        0
+    };
+    let quota = Quota::datagrams(plan, udp.size, context.id.index);
+    let phase = stream.phase(start_ns.saturating_add(plan.warmup.0), quota, false);
+    let pacing = phase.pacer.as_ref().and_then(|pacer| {
+        let (slots, time) = phase.account.slots_and_time()?;
+        pacer.error_ppb(slots, time)
+    });
+    let nominal_gap_ns = phase.pacer.as_ref().map(Pacer::nominal_gap_ns);
+    let report = phase.account.finish(phase.span_ns, None, &context.around());
+    SendReport {
+        warmup,
+        engines: stream.engines,
+        fallback: stream.fallback,
+        train: u32::try_from(stream.chosen.train).unwrap_or(u32::MAX),
+        send_buffer: sys::send_buffer(socket),
+        pacing_error_ppb: pacing,
+        nominal_gap_ns,
+        error: phase.error,
+        ..report
+    }
+}
+
+/// Waits for the start and answers hellos meanwhile. `None` when the test ended before it began.
+fn wait_for_start(context: &Context, socket: &Socket, hello: Option<UdpHello>) -> Option<u64> {
+    let _ = socket.set_read_timeout(Some(LOOK_UP));
+    let mut reader = linerate_engine::datagram::RecvBatch::new(HELLO_OCTETS);
+    let mut engine = linerate_engine::datagram::receiver(EngineChoice::Send);
+    let start = loop {
+        if let Some(start) = context.shared.running() {
+            break start;
+        }
+        if context.shared.stopping() {
+            return None;
+        }
+        if engine.recv(socket, &mut reader).is_ok() {
+            for message in reader.messages() {
+                answer_again(socket, hello, message.bytes);
+            }
+        }
+    };
+    // From here on a full send buffer makes the thread wait, but not for ever.
+    let _ = socket.set_write_timeout(Some(LOOK_UP * 5));
+    Some(start)
+}
+
+/// Octets that do not compress, from a generator seeded by the test: never the peer's own bytes.
+fn payload(octets: usize, seed: u64) -> Vec<u8> {
+    let mut state = seed | 1;
+    let mut bytes = vec![0; octets];
+    for chunk in bytes.chunks_mut(8) {
+        // xorshift64*, Vigna 2016.
+        state ^= state >> 12;
+        state ^= state << 25;
+        state ^= state >> 27;
+        let word = state.wrapping_mul(0x2545_f491_4f6c_dd1d).to_le_bytes();
+        chunk.copy_from_slice(word.get(..chunk.len()).unwrap_or_default());
+    }
+    bytes
+}
+
+struct Stream<'a> {
+    context: &'a Context,
+    socket: &'a Socket,
+    udp: &'a UdpPlan,
+    engine: Box<dyn SendEngine>,
+    engines: Vec<String>,
+    fallback: Option<String>,
+    chosen: Chosen,
+    buffer: Vec<u8>,
+    waiter: Waiter,
+    errors: u32,
+}
+
+struct Phase {
+    account: Sender,
+    pacer: Option<Pacer>,
+    span_ns: u64,
+    error: Option<String>,
+}
+
+impl Stream<'_> {
+    /// Sends until the quota is met or the test stops.
+    fn phase(&mut self, start_ns: u64, quota: Quota, warmup: bool) -> Phase {
+        let plan = &self.context.agreed.plan;
+        let around = self.context.around();
+        let size = self.udp.size.len();
+        let mut pacer = self.udp.rate.and_then(|rate| {
+            Pacer::new(
+                rate.bits_per_second(self.udp.size),
+                self.udp.size.bits(),
+                self.context.id.index,
+                plan.streams,
+                self.chosen.batch as u64,
+                self.udp.burst.0.max(100_000),
+            )
+        });
+        let intervals = if warmup { Some(1) } else { self.context.intervals() };
+        while let Some(left) = start_ns.checked_sub(clock::monotonic_ns()).filter(|l| *l > 0) {
+            let now = start_ns - left;
+            self.waiter.wait_until(start_ns, now);
+        }
+        let mut account = Sender::new(plan.interval.0, intervals, thread_use());
+        let mut told = 0;
+        let mut error = None;
+        let mut tails_sent = 0;
+        let mut last_end_ns = 0;
+        loop {
+            let now = clock::monotonic_ns().saturating_sub(start_ns);
+            if account.is_due(now) {
+                if let Some(pacer) = &pacer {
+                    account.on_pacer(pacer.late(), pacer.given_up());
+                }
+                account.roll(now, None, &around);
+                while let Some(interval) = account.intervals().get(told).filter(|_| !warmup) {
+                    self.context.tick(told, Tick::Send(*interval));
+                    told += 1;
+                }
+            }
+            if self.context.shared.stopping() {
+                break;
+            }
+            if quota.until_ns.is_some_and(|until| now >= until) {
+                break;
+            }
+            let mut datagrams = self.chosen.batch as u64;
+            let mut due = None;
+            if let Some(pacer) = &mut pacer {
+                match pacer.next(now) {
+                    Pace::WaitUntil(at) => {
+                        // An interval's end or the test's may come first.
+                        let at = at
+                            .min(account.next_boundary_ns())
+                            .min(quota.until_ns.unwrap_or(u64::MAX));
+                        self.waiter.wait_until(start_ns.saturating_add(at), start_ns + now);
+                        continue;
+                    }
+                    Pace::Send { datagrams: allowed, due_ns } => {
+                        datagrams = datagrams.min(allowed);
+                        due = Some(due_ns);
+                    }
+                }
+            }
+            let mut octets = size;
+            let mut is_tail = false;
+            if let Some(full) = quota.full {
+                let left = full.saturating_sub(account.datagrams());
+                datagrams = datagrams.min(left);
+                if left == 0 {
+                    let short = quota.tail.get(tails_sent).copied().filter(|octets| *octets > 0);
+                    let Some(short) = short else { break };
+                    octets = usize::from(short);
+                    is_tail = true;
+                    datagrams = 1;
+                }
+            }
+            let sent_ns = clock::monotonic_ns();
+            let count = datagrams as usize;
+            self.stamp(account.datagrams(), count, octets, sent_ns, warmup);
+            let bytes = self.buffer.get(..count * octets).unwrap_or(&self.buffer);
+            let batch = SendBatch { bytes, segment: octets, train: self.chosen.train };
+            let begun = sent_ns.saturating_sub(start_ns);
+            match self.engine.send(self.socket, &batch) {
+                Ok(taken) => {
+                    let taken = (taken as u64).min(datagrams);
+                    account.on_sent(begun, taken, taken * octets as u64, due);
+                    if let Some(pacer) = &mut pacer {
+                        pacer.taken(taken, begun);
+                    }
+                    self.errors = 0;
+                    if is_tail {
+                        tails_sent += taken as usize;
+                    }
+                }
+                Err(e) if is_no_room(&e) => {
+                    let refused = if self.chosen.train > 1 {
+                        datagrams.min(self.chosen.train as u64)
+                    } else {
+                        1
+                    };
+                    account.on_refused(begun, refused);
+                    match &mut pacer {
+                        Some(pacer) => pacer.taken(refused, begun),
+                        None => {
+                            let now = clock::monotonic_ns();
+                            self.waiter.wait_until(now + AFTER_REFUSAL_NS, now);
+                        }
+                    }
+                }
+                Err(e) if is_refusal(&e) && self.chosen.engine == EngineChoice::Gso => {
+                    self.fall_back(&e);
+                }
+                Err(e) => {
+                    if let Some(text) = self.tolerate(&e) {
+                        error = Some(text);
+                        break;
+                    }
+                }
+            }
+            if pacer.is_none() || quota.until_ns.is_none() {
+                last_end_ns = clock::monotonic_ns().saturating_sub(start_ns);
+            }
+        }
+        if let Some(pacer) = &pacer {
+            account.on_pacer(pacer.late(), pacer.given_up());
+        }
+        let now = clock::monotonic_ns().saturating_sub(start_ns);
+        let span_ns = match (quota.until_ns, &pacer) {
+            // A paced sender's last slot ends with the time.
+            (Some(until), _) if now >= until => until.max(last_end_ns),
+            (None, Some(pacer)) => last_end_ns.max(pacer.due_ns(pacer.slot())),
+            _ => now,
+        };
+        Phase { account, pacer, span_ns, error }
+    }
+
+    /// Writes numbers, time and places into the datagrams of the buffer.
+    fn stamp(&mut self, first: u64, count: usize, octets: usize, sent_ns: u64, warmup: bool) {
+        let train = self.chosen.train.clamp(1, 128);
+        let mut left = count;
+        let mut position = 0;
+        let mut length = left.min(train);
+        for (i, datagram) in self.buffer.chunks_mut(octets).take(count).enumerate() {
+            let place = Place {
+                stream: self.context.id.stream,
+                warmup,
+                position: position as u8,
+                train: NonZeroU8::new(length as u8).unwrap_or(NonZeroU8::MIN),
+            };
+            Header { token: self.context.token, number: first + i as u64, sent_ns, place }
+                .write(datagram);
+            position += 1;
+            if position == length {
+                left -= length;
+                position = 0;
+                length = left.min(train);
+            }
+        }
+    }
+
+    /// The kernel or the card cannot segment: goes on with many datagrams a call.
+    fn fall_back(&mut self, error: &io::Error) {
+        self.fallback = Some(format!("gso was refused: {error}"));
+        let plan = UdpPlan { engine: EngineChoice::Mmsg, ..self.udp.clone() };
+        let streams = self.context.agreed.plan.streams;
+        let chosen = engine_choice::choose(&plan, self.context.ip, streams);
+        // Keeps the pacer's batch legal: never more than before.
+        self.chosen = Chosen { batch: chosen.batch.min(self.chosen.batch), ..chosen };
+        self.engine = sender(self.chosen.engine);
+        self.engines.push(self.engine.name().to_owned());
+    }
+
+    /// An error that says nothing of room: the far end's host, the route, the interface. Some are
+    /// passing; a stream ends when they do not pass.
+    fn tolerate(&mut self, error: &io::Error) -> Option<String> {
+        if error.kind() == ErrorKind::Interrupted {
+            return None;
+        }
+        // What ICMP brought waits in the error queue and must be taken from there.
+        let mut scratch = [std::mem::MaybeUninit::<u8>::uninit(); 64];
+        while self.socket.recv_with_flags(&mut scratch, libc_errqueue()).is_ok() {}
+        self.errors += 1;
+        let size = self.udp.size.octets();
+        if error.raw_os_error() == Some(EMSGSIZE) {
+            return Some(format!(
+                "the kernel refuses datagrams of {size} bytes on this path: {error}"
+            ));
+        }
+        if self.errors >= MOST_ERRORS {
+            return Some(format!("sending failed {MOST_ERRORS} times in a row: {error}"));
+        }
+        let now = clock::monotonic_ns();
+        self.waiter.wait_until(now + 1_000_000, now);
+        None
+    }
+}
+
+const EMSGSIZE: i32 = 90;
+
+/// `MSG_ERRQUEUE | MSG_DONTWAIT`, recv(2).
+const fn libc_errqueue() -> i32 {
+    0x2000 | 0x40
+}
