@@ -1,1 +1,27 @@
-//! linerate-host
+//! What a host is and what its own counters say: facts told once a run, and telemetry sampled
+//! during it.
+//!
+//! Everything here is evidence beside a measurement, never part of it. So nothing fails and nothing
+//! waits long: what this host does not tell, or does not let this user see, is absent. Nothing is
+//! changed on the host and no packet is sent.
+//!
+//! Text of the kernel is read by the parsers in `text`, which take any bytes without a panic;
+//! what text does not hold (routes, offloads, queueing disciplines) comes by netlink.
+//!
+//! ```
+//! use linerate_host::{facts::facts, sampler::Sampler};
+//! let facts = facts(Some("127.0.0.1".parse().unwrap()));
+//! let nic = facts.nic.map(|nic| nic.name);
+//! let mut sampler = Sampler::new(nic.as_deref());
+//! let sample = sampler.sample(); // what grew since `new`
+//! assert!(sample.cores.iter().all(|core| core.busy() <= 10_000));
+//! ```
+#![forbid(unsafe_code)]
+
+pub mod cores;
+pub mod facts;
+mod irq;
+mod netlink;
+pub mod roots;
+pub mod sampler;
+mod text;

@@ -52,10 +52,11 @@ pub struct NicFacts {
     /// MTU in octets.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mtu: Option<u32>,
-    /// Offloads by the names of `ethtool -k`, in its order.
+    /// Offloads by the kernel's feature names, in the order of its feature bits.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub offloads: Vec<Offload>,
-    /// Cores that take the interface's interrupts, as /proc/interrupts counts them.
+    /// Cores that take the interface's interrupts: since boot at least a twentieth of the count of
+    /// the core that took most, in /proc/interrupts.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub irq_cores: Vec<u32>,
 }
@@ -63,7 +64,8 @@ pub struct NicFacts {
 /// One offload of an interface.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Offload {
-    /// As `ethtool -k` names it, such as `tx-udp-segmentation`.
+    /// The kernel's feature name, such as `tx-udp-segmentation` or `rx-gro`. `ethtool -k` prints the
+    /// same, but for a dozen older features: `rx-gro` is its `generic-receive-offload`.
     pub name: String,
     /// Whether it is on.
     pub on: bool,

@@ -1,0 +1,134 @@
+//! What a host is, told once a run.
+
+use std::net::IpAddr;
+
+use linerate_model::host::{HostFacts, NicFacts, Offload};
+use nix::net::if_::if_indextoname;
+
+use crate::irq::{NicIrqs, main_cores};
+use crate::netlink::{Netlink, ethtool, route};
+use crate::roots::{Roots, is_interface_name};
+use crate::text::{cpuinfo, cpulist, os_release};
+
+/// Facts about this host, and about the interface that packets to `nic_towards` leave by. Without
+/// an address, `nic` is absent.
+///
+/// Never fails: what this host does not tell is absent. Of the calling thread's network namespace;
+/// sends no packet.
+pub fn facts(nic_towards: Option<IpAddr>) -> HostFacts {
+    let roots = Roots::host();
+    HostFacts { nic: nic_towards.and_then(|to| nic_facts(&roots, to)), ..facts_at(&roots) }
+}
+
+/// All but the interface, from the files of a host or from captured ones.
+///
+/// Sources: /proc/sys/kernel/{hostname,osrelease,random/boot_id}, /etc/os-release,
+/// /proc/cpuinfo, /sys/devices/system/cpu/online and /proc/sys/net/core/{rmem,wmem}_max. The last
+/// two are absent in network namespaces other than the first, where most kernels hide them.
+pub fn facts_at(roots: &Roots) -> HostFacts {
+    let os_release = roots.read("etc/os-release").or_else(|| roots.read("usr/lib/os-release"));
+    let online = roots.line("sys/devices/system/cpu/online").map(|list| cpulist::parse(&list));
+    HostFacts {
+        hostname: roots.line("proc/sys/kernel/hostname").unwrap_or_default(),
+        os: os_release.and_then(|text| os_release::parse_pretty_name(&text)),
+        kernel: roots.line("proc/sys/kernel/osrelease"),
+        cpu_model: roots.read("proc/cpuinfo").and_then(|text| cpuinfo::parse_model(&text)),
+        cores: online.and_then(|list| u32::try_from(list.len()).ok()).filter(|cores| *cores > 0),
+        boot_id: roots.line("proc/sys/kernel/random/boot_id"),
+        nic: None,
+        rmem_max_bytes: roots.number("proc/sys/net/core/rmem_max"),
+        wmem_max_bytes: roots.number("proc/sys/net/core/wmem_max"),
+        linerate: env!("CARGO_PKG_VERSION").to_owned(),
+    }
+}
+
+fn nic_facts(roots: &Roots, towards: IpAddr) -> Option<NicFacts> {
+    let index = route::interface_towards(&mut Netlink::route()?, towards)?;
+    let name = if_indextoname(index).ok()?.into_string().ok()?;
+    let offloads = Netlink::generic()
+        .map(|mut netlink| ethtool::features(&mut netlink, index))
+        .unwrap_or_default();
+    // /sys shows the namespace of whoever mounted it, which need not be the thread's: there, an
+    // interface of the same name is another one.
+    let seen = roots.number(&format!("sys/class/net/{name}/ifindex"));
+    if seen == Some(index) {
+        Some(nic_facts_at(roots, &name, offloads))
+    } else {
+        Some(NicFacts { name, offloads, ..NicFacts::default() })
+    }
+}
+
+fn nic_facts_at(roots: &Roots, name: &str, offloads: Vec<Offload>) -> NicFacts {
+    let mut facts = NicFacts { name: name.to_owned(), offloads, ..NicFacts::default() };
+    if !is_interface_name(name) {
+        return facts;
+    }
+    let directory = format!("sys/class/net/{name}");
+    let driver = roots.path(&format!("{directory}/device/driver")).read_link().ok();
+    facts.driver = driver.and_then(|path| Some(path.file_name()?.to_str()?.to_owned()));
+    // An unknown speed is -1, or 2^32 - 1 with some drivers; 0 where the link is down.
+    facts.speed_mbps = roots
+        .number::<i64>(&format!("{directory}/speed"))
+        .and_then(|speed| u32::try_from(speed).ok())
+        .filter(|speed| (1..u32::MAX).contains(speed));
+    facts.mtu = roots.number(&format!("{directory}/mtu"));
+    let counts = roots.read("proc/interrupts").map(|text| NicIrqs::of(roots, name).counts(&text));
+    facts.irq_cores = main_cores(&counts.unwrap_or_default());
+    facts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn captured() -> Roots {
+        Roots::at(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/captured/before"))
+    }
+
+    #[test]
+    fn known_answer_of_a_captured_host() {
+        let expected = HostFacts {
+            hostname: "sender".into(),
+            os: Some("Debian GNU/Linux 13 (trixie)".into()),
+            kernel: Some("6.12.48+deb13-amd64".into()),
+            cpu_model: Some("AMD EPYC 7R13 Processor".into()),
+            cores: Some(3),
+            boot_id: Some("0f4e7a52-9c1d-4b6e-8a33-5d2c1e0b7f96".into()),
+            nic: None,
+            rmem_max_bytes: Some(212_992),
+            wmem_max_bytes: None,
+            linerate: env!("CARGO_PKG_VERSION").into(),
+        };
+        assert_eq!(facts_at(&captured()), expected);
+    }
+
+    #[test]
+    fn known_answer_of_a_captured_interface() {
+        let expected = NicFacts {
+            name: "eth0".into(),
+            driver: Some("virtio_net".into()),
+            speed_mbps: None,
+            mtu: Some(1400),
+            offloads: Vec::new(),
+            irq_cores: vec![0, 1],
+        };
+        assert_eq!(nic_facts_at(&captured(), "eth0", Vec::new()), expected);
+    }
+
+    #[test]
+    fn a_host_without_files_is_not_an_error() {
+        let nowhere = Roots::at("/nonexistent");
+        let linerate = env!("CARGO_PKG_VERSION").to_owned();
+        assert_eq!(facts_at(&nowhere), HostFacts { linerate, ..HostFacts::default() });
+        assert_eq!(nic_facts_at(&nowhere, "eth0", Vec::new()).mtu, None);
+    }
+
+    #[test]
+    fn this_host_is_reached_by_lo() {
+        let facts = facts(Some("127.0.0.1".parse().unwrap()));
+        let nic = facts.nic.expect("every host has a loopback interface");
+        assert_eq!((nic.name.as_str(), nic.driver), ("lo", None));
+        assert!(facts.cores.is_some_and(|cores| cores > 0));
+        assert!(facts.kernel.is_some());
+    }
+}

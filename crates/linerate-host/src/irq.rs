@@ -1,0 +1,141 @@
+//! Which lines of /proc/interrupts are an interface's, and which cores they go to.
+
+use crate::roots::{Roots, is_interface_name};
+use crate::text::interrupts;
+
+/// How an interface's interrupts are told from others.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct NicIrqs {
+    /// Interrupt numbers of its device, where it has message-signalled ones.
+    numbers: Vec<u32>,
+    /// Names that its drivers' handlers may bear: of the interface and of its device.
+    names: Vec<String>,
+}
+
+impl NicIrqs {
+    /// Of an interface, and of those below it for a bond, a bridge or a VLAN.
+    pub(crate) fn of(roots: &Roots, nic: &str) -> Self {
+        let mut irqs = Self::default();
+        irqs.add(roots, nic, 0);
+        irqs
+    }
+
+    fn add(&mut self, roots: &Roots, nic: &str, depth: usize) {
+        // A VLAN over a bond over a card is three; more would be a loop in the files.
+        if depth > 3 || !is_interface_name(nic) {
+            return;
+        }
+        let interface = format!("sys/class/net/{nic}");
+        if let Ok(entries) = roots.path(&interface).read_dir() {
+            for entry in entries.flatten() {
+                let name = entry.file_name();
+                if let Some(lower) = name.to_str().and_then(|name| name.strip_prefix("lower_")) {
+                    self.add(roots, lower, depth.saturating_add(1));
+                }
+            }
+        }
+        let Some(device) = device_directory(roots, nic) else {
+            self.names.push(nic.to_owned());
+            return;
+        };
+        let numbers = irq_numbers(roots, &format!("{device}/msi_irqs"));
+        if numbers.is_empty() {
+            let target = roots.path(&format!("{interface}/device")).read_link();
+            let target = target.ok().and_then(|to| Some(to.file_name()?.to_str()?.to_owned()));
+            self.names.extend(target);
+            self.names.push(nic.to_owned());
+        }
+        self.numbers.extend(numbers);
+    }
+
+    /// Counts per core since boot, of the cores on line.
+    pub(crate) fn counts(&self, text: &str) -> Vec<(u32, u64)> {
+        interrupts::per_core(text, |irq, handlers| {
+            self.numbers.contains(&irq)
+                || self.names.iter().any(|name| contains_name(handlers, name))
+        })
+    }
+}
+
+/// The directory, without the leading `/`, of the device that an interface's interrupts and memory
+/// belong to. A virtio device has neither of its own: they are those of the PCI device that
+/// carries it.
+pub(crate) fn device_directory(roots: &Roots, nic: &str) -> Option<String> {
+    if !is_interface_name(nic) {
+        return None;
+    }
+    let device = format!("sys/class/net/{nic}/device");
+    if !roots.path(&device).exists() {
+        return None;
+    }
+    let bus = roots.path(&format!("{device}/subsystem")).read_link().ok();
+    let virtio = bus.is_some_and(|bus| bus.file_name().is_some_and(|name| name == "virtio"));
+    Some(if virtio { format!("{device}/..") } else { device })
+}
+
+/// Cores with at least a twentieth of the busiest core's count, ascending. Less than that is what
+/// set-up and configuration leave behind, not a queue in use.
+pub(crate) fn main_cores(counts: &[(u32, u64)]) -> Vec<u32> {
+    let most = counts.iter().map(|(_, count)| *count).max().unwrap_or(0);
+    let mut cores: Vec<u32> = counts
+        .iter()
+        .filter(|(_, count)| *count > 0 && count.saturating_mul(20) >= most)
+        .map(|(core, _)| *core)
+        .collect();
+    cores.sort_unstable();
+    cores
+}
+
+/// What each core's count gained.
+pub(crate) fn growth(before: &[(u32, u64)], after: &[(u32, u64)]) -> Vec<(u32, u64)> {
+    after
+        .iter()
+        .filter_map(|(core, now)| {
+            let (_, then) = before.iter().find(|(other, _)| other == core)?;
+            Some((*core, now.saturating_sub(*then)))
+        })
+        .collect()
+}
+
+/// The files in `msi_irqs` are named by the interrupts' numbers.
+fn irq_numbers(roots: &Roots, directory: &str) -> Vec<u32> {
+    let Ok(entries) = roots.path(directory).read_dir() else { return Vec::new() };
+    entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}
+
+/// Whether a handler's text has the name as a word of its own: `eth1` is in `i40e-eth1-TxRx-0`,
+/// but neither in `eth10-rx` nor in `veth1`.
+fn contains_name(text: &str, name: &str) -> bool {
+    text.match_indices(name).any(|(at, _)| {
+        let before = text.get(..at).and_then(|text| text.chars().next_back());
+        let after = at.checked_add(name.len()).and_then(|end| text.get(end..)?.chars().next());
+        !before.is_some_and(char::is_alphanumeric) && !after.is_some_and(char::is_alphanumeric)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_a_whole_word() {
+        for yes in ["eth1", "1-edge  i40e-eth1-TxRx-0", "eth10 eth1"] {
+            assert!(contains_name(yes, "eth1"), "{yes}");
+        }
+        for no in ["", "eth10-rx", "veth1", "eth"] {
+            assert!(!contains_name(no, "eth1"), "{no}");
+        }
+    }
+
+    #[test]
+    fn a_stray_interrupt_does_not_make_a_main_core() {
+        assert_eq!(main_cores(&[(3, 1_000), (0, 50), (1, 49), (2, 0)]), [0, 3]);
+        assert!(main_cores(&[(0, 0), (1, 0)]).is_empty());
+        assert_eq!(main_cores(&[(0, u64::MAX), (1, u64::MAX)]), [0, 1]);
+    }
+
+    #[test]
+    fn growth_is_of_cores_seen_twice() {
+        assert_eq!(growth(&[(0, 5), (1, 9)], &[(0, 7), (1, 3), (2, 8)]), [(0, 2), (1, 0)]);
+    }
+}

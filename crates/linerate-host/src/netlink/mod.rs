@@ -1,0 +1,217 @@
+//! Questions to the kernel by netlink: a blocking socket, and the framing of messages and
+//! attributes.
+//!
+//! Own framing, because the three questions asked need four fields of the answers. The crates that
+//! decode whole messages reject one when a single attribute in it is new to them, and an answer
+//! that is half known is worth more here than none.
+//!
+//! ```text
+//!  0      4    6     8        12      16
+//!  | len  |type|flags| seq    | port  | body: a fixed struct, then attributes ...   pad to 4 |
+//!                                                | len u16 | type u16 | value | pad to 4 |
+//! ```
+
+pub(crate) mod ethtool;
+pub(crate) mod qdisc;
+pub(crate) mod route;
+
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+use nix::sys::socket::{
+    AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, recv, send, setsockopt, socket,
+    sockopt::ReceiveTimeout,
+};
+use nix::sys::time::{TimeVal, TimeValLike};
+
+/// A socket to the kernel, in the network namespace of the thread that opened it.
+#[derive(Debug)]
+pub(crate) struct Netlink {
+    socket: OwnedFd,
+    sequence: u32,
+    question: Vec<u8>,
+    answer: Vec<u8>,
+}
+
+impl Netlink {
+    /// Opens a socket for routes, interfaces and queueing disciplines.
+    pub(crate) fn route() -> Option<Self> {
+        Self::open(SockProtocol::NetlinkRoute)
+    }
+
+    /// Opens a socket for the families that register by name, such as ethtool's.
+    pub(crate) fn generic() -> Option<Self> {
+        Self::open(SockProtocol::NetlinkGeneric)
+    }
+
+    fn open(protocol: SockProtocol) -> Option<Self> {
+        let socket =
+            socket(AddressFamily::Netlink, SockType::Raw, SockFlag::SOCK_CLOEXEC, protocol).ok()?;
+        let timeout = TimeVal::milliseconds(PATIENCE.as_millis().try_into().ok()?);
+        setsockopt(&socket, ReceiveTimeout, &timeout).ok()?;
+        Some(Self { socket, sequence: 0, question: Vec::new(), answer: vec![0; LARGEST_ANSWER] })
+    }
+
+    /// Sends a question and hands each message of the answer to `each`, by type and body.
+    ///
+    /// `None` when the kernel refuses, or when the answer does not end in time; what came until
+    /// then has been handed on all the same.
+    pub(crate) fn ask(
+        &mut self,
+        kind: u16,
+        flags: u16,
+        body: &[u8],
+        mut each: impl FnMut(u16, &[u8]),
+    ) -> Option<()> {
+        self.sequence = self.sequence.checked_add(1).unwrap_or(1);
+        self.question.clear();
+        let length = u32::try_from(HEADER_OCTETS.checked_add(body.len())?).ok()?;
+        self.question.extend(length.to_ne_bytes());
+        self.question.extend(kind.to_ne_bytes());
+        self.question.extend((flags | NLM_F_REQUEST).to_ne_bytes());
+        self.question.extend(self.sequence.to_ne_bytes());
+        self.question.extend(0_u32.to_ne_bytes());
+        self.question.extend(body);
+        let socket = self.socket.as_raw_fd();
+        send(socket, &self.question, MsgFlags::empty()).ok()?;
+
+        let start = Instant::now();
+        while start.elapsed() < PATIENCE {
+            let length = match recv(socket, &mut self.answer, MsgFlags::empty()) {
+                Ok(length) => length,
+                Err(Errno::EINTR) => continue,
+                Err(_) => return None,
+            };
+            for message in messages(self.answer.get(..length).unwrap_or_default()) {
+                // An answer to an earlier question that was given up.
+                if message.sequence != self.sequence {
+                    continue;
+                }
+                match message.kind {
+                    NLMSG_DONE => return Some(()),
+                    // An error of zero is the acknowledgement.
+                    NLMSG_ERROR => return (u32_at(message.body, 0)? == 0).then_some(()),
+                    kind => each(kind, message.body),
+                }
+            }
+        }
+        None
+    }
+}
+
+/// One message of an answer.
+#[derive(Debug, PartialEq, Eq)]
+struct Message<'a> {
+    kind: u16,
+    sequence: u32,
+    body: &'a [u8],
+}
+
+/// The messages of a datagram, up to the first that is cut short.
+fn messages(mut octets: &[u8]) -> impl Iterator<Item = Message<'_>> {
+    std::iter::from_fn(move || {
+        let length = usize::try_from(u32_at(octets, 0)?).ok()?;
+        let message = octets.get(..length)?;
+        let kind = u16_at(message, 4)?;
+        let sequence = u32_at(message, 8)?;
+        let body = message.get(HEADER_OCTETS..)?;
+        octets = octets.get(length.next_multiple_of(4)..).unwrap_or_default();
+        Some(Message { kind, sequence, body })
+    })
+}
+
+/// The attributes in a body, by type and value, up to the first that is cut short.
+fn attributes(mut octets: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+    std::iter::from_fn(move || {
+        let length = usize::from(u16_at(octets, 0)?);
+        let kind = u16_at(octets, 2)? & NLA_TYPE_MASK;
+        let value = octets.get(4..length)?;
+        octets = octets.get(length.next_multiple_of(4)..).unwrap_or_default();
+        Some((kind, value))
+    })
+}
+
+/// The value of the first attribute of a type.
+fn attribute(octets: &[u8], wanted: u16) -> Option<&[u8]> {
+    attributes(octets).find_map(|(kind, value)| (kind == wanted).then_some(value))
+}
+
+/// Appends an attribute with its padding.
+fn put_attribute(to: &mut Vec<u8>, kind: u16, value: &[u8]) {
+    let length = u16::try_from(value.len().saturating_add(4)).unwrap_or(u16::MAX);
+    to.extend(length.to_ne_bytes());
+    to.extend(kind.to_ne_bytes());
+    to.extend(value);
+    to.resize(to.len().next_multiple_of(4), 0);
+}
+
+fn u16_at(octets: &[u8], at: usize) -> Option<u16> {
+    octets.get(at..)?.first_chunk().map(|bytes| u16::from_ne_bytes(*bytes))
+}
+
+fn u32_at(octets: &[u8], at: usize) -> Option<u32> {
+    octets.get(at..)?.first_chunk().map(|bytes| u32::from_ne_bytes(*bytes))
+}
+
+/// The kernel answers while the question is being sent, so any wait is a fault; this only keeps a
+/// fault from holding up the caller.
+const PATIENCE: Duration = Duration::from_millis(200);
+/// The kernel fills at most 32 KiB of a datagram (`NLMSG_GOODSIZE`, `netlink_dump`).
+const LARGEST_ANSWER: usize = 64 << 10;
+const HEADER_OCTETS: usize = 16;
+
+const NLMSG_ERROR: u16 = 2;
+const NLMSG_DONE: u16 = 3;
+const NLM_F_REQUEST: u16 = 0x1;
+const NLM_F_ACK: u16 = 0x4;
+const NLM_F_DUMP: u16 = 0x300;
+/// Set on attributes that hold attributes, by some askers.
+const NLA_F_NESTED: u16 = 0x8000;
+/// Without the flags "nested" and "network byte order".
+const NLA_TYPE_MASK: u16 = 0x3fff;
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn attributes_are_found_behind_padding() {
+        let mut octets = Vec::new();
+        put_attribute(&mut octets, 1, b"abcde");
+        put_attribute(&mut octets, 2 | NLA_F_NESTED, &7_u32.to_ne_bytes());
+        assert_eq!(octets.len(), 12 + 8);
+        assert_eq!(attribute(&octets, 1), Some(&b"abcde"[..]));
+        assert_eq!(attribute(&octets, 2).and_then(|value| u32_at(value, 0)), Some(7));
+        assert_eq!(attribute(&octets, 3), None);
+        assert_eq!(attributes(&octets[..18]).count(), 1, "the second is cut short");
+    }
+
+    #[test]
+    fn a_length_below_the_header_ends_the_walk() {
+        assert_eq!(messages(&[0; 64]).count(), 0);
+        assert_eq!(attributes(&[0; 64]).count(), 0);
+        let header = [[16, 0, 0, 0], [3, 0, 0, 0], [5, 0, 0, 0], [0; 4]].concat();
+        if cfg!(target_endian = "little") {
+            let only = Message { kind: 3, sequence: 5, body: &[] };
+            assert_eq!(messages(&header).collect::<Vec<_>>(), [only]);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_a_parser_panic(
+            octets in prop::collection::vec(prop_oneof![0_u8..48, any::<u8>()], 0..300)
+        ) {
+            for message in messages(&octets) {
+                attributes(message.body).count();
+            }
+            attributes(&octets).count();
+            route::out_interface(&octets);
+            qdisc::root_drops(&octets, 2);
+            ethtool::offloads(&octets);
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Packets that an interface's queueing disciplines dropped on their way out.
+
+use super::{NLM_F_DUMP, Netlink, attribute, u32_at};
+
+/// Drops of the root discipline of the interface, which is the sum over the whole tree. `None` for
+/// an interface without one (`noqueue`).
+///
+/// Only the root is read, for a drop further down is counted there as well: a classful discipline
+/// counts what a child refused when it was to be queued (each `enqueue`, for instance
+/// `htb_enqueue`), `qdisc_tree_reduce_backlog` of net/sched/sch_api.c adds what a child dropped
+/// later to every parent, and `mq` and `mqprio`, where that walk stops, add up their children when
+/// they are asked (`mq_dump`). What filters drop on the way in (`ingress`, `clsact`) is not in it.
+/// The kernel counts in 32 bits.
+pub(crate) fn drops(netlink: &mut Netlink, interface: u32) -> Option<u64> {
+    let mut drops = None;
+    // All interfaces are listed, since the kernel ignores an index here. Asking for one alone is
+    // possible, but the kernel may announce its answer to everyone who listens for changes of
+    // disciplines (`qdisc_get_notify`; `tc monitor`), which measuring should not do.
+    netlink.ask(RTM_GETQDISC, NLM_F_DUMP, &[0; TCMSG_OCTETS], |kind, body| {
+        if kind == RTM_NEWQDISC {
+            drops = drops.or_else(|| root_drops(body, interface));
+        }
+    })?;
+    drops
+}
+
+pub(super) fn root_drops(body: &[u8], interface: u32) -> Option<u64> {
+    if u32_at(body, 4)? != interface || u32_at(body, 12)? != TC_H_ROOT {
+        return None;
+    }
+    let statistics = attribute(body.get(TCMSG_OCTETS..)?, TCA_STATS2)?;
+    // struct gnet_stats_queue: qlen, backlog, drops, requeues, overlimits.
+    u32_at(attribute(statistics, TCA_STATS_QUEUE)?, 8).map(u64::from)
+}
+
+const RTM_NEWQDISC: u16 = 36;
+const RTM_GETQDISC: u16 = 38;
+/// `struct tcmsg`: family and padding, ifindex, handle, parent, info (u32 each).
+const TCMSG_OCTETS: usize = 20;
+const TC_H_ROOT: u32 = u32::MAX;
+const TCA_STATS2: u16 = 7;
+const TCA_STATS_QUEUE: u16 = 3;
+
+#[cfg(test)]
+mod tests {
+    use super::super::put_attribute;
+    use super::*;
+
+    fn message(interface: u32, parent: u32, drops: u32) -> Vec<u8> {
+        let words = [0, interface, 0x8001_0000, parent, 2];
+        let mut body: Vec<u8> = words.iter().flat_map(|word: &u32| word.to_ne_bytes()).collect();
+        let queue: Vec<u8> = [1, 1500, drops, 7, 9].iter().flat_map(|w| w.to_ne_bytes()).collect();
+        let mut statistics = Vec::new();
+        put_attribute(&mut statistics, 1, &[0; 12]);
+        put_attribute(&mut statistics, TCA_STATS_QUEUE, &queue);
+        put_attribute(&mut body, 1, b"fq_codel\0");
+        put_attribute(&mut body, TCA_STATS2, &statistics);
+        body
+    }
+
+    #[test]
+    fn known_answer() {
+        assert_eq!(root_drops(&message(3, TC_H_ROOT, 17), 3), Some(17));
+    }
+
+    #[test]
+    fn other_interfaces_and_children_are_not_counted() {
+        assert_eq!(root_drops(&message(4, TC_H_ROOT, 17), 3), None);
+        assert_eq!(root_drops(&message(3, 0x0001_0002, 17), 3), None);
+        assert_eq!(root_drops(&message(3, 0xffff_fff1, 17), 3), None, "ingress");
+    }
+}

@@ -1,0 +1,80 @@
+//! Where the kernel's files are found.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// The directory that holds `proc`, `sys` and `etc`: `/`, or in tests a tree of captured files.
+#[derive(Debug, Clone)]
+pub struct Roots {
+    root: PathBuf,
+}
+
+impl Roots {
+    /// The running host.
+    pub fn host() -> Self {
+        Self { root: PathBuf::from("/") }
+    }
+
+    /// A tree of captured files with the layout of the root directory.
+    pub fn at(root: impl Into<PathBuf>) -> Self {
+        Self { root: root.into() }
+    }
+
+    /// Whether this is the running host, whose kernel can be asked by netlink as well.
+    pub(crate) fn is_host(&self) -> bool {
+        self.root == Path::new("/")
+    }
+
+    /// The path of a file, given without the leading `/`.
+    pub(crate) fn path(&self, below: &str) -> PathBuf {
+        self.root.join(below)
+    }
+
+    /// The text of a file, given without the leading `/`. Octets that are not UTF-8 are replaced.
+    pub(crate) fn read(&self, below: &str) -> Option<String> {
+        let mut octets = Vec::new();
+        File::open(self.path(below)).ok()?.take(LARGEST_FILE).read_to_end(&mut octets).ok()?;
+        Some(String::from_utf8_lossy(&octets).into_owned())
+    }
+
+    /// The one line of a file such as those of /proc/sys, trimmed; `None` if there is nothing.
+    pub(crate) fn line(&self, below: &str) -> Option<String> {
+        let text = self.read(below)?;
+        let line = text.lines().next()?.trim();
+        (!line.is_empty()).then(|| line.to_owned())
+    }
+
+    /// The number in a file of one line.
+    pub(crate) fn number<T: std::str::FromStr>(&self, below: &str) -> Option<T> {
+        self.line(below)?.parse().ok()
+    }
+}
+
+/// Most octets read of one file. /proc/interrupts of a host with 1,000 cores and 2,000 interrupts
+/// has about 24 MB; whatever is larger is not one of the files that are wanted.
+pub(crate) const LARGEST_FILE: u64 = 64 << 20;
+
+/// Whether the kernel allows this as an interface name, so that it may be put into a path.
+///
+/// As `dev_valid_name` of net/core/dev.c: at most 15 octets, no `/`, `:` or space, not `.` or `..`.
+pub(crate) fn is_interface_name(name: &str) -> bool {
+    !name.is_empty()
+        && name.len() <= 15
+        && name != "."
+        && name != ".."
+        && !name.contains(|c: char| c == '/' || c == ':' || c == '\0' || c.is_ascii_whitespace())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_cannot_leave_the_directory() {
+        assert!(is_interface_name("enp3s0f1np1.100"));
+        for bad in ["", ".", "..", "../../etc", "a b", "a:1", "sixteen-octets-x"] {
+            assert!(!is_interface_name(bad), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,373 @@
+//! What a host's counters gained, sampled while a test runs.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+
+use linerate_model::sample::{HostCounters, HostSample};
+use nix::net::if_::if_nametoindex;
+use nix::sys::time::TimeValLike;
+use nix::time::{ClockId, clock_gettime};
+
+use crate::irq::{self, NicIrqs, main_cores};
+use crate::netlink::{Netlink, qdisc};
+use crate::roots::{LARGEST_FILE, Roots, is_interface_name};
+use crate::text::{cgroup, net_dev, pressure, softnet, stat, udp};
+
+/// Reads the host's counters and tells what they gained.
+///
+/// Opens the files once and keeps them, so a sample costs some 10 system calls and little memory:
+/// less than a millisecond, see `examples/cost.rs`. Never fails: a counter that cannot be read
+/// gains nothing. Network counters are those of the network namespace of the thread that calls
+/// [`Sampler::new`], wherever `sample` is called later; `softnet_*` and the cores are the whole
+/// host's.
+#[derive(Debug)]
+pub struct Sampler {
+    sources: Sources,
+    before: Snapshot,
+    /// Memory of the snapshot before, to be used again.
+    after: Snapshot,
+    roots: Roots,
+    irqs: NicIrqs,
+    irqs_at_start: Vec<(u32, u64)>,
+}
+
+impl Sampler {
+    /// Takes the first reading. `nic` is the interface of the test; without one, or with one that
+    /// this host does not have, its counters stay zero.
+    pub fn new(nic: Option<&str>) -> Self {
+        Self::at(Roots::host(), nic)
+    }
+
+    /// Reads a tree of captured files instead of the host's.
+    pub fn at(roots: Roots, nic: Option<&str>) -> Self {
+        let nic = nic.filter(|name| is_interface_name(name));
+        let mut sources = Sources::open(&roots, nic);
+        let mut before = Snapshot::default();
+        sources.read(&mut before);
+        let irqs = nic.map(|nic| NicIrqs::of(&roots, nic)).unwrap_or_default();
+        let irqs_at_start = irq_counts(&roots, &irqs);
+        Self { sources, before, after: Snapshot::default(), roots, irqs, irqs_at_start }
+    }
+
+    /// What the counters gained since the last call, or since `new`.
+    pub fn sample(&mut self) -> HostSample {
+        self.sources.read(&mut self.after);
+        let sample = growth(&self.before, &self.after);
+        std::mem::swap(&mut self.before, &mut self.after);
+        sample
+    }
+
+    /// The cores that took the interface's interrupts since `new`, ascending: those with at least
+    /// a twentieth of the count of the one that took most.
+    ///
+    /// Not part of a sample, because on hosts with many cores /proc/interrupts is megabytes that
+    /// the kernel has to print.
+    pub fn irq_cores_delta(&self) -> Vec<u32> {
+        main_cores(&irq::growth(&self.irqs_at_start, &irq_counts(&self.roots, &self.irqs)))
+    }
+}
+
+fn irq_counts(roots: &Roots, irqs: &NicIrqs) -> Vec<(u32, u64)> {
+    if *irqs == NicIrqs::default() {
+        return Vec::new();
+    }
+    roots.read("proc/interrupts").map(|text| irqs.counts(&text)).unwrap_or_default()
+}
+
+/// Where the counters are read.
+#[derive(Debug)]
+struct Sources {
+    stat: Source,
+    snmp: Source,
+    snmp6: Source,
+    softnet: Source,
+    net_dev: Source,
+    pressure: Source,
+    throttles: Vec<Source>,
+    nic: Option<String>,
+    /// The socket and the interface's index, where the kernel can be asked about it.
+    qdisc: Option<(Netlink, u32)>,
+    buffer: Vec<u8>,
+}
+
+impl Sources {
+    fn open(roots: &Roots, nic: Option<&str>) -> Self {
+        let open = |below: &str| Source(File::open(roots.path(below)).ok());
+        // /proc/net is a link to self/net, which shows the namespace of the process' first thread.
+        // A thread that was moved to another one would read counters of sockets not its own.
+        // thread-self is in Linux 3.17 and later. A file once open keeps its namespace.
+        let net = |name: &str| {
+            let own = open(&format!("proc/thread-self/net/{name}"));
+            if own.0.is_some() { own } else { open(&format!("proc/net/{name}")) }
+        };
+        let groups = roots.read("proc/self/cgroup").unwrap_or_default();
+        let mounts = roots.read("proc/self/mountinfo").unwrap_or_default();
+        let index = nic.filter(|_| roots.is_host()).and_then(|nic| if_nametoindex(nic).ok());
+        let mut sources = Self {
+            stat: open("proc/stat"),
+            snmp: net("snmp"),
+            snmp6: net("snmp6"),
+            softnet: net("softnet_stat"),
+            net_dev: if nic.is_some() { net("dev") } else { Source(None) },
+            pressure: open("proc/pressure/cpu"),
+            throttles: Vec::new(),
+            nic: nic.map(str::to_owned),
+            qdisc: index.and_then(|index| Some((Netlink::route()?, index))),
+            buffer: Vec::new(),
+        };
+        // Most groups have no limit and no such counter: those are not read again.
+        for path in cgroup::throttle_files(&groups, &mounts) {
+            let file = open(&path);
+            if file.read(&mut sources.buffer).and_then(cgroup::parse_throttled_ns).is_some() {
+                sources.throttles.push(file);
+            }
+        }
+        sources
+    }
+
+    fn read(&mut self, into: &mut Snapshot) {
+        let buffer = &mut self.buffer;
+        into.clocks = Clocks::now();
+        stat::parse(self.stat.read(buffer).unwrap_or_default(), &mut into.cores);
+        into.udp4 = self.snmp.read(buffer).map(udp::parse_snmp).unwrap_or_default();
+        into.udp6 = self.snmp6.read(buffer).map(udp::parse_snmp6).unwrap_or_default();
+        softnet::parse(self.softnet.read(buffer).unwrap_or_default(), &mut into.softnet);
+        into.nic = self.nic.as_deref().and_then(|nic| {
+            let text = self.net_dev.read(buffer)?;
+            net_dev::parse(text, nic)
+        });
+        into.pressure_us = self.pressure.read(buffer).and_then(pressure::parse_some);
+        into.throttled_ns.clear();
+        for file in &self.throttles {
+            let throttled = file.read(buffer).and_then(cgroup::parse_throttled_ns);
+            into.throttled_ns.push(throttled);
+        }
+        into.qdisc_drops =
+            self.qdisc.as_mut().and_then(|(netlink, nic)| qdisc::drops(netlink, *nic));
+    }
+}
+
+/// An open file that is read from its beginning each time.
+#[derive(Debug)]
+struct Source(Option<File>);
+
+impl Source {
+    /// The whole text, in the given memory. `None` if it cannot be read or is not UTF-8.
+    ///
+    /// Reading at offset 0 makes the kernel print the file anew; the reads after it, at the offset
+    /// reached, hand out the rest of the same print.
+    fn read<'a>(&self, buffer: &'a mut Vec<u8>) -> Option<&'a str> {
+        let file = self.0.as_ref()?;
+        let mut length = 0_usize;
+        loop {
+            if buffer.len() <= length {
+                if buffer.len() as u64 >= LARGEST_FILE {
+                    return None;
+                }
+                buffer.resize((buffer.len().saturating_mul(2)).max(SMALLEST_BUFFER), 0);
+            }
+            match file.read_at(buffer.get_mut(length..)?, length as u64) {
+                Ok(0) => return std::str::from_utf8(buffer.get(..length)?).ok(),
+                Ok(count) => length = length.saturating_add(count),
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(_) => return None,
+            }
+        }
+    }
+}
+
+/// Holds every file of a host with some ten cores, so that it need not grow.
+const SMALLEST_BUFFER: usize = 16 << 10;
+
+/// One reading of everything.
+#[derive(Debug, Default)]
+struct Snapshot {
+    clocks: Clocks,
+    cores: Vec<stat::CoreTimes>,
+    udp4: udp::UdpCounters,
+    udp6: udp::UdpCounters,
+    softnet: Vec<softnet::SoftnetRow>,
+    nic: Option<net_dev::NicCounters>,
+    qdisc_drops: Option<u64>,
+    pressure_us: Option<u64>,
+    throttled_ns: Vec<Option<u64>>,
+}
+
+fn growth(before: &Snapshot, after: &Snapshot) -> HostSample {
+    let span_ns = after.clocks.monotonic_ns.saturating_sub(before.clocks.monotonic_ns);
+    let udp4 = after.udp4.since(&before.udp4);
+    let udp6 = after.udp6.since(&before.udp6);
+    let (softnet_dropped, softnet_squeezed) = softnet::growth(&before.softnet, &after.softnet);
+    // An interface that has gone or come counts from when it was seen twice.
+    let (nic_before, nic_after) = before.nic.zip(after.nic).unwrap_or_default();
+    // The levels of groups are held back at the same time, not one after the other, so the worst
+    // level is nearer to the truth than their sum.
+    let throttled_ns = before.throttled_ns.iter().zip(&after.throttled_ns);
+    let throttled_ns =
+        throttled_ns.filter_map(|(before, after)| Some((*after)?.saturating_sub((*before)?))).max();
+    HostSample {
+        cores: stat::growth(&before.cores, &after.cores),
+        counters: HostCounters {
+            udp_in: udp4.in_datagrams.saturating_add(udp6.in_datagrams),
+            udp_receive_buffer_errors: udp4
+                .receive_buffer_errors
+                .saturating_add(udp6.receive_buffer_errors),
+            udp_send_buffer_errors: udp4.send_buffer_errors.saturating_add(udp6.send_buffer_errors),
+            udp_checksum_errors: udp4.checksum_errors.saturating_add(udp6.checksum_errors),
+            udp_no_ports: udp4.no_ports.saturating_add(udp6.no_ports),
+            softnet_dropped,
+            softnet_squeezed,
+            nic_rx_dropped: nic_after.rx_dropped.saturating_sub(nic_before.rx_dropped),
+            nic_tx_dropped: nic_after.tx_dropped.saturating_sub(nic_before.tx_dropped),
+            nic_tx_packets: nic_after.tx_packets.saturating_sub(nic_before.tx_packets),
+            nic_rx_packets: nic_after.rx_packets.saturating_sub(nic_before.rx_packets),
+            qdisc_dropped: before
+                .qdisc_drops
+                .zip(after.qdisc_drops)
+                .map(|(before, after)| after.saturating_sub(before)),
+            throttled_ns: throttled_ns.unwrap_or(0),
+        },
+        cpu_pressure: before
+            .pressure_us
+            .zip(after.pressure_us)
+            .and_then(|(before, after)| pressure::share(before, after, span_ns)),
+        span_ns,
+        clock_step_ns: after.clocks.wall_ahead_ns.saturating_sub(before.clocks.wall_ahead_ns),
+    }
+}
+
+/// The two clocks at one instant.
+#[derive(Debug, Clone, Copy, Default)]
+struct Clocks {
+    /// `CLOCK_MONOTONIC`.
+    monotonic_ns: u64,
+    /// `CLOCK_REALTIME` less `CLOCK_MONOTONIC`. NTP speeds up or slows down both alike, so this
+    /// changes only when the wall clock is set.
+    wall_ahead_ns: i64,
+}
+
+impl Clocks {
+    /// Reads the wall clock between two readings of the monotonic one. When the thread was put to
+    /// sleep among them the three do not belong together, so the closest of a few tries counts.
+    fn now() -> Self {
+        let mut closest: Option<(u64, Self)> = None;
+        for _ in 0..CLOCK_TRIES {
+            let early = nanoseconds(ClockId::CLOCK_MONOTONIC);
+            let wall = nanoseconds(ClockId::CLOCK_REALTIME);
+            let late = nanoseconds(ClockId::CLOCK_MONOTONIC);
+            let apart = late.abs_diff(early);
+            if closest.is_none_or(|(least, _)| apart < least) {
+                let middle = early.saturating_add(apart.div_euclid(2).cast_signed());
+                let clocks = Self {
+                    monotonic_ns: u64::try_from(middle).unwrap_or(0),
+                    wall_ahead_ns: wall.saturating_sub(middle),
+                };
+                closest = Some((apart, clocks));
+            }
+        }
+        closest.map(|(_, clocks)| clocks).unwrap_or_default()
+    }
+}
+
+/// A reading takes some 50 ns, so even the third try is far below a microsecond.
+const CLOCK_TRIES: usize = 3;
+
+/// A clock in nanoseconds; enough for 292 years.
+fn nanoseconds(clock: ClockId) -> i64 {
+    clock_gettime(clock).map_or(0, |time| time.num_nanoseconds())
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_model::host::CoreUse;
+
+    use super::*;
+
+    fn snapshot(tree: &str, monotonic_ns: u64) -> Snapshot {
+        let roots = Roots::at(format!("{}/tests/captured/{tree}", env!("CARGO_MANIFEST_DIR")));
+        let mut snapshot = Snapshot::default();
+        Sources::open(&roots, Some("eth0")).read(&mut snapshot);
+        snapshot.clocks = Clocks { monotonic_ns, wall_ahead_ns: 1_000_000_000 };
+        snapshot
+    }
+
+    #[test]
+    fn known_answer_of_two_captured_readings() {
+        let before = snapshot("before", 5_000_000_000);
+        let mut after = snapshot("after", 6_000_000_000);
+        after.clocks.wall_ahead_ns -= 250;
+        let expected = HostSample {
+            cores: vec![
+                CoreUse { core: 0, user: 2000, system: 3000, softirq: 500, steal: 0, idle: 4500 },
+                CoreUse { core: 1, user: 0, system: 0, softirq: 9000, steal: 1000, idle: 0 },
+                CoreUse { core: 4, user: 0, system: 0, softirq: 0, steal: 0, idle: 10_000 },
+            ],
+            counters: HostCounters {
+                udp_in: 1_000 + 20,
+                udp_receive_buffer_errors: 30 + 4,
+                udp_send_buffer_errors: 5,
+                udp_checksum_errors: 1 + 1,
+                udp_no_ports: 2,
+                softnet_dropped: 16,
+                softnet_squeezed: 3,
+                nic_rx_dropped: 7 + 2,
+                nic_tx_dropped: 1,
+                nic_tx_packets: 300,
+                nic_rx_packets: 1_100,
+                qdisc_dropped: None,
+                throttled_ns: 120_000_000,
+            },
+            cpu_pressure: Some(1_250),
+            span_ns: 1_000_000_000,
+            clock_step_ns: -250,
+        };
+        assert_eq!(growth(&before, &after), expected);
+    }
+
+    #[test]
+    fn going_back_is_no_growth() {
+        let before = snapshot("after", 6_000_000_000);
+        let after = snapshot("before", 5_000_000_000);
+        let sample = growth(&before, &after);
+        assert_eq!(sample.counters, HostCounters::default());
+        assert_eq!((sample.span_ns, sample.cpu_pressure), (0, None));
+    }
+
+    #[test]
+    fn a_host_without_files_is_not_an_error() {
+        let mut sampler = Sampler::at(Roots::at("/nonexistent"), Some("eth0"));
+        let sample = sampler.sample();
+        assert_eq!((sample.cores.len(), sample.counters), (0, HostCounters::default()));
+        assert!(sampler.irq_cores_delta().is_empty());
+    }
+
+    #[test]
+    fn this_host_counts_what_it_sends_to_itself() {
+        let mut sampler = Sampler::new(Some("lo"));
+        let here = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        for _ in 0..100 {
+            here.send_to(b"x", here.local_addr().unwrap()).unwrap();
+            here.recv(&mut [0; 8]).unwrap();
+        }
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        let sample = sampler.sample();
+        assert!(sample.counters.udp_in >= 100, "{sample:?}");
+        assert!(sample.counters.nic_tx_packets >= 100, "{sample:?}");
+        assert!(sample.span_ns >= 50_000_000);
+        assert!(!sample.cores.is_empty());
+        for core in &sample.cores {
+            assert_eq!(core.busy() + core.steal + core.idle, 10_000);
+        }
+        let again = sampler.sample();
+        assert!(again.span_ns < sample.span_ns, "counts from the last sample");
+    }
+
+    #[test]
+    fn a_file_longer_than_the_buffer_is_read_whole() {
+        let source =
+            Source(File::open(concat!(env!("CARGO_MANIFEST_DIR"), "/src/sampler.rs")).ok());
+        let mut buffer = vec![0; 7];
+        assert_eq!(source.read(&mut buffer), Some(include_str!("sampler.rs")));
+        assert_eq!(source.read(&mut buffer), Some(include_str!("sampler.rs")));
+    }
+}

@@ -1,0 +1,113 @@
+//! UDP counters of a network namespace, /proc/net/snmp and /proc/net/snmp6.
+
+/// The counters that tell where datagrams were lost within the host. Not UDP-Lite's.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct UdpCounters {
+    pub(crate) in_datagrams: u64,
+    pub(crate) receive_buffer_errors: u64,
+    pub(crate) send_buffer_errors: u64,
+    pub(crate) checksum_errors: u64,
+    pub(crate) no_ports: u64,
+}
+
+impl UdpCounters {
+    fn set(&mut self, name: &str, value: u64) {
+        match name {
+            "InDatagrams" => self.in_datagrams = value,
+            "RcvbufErrors" => self.receive_buffer_errors = value,
+            "SndbufErrors" => self.send_buffer_errors = value,
+            "InCsumErrors" => self.checksum_errors = value,
+            "NoPorts" => self.no_ports = value,
+            _ => {}
+        }
+    }
+
+    /// What was gained since `before`.
+    pub(crate) fn since(&self, before: &Self) -> Self {
+        Self {
+            in_datagrams: self.in_datagrams.saturating_sub(before.in_datagrams),
+            receive_buffer_errors: self
+                .receive_buffer_errors
+                .saturating_sub(before.receive_buffer_errors),
+            send_buffer_errors: self.send_buffer_errors.saturating_sub(before.send_buffer_errors),
+            checksum_errors: self.checksum_errors.saturating_sub(before.checksum_errors),
+            no_ports: self.no_ports.saturating_sub(before.no_ports),
+        }
+    }
+}
+
+/// IPv4: a line of names, then a line of values, both beginning with `Udp:`. The columns are found
+/// by name, since kernels have added some over time.
+pub(crate) fn parse_snmp(text: &str) -> UdpCounters {
+    let mut counters = UdpCounters::default();
+    let mut rows = text.lines().filter_map(|line| line.strip_prefix("Udp:"));
+    if let (Some(names), Some(values)) = (rows.next(), rows.next()) {
+        for (name, value) in names.split_ascii_whitespace().zip(values.split_ascii_whitespace()) {
+            counters.set(name, value.parse().unwrap_or(0));
+        }
+    }
+    counters
+}
+
+/// IPv6: one counter a line, such as `Udp6InDatagrams 17`.
+pub(crate) fn parse_snmp6(text: &str) -> UdpCounters {
+    let mut counters = UdpCounters::default();
+    for line in text.lines() {
+        let Some(rest) = line.strip_prefix("Udp6") else { continue };
+        let Some((name, value)) = rest.split_once(char::is_whitespace) else { continue };
+        counters.set(name, value.trim().parse().unwrap_or(0));
+    }
+    counters
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn known_answer_of_ipv4() {
+        let text = "Tcp: RtoAlgorithm NoPorts\nTcp: 1 99\n\
+            Udp: InDatagrams NoPorts InErrors OutDatagrams RcvbufErrors SndbufErrors InCsumErrors \
+            IgnoredMulti MemErrors\n\
+            Udp: 175 1 9 176 2 3 4 0 0\n\
+            UdpLite: InDatagrams NoPorts\nUdpLite: 88 88\n";
+        assert_eq!(
+            parse_snmp(text),
+            UdpCounters {
+                in_datagrams: 175,
+                receive_buffer_errors: 2,
+                send_buffer_errors: 3,
+                checksum_errors: 4,
+                no_ports: 1,
+            }
+        );
+    }
+
+    #[test]
+    fn known_answer_of_ipv6() {
+        let text = "Ip6InReceives                   \t7\n\
+            Udp6InDatagrams                 \t5\nUdp6NoPorts                     \t1\n\
+            Udp6RcvbufErrors                \t2\nUdp6SndbufErrors                \t3\n\
+            Udp6InCsumErrors                \t4\nUdpLite6InDatagrams             \t88\n";
+        assert_eq!(
+            parse_snmp6(text),
+            UdpCounters {
+                in_datagrams: 5,
+                receive_buffer_errors: 2,
+                send_buffer_errors: 3,
+                checksum_errors: 4,
+                no_ports: 1,
+            }
+        );
+    }
+
+    #[test]
+    fn names_without_values_are_nothing() {
+        assert_eq!(parse_snmp("Udp: InDatagrams NoPorts\n"), UdpCounters::default());
+        assert_eq!(
+            parse_snmp("Udp: InDatagrams NoPorts\nUdp: 3"),
+            UdpCounters { in_datagrams: 3, ..UdpCounters::default() }
+        );
+        assert_eq!(parse_snmp6("Udp6InDatagrams"), UdpCounters::default());
+    }
+}
