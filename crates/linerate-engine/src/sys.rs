@@ -272,3 +272,44 @@ pub fn wait_readable(fd: std::os::fd::BorrowedFd<'_>, until_ns: Option<u64>, now
     let mut fds = [PollFd::new(fd, PollFlags::POLLIN)];
     matches!(nix::poll::ppoll(&mut fds, Some(timeout), None), Ok(n) if n > 0)
 }
+
+/// A listening TCP socket; an unspecified IPv6 address takes IPv4 too.
+///
+/// # Errors
+/// Those of socket(2), bind(2) and listen(2).
+pub fn tcp_listener(local: SocketAddr) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::for_address(local), Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_reuse_address(true)?;
+    if local.is_ipv6() {
+        socket.set_only_v6(!local.ip().is_unspecified())?;
+    }
+    socket.bind(&local.into())?;
+    socket.listen(4_096)?;
+    Ok(socket)
+}
+
+/// The UDP socket of a server, which takes what no connected socket on the port takes. Refuses to
+/// share the port with a server that runs already, though sockets made later may share it.
+///
+/// # Errors
+/// Those of socket(2) and bind(2); `AddrInUse` when the port has a user.
+pub fn udp_listener(local: SocketAddr) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::for_address(local), Type::DGRAM, Some(Protocol::UDP))?;
+    if local.is_ipv6() {
+        socket.set_only_v6(!local.ip().is_unspecified())?;
+    }
+    socket.bind(&local.into())?;
+    // After the bind: from now on, the streams' own sockets may bind beside it.
+    socket.set_reuse_address(true)?;
+    Ok(socket)
+}
+
+/// Raises this process's limit of open descriptors to what it may have.
+///
+/// # Errors
+/// Those of setrlimit(2).
+pub fn raise_descriptor_limit() -> io::Result<()> {
+    use nix::sys::resource::{Resource, getrlimit, setrlimit};
+    let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
+    Ok(setrlimit(Resource::RLIMIT_NOFILE, hard, hard)?)
+}

@@ -1,0 +1,188 @@
+//! Who may run a test: all limits of a server in one place.
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use linerate_model::plan::{AgreedPlan, IpVersion, TestPlan, Traffic};
+use linerate_model::units::Nanos;
+use linerate_wire::native::auth;
+use linerate_wire::native::message::{RefusalKind, Refused};
+use linerate_wire::native::stream::{COOKIE_OCTETS, Claim};
+use tokio::sync::mpsc::UnboundedSender;
+
+use crate::data::StreamSocket;
+use crate::place::{self, From};
+use crate::server::Options;
+
+/// Connections that have not yet asked for a test. Each costs one descriptor, one small task and
+/// about 4 KiB in the kernel.
+pub(crate) const MOST_WAITING: usize = 16_384;
+
+/// The tests that run now.
+#[derive(Debug, Default)]
+pub(crate) struct Admission {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    tests: HashMap<u64, Entry>,
+    core_users: BTreeMap<u32, usize>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    cookie: [u8; COOKIE_OCTETS],
+    peer: IpAddr,
+    local: IpAddr,
+    streams: Vec<bool>,
+    arrivals: UnboundedSender<(u16, StreamSocket)>,
+}
+
+/// A test's place in the server. Frees it when dropped.
+#[derive(Debug)]
+pub(crate) struct Slot {
+    admission: Arc<Admission>,
+    pub(crate) token: u64,
+    pub(crate) cores: Vec<Option<u32>>,
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        let mut state = self.admission.lock();
+        state.tests.remove(&self.token);
+        for core in self.cores.iter().flatten() {
+            if let Some(users) = state.core_users.get_mut(core) {
+                *users = users.saturating_sub(1);
+            }
+        }
+    }
+}
+
+fn refuse(kind: RefusalKind, why: String, hint: &str) -> Refused {
+    let hints = if hint.is_empty() { vec![] } else { vec![hint.to_owned()] };
+    Refused { kind, why, hints }
+}
+
+/// Checks a plan against the table of limits, this server's policy and what any host can do.
+pub(crate) fn check(plan: &TestPlan, ip: IpVersion, options: &Options) -> Result<(), Refused> {
+    plan.check().map_err(|e| refuse(RefusalKind::OutOfRange, e.to_string(), ""))?;
+    if plan.streams > options.max_streams {
+        return Err(refuse(
+            RefusalKind::Policy,
+            format!("{} streams are more than this server's {}", plan.streams, options.max_streams),
+            "ask for fewer with --streams, or start the server with a larger --max-streams",
+        ));
+    }
+    let length = plan.duration().unwrap_or(Nanos(0)).0.saturating_add(plan.warmup.0);
+    if length > options.max_duration.0 {
+        return Err(refuse(
+            RefusalKind::Policy,
+            format!("{} is longer than this server's {}", Nanos(length), options.max_duration),
+            "ask for less with --time, or start the server with a longer --max-duration",
+        ));
+    }
+    if let Some(most) = options.max_rate {
+        let asked = match &plan.traffic {
+            Traffic::Udp(udp) => udp.rate.map(|rate| rate.bits_per_second(udp.size)),
+            Traffic::Tcp(tcp) => tcp.rate.map(|rate| rate.bits_per_second()),
+            Traffic::Rr(_) => Some(0),
+        };
+        if asked.is_none_or(|asked| asked > most.bits_per_second()) {
+            return Err(refuse(
+                RefusalKind::Policy,
+                format!("the rate asked for is above this server's {most}"),
+                "ask for less with --rate, or start the server with a larger --max-rate",
+            ));
+        }
+    }
+    if let Traffic::Udp(udp) = &plan.traffic
+        && !udp.checksum
+        && ip == IpVersion::V6
+    {
+        return Err(refuse(
+            RefusalKind::Unable,
+            "UDP over IPv6 must have a checksum (RFC 8200 section 8.1)".to_owned(),
+            "leave out --no-checksum, or test over IPv4 with -4",
+        ));
+    }
+    let allowed = linerate_host::allowed_cores();
+    if let Some(core) = plan.server_cpus.iter().find(|core| !allowed.contains(&u32::from(**core))) {
+        return Err(refuse(
+            RefusalKind::Unable,
+            format!("this server has no core {core} (it has {allowed:?})"),
+            "name another with --cpu LOCAL/REMOTE",
+        ));
+    }
+    Ok(())
+}
+
+impl Admission {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // A panic elsewhere leaves the map whole: every change is one call.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a test in.
+    pub(crate) fn admit(
+        self: &Arc<Self>,
+        agreed: &AgreedPlan,
+        token: u64,
+        cookie: [u8; COOKIE_OCTETS],
+        (peer, local): (IpAddr, IpAddr),
+        irq_cores: &[u32],
+        arrivals: UnboundedSender<(u16, StreamSocket)>,
+        options: &Options,
+    ) -> Result<Slot, Refused> {
+        let plan = &agreed.plan;
+        let threads = crate::data::streams(plan.direction, plan.streams).len();
+        let mut state = self.lock();
+        if state.tests.len() >= options.max_tests {
+            return Err(refuse(
+                RefusalKind::Busy,
+                format!("{} tests are running, and this server allows no more", state.tests.len()),
+                "try again later, or start the server with a larger --max-tests",
+            ));
+        }
+        if state.tests.contains_key(&token) {
+            return Err(refuse(RefusalKind::Busy, "two tests drew one token".to_owned(), "try again"));
+        }
+        let cores = if !plan.server_cpus.is_empty() {
+            place::listed(&plan.server_cpus, threads)
+        } else if matches!(plan.traffic, Traffic::Rr(_)) {
+            vec![None; threads]
+        } else {
+            let allowed = linerate_host::allowed_cores();
+            place::cores(&allowed, irq_cores, &state.core_users, threads, From::Top)
+        };
+        for core in cores.iter().flatten() {
+            *state.core_users.entry(*core).or_default() += 1;
+        }
+        let entry = Entry { cookie, peer, local, streams: vec![false; threads], arrivals };
+        state.tests.insert(token, entry);
+        drop(state);
+        Ok(Slot { admission: Arc::clone(self), token, cores })
+    }
+
+    /// Whether a stream's claim is true: right test, right secret, from the address of that test's
+    /// client. Returns the local address that the client uses.
+    pub(crate) fn verify(&self, claim: &Claim, peer: IpAddr) -> Option<IpAddr> {
+        let state = self.lock();
+        let entry = state.tests.get(&claim.token)?;
+        let known = auth::equal(&entry.cookie, &claim.cookie);
+        let free = entry.streams.get(usize::from(claim.stream)).is_some_and(|taken| !taken);
+        (known && free && entry.peer == peer).then_some(entry.local)
+    }
+
+    /// Hands a verified stream to its test; `false` when it has one already or is over.
+    pub(crate) fn deliver(&self, claim: &Claim, socket: StreamSocket) -> bool {
+        let mut state = self.lock();
+        let Some(entry) = state.tests.get_mut(&claim.token) else { return false };
+        let Some(taken) = entry.streams.get_mut(usize::from(claim.stream)) else { return false };
+        if std::mem::replace(taken, true) {
+            return false;
+        }
+        entry.arrivals.send((claim.stream, socket)).is_ok()
+    }
+}

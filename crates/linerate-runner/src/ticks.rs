@@ -1,0 +1,72 @@
+//! Adds up the streams' intervals: an interval of an end is over when it is over on all its streams.
+
+use std::collections::BTreeMap;
+
+use linerate_model::sample::{RecvInterval, RrInterval, SendInterval, ThreadUse};
+
+use crate::data::Tick;
+
+/// Intervals that not all streams have told yet. One for each role of one end.
+#[derive(Debug)]
+pub(crate) struct Ticks {
+    streams: usize,
+    open: BTreeMap<u64, (usize, Option<Tick>)>,
+}
+
+impl Ticks {
+    pub(crate) fn new(streams: usize) -> Self {
+        Self { streams, open: BTreeMap::new() }
+    }
+
+    /// One stream's interval; returns the sum when it was the last stream's.
+    pub(crate) fn add(&mut self, index: u64, tick: Tick) -> Option<Tick> {
+        let (told, sum) = self.open.entry(index).or_default();
+        *told += 1;
+        *sum = Some(match sum.take() {
+            None => tick,
+            Some(sum) => add(sum, tick),
+        });
+        if *told < self.streams {
+            return None;
+        }
+        self.open.remove(&index).and_then(|(_, sum)| sum)
+    }
+}
+
+fn threads(a: ThreadUse, b: ThreadUse) -> ThreadUse {
+    ThreadUse {
+        cpu_ns: a.cpu_ns.saturating_add(b.cpu_ns),
+        core: if a.cpu_ns >= b.cpu_ns { a.core } else { b.core },
+    }
+}
+
+/// Two streams as one. Latency quantiles cannot be added: the larger stand for both.
+fn add(sum: Tick, more: Tick) -> Tick {
+    match (sum, more) {
+        (Tick::Send(mut a), Tick::Send(b)) => {
+            a.counts.add(&b.counts);
+            let SendInterval { thread, tcp, .. } = b;
+            a.thread = threads(a.thread, thread);
+            a.tcp = match (a.tcp, tcp) {
+                (Some(a), Some(b)) => Some(linerate_session::assemble::add_tcp(a, b)),
+                (a, b) => a.or(b),
+            };
+            Tick::Send(a)
+        }
+        (Tick::Recv(mut a), Tick::Recv(b)) => {
+            a.counts.add(&b.counts);
+            let RecvInterval { jitter_ns, thread, .. } = b;
+            a.jitter_ns = a.jitter_ns.max(jitter_ns);
+            a.thread = threads(a.thread, thread);
+            Tick::Recv(a)
+        }
+        (Tick::Rr(mut a), Tick::Rr(b)) => {
+            let RrInterval { transactions, latency, thread } = b;
+            a.transactions += transactions;
+            a.latency = linerate_session::assemble::larger(a.latency, latency);
+            a.thread = threads(a.thread, thread);
+            Tick::Rr(a)
+        }
+        (sum, _) => sum,
+    }
+}
