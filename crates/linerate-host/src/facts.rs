@@ -24,7 +24,7 @@ pub fn facts(nic_towards: Option<IpAddr>) -> HostFacts {
 ///
 /// Sources: /proc/sys/kernel/{hostname,osrelease,random/boot_id}, /etc/os-release,
 /// /proc/cpuinfo, /sys/devices/system/cpu/online and /proc/sys/net/core/{rmem,wmem}_max. The last
-/// two are absent in network namespaces other than the first, where most kernels hide them.
+/// two are absent in a network namespace whose kernel shows them in the first one only.
 pub fn facts_at(roots: &Roots) -> HostFacts {
     let os_release = roots.read("etc/os-release").or_else(|| roots.read("usr/lib/os-release"));
     let online = roots.line("sys/devices/system/cpu/online").map(|list| cpulist::parse(&list));
