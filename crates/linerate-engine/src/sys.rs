@@ -313,3 +313,52 @@ pub fn raise_descriptor_limit() -> io::Result<()> {
     let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
     Ok(setrlimit(Resource::RLIMIT_NOFILE, hard, hard)?)
 }
+
+/// What a plan asks of a TCP socket.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TcpOptions {
+    /// `SO_SNDBUF` and `SO_RCVBUF`.
+    pub window: Option<u32>,
+    /// Differentiated services code point.
+    pub dscp: Option<u8>,
+    /// `TCP_MAXSEG`.
+    pub mss: Option<u32>,
+    /// `TCP_CONGESTION`.
+    pub congestion: Option<String>,
+    /// `TCP_NODELAY`.
+    pub nodelay: bool,
+    /// `SO_MAX_PACING_RATE` in bit/s.
+    pub rate_bps: Option<u64>,
+}
+
+/// Sets what can be set and says what the kernel refused, by option.
+pub fn set_tcp(
+    socket: &impl AsFd,
+    v6: bool,
+    options: &TcpOptions,
+) -> Vec<(&'static str, io::Error)> {
+    let reference = SockRef::from(socket);
+    let mut refused = Vec::new();
+    let mut note = |what, result: io::Result<()>| {
+        if let Err(error) = result {
+            refused.push((what, error));
+        }
+    };
+    if options.window.is_some() {
+        set_buffers(socket, options.window, options.window, true);
+    }
+    if let Some(dscp) = options.dscp {
+        note("dscp", set_dscp(socket, v6, dscp));
+    }
+    if let Some(mss) = options.mss {
+        note("mss", reference.set_tcp_mss(mss));
+    }
+    if let Some(name) = &options.congestion {
+        note("congestion", reference.set_tcp_congestion(name.as_bytes()));
+    }
+    note("nodelay", reference.set_tcp_nodelay(options.nodelay));
+    if let Some(rate) = options.rate_bps {
+        note("rate", set_pacing_rate(socket, rate));
+    }
+    refused
+}

@@ -107,7 +107,7 @@ pub(crate) fn check(plan: &TestPlan, ip: IpVersion, options: &Options) -> Result
             "leave out --no-checksum, or test over IPv4 with -4",
         ));
     }
-    let allowed = linerate_host::allowed_cores();
+    let allowed = linerate_host::cores::allowed_cores();
     if let Some(core) = plan.server_cpus.iter().find(|core| !allowed.contains(&u32::from(**core))) {
         return Err(refuse(
             RefusalKind::Unable,
@@ -146,14 +146,18 @@ impl Admission {
             ));
         }
         if state.tests.contains_key(&token) {
-            return Err(refuse(RefusalKind::Busy, "two tests drew one token".to_owned(), "try again"));
+            return Err(refuse(
+                RefusalKind::Busy,
+                "two tests drew one token".to_owned(),
+                "try again",
+            ));
         }
         let cores = if !plan.server_cpus.is_empty() {
             place::listed(&plan.server_cpus, threads)
         } else if matches!(plan.traffic, Traffic::Rr(_)) {
             vec![None; threads]
         } else {
-            let allowed = linerate_host::allowed_cores();
+            let allowed = linerate_host::cores::allowed_cores();
             place::cores(&allowed, irq_cores, &state.core_users, threads, From::Top)
         };
         for core in cores.iter().flatten() {

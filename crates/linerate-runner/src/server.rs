@@ -96,15 +96,16 @@ pub enum Event {
 /// # Errors
 /// When the port cannot be had: what was tried, why it failed, what to try.
 pub fn serve(options: &Options, tell: &mut dyn FnMut(Event)) -> Result<(), ErrorRecord> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|e| {
-        ErrorRecord {
-            kind: "unable".into(),
-            what: "cannot start the server".into(),
-            why: e.to_string(),
-            hints: vec![],
-            exit_code: 1,
-        }
-    })?;
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|e| {
+            ErrorRecord {
+                kind: "unable".into(),
+                what: "cannot start the server".into(),
+                why: e.to_string(),
+                hints: vec![],
+                exit_code: 1,
+            }
+        })?;
     runtime.block_on(async {
         let (shut_tell, shut) = watch::channel(false);
         let signals = async {
@@ -180,10 +181,16 @@ fn cannot_listen(options: &Options, error: &std::io::Error) -> ErrorRecord {
     let port = options.port;
     let hint = match error.kind() {
         std::io::ErrorKind::AddrInUse => {
-            format!("another server runs there (`ss -tulpn 'sport = :{port}'` names it); choose another port with --port")
+            format!(
+                "another server runs there (`ss -tulpn 'sport = :{port}'` names it); choose another port with --port"
+            )
         }
-        std::io::ErrorKind::PermissionDenied => "ports below 1024 need root; choose another with --port".into(),
-        std::io::ErrorKind::AddrNotAvailable => "the address of --bind must be one of this host (`ip addr`)".into(),
+        std::io::ErrorKind::PermissionDenied => {
+            "ports below 1024 need root; choose another with --port".into()
+        }
+        std::io::ErrorKind::AddrNotAvailable => {
+            "the address of --bind must be one of this host (`ip addr`)".into()
+        }
         _ => "choose another with --bind and --port".into(),
     };
     ErrorRecord {

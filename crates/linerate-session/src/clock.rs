@@ -48,7 +48,10 @@ pub fn over_test(start: ClockOffset, end: Option<ClockOffset>) -> ClockOffset {
     let change = end.offset_ns.wrapping_sub(start.offset_ns);
     ClockOffset {
         offset_ns: start.offset_ns.wrapping_add(change / 2),
-        error_ns: start.error_ns.max(end.error_ns).saturating_add(change.unsigned_abs().div_ceil(2)),
+        error_ns: start
+            .error_ns
+            .max(end.error_ns)
+            .saturating_add(change.unsigned_abs().div_ceil(2)),
         round_trip_ns: start.round_trip_ns.min(end.round_trip_ns),
     }
 }

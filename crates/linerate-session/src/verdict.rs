@@ -1,1 +1,520 @@
-//! verdict
+//! What limited a test: one limit, the evidence in a sentence, and what to try.
+//!
+//! Decided from the finished record, in an order that never blames the path for what a host did:
+//! the receiver's own drops first, then loss between the sockets, then what the sender's host
+//! refused, then the CPUs, and the asked rate only when all of it arrived.
+
+use std::collections::BTreeMap;
+
+use linerate_model::record::{
+    CpuFigures, Limit, Pair, ReceiverFigures, RrFigures, RunRecord, SenderFigures, Status, Verdict,
+};
+use linerate_model::units::si;
+
+/// A core or thread this busy has no time left: a scheduler's tick of the hundred may be others'.
+const FULL_PERCENT: f64 = 90.0;
+/// Loss below this is not what limits a test.
+const LOSS_THAT_COUNTS: f64 = 0.001;
+/// A sender this close to the asked rate met it.
+const RATE_MET: f64 = 0.995;
+/// Share of the time in which TCP was held by a window.
+const WINDOW_HELD: f64 = 0.3;
+
+struct Case<'a> {
+    record: &'a RunRecord,
+    evidence: BTreeMap<String, f64>,
+    sender_name: &'static str,
+    receiver_name: &'static str,
+}
+
+/// Judges a record; `None` when nothing was measured.
+pub fn judge(record: &RunRecord, same_host: bool, discard: bool) -> Option<Verdict> {
+    if record.status == Status::Failed {
+        return None;
+    }
+    let figures = &record.totals;
+    let reverse = record.asked.direction == "reverse";
+    let (sender_name, receiver_name) =
+        if reverse { ("server", "client") } else { ("client", "server") };
+    let mut case = Case { record, evidence: BTreeMap::new(), sender_name, receiver_name };
+    if let Some(rr) = &figures.rr {
+        return Some(case.rr(rr));
+    }
+    let flat = Pair { sender: figures.sender.clone(), receiver: figures.receiver.clone() };
+    let pair = figures.forward.as_ref().unwrap_or(&flat);
+    if record.asked.protocol == "tcp" {
+        return case.tcp(pair);
+    }
+    let mut verdict = case.udp(pair, discard)?;
+    if let Some(reverse) = &figures.reverse {
+        let mut back = Case {
+            record,
+            evidence: BTreeMap::new(),
+            sender_name: "server",
+            receiver_name: "client",
+        };
+        if let Some(other) = back.udp(reverse, false) {
+            verdict
+                .because
+                .extend(other.because.into_iter().map(|text| format!("reverse: {text}")));
+        }
+    }
+    let _ = same_host;
+    Some(verdict)
+}
+
+fn full(cpu: Option<&CpuFigures>) -> bool {
+    cpu.is_some_and(|cpu| {
+        cpu.thread_percent >= FULL_PERCENT || cpu.core_percent.is_some_and(|p| p >= FULL_PERCENT)
+    })
+}
+
+fn busy(cpu: Option<&CpuFigures>) -> f64 {
+    cpu.map_or(0.0, |cpu| cpu.thread_percent.max(cpu.core_percent.unwrap_or(0.0)))
+}
+
+/// "core 2 was 99 % busy (71 % softirq)".
+fn core_text(cpu: Option<&CpuFigures>) -> String {
+    let Some(cpu) = cpu else { return "its CPU is not known".to_owned() };
+    let share = cpu.core_percent.unwrap_or(cpu.thread_percent);
+    let mut text = format!("core {} was {share:.0} % busy", cpu.core);
+    match (cpu.softirq_percent, cpu.core_percent) {
+        (Some(softirq), _) if softirq >= 10.0 => {
+            text.push_str(&format!(" ({softirq:.0} % softirq)"))
+        }
+        (_, Some(core)) if core >= FULL_PERCENT && cpu.thread_percent < core - 20.0 => {
+            text.push_str(&format!(", the data thread had {:.0} % of it", cpu.thread_percent));
+        }
+        _ => {}
+    }
+    text
+}
+
+impl Case<'_> {
+    fn verdict(&mut self, limit: Limit, because: Vec<String>, mut advice: Vec<String>) -> Verdict {
+        advice.truncate(3);
+        Verdict { limit, because, advice, evidence: std::mem::take(&mut self.evidence) }
+    }
+
+    fn note(&mut self, name: &str, value: Option<f64>) {
+        if let Some(value) = value.filter(|v| v.is_finite()) {
+            self.evidence.insert(name.to_owned(), value);
+        }
+    }
+
+    fn note_cpu(&mut self, end: &str, cpu: Option<&CpuFigures>) {
+        self.note(&format!("{end}_thread_percent"), cpu.map(|c| c.thread_percent));
+        self.note(&format!("{end}_core_percent"), cpu.and_then(|c| c.core_percent));
+        self.note(&format!("{end}_softirq_percent"), cpu.and_then(|c| c.softirq_percent));
+    }
+
+    /// `--cpu` for one end, in the order client/server.
+    fn other_core(&self, name: &str, cpu: Option<&CpuFigures>) -> Option<String> {
+        let host =
+            if name == "client" { Some(&self.record.client) } else { self.record.server.as_ref() };
+        let cores = host.and_then(|h| h.cores)?;
+        let now = cpu?.core;
+        let nic: Vec<u32> =
+            host.and_then(|h| h.nic.as_ref()).map(|n| n.irq_cores.clone()).unwrap_or_default();
+        let other = (0..cores)
+            .find(|core| *core != now && !nic.contains(core))
+            .or_else(|| (0..cores).find(|core| *core != now))?;
+        let option =
+            if name == "client" { format!("--cpu {other}") } else { format!("--cpu /{other}") };
+        let why = if nic.contains(&now) {
+            format!(" (core {now} also takes the NIC's interrupts)")
+        } else {
+            String::new()
+        };
+        Some(format!("{option}{why}"))
+    }
+
+    fn more_streams(&self) -> String {
+        format!(
+            "--streams {}: another thread on another core",
+            self.record.asked.streams.saturating_mul(2)
+        )
+    }
+
+    fn window_advice(&self, end: &str) -> Vec<String> {
+        let granted = self
+            .record
+            .agreed
+            .as_ref()
+            .and_then(|a| a.window_granted)
+            .and_then(|w| w.receive_bytes)
+            .unwrap_or(0);
+        let host =
+            if end == "client" { Some(&self.record.client) } else { self.record.server.as_ref() };
+        let most = host.and_then(|h| h.rmem_max_bytes);
+        let wanted = granted.max(212_992).saturating_mul(2).next_power_of_two();
+        let mut advice = vec![format!(
+            "--window {}Mi (the receive buffer is {} bytes now)",
+            (wanted >> 20).max(1),
+            granted
+        )];
+        if let Some(most) = most.filter(|most| *most < wanted) {
+            advice.push(format!("sysctl -w net.core.rmem_max={wanted} on the {end} ({most} now), which --window needs"));
+        }
+        advice
+    }
+
+    fn udp(&mut self, pair: &Pair, discard: bool) -> Option<Verdict> {
+        let sender = pair.sender.as_ref();
+        let receiver = pair.receiver.as_ref();
+        self.note("sent_bps", sender.map(|s| s.bits_per_second));
+        self.note("received_bps", receiver.map(|r| r.bits_per_second));
+        self.note("lost_ratio", receiver.and_then(|r| r.lost_ratio));
+        self.note("lost_path_datagrams", receiver.and_then(|r| r.lost_path).map(|n| n as f64));
+        self.note(
+            "dropped_receiver_datagrams",
+            receiver.and_then(|r| r.dropped_receiver).map(|n| n as f64),
+        );
+        self.note(
+            "refused_locally_datagrams",
+            sender.and_then(|s| s.refused_locally).map(|n| n as f64),
+        );
+        let tx = sender.and_then(|s| s.cpu.as_ref());
+        let rx = receiver.and_then(|r| r.cpu.as_ref());
+        self.note_cpu("sender", tx);
+        self.note_cpu("receiver", rx);
+        if let Some(verdict) = receiver.and_then(|r| self.udp_loss(r, rx)) {
+            return Some(verdict);
+        }
+        let sender = sender?;
+        self.udp_sender(sender, receiver, tx, rx, discard)
+    }
+
+    fn udp_loss(&mut self, receiver: &ReceiverFigures, rx: Option<&CpuFigures>) -> Option<Verdict> {
+        let lost = receiver.lost?;
+        if receiver.lost_ratio.is_none_or(|ratio| ratio < LOSS_THAT_COUNTS) {
+            return None;
+        }
+        let dropped = receiver.dropped_receiver.unwrap_or(0);
+        let unplaced = receiver.unattributed.unwrap_or(0);
+        let path = receiver.lost_path.unwrap_or(0);
+        let name = self.receiver_name;
+        if dropped + unplaced > path {
+            let mut places = format!(
+                "{dropped} of {lost} lost datagrams were dropped by the {name}'s socket buffer (SO_RXQ_OVFL)"
+            );
+            if unplaced > 0 {
+                places.push_str(&format!(", {unplaced} more by it or by the path"));
+            }
+            places.push_str(&format!(", {path} on the path"));
+            if full(rx) {
+                let mut advice = vec![];
+                advice.extend(self.other_core(name, rx));
+                advice.push(self.more_streams());
+                advice.extend(self.window_advice(name));
+                let because =
+                    vec![format!("limited by the receiver's CPU: {}; {places}.", core_text(rx))];
+                return Some(self.verdict(Limit::ReceiverCpu, because, advice));
+            }
+            let because = vec![format!(
+                "limited by the receiver's socket buffer: it overflowed though {}; {places}.",
+                core_text(rx)
+            )];
+            let mut advice = self.window_advice(name);
+            advice.extend(self.other_core(name, rx));
+            return Some(self.verdict(Limit::ReceiverBuffer, because, advice));
+        }
+        // The receiving host may drop before the socket: the backlog of a core, or its card.
+        let host = receiver.host.as_ref();
+        let nic = host.and_then(|h| h.nic_rx_dropped).unwrap_or(0);
+        let backlog = host.map_or(0, |h| h.softnet_dropped);
+        let qdisc = self
+            .record
+            .totals
+            .sender
+            .as_ref()
+            .or(self.record.totals.forward.as_ref().and_then(|f| f.sender.as_ref()))
+            .and_then(|s| s.host.as_ref())
+            .and_then(|h| h.qdisc_dropped)
+            .unwrap_or(0);
+        if backlog > 0 && backlog.saturating_mul(2) > path {
+            let because = vec![format!(
+                "limited by the receiver's CPU: its kernel dropped {backlog} packets from a core's backlog (softnet_stat) before the socket; {}.",
+                core_text(rx)
+            )];
+            let advice = vec![
+                format!("sysctl -w net.core.netdev_max_backlog=10000 on the {name}"),
+                self.more_streams(),
+            ];
+            return Some(self.verdict(Limit::ReceiverCpu, because, advice));
+        }
+        let mut text = format!(
+            "limited by the path: {path} of {lost} lost datagrams never reached the {name}'s socket, {dropped} were dropped by its buffer."
+        );
+        if nic > 0 {
+            text.push_str(&format!(" The {name}'s interface dropped {nic} packets."));
+        }
+        if qdisc > 0 {
+            text.push_str(&format!(
+                " The sender's queueing discipline dropped {qdisc} packets (the host's count)."
+            ));
+        }
+        let rate = receiver.bits_per_second;
+        let advice = vec![
+            format!("--rate {:.0}M: near what arrived", (rate / 1e6 * 0.98).max(1.0)),
+            "--reverse: shows whether one direction alone loses".to_owned(),
+            "tcp: a sender that adapts".to_owned(),
+        ];
+        Some(self.verdict(Limit::Path, vec![text], advice))
+    }
+
+    fn udp_sender(
+        &mut self,
+        sender: &SenderFigures,
+        receiver: Option<&ReceiverFigures>,
+        tx: Option<&CpuFigures>,
+        rx: Option<&CpuFigures>,
+        discard: bool,
+    ) -> Option<Verdict> {
+        let name = self.sender_name;
+        let attempted = sender.attempted.unwrap_or(0);
+        let refused = sender.refused_locally.unwrap_or(0);
+        if attempted > 0 && refused as f64 / attempted as f64 >= LOSS_THAT_COUNTS {
+            let because = vec![format!(
+                "limited by the sender's host: the {name} refused {refused} of {attempted} datagrams (ENOBUFS, EAGAIN), so its own queue or interface is the bottleneck; nothing of this was lost on the path."
+            )];
+            let advice = vec![
+                format!(
+                    "--rate {:.0}M: near what the interface takes",
+                    (sender.bits_per_second / 1e6).max(1.0)
+                ),
+                "--window 8Mi: a larger send buffer".to_owned(),
+            ];
+            return Some(self.verdict(Limit::SenderHost, because, advice));
+        }
+        let asked = self.record.asked.rate_bps.map(|bps| bps as f64);
+        let sent = sender.bits_per_second;
+        let shown = si(sent, "bit/s");
+        // A run by count has no rate to miss.
+        match asked {
+            Some(asked) if sent >= asked * RATE_MET => {
+                let arrived = match receiver {
+                    Some(r) => format!(" and {} of it arrived", si(r.bits_per_second, "bit/s")),
+                    None => String::new(),
+                };
+                let because =
+                    vec![format!("limited by the rate asked for: {shown} was sent{arrived}.")];
+                let advice = vec!["--rate max: what this path and its hosts can carry".to_owned()];
+                Some(self.verdict(Limit::RequestedRate, because, advice))
+            }
+            _ if full(tx) => {
+                let what = match asked {
+                    Some(asked) => format!("{shown} of {} asked were sent", si(asked, "bit/s")),
+                    None => format!("{shown} were sent as fast as it could"),
+                };
+                let where_to = if discard { "" } else { " and nothing was lost" };
+                let because = vec![format!(
+                    "limited by the sender's CPU: {}; {what}{where_to}.",
+                    core_text(tx)
+                )];
+                let mut advice = vec![];
+                let engine = self.record.agreed.as_ref().and_then(|a| a.engine.clone());
+                if engine.as_deref().is_some_and(|e| e != "gso")
+                    && self.record.asked.checksum != Some(false)
+                {
+                    advice.push("--engine gso: one call for a whole train".to_owned());
+                }
+                advice.push(self.more_streams());
+                advice.extend(self.other_core(name, tx));
+                Some(self.verdict(Limit::SenderCpu, because, advice))
+            }
+            _ if full(rx) && asked.is_none() => {
+                let because = vec![format!(
+                    "limited by the receiver's CPU: {}; the sender waited for it.",
+                    core_text(rx)
+                )];
+                let advice = [self.other_core(self.receiver_name, rx), Some(self.more_streams())]
+                    .into_iter()
+                    .flatten()
+                    .collect();
+                Some(self.verdict(Limit::ReceiverCpu, because, advice))
+            }
+            Some(asked) => {
+                let because = vec![format!(
+                    "limited by the sender's host: {shown} of {} asked were sent though {}; its send buffer, queue or timer held it back.",
+                    si(asked, "bit/s"),
+                    core_text(tx)
+                )];
+                let mut advice = vec![
+                    "--window 8Mi: a larger send buffer".to_owned(),
+                    "--burst 1ms: fewer wake-ups".to_owned(),
+                ];
+                advice.extend(self.other_core(name, tx));
+                Some(self.verdict(Limit::SenderHost, because, advice))
+            }
+            None => {
+                let because = vec![format!(
+                    "limited by the sender's host: {shown} left though {}; its interface or queue takes no more, and the sender waited for it.",
+                    core_text(tx)
+                )];
+                let advice =
+                    vec![self.more_streams(), "--window 8Mi: a larger send buffer".to_owned()];
+                Some(self.verdict(Limit::SenderHost, because, advice))
+            }
+        }
+    }
+
+    fn tcp(&mut self, pair: &Pair) -> Option<Verdict> {
+        let sender = pair.sender.as_ref()?;
+        let receiver = pair.receiver.as_ref();
+        let tx = sender.cpu.as_ref();
+        let rx = receiver.and_then(|r| r.cpu.as_ref());
+        let tcp = sender.tcp.clone().unwrap_or_default();
+        self.note("sent_bps", Some(sender.bits_per_second));
+        self.note("received_bps", receiver.map(|r| r.bits_per_second));
+        self.note("retransmits_segments", tcp.retransmits.map(|n| n as f64));
+        self.note("rwnd_limited_ratio", tcp.rwnd_limited_ratio);
+        self.note("sndbuf_limited_ratio", tcp.sndbuf_limited_ratio);
+        self.note("rtt_s", tcp.rtt_s);
+        self.note_cpu("sender", tx);
+        self.note_cpu("receiver", rx);
+        let rate = receiver.map_or(sender.bits_per_second, |r| r.bits_per_second);
+        let shown = si(rate, "bit/s");
+        if let Some(asked) = self.record.asked.rate_bps
+            && rate >= asked as f64 * 0.98
+        {
+            let because = vec![format!("limited by the rate asked for: {shown} arrived.")];
+            return Some(self.verdict(
+                Limit::RequestedRate,
+                because,
+                vec!["leave out --rate".to_owned()],
+            ));
+        }
+        let rwnd = tcp.rwnd_limited_ratio.unwrap_or(0.0);
+        let sndbuf = tcp.sndbuf_limited_ratio.unwrap_or(0.0);
+        if self.record.asked.window_bytes.is_some() && rwnd.max(sndbuf) >= WINDOW_HELD {
+            let because = vec![format!(
+                "limited by a window: for {:.0} % of the time the receiver's window held the sender, for {:.0} % its own send buffer; {shown} arrived.",
+                rwnd * 100.0,
+                sndbuf * 100.0
+            )];
+            let advice = vec![
+                "leave out --window: the kernel sizes the buffers itself".to_owned(),
+                "--window 8Mi".to_owned(),
+            ];
+            return Some(self.verdict(Limit::TcpWindow, because, advice));
+        }
+        let (tx_busy, rx_busy) = (busy(tx), busy(rx));
+        if tx_busy >= FULL_PERCENT && tx_busy >= rx_busy {
+            let because =
+                vec![format!("limited by the sender's CPU: {}; {shown} arrived.", core_text(tx))];
+            let advice = [
+                Some("--tx sendfile: sends without copying".to_owned()),
+                Some(self.more_streams()),
+                self.other_core(self.sender_name, tx),
+            ];
+            return Some(self.verdict(
+                Limit::SenderCpu,
+                because,
+                advice.into_iter().flatten().collect(),
+            ));
+        }
+        if rx_busy >= FULL_PERCENT {
+            let because =
+                vec![format!("limited by the receiver's CPU: {}; {shown} arrived.", core_text(rx))];
+            let advice = [
+                Some("--rx discard: what the path carries without the copy".to_owned()),
+                Some(self.more_streams()),
+                self.other_core(self.receiver_name, rx),
+            ];
+            return Some(self.verdict(
+                Limit::ReceiverCpu,
+                because,
+                advice.into_iter().flatten().collect(),
+            ));
+        }
+        if rwnd.max(sndbuf) >= WINDOW_HELD {
+            let because = vec![format!(
+                "limited by a window: for {:.0} % of the time the receiver's window held the sender, for {:.0} % its own send buffer; {shown} arrived.",
+                rwnd * 100.0,
+                sndbuf * 100.0
+            )];
+            let advice = vec!["--window 8Mi".to_owned(), self.more_streams()];
+            return Some(self.verdict(Limit::TcpWindow, because, advice));
+        }
+        let retransmits = tcp.retransmits.unwrap_or(0);
+        if retransmits > 0 {
+            let because = vec![format!(
+                "limited by loss and congestion control: {retransmits} segments were sent again, the congestion window ended at {} bytes; {shown} arrived.",
+                tcp.cwnd_bytes.unwrap_or(0)
+            )];
+            let advice = vec![
+                self.more_streams(),
+                "--congestion bbr: reacts to delay, not to single losses (where the kernel has it)"
+                    .to_owned(),
+                "udp --rate: shows the loss itself".to_owned(),
+            ];
+            return Some(self.verdict(Limit::TcpCongestion, because, advice));
+        }
+        if tcp.busy_ratio.is_some_and(|b| b > 0.9) {
+            let because = vec![format!(
+                "limited by the path: the sender had data queued {:.0} % of the time, no CPU was full, nothing was lost; {shown} arrived.",
+                tcp.busy_ratio.unwrap_or(0.0) * 100.0
+            )];
+            return Some(self.verdict(
+                Limit::Path,
+                because,
+                vec![
+                    self.more_streams(),
+                    "udp --rate max: the same path without congestion control".to_owned(),
+                ],
+            ));
+        }
+        let because = vec![format!("no limit could be shown; {shown} arrived.")];
+        Some(self.verdict(
+            Limit::Unknown,
+            because,
+            vec!["--time 30s: a longer look".to_owned(), self.more_streams()],
+        ))
+    }
+
+    fn rr(&mut self, rr: &RrFigures) -> Verdict {
+        self.note("transactions_per_second", Some(rr.transactions_per_second));
+        self.note("latency_p50_s", rr.latency_s.as_ref().map(|l| l.p50));
+        self.note_cpu("client", rr.cpu.as_ref());
+        self.note_cpu("server", rr.server_cpu.as_ref());
+        let shown = si(rr.transactions_per_second, "transactions/s");
+        if let Some(asked) = self.record.asked.rate_tps
+            && rr.transactions_per_second >= asked as f64 * 0.99
+        {
+            let because = vec![format!("limited by the rate asked for: {shown}.")];
+            return self.verdict(
+                Limit::RequestedRate,
+                because,
+                vec!["leave out --rate: as fast as the answers come".to_owned()],
+            );
+        }
+        let threads = |cpu: Option<&CpuFigures>| cpu.map_or(0.0, |c| c.thread_percent);
+        let (client, server) = (threads(rr.cpu.as_ref()), threads(rr.server_cpu.as_ref()));
+        if client >= FULL_PERCENT && client >= server {
+            let because = vec![format!(
+                "limited by the sender's CPU: the asking thread was busy {client:.0} % of the time; {shown}."
+            )];
+            let advice = vec![self.more_streams()];
+            return self.verdict(Limit::SenderCpu, because, advice);
+        }
+        if server >= FULL_PERCENT {
+            let because = vec![format!(
+                "limited by the receiver's CPU: the answering thread was busy {server:.0} % of the time; {shown}."
+            )];
+            let advice = vec![self.more_streams()];
+            return self.verdict(Limit::ReceiverCpu, because, advice);
+        }
+        let p50 = rr.latency_s.as_ref().map_or(0.0, |l| l.p50);
+        let because = vec![format!(
+            "limited by the round trip: each of the {} requests in flight waits {:.1} us in the median; {shown}.",
+            u64::from(self.record.asked.outstanding.unwrap_or(1))
+                * u64::from(self.record.asked.streams),
+            p50 * 1e6
+        )];
+        let more = self.record.asked.outstanding.unwrap_or(1).saturating_mul(8);
+        let advice =
+            vec![format!("--outstanding {more}: more requests in flight"), self.more_streams()];
+        self.verdict(Limit::RoundTrip, because, advice)
+    }
+}

@@ -189,7 +189,7 @@ pub(crate) fn role(traffic: &Traffic, way: Way, is_client: bool) -> Role {
 #[derive(Debug)]
 pub(crate) enum DataEvent {
     /// An interval is over.
-    Tick(u16, u64, Tick),
+    Tick(u64, Tick),
     /// The stream has ended.
     Done(u16, Box<Report>),
 }
@@ -237,7 +237,7 @@ impl Context {
 
     fn tick(&self, index: usize, tick: Tick) {
         // The control side is gone only when the test is over.
-        let _ = self.events.send(DataEvent::Tick(self.id.stream, index as u64, tick));
+        let _ = self.events.send(DataEvent::Tick(index as u64, tick));
     }
 
     /// Sets what the plan asks of any data socket.
@@ -291,4 +291,28 @@ fn answer_again(socket: &Socket, hello: Option<UdpHello>, datagram: &[u8]) -> bo
         linerate_wire::native::stream::UdpHelloAck { token: ours.0.token, stream: ours.0.stream };
     let _ = socket.send(&ack.encode());
     true
+}
+
+/// Sets what a plan asks of a TCP socket, as far as an established one still takes it.
+pub(crate) fn prepare_tcp(socket: &StreamSocket, plan: &linerate_model::plan::TestPlan) {
+    let StreamSocket::Tcp(tcp) = socket else { return };
+    let v6 = tcp.peer_addr().is_ok_and(|peer| sys::plain(peer).is_ipv6());
+    let options =
+        sys::TcpOptions { window: plan.window, dscp: plan.dscp, ..sys::TcpOptions::default() };
+    sys::set_tcp(tcp, v6, &tcp_options(plan, options));
+}
+
+/// The TCP options of a plan.
+pub(crate) fn tcp_options(
+    plan: &linerate_model::plan::TestPlan,
+    options: sys::TcpOptions,
+) -> sys::TcpOptions {
+    let Traffic::Tcp(tcp) = &plan.traffic else { return options };
+    sys::TcpOptions {
+        mss: tcp.mss,
+        congestion: tcp.congestion.clone(),
+        nodelay: tcp.nodelay,
+        rate_bps: tcp.rate.map(|rate| rate.bits_per_second() / u64::from(plan.streams.max(1))),
+        ..options
+    }
 }

@@ -1,0 +1,164 @@
+//! Sending without a far end: what the kernel takes, and what the device says it sent.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use linerate_engine::{clock, sys};
+use linerate_host::facts::facts;
+use linerate_host::sampler::Sampler;
+use linerate_model::plan::{Direction, IpVersion, Traffic};
+use linerate_model::record::{RunRecord, Status};
+use linerate_model::units::DatagramSize;
+use linerate_session::assemble::{self, HostSamples, LiveSide, Outcome, StreamOutcome};
+use linerate_session::observer::Observer;
+use tokio::sync::mpsc;
+
+use crate::client::{Request, failed, probe_mtu, resolve, unchanged};
+use crate::data::{self, Context, DataEvent, Report, Shared, StreamSocket, Tick};
+use crate::errors;
+use crate::place::{self, From};
+use crate::serving::{HEAD_START_NS, random, trim};
+use crate::ticks::Ticks;
+
+/// Runs a send-only test.
+pub(crate) async fn run(
+    request: &Request,
+    mut record: RunRecord,
+    name: &str,
+    port: u16,
+    observer: &mut dyn Observer,
+) -> RunRecord {
+    record.asked.direction = "discard".into();
+    let peer = match resolve(name, port, request.ip).await {
+        Ok(addresses) => addresses.first().copied(),
+        Err(error) => return failed(record, error),
+    };
+    let Some(peer) = peer else {
+        return failed(record, errors::no_address(name, request.ip, false));
+    };
+    let ip = if peer.is_ipv4() { IpVersion::V4 } else { IpVersion::V6 };
+    let any = match request.bind {
+        Some(bind) => bind,
+        None if peer.is_ipv4() => std::net::Ipv4Addr::UNSPECIFIED.into(),
+        None => std::net::Ipv6Addr::UNSPECIFIED.into(),
+    };
+    record.client = facts(Some(peer.ip()));
+    let mut plan = request.plan.clone();
+    plan.direction = Direction::Forward;
+    if let Traffic::Udp(udp) = &mut plan.traffic
+        && request.size_from_mtu
+    {
+        let mtu = probe_mtu(any, peer, ip == IpVersion::V6).unwrap_or(1_500);
+        let size = mtu.saturating_sub(ip.udp_overhead()).min(65_507);
+        udp.size = DatagramSize::new(size).unwrap_or(udp.size);
+    }
+    if let Err(e) = plan.check() {
+        return failed(record, errors::unable("run this test", &e.to_string()));
+    }
+    let ids = data::streams(plan.direction, plan.streams);
+    let mut sockets = Vec::new();
+    for _ in &ids {
+        let socket = sys::udp_socket(SocketAddr::new(any, 0))
+            .and_then(|socket| socket.connect(&peer.into()).map(|()| socket));
+        match socket {
+            Ok(socket) => sockets.push(StreamSocket::Udp(socket, None)),
+            Err(e) => return failed(record, errors::connect(name, peer, request.bind, &e)),
+        }
+    }
+    let mut agreed = assemble::plan_record(&plan, Some(ip));
+    agreed.direction = "discard".into();
+    record.asked.ip = Some(ip.number());
+    record.asked.datagram_bytes = agreed.datagram_bytes;
+    record.agreed = Some(agreed);
+    let shared = Shared::new(ids.len());
+    let (events, mut told) = mpsc::unbounded_channel();
+    let plan_shared = Arc::new(unchanged(&plan));
+    let cores = if plan.client_cpus.is_empty() {
+        let avoid = record.client.nic.as_ref().map(|nic| nic.irq_cores.clone()).unwrap_or_default();
+        let allowed = linerate_host::cores::allowed_cores();
+        place::cores(&allowed, &avoid, &Default::default(), ids.len(), From::Bottom)
+    } else {
+        place::listed(&plan.client_cpus, ids.len())
+    };
+    for ((id, socket), core) in ids.iter().zip(sockets).zip(cores) {
+        let context = Context {
+            shared: Arc::clone(&shared),
+            agreed: Arc::clone(&plan_shared),
+            ip,
+            token: u64::from_be_bytes(random()) >> 1,
+            id: *id,
+            role: data::role(&plan.traffic, id.way, true),
+            core,
+            events: events.clone(),
+        };
+        if let Err(e) = data::spawn(context, socket) {
+            shared.stop();
+            return failed(record, errors::unable("start a data thread", &e.to_string()));
+        }
+    }
+    drop(events);
+    observer.start(&record);
+    let nic = record.client.nic.as_ref().map(|nic| nic.name.clone());
+    let mut samplers = (Sampler::new(nic.as_deref()), Sampler::new(nic.as_deref()));
+    shared.start(clock::monotonic_ns() + HEAD_START_NS);
+    let mut ticks = Ticks::new(ids.len());
+    let mut samples = Vec::new();
+    let mut streams = Vec::new();
+    let mut interrupted = false;
+    let interval = plan.interval.as_duration();
+    let first = tokio::time::Instant::now() + plan.warmup.as_duration() + interval;
+    let mut sampling = tokio::time::interval_at(first, interval);
+    let signals = crate::signals::first();
+    tokio::pin!(signals);
+    loop {
+        tokio::select! {
+            event = told.recv() => match event {
+                None => break,
+                Some(DataEvent::Done(stream, report)) => {
+                    let index = ids.iter().find(|id| id.stream == stream).map_or(0, |id| id.index);
+                    if let Report::Send(report) = *report {
+                        streams.push(StreamOutcome { index, send: Some(report), ..Default::default() });
+                    }
+                }
+                Some(DataEvent::Tick(index, tick)) => {
+                    if let Some(Tick::Send(send)) = ticks.add(index, tick) {
+                        let host = samples.get(index as usize).or(samples.last()).cloned();
+                        let side = LiveSide { send: Some(send), recv: None, host };
+                        let empty = LiveSide::default();
+                        observer.interval(&assemble::live_interval(&plan, index, &side, &empty, None));
+                    }
+                }
+            },
+            _ = sampling.tick() => samples.push(trim(samplers.0.sample())),
+            () = &mut signals, if !interrupted => {
+                interrupted = true;
+                shared.stop();
+            }
+        }
+    }
+    streams.sort_by_key(|stream| stream.index);
+    if interrupted {
+        record.status = Status::Partial;
+        record.error = Some(errors::interrupted());
+    } else if let Some(why) =
+        streams.iter().find_map(|s| s.send.as_ref().and_then(|r| r.error.clone()))
+    {
+        record.status = Status::Partial;
+        record.error = Some(errors::stream(name, &why));
+    }
+    let outcome = Outcome {
+        plan,
+        ip,
+        streams,
+        client: HostSamples {
+            intervals: samples,
+            total: Some(trim(samplers.1.sample())),
+            irq_cores: samplers.1.irq_cores_delta(),
+        },
+        server: HostSamples::default(),
+        clock: None,
+        same_host: false,
+        discard: true,
+    };
+    assemble::assemble(record, &outcome)
+}

@@ -1,0 +1,203 @@
+//! What can go wrong with a test, in words: what was tried, why it failed, what to try.
+
+use std::io::{self, ErrorKind};
+use std::net::{IpAddr, SocketAddr};
+
+use linerate_engine::sys::TcpOptions;
+use linerate_model::plan::IpVersion;
+use linerate_model::record::ErrorRecord;
+use linerate_wire::native::message::{RefusalKind, Refused};
+
+/// The test failed or was cut short.
+const FAILED: u8 = 1;
+/// The request itself is wrong.
+const USAGE: u8 = 2;
+/// The server could not be reached, or refused.
+const UNREACHED: u8 = 3;
+/// SIGINT, as shells count it.
+const INTERRUPTED: u8 = 130;
+
+fn error(kind: &str, what: String, why: &str, hints: &[String], exit_code: u8) -> ErrorRecord {
+    ErrorRecord { kind: kind.into(), what, why: why.into(), hints: hints.to_vec(), exit_code }
+}
+
+pub(crate) fn unable(what: &str, why: &str) -> ErrorRecord {
+    error("unable", format!("cannot {what}"), why, &[], FAILED)
+}
+
+pub(crate) fn unknown_host(name: &str, why: &str) -> ErrorRecord {
+    let hints = [format!("check the spelling; `getent ahosts {name}` asks the same resolver")];
+    error("unknown_host", format!("cannot find the address of {name}"), why, &hints, UNREACHED)
+}
+
+pub(crate) fn no_address(name: &str, ip: Option<IpVersion>, has_other: bool) -> ErrorRecord {
+    let version = ip.map_or("any", |ip| if ip == IpVersion::V4 { "an IPv4" } else { "an IPv6" });
+    let hints = if has_other { vec!["leave out -4 or -6".to_owned()] } else { vec![] };
+    error(
+        "no_address",
+        format!("cannot find {version} address of {name}"),
+        "the name has none",
+        &hints,
+        UNREACHED,
+    )
+}
+
+pub(crate) fn connect(
+    name: &str,
+    address: SocketAddr,
+    bind: Option<IpAddr>,
+    e: &io::Error,
+) -> ErrorRecord {
+    let (ip, port) = (address.ip(), address.port());
+    let (kind, hints) = match e.kind() {
+        ErrorKind::ConnectionRefused => (
+            "refused",
+            vec![
+                format!("start the server there: linerate serve --port {port}"),
+                "another port is chosen with --port at both ends".to_owned(),
+            ],
+        ),
+        ErrorKind::NetworkUnreachable | ErrorKind::HostUnreachable => {
+            ("no_route", vec![format!("`ip route get {ip}` shows what the routing table says")])
+        }
+        ErrorKind::PermissionDenied => (
+            "no_permission",
+            vec!["a firewall of this host forbids it (`nft list ruleset`)".to_owned()],
+        ),
+        ErrorKind::AddrNotAvailable if bind.is_some() => {
+            ("bind", vec!["the address of --bind must be one of this host (`ip addr`)".to_owned()])
+        }
+        ErrorKind::InvalidInput if bind.is_some() => (
+            "bind",
+            vec![
+                "the address of --bind and the server's must be of the same IP version".to_owned(),
+            ],
+        ),
+        ErrorKind::ConnectionReset => {
+            ("reset", vec![format!("is it linerate that listens on port {port}?")])
+        }
+        ErrorKind::TimedOut => return silent(name, address),
+        _ => ("connect", vec![]),
+    };
+    let what = format!("cannot connect to {name} ({ip}) port {port}, TCP");
+    error(kind, what, &e.to_string(), &hints, UNREACHED)
+}
+
+pub(crate) fn silent(name: &str, address: SocketAddr) -> ErrorRecord {
+    let (ip, port) = (address.ip(), address.port());
+    error(
+        "timed_out",
+        format!("cannot connect to {name} ({ip}) port {port}, TCP"),
+        "no answer within 5 s",
+        &[
+            format!("a firewall on the way may drop TCP port {port}"),
+            format!("`ping {ip}` shows whether the host answers at all"),
+        ],
+        UNREACHED,
+    )
+}
+
+pub(crate) fn refused(name: &str, refused: &Refused) -> ErrorRecord {
+    let (kind, exit_code) = match refused.kind {
+        RefusalKind::Version => ("version", UNREACHED),
+        RefusalKind::Key => ("key", UNREACHED),
+        RefusalKind::OutOfRange => ("out_of_range", USAGE),
+        RefusalKind::Policy => ("policy", UNREACHED),
+        RefusalKind::Busy => ("busy", UNREACHED),
+        RefusalKind::Unable => ("unable", UNREACHED),
+        RefusalKind::Protocol => ("protocol", UNREACHED),
+    };
+    error(kind, format!("{name} refuses this test"), &refused.why, &refused.hints, exit_code)
+}
+
+pub(crate) fn not_linerate(name: &str, peer: SocketAddr) -> ErrorRecord {
+    let port = peer.port();
+    error(
+        "not_linerate",
+        format!("cannot agree on a test with {name} ({}) port {port}", peer.ip()),
+        "what listens there does not speak linerate's protocol",
+        &[format!("start the server there: linerate serve --port {port}")],
+        UNREACHED,
+    )
+}
+
+pub(crate) fn wrong_server_key(name: &str) -> ErrorRecord {
+    error(
+        "key",
+        format!("cannot trust {name}"),
+        "it could not prove that it knows the key of --key-file",
+        &["start the server with the same --key-file".to_owned()],
+        UNREACHED,
+    )
+}
+
+pub(crate) fn server_lost(name: &str, peer: SocketAddr, doing: &str, why: &str) -> ErrorRecord {
+    error(
+        "server_lost",
+        format!("lost the server {name} ({}) while {doing}", peer.ip()),
+        why,
+        &["the server's own log says what it saw".to_owned()],
+        FAILED,
+    )
+}
+
+pub(crate) fn server_stopped(name: &str, why: &str) -> ErrorRecord {
+    error("server_stopped", format!("{name} ended the test early"), why, &[], FAILED)
+}
+
+pub(crate) fn stream(name: &str, why: &str) -> ErrorRecord {
+    error("stream", format!("a data stream of the test with {name} ended early"), why, &[], FAILED)
+}
+
+pub(crate) fn interrupted() -> ErrorRecord {
+    error(
+        "interrupted",
+        "the test was interrupted".to_owned(),
+        "SIGINT or SIGTERM",
+        &[],
+        INTERRUPTED,
+    )
+}
+
+pub(crate) fn udp_stream(name: &str, peer: SocketAddr, why: &str) -> ErrorRecord {
+    let port = peer.port();
+    error(
+        "udp_blocked",
+        format!("cannot open a UDP stream to {name} ({}) port {port}", peer.ip()),
+        why,
+        &[
+            format!("TCP port {port} works, so a firewall may drop UDP port {port}"),
+            "a NAT that gives UDP another address than TCP is refused by the server on purpose"
+                .to_owned(),
+        ],
+        UNREACHED,
+    )
+}
+
+pub(crate) fn tcp_stream(name: &str, peer: SocketAddr, why: &str) -> ErrorRecord {
+    error(
+        "tcp_stream",
+        format!("cannot open a TCP stream to {name} ({}) port {}", peer.ip(), peer.port()),
+        why,
+        &[],
+        UNREACHED,
+    )
+}
+
+pub(crate) fn tcp_option(what: &str, options: &TcpOptions, e: &io::Error) -> ErrorRecord {
+    let value = match what {
+        "congestion" => options.congestion.clone().unwrap_or_default(),
+        "mss" => options.mss.map(|mss| mss.to_string()).unwrap_or_default(),
+        "rate" => options.rate_bps.map(|rate| rate.to_string()).unwrap_or_default(),
+        _ => String::new(),
+    };
+    let hints = if what == "congestion" {
+        vec![
+            "`sysctl net.ipv4.tcp_available_congestion_control` lists those of this kernel"
+                .to_owned(),
+        ]
+    } else {
+        vec![]
+    };
+    error("tcp_option", format!("cannot set --{what} {value}"), &e.to_string(), &hints, USAGE)
+}

@@ -1,0 +1,574 @@
+//! One test at the server, from its request to its results.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use linerate_engine::{clock, sys};
+use linerate_host::{facts::facts, sampler::Sampler};
+use linerate_model::host::HostFacts;
+use linerate_model::plan::{AgreedPlan, IpVersion, Traffic};
+use linerate_model::sample::HostSample;
+use linerate_wire::native::message::{
+    Agreed, CHUNK_INTERVALS, Chunk, ClientMessage, Hello, HostChunk, LiveInterval, Pong,
+    RefusalKind, Refused, Request, Results, ServerMessage, StreamReport, StreamResult, StreamSent,
+    Welcome,
+};
+use linerate_wire::native::{FEATURES, VERSIONS, auth};
+use tokio::io::AsyncReadExt;
+use tokio::net::TcpStream;
+use tokio::net::tcp::OwnedWriteHalf;
+use tokio::sync::mpsc::{self, Receiver, UnboundedReceiver};
+use tokio::time::Instant;
+
+use crate::admission::{self, Slot};
+use crate::control::{ControlError, next, read_all, read_message, write_message};
+use crate::data::{self, Context, DataEvent, Report, Role, Shared, StreamId, StreamSocket, Tick};
+use crate::server::{Event, Server};
+use crate::ticks::Ticks;
+
+/// Data streams must arrive, and the client must say "start", within this time each.
+const STREAMS_LIMIT: Duration = Duration::from_secs(10);
+/// A client that says nothing for this long is gone: nothing more is sent to it.
+pub(crate) const SILENCE_LIMIT: Duration = Duration::from_millis(2_500);
+/// Senders begin this long after the word, so that all threads are awake.
+pub(crate) const HEAD_START_NS: u64 = 30_000_000;
+/// Least time that receivers wait for stragglers after the sender's last word.
+const LEAST_DRAIN_NS: u64 = 250_000_000;
+const MOST_DRAIN_NS: u64 = 5_000_000_000;
+/// TCP streams end by themselves; this is for one that does not.
+const TCP_DRAIN_NS: u64 = 20_000_000_000;
+/// Host samples of larger hosts keep only the cores that matter, so that a message stays in bounds.
+const MOST_CORES: usize = 128;
+
+pub(crate) fn random<const N: usize>() -> [u8; N] {
+    let mut bytes = [0; N];
+    // Fails only where the kernel has no random numbers; a test must not begin with known ones.
+    getrandom::fill(&mut bytes).expect("the kernel gives random numbers");
+    bytes
+}
+
+/// A test that was granted.
+pub(crate) struct Test {
+    control: TcpStream,
+    peer: SocketAddr,
+    agreed: Arc<AgreedPlan>,
+    ip: IpVersion,
+    slot: Slot,
+    nic: Option<String>,
+    arrivals: UnboundedReceiver<(u16, StreamSocket)>,
+}
+
+/// How long receivers wait after the sender's last word: two round trips and some for the host.
+pub(crate) fn drain_ns(control: &impl std::os::fd::AsFd, traffic: &Traffic) -> u64 {
+    if matches!(traffic, Traffic::Tcp(_)) {
+        return TCP_DRAIN_NS;
+    }
+    let rtt = sys::tcp_sample(control).and_then(|tcp| tcp.rtt_ns).unwrap_or(0);
+    (2 * rtt + 100_000_000).clamp(LEAST_DRAIN_NS, MOST_DRAIN_NS)
+}
+
+/// Hello, welcome, request, agreement. Bounded by the caller's deadline.
+pub(crate) async fn negotiate(
+    server: &Arc<Server>,
+    mut stream: TcpStream,
+    peer: SocketAddr,
+    _deadline: Instant,
+) -> Option<Test> {
+    let hello = match read_message::<ClientMessage>(&mut stream).await {
+        Ok(ClientMessage::Hello(hello)) => hello,
+        Ok(_) => {
+            server.refused(peer, "a conversation that does not begin with a hello");
+            return None;
+        }
+        Err(e) => {
+            server.refused(peer, &e.to_string());
+            return None;
+        }
+    };
+    match grant(server, &mut stream, peer, &hello).await {
+        Ok(test) => test.map(|test| test(stream)),
+        Err(refusal) => {
+            server.refused(peer, &refusal.why);
+            let _ = write_message(&mut stream, &ServerMessage::Refused(refusal)).await;
+            // The client must be able to read it: an unread octet would turn the close into a reset.
+            let mut rest = [0; 256];
+            while matches!(stream.read(&mut rest).await, Ok(n) if n > 0) {}
+            None
+        }
+    }
+}
+
+type Granted = Box<dyn FnOnce(TcpStream) -> Test + Send>;
+
+fn protocol_error(why: String) -> Refused {
+    Refused { kind: RefusalKind::Protocol, why, hints: vec![] }
+}
+
+async fn grant(
+    server: &Arc<Server>,
+    stream: &mut TcpStream,
+    peer: SocketAddr,
+    hello: &Hello,
+) -> Result<Option<Granted>, Refused> {
+    let version = (*VERSIONS.end()).min(hello.version_max);
+    if version < *VERSIONS.start() || version < hello.version_min {
+        return Err(Refused {
+            kind: RefusalKind::Version,
+            why: format!(
+                "this server speaks versions {} to {} of the protocol, the client {} to {}",
+                VERSIONS.start(),
+                VERSIONS.end(),
+                hello.version_min,
+                hello.version_max
+            ),
+            hints: vec!["use the same release of linerate at both ends".into()],
+        });
+    }
+    let client_nonce = auth::from_hex::<{ auth::NONCE_OCTETS }>(&hello.nonce)
+        .ok_or_else(|| protocol_error("a nonce that is not 32 octets in hexadecimal".into()))?;
+    let nonce = random::<{ auth::NONCE_OCTETS }>();
+    let key = server.options.key.as_deref();
+    let welcome = Welcome {
+        version,
+        features: FEATURES.iter().map(|f| (*f).to_owned()).collect(),
+        nonce: auth::to_hex(&nonce),
+        key_required: key.is_some(),
+        program: format!("linerate {}", env!("CARGO_PKG_VERSION")),
+    };
+    if write_message(stream, &ServerMessage::Welcome(welcome)).await.is_err() {
+        return Ok(None);
+    }
+    let request: Request = match read_message(stream).await {
+        Ok(ClientMessage::Request(request)) => *request,
+        Ok(ClientMessage::Bye) | Err(ControlError::Closed | ControlError::Io(_)) => {
+            return Ok(None);
+        }
+        Ok(_) => return Err(protocol_error("a request was expected".into())),
+        Err(e) => return Err(protocol_error(e.to_string())),
+    };
+    if let Some(key) = key {
+        let wanted = auth::proof(key, auth::Prover::Client, &client_nonce, &nonce);
+        let shown = request.proof.as_deref().and_then(auth::from_hex::<{ auth::PROOF_OCTETS }>);
+        if !shown.is_some_and(|shown| auth::equal(&shown, &wanted)) {
+            return Err(Refused {
+                kind: RefusalKind::Key,
+                why: "this server wants a shared key, and the client has none or another".into(),
+                hints: vec!["give the server's key file with --key-file".into()],
+            });
+        }
+    }
+    let ip = if peer.is_ipv4() { IpVersion::V4 } else { IpVersion::V6 };
+    admission::check(&request.plan, ip, &server.options)?;
+    let local = stream
+        .local_addr()
+        .map(sys::plain)
+        .map_err(|e| protocol_error(format!("the server does not know its own address: {e}")))?;
+    let host: HostFacts = facts(Some(peer.ip()));
+    let nic = host.nic.clone();
+    let agreed = Arc::new(AgreedPlan { plan: request.plan, cuts: vec![] });
+    // The top octet stays below that of the hello's magic, so that no header looks like one.
+    let token = u64::from_be_bytes(random()) >> 1;
+    let cookie = random();
+    let (tell, arrivals) = mpsc::unbounded_channel();
+    let irq_cores = nic.as_ref().map(|nic| nic.irq_cores.clone()).unwrap_or_default();
+    let slot = server.admission.admit(
+        &agreed,
+        token,
+        cookie,
+        (peer.ip(), local.ip()),
+        &irq_cores,
+        tell,
+        &server.options,
+    )?;
+    let answer = Agreed {
+        agreed: (*agreed).clone(),
+        token,
+        cookie: auth::to_hex(&cookie),
+        host,
+        proof: key.map(|key| {
+            auth::to_hex(&auth::proof(key, auth::Prover::Server, &client_nonce, &nonce))
+        }),
+        cores: slot.cores.iter().flatten().copied().collect(),
+    };
+    if write_message(stream, &ServerMessage::Agreed(Box::new(answer))).await.is_err() {
+        return Ok(None);
+    }
+    let nic = nic.map(|nic| nic.name);
+    Ok(Some(Box::new(move |control| Test { control, peer, agreed, ip, slot, nic, arrivals })))
+}
+
+/// How a test ended, for the server's own log.
+type Ended = Result<String, String>;
+
+impl Test {
+    /// Runs the test and sends the results. Ends within seconds of the client's silence.
+    pub(crate) async fn run(self, server: &Arc<Server>) {
+        let (peer, what) = (self.peer, self.describe());
+        let _ = server.events.send(Event::TestStarted { peer, what });
+        let what = match self.conduct(server).await {
+            Ok(text) => text,
+            Err(text) => format!("ended early: {text}"),
+        };
+        let _ = server.events.send(Event::TestEnded { peer, what });
+    }
+
+    fn describe(&self) -> String {
+        let plan = &self.agreed.plan;
+        let direction = match plan.direction {
+            linerate_model::plan::Direction::Forward => "forward",
+            linerate_model::plan::Direction::Reverse => "reverse",
+            linerate_model::plan::Direction::Both => "both ways",
+        };
+        let rate = match &plan.traffic {
+            Traffic::Udp(udp) => udp.rate.map_or("max".to_owned(), |rate| rate.to_string()),
+            Traffic::Tcp(tcp) => tcp.rate.map_or("unlimited".to_owned(), |rate| rate.to_string()),
+            Traffic::Rr(rr) => rr.rate.map_or("closed loop".to_owned(), |r| format!("{r}/s")),
+        };
+        format!("{} {direction}, {} streams, {rate}", plan.traffic.name(), plan.streams)
+    }
+
+    async fn conduct(self, server: &Arc<Server>) -> Ended {
+        let Self { control, peer: _, agreed, ip, slot, nic, mut arrivals } = self;
+        let plan = &agreed.plan;
+        let drain = drain_ns(&control, &plan.traffic);
+        let (read, mut write) = control.into_split();
+        let mut messages = read_all::<ClientMessage>(read);
+        let ids = data::streams(plan.direction, plan.streams);
+        let shared = Shared::new(ids.len());
+        let (events, mut told) = mpsc::unbounded_channel();
+        // Whatever happens below, no thread outlives the test.
+        let _stop = StopOnDrop(Arc::clone(&shared));
+
+        let mut missing: BTreeMap<u16, StreamId> = ids.iter().map(|id| (id.stream, *id)).collect();
+        let deadline = Instant::now() + STREAMS_LIMIT;
+        while !missing.is_empty() {
+            tokio::select! {
+                arrival = arrivals.recv() => {
+                    let Some((stream, socket)) = arrival else { return Err("no streams".into()) };
+                    let Some(id) = missing.remove(&stream) else { continue };
+                    let copy = match &socket {
+                        StreamSocket::Tcp(tcp) => tcp.try_clone().ok(),
+                        StreamSocket::Udp(..) => None,
+                    };
+                    let context = Context {
+                        shared: Arc::clone(&shared),
+                        agreed: Arc::clone(&agreed),
+                        ip,
+                        token: slot.token,
+                        id,
+                        role: data::role(&plan.traffic, id.way, false),
+                        core: slot.cores.get(usize::from(stream)).copied().flatten(),
+                        events: events.clone(),
+                    };
+                    data::prepare_tcp(&socket, plan);
+                    data::spawn(context, socket).map_err(|e| format!("no thread: {e}"))?;
+                    if let Some(mut tcp) = copy {
+                        let _ = std::io::Write::write_all(&mut tcp, &[1]);
+                    }
+                }
+                message = messages.recv() => match message {
+                    Some(Ok(ClientMessage::Ping(ping))) => pong(&mut write, ping).await?,
+                    Some(Ok(ClientMessage::Stop | ClientMessage::Bye)) => {
+                        return Err("the client stopped before the start".into());
+                    }
+                    Some(Ok(_)) => return Err("a message out of turn".into()),
+                    Some(Err(e)) => return Err(e.to_string()),
+                    None => return Err("the client is gone".into()),
+                },
+                () = tokio::time::sleep_until(deadline) => {
+                    return Err(format!("{} data streams did not arrive", missing.len()));
+                }
+            }
+        }
+        drop(events);
+        write_message(&mut write, &ServerMessage::Ready).await.map_err(|e| e.to_string())?;
+        loop {
+            match next(&mut messages, STREAMS_LIMIT).await {
+                Ok(ClientMessage::Start) => break,
+                Ok(ClientMessage::Ping(ping)) => pong(&mut write, ping).await?,
+                Ok(_) => return Err("the client stopped before the start".into()),
+                Err(e) => return Err(e.to_string()),
+            }
+        }
+        let mut running = Running {
+            shared: Arc::clone(&shared),
+            agreed: Arc::clone(&agreed),
+            samplers: (Sampler::new(nic.as_deref()), Sampler::new(nic.as_deref())),
+            samples: Vec::new(),
+            reports: BTreeMap::new(),
+            streams: ids.len(),
+            send_ticks: Ticks::new(count(&ids, &agreed, Role::Send)),
+            recv_ticks: Ticks::new(count(&ids, &agreed, Role::Receive)),
+            drain,
+            stopped: false,
+        };
+        shared.start(clock::monotonic_ns() + HEAD_START_NS);
+        write_message(&mut write, &ServerMessage::Started).await.map_err(|e| e.to_string())?;
+        let outcome = running.run(server, &mut messages, &mut write, &mut told).await;
+        shared.stop();
+        outcome?;
+        running.send_results(&mut write, &ids).await.map_err(|e| e.to_string())?;
+        // The client asks for the clock once more and says goodbye.
+        let farewell = async {
+            while let Some(Ok(message)) = messages.recv().await {
+                match message {
+                    ClientMessage::Ping(ping) => {
+                        if pong(&mut write, ping).await.is_err() {
+                            return;
+                        }
+                    }
+                    ClientMessage::Bye => return,
+                    _ => {}
+                }
+            }
+        };
+        let _ = tokio::time::timeout(SILENCE_LIMIT, farewell).await;
+        Ok("done".to_owned())
+    }
+}
+
+fn count(ids: &[StreamId], agreed: &AgreedPlan, wanted: Role) -> usize {
+    ids.iter().filter(|id| data::role(&agreed.plan.traffic, id.way, false) == wanted).count()
+}
+
+struct StopOnDrop(Arc<Shared>);
+
+impl Drop for StopOnDrop {
+    fn drop(&mut self) {
+        self.0.stop();
+        self.0.drain_until(0);
+    }
+}
+
+async fn pong(
+    write: &mut OwnedWriteHalf,
+    ping: linerate_wire::native::message::Ping,
+) -> Result<(), String> {
+    let pong = Pong { client_ns: ping.client_ns, server_ns: clock::monotonic_ns() };
+    write_message(write, &ServerMessage::Pong(pong)).await.map_err(|e| e.to_string())
+}
+
+/// The part between "start" and the results.
+struct Running {
+    shared: Arc<Shared>,
+    agreed: Arc<AgreedPlan>,
+    /// One for each interval, one for the whole.
+    samplers: (Sampler, Sampler),
+    samples: Vec<HostSample>,
+    reports: BTreeMap<u16, Report>,
+    streams: usize,
+    send_ticks: Ticks,
+    recv_ticks: Ticks,
+    drain: u64,
+    stopped: bool,
+}
+
+impl Running {
+    async fn run(
+        &mut self,
+        server: &Arc<Server>,
+        messages: &mut Receiver<Result<ClientMessage, ControlError>>,
+        write: &mut OwnedWriteHalf,
+        told: &mut UnboundedReceiver<DataEvent>,
+    ) -> Result<(), String> {
+        let plan = &self.agreed.clone().plan;
+        let most = server.options.max_duration.0.saturating_add(2 * MOST_DRAIN_NS);
+        let hard_end = Instant::now() + Duration::from_nanos(most);
+        let mut heard = Instant::now();
+        let interval = plan.interval.as_duration();
+        let mut sampling = tokio::time::interval_at(
+            Instant::now() + plan.warmup.as_duration() + interval,
+            interval,
+        );
+        let mut watch = tokio::time::interval(Duration::from_millis(250));
+        let mut shut = server.shut.clone();
+        let mut sent_told = false;
+        let mut trouble = None;
+        while self.reports.len() < self.streams {
+            tokio::select! {
+                message = messages.recv(), if trouble.is_none() => {
+                    heard = Instant::now();
+                    match message {
+                        Some(Ok(message)) => self.on_message(message, write).await?,
+                        Some(Err(e)) => trouble = Some(self.abandon(&e.to_string())),
+                        None => trouble = Some(self.abandon("the client is gone")),
+                    }
+                }
+                event = told.recv() => match event {
+                    Some(event) => self.on_event(event, write).await,
+                    None => return Err("a data thread ended without a word".into()),
+                },
+                _ = sampling.tick() => self.samples.push(trim(self.samplers.0.sample())),
+                _ = watch.tick() => {
+                    if heard.elapsed() > SILENCE_LIMIT && trouble.is_none() {
+                        trouble = Some(self.abandon("the client fell silent"));
+                    }
+                    if Instant::now() > hard_end && !self.stopped {
+                        self.stop(write, "the server's longest test time is over").await;
+                    }
+                }
+                _ = shut.changed(), if !self.stopped => {
+                    self.stop(write, "the server is shutting down").await;
+                }
+            }
+            let senders_done =
+                self.reports.values().filter(|r| matches!(r, Report::Send(_))).count();
+            if !sent_told && senders_done > 0 && senders_done == self.streams_of(Role::Send) {
+                sent_told = true;
+                let sent = self
+                    .reports
+                    .iter()
+                    .filter_map(|(stream, report)| match report {
+                        Report::Send(report) => Some(StreamSent {
+                            stream: *stream,
+                            datagrams: report.counts.datagrams,
+                            bytes: report.counts.bytes,
+                            span_ns: report.span_ns,
+                        }),
+                        _ => None,
+                    })
+                    .collect();
+                let _ = write_message(write, &ServerMessage::Sent(sent)).await;
+            }
+        }
+        match trouble {
+            Some(why) => Err(why),
+            None => Ok(()),
+        }
+    }
+
+    fn streams_of(&self, role: Role) -> usize {
+        let plan = &self.agreed.plan;
+        count(&data::streams(plan.direction, plan.streams), &self.agreed, role)
+    }
+
+    /// The client is gone: nothing more goes to it, and what was under way ends.
+    fn abandon(&mut self, why: &str) -> String {
+        self.stopped = true;
+        self.shared.stop();
+        self.shared.drain_until(0);
+        why.to_owned()
+    }
+
+    async fn stop(&mut self, write: &mut OwnedWriteHalf, why: &str) {
+        self.stopped = true;
+        self.shared.stop();
+        // Receivers go on until the client has told what it sent.
+        self.shared.drain_until(clock::monotonic_ns().saturating_add(2 * MOST_DRAIN_NS));
+        let _ = write_message(write, &ServerMessage::Stopping(why.to_owned())).await;
+    }
+
+    async fn on_message(
+        &mut self,
+        message: ClientMessage,
+        write: &mut OwnedWriteHalf,
+    ) -> Result<(), String> {
+        match message {
+            ClientMessage::Ping(ping) => pong(write, ping).await?,
+            ClientMessage::Alive => {}
+            ClientMessage::Sent(streams) => {
+                for sent in streams {
+                    self.shared.far_end_sent(sent.stream, sent.datagrams);
+                }
+                self.shared.drain_until(clock::monotonic_ns().saturating_add(self.drain));
+                if matches!(self.agreed.plan.traffic, Traffic::Rr(_)) {
+                    // The asking end has asked all it will.
+                    self.shared.stop();
+                }
+            }
+            ClientMessage::Stop => self.shared.stop(),
+            ClientMessage::Bye => {
+                self.abandon("the client said goodbye");
+            }
+            _ => return Err("a message out of turn".into()),
+        }
+        Ok(())
+    }
+
+    async fn on_event(&mut self, event: DataEvent, write: &mut OwnedWriteHalf) {
+        match event {
+            DataEvent::Done(stream, report) => {
+                self.reports.insert(stream, *report);
+            }
+            DataEvent::Tick(index, tick) => {
+                let sum = match tick {
+                    Tick::Send(_) => self.send_ticks.add(index, tick),
+                    Tick::Recv(_) => self.recv_ticks.add(index, tick),
+                    Tick::Rr(_) => None,
+                };
+                let (send, recv) = match sum {
+                    Some(Tick::Send(send)) => (Some(send), None),
+                    Some(Tick::Recv(recv)) => (None, Some(recv)),
+                    _ => return,
+                };
+                let host = self.samples.get(index as usize).or(self.samples.last()).cloned();
+                let live = LiveInterval { index, send, recv, host };
+                let _ = write_message(write, &ServerMessage::Interval(Box::new(live))).await;
+            }
+        }
+    }
+
+    async fn send_results(
+        &mut self,
+        write: &mut OwnedWriteHalf,
+        ids: &[StreamId],
+    ) -> Result<(), ControlError> {
+        let reports = std::mem::take(&mut self.reports);
+        let mut complete = !self.stopped;
+        for (stream, report) in reports {
+            let Some(id) = ids.iter().find(|id| id.stream == stream) else { continue };
+            let (mut send, mut recv) = (Vec::new(), Vec::new());
+            let report = match report {
+                Report::Send(mut report) => {
+                    send = std::mem::take(&mut report.intervals);
+                    complete &= report.error.is_none();
+                    StreamReport::Send(Box::new(report))
+                }
+                Report::Recv(mut report) => {
+                    recv = std::mem::take(&mut report.intervals);
+                    complete &= report.error.is_none();
+                    StreamReport::Recv(Box::new(report))
+                }
+                Report::Respond(report) => {
+                    complete &= report.error.is_none();
+                    StreamReport::Respond(report)
+                }
+                Report::Rr(_) => continue,
+            };
+            let result = StreamResult { stream, way: id.way, report };
+            write_message(write, &ServerMessage::Stream(Box::new(result))).await?;
+            for (i, chunk) in send.chunks(CHUNK_INTERVALS).enumerate() {
+                let first = (i * CHUNK_INTERVALS) as u64;
+                let chunk = Chunk { stream, first, send: chunk.to_vec(), recv: vec![] };
+                write_message(write, &ServerMessage::Chunk(chunk)).await?;
+            }
+            for (i, chunk) in recv.chunks(CHUNK_INTERVALS).enumerate() {
+                let first = (i * CHUNK_INTERVALS) as u64;
+                let chunk = Chunk { stream, first, send: vec![], recv: chunk.to_vec() };
+                write_message(write, &ServerMessage::Chunk(chunk)).await?;
+            }
+        }
+        for (first, sample) in self.samples.iter().enumerate() {
+            let chunk = HostChunk { first: first as u64, samples: vec![sample.clone()] };
+            write_message(write, &ServerMessage::HostChunk(chunk)).await?;
+        }
+        let results = Results {
+            host: trim(self.samplers.1.sample()),
+            irq_cores: self.samplers.1.irq_cores_delta(),
+            complete,
+        };
+        write_message(write, &ServerMessage::Results(results)).await
+    }
+}
+
+/// Keeps the busiest cores of a large host.
+pub(crate) fn trim(mut sample: HostSample) -> HostSample {
+    if sample.cores.len() > MOST_CORES {
+        sample.cores.sort_by_key(|core| core.idle);
+        sample.cores.truncate(MOST_CORES);
+        sample.cores.sort_by_key(|core| core.core);
+    }
+    sample
+}
