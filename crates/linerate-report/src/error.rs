@@ -39,6 +39,6 @@ mod tests {
         hint: start one there: linerate serve
         hint: if it listens on another port: --port N
         ");
-        insta::assert_snapshot!(json(&error), @"");
+        insta::assert_snapshot!(json(&error), @r#"{"error":{"exit_code":3,"hints":["start one there: linerate serve","if it listens on another port: --port N"],"kind":"refused","what":"cannot reach a linerate server at hydra2 port 5201","why":"Connection refused (os error 111)"}}"#);
     }
 }

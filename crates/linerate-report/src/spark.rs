@@ -17,7 +17,8 @@ pub fn whole(values: &[Option<f64>], top: f64, width: usize) -> String {
     (0..width)
         .map(|i| {
             let (from, to) = (i * values.len() / width, (i + 1) * values.len() / width);
-            let known: Vec<f64> = values[from..to.max(from + 1)].iter().flatten().copied().collect();
+            let known: Vec<f64> =
+                values[from..to.max(from + 1)].iter().flatten().copied().collect();
             let mean = known.iter().sum::<f64>() / known.len() as f64;
             bar(Some(mean), top)
         })

@@ -364,9 +364,11 @@ pub fn tcp() -> RunRecord {
     record.totals = figures(3.0, spans.iter().map(|s| s.0).sum(), 17);
     record.verdict = Some(Verdict {
         limit: Limit::TcpCongestion,
-        because: vec!["17 segments were sent again and the congestion window stayed at 1.48 MB \
+        because: vec![
+            "17 segments were sent again and the congestion window stayed at 1.48 MB \
                        while 98 % of the time the receiver had room"
-            .into()],
+                .into(),
+        ],
         advice: vec!["--congestion bbr".into(), "--streams 4".into()],
         evidence: BTreeMap::new(),
     });

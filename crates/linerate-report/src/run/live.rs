@@ -82,10 +82,8 @@ impl<W: Write, S: Write> LiveText<W, S> {
     pub fn interval(&mut self, interval: &Interval) -> io::Result<()> {
         let Some(table) = &mut self.table else { return Ok(()) };
         let rows = table.interval(interval);
-        let text: String = rows
-            .iter()
-            .map(|row| text::table_row(table, row, self.layout, Tone::Plain))
-            .collect();
+        let text: String =
+            rows.iter().map(|row| text::table_row(table, row, self.layout, Tone::Plain)).collect();
         self.rows += 1;
         self.data(&text)?;
         let status = self.progress_words(interval);

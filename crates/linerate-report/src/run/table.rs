@@ -89,14 +89,14 @@ const fn column(
 const UDP: &[Column] = &[
     column("bit/s", "offered", 7, 0, Key::Offered),
     column("bit/s", "received", 8, 0, Key::Received),
-    column("per s", "datagrams", 9, 1, Key::DatagramsPerSecond),
+    column("per s", "datagrams", 9, 2, Key::DatagramsPerSecond),
     column("", "loss", 7, 0, Key::Loss),
     column("lost on", "path", 6, 0, Key::LostPath),
     column("lost on", "host", 6, 0, Key::LostHost),
-    column("", "refused", 7, 2, Key::Refused),
-    column("", "reordered", 9, 3, Key::Reordered),
-    column("", "twice", 6, 4, Key::Duplicates),
-    column("", "jitter", 7, 0, Key::Jitter),
+    column("", "refused", 7, 3, Key::Refused),
+    column("", "reordered", 9, 4, Key::Reordered),
+    column("", "twice", 6, 5, Key::Duplicates),
+    column("", "jitter", 7, 1, Key::Jitter),
     column("cpu", "tx", 5, 0, Key::CpuSender),
     column("cpu", "rx", 5, 0, Key::CpuReceiver),
 ];
@@ -184,9 +184,10 @@ impl Table {
         if both {
             columns.push(column("", "way", 3, 0, Key::Way));
         }
-        columns.extend(kind.iter().filter(|c| {
-            c.key != Key::Unanswered || plan.transport.as_deref() == Some("udp")
-        }));
+        columns.extend(
+            kind.iter()
+                .filter(|c| c.key != Key::Unanswered || plan.transport.as_deref() == Some("udp")),
+        );
         let mut spark_width = if room.spark { SPARK_MOST } else { 0 };
         if let Some(width) = room.width {
             let reserve = if room.spark { GAP + SPARK_LEAST } else { 0 };
@@ -198,6 +199,9 @@ impl Table {
             }
             // A terminal too narrow for all of it loses the sparkline, never a figure.
             spark_width = spark_width.min(width.saturating_sub(needed(&columns) + GAP));
+            if spark_width < SPARK_LEAST {
+                spark_width = 0;
+            }
         }
         let top = plan.rate_bps.or(plan.rate_tps).unwrap_or(0) as f64;
         Self { columns, spark_width, both, trace: Default::default(), top }
@@ -302,7 +306,11 @@ fn time_width(record: &RunRecord) -> usize {
     let plan = record.agreed.as_ref().unwrap_or(&record.asked);
     let last = plan.duration_s.unwrap_or(100.0);
     let before = last - plan.interval_s;
-    [last, before].map(|s| number::chosen_seconds(s).chars().count()).into_iter().fold(5, usize::max).min(12)
+    [last, before]
+        .map(|s| number::chosen_seconds(s).chars().count())
+        .into_iter()
+        .fold(5, usize::max)
+        .min(12)
 }
 
 fn needed(columns: &[Column]) -> usize {
@@ -327,9 +335,8 @@ impl Lane<'_> {
     fn cell(&self, column: &Column, time: &str) -> Cell {
         let (sender, receiver) = (self.sender, self.receiver);
         let tcp = sender.and_then(|s| s.tcp.as_ref());
-        let latency = |of: fn(&Quantiles) -> f64| {
-            seconds(self.rr.and_then(|r| r.latency_s.as_ref()).map(of))
-        };
+        let latency =
+            |of: fn(&Quantiles) -> f64| seconds(self.rr.and_then(|r| r.latency_s.as_ref()).map(of));
         let room = column.width + 1;
         match column.key {
             Key::Time => plain(Some(time.to_owned())),

@@ -59,7 +59,9 @@ impl Head {
             words.join(" ")
         };
         let far = match &record.server {
-            Some(server) if record.target.is_none() && server.hostname == record.client.hostname => {
+            Some(server)
+                if record.target.is_none() && server.hostname == record.client.hostname =>
+            {
                 "itself, over loopback".to_owned()
             }
             Some(server) => host(server),
@@ -297,8 +299,11 @@ fn direction(
                 ),
             );
         }
+        if let Some(jitter) = receiver.jitter_s {
+            add("jitter", number::seconds(jitter));
+        }
         if let Some(variation) = &receiver.delay_variation_s {
-            add("delay var.", quantiles(variation));
+            add("delay variation", quantiles(variation));
         }
         if let Some(delay) = &receiver.one_way_delay_s {
             add(
@@ -528,7 +533,7 @@ fn sockets(facts: &mut Facts, record: &RunRecord) {
     if let Some(engine) = &plan.engine {
         let train = match plan.train_datagrams {
             Some(n) if n > 1 => format!(", up to {n} datagrams at once"),
-            Some(_) => ", one datagram at once".to_owned(),
+            Some(_) => ", one datagram at a time".to_owned(),
             None => String::new(),
         };
         parts.push(format!("engine {}{train}", clean(engine)));
@@ -563,7 +568,10 @@ mod tests {
     #[test]
     fn reasons_become_one_sentence() {
         let because = ["core 2 was full.".to_owned(), "nothing else".to_owned()];
-        assert_eq!(sentence("limited by x", &because), "limited by x: core 2 was full; nothing else.");
+        assert_eq!(
+            sentence("limited by x", &because),
+            "limited by x: core 2 was full; nothing else."
+        );
         assert_eq!(sentence("limited by x", &[]), "limited by x.");
     }
 
