@@ -10,7 +10,7 @@ use super::text::{self, Layout};
 use super::view::{Ending, Head};
 use crate::clean::clean;
 use crate::number;
-use crate::style::Tone;
+use crate::style::{Paint, Tone};
 
 /// Writes one test as text.
 ///
@@ -21,6 +21,8 @@ pub struct LiveText<W, S> {
     out: W,
     side: S,
     layout: Layout,
+    /// The side may be a file while the output is a terminal.
+    side_paint: Paint,
     /// Whether the side is a terminal, on which a line can be written over.
     progress: bool,
     table: Option<Table>,
@@ -46,6 +48,7 @@ impl<W: Write, S: Write> LiveText<W, S> {
             out,
             side,
             layout,
+            side_paint: Paint { colour: layout.paint.colour && progress },
             progress,
             table: None,
             standing: false,
@@ -94,7 +97,7 @@ impl<W: Write, S: Write> LiveText<W, S> {
     /// Something worth a line on the side.
     pub fn note(&mut self, note: &str) {
         self.clear();
-        let label = self.layout.paint.apply(Tone::Dim, "note:");
+        let label = self.side_paint.apply(Tone::Dim, "note:");
         let _ = writeln!(self.side, "{label} {}", clean(note));
     }
 
@@ -137,7 +140,7 @@ impl<W: Write, S: Write> LiveText<W, S> {
     fn status(&mut self, text: &str) {
         if self.progress {
             self.clear();
-            let _ = write!(self.side, "{}", self.layout.paint.apply(Tone::Dim, text));
+            let _ = write!(self.side, "{}", self.side_paint.apply(Tone::Dim, text));
             let _ = self.side.flush();
             self.standing = true;
         }
@@ -172,7 +175,6 @@ impl<W: Write, S: Write> LiveText<W, S> {
 mod tests {
     use super::*;
     use crate::run::table::{Room, UNBOUNDED};
-    use crate::style::Paint;
     use linerate_testkit::records;
 
     fn play(record: &RunRecord, layout: Layout, progress: bool) -> (String, String) {
