@@ -20,8 +20,8 @@ pub fn error(what: impl Into<String>, why: impl Into<String>, hints: &[&str]) ->
     }
 }
 
-/// The same for what clap found.
-pub fn from_clap(error: &clap::Error) -> ErrorRecord {
+/// The same for what clap found in the arguments of `verb`.
+pub fn from_clap(error: &clap::Error, verb: Option<&str>) -> ErrorRecord {
     let text = |kind| match error.get(kind) {
         Some(ContextValue::String(s)) => Some(s.clone()),
         Some(ContextValue::Strings(s)) => Some(s.join(", ")),
@@ -72,13 +72,7 @@ pub fn from_clap(error: &clap::Error) -> ErrorRecord {
     {
         hints.push(format!("a similar one exists: {near}"));
     }
-    let usage = text(ContextKind::Usage).unwrap_or_default();
-    let verb: Vec<&str> = usage
-        .split_whitespace()
-        .skip_while(|w| *w != "linerate")
-        .take_while(|w| w.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit()))
-        .collect();
-    let verb = if verb.is_empty() { "linerate".to_owned() } else { verb.join(" ") };
+    let verb = verb.map_or("linerate".to_owned(), |v| format!("linerate {v}"));
     hints.push(format!("`{verb} --help` lists what can be given"));
     ErrorRecord { kind: "usage".into(), what, why, hints, exit_code: Exit::Usage as u8 }
 }

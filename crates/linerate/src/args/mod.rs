@@ -12,7 +12,7 @@ pub mod value;
 use std::ffi::OsString;
 
 use clap::error::ErrorKind;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 use linerate_model::record::ErrorRecord;
 use linerate_runner::client::Request;
 
@@ -37,23 +37,17 @@ pub struct Cli {
     pub command: Command,
 }
 
-/// The verbs.
+/// The verbs. Each is described where its arguments are.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// The far end: answers any number of tests at once.
     Serve(serve::ServeArgs),
-    /// Datagrams: rate, loss by place, jitter, delay variation, CPU and what limits them.
     Udp(udp::UdpArgs),
-    /// A byte stream: rate, retransmissions, round trip, window, CPU and what limits it.
     Tcp(tcp::TcpArgs),
-    /// Requests and responses: transactions per second and their latency.
     Rr(rr::RrArgs),
     /// Prints the JSON Schema of the run record.
     #[command(after_help = help::tools("  linerate schema > run-record.schema.json\n"))]
     Schema,
-    /// Prints the completion script of a shell.
     Completions(tools::CompletionsArgs),
-    /// Prints the manual page, or writes those of all commands.
     Man(tools::ManArgs),
 }
 
@@ -79,6 +73,7 @@ pub struct Asked {
 
 /// The command line, or nothing when help or the version was asked for and printed.
 pub fn parse(argv: Vec<OsString>) -> Result<Option<Cli>, ErrorRecord> {
+    let verb = verb_of(&argv);
     match Cli::try_parse_from(argv) {
         Ok(cli) => Ok(Some(cli)),
         Err(error) => match error.kind() {
@@ -92,9 +87,16 @@ pub fn parse(argv: Vec<OsString>) -> Result<Option<Cli>, ErrorRecord> {
                 "linerate needs to know what to do",
                 &["linerate udp --local", "`linerate --help` lists the commands"],
             )),
-            _ => Err(usage::from_clap(&error)),
+            _ => Err(usage::from_clap(&error, verb.as_deref())),
         },
     }
+}
+
+/// The verb among the words, if it is one: an error in its arguments is explained by its own help.
+fn verb_of(argv: &[OsString]) -> Option<String> {
+    let command = Cli::command();
+    let word = argv.iter().skip(1).find_map(|w| w.to_str().filter(|w| !w.starts_with('-')))?;
+    command.find_subcommand(word).map(|c| c.get_name().to_owned())
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use crate::{key, usage};
 #[command(next_help_heading = "Where")]
 pub struct Where {
     /// Host name or address of a machine that runs `linerate serve`.
-    #[arg(value_name = "HOST")]
+    #[arg(value_name = "HOST", help_heading = None::<&str>)]
     pub host: Option<String>,
     /// Test this machine alone: a server inside this process, over loopback.
     #[arg(long)]

@@ -28,7 +28,6 @@ fn refusal(line: &str) -> String {
 
 #[test]
 fn the_definition_holds_together() {
-    use clap::CommandFactory as _;
     Cli::command().debug_assert();
 }
 
@@ -255,13 +254,13 @@ fn refusals_say_what_why_and_what_to_try() {
     error: cannot use `--rate fast`
       caused by: `fast` is not a rate: bits per second as 10M or 1.5G, datagrams per second as 100kpps, or max
 
-    hint: `linerate --help` lists what can be given
+    hint: `linerate udp --help` lists what can be given
 
     $ linerate udp h --engine fast
     error: cannot use `--engine fast`
       caused by: it takes one of: auto, gso, mmsg, send
 
-    hint: `linerate --help` lists what can be given
+    hint: `linerate udp --help` lists what can be given
 
     $ linerate udp h --frobnicate
     error: this command line cannot be understood
