@@ -1,1 +1,18 @@
-//! linerate-report
+//! Turns records into what people and programs read.
+//!
+//! A view holds everything computed and worded; a format only lays a view out. Nothing here
+//! measures, reads a clock or opens a file: a format writes to whatever it is given.
+//!
+//! ```
+//! use linerate_report::{number, clean::clean};
+//! assert_eq!(number::integer(20_737), "20 737");
+//! assert_eq!(clean("host\u{1b}[2J"), "host[2J");
+//! ```
+#![forbid(unsafe_code)]
+
+pub mod clean;
+pub mod error;
+pub mod number;
+pub mod run;
+pub mod spark;
+pub mod style;

@@ -1,1 +1,3 @@
-//! linerate-testkit
+//! What several crates' tests share. Nothing here is part of the program.
+
+pub mod records;

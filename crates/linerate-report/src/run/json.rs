@@ -1,0 +1,106 @@
+//! A test as JSON: one record when it is over, or one object a line while it runs.
+
+use std::io::{self, Write};
+
+use linerate_model::record::{ErrorRecord, Interval, RunRecord};
+use serde::Serialize;
+
+use crate::clean::clean_json;
+
+/// One record, indented, with a line end.
+pub fn record(record: &RunRecord) -> io::Result<String> {
+    Ok(format!("{}\n", clean_json(&serde_json::to_string_pretty(record)?)))
+}
+
+/// A line of `--json-lines`.
+#[derive(Serialize)]
+#[serde(tag = "event", rename_all = "lowercase")]
+enum Line<'a> {
+    Start { record: &'a RunRecord },
+    Interval(&'a Interval),
+    End { record: &'a RunRecord },
+}
+
+/// A line of `--json-lines` for a test that never came to a record.
+#[derive(Serialize)]
+struct NoRecord<'a> {
+    event: &'static str,
+    error: &'a ErrorRecord,
+}
+
+/// Writes one object a line, each flushed, so that a reader sees an interval when it ends.
+#[derive(Debug)]
+pub struct JsonLines<W> {
+    out: W,
+}
+
+impl<W: Write> JsonLines<W> {
+    /// Lines go to `out`.
+    pub fn new(out: W) -> Self {
+        Self { out }
+    }
+
+    /// `{"event":"start","record":{…}}`
+    pub fn start(&mut self, record: &RunRecord) -> io::Result<()> {
+        self.line(&Line::Start { record })
+    }
+
+    /// `{"event":"interval","start_s":…,"end_s":…,…}`
+    pub fn interval(&mut self, interval: &Interval) -> io::Result<()> {
+        self.line(&Line::Interval(interval))
+    }
+
+    /// `{"event":"end","record":{…}}`
+    pub fn end(&mut self, record: &RunRecord) -> io::Result<()> {
+        self.line(&Line::End { record })
+    }
+
+    /// `{"event":"end","error":{…}}`, where no test was begun.
+    pub fn no_record(&mut self, error: &ErrorRecord) -> io::Result<()> {
+        self.line(&NoRecord { event: "end", error })
+    }
+
+    fn line(&mut self, line: &impl Serialize) -> io::Result<()> {
+        let text = serde_json::to_string(line)?;
+        self.out.write_all(clean_json(&text).as_bytes())?;
+        self.out.write_all(b"\n")?;
+        self.out.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use linerate_testkit::records;
+
+    #[test]
+    fn a_record_reads_back_as_itself() {
+        for sample in [records::udp_both(), records::hostile(), records::failed()] {
+            let text = record(&sample).unwrap();
+            assert!(!text.chars().any(|c| c != '\n' && c.is_control()));
+            assert_eq!(serde_json::from_str::<RunRecord>(&text).unwrap(), sample);
+        }
+    }
+
+    #[test]
+    fn one_object_a_line() {
+        let sample = records::udp_streams();
+        let mut out = Vec::new();
+        let mut lines = JsonLines::new(&mut out);
+        lines.start(&sample).unwrap();
+        for interval in &sample.intervals {
+            lines.interval(interval).unwrap();
+        }
+        lines.end(&sample).unwrap();
+        lines.no_record(records::failed().error.as_ref().unwrap()).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        let objects: Vec<serde_json::Value> =
+            text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let events: Vec<_> = objects.iter().map(|o| o["event"].as_str().unwrap()).collect();
+        assert_eq!(events, ["start", "interval", "interval", "end", "end"]);
+        assert_eq!(objects[1]["end_s"], 1.0);
+        assert_eq!(objects[2]["sender"]["datagrams"], 7_100_000);
+        assert_eq!(objects[3]["record"]["format"], 1);
+        assert_eq!(objects[4]["error"]["exit_code"], 3);
+    }
+}

@@ -1,0 +1,9 @@
+//! One test, shown: while it runs and when it is over.
+//!
+//! [`table`] and [`view`] compute and word everything; [`text`], [`live`] and [`json`] lay it out.
+
+pub mod json;
+pub mod live;
+pub mod table;
+pub mod text;
+pub mod view;

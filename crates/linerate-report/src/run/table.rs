@@ -1,0 +1,481 @@
+//! The table of a test: one row an interval (two when both directions run), then totals and
+//! streams. Which columns there are depends on the traffic, how many of them on the room.
+
+use linerate_model::record::{
+    CpuFigures, Figures, Interval, Quantiles, ReceiverFigures, RrFigures, RunRecord, SenderFigures,
+};
+
+use crate::number::{self, ABSENT};
+use crate::spark;
+use crate::style::Tone;
+
+/// How much room there is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Room {
+    /// Columns of the terminal; `None` shows everything, for files and pipes.
+    pub width: Option<usize>,
+    /// Whether a sparkline of the rate ends each row.
+    pub spark: bool,
+}
+
+/// Room for a pipe or a file.
+pub const UNBOUNDED: Room = Room { width: None, spark: false };
+
+/// Sparklines shorter than this say nothing; a column goes before they do.
+const SPARK_LEAST: usize = 6;
+/// Longer ones only spread the row.
+const SPARK_MOST: usize = 30;
+/// Spaces before each column but the first.
+const GAP: usize = 2;
+/// Rows of single streams before they are only counted.
+const MOST_STREAMS: usize = 16;
+
+/// A column's head and width.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Column {
+    /// Head over neighbouring columns: a unit or what they have in common.
+    pub group: &'static str,
+    /// Its own head.
+    pub name: &'static str,
+    /// Columns of text.
+    pub width: usize,
+    /// 0 is always shown; where room is short, the highest rank goes first.
+    pub rank: u8,
+    key: Key,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Key {
+    Time,
+    Way,
+    Offered,
+    Received,
+    DatagramsPerSecond,
+    Loss,
+    LostPath,
+    LostHost,
+    Refused,
+    Reordered,
+    Duplicates,
+    Jitter,
+    CpuSender,
+    CpuReceiver,
+    Delivery,
+    Retransmits,
+    Rtt,
+    MinRtt,
+    Cwnd,
+    RwndLimited,
+    Transactions,
+    P50,
+    P99,
+    P999,
+    Max,
+    Unanswered,
+    CpuClient,
+    CpuServer,
+}
+
+const fn column(
+    group: &'static str,
+    name: &'static str,
+    width: usize,
+    rank: u8,
+    key: Key,
+) -> Column {
+    Column { group, name, width, rank, key }
+}
+
+const UDP: &[Column] = &[
+    column("bit/s", "offered", 7, 0, Key::Offered),
+    column("bit/s", "received", 8, 0, Key::Received),
+    column("per s", "datagrams", 9, 2, Key::DatagramsPerSecond),
+    column("", "loss", 7, 0, Key::Loss),
+    column("lost on", "path", 6, 0, Key::LostPath),
+    column("lost on", "host", 6, 0, Key::LostHost),
+    column("", "refused", 7, 3, Key::Refused),
+    column("", "reordered", 9, 4, Key::Reordered),
+    column("", "twice", 6, 5, Key::Duplicates),
+    column("", "jitter", 7, 1, Key::Jitter),
+    column("cpu", "tx", 5, 0, Key::CpuSender),
+    column("cpu", "rx", 5, 0, Key::CpuReceiver),
+];
+
+const DISCARD: &[Column] = &[
+    column("bit/s", "sent", 7, 0, Key::Offered),
+    column("per s", "datagrams", 9, 0, Key::DatagramsPerSecond),
+    column("", "refused", 8, 0, Key::Refused),
+    column("cpu", "tx", 5, 0, Key::CpuSender),
+];
+
+const TCP: &[Column] = &[
+    column("bit/s", "sent", 7, 2, Key::Offered),
+    column("bit/s", "received", 8, 0, Key::Received),
+    column("bit/s", "delivery", 8, 1, Key::Delivery),
+    column("", "resent", 6, 0, Key::Retransmits),
+    column("", "rtt", 7, 0, Key::Rtt),
+    column("", "least rtt", 9, 3, Key::MinRtt),
+    column("", "cwnd", 8, 0, Key::Cwnd),
+    column("", "rwnd lim", 8, 4, Key::RwndLimited),
+    column("cpu", "tx", 5, 0, Key::CpuSender),
+    column("cpu", "rx", 5, 0, Key::CpuReceiver),
+];
+
+const RR: &[Column] = &[
+    column("per s", "done", 7, 0, Key::Transactions),
+    column("latency", "p50", 7, 0, Key::P50),
+    column("latency", "p99", 7, 0, Key::P99),
+    column("latency", "p99.9", 7, 0, Key::P999),
+    column("latency", "max", 7, 0, Key::Max),
+    column("", "lost", 6, 1, Key::Unanswered),
+    column("cpu", "client", 6, 0, Key::CpuClient),
+    column("cpu", "server", 6, 0, Key::CpuServer),
+];
+
+/// One value of a row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cell {
+    /// Worded.
+    pub text: String,
+    /// Its meaning.
+    pub tone: Tone,
+}
+
+/// One row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Row {
+    /// One for each column.
+    pub cells: Vec<Cell>,
+    /// The rate so far, or empty.
+    pub spark: String,
+}
+
+/// The table of one test. Rows come as intervals come; it remembers the rates for the sparkline.
+#[derive(Debug, Clone)]
+pub struct Table {
+    columns: Vec<Column>,
+    spark_width: usize,
+    both: bool,
+    trace: [Vec<Option<f64>>; 2],
+    top: f64,
+}
+
+/// One direction's figures, by reference.
+#[derive(Clone, Copy, Default)]
+struct Lane<'a> {
+    way: &'static str,
+    sender: Option<&'a SenderFigures>,
+    receiver: Option<&'a ReceiverFigures>,
+    rr: Option<&'a RrFigures>,
+}
+
+impl Table {
+    /// The table that fits the plan of `record` and the room.
+    pub fn new(record: &RunRecord, room: Room) -> Self {
+        let plan = record.agreed.as_ref().unwrap_or(&record.asked);
+        let both = plan.direction == "both";
+        let kind = match plan.protocol.as_str() {
+            "tcp" => TCP,
+            "rr" => RR,
+            _ if plan.direction == "discard" => DISCARD,
+            _ => UDP,
+        };
+        let mut columns = vec![column("", "time", time_width(record), 0, Key::Time)];
+        if both {
+            columns.push(column("", "way", 3, 0, Key::Way));
+        }
+        columns.extend(
+            kind.iter()
+                .filter(|c| c.key != Key::Unanswered || plan.transport.as_deref() == Some("udp")),
+        );
+        let mut spark_width = if room.spark { SPARK_MOST } else { 0 };
+        if let Some(width) = room.width {
+            let reserve = if room.spark { GAP + SPARK_LEAST } else { 0 };
+            while needed(&columns) + reserve > width {
+                let Some(worst) = columns.iter().map(|c| c.rank).max().filter(|&r| r > 0) else {
+                    break;
+                };
+                columns.retain(|c| c.rank != worst);
+            }
+            // A terminal too narrow for all of it loses the sparkline, never a figure.
+            spark_width = spark_width.min(width.saturating_sub(needed(&columns) + GAP));
+            if spark_width < SPARK_LEAST {
+                spark_width = 0;
+            }
+        }
+        let top = plan.rate_bps.or(plan.rate_tps).unwrap_or(0) as f64;
+        Self { columns, spark_width, both, trace: Default::default(), top }
+    }
+
+    /// Heads and widths.
+    pub fn columns(&self) -> &[Column] {
+        &self.columns
+    }
+
+    /// Columns of text that a row takes, sparkline included.
+    pub fn width(&self) -> usize {
+        needed(&self.columns) + if self.spark_width > 0 { GAP + self.spark_width } else { 0 }
+    }
+
+    /// The rows of an interval, whose rates are remembered.
+    pub fn interval(&mut self, interval: &Interval) -> Vec<Row> {
+        let time = number::chosen_seconds(interval.end_s);
+        let mut rows = Vec::with_capacity(2);
+        for (i, lane) in self.lanes(&interval.figures).into_iter().enumerate() {
+            let rate = lane.rate();
+            self.top = rate.filter(|r| r.is_finite()).map_or(self.top, |r| self.top.max(r));
+            self.trace[i].push(rate);
+            rows.push(Row {
+                cells: self.cells(&time, lane),
+                spark: spark::recent(&self.trace[i], self.top, self.spark_width),
+            });
+        }
+        rows
+    }
+
+    /// The rows of the whole test.
+    pub fn totals(&self, record: &RunRecord) -> Vec<Row> {
+        self.lanes(&record.totals)
+            .into_iter()
+            .enumerate()
+            .filter(|(_, lane)| lane.any())
+            .map(|(i, lane)| Row {
+                cells: self.cells("total", lane),
+                spark: spark::whole(&self.trace[i], self.top, self.spark_width),
+            })
+            .collect()
+    }
+
+    /// A row for each stream, and how many were left out. None for a single stream, which the
+    /// totals have told already.
+    pub fn streams(&self, record: &RunRecord) -> (Vec<Row>, usize) {
+        let ways = if self.both { 2 } else { 1 };
+        if record.streams.len() <= ways {
+            return (Vec::new(), 0);
+        }
+        let rows = record
+            .streams
+            .iter()
+            .take(MOST_STREAMS)
+            .map(|stream| {
+                let way = if stream.direction == "reverse" { "rev" } else { "fwd" };
+                let figures = &stream.figures;
+                let pair = figures.forward.as_ref().or(figures.reverse.as_ref());
+                let lane = Lane {
+                    way,
+                    sender: figures.sender.as_ref().or(pair.and_then(|p| p.sender.as_ref())),
+                    receiver: figures.receiver.as_ref().or(pair.and_then(|p| p.receiver.as_ref())),
+                    rr: figures.rr.as_ref(),
+                };
+                Row {
+                    cells: self.cells(&format!("#{}", stream.stream), lane),
+                    spark: String::new(),
+                }
+            })
+            .collect();
+        (rows, record.streams.len().saturating_sub(MOST_STREAMS))
+    }
+
+    fn lanes<'a>(&self, figures: &'a Figures) -> Vec<Lane<'a>> {
+        if !self.both {
+            return vec![Lane {
+                way: "",
+                sender: figures.sender.as_ref(),
+                receiver: figures.receiver.as_ref(),
+                rr: figures.rr.as_ref(),
+            }];
+        }
+        [("fwd", &figures.forward), ("rev", &figures.reverse)]
+            .into_iter()
+            .map(|(way, pair)| Lane {
+                way,
+                sender: pair.as_ref().and_then(|p| p.sender.as_ref()),
+                receiver: pair.as_ref().and_then(|p| p.receiver.as_ref()),
+                rr: None,
+            })
+            .collect()
+    }
+
+    fn cells(&self, time: &str, lane: Lane<'_>) -> Vec<Cell> {
+        self.columns.iter().map(|column| lane.cell(column, time)).collect()
+    }
+}
+
+/// Width of the time column: that of the last interval's end, or of "total".
+fn time_width(record: &RunRecord) -> usize {
+    let plan = record.agreed.as_ref().unwrap_or(&record.asked);
+    let last = plan.duration_s.unwrap_or(100.0);
+    let before = last - plan.interval_s;
+    [last, before]
+        .map(|s| number::chosen_seconds(s).chars().count())
+        .into_iter()
+        .fold(5, usize::max)
+        .min(12)
+}
+
+fn needed(columns: &[Column]) -> usize {
+    columns.iter().map(|c| c.width).sum::<usize>() + GAP * columns.len().saturating_sub(1)
+}
+
+impl Lane<'_> {
+    fn any(&self) -> bool {
+        self.sender.is_some() || self.receiver.is_some() || self.rr.is_some()
+    }
+
+    /// What the sparkline shows: what arrived, or what left where nothing arrives.
+    fn rate(&self) -> Option<f64> {
+        match (self.rr, self.receiver, self.sender) {
+            (Some(rr), _, _) => Some(rr.transactions_per_second),
+            (_, Some(receiver), _) => Some(receiver.bits_per_second),
+            (_, _, Some(sender)) => Some(sender.bits_per_second),
+            _ => None,
+        }
+    }
+
+    fn cell(&self, column: &Column, time: &str) -> Cell {
+        let (sender, receiver) = (self.sender, self.receiver);
+        let tcp = sender.and_then(|s| s.tcp.as_ref());
+        let latency =
+            |of: fn(&Quantiles) -> f64| seconds(self.rr.and_then(|r| r.latency_s.as_ref()).map(of));
+        let room = column.width + 1;
+        match column.key {
+            Key::Time => plain(Some(time.to_owned())),
+            Key::Way => plain(Some(self.way.to_owned())),
+            Key::Offered => plain(sender.map(|s| number::short(s.bits_per_second))),
+            Key::Received => plain(receiver.map(|r| number::short(r.bits_per_second))),
+            Key::DatagramsPerSecond => plain(
+                receiver
+                    .map_or(sender.and_then(|s| s.datagrams_per_second), |r| r.datagrams_per_second)
+                    .map(number::short),
+            ),
+            Key::Loss => {
+                let ratio = receiver.and_then(|r| r.lost_ratio);
+                let tone = match ratio {
+                    Some(r) if r > 0.01 => Tone::Bad,
+                    Some(r) if r > 0.0 => Tone::Warn,
+                    _ => Tone::Dim,
+                };
+                toned(ratio.map(number::loss), tone)
+            }
+            Key::LostPath => lost(receiver, |r| r.lost_path, room),
+            Key::LostHost => lost(receiver, |r| r.dropped_receiver, room),
+            Key::Refused => harm(sender.and_then(|s| s.refused_locally), room),
+            Key::Reordered => harm(receiver.and_then(|r| r.reordered), room),
+            Key::Duplicates => harm(receiver.and_then(|r| r.duplicates), room),
+            Key::Jitter => seconds(receiver.and_then(|r| r.jitter_s)),
+            Key::CpuSender => busy(sender.and_then(|s| s.cpu.as_ref())),
+            Key::CpuReceiver => busy(receiver.and_then(|r| r.cpu.as_ref())),
+            Key::Delivery => {
+                plain(tcp.and_then(|t| t.delivery_rate_bps).map(|r| number::short(r as f64)))
+            }
+            Key::Retransmits => harm(tcp.and_then(|t| t.retransmits), room),
+            Key::Rtt => seconds(tcp.and_then(|t| t.rtt_s)),
+            Key::MinRtt => seconds(tcp.and_then(|t| t.min_rtt_s)),
+            Key::Cwnd => plain(tcp.and_then(|t| t.cwnd_bytes).map(number::bytes)),
+            Key::RwndLimited => {
+                plain(tcp.and_then(|t| t.rwnd_limited_ratio).map(|r| number::cpu(r * 100.0)))
+            }
+            Key::Transactions => plain(self.rr.map(|r| number::short(r.transactions_per_second))),
+            Key::P50 => latency(|q| q.p50),
+            Key::P99 => latency(|q| q.p99),
+            Key::P999 => latency(|q| q.p999),
+            Key::Max => latency(|q| q.max),
+            Key::Unanswered => harm(self.rr.and_then(|r| r.unanswered), room),
+            Key::CpuClient => busy(self.rr.and_then(|r| r.cpu.as_ref())),
+            Key::CpuServer => busy(self.rr.and_then(|r| r.server_cpu.as_ref())),
+        }
+    }
+}
+
+fn toned(text: Option<String>, tone: Tone) -> Cell {
+    match text {
+        Some(text) => Cell { text, tone },
+        None => Cell { text: ABSENT.to_owned(), tone: Tone::Dim },
+    }
+}
+
+fn plain(text: Option<String>) -> Cell {
+    toned(text, Tone::Plain)
+}
+
+/// Three digits: a column of times is read for its size; the facts below it have all four.
+fn seconds(value: Option<f64>) -> Cell {
+    plain(value.map(number::seconds_short))
+}
+
+/// A count that had better be zero.
+fn harm(value: Option<u64>, room: usize) -> Cell {
+    let tone = if value == Some(0) { Tone::Dim } else { Tone::Warn };
+    toned(value.map(|v| number::count(v, room)), tone)
+}
+
+/// A place of loss. Where some of the lost have two possible places, both figures are only the
+/// least that they can be, and say so.
+fn lost(
+    receiver: Option<&ReceiverFigures>,
+    of: fn(&ReceiverFigures) -> Option<u64>,
+    room: usize,
+) -> Cell {
+    let Some(receiver) = receiver else { return plain(None) };
+    let mut cell = harm(of(receiver), room);
+    if receiver.unattributed.unwrap_or(0) > 0 && cell.text != ABSENT {
+        cell = toned(of(receiver).map(|v| format!("≥{}", number::count(v, room - 1))), Tone::Warn);
+    }
+    cell
+}
+
+/// The core's share where it is known, since what else runs there limits the test too.
+fn busy(cpu: Option<&CpuFigures>) -> Cell {
+    let percent = cpu.map(|c| c.core_percent.unwrap_or(0.0).max(c.thread_percent));
+    let tone = match percent {
+        Some(p) if p >= 95.0 => Tone::Bad,
+        Some(p) if p >= 80.0 => Tone::Warn,
+        _ => Tone::Plain,
+    };
+    toned(percent.map(number::cpu), tone)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use linerate_testkit::records;
+
+    #[test]
+    fn every_kind_fits_80_and_120_columns_with_its_sparkline() {
+        for record in [
+            records::udp_receiver_drops(),
+            records::udp_both(),
+            records::udp_streams(),
+            records::tcp(),
+            records::rr(),
+            records::discard(),
+        ] {
+            for width in [80, 120] {
+                let table = Table::new(&record, Room { width: Some(width), spark: true });
+                assert!(table.width() <= width, "{} {width}", record.asked.protocol);
+                assert!(table.spark_width >= SPARK_LEAST);
+            }
+        }
+    }
+
+    #[test]
+    fn a_narrow_terminal_keeps_the_figures() {
+        let room = Room { width: Some(20), spark: true };
+        let table = Table::new(&records::udp_receiver_drops(), room);
+        assert!(table.columns().iter().any(|c| c.name == "received"));
+        assert_eq!(table.spark_width, 0);
+        assert!(table.columns().iter().all(|c| c.rank == 0));
+    }
+
+    #[test]
+    fn what_is_absent_is_a_dash_and_not_zero() {
+        let mut record = records::udp_receiver_drops();
+        record.totals.receiver = None;
+        let table = Table::new(&record, UNBOUNDED);
+        let row = &table.totals(&record)[0];
+        let at = |name| table.columns().iter().position(|c| c.name == name).unwrap();
+        for name in ["received", "loss", "path", "host", "jitter", "rx"] {
+            assert_eq!(row.cells[at(name)].text, "-", "{name}");
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! A view as text. Pure layout: every word and number comes from the view.
+
+use linerate_model::record::{RunRecord, Status};
+
+use super::table::{Column, Room, Row, Table, UNBOUNDED};
+use super::view::{Ending, Head, View};
+use crate::style::{Paint, Tone, wrap};
+
+/// How text is laid out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Layout {
+    /// Columns, and whether there is a sparkline.
+    pub room: Room,
+    /// Colour or none.
+    pub paint: Paint,
+}
+
+/// For pipes and files: every column, no colour, one fact a line.
+pub const PLAIN: Layout = Layout { room: UNBOUNDED, paint: Paint { colour: false } };
+
+/// Lines are not broken wider than this: nobody reads so far.
+const TEXT_MOST: usize = 120;
+
+impl Layout {
+    fn text_width(&self) -> usize {
+        self.room.width.map_or(usize::MAX, |w| w.clamp(20, TEXT_MOST))
+    }
+
+    fn wrapped(&self, out: &mut String, label: &str, text: &str, tone: Tone, indent: usize) {
+        let indent = " ".repeat(indent);
+        let painted = self.paint.apply(tone, label);
+        // Wrapped before it is painted: an escape sequence has no width.
+        let lines = wrap(&format!("{label}{text}"), self.text_width(), &indent);
+        for (i, line) in lines.iter().enumerate() {
+            match (i, line.strip_prefix(label)) {
+                (0, Some(rest)) => out.push_str(&format!("{painted}{rest}\n")),
+                _ => out.push_str(&format!("{line}\n")),
+            }
+        }
+    }
+}
+
+/// The whole record as text.
+pub fn render(record: &RunRecord, layout: Layout) -> String {
+    if record.status == Status::Failed {
+        return String::new();
+    }
+    let view = View::new(record, layout.room);
+    let mut out = head(&view.head, &view.table, layout);
+    out.push_str(&table_head(&view.table, layout));
+    for row in &view.rows {
+        out.push_str(&table_row(&view.table, row, layout, Tone::Plain));
+    }
+    out.push_str(&ending(&view.ending, &view.table, layout));
+    out
+}
+
+/// Title and summary on one line where they fit, then the hosts and the cuts.
+pub fn head(head: &Head, table: &Table, layout: Layout) -> String {
+    let mut out = String::new();
+    let title = layout.paint.apply(Tone::Label, &head.title);
+    let width = table.width();
+    let used = head.title.chars().count() + head.summary.chars().count();
+    if used + 2 <= width {
+        out.push_str(&format!("{title}{}{}\n", " ".repeat(width - used), head.summary));
+    } else {
+        out.push_str(&format!("{title}\n"));
+        layout.wrapped(&mut out, "", &head.summary, Tone::Plain, 2);
+    }
+    for line in wrap(&head.hosts, layout.text_width(), "  ") {
+        out.push_str(&format!("{}\n", layout.paint.apply(Tone::Dim, &line)));
+    }
+    for cut in &head.cuts {
+        layout.wrapped(&mut out, "not as asked: ", cut, Tone::Warn, 2);
+    }
+    out
+}
+
+/// Two lines: what neighbouring columns have in common, then each column's name.
+pub fn table_head(table: &Table, layout: Layout) -> String {
+    let mut groups = String::new();
+    let mut names = String::new();
+    let columns = table.columns();
+    let mut first = 0;
+    while first < columns.len() {
+        let mut end = first + 1;
+        while end < columns.len()
+            && !columns[first].group.is_empty()
+            && columns[end].group == columns[first].group
+        {
+            end += 1;
+        }
+        let span = span(&columns[first..end], first == 0);
+        groups.push_str(&format!("{:>span$}", columns[first].group));
+        for (i, column) in columns[first..end].iter().enumerate() {
+            let width = column.width + if first + i == 0 { 0 } else { 2 };
+            names.push_str(&format!("{:>width$}", column.name));
+        }
+        first = end;
+    }
+    format!(
+        "{}\n{}\n",
+        layout.paint.apply(Tone::Label, groups.trim_end()),
+        layout.paint.apply(Tone::Label, &names)
+    )
+}
+
+fn span(columns: &[Column], at_start: bool) -> usize {
+    columns.iter().map(|c| c.width + 2).sum::<usize>() - if at_start { 2 } else { 0 }
+}
+
+/// One row. `tone` is that of every cell without its own.
+pub fn table_row(table: &Table, row: &Row, layout: Layout, tone: Tone) -> String {
+    let mut out = String::new();
+    // A cell wider than its column takes from the gaps of the cells after it.
+    let mut owed = 0usize;
+    for (i, (column, cell)) in table.columns().iter().zip(&row.cells).enumerate() {
+        let length = cell.text.chars().count();
+        let room = (column.width + if i == 0 { 0 } else { 2 }).saturating_sub(owed);
+        let least = if i == 0 { 0 } else { 1 };
+        let pad = room.saturating_sub(length).max(least);
+        owed = (pad + length).saturating_sub(room);
+        out.push_str(&" ".repeat(pad));
+        let tone = if cell.tone == Tone::Plain { tone } else { cell.tone };
+        out.push_str(&layout.paint.apply(tone, &cell.text));
+    }
+    if !row.spark.is_empty() {
+        out.push_str("  ");
+        out.push_str(&layout.paint.apply(Tone::Good, &row.spark));
+    }
+    out.push('\n');
+    out
+}
+
+/// Totals, streams, facts, verdict, advice and doubts.
+pub fn ending(ending: &Ending, table: &Table, layout: Layout) -> String {
+    let mut out = String::new();
+    for row in &ending.totals {
+        out.push_str(&table_row(table, row, layout, Tone::Label));
+    }
+    for row in &ending.streams {
+        out.push_str(&table_row(table, row, layout, Tone::Plain));
+    }
+    if ending.streams_left_out > 0 {
+        out.push_str(&format!("{} more streams are in --json\n", ending.streams_left_out));
+    }
+    if !ending.facts.is_empty() {
+        out.push('\n');
+    }
+    let label_width = ending.facts.iter().map(|(l, _)| l.chars().count()).max().unwrap_or(0) + 2;
+    for (label, text) in &ending.facts {
+        let label = format!("{label:<label_width$}");
+        layout.wrapped(&mut out, &label, text, Tone::Dim, label_width);
+    }
+    let says = ending.verdict.is_some()
+        || ending.broken.is_some()
+        || !ending.advice.is_empty()
+        || !ending.doubts.is_empty();
+    if says && !out.is_empty() {
+        out.push('\n');
+    }
+    if let Some((word, text)) = &ending.broken {
+        layout.wrapped(&mut out, &format!("{word}: "), text, Tone::Bad, 2);
+    }
+    if let Some(verdict) = &ending.verdict {
+        let (label, rest) = verdict.split_once(':').unwrap_or((verdict.as_str(), ""));
+        let colon = if rest.is_empty() { "" } else { ":" };
+        layout.wrapped(&mut out, &format!("{label}{colon}"), rest, Tone::Label, 0);
+    }
+    let advice = ending.advice.join(" · ");
+    if advice.chars().count() + 5 <= layout.text_width() && !advice.is_empty() {
+        layout.wrapped(&mut out, "try: ", &advice, Tone::Good, 5);
+    } else {
+        for item in &ending.advice {
+            layout.wrapped(&mut out, "try: ", item, Tone::Good, 5);
+        }
+    }
+    for doubt in &ending.doubts {
+        layout.wrapped(&mut out, "doubt: ", doubt, Tone::Warn, 7);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,585 @@
+//! What is said before and after the table: the head of a test, and its ending with the facts, the
+//! verdict, the advice and the doubts. All computed and worded; a format only places it.
+
+use linerate_model::host::HostFacts;
+use linerate_model::record::{
+    CpuFigures, Limit, Pair, PlanRecord, Quantiles, ReceiverFigures, RrFigures, RunRecord,
+    SenderFigures, Status,
+};
+
+use super::table::{Room, Row, Table};
+use crate::clean::clean;
+use crate::number;
+
+/// A whole test, ready to be laid out.
+#[derive(Debug, Clone)]
+pub struct View {
+    /// Before the table.
+    pub head: Head,
+    /// Its heads.
+    pub table: Table,
+    /// A row an interval and direction.
+    pub rows: Vec<Row>,
+    /// After the table.
+    pub ending: Ending,
+}
+
+impl View {
+    /// The view of a record that is at hand as a whole.
+    pub fn new(record: &RunRecord, room: Room) -> Self {
+        let mut table = Table::new(record, room);
+        let rows = record.intervals.iter().flat_map(|i| table.interval(i)).collect();
+        let ending = Ending::new(record, &table);
+        Self { head: Head::new(record), table, rows, ending }
+    }
+}
+
+/// What runs where.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Head {
+    /// The command that repeats it.
+    pub title: String,
+    /// Protocol, sizes, direction, rate and length.
+    pub summary: String,
+    /// The two hosts.
+    pub hosts: String,
+    /// Where what runs differs from what was asked.
+    pub cuts: Vec<String>,
+}
+
+impl Head {
+    /// From a record that has at least its plan and the client's host.
+    pub fn new(record: &RunRecord) -> Self {
+        let plan = record.agreed.as_ref().unwrap_or(&record.asked);
+        let title = if record.command.is_empty() {
+            let target = record.target.as_deref().unwrap_or("--local");
+            format!("linerate {} {}", clean(&plan.protocol), clean(target))
+        } else {
+            let words: Vec<String> = record.command.iter().map(|w| shell_word(w)).collect();
+            words.join(" ")
+        };
+        let far = match &record.server {
+            Some(server)
+                if record.target.is_none() && server.hostname == record.client.hostname =>
+            {
+                "itself, over loopback".to_owned()
+            }
+            Some(server) => host(server),
+            None if plan.direction == "discard" => "nobody: send only".to_owned(),
+            None => "unknown".to_owned(),
+        };
+        Self {
+            title,
+            summary: summary(plan),
+            hosts: format!("{} → {far}", host(&record.client)),
+            cuts: record
+                .cuts
+                .iter()
+                .map(|cut| {
+                    format!(
+                        "{}: asked {}, runs with {}: {}",
+                        clean(&cut.what),
+                        clean(&cut.asked),
+                        clean(&cut.agreed),
+                        clean(&cut.why)
+                    )
+                })
+                .collect(),
+        }
+    }
+}
+
+fn shell_word(word: &str) -> String {
+    let word = clean(word);
+    let harmless = |c: char| c.is_alphanumeric() || "-_./:=,+@%[]".contains(c);
+    if !word.is_empty() && word.chars().all(harmless) {
+        return word.into_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+fn host(facts: &HostFacts) -> String {
+    let mut details = Vec::new();
+    if let Some(kernel) = &facts.kernel {
+        details.push(format!("kernel {}", clean(kernel)));
+    }
+    if let Some(cores) = facts.cores {
+        details.push(plural(u64::from(cores), "core"));
+    }
+    if let Some(nic) = &facts.nic {
+        details.push(match nic.mtu {
+            Some(mtu) => format!("{} MTU {mtu}", clean(&nic.name)),
+            None => clean(&nic.name).into_owned(),
+        });
+    }
+    let name = clean(&facts.hostname);
+    if details.is_empty() { name.into_owned() } else { format!("{name} ({})", details.join(", ")) }
+}
+
+fn plural(n: u64, noun: &str) -> String {
+    format!("{} {noun}{}", number::integer(n), if n == 1 { "" } else { "s" })
+}
+
+fn summary(plan: &PlanRecord) -> String {
+    let rr = plan.protocol == "rr";
+    let transport = plan.transport.as_deref().unwrap_or("tcp");
+    let name = if rr { format!("rr over {transport}") } else { plan.protocol.clone() };
+    let name = clean(&name).to_uppercase().replace("OVER", "over");
+    let mut parts = vec![match plan.ip {
+        Some(ip) => format!("{name} IPv{ip}"),
+        None => name,
+    }];
+    if let Some(bytes) = plan.datagram_bytes.or(plan.block_bytes) {
+        parts.push(match plan.protocol.as_str() {
+            "tcp" => format!("blocks of {}", number::bytes(u64::from(bytes))),
+            _ => format!("{bytes} B"),
+        });
+    }
+    if let (Some(request), Some(response)) = (plan.request_bytes, plan.response_bytes) {
+        parts.push(format!("{request} B / {response} B"));
+    }
+    parts.push(plural(u64::from(plan.streams), "stream"));
+    match plan.direction.as_str() {
+        "both" => parts.push("both ways".to_owned()),
+        "discard" => parts.push("send only".to_owned()),
+        _ if rr => {}
+        direction => parts.push(clean(direction).into_owned()),
+    }
+    if let Some(outstanding) = plan.outstanding.filter(|_| rr) {
+        parts.push(format!("{outstanding} outstanding"));
+    }
+    match (plan.rate_pps, plan.rate_bps, plan.rate_tps) {
+        (Some(pps), _, _) => parts.push(number_per_second(pps, "datagrams")),
+        (_, Some(bps), _) => parts.push(number::rate(bps as f64)),
+        (_, _, Some(tps)) => parts.push(number_per_second(tps, "transactions")),
+        _ if plan.protocol == "udp" => parts.push("no rate limit".to_owned()),
+        _ => {}
+    }
+    if let Some(seconds) = plan.duration_s {
+        parts.push(number::chosen_seconds(seconds));
+    }
+    if let Some(bytes) = plan.bytes {
+        parts.push(number::bytes(bytes));
+    }
+    if let Some(datagrams) = plan.datagrams {
+        parts.push(plural(datagrams, "datagram"));
+    }
+    parts.join(" · ")
+}
+
+fn number_per_second(n: u64, noun: &str) -> String {
+    format!("{} {noun}/s", number::short(n as f64))
+}
+
+/// What is said when the test is over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ending {
+    /// The whole test, a row a direction.
+    pub totals: Vec<Row>,
+    /// A row a stream, when there are several.
+    pub streams: Vec<Row>,
+    /// Streams that got no row.
+    pub streams_left_out: usize,
+    /// Label and text.
+    pub facts: Vec<(String, String)>,
+    /// How it ended, unless it is complete: the word for it and the reason.
+    pub broken: Option<(&'static str, String)>,
+    /// What limited it.
+    pub verdict: Option<String>,
+    /// What to try.
+    pub advice: Vec<String>,
+    /// Why the figures may not mean what they seem to.
+    pub doubts: Vec<String>,
+}
+
+impl Ending {
+    /// From a finished record and the table that showed its intervals.
+    pub fn new(record: &RunRecord, table: &Table) -> Self {
+        let (streams, streams_left_out) = table.streams(record);
+        let verdict = record.verdict.as_ref();
+        Self {
+            totals: table.totals(record),
+            streams,
+            streams_left_out,
+            facts: facts(record),
+            broken: broken(record),
+            verdict: verdict.map(|v| sentence(headline(v.limit), &v.because)),
+            advice: verdict
+                .map(|v| v.advice.iter().map(|a| clean(a).into_owned()).collect())
+                .unwrap_or_default(),
+            doubts: record.doubts.iter().map(|d| clean(&d.text).into_owned()).collect(),
+        }
+    }
+}
+
+fn broken(record: &RunRecord) -> Option<(&'static str, String)> {
+    let word = match record.status {
+        Status::Complete => return None,
+        Status::Partial => "partial",
+        Status::Failed => "failed",
+        Status::Invalid => "invalid",
+    };
+    let text = match (&record.error, record.status) {
+        (Some(error), Status::Invalid) => {
+            format!("do not use these numbers: {} ({})", clean(&error.what), clean(&error.why))
+        }
+        (Some(error), _) => clean(&error.what).into_owned(),
+        (None, Status::Partial) => "it was cut short".to_owned(),
+        (None, _) => "no reason was recorded".to_owned(),
+    };
+    Some((word, text))
+}
+
+/// The limit in words.
+pub fn headline(limit: Limit) -> &'static str {
+    match limit {
+        Limit::RequestedRate => "limited by the rate that was asked for",
+        Limit::SenderCpu => "limited by the sender's CPU",
+        Limit::SenderHost => "limited by the sender's host",
+        Limit::Path => "limited by the path",
+        Limit::ReceiverCpu => "limited by the receiver's CPU",
+        Limit::ReceiverBuffer => "limited by the receiver's socket buffer",
+        Limit::TcpWindow => "limited by TCP's window",
+        Limit::TcpCongestion => "limited by loss and TCP's congestion control",
+        Limit::RoundTrip => "limited by the time of a round trip",
+        Limit::Unknown => "what limited it could not be shown",
+    }
+}
+
+/// `limited by X: one; two.` Each reason may come with or without its full stop.
+fn sentence(headline: &str, because: &[String]) -> String {
+    let reasons: Vec<String> = because
+        .iter()
+        .map(|b| clean(b).trim().trim_end_matches('.').to_owned())
+        .filter(|b| !b.is_empty())
+        .collect();
+    let reasons = reasons.join("; ");
+    if reasons.is_empty() { format!("{headline}.") } else { format!("{headline}: {reasons}.") }
+}
+
+type Facts = Vec<(String, String)>;
+
+fn facts(record: &RunRecord) -> Facts {
+    let mut facts = Facts::new();
+    let totals = &record.totals;
+    direction(&mut facts, "", totals.sender.as_ref(), totals.receiver.as_ref());
+    for (prefix, pair) in [("forward ", &totals.forward), ("reverse ", &totals.reverse)] {
+        if let Some(Pair { sender, receiver }) = pair {
+            direction(&mut facts, prefix, sender.as_ref(), receiver.as_ref());
+        }
+    }
+    if let Some(rr) = &totals.rr {
+        transactions(&mut facts, rr);
+    }
+    sockets(&mut facts, record);
+    facts
+}
+
+fn direction(
+    facts: &mut Facts,
+    prefix: &str,
+    sender: Option<&SenderFigures>,
+    receiver: Option<&ReceiverFigures>,
+) {
+    let mut add = |label: &str, text: String| {
+        if !text.is_empty() {
+            facts.push((format!("{prefix}{label}"), text));
+        }
+    };
+    add("datagrams", datagrams(sender, receiver));
+    if let Some(receiver) = receiver {
+        if let Some(runs) = receiver.loss_runs.as_ref().filter(|r| r.count > 0) {
+            add(
+                "loss runs",
+                format!(
+                    "{}, mean {:.1} and longest {}",
+                    number::integer(runs.count),
+                    runs.mean,
+                    plural(runs.longest, "datagram")
+                ),
+            );
+        }
+        if let Some(jitter) = receiver.jitter_s {
+            add("jitter", number::seconds(jitter));
+        }
+        if let Some(variation) = &receiver.delay_variation_s {
+            add("delay variation", quantiles(variation));
+        }
+        if let Some(delay) = &receiver.one_way_delay_s {
+            add(
+                "one-way delay",
+                format!(
+                    "{} · clocks known to {} either way",
+                    quantiles(&delay.quantiles),
+                    number::seconds(delay.clock_error_s)
+                ),
+            );
+        }
+    }
+    if let Some(sender) = sender {
+        add("pacing", pacing(sender));
+        if let Some(tcp) = &sender.tcp {
+            add("tcp", tcp_words(tcp));
+        }
+        add("sender", sender.cpu.as_ref().map(cpu).unwrap_or_default());
+    }
+    if let Some(receiver) = receiver {
+        add("receiver", receiver.cpu.as_ref().map(cpu).unwrap_or_default());
+    }
+    let mut counters = Vec::new();
+    for (end, host) in [
+        ("sender", sender.and_then(|s| s.host.as_ref())),
+        ("receiver", receiver.and_then(|r| r.host.as_ref())),
+    ] {
+        let Some(host) = host else { continue };
+        let mut words = Vec::new();
+        if end == "sender" {
+            if let Some(packets) = host.nic_tx_packets {
+                words.push(format!("device sent {}", plural(packets, "packet")));
+            }
+            harm(&mut words, host.nic_tx_dropped, "dropped by the device");
+            harm(&mut words, host.qdisc_dropped, "dropped by its queue");
+            harm(&mut words, Some(host.udp_send_buffer_errors), "UDP SndbufErrors");
+        } else {
+            harm(&mut words, host.nic_rx_dropped, "dropped by the device");
+            harm(&mut words, Some(host.udp_receive_buffer_errors), "UDP RcvbufErrors");
+            harm(&mut words, Some(host.udp_checksum_errors), "bad checksums");
+            harm(&mut words, Some(host.softnet_dropped), "dropped from the backlog");
+        }
+        if !words.is_empty() {
+            counters.push(format!("{end}: {}", words.join(", ")));
+        }
+    }
+    add("host counts", counters.join(" · "));
+}
+
+fn harm(words: &mut Vec<String>, value: Option<u64>, what: &str) {
+    if let Some(value) = value.filter(|&v| v > 0) {
+        words.push(format!("{} {what}", number::integer(value)));
+    }
+}
+
+fn datagrams(sender: Option<&SenderFigures>, receiver: Option<&ReceiverFigures>) -> String {
+    let mut parts = Vec::new();
+    if let Some(sent) = sender.and_then(|s| s.datagrams) {
+        parts.push(format!("sent {}", number::integer(sent)));
+    }
+    if let Some(refused) = sender.and_then(|s| s.refused_locally).filter(|&r| r > 0) {
+        parts.push(format!("{} more refused by the sender's host", number::integer(refused)));
+    }
+    if let Some(given_up) = sender.and_then(|s| s.given_up).filter(|&g| g > 0) {
+        parts.push(format!("{} due but not sent in time", number::integer(given_up)));
+    }
+    let Some(receiver) = receiver else { return parts.join(" · ") };
+    if let Some(received) = receiver.datagrams {
+        parts.push(format!("received {}", number::integer(received)));
+    }
+    if let Some(lost) = receiver.lost {
+        let mut text = format!("lost {}", number::integer(lost));
+        let mut places = Vec::new();
+        if let Some(path) = receiver.lost_path {
+            places.push(format!("{} on the path", number::integer(path)));
+        }
+        if let Some(dropped) = receiver.dropped_receiver {
+            places.push(format!("{} in the receiver's socket buffer", number::integer(dropped)));
+        }
+        if let Some(either) = receiver.unattributed.filter(|&u| u > 0) {
+            places.push(format!("{} in one of the two", number::integer(either)));
+        }
+        if lost > 0 && !places.is_empty() {
+            text.push_str(&format!(" ({})", places.join(", ")));
+        }
+        parts.push(text);
+    }
+    for (value, word) in [
+        (receiver.duplicates, "twice"),
+        (receiver.reordered, "reordered"),
+        (receiver.late, "late"),
+        (receiver.corrupt, "corrupt"),
+    ] {
+        if let Some(value) = value.filter(|&v| v > 0) {
+            parts.push(format!("{} {word}", number::integer(value)));
+        }
+    }
+    parts.join(" · ")
+}
+
+fn quantiles(q: &Quantiles) -> String {
+    let mut parts = Vec::new();
+    let mut add = |name: &str, value: Option<f64>| {
+        if let Some(value) = value {
+            parts.push(format!("{name} {}", number::seconds(value)));
+        }
+    };
+    add("min", q.min);
+    add("p50", Some(q.p50));
+    add("p90", Some(q.p90));
+    add("p99", Some(q.p99));
+    add("p99.9", Some(q.p999));
+    add("p99.99", q.p9999);
+    add("max", Some(q.max));
+    add("mean", q.mean);
+    parts.join(" · ")
+}
+
+fn pacing(sender: &SenderFigures) -> String {
+    let Some(pacing) = &sender.pacing else { return String::new() };
+    let nanos = |ns: u64| number::seconds(ns as f64 / 1e9);
+    let mut parts = Vec::new();
+    if let Some(error) = pacing.mean_error_ppm {
+        parts.push(format!("mean rate {} from the asked", number::ppm(error)));
+    }
+    let mut gaps = format!(
+        "gaps p50 {}, p99 {}, max {}",
+        nanos(pacing.gap_p50_ns),
+        nanos(pacing.gap_p99_ns),
+        nanos(pacing.gap_max_ns)
+    );
+    if let Some(nominal) = pacing.gap_nominal_ns {
+        gaps.push_str(&format!(" (nominal {})", nanos(nominal)));
+    }
+    parts.push(gaps);
+    if let Some(late) = sender.late_wakeups.filter(|&l| l > 0) {
+        parts.push(plural(late, "late wake-up"));
+    }
+    parts.join(" · ")
+}
+
+fn tcp_words(tcp: &linerate_model::record::TcpFigures) -> String {
+    let mut parts = Vec::new();
+    if let Some(congestion) = &tcp.congestion {
+        parts.push(clean(congestion).into_owned());
+    }
+    if let Some(mss) = tcp.mss_bytes {
+        parts.push(format!("MSS {mss} B"));
+    }
+    if let Some(acked) = tcp.bytes_acked {
+        parts.push(format!("{} acknowledged", number::bytes(acked)));
+    }
+    if let Some(resent) = tcp.retransmits {
+        parts.push(format!("{} sent again", plural(resent, "segment")));
+    }
+    if let Some(rtt) = tcp.rtt_s {
+        let least = tcp.min_rtt_s.map(|m| format!(", least {}", number::seconds(m)));
+        parts.push(format!("rtt {}{}", number::seconds(rtt), least.unwrap_or_default()));
+    }
+    let mut limited = Vec::new();
+    for (ratio, by) in [
+        (tcp.rwnd_limited_ratio, "the receiver's window"),
+        (tcp.sndbuf_limited_ratio, "the send buffer"),
+    ] {
+        if let Some(ratio) = ratio.filter(|&r| r > 0.0) {
+            limited.push(format!("{} by {by}", number::cpu(ratio * 100.0)));
+        }
+    }
+    if !limited.is_empty() {
+        parts.push(format!("of the time held back {}", limited.join(", ")));
+    }
+    parts.join(" · ")
+}
+
+fn cpu(cpu: &CpuFigures) -> String {
+    let mut text = format!("thread {} of core {}", number::cpu(cpu.thread_percent), cpu.core);
+    if cpu.threads_percent > cpu.thread_percent {
+        text.push_str(&format!(", all its threads {}", number::cpu(cpu.threads_percent)));
+    }
+    if let Some(busy) = cpu.core_percent {
+        text.push_str(&format!(" · that core {} busy", number::cpu(busy)));
+        let parts: Vec<String> = [
+            ("user", cpu.user_percent),
+            ("system", cpu.system_percent),
+            ("softirq", cpu.softirq_percent),
+            ("steal", cpu.steal_percent),
+        ]
+        .into_iter()
+        .filter_map(|(name, p)| p.map(|p| format!("{name} {}", number::cpu(p))))
+        .collect();
+        if !parts.is_empty() {
+            text.push_str(&format!(" ({})", parts.join(", ")));
+        }
+    }
+    if !cpu.irq_cores.is_empty() {
+        let cores: Vec<String> = cpu
+            .irq_cores
+            .iter()
+            .take(8)
+            .map(|c| format!("{} {}", c.core, number::cpu(c.core_percent)))
+            .collect();
+        text.push_str(&format!(" · interrupts on core {}", cores.join(", ")));
+    }
+    text
+}
+
+fn transactions(facts: &mut Facts, rr: &RrFigures) {
+    let mut text = plural(rr.transactions, "transaction");
+    if let Some(unanswered) = rr.unanswered {
+        text.push_str(&format!(" · {} never answered", number::integer(unanswered)));
+    }
+    facts.push(("done".to_owned(), text));
+    if let Some(latency) = &rr.latency_s {
+        facts.push(("latency".to_owned(), quantiles(latency)));
+    }
+    for (label, figures) in [("client", &rr.cpu), ("server", &rr.server_cpu)] {
+        if let Some(figures) = figures {
+            facts.push((label.to_owned(), cpu(figures)));
+        }
+    }
+}
+
+/// Engine and socket buffers: known for certain only when the test is over.
+fn sockets(facts: &mut Facts, record: &RunRecord) {
+    let Some(plan) = &record.agreed else { return };
+    let mut parts = Vec::new();
+    if let Some(engine) = &plan.engine {
+        let train = match plan.train_datagrams {
+            Some(n) if n > 1 => format!(", up to {n} datagrams at once"),
+            Some(_) => ", one datagram at a time".to_owned(),
+            None => String::new(),
+        };
+        parts.push(format!("engine {}{train}", clean(engine)));
+    }
+    if let Some(granted) = plan.window_granted {
+        let size = |b: Option<u64>| b.map_or(number::ABSENT.to_owned(), number::bytes);
+        let mut text = format!(
+            "buffers granted: {} to send, {} to receive",
+            size(granted.send_bytes),
+            size(granted.receive_bytes)
+        );
+        if let Some(asked) = record.asked.window_bytes {
+            text.push_str(&format!(" (asked {})", number::bytes(asked)));
+        }
+        parts.push(text);
+    }
+    if let Some(way) = plan.receive.as_deref().filter(|&w| w != "copy") {
+        parts.push(format!("received by {}", clean(way)));
+    }
+    if let Some(way) = plan.send.as_deref().filter(|&w| w != "copy") {
+        parts.push(format!("sent by {}", clean(way)));
+    }
+    if !parts.is_empty() {
+        facts.push(("sockets".to_owned(), parts.join(" · ")));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reasons_become_one_sentence() {
+        let because = ["core 2 was full.".to_owned(), "nothing else".to_owned()];
+        assert_eq!(
+            sentence("limited by x", &because),
+            "limited by x: core 2 was full; nothing else."
+        );
+        assert_eq!(sentence("limited by x", &[]), "limited by x.");
+    }
+
+    #[test]
+    fn a_command_can_be_pasted_into_a_shell() {
+        assert_eq!(shell_word("--rate=10M"), "--rate=10M");
+        assert_eq!(shell_word("a b"), "'a b'");
+        assert_eq!(shell_word("it's"), r"'it'\''s'");
+        assert_eq!(shell_word(""), "''");
+    }
+}

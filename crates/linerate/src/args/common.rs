@@ -1,0 +1,193 @@
+//! Groups of options that several verbs share.
+
+use clap::Args;
+use linerate_model::limits;
+use linerate_model::plan::{Direction, End, TestPlan, Traffic};
+use linerate_model::record::ErrorRecord;
+use linerate_model::units::{ByteCount, Nanos};
+use linerate_runner::client::Request;
+
+use super::Asked;
+use super::target::Found;
+use super::value::{Cpus, Dscp};
+use crate::output::Output;
+use crate::usage;
+
+/// How long, and in which steps.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "How long")]
+pub struct Span {
+    /// Measured time, such as 30s, 500ms or 2m [default: 10s].
+    #[arg(short, long, value_name = "TIME")]
+    pub time: Option<Nanos>,
+    /// Traffic before the measured time, counted apart.
+    #[arg(short = 'O', long, value_name = "TIME", default_value = "0")]
+    pub warmup: Nanos,
+    /// Time between two lines of the report.
+    #[arg(short, long, value_name = "TIME", default_value = "1s")]
+    pub interval: Nanos,
+}
+
+/// What is the same for all data sockets and threads.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Streams, sockets and cores")]
+pub struct Sockets {
+    /// Streams each way: a socket and a thread each.
+    #[arg(short = 'P', long, value_name = "N", default_value_t = 1)]
+    pub streams: u64,
+    /// Socket buffers at both ends, such as 4Mi; what the kernel grants is reported.
+    #[arg(short, long, value_name = "BYTES")]
+    pub window: Option<ByteCount>,
+    /// Cores of the data threads, an entry a stream: here, and after a slash at the server.
+    ///
+    /// Lists and ranges: `2,4-6/1` runs the streams here on the cores 2, 4, 5, 6 and those of the
+    /// server on core 1; `/3` leaves the choice here to linerate.
+    #[arg(long, value_name = "LOCAL[/REMOTE]")]
+    pub cpu: Option<Cpus>,
+    /// Differentiated services code point: 0 to 63, or a name such as EF, CS1 or AF41.
+    #[arg(long, value_name = "DSCP")]
+    pub dscp: Option<Dscp>,
+}
+
+/// Which way the data goes.
+#[derive(Debug, Clone, Copy, Args)]
+#[command(next_help_heading = "Traffic")]
+pub struct Way {
+    /// The server sends, this end receives.
+    #[arg(short = 'R', long)]
+    pub reverse: bool,
+    /// Both send at once.
+    #[arg(long, visible_alias = "bidir")]
+    pub both: bool,
+}
+
+impl Way {
+    /// The direction, if it is one.
+    pub fn direction(self) -> Result<Direction, ErrorRecord> {
+        match (self.reverse, self.both) {
+            (true, true) => Err(usage::error(
+                "cannot use `--reverse` and `--both` together",
+                "`--both` sends in both directions already",
+                &["leave out one of the two"],
+            )),
+            (true, false) => Ok(Direction::Reverse),
+            (false, true) => Ok(Direction::Both),
+            (false, false) => Ok(Direction::Forward),
+        }
+    }
+}
+
+/// The end of a test, from the options that can each end one.
+pub fn end(
+    span: &Span,
+    bytes: Option<ByteCount>,
+    datagrams: Option<u64>,
+) -> Result<End, ErrorRecord> {
+    let given: Vec<&str> = [
+        (span.time.is_some(), "`--time`"),
+        (bytes.is_some(), "`--bytes`"),
+        (datagrams.is_some(), "`--datagrams`"),
+    ]
+    .into_iter()
+    .filter_map(|(given, name)| given.then_some(name))
+    .collect();
+    if given.len() > 1 {
+        return Err(usage::error(
+            format!("cannot use {} together", given.join(" and ")),
+            "each of them alone says when the test ends",
+            &["keep one of them"],
+        ));
+    }
+    Ok(match (bytes, datagrams) {
+        (Some(bytes), _) => End::Bytes(bytes.0),
+        (_, Some(datagrams)) => End::Datagrams(datagrams),
+        _ => End::Time(span.time.unwrap_or(Nanos::from_secs(10))),
+    })
+}
+
+/// The parts of a test that the verbs make each in its own way.
+#[derive(Debug)]
+pub struct Parts<'a> {
+    /// Where to.
+    pub found: Found,
+    /// What travels.
+    pub traffic: Traffic,
+    /// Which way.
+    pub direction: Direction,
+    /// When it ends.
+    pub end: End,
+    /// Steps and warm-up.
+    pub span: &'a Span,
+    /// Sockets and threads.
+    pub sockets: &'a Sockets,
+    /// The size is a placeholder until the path's MTU is known.
+    pub size_from_mtu: bool,
+    /// For the user.
+    pub notes: Vec<String>,
+}
+
+impl Parts<'_> {
+    /// Puts them together and checks every number against the table of limits.
+    pub fn asked(self) -> Result<Asked, ErrorRecord> {
+        let sockets = self.sockets;
+        let streams = usage::within("--streams", &limits::STREAMS, sockets.streams)?;
+        let window = sockets
+            .window
+            .map(|w| usage::within("--window", &limits::WINDOW_OCTETS, w.0))
+            .transpose()?;
+        let cpus = sockets.cpu.clone().unwrap_or_default();
+        let plan = TestPlan {
+            traffic: self.traffic,
+            direction: self.direction,
+            // In range, so that neither cast can cut.
+            streams: streams as u16,
+            end: self.end,
+            warmup: self.span.warmup,
+            interval: self.span.interval,
+            window: window.map(|w| w as u32),
+            client_cpus: cpus.local,
+            server_cpus: cpus.remote,
+            dscp: sockets.dscp.map(|d| d.0),
+        };
+        plan.check().map_err(|found| usage::out_of_range(&found))?;
+        let found = self.found;
+        let request = Request {
+            target: found.target,
+            plan,
+            size_from_mtu: self.size_from_mtu,
+            ip: found.ip,
+            bind: found.bind,
+            key: found.key,
+            command: command(),
+        };
+        Ok(Asked { request, notes: self.notes })
+    }
+}
+
+/// The command line for the record, with the program by its name and not by its path.
+fn command() -> Vec<String> {
+    let words = std::env::args_os().skip(1).map(|w| w.to_string_lossy().into_owned());
+    std::iter::once("linerate".to_owned()).chain(words).collect()
+}
+
+/// How the result is shown: flattened into each verb that runs a test.
+#[derive(Debug, Clone, Copy, Args)]
+#[command(next_help_heading = "Output")]
+pub struct OutputArgs {
+    /// Print one JSON record when the test is over.
+    #[arg(short = 'J', long, conflicts_with = "json_lines")]
+    pub json: bool,
+    /// Print one JSON object a line while the test runs: start, interval …, end.
+    #[arg(long)]
+    pub json_lines: bool,
+}
+
+impl From<OutputArgs> for Output {
+    fn from(args: OutputArgs) -> Self {
+        match (args.json, args.json_lines) {
+            (true, _) => Self::Json,
+            (_, true) => Self::JsonLines,
+            _ => Self::Text,
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! The command line: one file a verb, shared groups in [`common`].
+
+pub mod common;
+pub mod rr;
+pub mod serve;
+pub mod target;
+pub mod tcp;
+pub mod tools;
+pub mod udp;
+pub mod value;
+
+use std::ffi::OsString;
+
+use clap::error::ErrorKind;
+use clap::{CommandFactory as _, Parser, Subcommand};
+use linerate_model::record::ErrorRecord;
+use linerate_runner::client::Request;
+
+use crate::help;
+use crate::usage;
+
+/// Measures what a network path and the hosts at its ends can carry, and says what limits it.
+#[derive(Debug, Parser)]
+#[command(name = "linerate", version, after_help = help::top())]
+pub struct Cli {
+    /// When to use colour; `auto` means on a terminal, unless NO_COLOR is set.
+    #[arg(
+        long,
+        global = true,
+        value_name = "WHEN",
+        default_value = "auto",
+        help_heading = "Output"
+    )]
+    pub color: Color,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The verbs. Each is described where its arguments are.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    Serve(serve::ServeArgs),
+    Udp(udp::UdpArgs),
+    Tcp(tcp::TcpArgs),
+    Rr(rr::RrArgs),
+    /// Prints the JSON Schema of the run record.
+    #[command(after_help = help::tools("  linerate schema > run-record.schema.json\n"))]
+    Schema,
+    Completions(tools::CompletionsArgs),
+    Man(tools::ManArgs),
+}
+
+/// When to use colour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Color {
+    /// On a terminal, unless NO_COLOR is set.
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// One test, as asked on the command line.
+#[derive(Debug, Clone)]
+pub struct Asked {
+    /// For the runner.
+    pub request: Request,
+    /// What the user should know of it before it starts, such as a rate that was not asked for.
+    pub notes: Vec<String>,
+}
+
+/// The command line, or nothing when help or the version was asked for and printed.
+pub fn parse(argv: Vec<OsString>) -> Result<Option<Cli>, ErrorRecord> {
+    let verb = verb_of(&argv);
+    match Cli::try_parse_from(argv) {
+        Ok(cli) => Ok(Some(cli)),
+        Err(error) => match error.kind() {
+            ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+                // A closed output has no use for help.
+                let _ = error.print();
+                Ok(None)
+            }
+            ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => Err(usage::error(
+                "no command was given",
+                "linerate needs to know what to do",
+                &["linerate udp --local", "`linerate --help` lists the commands"],
+            )),
+            _ => Err(usage::from_clap(&error, verb.as_deref())),
+        },
+    }
+}
+
+/// The verb among the words, if it is one: an error in its arguments is explained by its own help.
+fn verb_of(argv: &[OsString]) -> Option<String> {
+    let command = Cli::command();
+    let word = argv.iter().skip(1).find_map(|w| w.to_str().filter(|w| !w.starts_with('-')))?;
+    command.find_subcommand(word).map(|c| c.get_name().to_owned())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,87 @@
+//! `linerate rr`.
+
+use clap::Args;
+use linerate_model::limits;
+use linerate_model::plan::{Direction, RrPlan, Traffic, Transport};
+use linerate_model::record::ErrorRecord;
+use linerate_model::units::ByteCount;
+
+use super::Asked;
+use super::common::{OutputArgs, Parts, Sockets, Span, end};
+use super::target::Where;
+use super::value::Count;
+use crate::{help, usage};
+
+/// Requests and responses: transactions per second and their latency.
+///
+/// Without `--rate` the next request leaves when a response has come. With it, requests leave on a
+/// fixed schedule and latency counts from the time each was due, so that a stall is not left out.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = help::rr())]
+pub struct RrArgs {
+    #[command(flatten)]
+    place: Where,
+    /// Over UDP instead of TCP.
+    #[arg(long, help_heading = "Traffic")]
+    udp: bool,
+    /// Bytes of a request.
+    #[arg(long, value_name = "BYTES", default_value = "1", help_heading = "Traffic")]
+    request: ByteCount,
+    /// Bytes of a response.
+    #[arg(long, value_name = "BYTES", default_value = "1", help_heading = "Traffic")]
+    response: ByteCount,
+    /// Requests in flight on each stream.
+    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Traffic")]
+    outstanding: u64,
+    /// Transactions per second over all streams, on a fixed schedule: 500, 10k.
+    #[arg(long, value_name = "TPS", help_heading = "Traffic")]
+    rate: Option<Count>,
+    #[command(flatten)]
+    span: Span,
+    #[command(flatten)]
+    sockets: Sockets,
+    /// How the result is shown.
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+impl RrArgs {
+    /// The test, if it makes sense.
+    pub fn asked(&self) -> Result<Asked, ErrorRecord> {
+        let found = self.place.find("rr", false)?;
+        let message =
+            |option, bytes: ByteCount| usage::within(option, &limits::MESSAGE_OCTETS, bytes.0);
+        let (request, response) =
+            (message("--request", self.request)?, message("--response", self.response)?);
+        let largest = u64::from(linerate_model::units::DatagramSize::MAX.octets());
+        if self.udp && request.max(response) > largest {
+            return Err(usage::error(
+                "cannot use messages of this size with `--udp`",
+                format!("a datagram carries at most {largest} bytes"),
+                &["leave out `--udp`: TCP has no such limit"],
+            ));
+        }
+        let outstanding = usage::within("--outstanding", &limits::OUTSTANDING, self.outstanding)?;
+        let rate =
+            self.rate.map(|r| usage::within("--rate", &limits::RATE_TPS, r.0)).transpose()?;
+        let traffic = Traffic::Rr(RrPlan {
+            transport: if self.udp { Transport::Udp } else { Transport::Tcp },
+            // In range, so that no cast can cut.
+            request: request as u32,
+            response: response as u32,
+            outstanding: outstanding as u32,
+            rate,
+        });
+        Parts {
+            found,
+            traffic,
+            direction: Direction::Forward,
+            end: end(&self.span, None, None)?,
+            span: &self.span,
+            sockets: &self.sockets,
+            size_from_mtu: false,
+            notes: Vec::new(),
+        }
+        .asked()
+    }
+}

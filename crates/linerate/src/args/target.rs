@@ -1,0 +1,175 @@
+//! Where a test goes: a host, this machine itself, or an address where nobody answers.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use clap::Args;
+use linerate_model::plan::IpVersion;
+use linerate_model::record::ErrorRecord;
+use linerate_runner::client::Target;
+
+use crate::{key, usage};
+
+/// The options that say where to.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Where")]
+pub struct Where {
+    /// Host name or address of a machine that runs `linerate serve`.
+    #[arg(value_name = "HOST", help_heading = None::<&str>)]
+    pub host: Option<String>,
+    /// Test this machine alone: a server inside this process, over loopback.
+    #[arg(long)]
+    pub local: bool,
+    /// The server's port, TCP and UDP.
+    #[arg(short, long, value_name = "PORT", default_value_t = 5201, value_parser = clap::value_parser!(u16).range(1..))]
+    pub port: u16,
+    /// Use IPv4 only.
+    #[arg(short = '4', long, conflicts_with = "ipv6")]
+    pub ipv4: bool,
+    /// Use IPv6 only.
+    #[arg(short = '6', long)]
+    pub ipv6: bool,
+    /// Local address to send from.
+    #[arg(short = 'B', long, value_name = "ADDRESS")]
+    pub bind: Option<IpAddr>,
+    /// File with the key that the server asks for.
+    #[arg(long, value_name = "FILE")]
+    pub key_file: Option<PathBuf>,
+}
+
+/// A target that has passed every check that needs no packet.
+#[derive(Debug, Clone)]
+pub struct Found {
+    /// For the runner.
+    pub target: Target,
+    /// The version of IP, as far as the command line decides it.
+    pub ip: Option<IpVersion>,
+    /// As given.
+    pub bind: Option<IpAddr>,
+    /// Read from its file.
+    pub key: Option<Vec<u8>>,
+    /// Whether packets never leave this machine, so that no flood can harm others.
+    pub this_machine: bool,
+}
+
+impl Where {
+    /// Checks what can be checked here. `discard` is the option of that name.
+    pub fn find(&self, verb: &str, discard: bool) -> Result<Found, ErrorRecord> {
+        let target = self.target(verb, discard)?;
+        let literal = match &target {
+            Target::Local => None,
+            Target::Host { name, .. } | Target::Discard { name, .. } => address(name),
+        };
+        let ip = self.version(literal)?;
+        let this_machine = match &target {
+            Target::Local => true,
+            Target::Host { name, .. } | Target::Discard { name, .. } => {
+                literal.map_or_else(|| is_localhost(name), |a| a.is_loopback())
+            }
+        };
+        if self.key_file.is_some() && (discard || self.local) {
+            return Err(usage::error(
+                "cannot use `--key-file` here",
+                "there is no other machine that would ask for a key",
+                &["leave it out"],
+            ));
+        }
+        let key = self.key_file.as_deref().map(key::read).transpose()?;
+        Ok(Found { target, ip, bind: self.bind, key, this_machine })
+    }
+
+    fn target(&self, verb: &str, discard: bool) -> Result<Target, ErrorRecord> {
+        if self.local && discard {
+            return Err(usage::error(
+                "cannot use `--local` and `--discard` together",
+                "`--local` starts a server that counts what arrives, `--discard` has nobody there",
+                &["linerate udp --local", "linerate udp 127.0.0.1 --discard"],
+            ));
+        }
+        let Some(host) = &self.host else {
+            if self.local {
+                return Ok(Target::Local);
+            }
+            let local = format!("`linerate {verb} --local` tests this machine alone");
+            let far =
+                format!("`linerate serve` on the other machine, then `linerate {verb} HOST` here");
+            return Err(usage::error(
+                "no far end was given",
+                "a test needs a host that runs `linerate serve`",
+                &[&local, &far],
+            ));
+        };
+        if self.local {
+            return Err(usage::error(
+                format!("cannot use `--local` with the host `{host}`"),
+                "`--local` tests this machine alone and has no other host",
+                &["leave out one of the two"],
+            ));
+        }
+        let name = host.strip_prefix('[').and_then(|h| h.strip_suffix(']')).unwrap_or(host);
+        let odd = |c: char| c.is_control() || c.is_whitespace() || "/[]@".contains(c);
+        if name.is_empty() || name.len() > 255 || name.contains(odd) {
+            return Err(usage::error(
+                format!("`{host}` is no host"),
+                "a host is a name such as hydra2, or an address such as 192.0.2.7 or 2001:db8::7",
+                &["the port is given apart: --port 5201"],
+            ));
+        }
+        if let Some((bare, port)) = name.split_once(':')
+            && port.bytes().all(|b| b.is_ascii_digit())
+            && address(name).is_none()
+        {
+            let hint = format!("{bare} --port {port}");
+            return Err(usage::error(
+                format!("`{host}` is no host"),
+                "the port is given apart, since an IPv6 address has colons too",
+                &[&hint],
+            ));
+        }
+        let (name, port) = (name.to_owned(), self.port);
+        Ok(if discard { Target::Discard { name, port } } else { Target::Host { name, port } })
+    }
+
+    fn version(&self, literal: Option<IpAddr>) -> Result<Option<IpVersion>, ErrorRecord> {
+        let asked = match (self.ipv4, self.ipv6) {
+            (true, _) => Some(IpVersion::V4),
+            (_, true) => Some(IpVersion::V6),
+            _ => None,
+        };
+        let mut known = asked.map(|v| (v, format!("`-{}`", v.number())));
+        for (address, what) in [(literal, "the host"), (self.bind, "`--bind`")] {
+            let Some(address) = address else { continue };
+            let version = if address.is_ipv4() { IpVersion::V4 } else { IpVersion::V6 };
+            match &known {
+                Some((other, whose)) if *other != version => {
+                    return Err(usage::error(
+                        format!(
+                            "cannot reach {} from here as asked",
+                            literal.map_or("the host".to_owned(), |a| format!("`{a}`"))
+                        ),
+                        format!(
+                            "{whose} asks for IPv{}, but {what} `{address}` is an IPv{} address",
+                            other.number(),
+                            version.number()
+                        ),
+                        &["both ends of a test use the same version of IP"],
+                    ));
+                }
+                Some(_) => {}
+                None => known = Some((version, format!("{what} `{address}`"))),
+            }
+        }
+        Ok(known.map(|(version, _)| version))
+    }
+}
+
+/// The address that `name` is, if it is no name; a zone (`fe80::1%eth0`) is no part of it.
+fn address(name: &str) -> Option<IpAddr> {
+    name.split('%').next().unwrap_or(name).parse().ok()
+}
+
+fn is_localhost(name: &str) -> bool {
+    let name = name.trim_end_matches('.').to_ascii_lowercase();
+    matches!(name.as_str(), "localhost" | "ip6-localhost" | "ip6-loopback")
+        || name.ends_with(".localhost")
+}

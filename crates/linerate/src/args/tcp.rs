@@ -1,0 +1,122 @@
+//! `linerate tcp`.
+
+use clap::Args;
+use linerate_model::limits;
+use linerate_model::plan::{TcpPlan, Traffic};
+use linerate_model::record::ErrorRecord;
+use linerate_model::units::ByteCount;
+
+use super::Asked;
+use super::common::{OutputArgs, Parts, Sockets, Span, Way, end};
+use super::target::Where;
+use super::value::BitRateOrMax;
+use crate::{help, usage};
+
+/// A byte stream: rate, retransmissions, round trip, window, CPU and what limits it.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = help::tcp())]
+pub struct TcpArgs {
+    #[command(flatten)]
+    place: Where,
+    /// Pacing rate of each direction, over all streams, kept by the kernel: 500M, 1.5G or max.
+    #[arg(short = 'b', long, value_name = "RATE", default_value = "max", help_heading = "Traffic")]
+    rate: BitRateOrMax,
+    /// Bytes of one write and one read.
+    #[arg(
+        short = 'l',
+        long,
+        value_name = "BYTES",
+        default_value = "128Ki",
+        help_heading = "Traffic"
+    )]
+    block: ByteCount,
+    #[command(flatten)]
+    way: Way,
+    /// Congestion control of the senders, such as cubic or bbr.
+    #[arg(short = 'C', long, value_name = "NAME", help_heading = "Traffic")]
+    congestion: Option<String>,
+    /// Maximum segment size.
+    #[arg(short = 'M', long, value_name = "BYTES", help_heading = "Traffic")]
+    mss: Option<ByteCount>,
+    /// Send small blocks at once (TCP_NODELAY).
+    #[arg(short = 'N', long, help_heading = "Traffic")]
+    nodelay: bool,
+    /// How receivers read: copy, as an application does, or discard, which drops the bytes inside
+    /// the kernel and is said in the result.
+    #[arg(long, value_name = "HOW", default_value = "copy", help_heading = "Traffic")]
+    rx: Receive,
+    /// How senders write: copy, as an application does, or sendfile, which hands over the same
+    /// pages again and again and is said in the result.
+    #[arg(long, value_name = "HOW", default_value = "copy", help_heading = "Traffic")]
+    tx: Send,
+    #[command(flatten)]
+    span: Span,
+    /// End after exactly this many bytes, each direction.
+    #[arg(short = 'n', long, value_name = "BYTES", help_heading = "How long")]
+    bytes: Option<ByteCount>,
+    #[command(flatten)]
+    sockets: Sockets,
+    /// How the result is shown.
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Receive {
+    Copy,
+    Discard,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Send {
+    Copy,
+    Sendfile,
+}
+
+impl TcpArgs {
+    /// The test, if it makes sense.
+    pub fn asked(&self) -> Result<Asked, ErrorRecord> {
+        let direction = self.way.direction()?;
+        let found = self.place.find("tcp", false)?;
+        let end = end(&self.span, self.bytes, None)?;
+        if let Some(name) = &self.congestion {
+            check_congestion(name)?;
+        }
+        let block = usage::within("--block", &limits::BLOCK_OCTETS, self.block.0)?;
+        let mss = self.mss.map(|m| usage::within("--mss", &limits::MSS_OCTETS, m.0)).transpose()?;
+        let traffic = Traffic::Tcp(TcpPlan {
+            // In range, so that neither cast can cut.
+            block: block as u32,
+            mss: mss.map(|m| m as u32),
+            congestion: self.congestion.clone(),
+            nodelay: self.nodelay,
+            rate: self.rate.0,
+            discard: self.rx == Receive::Discard,
+            zerocopy: self.tx == Send::Sendfile,
+        });
+        Parts {
+            found,
+            traffic,
+            direction,
+            end,
+            span: &self.span,
+            sockets: &self.sockets,
+            size_from_mtu: false,
+            notes: Vec::new(),
+        }
+        .asked()
+    }
+}
+
+/// `TCP_CA_NAME_MAX` of the kernel is 16 with the closing zero.
+fn check_congestion(name: &str) -> Result<(), ErrorRecord> {
+    let word = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
+    if !name.is_empty() && name.len() <= 15 && name.bytes().all(word) {
+        return Ok(());
+    }
+    Err(usage::error(
+        format!("cannot use `--congestion {name}`"),
+        "a congestion control has a name of 1 to 15 letters and digits",
+        &["`sysctl net.ipv4.tcp_available_congestion_control` lists those of a host"],
+    ))
+}

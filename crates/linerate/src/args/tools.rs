@@ -1,0 +1,26 @@
+//! `linerate completions` and `linerate man`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::help;
+
+/// Prints the completion script of a shell.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = help::tools("  linerate completions bash > /etc/bash_completion.d/linerate
+  linerate completions zsh > ~/.zfunc/_linerate\n"))]
+pub struct CompletionsArgs {
+    /// Whose script.
+    pub shell: clap_complete::Shell,
+}
+
+/// Prints the manual page, or writes those of all commands.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = help::tools("  linerate man | man -l -
+  linerate man --dir /usr/local/share/man/man1\n"))]
+pub struct ManArgs {
+    /// Write a page for linerate and one for each command into this directory.
+    #[arg(long, value_name = "DIR")]
+    pub dir: Option<PathBuf>,
+}

@@ -1,0 +1,128 @@
+//! Where results and errors go: data to standard output, everything else to standard error.
+
+use std::ffi::OsString;
+use std::io::{IsTerminal, Write, stderr, stdout};
+
+use linerate_model::record::ErrorRecord;
+use linerate_report::run::json::JsonLines;
+use linerate_report::run::table::Room;
+use linerate_report::run::text::{Layout, PLAIN};
+use linerate_report::style::Paint;
+use linerate_report::{clean, error};
+
+use crate::args::Color;
+
+/// Form of the result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Output {
+    /// A table for people.
+    Text,
+    /// One record at the end.
+    Json,
+    /// One object a line while it runs.
+    JsonLines,
+}
+
+/// What the command line wishes, read before it is understood: an error in it takes the same form.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wish {
+    output: Output,
+    color: Color,
+}
+
+impl Wish {
+    /// From the raw words.
+    pub fn of(argv: &[OsString]) -> Self {
+        let words: Vec<&str> = argv
+            .iter()
+            .skip(1)
+            .map_while(|w| w.to_str().or(Some("")))
+            .take_while(|w| *w != "--")
+            .collect();
+        let has = |names: &[&str]| words.iter().any(|w| names.contains(w));
+        let output = if has(&["--json", "-J"]) {
+            Output::Json
+        } else if has(&["--json-lines"]) {
+            Output::JsonLines
+        } else {
+            Output::Text
+        };
+        let after = |name: &str| words.windows(2).any(|w| w[0] == "--color" && w[1] == name);
+        let color = if has(&["--color=never"]) || after("never") {
+            Color::Never
+        } else if has(&["--color=always"]) || after("always") {
+            Color::Always
+        } else {
+            Color::Auto
+        };
+        Self { output, color }
+    }
+}
+
+/// Whether escape sequences go to a stream.
+fn colour(color: Color, is_terminal: bool) -> bool {
+    match color {
+        Color::Always => true,
+        Color::Never => false,
+        Color::Auto => {
+            is_terminal
+                && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
+                && std::env::var_os("TERM").is_none_or(|t| t != "dumb")
+        }
+    }
+}
+
+/// How text is laid out on standard output.
+pub fn layout(color: Color) -> Layout {
+    let terminal = stdout().is_terminal();
+    let paint = Paint { colour: colour(color, terminal) };
+    if !terminal {
+        return Layout { paint, ..PLAIN };
+    }
+    let width = terminal_size::terminal_size_of(stdout()).map(|(w, _)| usize::from(w.0));
+    // A terminal that does not tell its width has the width that all had.
+    Layout { room: Room { width: width.filter(|&w| w > 0).or(Some(80)), spark: true }, paint }
+}
+
+/// Whether standard error can carry a line that changes.
+pub fn progress() -> bool {
+    stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|t| t != "dumb")
+}
+
+/// How standard error is painted.
+pub fn side_paint(color: Color) -> Paint {
+    Paint { colour: colour(color, stderr().is_terminal()) }
+}
+
+/// An error for people on standard error and, where JSON was wished for, as an object on standard
+/// output. Neither stream's own error is of use to anyone.
+pub fn tell_error(found: &ErrorRecord, wish: Wish) {
+    let _ = stderr().write_all(error::text(found, side_paint(wish.color)).as_bytes());
+    let _ = match wish.output {
+        Output::Text => Ok(()),
+        Output::Json => {
+            let text = format!("{:#}\n", error::json(found));
+            stdout().write_all(clean::clean_json(&text).as_bytes())
+        }
+        Output::JsonLines => JsonLines::new(stdout()).no_record(found),
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wish(words: &[&str]) -> Wish {
+        Wish::of(&words.iter().map(OsString::from).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn a_wish_is_known_before_the_rest_is() {
+        assert_eq!(wish(&["linerate", "udp", "--json", "--nonsense"]).output, Output::Json);
+        assert_eq!(wish(&["linerate", "udp", "-J"]).output, Output::Json);
+        assert_eq!(wish(&["linerate", "udp", "--json-lines"]).output, Output::JsonLines);
+        assert_eq!(wish(&["linerate", "udp", "--", "--json"]).output, Output::Text);
+        assert_eq!(wish(&["linerate", "--color", "never"]).color, Color::Never);
+        assert_eq!(wish(&["linerate", "--color=always"]).color, Color::Always);
+    }
+}

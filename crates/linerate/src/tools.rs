@@ -1,0 +1,57 @@
+//! What is made from the code itself: the schema, completions and manual pages.
+
+use std::io::{self, ErrorKind, Write, stdout};
+use std::path::Path;
+
+use clap::CommandFactory as _;
+use linerate_model::record::{ErrorRecord, RunRecord};
+
+use crate::args::Cli;
+use crate::exit::Exit;
+
+/// `linerate schema`.
+pub fn schema() -> Result<Exit, ErrorRecord> {
+    let schema = schemars::schema_for!(RunRecord);
+    print(format!("{:#}\n", schema.as_value()).as_bytes())
+}
+
+/// `linerate completions SHELL`.
+pub fn completions(shell: clap_complete::Shell) -> Result<Exit, ErrorRecord> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "linerate", &mut script);
+    print(&script)
+}
+
+/// `linerate man`.
+pub fn man(dir: Option<&Path>) -> Result<Exit, ErrorRecord> {
+    if let Some(dir) = dir {
+        clap_mangen::generate_to(Cli::command(), dir).map_err(|e| {
+            failure(&format!("cannot write manual pages into `{}`", dir.display()), &e)
+        })?;
+        return Ok(Exit::Complete);
+    }
+    let mut page = Vec::new();
+    clap_mangen::Man::new(Cli::command())
+        .render(&mut page)
+        .map_err(|e| failure("cannot make the manual page", &e))?;
+    print(&page)
+}
+
+fn print(text: &[u8]) -> Result<Exit, ErrorRecord> {
+    match stdout().write_all(text).and_then(|()| stdout().flush()) {
+        Err(e) if e.kind() != ErrorKind::BrokenPipe => {
+            Err(failure("cannot write to standard output", &e))
+        }
+        _ => Ok(Exit::Complete),
+    }
+}
+
+fn failure(what: &str, why: &io::Error) -> ErrorRecord {
+    ErrorRecord {
+        kind: "output".into(),
+        what: what.to_owned(),
+        why: why.to_string(),
+        hints: Vec::new(),
+        exit_code: Exit::Failed as u8,
+    }
+}

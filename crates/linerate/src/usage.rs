@@ -1,0 +1,164 @@
+//! Errors that are found before any packet: wrong words, wrong numbers, options that exclude each
+//! other. All take the shape of every other error: what, why, what to try.
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use linerate_model::limits::{self, Limit, OutOfRange};
+use linerate_model::record::ErrorRecord;
+use linerate_model::units::{BitRate, Nanos};
+use linerate_report::number;
+
+use crate::exit::Exit;
+
+/// A usage error.
+pub fn error(what: impl Into<String>, why: impl Into<String>, hints: &[&str]) -> ErrorRecord {
+    ErrorRecord {
+        kind: "usage".into(),
+        what: what.into(),
+        why: why.into(),
+        hints: hints.iter().map(|h| (*h).to_owned()).collect(),
+        exit_code: Exit::Usage as u8,
+    }
+}
+
+/// The same for what clap found in the arguments of `verb`.
+pub fn from_clap(error: &clap::Error, verb: Option<&str>) -> ErrorRecord {
+    let text = |kind| match error.get(kind) {
+        Some(ContextValue::String(s)) => Some(s.clone()),
+        Some(ContextValue::Strings(s)) => Some(s.join(", ")),
+        Some(ContextValue::StyledStr(s)) => Some(s.to_string()),
+        Some(ContextValue::StyledStrs(s)) => {
+            Some(s.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
+        }
+        _ => None,
+    };
+    let rendered = error.to_string();
+    let first = rendered.lines().next().unwrap_or_default().trim_start_matches("error: ");
+    let (what, why) = match error.kind() {
+        ErrorKind::ValueValidation | ErrorKind::InvalidValue => {
+            let option = text(ContextKind::InvalidArg).unwrap_or_default();
+            let option = option.split_whitespace().next().unwrap_or_default().to_owned();
+            let value = text(ContextKind::InvalidValue).unwrap_or_default();
+            let why = match std::error::Error::source(error) {
+                Some(source) => source.to_string(),
+                None if value.is_empty() => format!("{option} needs a value"),
+                None => match text(ContextKind::ValidValue) {
+                    Some(valid) => format!("it takes one of: {valid}"),
+                    None => first.to_owned(),
+                },
+            };
+            (format!("cannot use `{}`", format!("{option} {value}").trim()), why)
+        }
+        _ => {
+            // clap lists what is missing on lines of its own.
+            let more: Vec<&str> = rendered
+                .lines()
+                .skip(1)
+                .take_while(|l| !l.trim().is_empty())
+                .map(str::trim)
+                .collect();
+            ("this command line cannot be understood".to_owned(), {
+                let mut why = first.trim_end_matches(':').to_owned();
+                if !more.is_empty() {
+                    why = format!("{why}: {}", more.join(" "));
+                }
+                why
+            })
+        }
+    };
+    let mut hints: Vec<String> = Vec::new();
+    if let Some(near) = text(ContextKind::SuggestedArg)
+        .or_else(|| text(ContextKind::SuggestedSubcommand))
+        .or_else(|| text(ContextKind::SuggestedValue))
+    {
+        hints.push(format!("a similar one exists: {near}"));
+    }
+    let verb = verb.map_or("linerate".to_owned(), |v| format!("linerate {v}"));
+    hints.push(format!("`{verb} --help` lists what can be given"));
+    ErrorRecord { kind: "usage".into(), what, why, hints, exit_code: Exit::Usage as u8 }
+}
+
+/// The option behind a row of the table of limits.
+fn option_of(name: &str) -> Option<&'static str> {
+    const OPTIONS: &[(&Limit, &str)] = &[
+        (&limits::STREAMS, "--streams"),
+        (&limits::DURATION_NS, "--time"),
+        (&limits::WARMUP_NS, "--warmup"),
+        (&limits::INTERVAL_NS, "--interval"),
+        (&limits::INTERVALS, "--interval"),
+        (&limits::DATAGRAM_OCTETS, "--size"),
+        (&limits::BLOCK_OCTETS, "--block"),
+        (&limits::MESSAGE_OCTETS, "--request or --response"),
+        (&limits::OUTSTANDING, "--outstanding"),
+        (&limits::WINDOW_OCTETS, "--window"),
+        (&limits::MSS_OCTETS, "--mss"),
+        (&limits::RATE_BPS, "--rate"),
+        (&limits::RATE_TPS, "--rate"),
+        (&limits::BYTES, "--bytes"),
+        (&limits::DATAGRAMS, "--datagrams"),
+        (&limits::BURST_NS, "--burst"),
+        (&limits::DSCP, "--dscp"),
+        (&limits::CORE, "--cpu"),
+    ];
+    let row = OPTIONS.iter().find(|(limit, _)| limit.name == name);
+    row.map(|(_, option)| *option).or((name == "bytes a stream").then_some("--bytes"))
+}
+
+/// A number outside the table of limits, said with its option and in the user's units.
+pub fn out_of_range(found: &OutOfRange) -> ErrorRecord {
+    let option = option_of(&found.name).unwrap_or("an option");
+    ranged_error(option, found)
+}
+
+fn ranged_error(option: &str, found: &OutOfRange) -> ErrorRecord {
+    let show = |value: u64| {
+        if found.name.ends_with("in nanoseconds") {
+            Nanos(value).to_string()
+        } else if found.name.ends_with("in bit/s") {
+            BitRate::new(value).map_or("0 bit/s".to_owned(), |r| r.to_string())
+        } else {
+            number::integer(value)
+        }
+    };
+    let name = found.name.trim_end_matches(" in nanoseconds").trim_end_matches(" in bit/s");
+    let reason = limits::ALL
+        .iter()
+        .find(|l| l.name == found.name)
+        .map(|l| l.why)
+        .filter(|why| !why.is_empty())
+        .map(|why| format!(" ({why})"))
+        .unwrap_or_default();
+    error(
+        format!("cannot use `{option}`: {name} would be {}", show(found.value)),
+        format!("it must be {} to {}{reason}", show(found.min), show(found.max)),
+        &[],
+    )
+}
+
+/// `value`, if the table of limits allows it for `option`.
+pub fn within(option: &str, limit: &Limit, value: u64) -> Result<u64, ErrorRecord> {
+    limit.check(value).map_err(|found| ranged_error(option, &found))?;
+    Ok(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_limit_has_an_option() {
+        for limit in limits::ALL {
+            assert!(option_of(limit.name).is_some(), "{}", limit.name);
+        }
+    }
+
+    #[test]
+    fn numbers_are_refused_in_the_users_units() {
+        let found = limits::DURATION_NS.check(172_800_000_000_000).unwrap_err();
+        let error = out_of_range(&found);
+        assert_eq!(error.what, "cannot use `--time`: duration would be 172800 s");
+        assert_eq!(error.why, "it must be 1 ms to 86400 s (one day; longer runs are campaigns)");
+        let error = within("--streams", &limits::STREAMS, 500).unwrap_err();
+        assert_eq!(error.what, "cannot use `--streams`: streams would be 500");
+        assert_eq!(error.exit_code, 2);
+    }
+}

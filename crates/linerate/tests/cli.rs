@@ -1,0 +1,160 @@
+//! The binary as a user runs it: help, what is made from the code, errors and exit codes. Nothing
+//! here sends a packet.
+
+use std::process::{Command, Output};
+
+use linerate_testkit::records;
+
+fn linerate(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_linerate"))
+        .args(args)
+        .env_remove("NO_COLOR")
+        .env("COLUMNS", "100")
+        .output()
+        .expect("the binary starts")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).expect("text")
+}
+
+#[test]
+fn every_verb_has_help_with_examples() {
+    for verb in ["serve", "udp", "tcp", "rr", "schema", "completions", "man"] {
+        let out = linerate(&[verb, "--help"]);
+        assert_eq!(out.status.code(), Some(0), "{verb}");
+        let help = text(&out.stdout);
+        assert!(help.contains("Examples:\n  linerate"), "{verb}: {help}");
+        assert!(out.stderr.is_empty());
+        let tests = ["serve", "udp", "tcp", "rr"].contains(&verb);
+        assert_eq!(help.contains("Exit codes:"), tests, "{verb}");
+    }
+}
+
+#[test]
+fn the_help_says_why_a_rate_is_the_default() {
+    let help = text(&linerate(&["udp", "--help"]).stdout);
+    assert!(help.contains("UDP has no congestion control"), "{help}");
+}
+
+#[test]
+fn the_first_page_of_help() {
+    insta::assert_snapshot!(text(&linerate(&["-h"]).stdout), @r"
+    Measures what a network path and the hosts at its ends can carry, and says what limits it
+
+    Usage: linerate [OPTIONS] <COMMAND>
+
+    Commands:
+      serve        The far end: answers any number of tests at once
+      udp          Datagrams: rate, loss by place, jitter, delay variation, CPU and what limits them
+      tcp          A byte stream: rate, retransmissions, round trip, window, CPU and what limits it
+      rr           Requests and responses: transactions per second and their latency
+      schema       Prints the JSON Schema of the run record
+      completions  Prints the completion script of a shell
+      man          Prints the manual page, or writes those of all commands
+      help         Print this message or the help of the given subcommand(s)
+
+    Options:
+      -h, --help     Print help (see more with '--help')
+      -V, --version  Print version
+
+    Output:
+          --color <WHEN>  When to use colour; `auto` means on a terminal, unless NO_COLOR is set
+                          [default: auto] [possible values: auto, always, never]
+
+    Examples:
+      linerate udp --local                 see a real result on this machine alone
+      linerate serve                       the far end, on another machine
+      linerate udp HOST --rate 1G          loss, jitter and CPU at a given rate
+      linerate tcp HOST                    what TCP gets through
+      linerate rr HOST                     transactions per second and latency
+
+    Exit codes:
+        0  complete
+        1  the test failed or the server was lost; what was measured is kept
+        2  wrong usage; nothing was sent
+        3  no server was reached or it refused (busy, wrong key, no route, unknown host)
+        4  the counts contradict each other; do not use the numbers
+      130  ended by Ctrl-C; what was measured is kept
+    ");
+}
+
+#[test]
+fn the_schema_fits_the_records() {
+    let out = linerate(&["schema"]);
+    assert_eq!(out.status.code(), Some(0));
+    let schema: serde_json::Value = serde_json::from_slice(&out.stdout).expect("JSON");
+    let validator = jsonschema::validator_for(&schema).expect("a schema");
+    for record in [
+        records::udp_receiver_drops(),
+        records::udp_both(),
+        records::udp_streams(),
+        records::tcp(),
+        records::rr(),
+        records::discard(),
+        records::partial(),
+        records::failed(),
+        records::invalid(),
+        records::hostile(),
+    ] {
+        let value = serde_json::to_value(&record).expect("JSON");
+        if let Err(error) = validator.validate(&value) {
+            panic!("{} at {}", error, error.instance_path());
+        }
+    }
+    assert!(!validator.is_valid(&serde_json::json!({ "format": 1 })));
+}
+
+#[test]
+fn completions_and_manual_pages_are_made() {
+    for shell in ["bash", "zsh", "fish"] {
+        let script = text(&linerate(&["completions", shell]).stdout);
+        assert!(script.contains("no-checksum"), "{shell}");
+    }
+    assert!(text(&linerate(&["man"]).stdout).contains(".TH linerate 1"));
+    let dir = std::env::temp_dir().join(format!("linerate-man-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).expect("a directory");
+    let out = linerate(&["man", "--dir", dir.to_str().expect("text")]);
+    assert_eq!(out.status.code(), Some(0), "{}", text(&out.stderr));
+    assert!(dir.join("linerate-udp.1").exists());
+    std::fs::remove_dir_all(&dir).expect("gone");
+    let out = linerate(&["man", "--dir", "/nonexistent/dir"]);
+    assert_eq!(out.status.code(), Some(1));
+    assert!(text(&out.stderr).starts_with("error: cannot write manual pages"));
+}
+
+#[test]
+fn an_error_is_text_on_one_stream_and_json_on_the_other() {
+    let out = linerate(&["udp", "h", "--json", "-P", "0"]);
+    assert_eq!(out.status.code(), Some(2));
+    let object: serde_json::Value = serde_json::from_slice(&out.stdout).expect("one object");
+    assert_eq!(object["error"]["exit_code"], 2);
+    assert!(text(&out.stderr).starts_with("error: cannot use `--streams`"));
+    let out = linerate(&["udp", "h", "--json-lines", "--nonsense"]);
+    let line: serde_json::Value = serde_json::from_slice(&out.stdout).expect("one line");
+    assert_eq!((line["event"].as_str(), out.status.code()), (Some("end"), Some(2)));
+    let out = linerate(&["udp"]);
+    assert!(out.stdout.is_empty());
+    assert_eq!(out.status.code(), Some(2));
+}
+
+#[test]
+fn no_command_is_an_error_that_shows_the_way() {
+    let out = linerate(&[]);
+    assert_eq!(out.status.code(), Some(2));
+    assert!(text(&out.stderr).contains("linerate udp --local"));
+}
+
+#[test]
+fn a_closed_output_ends_quietly() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_linerate"))
+        .arg("schema")
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .expect("the binary starts");
+    drop(child.stdout.take());
+    let out = child.wait_with_output().expect("it ends");
+    assert_eq!(out.status.code(), Some(0));
+    assert!(out.stderr.is_empty(), "{}", text(&out.stderr));
+}
