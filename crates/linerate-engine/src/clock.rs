@@ -25,6 +25,45 @@ pub fn realtime_ns() -> u64 {
     nanos(ClockId::CLOCK_REALTIME)
 }
 
+/// Maps the kernel's wall-clock time stamps to the monotonic clock.
+///
+/// The two clocks differ by a constant between steps of the wall clock (slewing moves both), so the
+/// distance is read afresh at most once a millisecond. Each reading is bracketed: one that was
+/// interrupted would put a whole batch of arrivals too early.
+#[derive(Debug, Default)]
+pub struct WallClock {
+    ahead_ns: u64,
+    read_at_ns: Option<u64>,
+}
+
+impl WallClock {
+    /// A reading that took longer than this was interrupted.
+    const BRACKET_NS: u64 = 1_000;
+    const FRESH_NS: u64 = 1_000_000;
+
+    /// `CLOCK_REALTIME` less `CLOCK_MONOTONIC`, modulo 2^64, as of `now_ns`.
+    pub fn ahead_ns(&mut self, now_ns: u64) -> u64 {
+        if self.read_at_ns.is_some_and(|at| now_ns.saturating_sub(at) < Self::FRESH_NS) {
+            return self.ahead_ns;
+        }
+        let mut best = u64::MAX;
+        for _ in 0..4 {
+            let before = monotonic_ns();
+            let wall = realtime_ns();
+            let bracket = monotonic_ns().saturating_sub(before);
+            if bracket < best {
+                best = bracket;
+                self.ahead_ns = wall.wrapping_sub(before + bracket / 2);
+            }
+            if bracket <= Self::BRACKET_NS {
+                break;
+            }
+        }
+        self.read_at_ns = Some(now_ns);
+        self.ahead_ns
+    }
+}
+
 /// CPU time of the calling thread in nanoseconds.
 pub fn thread_cpu_ns() -> u64 {
     nanos(ClockId::CLOCK_THREAD_CPUTIME_ID)

@@ -237,7 +237,7 @@ impl fmt::Display for ByteCount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let n = self.0;
         for (shift, unit) in [(40u32, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")] {
-            if n >= 1 << shift && n.is_multiple_of(1 << shift) {
+            if n >= 1 << shift && n.is_multiple_of(1 << shift) && n >> shift < 4_096 {
                 return write!(f, "{} {unit}", n >> shift);
             }
         }

@@ -400,7 +400,10 @@ impl Near<'_> {
         };
         running.run(&mut write, &mut messages, told, observer).await;
         let at_end = running.farewell(&mut write, &mut messages).await;
+        let shown = running.live.shown as usize;
         self.finish(running, &ids, same_host, at_start.map(|start| over_test(start, at_end)));
+        // The last interval ends with the test and so after the last tick.
+        self.record.intervals.iter().skip(shown).for_each(|interval| observer.interval(interval));
         Ok(())
     }
 

@@ -102,6 +102,7 @@ pub(crate) async fn run(
     let mut samplers = (Sampler::new(nic.as_deref()), Sampler::new(nic.as_deref()));
     shared.start(clock::monotonic_ns() + HEAD_START_NS);
     let mut ticks = Ticks::new(ids.len());
+    let mut shown = 0;
     let mut samples = Vec::new();
     let mut streams = Vec::new();
     let mut interrupted = false;
@@ -124,6 +125,7 @@ pub(crate) async fn run(
                     if let Some(Tick::Send(send)) = ticks.add(index, tick) {
                         let host = samples.get(index as usize).or(samples.last()).cloned();
                         let side = LiveSide { send: Some(send), recv: None, host };
+                        shown = index as usize + 1;
                         let empty = LiveSide::default();
                         observer.interval(&assemble::live_interval(&plan, index, &side, &empty, None));
                     }
@@ -160,5 +162,7 @@ pub(crate) async fn run(
         same_host: false,
         discard: true,
     };
-    assemble::assemble(record, &outcome)
+    let record = assemble::assemble(record, &outcome);
+    record.intervals.iter().skip(shown).for_each(|interval| observer.interval(interval));
+    record
 }

@@ -99,8 +99,9 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// At the start of the measured time. All times here count from that start.
-    pub fn new(interval_ns: u64, intervals: Option<u64>, thread: ThreadUse) -> Self {
+    /// Before the start of the measured time, from which all times here count: this allocates, and
+    /// the first datagram is due at the start.
+    pub fn new(interval_ns: u64, intervals: Option<u64>) -> Self {
         Self {
             interval_ns,
             intervals_planned: intervals,
@@ -119,9 +120,15 @@ impl Sender {
             slots: 0,
             late_seen: 0,
             given_up_seen: 0,
-            thread_at_start: thread,
-            thread_before: thread,
+            thread_at_start: ThreadUse::default(),
+            thread_before: ThreadUse::default(),
         }
+    }
+
+    /// At the start.
+    pub fn begin(&mut self, thread: ThreadUse) {
+        self.thread_at_start = thread;
+        self.thread_before = thread;
     }
 
     /// Intervals that are over.

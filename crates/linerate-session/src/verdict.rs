@@ -15,6 +15,9 @@ use linerate_model::units::si;
 const FULL_PERCENT: f64 = 90.0;
 /// Loss below this is not what limits a test.
 const LOSS_THAT_COUNTS: f64 = 0.001;
+/// A sender without a rate that has no time left is the limit up to this loss: a receiver that just
+/// keeps up loses a little whenever its host stalls.
+const LOSS_BESIDE_A_FULL_SENDER: f64 = 0.01;
 /// A sender this close to the asked rate met it.
 const RATE_MET: f64 = 0.995;
 /// Share of the time in which TCP was held by a window.
@@ -178,16 +181,23 @@ impl Case<'_> {
         let rx = receiver.and_then(|r| r.cpu.as_ref());
         self.note_cpu("sender", tx);
         self.note_cpu("receiver", rx);
-        if let Some(verdict) = receiver.and_then(|r| self.udp_loss(r, rx)) {
+        let flooding = self.record.asked.rate_bps.is_none() && full(tx) && !full(rx);
+        let threshold = if flooding { LOSS_BESIDE_A_FULL_SENDER } else { LOSS_THAT_COUNTS };
+        if let Some(verdict) = receiver.and_then(|r| self.udp_loss(r, rx, threshold)) {
             return Some(verdict);
         }
         let sender = sender?;
         self.udp_sender(sender, receiver, tx, rx, discard)
     }
 
-    fn udp_loss(&mut self, receiver: &ReceiverFigures, rx: Option<&CpuFigures>) -> Option<Verdict> {
+    fn udp_loss(
+        &mut self,
+        receiver: &ReceiverFigures,
+        rx: Option<&CpuFigures>,
+        threshold: f64,
+    ) -> Option<Verdict> {
         let lost = receiver.lost?;
-        if receiver.lost_ratio.is_none_or(|ratio| ratio < LOSS_THAT_COUNTS) {
+        if receiver.lost_ratio.is_none_or(|ratio| ratio < threshold) {
             return None;
         }
         let dropped = receiver.dropped_receiver.unwrap_or(0);
@@ -207,14 +217,10 @@ impl Case<'_> {
                 advice.extend(self.other_core(name, rx));
                 advice.push(self.more_streams());
                 advice.extend(self.window_advice(name));
-                let because =
-                    vec![format!("limited by the receiver's CPU: {}; {places}.", core_text(rx))];
+                let because = vec![format!("{}; {places}", core_text(rx))];
                 return Some(self.verdict(Limit::ReceiverCpu, because, advice));
             }
-            let because = vec![format!(
-                "limited by the receiver's socket buffer: it overflowed though {}; {places}.",
-                core_text(rx)
-            )];
+            let because = vec![format!("it overflowed though {}; {places}", core_text(rx))];
             let mut advice = self.window_advice(name);
             advice.extend(self.other_core(name, rx));
             return Some(self.verdict(Limit::ReceiverBuffer, because, advice));
@@ -234,7 +240,7 @@ impl Case<'_> {
             .unwrap_or(0);
         if backlog > 0 && backlog.saturating_mul(2) > path {
             let because = vec![format!(
-                "limited by the receiver's CPU: its kernel dropped {backlog} packets from a core's backlog (softnet_stat) before the socket; {}.",
+                "its kernel dropped {backlog} packets from a core's backlog (softnet_stat) before the socket; {}",
                 core_text(rx)
             )];
             let advice = vec![
@@ -244,14 +250,14 @@ impl Case<'_> {
             return Some(self.verdict(Limit::ReceiverCpu, because, advice));
         }
         let mut text = format!(
-            "limited by the path: {path} of {lost} lost datagrams never reached the {name}'s socket, {dropped} were dropped by its buffer."
+            "{path} of {lost} lost datagrams never reached the {name}'s socket, {dropped} were dropped by its buffer"
         );
         if nic > 0 {
-            text.push_str(&format!(" The {name}'s interface dropped {nic} packets."));
+            text.push_str(&format!("; the {name}'s interface dropped {nic} packets"));
         }
         if qdisc > 0 {
             text.push_str(&format!(
-                " The sender's queueing discipline dropped {qdisc} packets (the host's count)."
+                "; the sender's queueing discipline dropped {qdisc} packets (the host's count)"
             ));
         }
         let rate = receiver.bits_per_second;
@@ -276,7 +282,7 @@ impl Case<'_> {
         let refused = sender.refused_locally.unwrap_or(0);
         if attempted > 0 && refused as f64 / attempted as f64 >= LOSS_THAT_COUNTS {
             let because = vec![format!(
-                "limited by the sender's host: the {name} refused {refused} of {attempted} datagrams (ENOBUFS, EAGAIN), so its own queue or interface is the bottleneck; nothing of this was lost on the path."
+                "the {name} refused {refused} of {attempted} datagrams (ENOBUFS, EAGAIN): its own queue or interface is the bottleneck, and nothing of this was lost on the path"
             )];
             let advice = vec![
                 format!(
@@ -297,8 +303,7 @@ impl Case<'_> {
                     Some(r) => format!(" and {} of it arrived", si(r.bits_per_second, "bit/s")),
                     None => String::new(),
                 };
-                let because =
-                    vec![format!("limited by the rate asked for: {shown} was sent{arrived}.")];
+                let because = vec![format!("{shown} was sent{arrived}")];
                 let advice = vec!["--rate max: what this path and its hosts can carry".to_owned()];
                 Some(self.verdict(Limit::RequestedRate, because, advice))
             }
@@ -307,11 +312,14 @@ impl Case<'_> {
                     Some(asked) => format!("{shown} of {} asked were sent", si(asked, "bit/s")),
                     None => format!("{shown} were sent as fast as it could"),
                 };
-                let where_to = if discard { "" } else { " and nothing was lost" };
-                let because = vec![format!(
-                    "limited by the sender's CPU: {}; {what}{where_to}.",
-                    core_text(tx)
-                )];
+                let where_to = match receiver.and_then(|r| r.lost_ratio).filter(|_| !discard) {
+                    None => String::new(),
+                    Some(ratio) if ratio > 0.0 => {
+                        format!(", {:.2} % of it was lost", ratio * 100.0)
+                    }
+                    Some(_) => " and nothing was lost".to_owned(),
+                };
+                let because = vec![format!("{}; {what}{where_to}", core_text(tx))];
                 let mut advice = vec![];
                 let engine = self.record.agreed.as_ref().and_then(|a| a.engine.clone());
                 if engine.as_deref().is_some_and(|e| e != "gso")
@@ -324,10 +332,7 @@ impl Case<'_> {
                 Some(self.verdict(Limit::SenderCpu, because, advice))
             }
             _ if full(rx) && asked.is_none() => {
-                let because = vec![format!(
-                    "limited by the receiver's CPU: {}; the sender waited for it.",
-                    core_text(rx)
-                )];
+                let because = vec![format!("{}; the sender waited for it", core_text(rx))];
                 let advice = [self.other_core(self.receiver_name, rx), Some(self.more_streams())]
                     .into_iter()
                     .flatten()
@@ -336,7 +341,7 @@ impl Case<'_> {
             }
             Some(asked) => {
                 let because = vec![format!(
-                    "limited by the sender's host: {shown} of {} asked were sent though {}; its send buffer, queue or timer held it back.",
+                    "{shown} of {} asked were sent though {}; its send buffer, queue or timer held it back",
                     si(asked, "bit/s"),
                     core_text(tx)
                 )];
@@ -349,7 +354,7 @@ impl Case<'_> {
             }
             None => {
                 let because = vec![format!(
-                    "limited by the sender's host: {shown} left though {}; its interface or queue takes no more, and the sender waited for it.",
+                    "{shown} left though {}; its interface or queue takes no more, and the sender waited for it",
                     core_text(tx)
                 )];
                 let advice =
@@ -378,7 +383,7 @@ impl Case<'_> {
         if let Some(asked) = self.record.asked.rate_bps
             && rate >= asked as f64 * 0.98
         {
-            let because = vec![format!("limited by the rate asked for: {shown} arrived.")];
+            let because = vec![format!("{shown} arrived")];
             return Some(self.verdict(
                 Limit::RequestedRate,
                 because,
@@ -389,7 +394,7 @@ impl Case<'_> {
         let sndbuf = tcp.sndbuf_limited_ratio.unwrap_or(0.0);
         if self.record.asked.window_bytes.is_some() && rwnd.max(sndbuf) >= WINDOW_HELD {
             let because = vec![format!(
-                "limited by a window: for {:.0} % of the time the receiver's window held the sender, for {:.0} % its own send buffer; {shown} arrived.",
+                "for {:.0} % of the time the receiver's window held the sender, for {:.0} % its own send buffer; {shown} arrived",
                 rwnd * 100.0,
                 sndbuf * 100.0
             )];
@@ -401,8 +406,7 @@ impl Case<'_> {
         }
         let (tx_busy, rx_busy) = (busy(tx), busy(rx));
         if tx_busy >= FULL_PERCENT && tx_busy >= rx_busy {
-            let because =
-                vec![format!("limited by the sender's CPU: {}; {shown} arrived.", core_text(tx))];
+            let because = vec![format!("{}; {shown} arrived", core_text(tx))];
             let advice = [
                 Some("--tx sendfile: sends without copying".to_owned()),
                 Some(self.more_streams()),
@@ -415,8 +419,7 @@ impl Case<'_> {
             ));
         }
         if rx_busy >= FULL_PERCENT {
-            let because =
-                vec![format!("limited by the receiver's CPU: {}; {shown} arrived.", core_text(rx))];
+            let because = vec![format!("{}; {shown} arrived", core_text(rx))];
             let advice = [
                 Some("--rx discard: what the path carries without the copy".to_owned()),
                 Some(self.more_streams()),
@@ -430,7 +433,7 @@ impl Case<'_> {
         }
         if rwnd.max(sndbuf) >= WINDOW_HELD {
             let because = vec![format!(
-                "limited by a window: for {:.0} % of the time the receiver's window held the sender, for {:.0} % its own send buffer; {shown} arrived.",
+                "for {:.0} % of the time the receiver's window held the sender, for {:.0} % its own send buffer; {shown} arrived",
                 rwnd * 100.0,
                 sndbuf * 100.0
             )];
@@ -440,7 +443,7 @@ impl Case<'_> {
         let retransmits = tcp.retransmits.unwrap_or(0);
         if retransmits > 0 {
             let because = vec![format!(
-                "limited by loss and congestion control: {retransmits} segments were sent again, the congestion window ended at {} bytes; {shown} arrived.",
+                "{retransmits} segments were sent again, the congestion window ended at {} bytes; {shown} arrived",
                 tcp.cwnd_bytes.unwrap_or(0)
             )];
             let advice = vec![
@@ -453,7 +456,7 @@ impl Case<'_> {
         }
         if tcp.busy_ratio.is_some_and(|b| b > 0.9) {
             let because = vec![format!(
-                "limited by the path: the sender had data queued {:.0} % of the time, no CPU was full, nothing was lost; {shown} arrived.",
+                "the sender had data queued {:.0} % of the time, no CPU was full, nothing was lost; {shown} arrived",
                 tcp.busy_ratio.unwrap_or(0.0) * 100.0
             )];
             return Some(self.verdict(
@@ -465,7 +468,7 @@ impl Case<'_> {
                 ],
             ));
         }
-        let because = vec![format!("no limit could be shown; {shown} arrived.")];
+        let because = vec![format!("{shown} arrived, and nothing shows what held it")];
         Some(self.verdict(
             Limit::Unknown,
             because,
@@ -478,11 +481,11 @@ impl Case<'_> {
         self.note("latency_p50_s", rr.latency_s.as_ref().map(|l| l.p50));
         self.note_cpu("client", rr.cpu.as_ref());
         self.note_cpu("server", rr.server_cpu.as_ref());
-        let shown = si(rr.transactions_per_second, "transactions/s");
+        let shown = format!("{:.0} transactions/s", rr.transactions_per_second);
         if let Some(asked) = self.record.asked.rate_tps
             && rr.transactions_per_second >= asked as f64 * 0.99
         {
-            let because = vec![format!("limited by the rate asked for: {shown}.")];
+            let because = vec![format!("{shown}")];
             return self.verdict(
                 Limit::RequestedRate,
                 because,
@@ -492,25 +495,23 @@ impl Case<'_> {
         let threads = |cpu: Option<&CpuFigures>| cpu.map_or(0.0, |c| c.thread_percent);
         let (client, server) = (threads(rr.cpu.as_ref()), threads(rr.server_cpu.as_ref()));
         if client >= FULL_PERCENT && client >= server {
-            let because = vec![format!(
-                "limited by the sender's CPU: the asking thread was busy {client:.0} % of the time; {shown}."
-            )];
+            let because =
+                vec![format!("the asking thread was busy {client:.0} % of the time; {shown}")];
             let advice = vec![self.more_streams()];
             return self.verdict(Limit::SenderCpu, because, advice);
         }
         if server >= FULL_PERCENT {
-            let because = vec![format!(
-                "limited by the receiver's CPU: the answering thread was busy {server:.0} % of the time; {shown}."
-            )];
+            let because =
+                vec![format!("the answering thread was busy {server:.0} % of the time; {shown}")];
             let advice = vec![self.more_streams()];
             return self.verdict(Limit::ReceiverCpu, because, advice);
         }
         let p50 = rr.latency_s.as_ref().map_or(0.0, |l| l.p50);
         let because = vec![format!(
-            "limited by the round trip: each of the {} requests in flight waits {:.1} us in the median; {shown}.",
+            "an answer takes {:.1} us in the median, with {} in flight; {shown}",
+            p50 * 1e6,
             u64::from(self.record.asked.outstanding.unwrap_or(1))
-                * u64::from(self.record.asked.streams),
-            p50 * 1e6
+                * u64::from(self.record.asked.streams)
         )];
         let more = self.record.asked.outstanding.unwrap_or(1).saturating_mul(8);
         let advice =

@@ -34,6 +34,7 @@ pub(super) fn send(context: &Context, socket: &TcpStream) -> SendReport {
         }
     };
     let around = context.around();
+    let mut account = Sender::new(plan.interval.0, context.intervals());
     clock::sleep_until(start_ns);
     let mut error = None;
     let mut warmup = 0u64;
@@ -48,7 +49,7 @@ pub(super) fn send(context: &Context, socket: &TcpStream) -> SendReport {
     let octets_wanted = Quota::octets(plan, context.id.index);
     let until_ns = plan.duration().map(|d| d.0);
     let base = sys::tcp_sample(socket).unwrap_or_default();
-    let mut account = Sender::new(plan.interval.0, context.intervals(), thread_use());
+    account.begin(thread_use());
     let mut told = 0;
     while error.is_none() {
         let now = clock::monotonic_ns().saturating_sub(measured_ns);

@@ -48,6 +48,7 @@ pub(super) fn run(context: &Context, socket: &Socket, hello: Option<UdpHello>) -
         merging,
     };
     let mut account = Receiver::new(setup, thread_use());
+    let mut wall_clock = clock::WallClock::default();
     let mut told = 0;
     let mut error = described.err().map(|e| format!("cannot ask for receive time stamps: {e}"));
     while error.is_none() {
@@ -55,10 +56,8 @@ pub(super) fn run(context: &Context, socket: &Socket, hello: Option<UdpHello>) -
         match engine.recv(socket, &mut batch) {
             Ok(_) => {
                 account.on_call();
-                // One pair of clock readings a call maps the kernel's wall-clock stamps to the
-                // monotonic clock, so that a step of the wall clock spoils one call at most.
                 let now = clock::monotonic_ns();
-                let wall_ahead = clock::realtime_ns().wrapping_sub(now);
+                let wall_ahead = wall_clock.ahead_ns(now);
                 for message in batch.messages() {
                     if message.bytes.len() == HELLO_OCTETS
                         && answer_again(socket, hello, message.bytes)

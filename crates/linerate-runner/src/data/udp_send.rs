@@ -19,6 +19,9 @@ use super::{Context, DEFAULT_UDP_BUFFER, LOOK_UP, Tick, answer_again, thread_use
 
 /// Errors in a row that end a stream: about a second of an interface that is down.
 const MOST_ERRORS: u32 = 1_000;
+/// So many in a row are answers to earlier datagrams (a closed port tells each sender once a while)
+/// and no reason to pause.
+const PASSING_ERRORS: u32 = 3;
 /// Pause after a refusal without pacing, so that the queue that was full can drain.
 const AFTER_REFUSAL_NS: u64 = 50_000;
 
@@ -156,11 +159,12 @@ impl Stream<'_> {
             )
         });
         let intervals = if warmup { Some(1) } else { self.context.intervals() };
+        let mut account = Sender::new(plan.interval.0, intervals);
         while let Some(left) = start_ns.checked_sub(clock::monotonic_ns()).filter(|l| *l > 0) {
             let now = start_ns - left;
             self.waiter.wait_until(start_ns, now);
         }
-        let mut account = Sender::new(plan.interval.0, intervals, thread_use());
+        account.begin(thread_use());
         let mut told = 0;
         let mut error = None;
         let mut tails_sent = 0;
@@ -329,8 +333,10 @@ impl Stream<'_> {
         if self.errors >= MOST_ERRORS {
             return Some(format!("sending failed {MOST_ERRORS} times in a row: {error}"));
         }
-        let now = clock::monotonic_ns();
-        self.waiter.wait_until(now + 1_000_000, now);
+        if self.errors > PASSING_ERRORS {
+            let now = clock::monotonic_ns();
+            self.waiter.wait_until(now + 1_000_000, now);
+        }
         None
     }
 }
