@@ -5,4 +5,5 @@
 //! or records and gives back text.
 #![forbid(unsafe_code)]
 
+pub mod compare;
 pub mod ministat;

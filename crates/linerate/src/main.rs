@@ -1,10 +1,27 @@
 //! The `linerate` program.
 
+mod compare;
 mod ministat;
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::process::ExitCode;
+
+use clap::Parser;
+
+/// Measures what a network path carries and proves whether a change made it better.
+#[derive(Debug, Parser)]
+#[command(name = "linerate", version)]
+enum Command {
+    Compare(compare::CompareArgs),
+    /// The original's options and output; see `man ministat`
+    #[command(disable_help_flag = true)]
+    Ministat {
+        /// Options and files, as ministat takes them
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<OsString>,
+    },
+}
 
 fn main() -> ExitCode {
     let mut args = std::env::args_os();
@@ -12,12 +29,12 @@ fn main() -> ExitCode {
     if Path::new(&program).file_name() == Some(OsStr::new("ministat")) {
         return ministat::run(&program, args.collect());
     }
-    let verb = args.next();
-    match verb.as_deref().and_then(OsStr::to_str) {
-        Some("ministat") => ministat::run(OsStr::new("ministat"), args.collect()),
-        _ => {
-            eprintln!("error: no such command");
-            ExitCode::from(2)
-        }
+    // Past this word every argument is the drop-in's own, `--` included.
+    if args.next().as_deref() == Some(OsStr::new("ministat")) {
+        return ministat::run(OsStr::new("ministat"), args.collect());
+    }
+    match Command::parse() {
+        Command::Compare(args) => compare::run(args),
+        Command::Ministat { args } => ministat::run(OsStr::new("ministat"), args),
     }
 }

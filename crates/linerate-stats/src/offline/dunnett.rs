@@ -10,7 +10,8 @@ use super::distribution::{normal_cdf, normal_pdf, scaled_chi_nodes};
 /// p value of the largest |t| of all comparisons being at least `t`: the adjusted p value.
 /// `base` and `sets` are the counts of values (or boots). `None` for no sets or no freedom.
 pub fn p(t: f64, base: f64, sets: &[f64], df: f64) -> Option<f64> {
-    if sets.is_empty() || !(df > 0.0) || !(base > 0.0) || !t.is_finite() {
+    let free = df > 0.0 && base > 0.0 && t.is_finite();
+    if sets.is_empty() || !free {
         return None;
     }
     let loads: Vec<f64> = sets.iter().map(|n| (n / (n + base)).sqrt()).collect();

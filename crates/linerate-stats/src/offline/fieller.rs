@@ -50,7 +50,7 @@ pub fn ratio_with_factor(
     let vs = set_squared_error / base / base;
     let c = covariance / base / base;
     let a = 1.0 - t2 * vb;
-    if !(a > 0.0) {
+    if a.is_nan() || a <= 0.0 {
         return Some(RatioInterval::Unbounded);
     }
     // The half discriminant in a form that does not cancel when the errors are small.

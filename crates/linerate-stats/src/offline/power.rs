@@ -57,22 +57,29 @@ pub fn detectable(df: f64, level: f64) -> Option<f64> {
 /// mean) has variance `variance`: least n >= 2 with power at df 2n - 2 and standard error
 /// sqrt(2 variance / n). `None` beyond [`MOST`] or for no difference.
 pub fn units_needed(difference: f64, variance: f64, level: f64) -> Option<u64> {
+    search(difference, 2.0 * variance, |n| 2.0 * n - 2.0, level)
+}
+
+/// Pairs needed when the difference within one pair has variance `variance`: df n - 1 and standard
+/// error sqrt(variance / n).
+pub fn pairs_needed(difference: f64, variance: f64, level: f64) -> Option<u64> {
+    search(difference, variance, |n| n - 1.0, level)
+}
+
+fn search(difference: f64, variance: f64, df: impl Fn(f64) -> f64, level: f64) -> Option<u64> {
     let difference = difference.abs();
-    if !(difference > 0.0 && variance >= 0.0 && difference.is_finite() && variance.is_finite()) {
+    let sound = difference > 0.0 && variance >= 0.0;
+    if !(sound && difference.is_finite() && variance.is_finite()) {
         return None;
     }
     let enough = |n: u64| -> Option<bool> {
         let n = n as f64;
-        let error = (2.0 * variance / n).sqrt();
-        if error == 0.0 {
+        let error = (variance / n).sqrt();
+        // Beyond forty errors the answer is plain, and the quadrature would need ever finer steps.
+        if error == 0.0 || difference / error > 40.0 {
             return Some(true);
         }
-        let effect = difference / error;
-        // Beyond this the answer is plain, and the quadrature would need ever finer steps.
-        if effect > 40.0 {
-            return Some(true);
-        }
-        Some(power(effect, 2.0 * n - 2.0, level)? >= TARGET)
+        Some(power(difference / error, df(n), level)? >= TARGET)
     };
     let (mut low, mut high) = (1, 2);
     while !enough(high)? {
