@@ -73,11 +73,11 @@ pub struct CompareArgs {
     pub unit: Option<String>,
 
     /// Confidence in percent, 50 to 99.99
-    #[arg(long, value_name = "PERCENT", default_value = "95")]
+    #[arg(long, value_name = "PERCENT", default_value = "95", allow_hyphen_values = true)]
     pub level: String,
 
     /// Smallest difference that matters: a share of the baseline (1%) or a number
-    #[arg(long, value_name = "MARGIN", default_value = "1%")]
+    #[arg(long, value_name = "MARGIN", default_value = "1%", allow_hyphen_values = true)]
     pub margin: String,
 
     /// Pair boots of the same name in both sets; without boots, runs of the same number
@@ -131,8 +131,8 @@ pub enum AdjustArg {
 }
 
 /// Runs the command.
-pub fn run(args: CompareArgs) -> ExitCode {
-    match compare(&args) {
+pub fn run(args: &CompareArgs) -> ExitCode {
+    match compare(args) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             let mut message = format!("error: {}\n", failure.what);

@@ -13,7 +13,7 @@ use clap::Parser;
 #[derive(Debug, Parser)]
 #[command(name = "linerate", version)]
 enum Command {
-    Compare(compare::CompareArgs),
+    Compare(Box<compare::CompareArgs>),
     /// The original's options and output; see `man ministat`
     #[command(disable_help_flag = true)]
     Ministat {
@@ -34,7 +34,7 @@ fn main() -> ExitCode {
         return ministat::run(OsStr::new("ministat"), args.collect());
     }
     match Command::parse() {
-        Command::Compare(args) => compare::run(args),
+        Command::Compare(args) => compare::run(&args),
         Command::Ministat { args } => ministat::run(OsStr::new("ministat"), args),
     }
 }

@@ -165,8 +165,7 @@ fn parse(program: &[u8], args: Vec<OsString>) -> Result<Request, Failure> {
             }
             continue;
         }
-        let mut letters = bytes.iter().copied().enumerate().skip(1);
-        while let Some((at, letter)) = letters.next() {
+        for (at, letter) in bytes.iter().copied().enumerate().skip(1) {
             match letter {
                 b'A' => options.plot = false,
                 b'n' => options.comparisons = false,

@@ -13,7 +13,7 @@
 //! let sets = [read("old.stat", "9.1\n9.3\n9.2\n"), read("new.stat", "8.1\n8.0\n8.2\n")];
 //! let options = analysis::Options::default();
 //! let view = View::new(analysis::compare(&sets, &options).unwrap());
-//! assert!(text::render(&view, 80).contains("new is 12 % lower than old"));
+//! assert!(text::render(&view, 80).contains("new is 12.0 % lower than old"));
 //! ```
 
 pub mod analysis;

@@ -56,7 +56,9 @@ pub(super) fn p(p: f64) -> String {
 pub(super) fn percent(ratio: f64, error: Option<f64>) -> String {
     let percent = ratio * 100.0;
     let decimals = match error.map(|e| e.abs() * 100.0) {
-        Some(e) if e > 0.0 => (-e.log10().floor()).clamp(0.0, 6.0) as usize,
+        Some(e) if e >= 10.0 => 0,
+        Some(e) if e >= 0.2 => 1,
+        Some(e) if e > 0.0 => (-e.log10().floor()).clamp(2.0, 6.0) as usize,
         _ if percent.abs() >= 10.0 => 1,
         _ => 2,
     };
@@ -76,6 +78,6 @@ mod tests {
         assert_eq!(p(0.0), "< 1e-300");
         assert_eq!(p(0.0499), "0.0499");
         assert_eq!(percent(-0.494, Some(0.007)), "-49.4");
-        assert_eq!(percent(-0.494, Some(0.05)), "-49");
+        assert_eq!(percent(-0.494, Some(0.2)), "-49");
     }
 }

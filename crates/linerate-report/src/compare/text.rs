@@ -11,7 +11,7 @@ const BOOT_MARKS: &[u8] = b"123456789abcdefghijklmnpqrstuvwxyzABCDEFGHIJKLMNPQRS
 const RUN_MARK: char = 'o';
 
 /// Lines of marks that a lane may take; beyond, a mark stands for several values, and says so.
-const MOST_ROWS: usize = 20;
+const MOST_ROWS: usize = 60;
 
 /// Lays the view out in `width` columns (at least 40).
 pub fn render(view: &View, width: usize) -> String {
@@ -134,7 +134,7 @@ fn plot(out: &mut String, view: &View, chosen: &[usize], width: usize) {
     for set in sets {
         let boots = match set.boots {
             Some(1) => "  (1 boot)".to_owned(),
-            Some(n) => format!("  ({n} boots: 1, 2, …)"),
+            Some(n) => format!("  (boots 1 to {n})"),
             None => String::new(),
         };
         out.push_str(&format!("  {}{boots}", set.label));

@@ -803,7 +803,8 @@ impl Words<'_> {
         };
         Some(match needed.boots {
             Some(boots) => format!(
-                "{boots} boots x {} runs of each set ({} runs) to show {margin} with 80 % power",
+                "{boots} boots x {} runs of each set ({} runs) to show {margin} with 80 % power, if \
+                 boots vary as much as their upper limit",
                 needed.runs_per_boot,
                 boots.saturating_mul(needed.runs_per_boot)
             ),
@@ -925,7 +926,8 @@ impl Words<'_> {
     /// `-0.64 to +0.05 %`, with signs.
     fn span(&self, c: &Comparison, estimate: f64) -> String {
         if let Some(RatioInterval::Bounded { low, high }) = c.ratio_interval {
-            let error = Some(0.5 * (high - low));
+            // Around zero a further digit is wanted: it tells the sides apart.
+            let error = Some(0.1 * (high - low));
             let signed = |x: f64| {
                 let text = percent(x - 1.0, error);
                 if text.starts_with('-') { text } else { format!("+{text}") }

@@ -194,7 +194,7 @@ fn number_of(piece: &[u8], options: &Options) -> Result<Option<f64>, ()> {
     let mut column = 1;
     loop {
         text = &text[text.iter().take_while(|b| parts(b)).count()..];
-        let end = text.iter().position(|b| parts(b)).unwrap_or(text.len());
+        let end = text.iter().position(parts).unwrap_or(text.len());
         let (field, rest) = text.split_at(end);
         if field.is_empty() || field.first() == Some(&b'#') {
             return Ok(None);

@@ -99,7 +99,7 @@ fn acceleration(
     set: &[f64],
     statistic: &impl Fn(&mut [f64], &mut [f64]) -> Option<f64>,
 ) -> Option<f64> {
-    let (mut cubes, mut squares) = (0.0, 0.0);
+    let mut influences = Vec::with_capacity(base.len() + set.len());
     for first in [true, false] {
         let from = if first { base } else { set };
         let mut left_out = Vec::with_capacity(from.len());
@@ -114,14 +114,17 @@ fn acceleration(
         }
         let middle = mean(&left_out)?;
         let n = from.len() as f64;
-        for value in &left_out {
-            // Influence of one value on the statistic; each set's weight is its own 1/n.
-            let influence = (n - 1.0) * (middle - value) / n;
-            cubes += influence.powi(3);
-            squares += influence.powi(2);
-        }
+        // Influence of one value on the statistic; each set's weight is its own 1/n.
+        influences.extend(left_out.iter().map(|value| (n - 1.0) * (middle - value) / n));
     }
-    Some(if squares > 0.0 { cubes / (6.0 * squares.powf(1.5)) } else { 0.0 })
+    // In units of the largest, so that cubes of large values stay in range.
+    let largest = influences.iter().map(|i: &f64| i.abs()).fold(0.0, f64::max);
+    if largest == 0.0 {
+        return Some(0.0);
+    }
+    let cubes: f64 = influences.iter().map(|i| (i / largest).powi(3)).sum();
+    let squares: f64 = influences.iter().map(|i| (i / largest).powi(2)).sum();
+    Some(cubes / (6.0 * squares.powf(1.5)))
 }
 
 /// Difference of medians, the statistic that compare uses.

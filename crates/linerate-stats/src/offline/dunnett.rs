@@ -18,7 +18,14 @@ pub fn p(t: f64, base: f64, sets: &[f64], df: f64) -> Option<f64> {
     if loads.iter().any(|l| !(*l > 0.0 && *l < 1.0)) {
         return None;
     }
-    Some((1.0 - inside(t.abs(), &loads, df)).clamp(0.0, 1.0))
+    // Between the p value of one comparison and Bonferroni's; far out, where the quadrature has no
+    // digits left, Bonferroni's bound is near enough: it errs on the safe side.
+    let one = super::distribution::t_two_sided(t, df);
+    let most = (one * sets.len() as f64).min(1.0);
+    if most < 1e-8 {
+        return Some(most);
+    }
+    Some((1.0 - inside(t.abs(), &loads, df)).clamp(one, most))
 }
 
 /// The factor that replaces Student's t in simultaneous intervals at `level` (0.95).
@@ -114,6 +121,15 @@ mod tests {
         (3.0, 5.0, &[3.0, 4.0, 8.0], 16.0, 0.022_473_581_641),
         (2.0, 3.0, &[3.0, 3.0], 6.0, 0.155_486_682_502),
     ];
+
+    #[test]
+    fn never_below_the_single_p_value() {
+        for t in [0.0, 1.0, 5.0, 8.0, 20.0, 200.0] {
+            let one = crate::offline::distribution::t_two_sided(t, 12.0);
+            let all = p(t, 5.0, &[5.0, 5.0], 12.0).unwrap();
+            assert!(all >= one && all <= 2.0 * one, "{t}: {one} {all}");
+        }
+    }
 
     #[test]
     fn nothing_to_compare() {

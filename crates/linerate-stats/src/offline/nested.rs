@@ -182,6 +182,30 @@ mod tests {
         assert_eq!(paired(&[1.0], &[1.0]), None);
     }
 
+    /// The same setting measured twice must be called different in 4 to 6 % of the trials,
+    /// whatever part of the variance lies between boots; more trials are in the bench.
+    #[test]
+    fn false_alarms_keep_their_rate() {
+        use crate::offline::bootstrap::Random;
+        const TRIALS: u32 = 4000;
+        for icc in [0.0f64, 0.3, 0.8] {
+            let mut random = Random::new(4);
+            let mut set = || {
+                let boots: Vec<Vec<f64>> = (0..3)
+                    .map(|_| {
+                        let level = icc.sqrt() * random.normal();
+                        (0..10).map(|_| level + (1.0 - icc).sqrt() * random.normal()).collect()
+                    })
+                    .collect();
+                Moments::of(&boot_means(&boots)).unwrap()
+            };
+            let alarms =
+                (0..TRIALS).filter(|_| difference(&set(), &set()).unwrap().0.p < 0.05).count();
+            let share = alarms as f64 / f64::from(TRIALS);
+            assert!((0.04..=0.06).contains(&share), "icc {icc}: {share}");
+        }
+    }
+
     #[test]
     fn few_boots_pool_and_many_do_not() {
         let few = Moments { n: 3.0, mean: 1.0, variance: 1.0 };

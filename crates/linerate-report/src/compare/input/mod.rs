@@ -96,6 +96,9 @@ impl fmt::Display for InputError {
 
 impl std::error::Error for InputError {}
 
+/// Reads the bytes of a named file.
+pub type Reader = fn(&str, &[u8], &ReadOptions) -> Result<Vec<Set>, InputError>;
+
 /// One input format.
 pub struct Format {
     /// As documents name it.
@@ -105,7 +108,7 @@ pub struct Format {
     /// Whether the bytes look like it.
     pub sniff: fn(&[u8], &ReadOptions) -> bool,
     /// Reads it.
-    pub read: fn(&str, &[u8], &ReadOptions) -> Result<Vec<Set>, InputError>,
+    pub read: Reader,
 }
 
 /// The formats, asked in this order; the last takes anything.
