@@ -370,8 +370,7 @@ fn checks(values: &[f64], boots: Option<&BootFigures>) -> Checks {
     if values.len() > MOST_FOR_CHECKS {
         return Checks { skipped: true, ..Checks::default() };
     }
-    // What a boot fixes is no drift and no warm-up of the runs: order is looked at within boots,
-    // by taking each boot's level out.
+    // What a boot fixes is no likeness of neighbours: each boot's level is taken out first.
     let levelled: Vec<f64> = match boots {
         Some(b) => b
             .runs
@@ -381,20 +380,36 @@ fn checks(values: &[f64], boots: Option<&BootFigures>) -> Checks {
             .collect(),
         None => values.to_vec(),
     };
-    let course = match boots {
-        None => Some(pelt::course(values)),
-        Some(_) => None,
-    };
-    let warm = matches!(course, Some(pelt::Course::WarmUp { .. }));
+    // Nor is it a drift or a warm-up: with boots, the course is that of the first, second, third …
+    // runs of all boots.
+    let order = boots.map_or_else(|| values.to_vec(), by_position);
+    let course = pelt::course(&order);
+    let warm = matches!(course, pelt::Course::WarmUp { .. });
     Checks {
         outliers: outliers::flag(values),
         modes: modes::two_modes(values),
-        drift: drift::drift(values).filter(|d| d.p < 0.01),
-        mser: if warm { mser::mser5(values).filter(|n| *n > 0) } else { None },
-        course: course.filter(|c| *c != pelt::Course::Steady),
+        drift: drift::drift(&order).filter(|d| d.p < 0.01),
+        mser: if warm { mser::mser5(&order).filter(|n| *n > 0) } else { None },
+        course: (course != pelt::Course::Steady).then_some(course),
         autocorrelation: autocorrelation::lag1(&levelled).filter(|l| l.significant && l.r > 0.0),
         skipped: false,
     }
+}
+
+/// Mean of the first runs of all boots less their levels, of the second, and so on; as many as the
+/// shortest boot has.
+fn by_position(boots: &BootFigures) -> Vec<f64> {
+    let shortest = boots.runs.iter().map(Vec::len).min().unwrap_or(0);
+    let at = |position: usize| {
+        let deviations: Vec<f64> = boots
+            .runs
+            .iter()
+            .zip(&boots.means)
+            .filter_map(|(runs, mean)| runs.get(position).map(|x| x - mean))
+            .collect();
+        summary::mean(&deviations)
+    };
+    (0..shortest).filter_map(at).collect()
 }
 
 /// Pairs by boot name or by run number.

@@ -294,6 +294,18 @@ impl View {
                 bootstrap_of,
             ));
         }
+        for set in &view.sets {
+            let has = |kind: &str| set.flags.iter().any(|f| f.kind == kind);
+            let why = match (has("modes"), has("no_steady_state")) {
+                (true, _) => "falls into two modes",
+                (_, true) => "has no steady state",
+                _ => continue,
+            };
+            view.words.push(format!(
+                "Mind: {} {why}; find the reason before trusting its mean.",
+                set.label
+            ));
+        }
         if view.comparisons.is_empty()
             && let Some(set) = view.sets.first()
         {
@@ -557,6 +569,7 @@ impl Words<'_> {
                 ),
             );
         }
+        let of_each = if s.boots.is_some() { " of each boot" } else { "" };
         match checks.course {
             Some(Course::WarmUp { runs }) => {
                 let check = match checks.mser {
@@ -566,7 +579,7 @@ impl Words<'_> {
                 add(
                     "warm_up",
                     format!(
-                        "the first {runs} runs are at another level (PELT){check}; they are counted \
+                        "the first {runs} runs{of_each} are at another level (PELT){check}; they are counted \
                          all the same"
                     ),
                 );
@@ -574,7 +587,7 @@ impl Words<'_> {
             Some(Course::NoSteadyState { changes }) => add(
                 "no_steady_state",
                 format!(
-                    "the level changes {changes} time{} over the runs and the last level holds less \
+                    "the level changes {changes} time{} over the runs{of_each} and the last level holds less \
                      than half of them: no steady state",
                     if changes == 1 { "" } else { "s" }
                 ),
@@ -585,7 +598,7 @@ impl Words<'_> {
             add(
                 "drift",
                 format!(
-                    "drift over the order of the runs: {} from first to last (p {})",
+                    "drift over the order of the runs{of_each}: {} from first to last (p {})",
                     n.signed(d.change),
                     p(d.p)
                 ),

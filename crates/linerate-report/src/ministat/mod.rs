@@ -22,6 +22,7 @@ use linerate_stats::offline::ministat::{Arithmetic, LEVELS, SetFigures, compare}
 
 pub use number::{general, parse_c_double};
 pub use plot::StrayMemory;
+pub(crate) use read::plain_number;
 pub use read::{ReadError, Set};
 
 /// Marks of the sets, in their order; the plot also uses them for overlaps, by bitwise or of the

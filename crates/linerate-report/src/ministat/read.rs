@@ -179,7 +179,7 @@ impl Set {
 fn number_of(piece: &[u8], options: &Options) -> Result<Option<f64>, ()> {
     if options.column == 1 && options.delimiters == b" \t" {
         // A bare decimal and its newline, which nearly every line is.
-        if let Some(value) = plain(piece) {
+        if let Some(value) = piece.strip_suffix(b"\n").and_then(plain_number) {
             return Ok(Some(value));
         }
     }
@@ -208,13 +208,12 @@ fn number_of(piece: &[u8], options: &Options) -> Result<Option<f64>, ()> {
     }
 }
 
-/// `-?digits[.digits]\n` of at most 15 digits. Both parts of the division are exact doubles, so its
+/// `-?digits[.digits]` of at most 15 digits, and nothing else. Both parts of the division are exact doubles, so its
 /// one rounding gives the double nearest to the written number, as every correct reader does.
 #[inline]
-fn plain(piece: &[u8]) -> Option<f64> {
+pub(crate) fn plain_number(text: &[u8]) -> Option<f64> {
     const POWERS: [f64; 16] =
         [1.0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15];
-    let text = piece.strip_suffix(b"\n")?;
     let (negative, digits) = match text.split_first() {
         Some((b'-', rest)) => (true, rest),
         _ => (false, text),

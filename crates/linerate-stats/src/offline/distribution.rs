@@ -326,6 +326,7 @@ fn gamma_upper(a: f64, x: f64) -> f64 {
 }
 
 #[cfg(test)]
+#[allow(clippy::excessive_precision, reason = "references stand as they were computed")]
 mod tests {
     use super::*;
 

@@ -80,6 +80,7 @@ fn inside(t: f64, loads: &[f64], df: f64) -> f64 {
 }
 
 #[cfg(test)]
+#[allow(clippy::excessive_precision, reason = "references stand as they were computed")]
 mod tests {
     use super::*;
 

@@ -135,6 +135,7 @@ pub(super) fn interval_rank(n: usize, m: usize, alpha: f64) -> Option<(usize, f6
 }
 
 #[cfg(test)]
+#[allow(clippy::excessive_precision, reason = "references stand as they were computed")]
 mod tests {
     use super::*;
 

@@ -112,6 +112,7 @@ pub fn course(values: &[f64]) -> Course {
 }
 
 #[cfg(test)]
+#[allow(clippy::excessive_precision, reason = "references stand as they were computed")]
 mod tests {
     use super::*;
     use crate::offline::bootstrap::Random;

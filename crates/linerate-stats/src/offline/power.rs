@@ -135,6 +135,7 @@ pub fn best_runs_per_boot(between: f64, within: f64, cost_ratio: f64) -> Option<
 }
 
 #[cfg(test)]
+#[allow(clippy::excessive_precision, reason = "references stand as they were computed")]
 mod tests {
     use super::*;
 

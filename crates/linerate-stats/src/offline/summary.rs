@@ -134,6 +134,7 @@ pub fn median_interval(sorted: &[f64], level: f64) -> Option<(f64, f64, f64)> {
 }
 
 #[cfg(test)]
+#[allow(clippy::excessive_precision, reason = "references stand as they were computed")]
 mod tests {
     use super::*;
 

@@ -112,6 +112,7 @@ pub fn bartlett(sets: &[Moments]) -> Option<f64> {
 }
 
 #[cfg(test)]
+#[allow(clippy::excessive_precision, reason = "references stand as they were computed")]
 mod tests {
     use super::*;
 
