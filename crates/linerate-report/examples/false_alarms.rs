@@ -46,5 +46,10 @@ fn set(label: &str, icc: f64, random: &mut Random) -> Set {
         }
     }
     let boots = Some(Boots::of_labels(labels, false));
-    Set { label: label.into(), unit: None, data: Data::Runs { values, boots }, notes: Vec::new() }
+    Set {
+        label: label.into(),
+        unit: None,
+        data: Data::Runs { values: values.into(), boots },
+        notes: Vec::new(),
+    }
 }

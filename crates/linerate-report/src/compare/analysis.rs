@@ -333,7 +333,16 @@ fn describe(set: &Set, options: &Options) -> Option<SetFigures> {
         Data::Runs { values, boots } => (values, boots),
     };
     let all = Moments::of(values)?;
-    let sorted = summary::sorted(values);
+    let sorted = if values.len() > MOST_FOR_CHECKS {
+        let mut partly = values.to_vec();
+        summary::sort_for_quartiles(&mut partly);
+        partly
+    } else {
+        summary::sorted(values)
+    };
+    let ends = values
+        .iter()
+        .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), x| (low.min(*x), high.max(*x)));
     let boots = boots.as_ref().map(|b| boot_figures(b, values));
     let units = match &boots {
         None => Some(all),
@@ -348,7 +357,7 @@ fn describe(set: &Set, options: &Options) -> Option<SetFigures> {
         set: set.clone(),
         all,
         mean,
-        range: Some((*sorted.first()?, *sorted.last()?)),
+        range: Some(ends),
         median: summary::median(&sorted),
         quartiles: Some((summary::quantile(&sorted, 0.25)?, summary::quantile(&sorted, 0.75)?)),
         trimmed_mean: summary::trimmed_mean(&sorted, 0.2),

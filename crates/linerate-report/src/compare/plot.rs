@@ -71,6 +71,17 @@ pub fn stacks(values: &[f64], boot_of: Option<&[u32]>, scale: &Scale) -> Vec<Vec
     stacks
 }
 
+/// How many values fall on each column.
+pub fn counts(values: &[f64], scale: &Scale) -> Vec<usize> {
+    let mut counts = vec![0; scale.columns()];
+    for value in values {
+        if let Some(count) = counts.get_mut(scale.column(*value)) {
+            *count += 1;
+        }
+    }
+    counts
+}
+
 /// Round numbers for an axis, about `wanted` of them within the scale.
 pub fn ticks(scale: &Scale, wanted: usize) -> Vec<f64> {
     let (low, high) = scale.ends();

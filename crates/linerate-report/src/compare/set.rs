@@ -1,5 +1,7 @@
 //! A set of runs, as it comes from any input format.
 
+use std::sync::Arc;
+
 use linerate_stats::offline::summary::Moments;
 
 /// The runs of one setting.
@@ -20,8 +22,8 @@ pub struct Set {
 pub enum Data {
     /// Every value, in the order they were measured.
     Runs {
-        /// At least 3, all finite.
-        values: Vec<f64>,
+        /// At least 3, all finite; shared, because there may be millions.
+        values: Arc<Vec<f64>>,
         /// To which boots they belong, if that is known.
         boots: Option<Boots>,
     },

@@ -4,7 +4,7 @@
 
 use std::fmt::Write;
 
-use super::plot::{Scale, stacks, ticks};
+use super::plot::{Scale, counts, stacks, ticks};
 use super::view::{SetView, View};
 use crate::ministat::general;
 
@@ -129,12 +129,12 @@ fn draw(out: &mut String, set: &SetView, scale: &Scale, x: &impl Fn(f64) -> f64,
         middle + 17.0
     );
     let floor = top + DOTS;
-    let columns = stacks(&set.drawn, set.drawn_boot.as_deref(), scale);
-    let tallest = columns.iter().map(Vec::len).max().unwrap_or(0).max(1);
     if set.drawn.len() <= MOST_DOTS {
+        let columns = stacks(&set.drawn, set.drawn_boot.as_deref(), scale);
+        let tallest = columns.iter().map(Vec::len).max().unwrap_or(0).max(1);
         dots(out, set, &columns, tallest, x, scale, floor);
     } else {
-        bars(out, &columns, tallest, scale, floor);
+        bars(out, &counts(&set.drawn, scale), scale, floor);
     }
     box_and_interval(out, set, x, floor);
 }
@@ -187,10 +187,11 @@ fn dots(
     debug_assert_eq!(drawn, set.drawn.len(), "every value is drawn exactly once");
 }
 
-fn bars(out: &mut String, columns: &[Vec<usize>], tallest: usize, scale: &Scale, floor: f64) {
+fn bars(out: &mut String, counts: &[usize], scale: &Scale, floor: f64) {
+    let tallest = counts.iter().copied().max().unwrap_or(0).max(1);
     let width = (WIDTH - LEFT - RIGHT) / (scale.columns() - 1) as f64;
-    for (index, column) in columns.iter().enumerate().filter(|(_, c)| !c.is_empty()) {
-        let height = (DOTS - 8.0) * column.len() as f64 / tallest as f64;
+    for (index, count) in counts.iter().enumerate().filter(|(_, c)| **c > 0) {
+        let height = (DOTS - 8.0) * *count as f64 / tallest as f64;
         let _ = writeln!(
             out,
             "<rect class=\"b0\" x=\"{:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{height:.2}\"><title>{} \
@@ -198,7 +199,7 @@ fn bars(out: &mut String, columns: &[Vec<usize>], tallest: usize, scale: &Scale,
             LEFT + width * (index as f64 - 0.5),
             floor - 3.0 - height,
             width * 0.92,
-            column.len()
+            count
         );
     }
 }

@@ -1,7 +1,7 @@
 //! The view as text for a terminal.
 
 use super::analysis::Verdict;
-use super::plot::{Scale, stacks};
+use super::plot::{Scale, counts, stacks};
 use super::view::{SetView, View};
 
 /// Marks of the boots, in their order; a boot beyond them is `*`.
@@ -202,23 +202,27 @@ struct Lane {
 }
 
 fn lane(set: &SetView, scale: &Scale) -> Lane {
-    let stacks = stacks(&set.drawn, set.drawn_boot.as_deref(), scale);
-    let tallest = stacks.iter().map(Vec::len).max().unwrap_or(0);
+    let counts = counts(&set.drawn, scale);
+    // Which value stands where matters only for the boots' marks.
+    let stacks = set.drawn_boot.as_deref().map(|boots| stacks(&set.drawn, Some(boots), scale));
+    let tallest = counts.iter().copied().max().unwrap_or(0);
     let values_a_mark = tallest.div_ceil(MOST_ROWS).max(1);
     let height = tallest.div_ceil(values_a_mark);
-    let mark = |index: usize| match set.drawn_boot.as_ref().and_then(|b| b.get(index)) {
-        Some(boot) => BOOT_MARKS.get(*boot as usize).map_or('*', |b| char::from(*b)),
-        None => RUN_MARK,
+    let mark = |column: usize, position: usize| {
+        let Some(stacks) = &stacks else { return RUN_MARK };
+        let index = stacks.get(column).and_then(|s| s.get(position));
+        let boot = index.and_then(|i| set.drawn_boot.as_ref()?.get(*i));
+        let known = boot.and_then(|b| BOOT_MARKS.get(*b as usize));
+        known.map_or('*', |b| char::from(*b))
     };
     let mut rows = vec![vec![' '; scale.columns()]; height];
     let mut drawn = 0;
-    for (column, stack) in stacks.iter().enumerate() {
-        for (level, group) in stack.chunks(values_a_mark).enumerate() {
-            let row = rows.get_mut(height - 1 - level);
-            if let (Some(cell), Some(first)) = (row.and_then(|r| r.get_mut(column)), group.first())
-            {
-                *cell = mark(*first);
-                drawn += group.len();
+    for (column, count) in counts.iter().enumerate() {
+        for level in 0..count.div_ceil(values_a_mark) {
+            let first = level * values_a_mark;
+            if let Some(cell) = rows.get_mut(height - 1 - level).and_then(|r| r.get_mut(column)) {
+                *cell = mark(column, first);
+                drawn += values_a_mark.min(count - first);
             }
         }
     }

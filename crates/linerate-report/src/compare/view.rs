@@ -1,13 +1,15 @@
 //! The finished view: every number computed, every sentence worded. Formats lay it out and add
 //! nothing. Serialised as it stands it is the JSON document of compare, format 1.
 
+use std::sync::Arc;
+
 use linerate_stats::offline::fieller::RatioInterval;
 use linerate_stats::offline::ministat as classic;
 use linerate_stats::offline::outliers::Grade;
 use linerate_stats::offline::pelt::Course;
 use serde::Serialize;
 
-use super::analysis::{Analysis, Basis, Comparison, Margin, NoVerdict, SetFigures, Verdict};
+use super::analysis::{Analysis, Comparison, Margin, NoVerdict, SetFigures, Verdict};
 use super::number::{Numbers, p, percent, short};
 use super::set::Data;
 use crate::ministat::general;
@@ -142,7 +144,7 @@ pub struct SetView {
     pub boot_means: Vec<f64>,
     /// All values, for the figures.
     #[serde(skip)]
-    pub drawn: Vec<f64>,
+    pub drawn: Arc<Vec<f64>>,
     /// Boot of each of them.
     #[serde(skip)]
     pub drawn_boot: Option<Vec<u32>>,
@@ -488,7 +490,10 @@ impl Words<'_> {
             boot_of: if kept { boot_of.clone() } else { None },
             boot_labels: s.boots.as_ref().map(|b| b.labels.clone()).unwrap_or_default(),
             boot_means: s.boots.as_ref().map(|b| b.means.clone()).unwrap_or_default(),
-            drawn: values.to_vec(),
+            drawn: match &s.set.data {
+                Data::Runs { values, .. } => values.clone(),
+                Data::Summary { .. } => Arc::default(),
+            },
             drawn_boot: boot_of,
             cells,
         }
@@ -1018,17 +1023,4 @@ fn ministat(base: &SetFigures, set: &SetFigures, level: f64) -> MinistatView {
     }
     lines.push(format!("(Student's t, pooled s = {})", general(c.pooled_sd, 6)));
     MinistatView { lines, error: Some(c.error) }
-}
-
-impl Basis {
-    /// In a few words.
-    pub fn words(self) -> &'static str {
-        match self {
-            Self::Boots => "boot means",
-            Self::PairedBoots => "shared boots",
-            Self::Runs => "runs",
-            Self::PairedRuns => "paired runs",
-            Self::WithinBoots => "runs within these boots",
-        }
-    }
 }

@@ -87,6 +87,34 @@ pub fn quantile(sorted: &[f64], q: f64) -> Option<f64> {
     Some(low + (position - position.floor()) * (high - low))
 }
 
+/// Puts `values` into an order in which those at the positions that quartiles, median and the 20 %
+/// trimmed mean need stand where a full sort would put them: several times faster than sorting
+/// millions of values. Use [`quantile`] at 0.25, 0.5 and 0.75, [`median`] and [`trimmed_mean`] at
+/// 0.2 on the result; other positions are in no order.
+pub fn sort_for_quartiles(values: &mut [f64]) {
+    let n = values.len();
+    let Some(last) = n.checked_sub(1) else { return };
+    let cut = n / 5;
+    let mut positions = vec![cut, n / 2, (n / 2).saturating_sub(1), last - cut.min(last)];
+    for q in [0.25, 0.75] {
+        let below = (q * last as f64).floor() as usize;
+        positions.extend([below, (below + 1).min(last)]);
+    }
+    // The trimmed mean needs the value before the cut at the top to be in the right part, too.
+    positions.sort_unstable();
+    positions.dedup();
+    let mut done = 0;
+    for position in positions {
+        if let Some(rest) = values.get_mut(done..)
+            && position >= done
+            && position - done < rest.len()
+        {
+            rest.select_nth_unstable_by(position - done, f64::total_cmp);
+            done = position + 1;
+        }
+    }
+}
+
 /// Middle value; the mean of the two middle ones of an even count.
 pub fn median(sorted: &[f64]) -> Option<f64> {
     let n = sorted.len();
@@ -167,6 +195,23 @@ mod tests {
         assert_eq!(quantile(&[], 0.5), None);
         let m = Moments::of(&[0.1, 0.1, 0.1]).unwrap();
         assert_eq!((m.mean, m.variance), (0.1, 0.0));
+    }
+
+    #[test]
+    fn a_partial_sort_serves_the_quartiles() {
+        let mut random = super::super::bootstrap::Random::new(1);
+        for n in [1, 2, 3, 4, 5, 9, 10, 11, 100, 1003] {
+            let values: Vec<f64> = (0..n).map(|_| (random.unit() * 50.0).round()).collect();
+            let full = sorted(&values);
+            let mut part = values.clone();
+            sort_for_quartiles(&mut part);
+            for q in [0.25, 0.5, 0.75] {
+                assert_eq!(quantile(&part, q), quantile(&full, q), "n {n} q {q}");
+            }
+            assert_eq!(median(&part), median(&full), "n {n}");
+            let (a, b) = (trimmed_mean(&part, 0.2).unwrap(), trimmed_mean(&full, 0.2).unwrap());
+            near(a, b);
+        }
     }
 
     #[test]

@@ -192,7 +192,7 @@ fn finish(
         }
         BootRule::Auto | BootRule::Column(_) => found,
     };
-    Ok(Set { label: label(file), unit, data: Data::Runs { values, boots }, notes })
+    Ok(Set { label: label(file), unit, data: Data::Runs { values: values.into(), boots }, notes })
 }
 
 fn boots_of_size(file: &str, n: usize, size: usize) -> Result<Boots, InputError> {
