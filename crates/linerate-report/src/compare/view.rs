@@ -516,14 +516,14 @@ impl Words<'_> {
                     n.value(s.mean)
                 ),
             );
-        } else if values.len() >= 8 {
+        } else if (8..=MOST_VALUES).contains(&values.len()) {
             let distinct = {
                 let mut sorted = values.to_vec();
                 sorted.sort_unstable_by(f64::total_cmp);
                 sorted.dedup();
                 sorted.len()
             };
-            if distinct * 3 < values.len() && values.len() <= MOST_VALUES {
+            if distinct * 3 < values.len() {
                 let text = format!(
                     "only {distinct} different values in {} runs: rounded data",
                     values.len()

@@ -125,4 +125,35 @@ mod tests {
             assert!(m.record.iter().chain(m.iperf3).all(|p| p.starts_with('/')), "{}", m.name);
         }
     }
+
+    /// The pointers must follow the record when its keys change.
+    #[test]
+    fn every_metric_is_where_a_record_keeps_it() {
+        use linerate_model::record::{
+            CpuFigures, Figures, Pair, Quantiles, ReceiverFigures, SenderFigures, TcpFigures,
+        };
+        let sender = SenderFigures {
+            cpu: Some(CpuFigures::default()),
+            tcp: Some(TcpFigures { retransmits: Some(1), ..TcpFigures::default() }),
+            ..SenderFigures::default()
+        };
+        let receiver = ReceiverFigures {
+            datagrams_per_second: Some(1.0),
+            lost_ratio: Some(0.5),
+            jitter_s: Some(1e-3),
+            delay_variation_s: Some(Quantiles::default()),
+            cpu: Some(CpuFigures::default()),
+            ..ReceiverFigures::default()
+        };
+        let (sender, receiver) = (Some(sender), Some(receiver));
+        let pair = Pair { sender: sender.clone(), receiver: receiver.clone() };
+        let totals = Figures { sender, receiver, forward: Some(pair), ..Figures::default() };
+        let record = serde_json::json!({ "totals": totals });
+        for metric in METRICS {
+            for place in metric.record {
+                let found = record.pointer(place).and_then(serde_json::Value::as_f64);
+                assert!(found.is_some(), "{} is not at {place}", metric.name);
+            }
+        }
+    }
 }

@@ -276,4 +276,40 @@ mod tests {
             assert!(got.contains(want), "{text:?}: {got}");
         }
     }
+
+    /// Damaged files end in an error or a set, never in a panic.
+    #[test]
+    fn damaged_files_are_no_danger() {
+        use linerate_stats::offline::bootstrap::Random;
+        let seeds: [&[u8]; 4] = [
+            b"# boot 1\nv boot\n1 2,3;4 # unit: M\n-5e3Mbit/s nan\n",
+            b"{\"totals\":{\"receiver\":{\"bits_per_second\":1}},\"status\":\"complete\"}[{}]",
+            b"x 30 1 2 3 4 5 udp\n30 5.5 1e2 tcp\n",
+            b"{\"start\":{},\"end\":{\"sum\":{\"lost_percent\":2}},\"event\":\"end\"}",
+        ];
+        let mut random = Random::new(11);
+        for round in 0..4000 {
+            let mut bytes = seeds[round % 4].repeat(1 + random.below(3));
+            for _ in 0..random.below(8) {
+                let at = random.below(bytes.len());
+                match random.below(3) {
+                    0 => bytes[at] = random.bits() as u8,
+                    1 => bytes.truncate(at + 1),
+                    _ => bytes.insert(at, b"\n#0 ,{}[]\"-e"[random.below(12)]),
+                }
+            }
+            for summary in [false, true] {
+                let boots = match round % 3 {
+                    0 => BootRule::Auto,
+                    1 => BootRule::Column("2".into()),
+                    _ => BootRule::Size(2),
+                };
+                let options = ReadOptions { summary, boots, ..ReadOptions::default() };
+                let Ok(sets) = read("f", &bytes, &options) else { continue };
+                for set in sets {
+                    assert!(set.values().iter().all(|v| v.is_finite()));
+                }
+            }
+        }
+    }
 }
