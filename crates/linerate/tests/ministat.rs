@@ -81,8 +81,8 @@ fn line(dice: &mut Dice, kind: u64) -> String {
 }
 
 fn file(dice: &mut Dice) -> Vec<u8> {
-    let kind = if dice.percent(50) { dice.below(9) } else { 0 };
-    let count = if dice.percent(30) {
+    let kind = if dice.percent(35) { dice.below(9) } else { 0 };
+    let count = if dice.percent(12) {
         dice.pick(&[0, 2, 3, 4, 5, 10, 30, 31, 60, 200])
     } else {
         dice.pick(&[3, 5, 10, 30])
@@ -104,12 +104,15 @@ fn arguments(dice: &mut Dice, names: &[String]) -> Vec<String> {
             args.push(flag.into());
         }
     }
-    if dice.percent(20) {
+    if dice.percent(8) {
         let column = ["2", "1", "0", "x", " 3", "1x", "4294967297", ""];
         args.extend(["-C".into(), dice.pick(&column).into()]);
     }
     if dice.percent(30) {
-        let level = ["80", "90", "95", "98", "99", "99.5", "95.0", "0x5f", "97", "x", "9e1", ""];
+        let level = [
+            "80", "90", "95", "98", "99", "99.5", "80", "90", "95", "98", "99", "99.5", "95.0",
+            "0x5f", "97", "x", "9e1", "",
+        ];
         args.extend(["-c".into(), dice.pick(&level).into()]);
     }
     if dice.percent(15) {
@@ -177,7 +180,7 @@ fn generated_calls_agree_with_the_original() {
     let mut dice = Dice(20_150_715);
     let (mut equal, mut crashed, mut done) = (0, 0, 0);
     for number in 0..CALLS {
-        let count = dice.pick(&[0, 1, 1, 2, 2, 2, 2, 3, 3, 4, 5, 6, 7, 8]);
+        let count = dice.pick(&[0, 1, 1, 2, 2, 2, 2, 2, 2, 3, 3, 3, 4, 4, 5, 6, 7, 7, 8]);
         let mut names = Vec::new();
         let mut input = Vec::new();
         for i in 0..count.max(1) {

@@ -87,7 +87,8 @@ fn cannot<T>(what: impl Into<String>, hint: impl Into<String>) -> Result<T, Cann
     Err(CannotCompare { what: what.into(), hint: hint.into() })
 }
 
-/// Boots of one set, computed.
+/// Boots of one set, computed. Runs and means are less [`SetFigures::origin`]: rounding them at a
+/// billion would cost the differences their digits.
 #[derive(Debug, Clone)]
 pub struct BootFigures {
     /// The values of each.
@@ -105,6 +106,8 @@ pub struct BootFigures {
 pub struct SetFigures {
     /// The set.
     pub set: Set,
+    /// A value near all of them, the same for all sets.
+    pub origin: f64,
     /// Count, mean and variance of all runs.
     pub all: Moments,
     /// The mean that stands for the set: of boot means when boots are known.
@@ -255,7 +258,10 @@ pub struct Analysis {
 /// Describes the sets and compares each with the first.
 pub fn compare(sets: &[Set], options: &Options) -> Result<Analysis, CannotCompare> {
     check(sets, options)?;
-    let figures: Option<Vec<SetFigures>> = sets.iter().map(|s| describe(s, options)).collect();
+    // Only boots are measured from it; a printed row has none.
+    let origin = sets.first().and_then(|s| s.values().first()).copied().unwrap_or(0.0);
+    let figures: Option<Vec<SetFigures>> =
+        sets.iter().map(|s| describe(s, origin, options)).collect();
     let Some(figures) = figures else {
         return cannot("a set has fewer than two values", "run the test again to get more");
     };
@@ -313,11 +319,12 @@ fn check(sets: &[Set], options: &Options) -> Result<(), CannotCompare> {
     Ok(())
 }
 
-fn describe(set: &Set, options: &Options) -> Option<SetFigures> {
+fn describe(set: &Set, origin: f64, options: &Options) -> Option<SetFigures> {
     let (values, boots) = match &set.data {
         Data::Summary { moments, range, median } => {
             return Some(SetFigures {
                 set: set.clone(),
+                origin,
                 all: *moments,
                 mean: moments.mean,
                 range: *range,
@@ -343,18 +350,19 @@ fn describe(set: &Set, options: &Options) -> Option<SetFigures> {
     let ends = values
         .iter()
         .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), x| (low.min(*x), high.max(*x)));
-    let boots = boots.as_ref().map(|b| boot_figures(b, values));
+    let boots = boots.as_ref().map(|b| boot_figures(b, values, origin));
     let units = match &boots {
         None => Some(all),
         Some(b) if b.means.len() >= nested::FEWEST_BOOTS => Moments::of(&b.means),
         Some(_) => None,
     };
     let mean = match &boots {
-        Some(b) => summary::mean(&b.means)?,
+        Some(b) => origin + summary::mean(&b.means)?,
         None => all.mean,
     };
     Some(SetFigures {
         set: set.clone(),
+        origin,
         all,
         mean,
         range: Some(ends),
@@ -368,8 +376,11 @@ fn describe(set: &Set, options: &Options) -> Option<SetFigures> {
     })
 }
 
-fn boot_figures(boots: &Boots, values: &[f64]) -> BootFigures {
-    let runs = boots.split(values);
+fn boot_figures(boots: &Boots, values: &[f64], origin: f64) -> BootFigures {
+    let mut runs = boots.split(values);
+    for value in runs.iter_mut().flatten() {
+        *value -= origin;
+    }
     let means = nested::boot_means(&runs);
     let components = nested::components(&runs);
     BootFigures { runs, means, labels: boots.labels.clone(), components }
@@ -627,7 +638,7 @@ fn adjust(sets: &[SetFigures], comparisons: &mut [Comparison], options: &Options
     if wanted
         && one_kind
         && let Some(units) = units
-        && by_dunnett(&units, comparisons, options).is_some()
+        && by_dunnett(sets, &units, comparisons, options).is_some()
     {
         return "Dunnett";
     }
@@ -652,15 +663,22 @@ fn adjust_equivalence(comparisons: &mut [Comparison]) {
     }
 }
 
-fn by_dunnett(units: &[Moments], comparisons: &mut [Comparison], options: &Options) -> Option<()> {
+fn by_dunnett(
+    sets: &[SetFigures],
+    units: &[Moments],
+    comparisons: &mut [Comparison],
+    options: &Options,
+) -> Option<()> {
     let df: f64 = units.iter().map(|u| u.n - 1.0).sum();
     let variance = units.iter().map(|u| (u.n - 1.0) * u.variance).sum::<f64>() / df;
     let (base, others) = units.split_first()?;
+    let base_mean = sets.first()?.mean;
     let counts: Vec<f64> = others.iter().map(|u| u.n).collect();
     let factor = dunnett::factor(options.level, base.n, &counts, df)?;
     for (comparison, set) in comparisons.iter_mut().zip(others) {
         let (vb, vs) = (variance / base.n, variance / set.n);
-        let d = Difference::new(set.mean - base.mean, (vb + vs).sqrt(), df)?;
+        let d = Difference::new(set.above(base), (vb + vs).sqrt(), df)?;
+        let mean = sets.get(comparison.set)?.mean;
         comparison.method = match comparison.basis {
             Basis::Boots => "Dunnett's t on boot means, one variance for all sets",
             _ => "Dunnett's t on runs, one variance for all sets",
@@ -671,10 +689,10 @@ fn by_dunnett(units: &[Moments], comparisons: &mut [Comparison], options: &Optio
             Some(d.p)
         };
         comparison.half_width = Some(factor * d.standard_error);
-        comparison.ratio_interval = ratio_with_factor((base.mean, vb), (set.mean, vs), 0.0, factor);
+        comparison.ratio_interval = ratio_with_factor((base_mean, vb), (mean, vs), 0.0, factor);
         comparison.p_equivalent = match options.margin {
             Margin::Absolute(m) => tost::absolute(d.estimate, d.standard_error, df, m),
-            Margin::Relative(m) => tost::relative((base.mean, vb), (set.mean, vs), 0.0, df, m),
+            Margin::Relative(m) => tost::relative((base_mean, vb), (mean, vs), 0.0, df, m),
         };
         comparison.difference = Some(d);
     }

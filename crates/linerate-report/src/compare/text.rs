@@ -311,6 +311,38 @@ mod tests {
         assert!(lane.drawn == 5000 && lane.values_a_mark > 1 && lane.rows.len() <= MOST_ROWS);
     }
 
+    /// A large offset must not cost the difference its digits, with boots and without.
+    #[test]
+    fn an_offset_changes_no_difference() {
+        let base = [3.0, 1.25, 4.0, 1.25, 5.5, 9.0, 2.75, 6.0, 5.0];
+        let set = [5.0, 8.75, 4.25, 9.5, 7.0, 9.5, 6.25, 7.0, 8.5];
+        for boots in ["", "# boot"] {
+            let file = |values: &[f64], offset: f64| -> String {
+                let line = |(i, v): (usize, &f64)| {
+                    let boot = if boots.is_empty() {
+                        String::new()
+                    } else {
+                        format!("{boots} {}\n", i / 3)
+                    };
+                    format!("{boot}{}\n", v + offset)
+                };
+                values.iter().enumerate().map(line).collect()
+            };
+            let at = |offset: f64| {
+                let view = view(
+                    &[("a", &file(&base, offset)), ("b", &file(&set, offset))],
+                    &analysis::Options::default(),
+                );
+                let c = view.comparisons[0].clone();
+                (c.difference.unwrap(), c.p.unwrap(), c.df.unwrap(), c.shift.unwrap())
+            };
+            let (one, two) = (at(0.0), at(1e9));
+            for (a, b) in [(one.0, two.0), (one.1, two.1), (one.2, two.2), (one.3, two.3)] {
+                assert!((a - b).abs() <= 1e-9 * a.abs(), "{boots}: {one:?} {two:?}");
+            }
+        }
+    }
+
     #[test]
     fn nothing_that_is_not_a_number_is_shown() {
         let constant = "5\n5\n5\n";

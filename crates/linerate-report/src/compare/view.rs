@@ -489,7 +489,11 @@ impl Words<'_> {
             values: kept.then(|| values.to_vec()),
             boot_of: if kept { boot_of.clone() } else { None },
             boot_labels: s.boots.as_ref().map(|b| b.labels.clone()).unwrap_or_default(),
-            boot_means: s.boots.as_ref().map(|b| b.means.clone()).unwrap_or_default(),
+            boot_means: s
+                .boots
+                .as_ref()
+                .map(|b| b.means.iter().map(|m| m + s.origin).collect())
+                .unwrap_or_default(),
             drawn: match &s.set.data {
                 Data::Runs { values, .. } => values.clone(),
                 Data::Summary { .. } => Arc::default(),

@@ -7,7 +7,7 @@ use super::summary::Moments;
 pub fn hedges_g(base: &Moments, set: &Moments) -> Option<f64> {
     let sd = super::welch::pooled_sd(base, set)?;
     let df = base.n + set.n - 2.0;
-    (sd > 0.0).then(|| (set.mean - base.mean) / sd * (1.0 - 3.0 / (4.0 * df - 1.0)))
+    (sd > 0.0).then(|| set.above(base) / sd * (1.0 - 3.0 / (4.0 * df - 1.0)))
 }
 
 #[cfg(test)]
@@ -16,8 +16,8 @@ mod tests {
 
     #[test]
     fn by_hand() {
-        let a = Moments { n: 10.0, mean: 1.0, variance: 4.0 };
-        let b = Moments { n: 10.0, mean: 4.0, variance: 4.0 };
+        let a = Moments::printed(10.0, 1.0, 2.0);
+        let b = Moments::printed(10.0, 4.0, 2.0);
         assert!((hedges_g(&a, &b).unwrap() - 1.5 * (1.0 - 3.0 / 71.0)).abs() < 1e-12);
         let flat = Moments { variance: 0.0, ..a };
         assert_eq!(hedges_g(&flat, &flat), None);

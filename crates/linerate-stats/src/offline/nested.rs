@@ -208,9 +208,9 @@ mod tests {
 
     #[test]
     fn few_boots_pool_and_many_do_not() {
-        let few = Moments { n: 3.0, mean: 1.0, variance: 1.0 };
-        let wide = Moments { n: 3.0, mean: 1.0, variance: 1e6 };
-        let many = Moments { n: 5.0, mean: 1.0, variance: 1.0 };
+        let few = Moments::printed(3.0, 1.0, 1.0);
+        let wide = Moments::printed(3.0, 1.0, 1e3);
+        let many = Moments::printed(5.0, 1.0, 1.0);
         assert_eq!(difference(&few, &few).unwrap().1, Method::Pooled);
         assert_eq!(difference(&few, &wide).unwrap().1, Method::Welch);
         assert_eq!(difference(&many, &many).unwrap().1, Method::Welch);

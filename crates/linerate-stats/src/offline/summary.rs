@@ -13,6 +13,9 @@ pub struct Moments {
     pub n: f64,
     /// Arithmetic mean.
     pub mean: f64,
+    /// What rounding took from the mean: with it a difference of two means keeps its digits even
+    /// when both are a billion times larger than it.
+    pub mean_rest: f64,
     /// Sum of squared deviations / (n - 1).
     pub variance: f64,
 }
@@ -27,7 +30,18 @@ impl Moments {
         let mean = mean(values)?;
         let squares = sum(values.iter().map(|x| (x - mean) * (x - mean)));
         let rest = sum(values.iter().map(|x| x - mean));
-        Some(Self { n, mean, variance: ((squares - rest * rest / n) / (n - 1.0)).max(0.0) })
+        let variance = ((squares - rest * rest / n) / (n - 1.0)).max(0.0);
+        Some(Self { n, mean, mean_rest: rest / n, variance })
+    }
+
+    /// From a printed row.
+    pub fn printed(n: f64, mean: f64, sd: f64) -> Self {
+        Self { n, mean, mean_rest: 0.0, variance: sd * sd }
+    }
+
+    /// This mean less that of `base`.
+    pub fn above(&self, base: &Self) -> f64 {
+        (self.mean - base.mean) + (self.mean_rest - base.mean_rest)
     }
 
     /// Standard deviation.

@@ -52,13 +52,13 @@ impl Difference {
 pub fn welch(base: &Moments, set: &Moments) -> Option<Difference> {
     let (a, b) = (base.variance / base.n, set.variance / set.n);
     let df = satterthwaite(&[(a, base.n - 1.0), (b, set.n - 1.0)])?;
-    Difference::new(set.mean - base.mean, (a + b).sqrt(), df)
+    Difference::new(set.above(base), (a + b).sqrt(), df)
 }
 
 /// Student: pooled variance ((n1-1) v1 + (n2-1) v2) / (n1+n2-2), so many degrees of freedom.
 pub fn pooled(base: &Moments, set: &Moments) -> Option<Difference> {
     let error = pooled_sd(base, set)? * (1.0 / base.n + 1.0 / set.n).sqrt();
-    Difference::new(set.mean - base.mean, error, base.n + set.n - 2.0)
+    Difference::new(set.above(base), error, base.n + set.n - 2.0)
 }
 
 /// Pooled standard deviation.
@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     fn moments(n: f64, mean: f64, sd: f64) -> Moments {
-        Moments { n, mean, variance: sd * sd }
+        Moments::printed(n, mean, sd)
     }
 
     fn near(got: f64, want: f64) {

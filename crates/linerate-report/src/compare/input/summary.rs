@@ -48,7 +48,7 @@ pub(super) fn read(file: &str, bytes: &[u8], _: &ReadOptions) -> Result<Vec<Set>
             Some(mark) => mark,
             None => format!("row {}", sets.len() + 1),
         };
-        let moments = Moments { n, mean, variance: sd * sd };
+        let moments = Moments::printed(n, mean, sd);
         let data = Data::Summary { moments, range, median };
         sets.push(Set { label, unit: None, data, notes: Vec::new() });
     }
