@@ -1,3 +1,4 @@
 //! What several crates' tests share. Nothing here is part of the program.
 
+pub mod link;
 pub mod records;
