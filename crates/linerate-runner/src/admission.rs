@@ -154,7 +154,7 @@ impl Admission {
         }
         let cores = if !plan.server_cpus.is_empty() {
             place::listed(&plan.server_cpus, threads)
-        } else if matches!(plan.traffic, Traffic::Rr(_)) {
+        } else if !place::pinned(&plan.traffic) {
             vec![None; threads]
         } else {
             let allowed = linerate_host::cores::allowed_cores();

@@ -970,6 +970,15 @@ fn doubts(record: &mut RunRecord, outcome: &Outcome) {
                 ),
             );
         }
+        if let Some(pressure) = total.cpu_pressure.filter(|p| *p >= 2_000) {
+            add(
+                DoubtKind::HostBusy,
+                format!(
+                    "on the {name}, some task waited for a core {:.0} % of the time (PSI): other work ran beside this test",
+                    hundredths(pressure)
+                ),
+            );
+        }
         if total.counters.throttled_ns > 0 {
             add(
                 DoubtKind::HostBusy,

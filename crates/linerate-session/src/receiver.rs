@@ -63,6 +63,8 @@ pub struct Receiver {
     last_ns: u64,
     warmup: u64,
     drops_seen: u32,
+    /// Drops told with a message that could not be placed; they belong to the next that can.
+    drops_carried: u64,
     train_max: u32,
     /// Every message so far was one whole train as its sender made it.
     trains_whole: bool,
@@ -91,6 +93,7 @@ impl Receiver {
             last_ns: 0,
             warmup: 0,
             drops_seen: 0,
+            drops_carried: 0,
             train_max: 0,
             trains_whole: true,
             reorder_extent_max: None,
@@ -121,7 +124,7 @@ impl Receiver {
 
     /// The hot path: one message.
     pub fn on_message(&mut self, message: &Message<'_>, around: &dyn Surroundings) {
-        let drops = self.new_drops(message.socket_drops);
+        let drops = self.new_drops(message.socket_drops) + std::mem::take(&mut self.drops_carried);
         let segment = message.segment.max(1);
         let first = message.bytes.get(..segment.min(message.bytes.len())).unwrap_or_default();
         let ours = |h: &Header| h.token == self.setup.token && self.window.next() <= LARGEST;
@@ -130,6 +133,7 @@ impl Receiver {
             return;
         };
         if head.place.warmup {
+            // Drops of the warm-up explain no measured loss.
             self.warmup += message.bytes.len().div_ceil(segment) as u64;
             return;
         }
@@ -209,7 +213,7 @@ impl Receiver {
         let seen = self.window.next();
         // A receiver that saw a higher number than the sender admits to must not lose it.
         let end = sent.unwrap_or(seen).max(seen);
-        let drops = self.new_drops(socket_drops);
+        let drops = self.new_drops(socket_drops) + self.drops_carried;
         let tail = end - seen;
         self.current.expected += tail;
         self.current.lost += tail;
@@ -306,7 +310,7 @@ impl Receiver {
         let foreign = Header::read(message.bytes).is_some_and(|h| h.token != self.setup.token);
         let counter = if foreign { &mut self.current.foreign } else { &mut self.current.corrupt };
         *counter += 1;
-        self.attribute(0, drops, 1);
+        self.drops_carried += drops;
     }
 
     fn new_drops(&mut self, counter: Option<u32>) -> u64 {
