@@ -11,7 +11,8 @@ use linerate_model::plan::{
     UdpPlan, Way,
 };
 use linerate_model::sample::{
-    DelayQuantiles, HostSample, RecvInterval, RecvReport, SendInterval, SendReport, TcpSample,
+    DelayQuantiles, HostCounters, HostSample, LossRunCounts, RecvCounts, RecvInterval, RecvReport,
+    SendCounts, SendInterval, SendReport, TcpSample, ThreadUse,
 };
 use linerate_model::units::{BitRate, DatagramSize, Nanos, Rate};
 use linerate_testkit::records;
@@ -139,9 +140,8 @@ fn server_messages() -> Vec<(String, ServerMessage)> {
     recv.counts.lost = 2;
     let sent = SendInterval { counts: send.counts, ..Default::default() };
     let received = RecvInterval { counts: recv.counts, ..Default::default() };
-    let stream = |stream, way, report| {
-        ServerMessage::Stream(Box::new(StreamResult { stream, way, report }))
-    };
+    let stream =
+        |stream, way, report| ServerMessage::Stream(Box::new(StreamResult { stream, way, report }));
     let mut all = vec![
         (
             "welcome".to_owned(),
@@ -181,12 +181,7 @@ fn server_messages() -> Vec<(String, ServerMessage)> {
         ),
         (
             "chunk".to_owned(),
-            ServerMessage::Chunk(Chunk {
-                stream: 0,
-                first: 0,
-                send: vec![],
-                recv: vec![received],
-            }),
+            ServerMessage::Chunk(Chunk { stream: 0, first: 0, send: vec![], recv: vec![received] }),
         ),
         (
             "chunk-send".to_owned(),
@@ -215,7 +210,140 @@ fn server_messages() -> Vec<(String, ServerMessage)> {
     all
 }
 
+/// A server that tells the largest of everything, so that sums would wrap.
+fn boasts() -> Vec<ServerMessage> {
+    let most = u64::MAX;
+    let send_counts = SendCounts {
+        bytes: most,
+        datagrams: most,
+        refused_locally: most,
+        late_wakeups: most,
+        given_up: most,
+        calls: most,
+    };
+    let recv_counts = RecvCounts {
+        bytes: most,
+        datagrams: most,
+        expected: most,
+        lost: most,
+        duplicates: most,
+        reordered: most,
+        late: most,
+        corrupt: most,
+        foreign: most,
+        socket_drops: most,
+        dropped_min: most,
+        dropped_max: most,
+        calls: most,
+    };
+    let quantiles = DelayQuantiles {
+        count: most,
+        min_ns: most,
+        p50_ns: most,
+        p90_ns: most,
+        p99_ns: most,
+        p999_ns: most,
+        p9999_ns: most,
+        max_ns: most,
+        mean_ns: most,
+    };
+    let thread = ThreadUse { cpu_ns: most, core: u32::MAX };
+    let runs = LossRunCounts {
+        runs: most,
+        longest: most,
+        shortest: most,
+        least_distance: Some(most),
+        lengths: [most; 16],
+    };
+    let tcp = TcpSample {
+        retransmits: Some(most),
+        rtt_ns: Some(most),
+        cwnd_bytes: Some(most),
+        ..Default::default()
+    };
+    let send = SendReport {
+        counts: send_counts,
+        span_ns: most,
+        warmup: most,
+        pacing_error_ppb: Some(i64::MIN),
+        gaps: Some(quantiles),
+        lateness: Some(quantiles),
+        nominal_gap_ns: Some(most),
+        send_buffer: most,
+        thread,
+        tcp: Some(tcp),
+        ..Default::default()
+    };
+    let recv = RecvReport {
+        counts: recv_counts,
+        first_ns: Some(0),
+        last_ns: Some(most),
+        jitter_ns: Some(most),
+        delay_variation: Some(quantiles),
+        least_transit_ns: Some(i64::MAX),
+        loss_runs: Some(runs),
+        reorder_extent_max: Some(most),
+        merged: true,
+        train: u32::MAX,
+        timestamp_faults: most,
+        unknown_late: most,
+        receive_buffer: most,
+        thread,
+        ..Default::default()
+    };
+    let sent = SendInterval { counts: send_counts, thread, tcp: Some(tcp) };
+    let received = RecvInterval { counts: recv_counts, jitter_ns: Some(most), thread };
+    let counters = HostCounters {
+        udp_in: most,
+        udp_receive_buffer_errors: most,
+        udp_send_buffer_errors: most,
+        udp_checksum_errors: most,
+        udp_no_ports: most,
+        softnet_dropped: most,
+        softnet_squeezed: most,
+        nic_rx_dropped: most,
+        nic_tx_dropped: most,
+        nic_tx_packets: most,
+        nic_rx_packets: most,
+        qdisc_dropped: Some(most),
+        throttled_ns: most,
+    };
+    let all = u16::MAX;
+    let core = CoreUse { core: 0, user: all, system: all, softirq: all, steal: all, idle: all };
+    let host = HostSample {
+        cores: vec![core],
+        counters,
+        cpu_pressure: Some(all),
+        span_ns: most,
+        clock_step_ns: i64::MIN,
+    };
+    let mut story = Vec::new();
+    for stream in 0..4 {
+        let way = if stream < 2 { Way::Forward } else { Way::Reverse };
+        let report = if stream < 2 {
+            StreamReport::Recv(Box::new(recv.clone()))
+        } else {
+            StreamReport::Send(Box::new(send.clone()))
+        };
+        story.push(ServerMessage::Stream(Box::new(StreamResult { stream, way, report })));
+        let (send, recv) = if stream < 2 { (vec![], vec![received]) } else { (vec![sent], vec![]) };
+        let chunk = Chunk {
+            stream,
+            first: 0,
+            send: [&send[..], &send].concat(),
+            recv: [&recv[..], &recv].concat(),
+        };
+        story.push(ServerMessage::Chunk(chunk));
+    }
+    story.push(ServerMessage::Pong(Pong { client_ns: 0, server_ns: most }));
+    story.push(ServerMessage::HostChunk(HostChunk { first: 0, samples: vec![host.clone()] }));
+    story.push(ServerMessage::Results(Results { host, irq_cores: vec![0], complete: true }));
+    story
+}
+
 fn main() {
+    let story: Vec<Vec<u8>> = boasts().iter().map(body).collect();
+    keep("server_story", "boasts", &story.join(&b'\n'));
     for (name, message) in client_messages() {
         keep("client_message", &name, &body(&message));
     }

@@ -6,6 +6,7 @@ use std::num::NonZeroU8;
 use linerate_model::sample::{RecvCounts, ThreadUse};
 use linerate_session::Surroundings;
 use linerate_session::receiver::{Message, Receiver, Setup};
+use linerate_stats::online::sequence::WINDOW;
 use linerate_stats::online::{Arrival, LARGEST, SequenceWindow};
 use linerate_wire::native::datagram::{HEADER_OCTETS, Header, Place};
 
@@ -72,12 +73,10 @@ pub fn sequence_window(data: &[u8]) {
         if kind % 4 == 0 {
             // Bounded: the time of the real thing is one bit a datagram, however far it goes.
             let count = input.number() % 300_000;
-            let room = model.next <= LARGEST;
             window.in_order(count);
-            if room && model.next + count <= LARGEST {
-                model.add(model.next, model.next + count);
-            } else if window.next() != model.next {
-                model.add(model.next, window.next());
+            // What would lead a window beyond the largest number does nothing.
+            if let Some(end) = model.next.checked_add(count).filter(|e| *e <= LARGEST + WINDOW) {
+                model.add(model.next, end);
             }
         } else {
             let distance = input.number();
