@@ -33,7 +33,7 @@ pub(super) const STYLE: &str = "
   @media (prefers-color-scheme: dark){.lr{--ink:#e8edf2;--soft:#a3adb8;--line:#3b434c;--bg:#12161b;
     --box:#333c47;--mean:#ff8a80;--b0:#6cb0ff;--b1:#ffa26b;--b2:#62d98b;--b3:#cf9bff;--b4:#5fd0e6;
     --b5:#e6c15a}}
-  .lr .bg{fill:var(--bg)} .lr text{fill:var(--ink);font:13px system-ui,sans-serif}
+  svg.lr{background:var(--bg)} .lr .bg{fill:var(--bg)} .lr text{fill:var(--ink);font:13px system-ui,sans-serif}
   .lr .soft{fill:var(--soft);font-size:12px} .lr .grid{stroke:var(--line);stroke-width:1}
   .lr .edge{stroke:var(--soft);stroke-width:1.5;fill:none} .lr .box{fill:var(--box);stroke:var(--soft);stroke-width:1.2}
   .lr .median{stroke:var(--ink);stroke-width:2.5} .lr .ci{stroke:var(--mean);stroke-width:3}
@@ -139,12 +139,16 @@ fn draw(out: &mut String, set: &SetView, scale: &Scale, x: &impl Fn(f64) -> f64,
     box_and_interval(out, set, x, floor);
 }
 
+/// A long name without its middle: names of settings differ at their ends.
 fn shortened(label: &str) -> String {
-    const MOST: usize = 22;
-    if label.chars().count() <= MOST {
+    const MOST: usize = 23;
+    let length = label.chars().count();
+    if length <= MOST {
         return label.to_owned();
     }
-    label.chars().take(MOST - 1).chain(['…']).collect()
+    let head: String = label.chars().take(MOST / 2).collect();
+    let tail: String = label.chars().skip(length - MOST / 2).collect();
+    format!("{head}…{tail}")
 }
 
 fn dots(
