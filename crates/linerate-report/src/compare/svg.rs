@@ -108,13 +108,23 @@ fn figure(out: &mut String, view: &View, chosen: &[usize], top: f64) -> f64 {
             escape(unit)
         );
     }
+    // One size of dots for all lanes of a figure.
+    let dotted = sets.iter().filter(|s| s.drawn.len() <= MOST_DOTS);
+    let tallest = dotted.flat_map(|s| counts(&s.drawn, &scale)).max().unwrap_or(0).max(1);
     for (index, set) in sets.iter().enumerate() {
-        draw(out, set, &scale, &x, top + TOP + lane * index as f64);
+        draw(out, set, &scale, tallest, &x, top + TOP + lane * index as f64);
     }
     bottom + AXIS
 }
 
-fn draw(out: &mut String, set: &SetView, scale: &Scale, x: &impl Fn(f64) -> f64, top: f64) {
+fn draw(
+    out: &mut String,
+    set: &SetView,
+    scale: &Scale,
+    tallest: usize,
+    x: &impl Fn(f64) -> f64,
+    top: f64,
+) {
     let design = match (set.boots, set.runs_per_boot) {
         (Some(boots), Some(runs)) => format!("{boots} boots x {runs} runs"),
         (Some(boots), None) => format!("{boots} boots, {} runs", set.n),
@@ -131,7 +141,6 @@ fn draw(out: &mut String, set: &SetView, scale: &Scale, x: &impl Fn(f64) -> f64,
     let floor = top + DOTS;
     if set.drawn.len() <= MOST_DOTS {
         let columns = stacks(&set.drawn, set.drawn_boot.as_deref(), scale);
-        let tallest = columns.iter().map(Vec::len).max().unwrap_or(0).max(1);
         dots(out, set, &columns, tallest, x, scale, floor);
     } else {
         bars(out, &counts(&set.drawn, scale), scale, floor);
