@@ -911,11 +911,11 @@ impl Words<'_> {
                         ),
                     },
                     None if c.margin.is_none() => {
-                        " The baseline is zero, so give the margin as a number (--margin 5)."
+                        " the baseline is zero, so give the margin as a number (--margin 5)."
                             .to_owned()
                     }
                     None => {
-                        format!(" To show {} would take more than ten million runs.", self.margin)
+                        format!(" to show {} would take more than ten million runs.", self.margin)
                     }
                 };
                 format!(
