@@ -1,3 +1,5 @@
 //! What several crates' tests share. Nothing here is part of the program.
 
+#![forbid(unsafe_code)]
+
 pub mod records;
