@@ -125,6 +125,7 @@ impl Admission {
     }
 
     /// Takes a test in.
+    #[expect(clippy::too_many_arguments, reason = "each is one fact, used once")]
     pub(crate) fn admit(
         self: &Arc<Self>,
         agreed: &AgreedPlan,

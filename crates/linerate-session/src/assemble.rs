@@ -639,7 +639,7 @@ fn way_intervals(outcome: &Outcome, way: Way, totals: &WayTotals) -> Vec<Pair> {
             (a, b) => a.or(b),
         };
     });
-    let recv_rows = sum_rows(&recvs, |sum, row| {
+    let mut recv_rows = sum_rows(&recvs, |sum, row| {
         sum.counts.add(&row.counts);
         add_threads(&mut sum.thread, &row.thread);
         sum.jitter_ns = sum.jitter_ns.max(row.jitter_ns);
@@ -647,6 +647,15 @@ fn way_intervals(outcome: &Outcome, way: Way, totals: &WayTotals) -> Vec<Pair> {
     let (send_host, recv_host) = ends(outcome, way);
     let send_span = totals.send.as_ref().map_or(0, |t| t.1);
     let recv_span = totals.recv.as_ref().map_or(0, |t| t.1);
+    // A test that was cut short in the last moments of an interval: the receiver has waited beyond
+    // it before it learnt of the end. A row without time belongs to the one before.
+    while recv_rows.len() > 1 && (recv_rows.len() as u64 - 1).saturating_mul(interval) >= recv_span
+    {
+        if let (Some(empty), Some(last)) = (recv_rows.pop(), recv_rows.last_mut()) {
+            last.counts.add(&empty.counts);
+            add_threads(&mut last.thread, &empty.thread);
+        }
+    }
     let rows = send_rows.len().max(recv_rows.len());
     let mut retransmits_before = 0;
     (0..rows)
