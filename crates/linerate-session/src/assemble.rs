@@ -2,7 +2,9 @@
 //! check of the accounting, the doubts.
 
 use linerate_model::host::CoreUse;
-use linerate_model::plan::{Direction, End, IpVersion, TestPlan, Traffic, Transport, Way};
+use linerate_model::plan::{
+    Direction, End, EngineChoice, IpVersion, TestPlan, Traffic, Transport, Way,
+};
 use linerate_model::record::{
     CoreFigures, CpuFigures, CpuPlan, Doubt, DoubtKind, ErrorRecord, Figures, HostFigures,
     Interval, LossRuns, OneWayDelay, PacingFigures, Pair, PlanRecord, Quantiles, ReceiverFigures,
@@ -917,6 +919,17 @@ fn doubts(record: &mut RunRecord, outcome: &Outcome) {
             DoubtKind::EngineFallback,
             format!("{why}; engines used: {}", engines.unwrap_or_default()),
         );
+    }
+    if let Traffic::Udp(udp) = &outcome.plan.traffic
+        && udp.engine == EngineChoice::Gso
+        && let Some(used) = sends().find_map(|s| s.engines.first()).filter(|e| *e != "gso")
+    {
+        let why = if udp.checksum {
+            "one packet holds no two datagrams of this size"
+        } else {
+            "the kernel segments no datagrams without checksum"
+        };
+        add(DoubtKind::EngineFallback, format!("gso was asked for and {used} used: {why}"));
     }
     if recvs().any(|r| r.merged) && is_udp(outcome) {
         let train = recvs().map(|r| r.train).max().unwrap_or(0);
