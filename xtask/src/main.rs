@@ -1,1 +1,63 @@
-fn main() {}
+//! Chores of this tree: `cargo xtask tidy` checks what the compiler cannot.
+
+#![forbid(unsafe_code)]
+
+mod licence;
+mod tidy;
+
+use std::process::ExitCode;
+
+const USAGE: &str = "cargo xtask tidy      dependency direction, unsafe, bans, machine paths
+cargo xtask licences  licences of all dependencies against the allow-list";
+
+fn main() -> ExitCode {
+    let verb = std::env::args().nth(1).unwrap_or_default();
+    let result = match verb.as_str() {
+        "tidy" => tidy::run(),
+        "licences" => licence::run(),
+        _ => {
+            eprintln!("{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    match result {
+        Ok(done) => {
+            println!("{verb}: {done}");
+            ExitCode::SUCCESS
+        }
+        Err(faults) => {
+            for fault in faults {
+                eprintln!("{verb}: {fault}");
+            }
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The tree's root.
+fn root() -> std::path::PathBuf {
+    std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// What `cargo metadata` tells.
+fn metadata(more: &[&str]) -> Result<serde_json::Value, Vec<String>> {
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
+    let out = std::process::Command::new(cargo)
+        .args(["metadata", "--format-version", "1"])
+        .args(more)
+        .current_dir(root())
+        .output()
+        .map_err(|e| vec![format!("cargo metadata: {e}")])?;
+    if !out.status.success() {
+        return Err(vec![format!("cargo metadata: {}", String::from_utf8_lossy(&out.stderr))]);
+    }
+    serde_json::from_slice(&out.stdout).map_err(|e| vec![format!("cargo metadata: {e}")])
+}
+
+fn text(value: &serde_json::Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+fn list(value: &serde_json::Value) -> &[serde_json::Value] {
+    value.as_array().map(Vec::as_slice).unwrap_or_default()
+}

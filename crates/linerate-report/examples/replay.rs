@@ -2,6 +2,8 @@
 //! `cargo run -p linerate-report --example replay -- udp 80 200` (record, width, milliseconds an
 //! interval).
 
+#![allow(clippy::disallowed_methods, reason = "this plays in real time; the library does not")]
+
 use std::io::{stderr, stdout};
 use std::time::Duration;
 

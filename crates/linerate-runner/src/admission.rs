@@ -107,6 +107,17 @@ pub(crate) fn check(plan: &TestPlan, ip: IpVersion, options: &Options) -> Result
             "leave out --no-checksum, or test over IPv4 with -4",
         ));
     }
+    if let Traffic::Tcp(tcp) = &plan.traffic
+        && let Some(name) = &tcp.congestion
+        && plan.direction.has_reverse()
+        && !has_congestion_control(name)
+    {
+        return Err(refuse(
+            RefusalKind::Unable,
+            "this server's kernel has no congestion control of that name".to_owned(),
+            "`sysctl net.ipv4.tcp_available_congestion_control` on the server lists those it has",
+        ));
+    }
     let allowed = linerate_host::cores::allowed_cores();
     if let Some(core) = plan.server_cpus.iter().find(|core| !allowed.contains(&u32::from(**core))) {
         return Err(refuse(
@@ -118,6 +129,12 @@ pub(crate) fn check(plan: &TestPlan, ip: IpVersion, options: &Options) -> Result
     Ok(())
 }
 
+/// Whether the kernel would take it. Where the list cannot be read, the socket will tell.
+fn has_congestion_control(name: &str) -> bool {
+    std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control")
+        .map_or(true, |list| list.split_whitespace().any(|known| known == name))
+}
+
 impl Admission {
     fn lock(&self) -> MutexGuard<'_, State> {
         // A panic elsewhere leaves the map whole: every change is one call.
@@ -125,6 +142,7 @@ impl Admission {
     }
 
     /// Takes a test in.
+    #[expect(clippy::too_many_arguments, reason = "each is one fact, used once")]
     pub(crate) fn admit(
         self: &Arc<Self>,
         agreed: &AgreedPlan,

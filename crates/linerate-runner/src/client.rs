@@ -952,8 +952,8 @@ impl Running {
                 };
                 let (forward, reverse) =
                     (self.plan.direction.has_forward(), self.plan.direction.has_reverse());
-                if !(there(client, forward, reverse) && there(server, reverse, forward)) && !overdue
-                {
+                let both = there(client, forward, reverse) && there(server, reverse, forward);
+                if !both && !overdue {
                     return;
                 }
                 let empty = LiveSide::default();

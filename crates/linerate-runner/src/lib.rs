@@ -1,6 +1,8 @@
 //! The one place with clocks, threads and control sockets: joins the session's pure parts to the
 //! engines, at the client and at the server.
 
+#![forbid(unsafe_code)]
+
 mod admission;
 pub mod client;
 mod control;

@@ -314,11 +314,10 @@ impl Test {
         let farewell = async {
             while let Some(Ok(message)) = messages.recv().await {
                 match message {
-                    ClientMessage::Ping(ping) => {
-                        if pong(&mut write, ping).await.is_err() {
-                            return;
-                        }
-                    }
+                    ClientMessage::Ping(ping) => match pong(&mut write, ping).await {
+                        Ok(()) => {}
+                        Err(_) => return,
+                    },
                     ClientMessage::Bye => return,
                     _ => {}
                 }

@@ -2,7 +2,9 @@
 //! check of the accounting, the doubts.
 
 use linerate_model::host::CoreUse;
-use linerate_model::plan::{Direction, End, IpVersion, TestPlan, Traffic, Transport, Way};
+use linerate_model::plan::{
+    Direction, End, EngineChoice, IpVersion, TestPlan, Traffic, Transport, Way,
+};
 use linerate_model::record::{
     CoreFigures, CpuFigures, CpuPlan, Doubt, DoubtKind, ErrorRecord, Figures, HostFigures,
     Interval, LossRuns, OneWayDelay, PacingFigures, Pair, PlanRecord, Quantiles, ReceiverFigures,
@@ -644,7 +646,7 @@ fn way_intervals(outcome: &Outcome, way: Way, totals: &WayTotals) -> Vec<Pair> {
             (a, b) => a.or(b),
         };
     });
-    let recv_rows = sum_rows(&recvs, |sum, row| {
+    let mut recv_rows = sum_rows(&recvs, |sum, row| {
         sum.counts.add(&row.counts);
         add_threads(&mut sum.thread, &row.thread);
         sum.jitter_ns = sum.jitter_ns.max(row.jitter_ns);
@@ -652,6 +654,15 @@ fn way_intervals(outcome: &Outcome, way: Way, totals: &WayTotals) -> Vec<Pair> {
     let (send_host, recv_host) = ends(outcome, way);
     let send_span = totals.send.as_ref().map_or(0, |t| t.1);
     let recv_span = totals.recv.as_ref().map_or(0, |t| t.1);
+    // A test that was cut short in the last moments of an interval: the receiver has waited beyond
+    // it before it learnt of the end. A row without time belongs to the one before.
+    while recv_rows.len() > 1 && (recv_rows.len() as u64 - 1).saturating_mul(interval) >= recv_span
+    {
+        if let (Some(empty), Some(last)) = (recv_rows.pop(), recv_rows.last_mut()) {
+            last.counts.add(&empty.counts);
+            add_threads(&mut last.thread, &empty.thread);
+        }
+    }
     let rows = send_rows.len().max(recv_rows.len());
     let mut retransmits_before = 0;
     (0..rows)
@@ -913,6 +924,17 @@ fn doubts(record: &mut RunRecord, outcome: &Outcome) {
             DoubtKind::EngineFallback,
             format!("{why}; engines used: {}", engines.unwrap_or_default()),
         );
+    }
+    if let Traffic::Udp(udp) = &outcome.plan.traffic
+        && udp.engine == EngineChoice::Gso
+        && let Some(used) = sends().find_map(|s| s.engines.first()).filter(|e| *e != "gso")
+    {
+        let why = if udp.checksum {
+            "one packet holds no two datagrams of this size"
+        } else {
+            "the kernel segments no datagrams without checksum"
+        };
+        add(DoubtKind::EngineFallback, format!("gso was asked for and {used} used: {why}"));
     }
     if recvs().any(|r| r.merged) && is_udp(outcome) {
         let train = recvs().map(|r| r.train).max().unwrap_or(0);

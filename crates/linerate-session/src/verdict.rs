@@ -324,11 +324,14 @@ impl Case<'_> {
                 };
                 let because = vec![format!("{}; {what}{where_to}", core_text(tx))];
                 let mut advice = vec![];
-                let engine = self.record.agreed.as_ref().and_then(|a| a.engine.clone());
-                if engine.as_deref().is_some_and(|e| e != "gso")
-                    && self.record.asked.checksum != Some(false)
-                {
-                    advice.push("--engine gso: one call for a whole train".to_owned());
+                let agreed = self.record.agreed.as_ref();
+                let one_at_a_time =
+                    agreed.and_then(|a| a.engine.as_deref()).is_some_and(|e| e != "gso");
+                if one_at_a_time && self.record.asked.checksum != Some(false) {
+                    advice.push(match asked {
+                        Some(_) => "--burst 1ms: more datagrams a call".to_owned(),
+                        None => "--engine gso: one call for a whole train".to_owned(),
+                    });
                 }
                 advice.push(self.more_streams());
                 advice.extend(self.other_core(name, tx));

@@ -1,6 +1,8 @@
 //! linerate: measures what a network path and the hosts at its ends can carry, and says what limits
 //! it. The binary turns arguments into requests, wires the parts and words every failure.
 
+#![forbid(unsafe_code)]
+
 mod args;
 mod compare;
 mod exit;

@@ -272,5 +272,9 @@ fn terminal_width() -> i32 {
     if let Some(columns) = std::env::var_os("COLUMNS").filter(|c| !c.is_empty()) {
         return leading_whole(columns.as_bytes()).0 as i32;
     }
-    terminal_size::terminal_size_of(&out).map_or(DEFAULT, |(width, _)| i32::from(width.0) - 2)
+    // Asked for directly: a terminal of unknown height still has a width.
+    match rustix::termios::tcgetwinsize(&out) {
+        Ok(size) if size.ws_col > 0 => i32::from(size.ws_col) - 2,
+        _ => DEFAULT,
+    }
 }

@@ -246,3 +246,35 @@ fn the_verb_is_the_same_program() {
     assert_eq!(run(&["ministat", "none"]).status.code(), Some(1));
     assert_eq!(run(&["ministat", "--modern", "none"]).status.code(), Some(2));
 }
+
+/// On a terminal the width is the terminal's, or that of `COLUMNS`.
+#[test]
+fn on_a_terminal_the_width_is_the_same() {
+    let script = Path::new("/usr/bin/script");
+    if !Path::new(ORIGINAL).exists() || !script.exists() {
+        eprintln!("SKIP: {ORIGINAL} or {script:?} is not installed: NO TERMINAL COMPARED");
+        return;
+    }
+    let folder = scratch("ministat-terminal");
+    let ours = folder.join("ministat");
+    symlink(env!("CARGO_BIN_EXE_linerate"), &ours).unwrap();
+    fs::write(folder.join("a"), "1\n2\n5\n").unwrap();
+    let shown = |program: &Path, before: &str| {
+        let command = format!("{before} {} a", program.display());
+        let out = Command::new(script)
+            .args(["-qec", &command, "/dev/null"])
+            .current_dir(&folder)
+            .env_remove("COLUMNS")
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        String::from_utf8(out.stdout).unwrap()
+    };
+    for before in
+        ["", "COLUMNS=40", "COLUMNS=12x", "COLUMNS=", "stty cols 60;", "stty cols 50 rows 9;"]
+    {
+        let (a, b) = (shown(&ours, before), shown(Path::new(ORIGINAL), before));
+        assert!(b.contains("Stddev"), "{b}");
+        assert_eq!(a, b, "{before}");
+    }
+}

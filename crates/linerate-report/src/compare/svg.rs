@@ -33,7 +33,7 @@ pub(super) const STYLE: &str = "
   @media (prefers-color-scheme: dark){.lr{--ink:#e8edf2;--soft:#a3adb8;--line:#3b434c;--bg:#12161b;
     --box:#333c47;--mean:#ff8a80;--b0:#6cb0ff;--b1:#ffa26b;--b2:#62d98b;--b3:#cf9bff;--b4:#5fd0e6;
     --b5:#e6c15a}}
-  .lr .bg{fill:var(--bg)} .lr text{fill:var(--ink);font:13px system-ui,sans-serif}
+  svg.lr{background:var(--bg)} .lr .bg{fill:var(--bg)} .lr text{fill:var(--ink);font:13px system-ui,sans-serif}
   .lr .soft{fill:var(--soft);font-size:12px} .lr .grid{stroke:var(--line);stroke-width:1}
   .lr .edge{stroke:var(--soft);stroke-width:1.5;fill:none} .lr .box{fill:var(--box);stroke:var(--soft);stroke-width:1.2}
   .lr .median{stroke:var(--ink);stroke-width:2.5} .lr .ci{stroke:var(--mean);stroke-width:3}
@@ -108,13 +108,23 @@ fn figure(out: &mut String, view: &View, chosen: &[usize], top: f64) -> f64 {
             escape(unit)
         );
     }
+    // One size of dots for all lanes of a figure.
+    let dotted = sets.iter().filter(|s| s.drawn.len() <= MOST_DOTS);
+    let tallest = dotted.flat_map(|s| counts(&s.drawn, &scale)).max().unwrap_or(0).max(1);
     for (index, set) in sets.iter().enumerate() {
-        draw(out, set, &scale, &x, top + TOP + lane * index as f64);
+        draw(out, set, &scale, tallest, &x, top + TOP + lane * index as f64);
     }
     bottom + AXIS
 }
 
-fn draw(out: &mut String, set: &SetView, scale: &Scale, x: &impl Fn(f64) -> f64, top: f64) {
+fn draw(
+    out: &mut String,
+    set: &SetView,
+    scale: &Scale,
+    tallest: usize,
+    x: &impl Fn(f64) -> f64,
+    top: f64,
+) {
     let design = match (set.boots, set.runs_per_boot) {
         (Some(boots), Some(runs)) => format!("{boots} boots x {runs} runs"),
         (Some(boots), None) => format!("{boots} boots, {} runs", set.n),
@@ -131,7 +141,6 @@ fn draw(out: &mut String, set: &SetView, scale: &Scale, x: &impl Fn(f64) -> f64,
     let floor = top + DOTS;
     if set.drawn.len() <= MOST_DOTS {
         let columns = stacks(&set.drawn, set.drawn_boot.as_deref(), scale);
-        let tallest = columns.iter().map(Vec::len).max().unwrap_or(0).max(1);
         dots(out, set, &columns, tallest, x, scale, floor);
     } else {
         bars(out, &counts(&set.drawn, scale), scale, floor);
@@ -139,12 +148,16 @@ fn draw(out: &mut String, set: &SetView, scale: &Scale, x: &impl Fn(f64) -> f64,
     box_and_interval(out, set, x, floor);
 }
 
+/// A long name without its middle: names of settings differ at their ends.
 fn shortened(label: &str) -> String {
-    const MOST: usize = 22;
-    if label.chars().count() <= MOST {
+    const MOST: usize = 23;
+    let length = label.chars().count();
+    if length <= MOST {
         return label.to_owned();
     }
-    label.chars().take(MOST - 1).chain(['…']).collect()
+    let head: String = label.chars().take(MOST / 2).collect();
+    let tail: String = label.chars().skip(length - MOST / 2).collect();
+    format!("{head}…{tail}")
 }
 
 fn dots(

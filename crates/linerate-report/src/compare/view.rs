@@ -910,7 +910,13 @@ impl Words<'_> {
                             self.margin, n.runs_per_boot
                         ),
                     },
-                    None => format!(" {} is out of reach.", self.margin),
+                    None if c.margin.is_none() => {
+                        " the baseline is zero, so give the margin as a number (--margin 5)."
+                            .to_owned()
+                    }
+                    None => {
+                        format!(" to show {} would take more than ten million runs.", self.margin)
+                    }
                 };
                 format!(
                     "Inconclusive: {name} may differ from {baseline} by {} ({at}, {design}){boots}.{}{needed}",

@@ -187,6 +187,7 @@ pub(crate) fn role(traffic: &Traffic, way: Way, is_client: bool) -> Role {
 
 /// Told by a data thread.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "a few a second, none kept")]
 pub(crate) enum DataEvent {
     /// An interval is over.
     Tick(u64, Tick),

@@ -1,0 +1,234 @@
+//! Every kind of test over loopback, as a user starts it: exact counts, and the identities worked
+//! out from the record.
+
+mod schema;
+mod support;
+
+use support::{Ran, Server, alone, identities, linerate, list, number, real};
+
+/// A test against a server of its own process, short where no end is given.
+fn local(line: &str) -> Ran {
+    let mut args: Vec<&str> = line.split_whitespace().collect();
+    args.extend(["--local", "--json"]);
+    linerate(None, &args)
+}
+
+#[test]
+fn udp_directions_streams_and_engines() {
+    let _alone = alone();
+    let server = Server::start(None, &[]);
+    let port = server.port.to_string();
+    for line in [
+        "udp 127.0.0.1 -b 5M -t 300ms -i 100ms",
+        "udp 127.0.0.1 -b 5M -t 300ms -R",
+        "udp 127.0.0.1 -b 5M -t 300ms --both -i 100ms",
+        "udp 127.0.0.1 -b 6M -t 300ms -P 3",
+        "udp 127.0.0.1 -b 6M -t 300ms -P 2 --both",
+        "udp 127.0.0.1 -b 5M -t 300ms --engine send",
+        "udp 127.0.0.1 -b 5M -t 300ms --engine mmsg",
+        "udp 127.0.0.1 -b 5M -t 300ms --engine gso",
+        "udp 127.0.0.1 -b 5M -t 300ms --engine gso -R -P 2",
+        "udp 127.0.0.1 -b 5M -t 300ms --no-checksum",
+        "udp 127.0.0.1 -b 2kpps -t 300ms -l 32",
+        "udp 127.0.0.1 -b 20M -t 300ms -l 65507",
+        "udp 127.0.0.1 -b 5M -t 300ms -O 200ms",
+        "udp 127.0.0.1 -b max -t 300ms",
+        "udp 127.0.0.1 -b max -t 300ms -R",
+    ] {
+        println!("{line}");
+        let args: Vec<&str> = line.split_whitespace().chain(["-p", &port, "--json"]).collect();
+        let record = linerate(None, &args).complete();
+        assert_eq!(record["agreed"]["dialect"], "native");
+        let engine = record["agreed"]["engine"].as_str().unwrap();
+        if let Some(asked) = line.split("--engine ").nth(1) {
+            assert_eq!(Some(engine), asked.split(' ').next());
+        }
+    }
+}
+
+#[test]
+fn udp_over_ipv6() {
+    let _alone = alone();
+    if std::net::UdpSocket::bind("[::1]:0").is_err() {
+        support::skip("udp_over_ipv6", "::1 is not there");
+        return;
+    }
+    for line in ["udp -6 -b 5M -t 300ms", "udp -6 -R -b 5M -t 300ms", "tcp -6 -t 300ms"] {
+        let record = local(line).complete();
+        assert_eq!(record["agreed"]["ip"], 6, "{line}");
+    }
+    let ran = local("udp -6 --no-checksum -t 300ms");
+    assert!(ran.code == 2 || ran.code == 3, "{ran:?}");
+    let record = ran.record();
+    let why = record["error"]["why"].as_str().unwrap();
+    assert!(why.contains("checksum"), "{why}");
+}
+
+#[test]
+fn counts_are_exact() {
+    let _alone = alone();
+    for (line, datagrams, bytes) in [
+        ("udp -b 5M -k 1", 1, 1_472),
+        ("udp -b 20M -k 1000", 1_000, 1_472_000),
+        ("udp -b 20M -k 1001 -P 3", 1_001, 1_001 * 1_472),
+        ("udp -b 20M -k 997 --engine gso", 997, 997 * 1_472),
+        ("udp -b max -k 1234 --engine gso", 1_234, 1_234 * 1_472),
+        ("udp -b max -k 1234 --engine mmsg -R", 1_234, 1_234 * 1_472),
+        ("udp -b 20M -k 500 --both", 500, 500 * 1_472),
+        // The last one carries what is left.
+        ("udp -b 20M -n 100000 -l 1000", 100, 100_000),
+        ("udp -b 20M -n 100033 -l 1000", 101, 100_033),
+        ("udp -b 20M -n 100033 -l 1000 --engine gso", 101, 100_033),
+        ("udp -b max -n 99999 -l 700 -P 2 -R", 144, 99_999),
+    ] {
+        println!("{line}");
+        let record = local(line).complete();
+        let pairs: &[&str] = if line.contains("--both") {
+            &["totals.forward", "totals.reverse"]
+        } else {
+            &["totals"]
+        };
+        for pair in pairs {
+            assert_eq!(number(&record, &format!("{pair}.sender.datagrams")), datagrams, "{line}");
+            assert_eq!(number(&record, &format!("{pair}.sender.bytes")), bytes, "{line}");
+            let lost = number(&record, &format!("{pair}.receiver.lost"));
+            if lost == 0 {
+                assert_eq!(number(&record, &format!("{pair}.receiver.bytes")), bytes, "{line}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_left_below_a_header_is_still_exact() {
+    let _alone = alone();
+    // 7 octets more than a hundred datagrams: no datagram is below 32 octets, the sum is exact.
+    let record = local("udp -b 20M -n 100007 -l 1000").complete();
+    assert_eq!(number(&record, "totals.sender.bytes"), 100_007);
+    assert_eq!(number(&record, "totals.receiver.bytes"), 100_007);
+}
+
+#[test]
+fn warm_up_is_counted_apart() {
+    let _alone = alone();
+    let record = local("udp -b 10M -O 400ms -t 400ms -i 100ms").complete();
+    assert_eq!(list(&record["intervals"]).len(), 4);
+    let most = 10e6 / 8.0 * 0.4 + 20.0 * 1_472.0;
+    assert!((number(&record, "totals.sender.bytes") as f64) < most, "warm-up is in the totals");
+}
+
+#[test]
+fn tcp_in_every_form() {
+    let _alone = alone();
+    for line in [
+        "tcp -t 300ms -i 100ms",
+        "tcp -t 300ms -R",
+        "tcp -t 300ms --both",
+        "tcp -t 300ms -P 3",
+        "tcp -t 300ms -P 2 --both -i 100ms",
+        "tcp -t 300ms --rx discard",
+        "tcp -t 300ms --tx sendfile",
+        "tcp -t 300ms -b 50M -N",
+        "tcp -t 300ms -O 200ms",
+        "tcp -t 300ms -C reno -M 1000",
+    ] {
+        println!("{line}");
+        let record = local(line).complete();
+        let side = if line.contains("--both") { "totals.forward" } else { "totals" };
+        assert!(number(&record, &format!("{side}.receiver.bytes")) > 0, "{line}");
+    }
+    for (line, bytes) in [
+        ("tcp -n 1", 1),
+        ("tcp -n 1000003", 1_000_003),
+        ("tcp -n 1000003 -R", 1_000_003),
+        ("tcp -n 1000003 -P 3", 1_000_003),
+        ("tcp -n 1000003 --rx discard", 1_000_003),
+        ("tcp -n 1000003 --tx sendfile", 1_000_003),
+    ] {
+        println!("{line}");
+        let record = local(line).complete();
+        for end in ["sender", "receiver"] {
+            assert_eq!(number(&record, &format!("totals.{end}.bytes")), bytes, "{line} {end}");
+        }
+    }
+}
+
+#[test]
+fn rr_in_every_form() {
+    let _alone = alone();
+    for line in [
+        "rr -t 300ms -i 100ms",
+        "rr -t 300ms --udp",
+        "rr -t 300ms --outstanding 8",
+        "rr -t 300ms --udp --outstanding 8",
+        "rr -t 300ms --rate 500",
+        "rr -t 300ms --udp --rate 500",
+        "rr -t 300ms --request 100 --response 20000",
+        "rr -t 300ms --udp --request 1400 --response 1000",
+        "rr -t 300ms -P 2 -O 200ms",
+    ] {
+        println!("{line}");
+        let record = local(line).complete();
+        let rr = &record["totals"]["rr"];
+        assert!(number(rr, "transactions") > 0, "{line}");
+        assert_eq!(number(rr, "latency_s.count"), number(rr, "transactions"), "{line}");
+        assert!(real(rr, "latency_s.p50") <= real(rr, "latency_s.max"));
+    }
+    let record = local("rr -t 500ms --rate 200").complete();
+    let n = number(&record, "totals.rr.transactions");
+    assert!((99..=101).contains(&n), "200 a second for half a second, not {n}");
+}
+
+#[test]
+fn the_record_fits_the_schema() {
+    let _alone = alone();
+    let out = linerate(None, &["schema"]);
+    let schema: serde_json::Value = serde_json::from_str(&out.out).unwrap();
+    for line in ["udp -b 5M -t 200ms --both", "tcp -t 200ms", "rr -t 200ms"] {
+        let record = local(line).complete();
+        schema::validate(&schema, &record).unwrap_or_else(|e| panic!("{line}: {e}"));
+    }
+}
+
+#[test]
+fn json_lines_tell_every_interval_and_end_with_the_record() {
+    let _alone = alone();
+    for line in ["udp -b 5M", "udp -b 5M -R", "udp -b 5M --both", "tcp", "rr"] {
+        let mut args: Vec<&str> = line.split_whitespace().collect();
+        args.extend(["--local", "--json-lines", "-t", "600ms", "-i", "100ms"]);
+        let ran = linerate(None, &args);
+        assert_eq!(ran.code, 0, "{}", ran.err);
+        let objects: Vec<serde_json::Value> =
+            ran.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!(objects[0]["event"], "start");
+        let end = objects.last().unwrap();
+        assert_eq!(end["event"], "end");
+        identities(&end["record"]);
+        let spans = |rows: &[serde_json::Value]| -> Vec<String> {
+            rows.iter().map(|i| format!("{} {}", i["start_s"], i["end_s"])).collect()
+        };
+        let told: Vec<_> = objects[1..objects.len() - 1].to_vec();
+        assert!(told.iter().all(|o| o["event"] == "interval"), "{line}");
+        assert_eq!(spans(&told), spans(list(&end["record"]["intervals"])), "{line}");
+    }
+}
+
+#[test]
+fn text_goes_to_stdout_and_progress_to_stderr() {
+    let _alone = alone();
+    let ran = linerate(None, &["udp", "--local", "-b", "5M", "-t", "300ms", "-i", "100ms"]);
+    assert_eq!(ran.code, 0);
+    assert!(!ran.out.contains('\u{1b}'), "no colours into a pipe");
+    assert!(ran.out.contains("limited by the rate that was asked for"), "{}", ran.out);
+}
+
+#[test]
+fn discard_needs_nobody() {
+    let _alone = alone();
+    let args = ["udp", "127.0.0.1", "--discard", "-p", "9", "-k", "1000", "-b", "20M", "--json"];
+    let ran = linerate(None, &args);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let record = ran.record();
+    assert_eq!(number(&record, "totals.sender.attempted"), 1_000);
+    assert!(record["totals"]["receiver"].is_null());
+}

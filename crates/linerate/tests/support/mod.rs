@@ -1,0 +1,558 @@
+//! What the end-to-end tests share: a server that is ended with the test, a client that is waited
+//! for with a bound, network namespaces that are gone afterwards, and the identities that every
+//! record must hold, worked out here from the JSON alone.
+
+#![allow(dead_code, reason = "each file of tests uses its own part of this")]
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+
+/// No test of ours takes this long; one that does hangs.
+const HANGS: Duration = Duration::from_secs(60);
+
+/// Tests that send share two cores with nobody of their own kind.
+pub fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// More repetitions, for those who have the time.
+pub fn long() -> bool {
+    std::env::var_os("LINERATE_LONG").is_some_and(|v| v == "1")
+}
+
+/// Says loudly, past the capture of the test runner, that a test could not be made.
+pub fn skip(test: &str, why: &str) {
+    use std::io::Write;
+    let line = format!("\n*** SKIP {test}: {why}\n");
+    let direct = std::fs::OpenOptions::new().write(true).open("/proc/self/fd/2");
+    match direct {
+        Ok(mut err) => drop(err.write_all(line.as_bytes())),
+        Err(_) => eprintln!("{line}"),
+    }
+}
+
+fn command(space: Option<&str>) -> Command {
+    let binary = env!("CARGO_BIN_EXE_linerate");
+    let mut command = match space {
+        // `ip netns exec` becomes the program, so the child's id is the program's.
+        Some(space) => {
+            let mut command = Command::new("ip");
+            command.args(["netns", "exec", space, binary]);
+            command
+        }
+        None => Command::new(binary),
+    };
+    command.stdin(Stdio::null()).env("NO_COLOR", "1");
+    command
+}
+
+/// Waits until `done`, at most `limit`; says whether it came to be.
+pub fn wait_for(limit: Duration, mut done: impl FnMut() -> bool) -> bool {
+    let until = Instant::now() + limit;
+    loop {
+        if done() {
+            return true;
+        }
+        if Instant::now() > until {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// A running server. Dropping it ends this one process and no other.
+pub struct Server {
+    child: Child,
+    pub port: u16,
+    log: Arc<Mutex<String>>,
+}
+
+/// What a process holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Holds {
+    pub descriptors: usize,
+    pub threads: usize,
+    pub rss_kib: u64,
+}
+
+impl Server {
+    /// `linerate serve` on a free port, here or in a namespace.
+    pub fn start(space: Option<&str>, args: &[&str]) -> Self {
+        Self::on_port(space, 0, args)
+    }
+
+    /// The same on a port of one's choice.
+    pub fn on_port(space: Option<&str>, port: u16, args: &[&str]) -> Self {
+        let port = port.to_string();
+        let mut child = command(space)
+            .args(["serve", "--json-lines", "--port", &port])
+            .args(args)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the server starts");
+        let mut out = BufReader::new(child.stdout.take().expect("its output"));
+        let mut line = String::new();
+        out.read_line(&mut line).expect("a line");
+        let event: Value =
+            serde_json::from_str(&line).unwrap_or_else(|e| panic!("no server: {e}: {line}"));
+        let address: std::net::SocketAddr =
+            event["address"].as_str().expect("an address").parse().expect("an address");
+        let log = Arc::new(Mutex::new(String::new()));
+        let kept = Arc::clone(&log);
+        std::thread::spawn(move || {
+            for line in out.lines().map_while(Result::ok) {
+                let mut kept = kept.lock().unwrap();
+                kept.push_str(&line);
+                kept.push('\n');
+            }
+        });
+        Self { child, port: address.port(), log }
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Events so far, a line each.
+    pub fn log(&self) -> String {
+        self.log.lock().unwrap().clone()
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(self.child.id() as i32), signal).expect("the server is there");
+    }
+
+    pub fn alive(&mut self) -> bool {
+        self.child.try_wait().expect("a child").is_none()
+    }
+
+    /// Its exit code, if it ends within `limit`.
+    pub fn ends(&mut self, limit: Duration) -> Option<i32> {
+        wait_for(limit, || !self.alive()).then(|| {
+            self.child.try_wait().expect("a child").and_then(|status| status.code()).unwrap_or(-1)
+        })
+    }
+
+    pub fn holds(&self) -> Holds {
+        let pid = self.child.id();
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("a process");
+        let field = |name: &str| -> u64 {
+            let line = status.lines().find(|l| l.starts_with(name)).expect("a field");
+            line.split_whitespace().nth(1).expect("a value").parse().expect("a number")
+        };
+        Holds {
+            descriptors: std::fs::read_dir(format!("/proc/{pid}/fd")).expect("open files").count(),
+            threads: field("Threads:") as usize,
+            rss_kib: field("VmRSS:"),
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A client that was started.
+pub struct Client {
+    child: Child,
+    out: std::thread::JoinHandle<String>,
+    err: std::thread::JoinHandle<String>,
+    args: String,
+}
+
+/// A client that has ended.
+#[derive(Debug)]
+pub struct Ran {
+    pub code: i32,
+    pub out: String,
+    pub err: String,
+}
+
+impl Client {
+    pub fn start(space: Option<&str>, args: &[&str]) -> Self {
+        let mut child = command(space)
+            .args(args)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the client starts");
+        fn collect(mut from: impl Read + Send + 'static) -> std::thread::JoinHandle<String> {
+            std::thread::spawn(move || {
+                let mut text = String::new();
+                let _ = from.read_to_string(&mut text);
+                text
+            })
+        }
+        let out = collect(child.stdout.take().expect("piped"));
+        let err = collect(child.stderr.take().expect("piped"));
+        Self { child, out, err, args: args.join(" ") }
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(self.child.id() as i32), signal).expect("the client is there");
+    }
+
+    /// Waits for its end.
+    pub fn end(mut self) -> Ran {
+        if !wait_for(HANGS, || self.child.try_wait().expect("a child").is_some()) {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+            panic!("linerate {} hangs\n{}", self.args, self.err.join().unwrap_or_default());
+        }
+        let code = self.child.wait().expect("it ended").code().unwrap_or(-1);
+        let (out, err) = (self.out.join().expect("text"), self.err.join().expect("text"));
+        Ran { code, out, err }
+    }
+}
+
+/// Runs a client to its end.
+pub fn linerate(space: Option<&str>, args: &[&str]) -> Ran {
+    Client::start(space, args).end()
+}
+
+impl Ran {
+    /// The one record of `--json`.
+    pub fn record(&self) -> Value {
+        serde_json::from_str(&self.out)
+            .unwrap_or_else(|e| panic!("no record: {e}\n{}\n{}", self.out, self.err))
+    }
+
+    /// The record of a test that came to its planned end, its identities checked.
+    pub fn complete(&self) -> Value {
+        assert_eq!(self.code, 0, "exit code; {}\n{}", self.err, self.out);
+        let record = self.record();
+        assert_eq!(record["status"], "complete", "{}", record["error"]);
+        identities(&record);
+        record
+    }
+
+    /// The error of a test that failed or was cut short.
+    pub fn error(&self, kind: &str, code: i32) -> Value {
+        let record = self.record();
+        let error = record["error"].clone();
+        assert_eq!(
+            (error["kind"].as_str(), self.code),
+            (Some(kind), code),
+            "{error}\n{}",
+            self.err
+        );
+        assert_eq!(error["exit_code"], code);
+        for key in ["what", "why"] {
+            assert!(!error[key].as_str().unwrap().is_empty(), "{error}");
+        }
+        assert!(self.err.contains("error: "), "the error is told on stderr too: {}", self.err);
+        record
+    }
+}
+
+/// A number of the record; absent is a fault.
+pub fn number(value: &Value, path: &str) -> u64 {
+    get(value, path).as_u64().unwrap_or_else(|| panic!("no number at {path}: {value}"))
+}
+
+/// A real number of the record; absent is a fault.
+pub fn real(value: &Value, path: &str) -> f64 {
+    get(value, path).as_f64().unwrap_or_else(|| panic!("no number at {path}: {value}"))
+}
+
+fn get<'a>(value: &'a Value, path: &str) -> &'a Value {
+    path.split('.').fold(value, |value, key| &value[key])
+}
+
+/// Absent counts as nothing: only for the optional parts of a sum.
+fn part(value: &Value, key: &str) -> u64 {
+    value[key].as_u64().unwrap_or(0)
+}
+
+const COUNTS: [(&str, &[&str]); 2] = [
+    ("sender", &["bytes", "datagrams", "attempted", "refused_locally", "late_wakeups", "given_up"]),
+    (
+        "receiver",
+        &[
+            "bytes",
+            "datagrams",
+            "lost",
+            "lost_path",
+            "dropped_receiver",
+            "unattributed",
+            "duplicates",
+            "reordered",
+            "late",
+            "corrupt",
+        ],
+    ),
+];
+
+/// Checks what must hold in every record of a test that both ends told of.
+pub fn identities(record: &Value) {
+    assert_eq!(record["format"], 1);
+    assert_ne!(record["status"], "invalid", "{}", record["error"]);
+    let totals = &record["totals"];
+    let pairs: &[&str] = match record["asked"]["direction"].as_str() {
+        Some("both") => &["forward", "reverse"],
+        _ => &[""],
+    };
+    let side = |value: &'_ Value, pair: &str, end: &str| -> Value {
+        if pair.is_empty() { value[end].clone() } else { value[pair][end].clone() }
+    };
+    if record["asked"]["protocol"] == "rr" {
+        let sum: u64 =
+            list(&record["intervals"]).iter().map(|i| number(i, "rr.transactions")).sum();
+        assert_eq!(sum, number(totals, "rr.transactions"), "intervals of rr");
+        return;
+    }
+    for pair in pairs {
+        let (sender, receiver) = (side(totals, pair, "sender"), side(totals, pair, "receiver"));
+        if record["asked"]["protocol"] == "udp" {
+            let lost = number(&receiver, "lost");
+            assert_eq!(
+                number(&sender, "datagrams"),
+                number(&receiver, "datagrams") + lost,
+                "{pair} sent = received + lost"
+            );
+            assert_eq!(
+                lost,
+                number(&receiver, "lost_path")
+                    + number(&receiver, "dropped_receiver")
+                    + part(&receiver, "unattributed"),
+                "{pair} lost = its places"
+            );
+            assert_eq!(
+                number(&sender, "attempted"),
+                number(&sender, "datagrams") + number(&sender, "refused_locally"),
+                "{pair} attempted"
+            );
+        } else {
+            assert!(number(&receiver, "bytes") <= number(&sender, "bytes"), "{pair} bytes");
+        }
+        for (end, keys) in COUNTS {
+            let total = side(totals, pair, end);
+            for key in keys {
+                let of = |rows: &[Value]| -> u64 {
+                    rows.iter().map(|row| part(&side(row, pair, end), key)).sum()
+                };
+                let intervals = of(list(&record["intervals"]));
+                assert_eq!(intervals, part(&total, key), "{pair} {end} {key}: intervals");
+                let direction = if pair.is_empty() {
+                    record["asked"]["direction"].as_str().unwrap()
+                } else {
+                    pair
+                };
+                let streams: u64 = list(&record["streams"])
+                    .iter()
+                    .filter(|stream| stream["direction"] == direction)
+                    .map(|stream| part(&stream[end], key))
+                    .sum();
+                assert_eq!(streams, part(&total, key), "{pair} {end} {key}: streams");
+            }
+        }
+    }
+    let mut at = 0.0;
+    for interval in list(&record["intervals"]) {
+        assert!((real(interval, "start_s") - at).abs() < 1e-9, "intervals have gaps: {interval}");
+        at = real(interval, "end_s");
+        assert!(at > real(interval, "start_s"));
+    }
+}
+
+pub fn list(value: &Value) -> &[Value] {
+    value.as_array().map(Vec::as_slice).unwrap_or_default()
+}
+
+/// Network namespaces joined by veth. Dropping it, in a panic too, removes them and all in them.
+pub struct Lab {
+    name: String,
+    spaces: Vec<&'static str>,
+}
+
+impl Lab {
+    /// Whether this process may make one; says so if not.
+    pub fn possible(test: &str) -> bool {
+        if !nix::unistd::geteuid().is_root() {
+            skip(test, "network namespaces need root");
+            return false;
+        }
+        let name = format!("lr{}probe", std::process::id());
+        if !run("ip", &["netns", "add", &name]).0 {
+            skip(test, "this kernel or container makes no network namespaces");
+            return false;
+        }
+        run("ip", &["netns", "del", &name]);
+        for (tool, asks) in [("nft", "--version"), ("ethtool", "--version"), ("tc", "-V")] {
+            if !run(tool, &[asks]).0 {
+                skip(test, &format!("{tool} is not installed"));
+                return false;
+            }
+        }
+        true
+    }
+
+    fn empty(spaces: &[&'static str]) -> Self {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("lr{}n{number}", std::process::id());
+        let lab = Self { name, spaces: spaces.to_vec() };
+        for space in spaces {
+            let space = lab.space(space);
+            assert!(run("ip", &["netns", "add", &space]).0, "no namespace {space}");
+            lab_run(&space, "ip link set lo up");
+        }
+        lab
+    }
+
+    /// `a` 10.77.1.1 and `b` 10.77.1.2, interface `eth0` in both, no segmentation offload, so that
+    /// every counter counts datagrams.
+    pub fn pair() -> Self {
+        let lab = Self::empty(&["a", "b"]);
+        lab.join("a", "eth0", "b", "eth0");
+        lab.run("a", "ip addr add 10.77.1.1/24 dev eth0");
+        lab.run("b", "ip addr add 10.77.1.2/24 dev eth0");
+        lab
+    }
+
+    /// `a` 10.77.1.1 – `r` 10.77.1.254, 10.77.2.254 – `b` 10.77.2.2; `r` routes from `left` to
+    /// `right`.
+    pub fn routed() -> Self {
+        let lab = Self::empty(&["a", "r", "b"]);
+        lab.join("a", "eth0", "r", "left");
+        lab.join("r", "right", "b", "eth0");
+        lab.run("a", "ip addr add 10.77.1.1/24 dev eth0");
+        lab.run("r", "ip addr add 10.77.1.254/24 dev left");
+        lab.run("r", "ip addr add 10.77.2.254/24 dev right");
+        lab.run("b", "ip addr add 10.77.2.2/24 dev eth0");
+        lab.run("a", "ip route add default via 10.77.1.254");
+        lab.run("b", "ip route add default via 10.77.2.254");
+        lab.run("r", "sysctl -qw net.ipv4.ip_forward=1");
+        lab
+    }
+
+    /// `server` 10.77.1.1, `attacker` 10.77.1.2 and `victim` 10.77.1.3 on one bridge in `r`.
+    pub fn bridge() -> Self {
+        let lab = Self::empty(&["r", "server", "attacker", "victim"]);
+        lab.run("r", "ip link add br0 type bridge");
+        lab.run("r", "ip link set br0 up");
+        for (i, space) in ["server", "attacker", "victim"].iter().enumerate() {
+            let port = format!("port{i}");
+            lab.join("r", &port, space, "eth0");
+            lab.run("r", &format!("ip link set {port} master br0"));
+            lab.run(space, &format!("ip addr add 10.77.1.{}/24 dev eth0", i + 1));
+        }
+        lab
+    }
+
+    fn join(&self, a: &str, a_dev: &str, b: &str, b_dev: &str) {
+        let (a, b) = (self.space(a), self.space(b));
+        let words = ["link", "add", a_dev, "netns", &a, "type", "veth", "peer", "name", b_dev];
+        let (made, text) = run("ip", &[&words[..], &["netns", &b]].concat());
+        assert!(made, "no veth: {text}");
+        for (space, dev) in [(&a, a_dev), (&b, b_dev)] {
+            lab_run(space, &format!("ip link set {dev} up"));
+            let off = "gso off gro off tso off tx-udp-segmentation off";
+            lab_run(space, &format!("ethtool -K {dev} {off}"));
+        }
+    }
+
+    /// The namespace's name.
+    pub fn space(&self, which: &str) -> String {
+        format!("{}{which}", self.name)
+    }
+
+    /// Runs a command there, which must succeed; returns what it printed.
+    pub fn run(&self, which: &str, line: &str) -> String {
+        lab_run(&self.space(which), line)
+    }
+
+    /// Loads rules into nft there.
+    pub fn nft(&self, which: &str, rules: &str) {
+        let file = std::env::temp_dir().join(format!("{}{which}.nft", self.name));
+        std::fs::write(&file, rules).expect("rules are written");
+        let (done, text) = run(
+            "ip",
+            &["netns", "exec", &self.space(which), "nft", "-f", file.to_str().expect("text")],
+        );
+        let _ = std::fs::remove_file(&file);
+        assert!(done, "nft: {text}\n{rules}");
+    }
+
+    /// Packets and octets of a named counter.
+    pub fn counter(&self, which: &str, name: &str) -> (u64, u64) {
+        let text = self.run(which, "nft -j list counters");
+        let all: Value = serde_json::from_str(&text).expect("JSON of nft");
+        let found = list(&all["nftables"])
+            .iter()
+            .find(|o| o["counter"]["name"] == name)
+            .unwrap_or_else(|| panic!("no counter {name}: {text}"));
+        (number(found, "counter.packets"), number(found, "counter.bytes"))
+    }
+
+    /// A figure of /proc/net/snmp there, such as `Udp` `RcvbufErrors`.
+    pub fn snmp(&self, which: &str, group: &str, name: &str) -> u64 {
+        let text = self.run(which, "cat /proc/net/snmp");
+        let rows: Vec<Vec<&str>> = text
+            .lines()
+            .filter(|line| line.starts_with(&format!("{group}:")))
+            .map(|line| line.split_whitespace().collect())
+            .collect();
+        let at = rows[0].iter().position(|word| *word == name).expect("a figure");
+        rows[1][at].parse().expect("a number")
+    }
+
+    /// Runs a piece of this test inside the namespace, on a thread of its own.
+    pub fn inside<T: Send + 'static>(
+        &self,
+        which: &str,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> std::thread::JoinHandle<T> {
+        let file = std::fs::File::open(format!("/run/netns/{}", self.space(which)))
+            .expect("the namespace is there");
+        std::thread::spawn(move || {
+            nix::sched::setns(file, nix::sched::CloneFlags::CLONE_NEWNET).expect("entered");
+            work()
+        })
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        for space in &self.spaces {
+            run("ip", &["netns", "del", &self.space(space)]);
+        }
+    }
+}
+
+fn lab_run(space: &str, line: &str) -> String {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let (done, text) = run("ip", &[&["netns", "exec", space], &words[..]].concat());
+    assert!(done, "{line} in {space}: {text}");
+    text
+}
+
+/// Whether a command succeeded, and all it printed.
+fn run(program: &str, args: &[&str]) -> (bool, String) {
+    let path = std::env::var("PATH").unwrap_or_default();
+    match Command::new(program)
+        .args(args)
+        .env("PATH", format!("{path}:/usr/sbin:/sbin"))
+        .stdin(Stdio::null())
+        .output()
+    {
+        Ok(out) => {
+            let mut text = String::from_utf8_lossy(&out.stdout).into_owned();
+            text.push_str(&String::from_utf8_lossy(&out.stderr));
+            (out.status.success(), text)
+        }
+        Err(e) => (false, e.to_string()),
+    }
+}
