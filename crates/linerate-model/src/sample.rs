@@ -14,9 +14,9 @@ pub struct SendCounts {
     pub bytes: u64,
     /// Datagrams that the kernel took (UDP).
     pub datagrams: u64,
-    /// Datagrams that the host refused (`ENOBUFS`, `EAGAIN`); none took a sequence number.
+    /// Datagrams that the host refused (`ENOBUFS`, `EAGAIN`, `ENOMEM`); none took a sequence number.
     pub refused_locally: u64,
-    /// Times the sender woke up later than the burst limit after a deadline.
+    /// Batches that left later than the burst limit (at least 100 us) after their due time.
     pub late_wakeups: u64,
     /// Datagrams that were due but given up, because catching up is bounded.
     pub given_up: u64,
@@ -129,7 +129,7 @@ pub struct TcpSample {
     pub rwnd_limited_ns: Option<u64>,
     /// Of that, limited by the send buffer, `tcpi_sndbuf_limited`.
     pub sndbuf_limited_ns: Option<u64>,
-    /// Octets not yet acknowledged and still in the send buffer, `SIOCOUTQ`.
+    /// Octets in the send buffer, estimated: `tcpi_notsent_bytes` + `tcpi_unacked` x `tcpi_snd_mss`.
     pub unsent_bytes: Option<u64>,
 }
 
@@ -187,7 +187,8 @@ pub struct SendReport {
     pub counts: SendCounts,
     /// Per interval; adds up to `counts`.
     pub intervals: Vec<SendInterval>,
-    /// Measured time: from the start to the end of the last datagram's slot, or of the last write.
+    /// Measured time in nanoseconds: from the start to the end of the last datagram's slot, or of the
+    /// last write.
     pub span_ns: u64,
     /// Warm-up datagrams or octets (TCP), which are in nothing else here.
     pub warmup: u64,
@@ -201,11 +202,11 @@ pub struct SendReport {
     pub send_buffer: u64,
     /// Distance of the achieved rate from the asked one in parts per billion; absent at `max`.
     pub pacing_error_ppb: Option<i64>,
-    /// Gaps between one send call and the next.
+    /// Gaps between the beginnings of one send call and the next.
     pub gaps: Option<DelayQuantiles>,
     /// What the gap should be for the trains sent.
     pub nominal_gap_ns: Option<u64>,
-    /// Spread of lateness: actual send time less due time.
+    /// Lateness: beginning of the call less the due time of its first datagram.
     pub lateness: Option<DelayQuantiles>,
     /// CPU of the data thread.
     pub thread: ThreadUse,
@@ -245,11 +246,12 @@ pub struct RecvReport {
     pub engine: String,
     /// Receive buffer granted, as `SO_RCVBUF` reads back.
     pub receive_buffer: u64,
-    /// RFC 3550 A.8 jitter at the end.
+    /// RFC 3550 A.8 jitter at the end, in nanoseconds.
     pub jitter_ns: Option<u64>,
     /// RFC 5481 packet delay variation.
     pub delay_variation: Option<DelayQuantiles>,
-    /// Arrival less send stamp of the fastest datagram, each on its own host's clock.
+    /// Arrival less send stamp of the fastest datagram in nanoseconds, each on its own host's
+    /// monotonic clock.
     pub least_transit_ns: Option<i64>,
     /// Loss runs.
     pub loss_runs: Option<LossRunCounts>,
@@ -259,10 +261,10 @@ pub struct RecvReport {
     pub merged: bool,
     /// Most datagrams that came as one packet.
     pub train: u32,
-    /// Delay samples whose kernel timestamp could not be used.
+    /// Messages whose kernel time stamp could not be used; they are in no delay figure.
     pub timestamp_faults: u64,
-    /// Losses in places that were forgotten, so that a late arrival there could not be told from a
-    /// duplicate.
+    /// Arrivals in places that were forgotten, so that they could not be told from duplicates. Each may
+    /// be one of the lost.
     pub unknown_late: u64,
     /// CPU of the data thread.
     pub thread: ThreadUse,
@@ -275,7 +277,7 @@ pub struct RecvReport {
 pub struct RecvInterval {
     /// Counters.
     pub counts: RecvCounts,
-    /// Jitter at the end of the interval.
+    /// Jitter at the end of the interval, in nanoseconds.
     pub jitter_ns: Option<u64>,
     /// CPU.
     pub thread: ThreadUse,
@@ -288,7 +290,7 @@ pub struct RrReport {
     pub transactions: u64,
     /// Requests without an answer (UDP only) when the time limit for it passed.
     pub unanswered: u64,
-    /// Requests sent later than intended by more than the median latency allows (open loop).
+    /// Requests sent more than 1 ms later than intended (open loop).
     pub late_sends: u64,
     /// Measured time.
     pub span_ns: u64,

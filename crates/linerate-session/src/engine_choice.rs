@@ -5,8 +5,7 @@ use linerate_model::plan::{EngineChoice, IpVersion, UdpPlan};
 /// Most datagrams the kernel cuts from one buffer: `UDP_MAX_SEGMENTS`, 128 since Linux 6.9 and 64
 /// before.
 pub const MAX_SEGMENTS: usize = 128;
-/// Datagrams handed over in one `sendmmsg`. Beyond 64 the cost of the call itself is below 1 % of
-/// the datagrams' (`docs/engines.md`).
+/// Datagrams handed over in one `sendmmsg`: what the engine's arrays hold, made once for each stream.
 pub const MMSG_BATCH: usize = 64;
 /// Octets handed over in one call at most. More would leave the second-level cache.
 pub const CALL_OCTETS: usize = 65_536;

@@ -1,8 +1,9 @@
 //! What limited a test: one limit, the evidence in a sentence, and what to try.
 //!
 //! Decided from the finished record, in an order that never blames the path for what a host did:
-//! the receiver's own drops first, then loss between the sockets, then what the sender's host
-//! refused, then the CPUs, and the asked rate only when all of it arrived.
+//! where the loss was (the receiver's socket, its backlog, only then the path), then what the
+//! sender's host refused, then whether the asked rate was met, then the CPUs. `docs/verdict.md` has
+//! the whole order.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +13,8 @@ use linerate_model::record::{
 };
 use linerate_model::units::si;
 
-/// A core or thread this busy has no time left: a scheduler's tick of the hundred may be others'.
+/// A core or thread this busy, in percent, has no time left: a scheduler's tick of the hundred may be
+/// others'.
 const FULL_PERCENT: f64 = 90.0;
 /// Loss below this is not what limits a test.
 const LOSS_THAT_COUNTS: f64 = 0.001;

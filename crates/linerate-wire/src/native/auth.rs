@@ -10,7 +10,8 @@ use subtle::ConstantTimeEq;
 pub const NONCE_OCTETS: usize = 32;
 /// Octets of a proof.
 pub const PROOF_OCTETS: usize = 32;
-/// Shortest key accepted: 128 bits.
+/// Shortest key that withstands guessing from a captured proof: 128 bits. Whoever reads keys decides
+/// whether to insist.
 pub const LEAST_KEY_OCTETS: usize = 16;
 
 /// Who proves; part of what is signed, so that one end's proof is not the other's.

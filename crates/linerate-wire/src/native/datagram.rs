@@ -28,7 +28,7 @@ pub struct Header {
     pub token: u64,
     /// Sequence number.
     pub number: u64,
-    /// Sender's monotonic clock.
+    /// Sender's monotonic clock in nanoseconds, read before the call that carried the datagram.
     pub sent_ns: u64,
     /// Everything else.
     pub place: Place,

@@ -7,18 +7,19 @@
 //!                    ◄─────────   Welcome
 //!   Request          ─────────►
 //!                    ◄─────────   Agreed │ Refused
-//!   Ping ×n          ─────────►
-//!                    ◄─────────   Pong ×n
 //!   (data streams are opened)
 //!                    ◄─────────   Ready
+//!   Ping ×n          ─────────►
+//!                    ◄─────────   Pong ×n
 //!   Start            ─────────►
 //!                    ◄─────────   Started
-//!   Alive …          ─────────►   (each half second; a silent peer stops the server's senders)
-//!                    ◄─────────   Interval …
+//!   Ping …           ─────────►   (each half second; a silent peer stops the server's senders)
+//!                    ◄─────────   Pong …, Interval …
 //!   Sent             ─────────►   (forward: what each of the client's streams sent)
 //!                    ◄─────────   Sent (reverse)
 //!   Stop             ─────────►   (Ctrl-C: end now, with what there is)
-//!                    ◄─────────   Stream ×n, Chunk ×n, Results
+//!                    ◄─────────   Stopping (the server ends the test early)
+//!                    ◄─────────   Stream ×n, Chunk ×n, HostChunk ×n, Results
 //!   Ping ×n, Bye     ─────────►
 //! ```
 
@@ -41,7 +42,7 @@ pub enum ClientMessage {
     Ping(Ping),
     /// Both may begin.
     Start,
-    /// The client is there and hears the server.
+    /// The client is there: a ping that wants no answer.
     Alive,
     /// The client's streams have sent all they will.
     Sent(Vec<StreamSent>),
@@ -182,7 +183,7 @@ pub enum RefusalKind {
 /// Clock question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ping {
-    /// Client's monotonic clock.
+    /// Client's monotonic clock in nanoseconds.
     pub client_ns: u64,
 }
 
@@ -191,7 +192,7 @@ pub struct Ping {
 pub struct Pong {
     /// As asked.
     pub client_ns: u64,
-    /// Server's monotonic clock when the question was read.
+    /// Server's monotonic clock in nanoseconds when the question was read.
     pub server_ns: u64,
 }
 
@@ -203,9 +204,9 @@ pub struct StreamSent {
     pub stream: u16,
     /// Datagrams of the measured time; the last number is one less.
     pub datagrams: u64,
-    /// Octets.
+    /// Octets of payload.
     pub bytes: u64,
-    /// Measured time.
+    /// Measured time in nanoseconds.
     pub span_ns: u64,
 }
 

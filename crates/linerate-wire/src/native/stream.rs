@@ -6,7 +6,7 @@ pub const COOKIE_OCTETS: usize = 16;
 pub const HELLO_OCTETS: usize = 64;
 /// Octets of a [`UdpHelloAck`].
 pub const ACK_OCTETS: usize = 32;
-/// Octets of a [`TcpOpening`].
+/// Octets of a [`TcpOpening`] after its magic.
 pub const OPENING_OCTETS: usize = 32;
 
 /// First octets of a TCP data connection.
