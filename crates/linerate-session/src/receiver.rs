@@ -5,7 +5,7 @@
 //! kernel's drop counter can say. `docs/loss.md` explains the attribution.
 
 use linerate_model::sample::{RecvCounts, RecvInterval, RecvReport, ThreadUse};
-use linerate_stats::online::{Arrival, DelayVariation, Jitter, SequenceWindow};
+use linerate_stats::online::{Arrival, DelayVariation, Jitter, LARGEST, SequenceWindow};
 use linerate_wire::native::datagram::{Header, MAX_TRAIN};
 
 use crate::Surroundings;
@@ -127,7 +127,8 @@ impl Receiver {
         let drops = self.new_drops(message.socket_drops) + std::mem::take(&mut self.drops_carried);
         let segment = message.segment.max(1);
         let first = message.bytes.get(..segment.min(message.bytes.len())).unwrap_or_default();
-        let Some(head) = Header::read(first).filter(|h| h.token == self.setup.token) else {
+        let ours = |h: &Header| h.token == self.setup.token && self.window.next() <= LARGEST;
+        let Some(head) = Header::read(first).filter(ours) else {
             self.stray(message, drops);
             return;
         };
@@ -268,6 +269,11 @@ impl Receiver {
 
     /// A datagram that is not the next one. Returns how many numbers it skipped.
     fn out_of_line(&mut self, number: u64, octets: u64) -> u64 {
+        if number > LARGEST {
+            // No sender counts so far: the number is made up.
+            self.current.corrupt += 1;
+            return 0;
+        }
         match self.window.record(number) {
             Arrival::New { gap } => {
                 self.current.datagrams += 1;
@@ -299,10 +305,10 @@ impl Receiver {
         counts.lost = counts.lost.saturating_sub(1);
     }
 
-    /// A message whose first datagram is not ours.
+    /// A message whose first datagram is not ours, or cannot be.
     fn stray(&mut self, message: &Message<'_>, drops: u64) {
-        let valid = Header::read(message.bytes).is_some();
-        let counter = if valid { &mut self.current.foreign } else { &mut self.current.corrupt };
+        let foreign = Header::read(message.bytes).is_some_and(|h| h.token != self.setup.token);
+        let counter = if foreign { &mut self.current.foreign } else { &mut self.current.corrupt };
         *counter += 1;
         self.drops_carried += drops;
     }
@@ -636,6 +642,19 @@ mod tests {
         feed(&mut r, 0, &[12, 13], 1, Some(2));
         let (path, receiver, unknown) = r.finish(Some(14), Some(2), &Quiet).counts.loss_by_place();
         assert_eq!((path, receiver, unknown), (0, 2, 8));
+    }
+
+    #[test]
+    fn made_up_numbers_near_the_end_of_u64_are_damage() {
+        let mut r = receiver(0, true);
+        feed(&mut r, 0, &[0, u64::MAX, u64::MAX - 1, u64::MAX - 63, 1], 0, None);
+        assert_eq!(r.current.corrupt, 3);
+        feed(&mut r, 0, &[LARGEST, LARGEST + 1], 1, None);
+        feed(&mut r, 0, &[LARGEST + 2], 2, None);
+        let report = r.finish(Some(2), None, &Quiet);
+        assert_eq!(report.counts.datagrams + report.counts.lost, report.counts.expected);
+        assert_eq!((report.counts.datagrams, report.counts.corrupt), (4, 4));
+        assert_eq!(sums(&report), report.counts);
     }
 
     #[test]

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use linerate_model::limits;
 use linerate_model::record::{
     CpuFigures, DoubtKind, Limit, Pair, ReceiverFigures, RrFigures, RunRecord, SenderFigures, Status, Verdict,
 };
@@ -150,7 +151,9 @@ impl Case<'_> {
         let host =
             if end == "client" { Some(&self.record.client) } else { self.record.server.as_ref() };
         let most = host.and_then(|h| h.rmem_max_bytes);
-        let wanted = granted.max(212_992).saturating_mul(2).next_power_of_two();
+        // Never more than --window takes, whatever the far end says it was granted.
+        let most_legal = limits::WINDOW_OCTETS.max;
+        let wanted = granted.clamp(212_992, most_legal / 2).saturating_mul(2).next_power_of_two();
         let mut advice = vec![format!(
             "--window {}Mi (the receive buffer is {} bytes now)",
             (wanted >> 20).max(1),

@@ -2,5 +2,6 @@
 //! Nothing here is part of the program.
 #![forbid(unsafe_code)]
 
+pub mod fuzz;
 pub mod link;
 pub mod records;
