@@ -19,6 +19,9 @@ use super::LossRuns;
 /// further back.
 pub const WINDOW: u64 = 65_536;
 const WORDS: usize = (WINDOW / 64) as usize;
+/// Largest number that is believed, so that nothing above it can overflow. A sender counts from 0
+/// and never gets there; whoever sends a larger one lies.
+const MOST: u64 = u64::MAX - 2 * WINDOW;
 /// Missing ranges remembered below the window: 1 MiB, untouched unless there is that much loss.
 const SPILL_RANGES: usize = 65_536;
 /// Gaps remembered for the reordering extent.
@@ -42,7 +45,8 @@ pub enum Arrival {
     },
     /// Had arrived before.
     Duplicate,
-    /// Below everything remembered: a duplicate or a very late arrival. Counts as neither.
+    /// Below everything remembered: a duplicate or a very late arrival. Counts as neither. Or a
+    /// number that no sender gets to.
     Unknown,
 }
 
@@ -106,7 +110,7 @@ impl SequenceWindow {
     /// `count` datagrams arrived in order, the first being number [`Self::next`]. The hot path: a
     /// few operations for 64 datagrams.
     pub fn in_order(&mut self, count: u64) {
-        let Some(end) = self.next.checked_add(count) else { return };
+        let Some(end) = self.next.checked_add(count).filter(|end| *end <= MOST) else { return };
         while self.next < end {
             // What leaves the window must have been set before: a word less than a window a step.
             let until = end.min(self.next + (WINDOW - 64));
@@ -121,7 +125,9 @@ impl SequenceWindow {
     /// One datagram with any number arrived.
     pub fn record(&mut self, number: u64) -> Arrival {
         if number >= self.next {
-            let Some(end) = number.checked_add(1) else { return Arrival::Unknown };
+            let Some(end) = number.checked_add(1).filter(|end| *end <= MOST) else {
+                return Arrival::Unknown;
+            };
             let gap = number - self.next;
             if gap > 0 {
                 self.remember_gap(Gap { start: self.next, end: number, arrivals: self.arrivals });
@@ -299,6 +305,19 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn numbers_that_no_sender_gets_to_overflow_nothing() {
+        let mut window = SequenceWindow::default();
+        window.record(0);
+        for number in [u64::MAX, u64::MAX - 1, u64::MAX - 64, MOST] {
+            assert_eq!(window.record(number), Arrival::Unknown, "{number}");
+        }
+        assert_eq!(window.record(MOST - 1), Arrival::New { gap: MOST - 2 });
+        window.in_order(1);
+        assert_eq!((window.next(), window.unique()), (MOST, 2));
+        assert_eq!(window.loss_runs(u64::MAX).0, u64::MAX - 2);
+    }
 
     #[test]
     fn duplicates_hide_nothing() {
