@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 
 use linerate_model::limits;
 use linerate_model::record::{
-    CpuFigures, DoubtKind, Limit, Pair, ReceiverFigures, RrFigures, RunRecord, SenderFigures, Status, Verdict,
+    CpuFigures, DoubtKind, Limit, Pair, ReceiverFigures, RrFigures, RunRecord, SenderFigures,
+    Status, Verdict,
 };
 use linerate_model::units::si;
 
@@ -327,7 +328,8 @@ impl Case<'_> {
                 let agreed = self.record.agreed.as_ref();
                 let one_at_a_time =
                     agreed.and_then(|a| a.engine.as_deref()).is_some_and(|e| e != "gso");
-                let gave_up = self.record.doubts.iter().any(|d| d.kind == DoubtKind::EngineFallback);
+                let gave_up =
+                    self.record.doubts.iter().any(|d| d.kind == DoubtKind::EngineFallback);
                 if one_at_a_time && !gave_up && self.record.asked.checksum != Some(false) {
                     advice.push(match asked {
                         Some(_) => "--burst 1ms: more datagrams a call".to_owned(),
