@@ -121,9 +121,19 @@ impl Case<'_> {
         let now = cpu?.core;
         let nic: Vec<u32> =
             host.and_then(|h| h.nic.as_ref()).map(|n| n.irq_cores.clone()).unwrap_or_default();
+        // Where both ends share a host, the far end's core is no other core.
+        let shared = self.record.server.as_ref().and_then(|s| s.boot_id.as_ref())
+            == self.record.client.boot_id.as_ref();
+        let plan = self.record.agreed.as_ref().and_then(|a| a.cpu.as_ref());
+        let taken: Vec<u32> = plan
+            .filter(|_| shared)
+            .map(|cpu| cpu.sender.iter().chain(&cpu.receiver).copied().collect())
+            .unwrap_or_default();
+        let free = |core: &u32| *core != now && !taken.contains(core);
         let other = (0..cores)
-            .find(|core| *core != now && !nic.contains(core))
-            .or_else(|| (0..cores).find(|core| *core != now))?;
+            .filter(free)
+            .find(|core| !nic.contains(core))
+            .or_else(|| (0..cores).find(free))?;
         let option =
             if name == "client" { format!("--cpu {other}") } else { format!("--cpu /{other}") };
         let why = if nic.contains(&now) {

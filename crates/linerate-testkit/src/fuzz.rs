@@ -15,8 +15,11 @@ pub use parsing::{
 };
 pub use story::server_story;
 
+/// A fuzz target: takes any octets, panics when a promise does not hold.
+pub type Target = fn(&[u8]);
+
 /// Name and body of every target.
-pub const ALL: &[(&str, fn(&[u8]))] = &[
+pub const ALL: &[(&str, Target)] = &[
     ("client_message", client_message),
     ("server_message", server_message),
     ("datagram_header", datagram_header),
