@@ -618,6 +618,16 @@ fn sum_rows<T: Copy>(streams: &[&[T]], add: impl Fn(&mut T, &T)) -> Vec<T> {
     rows
 }
 
+/// A test that ends on the edge of an interval, or is cut short just before one while the receiver
+/// waits beyond it, leaves a last row that spans no time: its counts belong to the row before.
+fn fold_timeless<T>(rows: &mut Vec<T>, interval: u64, span: u64, add: impl Fn(&mut T, T)) {
+    while rows.len() > 1 && (rows.len() as u64 - 1).saturating_mul(interval) >= span {
+        if let (Some(empty), Some(last)) = (rows.pop(), rows.last_mut()) {
+            add(last, empty);
+        }
+    }
+}
+
 fn add_threads(sum: &mut ThreadUse, more: &ThreadUse) {
     if more.cpu_ns > sum.cpu_ns {
         sum.core = more.core;
@@ -637,7 +647,7 @@ fn way_intervals(outcome: &Outcome, way: Way, totals: &WayTotals) -> Vec<Pair> {
         .map(|r| &r.intervals[..])
         .collect();
     let streams = sends.len().max(recvs.len()).max(1) as u64;
-    let send_rows = sum_rows(&sends, |sum, row| {
+    let mut send_rows = sum_rows(&sends, |sum, row| {
         let previous = sum.tcp;
         sum.counts.add(&row.counts);
         add_threads(&mut sum.thread, &row.thread);
@@ -654,15 +664,15 @@ fn way_intervals(outcome: &Outcome, way: Way, totals: &WayTotals) -> Vec<Pair> {
     let (send_host, recv_host) = ends(outcome, way);
     let send_span = totals.send.as_ref().map_or(0, |t| t.1);
     let recv_span = totals.recv.as_ref().map_or(0, |t| t.1);
-    // A test that was cut short in the last moments of an interval: the receiver has waited beyond
-    // it before it learnt of the end. A row without time belongs to the one before.
-    while recv_rows.len() > 1 && (recv_rows.len() as u64 - 1).saturating_mul(interval) >= recv_span
-    {
-        if let (Some(empty), Some(last)) = (recv_rows.pop(), recv_rows.last_mut()) {
-            last.counts.add(&empty.counts);
-            add_threads(&mut last.thread, &empty.thread);
-        }
-    }
+    fold_timeless(&mut send_rows, interval, send_span, |last, empty| {
+        last.counts.add(&empty.counts);
+        add_threads(&mut last.thread, &empty.thread);
+        last.tcp = empty.tcp.or(last.tcp);
+    });
+    fold_timeless(&mut recv_rows, interval, recv_span, |last, empty| {
+        last.counts.add(&empty.counts);
+        add_threads(&mut last.thread, &empty.thread);
+    });
     let rows = send_rows.len().max(recv_rows.len());
     let mut retransmits_before = 0;
     (0..rows)

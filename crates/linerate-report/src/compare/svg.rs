@@ -144,6 +144,11 @@ fn draw(
         dots(out, set, &columns, tallest, x, scale, floor);
     } else {
         bars(out, &counts(&set.drawn, scale), scale, floor);
+        let _ = writeln!(
+            out,
+            "<text class=\"soft\" x=\"12\" y=\"{:.1}\">columns, not dots</text>",
+            middle + 32.0
+        );
     }
     box_and_interval(out, set, x, floor);
 }
@@ -255,6 +260,19 @@ fn box_and_interval(out: &mut String, set: &SetView, x: &impl Fn(f64) -> f64, fl
 mod tests {
     use super::*;
     use crate::compare::{analysis, input};
+
+    #[test]
+    fn a_set_too_large_for_dots_says_that_it_has_columns() {
+        let many: String = (0..=MOST_DOTS).map(|i| format!("{}\n", i % 17)).collect();
+        let sets: Vec<_> = ["a", "b"]
+            .into_iter()
+            .flat_map(|name| input::read(name, many.as_bytes(), &Default::default()).unwrap())
+            .collect();
+        let view = View::new(analysis::compare(&sets, &analysis::Options::default()).unwrap());
+        let svg = render(&view);
+        assert_eq!(svg.matches("<circle").count(), 0);
+        assert_eq!(svg.matches("columns, not dots").count(), 2);
+    }
 
     #[test]
     fn a_dot_for_every_value_and_no_markup_from_labels() {

@@ -1,0 +1,451 @@
+//! Figures against the truth that the kernel counts, in network namespaces of our own. Segmentation
+//! offload is off there, so that a packet is a datagram. Errors allowed: none.
+
+mod support;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::time::Duration;
+
+use linerate_wire::native::datagram::Header;
+use serde_json::Value;
+use support::{Lab, Server, alone, linerate, long, number, real};
+
+const PORT: u16 = 5301;
+/// IPv4 and UDP headers, and those with Ethernet's.
+const L3: u64 = 28;
+const L2: u64 = 42;
+
+fn udp(lab: &Lab, server: &str, line: &str) -> Value {
+    let space = lab.space("a");
+    let port = PORT.to_string();
+    let args: Vec<&str> =
+        ["udp", server, "-p", &port, "--json"].into_iter().chain(line.split_whitespace()).collect();
+    linerate(Some(&space), &args).complete()
+}
+
+fn serve(lab: &Lab) -> Server {
+    Server::on_port(Some(&lab.space("b")), PORT, &[])
+}
+
+fn limit(record: &Value) -> &str {
+    record["verdict"]["limit"].as_str().expect("a verdict")
+}
+
+/// Counts data on the way to the server and drops some of it. Hellos are 64 octets long, data more.
+fn dropping(rule: &str) -> String {
+    format!(
+        "flush ruleset
+table inet truth {{
+    counter dropped {{ }}
+    counter passed {{ }}
+    chain ingress {{
+        type filter hook prerouting priority -300;
+        udp dport {PORT} udp length > 200 {rule} counter name dropped drop
+        udp dport {PORT} udp length > 200 counter name passed
+    }}
+}}
+"
+    )
+}
+
+#[test]
+fn loss_equals_the_counter() {
+    let _alone = alone();
+    if !Lab::possible("loss_equals_the_counter") {
+        return;
+    }
+    let lab = Lab::routed();
+    let _server = serve(&lab);
+    let runs = if long() { 20 } else { 1 };
+    for per_mille in [0, 1, 10, 100, 500] {
+        for engine in ["send", "mmsg", "gso"] {
+            for _ in 0..runs {
+                lab.nft("r", &dropping(&format!("numgen random mod 1000 < {per_mille}")));
+                let line = format!("-k 10000 -l 1000 -b 10kpps --engine {engine} -i 100ms");
+                let record = udp(&lab, "10.77.2.2", &line);
+                let (dropped, passed) =
+                    (lab.counter("r", "dropped").0, lab.counter("r", "passed").0);
+                let receiver = &record["totals"]["receiver"];
+                println!("{engine} {per_mille} per mille: dropped {dropped}, passed {passed}");
+                assert_eq!(dropped + passed, 10_000, "{engine}: the counter saw trains");
+                assert_eq!(number(receiver, "lost"), dropped, "{engine} {per_mille}");
+                assert_eq!(number(receiver, "lost_path"), dropped, "{engine} {per_mille}");
+                assert_eq!(number(receiver, "dropped_receiver"), 0, "{engine} {per_mille}");
+                assert_eq!(number(receiver, "datagrams"), passed, "{engine} {per_mille}");
+                assert_eq!(number(receiver, "bytes"), passed * 1_000);
+                assert_eq!(number(receiver, "duplicates"), 0);
+                assert_eq!(number(receiver, "reordered"), 0);
+                if per_mille >= 10 {
+                    assert_eq!(limit(&record), "path", "{}", record["verdict"]);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn loss_the_other_way_and_over_streams_equals_the_counter() {
+    let _alone = alone();
+    if !Lab::possible("loss_the_other_way_and_over_streams_equals_the_counter") {
+        return;
+    }
+    let lab = Lab::routed();
+    let _server = serve(&lab);
+    lab.nft("r", &dropping("numgen random mod 1000 < 30"));
+    let record = udp(&lab, "10.77.2.2", "-k 10001 -l 1000 -b 10kpps -P 3");
+    assert_eq!(number(&record, "totals.receiver.lost"), lab.counter("r", "dropped").0);
+    let reverse = dropping("numgen random mod 1000 < 30").replace("dport", "sport");
+    lab.nft("r", &reverse);
+    let record = udp(&lab, "10.77.2.2", "-k 10001 -l 1000 -b 10kpps -P 2 -R");
+    assert_eq!(number(&record, "totals.receiver.lost"), lab.counter("r", "dropped").0);
+    assert_eq!(number(&record, "totals.receiver.lost_path"), lab.counter("r", "dropped").0);
+}
+
+#[test]
+fn a_tail_that_never_came_is_lost_too() {
+    let _alone = alone();
+    if !Lab::possible("a_tail_that_never_came_is_lost_too") {
+        return;
+    }
+    let lab = Lab::routed();
+    let _server = serve(&lab);
+    // After so many octets nothing more passes; 0 lets not one pass.
+    for passes in [1_500u64, 1] {
+        let quota = passes * (1_000 + L3);
+        lab.nft("r", &dropping(&format!("quota over {quota} bytes")));
+        let record = udp(&lab, "10.77.2.2", "-k 3000 -l 1000 -b 10kpps -i 100ms");
+        let dropped = lab.counter("r", "dropped").0;
+        assert!(dropped >= 3_000 - passes - 1, "{dropped}");
+        assert_eq!(number(&record, "totals.receiver.lost"), dropped);
+        assert_eq!(number(&record, "totals.receiver.lost_path"), dropped);
+        assert_eq!(number(&record, "totals.receiver.loss_runs.longest"), dropped);
+    }
+    lab.nft("r", &dropping(""));
+    let record = udp(&lab, "10.77.2.2", "-k 1000 -l 1000 -b 10kpps");
+    assert_eq!(number(&record, "totals.receiver.lost"), 1_000);
+    assert_eq!(number(&record, "totals.receiver.datagrams"), 0);
+}
+
+#[test]
+fn drops_of_a_small_receive_buffer_are_not_the_paths() {
+    let _alone = alone();
+    if !Lab::possible("drops_of_a_small_receive_buffer_are_not_the_paths") {
+        return;
+    }
+    let lab = Lab::pair();
+    let _server = serve(&lab);
+    for engine in ["send", "mmsg"] {
+        let before = lab.snmp("b", "Udp", "RcvbufErrors");
+        // Bursts of 100 into a buffer of a few: some must drop.
+        let line =
+            format!("-k 20000 -l 1000 -b 20kpps --burst 5ms -w 8Ki --engine {engine} -i 100ms");
+        let record = udp(&lab, "10.77.1.2", &line);
+        let dropped = lab.snmp("b", "Udp", "RcvbufErrors") - before;
+        let receiver = &record["totals"]["receiver"];
+        println!("{engine}: the kernel dropped {dropped}, {}", record["verdict"]["because"][0]);
+        assert!(dropped > 20, "{engine}: the buffer did not overflow");
+        assert_eq!(number(receiver, "lost"), dropped, "{engine}");
+        assert_eq!(number(receiver, "dropped_receiver"), dropped, "{engine}");
+        assert_eq!(number(receiver, "lost_path"), 0, "{engine}");
+        let limit = limit(&record);
+        assert!(limit == "receiver-buffer" || limit == "receiver-cpu", "{}", record["verdict"]);
+    }
+}
+
+#[test]
+fn loss_by_buffer_and_path_at_once_is_told_apart() {
+    let _alone = alone();
+    if !Lab::possible("loss_by_buffer_and_path_at_once_is_told_apart") {
+        return;
+    }
+    let lab = Lab::pair();
+    let _server = serve(&lab);
+    lab.nft("b", &dropping("numgen random mod 1000 < 20"));
+    let before = lab.snmp("b", "Udp", "RcvbufErrors");
+    let line = "-k 20000 -l 1000 -b 20kpps --burst 5ms -w 8Ki --engine mmsg";
+    let record = udp(&lab, "10.77.1.2", line);
+    let (path, buffer) =
+        (lab.counter("b", "dropped").0, lab.snmp("b", "Udp", "RcvbufErrors") - before);
+    println!("path {path}, buffer {buffer}");
+    assert!(path > 100 && buffer > 20);
+    assert_eq!(number(&record, "totals.receiver.lost_path"), path);
+    assert_eq!(number(&record, "totals.receiver.dropped_receiver"), buffer);
+}
+
+/// Between client and server: passes TCP on as it is, and of the datagrams what the lists say.
+/// Returns after the test; the client's port is that of the first hello.
+struct Lists {
+    drop: BTreeSet<u64>,
+    twice: BTreeSet<u64>,
+    /// These leave after the next one.
+    swap: BTreeSet<u64>,
+}
+
+fn relay(from: SocketAddr, to: SocketAddr, lists: Lists) {
+    let tcp = TcpListener::bind(from).expect("a port");
+    let front = UdpSocket::bind(from).expect("the same port");
+    let back = UdpSocket::bind((to.ip(), 0)).expect("a port");
+    back.connect(to).expect("the server's port");
+    for socket in [&front, &back] {
+        let _ = socket2::SockRef::from(socket).set_recv_buffer_size(4 << 20);
+    }
+    std::thread::spawn(move || {
+        for client in tcp.incoming().map_while(Result::ok) {
+            let server = TcpStream::connect(to).expect("the server");
+            for (mut read, mut write) in
+                [(client.try_clone().unwrap(), server.try_clone().unwrap()), (server, client)]
+            {
+                std::thread::spawn(move || {
+                    let mut buffer = [0; 65_536];
+                    while let Ok(n @ 1..) = read.read(&mut buffer) {
+                        if write.write_all(&buffer[..n]).is_err() {
+                            break;
+                        }
+                    }
+                    let _ = write.shutdown(std::net::Shutdown::Both);
+                });
+            }
+        }
+    });
+    let (answers, client) = (back.try_clone().unwrap(), front.try_clone().unwrap());
+    let (tell, told) = std::sync::mpsc::channel::<SocketAddr>();
+    std::thread::spawn(move || {
+        let Ok(peer) = told.recv() else { return };
+        let mut buffer = [0; 2_048];
+        while let Ok(n) = answers.recv(&mut buffer) {
+            let _ = client.send_to(&buffer[..n], peer);
+        }
+    });
+    std::thread::spawn(move || {
+        let mut buffer = [0; 2_048];
+        let mut held: Option<Vec<u8>> = None;
+        while let Ok((n, peer)) = front.recv_from(&mut buffer) {
+            let datagram = &buffer[..n];
+            let Some(header) = Header::read(datagram) else {
+                let _ = tell.send(peer);
+                let _ = back.send(datagram);
+                continue;
+            };
+            if lists.drop.contains(&header.number) {
+                continue;
+            }
+            if lists.swap.contains(&header.number) {
+                held = Some(datagram.to_vec());
+                continue;
+            }
+            let _ = back.send(datagram);
+            if lists.twice.contains(&header.number) {
+                let _ = back.send(datagram);
+            }
+            if let Some(held) = held.take() {
+                let _ = back.send(&held);
+            }
+        }
+    });
+}
+
+#[test]
+fn duplicates_and_swaps_hide_no_loss() {
+    let _alone = alone();
+    if !Lab::possible("duplicates_and_swaps_hide_no_loss") {
+        return;
+    }
+    // One namespace of our own: the relay's threads end with the test's process.
+    let lab = Lab::pair();
+    let space = lab.space("b");
+    let _server = Server::on_port(Some(&space), PORT, &["--bind", "127.0.0.1"]);
+    // 1 % lost, 2 % twice, 2 % swapped, none of them neighbours, and the very last one lost.
+    let (mut drop, mut twice, mut swap) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+    for n in (100..9_900).step_by(100) {
+        drop.insert(n);
+        twice.extend([n + 20, n + 40]);
+        swap.extend([n + 60, n + 80]);
+    }
+    drop.insert(9_999);
+    let truth: BTreeMap<&str, u64> = [
+        ("lost", drop.len() as u64),
+        ("lost_path", drop.len() as u64),
+        ("dropped_receiver", 0),
+        ("duplicates", twice.len() as u64),
+        ("reordered", swap.len() as u64),
+        ("datagrams", 10_000 - drop.len() as u64),
+        ("late", 0),
+        ("corrupt", 0),
+    ]
+    .into();
+    lab.inside("b", move || {
+        let from = SocketAddr::from(([127, 0, 0, 2], PORT));
+        relay(from, SocketAddr::from(([127, 0, 0, 1], PORT)), Lists { drop, twice, swap });
+    })
+    .join()
+    .unwrap();
+    let port = PORT.to_string();
+    let base = ["udp", "127.0.0.2", "-p", &port, "--json", "-k", "10000", "-l", "1000"];
+    let args = [&base[..], &["-b", "5kpps", "-i", "100ms", "--engine", "send"]].concat();
+    let record = linerate(Some(&space), &args).complete();
+    for (key, value) in truth {
+        assert_eq!(number(&record, &format!("totals.receiver.{key}")), value, "{key}");
+    }
+    assert_eq!(number(&record, "totals.receiver.loss_runs.longest"), 1);
+}
+
+#[test]
+fn a_token_bucket_in_the_path_is_measured_to_the_octet() {
+    let _alone = alone();
+    if !Lab::possible("a_token_bucket_in_the_path_is_measured_to_the_octet") {
+        return;
+    }
+    let lab = Lab::routed();
+    let _server = serve(&lab);
+    // A burst of 25 ms at the rate, and a queue of no more.
+    lab.run("r", "tc qdisc add dev right root tbf rate 40mbit burst 125000 limit 125000");
+    lab.nft("b", &dropping("udp length 1"));
+    let record = udp(&lab, "10.77.2.2", "-t 2s -l 1400 -b 60M -i 500ms");
+    let (passed, octets) = lab.counter("b", "passed");
+    let receiver = &record["totals"]["receiver"];
+    assert_eq!(number(receiver, "datagrams"), passed);
+    assert_eq!(number(receiver, "bytes") + passed * L3, octets);
+    assert_eq!(number(receiver, "lost_path"), number(&record, "totals.sender.datagrams") - passed);
+    assert_eq!(number(receiver, "dropped_receiver"), 0);
+    assert_eq!(limit(&record), "path", "{}", record["verdict"]);
+    // The rate of the bucket counts Ethernet's header; what it held at the start comes on top.
+    let wire = (number(receiver, "bytes") + passed * L2) as f64 * 8.0;
+    let bucket = 40e6 * real(receiver, "seconds") + 2.0 * 125_000.0 * 8.0;
+    assert!(wire <= bucket * 1.01, "{wire} bit through a bucket of {bucket}");
+    assert!(wire >= 40e6 * 2.0 * 0.95, "{wire}");
+}
+
+#[test]
+fn what_the_senders_own_host_drops_is_never_silent() {
+    let _alone = alone();
+    if !Lab::possible("what_the_senders_own_host_drops_is_never_silent") {
+        return;
+    }
+    let lab = Lab::pair();
+    let _server = serve(&lab);
+    lab.run("a", "tc qdisc add dev eth0 root tbf rate 20mbit burst 60000 limit 60000");
+    lab.nft("b", &dropping("udp length 1"));
+    for engine in ["send", "mmsg", "gso"] {
+        let before = lab.counter("b", "passed").0;
+        let line = format!("-t 1s -l 1400 -b 60M -i 500ms --engine {engine}");
+        let record = udp(&lab, "10.77.1.2", &line);
+        let arrived = lab.counter("b", "passed").0 - before;
+        let refused = number(&record, "totals.sender.refused_locally");
+        let lost = number(&record, "totals.receiver.lost");
+        println!("{engine}: refused {refused}, lost {lost}, {}", limit(&record));
+        assert_eq!(number(&record, "totals.receiver.datagrams"), arrived);
+        assert!(refused + lost > 500, "{engine}: two thirds were too much");
+        assert_eq!(number(&record, "totals.receiver.dropped_receiver"), 0);
+        if engine != "gso" {
+            assert_eq!(lost, 0, "{engine}: the sender knows of each");
+            assert_eq!(limit(&record), "sender-host", "{}", record["verdict"]);
+        }
+    }
+}
+
+#[test]
+fn verdicts() {
+    let _alone = alone();
+    if !Lab::possible("verdicts") {
+        return;
+    }
+    let lab = Lab::pair();
+    let _server = serve(&lab);
+    let record = udp(&lab, "10.77.1.2", "-t 500ms -b 5M");
+    assert_eq!(limit(&record), "requested-rate", "{}", record["verdict"]);
+    // One datagram a call, small ones: the sender has no time left, the receiver has.
+    let record = udp(&lab, "10.77.1.2", "-t 1s -b max -l 1400 --engine send --cpu 0/1");
+    println!("{}", record["verdict"]["because"]);
+    assert_ne!(limit(&record), "path", "{}", record["verdict"]);
+    assert_ne!(limit(&record), "requested-rate", "{}", record["verdict"]);
+}
+
+#[test]
+fn a_hog_on_the_receivers_core_is_found() {
+    let _alone = alone();
+    if !Lab::possible("a_hog_on_the_receivers_core_is_found") {
+        return;
+    }
+    if std::thread::available_parallelism().map_or(1, usize::from) < 2 {
+        support::skip("a_hog_on_the_receivers_core_is_found", "one core only");
+        return;
+    }
+    let lab = Lab::pair();
+    let _server = serve(&lab);
+    let hogs = Hogs::on_core(1, 4);
+    let record = udp(&lab, "10.77.1.2", "-t 2s -b max -l 1400 --engine mmsg -w 256Ki --cpu 0/1");
+    drop(hogs);
+    println!("{}", record["verdict"]["because"]);
+    assert!(number(&record, "totals.receiver.dropped_receiver") > 0, "{}", record["verdict"]);
+    assert_eq!(limit(&record), "receiver-cpu", "{}", record["verdict"]);
+}
+
+/// Threads of this process that keep one core busy until dropped.
+struct Hogs(std::sync::Arc<std::sync::atomic::AtomicBool>, Vec<std::thread::JoinHandle<()>>);
+
+impl Hogs {
+    fn on_core(core: usize, threads: usize) -> Self {
+        let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+        let hogs = (0..threads)
+            .map(|_| {
+                let stop = std::sync::Arc::clone(&stop);
+                std::thread::spawn(move || {
+                    let mut set = nix::sched::CpuSet::new();
+                    set.set(core).unwrap();
+                    nix::sched::sched_setaffinity(nix::unistd::Pid::from_raw(0), &set).unwrap();
+                    while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                        std::hint::spin_loop();
+                    }
+                })
+            })
+            .collect();
+        Self(stop, hogs)
+    }
+}
+
+impl Drop for Hogs {
+    fn drop(&mut self) {
+        self.0.store(true, std::sync::atomic::Ordering::Relaxed);
+        for hog in self.1.drain(..) {
+            let _ = hog.join();
+        }
+    }
+}
+
+#[test]
+fn a_path_that_goes_dark_ends_the_test() {
+    let _alone = alone();
+    if !Lab::possible("a_path_that_goes_dark_ends_the_test") {
+        return;
+    }
+    let lab = Lab::routed();
+    let server = serve(&lab);
+    let counting = "flush ruleset
+table inet truth {
+    counter data { }
+    chain ingress {
+        type filter hook prerouting priority -300;
+        iifname right udp length > 200 counter name data
+    }
+}
+";
+    lab.nft("r", counting);
+    let port = PORT.to_string();
+    let space = lab.space("a");
+    let args = ["udp", "10.77.2.2", "-p", &port, "--json", "-R", "-b", "5M", "-t", "30s"];
+    let client = support::Client::start(Some(&space), &args);
+    assert!(support::wait_for(Duration::from_secs(10), || lab.counter("r", "data").0 > 100));
+    // Only the client's side falls silent; what the server sends is still counted.
+    lab.run("r", "ip link set left down");
+    let record = client.end().error("server_lost", 1);
+    assert_eq!(record["status"], "partial");
+    assert!(support::wait_for(Duration::from_secs(10), || server.log().contains("ended")));
+    let quiet = lab.counter("r", "data").0;
+    std::thread::sleep(Duration::from_millis(500));
+    assert_eq!(lab.counter("r", "data").0, quiet, "the server still sends");
+    // 5 Mbit/s of 1472 octets for 3 s after the silence, the time before it, and some.
+    let most = 5e6 / 8.0 / 1_472.0 * 6.0;
+    assert!((quiet as f64) < most, "{quiet} datagrams: it went on for too long");
+}
