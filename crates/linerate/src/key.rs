@@ -11,6 +11,9 @@ use crate::usage;
 /// No key is longer; a longer file is another one given by mistake.
 const MOST_OCTETS: usize = 4_096;
 
+/// 128 bits: whoever captures one proof can try keys against it at leisure.
+const LEAST_OCTETS: usize = 16;
+
 /// The file's octets without a line end at the end, which editors put there.
 pub fn read(path: &Path) -> Result<Vec<u8>, ErrorRecord> {
     let what = || format!("cannot use the key file `{}`", path.display());
@@ -24,10 +27,13 @@ pub fn read(path: &Path) -> Result<Vec<u8>, ErrorRecord> {
     while key.last().is_some_and(|&b| b == b'\n' || b == b'\r') {
         key.pop();
     }
-    if key.is_empty() {
+    if key.len() < LEAST_OCTETS {
         return Err(usage::error(
             what(),
-            "it is empty, and an empty key protects nothing",
+            format!(
+                "it holds {} bytes, and a key of fewer than {LEAST_OCTETS} can be guessed",
+                key.len()
+            ),
             &["make one: head -c 32 /dev/urandom | base64 > linerate.key"],
         ));
     }
@@ -46,14 +52,18 @@ mod tests {
 
     #[test]
     fn a_key_is_read_without_its_line_end() {
-        let path = file("good", b"secret\r\n");
-        assert_eq!(read(&path).unwrap(), b"secret");
+        let path = file("good", b"sixteen octets!!\r\n");
+        assert_eq!(read(&path).unwrap(), b"sixteen octets!!");
         std::fs::remove_file(path).unwrap();
     }
 
     #[test]
     fn empty_long_and_missing_files_are_refused() {
-        for (name, content) in [("empty", &b"\n"[..]), ("long", &[b'x'; MOST_OCTETS + 1])] {
+        for (name, content) in [
+            ("empty", &b"\n"[..]),
+            ("short", b"fifteen octets!"),
+            ("long", &[b'x'; MOST_OCTETS + 1]),
+        ] {
             let path = file(name, content);
             assert_eq!(read(&path).unwrap_err().exit_code, 2);
             std::fs::remove_file(path).unwrap();
