@@ -207,7 +207,7 @@ fn cases() -> Vec<Case> {
         octets("nothing", ""),
         octets("half a preamble", &PREAMBLE[..4]),
         octets("a wrong preamble", "\u{89}LNRATF\n"),
-        octets("garbage", (0..5_000u32).map(|i| (i * 7919 >> 3) as u8).collect::<Vec<u8>>()),
+        octets("garbage", (0..5_000u32).map(|i| ((i * 7919) >> 3) as u8).collect::<Vec<u8>>()),
         octets("an HTTP request", "GET / HTTP/1.1\r\nHost: x\r\n\r\n"),
         octets("a TLS hello", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03".to_vec()),
         octets("an iperf3 cookie", "abcdefghijklmnopqrstuvwxyz234567abcd\0"),
