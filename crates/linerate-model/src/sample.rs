@@ -30,14 +30,14 @@ impl SendCounts {
         self.datagrams.saturating_add(self.refused_locally)
     }
 
-    /// Adds another stream or interval.
+    /// Adds another stream or interval. Saturates: a peer may tell any number.
     pub fn add(&mut self, other: &Self) {
-        self.bytes += other.bytes;
-        self.datagrams += other.datagrams;
-        self.refused_locally += other.refused_locally;
-        self.late_wakeups += other.late_wakeups;
-        self.given_up += other.given_up;
-        self.calls += other.calls;
+        self.bytes = self.bytes.saturating_add(other.bytes);
+        self.datagrams = self.datagrams.saturating_add(other.datagrams);
+        self.refused_locally = self.refused_locally.saturating_add(other.refused_locally);
+        self.late_wakeups = self.late_wakeups.saturating_add(other.late_wakeups);
+        self.given_up = self.given_up.saturating_add(other.given_up);
+        self.calls = self.calls.saturating_add(other.calls);
     }
 }
 
@@ -74,21 +74,21 @@ pub struct RecvCounts {
 }
 
 impl RecvCounts {
-    /// Adds another stream or interval.
+    /// Adds another stream or interval. Saturates: a peer may tell any number.
     pub fn add(&mut self, other: &Self) {
-        self.bytes += other.bytes;
-        self.datagrams += other.datagrams;
-        self.expected += other.expected;
-        self.lost += other.lost;
-        self.duplicates += other.duplicates;
-        self.reordered += other.reordered;
-        self.late += other.late;
-        self.corrupt += other.corrupt;
-        self.foreign += other.foreign;
-        self.socket_drops += other.socket_drops;
-        self.dropped_min += other.dropped_min;
-        self.dropped_max += other.dropped_max;
-        self.calls += other.calls;
+        self.bytes = self.bytes.saturating_add(other.bytes);
+        self.datagrams = self.datagrams.saturating_add(other.datagrams);
+        self.expected = self.expected.saturating_add(other.expected);
+        self.lost = self.lost.saturating_add(other.lost);
+        self.duplicates = self.duplicates.saturating_add(other.duplicates);
+        self.reordered = self.reordered.saturating_add(other.reordered);
+        self.late = self.late.saturating_add(other.late);
+        self.corrupt = self.corrupt.saturating_add(other.corrupt);
+        self.foreign = self.foreign.saturating_add(other.foreign);
+        self.socket_drops = self.socket_drops.saturating_add(other.socket_drops);
+        self.dropped_min = self.dropped_min.saturating_add(other.dropped_min);
+        self.dropped_max = self.dropped_max.saturating_add(other.dropped_max);
+        self.calls = self.calls.saturating_add(other.calls);
     }
 
     /// How the lost datagrams divide: `(path, receiver, unattributed)`, which add up to `lost`.

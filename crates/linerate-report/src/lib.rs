@@ -11,7 +11,9 @@
 #![forbid(unsafe_code)]
 
 pub mod clean;
+pub mod compare;
 pub mod error;
+pub mod ministat;
 pub mod number;
 pub mod run;
 pub mod spark;

@@ -107,6 +107,17 @@ pub(crate) fn check(plan: &TestPlan, ip: IpVersion, options: &Options) -> Result
             "leave out --no-checksum, or test over IPv4 with -4",
         ));
     }
+    if let Traffic::Tcp(tcp) = &plan.traffic
+        && let Some(name) = &tcp.congestion
+        && plan.direction.has_reverse()
+        && !has_congestion_control(name)
+    {
+        return Err(refuse(
+            RefusalKind::Unable,
+            "this server's kernel has no congestion control of that name".to_owned(),
+            "`sysctl net.ipv4.tcp_available_congestion_control` on the server lists those it has",
+        ));
+    }
     let allowed = linerate_host::cores::allowed_cores();
     if let Some(core) = plan.server_cpus.iter().find(|core| !allowed.contains(&u32::from(**core))) {
         return Err(refuse(
@@ -116,6 +127,12 @@ pub(crate) fn check(plan: &TestPlan, ip: IpVersion, options: &Options) -> Result
         ));
     }
     Ok(())
+}
+
+/// Whether the kernel would take it. Where the list cannot be read, the socket will tell.
+fn has_congestion_control(name: &str) -> bool {
+    std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control")
+        .map_or(true, |list| list.split_whitespace().any(|known| known == name))
 }
 
 impl Admission {
@@ -155,7 +172,7 @@ impl Admission {
         }
         let cores = if !plan.server_cpus.is_empty() {
             place::listed(&plan.server_cpus, threads)
-        } else if matches!(plan.traffic, Traffic::Rr(_)) {
+        } else if !place::pinned(&plan.traffic) {
             vec![None; threads]
         } else {
             let allowed = linerate_host::cores::allowed_cores();

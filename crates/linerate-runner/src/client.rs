@@ -487,7 +487,7 @@ impl Near<'_> {
         if !self.plan.client_cpus.is_empty() {
             return place::listed(&self.plan.client_cpus, ids.len());
         }
-        if matches!(self.plan.traffic, Traffic::Rr(_)) {
+        if !place::pinned(&self.plan.traffic) {
             return vec![None; ids.len()];
         }
         let mut users = BTreeMap::new();

@@ -2,6 +2,15 @@
 
 use std::collections::BTreeMap;
 
+use linerate_model::plan::Traffic;
+
+/// Whether data threads are bound to cores when the user names none. Streams of data are: a thread
+/// that wanders loses its caches and the socket's queue meanwhile. Request/response is not: the
+/// scheduler brings the two ends of a wake-up together, which answers sooner than any fixed choice.
+pub(crate) fn pinned(traffic: &Traffic) -> bool {
+    !matches!(traffic, Traffic::Rr(_))
+}
+
 /// From which end of the list of cores to take: client and server of one host then meet last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum From {

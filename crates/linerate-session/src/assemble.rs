@@ -2,7 +2,9 @@
 //! check of the accounting, the doubts.
 
 use linerate_model::host::CoreUse;
-use linerate_model::plan::{Direction, End, IpVersion, TestPlan, Traffic, Transport, Way};
+use linerate_model::plan::{
+    Direction, End, EngineChoice, IpVersion, TestPlan, Traffic, Transport, Way,
+};
 use linerate_model::record::{
     CoreFigures, CpuFigures, CpuPlan, Doubt, DoubtKind, ErrorRecord, Figures, HostFigures,
     Interval, LossRuns, OneWayDelay, PacingFigures, Pair, PlanRecord, Quantiles, ReceiverFigures,
@@ -167,9 +169,9 @@ pub fn larger(a: DelayQuantiles, b: DelayQuantiles) -> DelayQuantiles {
     if b.count == 0 {
         return a;
     }
-    let count = a.count + b.count;
-    let weighted =
-        u128::from(a.mean_ns) * u128::from(a.count) + u128::from(b.mean_ns) * u128::from(b.count);
+    let count = a.count.saturating_add(b.count);
+    let weight = |q: &DelayQuantiles| u128::from(q.mean_ns) * u128::from(q.count);
+    let weighted = weight(&a).saturating_add(weight(&b));
     DelayQuantiles {
         count,
         min_ns: a.min_ns.min(b.min_ns),
@@ -181,6 +183,11 @@ pub fn larger(a: DelayQuantiles, b: DelayQuantiles) -> DelayQuantiles {
         max_ns: a.max_ns.max(b.max_ns),
         mean_ns: u64::try_from(weighted / u128::from(count)).unwrap_or(u64::MAX),
     }
+}
+
+/// Numbers that a peer told, added up. Saturates: they may be any.
+fn added(numbers: impl Iterator<Item = u64>) -> u64 {
+    numbers.fold(0, u64::saturating_add)
 }
 
 fn seconds(ns: u64) -> f64 {
@@ -222,7 +229,7 @@ pub fn cpu(
     irq_cores: &[u32],
 ) -> Option<CpuFigures> {
     let busiest = threads.iter().max_by_key(|thread| thread.cpu_ns)?;
-    let all: u64 = threads.iter().map(|thread| thread.cpu_ns).sum();
+    let all = added(threads.iter().map(|thread| thread.cpu_ns));
     let core =
         |number: u32| -> Option<&CoreUse> { host?.cores.iter().find(|core| core.core == number) };
     let own = core(busiest.core);
@@ -460,14 +467,14 @@ fn one_way_delay(outcome: &Outcome, way: Way, reports: &[&RecvReport]) -> Option
         let q = report.delay_variation?;
         let shifted = DelayQuantiles {
             count: q.count,
-            min_ns: q.min_ns + least,
-            p50_ns: q.p50_ns + least,
-            p90_ns: q.p90_ns + least,
-            p99_ns: q.p99_ns + least,
-            p999_ns: q.p999_ns + least,
-            p9999_ns: q.p9999_ns + least,
-            max_ns: q.max_ns + least,
-            mean_ns: q.mean_ns + least,
+            min_ns: q.min_ns.saturating_add(least),
+            p50_ns: q.p50_ns.saturating_add(least),
+            p90_ns: q.p90_ns.saturating_add(least),
+            p99_ns: q.p99_ns.saturating_add(least),
+            p999_ns: q.p999_ns.saturating_add(least),
+            p9999_ns: q.p9999_ns.saturating_add(least),
+            max_ns: q.max_ns.saturating_add(least),
+            mean_ns: q.mean_ns.saturating_add(least),
         };
         all = Some(all.map_or(shifted, |a| larger(a, shifted)));
     }
@@ -476,14 +483,14 @@ fn one_way_delay(outcome: &Outcome, way: Way, reports: &[&RecvReport]) -> Option
 
 fn loss_runs(reports: &[&RecvReport], lost: u64) -> Option<LossRuns> {
     let runs: Vec<_> = reports.iter().filter_map(|r| r.loss_runs).collect();
-    let count: u64 = runs.iter().map(|r| r.runs).sum();
+    let count = added(runs.iter().map(|r| r.runs));
     if count == 0 {
         return None;
     }
     let mut lengths = vec![0; 16];
     for run in &runs {
         for (sum, n) in lengths.iter_mut().zip(run.lengths) {
-            *sum += n;
+            *sum = u64::saturating_add(*sum, n);
         }
     }
     while lengths.last() == Some(&0) {
@@ -625,7 +632,7 @@ fn add_threads(sum: &mut ThreadUse, more: &ThreadUse) {
     if more.cpu_ns > sum.cpu_ns {
         sum.core = more.core;
     }
-    sum.cpu_ns += more.cpu_ns;
+    sum.cpu_ns = sum.cpu_ns.saturating_add(more.cpu_ns);
 }
 
 fn way_intervals(outcome: &Outcome, way: Way, totals: &WayTotals) -> Vec<Pair> {
@@ -714,7 +721,7 @@ fn rr_figures(
         return None;
     }
     let span = reports.iter().map(|r| r.span_ns).max().unwrap_or(0);
-    let transactions = reports.iter().map(|r| r.transactions).sum();
+    let transactions = added(reports.iter().map(|r| r.transactions));
     let latency = reports.iter().map(|r| r.latency).reduce(larger);
     let threads: Vec<ThreadUse> = reports.iter().map(|r| r.thread).collect();
     let server_threads: Vec<ThreadUse> = responds.iter().map(|r| r.thread).collect();
@@ -724,7 +731,7 @@ fn rr_figures(
         transactions,
         seconds: seconds(span),
         transactions_per_second: per_second(transactions, span),
-        unanswered: udp.then(|| reports.iter().map(|r| r.unanswered).sum()),
+        unanswered: udp.then(|| added(reports.iter().map(|r| r.unanswered))),
         latency_s: latency.filter(|l| l.count > 0).as_ref().map(quantiles),
         latency_histogram: match reports {
             [one] => one.histogram.clone(),
@@ -745,7 +752,7 @@ fn rr_intervals(outcome: &Outcome, total: &RrFigures) -> Vec<Interval> {
     let streams: Vec<&[_]> =
         outcome.streams.iter().filter_map(|s| s.rr.as_ref()).map(|r| &r.intervals[..]).collect();
     let rows = sum_rows(&streams, |sum, row| {
-        sum.transactions += row.transactions;
+        sum.transactions = sum.transactions.saturating_add(row.transactions);
         sum.latency = larger(sum.latency, row.latency);
         add_threads(&mut sum.thread, &row.thread);
     });
@@ -928,9 +935,20 @@ fn doubts(record: &mut RunRecord, outcome: &Outcome) {
             format!("{why}; engines used: {}", engines.unwrap_or_default()),
         );
     }
+    if let Traffic::Udp(udp) = &outcome.plan.traffic
+        && udp.engine == EngineChoice::Gso
+        && let Some(used) = sends().find_map(|s| s.engines.first()).filter(|e| *e != "gso")
+    {
+        let why = if udp.checksum {
+            "one packet holds no two datagrams of this size"
+        } else {
+            "the kernel segments no datagrams without checksum"
+        };
+        add(DoubtKind::EngineFallback, format!("gso was asked for and {used} used: {why}"));
+    }
     if recvs().any(|r| r.merged) && is_udp(outcome) {
         let train = recvs().map(|r| r.train).max().unwrap_or(0);
-        let unknown: u64 = recvs().map(|r| r.counts.loss_by_place().2).sum();
+        let unknown = added(recvs().map(|r| r.counts.loss_by_place().2));
         let mut text = format!(
             "the kernel delivered up to {train} datagrams as one packet with one time stamp: jitter and delay have one sample a packet"
         );
@@ -941,7 +959,7 @@ fn doubts(record: &mut RunRecord, outcome: &Outcome) {
         }
         add(DoubtKind::OffloadMerging, text);
     }
-    let faults: u64 = recvs().map(|r| r.timestamp_faults).sum();
+    let faults = added(recvs().map(|r| r.timestamp_faults));
     if faults > 0 && is_udp(outcome) {
         add(
             DoubtKind::ClockStepped,
@@ -950,7 +968,7 @@ fn doubts(record: &mut RunRecord, outcome: &Outcome) {
             ),
         );
     }
-    let unknown: u64 = recvs().map(|r| r.unknown_late).sum();
+    let unknown = added(recvs().map(|r| r.unknown_late));
     if unknown > 0 {
         add(
             DoubtKind::CountersDisagree,
@@ -959,7 +977,7 @@ fn doubts(record: &mut RunRecord, outcome: &Outcome) {
             ),
         );
     }
-    let foreign: u64 = recvs().map(|r| r.counts.foreign).sum();
+    let foreign = added(recvs().map(|r| r.counts.foreign));
     if foreign > 0 {
         add(
             DoubtKind::CountersDisagree,
@@ -989,6 +1007,15 @@ fn doubts(record: &mut RunRecord, outcome: &Outcome) {
                 ),
             );
         }
+        if let Some(pressure) = total.cpu_pressure.filter(|p| *p >= 2_000) {
+            add(
+                DoubtKind::HostBusy,
+                format!(
+                    "on the {name}, some task waited for a core {:.0} % of the time (PSI): other work ran beside this test",
+                    hundredths(pressure)
+                ),
+            );
+        }
         if total.counters.throttled_ns > 0 {
             add(
                 DoubtKind::HostBusy,
@@ -1010,13 +1037,16 @@ fn doubts(record: &mut RunRecord, outcome: &Outcome) {
     }
     // The sockets' own counters against the host's: the host's must not be smaller.
     for (way, host) in [(Way::Forward, &outcome.server), (Way::Reverse, &outcome.client)] {
-        let drops: u64 = streams_of(outcome, way)
-            .filter_map(|s| s.recv.as_ref())
-            .map(|r| r.counts.socket_drops)
-            .sum();
+        let drops = added(
+            streams_of(outcome, way).filter_map(|s| s.recv.as_ref()).map(|r| r.counts.socket_drops),
+        );
         if let Some(total) = &host.total
             && is_udp(outcome)
-            && drops > total.counters.udp_receive_buffer_errors + total.counters.udp_checksum_errors
+            && drops
+                > total
+                    .counters
+                    .udp_receive_buffer_errors
+                    .saturating_add(total.counters.udp_checksum_errors)
         {
             add(
                 DoubtKind::CountersDisagree,
@@ -1035,9 +1065,9 @@ fn doubts(record: &mut RunRecord, outcome: &Outcome) {
             add(DoubtKind::BytesNotCopied, "the sender sent the same pages again and again (sendfile); an application that writes its data needs more CPU".into());
         }
     }
-    let late: u64 = sends().map(|s| s.counts.late_wakeups).sum();
-    let calls: u64 = sends().map(|s| s.counts.calls).sum();
-    if late * 100 > calls && calls > 0 {
+    let late = added(sends().map(|s| s.counts.late_wakeups));
+    let calls = added(sends().map(|s| s.counts.calls));
+    if late.saturating_mul(100) > calls && calls > 0 {
         add(
             DoubtKind::TimerLate,
             format!(
@@ -1077,7 +1107,7 @@ fn broken_identity(
         if let (Some((send, ..)), Some((recv, ..))) = (&totals.send, &totals.recv)
             && is_udp(outcome)
             && status == Status::Complete
-            && send.datagrams != recv.datagrams + recv.lost
+            && send.datagrams != recv.datagrams.saturating_add(recv.lost)
         {
             return Some(format!(
                 "{name}: {} sent is not {} received + {} lost",
@@ -1095,7 +1125,7 @@ fn broken_identity(
                     "{way} stream {index}: the receiver's intervals do not add up to its totals"
                 ));
             }
-            if recv.counts.datagrams + recv.counts.lost != recv.counts.expected {
+            if recv.counts.datagrams.saturating_add(recv.counts.lost) != recv.counts.expected {
                 return Some(format!("{way} stream {index}: received + lost is not expected"));
             }
         }
@@ -1109,7 +1139,7 @@ fn broken_identity(
             }
         }
         if let Some(rr) = &stream.rr
-            && rr.intervals.iter().map(|row| row.transactions).sum::<u64>() != rr.transactions
+            && added(rr.intervals.iter().map(|row| row.transactions)) != rr.transactions
         {
             return Some(format!("stream {index}: the intervals' transactions do not add up"));
         }

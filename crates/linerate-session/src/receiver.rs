@@ -5,7 +5,7 @@
 //! kernel's drop counter can say. `docs/loss.md` explains the attribution.
 
 use linerate_model::sample::{RecvCounts, RecvInterval, RecvReport, ThreadUse};
-use linerate_stats::online::{Arrival, DelayVariation, Jitter, SequenceWindow};
+use linerate_stats::online::{Arrival, DelayVariation, Jitter, LARGEST, SequenceWindow};
 use linerate_wire::native::datagram::{Header, MAX_TRAIN};
 
 use crate::Surroundings;
@@ -63,6 +63,8 @@ pub struct Receiver {
     last_ns: u64,
     warmup: u64,
     drops_seen: u32,
+    /// Drops told with a message that could not be placed; they belong to the next that can.
+    drops_carried: u64,
     train_max: u32,
     /// Every message so far was one whole train as its sender made it.
     trains_whole: bool,
@@ -91,6 +93,7 @@ impl Receiver {
             last_ns: 0,
             warmup: 0,
             drops_seen: 0,
+            drops_carried: 0,
             train_max: 0,
             trains_whole: true,
             reorder_extent_max: None,
@@ -121,14 +124,16 @@ impl Receiver {
 
     /// The hot path: one message.
     pub fn on_message(&mut self, message: &Message<'_>, around: &dyn Surroundings) {
-        let drops = self.new_drops(message.socket_drops);
+        let drops = self.new_drops(message.socket_drops) + std::mem::take(&mut self.drops_carried);
         let segment = message.segment.max(1);
         let first = message.bytes.get(..segment.min(message.bytes.len())).unwrap_or_default();
-        let Some(head) = Header::read(first).filter(|h| h.token == self.setup.token) else {
+        let ours = |h: &Header| h.token == self.setup.token && self.window.next() <= LARGEST;
+        let Some(head) = Header::read(first).filter(ours) else {
             self.stray(message, drops);
             return;
         };
         if head.place.warmup {
+            // Drops of the warm-up explain no measured loss.
             self.warmup += message.bytes.len().div_ceil(segment) as u64;
             return;
         }
@@ -208,7 +213,7 @@ impl Receiver {
         let seen = self.window.next();
         // A receiver that saw a higher number than the sender admits to must not lose it.
         let end = sent.unwrap_or(seen).max(seen);
-        let drops = self.new_drops(socket_drops);
+        let drops = self.new_drops(socket_drops) + self.drops_carried;
         let tail = end - seen;
         self.current.expected += tail;
         self.current.lost += tail;
@@ -264,6 +269,11 @@ impl Receiver {
 
     /// A datagram that is not the next one. Returns how many numbers it skipped.
     fn out_of_line(&mut self, number: u64, octets: u64) -> u64 {
+        if number > LARGEST {
+            // No sender counts so far: the number is made up.
+            self.current.corrupt += 1;
+            return 0;
+        }
         match self.window.record(number) {
             Arrival::New { gap } => {
                 self.current.datagrams += 1;
@@ -295,12 +305,12 @@ impl Receiver {
         counts.lost = counts.lost.saturating_sub(1);
     }
 
-    /// A message whose first datagram is not ours.
+    /// A message whose first datagram is not ours, or cannot be.
     fn stray(&mut self, message: &Message<'_>, drops: u64) {
-        let valid = Header::read(message.bytes).is_some();
-        let counter = if valid { &mut self.current.foreign } else { &mut self.current.corrupt };
+        let foreign = Header::read(message.bytes).is_some_and(|h| h.token != self.setup.token);
+        let counter = if foreign { &mut self.current.foreign } else { &mut self.current.corrupt };
         *counter += 1;
-        self.attribute(0, drops, 1);
+        self.drops_carried += drops;
     }
 
     fn new_drops(&mut self, counter: Option<u32>) -> u64 {
@@ -632,6 +642,19 @@ mod tests {
         feed(&mut r, 0, &[12, 13], 1, Some(2));
         let (path, receiver, unknown) = r.finish(Some(14), Some(2), &Quiet).counts.loss_by_place();
         assert_eq!((path, receiver, unknown), (0, 2, 8));
+    }
+
+    #[test]
+    fn made_up_numbers_near_the_end_of_u64_are_damage() {
+        let mut r = receiver(0, true);
+        feed(&mut r, 0, &[0, u64::MAX, u64::MAX - 1, u64::MAX - 63, 1], 0, None);
+        assert_eq!(r.current.corrupt, 3);
+        feed(&mut r, 0, &[LARGEST, LARGEST + 1], 1, None);
+        feed(&mut r, 0, &[LARGEST + 2], 2, None);
+        let report = r.finish(Some(2), None, &Quiet);
+        assert_eq!(report.counts.datagrams + report.counts.lost, report.counts.expected);
+        assert_eq!((report.counts.datagrams, report.counts.corrupt), (4, 4));
+        assert_eq!(sums(&report), report.counts);
     }
 
     #[test]

@@ -6,8 +6,10 @@
 
 use std::collections::BTreeMap;
 
+use linerate_model::limits;
 use linerate_model::record::{
-    CpuFigures, Limit, Pair, ReceiverFigures, RrFigures, RunRecord, SenderFigures, Status, Verdict,
+    CpuFigures, DoubtKind, Limit, Pair, ReceiverFigures, RrFigures, RunRecord, SenderFigures,
+    Status, Verdict,
 };
 use linerate_model::units::si;
 
@@ -119,9 +121,19 @@ impl Case<'_> {
         let now = cpu?.core;
         let nic: Vec<u32> =
             host.and_then(|h| h.nic.as_ref()).map(|n| n.irq_cores.clone()).unwrap_or_default();
+        // Where both ends share a host, the far end's core is no other core.
+        let shared = self.record.server.as_ref().and_then(|s| s.boot_id.as_ref())
+            == self.record.client.boot_id.as_ref();
+        let plan = self.record.agreed.as_ref().and_then(|a| a.cpu.as_ref());
+        let taken: Vec<u32> = plan
+            .filter(|_| shared)
+            .map(|cpu| cpu.sender.iter().chain(&cpu.receiver).copied().collect())
+            .unwrap_or_default();
+        let free = |core: &u32| *core != now && !taken.contains(core);
         let other = (0..cores)
-            .find(|core| *core != now && !nic.contains(core))
-            .or_else(|| (0..cores).find(|core| *core != now))?;
+            .filter(free)
+            .find(|core| !nic.contains(core))
+            .or_else(|| (0..cores).find(free))?;
         let option =
             if name == "client" { format!("--cpu {other}") } else { format!("--cpu /{other}") };
         let why = if nic.contains(&now) {
@@ -150,7 +162,9 @@ impl Case<'_> {
         let host =
             if end == "client" { Some(&self.record.client) } else { self.record.server.as_ref() };
         let most = host.and_then(|h| h.rmem_max_bytes);
-        let wanted = granted.max(212_992).saturating_mul(2).next_power_of_two();
+        // Never more than --window takes, whatever the far end says it was granted.
+        let most_legal = limits::WINDOW_OCTETS.max;
+        let wanted = granted.clamp(212_992, most_legal / 2).saturating_mul(2).next_power_of_two();
         let mut advice = vec![format!(
             "--window {}Mi (the receive buffer is {} bytes now)",
             (wanted >> 20).max(1),
@@ -321,11 +335,16 @@ impl Case<'_> {
                 };
                 let because = vec![format!("{}; {what}{where_to}", core_text(tx))];
                 let mut advice = vec![];
-                let engine = self.record.agreed.as_ref().and_then(|a| a.engine.clone());
-                if engine.as_deref().is_some_and(|e| e != "gso")
-                    && self.record.asked.checksum != Some(false)
-                {
-                    advice.push("--engine gso: one call for a whole train".to_owned());
+                let agreed = self.record.agreed.as_ref();
+                let one_at_a_time =
+                    agreed.and_then(|a| a.engine.as_deref()).is_some_and(|e| e != "gso");
+                let gave_up =
+                    self.record.doubts.iter().any(|d| d.kind == DoubtKind::EngineFallback);
+                if one_at_a_time && !gave_up && self.record.asked.checksum != Some(false) {
+                    advice.push(match asked {
+                        Some(_) => "--burst 1ms: more datagrams a call".to_owned(),
+                        None => "--engine gso: one call for a whole train".to_owned(),
+                    });
                 }
                 advice.push(self.more_streams());
                 advice.extend(self.other_core(name, tx));

@@ -4,15 +4,19 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod compare;
 mod exit;
 mod help;
 mod key;
+mod ministat;
 mod output;
 mod run;
 mod serve;
 mod tools;
 mod usage;
 
+use std::ffi::OsStr;
+use std::path::Path;
 use std::process::ExitCode;
 
 use args::{Cli, Command};
@@ -21,27 +25,43 @@ use linerate_model::record::ErrorRecord;
 
 fn main() -> ExitCode {
     let argv: Vec<_> = std::env::args_os().collect();
+    if let Some(code) = drop_in(&argv) {
+        return code;
+    }
     let wish = output::Wish::of(&argv);
     let done = args::parse(argv).and_then(|cli| match cli {
         Some(cli) => dispatch(cli),
-        None => Ok(Exit::Complete),
+        None => Ok(Exit::Complete.into()),
     });
     done.unwrap_or_else(|error| {
         output::tell_error(&error, wish);
-        Exit::from_code(error.exit_code)
+        Exit::from_code(error.exit_code).into()
     })
-    .into()
 }
 
-fn dispatch(cli: Cli) -> Result<Exit, ErrorRecord> {
-    let color = cli.color;
-    match cli.command {
-        Command::Serve(args) => serve::serve(&args),
-        Command::Udp(args) => run::run(&args.asked()?, args.output, color),
-        Command::Tcp(args) => run::run(&args.asked()?, args.output, color),
-        Command::Rr(args) => run::run(&args.asked()?, args.output, color),
-        Command::Schema => tools::schema(),
-        Command::Completions(args) => tools::completions(args.shell),
-        Command::Man(args) => tools::man(args.dir.as_deref()),
+/// The drop-in faces parse their own arguments, as the originals do: by the program's name, or past
+/// the verb.
+fn drop_in(argv: &[std::ffi::OsString]) -> Option<ExitCode> {
+    let program = argv.first()?;
+    if Path::new(program).file_name() == Some(OsStr::new("ministat")) {
+        return Some(ministat::run(program, argv.get(1..).unwrap_or_default().to_vec()));
     }
+    (argv.get(1).map(|verb| verb.as_os_str()) == Some(OsStr::new("ministat")))
+        .then(|| ministat::run(OsStr::new("ministat"), argv.get(2..).unwrap_or_default().to_vec()))
+}
+
+fn dispatch(cli: Cli) -> Result<ExitCode, ErrorRecord> {
+    let color = cli.color;
+    let exit = match cli.command {
+        Command::Serve(args) => serve::serve(&args)?,
+        Command::Udp(args) => run::run(&args.asked()?, args.output, color)?,
+        Command::Tcp(args) => run::run(&args.asked()?, args.output, color)?,
+        Command::Rr(args) => run::run(&args.asked()?, args.output, color)?,
+        Command::Compare(args) => return Ok(compare::run(&args)),
+        Command::Ministat { args } => return Ok(ministat::run(OsStr::new("ministat"), args)),
+        Command::Schema => tools::schema()?,
+        Command::Completions(args) => tools::completions(args.shell)?,
+        Command::Man(args) => tools::man(args.dir.as_deref())?,
+    };
+    Ok(exit.into())
 }

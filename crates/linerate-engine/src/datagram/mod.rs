@@ -76,11 +76,19 @@ pub fn receiver(choice: EngineChoice) -> Box<dyn RecvEngine> {
 
 /// Whether an error means that the kernel or the card cannot do what the engine asks, so that
 /// another engine must go on: `EIO` from a device without checksum offload, `EINVAL` for too many
-/// segments or no checksum, and the like.
+/// segments or no checksum, `EMSGSIZE` for segments that do not fit the MTU (a datagram sent alone
+/// would be fragmented), and the like.
 pub fn is_refusal(error: &io::Error) -> bool {
     matches!(
         error.raw_os_error(),
-        Some(libc::EIO | libc::EINVAL | libc::EOPNOTSUPP | libc::ENOPROTOOPT | libc::ENOSYS)
+        Some(
+            libc::EIO
+                | libc::EINVAL
+                | libc::EMSGSIZE
+                | libc::EOPNOTSUPP
+                | libc::ENOPROTOOPT
+                | libc::ENOSYS
+        )
     )
 }
 

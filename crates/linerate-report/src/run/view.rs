@@ -533,6 +533,7 @@ fn sockets(facts: &mut Facts, record: &RunRecord) {
     if let Some(engine) = &plan.engine {
         let train = match plan.train_datagrams {
             Some(n) if n > 1 => format!(", up to {n} datagrams at once"),
+            Some(_) if engine == "mmsg" => ", many datagrams a call".to_owned(),
             Some(_) => ", one datagram at a time".to_owned(),
             None => String::new(),
         };

@@ -10,4 +10,4 @@ pub use delay::DelayVariation;
 pub use jitter::Jitter;
 pub use latency::Latency;
 pub use loss_runs::LossRuns;
-pub use sequence::{Arrival, SequenceWindow};
+pub use sequence::{Arrival, LARGEST, SequenceWindow};

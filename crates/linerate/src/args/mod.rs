@@ -44,6 +44,14 @@ pub enum Command {
     Udp(udp::UdpArgs),
     Tcp(tcp::TcpArgs),
     Rr(rr::RrArgs),
+    Compare(Box<crate::compare::CompareArgs>),
+    /// Compares files of numbers as ministat does: the original's options and output (`man ministat`).
+    #[command(disable_help_flag = true)]
+    Ministat {
+        /// Options and files, as ministat takes them.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<OsString>,
+    },
     /// Prints the JSON Schema of the run record.
     #[command(after_help = help::tools("  linerate schema > run-record.schema.json\n"))]
     Schema,

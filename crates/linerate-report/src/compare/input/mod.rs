@@ -1,0 +1,315 @@
+//! From the bytes of a file to sets of runs. One file a format; [`FORMATS`] is the list.
+//!
+//! Nothing is guessed from a file's name, and nothing is skipped in silence: a value that is not a
+//! finite number, a run without a boot among runs with one, two units in one file are errors that
+//! name the line.
+
+pub mod metric;
+mod records;
+mod stat;
+mod summary;
+
+use std::fmt;
+
+use super::set::{Boots, Data, Set};
+
+/// Fewest values of a set: two have a spread, but no interval worth printing.
+pub const FEWEST_VALUES: usize = 3;
+
+/// Whether a value can be squared and added up without leaving the range of a double. No
+/// measurement is beyond it; a file with such a number is damaged.
+fn in_range(x: f64) -> bool {
+    x == 0.0 || (1e-140..=1e140).contains(&x.abs())
+}
+
+/// How files are to be read.
+#[derive(Debug, Clone, Default)]
+pub struct ReadOptions {
+    /// Field with the values: a number from 1, or a name in the header line.
+    pub column: Option<String>,
+    /// Which figure of a record.
+    pub metric: Option<String>,
+    /// How runs belong to boots.
+    pub boots: BootRule,
+    /// Rows are `N avg sd`.
+    pub summary: bool,
+}
+
+/// How runs belong to boots.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum BootRule {
+    /// As the file says, if it does.
+    #[default]
+    Auto,
+    /// The field with the boot: a number from 1, or a name in the header line.
+    Column(String),
+    /// Every so many runs are one boot.
+    Size(usize),
+    /// Take the runs as independent, whatever the file says.
+    Ignore,
+}
+
+/// Why a file gives no set. Says where, what was expected and what was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InputError {
+    /// As the user named it.
+    pub file: String,
+    /// From 1.
+    pub line: Option<u64>,
+    /// Field, from 1.
+    pub column: Option<u64>,
+    /// What is wrong, as a sentence without a full stop.
+    pub what: String,
+    /// What to do.
+    pub hint: Option<String>,
+}
+
+impl InputError {
+    pub(crate) fn new(file: &str, what: impl Into<String>) -> Self {
+        Self { file: file.to_owned(), line: None, column: None, what: what.into(), hint: None }
+    }
+
+    pub(crate) fn at(mut self, line: usize, column: Option<usize>) -> Self {
+        self.line = Some(line as u64);
+        self.column = column.map(|c| c as u64);
+        self
+    }
+
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+}
+
+impl fmt::Display for InputError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.file)?;
+        if let Some(line) = self.line {
+            write!(f, ", line {line}")?;
+        }
+        if let Some(column) = self.column {
+            write!(f, ", column {column}")?;
+        }
+        write!(f, ": {}", self.what)
+    }
+}
+
+impl std::error::Error for InputError {}
+
+/// Reads the bytes of a named file.
+pub type Reader = fn(&str, &[u8], &ReadOptions) -> Result<Vec<Set>, InputError>;
+
+/// One input format.
+pub struct Format {
+    /// As documents name it.
+    pub name: &'static str,
+    /// What it is, in a few words.
+    pub about: &'static str,
+    /// Whether the bytes look like it.
+    pub sniff: fn(&[u8], &ReadOptions) -> bool,
+    /// Reads it.
+    pub read: Reader,
+}
+
+/// The formats, asked in this order; the last takes anything.
+pub const FORMATS: &[Format] = &[
+    Format {
+        name: "store",
+        about: "a linerate store (SQLite)",
+        sniff: |bytes, _| bytes.starts_with(b"SQLite format 3\0"),
+        read: |file, _, _| {
+            Err(InputError::new(file, "this is an SQLite store, which this version cannot read")
+                .hint("export its records as JSON lines and compare those"))
+        },
+    },
+    Format {
+        name: "summary",
+        about: "rows of `N avg sd`, or of a ministat table",
+        sniff: |_, options| options.summary,
+        read: summary::read,
+    },
+    Format {
+        name: "records",
+        about: "linerate records or iperf3 -J documents, one or many",
+        sniff: |bytes, _| {
+            let first = bytes.iter().find(|b| !b.is_ascii_whitespace());
+            matches!(first, Some(b'{' | b'['))
+        },
+        read: records::read,
+    },
+    Format {
+        name: "stat",
+        about: "one run a line: a number, or columns with a boot column",
+        sniff: |_, _| true,
+        read: stat::read,
+    },
+];
+
+/// Reads the sets of one file: one set, or one for each row of a summary.
+pub fn read(file: &str, bytes: &[u8], options: &ReadOptions) -> Result<Vec<Set>, InputError> {
+    let format = FORMATS.iter().find(|f| (f.sniff)(bytes, options));
+    let Some(format) = format else {
+        return Err(InputError::new(file, "no format that is known"));
+    };
+    (format.read)(file, bytes, options)
+}
+
+/// The label of a file: its name without folder and `.stat` or `.json`.
+fn label(file: &str) -> String {
+    let name = file.rsplit('/').next().unwrap_or(file);
+    let bare =
+        [".stat", ".json", ".jsonl", ".txt", ".csv"].iter().find_map(|e| name.strip_suffix(e));
+    bare.filter(|b| !b.is_empty()).unwrap_or(name).to_owned()
+}
+
+/// Builds a set of values and applies the rule for boots.
+fn finish(
+    file: &str,
+    values: Vec<f64>,
+    unit: Option<String>,
+    found: Option<Boots>,
+    options: &ReadOptions,
+    notes: Vec<String>,
+) -> Result<Set, InputError> {
+    if values.len() < FEWEST_VALUES {
+        let count = match values.len() {
+            0 => "no value".to_owned(),
+            1 => "only 1 value".to_owned(),
+            n => format!("only {n} values"),
+        };
+        return Err(InputError::new(
+            file,
+            format!("{count}; at least {FEWEST_VALUES} are needed to tell a spread"),
+        )
+        .hint("put all runs of one setting into one file; run the test again to get more"));
+    }
+    let boots = match &options.boots {
+        BootRule::Ignore => None,
+        BootRule::Size(size) => Some(boots_of_size(file, values.len(), *size)?),
+        BootRule::Column(name) if found.is_none() => {
+            return Err(InputError::new(file, format!("no boot column `{name}`"))
+                .hint("name a column of the header line, or count from 1"));
+        }
+        BootRule::Auto | BootRule::Column(_) => found,
+    };
+    Ok(Set { label: label(file), unit, data: Data::Runs { values: values.into(), boots }, notes })
+}
+
+fn boots_of_size(file: &str, n: usize, size: usize) -> Result<Boots, InputError> {
+    if size == 0 || !n.is_multiple_of(size) {
+        return Err(InputError::new(
+            file,
+            format!("{n} values do not make whole boots of {size}: a run is missing or too many"),
+        )
+        .hint("mark the boot of each run in a column and say --boots COLUMN"));
+    }
+    let of: Vec<u32> = (0..n).map(|i| (i / size) as u32).collect();
+    let labels = (1..=n / size).map(|b| b.to_string()).collect();
+    Ok(Boots { of, labels, identity: false })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(text: &str, options: &ReadOptions) -> String {
+        let error = read("dir/a.stat", text.as_bytes(), options).unwrap_err();
+        error.to_string()
+    }
+
+    fn values(text: &str, options: &ReadOptions) -> (Vec<f64>, Option<Boots>) {
+        let sets = read("dir/a.stat", text.as_bytes(), options).unwrap();
+        assert_eq!(sets[0].label, "a");
+        (sets[0].values().to_vec(), sets[0].boots().cloned())
+    }
+
+    #[test]
+    fn plain_numbers_and_columns() {
+        let auto = ReadOptions::default();
+        assert_eq!(values("# x\n1\n2.5 # y\n\n3e2\r\n", &auto).0, [1.0, 2.5, 300.0]);
+        let second = ReadOptions { column: Some("2".into()), ..auto.clone() };
+        assert_eq!(values("1 4\n2 5\n3 6", &second).0, [4.0, 5.0, 6.0]);
+        let named = ReadOptions { column: Some("rate".into()), ..auto.clone() };
+        let (v, b) = values("boot,rate\n1,4\n1,5\n2,6\n", &named);
+        assert_eq!((v, b.unwrap().of), (vec![4.0, 5.0, 6.0], vec![0, 0, 1]));
+        // A header with a boot column needs no option at all.
+        assert_eq!(values("boot rate\n1 4\n1 5\n2 6\n", &auto).0, [4.0, 5.0, 6.0]);
+    }
+
+    #[test]
+    fn boots_by_comment_column_and_size() {
+        let auto = ReadOptions::default();
+        let (_, b) = values("# boot 1\n1\n2\n# boot 2\n3\n4\n", &auto);
+        assert_eq!(b.unwrap().of, [0, 0, 1, 1]);
+        let column = ReadOptions { boots: BootRule::Column("2".into()), ..auto.clone() };
+        assert_eq!(values("1 a\n2 a\n3 b\n", &column).1.unwrap().labels, ["a", "b"]);
+        let size = ReadOptions { boots: BootRule::Size(2), ..auto.clone() };
+        assert_eq!(values("1\n2\n3\n4\n", &size).1.unwrap().of, [0, 0, 1, 1]);
+        let ignore = ReadOptions { boots: BootRule::Ignore, ..auto };
+        assert_eq!(values("# boot 1\n1\n2\n3\n", &ignore).1, None);
+    }
+
+    #[test]
+    fn every_bad_line_is_named() {
+        let auto = ReadOptions::default();
+        let size = ReadOptions { boots: BootRule::Size(2), ..auto.clone() };
+        let column = ReadOptions { boots: BootRule::Column("2".into()), ..auto.clone() };
+        for (text, options, want) in [
+            ("1\nabc\n3\n", &auto, "a.stat, line 2, column 1: expected a number, found `abc`"),
+            ("1\nnan\n3\n", &auto, "a.stat, line 2, column 1: `nan` is not a finite number"),
+            ("1\n1e999\n3\n", &auto, "a.stat, line 2, column 1: `1e999` is not a finite number"),
+            ("1\n2\n", &auto, "a.stat: only 2 values; at least 3"),
+            ("", &auto, "a.stat: no value"),
+            ("1M\n2M\n3G\n", &auto, "a.stat, line 3, column 1: the unit is `G`, above it is `M`"),
+            (
+                "1M\n2\n3M\n",
+                &auto,
+                "a.stat, line 2, column 1: the value has no unit, above it is `M`",
+            ),
+            ("1\n2\n3\n", &size, "a.stat: 3 values do not make whole boots of 2"),
+            ("1 a\n2\n3 b\n", &column, "a.stat, line 2, column 2: the boot is missing"),
+            ("1\n# boot 1\n2\n3\n", &auto, "a.stat, line 1: the boot is missing"),
+            ("{\"x\":", &auto, "a.stat, line 1"),
+            ("SQLite format 3\0", &auto, "a.stat: this is an SQLite store"),
+        ] {
+            let got = error(text, options);
+            assert!(got.contains(want), "{text:?}: {got}");
+        }
+    }
+
+    /// Damaged files end in an error or a set, never in a panic.
+    #[test]
+    fn damaged_files_are_no_danger() {
+        use linerate_stats::offline::bootstrap::Random;
+        let seeds: [&[u8]; 4] = [
+            b"# boot 1\nv boot\n1 2,3;4 # unit: M\n-5e3Mbit/s nan\n",
+            b"{\"totals\":{\"receiver\":{\"bits_per_second\":1}},\"status\":\"complete\"}[{}]",
+            b"x 30 1 2 3 4 5 udp\n30 5.5 1e2 tcp\n",
+            b"{\"start\":{},\"end\":{\"sum\":{\"lost_percent\":2}},\"event\":\"end\"}",
+        ];
+        let mut random = Random::new(11);
+        for round in 0..4000 {
+            let mut bytes = seeds[round % 4].repeat(1 + random.below(3));
+            for _ in 0..random.below(8) {
+                let at = random.below(bytes.len());
+                match random.below(3) {
+                    0 => bytes[at] = random.bits() as u8,
+                    1 => bytes.truncate(at + 1),
+                    _ => bytes.insert(at, b"\n#0 ,{}[]\"-e"[random.below(12)]),
+                }
+            }
+            for summary in [false, true] {
+                let boots = match round % 3 {
+                    0 => BootRule::Auto,
+                    1 => BootRule::Column("2".into()),
+                    _ => BootRule::Size(2),
+                };
+                let options = ReadOptions { summary, boots, ..ReadOptions::default() };
+                let Ok(sets) = read("f", &bytes, &options) else { continue };
+                for set in sets {
+                    assert!(set.values().iter().all(|v| v.is_finite()));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! linerate records (format 1; one, a list, or one a line) and iperf3 `-J` documents. Each is one
+//! run of the set. The boot of a record is that of both hosts together.
+
+use serde_json::Value;
+
+use super::metric::{METRICS, Metric, find, names};
+use super::{Boots, InputError, ReadOptions, Set, finish, in_range};
+
+pub(super) fn read(
+    file: &str,
+    bytes: &[u8],
+    options: &ReadOptions,
+) -> Result<Vec<Set>, InputError> {
+    let metric = match &options.metric {
+        None => METRICS.first(),
+        Some(name) => find(name),
+    };
+    let Some(metric) = metric else {
+        let name = options.metric.as_deref().unwrap_or_default();
+        return Err(InputError::new(file, format!("no metric `{name}`"))
+            .hint(format!("the metrics are {}", names())));
+    };
+    let mut runs = Vec::new();
+    for document in serde_json::Deserializer::from_slice(bytes).into_iter::<Value>() {
+        let document = document.map_err(|error| {
+            let what = format!("expected a JSON record: {error}");
+            InputError::new(file, what).at(error.line(), Some(error.column()))
+        })?;
+        match document {
+            Value::Array(list) => runs.extend(list),
+            other => runs.push(other),
+        }
+    }
+    let (mut values, mut boots, mut partial) = (Vec::new(), Vec::new(), 0);
+    for run in &runs {
+        // Of the lines that a running test prints, only the last holds the whole record.
+        let run = match run.get("event").and_then(Value::as_str) {
+            None => run,
+            Some("end") => run.get("record").unwrap_or(run),
+            Some(_) => continue,
+        };
+        let number = values.len() + 1;
+        let value = figure(file, number, run, metric)?;
+        values.push(value);
+        partial += usize::from(run.get("status").and_then(Value::as_str) == Some("partial"));
+        let id = |p: &str| run.pointer(p).and_then(Value::as_str);
+        boots.push(id("/client/boot_id").map(|client| {
+            id("/server/boot_id").map_or(client.to_owned(), |server| format!("{client}/{server}"))
+        }));
+    }
+    let known = boots.iter().flatten().count();
+    let boots = if known == boots.len() && known > 0 {
+        Some(Boots::of_labels(boots.into_iter().flatten(), true))
+    } else if known == 0 {
+        None
+    } else {
+        let first = boots.iter().position(Option::is_none).unwrap_or(0) + 1;
+        return Err(InputError::new(
+            file,
+            format!("record {first} has no boot_id, {known} others have one"),
+        )
+        .hint("--boots none takes the runs as independent"));
+    };
+    let mut notes = Vec::new();
+    if partial > 0 {
+        notes.push(format!("{partial} of the runs were cut short (status partial)"));
+    }
+    let unit = Some(metric.unit.to_owned());
+    finish(file, values, unit, boots, options, notes).map(|set| vec![set])
+}
+
+fn figure(file: &str, number: usize, run: &Value, metric: &Metric) -> Result<f64, InputError> {
+    let fail = |what: String| InputError::new(file, format!("record {number}: {what}"));
+    let iperf3 = run.get("end").is_some() || run.get("start").is_some();
+    if !iperf3 && run.get("totals").is_none() {
+        return Err(fail("neither a linerate record nor an iperf3 -J document".into())
+            .hint("compare reads what `linerate … --json` and `iperf3 -J` print"));
+    }
+    if let Some(error) = run.get("error").filter(|e| !e.is_null()) {
+        let text = error.as_str().or(error.get("why").and_then(Value::as_str));
+        let text = text.unwrap_or("the run failed");
+        return Err(fail(format!("this run failed: {text}")).hint("take it out and run again"));
+    }
+    if let Some(status @ ("failed" | "invalid")) = run.get("status").and_then(Value::as_str) {
+        return Err(fail(format!("this run has status {status}")).hint("take it out and run again"));
+    }
+    let (places, scale) = if iperf3 {
+        (metric.iperf3, metric.iperf3_scale)
+    } else {
+        (metric.record, metric.record_scale)
+    };
+    let number = places.iter().find_map(|p| run.pointer(p)).and_then(Value::as_f64);
+    number.map(|x| x * scale).filter(|x| in_range(*x)).ok_or_else(|| {
+        fail(format!("no {} in it", metric.name)).hint(format!("choose with --metric: {}", names()))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(rate: f64, boot: &str) -> String {
+        format!(
+            r#"{{"format":1,"client":{{"boot_id":"{boot}"}},"totals":{{"receiver":{{"bits_per_second":{rate},"lost_ratio":0.25}}}},"status":"complete"}}"#
+        )
+    }
+
+    #[test]
+    fn records_in_every_packing() {
+        let parts = [record(1e6, "a"), record(2e6, "a"), record(3e6, "b")];
+        for text in [parts.join("\n"), format!("[{}]", parts.join(",")), parts.concat()] {
+            let set = &read("r.json", text.as_bytes(), &ReadOptions::default()).unwrap()[0];
+            assert_eq!(set.values(), [1e6, 2e6, 3e6]);
+            assert_eq!(set.boots().unwrap().of, [0, 0, 1]);
+            assert!(set.boots().unwrap().identity);
+            assert_eq!(set.unit.as_deref(), Some("bit/s"));
+        }
+        let loss = ReadOptions { metric: Some("loss".into()), ..ReadOptions::default() };
+        let set = &read("r.json", parts.join("\n").as_bytes(), &loss).unwrap()[0];
+        assert_eq!(set.values(), [25.0, 25.0, 25.0]);
+    }
+
+    #[test]
+    fn iperf3_documents() {
+        let one = r#"{"start":{},"end":{"sum_received":{"bits_per_second":5e8},"sum":{"jitter_ms":0.5}}}"#;
+        let set =
+            &read("i.json", [one; 3].concat().as_bytes(), &ReadOptions::default()).unwrap()[0];
+        assert_eq!(set.values(), [5e8; 3]);
+        let jitter = ReadOptions { metric: Some("jitter".into()), ..ReadOptions::default() };
+        let set = &read("i.json", [one; 3].concat().as_bytes(), &jitter).unwrap()[0];
+        assert_eq!(set.values(), [5e-4; 3]);
+    }
+
+    #[test]
+    fn what_is_no_run_is_named() {
+        let options = ReadOptions::default();
+        let mixed = format!("{}{}", record(1.0, "a"), record(1.0, "a").replace("boot_id", "x"));
+        let nope = ReadOptions { metric: Some("speed".into()), ..options.clone() };
+        for (text, options, want) in [
+            ("{\"a\":1}", &options, "record 1: neither"),
+            (
+                "{\"start\":{},\"end\":{},\"error\":\"unable to connect\"}",
+                &options,
+                "unable to connect",
+            ),
+            ("{\"start\":{},\"end\":{}}", &options, "no received_bps"),
+            ("{\"totals\":{},\"status\":\"invalid\"}", &options, "status invalid"),
+            (mixed.as_str(), &options, "record 2 has no boot_id"),
+            ("{}", &nope, "no metric `speed`"),
+        ] {
+            let error = read("r.json", text.as_bytes(), options).unwrap_err();
+            assert!(error.to_string().contains(want), "{error}");
+        }
+    }
+}

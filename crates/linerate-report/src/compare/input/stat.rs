@@ -1,0 +1,237 @@
+//! `.stat` files: one run a line, fields parted by white space, commas or semicolons.
+//!
+//! `#` starts a comment; `# boot NAME` begins a boot, `# unit: NAME` gives the unit. A first line
+//! without any number is a header; a column of it called `boot` holds the boot. A unit may stand
+//! right behind a number (`941Mbit/s`), then behind all of them.
+
+use super::{BootRule, Boots, InputError, ReadOptions, Set, finish, in_range};
+use crate::ministat::parse_c_double;
+
+pub(super) fn read(
+    file: &str,
+    bytes: &[u8],
+    options: &ReadOptions,
+) -> Result<Vec<Set>, InputError> {
+    let mut reader = Reader {
+        file,
+        options,
+        value_field: 0,
+        boot_field: None,
+        started: false,
+        values: Vec::new(),
+        boots: Vec::new(),
+        boot: None,
+        first_without_boot: None,
+        unit: None,
+        stated: None,
+    };
+    if let Some(column) = &options.column {
+        reader.value_field = number_of_field(column).unwrap_or(0);
+    }
+    if let BootRule::Column(column) = &options.boots {
+        reader.boot_field = number_of_field(column);
+    }
+    // A guess at the count: doubling a vector of millions would hold it one and a half times.
+    reader.values.reserve_exact(memchr::memchr_iter(b'\n', bytes).count() + 1);
+    let mut start = 0;
+    let mut index = 0;
+    while start <= bytes.len() {
+        let rest = bytes.get(start..).unwrap_or_default();
+        let end = memchr::memchr(b'\n', rest).unwrap_or(rest.len());
+        let line = rest.get(..end).unwrap_or_default();
+        start += end + 1;
+        index += 1;
+        // Nearly every line of nearly every file is a bare number.
+        if reader.bare()
+            && let Some(value) = crate::ministat::plain_number(line)
+        {
+            reader.started = true;
+            reader.values.push(value);
+            if reader.first_without_boot.is_none() {
+                reader.first_without_boot = Some(index);
+            }
+            continue;
+        }
+        let text = std::str::from_utf8(line).map_err(|_| {
+            InputError::new(file, "expected a number, found bytes that are no text").at(index, None)
+        })?;
+        reader.line(index, text)?;
+    }
+    reader.finish()
+}
+
+fn number_of_field(column: &str) -> Option<usize> {
+    column.parse::<usize>().ok()?.checked_sub(1)
+}
+
+struct Reader<'a> {
+    file: &'a str,
+    options: &'a ReadOptions,
+    /// From 0.
+    value_field: usize,
+    boot_field: Option<usize>,
+    /// A line other than a comment was seen.
+    started: bool,
+    values: Vec<f64>,
+    boots: Vec<String>,
+    /// Of the last `# boot` comment.
+    boot: Option<String>,
+    first_without_boot: Option<usize>,
+    /// Behind the numbers; the inner one is absent when numbers stand bare.
+    unit: Option<Option<String>>,
+    /// In a comment.
+    stated: Option<String>,
+}
+
+impl Reader<'_> {
+    /// Whether a bare number on a line is all that is needed of it.
+    fn bare(&self) -> bool {
+        // The first line may be a header, and says whether numbers have units.
+        self.unit == Some(None)
+            && self.value_field == 0
+            && self.boot_field.is_none()
+            && self.boot.is_none()
+    }
+
+    fn fail(&self, line: usize, field: Option<usize>, what: String) -> InputError {
+        InputError::new(self.file, what).at(line, field.map(|f| f + 1))
+    }
+
+    fn line(&mut self, number: usize, text: &str) -> Result<(), InputError> {
+        let (data, comment) = text.split_once('#').unwrap_or((text, ""));
+        if data.trim().is_empty() {
+            self.comment(number, comment.trim())?;
+            return Ok(());
+        }
+        let apart = |c: char| c.is_whitespace() || c == ',' || c == ';';
+        let fields = data.split(apart).filter(|f| !f.is_empty());
+        if !std::mem::replace(&mut self.started, true) {
+            let fields: Vec<&str> = fields.collect();
+            let bare = |f: &&str| parse_c_double(f.as_bytes()).1 == 0;
+            let named = self.options.column.as_ref().is_some_and(|c| c.parse::<usize>().is_err());
+            if fields.len() > 1 && fields.iter().all(bare) || named {
+                return self.header(number, &fields);
+            }
+            return self.run(number, fields.into_iter());
+        }
+        self.run(number, fields)
+    }
+
+    fn comment(&mut self, number: usize, text: &str) -> Result<(), InputError> {
+        if let Some(unit) = text.strip_prefix("unit:") {
+            self.stated = Some(unit.trim().to_owned());
+        }
+        let rest = text.strip_prefix("boot").filter(|r| r.starts_with([' ', ':', '\t']));
+        let Some(name) = rest.map(|r| r.trim_start_matches(':').trim()) else { return Ok(()) };
+        if name.is_empty() {
+            return Err(self.fail(number, None, "expected the boot's name after `# boot`".into()));
+        }
+        if let Some(line) = self.first_without_boot {
+            return Err(self.missing_boot(line, None));
+        }
+        self.boot = Some(name.to_owned());
+        Ok(())
+    }
+
+    fn missing_boot(&self, line: usize, field: Option<usize>) -> InputError {
+        self.fail(line, field, "the boot is missing".into())
+            .hint("every run needs its boot; --boots none takes the runs as independent")
+    }
+
+    fn header(&mut self, number: usize, fields: &[&str]) -> Result<(), InputError> {
+        let find = |name: &str| fields.iter().position(|f| f.eq_ignore_ascii_case(name));
+        let file = self.file;
+        let absent = |name: &str| {
+            let what = format!("no column `{name}` in the header `{}`", fields.join(" "));
+            InputError::new(file, what).at(number, None)
+        };
+        match &self.options.boots {
+            BootRule::Column(name) if self.boot_field.is_none() => {
+                self.boot_field = Some(find(name).ok_or_else(|| absent(name))?);
+            }
+            BootRule::Auto => self.boot_field = find("boot"),
+            _ => {}
+        }
+        match &self.options.column {
+            Some(name) if number_of_field(name).is_none() => {
+                self.value_field = find(name).ok_or_else(|| absent(name))?;
+            }
+            Some(_) => {}
+            // The first column that is not the boot's.
+            None => self.value_field = usize::from(self.boot_field == Some(0)),
+        }
+        Ok(())
+    }
+
+    fn run<'t>(
+        &mut self,
+        number: usize,
+        fields: impl Iterator<Item = &'t str>,
+    ) -> Result<(), InputError> {
+        let (mut value, mut boot) = (None, None);
+        for (index, field) in fields.enumerate() {
+            if index == self.value_field {
+                value = Some(field);
+            }
+            if Some(index) == self.boot_field {
+                boot = Some(field);
+            }
+        }
+        let Some(field) = value else {
+            let what = "expected a number, found no such column".to_owned();
+            return Err(self.fail(number, Some(self.value_field), what));
+        };
+        let (value, length) = parse_c_double(field.as_bytes());
+        let at = Some(self.value_field);
+        if length == 0 {
+            return Err(self.fail(number, at, format!("expected a number, found `{field}`")));
+        }
+        let unit = field.get(length..).unwrap_or_default();
+        if !unit.is_empty() && !unit.starts_with(|c: char| c.is_alphabetic() || c == '%') {
+            return Err(self.fail(number, at, format!("expected a number, found `{field}`")));
+        }
+        if !value.is_finite() {
+            let what = format!("`{field}` is not a finite number");
+            let hint = "a failed run has no value: take the line out and run again";
+            return Err(self.fail(number, at, what).hint(hint));
+        }
+        if !in_range(value) {
+            let what = format!("`{field}` is beyond the range from 1e-140 to 1e140");
+            return Err(self.fail(number, at, what));
+        }
+        self.check_unit(number, unit)?;
+        self.values.push(value);
+        if let Some(column) = self.boot_field {
+            let Some(boot) = boot else { return Err(self.missing_boot(number, Some(column))) };
+            self.boots.push(boot.to_owned());
+        } else if let Some(boot) = &self.boot {
+            self.boots.push(boot.clone());
+        } else if self.first_without_boot.is_none() {
+            self.first_without_boot = Some(number);
+        }
+        Ok(())
+    }
+
+    fn check_unit(&mut self, number: usize, unit: &str) -> Result<(), InputError> {
+        let this = (!unit.is_empty()).then(|| unit.to_owned());
+        let Some(before) = &self.unit else {
+            self.unit = Some(this);
+            return Ok(());
+        };
+        if before.as_deref() == this.as_deref() {
+            return Ok(());
+        }
+        let what = match (before, &this) {
+            (Some(b), Some(t)) => format!("the unit is `{t}`, above it is `{b}`"),
+            (Some(b), None) => format!("the value has no unit, above it is `{b}`"),
+            (None, _) => format!("the unit is `{unit}`, the values above have none"),
+        };
+        Err(self.fail(number, Some(self.value_field), what).hint("write all values in one unit"))
+    }
+
+    fn finish(self) -> Result<Vec<Set>, InputError> {
+        let boots = (!self.boots.is_empty()).then(|| Boots::of_labels(self.boots, false));
+        let unit = self.unit.flatten().or(self.stated);
+        finish(self.file, self.values, unit, boots, self.options, Vec::new()).map(|set| vec![set])
+    }
+}

@@ -1,0 +1,231 @@
+//! The verdict on made-up records: each limit is named when it is the limit, and not otherwise.
+
+use linerate_model::record::{
+    CpuFigures, Figures, Limit, ReceiverFigures, RrFigures, RunRecord, SenderFigures, Status,
+    TcpFigures,
+};
+use linerate_session::verdict::judge;
+use linerate_testkit::records;
+
+fn cpu(thread: f64, core: f64) -> Option<CpuFigures> {
+    Some(CpuFigures {
+        thread_percent: thread,
+        threads_percent: thread,
+        core: 1,
+        core_percent: Some(core),
+        ..CpuFigures::default()
+    })
+}
+
+/// 100 Mbit/s asked, sent and received; 10,000 datagrams.
+fn udp() -> RunRecord {
+    let mut record = records::udp_receiver_drops();
+    record.asked.protocol = "udp".into();
+    record.asked.direction = "forward".into();
+    record.asked.rate_bps = Some(100_000_000);
+    record.totals = Figures {
+        sender: Some(SenderFigures {
+            bytes: 12_500_000,
+            datagrams: Some(10_000),
+            seconds: 1.0,
+            bits_per_second: 100_000_000.0,
+            attempted: Some(10_000),
+            refused_locally: Some(0),
+            cpu: cpu(20.0, 25.0),
+            ..SenderFigures::default()
+        }),
+        receiver: Some(ReceiverFigures {
+            bytes: 12_500_000,
+            datagrams: Some(10_000),
+            seconds: 1.0,
+            bits_per_second: 100_000_000.0,
+            lost: Some(0),
+            lost_ratio: Some(0.0),
+            lost_path: Some(0),
+            dropped_receiver: Some(0),
+            cpu: cpu(20.0, 25.0),
+            ..ReceiverFigures::default()
+        }),
+        ..Figures::default()
+    };
+    record
+}
+
+fn with(change: impl FnOnce(&mut RunRecord, &mut SenderFigures, &mut ReceiverFigures)) -> Limit {
+    let mut record = udp();
+    let mut sender = record.totals.sender.take().unwrap();
+    let mut receiver = record.totals.receiver.take().unwrap();
+    change(&mut record, &mut sender, &mut receiver);
+    record.totals.sender = Some(sender);
+    record.totals.receiver = Some(receiver);
+    let verdict = judge(&record, false, false).unwrap();
+    assert!(!verdict.because.is_empty() && verdict.advice.len() <= 3);
+    assert!(verdict.evidence.values().all(|value| value.is_finite()));
+    verdict.limit
+}
+
+fn lose(r: &mut ReceiverFigures, path: u64, dropped: u64) {
+    r.lost = Some(path + dropped);
+    r.lost_ratio = Some((path + dropped) as f64 / 10_000.0);
+    r.lost_path = Some(path);
+    r.dropped_receiver = Some(dropped);
+}
+
+#[test]
+fn all_that_was_asked_for_arrived() {
+    assert_eq!(with(|_, _, _| {}), Limit::RequestedRate);
+    // A spinning pacer fills its core without being the limit.
+    assert_eq!(with(|_, s, _| s.cpu = cpu(100.0, 100.0)), Limit::RequestedRate);
+}
+
+#[test]
+fn the_receivers_own_drops_are_not_the_paths() {
+    assert_eq!(with(|_, _, r| lose(r, 0, 1_500)), Limit::ReceiverBuffer);
+    assert_eq!(with(|_, _, r| lose(r, 100, 1_500)), Limit::ReceiverBuffer);
+    let full = |_: &mut RunRecord, _: &mut SenderFigures, r: &mut ReceiverFigures| {
+        lose(r, 0, 1_500);
+        r.cpu = cpu(99.0, 99.0);
+    };
+    assert_eq!(with(full), Limit::ReceiverCpu);
+    let hog = |_: &mut RunRecord, _: &mut SenderFigures, r: &mut ReceiverFigures| {
+        lose(r, 0, 1_500);
+        r.cpu = cpu(48.0, 100.0);
+    };
+    assert_eq!(with(hog), Limit::ReceiverCpu);
+}
+
+#[test]
+fn loss_between_the_sockets_is_the_paths() {
+    assert_eq!(with(|_, _, r| lose(r, 100, 0)), Limit::Path);
+    assert_eq!(with(|_, _, r| lose(r, 100, 90)), Limit::Path);
+    // One in a hundred thousand is not what limits a test.
+    assert_eq!(
+        with(|_, _, r| {
+            lose(r, 1, 0);
+            r.lost_ratio = Some(1e-5);
+        }),
+        Limit::RequestedRate
+    );
+}
+
+#[test]
+fn a_sender_that_falls_behind_says_why() {
+    let slow = |s: &mut SenderFigures| s.bits_per_second = 64_000_000.0;
+    assert_eq!(
+        with(|_, s, _| {
+            slow(s);
+            s.cpu = cpu(100.0, 100.0);
+        }),
+        Limit::SenderCpu
+    );
+    assert_eq!(
+        with(|_, s, _| {
+            slow(s);
+            s.cpu = cpu(40.0, 99.0);
+        }),
+        Limit::SenderCpu
+    );
+    assert_eq!(with(|_, s, _| slow(s)), Limit::SenderHost);
+    assert_eq!(
+        with(|_, s, _| {
+            s.refused_locally = Some(2_000);
+            s.attempted = Some(12_000);
+        }),
+        Limit::SenderHost
+    );
+}
+
+#[test]
+fn without_a_rate_the_fullest_end_is_the_limit() {
+    let max = |record: &mut RunRecord| record.asked.rate_bps = None;
+    assert_eq!(
+        with(|a, s, _| {
+            max(a);
+            s.cpu = cpu(99.0, 99.0);
+        }),
+        Limit::SenderCpu
+    );
+    assert_eq!(
+        with(|a, _, r| {
+            max(a);
+            r.cpu = cpu(99.0, 99.0);
+        }),
+        Limit::ReceiverCpu
+    );
+    assert_eq!(with(|a, _, _| max(a)), Limit::SenderHost);
+    // A little loss beside a full sender is a stall of the receiver's host, not its limit …
+    assert_eq!(
+        with(|a, s, r| {
+            max(a);
+            s.cpu = cpu(99.0, 99.0);
+            lose(r, 0, 50);
+        }),
+        Limit::SenderCpu
+    );
+    // … much loss is.
+    assert_eq!(
+        with(|a, s, r| {
+            max(a);
+            s.cpu = cpu(99.0, 99.0);
+            lose(r, 0, 1_500);
+        }),
+        Limit::ReceiverBuffer
+    );
+}
+
+#[test]
+fn tcp_limits() {
+    let tcp = |change: &dyn Fn(&mut RunRecord, &mut SenderFigures, &mut ReceiverFigures)| {
+        with(|record, s, r| {
+            record.asked.protocol = "tcp".into();
+            record.asked.rate_bps = None;
+            record.asked.window_bytes = None;
+            s.tcp = Some(TcpFigures {
+                retransmits: Some(0),
+                busy_ratio: Some(0.5),
+                ..TcpFigures::default()
+            });
+            change(record, s, r);
+        })
+    };
+    let state = |s: &mut SenderFigures, f: &dyn Fn(&mut TcpFigures)| f(s.tcp.as_mut().unwrap());
+    assert_eq!(tcp(&|_, _, _| {}), Limit::Unknown);
+    assert_eq!(tcp(&|a, _, _| a.asked.rate_bps = Some(100_000_000)), Limit::RequestedRate);
+    assert_eq!(tcp(&|_, s, _| s.cpu = cpu(99.0, 99.0)), Limit::SenderCpu);
+    assert_eq!(tcp(&|_, _, r| r.cpu = cpu(99.0, 99.0)), Limit::ReceiverCpu);
+    assert_eq!(tcp(&|_, s, _| state(s, &|t| t.rwnd_limited_ratio = Some(0.6))), Limit::TcpWindow);
+    assert_eq!(tcp(&|_, s, _| state(s, &|t| t.retransmits = Some(9))), Limit::TcpCongestion);
+    assert_eq!(tcp(&|_, s, _| state(s, &|t| t.busy_ratio = Some(1.0))), Limit::Path);
+}
+
+#[test]
+fn rr_limits() {
+    let rr = |rate: Option<u64>, client: f64, server: f64| {
+        let mut record = udp();
+        record.asked.protocol = "rr".into();
+        record.asked.rate_tps = rate;
+        record.totals = Figures {
+            rr: Some(RrFigures {
+                transactions: 1_000,
+                seconds: 1.0,
+                transactions_per_second: 1_000.0,
+                cpu: cpu(client, client),
+                server_cpu: cpu(server, server),
+                ..RrFigures::default()
+            }),
+            ..Figures::default()
+        };
+        judge(&record, false, false).unwrap().limit
+    };
+    assert_eq!(rr(None, 30.0, 30.0), Limit::RoundTrip);
+    assert_eq!(rr(Some(1_000), 30.0, 30.0), Limit::RequestedRate);
+    assert_eq!(rr(Some(9_000), 99.0, 30.0), Limit::SenderCpu);
+    assert_eq!(rr(None, 30.0, 99.0), Limit::ReceiverCpu);
+}
+
+#[test]
+fn nothing_measured_is_not_judged() {
+    let mut record = udp();
+    record.status = Status::Failed;
+    assert_eq!(judge(&record, false, false), None);
+}

@@ -1,0 +1,358 @@
+//! `linerate compare`: reads files, hands them to the report crate, writes what it gives back.
+
+use std::fs;
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use linerate_report::compare::analysis::{self, Adjust, Margin};
+use linerate_report::compare::input::{self, BootRule, InputError, ReadOptions};
+use linerate_report::compare::set::Set;
+use linerate_report::compare::view::View;
+use linerate_report::compare::{html, svg, text};
+
+/// Columns of the text when the output is no terminal.
+const DEFAULT_WIDTH: usize = 100;
+
+/// Widest text: beyond, a line of a plot is hard to follow.
+const WIDEST: usize = 160;
+
+/// Compare groups of runs: which settings differ from the baseline, by how much, how sure that is,
+/// and how many more runs would settle it.
+///
+/// Each FILE holds the runs of one setting; the first is the baseline. A file is a .stat file (one
+/// run a line: a number, or columns), linerate records, or iperf3 -J documents.
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = "\
+Examples:
+  linerate compare tcp6.stat tcp6_nooffload.stat --boots-of 10
+      ten runs of each boot; the boot is the unit
+  linerate compare *.stat --baseline udp4_default.stat --margin 2%
+      several settings against one
+  linerate compare a.json b.json --metric loss --html report.html
+      the loss of iperf3 or linerate runs, and a page with figures
+  linerate compare table.txt --summary
+      a printed table: rows of `N average sd label`
+
+A .stat file: one number a line, or columns parted by blanks or commas (--column). `#` starts a
+comment; `# boot NAME` begins a boot and `# unit: NAME` gives the unit. A header line names columns,
+and one called `boot` is taken for the boot.
+
+Exit codes: 0 compared, whatever the verdict; 1 a file is missing or cannot be compared; 2 wrong
+usage.")]
+pub struct CompareArgs {
+    /// Files, one a setting; `-` is standard input
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+
+    /// The file (or, with --summary, the label) that the others are compared with [default: first]
+    #[arg(long, value_name = "FILE")]
+    pub baseline: Option<PathBuf>,
+
+    /// Field with the boot of each run: a number from 1 or a name in the header; `none` takes the
+    /// runs as independent
+    #[arg(long, value_name = "COLUMN", conflicts_with = "boots_of")]
+    pub boots: Option<String>,
+
+    /// Every SIZE runs, in the order of the file, are one boot
+    #[arg(long, value_name = "SIZE")]
+    pub boots_of: Option<usize>,
+
+    /// Field with the values: a number from 1 or a name in the header [default: the first that is
+    /// not the boot]
+    #[arg(long, value_name = "COLUMN")]
+    pub column: Option<String>,
+
+    /// Figure of each record: received_bps, sent_bps, loss, jitter, delay_variation_p99,
+    /// retransmits, received_pps, sender_cpu, receiver_cpu
+    #[arg(long, value_name = "NAME")]
+    pub metric: Option<String>,
+
+    /// Unit of the values, for the words; of a rate (with /s) less is called slower
+    #[arg(long, value_name = "UNIT")]
+    pub unit: Option<String>,
+
+    /// Confidence in percent, 50 to 99.99
+    #[arg(long, value_name = "PERCENT", default_value = "95", allow_hyphen_values = true)]
+    pub level: String,
+
+    /// Smallest difference that matters: a share of the baseline (1%) or a number
+    #[arg(long, value_name = "MARGIN", default_value = "1%", allow_hyphen_values = true)]
+    pub margin: String,
+
+    /// Pair boots of the same name in both sets; without boots, runs of the same number
+    #[arg(long)]
+    pub paired: bool,
+
+    /// How several comparisons are adjusted
+    #[arg(long, value_enum, default_value = "auto")]
+    pub adjust: AdjustArg,
+
+    /// Rows are printed tables: `N average sd [label]`, or rows of ministat
+    #[arg(long)]
+    pub summary: bool,
+
+    /// Draw these sets again on their own scale: labels or numbers from 1
+    #[arg(long, value_name = "A,B", value_delimiter = ',')]
+    pub zoom: Vec<String>,
+
+    /// Seed of the bootstrap intervals
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    pub seed: u64,
+
+    /// Columns of the text [default: the terminal's, or 100]
+    #[arg(long, value_name = "COLUMNS")]
+    pub width: Option<usize>,
+
+    /// Print JSON instead of text
+    #[arg(long)]
+    pub json: bool,
+
+    /// Write a page with figures and tables
+    #[arg(long, value_name = "OUT")]
+    pub html: Option<PathBuf>,
+
+    /// Write the figure
+    #[arg(long, value_name = "OUT")]
+    pub svg: Option<PathBuf>,
+}
+
+/// `--adjust`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum AdjustArg {
+    /// Dunnett where the sets scatter alike, else Holm
+    Auto,
+    /// Dunnett
+    Dunnett,
+    /// Holm
+    Holm,
+    /// Each comparison as if it were alone
+    None,
+}
+
+/// Runs the command.
+pub fn run(args: &CompareArgs) -> ExitCode {
+    match compare(args) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            let mut message = format!("error: {}\n", failure.what);
+            for cause in &failure.causes {
+                message.push_str(&format!("  caused by: {cause}\n"));
+            }
+            if let Some(hint) = &failure.hint {
+                message.push_str(&format!("\nhint: {hint}\n"));
+            }
+            // Nobody is left to tell when even this fails.
+            let _ = io::stderr().write_all(message.as_bytes());
+            ExitCode::from(failure.code)
+        }
+    }
+}
+
+struct Failure {
+    what: String,
+    causes: Vec<String>,
+    hint: Option<String>,
+    code: u8,
+}
+
+impl Failure {
+    fn usage(what: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { what: what.into(), causes: Vec::new(), hint: Some(hint.into()), code: 2 }
+    }
+
+    fn io(what: String, error: &io::Error) -> Self {
+        Self { what, causes: vec![error.to_string()], hint: None, code: 1 }
+    }
+}
+
+impl From<InputError> for Failure {
+    fn from(error: InputError) -> Self {
+        Self { what: error.to_string(), causes: Vec::new(), hint: error.hint, code: 1 }
+    }
+}
+
+fn compare(args: &CompareArgs) -> Result<(), Failure> {
+    let options = options(args)?;
+    let read = ReadOptions {
+        column: args.column.clone(),
+        metric: args.metric.clone(),
+        boots: match (&args.boots, args.boots_of) {
+            (Some(none), _) if none == "none" => BootRule::Ignore,
+            (Some(column), _) => BootRule::Column(column.clone()),
+            (None, Some(0)) => {
+                return Err(Failure::usage("a boot has at least one run", "--boots-of 10"));
+            }
+            (None, Some(size)) => BootRule::Size(size),
+            (None, None) => BootRule::Auto,
+        },
+        summary: args.summary,
+    };
+    if let Some(metric) = &args.metric
+        && input::metric::find(metric).is_none()
+    {
+        let what = format!("no metric `{metric}`");
+        return Err(Failure::usage(what, format!("the metrics are {}", input::metric::names())));
+    }
+    let mut sets = Vec::new();
+    let mut baseline = None;
+    let mut files = args.files.clone();
+    if let Some(file) = &args.baseline
+        && !args.summary
+        && !files.contains(file)
+    {
+        files.insert(0, file.clone());
+    }
+    for file in &files {
+        if args.baseline.as_ref() == Some(file) {
+            baseline = Some(sets.len());
+        }
+        sets.extend(read_file(file, &read)?);
+    }
+    if args.summary
+        && let Some(label) = &args.baseline
+    {
+        baseline = sets.iter().position(|s: &Set| Path::new(&s.label) == label.as_path());
+        if baseline.is_none() {
+            let labels: Vec<&str> = sets.iter().map(|s| s.label.as_str()).collect();
+            let what = format!("no set `{}`", label.display());
+            return Err(Failure::usage(what, format!("the sets are {}", labels.join(", "))));
+        }
+    }
+    if let Some(at) = baseline
+        && at < sets.len()
+    {
+        let base = sets.remove(at);
+        sets.insert(0, base);
+    }
+    for set in &mut sets {
+        if args.unit.is_some() {
+            set.unit.clone_from(&args.unit);
+        }
+    }
+    tell_apart(&mut sets, &files);
+    let analysis = analysis::compare(&sets, &options).map_err(|error| Failure {
+        what: error.what,
+        causes: Vec::new(),
+        hint: Some(error.hint),
+        code: 1,
+    })?;
+    let zoom = zoom(args, &sets)?;
+    drop(sets);
+    let mut view = View::new(analysis);
+    view.zoom = zoom;
+    if let Some(path) = &args.html {
+        write_file(path, html::render(&view).as_bytes())?;
+    }
+    if let Some(path) = &args.svg {
+        write_file(path, svg::render(&view).as_bytes())?;
+    }
+    let mut printed = if args.json {
+        serde_json::to_string_pretty(&view).map_err(|error| Failure {
+            what: "cannot write JSON".into(),
+            causes: vec![error.to_string()],
+            hint: None,
+            code: 1,
+        })?
+    } else {
+        text::render(&view, args.width.unwrap_or_else(terminal_width))
+    };
+    if !printed.ends_with('\n') {
+        printed.push('\n');
+    }
+    match io::stdout().write_all(printed.as_bytes()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Failure::io("cannot write to standard output".into(), &error))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn options(args: &CompareArgs) -> Result<analysis::Options, Failure> {
+    let number = |text: &str| text.trim_end_matches('%').trim().parse::<f64>().ok();
+    let level = number(&args.level).filter(|l| (50.0..=99.99).contains(l)).ok_or_else(|| {
+        let what = format!("`{}` is not a level from 50 to 99.99 %", args.level);
+        Failure::usage(what, "the usual one is --level 95")
+    })?;
+    let margin = number(&args.margin).filter(|m| *m > 0.0 && m.is_finite()).ok_or_else(|| {
+        let what = format!("`{}` is not a margin above zero", args.margin);
+        Failure::usage(what, "a share of the baseline (--margin 1%) or a number (--margin 50)")
+    })?;
+    Ok(analysis::Options {
+        level: level / 100.0,
+        margin: if args.margin.trim_end().ends_with('%') {
+            Margin::Relative(margin / 100.0)
+        } else {
+            Margin::Absolute(margin)
+        },
+        paired: args.paired,
+        adjust: match args.adjust {
+            AdjustArg::Auto => Adjust::Auto,
+            AdjustArg::Dunnett => Adjust::Dunnett,
+            AdjustArg::Holm => Adjust::Holm,
+            AdjustArg::None => Adjust::None,
+        },
+        seed: args.seed,
+    })
+}
+
+fn read_file(file: &Path, options: &ReadOptions) -> Result<Vec<Set>, Failure> {
+    let name = file.display().to_string();
+    let mut bytes = Vec::new();
+    let outcome = if name == "-" {
+        io::stdin().lock().read_to_end(&mut bytes)
+    } else {
+        fs::File::open(file).and_then(|mut f| f.read_to_end(&mut bytes))
+    };
+    outcome.map_err(|error| Failure::io(format!("cannot read {name}"), &error))?;
+    Ok(input::read(if name == "-" { "<stdin>" } else { &name }, &bytes, options)?)
+}
+
+/// Two files of one name in two folders need more than their name; two of one path get a number.
+fn tell_apart(sets: &mut [Set], files: &[PathBuf]) {
+    let twice = |sets: &[Set]| {
+        let mut labels: Vec<&str> = sets.iter().map(|s| s.label.as_str()).collect();
+        labels.sort_unstable();
+        labels.windows(2).any(|w| matches!(w, [a, b] if a == b))
+    };
+    if twice(sets) && sets.len() == files.len() {
+        for (set, file) in sets.iter_mut().zip(files) {
+            set.label = file.display().to_string();
+        }
+    }
+    if twice(sets) {
+        for (index, set) in sets.iter_mut().enumerate() {
+            set.label = format!("{} ({})", set.label, index + 1);
+        }
+    }
+}
+
+fn zoom(args: &CompareArgs, sets: &[Set]) -> Result<Option<Vec<usize>>, Failure> {
+    if args.zoom.is_empty() {
+        return Ok(None);
+    }
+    let mut chosen = Vec::new();
+    for name in &args.zoom {
+        let by_label = sets.iter().position(|s| s.label == *name);
+        let by_number = name.parse::<usize>().ok().and_then(|n| n.checked_sub(1));
+        match by_label.or(by_number.filter(|n| *n < sets.len())) {
+            Some(index) => chosen.push(index),
+            None => {
+                let labels: Vec<&str> = sets.iter().map(|s| s.label.as_str()).collect();
+                let what = format!("no set `{name}` to zoom in on");
+                return Err(Failure::usage(what, format!("the sets are {}", labels.join(", "))));
+            }
+        }
+    }
+    Ok(Some(chosen))
+}
+
+fn write_file(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    fs::write(path, bytes)
+        .map_err(|error| Failure::io(format!("cannot write {}", path.display()), &error))
+}
+
+fn terminal_width() -> usize {
+    terminal_size::terminal_size()
+        .map_or(DEFAULT_WIDTH, |(width, _)| usize::from(width.0).clamp(40, WIDEST))
+}
