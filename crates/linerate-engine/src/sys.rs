@@ -47,7 +47,9 @@ fn get_int(fd: impl AsFd, level: c_int, name: c_int) -> io::Result<c_int> {
 /// Those of socket(2) and bind(2).
 pub fn udp_socket(local: SocketAddr) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(local), Type::DGRAM, Some(Protocol::UDP))?;
-    socket.set_reuse_address(true)?;
+    // Only for a port that is shared on purpose: of free ports the kernel would hand out one twice
+    // to sockets that all allow it, and the second takes the first one's datagrams.
+    socket.set_reuse_address(local.port() != 0)?;
     if local.is_ipv6() {
         let any = local.ip().is_unspecified();
         socket.set_only_v6(!any)?;
@@ -361,4 +363,20 @@ pub fn set_tcp(
         note("rate", set_pacing_rate(socket, rate));
     }
     refused
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_sockets_get_one_port() {
+        let any = SocketAddr::from(([127, 0, 0, 1], 0));
+        let sockets: Vec<Socket> = (0..800).map(|_| udp_socket(any).unwrap()).collect();
+        let ports: std::collections::BTreeSet<u16> = sockets
+            .iter()
+            .filter_map(|s| s.local_addr().ok()?.as_socket().map(|a| a.port()))
+            .collect();
+        assert_eq!(ports.len(), sockets.len());
+    }
 }

@@ -396,7 +396,13 @@ impl Running {
                     }
                 }
                 event = told.recv() => match event {
-                    Some(event) => self.on_event(event, write).await,
+                    Some(event) => {
+                        // Nobody to tell once there is trouble: only the reports count then.
+                        let told = self.on_event(event, write, trouble.is_none()).await;
+                        if let (Err(e), None) = (told, &trouble) {
+                            trouble = Some(self.abandon(&e.to_string()));
+                        }
+                    }
                     None => return Err("a data thread ended without a word".into()),
                 },
                 _ = sampling.tick() => self.samples.push(trim(self.samplers.0.sample())),
@@ -486,7 +492,12 @@ impl Running {
         Ok(())
     }
 
-    async fn on_event(&mut self, event: DataEvent, write: &mut OwnedWriteHalf) {
+    async fn on_event(
+        &mut self,
+        event: DataEvent,
+        write: &mut OwnedWriteHalf,
+        tell: bool,
+    ) -> Result<(), ControlError> {
         match event {
             DataEvent::Done(stream, report) => {
                 self.reports.insert(stream, *report);
@@ -500,13 +511,17 @@ impl Running {
                 let (send, recv) = match sum {
                     Some(Tick::Send(send)) => (Some(send), None),
                     Some(Tick::Recv(recv)) => (None, Some(recv)),
-                    _ => return,
+                    _ => return Ok(()),
                 };
+                if !tell {
+                    return Ok(());
+                }
                 let host = self.samples.get(index as usize).or(self.samples.last()).cloned();
                 let live = LiveInterval { index, send, recv, host };
-                let _ = write_message(write, &ServerMessage::Interval(Box::new(live))).await;
+                write_message(write, &ServerMessage::Interval(Box::new(live))).await?;
             }
         }
+        Ok(())
     }
 
     async fn send_results(

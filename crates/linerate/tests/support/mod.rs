@@ -96,7 +96,11 @@ impl Server {
             .args(["serve", "--json-lines", "--port", &port])
             .args(args)
             .stdout(Stdio::piped())
-            .stderr(Stdio::null())
+            .stderr(if std::env::var_os("LINERATE_SHOW").is_some() {
+                Stdio::inherit()
+            } else {
+                Stdio::null()
+            })
             .spawn()
             .expect("the server starts");
         let mut out = BufReader::new(child.stdout.take().expect("its output"));

@@ -1,0 +1,790 @@
+//! Peers that lie, break off, flood or fall silent. After each of them the same server process must
+//! still be there and serve an honest test; at the end it holds no more than at the beginning.
+
+mod support;
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
+use std::num::NonZeroU8;
+use std::time::Duration;
+
+use linerate_wire::native::datagram::{Header, Place};
+use linerate_wire::native::stream::{Claim, TcpOpening, UdpHello, UdpHelloAck};
+use linerate_wire::native::{PREAMBLE, auth};
+use serde_json::{Value, json};
+use support::{Client, Lab, Server, alone, linerate, long, number, wait_for};
+
+/// Longer than every deadline of the protocol.
+const DEADLINES: Duration = Duration::from_secs(25);
+const NONCE: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
+
+/// A client made by hand.
+struct Peer {
+    control: TcpStream,
+}
+
+/// What a granted test is opened with.
+struct Granted {
+    token: u64,
+    cookie: [u8; 16],
+}
+
+impl Peer {
+    fn connect(address: SocketAddr) -> Self {
+        let control = TcpStream::connect(address).expect("the server listens");
+        control.set_read_timeout(Some(DEADLINES)).unwrap();
+        control.set_write_timeout(Some(DEADLINES)).unwrap();
+        Self { control }
+    }
+
+    /// Past the preamble.
+    fn begin(address: SocketAddr) -> Self {
+        let mut peer = Self::connect(address);
+        peer.octets(&PREAMBLE);
+        peer
+    }
+
+    /// Past the welcome.
+    fn greeted(address: SocketAddr) -> Self {
+        let mut peer = Self::begin(address);
+        peer.say(&hello(1, 1));
+        assert!(peer.hear().unwrap()["welcome"].is_object());
+        peer
+    }
+
+    /// Past the agreement.
+    fn granted(address: SocketAddr, plan: Value) -> (Self, Granted) {
+        let mut peer = Self::greeted(address);
+        peer.say(&json!({ "request": { "plan": plan } }));
+        let answer = peer.hear().expect("an answer");
+        let agreed = &answer["agreed"];
+        let token = agreed["token"].as_u64().unwrap_or_else(|| panic!("refused: {answer}"));
+        let cookie = auth::from_hex(agreed["cookie"].as_str().unwrap()).unwrap();
+        (peer, Granted { token, cookie })
+    }
+
+    /// A UDP test that has begun.
+    fn started(address: SocketAddr, plan: Value) -> (Self, Granted, UdpSocket) {
+        let (mut peer, granted) = Self::granted(address, plan);
+        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        socket.connect(address).unwrap();
+        socket.set_read_timeout(Some(DEADLINES)).unwrap();
+        socket.send(&UdpHello(granted.claim(0)).encode()).unwrap();
+        let mut answer = [0; 64];
+        let n = socket.recv(&mut answer).unwrap();
+        assert_eq!(UdpHelloAck::decode(&answer[..n]).unwrap().token, granted.token);
+        assert_eq!(peer.hear(), Some(json!("ready")));
+        peer.say(&json!("start"));
+        assert_eq!(peer.hear(), Some(json!("started")));
+        (peer, granted, socket)
+    }
+
+    /// Errors are the server's right: it may have hung up.
+    fn octets(&mut self, octets: &[u8]) -> bool {
+        self.control.write_all(octets).is_ok()
+    }
+
+    fn frame(&mut self, body: &[u8]) -> bool {
+        let mut octets = (body.len() as u32).to_be_bytes().to_vec();
+        octets.extend(body);
+        self.octets(&octets)
+    }
+
+    fn say(&mut self, message: &Value) -> bool {
+        self.frame(message.to_string().as_bytes())
+    }
+
+    /// The next message; nothing when the server hangs up.
+    fn hear(&mut self) -> Option<Value> {
+        let mut length = [0; 4];
+        self.control.read_exact(&mut length).ok()?;
+        let mut body = vec![0; u32::from_be_bytes(length) as usize];
+        self.control.read_exact(&mut body).ok()?;
+        Some(serde_json::from_slice(&body).expect("JSON"))
+    }
+
+    /// Hears until the server hangs up, which it must; returns the last message.
+    fn hung_up(mut self) -> Option<Value> {
+        let mut last = None;
+        let mut byte = [0];
+        while let Some(message) = self.hear() {
+            last = Some(message);
+        }
+        match self.control.read(&mut byte) {
+            Ok(0) => last,
+            Err(e) if e.kind() != ErrorKind::WouldBlock && e.kind() != ErrorKind::TimedOut => last,
+            other => panic!("the server keeps the connection: {other:?}"),
+        }
+    }
+
+    /// Closes with a reset instead of a farewell.
+    fn reset(self) {
+        socket2::SockRef::from(&self.control).set_linger(Some(Duration::ZERO)).unwrap();
+    }
+}
+
+impl Granted {
+    fn claim(&self, stream: u16) -> Claim {
+        Claim { token: self.token, cookie: self.cookie, stream }
+    }
+}
+
+fn hello(min: u64, max: u64) -> Value {
+    json!({ "hello": { "version_min": min, "version_max": max, "nonce": NONCE, "program": "x" } })
+}
+
+/// A legal plan; the change is laid over it.
+fn plan(change: &Value) -> Value {
+    let mut plan = json!({
+        "traffic": { "udp": { "size": 1000, "rate": { "datagrams": 1000 }, "burst": 0,
+            "engine": "send", "checksum": true } },
+        "direction": "forward", "streams": 1, "end": { "time": 1_000_000_000u64 },
+        "warmup": 0, "interval": 100_000_000u64, "window": null,
+        "client_cpus": [], "server_cpus": [], "dscp": null
+    });
+    merge(&mut plan, change);
+    plan
+}
+
+fn merge(into: &mut Value, change: &Value) {
+    match (into, change) {
+        (Value::Object(into), Value::Object(change)) => {
+            for (key, value) in change {
+                if key == "time"
+                    || key == "bytes"
+                    || key == "datagrams"
+                    || key == "tcp"
+                    || key == "rr"
+                {
+                    into.clear();
+                }
+                merge(into.entry(key.clone()).or_insert(Value::Null), value);
+            }
+        }
+        (into, change) => *into = change.clone(),
+    }
+}
+
+type Case = (&'static str, Box<dyn Fn(SocketAddr)>);
+
+fn case(name: &'static str, attack: impl Fn(SocketAddr) + 'static) -> Case {
+    (name, Box::new(attack))
+}
+
+/// Octets in place of a conversation; the server hangs up by itself or when this end does.
+fn octets(name: &'static str, octets: impl Into<Vec<u8>>) -> Case {
+    let octets = octets.into();
+    case(name, move |at| {
+        Peer::connect(at).octets(&octets);
+    })
+}
+
+/// A first frame that the server must answer by hanging up.
+fn frame(name: &'static str, body: impl Into<Vec<u8>>) -> Case {
+    let body = body.into();
+    case(name, move |at| {
+        let mut peer = Peer::begin(at);
+        peer.frame(&body);
+        let last = peer.hung_up();
+        assert!(last.is_none() || last.unwrap()["refused"].is_object());
+    })
+}
+
+/// A request that must be refused.
+fn refused(name: &'static str, change: Value, kinds: &'static [&'static str]) -> Case {
+    case(name, move |at| {
+        let mut peer = Peer::greeted(at);
+        peer.say(&json!({ "request": { "plan": plan(&change) } }));
+        let answer = peer.hear().expect("an answer");
+        let kind = answer["refused"]["kind"].as_str().unwrap_or_else(|| panic!("{answer}"));
+        assert!(kinds.contains(&kind), "{answer}");
+        assert!(!answer["refused"]["why"].as_str().unwrap().is_empty());
+    })
+}
+
+fn cases() -> Vec<Case> {
+    let mut cases = vec![
+        octets("nothing", ""),
+        octets("half a preamble", &PREAMBLE[..4]),
+        octets("a wrong preamble", "\u{89}LNRATF\n"),
+        octets("garbage", (0..5_000u32).map(|i| ((i * 7919) >> 3) as u8).collect::<Vec<u8>>()),
+        octets("an HTTP request", "GET / HTTP/1.1\r\nHost: x\r\n\r\n"),
+        octets("a TLS hello", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03".to_vec()),
+        octets("an iperf3 cookie", "abcdefghijklmnopqrstuvwxyz234567abcd\0"),
+        octets("zeros", vec![0; 100_000]),
+        frame("an empty object", "{}"),
+        frame("no JSON", "hello"),
+        frame("brackets", "[".repeat(60_000)),
+        frame("objects", "{\"a\":".repeat(12_000)),
+        frame("brackets in a text", format!("{{\"hello\":\"{}\"}}", "[".repeat(60_000))),
+        frame("spaces", " ".repeat(65_536)),
+        frame("one long number", "9".repeat(65_536)),
+        frame("one long text", format!("\"{}\"", "x".repeat(65_000))),
+        frame("no UTF-8", b"{\"hello\":\"\xff\xfe\"}".to_vec()),
+        frame(
+            "wrong types",
+            r#"{"hello":{"version_min":"1","version_max":[],"nonce":1,"program":{}}}"#,
+        ),
+        frame(
+            "keys twice",
+            format!(
+                r#"{{"hello":{{"version_min":1,"version_min":2,"version_max":1,"nonce":"{NONCE}","program":"x"}}}}"#
+            ),
+        ),
+        frame("two messages in one", r#"{"ping":{"client_ns":1},"stop":null}"#),
+        frame("NaN", r#"{"ping":{"client_ns":NaN}}"#),
+        frame("too large a number", r#"{"ping":{"client_ns":1e999}}"#),
+        frame("a negative number", r#"{"ping":{"client_ns":-1}}"#),
+        frame("a number of 65 bits", r#"{"ping":{"client_ns":18446744073709551616}}"#),
+        frame("an unknown message", r#"{"fly":{}}"#),
+        frame("a ping first", r#"{"ping":{"client_ns":1}}"#),
+        frame("a start first", r#""start""#),
+        frame("a goodbye first", r#""bye""#),
+        frame("a request first", json!({ "request": { "plan": plan(&json!({})) } }).to_string()),
+        case("connections that end at once", |at| {
+            for _ in 0..200 {
+                drop(TcpStream::connect(at).unwrap());
+            }
+        }),
+        case("connections that are reset", |at| {
+            for _ in 0..200 {
+                Peer::connect(at).reset();
+            }
+        }),
+        case("a frame that never ends", |at| {
+            let mut peer = Peer::begin(at);
+            peer.octets(&65_536u32.to_be_bytes());
+            peer.octets(b"{\"hello\":");
+            assert_eq!(peer.hung_up(), None);
+        }),
+        case("a nonce that is none", |at| {
+            for nonce in ["", "00", "zz".repeat(32).as_str(), "é".repeat(32).as_str()] {
+                let mut peer = Peer::begin(at);
+                let mut message = hello(1, 1);
+                message["hello"]["nonce"] = nonce.into();
+                peer.say(&message);
+                let answer = peer.hear().unwrap();
+                assert_eq!(answer["refused"]["kind"], "protocol", "{answer}");
+            }
+        }),
+        case("two hellos", |at| {
+            let mut peer = Peer::greeted(at);
+            peer.say(&hello(1, 1));
+            assert_eq!(peer.hear().unwrap()["refused"]["kind"], "protocol");
+        }),
+        case("reset after the hello", |at| {
+            let mut peer = Peer::begin(at);
+            peer.say(&hello(1, 1));
+            peer.reset();
+        }),
+        case("reset after the welcome", |at| Peer::greeted(at).reset()),
+        case("reset after the request", |at| {
+            let mut peer = Peer::greeted(at);
+            peer.say(&json!({ "request": { "plan": plan(&json!({})) } }));
+            peer.reset();
+        }),
+        case("reset after the agreement", |at| Peer::granted(at, plan(&json!({}))).0.reset()),
+        case("closed after the agreement", |at| drop(Peer::granted(at, plan(&json!({}))))),
+        case("start without streams", |at| {
+            let (mut peer, _) = Peer::granted(at, plan(&json!({})));
+            peer.say(&json!("start"));
+            assert_eq!(peer.hung_up(), None);
+        }),
+        case("agreed, then silence", |at| {
+            let (peer, _) = Peer::granted(at, plan(&json!({ "streams": 128 })));
+            assert_eq!(peer.hung_up(), None);
+        }),
+        case("TCP streams with false claims", |at| {
+            let change = json!({ "traffic": { "tcp": { "block": 1000, "nodelay": false,
+                "discard": false, "zerocopy": false } } });
+            let (_peer, granted) = Peer::granted(at, plan(&change));
+            let mut wrong = granted.claim(0);
+            wrong.cookie[15] ^= 1;
+            let claims = [
+                wrong,
+                Claim { token: granted.token ^ 1, ..granted.claim(0) },
+                granted.claim(1),
+                granted.claim(u16::MAX),
+            ];
+            for claim in claims {
+                let mut stream = Peer::connect(at);
+                stream.octets(&TcpOpening(claim).encode());
+                assert_eq!(stream.hung_up(), None, "{claim:?}");
+            }
+        }),
+        case("one TCP stream twice", |at| {
+            let change = json!({ "streams": 2, "traffic": { "tcp": { "block": 1000,
+                "nodelay": false, "discard": false, "zerocopy": false } } });
+            let (_peer, granted) = Peer::granted(at, plan(&change));
+            let mut first = Peer::connect(at);
+            first.octets(&TcpOpening(granted.claim(0)).encode());
+            let mut answer = [0];
+            first.control.read_exact(&mut answer).unwrap();
+            let mut second = Peer::connect(at);
+            second.octets(&TcpOpening(granted.claim(0)).encode());
+            assert_eq!(second.hung_up(), None);
+        }),
+        case("UDP hellos with false claims", |at| {
+            let (_peer, granted) = Peer::granted(at, plan(&json!({})));
+            let mut wrong = granted.claim(0);
+            wrong.cookie[0] ^= 1;
+            let good = UdpHello(granted.claim(0)).encode();
+            let mut magic = good;
+            magic[0] ^= 1;
+            let ack = UdpHelloAck { token: granted.token, stream: 0 }.encode();
+            let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+            let elsewhere = UdpSocket::bind((Ipv4Addr::new(127, 0, 0, 9), 0)).unwrap();
+            for datagram in [
+                &UdpHello(wrong).encode()[..],
+                &UdpHello(granted.claim(1)).encode(),
+                &UdpHello(granted.claim(u16::MAX)).encode(),
+                &UdpHello(Claim { token: 0, ..granted.claim(0) }).encode(),
+                &good[..63],
+                &[&good[..], &[0]].concat(),
+                &magic,
+                &ack,
+                &[],
+            ] {
+                socket.send_to(datagram, at).unwrap();
+            }
+            // The right words from the wrong address.
+            elsewhere.send_to(&good, at).unwrap();
+            for socket in [&socket, &elsewhere] {
+                socket.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+                assert!(socket.recv(&mut [0; 100]).is_err(), "the server answered");
+            }
+        }),
+        case("start twice", |at| {
+            let (mut peer, _, _socket) = Peer::started(at, plan(&json!({})));
+            peer.say(&json!("start"));
+            peer.hung_up();
+        }),
+        case("a request within a test", |at| {
+            let (mut peer, _, _socket) = Peer::started(at, plan(&json!({})));
+            peer.say(&json!({ "request": { "plan": plan(&json!({})) } }));
+            peer.hung_up();
+        }),
+        case("absurd counts sent", |at| {
+            for datagrams in [u64::MAX, 1 << 62, 1 << 40] {
+                let (mut peer, granted, socket) = Peer::started(at, plan(&json!({})));
+                send(&socket, &granted, 0);
+                let sent = |stream: u64| {
+                    json!({ "stream": stream, "datagrams": datagrams, "bytes": u64::MAX,
+                        "span_ns": u64::MAX })
+                };
+                peer.say(&json!({ "sent": [sent(0), sent(0), sent(999)] }));
+                let last = hear_results(&mut peer);
+                assert!(last.is_some(), "no results after {datagrams}");
+                peer.say(&json!("bye"));
+            }
+        }),
+        case("absurd numbers of datagrams", |at| {
+            let (mut peer, granted, socket) = Peer::started(at, plan(&json!({})));
+            for number in [0, 1 << 20, 1 << 40, 1 << 63, u64::MAX, u64::MAX - 1, 5, 1 << 62] {
+                send(&socket, &granted, number);
+            }
+            peer.say(
+                &json!({ "sent": [{ "stream": 0, "datagrams": 10, "bytes": 1, "span_ns": 1 }] }),
+            );
+            assert!(hear_results(&mut peer).is_some());
+            peer.say(&json!("bye"));
+        }),
+        case("broken and foreign datagrams", |at| {
+            let (mut peer, granted, socket) = Peer::started(at, plan(&json!({})));
+            for length in [0usize, 1, 31, 32, 33, 1_000, 65_507] {
+                socket.send(&vec![0xa5; length]).unwrap();
+            }
+            let foreign = Granted { token: granted.token ^ 2, cookie: granted.cookie };
+            send(&socket, &foreign, 0);
+            peer.say(
+                &json!({ "sent": [{ "stream": 0, "datagrams": 0, "bytes": 0, "span_ns": 1 }] }),
+            );
+            assert!(hear_results(&mut peer).is_some());
+            peer.say(&json!("bye"));
+        }),
+        case("a flood of pings, never read", |at| {
+            let (mut peer, _, _socket) = Peer::started(at, plan(&json!({})));
+            peer.control.set_write_timeout(Some(Duration::from_secs(5))).unwrap();
+            let ping = br#"{"ping":{"client_ns":18446744073709551615}}"#;
+            let mut flood = Vec::new();
+            for _ in 0..100 {
+                flood.extend((ping.len() as u32).to_be_bytes());
+                flood.extend(ping);
+            }
+            for _ in 0..2_000 {
+                if !peer.octets(&flood) {
+                    break;
+                }
+            }
+        }),
+        case("reset in the middle, both ways", |at| {
+            let (peer, _, _socket) = Peer::started(at, plan(&json!({ "direction": "reverse" })));
+            peer.reset();
+            let (peer, _, _socket) = Peer::started(at, plan(&json!({})));
+            peer.reset();
+        }),
+        case("garbage in the middle", |at| {
+            let (mut peer, _, _socket) = Peer::started(at, plan(&json!({})));
+            peer.octets(&[0xff; 64]);
+            peer.hung_up();
+        }),
+        case("a goodbye in the middle", |at| {
+            let (mut peer, _, _socket) =
+                Peer::started(at, plan(&json!({ "direction": "reverse" })));
+            peer.say(&json!("bye"));
+            peer.hung_up();
+        }),
+        case("silence in the middle", |at| {
+            let (peer, _, _socket) =
+                Peer::started(at, plan(&json!({ "end": { "time": 3_600_000_000_000u64 } })));
+            peer.hung_up();
+        }),
+    ];
+    for (name, length) in [
+        ("length 0", 0u32),
+        ("length 65,537", 65_537),
+        ("length 2^31", 1 << 31),
+        ("length 2^32 - 1", u32::MAX),
+    ] {
+        cases.push(case(name, move |at| {
+            let mut peer = Peer::begin(at);
+            peer.octets(&length.to_be_bytes());
+            peer.octets(&[b' '; 2_000]);
+            assert_eq!(peer.hung_up(), None);
+        }));
+    }
+    for (name, min, max, kind) in [
+        ("versions 0 to 0", 0, 0, "version"),
+        ("versions 99 to 99", 99, 99, "version"),
+        ("versions 2 to 1", 2, 1, "version"),
+    ] {
+        cases.push(case(name, move |at| {
+            let mut peer = Peer::begin(at);
+            peer.say(&hello(min, max));
+            let answer = peer.hear().unwrap();
+            assert_eq!(answer["refused"]["kind"], kind, "{answer}");
+        }));
+    }
+    const RANGE: &[&str] = &["out_of_range", "protocol"];
+    let udp = |change: Value| json!({ "traffic": { "udp": change } });
+    let rr = |change: Value| {
+        let mut rr = json!({ "transport": "tcp", "request": 1, "response": 1, "outstanding": 1,
+            "rate": null });
+        merge(&mut rr, &change);
+        json!({ "traffic": { "rr": rr } })
+    };
+    let day = 86_400_000_000_000u64;
+    for (name, change) in [
+        ("0 streams", json!({ "streams": 0 })),
+        ("129 streams", json!({ "streams": 129 })),
+        ("65,535 streams", json!({ "streams": 65_535 })),
+        ("65,536 streams", json!({ "streams": 65_536 })),
+        ("0 octets", udp(json!({ "size": 0 }))),
+        ("31 octets", udp(json!({ "size": 31 }))),
+        ("65,508 octets", udp(json!({ "size": 65_508 }))),
+        ("no time", json!({ "end": { "time": 0 } })),
+        ("two days", json!({ "end": { "time": 2 * day } })),
+        ("all the time there is", json!({ "end": { "time": u64::MAX } })),
+        ("no octets in all", json!({ "end": { "bytes": 0 } })),
+        ("no datagrams in all", json!({ "end": { "datagrams": 0 } })),
+        ("2^64 - 1 datagrams", json!({ "end": { "datagrams": u64::MAX } })),
+        ("rate 0", udp(json!({ "rate": { "datagrams": 0 } }))),
+        ("rate 10^18", udp(json!({ "rate": { "datagrams": 1_000_000_000_000_000_000u64 } }))),
+        ("rate 2^64 - 1", udp(json!({ "rate": { "datagrams": u64::MAX } }))),
+        ("a rate that is a list", udp(json!({ "rate": [1] }))),
+        ("interval 0", json!({ "interval": 0 })),
+        ("interval 1 ns", json!({ "interval": 1 })),
+        ("a warm-up of a year", json!({ "warmup": 365 * day })),
+        ("burst 2^64 - 1", udp(json!({ "burst": u64::MAX }))),
+        ("window 0", json!({ "window": 0 })),
+        ("window 2^32 - 1", json!({ "window": u32::MAX })),
+        ("DSCP 64", json!({ "dscp": 64 })),
+        ("core 9,999", json!({ "server_cpus": [9_999] })),
+        ("10,000 cores", json!({ "server_cpus": vec![0; 10_000] })),
+        ("an engine of one's own", udp(json!({ "engine": "xdp" }))),
+        ("requests of 0", rr(json!({ "request": 0 }))),
+        ("responses of 2^32 - 1", rr(json!({ "response": u32::MAX }))),
+        ("nothing outstanding", rr(json!({ "outstanding": 0 }))),
+        ("10^9 outstanding", rr(json!({ "outstanding": 1_000_000_000 }))),
+    ] {
+        cases.push(refused(name, change, RANGE));
+    }
+    cases.push(refused("a core that is not there", json!({ "server_cpus": [8_000] }), &["unable"]));
+    cases
+}
+
+fn send(socket: &UdpSocket, granted: &Granted, number: u64) {
+    let mut datagram = [0; 1_000];
+    let place = Place { stream: 0, warmup: false, position: 0, train: NonZeroU8::MIN };
+    Header { token: granted.token, number, sent_ns: 1, place }.write(&mut datagram);
+    socket.send(&datagram).unwrap();
+}
+
+/// Reads until the end of the results.
+fn hear_results(peer: &mut Peer) -> Option<Value> {
+    loop {
+        let message = peer.hear()?;
+        if message["results"].is_object() {
+            return Some(message);
+        }
+    }
+}
+
+fn honest(server: &mut Server, name: &str) {
+    assert!(server.alive(), "{name}: the server is gone");
+    let port = server.port.to_string();
+    let args = ["udp", "127.0.0.1", "-p", &port, "-k", "20", "-b", "2M", "--json"];
+    let ran = linerate(None, &args);
+    assert_eq!(ran.code, 0, "after {name}: {}", ran.err);
+    ran.complete();
+}
+
+#[test]
+fn a_catalogue_of_attacks() {
+    let _alone = alone();
+    let mut server = Server::start(None, &[]);
+    let at = SocketAddr::from(([127, 0, 0, 1], server.port));
+    honest(&mut server, "the start");
+    let before = server.holds();
+    let cases = cases();
+    println!("{} cases", cases.len());
+    let only = std::env::var("LINERATE_CASE").ok();
+    for (name, attack) in
+        cases.iter().filter(|(name, _)| only.as_deref().is_none_or(|o| o == *name))
+    {
+        println!("{name}");
+        let attacked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| attack(at)));
+        assert!(attacked.is_ok(), "{name}; the server says: {}", server.log());
+        honest(&mut server, name);
+    }
+    let settled = wait_for(DEADLINES, || {
+        let now = server.holds();
+        now.descriptors <= before.descriptors && now.threads <= before.threads
+    });
+    let after = server.holds();
+    println!("before {before:?}, after {after:?}");
+    assert!(settled, "before {before:?}, after {after:?}");
+    assert!(after.rss_kib < before.rss_kib + 8 * 1_024, "before {before:?}, after {after:?}");
+}
+
+#[test]
+fn a_thousand_idle_connections_delay_nobody() {
+    let _alone = alone();
+    use nix::sys::resource::{Resource, getrlimit, setrlimit};
+    let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
+    setrlimit(Resource::RLIMIT_NOFILE, hard, hard).unwrap();
+    if hard < 2_500 {
+        support::skip("a_thousand_idle_connections_delay_nobody", "too few descriptors allowed");
+        return;
+    }
+    let mut server = Server::start(None, &[]);
+    let at = SocketAddr::from(([127, 0, 0, 1], server.port));
+    honest(&mut server, "the start");
+    let before = server.holds();
+    let idle: Vec<TcpStream> = (0..1_000).map(|_| TcpStream::connect(at).unwrap()).collect();
+    assert!(wait_for(DEADLINES, || server.holds().descriptors >= before.descriptors + 1_000));
+    honest(&mut server, "1,000 idle connections");
+    // The server hangs up on all of them by itself.
+    assert!(wait_for(DEADLINES, || server.holds().descriptors <= before.descriptors));
+    drop(idle);
+    let after = server.holds();
+    println!("before {before:?}, after {after:?}");
+    assert!(after.rss_kib < before.rss_kib + 8 * 1_024, "before {before:?}, after {after:?}");
+    honest(&mut server, "the idle ones are gone");
+}
+
+#[test]
+fn a_reverse_sender_stops_when_nobody_listens() {
+    let _alone = alone();
+    let server = Server::start(None, &[]);
+    let at = SocketAddr::from(([127, 0, 0, 1], server.port));
+    // 1,000 a second for an hour, asked for by a client that says no more.
+    let change = json!({ "direction": "reverse", "end": { "time": 3_600_000_000_000u64 } });
+    let (peer, _, socket) = Peer::started(at, plan(&change));
+    let _ = socket2::SockRef::from(&socket).set_recv_buffer_size(4 << 20);
+    assert!(wait_for(DEADLINES, || server.log().contains("ended")), "{}", server.log());
+    socket.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+    let mut datagrams = 0;
+    while socket.recv(&mut [0; 2_000]).is_ok() {
+        datagrams += 1;
+    }
+    println!("{datagrams} datagrams in all");
+    assert!(datagrams > 1_000, "it never sent: {datagrams}");
+    assert!(datagrams <= 3_000, "more than three seconds of sending: {datagrams}");
+    drop(peer);
+}
+
+/// Any numbers will do, as long as they are the same in each run.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    fn below(&mut self, n: usize) -> usize {
+        (self.next() % n as u64) as usize
+    }
+
+    /// Octets that are no first datagram of a stream, or nearly are.
+    fn datagram(&mut self, valid: &[u8]) -> Vec<u8> {
+        if self.below(2) == 0 {
+            let length = self.below(200);
+            return (0..length).map(|_| self.next() as u8).collect();
+        }
+        let mut datagram = valid.to_vec();
+        for _ in 0..=self.below(3) {
+            let at = self.below(datagram.len());
+            datagram[at] ^= 1 << self.below(8);
+        }
+        datagram
+    }
+}
+
+#[test]
+fn answers_are_never_larger_than_questions() {
+    let _alone = alone();
+    let mut server = Server::start(None, &[]);
+    let at = SocketAddr::from(([127, 0, 0, 1], server.port));
+    let (peer, granted) = Peer::granted(at, plan(&json!({ "streams": 4 })));
+    let valid = UdpHello(granted.claim(0)).encode();
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    socket.set_nonblocking(true).unwrap();
+    let mut random = Random(0x9e37_79b9_7f4a_7c15);
+    let (mut sent, mut heard) = (0, 0);
+    let mut buffer = [0; 65_536];
+    for i in 0..if long() { 1_000_000 } else { 20_000 } {
+        let datagram = random.datagram(&valid);
+        sent += socket.send_to(&datagram, at).unwrap_or(0);
+        if i % 100 == 0 {
+            std::thread::sleep(Duration::from_micros(500));
+        }
+        while let Ok(n) = socket.recv(&mut buffer) {
+            assert!(n <= datagram.len().max(64));
+            heard += n;
+        }
+    }
+    // Valid ones, again and again: one answer for each at most.
+    for _ in 0..100 {
+        sent += socket.send_to(&valid, at).unwrap();
+    }
+    socket.set_nonblocking(false).unwrap();
+    socket.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+    while let Ok(n) = socket.recv(&mut buffer) {
+        heard += n;
+    }
+    println!("sent {sent}, heard {heard}, factor {:.6}", heard as f64 / sent as f64);
+    assert!(heard > 0, "not even the honest hello was answered");
+    assert!(heard <= sent);
+    drop(peer);
+    honest(&mut server, "the flood");
+}
+
+/// An IPv4 packet with a UDP datagram that claims to come from `from`.
+fn forged(from: Ipv4Addr, to: SocketAddr, payload: &[u8]) -> Vec<u8> {
+    let IpAddr::V4(to_ip) = to.ip() else { panic!("IPv4 only") };
+    let length = 28 + payload.len() as u16;
+    let mut packet = vec![0x45, 0];
+    packet.extend(length.to_be_bytes());
+    packet.extend([0, 0, 0, 0, 64, 17, 0, 0]);
+    packet.extend(from.octets());
+    packet.extend(to_ip.octets());
+    packet.extend(40_000u16.to_be_bytes());
+    packet.extend(to.port().to_be_bytes());
+    packet.extend((length - 20).to_be_bytes());
+    packet.extend([0, 0]);
+    packet.extend(payload);
+    packet
+}
+
+#[test]
+fn a_third_host_hears_nothing() {
+    let _alone = alone();
+    if !Lab::possible("a_third_host_hears_nothing") {
+        return;
+    }
+    let lab = Lab::bridge();
+    let server = Server::start(Some(&lab.space("server")), &[]);
+    let at = SocketAddr::from(([10, 77, 1, 1], server.port));
+    let count = "flush ruleset
+table inet truth {
+    counter heard { }
+    counter sent { }
+    chain in { type filter hook prerouting priority -300; meta l4proto udp counter name heard; }
+    chain out { type filter hook output priority -300; meta l4proto udp counter name sent; }
+}
+";
+    for space in ["server", "victim", "attacker"] {
+        lab.nft(space, count);
+    }
+    // The victim's address is known, so that a reflection would need no question first.
+    let card = lab.run("victim", "cat /sys/class/net/eth0/address");
+    lab.run("server", &format!("ip neigh replace 10.77.1.3 lladdr {} dev eth0", card.trim()));
+    let packets = if long() { 100_000 } else { 10_000 };
+    let sent = lab
+        .inside("attacker", move || {
+            // An honest control connection with a reverse test at full speed, and its secrets.
+            let change = json!({ "direction": "reverse", "end": { "time": 5_000_000_000u64 },
+                "traffic": { "udp": { "rate": null } } });
+            let (peer, granted) = Peer::granted(at, plan(&change));
+            let valid = UdpHello(granted.claim(0)).encode();
+            let raw = socket2::Socket::new(
+                socket2::Domain::IPV4,
+                socket2::Type::RAW,
+                Some(socket2::Protocol::UDP),
+            )
+            .expect("a raw socket");
+            raw.set_header_included_v4(true).unwrap();
+            let victim = Ipv4Addr::new(10, 77, 1, 3);
+            let mut random = Random(0x2545_f491_4f6c_dd1d);
+            let mut sent = 0;
+            for i in 0..packets {
+                let payload = if i % 10 == 0 { valid.to_vec() } else { random.datagram(&valid) };
+                if raw.send_to(&forged(victim, at, &payload), &at.into()).is_ok() {
+                    sent += 1;
+                }
+                if i % 100 == 0 {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+            }
+            std::thread::sleep(Duration::from_millis(500));
+            drop(peer);
+            sent
+        })
+        .join()
+        .unwrap();
+    let arrived = lab.counter("server", "heard").0;
+    let (left, heard) = (lab.counter("server", "sent").0, lab.counter("victim", "heard").0);
+    println!("forged {sent}, arrived {arrived}, the server sent {left}, the victim heard {heard}");
+    assert_eq!(arrived, sent, "the forged packets do not arrive, so this proves nothing");
+    assert_eq!(heard, 0, "the victim was hit");
+    assert_eq!(left, 0, "the server answered somebody");
+}
+
+#[test]
+fn a_hundred_tests_at_once_in_little_memory() {
+    let _alone = alone();
+    let server = Server::start(None, &[]);
+    let port = server.port.to_string();
+    let args = ["udp", "127.0.0.1", "-p", &port, "-b", "1M", "-t", "12s", "--json"];
+    let clients: Vec<Client> = (0..100).map(|_| Client::start(None, &args)).collect();
+    let mut most_at_once = 0;
+    let mut most_rss = 0;
+    let running = |log: &str| log.matches("\"started\"").count() - log.matches("\"ended\"").count();
+    wait_for(Duration::from_secs(40), || {
+        let log = server.log();
+        most_at_once = most_at_once.max(running(&log));
+        most_rss = most_rss.max(server.holds().rss_kib);
+        log.matches("\"ended\"").count() == 100
+    });
+    for client in clients {
+        let record = client.end().complete();
+        assert!(number(&record, "totals.receiver.datagrams") > 0);
+    }
+    println!("{most_at_once} at once, {most_rss} KiB");
+    assert_eq!(most_at_once, 100);
+    assert!(most_rss <= 64 * 1_024, "{most_rss} KiB");
+}
