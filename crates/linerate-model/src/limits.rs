@@ -61,6 +61,13 @@ limits! {
     INTERVAL_NS = ("interval in nanoseconds", 10_000_000, 3_600_000_000_000, "shorter ones measure the scheduler");
     /// Intervals in a test, which bounds what both ends keep.
     INTERVALS = ("intervals in the test", 1, 100_000, "each is kept until the end");
+    /// Intervals of all streams together, both ways.
+    ROWS = ("intervals of all streams together", 1, 400_000, "each is about 200 bytes at both ends");
+    /// Octets in all blocks of a TCP test.
+    BLOCKS_OCTETS = ("block size x streams in bytes", 1, 67_108_864, "each stream holds one in memory");
+    /// Octets of rr messages in flight on one stream: what the smallest usual socket buffers hold, so
+    /// that neither end waits for the other to read.
+    FLIGHT_OCTETS = ("outstanding requests x message size in bytes", 1, 65_536, "both ends would wait for the other to read");
     /// UDP payload. The least holds linerate's own header.
     DATAGRAM_OCTETS = ("datagram size in bytes", 32, 65_507, "linerate's header needs 32; IPv4 carries 65507");
     /// TCP block.

@@ -236,7 +236,9 @@ impl TestPlan {
         match self.end {
             End::Time(time) => {
                 limits::DURATION_NS.check(time.0)?;
-                limits::INTERVALS.check(time.0.div_ceil(self.interval.0))?;
+                let intervals = time.0.div_ceil(self.interval.0);
+                limits::INTERVALS.check(intervals)?;
+                limits::ROWS.check(intervals.saturating_mul(u64::from(self.threads())))?;
             }
             End::Bytes(bytes) => limits::BYTES.check(bytes)?,
             End::Datagrams(datagrams) => limits::DATAGRAMS.check(datagrams)?,
@@ -277,6 +279,7 @@ impl TestPlan {
             }
             Traffic::Tcp(tcp) => {
                 limits::BLOCK_OCTETS.check(u64::from(tcp.block))?;
+                limits::BLOCKS_OCTETS.check(u64::from(tcp.block) * u64::from(self.threads()))?;
                 if let Some(mss) = tcp.mss {
                     limits::MSS_OCTETS.check(u64::from(mss))?;
                 }
@@ -288,12 +291,21 @@ impl TestPlan {
                 limits::MESSAGE_OCTETS.check(u64::from(rr.request))?;
                 limits::MESSAGE_OCTETS.check(u64::from(rr.response))?;
                 limits::OUTSTANDING.check(u64::from(rr.outstanding))?;
+                if rr.outstanding > 1 && rr.transport == Transport::Tcp {
+                    let message = u64::from(rr.request.max(rr.response));
+                    limits::FLIGHT_OCTETS.check(u64::from(rr.outstanding) * message)?;
+                }
                 if let Some(rate) = rr.rate {
                     limits::RATE_TPS.check(rate)?;
                 }
             }
         }
         Ok(())
+    }
+
+    /// Data threads at each end: streams both ways.
+    pub fn threads(&self) -> u32 {
+        u32::from(self.streams) * if self.direction == Direction::Both { 2 } else { 1 }
     }
 
     /// Measured time, where the plan says it.

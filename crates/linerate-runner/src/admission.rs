@@ -1,7 +1,7 @@
 //! Who may run a test: all limits of a server in one place.
 
 use std::collections::{BTreeMap, HashMap};
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use linerate_model::plan::{AgreedPlan, IpVersion, TestPlan, Traffic};
@@ -35,7 +35,7 @@ struct State {
 struct Entry {
     cookie: [u8; COOKIE_OCTETS],
     peer: IpAddr,
-    local: IpAddr,
+    local: SocketAddr,
     streams: Vec<bool>,
     arrivals: UnboundedSender<(u16, StreamSocket)>,
 }
@@ -148,7 +148,7 @@ impl Admission {
         agreed: &AgreedPlan,
         token: u64,
         cookie: [u8; COOKIE_OCTETS],
-        (peer, local): (IpAddr, IpAddr),
+        (peer, local): (IpAddr, SocketAddr),
         irq_cores: &[u32],
         arrivals: UnboundedSender<(u16, StreamSocket)>,
         options: &Options,
@@ -189,7 +189,7 @@ impl Admission {
 
     /// Whether a stream's claim is true: right test, right secret, from the address of that test's
     /// client. Returns the local address that the client uses.
-    pub(crate) fn verify(&self, claim: &Claim, peer: IpAddr) -> Option<IpAddr> {
+    pub(crate) fn verify(&self, claim: &Claim, peer: IpAddr) -> Option<SocketAddr> {
         let state = self.lock();
         let entry = state.tests.get(&claim.token)?;
         let known = auth::equal(&entry.cookie, &claim.cookie);

@@ -93,6 +93,8 @@ const HELLO_EVERY: Duration = Duration::from_millis(100);
 const HELLO_TIMES: usize = 50;
 /// The server hears from the client this often.
 const ALIVE_EVERY: Duration = Duration::from_millis(500);
+/// Beyond its planned length and its drain, a test may take this long.
+const OVERTIME: Duration = Duration::from_secs(15);
 /// Clock exchanges at the start and at the end.
 const CLOCK_EXCHANGES: usize = 16;
 
@@ -411,12 +413,14 @@ impl Near<'_> {
     fn size_from_path(&mut self) -> Result<(), ErrorRecord> {
         let Traffic::Udp(udp) = &mut self.plan.traffic else { return Ok(()) };
         let v6 = self.ip == IpVersion::V6;
-        let mtu = probe_mtu(self.local.ip(), self.peer, v6);
+        let mtu = probe_mtu(self.local, self.peer, v6);
         let fits = mtu.map(|mtu| mtu.saturating_sub(self.ip.udp_overhead()));
         if self.request.size_from_mtu {
             let size = fits.unwrap_or(1_500 - self.ip.udp_overhead()).min(65_507);
             udp.size = DatagramSize::new(size).unwrap_or(udp.size);
             self.record.asked.datagram_bytes = Some(u32::from(udp.size.octets()));
+            // Datagrams per second are another bit rate now.
+            self.record.asked.rate_bps = udp.rate.map(|rate| rate.bits_per_second(udp.size));
         } else if let Some(fits) = fits.filter(|fits| *fits < u32::from(udp.size.octets())) {
             self.record.doubts.push(Doubt {
                 kind: DoubtKind::Degraded,
@@ -517,7 +521,7 @@ impl Near<'_> {
 
     fn open_udp(&self, claim: Claim) -> Result<StreamSocket, ErrorRecord> {
         let fault = |e: &std::io::Error| errors::udp_stream(&self.name, self.peer, &e.to_string());
-        let socket = sys::udp_socket(SocketAddr::new(self.local.ip(), 0)).map_err(|e| fault(&e))?;
+        let socket = sys::udp_socket(with_port(self.local, 0)).map_err(|e| fault(&e))?;
         socket.connect(&self.peer.into()).map_err(|e| fault(&e))?;
         socket.set_read_timeout(Some(HELLO_EVERY)).map_err(|e| fault(&e))?;
         let hello = UdpHello(claim).encode();
@@ -559,7 +563,7 @@ impl Near<'_> {
         if let Some((what, e)) = sys::set_tcp(&socket, self.ip == IpVersion::V6, &options).first() {
             return Err(errors::tcp_option(what, &options, e));
         }
-        socket.bind(&SocketAddr::new(self.local.ip(), 0).into()).map_err(|e| fault(&e))?;
+        socket.bind(&with_port(self.local, 0).into()).map_err(|e| fault(&e))?;
         socket.connect_timeout(&self.peer.into(), CONNECT_LIMIT).map_err(|e| fault(&e))?;
         let mut stream: std::net::TcpStream = socket.into();
         stream.set_read_timeout(Some(ANSWER_LIMIT)).map_err(|e| fault(&e))?;
@@ -692,16 +696,23 @@ impl Near<'_> {
             clock,
             same_host,
             discard: false,
+            complete: self.record.status == Status::Complete,
         };
         self.record = assemble::assemble(self.record.clone(), &outcome);
     }
 }
 
 /// Path MTU towards the peer, without sending anything.
-pub(crate) fn probe_mtu(local: IpAddr, peer: SocketAddr, v6: bool) -> Option<u32> {
-    let socket = sys::udp_socket(SocketAddr::new(local, 0)).ok()?;
+pub(crate) fn probe_mtu(local: SocketAddr, peer: SocketAddr, v6: bool) -> Option<u32> {
+    let socket = sys::udp_socket(with_port(local, 0)).ok()?;
     socket.connect(&peer.into()).ok()?;
     sys::path_mtu(&socket, v6)
+}
+
+/// The same address, its IPv6 scope included, with another port.
+pub(crate) fn with_port(mut address: SocketAddr, port: u16) -> SocketAddr {
+    address.set_port(port);
+    address
 }
 
 fn heard(pong: Pong) -> Exchange {
@@ -763,17 +774,29 @@ impl Running {
     ) {
         let mut heard_at = Instant::now();
         let mut alive = tokio::time::interval(ALIVE_EVERY);
+        // A server that answers but never ends is no server. Tests by count end with their count.
+        let planned =
+            self.plan.duration().unwrap_or(linerate_model::units::Nanos::from_secs(86_400));
+        let deadline = Instant::now()
+            + planned.as_duration()
+            + self.plan.warmup.as_duration()
+            + Duration::from_nanos(self.drain)
+            + OVERTIME;
+        let warm = Instant::now() + self.plan.warmup.as_duration();
+        let mut cold = self.plan.warmup.0 > 0;
         let interval = self.plan.interval.as_duration();
         let first = Instant::now() + self.plan.warmup.as_duration() + interval;
         let mut sampling = tokio::time::interval_at(first, interval);
         let signals = crate::signals::first();
         tokio::pin!(signals);
         let mut events_open = true;
+        let mut closed = false;
         while self.local.len() < self.streams || (self.results.is_none() && self.trouble.is_none())
         {
             tokio::select! {
-                message = messages.recv(), if self.trouble.is_none() => {
+                message = messages.recv(), if self.trouble.is_none() && !closed => {
                     heard_at = Instant::now();
+                    closed = !matches!(message, Some(Ok(_)));
                     match message {
                         Some(Ok(message)) => self.on_message(message, observer),
                         Some(Err(e)) => self.abandon(&e.to_string()),
@@ -790,12 +813,22 @@ impl Running {
                         }
                     }
                 },
+                () = tokio::time::sleep_until(warm), if cold => {
+                    // What the host counted so far belongs to the warm-up.
+                    cold = false;
+                    let _ = (self.samplers.0.sample(), self.samplers.1.sample());
+                }
                 _ = sampling.tick() => self.samples.push(trim(self.samplers.0.sample())),
+                () = tokio::time::sleep_until(deadline), if self.trouble.is_none() => {
+                    self.abandon("the test did not end in time");
+                }
                 _ = alive.tick(), if self.trouble.is_none() => {
                     let ping = ClientMessage::Ping(Ping { client_ns: clock::monotonic_ns() });
                     if let Err(e) = write_message(write, &ping).await {
                         self.abandon(&e.to_string());
-                    } else if heard_at.elapsed() > SILENCE_LIMIT {
+                    } else if heard_at.elapsed() > SILENCE_LIMIT
+                        && !self.shared.heard_within(SILENCE_LIMIT)
+                    {
                         self.abandon("the server fell silent");
                     }
                 }
@@ -846,7 +879,9 @@ impl Running {
             self.trouble = Some(why.to_owned());
         }
         self.shared.stop();
-        self.shared.drain_until(0);
+        if self.trouble.is_some() {
+            self.shared.drain_until(0);
+        }
     }
 
     fn on_event(&mut self, event: DataEvent, observer: &mut dyn Observer) {
@@ -885,6 +920,10 @@ impl Running {
             }
             ServerMessage::Interval(live) => {
                 let LiveInterval { index, send, recv, host } = *live;
+                // Shown already, or none that a test can have: not believed.
+                if index < self.live.shown || index >= self.most_intervals() {
+                    return;
+                }
                 let side = self.live.server.entry(index).or_default();
                 side.send = send.or(side.send.take());
                 side.recv = recv.or(side.recv.take());
@@ -921,6 +960,13 @@ impl Running {
             ServerMessage::Refused(refused) => self.abandon(&refused.why),
             _ => self.abandon("the server sent a message out of turn"),
         }
+    }
+
+    fn most_intervals(&self) -> u64 {
+        let interval = self.plan.interval.0.max(1);
+        self.plan
+            .duration()
+            .map_or(linerate_model::limits::INTERVALS.max, |d| d.0.div_ceil(interval))
     }
 
     /// Shows every interval that both ends have told of, and those that one end will never tell of

@@ -48,7 +48,7 @@ pub(crate) async fn run(
     if let Traffic::Udp(udp) = &mut plan.traffic
         && request.size_from_mtu
     {
-        let mtu = probe_mtu(any, peer, ip == IpVersion::V6).unwrap_or(1_500);
+        let mtu = probe_mtu(SocketAddr::new(any, 0), peer, ip == IpVersion::V6).unwrap_or(1_500);
         let size = mtu.saturating_sub(ip.udp_overhead()).min(65_507);
         udp.size = DatagramSize::new(size).unwrap_or(udp.size);
     }
@@ -69,6 +69,7 @@ pub(crate) async fn run(
     agreed.direction = "discard".into();
     record.asked.ip = Some(ip.number());
     record.asked.datagram_bytes = agreed.datagram_bytes;
+    record.asked.rate_bps = agreed.rate_bps;
     record.agreed = Some(agreed);
     let shared = Shared::new(ids.len());
     let (events, mut told) = mpsc::unbounded_channel();
@@ -161,6 +162,7 @@ pub(crate) async fn run(
         clock: None,
         same_host: false,
         discard: true,
+        complete: !interrupted,
     };
     let record = assemble::assemble(record, &outcome);
     record.intervals.iter().skip(shown).for_each(|interval| observer.interval(interval));

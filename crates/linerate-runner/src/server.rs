@@ -311,7 +311,7 @@ async fn answer_hellos(server: Arc<Server>, udp: UdpSocket, port: u16) {
         let Some(hello) = buffer.get(..length).and_then(UdpHello::decode) else { continue };
         let peer = sys::plain(from);
         let Some(local) = server.admission.verify(&hello.0, peer.ip()) else { continue };
-        let socket = sys::udp_socket(SocketAddr::new(local, port))
+        let socket = sys::udp_socket(crate::client::with_port(local, port))
             .and_then(|socket| socket.connect(&peer.into()).map(|()| socket));
         let Ok(socket) = socket else {
             server.refused(peer, "no socket for a UDP stream");

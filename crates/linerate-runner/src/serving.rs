@@ -177,7 +177,7 @@ async fn grant(
         &agreed,
         token,
         cookie,
-        (peer.ip(), local.ip()),
+        (peer.ip(), local),
         &irq_cores,
         tell,
         &server.options,
@@ -242,12 +242,14 @@ impl Test {
         let _stop = StopOnDrop(Arc::clone(&shared));
 
         let mut missing: BTreeMap<u16, StreamId> = ids.iter().map(|id| (id.stream, *id)).collect();
-        let deadline = Instant::now() + STREAMS_LIMIT;
+        // Counted from the latest arrival: over a long path many streams take their time.
+        let mut deadline = Instant::now() + STREAMS_LIMIT;
         while !missing.is_empty() {
             tokio::select! {
                 arrival = arrivals.recv() => {
                     let Some((stream, socket)) = arrival else { return Err("no streams".into()) };
                     let Some(id) = missing.remove(&stream) else { continue };
+                    deadline = Instant::now() + STREAMS_LIMIT;
                     let copy = match &socket {
                         StreamSocket::Tcp(tcp) => tcp.try_clone().ok(),
                         StreamSocket::Udp(..) => None,
@@ -311,19 +313,15 @@ impl Test {
         outcome?;
         running.send_results(&mut write, &ids).await.map_err(|e| e.to_string())?;
         // The client asks for the clock once more and says goodbye.
-        let farewell = async {
-            while let Some(Ok(message)) = messages.recv().await {
-                match message {
-                    ClientMessage::Ping(ping) => match pong(&mut write, ping).await {
-                        Ok(()) => {}
-                        Err(_) => return,
-                    },
-                    ClientMessage::Bye => return,
-                    _ => {}
-                }
+        // It may still be receiving what waits in send buffers; as long as it asks, it is there.
+        let end = Instant::now() + Duration::from_nanos(drain.max(MOST_DRAIN_NS));
+        while Instant::now() < end {
+            match next(&mut messages, SILENCE_LIMIT).await {
+                Ok(ClientMessage::Ping(ping)) => pong(&mut write, ping).await?,
+                Ok(ClientMessage::Bye) | Err(_) => break,
+                Ok(_) => {}
             }
-        };
-        let _ = tokio::time::timeout(SILENCE_LIMIT, farewell).await;
+        }
         Ok("done".to_owned())
     }
 }
@@ -381,6 +379,8 @@ impl Running {
             Instant::now() + plan.warmup.as_duration() + interval,
             interval,
         );
+        let warm = Instant::now() + plan.warmup.as_duration();
+        let mut cold = plan.warmup.0 > 0;
         let mut watch = tokio::time::interval(Duration::from_millis(250));
         let mut shut = server.shut.clone();
         let mut sent_told = false;
@@ -405,9 +405,16 @@ impl Running {
                     }
                     None => return Err("a data thread ended without a word".into()),
                 },
+                () = tokio::time::sleep_until(warm), if cold => {
+                    // What the host counted so far belongs to the warm-up.
+                    cold = false;
+                    let _ = (self.samplers.0.sample(), self.samplers.1.sample());
+                }
                 _ = sampling.tick() => self.samples.push(trim(self.samplers.0.sample())),
                 _ = watch.tick() => {
-                    if heard.elapsed() > SILENCE_LIMIT && trouble.is_none() {
+                    let silent = heard.elapsed() > SILENCE_LIMIT
+                        && !self.shared.heard_within(SILENCE_LIMIT);
+                    if silent && trouble.is_none() {
                         trouble = Some(self.abandon("the client fell silent"));
                     }
                     if Instant::now() > hard_end && !self.stopped {

@@ -66,6 +66,8 @@ pub struct Outcome {
     pub same_host: bool,
     /// No far end was meant to receive.
     pub discard: bool,
+    /// The test came to its planned end.
+    pub complete: bool,
 }
 
 /// A plan in the record's words.
@@ -371,7 +373,7 @@ fn totals_of(outcome: &Outcome, way: Way) -> WayTotals {
             let mut counts = RecvCounts::default();
             recvs.iter().for_each(|r| counts.add(&r.counts));
             // Without the sender's word, the time that was asked for.
-            let at_least = if sends.is_empty() {
+            let at_least = if sends.is_empty() && outcome.complete {
                 outcome.plan.duration().map_or(0, |d| d.0)
             } else {
                 send_span
@@ -674,20 +676,12 @@ fn way_intervals(outcome: &Outcome, way: Way, totals: &WayTotals) -> Vec<Pair> {
         add_threads(&mut last.thread, &empty.thread);
     });
     let rows = send_rows.len().max(recv_rows.len());
-    let mut retransmits_before = 0;
     (0..rows)
         .map(|i| {
             let sender = send_rows.get(i).map(|row| {
                 let span = interval_span(i, send_rows.len(), interval, send_span);
                 let host = send_host.intervals.get(i).or(send_host.total.as_ref());
                 let mut figures = send_row(row, span, udp, host, &send_host.irq_cores);
-                if let Some(tcp) = &mut figures.tcp
-                    && let Some(total) = tcp.retransmits
-                {
-                    // The kernel counts from the start; a row shows its own.
-                    tcp.retransmits = Some(total.saturating_sub(retransmits_before));
-                    retransmits_before = total;
-                }
                 fix_thread(&mut figures.cpu, streams);
                 figures
             });
@@ -893,6 +887,7 @@ fn outcome_without_streams(outcome: &Outcome) -> Outcome {
         clock: outcome.clock,
         same_host: outcome.same_host,
         discard: outcome.discard,
+        complete: outcome.complete,
     }
 }
 

@@ -68,6 +68,11 @@ impl Pacer {
         })
     }
 
+    /// From now on this many datagrams at once, because another engine goes on.
+    pub fn set_batch(&mut self, batch: u64) {
+        self.batch = batch.max(1);
+    }
+
     /// Nominal time between batches.
     pub fn nominal_gap_ns(&self) -> u64 {
         saturate(u128::from(self.batch) * self.gap.0 / self.gap.1)

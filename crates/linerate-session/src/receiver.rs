@@ -132,7 +132,7 @@ impl Receiver {
             self.stray(message, drops);
             return;
         };
-        if head.place.warmup {
+        if head.place.warmup && is_warmup(message, segment) {
             // Drops of the warm-up explain no measured loss.
             self.warmup += message.bytes.len().div_ceil(segment) as u64;
             return;
@@ -161,7 +161,13 @@ impl Receiver {
         for datagram in message.bytes.chunks(segment) {
             count += 1;
             let header = match Header::read(datagram) {
-                Some(header) if header.token == self.setup.token => header,
+                Some(header) if header.token == self.setup.token => {
+                    if header.place.warmup {
+                        self.warmup += 1;
+                        continue;
+                    }
+                    header
+                }
                 Some(_) => {
                     self.current.foreign += 1;
                     continue;
@@ -366,6 +372,16 @@ impl Receiver {
         self.ends.push(self.window.next());
         self.thread_before = thread;
     }
+}
+
+/// Whether a message that begins with warm-up ends with it: one that spans the border holds both.
+fn is_warmup(message: &Message<'_>, segment: usize) -> bool {
+    message
+        .bytes
+        .chunks(segment)
+        .next_back()
+        .and_then(Header::read)
+        .is_none_or(|header| header.place.warmup)
 }
 
 /// The accounting of a TCP receiver: octets, placed in intervals by the time they were read.

@@ -17,8 +17,9 @@ const DEFAULT_WIDTH: usize = 100;
 /// Widest text: beyond, a line of a plot is hard to follow.
 const WIDEST: usize = 160;
 
-/// Compare groups of runs: which settings differ from the baseline, by how much, how sure that is,
-/// and how many more runs would settle it.
+/// Groups of runs: which differ from the first, by how much, and how sure that is.
+///
+/// Also says how many more runs would settle what these cannot.
 ///
 /// Each FILE holds the runs of one setting; the first is the baseline. A file is a .stat file (one
 /// run a line: a number, or columns), linerate records, or iperf3 -J documents.

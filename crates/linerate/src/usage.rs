@@ -98,6 +98,9 @@ fn option_of(name: &str) -> Option<&'static str> {
         (&limits::BURST_NS, "--burst"),
         (&limits::DSCP, "--dscp"),
         (&limits::CORE, "--cpu"),
+        (&limits::ROWS, "--interval"),
+        (&limits::BLOCKS_OCTETS, "--block"),
+        (&limits::FLIGHT_OCTETS, "--outstanding"),
     ];
     let row = OPTIONS.iter().find(|(limit, _)| limit.name == name);
     row.map(|(_, option)| *option).or((name == "bytes a stream").then_some("--bytes"))

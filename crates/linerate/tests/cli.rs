@@ -51,6 +51,8 @@ fn the_first_page_of_help() {
       udp          Datagrams: rate, loss by place, jitter, delay variation, CPU and what limits them
       tcp          A byte stream: rate, retransmissions, round trip, window, CPU and what limits it
       rr           Requests and responses: transactions per second and their latency
+      compare      Groups of runs: which differ from the first, by how much, and how sure that is
+      ministat     Files of numbers compared as ministat does, with its options and output
       schema       Prints the JSON Schema of the run record
       completions  Prints the completion script of a shell
       man          Prints the manual page, or writes those of all commands

@@ -35,6 +35,10 @@ impl SendEngine for Gso {
         self.max_segments * super::mmsg::MAX_MESSAGES
     }
 
+    fn max_train(&self) -> usize {
+        self.max_segments
+    }
+
     fn send(&mut self, socket: &Socket, batch: &SendBatch<'_>) -> io::Result<usize> {
         if self.segment != batch.segment {
             let segment = u16::try_from(batch.segment).unwrap_or(u16::MAX);

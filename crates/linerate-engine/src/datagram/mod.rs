@@ -35,6 +35,10 @@ pub trait SendEngine {
     fn name(&self) -> &'static str;
     /// Most datagrams that one call takes.
     fn max_batch(&self) -> usize;
+    /// Most datagrams of one train. May fall with the first call: kernels differ.
+    fn max_train(&self) -> usize {
+        1
+    }
     /// Sends what it can in one call and says how many datagrams the kernel took. Blocks as the
     /// socket does; never retries.
     ///

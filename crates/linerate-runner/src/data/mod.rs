@@ -32,6 +32,9 @@ const LOOK_UP: Duration = Duration::from_millis(20);
 /// grant less. It holds 10 ms at 3 Gbit/s, the usual stall of a busy receiver.
 const DEFAULT_UDP_BUFFER: u32 = 4 << 20;
 
+/// A receiver to which data still comes ends this long after its drain time all the same.
+const HARD_END_NS: u64 = 2_000_000_000;
+
 const WAITING: u8 = 0;
 const RUNNING: u8 = 1;
 const STOPPING: u8 = 2;
@@ -49,6 +52,9 @@ pub(crate) struct Shared {
     origin_ns: AtomicU64,
     /// Datagrams that the far end sent on each stream.
     sent: Vec<AtomicU64>,
+    /// Last time that data came: a peer whose control connection is held up by its own flood is not
+    /// silent.
+    heard_ns: AtomicU64,
     /// Monotonic time after which receivers give up waiting; [`UNKNOWN`] is not yet.
     drain_until_ns: AtomicU64,
 }
@@ -60,6 +66,7 @@ impl Shared {
             start_ns: AtomicU64::new(UNKNOWN),
             origin_ns: AtomicU64::new(0),
             sent: (0..streams).map(|_| AtomicU64::new(UNKNOWN)).collect(),
+            heard_ns: AtomicU64::new(0),
             drain_until_ns: AtomicU64::new(UNKNOWN),
         })
     }
@@ -87,6 +94,17 @@ impl Shared {
     /// Receivers give up at `at_ns`, or when everything has arrived.
     pub(crate) fn drain_until(&self, at_ns: u64) {
         self.drain_until_ns.fetch_min(at_ns, Ordering::Release);
+    }
+
+    /// Data came at `now_ns`.
+    fn hear(&self, now_ns: u64) {
+        self.heard_ns.store(now_ns, Ordering::Relaxed);
+    }
+
+    /// Whether data came within `limit` before now.
+    pub(crate) fn heard_within(&self, limit: Duration) -> bool {
+        let age = clock::monotonic_ns().saturating_sub(self.heard_ns.load(Ordering::Relaxed));
+        u128::from(age) <= limit.as_nanos()
     }
 
     fn running(&self) -> Option<u64> {
@@ -231,9 +249,11 @@ impl Context {
     }
 
     /// Intervals of the measured time, when the plan says how long it is.
+    /// Otherwise the most that both ends keep; the last one then holds the rest.
     fn intervals(&self) -> Option<u64> {
         let plan = &self.agreed.plan;
-        plan.duration().map(|d| d.0.div_ceil(plan.interval.0.max(1)).max(1))
+        let most = linerate_model::limits::ROWS.max / u64::from(plan.threads()).max(1);
+        Some(plan.duration().map_or(most, |d| d.0.div_ceil(plan.interval.0.max(1))).clamp(1, most))
     }
 
     fn tick(&self, index: usize, tick: Tick) {

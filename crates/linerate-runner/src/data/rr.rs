@@ -30,11 +30,13 @@ struct Flight {
 }
 
 impl Flight {
-    fn launch(&mut self, from_ns: u64) -> u64 {
+    /// A name still in the air was lost long ago: returns the time it counts from beside the name.
+    fn launch(&mut self, from_ns: u64) -> (u64, Option<u64>) {
         let id = self.next_id & self.id_mask;
+        let stale = if self.id_mask == u64::MAX { None } else { self.land(id) };
         self.next_id = self.next_id.wrapping_add(1);
         self.queue.push_back((id, from_ns));
-        id
+        (id, stale)
     }
 
     fn land_oldest(&mut self) -> Option<u64> {
@@ -46,16 +48,18 @@ impl Flight {
         self.queue.remove(index).map(|(_, from)| from)
     }
 
-    /// Forgets requests older than the limit and says how many.
-    fn expire(&mut self, now_ns: u64) -> u64 {
+    /// Forgets requests older than the limit and says how many of them were asked in the measured
+    /// time.
+    fn expire(&mut self, now_ns: u64, measured_ns: u64) -> u64 {
         let mut expired = 0;
         while self
             .queue
             .front()
             .is_some_and(|(_, from)| now_ns.saturating_sub(*from) > UNANSWERED_NS)
         {
-            self.queue.pop_front();
-            expired += 1;
+            if let Some((_, from)) = self.queue.pop_front() {
+                expired += u64::from(from >= measured_ns);
+            }
         }
         expired
     }
@@ -84,6 +88,11 @@ impl Tally {
         self.transactions += 1;
         self.current.record(latency);
         self.total.record(latency);
+    }
+
+    /// A request from that time never got an answer.
+    fn lose(&mut self, from_ns: Option<u64>) {
+        self.unanswered += u64::from(from_ns.is_some_and(|from| from >= self.measured_ns));
     }
 
     fn roll(&mut self, context: &Context, now_ns: u64, end: bool) {
@@ -198,7 +207,15 @@ fn ask(
         // More in flight than there are names would be mixed up.
         limit = limit.min(1 << (8 * id_octets - 1));
     }
-    let limit = limit as usize;
+    // Over TCP, no more octets in flight than the smallest usual buffers hold, or both ends would wait
+    // for the other to read.
+    let flight_octets = match socket {
+        StreamSocket::Tcp(_) => linerate_model::limits::FLIGHT_OCTETS.max,
+        StreamSocket::Udp(..) => u64::MAX,
+    };
+    let limit = u64::from(limit)
+        .min((flight_octets / u64::from(rr.request.max(rr.response)).max(1)).max(1));
+    let limit = usize::try_from(limit).unwrap_or(1);
     let mut conversation = Conversation::new(socket, rr, pacer.is_some())?;
     let mut launched_measured = 0u64;
     loop {
@@ -209,7 +226,13 @@ fn ask(
         }
         let over = end_ns.is_some_and(|end| now >= end)
             || wanted.is_some_and(|wanted| launched_measured >= wanted);
-        if over && (flight.queue.is_empty() || end_ns.is_some()) {
+        let udp = matches!(socket, StreamSocket::Udp(..));
+        if udp {
+            tally.unanswered += flight.expire(now, tally.measured_ns);
+        }
+        // Answers over TCP come for certain; over UDP the last requests get their time too, or a
+        // loss at the end would not count.
+        if over && (flight.queue.is_empty() || (end_ns.is_some() && !udp)) {
             return Ok(());
         }
         let mut next_due = None;
@@ -222,7 +245,8 @@ fn ask(
                             .min(usize::try_from(wanted - launched_measured).unwrap_or(usize::MAX));
                     }
                     for _ in 0..due {
-                        let id = flight.launch(now);
+                        let (id, stale) = flight.launch(now);
+                        tally.lose(stale);
                         launched_measured += u64::from(now >= tally.measured_ns);
                         conversation.ask(id)?;
                     }
@@ -244,7 +268,8 @@ fn ask(
                     // a late request is sent at once, however late.
                     let from = start_ns.saturating_add(intended);
                     tally.late_sends += u64::from(elapsed - intended > 1_000_000);
-                    let id = flight.launch(from);
+                    let (id, stale) = flight.launch(from);
+                    tally.lose(stale);
                     launched_measured += u64::from(from >= tally.measured_ns);
                     pacer.taken(1, elapsed);
                     conversation.ask(id)?;
@@ -252,7 +277,7 @@ fn ask(
                 },
             }
         }
-        let answers = conversation.take(next_due, |id| {
+        conversation.take(next_due, |id| {
             let now = clock::monotonic_ns();
             let landed = match id {
                 Some(id) => flight.land(id),
@@ -262,9 +287,6 @@ fn ask(
                 tally.land(from, now);
             }
         })?;
-        if answers == 0 && matches!(socket, StreamSocket::Udp(..)) {
-            tally.unanswered += flight.expire(clock::monotonic_ns());
-        }
     }
 }
 

@@ -10,7 +10,7 @@ use linerate_model::sample::{RecvReport, SendReport, TcpSample};
 use linerate_session::receiver::ByteReceiver;
 use linerate_session::sender::{Quota, Sender};
 
-use super::{Context, LOOK_UP, Tick, thread_use};
+use super::{Context, HARD_END_NS, LOOK_UP, Tick, thread_use};
 
 pub(super) fn send(context: &Context, socket: &TcpStream) -> SendReport {
     let plan = &context.agreed.plan;
@@ -49,12 +49,16 @@ pub(super) fn send(context: &Context, socket: &TcpStream) -> SendReport {
     let octets_wanted = Quota::octets(plan, context.id.index);
     let until_ns = plan.duration().map(|d| d.0);
     let base = sys::tcp_sample(socket).unwrap_or_default();
+    let mut before = base;
     account.begin(thread_use());
     let mut told = 0;
     while error.is_none() {
         let now = clock::monotonic_ns().saturating_sub(measured_ns);
         if account.is_due(now) {
-            account.roll(now, sample(socket, &base), &around);
+            // A row has its own growth; the rows add up to the whole.
+            let row = sample(socket, &before);
+            before = sys::tcp_sample(socket).unwrap_or(before);
+            account.roll(now, row, &around);
             while let Some(interval) = account.intervals().get(told) {
                 context.tick(told, Tick::Send(*interval));
                 told += 1;
@@ -77,16 +81,17 @@ pub(super) fn send(context: &Context, socket: &TcpStream) -> SendReport {
         }
     }
     let span_ns = clock::monotonic_ns().saturating_sub(measured_ns);
-    let tcp = sample(socket, &base);
+    let (tcp, last_row) = (sample(socket, &base), sample(socket, &before));
     // The receiver reads until here; what is still in the buffers arrives there.
     let _ = socket.shutdown(Shutdown::Write);
     let congestion = sys::congestion(socket);
-    let report = account.finish(span_ns, tcp, &around);
+    let report = account.finish(span_ns, last_row, &around);
     SendReport {
         warmup,
         engines: vec![if self::is_zerocopy(&writer) { "sendfile" } else { "write" }.to_owned()],
         send_buffer: sys::send_buffer(socket),
         congestion,
+        tcp,
         gaps: None,
         lateness: None,
         error,
@@ -106,7 +111,15 @@ pub(super) fn receive(context: &Context, socket: &TcpStream) -> RecvReport {
     loop {
         match reader.read(socket) {
             Ok(0) => break,
-            Ok(octets) => account.on_bytes(octets as u64, clock::monotonic_ns(), &around),
+            Ok(octets) => {
+                let now = clock::monotonic_ns();
+                account.on_bytes(octets as u64, now, &around);
+                // A stream that goes on long after its end was due must not hold the test.
+                if context.shared.drained_at(now.saturating_sub(HARD_END_NS)) {
+                    error = Some("the stream did not end by itself".to_owned());
+                    break;
+                }
+            }
             Err(e) if passing(e.kind()) => {
                 let now = clock::monotonic_ns();
                 account.on_idle(now, &around);

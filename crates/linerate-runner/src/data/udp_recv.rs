@@ -8,15 +8,25 @@ use linerate_model::plan::{EngineChoice, Traffic};
 use linerate_model::sample::RecvReport;
 use linerate_session::engine_choice;
 use linerate_session::receiver::{Message, Receiver, Setup};
-use linerate_wire::native::stream::{HELLO_OCTETS, UdpHello};
+use linerate_wire::native::stream::{HELLO_OCTETS, UdpHello, UdpHelloAck};
 use socket2::Socket;
 
-use super::{Context, DEFAULT_UDP_BUFFER, LOOK_UP, Tick, answer_again, thread_use};
+use super::{Context, DEFAULT_UDP_BUFFER, HARD_END_NS, LOOK_UP, Tick, answer_again, thread_use};
 
 /// A kernel time stamp older than this when it is read belongs to another setting of the clock.
 const OLDEST_STAMP_NS: u64 = 5_000_000_000;
-/// A receiver whose queue never runs dry ends this long after its drain time all the same.
-const HARD_END_NS: u64 = 2_000_000_000;
+
+/// First octet of hellos and their answers.
+const HELLO_FIRST_OCTET: u8 = 0x89;
+
+/// Whether a datagram belongs to the opening of streams and not to the test: our own hello again,
+/// which is answered, an answer that came late, or another client's hello that was on its way when
+/// this socket was bound.
+fn is_opening(socket: &Socket, hello: Option<UdpHello>, datagram: &[u8]) -> bool {
+    answer_again(socket, hello, datagram)
+        || UdpHelloAck::decode(datagram).is_some()
+        || UdpHello::decode(datagram).is_some()
+}
 
 pub(super) fn run(context: &Context, socket: &Socket, hello: Option<UdpHello>) -> RecvReport {
     let plan = &context.agreed.plan;
@@ -56,11 +66,13 @@ pub(super) fn run(context: &Context, socket: &Socket, hello: Option<UdpHello>) -
         match engine.recv(socket, &mut batch) {
             Ok(_) => {
                 account.on_call();
+                context.shared.hear(clock::monotonic_ns());
                 let now = clock::monotonic_ns();
                 let wall_ahead = wall_clock.ahead_ns(now);
                 for message in batch.messages() {
-                    if message.bytes.len() == HELLO_OCTETS
-                        && answer_again(socket, hello, message.bytes)
+                    // No header begins so: a token's highest bit is clear.
+                    if message.bytes.first() == Some(&HELLO_FIRST_OCTET)
+                        && is_opening(socket, hello, message.bytes)
                     {
                         continue;
                     }

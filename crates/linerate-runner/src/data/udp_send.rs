@@ -232,6 +232,10 @@ impl Stream<'_> {
                         pacer.taken(taken, begun);
                     }
                     self.errors = 0;
+                    if self.engine.max_train() < self.chosen.train {
+                        // An older kernel takes shorter trains; the headers must say so.
+                        self.chosen.train = self.engine.max_train();
+                    }
                     if is_tail {
                         tails_sent += taken as usize;
                     }
@@ -253,6 +257,9 @@ impl Stream<'_> {
                 }
                 Err(e) if is_refusal(&e) && self.chosen.engine == EngineChoice::Gso => {
                     self.fall_back(&e);
+                    if let Some(pacer) = &mut pacer {
+                        pacer.set_batch(self.chosen.batch as u64);
+                    }
                 }
                 Err(e) => {
                     if let Some(text) = self.tolerate(&e) {

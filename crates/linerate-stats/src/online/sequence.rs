@@ -241,7 +241,7 @@ impl SequenceWindow {
             last.1 = end;
             return;
         }
-        if self.spill.len() == SPILL_RANGES {
+        if self.spill.len() >= SPILL_RANGES {
             for (start, end) in self.spill.drain(..SPILL_RANGES / 2) {
                 self.forgotten.add(start, end);
                 self.forgotten_below = end;
@@ -262,14 +262,14 @@ impl SequenceWindow {
             (true, false) => self.spill[index].0 = number + 1,
             (false, true) => self.spill[index].1 = number,
             (false, false) => {
-                if self.spill.len() == SPILL_RANGES {
+                if self.spill.len() >= SPILL_RANGES {
                     // No room to split: forgets up to here, which keeps every count right.
                     for (start, end) in self.spill.drain(..index) {
                         self.forgotten.add(start, end);
                     }
-                    self.forgotten_below = start;
-                    self.spill.insert(1, (number + 1, end));
-                    self.spill[0].1 = number;
+                    self.forgotten.add(start, number);
+                    self.forgotten_below = number;
+                    self.spill[0].0 = number + 1;
                 } else {
                     self.spill[index].1 = number;
                     self.spill.insert(index + 1, (number + 1, end));

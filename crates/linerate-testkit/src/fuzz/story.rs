@@ -49,6 +49,7 @@ pub fn server_story(data: &[u8]) {
         clock: None,
         same_host: data.first().is_some_and(|b| b % 2 == 0),
         discard: false,
+        complete: true,
     };
     let mut exchanges = Vec::new();
     for line in data.split(|b| *b == b'\n').take(64) {

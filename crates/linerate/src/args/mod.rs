@@ -45,7 +45,7 @@ pub enum Command {
     Tcp(tcp::TcpArgs),
     Rr(rr::RrArgs),
     Compare(Box<crate::compare::CompareArgs>),
-    /// Compares files of numbers as ministat does: the original's options and output (`man ministat`).
+    /// Files of numbers compared as ministat does, with its options and output.
     #[command(disable_help_flag = true)]
     Ministat {
         /// Options and files, as ministat takes them.
