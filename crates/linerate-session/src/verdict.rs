@@ -146,6 +146,11 @@ impl Case<'_> {
         Some(format!("{option}{why}"))
     }
 
+    fn discard_advice(&self) -> Option<String> {
+        (self.record.asked.receive.as_deref() != Some("discard"))
+            .then(|| "--rx discard: what the path carries without the copy".to_owned())
+    }
+
     fn more_streams(&self) -> String {
         format!(
             "--streams {}: another thread on another core",
@@ -442,7 +447,7 @@ impl Case<'_> {
         if rx_busy >= FULL_PERCENT {
             let because = vec![format!("{}; {shown} arrived", core_text(rx))];
             let advice = [
-                Some("--rx discard: what the path carries without the copy".to_owned()),
+                self.discard_advice(),
                 Some(self.more_streams()),
                 self.other_core(self.receiver_name, rx),
             ];

@@ -126,7 +126,7 @@ fn tcp_in_every_form() {
         "tcp -t 300ms --both",
         "tcp -t 300ms -P 3",
         "tcp -t 300ms -P 2 --both -i 100ms",
-        "tcp -t 300ms --rx discard",
+        "tcp -t 300ms --rx copy",
         "tcp -t 300ms --tx sendfile",
         "tcp -t 300ms -b 50M -N",
         "tcp -t 300ms -O 200ms",
@@ -142,7 +142,7 @@ fn tcp_in_every_form() {
         ("tcp -n 1000003", 1_000_003),
         ("tcp -n 1000003 -R", 1_000_003),
         ("tcp -n 1000003 -P 3", 1_000_003),
-        ("tcp -n 1000003 --rx discard", 1_000_003),
+        ("tcp -n 1000003 --rx copy", 1_000_003),
         ("tcp -n 1000003 --tx sendfile", 1_000_003),
     ] {
         println!("{line}");

@@ -168,9 +168,14 @@ impl Stream<'_> {
         let mut told = 0;
         let mut error = None;
         let mut tails_sent = 0;
-        let mut last_end_ns = 0;
+        let (mut last_end_ns, mut has_sent) = (0, false);
         loop {
+            // Without pacing this is the one reading of the clock a call: the end of the last call and
+            // the send time of the next.
             let now = clock::monotonic_ns().saturating_sub(start_ns);
+            if std::mem::take(&mut has_sent) {
+                last_end_ns = now;
+            }
             if account.is_due(now) {
                 if let Some(pacer) = &pacer {
                     account.on_pacer(pacer.late(), pacer.given_up());
@@ -218,7 +223,7 @@ impl Stream<'_> {
                     datagrams = 1;
                 }
             }
-            let sent_ns = clock::monotonic_ns();
+            let sent_ns = if pacer.is_some() { clock::monotonic_ns() } else { start_ns + now };
             let count = datagrams as usize;
             self.stamp(account.datagrams(), count, octets, sent_ns, warmup);
             let bytes = self.buffer.get(..count * octets).unwrap_or(&self.buffer);
@@ -268,9 +273,7 @@ impl Stream<'_> {
                     }
                 }
             }
-            if pacer.is_none() || quota.until_ns.is_none() {
-                last_end_ns = clock::monotonic_ns().saturating_sub(start_ns);
-            }
+            has_sent = true;
         }
         if let Some(pacer) = &pacer {
             account.on_pacer(pacer.late(), pacer.given_up());

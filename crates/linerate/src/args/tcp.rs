@@ -26,7 +26,7 @@ pub struct TcpArgs {
         short = 'l',
         long,
         value_name = "BYTES",
-        default_value = "128Ki",
+        default_value = "512Ki",
         help_heading = "Traffic"
     )]
     block: ByteCount,
@@ -41,9 +41,9 @@ pub struct TcpArgs {
     /// Send small blocks at once (TCP_NODELAY).
     #[arg(short = 'N', long, help_heading = "Traffic")]
     nodelay: bool,
-    /// How receivers read: copy, as an application does, or discard, which drops the bytes inside
-    /// the kernel and is said in the result.
-    #[arg(long, value_name = "HOW", default_value = "copy", help_heading = "Traffic")]
+    /// How receivers read: discard, which drops the bytes inside the kernel, shows what the path
+    /// carries and is said in the result, or copy, as an application does.
+    #[arg(long, value_name = "HOW", default_value = "discard", help_heading = "Traffic")]
     rx: Receive,
     /// How senders write: copy, as an application does, or sendfile, which hands over the same
     /// pages again and again and is said in the result.

@@ -119,8 +119,8 @@ fn every_option_of_tcp_arrives() {
     assert_eq!(tcp.rate.map(|r| r.bits_per_second()), Some(500_000_000));
     assert!(tcp.nodelay && tcp.discard && tcp.zerocopy);
     let Traffic::Tcp(tcp) = self::plan("tcp h").traffic else { panic!() };
-    assert_eq!((tcp.block, tcp.rate), (131_072, None));
-    assert!(!tcp.nodelay && !tcp.discard && !tcp.zerocopy);
+    assert_eq!((tcp.block, tcp.rate), (524_288, None));
+    assert!(!tcp.nodelay && tcp.discard && !tcp.zerocopy);
 }
 
 #[test]
