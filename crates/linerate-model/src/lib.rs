@@ -12,9 +12,16 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod campaign;
 pub mod host;
 pub mod limits;
 pub mod plan;
 pub mod record;
 pub mod sample;
+pub mod search;
+pub mod setting;
+pub mod sweep;
+pub mod told;
+pub mod trial;
+pub mod undo;
 pub mod units;

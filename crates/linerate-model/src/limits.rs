@@ -94,6 +94,26 @@ limits! {
     DSCP = ("DSCP", 0, 63, "six bits, RFC 2474");
     /// Core numbers.
     CORE = ("core", 0, 8_191, "the kernel's NR_CPUS");
+    /// `-t` of iperf3; 0 is no limit of its own.
+    IPERF3_TIME_S = ("iperf3 time in seconds", 0, 86_400, "one day, as iperf3");
+    /// `-O` of iperf3.
+    IPERF3_OMIT_S = ("iperf3 omit in seconds", 0, 600, "as iperf3 from 3.18 on");
+    /// `-l` of iperf3 with TCP.
+    IPERF3_BLOCK_OCTETS = ("iperf3 block size in bytes", 1, 1_048_576, "as iperf3");
+    /// `-l` of iperf3 with UDP: its 64-bit header needs 16.
+    IPERF3_DATAGRAM_OCTETS = ("iperf3 datagram size in bytes", 16, 65_507, "as iperf3");
+    /// `-w` of iperf3.
+    IPERF3_WINDOW_OCTETS = ("iperf3 window in bytes", 1, 536_870_912, "half a gigabyte, as iperf3");
+    /// `-M` of iperf3.
+    IPERF3_MSS_OCTETS = ("iperf3 MSS in bytes", 1, 32_767, "as iperf3 from 3.21 on");
+    /// Blocks a wake-up, `-b RATE/N` of iperf3.
+    IPERF3_BURST = ("iperf3 burst in blocks", 1, 1_000, "as iperf3");
+    /// `-S` of iperf3: the whole octet.
+    IPERF3_TOS = ("iperf3 type of service", 0, 255, "one octet");
+    /// `-L` of iperf3.
+    IPERF3_FLOW_LABEL = ("iperf3 flow label", 1, 0xf_ffff, "20 bits, RFC 8200 section 3");
+    /// `-A n,m` of iperf3.
+    IPERF3_CORE = ("iperf3 server core", 0, 1_024, "as iperf3");
 }
 
 #[cfg(test)]

@@ -52,6 +52,27 @@ pub enum Transport {
     Tcp,
 }
 
+/// The protocol that the two ends speak.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Dialect {
+    /// linerate's own: everything that is measured here is told by both ends.
+    #[default]
+    Native,
+    /// iperf3's: the far end tells totals of each stream when the test is over.
+    Iperf3,
+}
+
+impl Dialect {
+    /// As in records and in `--dialect`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Native => "native",
+            Self::Iperf3 => "iperf3",
+        }
+    }
+}
+
 /// Version of the Internet Protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum IpVersion {
@@ -230,6 +251,11 @@ pub struct TestPlan {
 impl TestPlan {
     /// Checks every number against [`limits`]. The one place where both ends do so.
     pub fn check(&self) -> Result<(), OutOfRange> {
+        self.check_as(Dialect::Native)
+    }
+
+    /// The same for a test in another dialect, whose header may be shorter.
+    pub fn check_as(&self, dialect: Dialect) -> Result<(), OutOfRange> {
         limits::STREAMS.check(u64::from(self.streams))?;
         limits::WARMUP_NS.check(self.warmup.0)?;
         limits::INTERVAL_NS.check(self.interval.0)?;
@@ -259,7 +285,11 @@ impl TestPlan {
         }
         match &self.traffic {
             Traffic::Udp(udp) => {
-                limits::DATAGRAM_OCTETS.check(u64::from(udp.size.octets()))?;
+                match dialect {
+                    Dialect::Native => limits::DATAGRAM_OCTETS,
+                    Dialect::Iperf3 => limits::IPERF3_DATAGRAM_OCTETS,
+                }
+                .check(u64::from(udp.size.octets()))?;
                 limits::BURST_NS.check(udp.burst.0)?;
                 if let Some(rate) = udp.rate {
                     limits::RATE_BPS.check(rate.bits_per_second(udp.size))?;

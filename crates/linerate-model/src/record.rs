@@ -333,6 +333,14 @@ pub struct ReceiverFigures {
     /// Of the reordered: later than the receive window.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub late: Option<u64>,
+    /// Of the unique datagrams of a test by time: arrived more than 5 % of that time after it was
+    /// over, or were read more than 100 ms after that. A queue held them, so the path or the
+    /// receiver carries less than was sent, although nothing is lost (totals only).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overdue: Option<u64>,
+    /// From the first arrival until the last datagram was read (totals only).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read_seconds: Option<f64>,
     /// Arrived with a header that fails its check.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub corrupt: Option<u64>,
@@ -416,8 +424,9 @@ pub struct CpuFigures {
     pub thread_percent: f64,
     /// All data threads of this end and direction together, percent of one core.
     pub threads_percent: f64,
-    /// Its core.
-    pub core: u32,
+    /// Its core, where the end tells it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub core: Option<u32>,
     /// That core, all but idle and steal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub core_percent: Option<f64>,

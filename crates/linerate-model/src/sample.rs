@@ -138,8 +138,13 @@ pub struct TcpSample {
 pub struct ThreadUse {
     /// Time on a core, `CLOCK_THREAD_CPUTIME_ID`, in nanoseconds.
     pub cpu_ns: u64,
-    /// The core it ran on at the end of the span.
+    /// The core it ran on at the end of the span; [`ThreadUse::UNKNOWN_CORE`] where nobody tells.
     pub core: u32,
+}
+
+impl ThreadUse {
+    /// No machine has as many.
+    pub const UNKNOWN_CORE: u32 = u32::MAX;
 }
 
 /// Delay and its variation over a span. Times in nanoseconds.
@@ -242,6 +247,13 @@ pub struct RecvReport {
     pub last_ns: Option<u64>,
     /// Warm-up datagrams or octets that arrived.
     pub warmup: u64,
+    /// Numbers that fell into the warm-up, where its datagrams are numbered with the measured ones
+    /// (iperf3).
+    #[serde(default)]
+    pub warmup_expected: u64,
+    /// Of those, not arrived.
+    #[serde(default)]
+    pub warmup_lost: u64,
     /// Receive engine.
     pub engine: String,
     /// Receive buffer granted, as `SO_RCVBUF` reads back.
@@ -266,6 +278,13 @@ pub struct RecvReport {
     /// Arrivals in places that were forgotten, so that they could not be told from duplicates. Each may
     /// be one of the lost.
     pub unknown_late: u64,
+    /// Unique datagrams that came, or were read, too late after a test by time was over: see
+    /// [`crate::record::ReceiverFigures::overdue`].
+    #[serde(default)]
+    pub overdue: Option<u64>,
+    /// When the last unique datagram was read, on this host's monotonic clock.
+    #[serde(default)]
+    pub last_read_ns: Option<u64>,
     /// CPU of the data thread.
     pub thread: ThreadUse,
     /// The error that ended the stream early.

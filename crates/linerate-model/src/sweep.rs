@@ -1,0 +1,266 @@
+//! The document of `linerate sweep`, format 1: what arrived at each value that was tried, and the
+//! regimes it falls into. Rates are bits of payload per second.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::host::HostFacts;
+use crate::plan::Way;
+use crate::record::{Doubt, ErrorRecord, Limit, PlanRecord, ProgramFacts, Status};
+use crate::trial::Outcome;
+
+/// A whole sweep, or as much of it as was run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SweepDocument {
+    /// Always 1.
+    pub format: u32,
+    /// Always `sweep`.
+    pub kind: String,
+    /// Unique, and sorts by time.
+    pub id: String,
+    /// RFC 3339, UTC.
+    pub started: String,
+    /// The program.
+    pub linerate: ProgramFacts,
+    /// The command line that repeats this sweep.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub command: Vec<String>,
+    /// Host name or address as the user gave it; absent with `--local`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target: Option<String>,
+    /// What was to be tried, in which order.
+    pub sweep: SweepPlan,
+    /// What every trial shares. The swept variable changes from trial to trial.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan: Option<PlanRecord>,
+    /// The client's host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client: Option<HostFacts>,
+    /// The server's host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server: Option<HostFacts>,
+    /// One entry a direction and value, in rising order.
+    pub points: Vec<SweepPoint>,
+    /// Neighbouring points that behave alike.
+    pub regimes: Vec<SweepRegime>,
+    /// Borders between regimes, as narrow as they were measured.
+    pub bends: Vec<SweepBend>,
+    /// Every trial, in the order they ran.
+    pub trials: Vec<SweepTrial>,
+    /// What was found, in sentences, for a person.
+    pub because: Vec<String>,
+    /// What to try.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub advice: Vec<String>,
+    /// Time of all trials with what surrounds them, seconds.
+    pub seconds: f64,
+    /// Why the result may not mean what it seems to.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub doubts: Vec<Doubt>,
+    /// Whether it came to its end: `partial` when it was interrupted or lost its server.
+    pub status: Status,
+    /// What went wrong, when it is not complete.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<ErrorRecord>,
+}
+
+/// What a sweep varies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Variable {
+    /// Offered rate of payload, bit/s.
+    Rate,
+    /// Payload of a datagram, octets.
+    Size,
+    /// Streams.
+    Streams,
+    /// Socket buffers at both ends, octets.
+    Window,
+}
+
+impl Variable {
+    /// As in `--over`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Rate => "rate",
+            Self::Size => "size",
+            Self::Streams => "streams",
+            Self::Window => "window",
+        }
+    }
+}
+
+/// What is to be tried: all that decides the next trial, beside the outcomes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SweepPlan {
+    /// What is varied.
+    pub variable: Variable,
+    /// Its values in rising order: bit/s, octets or streams.
+    pub values: Vec<u64>,
+    /// Rates only: after the last value, as fast as the sender can.
+    pub then_max: bool,
+    /// The rate of every trial when another variable is swept; absent is as fast as the sender can.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate_bps: Option<u64>,
+    /// Directions, in turn.
+    pub directions: Vec<Way>,
+    /// Trials at each value of the grid.
+    pub repeat: u32,
+    /// Measured time of a trial, seconds.
+    pub trial_s: f64,
+    /// Width to which a bend is narrowed, as a share of its place; absent without zoom.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub zoom_width: Option<f64>,
+    /// Seed of the order of the second and later passes.
+    pub seed: u64,
+}
+
+/// One trial that ran.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SweepTrial {
+    /// Which way the data went.
+    pub direction: Way,
+    /// Value of the swept variable; absent is as fast as the sender can.
+    pub value: Option<u64>,
+    /// Whether it was tried to narrow a bend, and not as part of the grid.
+    pub zoom: bool,
+    /// What came of it.
+    pub outcome: Outcome,
+}
+
+/// All trials of one direction and value together. Rates are means, delays and loads medians,
+/// counts sums.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SweepPoint {
+    /// Which way the data went.
+    pub direction: Way,
+    /// Value of the swept variable; absent is as fast as the sender can.
+    pub value: Option<u64>,
+    /// Offered rate; absent is as fast as the sender can.
+    pub asked_bps: Option<u64>,
+    /// Trials behind this point. Where some were invalid and others not, the valid ones.
+    pub trials: u32,
+    /// Rate that the sender's kernel took.
+    pub sent_bps: f64,
+    /// Rate of unique payload that arrived.
+    pub received_bps: f64,
+    /// Standard deviation of `received_bps` between the trials, from two on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub received_sd_bps: Option<f64>,
+    /// Standard deviation of the received rate between the intervals of a trial: the median trial's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interval_sd_bps: Option<f64>,
+    /// Least received rate of an interval.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interval_min_bps: Option<f64>,
+    /// Largest received rate of an interval.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interval_max_bps: Option<f64>,
+    /// Of what was called for, the part that did not arrive in time; unsent datagrams count.
+    pub undelivered_ratio: f64,
+    /// Of what was sent, the part that was lost.
+    pub lost_ratio: f64,
+    /// Lost on the path, datagrams.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lost_path: Option<u64>,
+    /// Dropped in the receiver's socket, datagrams.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dropped_receiver: Option<u64>,
+    /// RFC 3550 jitter.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jitter_s: Option<f64>,
+    /// 99th percentile of the delay above its least.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delay_p99_s: Option<f64>,
+    /// Sender's busiest data core.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_sender_percent: Option<f64>,
+    /// Receiver's busiest data core.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_receiver_percent: Option<f64>,
+    /// What limited it.
+    pub limit: Limit,
+    /// How it behaves.
+    pub regime: RegimeKind,
+    /// Why its trials say little of the path, when none of them was valid.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub invalid: Option<String>,
+    /// Ids of the run records.
+    pub runs: Vec<String>,
+}
+
+/// How points behave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum RegimeKind {
+    /// What is asked for arrives.
+    Follows,
+    /// Not all arrives, and how much varies from moment to moment or is less than the path carries
+    /// elsewhere.
+    Unstable,
+    /// About the most that ever arrived, whatever is asked.
+    Plateau,
+    /// Less arrives than at a smaller value.
+    Collapse,
+    /// Not all arrives, and more does at larger values. Not for rates: to be asked for more is no
+    /// help there.
+    Rises,
+}
+
+impl RegimeKind {
+    /// As in the document.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Follows => "follows",
+            Self::Unstable => "unstable",
+            Self::Plateau => "plateau",
+            Self::Collapse => "collapse",
+            Self::Rises => "rises",
+        }
+    }
+}
+
+/// Neighbouring points of one kind.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SweepRegime {
+    /// Which way the data went.
+    pub direction: Way,
+    /// How its points behave.
+    pub kind: RegimeKind,
+    /// First value; absent is as fast as the sender can.
+    pub from: Option<u64>,
+    /// Last value; absent is as fast as the sender can.
+    pub to: Option<u64>,
+    /// First asked rate; absent where no rate was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from_bps: Option<u64>,
+    /// Last asked rate; absent where no rate was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to_bps: Option<u64>,
+    /// What limited most of its points.
+    pub limit: Limit,
+    /// In a sentence.
+    pub text: String,
+}
+
+/// The border between two regimes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SweepBend {
+    /// Which way the data went.
+    pub direction: Way,
+    /// Below.
+    pub from: RegimeKind,
+    /// Above.
+    pub to: RegimeKind,
+    /// Largest value of the lower regime.
+    pub low: u64,
+    /// Least value of the upper regime; absent is as fast as the sender can.
+    pub high: Option<u64>,
+    /// `(high - low) / low`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub width_ratio: Option<f64>,
+    /// Whether it is no wider than was asked.
+    pub narrow: bool,
+    /// What limits above it (below it, where the value must rise to be followed).
+    pub limit: Limit,
+}
