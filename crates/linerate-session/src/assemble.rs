@@ -3,7 +3,7 @@
 
 use linerate_model::host::CoreUse;
 use linerate_model::plan::{
-    Direction, End, EngineChoice, IpVersion, TestPlan, Traffic, Transport, Way,
+    Dialect, Direction, End, EngineChoice, IpVersion, TestPlan, Traffic, Transport, Way,
 };
 use linerate_model::record::{
     CoreFigures, CpuFigures, CpuPlan, Doubt, DoubtKind, ErrorRecord, Figures, HostFigures,
@@ -68,6 +68,20 @@ pub struct Outcome {
     pub discard: bool,
     /// The test came to its planned end.
     pub complete: bool,
+    /// What the ends spoke.
+    pub dialect: Dialect,
+}
+
+impl Outcome {
+    /// Whether the sending end of that way told totals only, with iperf3's few counters.
+    fn sender_is_brief(&self, way: Way) -> bool {
+        self.dialect == Dialect::Iperf3 && way == Way::Reverse
+    }
+
+    /// The same for the receiving end.
+    fn receiver_is_brief(&self, way: Way) -> bool {
+        self.dialect == Dialect::Iperf3 && way == Way::Forward
+    }
 }
 
 /// A plan in the record's words.
@@ -239,7 +253,7 @@ pub fn cpu(
         // A thread's clock and the span are read at slightly different times.
         thread_percent: percent(busiest.cpu_ns, span_ns).min(100.0),
         threads_percent: percent(all, span_ns).min(100.0 * threads.len() as f64),
-        core: busiest.core,
+        core: Some(busiest.core).filter(|core| *core != ThreadUse::UNKNOWN_CORE),
         core_percent: own.map(|core| hundredths(core.busy())),
         user_percent: own.map(|core| hundredths(core.user)),
         system_percent: own.map(|core| hundredths(core.system)),
@@ -399,6 +413,13 @@ fn full_sender(outcome: &Outcome, way: Way, totals: &WayTotals) -> Option<Sender
     figures.host = host.total.as_ref().map(host_figures);
     let reports: Vec<&SendReport> =
         streams_of(outcome, way).filter_map(|s| s.send.as_ref()).collect();
+    if outcome.sender_is_brief(way) {
+        // It counts what it sent and nothing else.
+        figures.attempted = None;
+        figures.refused_locally = None;
+        figures.late_wakeups = None;
+        figures.given_up = None;
+    }
     figures.pacing = pacing(&reports);
     let tcp = reports.iter().filter_map(|r| r.tcp).reduce(add_tcp);
     let congestion = reports.iter().find_map(|r| r.congestion.as_deref());
@@ -431,6 +452,17 @@ fn full_receiver(outcome: &Outcome, way: Way, totals: &WayTotals) -> Option<Rece
     figures.host = host.total.as_ref().map(host_figures);
     let reports: Vec<&RecvReport> =
         streams_of(outcome, way).filter_map(|s| s.recv.as_ref()).collect();
+    if outcome.receiver_is_brief(way) {
+        figures.duplicates = None;
+        figures.reordered = None;
+        figures.late = None;
+        figures.corrupt = None;
+        // Placed only where this host's own counters can say it.
+        if counts.dropped_min == 0 && counts.dropped_max > 0 {
+            figures.lost_path = None;
+            figures.dropped_receiver = None;
+        }
+    }
     let jitters: Vec<u64> = reports.iter().filter_map(|r| r.jitter_ns).collect();
     if !jitters.is_empty() {
         let mean = jitters.iter().map(|j| *j as f64).sum::<f64>() / jitters.len() as f64;
@@ -440,6 +472,16 @@ fn full_receiver(outcome: &Outcome, way: Way, totals: &WayTotals) -> Option<Rece
     figures.delay_variation_s = variation.as_ref().map(quantiles);
     figures.one_way_delay_s = one_way_delay(outcome, way, &reports);
     figures.reorder_extent_max = reports.iter().filter_map(|r| r.reorder_extent_max).max();
+    // A far end may tell any number.
+    figures.overdue = reports
+        .iter()
+        .filter_map(|r| r.overdue)
+        .reduce(u64::saturating_add)
+        .map(|overdue| overdue.min(counts.datagrams));
+    let first = reports.iter().filter_map(|r| r.first_ns).min();
+    let read = reports.iter().filter_map(|r| r.last_read_ns).max();
+    figures.read_seconds =
+        first.zip(read).filter(|_| is_udp(outcome)).map(|(a, b)| seconds(b.saturating_sub(a)));
     figures.loss_runs = loss_runs(&reports, counts.lost);
     Some(figures)
 }
@@ -618,6 +660,13 @@ fn sum_rows<T: Copy>(streams: &[&[T]], add: impl Fn(&mut T, &T)) -> Vec<T> {
         }
     }
     rows
+}
+
+/// What `count` rows span in all, nanoseconds: the senders' time, but where a path's delay gave the
+/// receivers a row that no sender had any more, theirs. A row without time could hold no rate.
+fn rows_span(count: usize, interval: u64, sent: u64, received: u64) -> u64 {
+    let last_begins = (count as u64).saturating_sub(1).saturating_mul(interval);
+    if last_begins < sent { sent } else { received.max(sent) }
 }
 
 /// A test that ends on the edge of an interval, or is cut short just before one while the receiver
@@ -806,11 +855,12 @@ pub fn assemble(mut record: RunRecord, outcome: &Outcome) -> RunRecord {
             );
             let count = rows.0.len().max(rows.1.len());
             let interval = plan.interval.0;
-            let span = [&forward, &reverse]
-                .iter()
-                .filter_map(|t| t.send.as_ref().map(|s| s.1).or(t.recv.as_ref().map(|r| r.1)))
-                .max()
-                .unwrap_or(0);
+            let ways = [&forward, &reverse];
+            let sent = |t: &&WayTotals| t.send.as_ref().map(|s| s.1);
+            let received = |t: &&WayTotals| t.recv.as_ref().map(|r| r.1);
+            let planned = ways.iter().filter_map(|t| sent(t).or(received(t))).max().unwrap_or(0);
+            let last = ways.iter().filter_map(received).max().unwrap_or(0);
+            let span = rows_span(count, interval, planned, last);
             (0..count)
                 .map(|i| {
                     let start = i as u64 * interval;
@@ -888,6 +938,7 @@ fn outcome_without_streams(outcome: &Outcome) -> Outcome {
         same_host: outcome.same_host,
         discard: outcome.discard,
         complete: outcome.complete,
+        dialect: outcome.dialect,
     }
 }
 
@@ -909,9 +960,12 @@ fn describe_run(agreed: &mut PlanRecord, outcome: &Outcome) {
     if granted != WindowGranted::default() {
         agreed.window_granted = Some(granted);
     }
+    let cores = |threads: &mut dyn Iterator<Item = ThreadUse>| {
+        threads.map(|t| t.core).filter(|core| *core != ThreadUse::UNKNOWN_CORE).collect()
+    };
     let cores = CpuPlan {
-        sender: sends().map(|s| s.thread.core).collect(),
-        receiver: recvs().map(|r| r.thread.core).collect(),
+        sender: cores(&mut sends().map(|s| s.thread)),
+        receiver: cores(&mut recvs().map(|r| r.thread)),
     };
     if cores != CpuPlan::default() {
         agreed.cpu = Some(cores);
@@ -1070,6 +1124,9 @@ fn doubts(record: &mut RunRecord, outcome: &Outcome) {
             ),
         );
     }
+    if outcome.dialect == Dialect::Iperf3 {
+        add(DoubtKind::PeerValuesMissing, iperf3_doubt(outcome));
+    }
     if outcome.same_host && !outcome.discard {
         add(DoubtKind::SharedHost, "both ends ran under one kernel and share its cores: this measures the host, not a network".into());
     }
@@ -1089,6 +1146,28 @@ fn doubts(record: &mut RunRecord, outcome: &Outcome) {
             );
         }
     }
+}
+
+/// What iperf3's dialect cannot carry.
+fn iperf3_doubt(outcome: &Outcome) -> String {
+    let mut missing = vec!["its intervals", "its host"];
+    let udp = is_udp(outcome);
+    if udp && outcome.plan.direction.has_forward() {
+        missing.push("where datagrams were lost");
+        missing.push("reordered, late and damaged datagrams");
+        missing.push("delay");
+    }
+    let mut text =
+        format!("the server speaks iperf3's protocol, which does not tell {}", missing.join(", "));
+    if udp && outcome.plan.direction.has_forward() {
+        text.push_str(
+            "; its receiver counts what arrives twice as two arrivals, so duplicates hide loss",
+        );
+    }
+    if outcome.plan.warmup.0 > 0 {
+        text.push_str("; the border between warm-up and measured time is each end's own");
+    }
+    text
 }
 
 /// The first accounting identity that does not hold, in words.
@@ -1112,7 +1191,10 @@ fn broken_identity(
     }
     for stream in &outcome.streams {
         let (index, way) = (stream.index, if stream.reverse { "reverse" } else { "forward" });
-        if let Some(recv) = &stream.recv {
+        let way_of = if stream.reverse { Way::Reverse } else { Way::Forward };
+        if let Some(recv) = &stream.recv
+            && !outcome.receiver_is_brief(way_of)
+        {
             let mut sum = RecvCounts::default();
             recv.intervals.iter().for_each(|row| sum.add(&row.counts));
             if sum != recv.counts {
@@ -1124,7 +1206,9 @@ fn broken_identity(
                 return Some(format!("{way} stream {index}: received + lost is not expected"));
             }
         }
-        if let Some(send) = &stream.send {
+        if let Some(send) = &stream.send
+            && !outcome.sender_is_brief(way_of)
+        {
             let mut sum = SendCounts::default();
             send.intervals.iter().for_each(|row| sum.add(&row.counts));
             if sum != send.counts {
@@ -1140,4 +1224,19 @@ fn broken_identity(
         }
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_row_is_without_time() {
+        // The usual case: the senders' time counts, though the last datagram arrives later.
+        assert_eq!(rows_span(10, 100, 1_000, 1_003), 1_000);
+        assert_eq!(rows_span(10, 100, 950, 953), 950);
+        // It arrives in a row of its own.
+        assert_eq!(rows_span(11, 100, 1_000, 1_003), 1_003);
+        assert!(interval_span(10, 11, 100, rows_span(11, 100, 1_000, 1_003)) > 0);
+    }
 }

@@ -64,6 +64,47 @@ pub fn choose(plan: &UdpPlan, ip: IpVersion, streams: u16) -> Chosen {
     Chosen { engine, train, batch }
 }
 
+/// Socket buffers that a test asks for when the user names none, in octets as of `SO_SNDBUF` and
+/// `SO_RCVBUF` (the kernel doubles them for its own book-keeping).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Buffers {
+    /// Of a sender.
+    pub send: u32,
+    /// Of a receiver.
+    pub receive: u32,
+}
+
+/// A receiver that another task keeps from its core for this long loses nothing.
+const STALL_NS: u128 = 50_000_000;
+/// What a sender may have queued in its own host: more would hide that a device is slower than the
+/// asked rate.
+const QUEUE_NS: u128 = 20_000_000;
+/// What the kernel counts for a small datagram beside its payload: `sk_buff`, its shared part and
+/// headers, on x86-64.
+const OVERHEAD_OCTETS: u128 = 768;
+const LEAST_SEND: u32 = 256 << 10;
+const MOST_SEND: u32 = 4 << 20;
+const LEAST_RECEIVE: u32 = 4 << 20;
+/// Over all streams of a test, so that a peer cannot ask for more by asking for more streams.
+const MOST_RECEIVE: u32 = 32 << 20;
+
+/// Chooses buffers from what arrives, or waits, in a stall at the asked rate.
+pub fn buffers(plan: &UdpPlan, streams: u16) -> Buffers {
+    let streams = u128::from(streams.max(1));
+    let within = |ns: u128, least: u32, most: u32| {
+        let Some(rate) = plan.rate else { return most };
+        let bits = u128::from(rate.bits_per_second(plan.size)) * ns / 1_000_000_000 / streams;
+        let datagrams = bits / u128::from(plan.size.bits());
+        let octets = datagrams * (u128::from(plan.size.octets()) + OVERHEAD_OCTETS) / 2;
+        u32::try_from(octets).unwrap_or(u32::MAX).clamp(least, most)
+    };
+    let most_receive = (MOST_RECEIVE / u32::try_from(streams).unwrap_or(1)).max(LEAST_RECEIVE);
+    Buffers {
+        send: within(QUEUE_NS, LEAST_SEND, MOST_SEND),
+        receive: within(STALL_NS, LEAST_RECEIVE, most_receive),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use linerate_model::units::{DatagramSize, Nanos};
@@ -97,6 +138,21 @@ mod tests {
         assert_eq!(choose("max", 1472, Auto, false), (Mmsg, 1, 64));
         assert_eq!(choose("max", 65_507, Auto, true), (Send, 1, 1));
         assert_eq!(choose("max", 40_000, Gso, true), (Mmsg, 1, 3));
+    }
+
+    #[test]
+    fn buffers_hold_a_stall() {
+        let of = |rate, size, streams| {
+            let b = buffers(&plan(rate, size, EngineChoice::Auto, true), streams);
+            (b.send, b.receive)
+        };
+        assert_eq!(of("1M", 1472, 1), (256 << 10, 4 << 20));
+        // 50 ms of 10 Gbit/s are 42,459 datagrams, which the kernel counts as 2,240 octets each.
+        assert_eq!(of("10G", 1472, 1), (4 << 20, 32 << 20));
+        assert_eq!(of("1G", 1472, 1), (1_698 * 2_240 / 2, 4_245 * 2_240 / 2));
+        assert_eq!(of("max", 64, 1), (4 << 20, 32 << 20));
+        assert_eq!(of("max", 64, 4), (4 << 20, 8 << 20));
+        assert_eq!(of("max", 64, 128), (4 << 20, 4 << 20));
     }
 
     #[test]

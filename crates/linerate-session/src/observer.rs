@@ -1,6 +1,7 @@
 //! Who is told of what a test measures, while it runs.
 
 use linerate_model::record::{Interval, RunRecord};
+use linerate_model::told::Told;
 
 /// Told of everything a test measures. Does nothing unless overridden.
 pub trait Observer {
@@ -10,6 +11,8 @@ pub trait Observer {
     /// An interval is over. In a live view; the record at the end may correct its losses downward,
     /// because a datagram that came late is not lost.
     fn interval(&mut self, _interval: &Interval) {}
+    /// What users of iperf3 see: each stream by itself, the warm-up too. Told in its dialect only.
+    fn told(&mut self, _told: &Told) {}
     /// Something worth a line on the way: "waiting for a free slot".
     fn note(&mut self, _text: &str) {}
     /// The test is over, well or badly.
@@ -25,6 +28,10 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
     fn interval(&mut self, interval: &Interval) {
         self.0.interval(interval);
         self.1.interval(interval);
+    }
+    fn told(&mut self, told: &Told) {
+        self.0.told(told);
+        self.1.told(told);
     }
     fn note(&mut self, text: &str) {
         self.0.note(text);

@@ -4,9 +4,10 @@
 //! at the end which datagrams arrived, which did not, and where those were lost as far as the
 //! kernel's drop counter can say. `docs/loss.md` explains the attribution.
 
-use linerate_model::sample::{RecvCounts, RecvInterval, RecvReport, ThreadUse};
+use linerate_model::sample::{LossRunCounts, RecvCounts, RecvInterval, RecvReport, ThreadUse};
 use linerate_stats::online::{Arrival, DelayVariation, Jitter, LARGEST, SequenceWindow};
-use linerate_wire::native::datagram::{Header, MAX_TRAIN};
+use linerate_wire::framing::{Framing, Stray};
+use linerate_wire::native::datagram::MAX_TRAIN;
 
 use crate::Surroundings;
 
@@ -29,10 +30,8 @@ pub struct Message<'a> {
 /// What a receiver must know beforehand.
 #[derive(Debug, Clone, Copy)]
 pub struct Setup {
-    /// The test's token.
-    pub token: u64,
-    /// The stream.
-    pub stream: u16,
+    /// What the datagrams begin with.
+    pub framing: Framing,
     /// Number of the first measured datagram.
     pub first_number: u64,
     /// Report interval.
@@ -71,6 +70,44 @@ pub struct Receiver {
     reorder_extent_max: Option<u64>,
     timestamp_faults: u64,
     unknown_late: u64,
+    overdue: Overdue,
+}
+
+/// After the end of a test by time, a datagram may arrive for this part of it, one in …
+const GRACE_SHARE: u64 = 20;
+/// … and be read for this much longer: a thread that waits for its core is no slow receiver.
+const READ_GRACE_NS: u64 = 100_000_000;
+
+/// Counts what a queue held back until the test was over.
+#[derive(Debug, Default)]
+struct Overdue {
+    /// Measured time, when the test ends by time.
+    duration_ns: Option<u64>,
+    /// Arrivals from here on are overdue.
+    arrival_ns: u64,
+    count: u64,
+    /// Unique datagrams and `count` before the call into the kernel that is at work.
+    before: (u64, u64),
+    last_read_ns: u64,
+}
+
+impl Overdue {
+    fn begin(&mut self, origin_ns: u64) {
+        self.arrival_ns = self.duration_ns.map_or(u64::MAX, |duration| {
+            origin_ns.saturating_add(duration).saturating_add(duration / GRACE_SHARE)
+        });
+    }
+
+    /// Everything the call brought has been told; it returned at `now_ns`.
+    fn on_read(&mut self, now_ns: u64, unique: u64) {
+        let (unique_before, count_before) = self.before;
+        if unique > unique_before {
+            self.last_read_ns = now_ns;
+            if now_ns >= self.arrival_ns.saturating_add(READ_GRACE_NS) {
+                self.count = count_before + (unique - unique_before);
+            }
+        }
+    }
 }
 
 impl Receiver {
@@ -99,12 +136,40 @@ impl Receiver {
             reorder_extent_max: None,
             timestamp_faults: 0,
             unknown_late: 0,
+            overdue: Overdue { arrival_ns: u64::MAX, ..Overdue::default() },
         }
+    }
+
+    /// The same, for a test that ends after `duration_ns` of measured time: what comes too late
+    /// after that is counted as overdue. Needs [`Receiver::on_read`].
+    #[must_use]
+    pub fn ending_after(mut self, duration_ns: Option<u64>) -> Self {
+        self.overdue.duration_ns = duration_ns;
+        self
+    }
+
+    /// The account of the measured time after `warmup`, on the same socket: for dialects whose
+    /// datagrams do not say that they belong to the warm-up.
+    pub fn after(warmup: &Self, setup: Setup, thread: ThreadUse) -> Self {
+        Self { drops_seen: warmup.drops_seen, ..Self::new(setup, thread) }
     }
 
     /// Intervals that are over.
     pub fn intervals(&self) -> &[RecvInterval] {
         &self.intervals
+    }
+
+    /// One more than the highest number seen: how many the sender has sent at least.
+    pub fn seen(&self) -> u64 {
+        self.window.next()
+    }
+
+    /// The measured time begins at `at_ns`, whether anything arrives or not. Otherwise it begins
+    /// with the first arrival.
+    pub fn begin_at(&mut self, at_ns: u64, around: &dyn Surroundings) {
+        if self.origin_ns.is_none() {
+            self.begin(at_ns, around);
+        }
     }
 
     /// Whether every one of `sent` datagrams has arrived.
@@ -120,6 +185,12 @@ impl Receiver {
     /// A call into the kernel brought something.
     pub fn on_call(&mut self) {
         self.current.calls += 1;
+        self.overdue.before = (self.window.unique(), self.overdue.count);
+    }
+
+    /// All messages of that call were told; it returned at `now_ns`.
+    pub fn on_read(&mut self, now_ns: u64) {
+        self.overdue.on_read(now_ns, self.window.unique());
     }
 
     /// The hot path: one message.
@@ -127,18 +198,25 @@ impl Receiver {
         let drops = self.new_drops(message.socket_drops) + std::mem::take(&mut self.drops_carried);
         let segment = message.segment.max(1);
         let first = message.bytes.get(..segment.min(message.bytes.len())).unwrap_or_default();
-        let ours = |h: &Header| h.token == self.setup.token && self.window.next() <= LARGEST;
-        let Some(head) = Header::read(first).filter(ours) else {
-            self.stray(message, drops);
-            return;
+        let framing = self.setup.framing;
+        let head = match framing.read(first) {
+            Ok(head) if self.window.next() <= LARGEST => head,
+            other => {
+                self.stray(other.err() == Some(Stray::Foreign), drops);
+                return;
+            }
         };
-        if head.place.warmup && is_warmup(message, segment) {
+        if head.warmup && is_warmup(framing, message, segment) {
             // Drops of the warm-up explain no measured loss.
             self.warmup += message.bytes.len().div_ceil(segment) as u64;
             return;
         }
-        if self.origin_ns.is_none() {
-            self.begin(message.at_ns, around);
+        if self.first_ns.is_none() {
+            if self.origin_ns.is_none() {
+                self.begin(message.at_ns, around);
+            }
+            self.first_ns = Some(message.at_ns);
+            self.last_ns = message.at_ns;
         }
         while message.at_ns >= self.next_boundary_ns {
             self.roll(around);
@@ -154,51 +232,38 @@ impl Receiver {
             self.timestamp_faults += 1;
         }
 
+        let is_overdue = message.at_ns >= self.overdue.arrival_ns;
+        let unique_before = if is_overdue { self.window.unique() } else { 0 };
         let next_before = self.window.next();
-        let mut run = 0u64;
-        let mut count = 0u32;
+        let count = u32::try_from(message.bytes.len().div_ceil(segment)).unwrap_or(u32::MAX);
         let mut gap = 0u64;
-        for datagram in message.bytes.chunks(segment) {
-            count += 1;
-            let header = match Header::read(datagram) {
-                Some(header) if header.token == self.setup.token => {
-                    if header.place.warmup {
-                        self.warmup += 1;
-                        continue;
-                    }
-                    header
-                }
-                Some(_) => {
-                    self.current.foreign += 1;
-                    continue;
-                }
-                None => {
-                    self.current.corrupt += 1;
-                    continue;
-                }
-            };
-            let number = header.number.wrapping_sub(self.setup.first_number);
-            if number == self.window.next() + run {
-                run += 1;
-                self.current.bytes += datagram.len() as u64;
-                continue;
+        let mut rest = message.bytes;
+        while !rest.is_empty() {
+            let first = self.setup.first_number.wrapping_add(self.window.next());
+            let run = framing.in_order(rest, segment, first);
+            let octets = (run.max(1) * segment).min(rest.len());
+            let (datagrams, after) = rest.split_at(octets);
+            rest = after;
+            if run > 0 {
+                self.window.in_order(run as u64);
+                self.current.datagrams += run as u64;
+                self.current.bytes += octets as u64;
+            } else {
+                gap += self.odd_one(datagrams, first);
             }
-            self.window.in_order(run);
-            self.current.datagrams += run;
-            run = 0;
-            gap += self.out_of_line(number, datagram.len() as u64);
         }
-        self.window.in_order(run);
-        self.current.datagrams += run;
         self.train_max = self.train_max.max(count);
+        if is_overdue {
+            self.overdue.count += self.window.unique() - unique_before;
+        }
 
         // A train is whole when it came as its sender made it, so that one drop stands for exactly
         // as many datagrams as a train has.
-        let whole = head.place.position == 0 && u32::from(head.place.train.get()) == count;
+        let whole = head.position == 0 && u32::from(head.train.get()) == count;
         self.trains_whole &= whole;
         let advanced = self.window.next() - next_before;
         self.current.expected += advanced;
-        self.attribute(gap, drops, u64::from(head.place.train.get()));
+        self.attribute(gap, drops, u64::from(head.train.get()));
     }
 
     /// Nothing is queued and the time is `now_ns`: closes intervals that are over.
@@ -250,6 +315,8 @@ impl Receiver {
             train: self.train_max,
             timestamp_faults: self.timestamp_faults,
             unknown_late: self.unknown_late,
+            overdue: self.overdue.duration_ns.map(|_| self.overdue.count),
+            last_read_ns: Some(self.overdue.last_read_ns).filter(|ns| *ns > 0),
             thread: ThreadUse {
                 cpu_ns: thread.cpu_ns.saturating_sub(self.thread_at_start.cpu_ns),
                 core: thread.core,
@@ -262,8 +329,7 @@ impl Receiver {
     fn begin(&mut self, at_ns: u64, around: &dyn Surroundings) {
         let origin = around.origin(at_ns);
         self.origin_ns = Some(origin);
-        self.first_ns = Some(at_ns);
-        self.last_ns = at_ns;
+        self.overdue.begin(origin);
         self.next_boundary_ns = match self.setup.intervals {
             Some(0 | 1) => u64::MAX,
             _ => origin.saturating_add(self.setup.interval_ns),
@@ -271,6 +337,27 @@ impl Receiver {
         let thread = around.thread();
         self.thread_at_start = thread;
         self.thread_before = thread;
+    }
+
+    /// One datagram that no run holds, when `expected` would be next. Returns how many numbers it
+    /// skipped.
+    fn odd_one(&mut self, datagram: &[u8], expected: u64) -> u64 {
+        let framing = self.setup.framing;
+        match framing.read(datagram) {
+            Ok(mark) if mark.warmup => self.warmup += 1,
+            Ok(mark) => {
+                let number = framing.number(&mark, expected).wrapping_sub(self.setup.first_number);
+                if matches!(framing, Framing::Iperf3 { .. }) && number as i64 <= -1 {
+                    // Sent before the measured time; iperf3's numbers go on where its warm-up ended.
+                    self.warmup += 1;
+                } else {
+                    return self.out_of_line(number, datagram.len() as u64);
+                }
+            }
+            Err(Stray::Foreign) => self.current.foreign += 1,
+            Err(Stray::Damaged) => self.current.corrupt += 1,
+        }
+        0
     }
 
     /// A datagram that is not the next one. Returns how many numbers it skipped.
@@ -312,8 +399,7 @@ impl Receiver {
     }
 
     /// A message whose first datagram is not ours, or cannot be.
-    fn stray(&mut self, message: &Message<'_>, drops: u64) {
-        let foreign = Header::read(message.bytes).is_some_and(|h| h.token != self.setup.token);
+    fn stray(&mut self, foreign: bool, drops: u64) {
         let counter = if foreign { &mut self.current.foreign } else { &mut self.current.corrupt };
         *counter += 1;
         self.drops_carried += drops;
@@ -375,13 +461,40 @@ impl Receiver {
 }
 
 /// Whether a message that begins with warm-up ends with it: one that spans the border holds both.
-fn is_warmup(message: &Message<'_>, segment: usize) -> bool {
+fn is_warmup(framing: Framing, message: &Message<'_>, segment: usize) -> bool {
     message
         .bytes
         .chunks(segment)
         .next_back()
-        .and_then(Header::read)
-        .is_none_or(|header| header.place.warmup)
+        .and_then(|last| framing.read(last).ok())
+        .is_none_or(|mark| mark.warmup)
+}
+
+/// The sender tells, when the receiver's account is closed, that it sent `tail` datagrams more than
+/// were seen: they are lost. A run of loss of their own, as far as anybody can know now.
+pub fn add_tail(report: &mut RecvReport, tail: u64) {
+    if tail == 0 {
+        return;
+    }
+    if report.intervals.is_empty() {
+        report.intervals.push(RecvInterval::default());
+    }
+    let last = report.intervals.last_mut().map(|interval| &mut interval.counts);
+    for counts in last.into_iter().chain([&mut report.counts]) {
+        counts.expected = counts.expected.saturating_add(tail);
+        counts.lost = counts.lost.saturating_add(tail);
+    }
+    let runs = report
+        .loss_runs
+        .get_or_insert_with(|| LossRunCounts { shortest: u64::MAX, ..LossRunCounts::default() });
+    runs.runs += 1;
+    runs.longest = runs.longest.max(tail);
+    runs.shortest = runs.shortest.min(tail);
+    let class = tail.checked_next_power_of_two().map_or(64, u64::trailing_zeros) as usize;
+    let last = runs.lengths.len() - 1;
+    if let Some(length) = runs.lengths.get_mut(class.min(last)) {
+        *length += 1;
+    }
 }
 
 /// The accounting of a TCP receiver: octets, placed in intervals by the time they were read.
@@ -404,6 +517,22 @@ pub struct ByteReceiver {
 }
 
 impl ByteReceiver {
+    /// The measured time begins at `at_ns`, whether anything arrives or not. Otherwise it begins
+    /// with the first octet after the warm-up.
+    pub fn begin_at(&mut self, at_ns: u64, around: &dyn Surroundings) {
+        if self.origin_ns.is_some() {
+            return;
+        }
+        let origin = around.origin(at_ns);
+        self.origin_ns = Some(origin);
+        self.next_boundary_ns = match self.intervals_planned {
+            Some(0 | 1) => u64::MAX,
+            _ => origin.saturating_add(self.interval_ns),
+        };
+        self.thread_at_start = around.thread();
+        self.thread_before = self.thread_at_start;
+    }
+
     /// Before the first octet. Octets that arrive within `warmup_ns` of the first are not measured.
     pub fn new(interval_ns: u64, intervals: Option<u64>, warmup_ns: u64) -> Self {
         Self {
@@ -429,6 +558,11 @@ impl ByteReceiver {
         &self.intervals
     }
 
+    /// Octets of the measured time so far.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
     /// `octets` were read at `now_ns`.
     pub fn on_bytes(&mut self, octets: u64, now_ns: u64, around: &dyn Surroundings) {
         let opened = *self.opened_ns.get_or_insert(now_ns);
@@ -436,16 +570,7 @@ impl ByteReceiver {
             self.warmup += octets;
             return;
         }
-        if self.origin_ns.is_none() {
-            let origin = around.origin(now_ns);
-            self.origin_ns = Some(origin);
-            self.next_boundary_ns = match self.intervals_planned {
-                Some(0 | 1) => u64::MAX,
-                _ => origin.saturating_add(self.interval_ns),
-            };
-            self.thread_at_start = around.thread();
-            self.thread_before = self.thread_at_start;
-        }
+        self.begin_at(now_ns, around);
         self.on_idle(now_ns, around);
         self.bytes += octets;
         self.calls += 1;
@@ -505,7 +630,7 @@ impl ByteReceiver {
 mod tests {
     use std::num::NonZeroU8;
 
-    use linerate_wire::native::datagram::Place;
+    use linerate_wire::native::datagram::{Header, Place};
     use proptest::prelude::*;
 
     use super::*;
@@ -524,8 +649,7 @@ mod tests {
 
     fn receiver(first_number: u64, merging: bool) -> Receiver {
         let setup = Setup {
-            token: 7,
-            stream: 0,
+            framing: Framing::Native { token: 7, stream: 0 },
             first_number,
             interval_ns: 1_000_000,
             intervals: None,
@@ -578,6 +702,35 @@ mod tests {
         assert_eq!((report.counts.datagrams, report.counts.lost), (5, 5));
         assert_eq!(sums(&report), report.counts);
         assert_eq!(report.loss_runs.unwrap().runs, 1);
+    }
+
+    #[test]
+    fn what_a_queue_held_until_the_end_is_overdue() {
+        let second = 1_000_000_000;
+        // Arrival and return of the call that read it, and whether that is too late.
+        for (at_ns, read_ns, late) in [
+            (second, second, 0),
+            (second + second / 20 - 1, second + second / 20, 0),
+            (second + second / 20, second + second / 20, 2),
+            // Came in time, read late: a moment is forgiven, a slow receiver is not.
+            (second, second + second / 20 + READ_GRACE_NS - 1, 0),
+            (second, second + second / 20 + READ_GRACE_NS, 2),
+            (2 * second, 2 * second, 2),
+        ] {
+            let mut r = receiver(0, true).ending_after(Some(second));
+            r.on_call();
+            feed(&mut r, 0, &[0, 1, 2], 0, None);
+            r.on_read(10);
+            r.on_call();
+            feed(&mut r, 0, &[3, 4], at_ns, None);
+            feed(&mut r, 0, &[4], at_ns, None);
+            r.on_read(read_ns);
+            let report = r.finish(Some(5), None, &Quiet);
+            assert_eq!(report.overdue, Some(late), "{at_ns} {read_ns}");
+            assert_eq!(report.last_read_ns, Some(read_ns));
+            assert_eq!(report.counts.datagrams, 5);
+        }
+        assert_eq!(single(&[0, 1], 2, 0).overdue, None, "a test by count has no end to miss");
     }
 
     #[test]

@@ -84,7 +84,10 @@ fn busy(cpu: Option<&CpuFigures>) -> f64 {
 fn core_text(cpu: Option<&CpuFigures>) -> String {
     let Some(cpu) = cpu else { return "its CPU is not known".to_owned() };
     let share = cpu.core_percent.unwrap_or(cpu.thread_percent);
-    let mut text = format!("core {} was {share:.0} % busy", cpu.core);
+    let Some(core) = cpu.core else {
+        return format!("its process took {:.0} % of a core", cpu.thread_percent);
+    };
+    let mut text = format!("core {core} was {share:.0} % busy");
     match (cpu.softirq_percent, cpu.core_percent) {
         (Some(softirq), _) if softirq >= 10.0 => {
             text.push_str(&format!(" ({softirq:.0} % softirq)"))
@@ -120,7 +123,7 @@ impl Case<'_> {
         let host =
             if name == "client" { Some(&self.record.client) } else { self.record.server.as_ref() };
         let cores = host.and_then(|h| h.cores)?;
-        let now = cpu?.core;
+        let now = cpu?.core?;
         let nic: Vec<u32> =
             host.and_then(|h| h.nic.as_ref()).map(|n| n.irq_cores.clone()).unwrap_or_default();
         // Where both ends share a host, the far end's core is no other core.
@@ -208,7 +211,48 @@ impl Case<'_> {
             return Some(verdict);
         }
         let sender = sender?;
+        if let Some(verdict) = receiver.and_then(|r| self.udp_overdue(sender, r, rx)) {
+            return Some(verdict);
+        }
         self.udp_sender(sender, receiver, tx, rx, discard)
+    }
+
+    /// Nothing was lost, but much came when the test was over: a queue took what the path or the
+    /// receiver did not carry.
+    fn udp_overdue(
+        &mut self,
+        sender: &SenderFigures,
+        receiver: &ReceiverFigures,
+        rx: Option<&CpuFigures>,
+    ) -> Option<Verdict> {
+        let overdue = receiver.overdue?;
+        let datagrams = receiver.datagrams.filter(|n| *n > 0)?;
+        self.note("overdue_datagrams", Some(overdue as f64));
+        if (overdue as f64) < datagrams as f64 * LOSS_THAT_COUNTS {
+            return None;
+        }
+        let name = self.receiver_name;
+        let excess = |span: f64| (span - sender.seconds).max(0.0);
+        let drained = receiver.seconds.max(receiver.read_seconds.unwrap_or(0.0));
+        let rate = if drained > 0.0 { receiver.bytes as f64 * 8.0 / drained } else { 0.0 };
+        let facts = format!(
+            "{overdue} of {datagrams} datagrams came only after the test was over, the last {:.1} s after sending ended; it drained at {}",
+            excess(drained),
+            si(rate, "bit/s")
+        );
+        let advice =
+            vec![format!("--rate {:.0}M: near what it drains at", (rate / 1e6 * 0.98).max(1.0))];
+        // Kernel time stamps tell when they came; if that was in time, they waited to be read.
+        if excess(receiver.seconds) * 2.0 < excess(drained) {
+            let because =
+                vec![format!("the {name}'s socket buffer held them, {}: {facts}", core_text(rx))];
+            let mut more = advice;
+            more.extend(self.other_core(name, rx));
+            more.push(self.more_streams());
+            return Some(self.verdict(Limit::ReceiverCpu, because, more));
+        }
+        let because = vec![format!("a queue between the two sockets held them: {facts}")];
+        Some(self.verdict(Limit::Path, because, advice))
     }
 
     fn udp_loss(
@@ -220,6 +264,9 @@ impl Case<'_> {
         let lost = receiver.lost?;
         if receiver.lost_ratio.is_none_or(|ratio| ratio < threshold) {
             return None;
+        }
+        if receiver.lost_path.is_none() && receiver.dropped_receiver.is_none() {
+            return Some(self.udp_loss_somewhere(lost, rx));
         }
         let dropped = receiver.dropped_receiver.unwrap_or(0);
         let unplaced = receiver.unattributed.unwrap_or(0);
@@ -288,6 +335,31 @@ impl Case<'_> {
             "tcp: a sender that adapts".to_owned(),
         ];
         Some(self.verdict(Limit::Path, vec![text], advice))
+    }
+
+    /// Loss of which the receiver does not tell where it was (iperf3's): only its CPU is evidence.
+    fn udp_loss_somewhere(&mut self, lost: u64, rx: Option<&CpuFigures>) -> Verdict {
+        let name = self.receiver_name;
+        if full(rx) {
+            let because = vec![format!(
+                "{}: it had no time left; where the {lost} lost datagrams went, its iperf3 does not tell",
+                core_text(rx)
+            )];
+            let advice = vec![
+                format!(
+                    "run `linerate serve` on the {name}: it tells where each datagram was lost"
+                ),
+                "--rate: below what the receiver takes".to_owned(),
+            ];
+            return self.verdict(Limit::ReceiverCpu, because, advice);
+        }
+        let because = vec![format!(
+            "{lost} datagrams were lost on the path or in the {name}'s host ({}); its iperf3 does not tell where",
+            core_text(rx)
+        )];
+        let advice =
+            vec![format!("run `linerate serve` on the {name}: it tells where each was lost")];
+        self.verdict(Limit::Unknown, because, advice)
     }
 
     fn udp_sender(

@@ -11,7 +11,7 @@ fn cpu(thread: f64, core: f64) -> Option<CpuFigures> {
     Some(CpuFigures {
         thread_percent: thread,
         threads_percent: thread,
-        core: 1,
+        core: Some(1),
         core_percent: Some(core),
         ..CpuFigures::default()
     })

@@ -341,7 +341,48 @@ fn boasts() -> Vec<ServerMessage> {
     story
 }
 
+/// Recorded conversations of iperf3, cut into the documents they hold.
+fn iperf3() {
+    const RECORDED: &str = include_str!("../../linerate-wire/src/iperf3/captured.hex");
+    let octets = |hex: &str| -> Vec<u8> {
+        let digits = hex.as_bytes().chunks(2).map(|pair| std::str::from_utf8(pair).expect("ASCII"));
+        digits.map(|pair| u8::from_str_radix(pair, 16).expect("hexadecimal")).collect()
+    };
+    for line in RECORDED.lines() {
+        let words: Vec<&str> = line.split(' ').collect();
+        match words[..] {
+            // The rest has no shape of its own.
+            [name @ ("udp64R" | "bidir" | "all"), sender, hex] => {
+                let said = octets(hex);
+                let text = String::from_utf8_lossy(&said);
+                let results = text.rfind("{\"cpu_util").expect("results");
+                let end = text.rfind('}').expect("an end") + 1;
+                keep("iperf3_results", &format!("{name}-{sender}"), text[results..end].as_bytes());
+                if sender == "C" {
+                    let (from, to) =
+                        (text.find('{').expect("a start"), text.find('}').expect("an end"));
+                    keep("iperf3_parameters", name, text[from..=to].as_bytes());
+                }
+                keep("iperf3_control", &format!("{name}-{sender}"), &said);
+            }
+            [name, _, sender, hex, _] => {
+                keep("iperf3_datagram", &format!("{name}-{sender}"), &octets(hex));
+            }
+            _ => {}
+        }
+    }
+    keep("iperf3_control", "failure", &[0xfe, 0, 0, 0, 0x1b, 0, 0, 0, 0]);
+    keep("iperf3_control", "token", b"user: mario\npwd:  rossi\nts:   1795000000");
+    keep(
+        "iperf3_parameters",
+        "negative",
+        br#"{"tcp":true,"parallel":18446744073709551615,"len":-1}"#,
+    );
+    keep("iperf3_datagram", "old-hello", &[0x15, 0xcd, 0x5b, 0x07]);
+}
+
 fn main() {
+    iperf3();
     let story: Vec<Vec<u8>> = boasts().iter().map(body).collect();
     keep("server_story", "boasts", &story.join(&b'\n'));
     for (name, message) in client_messages() {

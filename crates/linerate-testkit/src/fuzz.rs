@@ -6,10 +6,14 @@
 //! `fuzz/Cargo.toml`.
 
 mod accounting;
+mod control;
+mod iperf3;
 mod parsing;
 mod story;
 
 pub use accounting::{receiver, sequence_window};
+pub use control::{agent_message, setting, undo_journal};
+pub use iperf3::{iperf3_control, iperf3_datagram, iperf3_parameters, iperf3_results};
 pub use parsing::{
     client_message, datagram_header, run_record, server_message, stream_opening, units,
 };
@@ -29,6 +33,13 @@ pub const ALL: &[(&str, Target)] = &[
     ("sequence_window", sequence_window),
     ("receiver", receiver),
     ("server_story", server_story),
+    ("setting", setting),
+    ("undo_journal", undo_journal),
+    ("agent_message", agent_message),
+    ("iperf3_parameters", iperf3_parameters),
+    ("iperf3_results", iperf3_results),
+    ("iperf3_control", iperf3_control),
+    ("iperf3_datagram", iperf3_datagram),
 ];
 
 /// Takes values off the front of the input; zeros when it is used up.

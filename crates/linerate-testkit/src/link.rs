@@ -7,6 +7,7 @@ use linerate_model::sample::{RecvReport, ThreadUse};
 use linerate_session::Surroundings;
 use linerate_session::pacer::{Pace, Pacer};
 use linerate_session::receiver::{Message, Receiver, Setup};
+use linerate_wire::framing::Framing;
 use linerate_wire::native::datagram::{Header, Place};
 
 /// What the link does to datagrams, by their number.
@@ -116,8 +117,7 @@ impl Simulation {
         }
         let mut receiver = Receiver::new(
             Setup {
-                token: 7,
-                stream: 0,
+                framing: Framing::Native { token: 7, stream: 0 },
                 first_number: self.first_number,
                 interval_ns: 1_000_000_000,
                 intervals: Some(self.duration_ns.div_ceil(1_000_000_000)),

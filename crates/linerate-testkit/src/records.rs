@@ -66,7 +66,7 @@ pub fn cpu(core: u32, thread: f64, busy: f64, softirq: f64) -> CpuFigures {
     CpuFigures {
         thread_percent: thread,
         threads_percent: thread,
-        core,
+        core: Some(core),
         core_percent: Some(busy),
         user_percent: Some((busy - softirq) / 4.0),
         system_percent: Some((busy - softirq) * 3.0 / 4.0),

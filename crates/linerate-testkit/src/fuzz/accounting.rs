@@ -8,6 +8,7 @@ use linerate_session::Surroundings;
 use linerate_session::receiver::{Message, Receiver, Setup};
 use linerate_stats::online::sequence::WINDOW;
 use linerate_stats::online::{Arrival, LARGEST, SequenceWindow};
+use linerate_wire::framing::Framing;
 use linerate_wire::native::datagram::{HEADER_OCTETS, Header, Place};
 
 use super::Input;
@@ -134,8 +135,7 @@ pub fn receiver(data: &[u8]) {
     let flags = input.byte();
     let first_number = if flags & 1 == 0 { 0 } else { input.word() };
     let setup = Setup {
-        token: TOKEN,
-        stream: 0,
+        framing: Framing::Native { token: TOKEN, stream: 0 },
         first_number,
         interval_ns: INTERVAL_NS,
         intervals: (flags & 2 == 0).then(|| u64::from(flags >> 4)),

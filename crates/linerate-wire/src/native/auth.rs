@@ -21,6 +21,10 @@ pub enum Prover {
     Client,
     /// The server, in its answer.
     Server,
+    /// A controller that takes a host over, in its request.
+    Controller,
+    /// That host, in its answer.
+    Host,
 }
 
 /// What `prover` shows to prove that it knows `key`.
@@ -33,6 +37,8 @@ pub fn proof(
     let label: &[u8] = match prover {
         Prover::Client => b"linerate native 1 client",
         Prover::Server => b"linerate native 1 server",
+        Prover::Controller => b"linerate native 1 controller",
+        Prover::Host => b"linerate native 1 host",
     };
     // HMAC takes keys of any length, so this cannot fail.
     let Ok(mac) = Hmac::<Sha256>::new_from_slice(key) else { return [0; PROOF_OCTETS] };

@@ -4,13 +4,13 @@
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::depth::{self, TooDeep};
+
 /// Most octets of one message. Results of long tests travel as many messages (see
 /// [`super::message`]), so none needs more.
 pub const MAX_FRAME: usize = 65_536;
 /// Octets of the length.
 pub const PREFIX_OCTETS: usize = 4;
-/// Deepest nesting of JSON brackets; linerate's own messages need 8.
-const MAX_DEPTH: usize = 16;
 
 /// Why bytes are no message.
 #[derive(Debug, thiserror::Error)]
@@ -19,8 +19,8 @@ pub enum FrameError {
     #[error("a control message of {0} octets (1 to {MAX_FRAME} are legal)")]
     Length(u32),
     /// Too deeply nested.
-    #[error("a control message nested deeper than {MAX_DEPTH}")]
-    Depth,
+    #[error("{0}")]
+    Depth(#[from] TooDeep),
     /// No JSON, or not a message of this protocol.
     #[error("a control message that is not understood: {0}")]
     Json(#[from] serde_json::Error),
@@ -43,7 +43,7 @@ pub fn body_length(prefix: [u8; PREFIX_OCTETS]) -> Result<usize, FrameError> {
 /// # Errors
 /// When it is nested too deeply, is no JSON or no such message.
 pub fn decode<T: DeserializeOwned>(body: &[u8]) -> Result<T, FrameError> {
-    check_depth(body)?;
+    depth::check(body)?;
     Ok(serde_json::from_slice(body)?)
 }
 
@@ -63,34 +63,6 @@ pub fn encode<T: Serialize>(message: &T) -> Result<Vec<u8>, FrameError> {
         *start = prefix.to_be_bytes();
     }
     Ok(frame)
-}
-
-/// Counts brackets outside strings. Needs no valid JSON: what is wrong otherwise the decoder finds.
-fn check_depth(body: &[u8]) -> Result<(), FrameError> {
-    let (mut depth, mut in_string, mut escaped) = (0usize, false, false);
-    for &byte in body {
-        if in_string {
-            match byte {
-                _ if escaped => escaped = false,
-                b'\\' => escaped = true,
-                b'"' => in_string = false,
-                _ => {}
-            }
-            continue;
-        }
-        match byte {
-            b'"' => in_string = true,
-            b'[' | b'{' => {
-                depth += 1;
-                if depth > MAX_DEPTH {
-                    return Err(FrameError::Depth);
-                }
-            }
-            b']' | b'}' => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -117,7 +89,7 @@ mod tests {
     #[test]
     fn a_bomb_of_brackets_is_refused_before_decoding() {
         let bomb = "[".repeat(60_000);
-        assert!(matches!(decode::<ClientMessage>(bomb.as_bytes()), Err(FrameError::Depth)));
+        assert!(matches!(decode::<ClientMessage>(bomb.as_bytes()), Err(FrameError::Depth(_))));
         let text = format!("{{\"ping\":\"{}\"}}", "[".repeat(50));
         assert!(matches!(decode::<ClientMessage>(text.as_bytes()), Err(FrameError::Json(_))));
     }

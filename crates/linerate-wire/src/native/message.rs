@@ -38,6 +38,8 @@ pub enum ClientMessage {
     Hello(Hello),
     /// Asks for a test.
     Request(Box<Request>),
+    /// Asks to take the host over, in place of a test; what follows is of [`super::agent`].
+    Agent(super::agent::Opening),
     /// Asks for the server's clock.
     Ping(Ping),
     /// Both may begin.
@@ -60,6 +62,8 @@ pub enum ServerMessage {
     Welcome(Welcome),
     /// What both will run.
     Agreed(Box<Agreed>),
+    /// The host is the controller's; what follows is of [`super::agent`].
+    Opened(super::agent::Opened),
     /// There will be no test.
     Refused(Refused),
     /// Answers [`Ping`].

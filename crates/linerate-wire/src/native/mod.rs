@@ -5,6 +5,7 @@
 //! [`stream::TcpOpening`], or UDP flows that open with a [`stream::UdpHello`] and then carry
 //! [`datagram`]s. `docs/protocol.md` has the sequence.
 
+pub mod agent;
 pub mod auth;
 pub mod datagram;
 pub mod frame;

@@ -1,0 +1,64 @@
+//! Settings, their undo journal, and the messages between a controller and a host.
+
+use linerate_model::setting::{Setting, SettingName, SettingValue};
+use linerate_model::undo::{self, Decision, Place};
+use linerate_wire::native::agent::{self, Reply, Request, Seal, Speaker};
+use linerate_wire::native::frame::{self, PREFIX_OCTETS};
+
+/// Names and values of settings as a plan has them.
+pub fn setting(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    let (name, value) = text.split_once('=').unwrap_or((text, ""));
+    if let Ok(name) = name.parse::<SettingName>() {
+        assert_eq!(name.to_string().parse::<SettingName>().as_ref(), Ok(&name));
+        assert!(!name.to_string().contains(".."), "{name}");
+    }
+    let value = value
+        .parse()
+        .map(SettingValue::Switch)
+        .or_else(|_| value.parse().map(SettingValue::Number))
+        .unwrap_or_else(|_: std::num::ParseIntError| SettingValue::Text(value.to_owned()));
+    if let Ok(setting) = Setting::new(name, value) {
+        let json = serde_json::to_string(&setting).expect("a setting is written");
+        assert_eq!(serde_json::from_str::<Setting>(&json).expect("and read"), setting);
+    }
+}
+
+/// An undo journal: lines of any octets.
+pub fn undo_journal(data: &[u8]) {
+    let (records, damages) = undo::parse(data);
+    let lines = data.split_inclusive(|octet| *octet == b'\n').count();
+    assert_eq!(records.len() + damages.len(), lines, "each line is a record or a damage");
+    let written: String = records.iter().filter_map(undo::line).collect();
+    assert_eq!(undo::parse(written.as_bytes()), (records.clone(), vec![]));
+    let place = Place { boot_id: "b".into(), namespace: 7 };
+    let undos = undo::undos(&records, &place);
+    for (at, undo) in undos.iter().enumerate() {
+        assert!(undos.iter().skip(at + 1).all(|other| other.knob != undo.knob), "each knob once");
+        assert_eq!(undo.decide(&undo.before), Decision::Nothing);
+        if let Some(now) = &undo.now {
+            assert_ne!(undo.decide(now), Decision::Leave, "what was set here is ours");
+        }
+    }
+}
+
+/// The body of a sealed frame, as a host and as a controller read it; and what is inside, had its
+/// sender the key.
+pub fn agent_message(data: &[u8]) {
+    let seal =
+        |speaker| Seal::new(b"sixteen octets!!", speaker, &[1; 32], &[2; 32]).expect("a seal");
+    let mut host = seal(Speaker::Controller);
+    assert!(host.open::<Request>(data).is_err(), "nobody without the key makes a message");
+    if let Ok(request) = frame::decode::<Request>(data) {
+        let _ = agent::check(&request);
+        if let Ok(sealed) = seal(Speaker::Controller).seal(&request) {
+            let read = seal(Speaker::Controller).open::<Request>(&sealed[PREFIX_OCTETS..]);
+            assert_eq!(read.expect("our own message"), request);
+        }
+    }
+    if let Ok(reply) = frame::decode::<Reply>(data) {
+        let text = serde_json::to_string(&reply).expect("a reply is written");
+        let whole: String = agent::pieces(&text).iter().map(|piece| piece.text.as_str()).collect();
+        assert_eq!(whole, text);
+    }
+}

@@ -1,0 +1,277 @@
+//! What the datagrams of a test begin with, in the dialect of that test.
+//!
+//! Senders and receivers account for datagrams of any dialect alike: they ask a [`Framing`] to write
+//! and to read the number, the send time and, where the dialect has them, the warm-up mark and the
+//! place in a train. iperf3's datagrams carry no token and no check, so nothing in them can be told
+//! from a stranger's; there the connected socket is all that keeps strangers out.
+
+use std::num::NonZeroU8;
+
+use crate::iperf3::datagram::{self, Counters};
+use crate::native::datagram::{HEADER_OCTETS, Header, Place, Stamp, in_order};
+
+/// How a test's datagrams carry their numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Framing {
+    /// linerate's own header of 32 octets.
+    Native {
+        /// The test's token.
+        token: u64,
+        /// The stream, counted over both directions.
+        stream: u16,
+    },
+    /// iperf3's: seconds, microseconds, number; numbers count from 1.
+    Iperf3 {
+        /// `--udp-counters-64bit`.
+        wide: bool,
+    },
+}
+
+/// What a datagram says of itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mark {
+    /// Sequence number, counted from 0. In iperf3's 32-bit form the low 32 bits of it: see
+    /// [`Framing::number`].
+    pub number: u64,
+    /// Sender's monotonic clock in nanoseconds (iperf3 gives whole microseconds).
+    pub sent_ns: u64,
+    /// Belongs to the warm-up. iperf3 does not say.
+    pub warmup: bool,
+    /// Position in its train, from 0.
+    pub position: u8,
+    /// Datagrams in its train; 1 where the dialect does not say.
+    pub train: NonZeroU8,
+}
+
+/// What the datagrams of one send call have in common.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Batch {
+    /// Number of the first, counted from 0.
+    pub first: u64,
+    /// Octets of each; the last may be shorter.
+    pub octets: usize,
+    /// Datagrams of one train, 1 to 128; the last may be shorter.
+    pub train: usize,
+    /// Sender's monotonic clock in nanoseconds.
+    pub sent_ns: u64,
+    /// Belong to the warm-up.
+    pub warmup: bool,
+}
+
+/// Why a datagram is none of this test's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stray {
+    /// Another test's token.
+    Foreign,
+    /// Too short, or its check fails.
+    Damaged,
+}
+
+impl Framing {
+    /// Octets of the header: the least datagram.
+    pub const fn octets(self) -> usize {
+        match self {
+            Self::Native { .. } => HEADER_OCTETS,
+            Self::Iperf3 { wide } => counters(wide).header_octets(),
+        }
+    }
+
+    /// Writes the header over the start of `datagram`; does nothing if there is no room.
+    #[inline]
+    pub fn write(self, mark: &Mark, datagram: &mut [u8]) {
+        match self {
+            Self::Native { token, stream } => {
+                let place = Place {
+                    stream,
+                    warmup: mark.warmup,
+                    position: mark.position,
+                    train: mark.train,
+                };
+                Header { token, number: mark.number, sent_ns: mark.sent_ns, place }.write(datagram);
+            }
+            Self::Iperf3 { wide } => write_iperf3(mark, counters(wide), datagram),
+        }
+    }
+
+    /// Writes the headers of all datagrams in `bytes`. The hot path of a sender.
+    #[inline]
+    pub fn write_batch(self, batch: &Batch, bytes: &mut [u8]) {
+        let Batch { first, octets, train, sent_ns, warmup } = *batch;
+        match self {
+            Self::Native { token, stream } => {
+                Stamp { token, sent_ns, stream, warmup }.write(bytes, octets, first, train);
+            }
+            Self::Iperf3 { wide } => {
+                let mut mark =
+                    Mark { number: first, sent_ns, warmup, position: 0, train: NonZeroU8::MIN };
+                for datagram in bytes.chunks_mut(octets.max(1)) {
+                    write_iperf3(&mark, counters(wide), datagram);
+                    mark.number = mark.number.wrapping_add(1);
+                }
+            }
+        }
+    }
+
+    /// How many datagrams at the start of a message of datagrams of `segment` octets each (the last
+    /// may be shorter) are whole, of this test, measured and numbered one after the other from
+    /// `first`. The hot path of a receiver: whatever is not counted here needs a closer look.
+    #[inline]
+    pub fn in_order(self, message: &[u8], segment: usize, first: u64) -> usize {
+        match self {
+            Self::Native { token, .. } => in_order(message, segment, token, first),
+            Self::Iperf3 { wide } => message
+                .chunks(segment.max(1))
+                .zip(0u64..)
+                .take_while(|(datagram, i)| {
+                    let expected = first.wrapping_add(*i);
+                    read_iperf3(counters(wide), datagram)
+                        .is_some_and(|mark| self.number(&mark, expected) == expected)
+                })
+                .count(),
+        }
+    }
+
+    /// Reads the header.
+    ///
+    /// # Errors
+    /// When the datagram is none of this test's.
+    #[inline]
+    pub fn read(self, datagram: &[u8]) -> Result<Mark, Stray> {
+        match self {
+            Self::Native { token, .. } => {
+                let header = Header::read(datagram).ok_or(Stray::Damaged)?;
+                if header.token != token {
+                    return Err(Stray::Foreign);
+                }
+                let Place { warmup, position, train, .. } = header.place;
+                Ok(Mark { number: header.number, sent_ns: header.sent_ns, warmup, position, train })
+            }
+            Self::Iperf3 { wide } => read_iperf3(counters(wide), datagram).ok_or(Stray::Damaged),
+        }
+    }
+
+    /// The whole number of a datagram, when the next one in order would have `expected`: iperf3's
+    /// 32-bit numbers go round every 2^32 datagrams, and the nearest is meant.
+    #[inline]
+    pub fn number(self, mark: &Mark, expected: u64) -> u64 {
+        match self {
+            Self::Iperf3 { wide: false } => {
+                // What lies before the first number stays what it is, and is damage.
+                datagram::widen(mark.number as u32, expected).unwrap_or(u64::MAX)
+            }
+            _ => mark.number,
+        }
+    }
+}
+
+/// iperf3 counts from 1, linerate from 0.
+#[inline]
+fn write_iperf3(mark: &Mark, counters: Counters, datagram: &mut [u8]) {
+    let number = mark.number.wrapping_add(1);
+    datagram::Header { sent_ns: mark.sent_ns, number }.write(counters, datagram);
+}
+
+#[inline]
+fn read_iperf3(counters: Counters, datagram: &[u8]) -> Option<Mark> {
+    let header = datagram::Header::read(counters, datagram)?;
+    let number = header.number.wrapping_sub(1);
+    Some(Mark {
+        number: match counters {
+            Counters::Bits32 => u64::from(number as u32),
+            Counters::Bits64 => number,
+        },
+        sent_ns: header.sent_ns,
+        warmup: false,
+        position: 0,
+        train: NonZeroU8::MIN,
+    })
+}
+
+const fn counters(wide: bool) -> Counters {
+    if wide { Counters::Bits64 } else { Counters::Bits32 }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn mark(number: u64, sent_ns: u64) -> Mark {
+        Mark { number, sent_ns, warmup: false, position: 0, train: NonZeroU8::MIN }
+    }
+
+    /// Captured from iperf3 3.12 and from its source of July 2026.
+    #[test]
+    fn captured_headers_are_read_and_written() {
+        let narrow = [0x00, 0x00, 0x03, 0xbf, 0x00, 0x02, 0xee, 0x3a, 0x00, 0x00, 0x00, 0x01];
+        let framing = Framing::Iperf3 { wide: false };
+        let first = mark(0, 959_192_058_000);
+        assert_eq!(framing.read(&narrow), Ok(first));
+        let mut bytes = [0; 12];
+        framing.write(&first, &mut bytes);
+        assert_eq!(bytes, narrow);
+        let wide = [0, 0, 3, 0x6c, 0, 2, 0x62, 0x28, 0, 0, 0, 0, 0, 0, 0, 1];
+        let framing = Framing::Iperf3 { wide: true };
+        let first = mark(0, 876_156_200_000);
+        assert_eq!(framing.read(&wide), Ok(first));
+        let mut bytes = [0; 16];
+        framing.write(&first, &mut bytes);
+        assert_eq!(bytes, wide);
+    }
+
+    #[test]
+    fn narrow_numbers_go_round() {
+        let framing = Framing::Iperf3 { wide: false };
+        for number in [0u64, 5, u64::from(u32::MAX), 1 << 32, (3 << 32) + 7] {
+            let mut bytes = [0; 64];
+            framing.write(&mark(number, 0), &mut bytes);
+            let read = framing.read(&bytes).unwrap();
+            assert_eq!(framing.number(&read, number), number);
+            assert_eq!(framing.number(&read, number + 1_000), number);
+            assert_eq!(framing.number(&read, number.saturating_sub(1_000)), number);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn batches_hold_what_single_headers_would(
+            first in 0u64..(1 << 40), octets in 32usize..100, count in 1usize..200, odd in 0usize..200, wide: bool,
+        ) {
+            for framing in [Framing::Iperf3 { wide }, Framing::Native { token: 9, stream: 1 }] {
+                let mut bytes = vec![0; octets * count];
+                let batch = Batch { first, octets, train: 128, sent_ns: 5_000, warmup: false };
+                framing.write_batch(&batch, &mut bytes);
+                for (i, datagram) in bytes.chunks(octets).enumerate() {
+                    let expected = first + i as u64;
+                    let read = framing.read(datagram).unwrap();
+                    prop_assert_eq!(framing.number(&read, expected), expected);
+                    prop_assert_eq!(read.sent_ns, 5_000);
+                }
+                prop_assert_eq!(framing.in_order(&bytes, octets, first), count);
+                prop_assert_eq!(framing.in_order(&bytes, octets, first + 1), 0);
+                let odd = odd % count;
+                bytes[odd * octets + 11] ^= 1;
+                prop_assert_eq!(framing.in_order(&bytes, octets, first), odd);
+            }
+        }
+
+        #[test]
+        fn what_is_written_is_read(number: u64, seconds: u32, micros in 0u64..1_000_000, wide: bool, token: u64) {
+            let sent_ns = u64::from(seconds) * 1_000_000_000 + micros * 1_000;
+            for framing in [Framing::Iperf3 { wide }, Framing::Native { token, stream: 3 }] {
+                let mut bytes = [0; 40];
+                framing.write(&mark(number, sent_ns), &mut bytes);
+                let read = framing.read(&bytes).unwrap();
+                prop_assert_eq!(framing.number(&read, number), number);
+                prop_assert_eq!(read.sent_ns, sent_ns);
+            }
+        }
+
+        #[test]
+        fn any_bytes_are_safe(bytes in prop::collection::vec(any::<u8>(), 0..80), wide: bool) {
+            let _ = Framing::Iperf3 { wide }.read(&bytes);
+            let _ = Framing::Native { token: 1, stream: 0 }.read(&bytes);
+        }
+    }
+}

@@ -1,0 +1,440 @@
+//! What the controller of a campaign asks of a host under test, and how each message is proven.
+//!
+//! After the greeting and [`ClientMessage::Agent`](super::message::ClientMessage::Agent), which
+//! proves the key, both ends speak [`Request`]s and [`Reply`]s. Each travels in a frame of
+//! [`super::frame`]'s size limit whose body is 32 octets of HMAC-SHA-256 and then JSON. The
+//! code covers the direction, the number of the message in that direction and the text, under a key
+//! derived from the shared one and both ends' nonces: nobody on the path can change, repeat, leave
+//! out or add a message. What is said is not secret.
+
+use hmac::{Hmac, KeyInit, Mac};
+use linerate_model::host::HostFacts;
+use linerate_model::plan::{IpVersion, TestPlan};
+use linerate_model::record::{ErrorRecord, RunRecord};
+use linerate_model::setting::{Applied, ReadBack, Restoration, Setting, SettingName};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use sha2::Sha256;
+
+use super::auth::{NONCE_OCTETS, PROOF_OCTETS, equal};
+use super::frame::{self, FrameError, MAX_FRAME, PREFIX_OCTETS};
+
+/// The feature's name in a welcome. Not one of [`FEATURES`](super::FEATURES): a test is none the
+/// poorer without it.
+pub const AGENT_FEATURE: &str = "agent";
+
+/// Which interface settings are for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DeviceChoice {
+    /// By its name.
+    Named(String),
+    /// The one that packets to this host name or address leave by.
+    Towards(String),
+}
+
+/// A test that a host shall run as the client.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RemoteTest {
+    /// Host name or address of the server, as that host knows it.
+    pub name: String,
+    /// Its port.
+    pub port: u16,
+    /// What.
+    pub plan: TestPlan,
+    /// Whether the datagram size is the path's MTU less headers.
+    #[serde(default)]
+    pub size_from_mtu: bool,
+    /// Use only this version of IP.
+    #[serde(default)]
+    pub ip: Option<IpVersion>,
+    /// No far end: datagrams to that address, nobody answers.
+    #[serde(default)]
+    pub discard: bool,
+    /// Show that server the key that the host itself has. The key does not travel.
+    #[serde(default)]
+    pub with_key: bool,
+    /// The command line, for the record.
+    #[serde(default)]
+    pub command: Vec<String>,
+}
+
+/// A command that a host shall run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CommandRequest {
+    /// Program and arguments; no shell is between.
+    pub argv: Vec<String>,
+    /// It is ended after this many milliseconds, with all it started.
+    pub limit_ms: u64,
+    /// Octets kept of each of its outputs; what is beyond is read and thrown away.
+    pub keep_octets: u32,
+}
+
+/// What a command did.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CommandOutcome {
+    /// Exit code; absent when a signal ended it.
+    pub code: Option<i32>,
+    /// The signal that ended it.
+    pub signal: Option<i32>,
+    /// It was ended because its time was up.
+    pub timed_out: bool,
+    /// Standard output as text, octets that are not UTF-8 replaced.
+    pub out: String,
+    /// Standard error as text.
+    pub err: String,
+    /// Some output was beyond what was to be kept.
+    pub truncated: bool,
+    /// How long it took, in milliseconds of the monotonic clock.
+    pub took_ms: u64,
+}
+
+/// What a server lets a controller do.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Permissions {
+    /// Settings, and tests as the client.
+    pub settings: bool,
+    /// Commands of the controller's choice.
+    pub commands: bool,
+    /// A reboot.
+    pub reboot: bool,
+}
+
+/// The controller proves the key and asks to take the host over.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Opening {
+    /// Proof of the key, hexadecimal.
+    pub proof: String,
+}
+
+/// The host is the controller's until the connection ends.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Opened {
+    /// The server's proof, hexadecimal.
+    pub proof: String,
+}
+
+/// From the controller.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Request {
+    /// The controller is there. Wants no reply, and may come at any time.
+    Alive,
+    /// Is the host there?
+    Ping,
+    /// Who it is, and what it lets the controller do.
+    Facts,
+    /// Changes settings, in this order.
+    Apply {
+        /// For those of an interface.
+        device: Option<DeviceChoice>,
+        /// What.
+        settings: Vec<Setting>,
+    },
+    /// Reads settings.
+    Read {
+        /// For those of an interface.
+        device: Option<DeviceChoice>,
+        /// Which.
+        names: Vec<SettingName>,
+    },
+    /// Puts everything back.
+    Restore,
+    /// Runs a test as the client.
+    Test(Box<RemoteTest>),
+    /// Runs a command.
+    Command(CommandRequest),
+    /// Reboots.
+    Reboot {
+        /// By this command instead of the host's own.
+        command: Option<Vec<String>>,
+    },
+    /// Puts everything back and ends.
+    Bye,
+}
+
+/// From the host.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reply {
+    /// The host is at it. Answers nothing.
+    Alive,
+    /// Answers a ping, and what has no other answer: a reboot has begun.
+    Done,
+    /// Who it is.
+    Facts {
+        /// The host; its interface towards the controller.
+        host: Box<HostFacts>,
+        /// What it lets the controller do.
+        permissions: Permissions,
+    },
+    /// The settings' results, in the order of the request.
+    Applied(Vec<Applied>),
+    /// What was read, in the order of the request.
+    Read(Vec<ReadBack>),
+    /// What was put back.
+    Restored(Restoration),
+    /// The record of a test, however it ended.
+    Record(Box<RunRecord>),
+    /// What a command did.
+    Command(CommandOutcome),
+    /// Part of a long reply, which is JSON of another [`Reply`].
+    Piece(Piece),
+    /// It cannot be done.
+    Failed(Box<ErrorRecord>),
+}
+
+/// Part of a document that does not fit one frame.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Piece {
+    /// The text.
+    pub text: String,
+    /// None follows.
+    pub last: bool,
+}
+
+/// Octets of text in one [`Piece`]: quoting makes at most twice as many of JSON.
+pub const PIECE_OCTETS: usize = 24 << 10;
+/// Most octets of a document in pieces: the record of the longest test that limits allow is less.
+pub const MOST_DOCUMENT_OCTETS: usize = 256 << 20;
+/// Most settings in one request.
+pub const MOST_SETTINGS: usize = 256;
+/// Most words of a command, and octets of all of them.
+pub const MOST_WORDS: usize = 256;
+/// Octets of a command's words.
+pub const MOST_WORD_OCTETS: usize = 32 << 10;
+/// Longest time of a command, in milliseconds: one day, as a test.
+pub const MOST_COMMAND_MS: u64 = 86_400_000;
+/// Most octets kept of an output.
+pub const MOST_OUTPUT_OCTETS: u32 = 16 << 20;
+
+/// Cuts a document into pieces at characters.
+pub fn pieces(text: &str) -> Vec<Piece> {
+    let mut pieces = Vec::new();
+    let mut rest = text;
+    loop {
+        let mut at = PIECE_OCTETS.min(rest.len());
+        while !rest.is_char_boundary(at) {
+            at = at.saturating_sub(1);
+        }
+        let (piece, more) = rest.split_at(at);
+        pieces.push(Piece { text: piece.to_owned(), last: more.is_empty() });
+        rest = more;
+        if rest.is_empty() {
+            return pieces;
+        }
+    }
+}
+
+/// Why a request is refused before anything is done.
+pub fn check(request: &Request) -> Result<(), String> {
+    let at_most = |what: &str, count: usize, most: usize| {
+        if count > most { Err(format!("{count} {what} are more than {most}")) } else { Ok(()) }
+    };
+    let words = |argv: &[String]| {
+        at_most("words of a command", argv.len(), MOST_WORDS)?;
+        at_most("octets of a command", argv.iter().map(String::len).sum(), MOST_WORD_OCTETS)?;
+        match argv.first() {
+            Some(program) if !program.is_empty() => Ok(()),
+            _ => Err("a command without a program".to_owned()),
+        }
+    };
+    match request {
+        Request::Apply { settings, .. } => at_most("settings", settings.len(), MOST_SETTINGS),
+        Request::Read { names, .. } => at_most("settings", names.len(), MOST_SETTINGS),
+        Request::Command(command) => {
+            words(&command.argv)?;
+            if !(1..=MOST_COMMAND_MS).contains(&command.limit_ms) {
+                return Err(format!(
+                    "a command's limit of {} ms is outside 1 to {MOST_COMMAND_MS}",
+                    command.limit_ms
+                ));
+            }
+            if command.keep_octets > MOST_OUTPUT_OCTETS {
+                return Err(format!(
+                    "{} octets of output are more than {MOST_OUTPUT_OCTETS}",
+                    command.keep_octets
+                ));
+            }
+            Ok(())
+        }
+        Request::Reboot { command: Some(argv) } => words(argv),
+        Request::Test(test) => test.plan.check().map_err(|e| e.to_string()),
+        _ => Ok(()),
+    }
+}
+
+/// Who speaks; part of what is proven, so that nothing can be sent back as an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Speaker {
+    /// The controller.
+    Controller,
+    /// The host under test.
+    Host,
+}
+
+/// Proves the messages of one direction, or checks them.
+#[derive(Clone)]
+pub struct Seal {
+    mac: Hmac<Sha256>,
+    count: u64,
+}
+
+impl std::fmt::Debug for Seal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Seal").field("count", &self.count).finish_non_exhaustive()
+    }
+}
+
+/// Why a sealed frame is not taken.
+#[derive(Debug, thiserror::Error)]
+pub enum SealError {
+    /// Not from the holder of the key, or not in its place.
+    #[error("a message that is not proven to be of the other end, in its place")]
+    Unproven,
+    /// Proven, and yet no message.
+    #[error("{0}")]
+    Frame(#[from] FrameError),
+}
+
+impl Seal {
+    /// For the messages of `speaker` in the session of these nonces.
+    pub fn new(
+        key: &[u8],
+        speaker: Speaker,
+        client_nonce: &[u8; NONCE_OCTETS],
+        server_nonce: &[u8; NONCE_OCTETS],
+    ) -> Option<Self> {
+        let label: &[u8] = match speaker {
+            Speaker::Controller => b"linerate native 1 agent session, controller",
+            Speaker::Host => b"linerate native 1 agent session, host",
+        };
+        let session = Hmac::<Sha256>::new_from_slice(key)
+            .ok()?
+            .chain_update(label)
+            .chain_update(client_nonce)
+            .chain_update(server_nonce)
+            .finalize()
+            .into_bytes();
+        Some(Self { mac: Hmac::<Sha256>::new_from_slice(&session).ok()?, count: 0 })
+    }
+
+    fn next(&mut self, text: &[u8]) -> [u8; PROOF_OCTETS] {
+        self.count = self.count.wrapping_add(1);
+        let mac = self.mac.clone().chain_update(self.count.to_be_bytes()).chain_update(text);
+        mac.finalize().into_bytes().into()
+    }
+
+    /// A message as a frame, length and all.
+    ///
+    /// # Errors
+    /// When it is too long for one.
+    pub fn seal<T: Serialize>(&mut self, message: &T) -> Result<Vec<u8>, FrameError> {
+        let text = serde_json::to_vec(message)?;
+        let length = text.len().saturating_add(PROOF_OCTETS);
+        let prefix = u32::try_from(length).unwrap_or(u32::MAX);
+        if length > MAX_FRAME {
+            return Err(FrameError::Length(prefix));
+        }
+        let mut octets = Vec::with_capacity(PREFIX_OCTETS.saturating_add(length));
+        octets.extend(prefix.to_be_bytes());
+        octets.extend(self.next(&text));
+        octets.extend(text);
+        Ok(octets)
+    }
+
+    /// Reads the body of a frame. After an error the session is over.
+    ///
+    /// # Errors
+    /// When it is not proven, or no message.
+    pub fn open<T: DeserializeOwned>(&mut self, body: &[u8]) -> Result<T, SealError> {
+        let (proof, text) = body.split_first_chunk::<PROOF_OCTETS>().ok_or(SealError::Unproven)?;
+        if !equal(proof, &self.next(text)) {
+            return Err(SealError::Unproven);
+        }
+        Ok(frame::decode(text)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pair(speaker: Speaker) -> (Seal, Seal) {
+        let seal = Seal::new(b"sixteen octets!!", speaker, &[1; 32], &[2; 32]).unwrap();
+        (seal.clone(), seal)
+    }
+
+    fn body(frame: &[u8]) -> &[u8] {
+        &frame[PREFIX_OCTETS..]
+    }
+
+    #[test]
+    fn messages_are_taken_in_their_order_only() {
+        let (mut here, mut there) = pair(Speaker::Controller);
+        let first = here.seal(&Request::Ping).unwrap();
+        let second = here.seal(&Request::Restore).unwrap();
+        assert!(there.clone().open::<Request>(body(&second)).is_err(), "one was left out");
+        assert_eq!(there.open::<Request>(body(&first)).unwrap(), Request::Ping);
+        assert!(there.clone().open::<Request>(body(&first)).is_err(), "repeated");
+        assert_eq!(there.open::<Request>(body(&second)).unwrap(), Request::Restore);
+    }
+
+    #[test]
+    fn every_change_of_one_octet_is_found() {
+        let (mut here, there) = pair(Speaker::Controller);
+        let frame = here.seal(&Request::Reboot { command: None }).unwrap();
+        for at in 0..body(&frame).len() {
+            let mut octets = body(&frame).to_vec();
+            octets[at] ^= 1;
+            assert!(matches!(there.clone().open::<Request>(&octets), Err(SealError::Unproven)));
+        }
+        assert!(there.clone().open::<Request>(&[]).is_err());
+    }
+
+    #[test]
+    fn a_message_cannot_be_sent_back_nor_into_another_session() {
+        let (mut here, _) = pair(Speaker::Controller);
+        let frame = here.seal(&Request::Alive).unwrap();
+        let others = [
+            Seal::new(b"sixteen octets!!", Speaker::Host, &[1; 32], &[2; 32]),
+            Seal::new(b"sixteen octets!!", Speaker::Controller, &[1; 32], &[3; 32]),
+            Seal::new(b"sixteen octets!?", Speaker::Controller, &[1; 32], &[2; 32]),
+        ];
+        for mut other in others.into_iter().flatten() {
+            assert!(other.open::<Request>(body(&frame)).is_err());
+        }
+    }
+
+    #[test]
+    fn documents_of_any_length_travel_in_frames() {
+        let (mut here, mut there) = pair(Speaker::Host);
+        for text in ["", "\"", &"\"é".repeat(40_000)] {
+            let mut whole = String::new();
+            let pieces = pieces(text);
+            assert_eq!(pieces.iter().filter(|p| p.last).count(), 1);
+            for piece in pieces {
+                let frame = here.seal(&Reply::Piece(piece)).unwrap();
+                let Reply::Piece(piece) = there.open(body(&frame)).unwrap() else { panic!() };
+                whole.push_str(&piece.text);
+            }
+            assert_eq!(whole, text);
+        }
+    }
+
+    #[test]
+    fn requests_beyond_the_limits_are_refused() {
+        let command = |argv: &[&str], limit_ms, keep_octets| {
+            let argv = argv.iter().map(|w| (*w).to_owned()).collect();
+            check(&Request::Command(CommandRequest { argv, limit_ms, keep_octets }))
+        };
+        assert!(command(&["true"], 1, 0).is_ok());
+        assert!(command(&["true"], 0, 0).is_err());
+        assert!(command(&["true"], MOST_COMMAND_MS + 1, 0).is_err());
+        assert!(command(&["true"], 1, u32::MAX).is_err());
+        assert!(command(&[], 1, 0).is_err());
+        assert!(command(&[""], 1, 0).is_err());
+        assert!(command(&["x"; 257], 1, 0).is_err());
+        assert!(check(&Request::Reboot { command: Some(vec![]) }).is_err());
+    }
+}
