@@ -7,5 +7,6 @@
 
 pub mod clock;
 pub mod datagram;
+pub mod process;
 pub mod stream;
 pub mod sys;

@@ -59,9 +59,9 @@ pub fn udp_socket(local: SocketAddr) -> io::Result<Socket> {
 }
 
 /// Asks for a socket buffer and reads back what the kernel granted, which is twice the asked (it
-/// counts its own overhead) or less. Where the process may (`CAP_NET_ADMIN`), an explicitly asked
+/// counts its own overhead) or less. Where the process may (`CAP_NET_ADMIN`), the
 /// size goes beyond `net.core.?mem_max`.
-pub fn set_buffers(socket: &impl AsFd, send: Option<u32>, receive: Option<u32>, force: bool) {
+pub fn set_buffers(socket: &impl AsFd, send: Option<u32>, receive: Option<u32>) {
     let asked = |value: u32| c_int::try_from(value).unwrap_or(c_int::MAX / 2);
     for (value, plain, forced) in [
         (send, libc::SO_SNDBUF, libc::SO_SNDBUFFORCE),
@@ -70,7 +70,7 @@ pub fn set_buffers(socket: &impl AsFd, send: Option<u32>, receive: Option<u32>, 
         let Some(value) = value.map(asked) else { continue };
         let _ = set_int(socket, libc::SOL_SOCKET, plain, value);
         let granted = get_int(socket, libc::SOL_SOCKET, plain).unwrap_or(0);
-        if force && granted / 2 < value {
+        if granted / 2 < value {
             let _ = set_int(socket, libc::SOL_SOCKET, forced, value);
         }
     }
@@ -165,12 +165,28 @@ pub fn path_mtu(socket: &impl AsFd, v6: bool) -> Option<u32> {
 /// # Errors
 /// Those of setsockopt(2).
 pub fn set_dscp(socket: &impl AsFd, v6: bool, dscp: u8) -> io::Result<()> {
-    let octet = c_int::from(dscp) << 2;
+    set_tos(socket, v6, dscp << 2)
+}
+
+/// Sets the whole type-of-service octet (traffic class in IPv6).
+///
+/// # Errors
+/// Those of setsockopt(2).
+pub fn set_tos(socket: &impl AsFd, v6: bool, octet: u8) -> io::Result<()> {
+    let octet = c_int::from(octet);
     if v6 {
         set_int(socket, libc::IPPROTO_IPV6, libc::IPV6_TCLASS, octet)
     } else {
         set_int(socket, libc::IPPROTO_IP, libc::IP_TOS, octet)
     }
+}
+
+/// Sends no datagram in fragments, however small the path's MTU (`IP_PMTUDISC_DO`, ip(7)).
+///
+/// # Errors
+/// Those of setsockopt(2).
+pub fn dont_fragment(socket: &impl AsFd) -> io::Result<()> {
+    set_int(socket, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_DO)
 }
 
 /// Lets the TCP pacer hold a connection to `bits_per_second` (`SO_MAX_PACING_RATE`, 64 bit since
@@ -347,7 +363,7 @@ pub fn set_tcp(
         }
     };
     if options.window.is_some() {
-        set_buffers(socket, options.window, options.window, true);
+        set_buffers(socket, options.window, options.window);
     }
     if let Some(dscp) = options.dscp {
         note("dscp", set_dscp(socket, v6, dscp));

@@ -45,9 +45,7 @@ pub fn facts_at(roots: &Roots) -> HostFacts {
 fn nic_facts(roots: &Roots, towards: IpAddr) -> Option<NicFacts> {
     let index = route::interface_towards(&mut Netlink::route()?, towards)?;
     let name = if_indextoname(index).ok()?.into_string().ok()?;
-    let offloads = Netlink::generic()
-        .map(|mut netlink| ethtool::features(&mut netlink, index))
-        .unwrap_or_default();
+    let offloads = ethtool::features(index);
     // /sys shows the namespace of whoever mounted it, which need not be the thread's: there, an
     // interface of the same name is another one.
     let seen = roots.number(&format!("sys/class/net/{name}/ifindex"));

@@ -20,6 +20,11 @@ impl NicIrqs {
         irqs
     }
 
+    /// The numbers of its message-signalled interrupts.
+    pub(crate) fn message_signalled(&self) -> &[u32] {
+        &self.numbers
+    }
+
     fn add(&mut self, roots: &Roots, nic: &str, depth: usize) {
         // A VLAN over a bond over a card is three; more would be a loop in the files.
         if depth > 3 || !is_interface_name(nic) {

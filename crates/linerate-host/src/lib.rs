@@ -2,8 +2,9 @@
 //! during it.
 //!
 //! Everything here is evidence beside a measurement, never part of it. So nothing fails and nothing
-//! waits long: what this host does not tell, or does not let this user see, is absent. Nothing is
-//! changed on the host and no packet is sent.
+//! waits long: what this host does not tell, or does not let this user see, is absent. No packet is
+//! sent. Nothing is changed on the host but by [`settings`], which is asked for by name and keeps
+//! what is needed to undo it.
 //!
 //! Text of the kernel is read by the parsers in `text`, which take any bytes without a panic;
 //! what text does not hold (routes, offloads, queueing disciplines) comes by netlink.
@@ -24,4 +25,5 @@ mod irq;
 mod netlink;
 pub mod roots;
 pub mod sampler;
+pub mod settings;
 mod text;

@@ -1,7 +1,8 @@
-//! Questions to the kernel by netlink: a blocking socket, and the framing of messages and
-//! attributes.
+//! Questions and orders to the kernel by netlink: a blocking socket, and the framing of messages
+//! and attributes.
 //!
-//! Own framing, because the three questions asked need four fields of the answers. The crates that
+//! Own framing, because few fields of the answers are needed, and options of queueing disciplines
+//! must go back as the very octets they came as. The crates that
 //! decode whole messages reject one when a single attribute in it is new to them, and an answer
 //! that is half known is worth more here than none.
 //!
@@ -12,42 +13,67 @@
 //! ```
 
 pub(crate) mod ethtool;
+pub(crate) mod link;
+pub(crate) mod parameters;
 pub(crate) mod qdisc;
 pub(crate) mod route;
+pub(crate) mod tree;
 
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
+use netlink_sys::protocols::{NETLINK_GENERIC, NETLINK_ROUTE};
 use nix::errno::Errno;
-use nix::sys::socket::{
-    AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, recv, send, setsockopt, socket,
-    sockopt::ReceiveTimeout,
-};
+use nix::sys::socket::{MsgFlags, recv, send, setsockopt, sockopt::ReceiveTimeout};
 use nix::sys::time::{TimeVal, TimeValLike};
 
 /// A socket to the kernel, in the network namespace of the thread that opened it.
-#[derive(Debug)]
 pub(crate) struct Netlink {
-    socket: OwnedFd,
+    socket: netlink_sys::Socket,
     sequence: u32,
     question: Vec<u8>,
     answer: Vec<u8>,
 }
 
+impl std::fmt::Debug for Netlink {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Netlink").field("sequence", &self.sequence).finish_non_exhaustive()
+    }
+}
+
+/// What the kernel said against a question or an order.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}{}", .text.as_deref().map(|text| format!("{text}: ")).unwrap_or_default(), .errno.desc())]
+pub(crate) struct Refusal {
+    /// The error.
+    pub(crate) errno: Errno,
+    /// What the kernel or the driver says of it.
+    pub(crate) text: Option<String>,
+}
+
+impl From<Errno> for Refusal {
+    fn from(errno: Errno) -> Self {
+        Self { errno, text: None }
+    }
+}
+
 impl Netlink {
     /// Opens a socket for routes, interfaces and queueing disciplines.
     pub(crate) fn route() -> Option<Self> {
-        Self::open(SockProtocol::NetlinkRoute)
+        Self::open(NETLINK_ROUTE)
     }
 
     /// Opens a socket for the families that register by name, such as ethtool's.
     pub(crate) fn generic() -> Option<Self> {
-        Self::open(SockProtocol::NetlinkGeneric)
+        Self::open(NETLINK_GENERIC)
     }
 
-    fn open(protocol: SockProtocol) -> Option<Self> {
-        let socket =
-            socket(AddressFamily::Netlink, SockType::Raw, SockFlag::SOCK_CLOEXEC, protocol).ok()?;
+    fn open(protocol: isize) -> Option<Self> {
+        let socket = netlink_sys::Socket::new(protocol).ok()?;
+        // Words beside the error number, and no copy of the question. Kernels before 4.12 have no
+        // words.
+        let _ = socket.set_ext_ack(true);
+        let _ = socket.set_cap_ack(true);
         let timeout = TimeVal::milliseconds(PATIENCE.as_millis().try_into().ok()?);
         setsockopt(&socket, ReceiveTimeout, &timeout).ok()?;
         Some(Self { socket, sequence: 0, question: Vec::new(), answer: vec![0; LARGEST_ANSWER] })
@@ -55,18 +81,35 @@ impl Netlink {
 
     /// Sends a question and hands each message of the answer to `each`, by type and body.
     ///
-    /// `None` when the kernel refuses, or when the answer does not end in time; what came until
+    /// An error when the kernel refuses, or when the answer does not end in time; what came until
     /// then has been handed on all the same.
     pub(crate) fn ask(
         &mut self,
         kind: u16,
         flags: u16,
         body: &[u8],
+        each: impl FnMut(u16, &[u8]),
+    ) -> Result<(), Refusal> {
+        self.ask_within(PATIENCE, kind, flags, body, each)
+    }
+
+    /// An order. Drivers may stop and start a card for it, which takes them seconds.
+    pub(crate) fn order(&mut self, kind: u16, flags: u16, body: &[u8]) -> Result<(), Refusal> {
+        self.ask_within(ORDER_PATIENCE, kind, flags | NLM_F_ACK, body, |_, _| {})
+    }
+
+    fn ask_within(
+        &mut self,
+        patience: Duration,
+        kind: u16,
+        flags: u16,
+        body: &[u8],
         mut each: impl FnMut(u16, &[u8]),
-    ) -> Option<()> {
+    ) -> Result<(), Refusal> {
         self.sequence = self.sequence.checked_add(1).unwrap_or(1);
         self.question.clear();
-        let length = u32::try_from(HEADER_OCTETS.checked_add(body.len())?).ok()?;
+        let length =
+            u32::try_from(HEADER_OCTETS.saturating_add(body.len())).map_err(|_| Errno::EMSGSIZE)?;
         self.question.extend(length.to_ne_bytes());
         self.question.extend(kind.to_ne_bytes());
         self.question.extend((flags | NLM_F_REQUEST).to_ne_bytes());
@@ -74,14 +117,15 @@ impl Netlink {
         self.question.extend(0_u32.to_ne_bytes());
         self.question.extend(body);
         let socket = self.socket.as_raw_fd();
-        send(socket, &self.question, MsgFlags::empty()).ok()?;
+        send(socket, &self.question, MsgFlags::empty())?;
 
         let start = Instant::now();
-        while start.elapsed() < PATIENCE {
+        while start.elapsed() < patience {
             let length = match recv(socket, &mut self.answer, MsgFlags::empty()) {
                 Ok(length) => length,
-                Err(Errno::EINTR) => continue,
-                Err(_) => return None,
+                // The socket's own timeout is that of a question.
+                Err(Errno::EINTR | Errno::EAGAIN) => continue,
+                Err(error) => return Err(error.into()),
             };
             for message in messages(self.answer.get(..length).unwrap_or_default()) {
                 // An answer to an earlier question that was given up.
@@ -89,21 +133,42 @@ impl Netlink {
                     continue;
                 }
                 match message.kind {
-                    NLMSG_DONE => return Some(()),
-                    // An error of zero is the acknowledgement.
-                    NLMSG_ERROR => return (u32_at(message.body, 0)? == 0).then_some(()),
+                    NLMSG_DONE => return Ok(()),
+                    NLMSG_ERROR => return verdict(&message),
                     kind => each(kind, message.body),
                 }
             }
         }
-        None
+        Err(Errno::ETIMEDOUT.into())
     }
+}
+
+/// What an error message says; an error of zero is the acknowledgement.
+fn verdict(message: &Message<'_>) -> Result<(), Refusal> {
+    let number =
+        u32_at(message.body, 0).map_or((Errno::EIO as i32).saturating_neg(), u32::cast_signed);
+    if number == 0 {
+        return Ok(());
+    }
+    // After the number stands the header of the question, without its body (`NETLINK_CAP_ACK`).
+    let words = (message.flags & NLM_F_ACK_TLVS != 0)
+        .then(|| attribute(message.body.get(4_usize.saturating_add(HEADER_OCTETS)..)?, 1))
+        .flatten();
+    let text = words.map(text).filter(|text| !text.is_empty());
+    Err(Refusal { errno: Errno::from_raw(number.saturating_neg()), text })
+}
+
+/// Text up to its end of zero.
+fn text(octets: &[u8]) -> String {
+    let octets = octets.split(|octet| *octet == 0).next().unwrap_or_default();
+    String::from_utf8_lossy(octets).into_owned()
 }
 
 /// One message of an answer.
 #[derive(Debug, PartialEq, Eq)]
 struct Message<'a> {
     kind: u16,
+    flags: u16,
     sequence: u32,
     body: &'a [u8],
 }
@@ -114,10 +179,11 @@ fn messages(mut octets: &[u8]) -> impl Iterator<Item = Message<'_>> {
         let length = usize::try_from(u32_at(octets, 0)?).ok()?;
         let message = octets.get(..length)?;
         let kind = u16_at(message, 4)?;
+        let flags = u16_at(message, 6)?;
         let sequence = u32_at(message, 8)?;
         let body = message.get(HEADER_OCTETS..)?;
         octets = octets.get(length.next_multiple_of(4)..).unwrap_or_default();
-        Some(Message { kind, sequence, body })
+        Some(Message { kind, flags, sequence, body })
     })
 }
 
@@ -146,6 +212,11 @@ fn put_attribute(to: &mut Vec<u8>, kind: u16, value: &[u8]) {
     to.resize(to.len().next_multiple_of(4), 0);
 }
 
+/// Appends the words of a fixed struct.
+fn put_words(to: &mut Vec<u8>, words: &[u32]) {
+    to.extend(words.iter().flat_map(|word| word.to_ne_bytes()));
+}
+
 fn u16_at(octets: &[u8], at: usize) -> Option<u16> {
     octets.get(at..)?.first_chunk().map(|bytes| u16::from_ne_bytes(*bytes))
 }
@@ -157,6 +228,8 @@ fn u32_at(octets: &[u8], at: usize) -> Option<u32> {
 /// The kernel answers while the question is being sent, so any wait is a fault; this only keeps a
 /// fault from holding up the caller.
 const PATIENCE: Duration = Duration::from_millis(200);
+/// For an order.
+const ORDER_PATIENCE: Duration = Duration::from_secs(20);
 /// The kernel fills at most 32 KiB of a datagram (`NLMSG_GOODSIZE`, `netlink_dump`).
 const LARGEST_ANSWER: usize = 64 << 10;
 const HEADER_OCTETS: usize = 16;
@@ -166,6 +239,9 @@ const NLMSG_DONE: u16 = 3;
 const NLM_F_REQUEST: u16 = 0x1;
 const NLM_F_ACK: u16 = 0x4;
 const NLM_F_DUMP: u16 = 0x300;
+const NLM_F_REPLACE: u16 = 0x100;
+const NLM_F_CREATE: u16 = 0x400;
+const NLM_F_ACK_TLVS: u16 = 0x200;
 /// Set on attributes that hold attributes, by some askers.
 const NLA_F_NESTED: u16 = 0x8000;
 /// Without the flags "nested" and "network byte order".
@@ -195,7 +271,7 @@ mod tests {
         assert_eq!(attributes(&[0; 64]).count(), 0);
         let header = [[16, 0, 0, 0], [3, 0, 0, 0], [5, 0, 0, 0], [0; 4]].concat();
         if cfg!(target_endian = "little") {
-            let only = Message { kind: 3, sequence: 5, body: &[] };
+            let only = Message { kind: 3, flags: 0, sequence: 5, body: &[] };
             assert_eq!(messages(&header).collect::<Vec<_>>(), [only]);
         }
     }
@@ -211,7 +287,9 @@ mod tests {
             attributes(&octets).count();
             route::out_interface(&octets);
             qdisc::root_drops(&octets, 2);
-            ethtool::offloads(&octets);
+            ethtool::switches(&octets);
+            link::read(&octets);
+            tree::node(&octets, 2);
         }
     }
 }

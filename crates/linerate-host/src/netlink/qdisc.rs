@@ -16,11 +16,13 @@ pub(crate) fn drops(netlink: &mut Netlink, interface: u32) -> Option<u64> {
     // All interfaces are listed, since the kernel ignores an index here. Asking for one alone is
     // possible, but the kernel may announce its answer to everyone who listens for changes of
     // disciplines (`qdisc_get_notify`; `tc monitor`), which measuring should not do.
-    netlink.ask(RTM_GETQDISC, NLM_F_DUMP, &[0; TCMSG_OCTETS], |kind, body| {
-        if kind == RTM_NEWQDISC {
-            drops = drops.or_else(|| root_drops(body, interface));
-        }
-    })?;
+    netlink
+        .ask(RTM_GETQDISC, NLM_F_DUMP, &[0; TCMSG_OCTETS], |kind, body| {
+            if kind == RTM_NEWQDISC {
+                drops = drops.or_else(|| root_drops(body, interface));
+            }
+        })
+        .ok()?;
     drops
 }
 
@@ -33,11 +35,11 @@ pub(super) fn root_drops(body: &[u8], interface: u32) -> Option<u64> {
     u32_at(attribute(statistics, TCA_STATS_QUEUE)?, 8).map(u64::from)
 }
 
-const RTM_NEWQDISC: u16 = 36;
-const RTM_GETQDISC: u16 = 38;
+pub(super) const RTM_NEWQDISC: u16 = 36;
+pub(super) const RTM_GETQDISC: u16 = 38;
 /// `struct tcmsg`: family and padding, ifindex, handle, parent, info (u32 each).
-const TCMSG_OCTETS: usize = 20;
-const TC_H_ROOT: u32 = u32::MAX;
+pub(super) const TCMSG_OCTETS: usize = 20;
+pub(super) const TC_H_ROOT: u32 = u32::MAX;
 const TCA_STATS2: u16 = 7;
 const TCA_STATS_QUEUE: u16 = 3;
 

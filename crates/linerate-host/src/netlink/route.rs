@@ -13,11 +13,13 @@ use super::{NLM_F_ACK, Netlink, attribute, put_attribute, u32_at};
 /// link-local address does not say on which link it is, so the answer for one is the first link's.
 pub(crate) fn interface_towards(netlink: &mut Netlink, address: IpAddr) -> Option<u32> {
     let mut index = None;
-    netlink.ask(RTM_GETROUTE, NLM_F_ACK, &question(address), |kind, body| {
-        if kind == RTM_NEWROUTE {
-            index = out_interface(body);
-        }
-    })?;
+    netlink
+        .ask(RTM_GETROUTE, NLM_F_ACK, &question(address), |kind, body| {
+            if kind == RTM_NEWROUTE {
+                index = out_interface(body);
+            }
+        })
+        .ok()?;
     index
 }
 

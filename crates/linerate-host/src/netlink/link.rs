@@ -1,0 +1,110 @@
+//! An interface's own numbers: MTU, length of its transmit queue, link-layer address.
+
+use super::{NLM_F_ACK, Netlink, Refusal, attribute, put_attribute, put_words, text, u32_at};
+
+/// An interface as rtnetlink tells it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Link {
+    pub(crate) index: u32,
+    pub(crate) name: String,
+    /// Hexadecimal digits; empty where it has none.
+    pub(crate) address: String,
+    pub(crate) mtu: u32,
+    pub(crate) queue_length: u32,
+}
+
+/// The interface of this name, in the network namespace of the socket.
+pub(crate) fn by_name(netlink: &mut Netlink, name: &str) -> Result<Link, Refusal> {
+    let mut body = message(0);
+    put_attribute(&mut body, IFLA_IFNAME, &[name.as_bytes(), &[0]].concat());
+    let mut found = None;
+    netlink.ask(RTM_GETLINK, NLM_F_ACK, &body, |kind, body| {
+        if kind == RTM_NEWLINK {
+            found = found.take().or_else(|| read(body));
+        }
+    })?;
+    found.filter(|link| link.name == name).ok_or_else(|| nix::errno::Errno::ENODEV.into())
+}
+
+pub(super) fn read(body: &[u8]) -> Option<Link> {
+    let attributes = body.get(IFINFOMSG_OCTETS..)?;
+    let number = |kind| u32_at(attribute(attributes, kind)?, 0);
+    let address = attribute(attributes, IFLA_ADDRESS).unwrap_or_default();
+    Some(Link {
+        index: u32_at(body, 4)?,
+        name: text(attribute(attributes, IFLA_IFNAME)?),
+        address: address.iter().map(|octet| format!("{octet:02x}")).collect(),
+        mtu: number(IFLA_MTU)?,
+        queue_length: number(IFLA_TXQLEN)?,
+    })
+}
+
+/// Which number of an interface is set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Number {
+    Mtu,
+    QueueLength,
+}
+
+/// Sets one number.
+pub(crate) fn set(
+    netlink: &mut Netlink,
+    interface: u32,
+    what: Number,
+    value: u32,
+) -> Result<(), Refusal> {
+    let mut body = message(interface);
+    let kind = match what {
+        Number::Mtu => IFLA_MTU,
+        Number::QueueLength => IFLA_TXQLEN,
+    };
+    put_attribute(&mut body, kind, &value.to_ne_bytes());
+    netlink.order(RTM_SETLINK, 0, &body)
+}
+
+/// `struct ifinfomsg`: family and padding, type, index, flags, change.
+fn message(interface: u32) -> Vec<u8> {
+    let mut body = Vec::new();
+    put_words(&mut body, &[0, interface, 0, 0]);
+    body
+}
+
+const IFINFOMSG_OCTETS: usize = 16;
+const RTM_NEWLINK: u16 = 16;
+const RTM_GETLINK: u16 = 18;
+const RTM_SETLINK: u16 = 19;
+const IFLA_ADDRESS: u16 = 1;
+const IFLA_IFNAME: u16 = 3;
+const IFLA_MTU: u16 = 4;
+const IFLA_TXQLEN: u16 = 13;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn known_answer() {
+        let mut body = message(7);
+        put_attribute(&mut body, IFLA_IFNAME, b"eth0\0");
+        put_attribute(&mut body, IFLA_ADDRESS, &[2, 0xaa]);
+        put_attribute(&mut body, IFLA_MTU, &1500_u32.to_ne_bytes());
+        put_attribute(&mut body, IFLA_TXQLEN, &1000_u32.to_ne_bytes());
+        let expected = Link {
+            index: 7,
+            name: "eth0".into(),
+            address: "02aa".into(),
+            mtu: 1500,
+            queue_length: 1000,
+        };
+        assert_eq!(read(&body), Some(expected));
+    }
+
+    #[test]
+    fn loopback_is_found_by_its_name() {
+        let mut netlink = Netlink::route().expect("netlink");
+        let lo = by_name(&mut netlink, "lo").expect("lo");
+        assert_eq!((lo.index, lo.mtu), (1, 65_536));
+        let refusal = by_name(&mut netlink, "lr-nothing").unwrap_err();
+        assert_eq!(refusal.errno, nix::errno::Errno::ENODEV);
+    }
+}

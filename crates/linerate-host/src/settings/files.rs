@@ -1,0 +1,158 @@
+//! Settings that are files: kernel parameters, cores of queues and interrupts, governors.
+
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+
+use linerate_model::setting::{Cores, core_list};
+
+use crate::roots::{Roots, is_interface_name};
+
+/// The file of a kernel parameter, without the leading `/`. As in sysctl(8), a slash in the name
+/// stands for a dot in an interface's name.
+pub(crate) fn sysctl(name: &str) -> String {
+    let path: String = name
+        .chars()
+        .map(|c| match c {
+            '.' => '/',
+            '/' => '.',
+            other => other,
+        })
+        .collect();
+    format!("proc/sys/{path}")
+}
+
+/// The parameters that writing `name` may change as well: those of every interface, for the ones
+/// that stand for all of them.
+pub(crate) fn sysctl_companions(roots: &Roots, name: &str) -> Vec<String> {
+    let mut all = vec![name.to_owned()];
+    for version in ["net.ipv4.conf.", "net.ipv6.conf."] {
+        let leaf = name
+            .strip_prefix(version)
+            .and_then(|rest| rest.strip_prefix("all.").or_else(|| rest.strip_prefix("default.")));
+        let Some(leaf) = leaf else { continue };
+        let Ok(entries) = roots.path(&sysctl(version.trim_end_matches('.'))).read_dir() else {
+            continue;
+        };
+        for interface in entries.flatten().filter_map(|entry| entry.file_name().into_string().ok())
+        {
+            let companion = format!("{version}{}.{leaf}", interface.replace('.', "/"));
+            if companion != name {
+                all.push(companion);
+            }
+        }
+    }
+    all
+}
+
+/// The text of a file with one space between its words; `None` where it cannot be read.
+pub(crate) fn words(roots: &Roots, path: &str) -> Option<String> {
+    // Some files exist and cannot be read, such as xps_cpus of a device with one queue.
+    let text = roots.read(path)?;
+    Some(text.split_whitespace().collect::<Vec<_>>().join(" "))
+}
+
+/// Writes a value in one call, as the kernel wants it.
+pub(crate) fn write(roots: &Roots, path: &str, value: &str) -> Result<(), String> {
+    let told = |e: io::Error| format!("cannot write {value:?} to /{path}: {e}");
+    OpenOptions::new()
+        .write(true)
+        .truncate(!roots.is_host())
+        .open(roots.path(path))
+        .and_then(|mut file| file.write_all(format!("{value}\n").as_bytes()))
+        .map_err(told)
+}
+
+/// The file with the cores of a queue.
+pub(crate) fn queue(device: &str, receive: bool, queue: u32) -> String {
+    let (way, file) = if receive { ("rx", "rps_cpus") } else { ("tx", "xps_cpus") };
+    format!("sys/class/net/{device}/queues/{way}-{queue}/{file}")
+}
+
+/// Numbers of the queues of an interface, ascending.
+pub(crate) fn queues(roots: &Roots, device: &str, receive: bool) -> Vec<u32> {
+    if !is_interface_name(device) {
+        return Vec::new();
+    }
+    let way = if receive { "rx-" } else { "tx-" };
+    let Ok(entries) = roots.path(&format!("sys/class/net/{device}/queues")).read_dir() else {
+        return Vec::new();
+    };
+    let mut queues: Vec<u32> = entries
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.strip_prefix(way)?.parse().ok())
+        .collect();
+    queues.sort_unstable();
+    queues
+}
+
+/// Cores that have a governor, ascending.
+pub(crate) fn governed(roots: &Roots) -> Vec<u32> {
+    let Ok(entries) = roots.path("sys/devices/system/cpu").read_dir() else { return Vec::new() };
+    let mut cores: Vec<u32> = entries
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.strip_prefix("cpu")?.parse().ok())
+        .filter(|core| roots.path(&governor(*core)).exists())
+        .collect();
+    cores.sort_unstable();
+    cores
+}
+
+/// The file of a core's governor.
+pub(crate) fn governor(core: u32) -> String {
+    format!("sys/devices/system/cpu/cpu{core}/cpufreq/scaling_governor")
+}
+
+/// A mask such as `00000003,00000000` as a list of cores.
+pub(crate) fn list_of_mask(mask: &str) -> Option<String> {
+    let mut cores = Vec::new();
+    for (group, text) in mask.trim().rsplit(',').enumerate() {
+        let bits = u32::from_str_radix(text, 16).ok()?;
+        let first = u32::try_from(group).ok()?.checked_mul(32)?;
+        cores.extend(
+            (0..32).filter(|bit| bits >> bit & 1 == 1).map(|bit| first.saturating_add(bit)),
+        );
+    }
+    Some(core_list(&cores))
+}
+
+/// A list of cores as a mask, which is how queues take it.
+pub(crate) fn mask_of_list(list: &str) -> Option<String> {
+    let cores = Cores::parse(list)?.list;
+    let groups = cores.last().map_or(1, |last| (last / 32).saturating_add(1));
+    let mut masks = vec![0_u32; usize::try_from(groups).ok()?];
+    for core in cores {
+        let group = masks.get_mut(usize::try_from(core / 32).ok()?)?;
+        *group |= 1_u32.checked_shl(core % 32)?;
+    }
+    let words: Vec<String> = masks.iter().rev().map(|mask| format!("{mask:08x}")).collect();
+    Some(words.join(","))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_parameters_are_paths() {
+        assert_eq!(sysctl("net.core.rmem_max"), "proc/sys/net/core/rmem_max");
+        assert_eq!(
+            sysctl("net.ipv4.conf.eth0/100.rp_filter"),
+            "proc/sys/net/ipv4/conf/eth0.100/rp_filter"
+        );
+    }
+
+    #[test]
+    fn masks_are_lists_of_cores() {
+        for (mask, list) in [
+            ("00000000", "none"),
+            ("00000003", "0-1"),
+            ("00000001,80000000", "31-32"),
+            ("80000000,00000000,00000001", "0,95"),
+        ] {
+            assert_eq!(list_of_mask(mask).as_deref(), Some(list));
+            assert_eq!(mask_of_list(list).as_deref(), Some(mask));
+        }
+        assert_eq!(list_of_mask("3").as_deref(), Some("0-1"));
+        assert_eq!(list_of_mask("x"), None);
+    }
+}

@@ -1,0 +1,265 @@
+//! The undo journal as a file: on the disk before anything is changed, and gone when all is undone.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use linerate_model::undo::{self, Damage, Place, Record, Turned, Wish};
+
+/// The calls that must not fail unnoticed, so that tests can let each of them fail.
+pub(crate) trait Disk: Send {
+    /// Appends octets to the file, which is made if need be.
+    fn append(&mut self, path: &Path, octets: &[u8]) -> io::Result<()>;
+    /// Returns when the file's content is on the disk.
+    fn sync(&mut self, path: &Path) -> io::Result<()>;
+    /// Returns when the directory's entries are on the disk.
+    fn sync_directory(&mut self, path: &Path) -> io::Result<()>;
+    /// Empties the file and takes it away.
+    fn remove(&mut self, path: &Path) -> io::Result<()>;
+}
+
+/// The file system.
+#[derive(Debug, Default)]
+pub(crate) struct RealDisk {
+    file: Option<File>,
+}
+
+impl Disk for RealDisk {
+    fn append(&mut self, path: &Path, octets: &[u8]) -> io::Result<()> {
+        let file = match &mut self.file {
+            Some(file) => file,
+            none => {
+                none.insert(OpenOptions::new().create(true).append(true).mode(0o600).open(path)?)
+            }
+        };
+        file.write_all(octets)
+    }
+
+    fn sync(&mut self, _path: &Path) -> io::Result<()> {
+        self.file.as_ref().map_or(Ok(()), File::sync_all)
+    }
+
+    fn sync_directory(&mut self, path: &Path) -> io::Result<()> {
+        File::open(path)?.sync_all()
+    }
+
+    fn remove(&mut self, path: &Path) -> io::Result<()> {
+        self.file = None;
+        // Emptied first: a name that stays must not bring old values back.
+        match OpenOptions::new().write(true).open(path) {
+            Ok(file) => {
+                file.set_len(0)?;
+                file.sync_all()?;
+            }
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(e) => return Err(e),
+        }
+        fs::remove_file(path)
+    }
+}
+
+/// The journal of one network namespace.
+pub(crate) struct Journal {
+    directory: PathBuf,
+    path: PathBuf,
+    pub(crate) place: Place,
+    records: Vec<Record>,
+    damages: Vec<Damage>,
+    last: u64,
+    disk: Box<dyn Disk>,
+    /// After a failed write or sync nobody knows what is on the disk: nothing more may be changed.
+    broken: Option<String>,
+    /// Held as long as this lives, and free again when the process ends in whatever way.
+    _lock: File,
+}
+
+/// Why a journal cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum JournalError {
+    /// Another process has it.
+    #[error("another linerate (process {0}) changes settings here now")]
+    Taken(String),
+    /// The file system says no.
+    #[error("{what} {}: {why}", .path.display())]
+    Io {
+        /// What was tried.
+        what: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// Why it failed.
+        why: io::Error,
+    },
+}
+
+fn fault<'a>(what: &'static str, path: &'a Path) -> impl FnOnce(io::Error) -> JournalError + 'a {
+    move |why| JournalError::Io { what, path: path.to_owned(), why }
+}
+
+impl Journal {
+    /// Takes the journal of `place` in `directory`, which is made if need be, and reads what an
+    /// earlier process left in it.
+    pub(crate) fn open(
+        directory: &Path,
+        place: Place,
+        disk: Box<dyn Disk>,
+    ) -> Result<Self, JournalError> {
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(directory)
+            .map_err(fault("cannot make the directory", directory))?;
+        let name = |end: &str| directory.join(format!("undo-{}.{end}", place.namespace));
+        let lock = name("lock");
+        let mut file = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .read(true)
+            .write(true)
+            .mode(0o600)
+            .open(&lock)
+            .map_err(fault("cannot open", &lock))?;
+        let mut locked = file.try_lock();
+        for _ in 0..LOCK_TRIES {
+            if !matches!(locked, Err(fs::TryLockError::WouldBlock)) {
+                break;
+            }
+            std::thread::sleep(LOCK_PAUSE);
+            locked = file.try_lock();
+        }
+        match locked {
+            Ok(()) => {}
+            Err(fs::TryLockError::WouldBlock) => {
+                let mut holder = String::new();
+                let _ = file.take(20).read_to_string(&mut holder);
+                return Err(JournalError::Taken(holder.trim().to_owned()));
+            }
+            Err(fs::TryLockError::Error(e)) => return Err(fault("cannot lock", &lock)(e)),
+        }
+        // Only for people who ask who has it.
+        let _ = file
+            .set_len(0)
+            .and_then(|()| file.seek(SeekFrom::Start(0)))
+            .and_then(|_| writeln!(file, "{}", std::process::id()));
+        let path = name("journal");
+        let mut octets = Vec::new();
+        match File::open(&path) {
+            Ok(file) => {
+                file.take(MOST_OCTETS)
+                    .read_to_end(&mut octets)
+                    .map_err(fault("cannot read", &path))?;
+            }
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+            Err(e) => return Err(fault("cannot read", &path)(e)),
+        }
+        let (records, damages) = undo::parse(&octets);
+        Ok(Self {
+            directory: directory.to_owned(),
+            path,
+            place,
+            // Counted on, so that no two changes have one number.
+            last: records.iter().map(Record::id).max().unwrap_or(0),
+            records,
+            damages,
+            disk,
+            broken: None,
+            _lock: file,
+        })
+    }
+
+    /// What is known of all changes so far.
+    pub(crate) fn records(&self) -> &[Record] {
+        &self.records
+    }
+
+    /// What of an earlier process cannot be read.
+    pub(crate) fn damages(&self) -> &[Damage] {
+        &self.damages
+    }
+
+    /// Announces a change. When this returns without an error, the disk knows how to undo it.
+    pub(crate) fn announce(&mut self, wishes: Vec<Wish>) -> Result<u64, String> {
+        self.last = self.last.saturating_add(1);
+        let record = Record::Change { id: self.last, place: self.place.clone(), wishes };
+        // Its name must be on the disk as well as its content.
+        self.write(record, true)?;
+        Ok(self.last)
+    }
+
+    /// Notes what came of a change.
+    pub(crate) fn note(&mut self, id: u64, turned: Vec<Turned>) -> Result<(), String> {
+        self.write(Record::Done { id, place: self.place.clone(), turned }, false)
+    }
+
+    fn write(&mut self, record: Record, named: bool) -> Result<(), String> {
+        if let Some(why) = &self.broken {
+            return Err(format!("the undo journal could not be written before ({why})"));
+        }
+        let line = undo::line(&record).ok_or("too much for one line of the undo journal")?;
+        // In memory first: if the line reached the disk all the same, both say the same.
+        self.records.push(record);
+        let written = self
+            .disk
+            .append(&self.path, line.as_bytes())
+            .and_then(|()| self.disk.sync(&self.path))
+            .and_then(|()| if named { self.disk.sync_directory(&self.directory) } else { Ok(()) });
+        written.map_err(|e| {
+            let why = format!("the undo journal {} cannot be written: {e}", self.path.display());
+            self.broken = Some(e.to_string());
+            why
+        })
+    }
+
+    /// Forgets everything: all is undone, or left on purpose. A damaged journal is kept aside.
+    pub(crate) fn clear(&mut self) -> Result<(), String> {
+        let damaged = self.damages.iter().any(|damage| matches!(damage, Damage::Damaged(_)));
+        if damaged {
+            // A copy, so that the journal itself is emptied in the one tried way.
+            let aside = self.path.with_extension("damaged");
+            fs::copy(&self.path, &aside)
+                .map_err(|e| format!("cannot keep the damaged journal aside: {e}"))?;
+        }
+        self.disk
+            .remove(&self.path)
+            .and_then(|()| self.disk.sync_directory(&self.directory))
+            .map_err(|e| format!("cannot remove the undo journal {}: {e}", self.path.display()))?;
+        self.records.clear();
+        self.damages.clear();
+        self.broken = None;
+        self.last = 0;
+        Ok(())
+    }
+}
+
+/// Where a process has just ended, a child of it may have the lock for the moment between its fork
+/// and its exec.
+const LOCK_TRIES: u32 = 25;
+const LOCK_PAUSE: Duration = Duration::from_millis(20);
+/// A journal of all settings of a large host is far below.
+const MOST_OCTETS: u64 = 64 << 20;
+
+/// Takes away what earlier boots left behind: their settings are gone, and so are their namespaces.
+pub(crate) fn sweep(directory: &Path, boot_id: &str) {
+    let Ok(entries) = directory.read_dir() else { return };
+    for entry in entries.flatten() {
+        let path = entry.path();
+        let name = entry.file_name();
+        let ours = name.to_str().is_some_and(|name| name.starts_with("undo-"));
+        if !ours || path.extension().is_none_or(|end| end != "journal") {
+            continue;
+        }
+        // Nobody alive has a journal of another boot.
+        let Ok(octets) = fs::read(&path) else { continue };
+        let (records, damages) = undo::parse(&octets);
+        let all_old = !records.is_empty()
+            && damages.is_empty()
+            && records
+                .iter()
+                .all(|record| undo::of_other_boots(std::slice::from_ref(record), boot_id));
+        if all_old {
+            let _ = fs::remove_file(&path);
+            let _ = fs::remove_file(path.with_extension("lock"));
+        }
+    }
+}

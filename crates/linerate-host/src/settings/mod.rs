@@ -1,0 +1,384 @@
+//! Settings of this host: read, changed, and put back.
+//!
+//! Everything goes through netlink, /proc and /sys; no program is called. Nothing is changed before
+//! the undo journal that says how to undo it is on the disk. What is put back is compared first:
+//! what somebody else has set meanwhile is left and told.
+
+mod files;
+mod journal;
+mod kernel;
+#[cfg(test)]
+mod tests;
+
+use std::net::IpAddr;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use linerate_model::record::ErrorRecord;
+use linerate_model::setting::{
+    Applied, Outcome, ReadBack, Restoration, RestoreOutcome, RestoredKnob, Setting, SettingName,
+    SideEffect,
+};
+use linerate_model::undo::{self, Decision, Device, Knob, Place, Turned, Undo, Wish};
+use nix::net::if_::if_indextoname;
+
+use self::journal::{Disk, Journal, JournalError, RealDisk};
+use self::kernel::{ABSENT, Kernel, Values, knobs_of, shown};
+use crate::netlink::{Netlink, route};
+use crate::roots::Roots;
+
+/// The name of the interface that packets to `address` leave by.
+pub fn device_towards(address: IpAddr) -> Option<String> {
+    let index = route::interface_towards(&mut Netlink::route()?, address)?;
+    if_indextoname(index).ok()?.into_string().ok()
+}
+
+/// Settings as they are now, in the order of `names`. `device` is for those of an interface.
+pub fn read(device: Option<&str>, names: &[SettingName]) -> Vec<ReadBack> {
+    let mut kernel = Kernel::open(Roots::host());
+    let found = device.map(|name| kernel.device(name)).transpose();
+    let mut of_device: Option<Values> = None;
+    names
+        .iter()
+        .map(|name| {
+            let mut back = ReadBack { name: name.clone(), device: None, value: None, why: None };
+            let device = match &found {
+                Ok(device) if name.of_device() => device.as_ref(),
+                Err(why) if name.of_device() => {
+                    back.why = Some(why.clone());
+                    return back;
+                }
+                _ => None,
+            };
+            back.device = device.map(|device| device.name.clone());
+            // All of an interface is read once, whatever is asked of it.
+            let values = if name.of_device() {
+                of_device.get_or_insert_with(|| kernel.around(name, device)).clone()
+            } else {
+                kernel.around(name, None)
+            };
+            let knobs = knobs_of(name, device, &values);
+            back.value = shown(name, &knobs, &values);
+            if back.value.is_none() {
+                back.why = Some(kernel.missing(name, device));
+            }
+            back
+        })
+        .collect()
+}
+
+/// Changes settings of this host and keeps what is needed to undo it: in memory, and in the undo
+/// journal for whoever comes after this process.
+///
+/// One process at a time may do so in a network namespace. Dropping it puts nothing back; see
+/// [`Keeper::restore`].
+pub struct Keeper {
+    kernel: Kernel,
+    journal: Journal,
+}
+
+impl Keeper {
+    /// Takes the journal in `directory` and puts back what an earlier process left changed.
+    ///
+    /// # Errors
+    /// When another process has it, or the directory cannot be used.
+    pub fn open(directory: &Path) -> Result<(Self, Restoration), ErrorRecord> {
+        let roots = Roots::host();
+        let place = here(&roots)?;
+        Self::open_with(directory, roots, place, Box::<RealDisk>::default())
+    }
+
+    fn open_with(
+        directory: &Path,
+        roots: Roots,
+        place: Place,
+        disk: Box<dyn Disk>,
+    ) -> Result<(Self, Restoration), ErrorRecord> {
+        journal::sweep(directory, &place.boot_id);
+        let journal = Journal::open(directory, place, disk).map_err(|e| {
+            let (kind, hint) = match &e {
+                JournalError::Taken(_) => ("busy", "wait for it to end, or end it"),
+                JournalError::Io { .. } => ("journal", "choose another directory with --state-dir"),
+            };
+            error(kind, "cannot keep an undo journal of settings", e.to_string(), hint)
+        })?;
+        let mut keeper = Self { kernel: Kernel::open(roots), journal };
+        let restoration = keeper.restore();
+        Ok((keeper, restoration))
+    }
+
+    /// Whether something is changed now.
+    pub fn has_changes(&self) -> bool {
+        !undo::undos(self.journal.records(), &self.journal.place).is_empty()
+    }
+
+    /// Sets in the given order and reads back. Each setting is for itself: what the kernel refuses
+    /// is told in its result.
+    pub fn apply(&mut self, device: Option<&str>, settings: &[Setting]) -> Vec<Applied> {
+        settings.iter().map(|setting| self.apply_one(device, setting)).collect()
+    }
+
+    fn apply_one(&mut self, device: Option<&str>, setting: &Setting) -> Applied {
+        let mut result = Applied {
+            asked: setting.clone(),
+            device: None,
+            before: None,
+            after: None,
+            outcome: Outcome::Refused,
+            why: None,
+            also: vec![],
+        };
+        if let Err(why) = self.try_apply(device, setting, &mut result) {
+            result.outcome = Outcome::Refused;
+            result.why = Some(why);
+        }
+        result
+    }
+
+    fn try_apply(
+        &mut self,
+        device: Option<&str>,
+        setting: &Setting,
+        result: &mut Applied,
+    ) -> Result<(), String> {
+        let name = &setting.name;
+        let device = match device.filter(|_| name.of_device()) {
+            Some(device) => Some(self.kernel.device(device)?),
+            None => None,
+        };
+        let device = device.as_ref();
+        result.device = device.map(|device| device.name.clone());
+        let before = self.kernel.around(name, device);
+        let all = knobs_of(name, device, &before);
+        result.before = shown(name, &all, &before);
+        result.after.clone_from(&result.before);
+        let asked = self.kernel.expand(setting, device, &before)?;
+        let wishes: Vec<Wish> = asked
+            .iter()
+            .filter_map(|(knob, asked)| {
+                let before = before.get(knob)?;
+                (before != asked && !already(knob, before, asked)).then(|| Wish {
+                    knob: knob.clone(),
+                    before: before.clone(),
+                    asked: asked.clone(),
+                })
+            })
+            .collect();
+        if wishes.is_empty() {
+            result.outcome = Outcome::Already;
+            return Ok(());
+        }
+        if let Some(why) = self.kernel.obstacle(setting, device) {
+            return Err(why);
+        }
+        let id = self
+            .journal
+            .announce(wishes.clone())
+            .map_err(|why| format!("{why}; nothing was changed"))?;
+        let orders: Vec<(&Knob, &str)> =
+            wishes.iter().map(|wish| (&wish.knob, wish.asked.as_str())).collect();
+        let refused = self.kernel.turn(&orders);
+
+        let after = self.kernel.around(name, device);
+        let turned = differences(&before, &after);
+        if let Err(why) = self.journal.note(id, turned.clone()) {
+            // On the disk it says what was asked, which is enough to undo it; but from now on
+            // nothing can be kept, so nothing is left changed.
+            let undos: Vec<Undo> = turned
+                .into_iter()
+                .rev()
+                .map(|t| Undo { knob: t.knob, before: t.before, now: Some(t.now), pending: None })
+                .collect();
+            let back = put_back(&mut self.kernel, &undos);
+            let all = back
+                .iter()
+                .all(|k| matches!(k.outcome, RestoreOutcome::Restored | RestoreOutcome::Already));
+            let words = if all { "it was put back" } else { "it could not be put back whole" };
+            let now = self.kernel.around(name, device);
+            result.after = shown(name, &knobs_of(name, device, &now), &now);
+            return Err(format!("{why}; {words}"));
+        }
+        result.after = shown(name, &knobs_of(name, device, &after), &after);
+        result.also = turned
+            .iter()
+            .filter(|turned| !wishes.iter().any(|wish| wish.knob == turned.knob))
+            .map(|turned| SideEffect {
+                what: turned.knob.to_string(),
+                before: turned.before.clone(),
+                after: turned.now.clone(),
+            })
+            .collect();
+        let holds = |wish: &Wish| {
+            after.get(&wish.knob).is_some_and(|now| already(&wish.knob, now, &wish.asked))
+        };
+        let moved = turned.iter().any(|turned| wishes.iter().any(|wish| wish.knob == turned.knob));
+        let why = refused.first().map(|(knob, why)| {
+            let more = refused.len().saturating_sub(1);
+            let more = if more > 0 { format!(", and {more} more") } else { String::new() };
+            format!("{knob}: {why}{more}")
+        });
+        (result.outcome, result.why) = if wishes.iter().all(holds) {
+            (Outcome::Set, None)
+        } else if let Some(why) = why {
+            (if moved { Outcome::Rounded } else { Outcome::Refused }, Some(why))
+        } else {
+            let waits = wishes.iter().find_map(|wish| {
+                let now = after.get(&wish.knob)?;
+                now.contains("wanted").then(|| format!("{} is {now}", wish.knob))
+            });
+            match waits {
+                Some(why) => (
+                    Outcome::Refused,
+                    Some(format!("{why}: the driver forbids it, or it needs another feature")),
+                ),
+                None if moved => {
+                    (Outcome::Rounded, Some("the driver made another value of it".into()))
+                }
+                None => (Outcome::Refused, Some("the driver left it as it was".into())),
+            }
+        };
+        Ok(())
+    }
+
+    /// Puts back everything that was changed, by this process or by one before it. Does nothing to
+    /// what is as before, and leaves what somebody else has set since. Any number of times.
+    pub fn restore(&mut self) -> Restoration {
+        let mut restoration = Restoration::default();
+        let place = &self.journal.place;
+        if undo::of_other_boots(self.journal.records(), &place.boot_id) {
+            restoration.notes.push(
+                "the host has booted since settings were changed: they are gone by themselves"
+                    .into(),
+            );
+        }
+        for damage in self.journal.damages() {
+            restoration.notes.push(format!("undo journal: {damage}"));
+        }
+        let undos = undo::undos(self.journal.records(), place);
+        restoration.knobs = put_back(&mut self.kernel, &undos);
+        let failed = restoration.knobs.iter().any(|knob| knob.outcome == RestoreOutcome::Failed);
+        let something = !self.journal.records().is_empty() || !self.journal.damages().is_empty();
+        if something
+            && !failed
+            && let Err(why) = self.journal.clear()
+        {
+            restoration.notes.push(why);
+        }
+        restoration
+    }
+}
+
+/// Where this process is.
+fn here(roots: &Roots) -> Result<Place, ErrorRecord> {
+    let what = "cannot change settings of this host";
+    let boot_id = roots.line("proc/sys/kernel/random/boot_id").ok_or_else(|| {
+        error("unable", what, "it does not tell its boot_id, so a reboot could not be seen", "")
+    })?;
+    let namespace = roots
+        .path("proc/thread-self/ns/net")
+        .metadata()
+        .map_err(|e| error("unable", what, format!("its network namespace is not known: {e}"), ""))?
+        .ino();
+    Ok(Place { boot_id, namespace })
+}
+
+fn error(kind: &str, what: &str, why: impl Into<String>, hint: &str) -> ErrorRecord {
+    let hints = if hint.is_empty() { vec![] } else { vec![hint.to_owned()] };
+    ErrorRecord { kind: kind.into(), what: what.into(), why: why.into(), hints, exit_code: 1 }
+}
+
+/// Whether a knob is as asked: with features, that it is so and not only wanted so.
+fn already(knob: &Knob, now: &str, asked: &str) -> bool {
+    match knob {
+        Knob::Feature(..) => now == asked,
+        _ => knob.became(asked, now),
+    }
+}
+
+/// What is other than before. What was there and is not now is [`ABSENT`]; what is new has no way
+/// back and goes with what made it.
+fn differences(before: &Values, after: &Values) -> Vec<Turned> {
+    before
+        .iter()
+        .filter_map(|(knob, before)| {
+            let now = after.get(knob).map_or(ABSENT, String::as_str);
+            (now != before).then(|| Turned {
+                knob: knob.clone(),
+                before: before.clone(),
+                now: now.to_owned(),
+            })
+        })
+        .collect()
+}
+
+/// One knob can need another: features, queues. More rounds would change nothing.
+const ROUNDS: usize = 3;
+
+/// Puts knobs back, in this order. Who set what is decided once, before anything is changed.
+fn put_back(kernel: &mut Kernel, undos: &[Undo]) -> Vec<RestoredKnob> {
+    if undos.is_empty() {
+        return Vec::new();
+    }
+    let knobs: Vec<Knob> = undos.iter().map(|undo| undo.knob.clone()).collect();
+    let found = kernel.values(&knobs);
+    let decisions: Vec<Option<Decision>> =
+        undos.iter().map(|undo| found.get(&undo.knob).map(|now| undo.decide(now))).collect();
+    let ours = |decision: &Option<Decision>| *decision == Some(Decision::Restore);
+    let mut refused: Vec<(Knob, String)> = Vec::new();
+    let mut now = found.clone();
+    for _ in 0..ROUNDS {
+        let orders: Vec<(&Knob, &str)> = undos
+            .iter()
+            .zip(&decisions)
+            .filter(|(undo, decision)| ours(decision) && now.get(&undo.knob) != Some(&undo.before))
+            .map(|(undo, _)| (&undo.knob, undo.before.as_str()))
+            .collect();
+        if orders.is_empty() {
+            break;
+        }
+        refused = kernel.turn(&orders);
+        now = kernel.values(&knobs);
+    }
+    undos
+        .iter()
+        .zip(&decisions)
+        .map(|(undo, decision)| {
+            let value = now.get(&undo.knob);
+            let back = value == Some(&undo.before);
+            let why = || {
+                let told = refused.iter().find(|(knob, _)| *knob == undo.knob);
+                told.map_or("the driver made another value of it".to_owned(), |(_, why)| {
+                    why.clone()
+                })
+            };
+            let (outcome, why) = match decision {
+                None => (RestoreOutcome::Gone, Some(gone(undo.knob.device()))),
+                Some(Decision::Nothing) => (RestoreOutcome::Already, None),
+                Some(Decision::Leave) => (
+                    RestoreOutcome::ChangedByOthers,
+                    Some(
+                        "it is not what linerate had set, so somebody else did; left as it is"
+                            .into(),
+                    ),
+                ),
+                Some(Decision::Restore) if back => (RestoreOutcome::Restored, None),
+                Some(Decision::Restore) => (RestoreOutcome::Failed, Some(why())),
+            };
+            RestoredKnob {
+                what: undo.knob.to_string(),
+                before: undo.before.clone(),
+                set: undo.set().to_owned(),
+                now: value.cloned(),
+                outcome,
+                why,
+            }
+        })
+        .collect()
+}
+
+fn gone(device: Option<&Device>) -> String {
+    match device {
+        Some(device) => format!("{} is gone, or is another interface now", device.name),
+        None => "it is gone".into(),
+    }
+}
