@@ -1,0 +1,155 @@
+//! Whole searches one after the other, and what they say together.
+
+use linerate_model::search::{GoalRecord, RepeatRecord, RepeatedRecord, TrialRecord};
+use linerate_model::units::Nanos;
+use linerate_stats::offline::distribution::t_factor;
+
+use super::{Ending, Next, Search, Settings};
+use crate::trial::Outcome;
+
+/// A number of searches that know nothing of each other.
+#[derive(Debug, Clone)]
+pub struct Repeated {
+    settings: Settings,
+    repeats: u64,
+    searches: Vec<Search>,
+}
+
+impl Repeated {
+    /// `repeats` searches; at least one is made.
+    pub fn new(settings: Settings, repeats: u64) -> Self {
+        let first = Search::new(settings.clone());
+        Self { settings, repeats: repeats.max(1), searches: vec![first] }
+    }
+
+    /// The searches so far; the last one is at work.
+    pub fn searches(&self) -> &[Search] {
+        &self.searches
+    }
+
+    /// How many there are to be.
+    pub fn repeats(&self) -> u64 {
+        self.repeats
+    }
+
+    /// Time of all trials, seconds.
+    pub fn seconds(&self) -> f64 {
+        self.searches.iter().map(Search::seconds).sum()
+    }
+
+    /// What to do now.
+    pub fn next(&self) -> Next {
+        let Some(last) = self.searches.last() else { return Next::Done(Ending::Settled) };
+        match last.next() {
+            Next::Done(Ending::Settled) if (self.searches.len() as u64) < self.repeats => {
+                self.following().next()
+            }
+            next => next,
+        }
+    }
+
+    /// Changes the time allowed to all searches together.
+    pub fn set_max_time(&mut self, most: Option<Nanos>) {
+        self.settings.max_time = most;
+        let earlier = self.searches.len().saturating_sub(1);
+        let spent: f64 = self.searches.iter().take(earlier).map(Search::seconds).sum();
+        let spent = Nanos((spent * 1e9) as u64);
+        if let Some(last) = self.searches.last_mut() {
+            last.set_max_time(most.map(|most| Nanos(most.0.saturating_sub(spent.0))));
+        }
+    }
+
+    /// How long the rest takes, seconds, as far as it can be foreseen.
+    pub fn left_s(&self) -> f64 {
+        let Some(last) = self.searches.last() else { return 0.0 };
+        let left = last.left_s();
+        let more = self.repeats.saturating_sub(self.searches.len() as u64) as f64;
+        left + more * (last.seconds() + left)
+    }
+
+    /// The next search, with the time that the earlier ones left.
+    fn following(&self) -> Search {
+        let mut settings = self.settings.clone();
+        let spent = Nanos((self.seconds() * 1e9) as u64);
+        // Its first trial is made only if it fits.
+        settings.max_time = settings.max_time.map(|most| Nanos(most.0.saturating_sub(spent.0)));
+        Search::new(settings)
+    }
+
+    /// Takes in what came of the trial that [`Self::next`] gave.
+    pub fn take(&mut self, outcome: Outcome) {
+        let done = self.searches.last().map(Search::next);
+        if matches!(done, Some(Next::Done(Ending::Settled)))
+            && (self.searches.len() as u64) < self.repeats
+        {
+            let next = self.following();
+            self.searches.push(next);
+        }
+        if let Some(last) = self.searches.last_mut() {
+            last.take(outcome);
+        }
+    }
+
+    /// Every trial.
+    pub fn trials(&self) -> Vec<TrialRecord> {
+        (1..).zip(&self.searches).flat_map(|(i, search)| search.trials(i)).collect()
+    }
+
+    /// Each search by itself, when there is more than one.
+    pub fn each(&self) -> Vec<RepeatRecord> {
+        if self.searches.len() < 2 {
+            return Vec::new();
+        }
+        (1..)
+            .zip(&self.searches)
+            .map(|(search, s)| RepeatRecord { search, goals: s.goals(), seconds: s.seconds() })
+            .collect()
+    }
+
+    /// The answers: of each goal, that of the search with the median lower bound (of two in the
+    /// middle the lower one), and the mean of all with its interval.
+    pub fn goals(&self) -> Vec<GoalRecord> {
+        let all: Vec<Vec<GoalRecord>> = self.searches.iter().map(Search::goals).collect();
+        let count = self.settings.goals.len();
+        (0..count)
+            .filter_map(|i| {
+                let mut of: Vec<GoalRecord> =
+                    all.iter().filter_map(|g| g.get(i).cloned()).collect();
+                let repeated = repeated(&of);
+                if of.iter().any(|g| place(g).is_some()) {
+                    of.retain(|g| place(g).is_some());
+                }
+                of.sort_by(|a, b| place(a).unwrap_or(0.0).total_cmp(&place(b).unwrap_or(0.0)));
+                let middle = (of.len().checked_sub(1)?) / 2;
+                let mut goal = of.swap_remove(middle);
+                goal.repeated = repeated;
+                Some(goal)
+            })
+            .collect()
+    }
+}
+
+/// What stands for a search: the knee where it was fitted, the lower bound otherwise.
+fn place(goal: &GoalRecord) -> Option<f64> {
+    goal.knee_bps.map(|k| k.median).or(goal.lower_bps)
+}
+
+fn repeated(goals: &[GoalRecord]) -> Option<RepeatedRecord> {
+    let logs: Vec<f64> = goals.iter().filter_map(|g| place(g).map(f64::ln)).collect();
+    let n = logs.len() as f64;
+    if goals.len() < 2 || logs.is_empty() {
+        return None;
+    }
+    let mean = logs.iter().sum::<f64>() / n;
+    let half = (logs.len() > 1).then(|| {
+        let variance = logs.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / (n - 1.0);
+        t_factor(0.05, n - 1.0).map(|t| t * (variance / n).sqrt())
+    });
+    let half = half.flatten();
+    Some(RepeatedRecord {
+        searches: logs.len() as u64,
+        mean_bps: mean.exp(),
+        low_bps: half.map(|h| (mean - h).exp()),
+        high_bps: half.map(|h| (mean + h).exp()),
+    })
+}

@@ -1,0 +1,339 @@
+//! What a search found, for the record, and what of it did not go by the book, in words.
+
+use std::collections::BTreeMap;
+
+use linerate_model::record::Limit;
+use linerate_model::search::{GoalRecord, KneeRecord, TrialPurpose, TrialRecord};
+use linerate_model::units::si;
+
+use super::classify::{self, Board, Bounds, Judged};
+use super::goal::Goal;
+use super::mlr;
+use super::{FIT_CAP, INVALID_CAP, Made, Range, Search, fitted, judge};
+
+/// Below this share of the lower bound, failures are no part of the limit.
+const WELL_BELOW: f64 = 0.95;
+/// Mixed loads over a wider range than this are a plateau.
+const PLATEAU: f64 = 1.05;
+/// A background failure rate that deserves a word.
+const BACKGROUND: f64 = 0.05;
+
+impl Search {
+    /// The answer to every goal, as far as it is known.
+    pub fn goals(&self) -> Vec<GoalRecord> {
+        let goals = self.settings.goals.iter().enumerate();
+        goals.map(|(i, goal)| self.goal(i, goal)).collect()
+    }
+
+    /// Every trial, for the record. `search` counts whole searches from 1.
+    pub fn trials(&self, search: u64) -> Vec<TrialRecord> {
+        self.made.iter().map(|made| self.trial(made, search)).collect()
+    }
+
+    fn trial(&self, made: &Made, search: u64) -> TrialRecord {
+        let judged = made.load.is_some() && made.outcome.invalid.is_none();
+        let goals = self.settings.goals.iter().filter(|_| judged);
+        let meets: Vec<String> = goals
+            .filter(|goal| judge(goal, made).is_some_and(|j| j.good))
+            .map(|goal| goal.name.clone())
+            .collect();
+        let o = &made.outcome;
+        TrialRecord {
+            search,
+            purpose: made.purpose,
+            asked_bps: made.trial.rate.map(|rate| rate.bits_per_second() as f64),
+            sent_bps: o.sent_bps,
+            received_bps: o.received_bps,
+            seconds: made.trial.time.as_secs_f64(),
+            took_s: o.took_s,
+            lost_ratio: o.lost_ratio,
+            undelivered_ratio: o.undelivered_ratio,
+            lost_path: o.lost_path,
+            dropped_receiver: o.dropped_receiver,
+            jitter_s: o.jitter_s,
+            delay_p99_s: o.delay_p99_s,
+            cpu_sender_percent: o.cpu_sender_percent,
+            cpu_receiver_percent: o.cpu_receiver_percent,
+            limit: o.limit,
+            good: judged.then_some(meets.len() == self.settings.goals.len()),
+            meets,
+            invalid: o.invalid.clone(),
+            run: o.run.clone(),
+        }
+    }
+
+    fn goal(&self, i: usize, goal: &Goal) -> GoalRecord {
+        let target = mlr::final_target(goal);
+        let judged = self.made.iter().filter(|m| m.load.is_some() && m.outcome.invalid.is_none());
+        let seconds: f64 = judged.clone().map(|m| m.outcome.took_s).sum();
+        let mut record = GoalRecord {
+            name: goal.name.clone(),
+            loss: goal.loss,
+            delay_p99_s: goal.delay_p99.map(|d| d.as_secs_f64()),
+            exceed: goal.exceed,
+            trial_s: target.time_s,
+            sum_s: target.sum_s,
+            width: goal.width(),
+            lower_bps: None,
+            upper_bps: None,
+            throughput_bps: None,
+            trials: judged.count() as u64,
+            seconds,
+            settled: false,
+            irregular: self.no_range(),
+            knee_bps: None,
+            at_lower: None,
+            at_upper: None,
+            limit: None,
+            repeated: None,
+        };
+        let Some((range, board)) = self.range.as_ref().and_then(|r| Some((r, r.boards.get(i)?)))
+        else {
+            return record;
+        };
+        let bounds = self.bounds(goal, board);
+        let load = |at: usize| range.grid.load(at);
+        let at = |at: usize| board.get(&at).map(|t| classify::record(load(at), t, &target));
+        record.lower_bps = bounds.lower.map(load);
+        record.upper_bps = bounds.upper.map(load);
+        record.at_lower = bounds.lower.and_then(at);
+        record.at_upper = bounds.upper.and_then(at);
+        // A bound that the sum has not settled has time missing, and would count as lost.
+        let settled_lower = bounds
+            .lower
+            .filter(|l| record.at_lower.is_some_and(|b| b.settled && board.contains_key(l)));
+        record.throughput_bps = settled_lower
+            .map(|lower| load(lower) * classify::conditional_delivery(&board[&lower], &target));
+        record.settled = mlr::next(goal, board, &range.grid, 0).is_none();
+        // Nobody knows what a load is that gave no valid trial.
+        record.settled &= bounds.upper.is_none_or(|upper| !range.given_up.contains(&upper));
+        if let Some(fit) = range.fits.get(i) {
+            let knee = fit.knee();
+            record.settled = self.settings.ci.is_some_and(|ci| fitted(fit, ci));
+            record.knee_bps = Some(KneeRecord {
+                median: knee.median,
+                low: knee.low,
+                high: knee.high,
+                background: knee.background,
+            });
+        }
+        record.limit = self.limit(goal, bounds.upper);
+        record.irregular = words(self.irregular(i, goal, range, board, bounds, &record));
+        record
+    }
+
+    /// Bounds under the goal or, when the fit or the end of time left them open, under the finest
+    /// coarser target that has both.
+    pub(super) fn bounds(&self, goal: &Goal, board: &Board) -> Bounds {
+        let stages = (0..=mlr::last_stage(goal)).rev();
+        let mut found = stages.map(|stage| classify::bounds(board, &mlr::target(goal, stage)));
+        let last = found.next().unwrap_or_default();
+        if last.lower.is_some() && last.upper.is_some() {
+            return last;
+        }
+        let both = found.find(|b| b.lower.is_some() && b.upper.is_some());
+        both.filter(|_| last == Bounds::default()).unwrap_or(last)
+    }
+
+    /// Why there is no range, if there is none.
+    fn no_range(&self) -> Option<String> {
+        let last = self.made.last()?;
+        if let Some(why) = &last.outcome.invalid {
+            let count = self.made.len();
+            return Some(format!("{count} trials in a row said nothing: {why}"));
+        }
+        self.range.is_none().then(|| {
+            format!(
+                "generator-limited: the sender reached {}, which is less than the least load, {}",
+                si(last.outcome.sent_bps, "bit/s"),
+                self.settings.min
+            )
+        })
+    }
+
+    /// The verdict that most of the bad trials at the upper bound share.
+    fn limit(&self, goal: &Goal, upper: Option<usize>) -> Option<Limit> {
+        let mut votes: BTreeMap<&str, (usize, Limit)> = BTreeMap::new();
+        for made in self.made.iter().filter(|m| m.load.is_some() && m.load == upper) {
+            let bad = judge(goal, made).is_some_and(|j| !j.good);
+            if let Some(limit) = made.outcome.limit.filter(|l| bad && *l != Limit::RequestedRate) {
+                votes.entry(limit.name()).or_insert((0, limit)).0 += 1;
+            }
+        }
+        votes.into_values().max_by_key(|(count, _)| *count).map(|(_, limit)| limit)
+    }
+
+    fn irregular(
+        &self,
+        i: usize,
+        goal: &Goal,
+        range: &Range,
+        board: &Board,
+        bounds: Bounds,
+        record: &GoalRecord,
+    ) -> Vec<String> {
+        let target = mlr::final_target(goal);
+        let rate = |at: usize| si(range.grid.load(at), "bit/s");
+        let mut said = Vec::new();
+        match (bounds.lower, bounds.upper) {
+            (Some(lower), None) if lower == range.grid.last() => said.push(format!(
+                "lower bound only, at the largest load: all of {} meets the goal, so the limit is above it",
+                rate(lower)
+            )),
+            (None, Some(0)) => said.push(format!(
+                "upper bound only, at the least load: even {} does not meet the goal",
+                rate(0)
+            )),
+            _ => {}
+        }
+        if let Some(upper) = bounds.upper {
+            let all = board.get(&upper).map(Vec::as_slice).unwrap_or_default();
+            let unsent = all.iter().filter(|t| t.unsent).count();
+            if unsent > 0 && 2 * unsent >= all.iter().filter(|t| !t.good).count() {
+                let sent = self.sent_at(upper).unwrap_or(0.0);
+                said.push(format!(
+                    "generator-limited: at {} the sender itself sent only {}, and what it sent arrived",
+                    rate(upper),
+                    si(sent, "bit/s")
+                ));
+            }
+        }
+        if let Some(load) =
+            classify::inversion(board, &target).or_else(|| single_inversion(board, bounds))
+        {
+            said.push(format!(
+                "inversion: {} met the goal although {} below it did not",
+                rate(load),
+                bounds.upper.map(rate).unwrap_or_default()
+            ));
+        }
+        if let Some((from, to, bad, all)) = plateau(board, range, bounds) {
+            said.push(format!(
+                "plateau: between {} and {}, {bad} of {all} trials were bad whatever the load; the limit there is a vote, not an edge",
+                rate(from),
+                rate(to)
+            ));
+        } else if let Some((bad, all)) = below(board, range, bounds) {
+            said.push(format!(
+                "{bad} of {all} trials well below the limit were bad: something other than the load fails them"
+            ));
+        }
+        if let Some(load) = range.given_up.first() {
+            let why = self.made.iter().rev().find(|m| m.load == Some(*load));
+            let why = why.and_then(|m| m.outcome.invalid.clone()).unwrap_or_default();
+            let more = match range.given_up.len() {
+                1 => String::new(),
+                n => format!(", and so at {} more loads", n - 1),
+            };
+            said.push(format!(
+                "{INVALID_CAP} trials in a row at {} said nothing ({why}){more}: what was not shown to hold counts as not met",
+                rate(*load)
+            ));
+        }
+        if let Some(knee) = record.knee_bps.filter(|_| !record.settled) {
+            let capped = range.fits.get(i).is_some_and(|fit| fit.trials() >= FIT_CAP);
+            if capped {
+                said.push(format!(
+                    "after {FIT_CAP} trials the interval is still {:.1} % wide",
+                    100.0 * (knee.high / knee.low).ln()
+                ));
+            }
+        }
+        if let Some(knee) = record.knee_bps.filter(|k| k.background > 0.4) {
+            said.push(format!(
+                "{:.0} % of the trials fail at any load: near one half there is no knee",
+                100.0 * knee.background
+            ));
+        }
+        said
+    }
+
+    /// Mean of what the sender sent at a load.
+    fn sent_at(&self, load: usize) -> Option<f64> {
+        let sent: Vec<f64> =
+            self.made.iter().filter(|m| m.load == Some(load)).map(|m| m.outcome.sent_bps).collect();
+        (!sent.is_empty()).then(|| sent.iter().sum::<f64>() / sent.len() as f64)
+    }
+
+    /// Sentences for a person: which end, and by what evidence.
+    pub fn because(&self) -> Vec<String> {
+        let goals = self.goals();
+        let mut said: Vec<String> = Vec::new();
+        for (goal, record) in self.settings.goals.iter().zip(&goals) {
+            let Some(upper) = record.upper_bps else { continue };
+            let bad: Vec<&Made> = self
+                .made
+                .iter()
+                .filter(|m| m.purpose != TrialPurpose::WarmUp)
+                .filter(|m| {
+                    m.trial.rate.is_some_and(|r| (r.bits_per_second() as f64 - upper).abs() < 1.0)
+                })
+                .filter(|m| judge(goal, m).is_some_and(|j| !j.good))
+                .collect();
+            if bad.is_empty() {
+                continue;
+            }
+            let sum = |of: fn(&Made) -> Option<u64>| bad.iter().filter_map(|m| of(m)).sum::<u64>();
+            let (path, socket) =
+                (sum(|m| m.outcome.lost_path), sum(|m| m.outcome.dropped_receiver));
+            let mean =
+                |of: fn(&Made) -> f64| bad.iter().map(|m| of(m)).sum::<f64>() / bad.len() as f64;
+            let (sent, received) = (mean(|m| m.outcome.sent_bps), mean(|m| m.outcome.received_bps));
+            let late = mean(|m| m.outcome.undelivered_ratio) - mean(|m| m.outcome.lost_ratio);
+            let mut text = format!(
+                "{}: at {} {} of {} trials were bad: {} was sent, {} arrived; {path} datagrams were lost on the path, {socket} dropped by the receiver's socket",
+                goal.name,
+                si(upper, "bit/s"),
+                bad.len(),
+                record.at_upper.map_or(bad.len() as u64, |b| b.trials.max(bad.len() as u64)),
+                si(sent, "bit/s"),
+                si(received, "bit/s"),
+            );
+            let unsent = 1.0 - sent / upper;
+            if unsent > 0.005 {
+                text.push_str(&format!("; {:.1} % was never sent", 100.0 * unsent));
+            } else if late > 0.005 {
+                text.push_str(&format!("; {:.1} % came later than the trial lasted", 100.0 * late));
+            }
+            said.push(text);
+        }
+        said
+    }
+}
+
+fn words(said: Vec<String>) -> Option<String> {
+    (!said.is_empty()).then(|| said.join("; "))
+}
+
+/// A single good trial well above the upper bound, such as a shape probe's.
+fn single_inversion(board: &Board, bounds: Bounds) -> Option<usize> {
+    let upper = bounds.upper?;
+    board.range(upper + 4..).find(|(_, t)| t.iter().any(|t| t.good)).map(|(load, _)| *load)
+}
+
+/// A wide range of loads whose trials are neither all good nor all bad.
+fn plateau(board: &Board, range: &Range, bounds: Bounds) -> Option<(usize, usize, usize, usize)> {
+    let mixed =
+        |t: &[Judged]| t.iter().any(|t| t.good) && t.iter().any(|t| !t.good && t.time_s > 0.0);
+    let ends: Vec<usize> = board.iter().filter(|(_, t)| mixed(t)).map(|(load, _)| *load).collect();
+    let (from, to) = (*ends.first()?, *ends.last()?);
+    if ends.len() < 2 || range.grid.load(to) / range.grid.load(from) < PLATEAU {
+        return None;
+    }
+    // One stray trial far away is no plateau.
+    let all: Vec<&Judged> =
+        board.range(from..=to).flat_map(|(_, t)| t).filter(|t| t.time_s > 0.0).collect();
+    let bad = all.iter().filter(|t| !t.good).count();
+    let share = bad as f64 / all.len() as f64;
+    let spread = bounds.lower.is_some() || bounds.upper.is_some();
+    (spread && (0.1..=0.9).contains(&share)).then_some((from, to, bad, all.len()))
+}
+
+/// Bad trials well below the lower bound, when there are more than chance explains.
+fn below(board: &Board, range: &Range, bounds: Bounds) -> Option<(usize, usize)> {
+    let least = range.grid.load(bounds.lower?) * WELL_BELOW;
+    let all: Vec<&Judged> = board.range(..range.grid.at_most(least)).flat_map(|(_, t)| t).collect();
+    let bad = all.iter().filter(|t| !t.good).count();
+    (bad > 1 && classify::jeffreys(bad as u64, all.len() as u64).0 > BACKGROUND)
+        .then_some((bad, all.len()))
+}

@@ -1,0 +1,304 @@
+//! What a sweep found, in sentences.
+
+use linerate_model::plan::Way;
+use linerate_model::record::Limit;
+use linerate_model::sweep::{RegimeKind, SweepBend, SweepPlan, SweepPoint, SweepRegime, Variable};
+use linerate_model::units::si;
+
+use super::Sweep;
+
+/// Loss above this is what keeps a trial from following; below it is lateness.
+const LOST_ALONE: f64 = 0.005;
+
+/// A value of the swept variable.
+fn value(plan: &SweepPlan, value: Option<u64>) -> String {
+    let Some(value) = value else { return "as fast as the sender can".to_owned() };
+    match plan.variable {
+        Variable::Rate => rate(value as f64),
+        Variable::Size => format!("{value} B"),
+        Variable::Streams if value == 1 => "1 stream".to_owned(),
+        Variable::Streams => format!("{value} streams"),
+        Variable::Window => format!("a window of {value} B"),
+    }
+}
+
+fn rate(bits_per_second: f64) -> String {
+    si(bits_per_second, "bit/s")
+}
+
+/// `28 %`, `0.52 %`, `0 %`.
+fn share(ratio: f64) -> String {
+    let percent = ratio * 100.0;
+    if percent == 0.0 {
+        "0 %".to_owned()
+    } else if percent < 0.01 {
+        "less than 0.01 %".to_owned()
+    } else if percent < 9.95 {
+        format!("{percent:.2} %")
+    } else {
+        format!("{percent:.0} %")
+    }
+}
+
+/// `client to server`.
+fn direction(way: Way) -> &'static str {
+    match way {
+        Way::Forward => "client to server",
+        Way::Reverse => "server to client",
+    }
+}
+
+/// Which host sends and which receives.
+fn ends(way: Way) -> (&'static str, &'static str) {
+    match way {
+        Way::Forward => ("client", "server"),
+        Way::Reverse => ("server", "client"),
+    }
+}
+
+/// The limit and its evidence at one point.
+fn blame(point: &SweepPoint, limit: Limit) -> String {
+    let (sender, receiver) = ends(point.direction);
+    let busy = |cpu: Option<f64>| cpu.map_or(String::new(), |p| format!(", {p:.0} % busy"));
+    let asked = point.asked_bps.map(|asked| rate(asked as f64));
+    let sent = rate(point.sent_bps);
+    let lost = share(point.lost_ratio);
+    match limit {
+        Limit::SenderCpu | Limit::SenderHost => {
+            let what = match asked {
+                Some(asked) => format!("{lost} was lost, but only {sent} of {asked} were sent"),
+                None => format!("{sent} is all that was sent, and {lost} of it was lost"),
+            };
+            let end = if limit == Limit::SenderCpu {
+                format!("the {sender}'s CPU{}", busy(point.cpu_sender_percent))
+            } else {
+                format!("the {sender}'s host: its buffer, queue or timer held it back")
+            };
+            format!("{what}: the sender is the limit ({end}), not the path")
+        }
+        Limit::Path if point.lost_ratio > LOST_ALONE => format!(
+            "{lost} of what was sent never reached the {receiver}'s socket: the path is the limit"
+        ),
+        Limit::Path => format!(
+            "only {} arrived, {lost} was lost and the rest came late: a queue held it, and the path is the limit",
+            rate(point.received_bps)
+        ),
+        Limit::ReceiverCpu if point.lost_ratio > LOST_ALONE => format!(
+            "{lost} of what was sent was dropped by the {receiver}'s socket: the receiver is the limit (the {receiver}'s CPU{})",
+            busy(point.cpu_receiver_percent)
+        ),
+        Limit::ReceiverCpu => format!(
+            "the {receiver} read too late what came in time: the receiver is the limit (the {receiver}'s CPU{})",
+            busy(point.cpu_receiver_percent)
+        ),
+        Limit::ReceiverBuffer => format!(
+            "{lost} of what was sent was dropped by the {receiver}'s socket though its CPU was not full{}: the receiver's buffer is the limit",
+            busy(point.cpu_receiver_percent)
+        ),
+        Limit::RequestedRate => "all of it arrived".to_owned(),
+        _ => {
+            let sent_of = asked.map_or(String::new(), |asked| format!(" of {asked} asked"));
+            format!(
+                "{sent}{sent_of} were sent and {lost} was lost; nothing shows which end or path it was"
+            )
+        }
+    }
+}
+
+/// One regime. `points` are its own and at least one; `peak` is the best of its direction.
+pub(super) fn regime(
+    plan: &SweepPlan,
+    points: &[SweepPoint],
+    limit: Limit,
+    peak: Option<&SweepPoint>,
+) -> String {
+    let (Some(first), Some(last)) = (points.first(), points.last()) else { return String::new() };
+    let place = if first.value == last.value {
+        format!("at {}", value(plan, first.value))
+    } else {
+        format!("from {} to {}", value(plan, first.value), value(plan, last.value))
+    };
+    let least = points.iter().map(|p| p.received_bps).fold(f64::INFINITY, f64::min);
+    let most = points.iter().map(|p| p.received_bps).fold(0.0, f64::max);
+    let arrived = if (most - least) <= 0.01 * most {
+        rate(most)
+    } else {
+        format!("{} to {}", rate(least), rate(most))
+    };
+    // The point whose verdict is the regime's, the fullest one.
+    let witness = points.iter().rfind(|p| p.limit == limit).unwrap_or(last);
+    match first.regime {
+        RegimeKind::Follows => {
+            format!("{place} what is asked for arrives ({arrived})")
+        }
+        RegimeKind::Plateau => {
+            format!("{place} {arrived} arrives, whatever is asked: {}", blame(witness, limit))
+        }
+        RegimeKind::Rises => {
+            format!(
+                "{place} {arrived} arrives, and more where it is larger: {}",
+                blame(witness, limit)
+            )
+        }
+        RegimeKind::Unstable => {
+            let intervals = points
+                .iter()
+                .filter_map(|p| p.interval_min_bps.zip(p.interval_max_bps))
+                .reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
+            let spread = intervals.map_or(String::new(), |(low, high)| {
+                format!(", {} to {} from moment to moment", rate(low), rate(high))
+            });
+            let elsewhere =
+                peak.filter(|peak| peak.received_bps > most * 1.1).map_or(String::new(), |peak| {
+                    format!("; {} arrives at {}", rate(peak.received_bps), value(plan, peak.value))
+                });
+            format!("{place} {arrived} arrives{spread}{elsewhere}: {}", blame(witness, limit))
+        }
+        RegimeKind::Collapse => {
+            let below = peak.map_or(String::new(), |peak| {
+                format!(
+                    ", up to {} below the {} at {}",
+                    share(1.0 - least / peak.received_bps.max(1.0)),
+                    rate(peak.received_bps),
+                    value(plan, peak.value)
+                )
+            });
+            format!(
+                "{place} less arrives than at smaller values, {arrived}{below}: {}",
+                blame(witness, limit)
+            )
+        }
+    }
+}
+
+/// The whole sweep: what was found in each direction, and what to try.
+pub fn conclusion(sweep: &Sweep) -> (Vec<String>, Vec<String>) {
+    let (points, regimes, bends) = (sweep.points(), sweep.regimes(), sweep.bends());
+    let (mut because, mut advice) = (Vec::new(), Vec::new());
+    for way in &sweep.plan().directions {
+        let ours: Vec<&SweepPoint> = points.iter().filter(|p| p.direction == *way).collect();
+        if ours.is_empty() {
+            continue;
+        }
+        let bend = bends.iter().find(|b| b.direction == *way && b.from == RegimeKind::Follows);
+        because.push(format!(
+            "{}: {}",
+            direction(*way),
+            found(sweep.plan(), bend, &regimes, &ours)
+        ));
+        if let Some((_, Some(least))) = sweep.out_of_reach().iter().find(|(w, _)| w == way) {
+            let most = ours.iter().map(|p| p.sent_bps).fold(0.0, f64::max);
+            because.push(format!(
+                "{}: rates from {} on were left out, because the sender never sent more than {}",
+                direction(*way),
+                rate(*least as f64),
+                rate(most)
+            ));
+        }
+        advice.extend(next_step(sweep.plan(), *way, bend, &ours));
+    }
+    advice.dedup();
+    (because, advice)
+}
+
+fn found(
+    plan: &SweepPlan,
+    bend: Option<&SweepBend>,
+    regimes: &[SweepRegime],
+    points: &[&SweepPoint],
+) -> String {
+    let way = points.first().map(|p| p.direction);
+    let Some(bend) = bend else {
+        let none_follows = points.iter().all(|p| p.regime != RegimeKind::Follows);
+        let texts: Vec<&str> =
+            regimes.iter().filter(|r| Some(r.direction) == way).map(|r| r.text.as_str()).collect();
+        let first = texts.first().copied().unwrap_or_default();
+        return if none_follows && plan.variable == Variable::Rate {
+            format!("not even the least rate arrives whole; {first}")
+        } else {
+            first.to_owned()
+        };
+    };
+    let upper = match bend.high {
+        Some(high) => format!("{} no longer", value(plan, Some(high))),
+        None => "what it can send at most no longer".to_owned(),
+    };
+    let width = match (bend.width_ratio, bend.narrow) {
+        (Some(width), true) => format!(" ({} apart)", share(width)),
+        (Some(width), false) if plan.zoom_width.is_some() => {
+            format!(
+                " ({} apart: it moves from trial to trial, so it was narrowed no further)",
+                share(width)
+            )
+        }
+        (Some(width), false) => format!(" ({} apart; --zoom narrows it)", share(width)),
+        (None, _) => String::new(),
+    };
+    let above = points.iter().find(|p| p.value == bend.high);
+    let why = above.map_or(String::new(), |p| {
+        // Other work may have been the reason, and then neither end nor path is to blame.
+        let doubt = p.invalid.as_ref().map_or(String::new(), |why| format!(". Doubtful: {why}"));
+        format!("; {}{doubt}", blame(p, p.limit))
+    });
+    format!("{} is followed, {upper}{width}{why}", value(plan, Some(bend.low)))
+}
+
+fn next_step(
+    plan: &SweepPlan,
+    way: Way,
+    bend: Option<&SweepBend>,
+    points: &[&SweepPoint],
+) -> Vec<String> {
+    let reverse = if way == Way::Reverse { " -R" } else { "" };
+    let Some(bend) = bend else {
+        let Some(last) = points.last().filter(|p| p.regime == RegimeKind::Follows) else {
+            return Vec::new();
+        };
+        if plan.variable != Variable::Rate || plan.then_max {
+            return Vec::new();
+        }
+        let top = last.value.unwrap_or(0);
+        return vec![format!(
+            "--rates {}..max: everything up to {} arrived",
+            command_rate(top),
+            rate(top as f64)
+        )];
+    };
+    let mut advice = Vec::new();
+    if !bend.narrow && plan.zoom_width.is_none() {
+        advice.push("--zoom: finer points around every bend".to_owned());
+    }
+    if plan.variable == Variable::Rate {
+        let (sender, receiver) = ends(way);
+        let profile = match bend.limit {
+            Limit::SenderCpu | Limit::SenderHost => Some(sender),
+            Limit::ReceiverCpu | Limit::ReceiverBuffer => Some(receiver),
+            _ => None,
+        };
+        let high = bend.high.or(points.last().map(|p| p.sent_bps as u64));
+        if let Some((end, high)) = profile.zip(high) {
+            advice.push(format!(
+                "linerate udp HOST{reverse} --rate {} -t 30s: take a CPU profile of the {end} here, and at {}",
+                command_rate(high),
+                command_rate(bend.low)
+            ));
+        }
+        advice.push(format!(
+            "linerate search HOST{reverse} --goal loss=0.5%: the highest rate that holds, with its bounds"
+        ));
+    }
+    advice
+}
+
+/// As `--rate` takes it, with no digit lost that four show.
+fn command_rate(bits_per_second: u64) -> String {
+    let number = |unit: u64, letter: &str| {
+        let text = format!("{:.3}", bits_per_second as f64 / unit as f64);
+        format!("{}{letter}", text.trim_end_matches('0').trim_end_matches('.'))
+    };
+    match bits_per_second {
+        0..1_000_000 => number(1_000, "k"),
+        1_000_000..1_000_000_000 => number(1_000_000, "M"),
+        _ => number(1_000_000_000, "G"),
+    }
+}

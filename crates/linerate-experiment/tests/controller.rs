@@ -1,0 +1,317 @@
+//! The search's controller on made-up outcomes: odd cases in words, budgets, and logs.
+
+use linerate_experiment::search::goal::Goal;
+use linerate_experiment::search::log::{Entry, FORMAT, Head, Line, LogError, read};
+use linerate_experiment::search::repeat::Repeated;
+use linerate_experiment::search::{Ending, Next, Search, Settings};
+use linerate_experiment::trial::{Outcome, Trial};
+use linerate_model::plan::{Direction, End, EngineChoice, TestPlan, Traffic, UdpPlan, Way};
+use linerate_model::record::Limit;
+use linerate_model::units::{BitRate, DatagramSize, Nanos};
+
+fn rate(bps: u64) -> BitRate {
+    BitRate::new(bps).unwrap()
+}
+
+fn settings(goals: &[&str]) -> Settings {
+    Settings {
+        way: Way::Forward,
+        min: rate(1_000_000),
+        max: Some(rate(1_000_000_000)),
+        goals: goals
+            .iter()
+            .map(|g| Goal::preset(g).unwrap_or_else(|| Goal::parse(g).unwrap()))
+            .collect(),
+        ci: None,
+        shape: false,
+        max_time: None,
+    }
+}
+
+/// What a path of `capacity` does with a trial, the sender reaching `sender`.
+fn outcome(trial: &Trial, capacity: f64, sender: f64) -> Outcome {
+    let asked = trial.rate.map_or(sender, |r| r.bits_per_second() as f64);
+    let sent = asked.min(sender);
+    let received = sent.min(capacity);
+    let time_s = trial.time.as_secs_f64();
+    Outcome {
+        run: None,
+        sent_bps: sent,
+        received_bps: received,
+        undelivered_ratio: 1.0 - received / asked,
+        lost_ratio: 1.0 - received / sent,
+        lost_path: Some(((sent - received) * time_s / 11_776.0) as u64),
+        dropped_receiver: Some(0),
+        jitter_s: None,
+        delay_p99_s: Some(if asked > 0.8 * capacity { 0.02 } else { 0.001 }),
+        cpu_sender_percent: None,
+        cpu_receiver_percent: None,
+        limit: Some(match (sent < asked, received < sent) {
+            (_, true) => Limit::Path,
+            (true, _) => Limit::SenderCpu,
+            _ => Limit::RequestedRate,
+        }),
+        intervals_bps: vec![received],
+        took_s: time_s + 0.5,
+        invalid: None,
+    }
+}
+
+fn run(search: &mut Search, mut of: impl FnMut(&Trial) -> Outcome) -> Ending {
+    for _ in 0..1_000 {
+        match search.next() {
+            Next::Run { trial, .. } => search.take(of(&trial)),
+            Next::Done(ending) => return ending,
+        }
+    }
+    panic!("no end");
+}
+
+fn irregular(search: &Search) -> String {
+    search.goals()[0].irregular.clone().unwrap_or_default()
+}
+
+#[test]
+fn a_path_is_found_and_named() {
+    let mut search = Search::new(settings(&["pdr"]));
+    assert_eq!(run(&mut search, |t| outcome(t, 40e6, 900e6)), Ending::Settled);
+    let goal = &search.goals()[0];
+    let limit = 40e6 / 0.995;
+    assert!(goal.lower_bps.unwrap() <= limit && limit < goal.upper_bps.unwrap(), "{goal:?}");
+    assert!(
+        goal.settled && goal.irregular.is_none() && goal.limit == Some(Limit::Path),
+        "{goal:?}"
+    );
+    let (lower, throughput) = (goal.lower_bps.unwrap(), goal.throughput_bps.unwrap());
+    assert!(throughput <= lower && throughput > 0.99 * lower);
+    assert!(goal.at_upper.unwrap().fail_low > 0.6 && goal.at_lower.unwrap().fail_high < 0.4);
+    assert!(search.because()[0].contains("lost on the path"), "{:?}", search.because());
+    assert!(search.left_s() == 0.0);
+}
+
+#[test]
+fn a_rule_of_delay_lowers_the_limit() {
+    let mut search = Search::new(settings(&["pdr", "loss=0.5%,delay-p99=5ms"]));
+    assert_eq!(run(&mut search, |t| outcome(t, 40e6, 900e6)), Ending::Settled);
+    let goals = search.goals();
+    assert!((goals[0].lower_bps.unwrap() / 40.2e6 - 1.0).abs() < 0.01);
+    assert!((goals[1].lower_bps.unwrap() / 32e6 - 1.0).abs() < 0.01, "{:?}", goals[1]);
+}
+
+#[test]
+fn a_sender_that_cannot_is_the_limit_and_costs_few_trials() {
+    let mut search = Search::new(settings(&["ndr"]));
+    assert_eq!(run(&mut search, |t| outcome(t, 1e12, 300e6)), Ending::Settled);
+    let said = irregular(&search);
+    assert!(said.contains("generator-limited") && said.contains("300.0 Mbit/s"), "{said}");
+    assert_eq!(search.goals()[0].limit, Some(Limit::SenderCpu));
+    assert!(search.made().len() < 16, "{}", search.made().len());
+    let mut search = Search::new(settings(&["ndr"]));
+    assert_eq!(run(&mut search, |t| outcome(t, 1e12, 900e3)), Ending::GeneratorTooSlow);
+    assert_eq!(search.made().len(), 1);
+    assert!(irregular(&search).contains("less than the least load"), "{}", irregular(&search));
+}
+
+#[test]
+fn without_a_largest_rate_the_sender_gives_it() {
+    let mut search = Search::new(Settings { max: None, ..settings(&["pdr"]) });
+    assert_eq!(run(&mut search, |t| outcome(t, 40e6, 300e6)), Ending::Settled);
+    assert_eq!(search.max_bps(), Some(600e6));
+    assert!((search.goals()[0].lower_bps.unwrap() / 40.2e6 - 1.0).abs() < 0.01);
+    // A sender that sends less when asked for more, like an overloaded board.
+    let mut search = Search::new(Settings { max: None, ..settings(&["pdr"]) });
+    let board = |t: &Trial| {
+        let asked = t.rate.map_or(f64::INFINITY, |r| r.bits_per_second() as f64);
+        outcome(t, 1e12, if asked > 90e6 { 64e6 } else { 90e6 })
+    };
+    assert_eq!(run(&mut search, board), Ending::Settled);
+    let goal = &search.goals()[0];
+    assert!((goal.lower_bps.unwrap() / 90e6 - 1.0).abs() < 0.01, "{goal:?}");
+    assert!(irregular(&search).contains("generator-limited"));
+}
+
+#[test]
+fn limits_at_an_end_of_the_range_are_said() {
+    let mut search = Search::new(settings(&["pdr"]));
+    run(&mut search, |t| outcome(t, 1e12, 1e12));
+    assert!(irregular(&search).contains("lower bound only"), "{}", irregular(&search));
+    assert_eq!(search.goals()[0].upper_bps, None);
+    let mut search = Search::new(settings(&["pdr"]));
+    run(&mut search, |t| outcome(t, 10.0, 1e12));
+    assert!(irregular(&search).contains("upper bound only"), "{}", irregular(&search));
+    assert_eq!(search.goals()[0].lower_bps, None);
+}
+
+#[test]
+fn an_inversion_is_seen_by_the_probes_of_the_shape() {
+    let mut search = Search::new(Settings { shape: true, ..settings(&["quick"]) });
+    // Between 40 and 70 Mbit/s packets are lost, above they are not.
+    let ending = run(&mut search, |t| {
+        let asked = t.rate.map_or(0.0, |r| r.bits_per_second() as f64);
+        outcome(t, if (40e6..70e6).contains(&asked) || asked > 500e6 { 38e6 } else { 1e12 }, 1e12)
+    });
+    assert_eq!(ending, Ending::Settled);
+    assert!(irregular(&search).contains("inversion"), "{}", irregular(&search));
+    let loads = search.made().len();
+    assert!(loads > 10);
+}
+
+#[test]
+fn a_plateau_is_said() {
+    let mut search = Search::new(settings(&["pdr"]));
+    let mut turn = 0;
+    run(&mut search, |t| {
+        turn += 1;
+        let asked = t.rate.map_or(0.0, |r| r.bits_per_second() as f64);
+        let bad = asked > 100e6 || (asked > 60e6 && turn % 2 == 0);
+        outcome(t, if bad { asked * 0.9 } else { 1e12 }, 1e12)
+    });
+    assert!(irregular(&search).contains("plateau"), "{}", irregular(&search));
+}
+
+#[test]
+fn a_trial_that_says_nothing_is_made_again_and_then_given_up() {
+    let mut search = Search::new(settings(&["quick"]));
+    let mut made = 0;
+    let ending = run(&mut search, |t| {
+        let asked = t.rate.map_or(0.0, |r| r.bits_per_second() as f64);
+        let mut outcome = outcome(t, 1e12, 1e12);
+        if asked > 500e6 && asked < 999e6 || (asked > 999e6 && made > 0) {
+            outcome.invalid = Some("the host was busy".into());
+        }
+        made += 1;
+        outcome
+    });
+    assert_eq!(ending, Ending::Settled);
+    let said = irregular(&search);
+    assert!(said.contains("3 trials in a row") && said.contains("the host was busy"), "{said}");
+    assert!(search.goals()[0].lower_bps.unwrap() < 500e6);
+    let mut search = Search::new(settings(&["quick"]));
+    let ending = run(&mut search, |t| Outcome {
+        invalid: Some("contradiction".into()),
+        ..outcome(t, 10.0, 10.0)
+    });
+    assert_eq!((ending, search.made().len()), (Ending::NoValidTrial, 3));
+}
+
+#[test]
+fn the_time_allowed_is_kept() {
+    let limited = Settings { max_time: Some(Nanos::from_secs(12)), ..settings(&["pdr"]) };
+    let mut search = Search::new(limited);
+    assert_eq!(run(&mut search, |t| outcome(t, 40e6, 900e6)), Ending::OutOfTime);
+    assert!(search.seconds() <= 12.0 && search.seconds() > 10.0, "{}", search.seconds());
+    assert!(!search.goals()[0].settled);
+}
+
+#[test]
+fn the_time_left_is_about_right() {
+    let mut search = Search::new(settings(&["pdr"]));
+    let mut foreseen = Vec::new();
+    while let Next::Run { trial, .. } = search.next() {
+        foreseen.push(search.seconds() + search.left_s());
+        search.take(outcome(&trial, 40e6, 900e6));
+    }
+    let total = search.seconds();
+    assert!(foreseen.iter().skip(2).all(|f| (f / total - 1.0).abs() < 0.4), "{foreseen:?} {total}");
+}
+
+#[test]
+fn whole_searches_have_a_mean_with_an_interval() {
+    let mut search = Repeated::new(settings(&["quick"]), 3);
+    let capacities = [40e6, 44e6, 42e6];
+    while let Next::Run { trial, .. } = search.next() {
+        // The next search begins with its warm-up.
+        let number = search.searches().len() - 1
+            + usize::from(matches!(search.searches().last().unwrap().next(), Next::Done(_)));
+        search.take(outcome(&trial, capacities[number], 900e6));
+    }
+    let goal = &search.goals()[0];
+    let repeated = goal.repeated.unwrap();
+    assert_eq!((repeated.searches, search.each().len()), (3, 3));
+    assert!((goal.lower_bps.unwrap() / 42e6 - 1.0).abs() < 0.01, "{goal:?}");
+    assert!(repeated.low_bps.unwrap() < 40e6 && repeated.high_bps.unwrap() > 44e6, "{repeated:?}");
+    assert_eq!(search.trials().last().unwrap().search, 3);
+}
+
+fn head(settings: &Settings) -> Head {
+    let udp = UdpPlan {
+        size: DatagramSize::new(1_472).unwrap(),
+        rate: None,
+        burst: Nanos(100_000),
+        engine: EngineChoice::Auto,
+        checksum: true,
+    };
+    Head {
+        format: FORMAT,
+        id: "x".into(),
+        started: "2026-01-02T03:04:05Z".into(),
+        command: vec!["linerate".into(), "search".into(), "h".into()],
+        target: Some(("h".into(), 5_201)),
+        ip: None,
+        plan: TestPlan {
+            traffic: Traffic::Udp(udp),
+            direction: Direction::Forward,
+            streams: 1,
+            end: End::Time(Nanos::from_secs(1)),
+            warmup: Nanos(0),
+            interval: Nanos::from_millis(100),
+            window: None,
+            client_cpus: vec![],
+            server_cpus: vec![],
+            dscp: None,
+        },
+        size_from_mtu: true,
+        settings: settings.clone(),
+        repeats: 1,
+    }
+}
+
+#[test]
+fn a_log_cut_anywhere_gives_the_search_up_to_its_last_whole_line() {
+    let settings = Settings { ci: Some(0.02), ..settings(&["pdr", "ndr"]) };
+    let mut search = Repeated::new(settings.clone(), 1);
+    let mut text = Line::Search(Box::new(head(&settings))).text();
+    while let Next::Run { trial, purpose, .. } = search.next() {
+        let outcome = outcome(&trial, 40e6, 900e6);
+        let entry = Entry { purpose, trial, outcome: outcome.clone(), doubts: vec![] };
+        text.push_str(&Line::Trial(Box::new(entry)).text());
+        search.take(outcome);
+    }
+    let again = read(text.as_bytes()).unwrap();
+    assert_eq!((again.whole, &again.head), (text.len(), &head(&settings)));
+    let again = again.replay().unwrap();
+    assert_eq!(again.goals(), search.goals());
+    assert_eq!(again.trials(), search.trials());
+    let first = text.find('\n').unwrap() + 1;
+    for cut in (0..text.len()).step_by(1_009) {
+        match read(&text.as_bytes()[..cut]) {
+            Err(error) => assert!(cut < first && error == LogError::Empty, "{cut} {error}"),
+            Ok(log) => {
+                assert_eq!(log.whole, text[..cut].rfind('\n').unwrap() + 1);
+                let mut half = log.replay().unwrap();
+                // It goes on to the same end.
+                while let Next::Run { trial, .. } = half.next() {
+                    half.take(outcome(&trial, 40e6, 900e6));
+                }
+                assert_eq!(half.goals(), search.goals());
+            }
+        }
+    }
+}
+
+#[test]
+fn a_log_of_something_else_is_refused() {
+    let settings = settings(&["pdr"]);
+    let head = Line::Search(Box::new(head(&settings))).text();
+    let trial = Trial { way: Way::Forward, rate: Some(rate(5)), time: Nanos::from_secs(1) };
+    let purpose = linerate_model::search::TrialPurpose::WarmUp;
+    let entry = Entry { purpose, trial, outcome: outcome(&trial, 1.0, 1.0), doubts: vec![] };
+    let entry = Line::Trial(Box::new(entry)).text();
+    assert_eq!(read(b""), Err(LogError::Empty));
+    assert_eq!(read(b"\n\n"), Err(LogError::Empty));
+    for bad in ["{}\n".to_owned(), entry.clone(), format!("{head}x\n"), format!("{head}{head}")] {
+        assert!(matches!(read(bad.as_bytes()), Err(LogError::Line { .. })), "{bad}");
+    }
+    let other = read(format!("{head}{entry}").as_bytes()).unwrap();
+    assert_eq!(other.replay().err(), Some(LogError::Other { trial: 1 }));
+}

@@ -1,0 +1,60 @@
+//! What can go wrong with a store.
+
+use std::path::{Path, PathBuf};
+
+use rusqlite::ErrorCode;
+
+/// Why a store cannot be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// Another process writes it.
+    #[error("another process works on {0}")]
+    Locked(PathBuf),
+    /// It is there already.
+    #[error("{0} is there already")]
+    Exists(PathBuf),
+    /// Not one of ours.
+    #[error("{0} is no store of a linerate campaign: {1}")]
+    Foreign(PathBuf, String),
+    /// A newer version of linerate made it.
+    #[error("{0} has schema {1}, and this version of linerate knows {known}", known = crate::SCHEMA_VERSION)]
+    Version(PathBuf, i32),
+    /// Its content is not what was written.
+    #[error("{0} is damaged: {1}")]
+    Damaged(PathBuf, String),
+    /// The system reports.
+    #[error("cannot {what} {path}: {why}")]
+    Io {
+        /// What was tried.
+        what: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// Why it failed.
+        why: String,
+        /// There is no room on the disk.
+        full: bool,
+    },
+}
+
+impl StoreError {
+    pub(crate) fn sqlite(what: &'static str, path: &Path, error: &rusqlite::Error) -> Self {
+        let code = error.sqlite_error_code();
+        match code {
+            Some(ErrorCode::NotADatabase) => {
+                Self::Foreign(path.to_owned(), "it is no SQLite file".into())
+            }
+            Some(ErrorCode::DatabaseCorrupt) => Self::Damaged(path.to_owned(), error.to_string()),
+            _ => Self::Io {
+                what,
+                path: path.to_owned(),
+                why: error.to_string(),
+                full: code == Some(ErrorCode::DiskFull),
+            },
+        }
+    }
+
+    pub(crate) fn io(what: &'static str, path: &Path, error: &std::io::Error) -> Self {
+        let full = error.kind() == std::io::ErrorKind::StorageFull;
+        Self::Io { what, path: path.to_owned(), why: error.to_string(), full }
+    }
+}

@@ -1,0 +1,42 @@
+//! Keeps and finds run records: one SQLite file per campaign.
+//!
+//! What is promised: when [`Campaign::keep_run`] or [`Campaign::keep`] returns, the run or event is
+//! on stable storage (WAL, `synchronous=FULL`, then the log is folded into the file and cut), as far
+//! as the disk keeps what `fsync` promises. After any error nothing more is written: whether the
+//! last commit reached the disk is then unknown, and only a fresh look can tell.
+//!
+//! Each row carries a SHA-256 of all its columns, and a head row says how many there are. So one
+//! altered octet anywhere is either found by [`Reader::check`] or alters nothing that is read.
+
+#![forbid(unsafe_code)]
+
+mod error;
+mod lock;
+mod read;
+mod row;
+mod write;
+
+pub use error::StoreError;
+pub use lock::is_locked;
+pub use read::{Damage, Meta, Reader};
+pub use write::{Campaign, NewCampaign};
+
+/// `linr`: how `file` and other tools tell this from any other SQLite file.
+pub const APPLICATION_ID: i32 = 0x6c69_6e72;
+
+/// Number of the schema below.
+pub const SCHEMA_VERSION: i32 = 1;
+
+/// The first octets of every SQLite file.
+pub const MAGIC: &[u8] = b"SQLite format 3\0";
+
+const SCHEMA: &str = "
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL, sum BLOB NOT NULL) STRICT;
+CREATE TABLE slot (id INTEGER PRIMARY KEY, body TEXT NOT NULL, sum BLOB NOT NULL) STRICT;
+CREATE TABLE event (id INTEGER PRIMARY KEY, at TEXT NOT NULL, body TEXT NOT NULL, sum BLOB NOT NULL) STRICT;
+CREATE TABLE run (id INTEGER PRIMARY KEY, slot INTEGER NOT NULL, state TEXT NOT NULL, setting TEXT NOT NULL,
+    boot INTEGER NOT NULL, warmup INTEGER NOT NULL, value REAL, body TEXT NOT NULL, record TEXT, sum BLOB NOT NULL) STRICT;
+CREATE UNIQUE INDEX one_run_a_slot ON run (slot) WHERE state = 'counted';
+CREATE TABLE head (id INTEGER PRIMARY KEY CHECK (id = 1), slots INTEGER NOT NULL, events INTEGER NOT NULL,
+    runs INTEGER NOT NULL, sum BLOB NOT NULL) STRICT;
+";

@@ -1,0 +1,374 @@
+//! Reading a campaign, also while another process writes it, and where nothing may be written.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use linerate_model::campaign::{Event, RunState, Slot, StoredRun};
+use rusqlite::types::FromSql;
+use rusqlite::{Connection, OpenFlags, Row};
+
+use crate::row::{self, RunRow};
+use crate::{APPLICATION_ID, SCHEMA_VERSION, StoreError};
+
+/// What was kept when the campaign began.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Meta {
+    /// Of the plan.
+    pub name: String,
+    /// Text of the plan.
+    pub plan: String,
+    /// Where it was.
+    pub plan_path: PathBuf,
+    /// Of the shuffle.
+    pub seed: u64,
+    /// RFC 3339.
+    pub created: String,
+    /// Version of linerate that began it.
+    pub version: String,
+}
+
+/// One place where the file is not as it was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Damage {
+    /// Table.
+    pub table: &'static str,
+    /// Row, if one is known.
+    pub row: Option<i64>,
+    /// What is wrong.
+    pub what: String,
+}
+
+impl fmt::Display for Damage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.row {
+            Some(row) => write!(f, "{} {row}: {}", self.table, self.what),
+            None => write!(f, "{}: {}", self.table, self.what),
+        }
+    }
+}
+
+/// A store opened to read.
+#[derive(Debug)]
+pub struct Reader {
+    connection: Connection,
+    path: PathBuf,
+}
+
+impl Reader {
+    /// Opens it. Writes nothing, and needs no permission to; a log that a dead writer left is read
+    /// too.
+    pub fn open(path: &Path) -> Result<Self, StoreError> {
+        if !path.exists() {
+            let missing = std::io::Error::from(std::io::ErrorKind::NotFound);
+            return Err(StoreError::io("open", path, &missing));
+        }
+        let reader = match Self::try_open(path, false) {
+            Ok(reader) => reader,
+            // SQLite wants to make the log's index beside a file whose log is empty; where it may
+            // not, and no log holds anything, the file itself is all there is.
+            Err(StoreError::Io { .. }) if log_is_empty(path) => Self::try_open(path, true)?,
+            Err(error) => return Err(error),
+        };
+        reader.identify()?;
+        Ok(reader)
+    }
+
+    fn try_open(path: &Path, immutable: bool) -> Result<Self, StoreError> {
+        let fail = |e: &rusqlite::Error| StoreError::sqlite("read", path, e);
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
+            | OpenFlags::SQLITE_OPEN_NO_MUTEX
+            | OpenFlags::SQLITE_OPEN_URI;
+        let connection = if immutable {
+            let uri = format!("file:{}?immutable=1", uri_path(path));
+            Connection::open_with_flags(uri, flags)
+        } else {
+            Connection::open_with_flags(path, flags - OpenFlags::SQLITE_OPEN_URI)
+        }
+        .map_err(|e| fail(&e))?;
+        let ready = connection
+            .busy_timeout(std::time::Duration::from_secs(10))
+            .and_then(|()| connection.pragma_update(None, "trusted_schema", false))
+            .and_then(|()| connection.pragma_update(None, "cell_size_check", true))
+            // The first read shows whether the file can be read at all.
+            .and_then(|()| {
+                connection.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))
+            });
+        ready.map_err(|e| fail(&e))?;
+        Ok(Self { connection, path: path.to_owned() })
+    }
+
+    fn identify(&self) -> Result<(), StoreError> {
+        let number = |pragma: &str| -> Result<i32, StoreError> {
+            self.connection
+                .pragma_query_value(None, pragma, |row| row.get(0))
+                .map_err(|e| StoreError::sqlite("read", &self.path, &e))
+        };
+        if number("application_id")? != APPLICATION_ID {
+            let why = "it is another program's SQLite file, or its header is damaged".into();
+            return Err(StoreError::Foreign(self.path.clone(), why));
+        }
+        match number("user_version")? {
+            SCHEMA_VERSION => Ok(()),
+            other => Err(StoreError::Version(self.path.clone(), other)),
+        }
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What was kept when the campaign began.
+    pub fn meta(&self) -> Result<Meta, StoreError> {
+        let (found, damage) = self.read_meta();
+        if let Some(damage) = damage.first() {
+            return Err(self.damaged(damage));
+        }
+        let get = |key: &str| {
+            found.get(key).cloned().ok_or_else(|| {
+                StoreError::Damaged(self.path.clone(), format!("meta has no `{key}`"))
+            })
+        };
+        let seed = get("seed")?
+            .parse()
+            .map_err(|_| StoreError::Damaged(self.path.clone(), "the seed is no number".into()))?;
+        Ok(Meta {
+            name: get("name")?,
+            plan: get("plan")?,
+            plan_path: get("plan_path")?.into(),
+            seed,
+            created: get("created")?,
+            version: get("version")?,
+        })
+    }
+
+    /// The design.
+    pub fn slots(&self) -> Result<Vec<Slot>, StoreError> {
+        self.whole(self.read_slots())
+    }
+
+    /// All events with their times, in their order.
+    pub fn events(&self) -> Result<Vec<(String, Event)>, StoreError> {
+        self.whole(self.read_events())
+    }
+
+    /// All runs, in the order of their ends.
+    pub fn runs(&self) -> Result<Vec<StoredRun>, StoreError> {
+        self.whole(self.read_runs())
+    }
+
+    /// All runs without their records.
+    pub fn runs_briefly(&self) -> Result<Vec<StoredRun>, StoreError> {
+        let (mut runs, damage) = self.read_runs();
+        for run in &mut runs {
+            run.record = None;
+        }
+        self.whole((runs, damage))
+    }
+
+    /// The runs whose rows are whole, in a file that is damaged elsewhere.
+    pub fn readable_runs(&self) -> (Vec<StoredRun>, Vec<Damage>) {
+        self.read_runs()
+    }
+
+    /// Everything that is not as it was written; nothing in a sound file.
+    pub fn check(&self) -> Vec<Damage> {
+        let mut damage = self.read_meta().1;
+        let (slots, d) = self.read_slots();
+        damage.extend(d);
+        let (events, d) = self.read_events();
+        damage.extend(d);
+        let (runs, d) = self.read_runs();
+        damage.extend(d);
+        let head = self.connection.query_row(
+            "SELECT slots, events, runs, sum FROM head WHERE id = 1",
+            [],
+            |row| {
+                let sum: Vec<u8> = row.get(3)?;
+                Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get::<_, i64>(2)?, sum))
+            },
+        );
+        match head {
+            Err(e) => damage.push(Damage { table: "head", row: None, what: e.to_string() }),
+            Ok((s, e, r, sum)) => {
+                if row::head_sum(s, e, r).as_slice() != sum {
+                    let what = "its checksum is another".to_owned();
+                    damage.push(Damage { table: "head", row: None, what });
+                }
+                for (table, want, have) in
+                    [("slot", s, slots.len()), ("event", e, events.len()), ("run", r, runs.len())]
+                {
+                    if want != have as i64 && !damage.iter().any(|d| d.table == table) {
+                        let what = format!("{have} rows can be read, and {want} were written");
+                        damage.push(Damage { table, row: None, what });
+                    }
+                }
+            }
+        }
+        damage
+    }
+
+    /// Acknowledged runs that are missing, and slots that are filled twice. Both are 0, or the file
+    /// is damaged.
+    pub fn lost_and_doubled(&self) -> (u64, u64) {
+        let (runs, damage) = self.read_runs();
+        let written: i64 = self
+            .connection
+            .query_row("SELECT runs FROM head WHERE id = 1", [], |row| row.get(0))
+            .unwrap_or(0);
+        let lost = (written - runs.len() as i64).max(damage.len() as i64).max(0);
+        let mut filled = BTreeMap::new();
+        for run in runs.iter().filter(|r| r.state == RunState::Counted) {
+            *filled.entry(run.slot).or_insert(0u64) += 1;
+        }
+        (lost.unsigned_abs(), filled.values().map(|n| n - 1).sum())
+    }
+
+    fn damaged(&self, damage: &Damage) -> StoreError {
+        StoreError::Damaged(self.path.clone(), damage.to_string())
+    }
+
+    fn whole<T>(&self, (rows, damage): (Vec<T>, Vec<Damage>)) -> Result<Vec<T>, StoreError> {
+        match damage.first() {
+            Some(damage) => Err(self.damaged(damage)),
+            None => Ok(rows),
+        }
+    }
+
+    /// Reads every row that can be read. Rows count from `first` without a gap.
+    fn rows<T>(
+        &self,
+        table: &'static str,
+        columns: &str,
+        first: Option<i64>,
+        mut read: impl FnMut(i64, &Row<'_>) -> Result<T, String>,
+    ) -> (Vec<T>, Vec<Damage>) {
+        let mut found = Vec::new();
+        let mut damage = Vec::new();
+        let mut fault = |row, what: String| damage.push(Damage { table, row, what });
+        // NOT INDEXED: what an index says of a row need not be what the row says.
+        let query = format!("SELECT {columns} FROM {table} NOT INDEXED ORDER BY rowid");
+        let mut statement = match self.connection.prepare(&query) {
+            Ok(statement) => statement,
+            Err(e) => {
+                fault(None, e.to_string());
+                return (found, damage);
+            }
+        };
+        let mut rows = match statement.query([]) {
+            Ok(rows) => rows,
+            Err(e) => {
+                fault(None, e.to_string());
+                return (found, damage);
+            }
+        };
+        let mut next = first;
+        loop {
+            match rows.next() {
+                Ok(None) => break,
+                Ok(Some(row)) => {
+                    let id: i64 = match (first, get(row, 0)) {
+                        (None, _) => 0,
+                        (_, Ok(id)) => id,
+                        (_, Err(e)) => {
+                            fault(None, e);
+                            continue;
+                        }
+                    };
+                    if let Some(want) = next {
+                        if id != want {
+                            fault(Some(want), format!("the next row is {id}"));
+                        }
+                        next = Some(id.saturating_add(1));
+                    }
+                    match read(id, row) {
+                        Ok(value) => found.push(value),
+                        Err(e) => fault(first.map(|_| id), e),
+                    }
+                }
+                Err(e) => {
+                    // The tree itself is broken here; what comes after cannot be reached.
+                    fault(next, e.to_string());
+                    break;
+                }
+            }
+        }
+        (found, damage)
+    }
+
+    fn read_meta(&self) -> (BTreeMap<String, String>, Vec<Damage>) {
+        let (pairs, damage) = self.rows("meta", "key, value, sum", None, |_, row| {
+            let (key, value): (String, String) = (get(row, 0)?, get(row, 1)?);
+            verify(row::sum("meta", &[key.as_bytes(), value.as_bytes()]), row, 2)?;
+            Ok((key, value))
+        });
+        (pairs.into_iter().collect(), damage)
+    }
+
+    fn read_slots(&self) -> (Vec<Slot>, Vec<Damage>) {
+        self.rows("slot", "id, body, sum", Some(0), |id, row| {
+            let body: String = get(row, 1)?;
+            verify(row::sum("slot", &[&id.to_le_bytes(), body.as_bytes()]), row, 2)?;
+            serde_json::from_str(&body).map_err(|e| e.to_string())
+        })
+    }
+
+    fn read_events(&self) -> (Vec<(String, Event)>, Vec<Damage>) {
+        self.rows("event", "id, at, body, sum", Some(1), |id, row| {
+            let (at, body): (String, String) = (get(row, 1)?, get(row, 2)?);
+            let sum = row::sum("event", &[&id.to_le_bytes(), at.as_bytes(), body.as_bytes()]);
+            verify(sum, row, 3)?;
+            Ok((at, serde_json::from_str(&body).map_err(|e| e.to_string())?))
+        })
+    }
+
+    fn read_runs(&self) -> (Vec<StoredRun>, Vec<Damage>) {
+        const COLUMNS: &str = "id, slot, state, setting, boot, warmup, value, body, record, sum";
+        self.rows("run", COLUMNS, Some(1), |id, row| {
+            let kept = RunRow {
+                slot: get(row, 1)?,
+                state: get(row, 2)?,
+                setting: get(row, 3)?,
+                boot: get(row, 4)?,
+                warmup: get(row, 5)?,
+                value: get(row, 6)?,
+                body: get(row, 7)?,
+                record: get(row, 8)?,
+            };
+            verify(row::run_sum(id, &kept), row, 9)?;
+            kept.run()
+        })
+    }
+}
+
+fn get<T: FromSql>(row: &Row<'_>, column: usize) -> Result<T, String> {
+    row.get(column).map_err(|e| e.to_string())
+}
+
+fn verify(sum: row::Sum, row: &Row<'_>, column: usize) -> Result<(), String> {
+    let kept: Vec<u8> = get(row, column)?;
+    if kept == sum { Ok(()) } else { Err("its checksum is another".into()) }
+}
+
+fn log_is_empty(path: &Path) -> bool {
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    std::fs::metadata(PathBuf::from(log)).map_or(true, |m| m.len() == 0)
+}
+
+/// `path` in a `file:` URI of SQLite.
+fn uri_path(path: &Path) -> String {
+    use std::os::unix::ffi::OsStrExt as _;
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let mut out = String::new();
+    for &octet in absolute.as_os_str().as_bytes() {
+        match octet {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'-' | b'_' | b'.' => {
+                out.push(char::from(octet));
+            }
+            _ => out.push_str(&format!("%{octet:02x}")),
+        }
+    }
+    out
+}
