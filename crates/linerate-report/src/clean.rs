@@ -36,6 +36,11 @@ pub fn clean(text: &str) -> Cow<'_, str> {
     Cow::Owned(kept)
 }
 
+/// Several lines of foreign text: line ends and tabs stay, everything else harmful goes.
+pub fn clean_lines(text: &str) -> String {
+    text.chars().filter(|&c| matches!(c, '\n' | '\t') || !is_harmful(c)).collect()
+}
+
 /// JSON text in which harmful characters stand as `\u` escapes. It means the same: outside strings
 /// JSON has none of them but line ends, which stay.
 pub fn clean_json(json: &str) -> Cow<'_, str> {

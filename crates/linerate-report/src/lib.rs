@@ -12,9 +12,15 @@
 
 pub mod clean;
 pub mod compare;
+pub mod draw;
 pub mod error;
+pub mod iperf3;
 pub mod ministat;
 pub mod number;
+pub mod page;
+pub mod report;
 pub mod run;
+pub mod search;
 pub mod spark;
 pub mod style;
+pub mod sweep;

@@ -1,25 +1,10 @@
 //! The view as one page that needs nothing else: no script, no font, no other file.
 
 use super::analysis::Verdict;
-use super::svg::{self, escape};
+use super::svg;
 use super::view::View;
-
-const STYLE: &str = "
-  :root{color-scheme:light dark;--ink:#1b1f24;--soft:#59636e;--line:#d1d9e0;--bg:#ffffff;--card:#f4f6f8;
-    --different:#0b62c4;--equivalent:#15803d;--inconclusive:#8a5a00}
-  @media (prefers-color-scheme: dark){:root{--ink:#e8edf2;--soft:#a3adb8;--line:#3b434c;--bg:#12161b;
-    --card:#1b2129;--different:#6cb0ff;--equivalent:#62d98b;--inconclusive:#e6c15a}}
-  body{font:15px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--bg);max-width:1000px;
-    margin:2rem auto;padding:0 1rem} h1{font-size:1.4rem;margin:0} h2{font-size:1.1rem;margin:2rem 0 .5rem}
-  .head,.note,.flag{color:var(--soft)} .words{background:var(--card);border-radius:8px;padding:.6rem 1rem;margin:1rem 0}
-  .words p{margin:.4rem 0;font-size:1.05rem} .scroll{overflow-x:auto}
-  table{border-collapse:collapse;font-variant-numeric:tabular-nums} th,td{padding:.3rem .9rem .3rem 0;text-align:right;
-    border-bottom:1px solid var(--line);white-space:nowrap} th{font-weight:600;color:var(--soft)}
-  th:first-child,td:first-child{text-align:left} dl{display:grid;grid-template-columns:max-content 1fr;gap:.15rem 1rem;margin:0}
-  dt{color:var(--soft)} dd{margin:0} .verdict{font-weight:700} .different{color:var(--different)}
-  .equivalent{color:var(--equivalent)} .inconclusive,.none{color:var(--inconclusive)} figure{margin:1rem 0}
-  figure svg{width:100%;height:auto}
-";
+use crate::draw::escape;
+use crate::page::{self, Page};
 
 /// Lays the view out as a page.
 pub fn render(view: &View) -> String {
@@ -28,19 +13,14 @@ pub fn render(view: &View) -> String {
         (Some(base), _) => base.label.clone(),
         _ => String::new(),
     };
-    let mut out = format!(
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" \
-         content=\"width=device-width,initial-scale=1\">\n<title>linerate compare: {}</title>\n\
-         <style>{STYLE}</style>\n</head>\n<body>\n<h1>linerate compare</h1>\n<p class=\"head\">{}</p>\n",
-        escape(&title),
-        escape(&view.headline)
-    );
+    let mut out =
+        format!("<h1>linerate compare</h1>\n<p class=\"head\">{}</p>\n", escape(&view.headline));
     out.push_str("<div class=\"words\">\n");
     for sentence in &view.words {
         out.push_str(&format!("<p>{}</p>\n", escape(sentence)));
     }
     out.push_str("</div>\n<figure>\n");
-    out.push_str(&svg::render(view));
+    out.push_str(&svg::embedded(view));
     out.push_str(&format!(
         "<figcaption class=\"note\">Every dot is a run{}. Box: quartiles and median, line from least to \
          largest. Diamond and red bar: mean and its {} % interval.</figcaption>\n</figure>\n",
@@ -69,11 +49,9 @@ pub fn render(view: &View) -> String {
     for note in &view.notes {
         out.push_str(&format!("<p class=\"note\">{}</p>\n", escape(note)));
     }
-    out.push_str(&format!(
-        "<p class=\"note\">linerate {}</p>\n</body>\n</html>\n",
-        escape(view.linerate.version)
-    ));
-    out
+    out.push_str(&format!("<p class=\"note\">linerate {}</p>\n", escape(view.linerate.version)));
+    let title = format!("linerate compare: {title}");
+    page::render(&Page { title: &title, body: &out, ..Page::default() })
 }
 
 fn sets(out: &mut String, view: &View) {

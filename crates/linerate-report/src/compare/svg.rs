@@ -5,11 +5,10 @@
 use std::fmt::Write;
 
 use super::plot::{Scale, counts, stacks, ticks};
-use super::view::{SetView, View};
+use super::view::{Mark, SetView, View};
+use crate::draw::{self, COLOURS, Theme, WIDTH, document, escape, shortened};
 use crate::ministat::general;
 
-/// Width of the drawing in its own units.
-const WIDTH: f64 = 960.0;
 /// Room left of the lanes for the labels.
 const LEFT: f64 = 190.0;
 const RIGHT: f64 = 24.0;
@@ -23,62 +22,35 @@ const TOP: f64 = 14.0;
 const AXIS: f64 = 40.0;
 /// Values of a set up to which each is a dot; beyond, columns of dots become columns.
 const MOST_DOTS: usize = 5_000;
-/// Distinct colours of boots.
-const COLOURS: usize = 6;
-
-/// Colours and type, shared with the page.
-pub(super) const STYLE: &str = "
-  .lr{--ink:#1b1f24;--soft:#59636e;--line:#d1d9e0;--bg:#ffffff;--box:#dfe5ec;--mean:#b3261e;
-    --b0:#0b62c4;--b1:#c2410c;--b2:#15803d;--b3:#7e22ce;--b4:#0e7490;--b5:#a16207}
-  @media (prefers-color-scheme: dark){.lr{--ink:#e8edf2;--soft:#a3adb8;--line:#3b434c;--bg:#12161b;
-    --box:#333c47;--mean:#ff8a80;--b0:#6cb0ff;--b1:#ffa26b;--b2:#62d98b;--b3:#cf9bff;--b4:#5fd0e6;
-    --b5:#e6c15a}}
-  svg.lr{background:var(--bg)} .lr .bg{fill:var(--bg)} .lr text{fill:var(--ink);font:13px system-ui,sans-serif}
-  .lr .soft{fill:var(--soft);font-size:12px} .lr .grid{stroke:var(--line);stroke-width:1}
-  .lr .edge{stroke:var(--soft);stroke-width:1.5;fill:none} .lr .box{fill:var(--box);stroke:var(--soft);stroke-width:1.2}
-  .lr .median{stroke:var(--ink);stroke-width:2.5} .lr .ci{stroke:var(--mean);stroke-width:3}
-  .lr .mean{fill:var(--mean)} .lr .name{font-weight:600}
-  .lr .b0{fill:var(--b0)} .lr .b1{fill:var(--b1)} .lr .b2{fill:var(--b2)} .lr .b3{fill:var(--b3)}
-  .lr .b4{fill:var(--b4)} .lr .b5{fill:var(--b5)} .lr circle{fill-opacity:.85}
-";
-
-/// Draws all sets, and the chosen ones again below on their own scale.
+/// Draws all sets, and the chosen ones again below on their own scale, to stand alone.
 pub fn render(view: &View) -> String {
+    let (height, body) = body(view);
+    document(Theme::Reader, height, &view.headline, &body)
+}
+
+/// The same for a page that has the style.
+pub fn embedded(view: &View) -> String {
+    let (height, body) = body(view);
+    draw::embedded(height, &view.headline, &body)
+}
+
+fn body(view: &View) -> (f64, String) {
     let all: Vec<usize> = (0..view.sets.len()).collect();
     let mut body = String::new();
     let mut height = figure(&mut body, view, &all, 0.0);
     if let Some(zoom) = &view.zoom {
         height = figure(&mut body, view, zoom, height);
     }
-    format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"lr\" viewBox=\"0 0 {WIDTH} {height}\" \
-         role=\"img\" aria-label=\"{}\">\n<style>{STYLE}</style>\n<rect class=\"bg\" width=\"{WIDTH}\" \
-         height=\"{height}\"/>\n{body}</svg>\n",
-        escape(&view.headline)
-    )
-}
-
-/// Text for an element or an attribute.
-pub(super) fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            // Not allowed in XML, whatever the file name was.
-            c if c.is_control() => out.push('\u{fffd}'),
-            c => out.push(c),
-        }
-    }
-    out
+    (height, body)
 }
 
 /// Draws the chosen sets from `top` down and gives back where the drawing ends.
-fn figure(out: &mut String, view: &View, chosen: &[usize], top: f64) -> f64 {
+pub fn figure(out: &mut String, view: &View, chosen: &[usize], top: f64) -> f64 {
     let sets: Vec<&SetView> = chosen.iter().filter_map(|i| view.sets.get(*i)).collect();
+    let marks = |set: &SetView| -> Vec<&Mark> {
+        let index = view.sets.iter().position(|s| std::ptr::eq(s, set));
+        view.marks.iter().filter(|m| Some(m.set) == index).collect()
+    };
     let lane = DOTS + BARS + GAP;
     let bottom = top + TOP + lane * sets.len() as f64;
     let everything = sets.iter().flat_map(|s| {
@@ -112,7 +84,7 @@ fn figure(out: &mut String, view: &View, chosen: &[usize], top: f64) -> f64 {
     let dotted = sets.iter().filter(|s| s.drawn.len() <= MOST_DOTS);
     let tallest = dotted.flat_map(|s| counts(&s.drawn, &scale)).max().unwrap_or(0).max(1);
     for (index, set) in sets.iter().enumerate() {
-        draw(out, set, &scale, tallest, &x, top + TOP + lane * index as f64);
+        draw(out, set, &marks(set), &scale, tallest, &x, top + TOP + lane * index as f64);
     }
     bottom + AXIS
 }
@@ -120,6 +92,7 @@ fn figure(out: &mut String, view: &View, chosen: &[usize], top: f64) -> f64 {
 fn draw(
     out: &mut String,
     set: &SetView,
+    marks: &[&Mark],
     scale: &Scale,
     tallest: usize,
     x: &impl Fn(f64) -> f64,
@@ -135,13 +108,12 @@ fn draw(
         out,
         "<text class=\"name\" x=\"12\" y=\"{middle:.1}\">{}</text><text class=\"soft\" x=\"12\" \
          y=\"{:.1}\">{design}</text>",
-        escape(&shortened(&set.label)),
+        escape(&shortened(&set.label, 23)),
         middle + 17.0
     );
     let floor = top + DOTS;
     if set.drawn.len() <= MOST_DOTS {
-        let columns = stacks(&set.drawn, set.drawn_boot.as_deref(), scale);
-        dots(out, set, &columns, tallest, x, scale, floor);
+        dots(out, set, marks, tallest, x, scale, floor);
     } else {
         bars(out, &counts(&set.drawn, scale), scale, floor);
         let _ = writeln!(
@@ -153,31 +125,20 @@ fn draw(
     box_and_interval(out, set, x, floor);
 }
 
-/// A long name without its middle: names of settings differ at their ends.
-fn shortened(label: &str) -> String {
-    const MOST: usize = 23;
-    let length = label.chars().count();
-    if length <= MOST {
-        return label.to_owned();
-    }
-    let head: String = label.chars().take(MOST / 2).collect();
-    let tail: String = label.chars().skip(length - MOST / 2).collect();
-    format!("{head}…{tail}")
-}
-
 fn dots(
     out: &mut String,
     set: &SetView,
-    columns: &[Vec<usize>],
+    marks: &[&Mark],
     tallest: usize,
     x: &impl Fn(f64) -> f64,
     scale: &Scale,
     floor: f64,
 ) {
+    let columns = stacks(&set.drawn, set.drawn_boot.as_deref(), scale);
     let step = ((DOTS - 8.0) / tallest as f64).min(7.4);
     let radius = (step / 2.0).clamp(0.8, 3.4);
     let mut drawn = 0;
-    for column in columns {
+    for column in &columns {
         for (level, index) in column.iter().enumerate() {
             let Some(value) = set.drawn.get(*index) else { continue };
             let boot = set.drawn_boot.as_ref().and_then(|b| b.get(*index)).copied();
@@ -199,6 +160,18 @@ fn dots(
                 index + 1,
                 general(*value, 9)
             );
+            if let Some(mark) = marks.iter().find(|m| m.index == *index) {
+                let y = floor - 3.0 - radius - step * level as f64;
+                let _ = writeln!(
+                    out,
+                    "<circle class=\"ring\" cx=\"{at:.1}\" cy=\"{y:.1}\" r=\"{:.1}\"/><text class=\"mark\" \
+                     x=\"{:.1}\" y=\"{:.1}\">{}</text>",
+                    radius + 3.0,
+                    at + radius + 5.0,
+                    y - 3.0,
+                    escape(&mark.text)
+                );
+            }
             drawn += 1;
         }
     }

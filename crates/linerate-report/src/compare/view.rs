@@ -55,6 +55,20 @@ pub struct View {
     /// Sets that are drawn again on their own scale.
     #[serde(skip)]
     pub zoom: Option<Vec<usize>>,
+    /// Values that get a ring and a word in the figures.
+    #[serde(skip)]
+    pub marks: Vec<Mark>,
+}
+
+/// A value that stands out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mark {
+    /// Index of its set.
+    pub set: usize,
+    /// Index of the value.
+    pub index: usize,
+    /// What stands beside it; short.
+    pub text: String,
 }
 
 /// The program that made a document.
@@ -277,6 +291,7 @@ impl View {
             notes: notes(&analysis),
             words: Vec::new(),
             zoom: None,
+            marks: Vec::new(),
         };
         let Some(base) = analysis.sets.first() else { return view };
         for comparison in &analysis.comparisons {

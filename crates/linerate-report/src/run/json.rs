@@ -9,7 +9,17 @@ use crate::clean::clean_json;
 
 /// One record, indented, with a line end.
 pub fn record(record: &RunRecord) -> io::Result<String> {
-    Ok(format!("{}\n", clean_json(&serde_json::to_string_pretty(record)?)))
+    document(record)
+}
+
+/// Any document, indented, with a line end.
+pub fn document(document: &impl Serialize) -> io::Result<String> {
+    Ok(format!("{}\n", clean_json(&serde_json::to_string_pretty(document)?)))
+}
+
+/// Any document as a line.
+pub fn line(document: &impl Serialize) -> io::Result<String> {
+    Ok(format!("{}\n", clean_json(&serde_json::to_string(document)?)))
 }
 
 /// A line of `--json-lines`.

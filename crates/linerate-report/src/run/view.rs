@@ -89,7 +89,8 @@ impl Head {
     }
 }
 
-fn shell_word(word: &str) -> String {
+/// A word of a command line, quoted where a shell needs it.
+pub fn shell_word(word: &str) -> String {
     let word = clean(word);
     let harmless = |c: char| c.is_alphanumeric() || "-_./:=,+@%[]".contains(c);
     if !word.is_empty() && word.chars().all(harmless) {
@@ -479,7 +480,10 @@ fn tcp_words(tcp: &linerate_model::record::TcpFigures) -> String {
 }
 
 fn cpu(cpu: &CpuFigures) -> String {
-    let mut text = format!("thread {} of core {}", number::cpu(cpu.thread_percent), cpu.core);
+    let mut text = match cpu.core {
+        Some(core) => format!("thread {} of core {core}", number::cpu(cpu.thread_percent)),
+        None => format!("its process {} of one core", number::cpu(cpu.thread_percent)),
+    };
     if cpu.threads_percent > cpu.thread_percent {
         text.push_str(&format!(", all its threads {}", number::cpu(cpu.threads_percent)));
     }

@@ -81,6 +81,33 @@ pub const METRICS: &[Metric] = &[
         iperf3_scale: 1.0,
     },
     Metric {
+        name: "sent_pps",
+        unit: "datagrams/s",
+        record: &[
+            "/totals/sender/datagrams_per_second",
+            "/totals/forward/sender/datagrams_per_second",
+        ],
+        iperf3: &[],
+        record_scale: 1.0,
+        iperf3_scale: 1.0,
+    },
+    Metric {
+        name: "transactions_per_second",
+        unit: "transactions/s",
+        record: &["/totals/rr/transactions_per_second"],
+        iperf3: &[],
+        record_scale: 1.0,
+        iperf3_scale: 1.0,
+    },
+    Metric {
+        name: "latency_p99",
+        unit: "s",
+        record: &["/totals/rr/latency_s/p99"],
+        iperf3: &[],
+        record_scale: 1.0,
+        iperf3_scale: 1.0,
+    },
+    Metric {
         name: "sender_cpu",
         unit: "% of a core",
         record: &[
@@ -130,9 +157,11 @@ mod tests {
     #[test]
     fn every_metric_is_where_a_record_keeps_it() {
         use linerate_model::record::{
-            CpuFigures, Figures, Pair, Quantiles, ReceiverFigures, SenderFigures, TcpFigures,
+            CpuFigures, Figures, Pair, Quantiles, ReceiverFigures, RrFigures, SenderFigures,
+            TcpFigures,
         };
         let sender = SenderFigures {
+            datagrams_per_second: Some(1.0),
             cpu: Some(CpuFigures::default()),
             tcp: Some(TcpFigures { retransmits: Some(1), ..TcpFigures::default() }),
             ..SenderFigures::default()
@@ -147,7 +176,9 @@ mod tests {
         };
         let (sender, receiver) = (Some(sender), Some(receiver));
         let pair = Pair { sender: sender.clone(), receiver: receiver.clone() };
-        let totals = Figures { sender, receiver, forward: Some(pair), ..Figures::default() };
+        let latency_s = Some(Quantiles::default());
+        let rr = Some(RrFigures { latency_s, ..RrFigures::default() });
+        let totals = Figures { sender, receiver, forward: Some(pair), rr, ..Figures::default() };
         let record = serde_json::json!({ "totals": totals });
         for metric in METRICS {
             for place in metric.record {

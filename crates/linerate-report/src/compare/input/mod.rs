@@ -118,8 +118,9 @@ pub const FORMATS: &[Format] = &[
         about: "a linerate store (SQLite)",
         sniff: |bytes, _| bytes.starts_with(b"SQLite format 3\0"),
         read: |file, _, _| {
-            Err(InputError::new(file, "this is an SQLite store, which this version cannot read")
-                .hint("export its records as JSON lines and compare those"))
+            // A store is read by the caller, who may open files, and comes in by `labelled`.
+            Err(InputError::new(file, "an SQLite file that is read as a stream")
+                .hint("give the path of the store"))
         },
     },
     Format {
@@ -152,6 +153,65 @@ pub fn read(file: &str, bytes: &[u8], options: &ReadOptions) -> Result<Vec<Set>,
         return Err(InputError::new(file, "no format that is known"));
     };
     (format.read)(file, bytes, options)
+}
+
+/// The figure of one linerate record or iperf3 document, in its metric's unit.
+///
+/// # Errors
+/// A run that failed, or that has no such figure.
+pub fn figure(record: &serde_json::Value, metric: &metric::Metric) -> Result<f64, InputError> {
+    records::figure("the record", 1, record, metric)
+}
+
+/// One run of a store, as far as a comparison needs it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LabelledRun {
+    /// Of its set.
+    pub label: String,
+    /// Boot that it ran on, the same in all sets; absent when unknown.
+    pub boot: Option<String>,
+    /// Its figure.
+    pub value: f64,
+    /// Of the figure.
+    pub unit: Option<String>,
+}
+
+/// Sets of runs that come with their labels and boots, in the order of `labels`; those without a
+/// run are left out.
+///
+/// # Errors
+/// A set of too few runs, or one where only some runs have a boot.
+pub fn labelled(
+    file: &str,
+    labels: &[String],
+    runs: &[LabelledRun],
+    options: &ReadOptions,
+) -> Result<Vec<Set>, InputError> {
+    let mut sets = Vec::new();
+    for label in labels {
+        let own: Vec<&LabelledRun> = runs.iter().filter(|r| r.label == *label).collect();
+        let Some(first) = own.first() else { continue };
+        if let Some(bad) = own.iter().find(|r| !in_range(r.value)) {
+            let what = format!("{label}: {} is not a figure of a run", bad.value);
+            return Err(InputError::new(file, what));
+        }
+        let known: Vec<String> = own.iter().filter_map(|r| r.boot.clone()).collect();
+        let boots = match known.len() {
+            0 => None,
+            n if n == own.len() => Some(Boots::of_labels(known, true)),
+            n => {
+                let what = format!("{label}: {n} of {} runs have a boot", own.len());
+                let hint = "--boots none takes the runs as independent";
+                return Err(InputError::new(file, what).hint(hint));
+            }
+        };
+        let values = own.iter().map(|r| r.value).collect();
+        let mut set = finish(file, values, first.unit.clone(), boots, options, Vec::new())
+            .map_err(|e| InputError { what: format!("{label}: {}", e.what), ..e })?;
+        set.label.clone_from(label);
+        sets.push(set);
+    }
+    Ok(sets)
 }
 
 /// The label of a file: its name without folder and `.stat` or `.json`.
@@ -270,7 +330,7 @@ mod tests {
             ("1 a\n2\n3 b\n", &column, "a.stat, line 2, column 2: the boot is missing"),
             ("1\n# boot 1\n2\n3\n", &auto, "a.stat, line 1: the boot is missing"),
             ("{\"x\":", &auto, "a.stat, line 1"),
-            ("SQLite format 3\0", &auto, "a.stat: this is an SQLite store"),
+            ("SQLite format 3\0", &auto, "a.stat: an SQLite file that is read as a stream"),
         ] {
             let got = error(text, options);
             assert!(got.contains(want), "{text:?}: {got}");

@@ -69,7 +69,12 @@ pub(super) fn read(
     finish(file, values, unit, boots, options, notes).map(|set| vec![set])
 }
 
-fn figure(file: &str, number: usize, run: &Value, metric: &Metric) -> Result<f64, InputError> {
+pub(super) fn figure(
+    file: &str,
+    number: usize,
+    run: &Value,
+    metric: &Metric,
+) -> Result<f64, InputError> {
     let fail = |what: String| InputError::new(file, format!("record {number}: {what}"));
     let iperf3 = run.get("end").is_some() || run.get("start").is_some();
     if !iperf3 && run.get("totals").is_none() {

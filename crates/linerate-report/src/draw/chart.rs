@@ -1,0 +1,742 @@
+//! Curves over axes: what a chart holds, and how it is drawn as SVG. A page's script draws the same
+//! chart from the same numbers.
+
+use std::fmt::Write;
+
+use super::scale::{Scale, ticks};
+use super::{COLOURS, Theme, WIDTH, document, embedded, escape, shortened};
+use crate::number;
+
+const LEFT: f64 = 72.0;
+const RIGHT: f64 = 24.0;
+/// Right of the plot, when an axis stands there.
+const RIGHT_AXIS: f64 = 72.0;
+const TITLE: f64 = 34.0;
+/// Height of the plot itself.
+const PLOT: f64 = 260.0;
+/// Numbers and name of the horizontal axis.
+const AXIS: f64 = 44.0;
+const LEGEND_LINE: f64 = 20.0;
+/// Points of a series up to which each gets its sign.
+const MOST_SIGNS: usize = 80;
+/// Points of a series up to which all are drawn; of more, each column of the drawing keeps its
+/// least and its largest.
+const MOST_POINTS: usize = 4_000;
+
+/// What the numbers of an axis are, and so how they are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unit {
+    /// Bits per second.
+    BitRate,
+    /// Anything else per second, or a count.
+    Count,
+    /// Percent.
+    Percent,
+    /// Seconds.
+    Seconds,
+    /// A share of all values, as the number of nines: 0.9 is at 1, 0.99 at 2.
+    Nines,
+    /// Octets.
+    Bytes,
+}
+
+/// One axis.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Axis {
+    /// What it counts, without the unit.
+    pub label: String,
+    /// Unit of its numbers.
+    pub unit: Unit,
+    /// Equal distances are equal factors.
+    pub log: bool,
+    /// It begins at zero (never on a logarithmic one).
+    pub zero: bool,
+    /// It ends no lower than here.
+    pub least_top: Option<f64>,
+}
+
+impl Axis {
+    /// From zero up.
+    pub fn from_zero(label: &str, unit: Unit) -> Self {
+        Self { label: label.to_owned(), unit, log: false, zero: true, least_top: None }
+    }
+
+    /// As far as the values go.
+    pub fn fitted(label: &str, unit: Unit) -> Self {
+        Self { zero: false, ..Self::from_zero(label, unit) }
+    }
+
+    /// Equal distances for equal factors.
+    pub fn log(label: &str, unit: Unit) -> Self {
+        Self { log: true, zero: false, ..Self::from_zero(label, unit) }
+    }
+
+    /// Percent of a whole: 0 to at least 100.
+    pub fn percent(label: &str) -> Self {
+        Self { least_top: Some(100.0), ..Self::from_zero(label, Unit::Percent) }
+    }
+}
+
+/// How a series is drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// A line with a sign at each point.
+    Line,
+    /// A thin line without signs, for what stands beside the matter.
+    Thin,
+    /// A grey dashed line: what would be if nothing were lost.
+    Ideal,
+    /// Signs alone.
+    Dots,
+}
+
+/// One series.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Series {
+    /// Name in the legend.
+    pub label: String,
+    /// One value an entry of the chart's `x`; absent leaves a gap.
+    pub y: Vec<Option<f64>>,
+    /// Half the height of the error bar at each point, in the axis' unit.
+    pub spread: Option<Vec<Option<f64>>>,
+    /// How it is drawn.
+    pub kind: Kind,
+    /// Of the palette, and which sign.
+    pub colour: usize,
+    /// It belongs to the right axis.
+    pub right: bool,
+}
+
+impl Series {
+    /// On the left axis, with a sign at each point.
+    pub fn line(label: &str, colour: usize, y: Vec<Option<f64>>) -> Self {
+        let label = label.to_owned();
+        Self { label, y, spread: None, kind: Kind::Line, colour, right: false }
+    }
+
+    /// The same of another kind.
+    pub fn kind(self, kind: Kind) -> Self {
+        Self { kind, ..self }
+    }
+
+    /// The same on the right axis.
+    pub fn right(self) -> Self {
+        Self { right: true, ..self }
+    }
+
+    fn known(&self) -> usize {
+        self.y.iter().flatten().filter(|y| y.is_finite()).count()
+    }
+}
+
+/// A stretch of the horizontal axis with a name.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Band {
+    /// From.
+    pub from: f64,
+    /// To.
+    pub to: f64,
+    /// Name, short.
+    pub label: String,
+}
+
+/// One chart.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Chart {
+    /// What it shows.
+    pub title: String,
+    /// The same in a sentence or two with its numbers, for who does not see it.
+    pub alt: String,
+    /// Horizontal axis.
+    pub x_axis: Axis,
+    /// Left axis.
+    pub left: Axis,
+    /// Right axis.
+    pub right: Option<Axis>,
+    /// Ascending; the series have one value for each.
+    pub x: Vec<f64>,
+    /// The series.
+    pub series: Vec<Series>,
+    /// Named stretches behind them.
+    pub bands: Vec<Band>,
+}
+
+impl Chart {
+    /// Takes out what has no number at all, and says whether something is left to draw.
+    pub fn tidy(mut self) -> Option<Self> {
+        self.series.retain(|s| s.known() > 0);
+        let drawn = self.series.iter().any(|s| s.kind != Kind::Ideal);
+        if !self.series.iter().any(|s| s.right) {
+            self.right = None;
+        }
+        (drawn && self.x.iter().any(|x| x.is_finite())).then_some(self)
+    }
+
+    /// Height of its drawing.
+    fn height(&self) -> f64 {
+        TITLE + PLOT + AXIS + LEGEND_LINE * self.legend().len() as f64 + 6.0
+    }
+
+    /// To stand in a page.
+    pub fn embedded(&self) -> String {
+        let mut body = String::new();
+        let height = self.draw(&mut body, 0.0);
+        embedded(height, &format!("{}. {}", self.title, self.alt), &body)
+    }
+
+    /// To stand alone.
+    pub fn document(&self, theme: Theme) -> String {
+        let mut body = String::new();
+        let height = self.draw(&mut body, 0.0);
+        document(theme, height, &format!("{}. {}", self.title, self.alt), &body)
+    }
+
+    /// Entries of the legend, in lines that fit.
+    fn legend(&self) -> Vec<Vec<(&Series, f64)>> {
+        let mut lines: Vec<Vec<(&Series, f64)>> = vec![Vec::new()];
+        let mut used = 0.0;
+        for series in &self.series {
+            let width = 44.0 + 7.4 * self.legend_text(series).chars().count() as f64;
+            if used + width > WIDTH - LEFT - RIGHT && used > 0.0 {
+                lines.push(Vec::new());
+                used = 0.0;
+            }
+            if let Some(line) = lines.last_mut() {
+                line.push((series, used));
+            }
+            used += width;
+        }
+        lines
+    }
+
+    fn legend_text(&self, series: &Series) -> String {
+        let side = if series.right { " (right axis)" } else { "" };
+        format!("{}{side}", shortened(&series.label, 60))
+    }
+
+    /// Draws from `top` down, gives back where it ends.
+    pub fn draw(&self, out: &mut String, top: f64) -> f64 {
+        let right_room = if self.right.is_some() { RIGHT_AXIS } else { RIGHT };
+        let area = Area {
+            left: LEFT,
+            right: WIDTH - right_room,
+            top: top + TITLE,
+            bottom: top + TITLE + PLOT,
+        };
+        let _ = writeln!(
+            out,
+            "<text class=\"title\" x=\"12\" y=\"{:.1}\">{}</text>",
+            top + 21.0,
+            escape(&shortened(&self.title, 110))
+        );
+        let Some(x) = Ruler::new(&self.x_axis, self.x.iter().copied()) else {
+            return top + self.height();
+        };
+        self.bands(out, &x, area);
+        let values = |right: bool| {
+            self.series.iter().filter(move |s| s.right == right).flat_map(|s| {
+                let spread = s.spread.as_deref().unwrap_or_default();
+                s.y.iter().enumerate().flat_map(move |(i, y)| {
+                    let half = spread.get(i).copied().flatten().unwrap_or(0.0);
+                    y.map(|y| [y - half, y + half]).into_iter().flatten()
+                })
+            })
+        };
+        let left = Ruler::new(&self.left, values(false));
+        let right = self.right.as_ref().and_then(|axis| Ruler::new(axis, values(true)));
+        x.draw_below(out, area);
+        if let Some(left) = &left {
+            left.draw_beside(out, area, false);
+        }
+        if let Some(right) = &right {
+            right.draw_beside(out, area, true);
+        }
+        for series in &self.series {
+            let ruler = if series.right { &right } else { &left };
+            if let Some(y) = ruler {
+                self.series(out, series, &x, y, area);
+            }
+        }
+        let legend = area.bottom + AXIS;
+        for (row, line) in self.legend().iter().enumerate() {
+            for (series, at) in line {
+                let (x, y) = (LEFT + at, legend + 10.0 + LEGEND_LINE * row as f64);
+                let _ = writeln!(
+                    out,
+                    "<path class=\"curve {}\" d=\"M{x:.1} {y:.1}h26\"/>",
+                    line_class(series)
+                );
+                if matches!(series.kind, Kind::Line | Kind::Dots) {
+                    sign(out, series.colour, x + 13.0, y);
+                }
+                let _ = writeln!(
+                    out,
+                    "<text x=\"{:.1}\" y=\"{:.1}\">{}</text>",
+                    x + 32.0,
+                    y + 4.5,
+                    escape(&self.legend_text(series))
+                );
+            }
+        }
+        top + self.height()
+    }
+
+    fn bands(&self, out: &mut String, x: &Ruler<'_>, area: Area) {
+        for (index, band) in self.bands.iter().enumerate() {
+            let (from, to) = (area.x(x.share(band.from)), area.x(x.share(band.to)));
+            if to - from < 0.5 {
+                continue;
+            }
+            if index % 2 == 1 {
+                let _ = writeln!(
+                    out,
+                    "<rect class=\"band\" x=\"{from:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{PLOT}\"/>",
+                    area.top,
+                    to - from
+                );
+            }
+            // About seven units a letter; a name without room is in the table beside the figure.
+            if to - from > 7.0 * band.label.chars().count() as f64 {
+                let _ = writeln!(
+                    out,
+                    "<text class=\"soft\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
+                    (from + to) / 2.0,
+                    area.top - 5.0,
+                    escape(&band.label)
+                );
+            }
+        }
+    }
+
+    fn series(&self, out: &mut String, series: &Series, x: &Ruler<'_>, y: &Ruler<'_>, area: Area) {
+        let place = |i: usize| {
+            let (at, value) = (*self.x.get(i)?, (*series.y.get(i)?)?);
+            (at.is_finite() && value.is_finite() && x.shows(at) && y.shows(value))
+                .then(|| (area.x(x.share(at)), area.y(y.share(value))))
+        };
+        if series.kind != Kind::Dots {
+            let mut path = String::new();
+            let mut pen = false;
+            for (px, py) in thinned(self.x.len(), place) {
+                match (px, py) {
+                    (px, Some(py)) => {
+                        let _ = write!(path, "{}{px:.1} {py:.1}", if pen { 'L' } else { 'M' });
+                        pen = true;
+                    }
+                    _ => pen = false,
+                }
+            }
+            if !path.is_empty() {
+                let class = line_class(series);
+                let _ = writeln!(out, "<path class=\"curve {class}\" d=\"{path}\"/>");
+            }
+        }
+        if !matches!(series.kind, Kind::Line | Kind::Dots) {
+            return;
+        }
+        if let Some(spread) = &series.spread {
+            let mut bars = String::new();
+            for (i, half) in spread.iter().enumerate() {
+                let (Some((px, _)), Some(half), Some(Some(value))) =
+                    (place(i), half, series.y.get(i))
+                else {
+                    continue;
+                };
+                if *half > 0.0 {
+                    let (low, high) =
+                        (area.y(y.share(value - half)), area.y(y.share(value + half)));
+                    let left = px - 3.0;
+                    let _ = write!(bars, "M{left:.1} {low:.1}h6m-3 0V{high:.1}m-3 0h6");
+                }
+            }
+            if !bars.is_empty() {
+                let colour = series.colour % COLOURS;
+                let _ = writeln!(out, "<path class=\"curve thin l{colour}\" d=\"{bars}\"/>");
+            }
+        }
+        if series.known() <= MOST_SIGNS || series.kind == Kind::Dots {
+            for i in 0..self.x.len() {
+                if let Some((px, py)) = place(i) {
+                    sign(out, series.colour, px, py);
+                }
+            }
+        }
+    }
+}
+
+/// Places of a curve; `None` is a gap. A long one keeps, of each column of the drawing, what makes
+/// its outline, so that no peak is lost.
+fn thinned(n: usize, place: impl Fn(usize) -> Option<(f64, f64)>) -> Vec<(f64, Option<f64>)> {
+    let all = (0..n).map(|i| match place(i) {
+        Some((x, y)) => (x, Some(y)),
+        None => (0.0, None),
+    });
+    if n <= MOST_POINTS {
+        return all.collect();
+    }
+    let mut kept: Vec<(f64, Option<f64>)> = Vec::new();
+    // First, least, largest and last of the column at hand.
+    let mut column: Option<(i64, [(f64, f64); 4])> = None;
+    let flush = |kept: &mut Vec<(f64, Option<f64>)>, column: Option<(i64, [(f64, f64); 4])>| {
+        if let Some((_, points)) = column {
+            kept.extend(points.map(|(x, y)| (x, Some(y))));
+        }
+    };
+    for (x, y) in all {
+        let Some(y) = y else {
+            flush(&mut kept, column.take());
+            kept.push((0.0, None));
+            continue;
+        };
+        let at = x as i64;
+        match &mut column {
+            Some((of, [_, least, largest, last])) if *of == at => {
+                if y < least.1 {
+                    *least = (x, y);
+                }
+                if y > largest.1 {
+                    *largest = (x, y);
+                }
+                *last = (x, y);
+            }
+            _ => {
+                flush(&mut kept, column.take());
+                column = Some((at, [(x, y); 4]));
+            }
+        }
+    }
+    flush(&mut kept, column.take());
+    kept
+}
+
+fn line_class(series: &Series) -> String {
+    match series.kind {
+        Kind::Ideal => "thin dash ideal".to_owned(),
+        Kind::Thin => format!("thin dots l{}", series.colour % COLOURS),
+        Kind::Line | Kind::Dots => format!("l{}", series.colour % COLOURS),
+    }
+}
+
+/// Each colour has a sign of its own, so that colour is never all that tells two series apart.
+fn sign(out: &mut String, colour: usize, x: f64, y: f64) {
+    let class = colour % COLOURS;
+    let _ = match class {
+        0 => writeln!(out, "<circle class=\"b0\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3.4\"/>"),
+        1 => {
+            writeln!(out, "<path class=\"b1\" d=\"M{:.1} {:.1}h6.4v6.4h-6.4z\"/>", x - 3.2, y - 3.2)
+        }
+        2 => writeln!(out, "<path class=\"b2\" d=\"M{x:.1} {:.1}l4.2 7.4h-8.4z\"/>", y - 4.4),
+        3 => writeln!(
+            out,
+            "<path class=\"b3\" d=\"M{x:.1} {:.1}l4.4 4.4l-4.4 4.4l-4.4 -4.4z\"/>",
+            y - 4.4
+        ),
+        4 => writeln!(out, "<path class=\"b4\" d=\"M{x:.1} {:.1}l4.2 -7.4h-8.4z\"/>", y + 4.4),
+        _ => writeln!(
+            out,
+            "<path class=\"b5\" d=\"M{:.1} {:.1}h2.6v-2.6h2.6v2.6h2.6v2.6h-2.6v2.6h-2.6v-2.6h-2.6z\"/>",
+            x - 3.9,
+            y - 1.3
+        ),
+    };
+}
+
+/// The plot's rectangle.
+#[derive(Clone, Copy)]
+struct Area {
+    left: f64,
+    right: f64,
+    top: f64,
+    bottom: f64,
+}
+
+impl Area {
+    fn x(self, share: f64) -> f64 {
+        self.left + share * (self.right - self.left)
+    }
+
+    fn y(self, share: f64) -> f64 {
+        self.bottom - share * (self.bottom - self.top)
+    }
+}
+
+/// An axis with its range.
+struct Ruler<'a> {
+    axis: &'a Axis,
+    scale: Scale,
+}
+
+impl<'a> Ruler<'a> {
+    fn new(axis: &'a Axis, values: impl Iterator<Item = f64>) -> Option<Self> {
+        let log = axis.log;
+        let values = values.filter(|v| v.is_finite() && (!log || *v > 0.0));
+        let (mut low, mut high) =
+            values.fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| (l.min(v), h.max(v)));
+        if low > high {
+            return None;
+        }
+        if axis.zero && !log {
+            low = low.min(0.0);
+        }
+        if let Some(top) = axis.least_top {
+            high = high.max(top);
+        }
+        if axis.zero && high <= 0.0 {
+            high = 1.0;
+        }
+        if log {
+            (low, high) = (low.log10(), high.log10());
+        }
+        // A little room above, so that the largest does not stand on the frame.
+        let room = (high - low) * if axis.least_top == Some(high) { 0.0 } else { 0.04 };
+        let below = if axis.zero || axis.unit == Unit::Nines { 0.0 } else { room };
+        let scale = Scale::covering([low - below, high + room].into_iter(), 2)?;
+        Some(Self { axis, scale })
+    }
+
+    fn shows(&self, value: f64) -> bool {
+        !self.axis.log || value > 0.0
+    }
+
+    fn share(&self, value: f64) -> f64 {
+        if self.axis.log {
+            return self.scale.share(value.max(f64::MIN_POSITIVE).log10());
+        }
+        self.scale.share(value)
+    }
+
+    /// Where a number stands, and what it says.
+    fn ticks(&self, wanted: usize) -> Vec<(f64, String)> {
+        let (low, high) = self.scale.ends();
+        if self.axis.unit == Unit::Nines {
+            return (0..=high.floor() as i64)
+                .map(|nines| (nines as f64, nines_text(nines as f64)))
+                .filter(|(at, _)| *at >= low)
+                .collect();
+        }
+        if self.axis.log {
+            return log_ticks(low, high, wanted)
+                .into_iter()
+                .map(|v| (v, tick_text(v, v, self.axis.unit)))
+                .collect();
+        }
+        let top = low.abs().max(high.abs());
+        let values = ticks(&self.scale, wanted);
+        values.into_iter().map(|v| (v, tick_text(v, top, self.axis.unit))).collect()
+    }
+
+    fn draw_below(&self, out: &mut String, area: Area) {
+        let mut free = f64::NEG_INFINITY;
+        for (value, text) in self.ticks(9) {
+            let at = area.x(self.share(value));
+            let _ = writeln!(
+                out,
+                "<path class=\"grid\" d=\"M{at:.1} {:.1}V{:.1}\"/>",
+                area.top, area.bottom
+            );
+            let half = 3.6 * text.chars().count() as f64;
+            if at - half > free {
+                free = at + half + 6.0;
+                let _ = writeln!(
+                    out,
+                    "<text class=\"soft\" x=\"{at:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
+                    area.bottom + 16.0,
+                    escape(&text)
+                );
+            }
+        }
+        let _ = writeln!(
+            out,
+            "<path class=\"edge\" d=\"M{:.1} {1:.1}H{2:.1}\"/><text class=\"soft\" x=\"{3:.1}\" \
+             y=\"{4:.1}\" text-anchor=\"middle\">{5}</text>",
+            area.left,
+            area.bottom,
+            area.right,
+            (area.left + area.right) / 2.0,
+            area.bottom + 34.0,
+            escape(&self.axis.label)
+        );
+    }
+
+    fn draw_beside(&self, out: &mut String, area: Area, right: bool) {
+        for (value, text) in self.ticks(6) {
+            let at = area.y(self.share(value));
+            if !right {
+                let _ = writeln!(
+                    out,
+                    "<path class=\"grid\" d=\"M{:.1} {at:.1}H{:.1}\"/>",
+                    area.left, area.right
+                );
+            }
+            let (x, anchor) =
+                if right { (area.right + 7.0, "start") } else { (area.left - 7.0, "end") };
+            let _ = writeln!(
+                out,
+                "<text class=\"soft\" x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"{anchor}\">{}</text>",
+                at + 4.0,
+                escape(&text)
+            );
+        }
+        let edge = if right { area.right } else { area.left };
+        let (x, turn) = if right { (WIDTH - 8.0, 90) } else { (13.0, -90) };
+        let middle = (area.top + area.bottom) / 2.0;
+        let _ = writeln!(
+            out,
+            "<path class=\"edge\" d=\"M{edge:.1} {:.1}V{:.1}\"/><text class=\"soft\" \
+             transform=\"translate({x:.1} {middle:.1}) rotate({turn})\" text-anchor=\"middle\">{}</text>",
+            area.top,
+            area.bottom,
+            escape(&shortened(&self.axis.label, 44))
+        );
+    }
+}
+
+/// Values at 1, and where there is room at 2 and 5, of each power of ten.
+fn log_ticks(low: f64, high: f64, wanted: usize) -> Vec<f64> {
+    let decades = high - low;
+    let steps: &[f64] = match decades {
+        d if d * 3.0 <= wanted as f64 => &[1.0, 2.0, 5.0],
+        _ => &[1.0],
+    };
+    let every = (decades / wanted.max(1) as f64).ceil().max(1.0) as i64;
+    let first = low.floor() as i64;
+    (first..=high.ceil() as i64)
+        .filter(|power| (power - first) % every == 0)
+        .flat_map(|power| steps.iter().map(move |s| s * 10f64.powi(power as i32)))
+        .filter(|v| {
+            let at = v.log10();
+            at >= low - 1e-9 && at <= high + 1e-9
+        })
+        .collect()
+}
+
+/// The number at a tick. `top` is the largest of its axis, which chooses the prefix.
+fn tick_text(value: f64, top: f64, unit: Unit) -> String {
+    let prefixed = |names: &[(f64, &str)]| {
+        let (size, name) = names
+            .iter()
+            .rev()
+            .find(|(size, _)| top.abs() >= *size * 0.999_999)
+            .or(names.first())
+            .copied()
+            .unwrap_or((1.0, ""));
+        let text = format!("{:.6}", value / size);
+        let text = match text.contains('.') {
+            true => text.trim_end_matches('0').trim_end_matches('.'),
+            false => &text,
+        };
+        let space = if name.is_empty() { "" } else { " " };
+        format!("{}{space}{name}", if text == "-0" { "0" } else { text })
+    };
+    match unit {
+        Unit::BitRate | Unit::Count => {
+            prefixed(&[(1.0, ""), (1e3, "k"), (1e6, "M"), (1e9, "G"), (1e12, "T")])
+        }
+        Unit::Bytes => prefixed(&[(1.0, ""), (1e3, "kB"), (1e6, "MB"), (1e9, "GB"), (1e12, "TB")]),
+        Unit::Seconds => prefixed(&[(1e-9, "ns"), (1e-6, "µs"), (1e-3, "ms"), (1.0, "s")]),
+        Unit::Percent => format!("{} %", prefixed(&[(1.0, "")])),
+        Unit::Nines => nines_text(value),
+    }
+}
+
+/// A number of nines as the percentile it is.
+fn nines_text(nines: f64) -> String {
+    if nines == 0.0 {
+        return "0 %".to_owned();
+    }
+    let share = 100.0 * (1.0 - 10f64.powf(-nines));
+    let text = format!("{share:.*}", (nines - 2.0).ceil().max(0.0) as usize);
+    format!("{text} %")
+}
+
+/// A value of a chart in words and in full, as tables have it.
+pub fn value_text(value: f64, unit: Unit) -> String {
+    match unit {
+        Unit::BitRate => number::rate(value),
+        Unit::Count => number::short(value),
+        Unit::Percent => number::loss(value / 100.0),
+        Unit::Seconds => number::seconds(value),
+        Unit::Bytes => format!("{}B", number::short(value)),
+        Unit::Nines => nines_text(value),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chart(x: Vec<f64>, y: Vec<Option<f64>>) -> Chart {
+        Chart {
+            title: "a <title>".into(),
+            alt: "it rises".into(),
+            x_axis: Axis::from_zero("asked", Unit::BitRate),
+            left: Axis::from_zero("received", Unit::BitRate),
+            right: None,
+            x,
+            series: vec![Series::line("received", 0, y)],
+            bands: vec![],
+        }
+    }
+
+    #[test]
+    fn a_sign_for_every_point_and_a_gap_where_nothing_is_known() {
+        let svg = chart(vec![1e6, 2e6, 4e6, 8e6], vec![Some(1e6), Some(2e6), None, Some(4e6)])
+            .document(Theme::Light);
+        // One more is in the legend.
+        assert_eq!(svg.matches("<circle").count(), 4);
+        let path = svg.split("class=\"curve l0\" d=\"").nth(1).unwrap().split('"').next().unwrap();
+        assert_eq!((path.matches('M').count(), path.matches('L').count()), (2, 1), "{path}");
+        assert!(svg.contains("a &lt;title&gt;") && !svg.contains("NaN"));
+        for text in [">0 M<", ">2 M<", ">8 M<", ">1 M<"] {
+            assert!(svg.contains(text), "{text} in {svg}");
+        }
+    }
+
+    #[test]
+    fn odd_numbers_draw_nothing_wrong() {
+        for values in [
+            vec![f64::NAN, f64::INFINITY, -1.0],
+            vec![0.0, 0.0, 0.0],
+            vec![1e300, -1e300, 1e-300],
+            vec![],
+        ] {
+            let y: Vec<_> = values.iter().copied().map(Some).collect();
+            for log in [false, true] {
+                let mut chart = chart(values.clone(), y.clone());
+                chart.x_axis.log = log;
+                chart.left.log = log;
+                let svg = chart.document(Theme::Reader);
+                assert!(!svg.contains("NaN") && !svg.contains("inf"), "{values:?}: {svg}");
+            }
+        }
+        assert_eq!(chart(vec![1.0], vec![None]).tidy(), None);
+    }
+
+    #[test]
+    fn a_long_curve_keeps_its_peaks() {
+        let n = 100_000;
+        let x: Vec<f64> = (0..n).map(f64::from).collect();
+        let y: Vec<_> = (0..n).map(|i| Some(if i == 77_777 { 9.0 } else { 1.0 })).collect();
+        let mut tall = chart(x, y);
+        tall.left.unit = Unit::Count;
+        let svg = tall.document(Theme::Light);
+        assert!(svg.len() < 120_000, "{}", svg.len());
+        let top = TITLE + PLOT * (1.0 - 9.0 / (9.0 * 1.04));
+        assert!(svg.contains(&format!(" {top:.1}")), "the peak is drawn");
+    }
+
+    #[test]
+    fn ticks_say_what_they_count() {
+        assert_eq!(tick_text(2.5e6, 1e7, Unit::BitRate), "2.5 M");
+        assert_eq!(tick_text(0.0, 1e9, Unit::BitRate), "0 G");
+        assert_eq!(tick_text(5e-5, 2e-4, Unit::Seconds), "50 µs");
+        assert_eq!(tick_text(40.0, 100.0, Unit::Percent), "40 %");
+        assert_eq!(tick_text(800.0, 900.0, Unit::Count), "800");
+        let nines: Vec<_> = (0..5).map(|n| nines_text(f64::from(n))).collect();
+        assert_eq!(nines, ["0 %", "90 %", "99 %", "99.9 %", "99.99 %"]);
+        assert_eq!(log_ticks(6.0, 9.0, 9), [1e6, 2e6, 5e6, 1e7, 2e7, 5e7, 1e8, 2e8, 5e8, 1e9]);
+        assert_eq!(log_ticks(0.0, 9.0, 5).len(), 5);
+    }
+}

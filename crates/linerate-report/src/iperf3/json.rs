@@ -1,0 +1,403 @@
+//! iperf3's JSON document, and the lines of `--json-stream`.
+
+use linerate_model::told::{End, Rows, ServerOutput, Side, Start, Told};
+
+use super::node::Node;
+use super::{
+    Figures, Final, Group, Half, Options, finals, groups, is_udp, of_group, percent, rate,
+    round_trips, sum_finals,
+};
+
+/// Collects a test's document.
+#[derive(Debug)]
+pub struct Document {
+    options: Options,
+    start: Option<Start>,
+    head: Option<Node>,
+    intervals: Vec<Node>,
+    end: Node,
+    output: Option<(&'static str, Node)>,
+    error: Option<String>,
+}
+
+impl Document {
+    /// For one test.
+    pub fn new(options: Options) -> Self {
+        Self {
+            options,
+            start: None,
+            head: None,
+            intervals: Vec::new(),
+            end: Node::Map(vec![]),
+            output: None,
+            error: None,
+        }
+    }
+
+    /// Takes in one thing told; returns the line of `--json-stream` for it. `time` is now: RFC 1123
+    /// and seconds since 1970. `linerate` is what only linerate knows, for the end.
+    pub fn told(
+        &mut self,
+        told: &Told,
+        time: (&str, i64),
+        linerate: Option<serde_json::Value>,
+    ) -> Option<String> {
+        match told {
+            Told::Connected(_) => None,
+            Told::Start(start) => {
+                let head = self.started(start, time);
+                self.start = Some((**start).clone());
+                self.head = Some(head.clone());
+                Some(event("start", head))
+            }
+            Told::Rows(rows) => {
+                let interval = interval(self.start.as_ref()?, rows);
+                self.intervals.push(interval.clone());
+                Some(event("interval", interval))
+            }
+            Told::End(end) => {
+                let start = self.start.as_ref()?;
+                self.end = ended(start, end, linerate);
+                self.output = end.server_output.as_ref().map(|output| match output {
+                    ServerOutput::Text(text) => ("server_output_text", Node::text(text.as_str())),
+                    ServerOutput::Json(text) => (
+                        "server_output_json",
+                        serde_json::from_str(text).map_or(Node::Null, Node::Value),
+                    ),
+                });
+                None
+            }
+        }
+    }
+
+    /// Why the test failed, in iperf3's words.
+    pub fn fail(&mut self, error: &str) {
+        self.error = Some(error.to_owned());
+    }
+
+    /// The last lines of `--json-stream`.
+    pub fn last_lines(&self) -> String {
+        let mut out = String::new();
+        if let Some(error) = &self.error {
+            out.push_str(&event("error", Node::text(error.as_str())));
+        }
+        if let Some((name, node)) = &self.output {
+            out.push_str(&event(name, node.clone()));
+        }
+        out.push_str(&event("end", self.end.clone()));
+        out
+    }
+
+    /// The whole document and the end of its last line.
+    pub fn whole(&self) -> String {
+        let head = self.head.clone().unwrap_or_else(|| {
+            Node::Map(vec![
+                ("connected", Node::List(vec![])),
+                ("version", Node::text(self.options.version.as_str())),
+                ("system_info", Node::text(self.options.system.as_str())),
+            ])
+        });
+        let mut members = vec![
+            ("start", head),
+            ("intervals", Node::List(self.intervals.clone())),
+            ("end", self.end.clone()),
+        ];
+        let asked = self.start.as_ref().map(|start| &start.asked);
+        for (name, text) in [
+            ("title", asked.and_then(|asked| asked.title.as_ref())),
+            ("extra_data", asked.and_then(|asked| asked.extra_data.as_ref())),
+        ] {
+            if let Some(text) = text {
+                members.push((name, Node::text(text.as_str())));
+            }
+        }
+        members.extend(self.output.clone());
+        if let Some(error) = &self.error {
+            members.push(("error", Node::text(error.as_str())));
+        }
+        format!("{}\n", Node::Map(members).pretty())
+    }
+
+    fn started(&self, start: &Start, (time, seconds): (&str, i64)) -> Node {
+        let connected = start.streams.iter().map(|s| {
+            Node::Map(vec![
+                ("socket", Node::Int(s.socket.into())),
+                ("local_host", Node::text(s.local.ip().to_string())),
+                ("local_port", Node::Int(s.local.port().into())),
+                ("remote_host", Node::text(s.remote.ip().to_string())),
+                ("remote_port", Node::Int(s.remote.port().into())),
+            ])
+        });
+        let asked = &start.asked;
+        let control = &start.control;
+        let mut members = vec![
+            ("connected", Node::List(connected.collect())),
+            ("version", Node::text(self.options.version.as_str())),
+            ("system_info", Node::text(self.options.system.as_str())),
+            (
+                "timestamp",
+                Node::Map(vec![("time", Node::text(time)), ("timesecs", Node::Int(seconds))]),
+            ),
+        ];
+        members.push(if start.client {
+            let host = Node::text(self.options.host.as_str());
+            let port = Node::Int(self.options.port.into());
+            ("connecting_to", Node::Map(vec![("host", host), ("port", port)]))
+        } else {
+            let host = Node::text(control.peer.ip().to_string());
+            let port = Node::Int(control.peer.port().into());
+            ("accepted_connection", Node::Map(vec![("host", host), ("port", port)]))
+        });
+        members.push(("cookie", Node::text(start.cookie.as_str())));
+        if !is_udp(start) {
+            members.push(match asked.mss_bytes {
+                0 => {
+                    let mss = control.mss.filter(|_| start.client).unwrap_or(0);
+                    ("tcp_mss_default", Node::Int(mss.into()))
+                }
+                mss => ("tcp_mss", Node::Int(mss.into())),
+            });
+        }
+        members.extend([
+            ("target_bitrate", Node::int(asked.rate_bps)),
+            ("fq_rate", Node::int(asked.fq_rate_bps)),
+            ("sock_bufsize", Node::Int(asked.window_bytes.into())),
+            ("sndbuf_actual", Node::int(start.send_buffer.unwrap_or(0))),
+            ("rcvbuf_actual", Node::int(start.receive_buffer.unwrap_or(0))),
+            (
+                "test_start",
+                Node::Map(vec![
+                    ("protocol", Node::text(if is_udp(start) { "UDP" } else { "TCP" })),
+                    ("num_streams", Node::Int(asked.parallel.into())),
+                    ("blksize", Node::Int(asked.block_bytes.into())),
+                    ("omit", Node::Int(asked.omit_s.into())),
+                    ("duration", Node::Int(asked.time_s.into())),
+                    ("bytes", Node::int(asked.bytes)),
+                    ("blocks", Node::int(asked.blocks)),
+                    (
+                        "reverse",
+                        Node::Int(
+                            (groups(start).len() == 1 && groups(start).iter().all(|g| g.reverse))
+                                .into(),
+                        ),
+                    ),
+                    ("tos", Node::Int(asked.tos.into())),
+                    ("target_bitrate", Node::int(asked.rate_bps)),
+                    ("bidir", Node::Int((groups(start).len() == 2).into())),
+                    ("fqrate", Node::int(asked.fq_rate_bps)),
+                ]),
+            ),
+        ]);
+        Node::Map(members)
+    }
+}
+
+fn event(name: &'static str, data: Node) -> String {
+    let line = Node::Map(vec![("event", Node::text(name)), ("data", data)]);
+    format!("{}\n", line.compact())
+}
+
+fn interval(start: &Start, rows: &Rows) -> Node {
+    let mut streams = Vec::new();
+    let mut sums = Vec::new();
+    for group in groups(start) {
+        let figures = of_group(start, rows, group);
+        for (socket, figures) in &figures {
+            streams.push(row(start, rows, group, Some(*socket), figures));
+        }
+        let all: Vec<Figures> = figures.into_iter().map(|(_, figures)| figures).collect();
+        // A test of one direction has one sum, whichever that is.
+        let name =
+            if groups(start).len() == 2 && group.reverse { "sum_bidir_reverse" } else { "sum" };
+        sums.push((name, row(start, rows, group, None, &Figures::sum(&all))));
+    }
+    let mut members = vec![("streams", Node::List(streams))];
+    members.extend(sums);
+    Node::Map(members)
+}
+
+/// A stream's interval, or without a socket the sum's.
+fn row(start: &Start, rows: &Rows, group: Group, socket: Option<i32>, f: &Figures) -> Node {
+    let seconds = rows.end_ns.saturating_sub(rows.start_ns) as f64 / 1e9;
+    let mut members = Vec::new();
+    members.extend(socket.map(|socket| ("socket", Node::Int(socket.into()))));
+    members.extend([
+        ("start", Node::Real(rows.start_ns as f64 / 1e9)),
+        ("end", Node::Real(rows.end_ns as f64 / 1e9)),
+        ("seconds", Node::Real(seconds)),
+        ("bytes", Node::int(f.bytes)),
+        ("bits_per_second", Node::Real(rate(f.bytes, seconds))),
+    ]);
+    if is_udp(start) {
+        if group.sends {
+            members.push(("packets", Node::int(f.packets)));
+        } else {
+            let lost = i64::try_from(f.lost).unwrap_or(i64::MAX);
+            members.extend([
+                ("jitter_ms", Node::Real(f.jitter_s * 1e3)),
+                ("lost_packets", Node::Int(lost)),
+                ("packets", Node::int(f.packets)),
+                ("lost_percent", Node::Real(percent(lost, f.packets))),
+            ]);
+        }
+    } else if let Some(again) = f.retransmits.filter(|_| group.sends) {
+        members.push(("retransmits", Node::int(again)));
+        if socket.is_some() {
+            members.extend([
+                ("snd_cwnd", Node::int(f.cwnd_bytes)),
+                // The kernel's figure is not asked for; iperf3 says -1 where it is unknown.
+                ("snd_wnd", Node::Int(-1)),
+                ("rtt", Node::int(f.rtt_us)),
+                ("rttvar", Node::int(f.rtt_variation_us)),
+                ("pmtu", Node::int(f.pmtu_bytes)),
+            ]);
+        }
+    }
+    members.extend([("omitted", Node::Bool(rows.omitted)), ("sender", Node::Bool(group.sends))]);
+    Node::Map(members)
+}
+
+fn half(socket: Option<i32>, half: &Half, seconds: f64) -> Vec<(&'static str, Node)> {
+    let mut members = Vec::new();
+    members.extend(socket.map(|socket| ("socket", Node::Int(socket.into()))));
+    members.extend([
+        ("start", Node::Int(0)),
+        ("end", Node::Real(half.seconds)),
+        ("seconds", Node::Real(seconds)),
+        ("bytes", Node::int(half.bytes)),
+        ("bits_per_second", Node::Real(half.bits_per_second())),
+    ]);
+    members
+}
+
+fn datagrams(jitter_s: f64, lost: i64, packets: u64) -> Vec<(&'static str, Node)> {
+    vec![
+        ("jitter_ms", Node::Real(jitter_s * 1e3)),
+        ("lost_packets", Node::Int(lost)),
+        ("packets", Node::int(packets)),
+        ("lost_percent", Node::Real(percent(lost, packets))),
+    ]
+}
+
+fn ended(start: &Start, end: &End, linerate: Option<serde_json::Value>) -> Node {
+    if end.streams.is_empty() {
+        return Node::Map(vec![]);
+    }
+    let mut streams = Vec::new();
+    let mut sums = Vec::new();
+    for group in groups(start) {
+        let all = finals(start, end, group);
+        let ends = start.streams.iter().zip(&end.streams).filter(|(s, _)| s.sends == group.sends);
+        for (f, (_, of)) in all.iter().zip(ends) {
+            streams.push(if is_udp(start) {
+                udp_stream(start, group, f)
+            } else {
+                tcp_stream(end, group, f, &of.here)
+            });
+        }
+        let back = groups(start).len() == 2 && group.reverse;
+        sums.extend(group_sums(start, group, back, &sum_finals(&all)));
+    }
+    let far = end.far_cpu.filter(|_| start.client).unwrap_or_default();
+    let mut members = vec![("streams", Node::List(streams))];
+    members.extend(sums);
+    members.push((
+        "cpu_utilization_percent",
+        Node::Map(vec![
+            ("host_total", Node::Real(end.cpu.total)),
+            ("host_user", Node::Real(end.cpu.user)),
+            ("host_system", Node::Real(end.cpu.system)),
+            ("remote_total", Node::Real(far.total)),
+            ("remote_user", Node::Real(far.user)),
+            ("remote_system", Node::Real(far.system)),
+        ]),
+    ));
+    if !is_udp(start) {
+        let sends = groups(start).iter().any(|group| group.sends);
+        let far = end.far_congestion.as_ref().filter(|_| start.client);
+        let (sender, receiver) =
+            if sends { (end.congestion.as_ref(), far) } else { (far, end.congestion.as_ref()) };
+        for (name, value) in
+            [("sender_tcp_congestion", sender), ("receiver_tcp_congestion", receiver)]
+        {
+            if let Some(value) = value {
+                members.push((name, Node::text(value.as_str())));
+            }
+        }
+    }
+    if let Some(exact) = linerate {
+        members.push(("linerate", Node::Value(exact)));
+    }
+    Node::Map(members)
+}
+
+fn tcp_stream(end: &End, group: Group, f: &Final, here: &Side) -> Node {
+    let sender_flag = ("sender", Node::Bool(group.sends));
+    let mut sender = half(Some(f.socket), &f.sent, f.sent.seconds);
+    if let Some(again) = f.sent.retransmits {
+        let (cwnd, max, min, mean) = match here {
+            Side::Send(sent) => round_trips(sent),
+            // The far end does not tell them.
+            Side::Recv(_) => (0, 0, 0, 0),
+        };
+        sender.extend([
+            ("retransmits", Node::int(again)),
+            ("max_snd_cwnd", Node::int(cwnd)),
+            ("max_snd_wnd", Node::Int(0)),
+            ("max_rtt", Node::int(max)),
+            ("min_rtt", Node::int(min)),
+            ("mean_rtt", Node::int(mean)),
+        ]);
+    }
+    sender.push(sender_flag.clone());
+    // iperf3 gives this end's time here, and the receiver's as its end.
+    let mut receiver = half(Some(f.socket), &f.received, end.span_ns as f64 / 1e9);
+    receiver.push(sender_flag);
+    Node::Map(vec![("sender", Node::Map(sender)), ("receiver", Node::Map(receiver))])
+}
+
+/// Bytes and rate are the sender's; a server that only received knows none.
+fn udp_stream(start: &Start, group: Group, f: &Final) -> Node {
+    let packets = if f.sent.known { f.sent.packets } else { f.received.packets };
+    let mut members = half(Some(f.socket), &f.sent, f.sent.seconds);
+    members.extend(datagrams(f.jitter_s, f.lost, packets));
+    let out_of_order = if group.sends { 0 } else { f.out_of_order };
+    members
+        .extend([("out_of_order", Node::int(out_of_order)), ("sender", Node::Bool(group.sends))]);
+    let _ = start;
+    Node::Map(vec![("udp", Node::Map(members))])
+}
+
+fn group_sums(start: &Start, group: Group, back: bool, f: &Final) -> Vec<(&'static str, Node)> {
+    let name = |one: &'static str, reverse: &'static str| if back { reverse } else { one };
+    let sent_name = name("sum_sent", "sum_sent_bidir_reverse");
+    let received_name = name("sum_received", "sum_received_bidir_reverse");
+    let mut sent = half(None, &f.sent, f.sent.seconds);
+    let mut received = half(None, &f.received, f.received.seconds);
+    if !is_udp(start) {
+        sent.extend(f.sent.retransmits.map(|again| ("retransmits", Node::int(again))));
+        sent.push(("sender", Node::Bool(group.sends)));
+        received.push(("sender", Node::Bool(group.sends)));
+        return vec![(sent_name, Node::Map(sent)), (received_name, Node::Map(received))];
+    }
+    let packets = if f.sent.known { f.sent.packets } else { f.received.packets };
+    let mixed = Half { seconds: f.received.seconds, ..f.sent };
+    let mut sum = half(None, &mixed, f.received.seconds);
+    // The sender's bytes over the sender's time, beside the receiver's duration.
+    for (key, value) in &mut sum {
+        if *key == "bits_per_second" {
+            *value = Node::Real(f.sent.bits_per_second());
+        }
+    }
+    sum.extend(datagrams(f.jitter_s, f.lost, packets));
+    sum.push(("sender", Node::Bool(group.sends)));
+    sent.extend(datagrams(0.0, 0, f.sent.packets));
+    sent.push(("sender", Node::Bool(true)));
+    received.extend(datagrams(f.jitter_s, f.lost, f.received.packets));
+    received.push(("sender", Node::Bool(false)));
+    vec![
+        (name("sum", "sum_bidir_reverse"), Node::Map(sum)),
+        (sent_name, Node::Map(sent)),
+        (received_name, Node::Map(received)),
+    ]
+}

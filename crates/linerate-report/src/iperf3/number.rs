@@ -1,0 +1,136 @@
+//! Numbers as iperf3 writes them.
+
+/// `-f`: the unit of the rate column.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Format {
+    /// Bits, in the unit that fits (the default).
+    #[default]
+    Adaptive,
+    /// Bits, in this power of 1000.
+    Bits(u8),
+    /// Bytes, in this power of 1024.
+    Bytes(u8),
+}
+
+impl Format {
+    /// `k`, `m`, `g`, `t` and their upper cases.
+    pub fn from_letter(letter: char) -> Option<Self> {
+        let power = "kmgt".find(letter.to_ascii_lowercase())? as u8 + 1;
+        Some(if letter.is_ascii_uppercase() { Self::Bytes(power) } else { Self::Bits(power) })
+    }
+}
+
+const BITS: [&str; 5] = ["bits", "Kbits", "Mbits", "Gbits", "Tbits"];
+const BYTES: [&str; 5] = ["Bytes", "KBytes", "MBytes", "GBytes", "TBytes"];
+
+/// Three digits, as wide as four characters.
+fn digits(value: f64) -> String {
+    if value < 9.995 {
+        format!("{value:4.2}")
+    } else if value < 99.95 {
+        format!("{value:4.1}")
+    } else {
+        format!("{value:4.0}")
+    }
+}
+
+fn scaled(mut value: f64, step: f64, units: &[&str; 5], fixed: Option<u8>) -> String {
+    let mut power = 0;
+    match fixed {
+        Some(fixed) => {
+            power = usize::from(fixed);
+            value /= step.powi(i32::from(fixed));
+        }
+        None => {
+            while value >= step && power + 1 < units.len() {
+                value /= step;
+                power += 1;
+            }
+        }
+    }
+    format!("{} {}", digits(value), units.get(power).copied().unwrap_or_default())
+}
+
+/// An amount of octets.
+pub(super) fn bytes(amount: u64) -> String {
+    scaled(amount as f64, 1_024.0, &BYTES, None)
+}
+
+/// A rate without its `/sec`.
+pub(super) fn rate(bits_per_second: f64, format: Format) -> String {
+    match format {
+        Format::Adaptive => scaled(bits_per_second, 1_000.0, &BITS, None),
+        Format::Bits(power) => scaled(bits_per_second, 1_000.0, &BITS, Some(power)),
+        Format::Bytes(power) => scaled(bits_per_second / 8.0, 1_024.0, &BYTES, Some(power)),
+    }
+}
+
+/// C's `%.2g`: two significant digits, an exponent from 100 on and below 0.0001.
+pub(super) fn two_digits(value: f64) -> String {
+    if value == 0.0 || !value.is_finite() {
+        return "0".to_owned();
+    }
+    let exponential = format!("{value:.1e}");
+    let Some((mantissa, exponent)) = exponential.split_once('e') else { return exponential };
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    let bare = |text: &str| match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text.to_owned(),
+    };
+    if (-4..2).contains(&exponent) {
+        let places = usize::try_from(1 - exponent).unwrap_or(0);
+        bare(&format!("{value:.places$}"))
+    } else {
+        let sign = if exponent < 0 { '-' } else { '+' };
+        format!("{}e{sign}{:02}", bare(mantissa), exponent.abs())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Those of the captured outputs and of C's printf.
+    #[test]
+    fn known_numbers() {
+        for (amount, text) in [
+            (0, "0.00 Bytes"),
+            (1_448, "1.41 KBytes"),
+            (10_000, "9.77 KBytes"),
+            (130_048, " 127 KBytes"),
+            (1_310_720, "1.25 MBytes"),
+            (1_178_694, "1.12 MBytes"),
+            (565_248, " 552 KBytes"),
+        ] {
+            assert_eq!(bytes(amount), text);
+        }
+        for (bits, format, text) in [
+            (10_484_019.0, Format::Adaptive, "10.5 Mbits"),
+            (9_996_132.0, Format::Adaptive, "10.0 Mbits"),
+            (9_994_000.0, Format::Adaptive, "9.99 Mbits"),
+            (80_000.0, Format::Adaptive, "80.0 Kbits"),
+            (0.0, Format::Adaptive, "0.00 bits"),
+            (25e9, Format::Bits(3), "25.0 Gbits"),
+            (25e9, Format::Bits(2), "25000 Mbits"),
+            (8.0 * 1_048_576.0, Format::Bytes(2), "1.00 MBytes"),
+        ] {
+            assert_eq!(rate(bits, format), text);
+        }
+        for (value, text) in [
+            (0.0, "0"),
+            (100.0, "1e+02"),
+            (81.3, "81"),
+            (9.96, "10"),
+            (99.6, "1e+02"),
+            (1.04, "1"),
+            (0.125, "0.12"),
+            (0.05, "0.05"),
+            (0.000_05, "5e-05"),
+            (0.012_34, "0.012"),
+        ] {
+            assert_eq!(two_digits(value), text, "{value}");
+        }
+        assert_eq!(Format::from_letter('M'), Some(Format::Bytes(2)));
+        assert_eq!(Format::from_letter('q'), None);
+    }
+}

@@ -1,0 +1,337 @@
+//! The charts of one test: rates, cores and delays over time, and distributions.
+
+use linerate_model::record::{
+    CpuFigures, Figures, Interval, PlanRecord, Quantiles, ReceiverFigures, RunRecord, SenderFigures,
+};
+
+use super::view::way_words;
+use crate::draw::chart::{Axis, Chart, Kind, Series, Unit};
+use crate::number;
+
+/// One direction of some figures.
+#[derive(Clone, Copy)]
+pub(super) struct Flow<'a> {
+    /// forward, reverse, or none where there is but one.
+    pub way: Option<&'static str>,
+    pub sender: Option<&'a SenderFigures>,
+    pub receiver: Option<&'a ReceiverFigures>,
+}
+
+/// The directions of some figures: the pair at their top, or one pair each.
+pub(super) fn flows(figures: &Figures) -> Vec<Flow<'_>> {
+    let mut flows = Vec::new();
+    if figures.sender.is_some() || figures.receiver.is_some() {
+        let (sender, receiver) = (figures.sender.as_ref(), figures.receiver.as_ref());
+        flows.push(Flow { way: None, sender, receiver });
+    }
+    for (way, pair) in [("forward", &figures.forward), ("reverse", &figures.reverse)] {
+        if let Some(pair) = pair {
+            let (sender, receiver) = (pair.sender.as_ref(), pair.receiver.as_ref());
+            flows.push(Flow { way: Some(way), sender, receiver });
+        }
+    }
+    flows
+}
+
+/// All charts of a test that have something to show.
+pub(super) fn of(record: &RunRecord) -> Vec<Chart> {
+    let mut charts = Vec::new();
+    let plan = record.agreed.as_ref().unwrap_or(&record.asked);
+    let x: Vec<f64> = record.intervals.iter().map(|i| i.end_s).collect();
+    for total in flows(&record.totals) {
+        let at: Vec<Option<Flow<'_>>> = record
+            .intervals
+            .iter()
+            .map(|i| flows(&i.figures).into_iter().find(|f| f.way == total.way))
+            .collect();
+        let suffix = total.way.map(|w| format!(", {}", way_words(w))).unwrap_or_default();
+        charts.extend(rate(&x, &at, plan, &suffix).tidy());
+        charts.extend(cores(&x, &at, &suffix).tidy());
+        charts.extend(delay(&x, &at, &suffix).tidy());
+        charts.extend(tcp(&x, &at, &suffix).tidy());
+        charts.extend(distributions(total, &suffix).and_then(Chart::tidy));
+        charts.extend(loss_runs(total, &suffix).and_then(Chart::tidy));
+    }
+    charts.extend(transactions(&x, &record.intervals).tidy());
+    if let Some(latency) = record.totals.rr.as_ref().and_then(|rr| rr.latency_s.as_ref()) {
+        let curves = [("latency", latency)];
+        charts.extend(quantiles("Distribution of latency", &curves).tidy());
+    }
+    charts
+}
+
+fn time() -> Axis {
+    Axis::from_zero("seconds since the start of the measured time", Unit::Count)
+}
+
+fn values<T>(at: &[Option<T>], value: impl Fn(&T) -> Option<f64>) -> Vec<Option<f64>> {
+    at.iter().map(|f| f.as_ref().and_then(&value)).collect()
+}
+
+/// `least to largest` of what is known.
+fn span(y: &[Option<f64>], text: fn(f64) -> String) -> String {
+    let known = y.iter().flatten().copied().filter(|y| y.is_finite());
+    let (low, high) =
+        known.fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), y| (l.min(y), h.max(y)));
+    match () {
+        () if low > high => "nothing".to_owned(),
+        () if low == high => text(low),
+        () => format!("{} to {}", text(low), text(high)),
+    }
+}
+
+fn rate(x: &[f64], at: &[Option<Flow<'_>>], plan: &PlanRecord, suffix: &str) -> Chart {
+    let sent = values(at, |f| f.sender.map(|s| s.bits_per_second));
+    let received = values(at, |f| f.receiver.map(|r| r.bits_per_second));
+    let lost = values(at, |f| f.receiver?.lost_ratio.map(|l| l * 100.0));
+    let mut alt = format!("Each interval sent {}", span(&sent, number::rate));
+    if received.iter().any(Option::is_some) {
+        alt.push_str(&format!(" and received {}", span(&received, number::rate)));
+    }
+    if lost.iter().any(Option::is_some) {
+        alt.push_str(&format!("; loss was {}", span(&lost, |l| number::loss(l / 100.0))));
+    }
+    let mut series = Vec::new();
+    if let Some(asked) = plan.rate_bps {
+        let y = vec![Some(asked as f64); x.len()];
+        series.push(Series::line("asked", 0, y).kind(Kind::Ideal));
+    }
+    series.push(Series::line("sent", 1, sent));
+    series.push(Series::line("received", 0, received));
+    if lost.iter().flatten().any(|l| *l > 0.0) {
+        series.push(Series::line("lost", 5, lost).right());
+    }
+    Chart {
+        title: format!("Rate over time{suffix}"),
+        alt: format!("{alt}."),
+        x_axis: time(),
+        left: Axis::from_zero("payload, bit/s", Unit::BitRate),
+        right: Some(Axis::from_zero("lost, % of what was sent", Unit::Percent)),
+        x: x.to_vec(),
+        series,
+        bands: Vec::new(),
+    }
+}
+
+fn cores(x: &[f64], at: &[Option<Flow<'_>>], suffix: &str) -> Chart {
+    let mut series = Vec::new();
+    let mut words = Vec::new();
+    for (end, colour, pick) in [
+        (
+            "sender",
+            1,
+            (|f: &Flow<'_>| f.sender.and_then(|s| s.cpu.clone()))
+                as fn(&Flow<'_>) -> Option<CpuFigures>,
+        ),
+        ("receiver", 0, |f| f.receiver.and_then(|r| r.cpu.clone())),
+    ] {
+        let cpu: Vec<Option<CpuFigures>> = at.iter().map(|f| f.as_ref().and_then(pick)).collect();
+        let mut numbers: Vec<u32> = cpu.iter().flatten().filter_map(|c| c.core).collect();
+        numbers.dedup();
+        let core = match numbers.as_slice() {
+            [] if cpu.iter().all(Option::is_none) => continue,
+            [one] => format!("core {one}"),
+            _ => "its core".to_owned(),
+        };
+        let busy = values(&cpu, |c| c.core_percent);
+        words.push(format!("The {end}'s {core} was {} busy", span(&busy, number::cpu)));
+        series.push(Series::line(&format!("{end}: {core} busy"), colour, busy));
+        let thread = values(&cpu, |c| Some(c.thread_percent));
+        series.push(Series::line(&format!("{end}: data thread"), colour, thread).kind(Kind::Thin));
+        for (label, colour, value) in [
+            ("softirq", if colour == 0 { 4 } else { 3 }, values(&cpu, |c| c.softirq_percent)),
+            ("steal", if colour == 0 { 2 } else { 5 }, values(&cpu, |c| c.steal_percent)),
+        ] {
+            // A core that none was taken from needs no line to say so.
+            if value.iter().flatten().any(|v| *v >= 0.5) {
+                let label = format!("{end}: {label} on {core}");
+                series.push(Series::line(&label, colour, value).kind(Kind::Thin));
+            }
+        }
+        let mut irq: Vec<u32> =
+            cpu.iter().flatten().flat_map(|c| c.irq_cores.iter().map(|i| i.core)).collect();
+        irq.sort_unstable();
+        irq.dedup();
+        for (i, number) in irq.into_iter().filter(|n| !numbers.contains(n)).take(4).enumerate() {
+            let value = values(&cpu, |c| {
+                c.irq_cores.iter().find(|i| i.core == number).map(|i| i.core_percent)
+            });
+            let label = format!("{end}: core {number} (takes the card's interrupts)");
+            series.push(Series::line(&label, 2 + i, value));
+        }
+    }
+    Chart {
+        title: format!("CPU by core{suffix}"),
+        alt: format!("{}.", words.join(". ")),
+        x_axis: time(),
+        left: Axis::percent("% of a core"),
+        right: None,
+        x: x.to_vec(),
+        series,
+        bands: Vec::new(),
+    }
+}
+
+fn delay(x: &[f64], at: &[Option<Flow<'_>>], suffix: &str) -> Chart {
+    let jitter = values(at, |f| f.receiver?.jitter_s);
+    let quantile = |pick: fn(&Quantiles) -> f64| {
+        values(at, move |f| f.receiver?.delay_variation_s.as_ref().map(pick))
+    };
+    Chart {
+        title: format!("Jitter and delay over time{suffix}"),
+        alt: format!("Jitter was {}.", span(&jitter, number::seconds)),
+        x_axis: time(),
+        left: Axis::from_zero("seconds", Unit::Seconds),
+        right: None,
+        x: x.to_vec(),
+        series: vec![
+            Series::line("jitter (RFC 3550)", 0, jitter),
+            Series::line("delay above the least, median", 2, quantile(|q| q.p50)),
+            Series::line("delay above the least, p99", 1, quantile(|q| q.p99)),
+        ],
+        bands: Vec::new(),
+    }
+}
+
+fn tcp(x: &[f64], at: &[Option<Flow<'_>>], suffix: &str) -> Chart {
+    let rtt = values(at, |f| f.sender?.tcp.as_ref()?.rtt_s);
+    let window = values(at, |f| f.sender?.tcp.as_ref()?.cwnd_bytes.map(|c| c as f64));
+    let again = values(at, |f| f.sender?.tcp.as_ref()?.retransmits.map(|r| r as f64));
+    let total: f64 = again.iter().flatten().sum();
+    Chart {
+        title: format!("Round trip and congestion window over time{suffix}"),
+        alt: format!(
+            "The smoothed round trip was {}, the congestion window {}; {total} segments were sent again.",
+            span(&rtt, number::seconds),
+            span(&window, |w| number::bytes(w as u64))
+        ),
+        x_axis: time(),
+        left: Axis::from_zero("smoothed round trip", Unit::Seconds),
+        right: Some(Axis::from_zero("congestion window, octets", Unit::Bytes)),
+        x: x.to_vec(),
+        series: vec![
+            Series::line("round trip", 0, rtt),
+            Series::line("congestion window", 1, window).right(),
+        ],
+        bands: Vec::new(),
+    }
+}
+
+fn distributions(total: Flow<'_>, suffix: &str) -> Option<Chart> {
+    let mut curves: Vec<(&str, Quantiles)> = Vec::new();
+    if let Some(receiver) = total.receiver {
+        if let Some(delay) = &receiver.one_way_delay_s {
+            curves.push(("one-way delay", delay.quantiles.clone()));
+        }
+        if let Some(variation) = &receiver.delay_variation_s {
+            curves.push(("delay above the least", variation.clone()));
+        }
+    }
+    let borrowed: Vec<(&str, &Quantiles)> = curves.iter().map(|(n, q)| (*n, q)).collect();
+    let mut chart = quantiles(&format!("Distribution of delays and gaps{suffix}"), &borrowed);
+    if let Some(pacing) = total.sender.and_then(|s| s.pacing.as_ref()) {
+        let gap = |x: &f64| match *x {
+            x if x == HALF => Some(pacing.gap_p50_ns as f64 * 1e-9),
+            2.0 => Some(pacing.gap_p99_ns as f64 * 1e-9),
+            _ => None,
+        };
+        if chart.x.is_empty() {
+            chart.x = vec![HALF, 2.0];
+        }
+        let y = chart.x.iter().map(gap).collect();
+        chart.series.push(Series::line("gap between send calls", 1, y));
+        if let Some(nominal) = pacing.gap_nominal_ns {
+            let y = vec![Some(nominal as f64 * 1e-9); chart.x.len()];
+            chart.series.push(Series::line("gap as it should be", 0, y).kind(Kind::Ideal));
+        }
+        let half = number::seconds(pacing.gap_p50_ns as f64 * 1e-9);
+        let (p99, max) = (pacing.gap_p99_ns as f64 * 1e-9, pacing.gap_max_ns as f64 * 1e-9);
+        chart.alt.push_str(&format!(
+            " Gaps between send calls: median {half}, p99 {}, largest {}.",
+            number::seconds(p99),
+            number::seconds(max)
+        ));
+    }
+    Some(chart)
+}
+
+/// Half of all, as a number of nines.
+const HALF: f64 = std::f64::consts::LOG10_2;
+
+/// Percentile curves: each step to the right leaves a tenth as many values beyond.
+fn quantiles(title: &str, curves: &[(&str, &Quantiles)]) -> Chart {
+    let deep = curves.iter().any(|(_, q)| q.p9999.is_some());
+    let mut x = vec![HALF, 1.0, 2.0, 3.0];
+    if deep {
+        x.push(4.0);
+    }
+    if curves.is_empty() {
+        x.clear();
+    }
+    let mut series = Vec::new();
+    let mut alt = Vec::new();
+    for (i, (name, q)) in curves.iter().enumerate() {
+        let y = [Some(q.p50), Some(q.p90), Some(q.p99), Some(q.p999), q.p9999];
+        // A logarithmic axis has no zero.
+        let y = y.into_iter().take(x.len()).map(|y| y.filter(|y| *y > 0.0)).collect();
+        series.push(Series::line(name, if i == 0 { 0 } else { 2 }, y));
+        alt.push(format!(
+            "{name}: median {}, p99 {}, largest {}.",
+            number::seconds(q.p50),
+            number::seconds(q.p99),
+            number::seconds(q.max)
+        ));
+    }
+    Chart {
+        title: title.to_owned(),
+        alt: alt.join(" "),
+        x_axis: Axis::fitted("share of the values that are no larger", Unit::Nines),
+        left: Axis::log("seconds", Unit::Seconds),
+        right: None,
+        x,
+        series,
+        bands: Vec::new(),
+    }
+}
+
+fn loss_runs(total: Flow<'_>, suffix: &str) -> Option<Chart> {
+    let runs = total.receiver?.loss_runs.as_ref().filter(|r| r.count > 0)?;
+    let x: Vec<f64> = (0..runs.lengths.len()).map(|i| 2f64.powi(i as i32)).collect();
+    let y = runs.lengths.iter().map(|n| Some(*n as f64)).collect();
+    Some(Chart {
+        title: format!("Losses in a row{suffix}"),
+        alt: format!(
+            "{} runs of loss, {:.1} datagrams long in the mean, the longest {}.",
+            number::integer(runs.count),
+            runs.mean,
+            number::integer(runs.longest)
+        ),
+        x_axis: Axis::log("datagrams lost in a row, at most (1, 2, 4, 8 …)", Unit::Count),
+        left: Axis::from_zero("how often", Unit::Count),
+        right: None,
+        x,
+        series: vec![Series::line("runs of loss", 5, y)],
+        bands: Vec::new(),
+    })
+}
+
+fn transactions(x: &[f64], intervals: &[Interval]) -> Chart {
+    let at: Vec<_> = intervals.iter().map(|i| i.figures.rr.as_ref()).collect();
+    let done = values(&at, |rr| Some(rr.transactions_per_second));
+    let latency =
+        |pick: fn(&Quantiles) -> f64| values(&at, move |rr| rr.latency_s.as_ref().map(pick));
+    Chart {
+        title: "Transactions and latency over time".to_owned(),
+        alt: format!("Each interval had {} transactions per second.", span(&done, number::short)),
+        x_axis: time(),
+        left: Axis::from_zero("transactions per second", Unit::Count),
+        right: Some(Axis::from_zero("latency", Unit::Seconds)),
+        x: x.to_vec(),
+        series: vec![
+            Series::line("transactions per second", 0, done),
+            Series::line("latency, median", 2, latency(|q| q.p50)).right(),
+            Series::line("latency, p99", 1, latency(|q| q.p99)).right(),
+        ],
+        bands: Vec::new(),
+    }
+}

@@ -1,0 +1,60 @@
+//! Every number as CSV (RFC 4180, but with LF): a row a thing, the same columns for all, and nothing
+//! where nothing was measured.
+
+use super::Look;
+use crate::report::view::{COLUMNS, Cell, View};
+
+pub(super) fn render(view: &View, _: &Look) -> Result<Vec<u8>, String> {
+    let mut out = COLUMNS.join(",");
+    out.push('\n');
+    for row in &view.rows {
+        for (i, column) in COLUMNS.iter().enumerate() {
+            if i > 0 {
+                out.push(',');
+            }
+            if *column == "kind" {
+                out.push_str(row.kind);
+                continue;
+            }
+            match row.cells.iter().find(|(name, _)| name == column).map(|(_, cell)| cell) {
+                Some(Cell::Text(text)) => out.push_str(&field(text)),
+                Some(Cell::Number(number)) => out.push_str(&number.to_string()),
+                Some(Cell::Count(count)) => out.push_str(&count.to_string()),
+                None => {}
+            }
+        }
+        out.push('\n');
+    }
+    Ok(out.into_bytes())
+}
+
+/// Foreign text as a field. A spreadsheet takes what begins like a formula for one, so that begins
+/// with an apostrophe, which spreadsheets hide.
+fn field(text: &str) -> String {
+    let clean = crate::clean::clean(text);
+    let formula = clean.trim_start().starts_with(['=', '+', '-', '@', '|', '%']);
+    let text = if formula { format!("'{clean}") } else { clean.into_owned() };
+    if text.contains([',', '"', ';']) {
+        return format!("\"{}\"", text.replace('"', "\"\""));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_field_is_a_formula_or_breaks_its_row() {
+        for (text, want) in [
+            ("plain", "plain"),
+            ("a,b", "\"a,b\""),
+            ("say \"x\"", "\"say \"\"x\"\"\""),
+            ("=HYPERLINK(\"x\")", "\"'=HYPERLINK(\"\"x\"\")\""),
+            (" @SUM(1)", "' @SUM(1)"),
+            ("two\nlines\r", "two lines"),
+        ] {
+            assert_eq!(field(text), want);
+        }
+    }
+}

@@ -1,0 +1,353 @@
+//! One page: words, figures as SVG that a script makes zoomable when they come into sight, tables,
+//! and every run behind its line of a table. What is not in sight costs nothing: figures of runs are
+//! drawn when a run is opened, from data that stays compressed until then.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use flate2::{Compression, write::DeflateEncoder};
+use serde_json::{Value, json};
+use std::io::Write;
+
+use super::Look;
+use crate::draw::chart::{Axis, Chart, Series};
+use crate::draw::{self, escape};
+use crate::page::{self, Page};
+use crate::report::run;
+use crate::report::view::{Figure, HostView, MOST_DRAWN_RUNS, RunView, Section, Table, View};
+
+/// uPlot 1.6.32 (MIT): `assets/README.md` has where it is from, and its hashes.
+const UPLOT: &str = include_str!("../../../assets/uplot/uPlot.iife.min.js");
+const UPLOT_STYLE: &str = include_str!("../../../assets/uplot/uPlot.min.css");
+const UPLOT_LICENCE: &str = include_str!("../../../assets/uplot/LICENSE");
+/// Ours: makes figures zoomable and opens runs.
+const SCRIPT: &str = include_str!("../../../assets/report.js");
+const STYLE: &str = include_str!("../../../assets/report.css");
+
+/// Runs whose data are compressed together: enough for the compression to find what repeats, and
+/// few enough to be unpacked at once.
+const RUNS_TOGETHER: usize = 40;
+
+/// Rows of the table of runs that are laid out together.
+const ROWS_TOGETHER: usize = 50;
+
+pub(super) fn render(view: &View, _: &Look) -> Result<Vec<u8>, String> {
+    let mut page = Body { out: String::new(), figures: Vec::new() };
+    page.head(view);
+    for (i, section) in view.sections.iter().enumerate() {
+        page.section(section, &format!("part-{}", i + 1));
+    }
+    page.runs(view);
+    page.hosts(&view.hosts);
+    page.end(view);
+    let palette = json!({ "light": draw::palette(false), "dark": draw::palette(true) });
+    let figures = json!({ "palette": palette, "figures": page.figures }).to_string();
+    let runs = packed(view)?.to_string();
+    let data = [("figures", figures.as_str()), ("runs", runs.as_str())];
+    let style = format!("{UPLOT_STYLE}{STYLE}");
+    let licence = format!("/* uPlot 1.6.32\n{}*/\n{UPLOT}", UPLOT_LICENCE.replace("*/", "* /"));
+    let title = format!("linerate report: {}", view.title);
+    Ok(page::render(&Page {
+        title: &title,
+        style: &style,
+        body: &page.out,
+        scripts: &[&licence, SCRIPT],
+        data: &data,
+    })
+    .into_bytes())
+}
+
+struct Body {
+    out: String,
+    /// What the script needs to draw the figures that are in the page.
+    figures: Vec<Value>,
+}
+
+impl Body {
+    fn push(&mut self, text: &str) {
+        self.out.push_str(text);
+    }
+
+    fn element(&mut self, name: &str, text: &str) {
+        self.out.push_str(&format!("<{name}>{}</{name}>\n", escape(text)));
+    }
+
+    fn head(&mut self, view: &View) {
+        self.push("<header>\n");
+        self.element("h1", &format!("Report on {}", view.title));
+        self.push("</header>\n<main>\n");
+        if !view.words.is_empty() {
+            self.push("<div class=\"words\">\n");
+            for sentence in &view.words {
+                self.element("p", sentence);
+            }
+            self.push("</div>\n");
+        }
+        if !view.problems.is_empty() {
+            self.push("<h2>Not in this report</h2>\n<ul>\n");
+            for problem in &view.problems {
+                self.element("li", problem);
+            }
+            self.push("</ul>\n");
+        }
+        let mut links: Vec<(String, &str)> = view
+            .sections
+            .iter()
+            .enumerate()
+            .map(|(i, s)| (format!("part-{}", i + 1), s.title.as_str()))
+            .collect();
+        if !view.runs.is_empty() {
+            links.push(("runs-of-all".into(), "Runs"));
+        }
+        if !view.hosts.is_empty() {
+            links.push(("hosts".into(), "Hosts"));
+        }
+        if links.len() > 2 {
+            self.push("<nav aria-label=\"Parts\"><ul>\n");
+            for (id, title) in links {
+                self.push(&format!("<li><a href=\"#{id}\">{}</a></li>\n", escape(title)));
+            }
+            self.push("</ul></nav>\n");
+        }
+    }
+
+    fn section(&mut self, section: &Section, id: &str) {
+        self.push(&format!("<section class=\"part\" id=\"{id}\">\n"));
+        self.element("h2", &section.title);
+        for sentence in &section.words {
+            self.element("p", sentence);
+        }
+        for figure in &section.figures {
+            match figure {
+                Figure::Chart(chart) => self.chart(chart),
+                Figure::Lanes(lanes) => {
+                    let mut body = String::new();
+                    let height = super::svg::lanes(&mut body, 0.0, lanes);
+                    self.push("<figure>\n");
+                    let label = format!("{}. {}", lanes.title, lanes.alt);
+                    self.push(&draw::embedded(height, &label, &body));
+                    self.push(&format!(
+                        "<figcaption>{}</figcaption>\n</figure>\n",
+                        escape(&lanes.alt)
+                    ));
+                }
+            }
+        }
+        for table in &section.tables {
+            self.table(table);
+        }
+        self.details("Settings", &section.facts);
+        self.command(section.command.as_deref());
+        self.push("</section>\n");
+    }
+
+    fn chart(&mut self, chart: &Chart) {
+        let number = self.figures.len();
+        self.figures.push(spec(chart));
+        self.push(&format!("<figure class=\"chart\" data-figure=\"{number}\">\n"));
+        self.push(&chart.embedded());
+        self.push(&format!("<figcaption>{}</figcaption>\n</figure>\n", escape(&chart.alt)));
+    }
+
+    fn table(&mut self, table: &Table) {
+        if table.rows.is_empty() {
+            return;
+        }
+        self.push("<div class=\"scroll\"><table>\n");
+        self.push(&format!("<caption>{}</caption>\n", escape(&table.title)));
+        if table.columns.iter().any(|c| !c.is_empty()) {
+            self.push("<thead><tr>");
+            for column in &table.columns {
+                self.push(&format!("<th scope=\"col\">{}</th>", escape(column)));
+            }
+            self.push("</tr></thead>\n");
+        }
+        self.push("<tbody>\n");
+        for row in &table.rows {
+            self.push("<tr>");
+            for cell in row {
+                // Sentences may be broken, numbers may not.
+                let class = if cell.chars().count() > 40 { " class=\"long\"" } else { "" };
+                self.push(&format!("<td{class}>{}</td>", escape(cell)));
+            }
+            self.push("</tr>\n");
+        }
+        self.push("</tbody></table></div>\n");
+    }
+
+    fn facts(&mut self, facts: &[(String, String)]) {
+        self.push("<dl>\n");
+        for (label, text) in facts {
+            self.push(&format!("<dt>{}</dt><dd>{}</dd>\n", escape(label), escape(text)));
+        }
+        self.push("</dl>\n");
+    }
+
+    fn details(&mut self, title: &str, facts: &[(String, String)]) {
+        if !facts.is_empty() {
+            self.push(&format!("<details><summary>{}</summary>\n", escape(title)));
+            self.facts(facts);
+            self.push("</details>\n");
+        }
+    }
+
+    fn command(&mut self, command: Option<&str>) {
+        if let Some(command) = command {
+            self.push("<p class=\"note\">To repeat it:</p>\n<pre><code>");
+            self.push(&escape(command));
+            self.push("</code></pre>\n");
+        }
+    }
+
+    fn runs(&mut self, view: &View) {
+        if view.runs.is_empty() {
+            return;
+        }
+        let few = view.runs.len() <= MOST_DRAWN_RUNS;
+        self.push("<section id=\"runs-of-all\">\n<h2>Runs</h2>\n");
+        if !few {
+            self.push(
+                "<p class=\"note\">A run opens when its name is pressed: figures, verdict, settings, hosts and the \
+                 command that repeats it. <button type=\"button\" id=\"open-all\">Open all</button></p>\n\
+                 <noscript><p>Without scripts the runs cannot be opened; <code>linerate report … -o report.csv</code> \
+                 has their numbers.</p></noscript>\n",
+            );
+        }
+        let head: String =
+            run::COLUMNS.iter().map(|c| format!("<th scope=\"col\">{}</th>", escape(c))).collect();
+        for (block, runs) in view.runs.chunks(ROWS_TOGETHER).enumerate() {
+            self.push("<div class=\"block scroll\"><table class=\"runs\">\n");
+            self.push(&format!("<thead><tr>{head}</tr></thead>\n<tbody>\n"));
+            for (i, run) in runs.iter().enumerate() {
+                let number = block * ROWS_TOGETHER + i;
+                let mut cells = run.cells.iter();
+                let name = cells.next().map(|c| escape(c)).unwrap_or_default();
+                if few {
+                    self.push(&format!("<tr><td><a href=\"#run-{0}\">{name}</a></td>", number + 1));
+                } else {
+                    self.push(&format!(
+                        "<tr><td><button type=\"button\" data-run=\"{number}\" aria-expanded=\"false\">{name}</button></td>"
+                    ));
+                }
+                for cell in cells {
+                    self.push(&format!("<td>{}</td>", escape(cell)));
+                }
+                self.push("</tr>\n");
+            }
+            self.push("</tbody></table></div>\n");
+        }
+        self.push("</section>\n");
+        if few {
+            for (i, run) in view.runs.iter().enumerate() {
+                self.run(run, i + 1, &view.hosts);
+            }
+        }
+    }
+
+    fn run(&mut self, run: &RunView, number: usize, hosts: &[HostView]) {
+        self.push(&format!("<section class=\"part\" id=\"run-{number}\">\n"));
+        self.element("h2", &format!("Run {}", run.label));
+        self.push(&format!("<p class=\"head\">{}</p>\n", escape(&run.summary)));
+        for sentence in &run.words {
+            self.element("p", sentence);
+        }
+        for chart in &run.charts {
+            self.chart(chart);
+        }
+        self.facts(&run.facts);
+        self.details("Settings of both ends", &run.settings);
+        self.push("<p class=\"note\">Hosts: ");
+        for (i, host) in run.hosts.iter().enumerate() {
+            let name = hosts.get(*host).map_or("", |h| h.name.as_str());
+            let comma = if i > 0 { ", " } else { "" };
+            self.push(&format!("{comma}<a href=\"#host-{host}\">{}</a>", escape(name)));
+        }
+        self.push("</p>\n");
+        self.command(Some(&run.command));
+        self.push("</section>\n");
+    }
+
+    fn hosts(&mut self, hosts: &[HostView]) {
+        if hosts.is_empty() {
+            return;
+        }
+        self.push("<section class=\"part\" id=\"hosts\">\n<h2>Hosts</h2>\n");
+        for (i, host) in hosts.iter().enumerate() {
+            self.push(&format!("<h3 id=\"host-{i}\">{}</h3>\n", escape(&host.name)));
+            if !host.during.is_empty() {
+                self.push(&format!(
+                    "<p class=\"note\">During {}</p>\n",
+                    escape(&host.during.join(", "))
+                ));
+            }
+            self.facts(&host.facts);
+        }
+        self.push("</section>\n");
+    }
+
+    fn end(&mut self, view: &View) {
+        self.push("</main>\n<footer class=\"note\">\n<p>Made by linerate ");
+        self.push(&escape(view.version));
+        self.push(" with</p>\n<pre><code>");
+        self.push(&escape(&view.command));
+        self.push("</code></pre>\n<p>Charts by uPlot, MIT licence; its text is in this page's source.</p>\n</footer>\n");
+    }
+}
+
+/// A number as short as a picture needs it: seven digits.
+fn short(value: f64) -> Value {
+    if value == 0.0 || !value.is_finite() {
+        return if value == 0.0 { json!(0) } else { Value::Null };
+    }
+    if value.fract() == 0.0 && value.abs() < 1e7 {
+        return json!(value as i64);
+    }
+    // What Rust prints with an exponent it reads back; JSON has the same form.
+    let text = format!("{value:.6e}");
+    text.parse::<f64>().map_or(Value::Null, |v| json!(v))
+}
+
+fn spec(chart: &Chart) -> Value {
+    let axis = |axis: &Axis| json!({ "label": axis.label, "unit": axis.unit, "log": axis.log, "zero": axis.zero, "top": axis.least_top });
+    let numbers =
+        |y: &[Option<f64>]| -> Value { y.iter().map(|y| y.map_or(Value::Null, short)).collect() };
+    let series = |s: &Series| {
+        json!({
+            "label": s.label, "kind": s.kind, "colour": s.colour % draw::COLOURS, "right": s.right,
+            "y": numbers(&s.y), "spread": s.spread.as_deref().map(numbers),
+        })
+    };
+    json!({
+        "title": chart.title, "alt": chart.alt, "x": axis(&chart.x_axis), "left": axis(&chart.left),
+        "right": chart.right.as_ref().map(axis),
+        "at": chart.x.iter().map(|x| json!(x)).collect::<Value>(),
+        "series": chart.series.iter().map(series).collect::<Value>(),
+        "bands": chart.bands.iter().map(|b| json!([b.from, b.to, b.label])).collect::<Value>(),
+    })
+}
+
+/// The runs that are not in the page itself, compressed in lots.
+fn packed(view: &View) -> Result<Value, String> {
+    if view.runs.len() <= MOST_DRAWN_RUNS {
+        return Ok(json!({ "together": RUNS_TOGETHER, "lots": [] }));
+    }
+    let mut lots = Vec::new();
+    for runs in view.runs.chunks(RUNS_TOGETHER) {
+        let list: Vec<Value> = runs
+            .iter()
+            .map(|run| {
+                json!({
+                    "title": run.title, "summary": run.summary, "words": run.words, "facts": run.facts,
+                    "settings": run.settings, "command": run.command,
+                    "hosts": run.hosts.iter().map(|h| json!([h, view.hosts.get(*h).map_or("", |v| v.name.as_str())]))
+                        .collect::<Value>(),
+                    "charts": run.charts.iter().map(spec).collect::<Value>(),
+                })
+            })
+            .collect();
+        let mut encoder = DeflateEncoder::new(Vec::new(), Compression::best());
+        let text = Value::from(list).to_string();
+        let bytes = encoder.write_all(text.as_bytes()).and_then(|()| encoder.finish());
+        lots.push(STANDARD.encode(bytes.map_err(|e| format!("the runs cannot be packed: {e}"))?));
+    }
+    Ok(json!({ "together": RUNS_TOGETHER, "lots": lots }))
+}

@@ -1,0 +1,419 @@
+//! JSON, one document or many: pretty-printed, one a line, in a list, or the lines that a running
+//! test printed.
+
+use linerate_model::record::{ErrorRecord, Interval, RunRecord, Status};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::{Damage, Input, Item, What};
+use crate::compare::analysis::{self, Adjust, Margin, Options};
+use crate::compare::set::{Boots, Data, Set};
+use crate::compare::view::View;
+
+/// Newest format of any document that this version knows.
+const FORMAT: u64 = 1;
+
+pub(super) fn read(input: &mut Input, file: &str, bytes: &[u8]) {
+    let mut reader = Reader { input, file, open: None };
+    if bytes.iter().all(u8::is_ascii_whitespace) {
+        reader.damage(None, "it is empty".to_owned());
+        return;
+    }
+    if !matches!(bytes.iter().find(|b| !b.is_ascii_whitespace()), Some(b'{' | b'[')) {
+        reader.damage(Some(1), "expected JSON, as `--json` and `--json-lines` print it".to_owned());
+        return;
+    }
+    let mut start = 0;
+    let mut line = 1;
+    while let Some(rest) = bytes.get(start..).filter(|r| !r.iter().all(u8::is_ascii_whitespace)) {
+        let blank = rest.iter().take_while(|b| b.is_ascii_whitespace()).count();
+        line += count_lines(rest.get(..blank).unwrap_or_default());
+        let rest = rest.get(blank..).unwrap_or_default();
+        let mut stream = serde_json::Deserializer::from_slice(rest).into_iter::<Value>();
+        match stream.next() {
+            None => break,
+            Some(Ok(value)) => {
+                let used = stream.byte_offset();
+                reader.document(line, value);
+                line += count_lines(rest.get(..used).unwrap_or_default());
+                start += blank + used;
+            }
+            Some(Err(error)) => {
+                // Where each line is a document of its own, this one ends with its line, and the
+                // next may be whole.
+                let bad = memchr::memchr(b'\n', rest).map(|end| end + 1);
+                let next = bad.and_then(|end| rest.get(end..)).unwrap_or_default();
+                let own_line = next.starts_with(b"{\"");
+                let within = if own_line { 0 } else { error.line().saturating_sub(1) as u64 };
+                let what = if error.is_eof() || (own_line && error.line() > 1) {
+                    "it ends in the middle of a document".to_owned()
+                } else {
+                    format!("expected JSON: {}", without_place(&error.to_string()))
+                };
+                reader.damage(Some(line + within), what);
+                if !own_line {
+                    break;
+                }
+                start += blank + bad.unwrap_or(0);
+                line += 1;
+            }
+        }
+    }
+    reader.close();
+}
+
+fn count_lines(bytes: &[u8]) -> u64 {
+    memchr::memchr_iter(b'\n', bytes).count() as u64
+}
+
+/// serde_json ends its messages with a place within the document; ours is that in the file.
+fn without_place(text: &str) -> &str {
+    text.rfind(" at line ").and_then(|at| text.get(..at)).unwrap_or(text)
+}
+
+struct Reader<'a> {
+    input: &'a mut Input,
+    file: &'a str,
+    /// A test whose start was told, and its end not yet.
+    open: Option<(u64, Box<RunRecord>)>,
+}
+
+impl Reader<'_> {
+    fn damage(&mut self, line: Option<u64>, what: String) {
+        let file = self.file.to_owned();
+        self.input.damaged.push(Damage { file, line, what, hint: None });
+    }
+
+    fn push(&mut self, what: What) {
+        self.input.items.push(Item { source: self.file.to_owned(), what });
+    }
+
+    fn document(&mut self, line: u64, value: Value) {
+        match value {
+            Value::Array(list) => {
+                for value in list {
+                    self.document(line, value);
+                }
+            }
+            Value::Object(_) => self.object(line, value),
+            _ => self.damage(Some(line), "expected an object or a list of them".to_owned()),
+        }
+    }
+
+    fn object(&mut self, line: u64, mut value: Value) {
+        let text = |key: &str| value.get(key).and_then(Value::as_str).map(str::to_owned);
+        if let Some(event) = text("event") {
+            return self.event(line, &event, value);
+        }
+        if let Some(format) = value.get("format").and_then(Value::as_u64).filter(|f| *f > FORMAT) {
+            let what = format!("format {format} is newer than this version reads ({FORMAT})");
+            return self.damage(Some(line), what);
+        }
+        let kind = text("kind");
+        match kind.as_deref() {
+            Some("sweep") => self.typed(line, value, |d| What::Sweep(Box::new(d))),
+            Some("search") => self.typed(line, value, |d| What::Search(Box::new(d))),
+            Some("compare") => match comparison(&value) {
+                Ok(view) => self.push(What::Compare(Box::new(view))),
+                Err(what) => self.damage(Some(line), what),
+            },
+            Some(kind) => {
+                let what = format!(
+                    "a document of kind `{}` cannot be reported",
+                    crate::clean::clean(kind)
+                );
+                self.damage(Some(line), what);
+            }
+            None if value.get("totals").is_some() => {
+                self.typed(line, value, |d| What::Run(Box::new(d)));
+            }
+            None if value.get("start").is_some() && value.get("end").is_some() => {
+                let what = "an iperf3 -J document: compare reads it, a report has too little of it";
+                self.damage(Some(line), what.to_owned());
+            }
+            None => match value.get_mut("error").map(Value::take) {
+                Some(error) => {
+                    let why = error.get("what").and_then(Value::as_str).unwrap_or("no reason");
+                    let what = format!("an error and no result: {}", crate::clean::clean(why));
+                    self.damage(Some(line), what);
+                }
+                None => self.damage(
+                    Some(line),
+                    "neither a run record nor a sweep, search or compare document".to_owned(),
+                ),
+            },
+        }
+    }
+
+    fn typed<D: DeserializeOwned>(&mut self, line: u64, value: Value, make: fn(D) -> What) {
+        match serde_json::from_value::<D>(value) {
+            Ok(document) => self.push(make(document)),
+            Err(error) => {
+                let what = format!("a document that lacks something: {error}");
+                self.damage(Some(line), what);
+            }
+        }
+    }
+
+    /// A line of `--json-lines`.
+    fn event(&mut self, line: u64, event: &str, mut value: Value) {
+        match event {
+            "start" => {
+                self.close();
+                match serde_json::from_value::<RunRecord>(value["record"].take()) {
+                    Ok(record) => self.open = Some((line, Box::new(record))),
+                    Err(error) => {
+                        self.damage(Some(line), format!("a start without its record: {error}"));
+                    }
+                }
+            }
+            "interval" => match (serde_json::from_value::<Interval>(value), &mut self.open) {
+                (Ok(interval), Some((_, record))) => record.intervals.push(interval),
+                // The end repeats every interval, so one that stands alone is no loss.
+                (Ok(_), None) => {}
+                (Err(error), _) => self.damage(Some(line), format!("no interval: {error}")),
+            },
+            "end" => {
+                self.open = None;
+                match value.get_mut("record").map(Value::take) {
+                    Some(record) => self.typed(line, record, |d| What::Run(Box::new(d))),
+                    None => {
+                        self.object(line, serde_json::json!({ "error": value["error"].take() }))
+                    }
+                }
+            }
+            // Other verbs tell other things on the way; their documents come last.
+            _ => {
+                if let Some(document) = value.get_mut("document").or(None).map(Value::take) {
+                    self.object(line, document);
+                }
+            }
+        }
+    }
+
+    /// A test that was told to start and whose end never came is a partial result, not nothing.
+    fn close(&mut self) {
+        let Some((line, mut record)) = self.open.take() else { return };
+        if record.intervals.is_empty() {
+            self.damage(Some(line), "a test that was started and told nothing more".to_owned());
+            return;
+        }
+        record.status = Status::Partial;
+        record.error = Some(ErrorRecord {
+            kind: "no_end".into(),
+            what: format!(
+                "the file ends before the test did, {} intervals in",
+                record.intervals.len()
+            ),
+            why: "linerate was ended, or its output cut off".into(),
+            hints: Vec::new(),
+            exit_code: 1,
+        });
+        self.push(What::Run(record));
+    }
+}
+
+/// The comparison behind a document: its sets, analysed again by the same rules. So every figure of
+/// the report is one that this version stands for, and the document's own sentences are checked
+/// against it.
+fn comparison(document: &Value) -> Result<View, String> {
+    let lacks = |what: &str| format!("a compare document without {what}");
+    let unit = document["unit"].as_str().map(str::to_owned);
+    let mut sets = Vec::new();
+    for set in document["sets"].as_array().ok_or_else(|| lacks("sets"))? {
+        let label = set["label"].as_str().ok_or_else(|| lacks("a set's label"))?.to_owned();
+        let number = |key: &str| set[key].as_f64();
+        let data = match set["values"].as_array() {
+            Some(list) => {
+                let values: Vec<f64> = list.iter().filter_map(Value::as_f64).collect();
+                if values.len() != list.len() || values.len() < 3 {
+                    return Err(lacks("at least three numbers in a set"));
+                }
+                let names: Vec<String> = set["boot_labels"]
+                    .as_array()
+                    .map(|l| l.iter().filter_map(Value::as_str).map(str::to_owned).collect())
+                    .unwrap_or_default();
+                let boots = set["boot_of"].as_array().map(|of| {
+                    let label = |i: &Value| {
+                        let i = i.as_u64().unwrap_or(0) as usize;
+                        names.get(i).cloned().unwrap_or_else(|| (i + 1).to_string())
+                    };
+                    Boots::of_labels(of.iter().map(label), false)
+                });
+                if boots.as_ref().is_some_and(|b| b.of.len() != values.len()) {
+                    return Err(lacks("a boot for each value"));
+                }
+                Data::Runs { values: values.into(), boots }
+            }
+            None => {
+                let (Some(n), Some(mean), Some(sd)) = (number("n"), number("mean"), number("sd"))
+                else {
+                    return Err(lacks("a set's count, mean and deviation"));
+                };
+                if n < 3.0 || sd < 0.0 {
+                    return Err(lacks("a set of three runs"));
+                }
+                Data::Summary {
+                    moments: linerate_stats::offline::summary::Moments::printed(n, mean, sd),
+                    range: number("min").zip(number("max")),
+                    median: number("median"),
+                }
+            }
+        };
+        sets.push(Set { label, unit: unit.clone(), data, notes: Vec::new() });
+    }
+    let margin = document["margin"].as_str().unwrap_or("1 %");
+    let amount: f64 = margin
+        .split_whitespace()
+        .next()
+        .and_then(|n| n.parse().ok())
+        .filter(|m: &f64| *m > 0.0 && m.is_finite())
+        .ok_or_else(|| lacks("a margin above zero"))?;
+    let first = &document["comparisons"][0];
+    let options = Options {
+        level: document["level"].as_f64().filter(|l| (50.0..100.0).contains(l)).unwrap_or(95.0)
+            / 100.0,
+        margin: if margin.ends_with('%') {
+            Margin::Relative(amount / 100.0)
+        } else {
+            Margin::Absolute(amount)
+        },
+        paired: first["method"].as_str().is_some_and(|m| m.contains("pair")),
+        adjust: match document["adjusted"].as_str() {
+            Some("Dunnett") => Adjust::Dunnett,
+            Some("Holm") => Adjust::Holm,
+            Some("none") => Adjust::None,
+            _ => Adjust::Auto,
+        },
+        seed: document["seed"].as_u64().unwrap_or(1),
+    };
+    let analysis = analysis::compare(&sets, &options).map_err(|e| e.what)?;
+    Ok(View::new(analysis))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use linerate_testkit::records;
+
+    fn read_all(text: &str) -> Input {
+        let mut input = Input::default();
+        input.read("a.json", text.as_bytes());
+        input
+    }
+
+    fn said(input: &Input) -> Vec<String> {
+        input.damaged.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn records_in_every_packing() {
+        let record = records::udp_receiver_drops();
+        let pretty = serde_json::to_string_pretty(&record).unwrap();
+        let line = serde_json::to_string(&record).unwrap();
+        for text in [
+            format!("{pretty}\n{pretty}\n"),
+            format!("{line}\n{line}\n"),
+            format!("[{line},{line}]"),
+            format!("{{\"event\":\"end\",\"record\":{line}}}\n{line}"),
+        ] {
+            let input = read_all(&text);
+            assert_eq!((input.items.len(), input.damaged.len()), (2, 0), "{:?}", said(&input));
+            let What::Run(read) = &input.items[1].what else { panic!() };
+            assert_eq!(**read, record);
+        }
+    }
+
+    #[test]
+    fn a_damaged_line_is_named_and_the_next_is_read() {
+        let line = serde_json::to_string(&records::tcp()).unwrap();
+        let cut = &line[..line.len() / 2];
+        let input = read_all(&format!("{line}\n{cut}\n{line}\n{{\"a\":1}}\n{cut}"));
+        assert_eq!(input.items.len(), 2);
+        let said = said(&input);
+        assert!(said[0].starts_with("a.json, line 2: "), "{said:?}");
+        assert!(said[1].starts_with("a.json, line 4: neither a run record"), "{said:?}");
+        assert!(said[2].starts_with("a.json, line 5: it ends in the middle"), "{said:?}");
+    }
+
+    #[test]
+    fn what_is_no_result_is_said() {
+        for (text, want) in [
+            ("", "a.json: it is empty"),
+            (" \n\t", "a.json: it is empty"),
+            ("1 2 3", "a.json, line 1: expected JSON"),
+            ("[1]", "a.json, line 1: expected an object"),
+            ("{\"kind\":\"doctor\"}", "kind `doctor`"),
+            ("{\"format\":2,\"totals\":{}}", "format 2 is newer"),
+            ("{\"start\":{},\"end\":{}}", "iperf3"),
+            ("{\"error\":{\"what\":\"cannot reach x\"}}", "cannot reach x"),
+            ("{\"totals\":{}}", "lacks something: missing field"),
+            ("{\"kind\":\"compare\",\"sets\":[{\"label\":\"a\",\"values\":[1]}]}", "three numbers"),
+        ] {
+            let input = read_all(text);
+            assert!(input.items.is_empty(), "{text}");
+            assert!(said(&input)[0].contains(want), "{text}: {:?}", said(&input));
+        }
+    }
+
+    #[test]
+    fn a_test_that_never_ended_is_partial() {
+        let record = records::udp_receiver_drops();
+        let mut started = record.clone();
+        started.intervals.clear();
+        started.totals = Default::default();
+        let mut out = Vec::new();
+        let mut lines = crate::run::json::JsonLines::new(&mut out);
+        lines.start(&started).unwrap();
+        lines.interval(&record.intervals[0]).unwrap();
+        lines.interval(&record.intervals[1]).unwrap();
+        let input = read_all(std::str::from_utf8(&out).unwrap());
+        let What::Run(read) = &input.items[0].what else { panic!() };
+        assert_eq!((read.status, read.intervals.len()), (Status::Partial, 2));
+    }
+
+    /// The document holds all that its own figures were made of.
+    #[test]
+    fn a_comparison_comes_back_as_it_was() {
+        let read = |name: &str, text: &str| {
+            let options = crate::compare::input::ReadOptions::default();
+            crate::compare::input::read(name, text.as_bytes(), &options).unwrap().remove(0)
+        };
+        let sets = [
+            read("a", "boot v\n1 9.1\n1 9.3\n2 9.2\n2 9.0\n3 9.1\n3 9.4\n"),
+            read("b", "boot v\n1 8.1\n1 8.3\n2 8.2\n2 8.0\n3 8.1\n3 8.4\n"),
+        ];
+        let view = View::new(analysis::compare(&sets, &Options::default()).unwrap());
+        let document = serde_json::to_value(&view).unwrap();
+        let again = comparison(&document).unwrap();
+        assert_eq!(serde_json::to_value(&again).unwrap(), document);
+        assert_eq!(again.words, view.words);
+    }
+
+    #[test]
+    fn damaged_bytes_are_no_danger() {
+        use linerate_stats::offline::bootstrap::Random;
+        let seeds = [
+            serde_json::to_string(&records::udp_both()).unwrap(),
+            format!(
+                "{}\n{{\"event\":\"interval\"}}",
+                serde_json::to_string(&records::rr()).unwrap()
+            ),
+        ];
+        let mut random = Random::new(7);
+        for round in 0..600 {
+            let mut bytes = seeds[round % 2].clone().into_bytes();
+            for _ in 0..1 + random.below(6) {
+                let at = random.below(bytes.len());
+                match random.below(3) {
+                    0 => bytes[at] = random.bits() as u8,
+                    1 => bytes.truncate(at + 1),
+                    _ => bytes.insert(at, b"\n#0 ,{}[]\"-e"[random.below(12)]),
+                }
+            }
+            let mut input = Input::default();
+            input.read("f", &bytes);
+            assert!(!input.items.is_empty() || !input.damaged.is_empty());
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! What a report is made of. A file is known by its content, never by its name; a campaign's store
+//! hands over [`SetsOfRuns`] as they are.
+
+mod documents;
+
+use linerate_model::record::RunRecord;
+use linerate_model::search::SearchDocument;
+use linerate_model::sweep::SweepDocument;
+
+use crate::compare::view::View as Comparison;
+
+/// Everything that was given, in its order.
+#[derive(Debug, Default)]
+pub struct Input {
+    /// What could be read.
+    pub items: Vec<Item>,
+    /// What could not.
+    pub damaged: Vec<Damage>,
+}
+
+/// One thing to report on.
+#[derive(Debug)]
+pub struct Item {
+    /// Where it is from, as the user named it.
+    pub source: String,
+    /// What it is.
+    pub what: What,
+}
+
+/// Kinds of input.
+#[derive(Debug)]
+pub enum What {
+    /// One test.
+    Run(Box<RunRecord>),
+    /// A sweep.
+    Sweep(Box<SweepDocument>),
+    /// A search.
+    Search(Box<SearchDocument>),
+    /// A comparison.
+    Compare(Box<Comparison>),
+    /// A campaign, or any other runs that know to which setting they belong.
+    Sets(SetsOfRuns),
+}
+
+/// Runs of several settings. The first set is the baseline of all others.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct SetsOfRuns {
+    /// Name of the campaign.
+    pub name: String,
+    /// What is compared, such as `received_bps`.
+    pub metric: String,
+    /// Its unit.
+    pub unit: Option<String>,
+    /// Whether boots of one name are the same boot in every set, so that sets are compared boot by
+    /// boot.
+    pub paired: bool,
+    /// The sets.
+    pub sets: Vec<SetOfRuns>,
+    /// What the reader should know: cells that are short, gaps, hosts that were not restored.
+    pub notes: Vec<String>,
+}
+
+/// The runs of one setting.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct SetOfRuns {
+    /// Name of the setting.
+    pub label: String,
+    /// The runs that count, in the order they ran.
+    pub runs: Vec<SetRun>,
+}
+
+/// One run of a set.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SetRun {
+    /// Boot during which it ran; the same name is the same boot.
+    pub boot: Option<String>,
+    /// Number within its boot, from 1.
+    pub run: u64,
+    /// The figure that is compared, in the unit of the sets. Absent: it is not in any comparison.
+    pub value: Option<f64>,
+    /// The whole record, where it is linerate's own.
+    pub record: Option<Box<RunRecord>>,
+}
+
+/// A file, or a document in it, that could not be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Damage {
+    /// As the user named it.
+    pub file: String,
+    /// From 1.
+    pub line: Option<u64>,
+    /// What is wrong, as a sentence without a full stop.
+    pub what: String,
+    /// What to do.
+    pub hint: Option<String>,
+}
+
+impl std::fmt::Display for Damage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.file)?;
+        if let Some(line) = self.line {
+            write!(f, ", line {line}")?;
+        }
+        write!(f, ": {}", self.what)
+    }
+}
+
+impl Input {
+    /// Adds all that the bytes of a named file hold.
+    pub fn read(&mut self, file: &str, bytes: &[u8]) {
+        documents::read(self, file, bytes);
+    }
+
+    /// Adds a file that could not even be opened.
+    pub fn unreadable(&mut self, file: &str, why: &str) {
+        let what = format!("cannot read it: {why}");
+        self.damaged.push(Damage { file: file.to_owned(), line: None, what, hint: None });
+    }
+
+    /// Adds labelled sets, as a store has them.
+    pub fn sets(&mut self, source: &str, sets: SetsOfRuns) {
+        self.items.push(Item { source: source.to_owned(), what: What::Sets(sets) });
+    }
+}

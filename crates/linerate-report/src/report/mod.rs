@@ -1,0 +1,25 @@
+//! Reports: runs, sweeps, searches, comparisons and labelled sets of runs, together in one page or
+//! picture.
+//!
+//! The way of the data: [`input`] makes [`input::Item`]s of bytes, [`view::View::new`] computes and
+//! words everything, and the formats ([`format::FORMATS`]) only lay the view out.
+//!
+//! ```
+//! use linerate_report::report::{format, input, view::View};
+//! let mut input = input::Input::default();
+//! input.read("broken.json", b"{\"format\":");
+//! assert_eq!(input.damaged[0].line, Some(1));
+//! let view = View::new(&input, "linerate report broken.json -o report.md");
+//! let markdown = format::by_name("md").unwrap();
+//! let bytes = (markdown.render)(&view, &format::Look::default()).unwrap();
+//! assert!(String::from_utf8(bytes).unwrap().contains("broken.json"));
+//! ```
+
+mod charts;
+pub mod format;
+pub mod input;
+mod run;
+mod search;
+mod sets;
+mod sweep;
+pub mod view;

@@ -1,0 +1,306 @@
+//! Single tests, and what many of them have in common.
+
+use linerate_model::record::{CpuFigures, RunRecord, Status};
+
+use super::charts::{self, flows};
+use super::view::{Builder, Figure, MOST_DRAWN_RUNS, Row, RunView, Section, settings, way_words};
+use crate::clean::clean;
+use crate::draw::chart::{Axis, Chart, Kind, Series, Unit};
+use crate::number;
+use crate::run::table::UNBOUNDED;
+use crate::run::view::{Head, View, headline};
+
+/// Heads of the table of runs.
+pub const COLUMNS: &[&str] =
+    &["run", "test", "asked", "sent", "received", "lost", "cpu sent", "cpu recv", "limited by"];
+
+/// To which setting and boot a run belongs.
+#[derive(Clone, Copy)]
+pub(super) struct Place<'a> {
+    pub set: &'a str,
+    pub boot: Option<&'a str>,
+    pub run: u64,
+}
+
+/// How much of a run is said at the top of the report.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Words {
+    /// Everything: it is the only one.
+    All,
+    /// A line.
+    Line,
+    /// Nothing: there are too many, or a set speaks for it.
+    None,
+}
+
+/// What the overview of all runs needs of one.
+pub(super) struct Overview {
+    sent: Option<f64>,
+    received: Option<f64>,
+    lost: Option<f64>,
+}
+
+fn core(cpu: Option<&CpuFigures>) -> Option<f64> {
+    cpu.map(|c| c.core_percent.unwrap_or(c.thread_percent))
+}
+
+pub(super) fn add(
+    builder: &mut Builder,
+    source: &str,
+    record: &RunRecord,
+    place: Option<Place<'_>>,
+    words_wanted: Words,
+) {
+    let plan = record.agreed.as_ref().unwrap_or(&record.asked);
+    let label = match place {
+        Some(Place { set, boot: Some(boot), run }) => {
+            format!("{} · boot {} · run {run}", clean(set), clean(boot))
+        }
+        Some(Place { set, boot: None, run }) => format!("{} · run {run}", clean(set)),
+        None => format!("{} · {source}", builder.runs.len() + 1),
+    };
+    let view = View::new(record, UNBOUNDED);
+    let mut words = Vec::new();
+    if let Some((word, text)) = &view.ending.broken {
+        words.push(format!("This run is {word}: {text}"));
+    }
+    words.extend(view.ending.verdict.as_deref().map(capital));
+    words.extend(view.ending.advice.iter().map(|a| format!("Try: {a}")));
+    words.extend(view.ending.doubts.iter().map(|d| format!("Doubt: {d}")));
+    words.extend(view.head.cuts.iter().map(|c| format!("Not as asked: {c}")));
+    let during = match place {
+        Some(Place { set, boot: Some(boot), .. }) => {
+            format!("{} in boot {}", clean(set), clean(boot))
+        }
+        Some(Place { set, .. }) => clean(set).into_owned(),
+        None => String::new(),
+    };
+    let mut hosts = vec![builder.host(&record.client, &during)];
+    hosts.extend(record.server.as_ref().map(|s| builder.host(s, &during)));
+    let mut cells = None;
+    for flow in flows(&record.totals) {
+        let sent = flow.sender.map(|s| s.bits_per_second);
+        let received = flow.receiver.map(|r| r.bits_per_second);
+        let lost = flow.receiver.and_then(|r| r.lost_ratio);
+        let cpu = (
+            core(flow.sender.and_then(|s| s.cpu.as_ref())),
+            core(flow.receiver.and_then(|r| r.cpu.as_ref())),
+        );
+        let way = flow.way.unwrap_or(&plan.direction);
+        let rate = |r: Option<f64>| r.map_or(number::ABSENT.to_owned(), number::rate);
+        let percent = |c: Option<f64>| c.map_or(number::ABSENT.to_owned(), number::cpu);
+        let mut row = row(source, record, place);
+        row.text("direction", way);
+        row.number("sent_bps", sent);
+        row.number("received_bps", received);
+        row.number("lost_ratio", lost);
+        row.number("cpu_sender_percent", cpu.0);
+        row.number("cpu_receiver_percent", cpu.1);
+        if let Some(sender) = flow.sender {
+            row.count("datagrams_sent", sender.datagrams);
+            row.count("retransmits", sender.tcp.as_ref().and_then(|t| t.retransmits));
+        }
+        if let Some(receiver) = flow.receiver {
+            row.count("datagrams_received", receiver.datagrams);
+            row.count("lost", receiver.lost);
+            row.count("lost_path", receiver.lost_path);
+            row.count("dropped_receiver", receiver.dropped_receiver);
+            row.number("jitter_s", receiver.jitter_s);
+            row.number("delay_p99_s", receiver.delay_variation_s.as_ref().map(|q| q.p99));
+            let softirq = receiver.cpu.as_ref().and_then(|c| c.softirq_percent);
+            row.number("softirq_receiver_percent", softirq);
+        }
+        builder.rows.push(row);
+        builder.overview.push(Overview { sent, received, lost });
+        // The way there is the one that a table of one line a run can show.
+        cells.get_or_insert_with(|| {
+            vec![
+                label.clone(),
+                format!("{} {}", clean(&plan.protocol), direction(way)),
+                plan.rate_bps.map_or("as fast as it can".into(), |r| number::rate(r as f64)),
+                rate(sent),
+                rate(received),
+                lost.map_or(number::ABSENT.to_owned(), number::loss),
+                percent(cpu.0),
+                percent(cpu.1),
+            ]
+        });
+    }
+    if let Some(rr) = &record.totals.rr {
+        let mut row = row(source, record, place);
+        row.number("transactions_per_second", Some(rr.transactions_per_second));
+        row.number("latency_p99_s", rr.latency_s.as_ref().map(|q| q.p99));
+        builder.rows.push(row);
+        let per_second = format!("{}/s", number::short(rr.transactions_per_second));
+        let cpu = |c: &Option<CpuFigures>| {
+            core(c.as_ref()).map_or(number::ABSENT.to_owned(), number::cpu)
+        };
+        let absent = || number::ABSENT.to_owned();
+        cells = Some(vec![
+            label.clone(),
+            "rr".into(),
+            absent(),
+            per_second,
+            absent(),
+            absent(),
+            cpu(&rr.cpu),
+            cpu(&rr.server_cpu),
+        ]);
+    }
+    if cells.is_none() {
+        builder.rows.push(row(source, record, place));
+    }
+    let mut cells = cells.unwrap_or_else(|| {
+        let mut cells = vec![label.clone(), clean(&plan.protocol).into_owned()];
+        cells.resize(COLUMNS.len() - 1, number::ABSENT.to_owned());
+        cells
+    });
+    cells.push(match (record.status, &record.verdict) {
+        (Status::Complete, Some(verdict)) => verdict.limit.name().replace('-', " "),
+        (Status::Complete, None) => number::ABSENT.to_owned(),
+        (Status::Partial, _) => "partial: cut short".into(),
+        (Status::Failed, _) => "failed".into(),
+        (Status::Invalid, _) => "invalid: do not use".into(),
+    });
+    if words_wanted != Words::None {
+        let results: Vec<String> = flows(&record.totals)
+            .iter()
+            .map(|flow| {
+                let of = flow.way.map(|w| format!("{}: ", way_words(w))).unwrap_or_default();
+                let sent = flow.sender.map(|s| number::rate(s.bits_per_second));
+                let got = flow.receiver.map(|r| number::rate(r.bits_per_second));
+                let lost = flow.receiver.and_then(|r| r.lost_ratio);
+                let lost = lost.map(|l| format!(", {} lost", number::loss(l))).unwrap_or_default();
+                match (sent, got) {
+                    (Some(sent), Some(got)) => format!("{of}{sent} sent, {got} received{lost}."),
+                    (Some(one), None) => format!("{of}{one} sent."),
+                    (None, Some(one)) => format!("{of}{one} received{lost}."),
+                    (None, None) => String::new(),
+                }
+            })
+            .collect();
+        let results = results.into_iter().filter(|r| !r.is_empty());
+        if words_wanted == Words::All {
+            builder.words.extend(results);
+            builder.words.extend(words.iter().cloned());
+        } else {
+            let results: Vec<String> = results.chain(words.first().cloned()).collect();
+            builder.words.push(format!("{label}: {}", results.join(" ")));
+        }
+    }
+    let Head { title, summary, hosts: between, .. } = Head::new(record);
+    let mut facts = vec![("hosts".to_owned(), between)];
+    facts.push(("started".into(), clean(&record.started).into_owned()));
+    facts.push(("id".into(), clean(&record.id).into_owned()));
+    facts.extend(view.ending.facts);
+    builder.runs.push(RunView {
+        label,
+        cells,
+        summary,
+        words,
+        facts,
+        charts: charts::of(record),
+        hosts,
+        settings: settings(plan),
+        command: title.clone(),
+        title,
+    });
+}
+
+fn direction(way: &str) -> String {
+    clean(way).into_owned()
+}
+
+fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    letters
+        .next()
+        .map_or(String::new(), |c| c.to_uppercase().collect::<String>() + letters.as_str())
+}
+
+fn row(source: &str, record: &RunRecord, place: Option<Place<'_>>) -> Row {
+    let plan = record.agreed.as_ref().unwrap_or(&record.asked);
+    let mut row = Row::new("run", source);
+    if let Some(place) = place {
+        row.text("set", place.set);
+        row.text("boot", place.boot.unwrap_or_default());
+        row.count("run", Some(place.run));
+    }
+    row.text("id", &record.id);
+    row.text("started", &record.started);
+    row.text("protocol", &plan.protocol);
+    row.count("streams", Some(u64::from(plan.streams)));
+    row.count("datagram_bytes", plan.datagram_bytes.map(u64::from));
+    row.count("asked_bps", plan.rate_bps);
+    row.text("limit", record.verdict.as_ref().map_or("", |v| v.limit.name()));
+    row.text(
+        "status",
+        match record.status {
+            Status::Complete => "complete",
+            Status::Partial => "partial",
+            Status::Failed => "failed",
+            Status::Invalid => "invalid",
+        },
+    );
+    row
+}
+
+/// Fewest runs of which an overview says more than they do.
+const FEWEST: usize = 3;
+
+/// What many runs have in common.
+pub(super) fn overview(builder: &mut Builder) {
+    let runs = std::mem::take(&mut builder.overview);
+    if runs.len() < FEWEST {
+        return;
+    }
+    let x: Vec<f64> = (1..=runs.len()).map(|i| i as f64).collect();
+    let of = |pick: fn(&Overview) -> Option<f64>| runs.iter().map(pick).collect::<Vec<_>>();
+    let received = of(|r| r.received);
+    let mut known: Vec<f64> =
+        received.iter().flatten().copied().filter(|r| r.is_finite()).collect();
+    known.sort_unstable_by(f64::total_cmp);
+    let alt = match (known.first(), known.get(known.len() / 2), known.last()) {
+        (Some(least), Some(middle), Some(most)) => format!(
+            "{} results: received from {} to {}, median {}.",
+            runs.len(),
+            number::rate(*least),
+            number::rate(*most),
+            number::rate(*middle)
+        ),
+        _ => format!("{} results.", runs.len()),
+    };
+    let mut section = Section { title: "All runs at a glance".into(), ..Section::default() };
+    section.words.push(alt.clone());
+    if builder.runs.len() > MOST_DRAWN_RUNS {
+        section.words.push(format!(
+            "The figures of each of the {} runs are in the HTML report; every number is in the CSV one.",
+            builder.runs.len()
+        ));
+    }
+    builder.words.push(alt.clone());
+    let lost = of(|r| r.lost.map(|l| l * 100.0));
+    // A line along zero says no more than the table does.
+    let lost = if lost.iter().flatten().any(|l| *l > 0.0) { lost } else { Vec::new() };
+    let chart = Chart {
+        title: "Rate of every run, in the order they were given".into(),
+        alt,
+        x_axis: Axis::fitted("run", Unit::Count),
+        left: Axis::from_zero("payload, bit/s", Unit::BitRate),
+        right: Some(Axis::from_zero("lost, % of what was sent", Unit::Percent)),
+        x,
+        series: vec![
+            Series::line("sent", 1, of(|r| r.sent)).kind(Kind::Dots),
+            Series::line("received", 0, received).kind(Kind::Dots),
+            Series::line("lost", 5, lost).kind(Kind::Thin).right(),
+        ],
+        bands: Vec::new(),
+    };
+    section.figures.extend(chart.tidy().map(Figure::Chart));
+    builder.sections.push(section);
+}
+
+/// What limited, in words, for tables.
+pub(super) fn limit_words(limit: linerate_model::record::Limit) -> &'static str {
+    headline(limit).trim_start_matches("limited by ")
+}

@@ -1,0 +1,239 @@
+//! Searches: the goals with their bounds, and the trials behind them.
+
+use linerate_model::plan::Way;
+use linerate_model::record::Status;
+use linerate_model::search::{SearchDocument, TrialRecord};
+
+use super::run::limit_words;
+use super::view::{Builder, Figure, Row, Section, Table, command_line, settings, way_words};
+use crate::clean::clean;
+use crate::draw::chart::{Axis, Band, Chart, Kind, Series, Unit};
+use crate::number;
+
+pub(super) fn add(builder: &mut Builder, source: &str, document: &SearchDocument) {
+    let during = format!("search {source}");
+    for facts in [&document.client, &document.server].into_iter().flatten() {
+        builder.host(facts, &during);
+    }
+    let way = match document.direction {
+        Way::Forward => "forward",
+        Way::Reverse => "reverse",
+    };
+    let mut section = Section {
+        title: format!("Search for the highest rate, {} ({source})", way_words(way)),
+        command: command_line(&document.command),
+        ..Section::default()
+    };
+    if document.status != Status::Complete {
+        let why = document.error.as_ref().map_or("it was cut short".into(), |e| clean(&e.what));
+        section.words.push(format!("This search did not come to its end: {why}"));
+    }
+    let rate = |r: Option<f64>| r.map_or("unknown".to_owned(), number::rate);
+    let mut goals = Table::new(
+        "Goals",
+        &[
+            "goal",
+            "at most lost",
+            "holds at",
+            "fails at",
+            "conditional throughput",
+            "settled",
+            "trials",
+            "time",
+            "limited by",
+        ],
+    );
+    for goal in &document.goals {
+        let name = clean(&goal.name).into_owned();
+        section.words.push(format!(
+            "{name} (at most {} undelivered): holds up to {}, fails at {}; conditional throughput {}.",
+            number::loss(goal.loss),
+            rate(goal.lower_bps),
+            rate(goal.upper_bps),
+            rate(goal.throughput_bps)
+        ));
+        if let Some(irregular) = &goal.irregular {
+            section.words.push(format!("{name}: {}", clean(irregular)));
+        }
+        if let Some(knee) = &goal.knee_bps {
+            section.words.push(format!(
+                "{name}: half of the trials fail at {} (95 % interval {} to {}).",
+                number::rate(knee.median),
+                number::rate(knee.low),
+                number::rate(knee.high)
+            ));
+        }
+        goals.rows.push(vec![
+            name,
+            number::loss(goal.loss),
+            rate(goal.lower_bps),
+            rate(goal.upper_bps),
+            rate(goal.throughput_bps),
+            if goal.settled { "yes" } else { "no" }.to_owned(),
+            goal.trials.to_string(),
+            number::seconds(goal.seconds),
+            goal.limit.map_or(number::ABSENT, limit_words).to_owned(),
+        ]);
+        let mut row = Row::new("search-goal", source);
+        row.text("set", &goal.name);
+        row.text("id", &document.id);
+        row.text("started", &document.started);
+        row.text("direction", way);
+        row.number("lower", goal.lower_bps);
+        row.number("upper", goal.upper_bps);
+        row.number("value", goal.throughput_bps);
+        row.text("unit", "bit/s");
+        row.count("n", Some(goal.trials));
+        row.text("limit", goal.limit.map_or("", |l| l.name()));
+        row.text("status", if goal.settled { "settled" } else { "open" });
+        builder.rows.push(row);
+    }
+    section.words.extend(document.because.iter().map(|b| clean(b).into_owned()));
+    builder.words.extend(section.words.iter().cloned());
+    section.words.extend(document.advice.iter().map(|a| format!("Try: {}", clean(a))));
+    section.words.extend(document.doubts.iter().map(|d| format!("Doubt: {}", clean(&d.text))));
+    section.figures.extend(by_load(document).tidy().map(Figure::Chart));
+    section.figures.extend(course(document).tidy().map(Figure::Chart));
+    section.tables.push(goals);
+    section.tables.push(trials(document));
+    section.facts = document.plan.as_ref().map(settings).unwrap_or_default();
+    section.facts.push(("started".into(), clean(&document.started).into_owned()));
+    section.facts.push(("time of all trials".into(), number::seconds(document.seconds)));
+    builder.sections.push(section);
+    for trial in &document.trials {
+        let mut row = Row::new("search-trial", source);
+        row.text("id", trial.run.as_deref().unwrap_or(&document.id));
+        row.text("direction", way);
+        row.number("asked_bps", trial.asked_bps);
+        row.number("sent_bps", Some(trial.sent_bps));
+        row.number("received_bps", Some(trial.received_bps));
+        row.number("lost_ratio", Some(trial.lost_ratio));
+        row.number("undelivered_ratio", Some(trial.undelivered_ratio));
+        row.count("lost_path", trial.lost_path);
+        row.count("dropped_receiver", trial.dropped_receiver);
+        row.number("jitter_s", trial.jitter_s);
+        row.number("delay_p99_s", trial.delay_p99_s);
+        row.number("cpu_sender_percent", trial.cpu_sender_percent);
+        row.number("cpu_receiver_percent", trial.cpu_receiver_percent);
+        row.text("limit", trial.limit.map_or("", |l| l.name()));
+        row.text("status", judged(trial));
+        builder.rows.push(row);
+    }
+}
+
+fn judged(trial: &TrialRecord) -> &'static str {
+    match (trial.good, &trial.invalid) {
+        (_, Some(_)) => "invalid",
+        (Some(true), _) => "good",
+        (Some(false), _) => "bad",
+        (None, _) => "not judged",
+    }
+}
+
+/// What each class of trial is called in figures; its colour is its place.
+const CLASSES: [(&str, &str, usize); 4] = [
+    ("good", "met every goal", 2),
+    ("bad", "failed a goal", 1),
+    ("invalid", "says nothing about the path", 3),
+    ("not judged", "judged by no goal", 4),
+];
+
+fn by_load(document: &SearchDocument) -> Chart {
+    let mut trials: Vec<(f64, &TrialRecord)> =
+        document.trials.iter().filter_map(|t| t.asked_bps.map(|a| (a, t))).collect();
+    trials.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let x: Vec<f64> = trials.iter().map(|t| t.0).collect();
+    let mut series = vec![
+        Series::line("asked: everything arrives", 0, x.iter().copied().map(Some).collect())
+            .kind(Kind::Ideal),
+    ];
+    for (class, label, colour) in CLASSES {
+        let y =
+            trials.iter().map(|(_, t)| (judged(t) == class).then_some(t.received_bps)).collect();
+        series.push(Series::line(label, colour, y).kind(Kind::Dots));
+    }
+    let lost = trials.iter().map(|(_, t)| Some(t.undelivered_ratio * 100.0)).collect();
+    series.push(Series::line("not delivered in time, %", 5, lost).kind(Kind::Dots).right());
+    let bands = document.goals.first().and_then(|g| g.lower_bps.zip(g.upper_bps));
+    let bands = bands.map_or(Vec::new(), |(low, high)| {
+        let first = x.first().copied().unwrap_or(low);
+        let last = x.last().copied().unwrap_or(high);
+        [(first, low, "holds"), (low, high, ""), (high, last, "fails")]
+            .map(|(from, to, label)| Band { from, to, label: label.to_owned() })
+            .to_vec()
+    });
+    Chart {
+        title: "Every trial: received against asked".into(),
+        alt: format!("{} trials with an asked rate; the numbers are in the table.", trials.len()),
+        x_axis: Axis::fitted("asked rate, bit/s", Unit::BitRate),
+        left: Axis::from_zero("received, bit/s", Unit::BitRate),
+        right: Some(Axis::from_zero("%", Unit::Percent)),
+        x,
+        series,
+        bands,
+    }
+}
+
+fn course(document: &SearchDocument) -> Chart {
+    let x: Vec<f64> = (1..=document.trials.len()).map(|i| i as f64).collect();
+    let all = document.trials.iter().map(|t| t.asked_bps).collect();
+    let mut series = vec![Series::line("order of the trials", 4, all).kind(Kind::Thin)];
+    for (class, label, colour) in CLASSES {
+        let y =
+            document.trials.iter().map(|t| t.asked_bps.filter(|_| judged(t) == class)).collect();
+        series.push(Series::line(label, colour, y).kind(Kind::Dots));
+    }
+    Chart {
+        title: "How the search closed in".into(),
+        alt: format!(
+            "The asked rate of each of {} trials, in the order they ran.",
+            document.trials.len()
+        ),
+        x_axis: Axis::fitted("trial", Unit::Count),
+        left: Axis::fitted("asked rate, bit/s", Unit::BitRate),
+        right: None,
+        x,
+        series,
+        bands: Vec::new(),
+    }
+}
+
+fn trials(document: &SearchDocument) -> Table {
+    let mut table = Table::new(
+        "Every trial",
+        &[
+            "trial",
+            "asked",
+            "sent",
+            "received",
+            "lost",
+            "not delivered",
+            "delay p99",
+            "time",
+            "cpu sent",
+            "cpu recv",
+            "judged",
+        ],
+    );
+    let absent = || number::ABSENT.to_owned();
+    for (i, t) in document.trials.iter().enumerate() {
+        let cpu = |c: Option<f64>| c.map_or_else(absent, number::cpu);
+        table.rows.push(vec![
+            (i + 1).to_string(),
+            t.asked_bps.map_or("max".to_owned(), number::rate),
+            number::rate(t.sent_bps),
+            number::rate(t.received_bps),
+            number::loss(t.lost_ratio),
+            number::loss(t.undelivered_ratio),
+            t.delay_p99_s.map_or_else(absent, number::seconds_short),
+            number::seconds_short(t.seconds),
+            cpu(t.cpu_sender_percent),
+            cpu(t.cpu_receiver_percent),
+            match &t.invalid {
+                Some(why) => format!("invalid: {}", clean(why)),
+                None => judged(t).to_owned(),
+            },
+        ]);
+    }
+    table
+}

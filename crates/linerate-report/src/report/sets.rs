@@ -1,0 +1,296 @@
+//! Comparisons and campaigns: every pair against the baseline, and odd runs with what the hosts
+//! told of them.
+
+use std::rc::Rc;
+
+use linerate_model::record::RunRecord;
+use linerate_stats::offline::outliers::{self, Grade};
+
+use super::charts::flows;
+use super::input::{SetRun, SetsOfRuns};
+use super::run::{self, Place, limit_words};
+use super::view::{Builder, Figure, Lanes, Row, Section, Table};
+use crate::clean::clean;
+use crate::compare::analysis::{self, Options};
+use crate::compare::set::{Boots, Data, Set};
+use crate::compare::view::{Mark, View};
+use crate::ministat::general;
+use crate::number;
+
+/// Odd runs that are marked; of more, the farthest.
+const MOST_MARKS: usize = 40;
+
+pub(super) fn add(builder: &mut Builder, source: &str, given: &SetsOfRuns) {
+    let title = match given.name.as_str() {
+        "" => format!("Campaign ({source})"),
+        name => format!("Campaign {} ({source})", clean(name)),
+    };
+    let mut section = Section { title, ..Section::default() };
+    section.words.extend(given.notes.iter().map(|n| clean(n).into_owned()));
+    let (sets, short) = compared(given);
+    for (label, n) in short {
+        section.words.push(format!(
+            "{} has {n} run{} with a figure: fewer than three cannot be compared.",
+            clean(label),
+            if n == 1 { "" } else { "s" }
+        ));
+    }
+    let options = Options { paired: given.paired, ..Options::default() };
+    match analysis::compare(&sets, &options) {
+        Ok(analysis) => {
+            let mut view = View::new(analysis);
+            let odd = odd_runs(given, &sets);
+            view.marks = odd
+                .iter()
+                .map(|o| Mark { set: o.set, index: o.index, text: o.mark.to_string() })
+                .collect();
+            section.tables.extend(odd_table(&odd));
+            lay_out(builder, &mut section, source, view);
+        }
+        Err(error) if !sets.is_empty() => {
+            section.words.push(format!("{}; {}", error.what, error.hint))
+        }
+        Err(_) => {}
+    }
+    builder.words.extend(section.words.iter().cloned());
+    builder.sections.push(section);
+    for set in &given.sets {
+        for run in &set.runs {
+            if let Some(record) = &run.record {
+                let place = Place { set: &set.label, boot: run.boot.as_deref(), run: run.run };
+                run::add(builder, source, record, Some(place), run::Words::None);
+            }
+        }
+    }
+}
+
+pub(super) fn add_comparison(builder: &mut Builder, source: &str, view: &View) {
+    let mut section = Section { title: format!("Comparison ({source})"), ..Section::default() };
+    lay_out(builder, &mut section, source, view.clone());
+    builder.words.extend(section.words.iter().cloned());
+    builder.sections.push(section);
+}
+
+fn lay_out(builder: &mut Builder, section: &mut Section, source: &str, view: View) {
+    section.words.extend(view.words.iter().map(|w| clean(w).into_owned()));
+    section.facts.push(("compared".into(), clean(&view.headline).into_owned()));
+    let view = Rc::new(view);
+    let shape = "Every dot is a run (its colour is the boot), the box has the quartiles, the diamond and \
+                 bar are the mean and its interval";
+    let ringed = if view.marks.is_empty() {
+        ""
+    } else {
+        "; a ring with a number is an odd run of the table"
+    };
+    let lanes = |title: String, chosen: Vec<usize>| {
+        let of: Vec<String> = chosen
+            .iter()
+            .filter_map(|i| view.sets.get(*i))
+            .map(|s| format!("{}: {} runs, mean {}", clean(&s.label), s.n, general(s.mean, 6)))
+            .collect();
+        let alt = format!("{shape}{ringed}. {}.", of.join("; "));
+        Figure::Lanes(Lanes { title, alt, view: Rc::clone(&view), chosen })
+    };
+    section.figures.push(lanes("All settings".into(), (0..view.sets.len()).collect()));
+    if let (Some(base), true) = (view.sets.first(), view.sets.len() > 2) {
+        for (i, set) in view.sets.iter().enumerate().skip(1) {
+            let title = format!("{} against {}", clean(&set.label), clean(&base.label));
+            section.figures.push(lanes(title, vec![0, i]));
+        }
+    }
+    let interval = format!("{} % interval", general(view.level, 6));
+    let mut sets = Table::new(
+        "Sets",
+        &["set", "design", "mean", &interval, "median", "sd", "between boots", "within", "icc"],
+    );
+    for set in &view.sets {
+        sets.rows.push(set.cells.iter().map(|c| clean(c).into_owned()).collect());
+        for flag in &set.flags {
+            section.words.push(format!("{}: {}", clean(&set.label), clean(&flag.text)));
+        }
+        let mut row = Row::new("set", source);
+        row.text("set", &set.label);
+        row.text("unit", view.unit.as_deref().unwrap_or_default());
+        row.count("n", Some(set.n));
+        row.number("mean", Some(set.mean));
+        row.number("sd", Some(set.sd));
+        row.number("lower", set.ci.as_ref().map(|c| c.low));
+        row.number("upper", set.ci.as_ref().map(|c| c.high));
+        builder.rows.push(row);
+    }
+    section.tables.push(sets);
+    for comparison in &view.comparisons {
+        let title = format!("{} against {}", clean(&comparison.label), clean(&comparison.baseline));
+        let mut table = Table::new(&title, &["", ""]);
+        for (name, text) in &comparison.lines {
+            table.rows.push(vec![name.clone(), clean(text).into_owned()]);
+        }
+        section.tables.push(table);
+        let mut row = Row::new("comparison", source);
+        row.text("set", &comparison.label);
+        row.number("value", comparison.difference);
+        row.text("unit", view.unit.as_deref().unwrap_or_default());
+        row.number("lower", comparison.ci.as_ref().map(|c| c.low));
+        row.number("upper", comparison.ci.as_ref().map(|c| c.high));
+        row.number("ratio", comparison.ratio);
+        row.number("p_adjusted", comparison.p_adjusted.or(comparison.p));
+        let verdict = comparison.verdict.map(|v| format!("{v:?}").to_lowercase());
+        row.text("status", verdict.as_deref().unwrap_or("no verdict"));
+        builder.rows.push(row);
+    }
+    section.words.extend(view.notes.iter().cloned());
+}
+
+/// The sets as compare takes them, and those that are too small for it.
+fn compared(given: &SetsOfRuns) -> (Vec<Set>, Vec<(&str, usize)>) {
+    let mut short = Vec::new();
+    let mut sets = Vec::new();
+    for set in &given.sets {
+        let runs: Vec<&SetRun> = figured(&set.runs).collect();
+        if runs.len() < 3 {
+            short.push((set.label.as_str(), runs.len()));
+            continue;
+        }
+        let values: Vec<f64> = runs.iter().filter_map(|r| r.value).collect();
+        let boots: Option<Vec<String>> = runs.iter().map(|r| r.boot.clone()).collect();
+        let boots = boots.map(|labels| Boots::of_labels(labels, given.paired));
+        let data = Data::Runs { values: values.into(), boots };
+        sets.push(Set {
+            label: set.label.clone(),
+            unit: given.unit.clone(),
+            data,
+            notes: Vec::new(),
+        });
+    }
+    (sets, short)
+}
+
+/// Runs that have a figure which can be compared.
+fn figured(runs: &[SetRun]) -> impl Iterator<Item = &SetRun> {
+    runs.iter().filter(|r| r.value.is_some_and(|v| v == 0.0 || (1e-140..=1e140).contains(&v.abs())))
+}
+
+/// A run far from the others of its set.
+struct Odd<'a> {
+    mark: usize,
+    set: usize,
+    index: usize,
+    label: &'a str,
+    run: &'a SetRun,
+    value: f64,
+    median: f64,
+    severe: bool,
+}
+
+fn odd_runs<'a>(given: &'a SetsOfRuns, sets: &[Set]) -> Vec<Odd<'a>> {
+    let mut odd = Vec::new();
+    for (index, set) in sets.iter().enumerate() {
+        let Some(from) = given.sets.iter().find(|s| s.label == set.label) else { continue };
+        let runs: Vec<&SetRun> = figured(&from.runs).collect();
+        let mut ordered = set.values().to_vec();
+        ordered.sort_unstable_by(f64::total_cmp);
+        let median = ordered.get(ordered.len() / 2).copied().unwrap_or(0.0);
+        for outlier in outliers::flag(set.values()) {
+            let Some(run) = runs.get(outlier.index) else { continue };
+            odd.push(Odd {
+                mark: 0,
+                set: index,
+                index: outlier.index,
+                label: &from.label,
+                run,
+                value: outlier.value,
+                median,
+                severe: outlier.grade == Grade::Severe,
+            });
+        }
+    }
+    let far = |o: &Odd<'_>| (o.value - o.median).abs() / o.median.abs().max(f64::MIN_POSITIVE);
+    odd.sort_by(|a, b| far(b).total_cmp(&far(a)));
+    odd.truncate(MOST_MARKS);
+    for (i, one) in odd.iter_mut().enumerate() {
+        one.mark = i + 1;
+    }
+    odd
+}
+
+fn odd_table(odd: &[Odd<'_>]) -> Option<Table> {
+    let mut table = Table::new(
+        "Odd runs, with what the hosts told of them",
+        &[
+            "mark",
+            "setting",
+            "boot",
+            "run",
+            "value",
+            "from the median",
+            "sender core",
+            "receiver core",
+            "softirq",
+            "steal",
+            "drops",
+            "limited by",
+            "doubts",
+        ],
+    );
+    for one in odd {
+        let mut row = vec![
+            one.mark.to_string(),
+            clean(one.label).into_owned(),
+            one.run.boot.as_deref().map_or(number::ABSENT.into(), |b| clean(b).into_owned()),
+            one.run.run.to_string(),
+            format!("{}{}", general(one.value, 6), if one.severe { " (severe)" } else { "" }),
+            format!("{:+.1} %", (one.value / one.median - 1.0) * 100.0),
+        ];
+        match &one.run.record {
+            Some(record) => row.extend(telemetry(record)),
+            None => row.resize(table.columns.len(), number::ABSENT.to_owned()),
+        }
+        table.rows.push(row);
+    }
+    (!table.rows.is_empty()).then_some(table)
+}
+
+/// What both hosts told during a run: cores, softirq, steal, drops, limit, doubts.
+fn telemetry(record: &RunRecord) -> Vec<String> {
+    let flows = flows(&record.totals);
+    let flow = flows.first();
+    let sender = flow.and_then(|f| f.sender);
+    let receiver = flow.and_then(|f| f.receiver);
+    let cpu = (sender.and_then(|s| s.cpu.as_ref()), receiver.and_then(|r| r.cpu.as_ref()));
+    let percent = |p: Option<f64>| p.map_or(number::ABSENT.to_owned(), number::cpu);
+    let both = |pick: fn(&linerate_model::record::CpuFigures) -> Option<f64>| {
+        format!("{} / {}", percent(cpu.0.and_then(pick)), percent(cpu.1.and_then(pick)))
+    };
+    let mut drops = Vec::new();
+    let mut add = |n: Option<u64>, where_: &str| {
+        if let Some(n) = n.filter(|n| *n > 0) {
+            drops.push(format!("{} {where_}", number::integer(n)));
+        }
+    };
+    if let Some(receiver) = receiver {
+        add(receiver.lost_path, "path");
+        add(receiver.dropped_receiver, "socket");
+        if let Some(host) = &receiver.host {
+            add(Some(host.softnet_dropped), "backlog");
+            add(host.nic_rx_dropped, "device");
+        }
+    }
+    if let Some(sender) = sender {
+        add(sender.refused_locally, "refused");
+        add(sender.tcp.as_ref().and_then(|t| t.retransmits), "sent again");
+        if let Some(host) = &sender.host {
+            add(host.qdisc_dropped, "queue");
+            add(host.nic_tx_dropped, "device at the sender");
+        }
+    }
+    let doubts: Vec<String> = record.doubts.iter().map(|d| clean(&d.text).into_owned()).collect();
+    vec![
+        percent(cpu.0.and_then(|c| c.core_percent)),
+        percent(cpu.1.and_then(|c| c.core_percent)),
+        both(|c| c.softirq_percent),
+        both(|c| c.steal_percent),
+        if drops.is_empty() { "none".into() } else { drops.join(", ") },
+        record.verdict.as_ref().map_or(number::ABSENT, |v| limit_words(v.limit)).to_owned(),
+        if doubts.is_empty() { "none".into() } else { doubts.join("; ") },
+    ]
+}

@@ -1,0 +1,190 @@
+//! A sweep as text.
+
+use linerate_model::plan::Way;
+use linerate_model::sweep::{RegimeKind, SweepDocument, SweepPoint, Variable};
+
+use super::{chart, table};
+use crate::clean::clean;
+use crate::number;
+use crate::run::text::Layout;
+use crate::style::{Paint, Tone, wrap};
+
+/// Lines are not broken wider than this: nobody reads so far.
+const TEXT_MOST: usize = 120;
+/// Columns of the chart where nothing says how many there are.
+const CHART_WIDTH: usize = 100;
+
+/// The whole sweep. With several directions a table and a chart for each.
+pub fn render(document: &SweepDocument, layout: Layout) -> String {
+    let mut out = head(document, layout);
+    for way in &document.sweep.directions {
+        let points: Vec<&SweepPoint> =
+            document.points.iter().filter(|p| p.direction == *way).collect();
+        if points.is_empty() {
+            continue;
+        }
+        if document.sweep.directions.len() > 1 || *way == Way::Reverse {
+            let words = match way {
+                Way::Forward => "client to server",
+                Way::Reverse => "server to client",
+            };
+            out.push_str(&format!("\n{}\n", layout.paint.apply(Tone::Label, words)));
+        }
+        rows(document, &points, layout, &mut out);
+        drawing(document, &points, layout, &mut out);
+        regimes(document, *way, layout, &mut out);
+    }
+    out.push('\n');
+    let width = layout.room.width.map_or(usize::MAX, |w| w.clamp(20, TEXT_MOST));
+    let mut say = |label: &str, text: &str, tone: Tone| {
+        paragraph(&mut out, layout.paint, width, (label, tone), &clean(text), 2);
+    };
+    for because in &document.because {
+        say("", because, Tone::Plain);
+    }
+    for advice in &document.advice {
+        say("try: ", advice, Tone::Label);
+    }
+    for doubt in &document.doubts {
+        say("doubt: ", &doubt.text, Tone::Warn);
+    }
+    if let Some(error) = &document.error {
+        say("not finished: ", &format!("{}: {}", error.what, error.why), Tone::Bad);
+    }
+    out
+}
+
+fn paragraph(
+    out: &mut String,
+    paint: Paint,
+    width: usize,
+    label: (&str, Tone),
+    text: &str,
+    indent: usize,
+) {
+    let (label, tone) = label;
+    for line in wrap(&format!("{label}{text}"), width, &" ".repeat(indent)) {
+        match line.strip_prefix(label).filter(|_| !label.is_empty()) {
+            Some(rest) => out.push_str(&format!("{}{rest}\n", paint.apply(tone, label))),
+            None => out.push_str(&format!("{line}\n")),
+        }
+    }
+}
+
+fn head(document: &SweepDocument, layout: Layout) -> String {
+    let sweep = &document.sweep;
+    let title = if document.command.is_empty() {
+        "linerate sweep".to_owned()
+    } else {
+        clean(&document.command.join(" ")).into_owned()
+    };
+    let mut facts = vec![match sweep.variable {
+        Variable::Rate => "UDP rate".to_owned(),
+        other => {
+            let rate =
+                sweep.rate_bps.map_or("no rate limit".to_owned(), |r| number::rate(r as f64));
+            format!("UDP {} at {rate}", other.name())
+        }
+    }];
+    if let Some(plan) = &document.plan {
+        facts.extend(plan.ip.map(|ip| format!("IPv{ip}")));
+        facts.extend(
+            plan.datagram_bytes
+                .filter(|_| sweep.variable != Variable::Size)
+                .map(|bytes| format!("{bytes} B")),
+        );
+    }
+    facts.push(format!(
+        "{} trials of {}",
+        document.trials.len(),
+        number::chosen_seconds(sweep.trial_s)
+    ));
+    if sweep.repeat > 1 {
+        facts.push(format!("{} passes, seed {}", sweep.repeat, sweep.seed));
+    }
+    facts.push(format!("took {}", minutes(document.seconds)));
+    let host = |facts: &linerate_model::host::HostFacts| {
+        let cores = facts.cores.map_or(String::new(), |n| format!(", {n} cores"));
+        format!("{}{cores}", clean(&facts.hostname))
+    };
+    let mut out = format!("{}\n", layout.paint.apply(Tone::Label, &title));
+    let width = layout.room.width.map_or(usize::MAX, |w| w.clamp(20, TEXT_MOST));
+    paragraph(&mut out, layout.paint, width, ("", Tone::Plain), &facts.join(" · "), 2);
+    if let (Some(client), Some(server)) = (&document.client, &document.server) {
+        let same = client.boot_id.is_some() && client.boot_id == server.boot_id;
+        let far = if same { "itself".to_owned() } else { host(server) };
+        let line = format!("{} → {far}", host(client));
+        out.push_str(&format!("{}\n", layout.paint.apply(Tone::Dim, &line)));
+    }
+    out
+}
+
+/// `48 s`, `2 min 05 s`.
+pub fn minutes(seconds: f64) -> String {
+    let whole = seconds.max(0.0).round() as u64;
+    if whole < 60 {
+        format!("{whole} s")
+    } else {
+        format!("{} min {:02} s", whole / 60, whole % 60)
+    }
+}
+
+fn rows(document: &SweepDocument, points: &[&SweepPoint], layout: Layout, out: &mut String) {
+    let columns = table::columns(&document.sweep, layout.room.width);
+    let (mut groups, mut names) = (String::new(), String::new());
+    let mut last_group = "";
+    for column in &columns {
+        let name =
+            if column.name == "value" { document.sweep.variable.name() } else { column.name };
+        // A group's name stands once, over its first column.
+        let group = if column.group == last_group { "" } else { column.group };
+        last_group = column.group;
+        let gap = if names.is_empty() { "" } else { "  " };
+        groups.push_str(&format!("{gap}{group:>width$}", width = column.width));
+        names.push_str(&format!("{gap}{name:>width$}", width = column.width));
+    }
+    for line in [groups, names] {
+        out.push_str(&format!("{}\n", layout.paint.apply(Tone::Label, line.trim_end())));
+    }
+    for point in points {
+        let mut line = String::new();
+        for (i, column) in columns.iter().enumerate() {
+            let cell = column.cell(&document.sweep, point);
+            let length = cell.text.chars().count();
+            let gap = if i == 0 { 0 } else { 2 };
+            line.push_str(&" ".repeat(gap + column.width.saturating_sub(length)));
+            line.push_str(&layout.paint.apply(cell.tone, &cell.text));
+        }
+        out.push_str(&format!("{line}\n"));
+    }
+}
+
+fn drawing(document: &SweepDocument, points: &[&SweepPoint], layout: Layout, out: &mut String) {
+    let width = layout.room.width.unwrap_or(CHART_WIDTH).min(CHART_WIDTH);
+    let lines = chart::draw(&document.sweep, points, width);
+    if lines.is_empty() {
+        return;
+    }
+    let legend = match document.sweep.variable {
+        Variable::Rate => "bit/s:  ● received  ○ sent  · asked".to_owned(),
+        other => format!("bit/s by {}:  ● received  ○ sent  · asked", other.name()),
+    };
+    out.push_str(&format!("\n{}\n", layout.paint.apply(Tone::Label, &legend)));
+    for line in lines {
+        out.push_str(&format!("{line}\n"));
+    }
+}
+
+fn regimes(document: &SweepDocument, way: Way, layout: Layout, out: &mut String) {
+    out.push('\n');
+    let width = layout.room.width.map_or(usize::MAX, |w| w.clamp(20, TEXT_MOST));
+    for regime in document.regimes.iter().filter(|r| r.direction == way) {
+        let tone = match regime.kind {
+            RegimeKind::Follows => Tone::Good,
+            RegimeKind::Plateau | RegimeKind::Rises => Tone::Warn,
+            RegimeKind::Unstable | RegimeKind::Collapse => Tone::Bad,
+        };
+        let label = format!("{:<9} ", regime.kind.name());
+        paragraph(out, layout.paint, width, (&label, tone), &clean(&regime.text), 10);
+    }
+}
