@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use linerate_model::plan::{AgreedPlan, IpVersion, TestPlan, Traffic};
+use linerate_model::plan::{AgreedPlan, Dialect, End, IpVersion, TestPlan, Traffic};
 use linerate_model::units::Nanos;
 use linerate_wire::native::auth;
 use linerate_wire::native::message::{RefusalKind, Refused};
@@ -66,8 +66,13 @@ fn refuse(kind: RefusalKind, why: String, hint: &str) -> Refused {
 }
 
 /// Checks a plan against the table of limits, this server's policy and what any host can do.
-pub(crate) fn check(plan: &TestPlan, ip: IpVersion, options: &Options) -> Result<(), Refused> {
-    plan.check().map_err(|e| refuse(RefusalKind::OutOfRange, e.to_string(), ""))?;
+pub(crate) fn check(
+    plan: &TestPlan,
+    dialect: Dialect,
+    ip: IpVersion,
+    options: &Options,
+) -> Result<(), Refused> {
+    plan.check_as(dialect).map_err(|e| refuse(RefusalKind::OutOfRange, e.to_string(), ""))?;
     if plan.streams > options.max_streams {
         return Err(refuse(
             RefusalKind::Policy,
@@ -81,6 +86,15 @@ pub(crate) fn check(plan: &TestPlan, ip: IpVersion, options: &Options) -> Result
             RefusalKind::Policy,
             format!("{} is longer than this server's {}", Nanos(length), options.max_duration),
             "ask for less with --time, or start the server with a longer --max-duration",
+        ));
+    }
+    if let (Some(most), End::Bytes(bytes)) = (options.max_bytes, plan.end)
+        && bytes > most
+    {
+        return Err(refuse(
+            RefusalKind::Policy,
+            format!("{bytes} bytes are more than this server's {most}"),
+            "ask for fewer with --bytes, or start the server with a larger --max-bytes",
         ));
     }
     if let Some(most) = options.max_rate {
@@ -130,7 +144,7 @@ pub(crate) fn check(plan: &TestPlan, ip: IpVersion, options: &Options) -> Result
 }
 
 /// Whether the kernel would take it. Where the list cannot be read, the socket will tell.
-fn has_congestion_control(name: &str) -> bool {
+pub(crate) fn has_congestion_control(name: &str) -> bool {
     std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control")
         .map_or(true, |list| list.split_whitespace().any(|known| known == name))
 }

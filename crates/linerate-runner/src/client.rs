@@ -1,5 +1,9 @@
 //! The near end: asks a server for a test, runs this side of it and assembles the record.
 
+mod iperf3;
+
+pub use iperf3::Extras;
+
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr};
@@ -9,7 +13,7 @@ use std::time::Duration;
 use linerate_engine::{clock, sys};
 use linerate_host::facts::facts;
 use linerate_host::sampler::Sampler;
-use linerate_model::plan::{AgreedPlan, IpVersion, TestPlan, Traffic, Transport};
+use linerate_model::plan::{AgreedPlan, Dialect, IpVersion, TestPlan, Traffic, Transport};
 use linerate_model::record::{
     Doubt, DoubtKind, ErrorRecord, FORMAT, Figures, ProgramFacts, RunRecord, Status,
 };
@@ -18,6 +22,9 @@ use linerate_model::units::DatagramSize;
 use linerate_session::assemble::{self, HostSamples, LiveSide, Outcome, StreamOutcome};
 use linerate_session::clock::{Exchange, offset, over_test};
 use linerate_session::observer::Observer;
+use linerate_wire::framing::Framing;
+use linerate_wire::iperf3::{COOKIE_OCTETS as COOKIE_OCTETS_IPERF3, Cookie};
+use linerate_wire::native::frame::encode;
 use linerate_wire::native::message::{
     Agreed, ClientMessage, Hello, LiveInterval, Ping, Pong, Results, ServerMessage, StreamReport,
     StreamSent, Welcome,
@@ -79,6 +86,10 @@ pub struct Request {
     pub bind: Option<IpAddr>,
     /// Shared key.
     pub key: Option<Vec<u8>>,
+    /// What to speak; `None` finds out what the server speaks.
+    pub dialect: Option<Dialect>,
+    /// For iperf3's dialect.
+    pub iperf3: Extras,
     /// The command line, for the record.
     pub command: Vec<String>,
 }
@@ -97,16 +108,29 @@ const ALIVE_EVERY: Duration = Duration::from_millis(500);
 const OVERTIME: Duration = Duration::from_secs(15);
 /// Clock exchanges at the start and at the end.
 const CLOCK_EXCHANGES: usize = 16;
+/// Beyond two round trips, an iperf3 server's first answer may take this long; one that takes longer
+/// is not recognised.
+const DETECT: Duration = Duration::from_millis(30);
 
 /// Runs one test and returns its record, whose `status` and `error` say how it ended. The first
 /// Ctrl-C (SIGINT) or SIGTERM ends the test early with what was measured.
 pub fn run(request: &Request, observer: &mut dyn Observer) -> RunRecord {
+    let (_never, stop) = watch::channel(false);
+    run_until(request, observer, stop)
+}
+
+/// The same, which ends early too when `stop` becomes true.
+pub fn run_until(
+    request: &Request,
+    observer: &mut dyn Observer,
+    stop: watch::Receiver<bool>,
+) -> RunRecord {
     let record = blank(request);
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(e) => return failed(record, errors::unable("start the client", &e.to_string())),
     };
-    let record = runtime.block_on(async {
+    let record = runtime.block_on(crate::signals::STOP.scope(stop, async {
         match &request.target {
             Target::Local => with_own_server(request, record, observer).await,
             Target::Host { name, port } => {
@@ -116,21 +140,27 @@ pub fn run(request: &Request, observer: &mut dyn Observer) -> RunRecord {
                 crate::discard::run(request, record, name, *port, observer).await
             }
         }
-    });
+    }));
     // Name lookups that hang must not hold the program back.
     runtime.shutdown_background();
     observer.end(&record);
     record
 }
 
-fn blank(request: &Request) -> RunRecord {
+/// Identifier and start time of a record or of a document of many: the first sorts by time
+/// (milliseconds since 1970, then chance), the second is RFC 3339 in UTC.
+pub fn stamp() -> (String, String) {
     let now = jiff::Timestamp::now();
     let tail: [u8; 4] = random();
+    (format!("{:012x}-{}", now.as_millisecond(), auth::to_hex(&tail)), now.to_string())
+}
+
+fn blank(request: &Request) -> RunRecord {
+    let (id, started) = stamp();
     RunRecord {
         format: FORMAT,
-        // Sorts by time: milliseconds since 1970, then chance.
-        id: format!("{:012x}-{}", now.as_millisecond(), auth::to_hex(&tail)),
-        started: now.to_string(),
+        id,
+        started,
         linerate: ProgramFacts { version: env!("CARGO_PKG_VERSION").to_owned() },
         command: request.command.clone(),
         target: match &request.target {
@@ -236,13 +266,26 @@ pub(crate) async fn resolve(
 }
 
 async fn connect(request: &Request, name: &str, port: u16) -> Result<TcpStream, ErrorRecord> {
-    let addresses = resolve(name, port, request.ip).await?;
+    let attempt = connect_to(name, port, request.ip, request.bind);
+    let Some(limit) = request.iperf3.connect_limit else { return attempt.await };
+    let late = |_| Err(errors::late(name, port, limit));
+    tokio::time::timeout(limit, attempt).await.unwrap_or_else(late)
+}
+
+/// A control connection to the first address that answers.
+pub(crate) async fn connect_to(
+    name: &str,
+    port: u16,
+    ip: Option<IpVersion>,
+    bind: Option<IpAddr>,
+) -> Result<TcpStream, ErrorRecord> {
+    let addresses = resolve(name, port, ip).await?;
     let mut last = None;
     for address in addresses {
         let attempt = async {
             let socket =
                 if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
-            if let Some(bind) = request.bind {
+            if let Some(bind) = bind {
                 socket.bind(SocketAddr::new(bind, 0))?;
             }
             socket.connect(address).await
@@ -252,11 +295,11 @@ async fn connect(request: &Request, name: &str, port: u16) -> Result<TcpStream, 
                 let _ = stream.set_nodelay(true);
                 return Ok(stream);
             }
-            Ok(Err(e)) => last = Some(errors::connect(name, address, request.bind, &e)),
+            Ok(Err(e)) => last = Some(errors::connect(name, address, bind, &e)),
             Err(_) => last = Some(errors::silent(name, address)),
         }
     }
-    Err(last.unwrap_or_else(|| errors::no_address(name, request.ip, false)))
+    Err(last.unwrap_or_else(|| errors::no_address(name, ip, false)))
 }
 
 /// A test over a control connection, whatever happens on it.
@@ -312,10 +355,19 @@ impl Near<'_> {
         observer: &mut dyn Observer,
     ) -> Result<(), ErrorRecord> {
         self.size_from_path()?;
+        if self.request.dialect == Some(Dialect::Iperf3) {
+            return iperf3::conduct(self, control, None, observer).await;
+        }
+        let nonce = random::<{ auth::NONCE_OCTETS }>();
+        let mut control = control;
+        if let Some(cookie) = self.greet(&mut control, &nonce).await? {
+            observer.note(&format!("{} runs an iperf3 server: speaking its protocol", self.name));
+            return iperf3::conduct(self, control, Some(cookie), observer).await;
+        }
         self.drain = drain_ns(&control, &self.plan.traffic);
         let (read, mut write) = control.into_split();
         let mut messages = read_all::<ServerMessage>(read);
-        let agreed = self.negotiate(&mut write, &mut messages).await?;
+        let agreed = self.negotiate(&mut write, &mut messages, &nonce).await?;
         let cookie = auth::from_hex::<COOKIE_OCTETS>(&agreed.cookie)
             .ok_or_else(|| self.lost("agreeing on the test", "the server sent no legal cookie"))?;
         let plan = Arc::new(agreed.agreed.clone());
@@ -357,6 +409,8 @@ impl Near<'_> {
                 agreed: Arc::clone(&plan),
                 ip: self.ip,
                 token: agreed.token,
+                framing: Framing::Native { token: agreed.token, stream: id.stream },
+                digits: false,
                 id: *id,
                 role: data::role(&self.plan.traffic, id.way, true),
                 core,
@@ -434,22 +488,54 @@ impl Near<'_> {
         Ok(())
     }
 
-    async fn negotiate(
-        &mut self,
-        write: &mut OwnedWriteHalf,
-        messages: &mut Messages,
-    ) -> Result<Agreed, ErrorRecord> {
-        let doing = "agreeing on the test";
-        let nonce = random::<{ auth::NONCE_OCTETS }>();
-        write.write_all(&PREAMBLE).await.map_err(|e| self.lost(doing, &e.to_string()))?;
+    /// Says hello. Its first octets are as many as iperf3's cookie has, so that an iperf3 server
+    /// answers them and can go on with them: then they are the cookie that is returned. linerate's
+    /// own server answers only the whole.
+    async fn greet(
+        &self,
+        control: &mut TcpStream,
+        nonce: &[u8; auth::NONCE_OCTETS],
+    ) -> Result<Option<Cookie>, ErrorRecord> {
         let hello = Hello {
             version_min: *VERSIONS.start(),
             version_max: *VERSIONS.end(),
             features: FEATURES.iter().map(|f| (*f).to_owned()).collect(),
-            nonce: auth::to_hex(&nonce),
+            nonce: auth::to_hex(nonce),
             program: format!("linerate {}", env!("CARGO_PKG_VERSION")),
         };
-        self.say(write, &ClientMessage::Hello(hello), doing).await?;
+        let lost = |why: &str| self.lost("agreeing on the test", why);
+        let hello = encode(&ClientMessage::Hello(hello)).map_err(|e| lost(&e.to_string()))?;
+        let opening = [&PREAMBLE[..], &hello].concat();
+        let (mut first, mut rest) = (&opening[..], &[][..]);
+        if self.request.dialect.is_none()
+            && let Some((cookie, after)) = opening.split_first_chunk::<COOKIE_OCTETS_IPERF3>()
+        {
+            (first, rest) = (&cookie[..], after);
+        }
+        control.write_all(first).await.map_err(|e| lost(&e.to_string()))?;
+        if let (Ok(cookie), false) =
+            (<[u8; COOKIE_OCTETS_IPERF3]>::try_from(first), rest.is_empty())
+        {
+            let rtt = sys::tcp_sample(&*control).and_then(|tcp| tcp.rtt_ns).unwrap_or(0);
+            let wait = DETECT + 2 * Duration::from_nanos(rtt);
+            let mut octet = [0];
+            if let Ok(Ok(1)) = tokio::time::timeout(wait, control.peek(&mut octet)).await
+                && iperf3::is_first_octet(octet[0])
+            {
+                return Ok(Some(Cookie::from_octets(cookie)));
+            }
+            control.write_all(rest).await.map_err(|e| lost(&e.to_string()))?;
+        }
+        Ok(None)
+    }
+
+    async fn negotiate(
+        &mut self,
+        write: &mut OwnedWriteHalf,
+        messages: &mut Messages,
+        nonce: &[u8; auth::NONCE_OCTETS],
+    ) -> Result<Agreed, ErrorRecord> {
+        let doing = "agreeing on the test";
         let welcome: Welcome = match self.answer(messages, doing).await? {
             ServerMessage::Welcome(welcome) => welcome,
             other => return Err(self.out_of_turn(doing, &other)),
@@ -468,7 +554,7 @@ impl Near<'_> {
         let request = linerate_wire::native::message::Request {
             plan: self.plan.clone(),
             proof: key.map(|key| {
-                auth::to_hex(&auth::proof(key, auth::Prover::Client, &nonce, &server_nonce))
+                auth::to_hex(&auth::proof(key, auth::Prover::Client, nonce, &server_nonce))
             }),
             boot_id: self.record.client.boot_id.clone(),
         };
@@ -478,7 +564,7 @@ impl Near<'_> {
             other => return Err(self.out_of_turn(doing, &other)),
         };
         if let Some(key) = key {
-            let wanted = auth::proof(key, auth::Prover::Server, &nonce, &server_nonce);
+            let wanted = auth::proof(key, auth::Prover::Server, nonce, &server_nonce);
             let shown = agreed.proof.as_deref().and_then(auth::from_hex::<{ auth::PROOF_OCTETS }>);
             if !shown.is_some_and(|shown| auth::equal(&shown, &wanted)) {
                 return Err(errors::wrong_server_key(&self.name));
@@ -551,6 +637,17 @@ impl Near<'_> {
 
     fn open_tcp(&self, claim: Claim) -> Result<StreamSocket, ErrorRecord> {
         let fault = |e: &std::io::Error| errors::tcp_stream(&self.name, self.peer, &e.to_string());
+        let mut stream = self.connect_tcp(with_port(self.local, 0))?;
+        stream.set_read_timeout(Some(ANSWER_LIMIT)).map_err(|e| fault(&e))?;
+        stream.write_all(&TcpOpening(claim).encode()).map_err(|e| fault(&e))?;
+        let mut answer = [0];
+        stream.read_exact(&mut answer).map_err(|e| fault(&e))?;
+        Ok(StreamSocket::Tcp(stream))
+    }
+
+    /// A TCP connection with what the plan asks of it.
+    fn connect_tcp(&self, local: SocketAddr) -> Result<std::net::TcpStream, ErrorRecord> {
+        let fault = |e: &std::io::Error| errors::tcp_stream(&self.name, self.peer, &e.to_string());
         let socket = Socket::new(Domain::for_address(self.peer), Type::STREAM, Some(Protocol::TCP))
             .map_err(|e| fault(&e))?;
         // Before connecting: window scale and MSS are settled by the handshake.
@@ -563,14 +660,9 @@ impl Near<'_> {
         if let Some((what, e)) = sys::set_tcp(&socket, self.ip == IpVersion::V6, &options).first() {
             return Err(errors::tcp_option(what, &options, e));
         }
-        socket.bind(&with_port(self.local, 0).into()).map_err(|e| fault(&e))?;
+        socket.bind(&local.into()).map_err(|e| fault(&e))?;
         socket.connect_timeout(&self.peer.into(), CONNECT_LIMIT).map_err(|e| fault(&e))?;
-        let mut stream: std::net::TcpStream = socket.into();
-        stream.set_read_timeout(Some(ANSWER_LIMIT)).map_err(|e| fault(&e))?;
-        stream.write_all(&TcpOpening(claim).encode()).map_err(|e| fault(&e))?;
-        let mut answer = [0];
-        stream.read_exact(&mut answer).map_err(|e| fault(&e))?;
-        Ok(StreamSocket::Tcp(stream))
+        Ok(socket.into())
     }
 
     async fn say(
@@ -639,6 +731,39 @@ impl Near<'_> {
             }
             streams.push(outcome);
         }
+        let ended = Ended {
+            interrupted: running.interrupted,
+            trouble: running
+                .trouble
+                .take()
+                .map(|why| errors::server_lost(&self.name, self.peer, "running the test", &why)),
+            stopping: running.stopping.take(),
+            results: running.results.is_some(),
+        };
+        let client = HostSamples {
+            intervals: std::mem::take(&mut running.samples),
+            total: Some(trim(running.samplers.1.sample())),
+            irq_cores: running.samplers.1.irq_cores_delta(),
+        };
+        let results = running.results.as_ref();
+        let server = HostSamples {
+            intervals: std::mem::take(&mut running.remote_samples),
+            total: results.map(|r| r.host.clone()),
+            irq_cores: results.map(|r| r.irq_cores.clone()).unwrap_or_default(),
+        };
+        self.conclude(streams, ended, (client, server), clock, same_host, Dialect::Native);
+    }
+
+    /// The record of what was measured, however the test ended.
+    fn conclude(
+        &mut self,
+        streams: Vec<StreamOutcome>,
+        ended: Ended,
+        (client, server): (HostSamples, HostSamples),
+        clock: Option<linerate_session::clock::ClockOffset>,
+        same_host: bool,
+        dialect: Dialect,
+    ) {
         let record = &mut self.record;
         let stream_error = streams.iter().find_map(|s| {
             let sides = [
@@ -649,7 +774,7 @@ impl Near<'_> {
             ];
             sides.into_iter().flatten().next()
         });
-        if running.results.is_none() {
+        if !ended.results {
             record.doubts.push(Doubt {
                 kind: DoubtKind::PeerValuesMissing,
                 text:
@@ -662,11 +787,11 @@ impl Near<'_> {
                 || s.recv.as_ref().is_some_and(|r| r.counts.bytes > 0)
                 || s.rr.as_ref().is_some_and(|r| r.transactions > 0)
         });
-        let error = if running.interrupted {
+        let error = if ended.interrupted {
             Some(errors::interrupted())
-        } else if let Some(why) = running.trouble.take() {
-            Some(errors::server_lost(&self.name, self.peer, "running the test", &why))
-        } else if let Some(why) = running.stopping.take() {
+        } else if let Some(trouble) = ended.trouble {
+            Some(trouble)
+        } else if let Some(why) = ended.stopping {
             Some(errors::server_stopped(&self.name, &why))
         } else {
             stream_error.map(|why| errors::stream(&self.name, &why))
@@ -679,27 +804,27 @@ impl Near<'_> {
             plan: self.plan.clone(),
             ip: self.ip,
             streams,
-            client: HostSamples {
-                intervals: std::mem::take(&mut running.samples),
-                total: Some(trim(running.samplers.1.sample())),
-                irq_cores: running.samplers.1.irq_cores_delta(),
-            },
-            server: HostSamples {
-                intervals: std::mem::take(&mut running.remote_samples),
-                total: running.results.as_ref().map(|r| r.host.clone()),
-                irq_cores: running
-                    .results
-                    .as_ref()
-                    .map(|r| r.irq_cores.clone())
-                    .unwrap_or_default(),
-            },
+            client,
+            server,
             clock,
             same_host,
+            dialect,
             discard: false,
             complete: self.record.status == Status::Complete,
         };
         self.record = assemble::assemble(self.record.clone(), &outcome);
     }
+}
+
+/// How a test ended.
+struct Ended {
+    interrupted: bool,
+    /// The server was lost, or did what it must not.
+    trouble: Option<ErrorRecord>,
+    /// The server ended it, and said why.
+    stopping: Option<String>,
+    /// The server's figures arrived.
+    results: bool,
 }
 
 /// Path MTU towards the peer, without sending anything.
@@ -889,7 +1014,8 @@ impl Running {
             DataEvent::Done(stream, report) => {
                 self.local.insert(stream, *report);
             }
-            DataEvent::Tick(index, tick) => {
+            DataEvent::Warm(..) => {}
+            DataEvent::Tick(_, index, tick) => {
                 let sum = match tick {
                     Tick::Send(_) => self.ticks.0.add(index, tick),
                     Tick::Recv(_) => self.ticks.1.add(index, tick),

@@ -35,8 +35,15 @@ pub(crate) async fn write_message<T: Serialize>(
     stream: &mut (impl AsyncWrite + Unpin),
     message: &T,
 ) -> Result<(), ControlError> {
-    let bytes = frame::encode(message)?;
-    match tokio::time::timeout(WRITE_LIMIT, stream.write_all(&bytes)).await {
+    write_octets(stream, &frame::encode(message)?).await
+}
+
+/// Octets of whole frames.
+pub(crate) async fn write_octets(
+    stream: &mut (impl AsyncWrite + Unpin),
+    octets: &[u8],
+) -> Result<(), ControlError> {
+    match tokio::time::timeout(WRITE_LIMIT, stream.write_all(octets)).await {
         Ok(result) => Ok(result?),
         Err(_) => Err(ControlError::Silent),
     }
@@ -45,6 +52,13 @@ pub(crate) async fn write_message<T: Serialize>(
 pub(crate) async fn read_message<T: DeserializeOwned>(
     stream: &mut (impl AsyncRead + Unpin),
 ) -> Result<T, ControlError> {
+    Ok(frame::decode(&read_body(stream).await?)?)
+}
+
+/// The body of a frame.
+pub(crate) async fn read_body(
+    stream: &mut (impl AsyncRead + Unpin),
+) -> Result<Vec<u8>, ControlError> {
     let mut prefix = [0; PREFIX_OCTETS];
     match stream.read_exact(&mut prefix).await {
         Ok(_) => {}
@@ -53,7 +67,7 @@ pub(crate) async fn read_message<T: DeserializeOwned>(
     }
     let mut body = vec![0; frame::body_length(prefix)?];
     stream.read_exact(&mut body).await?;
-    Ok(frame::decode(&body)?)
+    Ok(body)
 }
 
 /// Reads messages in a task of its own, so that waiting for one can be given up at any time

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use linerate_engine::{clock, sys};
 use linerate_host::facts::facts;
 use linerate_host::sampler::Sampler;
-use linerate_model::plan::{Direction, IpVersion, Traffic};
+use linerate_model::plan::{Dialect, Direction, IpVersion, Traffic};
 use linerate_model::record::{RunRecord, Status};
 use linerate_model::units::DatagramSize;
 use linerate_session::assemble::{self, HostSamples, LiveSide, Outcome, StreamOutcome};
 use linerate_session::observer::Observer;
+use linerate_wire::framing::Framing;
 use tokio::sync::mpsc;
 
 use crate::client::{Request, failed, probe_mtu, resolve, unchanged};
@@ -82,11 +83,14 @@ pub(crate) async fn run(
         place::listed(&plan.client_cpus, ids.len())
     };
     for ((id, socket), core) in ids.iter().zip(sockets).zip(cores) {
+        let token = u64::from_be_bytes(random()) >> 1;
         let context = Context {
             shared: Arc::clone(&shared),
             agreed: Arc::clone(&plan_shared),
             ip,
-            token: u64::from_be_bytes(random()) >> 1,
+            token,
+            framing: Framing::Native { token, stream: id.stream },
+            digits: false,
             id: *id,
             role: data::role(&plan.traffic, id.way, true),
             core,
@@ -122,7 +126,8 @@ pub(crate) async fn run(
                         streams.push(StreamOutcome { index, send: Some(report), ..Default::default() });
                     }
                 }
-                Some(DataEvent::Tick(index, tick)) => {
+                Some(DataEvent::Warm(..)) => {}
+                Some(DataEvent::Tick(_, index, tick)) => {
                     if let Some(Tick::Send(send)) = ticks.add(index, tick) {
                         let host = samples.get(index as usize).or(samples.last()).cloned();
                         let side = LiveSide { send: Some(send), recv: None, host };
@@ -161,6 +166,7 @@ pub(crate) async fn run(
         server: HostSamples::default(),
         clock: None,
         same_host: false,
+        dialect: Dialect::Native,
         discard: true,
         complete: !interrupted,
     };

@@ -97,7 +97,21 @@ pub(crate) fn silent(name: &str, address: SocketAddr) -> ErrorRecord {
     )
 }
 
+/// The user's own limit has passed.
+pub(crate) fn late(name: &str, port: u16, limit: std::time::Duration) -> ErrorRecord {
+    let why = format!("no answer within {limit:?}");
+    error("timed_out", format!("cannot connect to {name} port {port}, TCP"), &why, &[], UNREACHED)
+}
+
 pub(crate) fn refused(name: &str, refused: &Refused) -> ErrorRecord {
+    refused_what(format!("{name} refuses this test"), refused)
+}
+
+pub(crate) fn refused_control(name: &str, refused: &Refused) -> ErrorRecord {
+    refused_what(format!("{name} does not let this controller in"), refused)
+}
+
+fn refused_what(what: String, refused: &Refused) -> ErrorRecord {
     let (kind, exit_code) = match refused.kind {
         RefusalKind::Version => ("version", UNREACHED),
         RefusalKind::Key => ("key", UNREACHED),
@@ -107,7 +121,7 @@ pub(crate) fn refused(name: &str, refused: &Refused) -> ErrorRecord {
         RefusalKind::Unable => ("unable", UNREACHED),
         RefusalKind::Protocol => ("protocol", UNREACHED),
     };
-    error(kind, format!("{name} refuses this test"), &refused.why, &refused.hints, exit_code)
+    error(kind, what, &refused.why, &refused.hints, exit_code)
 }
 
 pub(crate) fn not_linerate(name: &str, peer: SocketAddr) -> ErrorRecord {
@@ -119,6 +133,30 @@ pub(crate) fn not_linerate(name: &str, peer: SocketAddr) -> ErrorRecord {
         &[format!("start the server there: linerate serve --port {port}")],
         UNREACHED,
     )
+}
+
+pub(crate) fn no_such_test(what: &str, why: &str) -> ErrorRecord {
+    let hints =
+        ["run `linerate serve` at the far end, which speaks linerate's own protocol".to_owned()];
+    error("dialect", format!("cannot ask an iperf3 server for {what}"), why, &hints, USAGE)
+}
+
+pub(crate) fn iperf3_busy(name: &str) -> ErrorRecord {
+    let hints = [
+        "try again later: iperf3 runs one test at a time".to_owned(),
+        "`linerate serve` runs any number at once".to_owned(),
+    ];
+    let what = format!("{name} refuses this test");
+    error("busy", what, "its iperf3 server runs another one", &hints, UNREACHED)
+}
+
+/// `number` as iperf3 counts its errors, `errno` of the server's system.
+pub(crate) fn iperf3_error(name: &str, number: i32, words: &str, errno: i32) -> ErrorRecord {
+    let why = match errno {
+        0 => format!("its iperf3 says error {number}: {words}"),
+        _ => format!("its iperf3 says error {number} (errno {errno}): {words}"),
+    };
+    error("server_error", format!("{name} ended the test"), &why, &[], FAILED)
 }
 
 pub(crate) fn wrong_server_key(name: &str) -> ErrorRecord {

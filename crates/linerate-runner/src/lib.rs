@@ -4,13 +4,18 @@
 #![forbid(unsafe_code)]
 
 mod admission;
+pub mod agent;
 pub mod client;
 mod control;
 mod data;
 mod discard;
 mod errors;
 mod place;
+mod rows;
+mod serve_iperf3;
 pub mod server;
 mod serving;
-mod signals;
+pub mod signals;
 mod ticks;
+
+pub use serve_iperf3::logins;

@@ -2,16 +2,19 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use linerate_engine::sys;
 use linerate_model::record::ErrorRecord;
+use linerate_model::told::Told;
 use linerate_model::units::{BitRate, Nanos};
+use linerate_wire::iperf3::Cookie;
 use linerate_wire::native::PREAMBLE;
 use linerate_wire::native::stream::{
     HELLO_OCTETS, OPENING_OCTETS, TCP_OPENING, TcpOpening, UdpHello, UdpHelloAck,
 };
+use socket2::Socket;
 use tokio::io::AsyncReadExt;
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::sync::mpsc::{self, UnboundedSender};
@@ -20,7 +23,9 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::admission::{Admission, MOST_WAITING};
 use crate::data::StreamSocket;
-use crate::serving;
+use crate::serve_iperf3::lobby::Lobby;
+use crate::serve_iperf3::logins::Logins;
+use crate::{agent, serve_iperf3, serving};
 
 /// A connection has this long to ask for a test, counted from its arrival, whatever it sends
 /// meanwhile.
@@ -36,6 +41,8 @@ pub struct Options {
     pub port: u16,
     /// Shared key that clients must prove they know.
     pub key: Option<Vec<u8>>,
+    /// Users that clients of iperf3 must prove to be. linerate's own then need the key.
+    pub logins: Option<Arc<Logins>>,
     /// Tests at once.
     pub max_tests: usize,
     /// Longest test, warm-up included.
@@ -44,8 +51,17 @@ pub struct Options {
     pub max_rate: Option<BitRate>,
     /// Most streams of one test, each way.
     pub max_streams: u16,
+    /// Largest byte budget of one test, both ways together; `None` is no limit.
+    pub max_bytes: Option<u64>,
+    /// One test at a time. So many clients of iperf3 may wait for their turn; the rest, and
+    /// linerate's own, are told that the server is busy.
+    pub exclusive: Option<usize>,
     /// End after the first test.
     pub one_off: bool,
+    /// What is told of a test of iperf3 while it runs is of so much time each.
+    pub interval: Nanos,
+    /// What controllers of campaigns may do here; `None` keeps them out.
+    pub agent: Option<agent::Options>,
 }
 
 impl Default for Options {
@@ -54,11 +70,16 @@ impl Default for Options {
             bind: None,
             port: 5201,
             key: None,
+            logins: None,
             max_tests: 128,
             max_duration: Nanos::from_secs(3_600),
             max_rate: None,
             max_streams: 128,
+            max_bytes: None,
+            exclusive: None,
             one_off: false,
+            interval: Nanos::from_secs(1),
+            agent: None,
         }
     }
 }
@@ -81,6 +102,27 @@ pub enum Event {
         peer: SocketAddr,
         /// Result or reason in words.
         what: String,
+    },
+    /// A controller took this host over.
+    ControlStarted {
+        /// The controller.
+        peer: SocketAddr,
+    },
+    /// It is gone, and settings were put back.
+    ControlEnded {
+        /// The controller.
+        peer: SocketAddr,
+        /// Why, and what was put back, in words.
+        what: String,
+    },
+    /// Settings that an earlier server had left changed were put back.
+    PutBack(String),
+    /// What a test in iperf3's dialect tells while it runs.
+    Told {
+        /// The client's control connection.
+        peer: SocketAddr,
+        /// What.
+        told: Told,
     },
     /// A connection was turned away or dropped before a test.
     Refused {
@@ -125,11 +167,14 @@ pub fn serve(options: &Options, tell: &mut dyn FnMut(Event)) -> Result<(), Error
 pub(crate) struct Server {
     pub(crate) options: Options,
     pub(crate) admission: Arc<Admission>,
+    pub(crate) lobby: Arc<Lobby>,
     pub(crate) events: UnboundedSender<Event>,
     pub(crate) shut: watch::Receiver<bool>,
+    pub(crate) agent: agent::Post,
     waiting: AtomicUsize,
     running: AtomicUsize,
     finished: AtomicUsize,
+    arrived: AtomicU64,
 }
 
 /// Serves until `shut` becomes true and the running tests have ended.
@@ -139,18 +184,25 @@ pub(crate) async fn serve_async(
     mut shut: watch::Receiver<bool>,
 ) -> Result<(), ErrorRecord> {
     let _ = sys::raise_descriptor_limit();
+    let (post, left) = agent::Post::open(options.agent.as_ref())?;
     let (listener, udp) = listen(options)?;
     let address = listener.local_addr().map_err(|e| cannot_listen(options, &e))?;
     tell(Event::Listening(sys::plain(address)));
+    if let Some(left) = left {
+        tell(Event::PutBack(left));
+    }
     let (events, mut told) = mpsc::unbounded_channel();
     let server = Arc::new(Server {
         options: options.clone(),
         admission: Arc::new(Admission::default()),
+        lobby: Arc::new(Lobby::new(options.exclusive)),
         events,
         shut: shut.clone(),
+        agent: post,
         waiting: AtomicUsize::new(0),
         running: AtomicUsize::new(0),
         finished: AtomicUsize::new(0),
+        arrived: AtomicU64::new(0),
     });
     let hellos = tokio::spawn(answer_hellos(Arc::clone(&server), udp, address.port()));
     loop {
@@ -161,8 +213,9 @@ pub(crate) async fn serve_async(
         tokio::select! {
             event = told.recv() => if let Some(event) = event { tell(event) },
             _ = shut.changed() => {}
-            // Looks again at what ended meanwhile.
-            () = tokio::time::sleep(Duration::from_millis(100)), if done || *shut.borrow() => {}
+            // Looks again at what ended meanwhile: a test tells of its end before it counts as finished.
+            () = tokio::time::sleep(Duration::from_millis(100)),
+                if options.one_off || *shut.borrow() => {}
             accepted = listener.accept(), if !*shut.borrow() => match accepted {
                 Ok((stream, peer)) => take_in(&server, stream, sys::plain(peer)),
                 // Out of descriptors, or the peer has gone again: the next one may do better.
@@ -232,15 +285,19 @@ fn take_in(server: &Arc<Server>, stream: TcpStream, peer: SocketAddr) {
     }
     server.waiting.fetch_add(1, Ordering::Relaxed);
     let server = Arc::clone(server);
+    let order = server.next_order();
     tokio::spawn(async move {
         let deadline = Instant::now() + GREETING_LIMIT;
-        let greeted = timeout_at(deadline, greet(&server, stream, peer, deadline)).await;
+        let greeted = timeout_at(deadline, greet(&server, stream, peer, deadline, order)).await;
         server.waiting.fetch_sub(1, Ordering::Relaxed);
         match greeted {
-            Ok(Some(test)) => {
+            Ok(Some(work)) => {
                 server.running.fetch_add(1, Ordering::Relaxed);
                 let _running = Running(Arc::clone(&server));
-                test.run(&server).await;
+                match work {
+                    Granted::Native(work) => work.run(&server).await,
+                    Granted::Iperf3(test) => test.run(&server).await,
+                }
             }
             Ok(None) => {}
             Err(_) => server.refused(peer, "silent for too long before asking for a test"),
@@ -259,9 +316,20 @@ impl Drop for Running {
 }
 
 impl Server {
+    /// A number that grows with every connection and every stream: the order of their arrival.
+    pub(crate) fn next_order(&self) -> u64 {
+        self.arrived.fetch_add(1, Ordering::Relaxed)
+    }
+
     pub(crate) fn refused(&self, peer: SocketAddr, why: &str) {
         let _ = self.events.send(Event::Refused { peer, why: why.to_owned() });
     }
+}
+
+/// A test in one of the dialects spoken here.
+enum Granted {
+    Native(serving::Work),
+    Iperf3(Box<serve_iperf3::Test>),
 }
 
 /// Finds out what a new connection wants. Bounded by the caller's deadline.
@@ -270,14 +338,15 @@ async fn greet(
     mut stream: TcpStream,
     peer: SocketAddr,
     deadline: Instant,
-) -> Option<serving::Test> {
+    order: u64,
+) -> Option<Granted> {
     let _ = stream.set_nodelay(true);
     let mut magic = [0; 8];
     if stream.read_exact(&mut magic).await.is_err() {
         return None;
     }
     match magic {
-        PREAMBLE => serving::negotiate(server, stream, peer, deadline).await,
+        PREAMBLE => serving::negotiate(server, stream, peer, deadline).await.map(Granted::Native),
         TCP_OPENING => {
             let mut rest = [0; OPENING_OCTETS];
             stream.read_exact(&mut rest).await.ok()?;
@@ -291,11 +360,25 @@ async fn greet(
             server.admission.deliver(&claim, StreamSocket::Tcp(stream));
             None
         }
+        start if Cookie::may_begin_with(&start) => {
+            serve_iperf3::greet(server, stream, peer, start, order).await.map(Granted::Iperf3)
+        }
         _ => {
             server.refused(peer, "not a protocol spoken here");
             None
         }
     }
+}
+
+/// A socket of its own for a UDP stream, on the server's port, that hears its client only.
+pub(crate) fn stream_socket(
+    local: SocketAddr,
+    port: u16,
+    peer: SocketAddr,
+) -> std::io::Result<Socket> {
+    let socket = sys::udp_socket(crate::client::with_port(local, port))?;
+    socket.connect(&peer.into())?;
+    Ok(socket)
 }
 
 /// Answers the first datagrams of UDP streams: only to the address that holds the test's control
@@ -308,12 +391,14 @@ async fn answer_hellos(server: Arc<Server>, udp: UdpSocket, port: u16) {
             tokio::time::sleep(Duration::from_millis(1)).await;
             continue;
         };
-        let Some(hello) = buffer.get(..length).and_then(UdpHello::decode) else { continue };
         let peer = sys::plain(from);
+        let datagram = buffer.get(..length).unwrap_or_default();
+        let Some(hello) = UdpHello::decode(datagram) else {
+            serve_iperf3::greet_udp(&server, datagram, peer, port);
+            continue;
+        };
         let Some(local) = server.admission.verify(&hello.0, peer.ip()) else { continue };
-        let socket = sys::udp_socket(crate::client::with_port(local, port))
-            .and_then(|socket| socket.connect(&peer.into()).map(|()| socket));
-        let Ok(socket) = socket else {
+        let Ok(socket) = stream_socket(local, port, peer) else {
             server.refused(peer, "no socket for a UDP stream");
             continue;
         };

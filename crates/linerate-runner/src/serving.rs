@@ -8,8 +8,10 @@ use std::time::Duration;
 use linerate_engine::{clock, sys};
 use linerate_host::{facts::facts, sampler::Sampler};
 use linerate_model::host::HostFacts;
-use linerate_model::plan::{AgreedPlan, IpVersion, Traffic};
+use linerate_model::plan::{AgreedPlan, Dialect, IpVersion, Traffic};
 use linerate_model::sample::HostSample;
+use linerate_wire::framing::Framing;
+use linerate_wire::native::agent::AGENT_FEATURE;
 use linerate_wire::native::message::{
     Agreed, CHUNK_INTERVALS, Chunk, ClientMessage, Hello, HostChunk, LiveInterval, Pong,
     RefusalKind, Refused, Request, Results, ServerMessage, StreamReport, StreamResult, StreamSent,
@@ -19,10 +21,12 @@ use linerate_wire::native::{FEATURES, VERSIONS, auth};
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use tokio::net::tcp::OwnedWriteHalf;
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::mpsc::{self, Receiver, UnboundedReceiver};
 use tokio::time::Instant;
 
 use crate::admission::{self, Slot};
+use crate::agent;
 use crate::control::{ControlError, next, read_all, read_message, write_message};
 use crate::data::{self, Context, DataEvent, Report, Role, Shared, StreamId, StreamSocket, Tick};
 use crate::server::{Event, Server};
@@ -49,6 +53,24 @@ pub(crate) fn random<const N: usize>() -> [u8; N] {
     bytes
 }
 
+/// What was granted.
+pub(crate) enum Work {
+    /// A test.
+    Test(Box<Test>),
+    /// The whole host, to a controller.
+    Agent(Box<agent::Session>),
+}
+
+impl Work {
+    /// Does it to its end.
+    pub(crate) async fn run(self, server: &Arc<Server>) {
+        match self {
+            Self::Test(test) => test.run(server).await,
+            Self::Agent(session) => session.run(server).await,
+        }
+    }
+}
+
 /// A test that was granted.
 pub(crate) struct Test {
     control: TcpStream,
@@ -58,13 +80,17 @@ pub(crate) struct Test {
     slot: Slot,
     nic: Option<String>,
     arrivals: UnboundedReceiver<(u16, StreamSocket)>,
+    /// Where tests run one at a time, what says that it is this one's.
+    _alone: Option<OwnedSemaphorePermit>,
 }
 
 /// How long receivers wait after the sender's last word: two round trips and some for the host.
 pub(crate) fn drain_ns(control: &impl std::os::fd::AsFd, traffic: &Traffic) -> u64 {
-    if matches!(traffic, Traffic::Tcp(_)) {
-        return TCP_DRAIN_NS;
-    }
+    if matches!(traffic, Traffic::Tcp(_)) { TCP_DRAIN_NS } else { straggler_ns(control) }
+}
+
+/// How long datagrams may still be under way after the sender's last word.
+pub(crate) fn straggler_ns(control: &impl std::os::fd::AsFd) -> u64 {
     let rtt = sys::tcp_sample(control).and_then(|tcp| tcp.rtt_ns).unwrap_or(0);
     (2 * rtt + 100_000_000).clamp(LEAST_DRAIN_NS, MOST_DRAIN_NS)
 }
@@ -75,7 +101,7 @@ pub(crate) async fn negotiate(
     mut stream: TcpStream,
     peer: SocketAddr,
     _deadline: Instant,
-) -> Option<Test> {
+) -> Option<Work> {
     let hello = match read_message::<ClientMessage>(&mut stream).await {
         Ok(ClientMessage::Hello(hello)) => hello,
         Ok(_) => {
@@ -88,7 +114,7 @@ pub(crate) async fn negotiate(
         }
     };
     match grant(server, &mut stream, peer, &hello).await {
-        Ok(test) => test.map(|test| test(stream)),
+        Ok(work) => work.map(|work| work(stream)),
         Err(refusal) => {
             server.refused(peer, &refusal.why);
             let _ = write_message(&mut stream, &ServerMessage::Refused(refusal)).await;
@@ -100,7 +126,7 @@ pub(crate) async fn negotiate(
     }
 }
 
-type Granted = Box<dyn FnOnce(TcpStream) -> Test + Send>;
+type Granted = Box<dyn FnOnce(TcpStream) -> Work + Send>;
 
 fn protocol_error(why: String) -> Refused {
     Refused { kind: RefusalKind::Protocol, why, hints: vec![] }
@@ -132,7 +158,7 @@ async fn grant(
     let key = server.options.key.as_deref();
     let welcome = Welcome {
         version,
-        features: FEATURES.iter().map(|f| (*f).to_owned()).collect(),
+        features: FEATURES.iter().chain([&AGENT_FEATURE]).map(|f| (*f).to_owned()).collect(),
         nonce: auth::to_hex(&nonce),
         key_required: key.is_some(),
         program: format!("linerate {}", env!("CARGO_PKG_VERSION")),
@@ -142,12 +168,27 @@ async fn grant(
     }
     let request: Request = match read_message(stream).await {
         Ok(ClientMessage::Request(request)) => *request,
+        Ok(ClientMessage::Agent(opening)) => {
+            let nonces = (&client_nonce, &nonce);
+            let session = agent::admit(server, stream, peer, &opening, nonces).await?;
+            return Ok(session.map(|session| -> Granted {
+                Box::new(move |control| Work::Agent(Box::new(session(control))))
+            }));
+        }
         Ok(ClientMessage::Bye) | Err(ControlError::Closed | ControlError::Io(_)) => {
             return Ok(None);
         }
         Ok(_) => return Err(protocol_error("a request was expected".into())),
         Err(e) => return Err(protocol_error(e.to_string())),
     };
+    if key.is_none() && server.options.logins.is_some() {
+        return Err(Refused {
+            kind: RefusalKind::Key,
+            why: "this server wants logins of iperf3's clients, and has no key for linerate's"
+                .into(),
+            hints: vec!["start the server with --key-file, too".into()],
+        });
+    }
     if let Some(key) = key {
         let wanted = auth::proof(key, auth::Prover::Client, &client_nonce, &nonce);
         let shown = request.proof.as_deref().and_then(auth::from_hex::<{ auth::PROOF_OCTETS }>);
@@ -160,7 +201,12 @@ async fn grant(
         }
     }
     let ip = if peer.is_ipv4() { IpVersion::V4 } else { IpVersion::V6 };
-    admission::check(&request.plan, ip, &server.options)?;
+    admission::check(&request.plan, Dialect::Native, ip, &server.options)?;
+    let alone = server.lobby.try_alone().map_err(|()| Refused {
+        kind: RefusalKind::Busy,
+        why: "a test is running, and this server makes one at a time".into(),
+        hints: vec!["try again later".into()],
+    })?;
     let local = stream
         .local_addr()
         .map(sys::plain)
@@ -196,7 +242,9 @@ async fn grant(
         return Ok(None);
     }
     let nic = nic.map(|nic| nic.name);
-    Ok(Some(Box::new(move |control| Test { control, peer, agreed, ip, slot, nic, arrivals })))
+    Ok(Some(Box::new(move |control| {
+        Work::Test(Box::new(Test { control, peer, agreed, ip, slot, nic, arrivals, _alone: alone }))
+    })))
 }
 
 /// How a test ended, for the server's own log.
@@ -230,7 +278,7 @@ impl Test {
     }
 
     async fn conduct(self, server: &Arc<Server>) -> Ended {
-        let Self { control, peer: _, agreed, ip, slot, nic, mut arrivals } = self;
+        let Self { control, peer: _, agreed, ip, slot, nic, mut arrivals, _alone } = self;
         let plan = &agreed.plan;
         let drain = drain_ns(&control, &plan.traffic);
         let (read, mut write) = control.into_split();
@@ -259,6 +307,8 @@ impl Test {
                         agreed: Arc::clone(&agreed),
                         ip,
                         token: slot.token,
+                        framing: Framing::Native { token: slot.token, stream },
+                        digits: false,
                         id,
                         role: data::role(&plan.traffic, id.way, false),
                         core: slot.cores.get(usize::from(stream)).copied().flatten(),
@@ -330,7 +380,8 @@ fn count(ids: &[StreamId], agreed: &AgreedPlan, wanted: Role) -> usize {
     ids.iter().filter(|id| data::role(&agreed.plan.traffic, id.way, false) == wanted).count()
 }
 
-struct StopOnDrop(Arc<Shared>);
+/// Ends the data threads of a test with it.
+pub(crate) struct StopOnDrop(pub(crate) Arc<Shared>);
 
 impl Drop for StopOnDrop {
     fn drop(&mut self) {
@@ -509,7 +560,8 @@ impl Running {
             DataEvent::Done(stream, report) => {
                 self.reports.insert(stream, *report);
             }
-            DataEvent::Tick(index, tick) => {
+            DataEvent::Warm(..) => {}
+            DataEvent::Tick(_, index, tick) => {
                 let sum = match tick {
                     Tick::Send(_) => self.send_ticks.add(index, tick),
                     Tick::Recv(_) => self.recv_ticks.add(index, tick),

@@ -21,6 +21,8 @@ use linerate_model::sample::{
     RecvInterval, RecvReport, RrInterval, RrReport, SendInterval, SendReport, ThreadUse,
 };
 use linerate_session::Surroundings;
+use linerate_session::engine_choice::Buffers;
+use linerate_wire::framing::Framing;
 use linerate_wire::native::message::RespondReport;
 use linerate_wire::native::stream::UdpHello;
 use socket2::Socket;
@@ -28,10 +30,6 @@ use tokio::sync::mpsc::UnboundedSender;
 
 /// How long a data thread waits in the kernel before it looks at [`Shared`] again.
 const LOOK_UP: Duration = Duration::from_millis(20);
-/// Data sockets ask for this much buffer unless the user says otherwise; `net.core.?mem_max` may
-/// grant less. It holds 10 ms at 3 Gbit/s, the usual stall of a busy receiver.
-const DEFAULT_UDP_BUFFER: u32 = 4 << 20;
-
 /// A receiver to which data still comes ends this long after its drain time all the same.
 const HARD_END_NS: u64 = 2_000_000_000;
 
@@ -57,6 +55,8 @@ pub(crate) struct Shared {
     heard_ns: AtomicU64,
     /// Monotonic time after which receivers give up waiting; [`UNKNOWN`] is not yet.
     drain_until_ns: AtomicU64,
+    /// Octets that this end has received in the measured time.
+    received: AtomicU64,
 }
 
 impl Shared {
@@ -68,6 +68,7 @@ impl Shared {
             sent: (0..streams).map(|_| AtomicU64::new(UNKNOWN)).collect(),
             heard_ns: AtomicU64::new(0),
             drain_until_ns: AtomicU64::new(UNKNOWN),
+            received: AtomicU64::new(0),
         })
     }
 
@@ -94,6 +95,16 @@ impl Shared {
     /// Receivers give up at `at_ns`, or when everything has arrived.
     pub(crate) fn drain_until(&self, at_ns: u64) {
         self.drain_until_ns.fetch_min(at_ns, Ordering::Release);
+    }
+
+    /// Octets that this end has received, for dialects in which the receiver says when it has
+    /// enough.
+    pub(crate) fn received(&self) -> u64 {
+        self.received.load(Ordering::Relaxed)
+    }
+
+    fn add_received(&self, octets: u64) {
+        self.received.fetch_add(octets, Ordering::Relaxed);
     }
 
     /// Data came at `now_ns`.
@@ -144,6 +155,18 @@ impl Surroundings for Around<'_> {
     }
 }
 
+struct Alone;
+
+impl Surroundings for Alone {
+    fn origin(&self, first_arrival_ns: u64) -> u64 {
+        first_arrival_ns
+    }
+
+    fn thread(&self) -> ThreadUse {
+        thread_use()
+    }
+}
+
 fn thread_use() -> ThreadUse {
     ThreadUse { cpu_ns: clock::thread_cpu_ns(), core: clock::current_core() }
 }
@@ -155,6 +178,16 @@ pub(crate) enum StreamSocket {
     Udp(Socket, Option<UdpHello>),
     /// Connected TCP.
     Tcp(TcpStream),
+}
+
+impl StreamSocket {
+    /// Congestion control of a TCP stream, whichever way it carries.
+    pub(crate) fn congestion(&self) -> Option<String> {
+        match self {
+            Self::Tcp(tcp) => sys::congestion(tcp),
+            Self::Udp(..) => None,
+        }
+    }
 }
 
 /// What this end does on a stream.
@@ -205,10 +238,11 @@ pub(crate) fn role(traffic: &Traffic, way: Way, is_client: bool) -> Role {
 
 /// Told by a data thread.
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "a few a second, none kept")]
 pub(crate) enum DataEvent {
-    /// An interval is over.
-    Tick(u64, Tick),
+    /// An interval of a stream is over.
+    Tick(u16, u64, Tick),
+    /// An interval of a stream's warm-up is over: told in dialects whose users see the warm-up.
+    Warm(u16, u64, Tick),
     /// The stream has ended.
     Done(u16, Box<Report>),
 }
@@ -236,6 +270,10 @@ pub(crate) struct Context {
     pub(crate) agreed: Arc<AgreedPlan>,
     pub(crate) ip: IpVersion,
     pub(crate) token: u64,
+    /// What its datagrams begin with, and with that the dialect of the test.
+    pub(crate) framing: Framing,
+    /// Senders repeat the ten digits instead of random octets.
+    pub(crate) digits: bool,
     pub(crate) id: StreamId,
     pub(crate) role: Role,
     /// Where to run, if anywhere in particular.
@@ -248,6 +286,11 @@ impl Context {
         Around(&self.shared)
     }
 
+    /// Surroundings in which no other stream has a say, for the account of a warm-up.
+    fn alone(&self) -> Alone {
+        Alone
+    }
+
     /// Intervals of the measured time, when the plan says how long it is.
     /// Otherwise the most that both ends keep; the last one then holds the rest.
     fn intervals(&self) -> Option<u64> {
@@ -258,18 +301,58 @@ impl Context {
 
     fn tick(&self, index: usize, tick: Tick) {
         // The control side is gone only when the test is over.
-        let _ = self.events.send(DataEvent::Tick(index as u64, tick));
+        let _ = self.events.send(DataEvent::Tick(self.id.stream, index as u64, tick));
+    }
+
+    fn warm_tick(&self, index: usize, tick: Tick) {
+        let _ = self.events.send(DataEvent::Warm(self.id.stream, index as u64, tick));
+    }
+
+    /// Intervals of the warm-up.
+    fn warm_intervals(&self) -> u64 {
+        let plan = &self.agreed.plan;
+        plan.warmup.0.div_ceil(plan.interval.0.max(1)).max(1)
+    }
+
+    fn is_iperf3(&self) -> bool {
+        matches!(self.framing, Framing::Iperf3 { .. })
+    }
+
+    /// What senders fill their buffer with, block after block of `each` octets: digits, as iperf3's
+    /// users may ask, or octets that do not compress. Never the peer's own.
+    fn payload(&self, octets: usize, each: usize) -> Vec<u8> {
+        if !self.digits {
+            return incompressible(octets, self.token);
+        }
+        let each = each.max(1);
+        (0..octets).map(|i| b'0' + (i % each % 10) as u8).collect()
     }
 
     /// Sets what the plan asks of any data socket.
-    fn prepare(&self, socket: &impl std::os::fd::AsFd, default_buffer: Option<u32>) {
+    fn prepare(&self, socket: &impl std::os::fd::AsFd, default: Option<Buffers>) {
         let plan = &self.agreed.plan;
-        let window = plan.window.or(default_buffer);
-        sys::set_buffers(socket, window, window, plan.window.is_some());
+        let send = plan.window.or(default.map(|d| d.send));
+        let receive = plan.window.or(default.map(|d| d.receive));
+        sys::set_buffers(socket, send, receive);
         if let Some(dscp) = plan.dscp {
             let _ = sys::set_dscp(socket, self.ip == IpVersion::V6, dscp);
         }
     }
+}
+
+/// Octets that do not compress, from a generator seeded by the test.
+fn incompressible(octets: usize, seed: u64) -> Vec<u8> {
+    let mut state = seed | 1;
+    let mut bytes = vec![0; octets];
+    for chunk in bytes.chunks_mut(8) {
+        // xorshift64*, Vigna 2016.
+        state ^= state >> 12;
+        state ^= state << 25;
+        state ^= state >> 27;
+        let word = state.wrapping_mul(0x2545_f491_4f6c_dd1d).to_le_bytes();
+        chunk.copy_from_slice(word.get(..chunk.len()).unwrap_or_default());
+    }
+    bytes
 }
 
 /// Starts the thread of one stream.

@@ -7,6 +7,7 @@ use linerate_engine::stream::{BlockReader, BlockWriter};
 use linerate_engine::{clock, sys};
 use linerate_model::plan::Traffic;
 use linerate_model::sample::{RecvReport, SendReport, TcpSample};
+use linerate_session::pacer::{Pace, Pacer};
 use linerate_session::receiver::ByteReceiver;
 use linerate_session::sender::{Quota, Sender};
 
@@ -25,7 +26,12 @@ pub(super) fn send(context: &Context, socket: &TcpStream) -> SendReport {
         std::thread::sleep(LOOK_UP / 4);
     };
     let _ = socket.set_write_timeout(Some(LOOK_UP * 5));
-    let writer = BlockWriter::new(vec![0x5a; tcp.block as usize], tcp.zerocopy);
+    let block = if context.is_iperf3() {
+        context.payload(tcp.block as usize, tcp.block as usize)
+    } else {
+        vec![0x5a; tcp.block as usize]
+    };
+    let writer = BlockWriter::new(block, tcp.zerocopy);
     let mut writer = match writer {
         Ok(writer) => writer,
         Err(e) => {
@@ -37,15 +43,10 @@ pub(super) fn send(context: &Context, socket: &TcpStream) -> SendReport {
     let mut account = Sender::new(plan.interval.0, context.intervals());
     clock::sleep_until(start_ns);
     let mut error = None;
-    let mut warmup = 0u64;
     let measured_ns = start_ns.saturating_add(plan.warmup.0);
-    while error.is_none() && clock::monotonic_ns() < measured_ns && !context.shared.stopping() {
-        match writer.write(socket, usize::MAX) {
-            Ok(octets) => warmup += octets as u64,
-            Err(e) if passing(e.kind()) => {}
-            Err(e) => error = Some(format!("sending failed: {e}")),
-        }
-    }
+    let mut paced = Paced::new(context);
+    let warmup =
+        warm_up(context, socket, &mut writer, (start_ns, measured_ns), &mut paced, &mut error);
     let octets_wanted = Quota::octets(plan, context.id.index);
     let until_ns = plan.duration().map(|d| d.0);
     let base = sys::tcp_sample(socket).unwrap_or_default();
@@ -74,16 +75,36 @@ pub(super) fn send(context: &Context, socket: &TcpStream) -> SendReport {
             },
             None => usize::MAX,
         };
+        let next = until_ns.unwrap_or(u64::MAX).min(account.next_boundary_ns());
+        let Some(room) = paced.most(now + measured_ns, measured_ns.saturating_add(next)) else {
+            continue;
+        };
+        let most = most.min(room);
         match writer.write(socket, most) {
-            Ok(octets) => account.on_sent(now, 0, octets as u64, None),
+            Ok(octets) => {
+                account.on_sent(now, 0, octets as u64, None);
+                paced.sent(octets as u64);
+            }
             Err(e) if passing(e.kind()) => {}
             Err(e) => error = Some(format!("sending failed: {e}")),
         }
     }
+    // Once the client has ended the test, it counts no more.
+    let counts = !context.shared.stopping();
+    if context.is_iperf3() && error.is_none() && counts {
+        finish_block(context, socket, &mut writer, tcp.block, warmup, &mut account, measured_ns);
+    }
     let span_ns = clock::monotonic_ns().saturating_sub(measured_ns);
     let (tcp, last_row) = (sample(socket, &base), sample(socket, &before));
-    // The receiver reads until here; what is still in the buffers arrives there.
-    let _ = socket.shutdown(Shutdown::Write);
+    if context.is_iperf3() {
+        // Its receivers count until they are told of the end, which must come after the data.
+        if counts {
+            wait_until_acknowledged(context, socket);
+        }
+    } else {
+        // The receiver reads until here; what is still in the buffers arrives there.
+        let _ = socket.shutdown(Shutdown::Write);
+    }
     let congestion = sys::congestion(socket);
     let report = account.finish(span_ns, last_row, &around);
     SendReport {
@@ -105,15 +126,57 @@ pub(super) fn receive(context: &Context, socket: &TcpStream) -> RecvReport {
     let _ = socket.set_read_timeout(Some(LOOK_UP));
     let mut reader = BlockReader::new(tcp.block as usize, tcp.discard);
     let around = context.around();
-    let mut account = ByteReceiver::new(plan.interval.0, context.intervals(), plan.warmup.0);
+    let iperf3 = context.is_iperf3();
+    let warm_ns = if iperf3 { 0 } else { plan.warmup.0 };
+    let mut account = ByteReceiver::new(plan.interval.0, context.intervals(), warm_ns);
+    // iperf3's warm-up begins for all with the test and not with a stream's first octet.
+    let mut warmup = (iperf3 && plan.warmup.0 > 0)
+        .then(|| ByteReceiver::new(plan.interval.0, Some(context.warm_intervals()), 0));
+    let mut warmed = RecvReport::default();
+    let mut warm_told = 0;
     let mut told = 0;
     let mut error = None;
     loop {
+        if iperf3 && let Some(start) = context.shared.running() {
+            let measured = start.saturating_add(plan.warmup.0);
+            match warmup.take() {
+                Some(mut warm) if clock::monotonic_ns() < measured => {
+                    warm.begin_at(start, &context.alone());
+                    while let Some(interval) = warm.intervals().get(warm_told) {
+                        context.warm_tick(warm_told, Tick::Recv(*interval));
+                        warm_told += 1;
+                    }
+                    warmup = Some(warm);
+                }
+                Some(warm) => {
+                    warmed = warm.finish(&context.alone());
+                    for (index, row) in warmed.intervals.iter().enumerate().skip(warm_told) {
+                        context.warm_tick(index, Tick::Recv(*row));
+                    }
+                    account.begin_at(measured, &around);
+                }
+                None => account.begin_at(measured, &around),
+            }
+        }
         match reader.read(socket) {
             Ok(0) => break,
             Ok(octets) => {
                 let now = clock::monotonic_ns();
-                account.on_bytes(octets as u64, now, &around);
+                match &mut warmup {
+                    Some(warm) => warm.on_bytes(octets as u64, now, &context.alone()),
+                    None => {
+                        account.on_bytes(octets as u64, now, &around);
+                        context.shared.add_received(octets as u64);
+                    }
+                }
+                if iperf3
+                    && context
+                        .shared
+                        .sent(context.id.stream)
+                        .is_some_and(|all| account.bytes() >= all)
+                {
+                    break;
+                }
                 // A stream that goes on long after its end was due must not hold the test.
                 if context.shared.drained_at(now.saturating_sub(HARD_END_NS)) {
                     error = Some("the stream did not end by itself".to_owned());
@@ -122,12 +185,27 @@ pub(super) fn receive(context: &Context, socket: &TcpStream) -> RecvReport {
             }
             Err(e) if passing(e.kind()) => {
                 let now = clock::monotonic_ns();
-                account.on_idle(now, &around);
+                match &mut warmup {
+                    Some(warm) => warm.on_idle(now, &context.alone()),
+                    None => account.on_idle(now, &around),
+                }
+                if iperf3
+                    && context
+                        .shared
+                        .sent(context.id.stream)
+                        .is_some_and(|all| account.bytes() >= all)
+                {
+                    break;
+                }
                 if context.shared.drained_at(now) {
-                    error = Some("the stream did not end by itself".to_owned());
+                    if !iperf3 {
+                        error = Some("the stream did not end by itself".to_owned());
+                    }
                     break;
                 }
             }
+            // iperf3 closes its data connections at the end of a test, unread octets or not.
+            Err(_) if iperf3 && context.shared.stopping() => break,
             Err(e) => {
                 error = Some(format!("receiving failed: {e}"));
                 break;
@@ -142,9 +220,171 @@ pub(super) fn receive(context: &Context, socket: &TcpStream) -> RecvReport {
         engine: if tcp.discard { "discard" } else { "read" }.to_owned(),
         receive_buffer: sys::receive_buffer(socket),
         error,
-        ..account.finish(&around)
+        ..finished(account.finish(&around), &warmed)
     }
 }
+
+/// The report of a receiver whose warm-up had an account of its own.
+fn finished(report: RecvReport, warmed: &RecvReport) -> RecvReport {
+    RecvReport { warmup: report.warmup.saturating_add(warmed.counts.bytes), ..report }
+}
+
+/// Blocks at the asked rate, where it is this end's to keep (iperf3's): the kernel's own pacing takes
+/// a whole send buffer at once, which would show as a rate that was never on the wire.
+struct Paced {
+    pacer: Option<Pacer>,
+    block: u64,
+    /// Octets of the block that was begun.
+    part: u64,
+    begun_ns: Option<u64>,
+}
+
+/// Longest sleep, so that a stop is noticed, in nanoseconds.
+const NAP_NS: u64 = 20_000_000;
+
+impl Paced {
+    fn new(context: &Context) -> Self {
+        let plan = &context.agreed.plan;
+        let (mut pacer, mut block) = (None, 1);
+        if let (Traffic::Tcp(tcp), true) = (&plan.traffic, context.is_iperf3()) {
+            block = u64::from(tcp.block.max(1));
+            pacer = tcp.rate.and_then(|rate| {
+                let bits = rate.bits_per_second();
+                Pacer::new(bits, block * 8, context.id.index, plan.streams, 1, 1_000_000)
+            });
+        }
+        Self { pacer, block, part: 0, begun_ns: None }
+    }
+
+    /// Most octets to write at `now_ns`; `None` when nothing was due, after a wait that ends at
+    /// `until_ns` at the latest.
+    fn most(&mut self, now_ns: u64, until_ns: u64) -> Option<usize> {
+        let Some(pacer) = &mut self.pacer else { return Some(usize::MAX) };
+        let begun = *self.begun_ns.get_or_insert(now_ns);
+        let left = usize::try_from(self.block - self.part).unwrap_or(usize::MAX);
+        if self.part > 0 {
+            return Some(left);
+        }
+        match pacer.next(now_ns.saturating_sub(begun)) {
+            Pace::Send { .. } => Some(left),
+            Pace::WaitUntil(at) => {
+                let at = begun.saturating_add(at).min(until_ns).min(now_ns.saturating_add(NAP_NS));
+                clock::sleep_until(at);
+                None
+            }
+        }
+    }
+
+    fn sent(&mut self, octets: u64) {
+        let Some(pacer) = &mut self.pacer else { return };
+        self.part += octets;
+        if self.part >= self.block {
+            self.part = 0;
+            let begun = self.begun_ns.unwrap_or(0);
+            pacer.taken(1, clock::monotonic_ns().saturating_sub(begun));
+        }
+    }
+}
+
+/// Sends until the measured time begins; returns the octets.
+fn warm_up(
+    context: &Context,
+    socket: &TcpStream,
+    writer: &mut BlockWriter,
+    (start_ns, measured_ns): (u64, u64),
+    paced: &mut Paced,
+    error: &mut Option<String>,
+) -> u64 {
+    if measured_ns == start_ns {
+        return 0;
+    }
+    let around = context.around();
+    let interval = context.agreed.plan.interval.0;
+    let mut account = Sender::new(interval, Some(context.warm_intervals()));
+    let mut before = sys::tcp_sample(socket).unwrap_or_default();
+    account.begin(thread_use());
+    let mut told = 0;
+    while error.is_none() && !context.shared.stopping() {
+        let now = clock::monotonic_ns();
+        if now >= measured_ns {
+            break;
+        }
+        let now = now.saturating_sub(start_ns);
+        if account.is_due(now) {
+            let row = sample(socket, &before);
+            before = sys::tcp_sample(socket).unwrap_or(before);
+            account.roll(now, row, &around);
+        }
+        let Some(most) = paced.most(now + start_ns, measured_ns) else { continue };
+        match writer.write(socket, most) {
+            Ok(octets) => {
+                account.on_sent(now, 0, octets as u64, None);
+                paced.sent(octets as u64);
+            }
+            Err(e) if passing(e.kind()) => {}
+            Err(e) => *error = Some(format!("sending failed: {e}")),
+        }
+        while let Some(row) = account.intervals().get(told).filter(|_| context.is_iperf3()) {
+            context.warm_tick(told, Tick::Send(*row));
+            told += 1;
+        }
+    }
+    let bytes = account.bytes();
+    if context.is_iperf3() {
+        let report = account.finish(measured_ns - start_ns, sample(socket, &before), &around);
+        for (index, row) in report.intervals.iter().enumerate().skip(told) {
+            context.warm_tick(index, Tick::Send(*row));
+        }
+    }
+    bytes
+}
+
+/// How long a stream may take to send what it has begun, in nanoseconds.
+const LAST_BLOCK_NS: u64 = 2_000_000_000;
+
+/// Receivers of iperf3 3.16 and later count whole blocks only: ends the one that was begun.
+fn finish_block(
+    context: &Context,
+    socket: &TcpStream,
+    writer: &mut BlockWriter,
+    block: u32,
+    warmup: u64,
+    account: &mut Sender,
+    measured_ns: u64,
+) {
+    let block = u64::from(block.max(1));
+    let until = clock::monotonic_ns().saturating_add(LAST_BLOCK_NS);
+    loop {
+        let part = (warmup + account.bytes()) % block;
+        let now = clock::monotonic_ns();
+        if part == 0 || now >= until || context.shared.drained_at(now) {
+            return;
+        }
+        match writer.write(socket, (block - part) as usize) {
+            Ok(octets) => {
+                account.on_sent(now.saturating_sub(measured_ns), 0, octets as u64, None);
+            }
+            Err(e) if passing(e.kind()) => {}
+            Err(_) => return,
+        }
+    }
+}
+
+/// Waits until the far end's kernel has everything, or the test is over all the same.
+fn wait_until_acknowledged(context: &Context, socket: &TcpStream) {
+    let until = clock::monotonic_ns().saturating_add(MOST_UNACKNOWLEDGED_NS);
+    loop {
+        let now = clock::monotonic_ns();
+        let left = sys::tcp_sample(socket).and_then(|tcp| tcp.unsent_bytes);
+        if left.is_none_or(|left| left == 0) || now >= until || context.shared.drained_at(now) {
+            return;
+        }
+        std::thread::sleep(LOOK_UP / 20);
+    }
+}
+
+/// A full send buffer over a slow path takes this long at most, in nanoseconds.
+const MOST_UNACKNOWLEDGED_NS: u64 = 10_000_000_000;
 
 fn is_zerocopy(writer: &BlockWriter) -> bool {
     matches!(writer, BlockWriter::Sendfile { .. })

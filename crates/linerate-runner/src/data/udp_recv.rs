@@ -5,16 +5,13 @@ use std::io::ErrorKind;
 use linerate_engine::datagram::{RecvBatch, receiver};
 use linerate_engine::{clock, sys};
 use linerate_model::plan::{EngineChoice, Traffic};
-use linerate_model::sample::RecvReport;
+use linerate_model::sample::{RecvCounts, RecvReport};
 use linerate_session::engine_choice;
 use linerate_session::receiver::{Message, Receiver, Setup};
 use linerate_wire::native::stream::{HELLO_OCTETS, UdpHello, UdpHelloAck};
 use socket2::Socket;
 
-use super::{Context, DEFAULT_UDP_BUFFER, HARD_END_NS, LOOK_UP, Tick, answer_again, thread_use};
-
-/// A kernel time stamp older than this when it is read belongs to another setting of the clock.
-const OLDEST_STAMP_NS: u64 = 5_000_000_000;
+use super::{Context, HARD_END_NS, LOOK_UP, Tick, answer_again, thread_use};
 
 /// First octet of hellos and their answers.
 const HELLO_FIRST_OCTET: u8 = 0x89;
@@ -22,16 +19,31 @@ const HELLO_FIRST_OCTET: u8 = 0x89;
 /// Whether a datagram belongs to the opening of streams and not to the test: our own hello again,
 /// which is answered, an answer that came late, or another client's hello that was on its way when
 /// this socket was bound.
-fn is_opening(socket: &Socket, hello: Option<UdpHello>, datagram: &[u8]) -> bool {
-    answer_again(socket, hello, datagram)
-        || UdpHelloAck::decode(datagram).is_some()
-        || UdpHello::decode(datagram).is_some()
+fn is_opening(
+    context: &Context,
+    socket: &Socket,
+    hello: Option<UdpHello>,
+    datagram: &[u8],
+) -> bool {
+    if context.is_iperf3() {
+        return is_iperf3_opening(datagram);
+    }
+    // No header begins so: a token's highest bit is clear.
+    datagram.first() == Some(&HELLO_FIRST_OCTET)
+        && (answer_again(socket, hello, datagram)
+            || UdpHelloAck::decode(datagram).is_some()
+            || UdpHello::decode(datagram).is_some())
+}
+
+/// iperf3's hello and its answer are 4 octets, fewer than any of its headers.
+fn is_iperf3_opening(datagram: &[u8]) -> bool {
+    datagram.len() == 4
 }
 
 pub(super) fn run(context: &Context, socket: &Socket, hello: Option<UdpHello>) -> RecvReport {
     let plan = &context.agreed.plan;
     let Traffic::Udp(udp) = &plan.traffic else { return RecvReport::default() };
-    context.prepare(socket, Some(DEFAULT_UDP_BUFFER));
+    context.prepare(socket, Some(engine_choice::buffers(udp, plan.streams)));
     let chosen = engine_choice::choose(udp, context.ip, plan.streams);
     let described = sys::describe_messages(socket);
     let _ = socket.set_read_timeout(Some(LOOK_UP));
@@ -50,15 +62,18 @@ pub(super) fn run(context: &Context, socket: &Socket, hello: Option<UdpHello>) -
 
     let around = context.around();
     let setup = Setup {
-        token: context.token,
-        stream: context.id.stream,
+        framing: context.framing,
         first_number: 0,
         interval_ns: plan.interval.0,
         intervals: context.intervals(),
         merging,
     };
-    let mut account = Receiver::new(setup, thread_use());
+    let mut account = Receiver::new(setup, thread_use()).ending_after(plan.duration().map(|d| d.0));
+    // Where datagrams do not say that they are warm-up, time does: it has an account of its own.
+    let mut warmup = WarmUp::new(context, &setup);
+    let mut warmed = RecvCounts::default();
     let mut wall_clock = clock::WallClock::default();
+    wall_clock.look(clock::monotonic_ns());
     let mut told = 0;
     let mut error = described.err().map(|e| format!("cannot ask for receive time stamps: {e}"));
     while error.is_none() {
@@ -66,35 +81,55 @@ pub(super) fn run(context: &Context, socket: &Socket, hello: Option<UdpHello>) -
         match engine.recv(socket, &mut batch) {
             Ok(_) => {
                 account.on_call();
-                context.shared.hear(clock::monotonic_ns());
                 let now = clock::monotonic_ns();
-                let wall_ahead = wall_clock.ahead_ns(now);
+                context.shared.hear(now);
+                wall_clock.look(now);
+                let mut octets = 0;
                 for message in batch.messages() {
-                    // No header begins so: a token's highest bit is clear.
-                    if message.bytes.first() == Some(&HELLO_FIRST_OCTET)
-                        && is_opening(socket, hello, message.bytes)
-                    {
+                    if is_opening(context, socket, hello, message.bytes) {
                         continue;
                     }
-                    let stamp = message
-                        .realtime_ns
-                        .map(|wall| wall.wrapping_sub(wall_ahead))
-                        .filter(|at| *at <= now && now - *at < OLDEST_STAMP_NS);
-                    account.on_message(
-                        &Message {
-                            bytes: message.bytes,
-                            segment: message.segment,
-                            at_ns: stamp.unwrap_or(now),
-                            stamped: stamp.is_some(),
-                            socket_drops: message.drops,
-                        },
-                        &around,
-                    );
+                    let stamp = message.realtime_ns.and_then(|wall| wall_clock.place(wall, now));
+                    let message = Message {
+                        bytes: message.bytes,
+                        segment: message.segment,
+                        at_ns: stamp.unwrap_or(now),
+                        stamped: stamp.is_some(),
+                        socket_drops: message.drops,
+                    };
+                    if let Some(warm) = &mut warmup
+                        && !warm.is_over(context, message.at_ns)
+                    {
+                        warm.account.on_message(&message, &around);
+                        continue;
+                    }
+                    if let Some(warm) = warmup.take() {
+                        account = warm.end(context, &setup, &mut warmed);
+                    }
+                    octets += message.bytes.len() as u64;
+                    account.on_message(&message, &around);
+                }
+                if octets > 0 {
+                    context.shared.add_received(octets);
+                }
+                if warmup.is_none() {
+                    account.on_read(now);
                 }
             }
             Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
                 idle = true;
-                account.on_idle(clock::monotonic_ns(), &around);
+                let now = clock::monotonic_ns();
+                match &mut warmup {
+                    Some(warm) if !warm.is_over(context, now) => {
+                        warm.account.on_idle(now, &around);
+                    }
+                    _ => {
+                        if let Some(warm) = warmup.take() {
+                            account = warm.end(context, &setup, &mut warmed);
+                        }
+                        account.on_idle(now, &around);
+                    }
+                }
             }
             // An ICMP message of the far end's host; the datagrams that do arrive are what counts.
             Err(e) if matches!(e.kind(), ErrorKind::ConnectionRefused | ErrorKind::Interrupted) => {
@@ -105,11 +140,20 @@ pub(super) fn run(context: &Context, socket: &Socket, hello: Option<UdpHello>) -
                 break;
             }
         }
+        if context.is_iperf3()
+            && warmup.is_none()
+            && let Some(start) = context.shared.running()
+        {
+            account.begin_at(start.saturating_add(plan.warmup.0), &around);
+        }
+        if let Some(warm) = &mut warmup {
+            warm.tell(context);
+        }
         while let Some(interval) = account.intervals().get(told) {
             context.tick(told, Tick::Recv(*interval));
             told += 1;
         }
-        if context.shared.sent(context.id.stream).is_some_and(|sent| account.has_all(sent)) {
+        if sent(context, &warmed).is_some_and(|sent| account.has_all(sent)) {
             break;
         }
         let now = clock::monotonic_ns();
@@ -117,12 +161,75 @@ pub(super) fn run(context: &Context, socket: &Socket, hello: Option<UdpHello>) -
             break;
         }
     }
-    let sent = context.shared.sent(context.id.stream);
+    if let Some(warm) = warmup.take() {
+        account = warm.end(context, &setup, &mut warmed);
+    }
+    let sent = sent(context, &warmed);
     let report = account.finish(sent, sys::socket_drops(socket), &around);
     RecvReport {
         engine: engine.name().to_owned(),
         receive_buffer: sys::receive_buffer(socket),
         error,
+        warmup: report.warmup.saturating_add(warmed.datagrams),
+        warmup_expected: warmed.expected,
+        warmup_lost: warmed.lost,
         ..report
+    }
+}
+
+/// Datagrams that the far end says it sent in the measured time; iperf3 tells those of the warm-up
+/// with them.
+fn sent(context: &Context, warmed: &RecvCounts) -> Option<u64> {
+    Some(context.shared.sent(context.id.stream)?.saturating_sub(warmed.expected))
+}
+
+/// The account of a warm-up that only time tells apart (iperf3's).
+struct WarmUp {
+    account: Receiver,
+    told: usize,
+}
+
+impl WarmUp {
+    /// `None` where there is no warm-up, or datagrams tell of it themselves.
+    fn new(context: &Context, setup: &Setup) -> Option<Self> {
+        let wanted = context.is_iperf3() && context.agreed.plan.warmup.0 > 0;
+        wanted.then(|| {
+            let setup = Setup { intervals: Some(context.warm_intervals()), ..*setup };
+            Self { account: Receiver::new(setup, thread_use()), told: 0 }
+        })
+    }
+
+    fn is_over(&self, context: &Context, at_ns: u64) -> bool {
+        let warmup = context.agreed.plan.warmup.0;
+        context.shared.running().is_some_and(|start| at_ns >= start.saturating_add(warmup))
+    }
+
+    fn tell(&mut self, context: &Context) {
+        if let Some(start) = context.shared.running() {
+            self.account.begin_at(start, &context.alone());
+        }
+        while let Some(interval) = self.account.intervals().get(self.told) {
+            context.warm_tick(self.told, Tick::Recv(*interval));
+            self.told += 1;
+        }
+    }
+
+    /// Closes the account; the one of the measured time goes on with the next number.
+    fn end(mut self, context: &Context, setup: &Setup, warmed: &mut RecvCounts) -> Receiver {
+        self.tell(context);
+        let around = context.around();
+        let setup = Setup { first_number: self.account.seen(), ..*setup };
+        let duration = context.agreed.plan.duration().map(|d| d.0);
+        let mut account =
+            Receiver::after(&self.account, setup, thread_use()).ending_after(duration);
+        if let Some(start) = context.shared.running() {
+            account.begin_at(start.saturating_add(context.agreed.plan.warmup.0), &around);
+        }
+        let report = self.account.finish(None, None, &context.alone());
+        for (index, interval) in report.intervals.iter().enumerate().skip(self.told) {
+            context.warm_tick(index, Tick::Recv(*interval));
+        }
+        *warmed = report.counts;
+        account
     }
 }

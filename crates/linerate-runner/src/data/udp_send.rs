@@ -1,7 +1,6 @@
 //! A thread that sends datagrams.
 
 use std::io::{self, ErrorKind};
-use std::num::NonZeroU8;
 
 use linerate_engine::datagram::{SendBatch, SendEngine, is_no_room, is_refusal, sender};
 use linerate_engine::{clock, sys};
@@ -10,12 +9,12 @@ use linerate_model::sample::SendReport;
 use linerate_session::engine_choice::{self, Chosen};
 use linerate_session::pacer::{Pace, Pacer};
 use linerate_session::sender::{Quota, Sender};
-use linerate_wire::native::datagram::{Header, Place};
+use linerate_wire::framing::Batch;
 use linerate_wire::native::stream::{HELLO_OCTETS, UdpHello};
 use socket2::Socket;
 
 use super::wait::Waiter;
-use super::{Context, DEFAULT_UDP_BUFFER, LOOK_UP, Tick, answer_again, thread_use};
+use super::{Context, LOOK_UP, Tick, answer_again, thread_use};
 
 /// Errors in a row that end a stream: about a second of an interface that is down.
 const MOST_ERRORS: u32 = 1_000;
@@ -28,7 +27,7 @@ const AFTER_REFUSAL_NS: u64 = 50_000;
 pub(super) fn run(context: &Context, socket: &Socket, hello: Option<UdpHello>) -> SendReport {
     let plan = &context.agreed.plan;
     let Traffic::Udp(udp) = &plan.traffic else { return SendReport::default() };
-    context.prepare(socket, Some(DEFAULT_UDP_BUFFER));
+    context.prepare(socket, Some(engine_choice::buffers(udp, plan.streams)));
     sys::report_errors(socket, context.ip == IpVersion::V6);
     let mut early = None;
     if !udp.checksum
@@ -50,16 +49,26 @@ pub(super) fn run(context: &Context, socket: &Socket, hello: Option<UdpHello>) -
         engines: Vec::new(),
         fallback: None,
         chosen,
-        buffer: payload(udp.size.len() * chosen.batch + 64, context.token),
+        buffer: context.payload(udp.size.len() * chosen.batch + 64, udp.size.len()),
         waiter: Waiter::default(),
         errors: 0,
+        first_number: 0,
     };
     stream.engines.push(stream.engine.name().to_owned());
     let warmup = if plan.warmup.0 > 0 {
         let quota = Quota { until_ns: Some(plan.warmup.0), full: None, tail: [0; 2] };
-        // A phase with its own numbers and counters; nothing of it is in the result.
+        // A phase with its own counters, and its own numbers but in iperf3's dialect, where they go
+        // on; nothing of it is in the result.
         let phase = stream.phase(start_ns, quota, true);
-        phase.account.datagrams()
+        let sent = phase.account.datagrams();
+        if context.is_iperf3() {
+            stream.first_number = sent;
+            let rows = phase.account.finish(phase.span_ns, None, &context.around()).intervals;
+            if let Some(last) = rows.last() {
+                context.warm_tick(rows.len() - 1, Tick::Send(*last));
+            }
+        }
+        sent
     } else {
         0
     };
@@ -107,21 +116,6 @@ fn wait_for_start(context: &Context, socket: &Socket, hello: Option<UdpHello>) -
     Some(start)
 }
 
-/// Octets that do not compress, from a generator seeded by the test: never the peer's own bytes.
-fn payload(octets: usize, seed: u64) -> Vec<u8> {
-    let mut state = seed | 1;
-    let mut bytes = vec![0; octets];
-    for chunk in bytes.chunks_mut(8) {
-        // xorshift64*, Vigna 2016.
-        state ^= state >> 12;
-        state ^= state << 25;
-        state ^= state >> 27;
-        let word = state.wrapping_mul(0x2545_f491_4f6c_dd1d).to_le_bytes();
-        chunk.copy_from_slice(word.get(..chunk.len()).unwrap_or_default());
-    }
-    bytes
-}
-
 struct Stream<'a> {
     context: &'a Context,
     socket: &'a Socket,
@@ -133,6 +127,8 @@ struct Stream<'a> {
     buffer: Vec<u8>,
     waiter: Waiter,
     errors: u32,
+    /// Number of the phase's first datagram.
+    first_number: u64,
 }
 
 struct Phase {
@@ -158,7 +154,12 @@ impl Stream<'_> {
                 self.udp.burst.0.max(100_000),
             )
         });
-        let intervals = if warmup { Some(1) } else { self.context.intervals() };
+        let tells = !warmup || self.context.is_iperf3();
+        let intervals = match (warmup, tells) {
+            (false, _) => self.context.intervals(),
+            (true, true) => Some(self.context.warm_intervals()),
+            (true, false) => Some(1),
+        };
         let mut account = Sender::new(plan.interval.0, intervals);
         while let Some(left) = start_ns.checked_sub(clock::monotonic_ns()).filter(|l| *l > 0) {
             let now = start_ns - left;
@@ -181,8 +182,13 @@ impl Stream<'_> {
                     account.on_pacer(pacer.late(), pacer.given_up());
                 }
                 account.roll(now, None, &around);
-                while let Some(interval) = account.intervals().get(told).filter(|_| !warmup) {
-                    self.context.tick(told, Tick::Send(*interval));
+                while let Some(interval) = account.intervals().get(told).filter(|_| tells) {
+                    let tick = Tick::Send(*interval);
+                    if warmup {
+                        self.context.warm_tick(told, tick);
+                    } else {
+                        self.context.tick(told, tick);
+                    }
                     told += 1;
                 }
             }
@@ -225,7 +231,8 @@ impl Stream<'_> {
             }
             let sent_ns = if pacer.is_some() { clock::monotonic_ns() } else { start_ns + now };
             let count = datagrams as usize;
-            self.stamp(account.datagrams(), count, octets, sent_ns, warmup);
+            let first = self.first_number + account.datagrams();
+            self.stamp(first, count, octets, sent_ns, warmup);
             let bytes = self.buffer.get(..count * octets).unwrap_or(&self.buffer);
             let batch = SendBatch { bytes, segment: octets, train: self.chosen.train };
             let begun = sent_ns.saturating_sub(start_ns);
@@ -290,25 +297,9 @@ impl Stream<'_> {
 
     /// Writes numbers, time and places into the datagrams of the buffer.
     fn stamp(&mut self, first: u64, count: usize, octets: usize, sent_ns: u64, warmup: bool) {
-        let train = self.chosen.train.clamp(1, 128);
-        let mut left = count;
-        let mut position = 0;
-        let mut length = left.min(train);
-        for (i, datagram) in self.buffer.chunks_mut(octets).take(count).enumerate() {
-            let place = Place {
-                stream: self.context.id.stream,
-                warmup,
-                position: position as u8,
-                train: NonZeroU8::new(length as u8).unwrap_or(NonZeroU8::MIN),
-            };
-            Header { token: self.context.token, number: first + i as u64, sent_ns, place }
-                .write(datagram);
-            position += 1;
-            if position == length {
-                left -= length;
-                position = 0;
-                length = left.min(train);
-            }
+        let batch = Batch { first, octets, train: self.chosen.train, sent_ns, warmup };
+        if let Some(bytes) = self.buffer.get_mut(..count * octets) {
+            self.context.framing.write_batch(&batch, bytes);
         }
     }
 

@@ -1,0 +1,240 @@
+//! What a host does for whoever controls it: the same for a controller in this process and for one
+//! over the network.
+
+use std::net::{IpAddr, ToSocketAddrs};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use linerate_host::facts::facts;
+use linerate_host::settings::device_towards;
+use linerate_model::record::ErrorRecord;
+use linerate_wire::native::agent::{
+    CommandRequest, DeviceChoice, Permissions, RemoteTest, Reply, Request, check,
+};
+use tokio::sync::watch;
+
+use super::command;
+use super::helper::Privileged;
+use crate::client::{self, Target};
+
+/// A reboot that has not begun by then will not.
+const REBOOT_LIMIT_MS: u64 = 30_000;
+
+/// This host, as far as it may be used.
+pub(crate) struct Hand {
+    pub(crate) helper: Privileged,
+    pub(crate) permissions: Permissions,
+    /// The host's own command for a reboot.
+    pub(crate) reboot: Option<Vec<String>>,
+    /// Shared key, for tests against servers that want it.
+    pub(crate) key: Option<Vec<u8>>,
+    /// Towards whom the interface of the facts is.
+    pub(crate) towards: Option<IpAddr>,
+    /// What a plan may ask for.
+    pub(crate) policy: Option<crate::server::Options>,
+    /// Ends what is under way.
+    pub(crate) stop: Arc<Stop>,
+    /// Something was set, and not put back since.
+    pub(crate) changed: bool,
+}
+
+/// Tells a test or a command to end.
+#[derive(Debug)]
+pub(crate) struct Stop {
+    flag: AtomicBool,
+    tell: watch::Sender<bool>,
+}
+
+impl Stop {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self { flag: AtomicBool::new(false), tell: watch::channel(false).0 })
+    }
+
+    pub(crate) fn now(&self) {
+        self.flag.store(true, Ordering::Relaxed);
+        self.tell.send_replace(true);
+    }
+}
+
+fn failed(kind: &str, what: &str, why: impl Into<String>, hint: &str) -> ErrorRecord {
+    let hints = if hint.is_empty() { vec![] } else { vec![hint.to_owned()] };
+    ErrorRecord { kind: kind.into(), what: what.into(), why: why.into(), hints, exit_code: 3 }
+}
+
+impl Hand {
+    /// Does what is asked; waits for its end.
+    pub(crate) fn answer(&mut self, request: &Request) -> Reply {
+        match self.try_answer(request) {
+            Ok(reply) => reply,
+            Err(error) => Reply::Failed(Box::new(error)),
+        }
+    }
+
+    fn try_answer(&mut self, request: &Request) -> Result<Reply, ErrorRecord> {
+        check(request).map_err(|why| failed("out_of_range", "this request is refused", why, ""))?;
+        match request {
+            Request::Alive | Request::Ping | Request::Bye => Ok(Reply::Done),
+            Request::Facts => Ok(Reply::Facts {
+                host: Box::new(facts(self.towards)),
+                permissions: self.permissions,
+            }),
+            Request::Apply { device, settings } => {
+                let device = device.as_ref().map(resolve).transpose()?;
+                self.changed = true;
+                self.helper.apply(device.as_deref(), settings).map(Reply::Applied)
+            }
+            Request::Read { device, names } => {
+                let device = device.as_ref().map(resolve).transpose()?;
+                Ok(Reply::Read(self.helper.read(device.as_deref(), names)))
+            }
+            Request::Restore => {
+                let restoration = self.helper.restore()?;
+                self.changed = !restoration.complete();
+                Ok(Reply::Restored(restoration))
+            }
+            Request::Test(test) => self.with_settings(|hand| hand.test(test)),
+            Request::Command(command) => {
+                if !self.permissions.commands {
+                    return Err(failed(
+                        "policy",
+                        "a command is refused",
+                        "this host runs no commands of others",
+                        "start its server with --allow-commands",
+                    ));
+                }
+                self.with_settings(|hand| {
+                    command::run(command, &hand.stop.flag).map(Reply::Command)
+                })
+            }
+            Request::Reboot { command } => self.begin_reboot(command.as_deref()),
+        }
+    }
+
+    /// Does something that rests on the settings. If the helper died meanwhile, they were put back,
+    /// and the result is of other settings than it says.
+    fn with_settings(
+        &mut self,
+        work: impl FnOnce(&mut Self) -> Result<Reply, ErrorRecord>,
+    ) -> Result<Reply, ErrorRecord> {
+        if self.changed {
+            self.still()?;
+        }
+        let reply = work(self)?;
+        if self.changed {
+            self.still()?;
+        }
+        Ok(reply)
+    }
+
+    fn still(&mut self) -> Result<(), ErrorRecord> {
+        if self.helper.look()? {
+            return Ok(());
+        }
+        self.changed = false;
+        Err(failed(
+            "helper_lost",
+            "the settings of this host do not hold any more",
+            "the process that keeps them was ended, and they were put back",
+            "apply them again and repeat the run",
+        ))
+    }
+
+    fn test(&mut self, test: &RemoteTest) -> Result<Reply, ErrorRecord> {
+        if let Some(options) = &self.policy {
+            // Its cores at the server are not of this host.
+            let plan = linerate_model::plan::TestPlan {
+                server_cpus: test.plan.client_cpus.clone(),
+                ..test.plan.clone()
+            };
+            let ip = test.ip.unwrap_or(linerate_model::plan::IpVersion::V4);
+            crate::admission::check(&plan, linerate_model::plan::Dialect::Native, ip, options)
+                .map_err(|refused| {
+                    let hint = refused.hints.first().map(String::as_str).unwrap_or_default();
+                    failed(
+                        "policy",
+                        "this host refuses to run such a test",
+                        refused.why.clone(),
+                        hint,
+                    )
+                })?;
+        }
+        let (name, port) = (test.name.clone(), test.port);
+        let request = client::Request {
+            target: if test.discard {
+                Target::Discard { name, port }
+            } else {
+                Target::Host { name, port }
+            },
+            plan: test.plan.clone(),
+            size_from_mtu: test.size_from_mtu,
+            ip: test.ip,
+            bind: None,
+            key: if test.with_key { self.key.clone() } else { None },
+            dialect: None,
+            iperf3: Default::default(),
+            command: test.command.clone(),
+        };
+        let record = client::run_until(&request, &mut (), self.stop.tell.subscribe());
+        Ok(Reply::Record(Box::new(record)))
+    }
+
+    fn begin_reboot(&mut self, command: Option<&[String]>) -> Result<Reply, ErrorRecord> {
+        let what = "a reboot is refused";
+        let own = self.reboot.as_deref();
+        let argv = match (command, own) {
+            (None, Some(own)) => own,
+            (Some(asked), Some(own)) if asked == own => own,
+            (Some(asked), _) if self.permissions.reboot && self.permissions.commands => asked,
+            (_, None) => {
+                return Err(failed(
+                    "policy",
+                    what,
+                    "this host lets nobody reboot it",
+                    "start its server with --allow-reboot",
+                ));
+            }
+            (Some(_), Some(own)) => {
+                return Err(failed(
+                    "policy",
+                    what,
+                    format!("this host reboots by `{}` only", own.join(" ")),
+                    "leave the command to the host, or start its server with --allow-commands",
+                ));
+            }
+        };
+        let request =
+            CommandRequest { argv: argv.to_vec(), limit_ms: REBOOT_LIMIT_MS, keep_octets: 4_096 };
+        let done = command::run(&request, &self.stop.flag)?;
+        // A command that was still at it, or was ended by the shutdown itself, has begun it.
+        if done.code.is_none_or(|code| code == 0) {
+            return Ok(Reply::Done);
+        }
+        let why = if done.err.trim().is_empty() {
+            format!("it ended with code {}", done.code.unwrap_or(-1))
+        } else {
+            done.err.trim().to_owned()
+        };
+        Err(failed("command", &format!("`{}` did not reboot the host", argv.join(" ")), why, ""))
+    }
+}
+
+/// The name of the interface that is meant.
+fn resolve(device: &DeviceChoice) -> Result<String, ErrorRecord> {
+    let name = match device {
+        DeviceChoice::Named(name) => return Ok(name.clone()),
+        DeviceChoice::Towards(name) => name,
+    };
+    let what = format!("cannot find the interface towards {name}");
+    let address = match name.parse::<IpAddr>() {
+        Ok(address) => address,
+        Err(_) => (name.as_str(), 0)
+            .to_socket_addrs()
+            .map_err(|e| failed("unknown_host", &what, e.to_string(), ""))?
+            .next()
+            .ok_or_else(|| failed("unknown_host", &what, "the name has no address", ""))?
+            .ip(),
+    };
+    device_towards(address).ok_or_else(|| {
+        failed("no_route", &what, format!("the routing table has no way to {address}"), "")
+    })
+}

@@ -1,0 +1,57 @@
+//! The host that the controller itself runs on.
+
+use std::path::Path;
+
+use linerate_model::record::ErrorRecord;
+use linerate_model::setting::Restoration;
+use linerate_wire::native::agent::{Permissions, Reply, Request};
+
+use super::Hands;
+use super::hand::{Hand, Stop};
+use super::helper::Privileged;
+
+/// This host. A helper process keeps its settings.
+pub struct Local {
+    hand: Hand,
+}
+
+impl Local {
+    /// Takes this host over: `program` is linerate itself, `state` the directory of the undo
+    /// journal. Says what an earlier process had left changed. `reboot` is the command that reboots
+    /// it, `key` the one for tests against servers that want it.
+    ///
+    /// # Errors
+    /// When no helper can be had, or another process changes settings here.
+    pub fn take(
+        program: &Path,
+        state: &Path,
+        reboot: Option<Vec<String>>,
+        key: Option<Vec<u8>>,
+    ) -> Result<(Self, Restoration), ErrorRecord> {
+        let (helper, left) = Privileged::start(program, state)?;
+        let hand = Hand {
+            helper,
+            permissions: Permissions { settings: true, commands: true, reboot: true },
+            reboot,
+            key,
+            towards: None,
+            policy: None,
+            stop: Stop::new(),
+            changed: false,
+        };
+        Ok((Self { hand }, left))
+    }
+}
+
+impl Hands for Local {
+    fn name(&self) -> &str {
+        "local"
+    }
+
+    fn ask(&mut self, request: Request) -> Result<Reply, ErrorRecord> {
+        match self.hand.answer(&request) {
+            Reply::Failed(error) => Err(*error),
+            reply => Ok(reply),
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! Hosts under test, as the controller of a campaign uses them: this one, or one where
+//! `linerate serve --allow-settings` runs. All calls wait for their end.
+
+mod command;
+mod hand;
+mod helper;
+mod local;
+mod remote;
+mod session;
+
+use std::path::PathBuf;
+
+use linerate_model::host::HostFacts;
+use linerate_model::record::{ErrorRecord, RunRecord};
+use linerate_model::setting::{Applied, ReadBack, Restoration, Setting, SettingName};
+
+pub use linerate_wire::native::agent::{
+    CommandOutcome, CommandRequest, DeviceChoice, Permissions, RemoteTest, Reply, Request,
+};
+
+pub use self::command::run as run_command;
+pub use self::helper::{HELPER_VERB, Privileged, helper, restore, state_directory};
+pub use self::local::Local;
+pub use self::remote::{Access, Remote};
+pub(crate) use self::session::{Post, Session, admit};
+
+/// What a server lets controllers do beyond settings, and how.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// linerate itself, which is started again as the helper.
+    pub program: PathBuf,
+    /// Directory of the undo journal.
+    pub state: PathBuf,
+    /// Whether a controller may run commands of its choice.
+    pub commands: bool,
+    /// The command that reboots this host; `None` lets nobody reboot it.
+    pub reboot: Option<Vec<String>>,
+}
+
+/// What can be done with a host under test.
+///
+/// Whatever happens to the one who holds it, the host is put back: when this is dropped, when the
+/// process dies, when the connection breaks or falls silent.
+pub trait Hands: Send {
+    /// How the host was named.
+    fn name(&self) -> &str;
+
+    /// Asks one thing and waits for the answer; the methods below put it in words.
+    ///
+    /// # Errors
+    /// What the host says against it, or why it cannot be reached any more.
+    fn ask(&mut self, request: Request) -> Result<Reply, ErrorRecord>;
+
+    /// Who it is now, its `boot_id` among it, and what may be done with it.
+    ///
+    /// # Errors
+    /// When it cannot be reached any more.
+    fn facts(&mut self) -> Result<(HostFacts, Permissions), ErrorRecord> {
+        match self.ask(Request::Facts)? {
+            Reply::Facts { host, permissions } => Ok((*host, permissions)),
+            _ => Err(unexpected(self.name())),
+        }
+    }
+
+    /// Sets in the given order and reads back. What the kernel refuses is told in the results; the
+    /// others are set all the same.
+    ///
+    /// # Errors
+    /// When the host cannot be reached any more, or lets nobody set anything.
+    fn apply(
+        &mut self,
+        device: Option<&DeviceChoice>,
+        settings: &[Setting],
+    ) -> Result<Vec<Applied>, ErrorRecord> {
+        let request = Request::Apply { device: device.cloned(), settings: settings.to_vec() };
+        match self.ask(request)? {
+            Reply::Applied(applied) if applied.len() == settings.len() => Ok(applied),
+            _ => Err(unexpected(self.name())),
+        }
+    }
+
+    /// Reads settings as they are now, in the given order.
+    ///
+    /// # Errors
+    /// As [`Hands::apply`].
+    fn read(
+        &mut self,
+        device: Option<&DeviceChoice>,
+        names: &[SettingName],
+    ) -> Result<Vec<ReadBack>, ErrorRecord> {
+        match self.ask(Request::Read { device: device.cloned(), names: names.to_vec() })? {
+            Reply::Read(back) if back.len() == names.len() => Ok(back),
+            _ => Err(unexpected(self.name())),
+        }
+    }
+
+    /// Puts back everything that was set since the start. May be called at any time, any number of
+    /// times.
+    ///
+    /// # Errors
+    /// As [`Hands::apply`].
+    fn restore(&mut self) -> Result<Restoration, ErrorRecord> {
+        match self.ask(Request::Restore)? {
+            Reply::Restored(restoration) => Ok(restoration),
+            _ => Err(unexpected(self.name())),
+        }
+    }
+
+    /// Runs a test with that host as the client. A test that fails is a record that says so.
+    ///
+    /// # Errors
+    /// As [`Hands::apply`]; `helper_lost` when the settings did not hold to the end.
+    fn run_test(&mut self, test: &RemoteTest) -> Result<RunRecord, ErrorRecord> {
+        match self.ask(Request::Test(Box::new(test.clone())))? {
+            Reply::Record(record) => Ok(*record),
+            _ => Err(unexpected(self.name())),
+        }
+    }
+
+    /// Runs a command there. A command that fails is an outcome.
+    ///
+    /// # Errors
+    /// When the program cannot be started; as [`Hands::run_test`].
+    fn run_command(&mut self, command: &CommandRequest) -> Result<CommandOutcome, ErrorRecord> {
+        match self.ask(Request::Command(command.clone()))? {
+            Reply::Command(outcome) => Ok(outcome),
+            _ => Err(unexpected(self.name())),
+        }
+    }
+
+    /// Begins a reboot: by `command`, or as the host is set up. That it has booted is proven by
+    /// another `boot_id` only, after connecting anew.
+    ///
+    /// # Errors
+    /// When the host lets nobody reboot it.
+    fn reboot(&mut self, command: Option<&[String]>) -> Result<(), ErrorRecord> {
+        self.ask(Request::Reboot { command: command.map(<[String]>::to_vec) }).map(drop)
+    }
+
+    /// Whether it is there.
+    ///
+    /// # Errors
+    /// When it is not.
+    fn ping(&mut self) -> Result<(), ErrorRecord> {
+        self.ask(Request::Ping).map(drop)
+    }
+}
+
+/// An answer that is none to what was asked.
+fn unexpected(name: &str) -> ErrorRecord {
+    ErrorRecord {
+        kind: "protocol".into(),
+        what: format!("cannot control {name}"),
+        why: "it gave an answer to something else".into(),
+        hints: vec!["use the same release of linerate at both ends".into()],
+        exit_code: 1,
+    }
+}

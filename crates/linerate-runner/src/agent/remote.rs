@@ -1,0 +1,286 @@
+//! A host where `linerate serve --allow-settings` runs, as the controller uses it.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use linerate_model::plan::IpVersion;
+use linerate_model::record::ErrorRecord;
+use linerate_wire::native::agent::{
+    AGENT_FEATURE, MOST_DOCUMENT_OCTETS, Opening, Reply, Request, Seal, Speaker, check,
+};
+use linerate_wire::native::auth::{self, NONCE_OCTETS, PROOF_OCTETS, Prover};
+use linerate_wire::native::message::{ClientMessage, Hello, ServerMessage};
+use linerate_wire::native::{FEATURES, PREAMBLE, VERSIONS};
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+use tokio::net::tcp::OwnedWriteHalf;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::time::Instant;
+
+use super::Hands;
+use super::session::{ALIVE_EVERY, SILENCE_LIMIT, read_sealed};
+use crate::client::connect_to;
+use crate::control::{read_message, write_message, write_octets};
+use crate::errors;
+use crate::serving::random;
+
+/// Each step of the greeting may take this long.
+const GREETING_LIMIT: Duration = Duration::from_secs(10);
+/// After goodbye, the host has this long to put its settings back.
+const GOODBYE_LIMIT: Duration = Duration::from_secs(40);
+
+/// How a host is reached.
+#[derive(Debug, Clone)]
+pub struct Access {
+    /// Host name or address.
+    pub name: String,
+    /// TCP port of its server.
+    pub port: u16,
+    /// Use only this version of IP.
+    pub ip: Option<IpVersion>,
+    /// Local address of the connection.
+    pub bind: Option<IpAddr>,
+    /// Shared key.
+    pub key: Vec<u8>,
+}
+
+type Answer = Result<Reply, ErrorRecord>;
+type Ask = (Request, Sender<Answer>);
+
+/// A connection to a host under test. A thread of its own keeps it alive; dropping it lets the host
+/// put its settings back, and waits for that.
+pub struct Remote {
+    name: String,
+    ask: Option<UnboundedSender<Ask>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Remote {
+    /// Connects and takes the host over.
+    ///
+    /// # Errors
+    /// When it cannot be reached, has another key, lets nobody set anything, or is another
+    /// controller's now.
+    pub fn connect(access: &Access) -> Result<Self, ErrorRecord> {
+        let (ask, asked) = unbounded_channel();
+        let (tell, told): (Sender<Result<(), ErrorRecord>>, Receiver<_>) = channel();
+        let theirs = access.clone();
+        let thread = std::thread::Builder::new()
+            .name("controller".into())
+            .spawn(move || {
+                let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+                let runtime = match runtime {
+                    Ok(runtime) => runtime,
+                    Err(e) => {
+                        let error = errors::unable("start the controller", &e.to_string());
+                        drop(tell.send(Err(error)));
+                        return;
+                    }
+                };
+                runtime.block_on(async {
+                    match open(&theirs).await {
+                        Ok(line) => {
+                            drop(tell.send(Ok(())));
+                            line.keep(asked).await;
+                        }
+                        Err(error) => drop(tell.send(Err(error))),
+                    }
+                });
+                runtime.shutdown_background();
+            })
+            .map_err(|e| errors::unable("start the controller", &e.to_string()))?;
+        match told.recv() {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => return Err(error),
+            Err(_) => return Err(errors::unable("start the controller", "its thread ended")),
+        }
+        Ok(Self { name: access.name.clone(), ask: Some(ask), thread: Some(thread) })
+    }
+}
+
+impl Hands for Remote {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn ask(&mut self, request: Request) -> Answer {
+        check(&request).map_err(|why| ErrorRecord {
+            kind: "out_of_range".into(),
+            what: format!("cannot ask {} for this", self.name),
+            why,
+            hints: vec![],
+            exit_code: 2,
+        })?;
+        let gone = || errors::unable("control the host", "the connection to it has ended");
+        let (tell, told) = channel();
+        let ask = self.ask.as_ref().ok_or_else(gone)?;
+        ask.send((request, tell)).map_err(|_| gone())?;
+        told.recv().map_err(|_| gone())?
+    }
+}
+
+impl Drop for Remote {
+    fn drop(&mut self) {
+        self.ask = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// An open connection.
+struct Line {
+    name: String,
+    peer: SocketAddr,
+    control: TcpStream,
+    ours: Seal,
+    theirs: Seal,
+}
+
+async fn open(access: &Access) -> Result<Line, ErrorRecord> {
+    let name = access.name.clone();
+    let mut control = connect_to(&name, access.port, access.ip, access.bind).await?;
+    let peer = control
+        .peer_addr()
+        .map_err(|e| errors::unable("use the control connection", &e.to_string()))?;
+    let greeting = tokio::time::timeout(GREETING_LIMIT, greet(access, &name, peer, &mut control));
+    let (ours, theirs) = match greeting.await {
+        Ok(seals) => seals?,
+        Err(_) => return Err(errors::silent(&name, peer)),
+    };
+    Ok(Line { name, peer, control, ours, theirs })
+}
+
+async fn greet(
+    access: &Access,
+    name: &str,
+    peer: SocketAddr,
+    control: &mut TcpStream,
+) -> Result<(Seal, Seal), ErrorRecord> {
+    let doing = "taking the host over";
+    let lost = |why: String| errors::server_lost(name, peer, doing, &why);
+    let nonce = random::<NONCE_OCTETS>();
+    control.write_all(&PREAMBLE).await.map_err(|e| lost(e.to_string()))?;
+    let hello = Hello {
+        version_min: *VERSIONS.start(),
+        version_max: *VERSIONS.end(),
+        features: FEATURES.iter().chain([&AGENT_FEATURE]).map(|f| (*f).to_owned()).collect(),
+        nonce: auth::to_hex(&nonce),
+        program: format!("linerate {}", env!("CARGO_PKG_VERSION")),
+    };
+    write_message(control, &ClientMessage::Hello(hello)).await.map_err(|e| lost(e.to_string()))?;
+    let welcome = match read_message(control).await {
+        Ok(ServerMessage::Welcome(welcome)) => welcome,
+        Ok(ServerMessage::Refused(refused)) => {
+            return Err(errors::refused_control(name, &refused));
+        }
+        _ => return Err(errors::not_linerate(name, peer)),
+    };
+    if !welcome.features.iter().any(|feature| feature == AGENT_FEATURE) {
+        return Err(lost(format!("{} there knows no controllers: it is too old", welcome.program)));
+    }
+    let server_nonce = auth::from_hex::<NONCE_OCTETS>(&welcome.nonce)
+        .ok_or_else(|| lost("the server sent no legal nonce".into()))?;
+    let proof = auth::proof(&access.key, Prover::Controller, &nonce, &server_nonce);
+    let opening = ClientMessage::Agent(Opening { proof: auth::to_hex(&proof) });
+    write_message(control, &opening).await.map_err(|e| lost(e.to_string()))?;
+    let opened = match read_message(control).await {
+        Ok(ServerMessage::Opened(opened)) => opened,
+        Ok(ServerMessage::Refused(refused)) => {
+            return Err(errors::refused_control(name, &refused));
+        }
+        Ok(_) => return Err(lost("a message out of turn".into())),
+        Err(e) => return Err(lost(e.to_string())),
+    };
+    let wanted = auth::proof(&access.key, Prover::Host, &nonce, &server_nonce);
+    let shown = auth::from_hex::<PROOF_OCTETS>(&opened.proof);
+    if !shown.is_some_and(|shown| auth::equal(&shown, &wanted)) {
+        return Err(errors::wrong_server_key(name));
+    }
+    Seal::new(&access.key, Speaker::Controller, &nonce, &server_nonce)
+        .zip(Seal::new(&access.key, Speaker::Host, &nonce, &server_nonce))
+        .ok_or_else(|| lost("no code can be made of this key".into()))
+}
+
+impl Line {
+    /// Carries requests and answers until nobody asks any more, or the host is gone: then every
+    /// request is answered with that.
+    async fn keep(self, mut asked: UnboundedReceiver<Ask>) {
+        let Self { name, peer, control, mut ours, theirs } = self;
+        let (read, mut write) = control.into_split();
+        let mut replies = read_sealed::<Reply>(read, theirs);
+        let mut heard = Instant::now();
+        let mut tick = tokio::time::interval(ALIVE_EVERY);
+        tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut waiting: Option<Sender<Answer>> = None;
+        let mut document = String::new();
+        let trouble = loop {
+            tokio::select! {
+                ask = asked.recv(), if waiting.is_none() => {
+                    let Some((request, tell)) = ask else {
+                        let _ = say(&mut write, &mut ours, &Request::Bye).await;
+                        // Its end of the connection closes when its settings are back.
+                        let end = async { while let Some(Ok(_)) = replies.recv().await {} };
+                        let _ = tokio::time::timeout(GOODBYE_LIMIT, end).await;
+                        return;
+                    };
+                    waiting = Some(tell);
+                    if let Err(why) = say(&mut write, &mut ours, &request).await {
+                        break why;
+                    }
+                }
+                reply = replies.recv() => {
+                    heard = Instant::now();
+                    let reply = match reply {
+                        Some(Ok(Reply::Alive)) => continue,
+                        Some(Ok(Reply::Piece(piece))) => {
+                            document.push_str(&piece.text);
+                            if document.len() > MOST_DOCUMENT_OCTETS {
+                                break "it sent an answer without an end".into();
+                            }
+                            if !piece.last {
+                                continue;
+                            }
+                            match serde_json::from_str(&std::mem::take(&mut document)) {
+                                Ok(reply) => reply,
+                                Err(e) => break e.to_string(),
+                            }
+                        }
+                        Some(Ok(reply)) => reply,
+                        Some(Err(why)) => break why,
+                        None => break "the connection ended".into(),
+                    };
+                    let Some(tell) = waiting.take() else { break "it answered nothing".into() };
+                    let _ = tell.send(match reply {
+                        Reply::Failed(error) => Err(*error),
+                        reply => Ok(reply),
+                    });
+                }
+                _ = tick.tick() => {
+                    if heard.elapsed() > SILENCE_LIMIT {
+                        break "it was silent for too long".into();
+                    }
+                    if let Err(why) = say(&mut write, &mut ours, &Request::Alive).await {
+                        break why;
+                    }
+                }
+            }
+        };
+        drop(write);
+        drop(replies);
+        let error = errors::server_lost(&name, peer, "controlling it", &trouble);
+        if let Some(tell) = waiting {
+            let _ = tell.send(Err(error.clone()));
+        }
+        while let Some((_, tell)) = asked.recv().await {
+            let _ = tell.send(Err(error.clone()));
+        }
+    }
+}
+
+async fn say(write: &mut OwnedWriteHalf, seal: &mut Seal, request: &Request) -> Result<(), String> {
+    let frame = seal.seal(request).map_err(|e| e.to_string())?;
+    write_octets(write, &frame).await.map_err(|e| e.to_string())
+}

@@ -1,0 +1,306 @@
+//! A controller's session at the server: admission, the conversation, and what happens when the
+//! controller is gone.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use linerate_model::record::ErrorRecord;
+use linerate_model::setting::{Restoration, RestoreOutcome};
+use linerate_wire::native::agent::{
+    Opened, Opening, PIECE_OCTETS, Permissions, Reply, Request, Seal, Speaker, pieces,
+};
+use linerate_wire::native::auth::{self, NONCE_OCTETS, PROOF_OCTETS, Prover};
+use linerate_wire::native::message::{RefusalKind, Refused, ServerMessage};
+use tokio::io::AsyncRead;
+use tokio::net::TcpStream;
+use tokio::net::tcp::OwnedWriteHalf;
+use tokio::sync::mpsc::{self, Receiver};
+use tokio::time::Instant;
+
+use super::Options;
+use super::hand::{Hand, Stop};
+use super::helper::Privileged;
+use crate::control::{ControlError, read_body, write_message, write_octets};
+use crate::server::{Event, Server};
+
+/// Both ends say this often that they are there.
+pub(super) const ALIVE_EVERY: Duration = Duration::from_secs(1);
+/// An end that says nothing for this long is gone. Long, because a test may take every core.
+pub(super) const SILENCE_LIMIT: Duration = Duration::from_secs(15);
+/// Requests read ahead: one, and words that want no answer.
+const READ_AHEAD: usize = 4;
+
+/// The one place of a controller at this server.
+pub(crate) struct Post {
+    options: Option<Options>,
+    /// The helper while no controller has it.
+    helper: Mutex<Option<Privileged>>,
+}
+
+impl Post {
+    /// Starts the helper, if controllers are let in. Says in words what an earlier process had left
+    /// changed.
+    pub(crate) fn open(options: Option<&Options>) -> Result<(Self, Option<String>), ErrorRecord> {
+        let Some(options) = options else {
+            return Ok((Self { options: None, helper: Mutex::new(None) }, None));
+        };
+        let (helper, left) = Privileged::start(&options.program, &options.state)?;
+        let told = (left != Restoration::default()).then(|| words(&left));
+        let helper = Mutex::new(Some(helper));
+        Ok((Self { options: Some(options.clone()), helper }, told))
+    }
+
+    fn helper(&self) -> MutexGuard<'_, Option<Privileged>> {
+        // The value is moved in or out by one call, so a panic elsewhere leaves it whole.
+        self.helper.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What was put back, in words.
+fn words(restoration: &Restoration) -> String {
+    let count = |outcome| restoration.knobs.iter().filter(|knob| knob.outcome == outcome).count();
+    let mut parts = vec![format!(
+        "{} settings put back",
+        count(RestoreOutcome::Restored) + count(RestoreOutcome::Already)
+    )];
+    for (outcome, what) in [
+        (RestoreOutcome::ChangedByOthers, "left as somebody else set them"),
+        (RestoreOutcome::Gone, "gone with their interface"),
+        (RestoreOutcome::Failed, "could not be put back"),
+    ] {
+        if count(outcome) > 0 {
+            let names: Vec<&str> = restoration
+                .knobs
+                .iter()
+                .filter(|knob| knob.outcome == outcome)
+                .map(|knob| knob.what.as_str())
+                .take(5)
+                .collect();
+            parts.push(format!("{} {what} ({})", count(outcome), names.join(", ")));
+        }
+    }
+    parts.extend(restoration.notes.iter().cloned());
+    parts.join("; ")
+}
+
+type Start = Box<dyn FnOnce(TcpStream) -> Session + Send>;
+
+/// Checks a controller's proof and gives it the host, or says why not.
+pub(crate) async fn admit(
+    server: &Arc<Server>,
+    stream: &mut TcpStream,
+    peer: SocketAddr,
+    opening: &Opening,
+    (client_nonce, server_nonce): (&[u8; NONCE_OCTETS], &[u8; NONCE_OCTETS]),
+) -> Result<Option<Start>, Refused> {
+    let refuse = |kind, why: &str, hint: &str| {
+        Err(Refused { kind, why: why.into(), hints: vec![hint.into()] })
+    };
+    let options = &server.options;
+    let (Some(agent), Some(key)) = (&server.agent.options, options.key.as_deref()) else {
+        return refuse(
+            RefusalKind::Policy,
+            "this server lets nobody change settings of its host",
+            "start it there with --allow-settings and --key-file",
+        );
+    };
+    let wanted = auth::proof(key, Prover::Controller, client_nonce, server_nonce);
+    let shown = auth::from_hex::<PROOF_OCTETS>(&opening.proof);
+    if !shown.is_some_and(|shown| auth::equal(&shown, &wanted)) {
+        return refuse(
+            RefusalKind::Key,
+            "the controller has another key than this server",
+            "give the server's key file with --key-file",
+        );
+    }
+    let seals = Seal::new(key, Speaker::Controller, client_nonce, server_nonce).zip(Seal::new(
+        key,
+        Speaker::Host,
+        client_nonce,
+        server_nonce,
+    ));
+    let Some((theirs, ours)) = seals else {
+        return refuse(RefusalKind::Unable, "no code can be made of this key", "make another");
+    };
+    let Some(helper) = server.agent.helper().take() else {
+        return refuse(
+            RefusalKind::Busy,
+            "another controller has this host",
+            "wait until that campaign has ended",
+        );
+    };
+    let permissions =
+        Permissions { settings: true, commands: agent.commands, reboot: agent.reboot.is_some() };
+    let stop = Stop::new();
+    let hand = Hand {
+        helper,
+        permissions,
+        reboot: agent.reboot.clone(),
+        key: options.key.clone(),
+        towards: Some(peer.ip()),
+        policy: Some(options.clone()),
+        stop: Arc::clone(&stop),
+        changed: false,
+    };
+    // From here on the host is given back by the session, whatever becomes of it.
+    let host = Held { hand: Some(hand), server: Arc::clone(server) };
+    let proof = auth::to_hex(&auth::proof(key, Prover::Host, client_nonce, server_nonce));
+    if write_message(stream, &ServerMessage::Opened(Opened { proof })).await.is_err() {
+        return Ok(None);
+    }
+    Ok(Some(Box::new(move |control| Session { control, peer, host, stop, theirs, ours })))
+}
+
+/// The host in a controller's hands, which goes back to its post.
+struct Held {
+    hand: Option<Hand>,
+    server: Arc<Server>,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if let Some(hand) = self.hand.take() {
+            *self.server.agent.helper() = Some(hand.helper);
+        }
+    }
+}
+
+/// A controller that was let in.
+pub(crate) struct Session {
+    control: TcpStream,
+    peer: SocketAddr,
+    host: Held,
+    stop: Arc<Stop>,
+    theirs: Seal,
+    ours: Seal,
+}
+
+impl Session {
+    /// The conversation. Returns when the controller is gone and settings are back.
+    pub(crate) async fn run(self, server: &Arc<Server>) {
+        let Self { control, peer, mut host, stop, theirs, ours } = self;
+        let _ = server.events.send(Event::ControlStarted { peer });
+        let (read, write) = control.into_split();
+        let requests = read_sealed(read, theirs);
+        let (asks, asked) = std::sync::mpsc::channel::<Request>();
+        let (replies, replied) = mpsc::unbounded_channel::<Reply>();
+        let worker = std::thread::Builder::new().name("agent".into()).spawn(move || {
+            let mut back = None;
+            if let Some(hand) = &mut host.hand {
+                while let Ok(request) = asked.recv() {
+                    if replies.send(hand.answer(&request)).is_err() {
+                        break;
+                    }
+                }
+                back = Some(hand.helper.restore());
+            }
+            back
+        });
+        let conversation = Conversation { requests, asks, replied, write, ours };
+        let why = conversation.run(server, &stop).await;
+        // The channel to the worker is closed: it ends what it does and puts settings back.
+        stop.now();
+        let back = match worker {
+            Ok(thread) => tokio::task::spawn_blocking(move || thread.join()).await.ok(),
+            Err(_) => None,
+        };
+        let put_back = match back {
+            Some(Ok(Some(Ok(restoration)))) => words(&restoration),
+            Some(Ok(Some(Err(error)))) => format!("settings are not put back: {}", error.why),
+            _ => "settings are put back at the next start".to_owned(),
+        };
+        let _ =
+            server.events.send(Event::ControlEnded { peer, what: format!("{why}; {put_back}") });
+    }
+}
+
+struct Conversation {
+    requests: Receiver<Result<Request, String>>,
+    asks: std::sync::mpsc::Sender<Request>,
+    replied: mpsc::UnboundedReceiver<Reply>,
+    write: OwnedWriteHalf,
+    ours: Seal,
+}
+
+impl Conversation {
+    /// Says why it ended.
+    async fn run(mut self, server: &Arc<Server>, stop: &Arc<Stop>) -> String {
+        let mut shut = server.shut.clone();
+        let mut heard = Instant::now();
+        let mut tick = tokio::time::interval(ALIVE_EVERY);
+        tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut busy = false;
+        loop {
+            tokio::select! {
+                request = self.requests.recv() => {
+                    heard = Instant::now();
+                    match request {
+                        Some(Ok(Request::Alive)) => {}
+                        Some(Ok(Request::Bye)) => return "the controller said goodbye".into(),
+                        Some(Ok(_)) if busy => return "two requests at once".into(),
+                        Some(Ok(request)) => {
+                            busy = true;
+                            if self.asks.send(request).is_err() {
+                                return "the worker is gone".into();
+                            }
+                        }
+                        Some(Err(why)) => return why,
+                        None => return "the controller is gone".into(),
+                    }
+                }
+                reply = self.replied.recv() => {
+                    busy = false;
+                    let Some(reply) = reply else { return "the worker is gone".into() };
+                    if let Err(e) = self.say(&reply).await {
+                        return e.to_string();
+                    }
+                }
+                _ = tick.tick() => {
+                    if heard.elapsed() > SILENCE_LIMIT {
+                        return "the controller was silent for too long".into();
+                    }
+                    if let Err(e) = self.say(&Reply::Alive).await {
+                        return e.to_string();
+                    }
+                }
+                () = async { drop(shut.wait_for(|shut| *shut).await) } => {
+                    stop.now();
+                    return "this server ends".into();
+                }
+            }
+        }
+    }
+
+    async fn say(&mut self, reply: &Reply) -> Result<(), ControlError> {
+        let text = serde_json::to_string(reply).map_err(std::io::Error::from)?;
+        if text.len() <= PIECE_OCTETS {
+            return write_octets(&mut self.write, &self.ours.seal(reply)?).await;
+        }
+        for piece in pieces(&text) {
+            write_octets(&mut self.write, &self.ours.seal(&Reply::Piece(piece))?).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Reads sealed messages in a task of its own. The last item is what ended it.
+pub(super) fn read_sealed<T: serde::de::DeserializeOwned + Send + 'static>(
+    mut stream: impl AsyncRead + Unpin + Send + 'static,
+    mut seal: Seal,
+) -> Receiver<Result<T, String>> {
+    let (tell, told) = mpsc::channel(READ_AHEAD);
+    tokio::spawn(async move {
+        loop {
+            let message = match read_body(&mut stream).await {
+                Ok(body) => seal.open(&body).map_err(|e| e.to_string()),
+                Err(e) => Err(e.to_string()),
+            };
+            let last = message.is_err();
+            if tell.send(message).await.is_err() || last {
+                return;
+            }
+        }
+    });
+    told
+}

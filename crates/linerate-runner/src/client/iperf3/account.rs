@@ -1,0 +1,224 @@
+//! What both ends tell of their streams, and what the far end's few totals mean for the record.
+
+use linerate_model::plan::Transport;
+use linerate_model::sample::{RecvReport, SendReport, TcpSample, ThreadUse};
+use linerate_model::told::{Cpu, FarStream};
+use linerate_session::assemble::StreamOutcome;
+use linerate_session::receiver::add_tail;
+use linerate_wire::iperf3::{Results, StreamResults, stream_id};
+
+use super::Running;
+use crate::data::{Report, StreamId};
+
+pub(super) fn clipped(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+/// What this end tells of its streams.
+pub(super) fn our_results(running: &Running, ids: &[StreamId], cpu: Cpu, span_ns: u64) -> Results {
+    let end_s = Some(span_ns as f64 / 1e9);
+    let tcp = running.plan.traffic.transport() == Transport::Tcp;
+    let streams = ids.iter().map(|id| {
+        let mut stream = StreamResults {
+            id: stream_id(id.stream),
+            retransmits: -1,
+            jitter_s: Some(0.0),
+            start_s: Some(0.0),
+            end_s,
+            omitted_errors: Some(0),
+            omitted_packets: Some(0),
+            ..StreamResults::default()
+        };
+        match running.local.get(&id.stream) {
+            Some(Report::Send(report)) => {
+                stream.bytes = report.counts.bytes;
+                if tcp {
+                    let sent_again = report.tcp.and_then(|tcp| tcp.retransmits);
+                    stream.retransmits = sent_again.map_or(-1, clipped);
+                } else {
+                    stream.packets = clipped(report.counts.datagrams + report.warmup);
+                    stream.omitted_packets = Some(clipped(report.warmup));
+                }
+            }
+            Some(Report::Recv(report)) => {
+                stream.bytes = report.counts.bytes;
+                stream.jitter_s = Some(report.jitter_ns.map_or(0.0, |ns| ns as f64 / 1e9));
+                if !tcp {
+                    stream.errors = clipped(report.counts.lost + report.warmup_lost);
+                    stream.omitted_errors = Some(clipped(report.warmup_lost));
+                    stream.packets = clipped(report.counts.expected + report.warmup_expected);
+                    stream.omitted_packets = Some(clipped(report.warmup_expected));
+                }
+            }
+            _ => {}
+        }
+        stream
+    });
+    let has_retransmits = match (running.senders > 0, tcp) {
+        (false, _) => -1,
+        (true, tcp) => i64::from(tcp),
+    };
+    Results {
+        cpu_total: Some(cpu.total),
+        cpu_user: Some(cpu.user),
+        cpu_system: Some(cpu.system),
+        sender_has_retransmits: has_retransmits,
+        congestion_used: running.congestion.clone(),
+        streams: streams.collect(),
+        ..Results::default()
+    }
+}
+
+/// The far end's process as a thread of `streams`: iperf3 tells no more of its CPU.
+pub(super) fn far_thread(results: &Results, span_ns: u64, streams: usize) -> ThreadUse {
+    let percent = results.cpu_total.unwrap_or(0.0).max(0.0);
+    let cpu_ns = span_ns as f64 * percent / 100.0 / streams.max(1) as f64;
+    ThreadUse { cpu_ns: cpu_ns as u64, core: ThreadUse::UNKNOWN_CORE }
+}
+
+pub(super) fn counted(value: i64) -> u64 {
+    u64::try_from(value).unwrap_or(0)
+}
+
+/// What an iperf3 receiver's totals say of the datagrams of one stream. It counts arrivals and the
+/// highest number; what it did not see of the end is lost too.
+pub(super) fn far_receiver(
+    sent: &SendReport,
+    far: &StreamResults,
+    datagram: Option<u64>,
+    warmup: bool,
+) -> RecvReport {
+    let mut report = RecvReport::default();
+    let Some(size) = datagram else {
+        report.counts.bytes = far.bytes;
+        return report;
+    };
+    let measured = sent.counts.datagrams;
+    let all = measured.saturating_add(sent.warmup);
+    let arrived = counted(far.packets).saturating_sub(counted(far.errors));
+    let lost_in_all = all.saturating_sub(arrived);
+    let lost = match (warmup, far.omitted_errors) {
+        (false, _) => lost_in_all,
+        (true, Some(omitted)) => lost_in_all.saturating_sub(counted(omitted)),
+        // Releases before 3.14 do not tell the warm-up's part: what is missing in the octets.
+        (true, None) => measured.saturating_sub(far.bytes / size.max(1)).min(lost_in_all),
+    }
+    .min(measured);
+    let counts = &mut report.counts;
+    counts.expected = measured;
+    counts.lost = lost;
+    counts.datagrams = measured - lost;
+    counts.bytes = counts.datagrams.saturating_mul(size);
+    counts.dropped_max = lost;
+    report.jitter_ns =
+        far.jitter_s.filter(|j| j.is_finite() && *j >= 0.0).map(|j| (j * 1e9) as u64);
+    report
+}
+
+/// What an iperf3 sender's totals say; completes the near receiver by what was lost at the end.
+pub(super) fn far_sender(
+    received: &mut RecvReport,
+    far: &StreamResults,
+    datagram: Option<u64>,
+    span_ns: u64,
+) -> SendReport {
+    let mut report = SendReport { span_ns, ..SendReport::default() };
+    match datagram {
+        Some(size) => {
+            let sent = counted(far.packets).saturating_sub(received.warmup_expected);
+            add_tail(received, sent.saturating_sub(received.counts.expected));
+            report.counts.datagrams = received.counts.expected;
+            report.counts.bytes = report.counts.datagrams.saturating_mul(size);
+        }
+        None => {
+            report.counts.bytes = far.bytes;
+            report.tcp = (far.retransmits >= 0).then(|| TcpSample {
+                retransmits: Some(counted(far.retransmits)),
+                ..TcpSample::default()
+            });
+        }
+    }
+    report
+}
+
+pub(super) fn far_stream(far: &StreamResults, seconds: Option<f64>) -> FarStream {
+    FarStream {
+        bytes: far.bytes,
+        retransmits: (far.retransmits >= 0).then(|| counted(far.retransmits)),
+        jitter_s: far.jitter_s.unwrap_or(0.0),
+        errors: far.errors,
+        omitted_errors: far.omitted_errors,
+        packets: counted(far.packets),
+        omitted_packets: far.omitted_packets.map(counted),
+        seconds,
+    }
+}
+
+/// Both ends under one kernel and in one network namespace: datagrams that its UDP counters show as
+/// dropped for want of buffer were dropped by the receiver. They are the namespace's, not a
+/// socket's, so they place no more than was lost.
+pub(super) fn place_drops(streams: &mut [StreamOutcome], errors: u64) {
+    let mut left = errors;
+    for recv in streams.iter_mut().filter(|s| !s.reverse).filter_map(|s| s.recv.as_mut()) {
+        let here = recv.counts.lost.min(left);
+        left -= here;
+        if here > 0 {
+            recv.counts.dropped_min = here;
+            recv.counts.dropped_max = here;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_model::sample::SendCounts;
+
+    use super::*;
+
+    fn sent(datagrams: u64, warmup: u64) -> SendReport {
+        SendReport {
+            counts: SendCounts { datagrams, bytes: datagrams * 100, ..Default::default() },
+            warmup,
+            ..Default::default()
+        }
+    }
+
+    fn told(packets: i64, errors: i64, omitted: Option<i64>, bytes: u64) -> StreamResults {
+        StreamResults { packets, errors, omitted_errors: omitted, bytes, ..Default::default() }
+    }
+
+    #[test]
+    fn a_receivers_totals_become_an_account_that_adds_up() {
+        // Sent, warm-up, highest seen, errors, their omitted part, octets: lost in the measured time.
+        for (datagrams, warmup, far, lost) in [
+            (10, 0, told(10, 0, Some(0), 1_000), 0),
+            // The tail that the receiver never saw.
+            (10, 0, told(5, 0, Some(0), 500), 5),
+            (10, 0, told(10, 2, Some(0), 800), 2),
+            // Three of five lost before the measured time.
+            (10, 10, told(20, 5, Some(3), 800), 2),
+            // The same from a release that does not divide them.
+            (10, 10, told(20, 5, None, 800), 2),
+            (10, 10, told(20, 0, None, 990), 0),
+            // Nothing that a peer may say breaks the sum.
+            (10, 0, told(-5, i64::MAX, Some(-1), u64::MAX), 10),
+            (10, 0, told(i64::MAX, i64::MIN, None, 0), 0),
+        ] {
+            let report = far_receiver(&sent(datagrams, warmup), &far, Some(100), warmup > 0);
+            assert_eq!(report.counts.lost, lost, "{far:?}");
+            assert_eq!(report.counts.datagrams + report.counts.lost, datagrams);
+        }
+    }
+
+    #[test]
+    fn a_senders_totals_complete_the_receiver() {
+        let mut received = RecvReport { warmup_expected: 10, ..Default::default() };
+        received.counts.expected = 8;
+        received.counts.datagrams = 8;
+        let report = far_sender(&mut received, &told(20, 0, None, 0), Some(100), 1);
+        assert_eq!((report.counts.datagrams, received.counts.lost), (10, 2));
+        // A sender that admits to less than arrived is not believed.
+        let report = far_sender(&mut received, &told(3, 0, None, 0), Some(100), 1);
+        assert_eq!(report.counts.datagrams, 10);
+    }
+}

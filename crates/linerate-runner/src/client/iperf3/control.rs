@@ -1,0 +1,134 @@
+//! The control connection: states, failures and results, each bounded in time and length.
+
+use std::time::Duration;
+
+use linerate_model::record::ErrorRecord;
+use linerate_wire::iperf3::frame::{self, MAX_SERVER_RESULTS, PREFIX_OCTETS};
+use linerate_wire::iperf3::{FAILURE_OCTETS, Failure, Results, State};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::time::{Instant, timeout, timeout_at};
+
+use crate::client::Near;
+use crate::errors;
+
+/// The control connection's two halves, and a state that came before it was waited for.
+pub(super) struct Control {
+    pub(super) read: OwnedReadHalf,
+    pub(super) write: OwnedWriteHalf,
+    pub(super) early: Option<State>,
+    pub(super) patience: Duration,
+}
+
+/// What a control connection brought.
+pub(super) enum Heard {
+    State(State),
+    Failed(ErrorRecord),
+}
+
+impl Control {
+    pub(super) async fn say(&mut self, bytes: &[u8]) -> Result<(), String> {
+        match timeout(self.patience, self.write.write_all(bytes)).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(e)) => Err(e.to_string()),
+            Err(_) => Err("the server does not read its control connection".into()),
+        }
+    }
+
+    /// The next state, whenever it comes. Can be dropped at any time without losing one.
+    pub(super) async fn state(&mut self, near: &Near<'_>, doing: &str) -> Heard {
+        if let Some(state) = self.early.take() {
+            return Heard::State(state);
+        }
+        let mut octet = [0];
+        match self.read.read(&mut octet).await {
+            Ok(1) => {}
+            Ok(_) => return Heard::Failed(near.lost(doing, "it closed the control connection")),
+            Err(e) => return Heard::Failed(near.lost(doing, &e.to_string())),
+        }
+        match State::from_octet(octet[0]) {
+            Some(State::AccessDenied) => Heard::Failed(errors::iperf3_busy(&near.name)),
+            Some(State::ServerTerminate) => {
+                Heard::Failed(errors::server_stopped(&near.name, "it was told to stop"))
+            }
+            Some(State::ServerError) => Heard::Failed(self.failure(near).await),
+            Some(state) => Heard::State(state),
+            None => Heard::Failed(near.lost(
+                doing,
+                &format!(
+                    "an octet {} that no iperf3 sends came on its control connection",
+                    octet[0]
+                ),
+            )),
+        }
+    }
+
+    /// What follows [`State::ServerError`]: some releases send one number, some two.
+    pub(super) async fn failure(&mut self, near: &Near<'_>) -> ErrorRecord {
+        let mut bytes = Vec::with_capacity(FAILURE_OCTETS);
+        let deadline = Instant::now() + Duration::from_secs(1);
+        while bytes.len() + 1 < FAILURE_OCTETS {
+            let mut octet = [0];
+            match timeout_at(deadline, self.read.read(&mut octet)).await {
+                Ok(Ok(1)) => bytes.push(octet[0]),
+                _ => break,
+            }
+        }
+        match Failure::decode(&bytes) {
+            Some(failure) => {
+                let number = failure.number;
+                let words = number.words().unwrap_or("an error of a number not known here");
+                errors::iperf3_error(&near.name, number.0, words, failure.errno)
+            }
+            None => errors::iperf3_error(&near.name, 0, "it did not say why", 0),
+        }
+    }
+
+    /// The state that must come now, at the latest after the patience.
+    pub(super) async fn expect(
+        &mut self,
+        near: &Near<'_>,
+        wanted: State,
+        doing: &str,
+    ) -> Result<(), ErrorRecord> {
+        let limit = self.patience;
+        let heard = timeout(limit, self.state(near, doing)).await;
+        match heard {
+            Ok(Heard::State(state)) if state == wanted => Ok(()),
+            Ok(Heard::State(state)) => {
+                Err(near.lost(doing, &format!("it said {state:?} where {wanted:?} was due")))
+            }
+            Ok(Heard::Failed(error)) => Err(error),
+            Err(_) => Err(near.lost(doing, &format!("no answer within {limit:?}"))),
+        }
+    }
+
+    /// The server's results, of bounded length and within the patience.
+    pub(super) async fn results(&mut self, near: &Near<'_>) -> Result<Results, ErrorRecord> {
+        let doing = "exchanging results";
+        let reading = async {
+            let mut prefix = [0; PREFIX_OCTETS];
+            self.read.read_exact(&mut prefix).await.map_err(|e| e.to_string())?;
+            let length =
+                frame::body_length(prefix, MAX_SERVER_RESULTS).map_err(|e| e.to_string())?;
+            // Grows with what comes, so that a length alone costs nothing.
+            let mut body = Vec::with_capacity(length.min(64 << 10));
+            while body.len() < length {
+                let mut part = [0; 16 << 10];
+                let most = (length - body.len()).min(part.len());
+                let part = part.get_mut(..most).unwrap_or_default();
+                let got = self.read.read(part).await.map_err(|e| e.to_string())?;
+                if got == 0 {
+                    return Err("it closed the control connection".to_owned());
+                }
+                body.extend_from_slice(part.get(..got).unwrap_or_default());
+            }
+            Results::decode_server(&body).map_err(|e| e.to_string())
+        };
+        match timeout(self.patience, reading).await {
+            Ok(Ok(results)) => Ok(results),
+            Ok(Err(why)) => Err(near.lost(doing, &why)),
+            Err(_) => Err(near.lost(doing, "its results did not come in time")),
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! The control connection of iperf3: single octets, and JSON with its length.
+
+use std::io;
+use std::time::Duration;
+
+use linerate_wire::iperf3::frame::{self, FrameError, PREFIX_OCTETS};
+use linerate_wire::iperf3::{Failure, State};
+use socket2::{SockRef, TcpKeepalive};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+/// A client that takes longer than this to take or to send what is due is gone.
+pub(super) const TALK_LIMIT: Duration = Duration::from_secs(5);
+/// How long the other end may take to close after the last word.
+const FAREWELL_LIMIT: Duration = Duration::from_secs(2);
+
+#[derive(Debug)]
+pub(super) struct Control(pub(super) TcpStream);
+
+/// Why a control connection cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Broken {
+    #[error("the client closed the control connection")]
+    Closed,
+    #[error("the client was silent for too long")]
+    Silent,
+    #[error("the control connection failed: {0}")]
+    Io(#[from] io::Error),
+    #[error("{0}")]
+    Frame(#[from] FrameError),
+    #[error("the client sent the unknown state {0}")]
+    Unknown(u8),
+}
+
+impl Control {
+    /// iperf3's clients say nothing while a test runs, so their kernels are asked whether they are
+    /// there: at most `probes` seconds and one more pass until a vanished host is noticed.
+    pub(super) fn watch(&self, probes: u32) {
+        let second = Duration::from_secs(1);
+        let keepalive =
+            TcpKeepalive::new().with_time(second).with_interval(second).with_retries(probes);
+        let socket = SockRef::from(&self.0);
+        let _ = socket.set_tcp_keepalive(&keepalive);
+        let _ = socket.set_tcp_user_timeout(Some(second * (probes + 1)));
+    }
+
+    /// The client's next octet. Safe to give up at any time: an octet is read or it is not.
+    pub(super) async fn state(&mut self) -> Result<State, Broken> {
+        let mut octet = [0];
+        match self.0.read(&mut octet).await {
+            Ok(0) => Err(Broken::Closed),
+            Ok(_) => State::from_octet(octet[0]).ok_or(Broken::Unknown(octet[0])),
+            Err(e) if e.kind() == io::ErrorKind::ConnectionReset => Err(Broken::Closed),
+            Err(e) => Err(e.into()),
+        }
+    }
+
+    /// A document's body, of at most `most` octets.
+    pub(super) async fn document(&mut self, most: usize) -> Result<Vec<u8>, Broken> {
+        let read = async {
+            let mut prefix = [0; PREFIX_OCTETS];
+            self.0.read_exact(&mut prefix).await?;
+            let mut body = vec![0; frame::body_length(prefix, most)?];
+            self.0.read_exact(&mut body).await?;
+            Ok(body)
+        };
+        match timeout(TALK_LIMIT, read).await {
+            Err(_) => Err(Broken::Silent),
+            Ok(Err(Broken::Io(e))) if e.kind() == io::ErrorKind::UnexpectedEof => {
+                Err(Broken::Closed)
+            }
+            Ok(result) => result,
+        }
+    }
+
+    pub(super) async fn octets(&mut self, octets: &[u8]) -> Result<(), Broken> {
+        match timeout(TALK_LIMIT, self.0.write_all(octets)).await {
+            Ok(result) => Ok(result?),
+            Err(_) => Err(Broken::Silent),
+        }
+    }
+
+    pub(super) async fn say(&mut self, states: &[State]) -> Result<(), Broken> {
+        let octets: Vec<u8> = states.iter().map(|state| state.octet()).collect();
+        self.octets(&octets).await
+    }
+
+    /// Says why there is no test, and closes.
+    pub(super) async fn fail(mut self, failure: Failure) {
+        let _ = self.octets(&failure.encode()).await;
+        self.close().await;
+    }
+
+    /// Closes so that nothing said is lost: what the other end has sent is read first, as unread
+    /// octets would turn the close into a reset.
+    pub(super) async fn close(mut self) {
+        let _ = self.0.shutdown().await;
+        let drain = async {
+            let mut rest = [0; 1_024];
+            while matches!(self.0.read(&mut rest).await, Ok(n) if n > 0) {}
+        };
+        let _ = timeout(FAREWELL_LIMIT, drain).await;
+    }
+}

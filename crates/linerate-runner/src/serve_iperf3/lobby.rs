@@ -1,0 +1,272 @@
+//! Which data stream belongs to which iperf3 test.
+//!
+//! TCP streams say it with the cookie. UDP streams say nothing: only the address of their first
+//! datagram ties them to a test, so at most one test of an address may be opening UDP streams. The
+//! others wait with theirs: clients wait for the word to open streams without a limit of time.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use linerate_wire::iperf3::Cookie;
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard, OwnedSemaphorePermit, Semaphore};
+
+use crate::data::StreamSocket;
+
+/// A data stream, and a number that grows with the time of its arrival: iperf3 knows streams by the
+/// order of their creation only.
+pub(super) type Arrival = (u64, StreamSocket);
+
+/// The tests that wait for data streams, and those that wait for their turn.
+#[derive(Debug)]
+pub(crate) struct Lobby {
+    state: Mutex<State>,
+    turns: Mutex<HashMap<IpAddr, Weak<AsyncMutex<()>>>>,
+    /// One permit when tests run one at a time.
+    alone: Option<Alone>,
+}
+
+#[derive(Debug)]
+struct Alone {
+    permit: Arc<Semaphore>,
+    queue: Arc<Semaphore>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    tcp: HashMap<Cookie, Expected>,
+    udp: HashMap<IpAddr, Expected>,
+}
+
+#[derive(Debug)]
+struct Expected {
+    peer: IpAddr,
+    local: SocketAddr,
+    left: usize,
+    tell: UnboundedSender<Arrival>,
+}
+
+/// What a connection that showed a cookie is.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Shown {
+    /// A data stream of a test that still wants some.
+    Stream,
+    /// A test's cookie, but it wants no more streams, or none of that address.
+    Refused,
+    /// No test has it: a new control connection.
+    New,
+}
+
+/// The turn to open UDP streams for an address.
+pub(super) type Turn = OwnedMutexGuard<()>;
+
+impl Lobby {
+    /// With `queue`, tests run one at a time and so many may wait.
+    pub(crate) fn new(queue: Option<usize>) -> Self {
+        let alone = queue.map(|queue| Alone {
+            permit: Arc::new(Semaphore::new(1)),
+            queue: Arc::new(Semaphore::new(queue)),
+        });
+        Self { state: Mutex::default(), turns: Mutex::default(), alone }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // A panic elsewhere leaves the maps whole: every change is one call.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Runs alone from now on, if that is how tests run here. `Err` when another one runs.
+    pub(crate) fn try_alone(&self) -> Result<Option<OwnedSemaphorePermit>, ()> {
+        let Some(alone) = &self.alone else { return Ok(None) };
+        Arc::clone(&alone.permit).try_acquire_owned().map(Some).map_err(drop)
+    }
+
+    /// Waits until no other test runs, if that is how tests run here. `Err` at once when too many
+    /// wait already.
+    pub(super) async fn wait_alone(&self) -> Result<Option<OwnedSemaphorePermit>, ()> {
+        let Some(alone) = &self.alone else { return Ok(None) };
+        if let Ok(permit) = Arc::clone(&alone.permit).try_acquire_owned() {
+            return Ok(Some(permit));
+        }
+        let _queued = Arc::clone(&alone.queue).try_acquire_owned().map_err(drop)?;
+        Arc::clone(&alone.permit).acquire_owned().await.map(Some).map_err(drop)
+    }
+
+    /// Waits until no other test of the address opens UDP streams. First come, first served.
+    pub(super) async fn turn(&self, peer: IpAddr) -> Turn {
+        let turn = {
+            let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+            turns.retain(|_, turn| turn.strong_count() > 0);
+            if let Some(turn) = turns.get(&peer).and_then(Weak::upgrade) {
+                turn
+            } else {
+                let turn = Arc::new(AsyncMutex::new(()));
+                turns.insert(peer, Arc::downgrade(&turn));
+                turn
+            }
+        };
+        turn.lock_owned().await
+    }
+
+    /// TCP streams with that cookie, and from that address, are a test's from now on. Its cookie is
+    /// known until the guard is dropped. `None` when another test has the same.
+    pub(super) fn expect_tcp(
+        self: &Arc<Self>,
+        cookie: Cookie,
+        (peer, local): (IpAddr, SocketAddr),
+        left: usize,
+        tell: UnboundedSender<Arrival>,
+    ) -> Option<Expectation> {
+        let mut state = self.lock();
+        if state.tcp.contains_key(&cookie) {
+            return None;
+        }
+        state.tcp.insert(cookie, Expected { peer, local, left, tell });
+        Some(Expectation { lobby: Arc::clone(self), of: Of::Cookie(cookie) })
+    }
+
+    /// UDP streams from that address are a test's from now on; needs the address' [`Turn`].
+    pub(super) fn expect_udp(
+        self: &Arc<Self>,
+        _turn: &Turn,
+        (peer, local): (IpAddr, SocketAddr),
+        left: usize,
+        tell: UnboundedSender<Arrival>,
+    ) -> Expectation {
+        self.lock().udp.insert(peer, Expected { peer, local, left, tell });
+        Expectation { lobby: Arc::clone(self), of: Of::Address(peer) }
+    }
+
+    /// What a connection that showed a cookie is.
+    pub(super) fn shown(&self, cookie: &Cookie, peer: IpAddr) -> Shown {
+        match self.lock().tcp.get(cookie) {
+            None => Shown::New,
+            Some(expected) if expected.peer == peer && expected.left > 0 => Shown::Stream,
+            Some(_) => Shown::Refused,
+        }
+    }
+
+    /// Hands a TCP stream to its test.
+    pub(super) fn deliver_tcp(&self, cookie: &Cookie, arrival: Arrival) {
+        if let Some(expected) = self.lock().tcp.get_mut(cookie) {
+            expected.deliver(arrival);
+        }
+    }
+
+    /// The local address that the test which waits for UDP streams of that address uses.
+    pub(super) fn waits_for_udp(&self, peer: IpAddr) -> Option<SocketAddr> {
+        self.lock().udp.get(&peer).filter(|expected| expected.left > 0).map(|e| e.local)
+    }
+
+    /// Hands a UDP stream to its test; `false` when it has enough.
+    pub(super) fn deliver_udp(&self, peer: IpAddr, arrival: Arrival) -> bool {
+        self.lock().udp.get_mut(&peer).is_some_and(|expected| expected.deliver(arrival))
+    }
+}
+
+impl Expected {
+    fn deliver(&mut self, arrival: Arrival) -> bool {
+        let Some(left) = self.left.checked_sub(1) else { return false };
+        self.left = left;
+        self.tell.send(arrival).is_ok()
+    }
+}
+
+/// Ends when dropped.
+#[derive(Debug)]
+pub(super) struct Expectation {
+    lobby: Arc<Lobby>,
+    of: Of,
+}
+
+#[derive(Debug)]
+enum Of {
+    Cookie(Cookie),
+    Address(IpAddr),
+}
+
+impl Drop for Expectation {
+    fn drop(&mut self) {
+        let mut state = self.lobby.lock();
+        match &self.of {
+            Of::Cookie(cookie) => drop(state.tcp.remove(cookie)),
+            Of::Address(peer) => drop(state.udp.remove(peer)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::Future;
+    use std::task::{Context, Poll, Waker};
+
+    use tokio::sync::mpsc;
+
+    use super::*;
+
+    fn ready<F: Future>(future: std::pin::Pin<&mut F>) -> Option<F::Output> {
+        match future.poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(output) => Some(output),
+            Poll::Pending => None,
+        }
+    }
+
+    const A: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
+    const B: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 2));
+
+    #[test]
+    fn a_cookie_is_a_stream_of_its_own_client_only_and_as_often_as_wanted() {
+        let lobby = Arc::new(Lobby::new(None));
+        let cookie = Cookie::from_octets([b'a'; 37]);
+        assert_eq!(lobby.shown(&cookie, A), Shown::New);
+        let (tell, mut told) = mpsc::unbounded_channel();
+        let local = SocketAddr::new(B, 5201);
+        let expectation = lobby.expect_tcp(cookie, (A, local), 1, tell.clone()).unwrap();
+        assert!(lobby.expect_tcp(cookie, (B, local), 1, tell).is_none());
+        assert_eq!(
+            (lobby.shown(&cookie, A), lobby.shown(&cookie, B)),
+            (Shown::Stream, Shown::Refused)
+        );
+        let socket = || {
+            StreamSocket::Udp(
+                linerate_engine::sys::udp_socket(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap(),
+                None,
+            )
+        };
+        lobby.deliver_tcp(&cookie, (1, socket()));
+        assert_eq!(told.try_recv().unwrap().0, 1);
+        assert_eq!(lobby.shown(&cookie, A), Shown::Refused);
+        drop(expectation);
+        assert_eq!(lobby.shown(&cookie, A), Shown::New);
+    }
+
+    #[test]
+    fn udp_turns_are_of_an_address_and_in_order() {
+        let lobby = Lobby::new(None);
+        let mut first = Box::pin(lobby.turn(A));
+        let mut second = Box::pin(lobby.turn(A));
+        let mut other = Box::pin(lobby.turn(B));
+        let held = ready(first.as_mut()).unwrap();
+        assert!(ready(second.as_mut()).is_none());
+        assert!(ready(other.as_mut()).is_some());
+        drop(held);
+        assert!(ready(second.as_mut()).is_some());
+    }
+
+    #[test]
+    fn one_at_a_time_with_a_queue() {
+        let lobby = Lobby::new(Some(1));
+        let running = lobby.try_alone().unwrap();
+        assert!(running.is_some() && lobby.try_alone().is_err());
+        let mut queued = Box::pin(lobby.wait_alone());
+        assert!(ready(queued.as_mut()).is_none());
+        assert!(
+            ready(Box::pin(lobby.wait_alone()).as_mut()).unwrap().is_err(),
+            "the queue is full"
+        );
+        drop(running);
+        assert!(matches!(ready(queued.as_mut()), Some(Ok(Some(_)))));
+        assert!(matches!(Lobby::new(None).try_alone(), Ok(None)));
+    }
+}

@@ -1,0 +1,177 @@
+//! The far end of iperf3's clients, on the same port as linerate's own.
+//!
+//! Data threads, accounting and admission are those of every test; this is the conversation around
+//! them. Many tests run at once: TCP streams are told apart by their cookie, UDP streams by taking
+//! turns ([`lobby`]).
+
+mod control;
+pub(crate) mod lobby;
+pub mod logins;
+mod output;
+mod plan;
+mod run;
+mod story;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use linerate_engine::sys;
+use linerate_model::plan::IpVersion;
+use linerate_wire::iperf3::frame::MAX_PARAMETERS;
+use linerate_wire::iperf3::{COOKIE_OCTETS, Cookie, ErrorNumber, Parameters, State, hello};
+use linerate_wire::native::message::RefusalKind;
+use tokio::io::AsyncReadExt;
+use tokio::net::TcpStream;
+
+use self::control::Control;
+use self::lobby::Shown;
+use self::plan::{Refusal, refuse};
+use crate::data::StreamSocket;
+use crate::server::{Server, stream_socket};
+
+pub(crate) use self::run::Test;
+
+/// Finds out what a connection wants that opened with `start`, the first octets of a cookie: a test
+/// of its own, or to be a data stream of one. Bounded by the caller's deadline.
+pub(crate) async fn greet(
+    server: &Arc<Server>,
+    mut stream: TcpStream,
+    peer: SocketAddr,
+    start: [u8; 8],
+    order: u64,
+) -> Option<Box<Test>> {
+    let mut cookie = [0; COOKIE_OCTETS];
+    let (head, rest) = cookie.split_at_mut(start.len());
+    head.copy_from_slice(&start);
+    stream.read_exact(rest).await.ok()?;
+    let cookie = Cookie::from_octets(cookie);
+    if !cookie.is_plausible() {
+        server.refused(peer, "not a protocol spoken here");
+        return None;
+    }
+    let control = match server.lobby.shown(&cookie, peer.ip()) {
+        Shown::New => Control(stream),
+        Shown::Stream => {
+            let stream = stream.into_std().ok()?;
+            stream.set_nonblocking(false).ok()?;
+            server.lobby.deliver_tcp(&cookie, (order, StreamSocket::Tcp(stream)));
+            return None;
+        }
+        Shown::Refused => {
+            server.refused(peer, "an iperf3 data connection that no test wants");
+            deny(Control(stream)).await;
+            return None;
+        }
+    };
+    negotiate(server, control, peer, cookie).await
+}
+
+/// Asks for the parameters and holds them against the limits.
+async fn negotiate(
+    server: &Arc<Server>,
+    mut control: Control,
+    peer: SocketAddr,
+    cookie: Cookie,
+) -> Option<Box<Test>> {
+    control.say(&[State::ParamExchange]).await.ok()?;
+    let body = match control.document(MAX_PARAMETERS).await {
+        Ok(body) => body,
+        Err(e) => {
+            server.refused(peer, &e.to_string());
+            control.fail(refuse(ErrorNumber::RECEIVE_PARAMETERS, "").failure).await;
+            return None;
+        }
+    };
+    let granted = match login(server, &body).await {
+        Ok(parameters) => grant(server, &control, peer, cookie, &parameters),
+        Err(refusal) => Err(refusal),
+    };
+    match granted {
+        Ok(grant) => Some(Box::new(grant(control))),
+        Err(refusal) => {
+            server.refused(peer, &refusal.why);
+            if refusal.failure.number == ErrorNumber::BUSY {
+                deny(control).await;
+            } else {
+                control.fail(refusal.failure).await;
+            }
+            None
+        }
+    }
+}
+
+/// Busy, or not wanted: all that iperf3 says then.
+async fn deny(mut control: Control) {
+    let _ = control.say(&[State::AccessDenied]).await;
+    control.close().await;
+}
+
+/// Reads the parameters, and finds out whether this client may have a test at all.
+async fn login(server: &Server, body: &[u8]) -> Result<Parameters, Refusal> {
+    let logins = server.options.logins.as_ref();
+    if server.options.key.is_some() && logins.is_none() {
+        let why = "this server wants a shared key, which clients of iperf3 cannot prove";
+        return Err(refuse(ErrorNumber::AUTHORISATION, why));
+    }
+    let parameters = Parameters::decode(body)
+        .map_err(|e| refuse(ErrorNumber::RECEIVE_PARAMETERS, e.to_string()))?;
+    if let Some(logins) = logins {
+        let checked = logins.check(parameters.authtoken.as_deref()).await;
+        checked.map_err(|why| refuse(ErrorNumber::AUTHORISATION, why))?;
+    }
+    Ok(parameters)
+}
+
+type Granted = Box<dyn FnOnce(Control) -> Test + Send>;
+
+fn grant(
+    server: &Arc<Server>,
+    control: &Control,
+    peer: SocketAddr,
+    cookie: Cookie,
+    parameters: &Parameters,
+) -> Result<Granted, Refusal> {
+    let ip = if peer.is_ipv4() { IpVersion::V4 } else { IpVersion::V6 };
+    let test = plan::Test::new(parameters, ip, &server.options)?;
+    let local =
+        control.0.local_addr().map(sys::plain).map_err(|e| {
+            refuse(ErrorNumber::ACCEPT_CONTROL, format!("no address of its own: {e}"))
+        })?;
+    let irq_cores = linerate_host::facts::facts(Some(peer.ip()))
+        .nic
+        .map(|nic| nic.irq_cores)
+        .unwrap_or_default();
+    let (arrivals, _) = tokio::sync::mpsc::unbounded_channel();
+    // No native stream can claim this place: nobody is told token and cookie.
+    let slot = server
+        .admission
+        .admit(
+            &test.plan,
+            u64::from_be_bytes(crate::serving::random()) >> 1,
+            crate::serving::random(),
+            (peer.ip(), local),
+            &irq_cores,
+            arrivals,
+            &server.options,
+        )
+        .map_err(|refused| match refused.kind {
+            RefusalKind::Busy => refuse(ErrorNumber::BUSY, refused.why),
+            _ => refuse(ErrorNumber::CREATE_STREAM, refused.why),
+        })?;
+    Ok(Box::new(move |control| Test::new(control, peer, local, cookie, ip, test, slot)))
+}
+
+/// Answers the first datagram of a UDP stream, if a test of that address waits for one: four octets
+/// for four.
+pub(crate) fn greet_udp(server: &Server, datagram: &[u8], peer: SocketAddr, port: u16) {
+    let Some(answer) = hello::answer(datagram) else { return };
+    let Some(local) = server.lobby.waits_for_udp(peer.ip()) else { return };
+    let Ok(socket) = stream_socket(local, port, peer) else {
+        server.refused(peer, "no socket for a UDP stream");
+        return;
+    };
+    let Ok(copy) = socket.try_clone() else { return };
+    if server.lobby.deliver_udp(peer.ip(), (server.next_order(), StreamSocket::Udp(socket, None))) {
+        let _ = copy.send(&answer);
+    }
+}
