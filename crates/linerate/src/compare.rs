@@ -5,6 +5,7 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use crate::campaign::export;
 use linerate_report::compare::analysis::{self, Adjust, Margin};
 use linerate_report::compare::input::{self, BootRule, InputError, ReadOptions};
 use linerate_report::compare::set::Set;
@@ -22,7 +23,8 @@ const WIDEST: usize = 160;
 /// Also says how many more runs would settle what these cannot.
 ///
 /// Each FILE holds the runs of one setting; the first is the baseline. A file is a .stat file (one
-/// run a line: a number, or columns), linerate records, or iperf3 -J documents.
+/// run a line: a number, or columns), linerate records, iperf3 -J documents, or the store of a
+/// campaign, which holds all settings and their boots.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:
@@ -32,6 +34,8 @@ Examples:
       several settings against one
   linerate compare a.json b.json --metric loss --html report.html
       the loss of iperf3 or linerate runs, and a page with figures
+  linerate compare offload.db --zoom tcp4_default,tcp6_default
+      a campaign: its plan names the baseline, boots are known and paired
   linerate compare table.txt --summary
       a printed table: rows of `N average sd label`
 
@@ -200,6 +204,7 @@ fn compare(args: &CompareArgs) -> Result<(), Failure> {
     let mut files = args.files.clone();
     if let Some(file) = &args.baseline
         && !args.summary
+        && !(files.len() == 1 && crate::campaign::is_store(&files[0]))
         && !files.contains(file)
     {
         files.insert(0, file.clone());
@@ -210,7 +215,8 @@ fn compare(args: &CompareArgs) -> Result<(), Failure> {
         }
         sets.extend(read_file(file, &read)?);
     }
-    if args.summary
+    let one_store = args.files.len() == 1 && crate::campaign::is_store(&args.files[0]);
+    if (args.summary || one_store)
         && let Some(label) = &args.baseline
     {
         baseline = sets.iter().position(|s: &Set| Path::new(&s.label) == label.as_path());
@@ -306,7 +312,29 @@ fn read_file(file: &Path, options: &ReadOptions) -> Result<Vec<Set>, Failure> {
         fs::File::open(file).and_then(|mut f| f.read_to_end(&mut bytes))
     };
     outcome.map_err(|error| Failure::io(format!("cannot read {name}"), &error))?;
+    if bytes.starts_with(linerate_store::MAGIC) && name != "-" {
+        return campaign(file, &name, options);
+    }
     Ok(input::read(if name == "-" { "<stdin>" } else { &name }, &bytes, options)?)
+}
+
+/// The settings of a campaign, the plan's baseline first, each run with the boot it ran on.
+fn campaign(file: &Path, name: &str, options: &ReadOptions) -> Result<Vec<Set>, Failure> {
+    let failed = |error: linerate_model::record::ErrorRecord| Failure {
+        what: error.what,
+        causes: vec![error.why],
+        hint: error.hints.into_iter().next(),
+        code: 1,
+    };
+    let recorded = export::recorded(file).map_err(failed)?;
+    let metric = export::metric_of(options.metric.as_deref()).map_err(failed)?;
+    let runs = export::labelled(&recorded, metric).map_err(failed)?;
+    let sets = input::labelled(name, &recorded.labels, &runs, options)?;
+    if sets.is_empty() {
+        let what = format!("{name}: no run of this campaign counts yet");
+        return Err(Failure { what, causes: Vec::new(), hint: None, code: 1 });
+    }
+    Ok(sets)
 }
 
 /// Two files of one name in two folders need more than their name; two of one path get a number.

@@ -17,6 +17,8 @@ pub fn top() -> String {
   linerate udp HOST --rate 1G          loss, jitter and CPU at a given rate
   linerate tcp HOST                    what TCP gets through
   linerate rr HOST                     transactions per second and latency
+  linerate sweep HOST --zoom           where received leaves offered, and which end limits it
+  linerate search HOST --max 1G        the highest rate with at most 0.5% loss
 ",
     )
 }
@@ -26,6 +28,7 @@ pub fn serve() -> String {
         "  linerate serve
   linerate serve --bind 192.0.2.1 --max-rate 1G --max-tests 4
   linerate serve --key-file ~/.linerate.key
+  linerate serve --exclusive --queue 4      iperf3's clients one at a time; four may wait
 ",
     )
 }
@@ -64,6 +67,96 @@ pub fn rr() -> String {
     )
 }
 
+pub fn report() -> String {
+    with_exit_codes(
+        "  linerate udp HOST --json > run.json && linerate report run.json -o report.html
+  linerate report sweep.json search.json -o report.html -o report.png
+  linerate report *.json --skip-damaged -o all.csv
+  linerate udp --local --json | linerate report - --format md
+",
+    )
+}
+
+pub fn search() -> String {
+    with_exit_codes(
+        "  linerate search --local --preset quick             in half a minute, on this machine alone
+  linerate search HOST --max 1G                      what arrives with at most 0.5% loss
+  linerate search HOST --goal loss=0 --goal loss=0.5%,delay-p99=5ms
+  linerate search HOST --ci --max 1G -R              the limit with its 95% interval, from there to here
+  linerate search HOST --preset ndr --log a.jsonl    every trial kept; Ctrl-C, then:
+  linerate search --resume a.jsonl                   goes on
+  linerate search --replay a.jsonl --json            the same answer without a network
+",
+    )
+}
+
+pub fn campaign() -> String {
+    with_exit_codes(
+        "  linerate campaign explain offload.toml     every run in its order, and the time it takes
+  linerate campaign run offload.toml         begin; Ctrl-C, a crash or a power cut lose nothing
+  linerate campaign resume offload.toml      go on
+  linerate campaign status offload.toml      where it stands, also while it runs
+  linerate compare offload.db                which settings differ, boots paired
+  linerate campaign export offload.toml      .stat files for ministat
+",
+    )
+}
+
 pub fn tools(examples: &str) -> String {
     format!("Examples:\n{examples}")
+}
+
+pub fn sweep() -> String {
+    with_exit_codes(
+        "  linerate sweep HOST --both-ways --zoom     1 to 1000 Mbit/s each way, finer at the bends
+  linerate sweep HOST --rates 64M,70M,128M --repeat 5 -t 10s
+  linerate sweep HOST --rates 10M..200M --step 10M
+  linerate sweep HOST --rates 1M..max --save runs
+  linerate sweep HOST --over size=64..mtu --rate 500M --zoom
+  linerate sweep HOST --over streams=1..8 --rate max
+  linerate sweep --resume runs               go on after Ctrl-C or a lost server
+",
+    )
+}
+
+/// `linerate iperf3 --help`: the options by what they are for; their meaning is iperf3's.
+pub fn iperf3() -> String {
+    "Usage: iperf3 -s [options]
+       iperf3 -c HOST [options]
+
+iperf3's command line and output, run by linerate. Sizes take K, M, G, T of 1024, rates of 1000.
+
+Both ends
+  -p N  port (5201)               -B ADDRESS  local address       -4, -6  IP version
+  -f k|m|g|t|K|M|G|T  rate unit   -i SECONDS  interval, 0 is none (1)
+  -V  more lines                  -J  JSON document               --json-stream  JSON lines
+  --json-stream-full-output       --logfile FILE                  --timestamps[=FORMAT]
+  -I FILE  process number         -A N[,M]  cores                 --rcv-timeout MS (120000)
+  -v, -h
+
+Server
+  -s  -1  one test                -D  in the background           --idle-timeout SECONDS
+  --server-bitrate-limit RATE     --server-max-duration SECONDS
+  Logins, where built with the feature iperf3-auth: --rsa-private-key-path FILE,
+  --authorized-users-path FILE, --use-pkcs1-padding, --time-skew-threshold SECONDS (10)
+
+Client
+  -c HOST  -u  UDP                -b RATE[/BURST]  of each stream (UDP 1M, TCP unlimited)
+  -t SECONDS (10)                 -n BYTES                        -k BLOCKS
+  -O SECONDS  omitted first       -P N  streams                   -R  server sends
+  --bidir  both send              -l BYTES  block or datagram     -w BYTES  socket buffers
+  -C NAME  congestion control     -M BYTES  segment size          -N  no delay
+  -S N, --dscp N|NAME             -Z  sendfile                    --skip-rx-copy
+  --cport N  first local port     --connect-timeout MS            --fq-rate RATE
+  -T TEXT  title                  --extra-data TEXT               --get-server-output
+  --udp-counters-64bit            --repeating-payload, --dont-fragment  (the server's datagrams)
+
+Taken, and without effect: --snd-timeout, --cntl-ka, --debug, --pacing-timer (old servers obey it),
+--no-fq-socket-pacing, --gsro (segmentation offload is always used), --forceflush (always done).
+Refused, each with its reason: --sctp, -X, --nstreams, -m, -F, --bind-dev, -L, --username,
+--rsa-public-key-path.
+
+Exit codes: 0 complete, 1 anything else, as iperf3's.
+"
+    .to_owned()
 }

@@ -4,15 +4,21 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod campaign;
 mod compare;
 mod exit;
 mod help;
+mod iperf3;
 mod key;
 mod ministat;
 mod output;
+mod report;
 mod run;
+mod search;
 mod serve;
+mod sweep;
 mod tools;
+mod trial;
 mod usage;
 
 use std::ffi::OsStr;
@@ -46,6 +52,12 @@ fn drop_in(argv: &[std::ffi::OsString]) -> Option<ExitCode> {
     if Path::new(program).file_name() == Some(OsStr::new("ministat")) {
         return Some(ministat::run(program, argv.get(1..).unwrap_or_default().to_vec()));
     }
+    if Path::new(program).file_name() == Some(OsStr::new("iperf3")) {
+        return Some(iperf3::run(argv.get(1..).unwrap_or_default().to_vec()));
+    }
+    if argv.get(1).map(|verb| verb.as_os_str()) == Some(OsStr::new("iperf3")) {
+        return Some(iperf3::run(argv.get(2..).unwrap_or_default().to_vec()));
+    }
     (argv.get(1).map(|verb| verb.as_os_str()) == Some(OsStr::new("ministat")))
         .then(|| ministat::run(OsStr::new("ministat"), argv.get(2..).unwrap_or_default().to_vec()))
 }
@@ -54,12 +66,20 @@ fn dispatch(cli: Cli) -> Result<ExitCode, ErrorRecord> {
     let color = cli.color;
     let exit = match cli.command {
         Command::Serve(args) => serve::serve(&args)?,
+        Command::SettingsHelper(args) => {
+            linerate_runner::agent::helper(&args.state_dir).map(|()| Exit::Complete)?
+        }
         Command::Udp(args) => run::run(&args.asked()?, args.output, color)?,
         Command::Tcp(args) => run::run(&args.asked()?, args.output, color)?,
         Command::Rr(args) => run::run(&args.asked()?, args.output, color)?,
+        Command::Sweep(args) => sweep::run(&args, color)?,
+        Command::Search(args) => search::run(&args, color)?,
+        Command::Campaign(args) => campaign::run(&args)?,
         Command::Compare(args) => return Ok(compare::run(&args)),
+        Command::Iperf3 { args } => return Ok(iperf3::run(args)),
         Command::Ministat { args } => return Ok(ministat::run(OsStr::new("ministat"), args)),
-        Command::Schema => tools::schema()?,
+        Command::Report(args) => report::run(&args)?,
+        Command::Schema(args) => tools::schema(args.document)?,
         Command::Completions(args) => tools::completions(args.shell)?,
         Command::Man(args) => tools::man(args.dir.as_deref())?,
     };

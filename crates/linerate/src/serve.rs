@@ -14,6 +14,10 @@ pub fn serve(args: &ServeArgs) -> Result<Exit, ErrorRecord> {
     let options = args.options()?;
     let mut closed = false;
     server::serve(&options, &mut |event| {
+        if matches!(event, Event::Told { .. }) {
+            // For iperf3's screen, which this is not.
+            return;
+        }
         let now = jiff::Zoned::now();
         let local = now.strftime("%Y-%m-%d %H:%M:%S").to_string();
         let _ = writeln!(stderr(), "{local} {}", words(&event));
@@ -33,11 +37,18 @@ fn words(event: &Event) -> String {
         Event::Listening(address) => format!("listening on {address}, TCP and UDP"),
         Event::TestStarted { peer, what } => format!("{peer} started {}", clean(what)),
         Event::TestEnded { peer, what } => format!("{peer} ended: {}", clean(what)),
+        Event::ControlStarted { peer } => format!("{peer} controls this host"),
+        Event::ControlEnded { peer, what } => {
+            format!("{peer} controls this host no more: {}", clean(what))
+        }
+        Event::PutBack(what) => format!("from before: {}", clean(what)),
+        Event::Told { peer, .. } => format!("{peer} goes on"),
         Event::Refused { peer, why } => format!("{peer} refused: {}", clean(why)),
     }
 }
 
 fn json(event: &Event, time: &str) -> serde_json::Value {
+    let no_text = String::new();
     let (name, peer, text) = match event {
         Event::Listening(address) => {
             return serde_json::json!({
@@ -46,6 +57,12 @@ fn json(event: &Event, time: &str) -> serde_json::Value {
         }
         Event::TestStarted { peer, what } => ("started", peer, what),
         Event::TestEnded { peer, what } => ("ended", peer, what),
+        Event::ControlStarted { peer } => ("control_started", peer, &no_text),
+        Event::ControlEnded { peer, what } => ("control_ended", peer, what),
+        Event::PutBack(text) => {
+            return serde_json::json!({ "event": "put_back", "time": time, "text": text });
+        }
+        Event::Told { .. } => return serde_json::Value::Null,
         Event::Refused { peer, why } => ("refused", peer, why),
     };
     serde_json::json!({ "event": name, "time": time, "peer": peer.to_string(), "text": text })

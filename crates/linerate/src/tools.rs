@@ -5,13 +5,20 @@ use std::path::Path;
 
 use clap::CommandFactory as _;
 use linerate_model::record::{ErrorRecord, RunRecord};
+use linerate_model::search::SearchDocument;
+use linerate_model::sweep::SweepDocument;
 
 use crate::args::Cli;
+use crate::args::tools::Document;
 use crate::exit::Exit;
 
 /// `linerate schema`.
-pub fn schema() -> Result<Exit, ErrorRecord> {
-    let schema = schemars::schema_for!(RunRecord);
+pub fn schema(document: Document) -> Result<Exit, ErrorRecord> {
+    let schema = match document {
+        Document::Run => schemars::schema_for!(RunRecord),
+        Document::Sweep => schemars::schema_for!(SweepDocument),
+        Document::Search => schemars::schema_for!(SearchDocument),
+    };
     print(format!("{:#}\n", schema.as_value()).as_bytes())
 }
 

@@ -149,7 +149,8 @@ mod tests {
 
     #[test]
     fn every_limit_has_an_option() {
-        for limit in limits::ALL {
+        // What only iperf3's peers negotiate is worded by its face.
+        for limit in limits::ALL.iter().filter(|limit| !limit.name.starts_with("iperf3 ")) {
             assert!(option_of(limit.name).is_some(), "{}", limit.name);
         }
     }

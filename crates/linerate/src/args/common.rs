@@ -5,7 +5,7 @@ use linerate_model::limits;
 use linerate_model::plan::{Direction, End, TestPlan, Traffic};
 use linerate_model::record::ErrorRecord;
 use linerate_model::units::{ByteCount, Nanos};
-use linerate_runner::client::Request;
+use linerate_runner::client::{Extras, Request};
 
 use super::Asked;
 use super::target::Found;
@@ -158,6 +158,8 @@ impl Parts<'_> {
             ip: found.ip,
             bind: found.bind,
             key: found.key,
+            dialect: found.dialect,
+            iperf3: Extras::default(),
             command: command(),
         };
         Ok(Asked { request, notes: self.notes })

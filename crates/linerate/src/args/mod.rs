@@ -1,11 +1,16 @@
 //! The command line: one file a verb, shared groups in [`common`].
 
 pub mod common;
+pub mod datagrams;
+pub mod logins;
 pub mod rr;
+pub mod search;
 pub mod serve;
+pub mod sweep;
 pub mod target;
 pub mod tcp;
 pub mod tools;
+pub mod trial;
 pub mod udp;
 pub mod value;
 
@@ -41,10 +46,23 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     Serve(serve::ServeArgs),
+    /// The helper that keeps settings; linerate starts it by itself.
+    #[command(hide = true)]
+    SettingsHelper(serve::HelperArgs),
     Udp(udp::UdpArgs),
     Tcp(tcp::TcpArgs),
     Rr(rr::RrArgs),
+    Sweep(Box<sweep::SweepArgs>),
+    Search(Box<search::SearchArgs>),
+    Campaign(crate::campaign::args::CampaignArgs),
     Compare(Box<crate::compare::CompareArgs>),
+    /// iperf3's client and server, with its options and output.
+    #[command(disable_help_flag = true)]
+    Iperf3 {
+        /// Options, as iperf3 takes them.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<OsString>,
+    },
     /// Files of numbers compared as ministat does, with its options and output.
     #[command(disable_help_flag = true)]
     Ministat {
@@ -52,9 +70,8 @@ pub enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<OsString>,
     },
-    /// Prints the JSON Schema of the run record.
-    #[command(after_help = help::tools("  linerate schema > run-record.schema.json\n"))]
-    Schema,
+    Report(Box<crate::report::ReportArgs>),
+    Schema(tools::SchemaArgs),
     Completions(tools::CompletionsArgs),
     Man(tools::ManArgs),
 }

@@ -6,9 +6,11 @@ use std::path::PathBuf;
 use clap::Args;
 use linerate_model::limits;
 use linerate_model::record::ErrorRecord;
-use linerate_model::units::Nanos;
+use linerate_model::units::{ByteCount, Nanos};
+use linerate_runner::agent;
 use linerate_runner::server::Options;
 
+use super::logins::LoginArgs;
 use super::value::BitRateOrMax;
 use crate::{help, key, usage};
 
@@ -16,7 +18,11 @@ use crate::{help, key, usage};
 const MAX_TESTS: limits::Limit =
     limits::Limit { name: "tests at once", min: 1, max: 10_000, why: "each has its own threads" };
 
-/// The far end: answers any number of tests at once.
+/// Each is an open connection.
+const QUEUE: limits::Limit =
+    limits::Limit { name: "clients in the queue", min: 0, max: 10_000, why: "a connection each" };
+
+/// The far end: answers any number of tests at once, of linerate's clients and of iperf3's.
 ///
 /// A test that asks for more than the limits given here is refused with the reason, never cut in
 /// silence.
@@ -32,6 +38,8 @@ pub struct ServeArgs {
     /// File with a key that clients must prove they know.
     #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
+    #[command(flatten)]
+    logins: LoginArgs,
     /// Tests at once.
     #[arg(long, value_name = "N", default_value_t = 128)]
     max_tests: u64,
@@ -44,9 +52,46 @@ pub struct ServeArgs {
     /// Most streams of one test, each way.
     #[arg(long, value_name = "N", default_value_t = limits::STREAMS.max)]
     max_streams: u64,
+    /// Most bytes of one test, both ways together: 100G; no limit unless given.
+    #[arg(long, value_name = "BYTES")]
+    max_bytes: Option<ByteCount>,
+    /// One test at a time. Clients of iperf3 wait for their turn, up to --queue of them; others are
+    /// told that the server is busy.
+    #[arg(long)]
+    exclusive: bool,
+    /// Clients of iperf3 that may wait for their turn with --exclusive; 0 answers all but the first
+    /// with "busy", as iperf3 does.
+    #[arg(long, value_name = "N", default_value_t = 16, requires = "exclusive")]
+    queue: u64,
     /// End after the first test.
     #[arg(short = '1', long)]
     one_off: bool,
+    /// Let a controller of campaigns with the key change network settings of this host and run
+    /// tests from it; every setting is put back when it is gone. Needs --key-file, and root.
+    #[arg(long, requires = "key_file", help_heading = "Control of this host")]
+    allow_settings: bool,
+    /// Let that controller run any command as this server's user.
+    #[arg(long, requires = "allow_settings", help_heading = "Control of this host")]
+    allow_commands: bool,
+    /// Let that controller reboot this host, by this command.
+    #[arg(
+        long,
+        value_name = "COMMAND",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "systemctl reboot",
+        requires = "allow_settings",
+        help_heading = "Control of this host"
+    )]
+    allow_reboot: Option<String>,
+    /// Directory of the undo journal of settings [default: $STATE_DIRECTORY or /var/lib/linerate].
+    #[arg(
+        long,
+        value_name = "DIR",
+        requires = "allow_settings",
+        help_heading = "Control of this host"
+    )]
+    state_dir: Option<PathBuf>,
     /// Print events as one JSON object a line on standard output.
     #[arg(long, help_heading = "Output")]
     pub json_lines: bool,
@@ -58,16 +103,52 @@ impl ServeArgs {
         let max_tests = usage::within("--max-tests", &MAX_TESTS, self.max_tests)?;
         usage::within("--max-duration", &limits::DURATION_NS, self.max_duration.0)?;
         let max_streams = usage::within("--max-streams", &limits::STREAMS, self.max_streams)?;
+        let queue = usage::within("--queue", &QUEUE, self.queue)?;
         Ok(Options {
             bind: self.bind,
             port: self.port,
             key: self.key_file.as_deref().map(key::read).transpose()?,
+            logins: self.logins.open()?,
             // In range, so that neither cast can cut.
             max_tests: max_tests as usize,
             max_duration: self.max_duration,
             max_rate: self.max_rate.0,
             max_streams: max_streams as u16,
+            max_bytes: self.max_bytes.map(|bytes| bytes.0),
+            exclusive: self.exclusive.then_some(queue as usize),
             one_off: self.one_off,
+            agent: if self.allow_settings { Some(self.agent()?) } else { None },
+            ..Options::default()
         })
     }
+    fn agent(&self) -> Result<agent::Options, ErrorRecord> {
+        let program = std::env::current_exe().map_err(|e| {
+            usage::error("cannot let controllers in", format!("this program has no path: {e}"), &[])
+        })?;
+        let words = |command: &String| -> Vec<String> {
+            command.split_whitespace().map(String::from).collect()
+        };
+        let reboot = self.allow_reboot.as_ref().map(words);
+        if reboot.as_ref().is_some_and(Vec::is_empty) {
+            return Err(usage::error(
+                "cannot use `--allow-reboot=`",
+                "it has no command",
+                &["--allow-reboot alone means: systemctl reboot"],
+            ));
+        }
+        Ok(agent::Options {
+            program,
+            state: self.state_dir.clone().unwrap_or_else(agent::state_directory),
+            commands: self.allow_commands,
+            reboot,
+        })
+    }
+}
+
+/// The helper of --allow-settings and of campaigns; linerate starts it by itself.
+#[derive(Debug, Args)]
+pub struct HelperArgs {
+    /// Directory of the undo journal.
+    #[arg(long, value_name = "DIR")]
+    pub state_dir: PathBuf,
 }

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use clap::Args;
-use linerate_model::plan::IpVersion;
+use linerate_model::plan::{Dialect, IpVersion};
 use linerate_model::record::ErrorRecord;
 use linerate_runner::client::Target;
 
@@ -35,6 +35,20 @@ pub struct Where {
     /// File with the key that the server asks for.
     #[arg(long, value_name = "FILE")]
     pub key_file: Option<PathBuf>,
+    /// What to speak with the server: auto finds out, iperf3 runs against an iperf3 server.
+    #[arg(long, value_name = "NAME", default_value = "auto", hide_possible_values = true)]
+    pub dialect: Speak,
+}
+
+/// `--dialect`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Speak {
+    /// What the server speaks.
+    Auto,
+    /// linerate's own.
+    Native,
+    /// iperf3's.
+    Iperf3,
 }
 
 /// A target that has passed every check that needs no packet.
@@ -48,6 +62,8 @@ pub struct Found {
     pub bind: Option<IpAddr>,
     /// Read from its file.
     pub key: Option<Vec<u8>>,
+    /// What to speak; `None` finds out.
+    pub dialect: Option<Dialect>,
     /// Whether packets never leave this machine, so that no flood can harm others.
     pub this_machine: bool,
 }
@@ -75,7 +91,16 @@ impl Where {
             ));
         }
         let key = self.key_file.as_deref().map(key::read).transpose()?;
-        Ok(Found { target, ip, bind: self.bind, key, this_machine })
+        let dialect = match self.dialect {
+            // The server inside this process is linerate's.
+            Speak::Auto if self.local => Some(Dialect::Native),
+            Speak::Auto => None,
+            Speak::Native => Some(Dialect::Native),
+            Speak::Iperf3 => Some(Dialect::Iperf3),
+        };
+        // A key is proven in linerate's own protocol only.
+        let dialect = dialect.or(key.as_ref().map(|_| Dialect::Native));
+        Ok(Found { target, ip, bind: self.bind, key, dialect, this_machine })
     }
 
     fn target(&self, verb: &str, discard: bool) -> Result<Target, ErrorRecord> {

@@ -6,6 +6,27 @@ use clap::Args;
 
 use crate::help;
 
+/// Prints the JSON Schema of the run record, or of another document.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = help::tools("  linerate schema > run-record.schema.json
+  linerate schema search\n"))]
+pub struct SchemaArgs {
+    /// Of which document.
+    #[arg(value_name = "DOCUMENT", default_value = "run")]
+    pub document: Document,
+}
+
+/// What has a schema.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Document {
+    /// `--json` of udp, tcp and rr.
+    Run,
+    /// `--json` of sweep.
+    Sweep,
+    /// `--json` of search.
+    Search,
+}
+
 /// Prints the completion script of a shell.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = help::tools("  linerate completions bash > /etc/bash_completion.d/linerate

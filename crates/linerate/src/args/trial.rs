@@ -1,0 +1,50 @@
+//! What all trials of a sweep or a search share: where to, what the datagrams are like, sockets and
+//! cores. The experiment itself gives rate, way and time of each.
+
+use clap::Args;
+use linerate_model::plan::{Direction, End, Traffic};
+use linerate_model::record::ErrorRecord;
+use linerate_model::units::Nanos;
+
+use super::Asked;
+use super::common::{Parts, Sockets, Span};
+use super::datagrams::Datagrams;
+use super::target::Where;
+use crate::trial;
+
+/// Options of every verb that runs trials.
+#[derive(Debug, Clone, Args)]
+pub struct TrialArgs {
+    #[command(flatten)]
+    pub place: Where,
+    #[command(flatten)]
+    pub datagrams: Datagrams,
+    #[command(flatten)]
+    pub sockets: Sockets,
+    /// Traffic before the measured time of each trial, counted apart.
+    #[arg(short = 'O', long, value_name = "TIME", default_value = "0", help_heading = "How long")]
+    pub warmup: Nanos,
+}
+
+impl TrialArgs {
+    /// The test that each trial is a variant of, one way and of length `time`, checked against the
+    /// table of limits, and whether its packets never leave this machine.
+    pub fn asked(&self, verb: &str, time: Nanos) -> Result<(Asked, bool), ErrorRecord> {
+        let mut found = self.place.find(verb, false)?;
+        let this_machine = found.this_machine;
+        let (plan, size_from_mtu) = self.datagrams.plan(&mut found, None)?;
+        let span = Span { time: Some(time), warmup: self.warmup, interval: trial::interval(time) };
+        let asked = Parts {
+            found,
+            traffic: Traffic::Udp(plan),
+            direction: Direction::Forward,
+            end: End::Time(time),
+            span: &span,
+            sockets: &self.sockets,
+            size_from_mtu,
+            notes: Vec::new(),
+        }
+        .asked()?;
+        Ok((asked, this_machine))
+    }
+}

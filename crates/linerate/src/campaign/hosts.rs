@@ -1,0 +1,540 @@
+//! The hosts of a campaign while it runs: connected, on which boot, and with what set.
+
+use std::collections::BTreeMap;
+use std::net::{TcpStream, ToSocketAddrs as _};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use linerate_experiment::campaign::control::World;
+use linerate_experiment::campaign::plan::{self, Plan};
+use linerate_model::record::ErrorRecord;
+use linerate_model::setting::{Setting as HostSetting, SettingValue};
+use linerate_runner::agent::{DeviceChoice, Hands, Permissions};
+use linerate_runner::signals::Interrupts;
+
+use super::hands;
+use super::tests::Prepared;
+
+/// A host that is awaited is asked this often.
+const ASK_EVERY: Duration = Duration::from_millis(250);
+
+/// One host.
+struct Member {
+    host: plan::Host,
+    key: Option<Vec<u8>>,
+    /// It is asked for its boot, sets things, or runs something.
+    watched: bool,
+    /// Something is set on it in some setting of the plan.
+    changed: bool,
+    /// It runs commands of the plan.
+    commands: bool,
+    /// It reboots.
+    reboots: bool,
+    /// What it lets a controller do.
+    permissions: Permissions,
+    hands: Option<Box<dyn Hands>>,
+    boot_id: Option<String>,
+    /// What is set now, with the values read back when it was set.
+    set: Vec<(HostSetting, Option<SettingValue>)>,
+}
+
+/// All hosts of a plan.
+pub struct Fleet {
+    members: Vec<Member>,
+    interrupts: Interrupts,
+    /// For the user, until they are taken.
+    pub notes: Vec<String>,
+    /// Setting whose values are set on all of them.
+    set: Option<String>,
+}
+
+/// Why a setting or a check of it did not work.
+pub enum Trouble {
+    /// The host is gone: wait for it and go on.
+    Gone(String),
+    /// It will not work better later.
+    Fatal(ErrorRecord),
+}
+
+/// An error of a campaign.
+pub fn failure(
+    kind: &str,
+    what: impl Into<String>,
+    why: impl Into<String>,
+    hints: &[&str],
+) -> ErrorRecord {
+    ErrorRecord {
+        kind: kind.into(),
+        what: what.into(),
+        why: why.into(),
+        hints: hints.iter().map(|h| (*h).to_owned()).collect(),
+        exit_code: 1,
+    }
+}
+
+impl Fleet {
+    /// Reads the keys; connects to nobody yet. Paths of keys are relative to the plan.
+    pub fn new(
+        plan: &Plan,
+        prepared: &[Prepared],
+        folder: &Path,
+        interrupts: Interrupts,
+    ) -> Result<Self, ErrorRecord> {
+        let mut members = Vec::new();
+        for (index, host) in plan.hosts.iter().enumerate() {
+            let changed = prepared.iter().any(|p| p.changes.iter().any(|(h, _)| *h == index));
+            let runs = plan.settings.iter().zip(prepared).any(|(s, p)| match &p.test {
+                None => s.from == index,
+                Some(test) => test.client == index,
+            });
+            let reboots = plan.repeat.boots > 0 && host.reboot.is_some();
+            let commands = plan
+                .settings
+                .iter()
+                .zip(prepared)
+                .any(|(s, p)| p.test.is_none() && s.from == index);
+            let key = match &host.key_file {
+                Some(file) => Some(crate::key::read(&folder.join(file))?),
+                None => None,
+            };
+            members.push(Member {
+                host: host.clone(),
+                key,
+                watched: changed || runs || reboots,
+                changed,
+                commands,
+                reboots,
+                permissions: Permissions::default(),
+                hands: None,
+                boot_id: None,
+                set: Vec::new(),
+            });
+        }
+        Ok(Self { members, interrupts, notes: Vec::new(), set: None })
+    }
+
+    /// Names of the hosts whose boots are known.
+    pub fn watched(&self) -> Vec<String> {
+        self.members.iter().filter(|m| m.watched).map(|m| m.host.name.clone()).collect()
+    }
+
+    /// What is known of the hosts now.
+    pub fn world(&self) -> World {
+        let booted = |m: &Member| {
+            let id = m.hands.as_ref().and(m.boot_id.clone())?;
+            m.watched.then(|| (m.host.name.clone(), id))
+        };
+        World { boots: self.members.iter().filter_map(booted).collect(), set: self.set.clone() }
+    }
+
+    /// Boot ids of the watched hosts, as runs are marked with them.
+    pub fn boots(&self) -> Option<String> {
+        let ids: Vec<&str> = self
+            .members
+            .iter()
+            .filter(|m| m.watched)
+            .filter_map(|m| m.boot_id.as_deref())
+            .collect();
+        (!ids.is_empty()).then(|| ids.join("/"))
+    }
+
+    /// The key for tests towards a host.
+    pub fn key(&self, host: usize) -> Option<Vec<u8>> {
+        self.members.get(host).and_then(|m| m.key.clone())
+    }
+
+    fn index(&self, name: &str) -> Option<usize> {
+        self.members.iter().position(|m| m.host.name == name)
+    }
+
+    /// Connects to every watched host that does not answer yet; one attempt each.
+    ///
+    /// # Errors
+    /// What will not be better later: a wrong key, no permission.
+    pub fn connect_all(&mut self) -> Result<(), ErrorRecord> {
+        for index in 0..self.members.len() {
+            if self.members[index].watched && self.members[index].hands.is_none() {
+                let _ = self.connect(index)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// One attempt; why it failed, if another may not.
+    fn connect(&mut self, index: usize) -> Result<Option<String>, ErrorRecord> {
+        let member = &mut self.members[index];
+        let made = hands::of(&member.host, member.key.as_deref(), member.changed, &self.interrupts);
+        let tried =
+            made.and_then(|(mut hands, left)| hands.facts().map(|facts| (hands, left, facts)));
+        match tried {
+            Ok((hands, earlier, (facts, permissions))) => {
+                let name = &member.host.name;
+                if facts.boot_id.is_none() {
+                    return Err(failure(
+                        "boot_id",
+                        format!("cannot tell the boots of {name} apart"),
+                        "it has no /proc/sys/kernel/random/boot_id",
+                        &[],
+                    ));
+                }
+                for (wanted, given, what, option) in [
+                    (member.changed, permissions.settings, "settings", "--allow-settings"),
+                    (member.commands, permissions.commands, "commands", "--allow-commands"),
+                    (member.reboots, permissions.reboot, "a reboot", "--allow-reboot"),
+                ] {
+                    if wanted && !given {
+                        return Err(failure(
+                            "permission",
+                            format!("{name} does not let a campaign do what the plan says"),
+                            format!(
+                                "its `linerate serve` permits no {}",
+                                what.trim_start_matches("a ")
+                            ),
+                            &[&format!("start it with {option}")],
+                        ));
+                    }
+                }
+                for knob in &earlier.knobs {
+                    self.notes.push(format!("{name}: put back from before: {}", knob.what));
+                }
+                member.boot_id = facts.boot_id;
+                member.permissions = permissions;
+                member.hands = Some(hands);
+                member.set.clear();
+                self.set = None;
+                Ok(None)
+            }
+            Err(error) if is_final(&error) => Err(error),
+            Err(error) => Ok(Some(format!("{}: {}", error.what, error.why))),
+        }
+    }
+
+    /// Waits until a watched host answers, on another boot than `not` if that is given; `ended` is
+    /// asked whether to give up early. Returns the seconds it took; `None` if `ended`.
+    pub fn wait(
+        &mut self,
+        name: &str,
+        not: Option<&str>,
+        limit: Duration,
+        ended: &dyn Fn() -> bool,
+    ) -> Result<Option<f64>, ErrorRecord> {
+        let Some(index) = self.index(name) else { return Ok(Some(0.0)) };
+        let begun = Instant::now();
+        loop {
+            if ended() {
+                return Ok(None);
+            }
+            let tried = match self.connect(index) {
+                // A host on its way down or up takes connections and ends them without a word, or
+                // answers when its /proc is unmounted already.
+                Err(error) if matches!(error.kind.as_str(), "not_linerate" | "boot_id") => {
+                    Some(format!("{}: {}", error.what, error.why))
+                }
+                tried => tried?,
+            };
+            let last = match tried {
+                None if not
+                    .is_none_or(|old| self.members[index].boot_id.as_deref() != Some(old)) =>
+                {
+                    return Ok(Some(begun.elapsed().as_secs_f64()));
+                }
+                None => {
+                    // It has not gone down yet.
+                    self.members[index].hands = None;
+                    "it answers, but is still on the boot from before".to_owned()
+                }
+                Some(why) => why,
+            };
+            if begun.elapsed() > limit {
+                let what = format!(
+                    "{name} did not come {} within {:.0} s",
+                    if not.is_some() { "back with another boot_id" } else { "back" },
+                    limit.as_secs_f64()
+                );
+                let hints = [
+                    "`linerate campaign resume` goes on when it is there",
+                    "[repeat] wait = \"30m\" waits longer",
+                ];
+                return Err(failure("host_gone", what, last, &hints));
+            }
+            std::thread::sleep(ASK_EVERY);
+        }
+    }
+
+    /// Waits until something listens where a test goes to. Returns the seconds it took, or nothing
+    /// if it was `ended`.
+    pub fn wait_for_server(
+        &self,
+        host: usize,
+        limit: Duration,
+        ended: &dyn Fn() -> bool,
+    ) -> Result<Option<f64>, ErrorRecord> {
+        let Some(member) = self.members.get(host) else { return Ok(Some(0.0)) };
+        let begun = Instant::now();
+        loop {
+            if ended() {
+                return Ok(None);
+            }
+            let found = (member.host.target(), member.host.port).to_socket_addrs();
+            let why = match found {
+                Ok(mut addresses) => {
+                    let open = |a| TcpStream::connect_timeout(&a, Duration::from_secs(2)).is_ok();
+                    if addresses.any(open) {
+                        return Ok(Some(begun.elapsed().as_secs_f64()));
+                    }
+                    "nobody answers there".to_owned()
+                }
+                Err(e) => e.to_string(),
+            };
+            if begun.elapsed() > limit {
+                let what = format!(
+                    "{} port {} did not answer for {:.0} s",
+                    member.host.target(),
+                    member.host.port,
+                    limit.as_secs_f64()
+                );
+                let hints = [
+                    "is `linerate serve` running there?",
+                    "`linerate campaign resume` goes on when it is there",
+                ];
+                return Err(failure("host_gone", what, why, &hints));
+            }
+            std::thread::sleep(ASK_EVERY);
+        }
+    }
+
+    /// Uses a host's connection. An error after which the host does not answer any more drops it.
+    fn with<T>(
+        &mut self,
+        index: usize,
+        work: impl FnOnce(&mut dyn Hands) -> Result<T, ErrorRecord>,
+    ) -> Result<T, Trouble> {
+        let member = &mut self.members[index];
+        let Some(hands) = member.hands.as_mut() else {
+            return Err(Trouble::Gone(format!("{} is gone", member.host.name)));
+        };
+        let error = match work(hands.as_mut()) {
+            Ok(value) => return Ok(value),
+            Err(error) => error,
+        };
+        if hands.ping().is_ok() {
+            return Err(Trouble::Fatal(error));
+        }
+        member.hands = None;
+        self.set = None;
+        Err(Trouble::Gone(format!("{}: {}", error.what, error.why)))
+    }
+
+    /// Makes every host what a setting wants: what other settings changed is put back, its own
+    /// values are set and read back.
+    pub fn apply(&mut self, plan: &Plan, at: usize, prepared: &Prepared) -> Result<(), Trouble> {
+        self.set = None;
+        for index in 0..self.members.len() {
+            if !self.members[index].changed {
+                continue;
+            }
+            let none = Vec::new();
+            let wanted =
+                prepared.changes.iter().find(|(h, _)| *h == index).map_or(&none, |(_, s)| s);
+            let stays = |(old, _): &(HostSetting, _)| wanted.iter().any(|new| new.name == old.name);
+            if !self.members[index].set.iter().all(stays) {
+                let back = self.with(index, |hands| hands.restore())?;
+                if !back.complete() {
+                    return Err(Trouble::Fatal(failure(
+                        "not_restored",
+                        format!("cannot put {} back", self.members[index].host.name),
+                        left(&back).join("; "),
+                        &["settle by hand who sets what, then `linerate campaign resume`"],
+                    )));
+                }
+                self.members[index].set.clear();
+            }
+            if wanted.is_empty() {
+                continue;
+            }
+            let device = device(plan, at, index);
+            let applied = self.with(index, |hands| hands.apply(Some(&device), wanted))?;
+            if let Some(bad) = applied.iter().find(|a| !a.holds()) {
+                let setting = &plan.settings[at].name;
+                return Err(Trouble::Fatal(failure(
+                    "setting",
+                    format!(
+                        "cannot set {} on {} for {setting}",
+                        shown(&bad.asked),
+                        self.members[index].host.name
+                    ),
+                    bad.why.clone().unwrap_or_else(|| "the host did not take it".into()),
+                    &["take the setting out of the plan, or give the host a driver that can"],
+                )));
+            }
+            self.members[index].set = applied.into_iter().map(|a| (a.asked, a.after)).collect();
+        }
+        self.set = Some(plan.settings[at].name.clone());
+        Ok(())
+    }
+
+    /// Reads back what is set. What is other than it was when it was set, in words.
+    pub fn verify(&mut self, plan: &Plan, at: usize) -> Result<Vec<String>, Trouble> {
+        let mut wrong = Vec::new();
+        for index in 0..self.members.len() {
+            if self.members[index].set.is_empty() {
+                continue;
+            }
+            let set = self.members[index].set.clone();
+            let names: Vec<_> = set.iter().map(|(s, _)| s.name.clone()).collect();
+            let device = device(plan, at, index);
+            let read = self.with(index, |hands| hands.read(Some(&device), &names))?;
+            for ((setting, was), now) in set.iter().zip(read) {
+                if now.value != *was {
+                    let name = &self.members[index].host.name;
+                    let now = now.value.as_ref().map_or("unreadable".to_owned(), value);
+                    wrong.push(format!("{} on {name} was {now} instead", shown(setting)));
+                }
+            }
+        }
+        if !wrong.is_empty() {
+            // Set anew before the next run.
+            self.set = None;
+        }
+        Ok(wrong)
+    }
+
+    /// What is set now, in words.
+    pub fn settings(&self) -> Vec<String> {
+        let lines = |m: &Member| {
+            m.set
+                .iter()
+                .map(|(s, after)| {
+                    let now = after.as_ref().map_or_else(|| value(&s.value), value);
+                    format!("{}: {} = {now}", m.host.name, s.name)
+                })
+                .collect::<Vec<_>>()
+        };
+        self.members.iter().flat_map(lines).collect()
+    }
+
+    /// Runs `work` with the hands of a host.
+    pub fn hands<T>(
+        &mut self,
+        host: usize,
+        work: impl FnOnce(&mut dyn Hands) -> Result<T, ErrorRecord>,
+    ) -> Result<T, Trouble> {
+        self.with(host, work)
+    }
+
+    /// Tells a host to reboot. Its connection is gone afterwards.
+    pub fn reboot(&mut self, name: &str) -> Result<(), ErrorRecord> {
+        let Some(index) = self.index(name) else { return Ok(()) };
+        let words = self.members[index].host.reboot.as_deref().map(plan::split);
+        let words = words.and_then(Result::ok);
+        // A server that runs no commands of others has its own for this.
+        let words = words.filter(|_| self.members[index].permissions.commands);
+        let done = self.with(index, |hands| hands.reboot(words.as_deref()));
+        self.members[index].hands = None;
+        self.set = None;
+        match done {
+            // A host that goes down at once does not answer any more.
+            Ok(()) | Err(Trouble::Gone(_)) => Ok(()),
+            Err(Trouble::Fatal(error)) => Err(error),
+        }
+    }
+
+    /// Whether the host is this machine.
+    pub fn is_here(&self, name: &str) -> bool {
+        self.index(name).is_some_and(|i| self.members[i].host.address.is_none())
+    }
+
+    /// Puts every host back. What could not be, in words, by host.
+    pub fn restore(&mut self) -> BTreeMap<String, Vec<String>> {
+        let mut told = BTreeMap::new();
+        for index in 0..self.members.len() {
+            if !self.members[index].changed || self.members[index].hands.is_none() {
+                continue;
+            }
+            let name = self.members[index].host.name.clone();
+            let words = match self.with(index, |hands| hands.restore()) {
+                Ok(back) => left(&back),
+                Err(Trouble::Gone(why)) => vec![format!("{why}: it puts itself back")],
+                Err(Trouble::Fatal(error)) => vec![format!("{}: {}", error.what, error.why)],
+            };
+            self.members[index].set.clear();
+            told.insert(name, words);
+        }
+        self.set = None;
+        told
+    }
+}
+
+/// Whether trying again is of no use.
+pub fn is_final(error: &ErrorRecord) -> bool {
+    const FINAL: &[&str] = &[
+        "key",
+        "policy",
+        "permission",
+        "version",
+        "not_linerate",
+        "out_of_range",
+        "usage",
+        "no_permission",
+    ];
+    error.exit_code == 2 || FINAL.contains(&error.kind.as_str())
+}
+
+/// The interface that a setting's data uses on a host: by name if the plan says, else the one
+/// towards the other end.
+fn device(plan: &Plan, setting: usize, host: usize) -> DeviceChoice {
+    if let Some(device) = &plan.hosts[host].device {
+        return DeviceChoice::Named(device.clone());
+    }
+    let setting = &plan.settings[setting];
+    let other = if setting.from == host { setting.to.unwrap_or(host) } else { setting.from };
+    match plan.hosts[other].target() {
+        // Towards itself: packets of this machine to itself leave by lo.
+        _ if other == host => DeviceChoice::Named("lo".into()),
+        target => DeviceChoice::Towards(target.to_owned()),
+    }
+}
+
+fn value(value: &SettingValue) -> String {
+    match value {
+        SettingValue::Switch(true) => "on".into(),
+        SettingValue::Switch(false) => "off".into(),
+        SettingValue::Number(n) => n.to_string(),
+        SettingValue::Text(text) => text.clone(),
+    }
+}
+
+/// A setting in words.
+pub fn shown(setting: &HostSetting) -> String {
+    format!("{} = {}", setting.name, value(&setting.value))
+}
+
+/// What a restoration left, in words.
+fn left(back: &linerate_model::setting::Restoration) -> Vec<String> {
+    if back.complete() {
+        return Vec::new();
+    }
+    let mut words: Vec<String> = back
+        .knobs
+        .iter()
+        .filter_map(|k| Some(format!("{}: {}", k.what, k.why.as_ref()?)))
+        .collect();
+    words.extend(back.notes.iter().cloned());
+    words
+}
+
+/// Where a store is for a plan, and the folder of the plan.
+pub fn folder(path: &Path) -> PathBuf {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
+        _ => PathBuf::from("."),
+    }
+}
+
+impl Fleet {
+    /// Hosts on which something was to be set, and that do not answer.
+    pub fn unreached(&self) -> Vec<String> {
+        let gone = |m: &&Member| m.changed && m.hands.is_none();
+        self.members.iter().filter(gone).map(|m| m.host.name.clone()).collect()
+    }
+}

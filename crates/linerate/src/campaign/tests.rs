@@ -1,0 +1,249 @@
+//! The tests of a plan in terms of the verbs: which options they have, and what they become.
+
+use std::ffi::OsString;
+
+use clap::{CommandFactory as _, Parser as _};
+use linerate_experiment::campaign::plan::{
+    Fault, Plan, Scalar, Setting, TestOption, Vocabulary, Workload,
+};
+use linerate_model::plan::{Direction, Traffic};
+use linerate_model::record::ErrorRecord;
+use linerate_model::setting::{Setting as HostSetting, SettingValue};
+use linerate_report::compare::input::metric;
+use linerate_runner::client::{Request, Target};
+
+use crate::args::{Asked, Cli, Command};
+
+/// Verbs that a plan may use.
+const VERBS: &[&str] = &["tcp", "udp", "rr"];
+
+/// Options that the plan says in its own way, or that concern a screen.
+const NOT_OPTIONS: &[&str] = &[
+    "help",
+    "version",
+    "local",
+    "port",
+    "ipv4",
+    "ipv6",
+    "key-file",
+    "json",
+    "json-lines",
+    "color",
+];
+
+/// What a plan may say, made from the verbs' own arguments.
+pub fn vocabulary() -> Vocabulary {
+    let cli = Cli::command();
+    let options = |verb: &&str| {
+        let command = cli.find_subcommand(verb)?;
+        let own = command.get_arguments().filter_map(|a| a.get_long());
+        let mut names: Vec<String> = own
+            .filter(|name| !NOT_OPTIONS.contains(name))
+            .map(|name| name.replace('-', "_"))
+            .collect();
+        names.push("ip".to_owned());
+        Some(((*verb).to_owned(), names))
+    };
+    Vocabulary {
+        verbs: VERBS.iter().filter_map(options).collect(),
+        metrics: metric::METRICS.iter().map(|m| m.name.to_owned()).collect(),
+    }
+}
+
+/// A setting, ready to run.
+#[derive(Debug, Clone)]
+pub struct Prepared {
+    /// The test, if it is one.
+    pub test: Option<Test>,
+    /// What is set, by host.
+    pub changes: Vec<(usize, Vec<HostSetting>)>,
+    /// Seconds of one run.
+    pub seconds: f64,
+    /// Name of the figure that is compared.
+    pub metric: String,
+    /// Its unit.
+    pub unit: Option<String>,
+    /// What the user should know.
+    pub notes: Vec<String>,
+}
+
+/// A test, ready to run.
+#[derive(Debug, Clone)]
+pub struct Test {
+    /// The command line that does the same.
+    pub words: Vec<String>,
+    /// For the runner; the key is put in when it runs.
+    pub request: Request,
+    /// Index of the host whose `linerate serve` answers; none with `discard` or on one machine.
+    pub server: Option<usize>,
+    /// Index of the host that is the client.
+    pub client: usize,
+}
+
+/// Makes every setting ready, or says what is wrong with each.
+pub fn prepare(plan: &Plan) -> Result<Vec<Prepared>, Vec<Fault>> {
+    let mut faults = Vec::new();
+    let mut ready = Vec::new();
+    for setting in &plan.settings {
+        let changes = changes(plan, setting, &mut faults);
+        match work(plan, setting) {
+            Ok(prepared) => ready.push(Prepared { changes, ..prepared }),
+            Err(fault) => faults.push(fault),
+        }
+    }
+    if faults.is_empty() {
+        return Ok(ready);
+    }
+    faults.sort_by_key(|f| f.at);
+    // Settings made of one matrix share their faults.
+    faults.dedup();
+    Err(faults)
+}
+
+fn changes(
+    plan: &Plan,
+    setting: &Setting,
+    faults: &mut Vec<Fault>,
+) -> Vec<(usize, Vec<HostSetting>)> {
+    let mut by_host: Vec<(usize, Vec<HostSetting>)> = Vec::new();
+    for change in &setting.changes {
+        let value = match &change.value {
+            Scalar::Bool(on) => SettingValue::Switch(*on),
+            Scalar::Integer(n) if *n >= 0 => SettingValue::Number(n.unsigned_abs()),
+            other => SettingValue::Text(match other {
+                // Kernel parameters such as tcp_rmem take several numbers, parted by blanks.
+                Scalar::List(items) => {
+                    items.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
+                }
+                other => other.to_string(),
+            }),
+        };
+        match HostSetting::new(&change.path, value) {
+            Ok(made) => match by_host.iter_mut().find(|(host, _)| *host == change.host) {
+                Some((_, list)) => list.push(made),
+                None => by_host.push((change.host, vec![made])),
+            },
+            Err(error) => {
+                let host = &plan.hosts[change.host].name;
+                let fault = Fault::new(change.at, format!("cannot set {error} on {host}"));
+                faults.push(match error.hints.first() {
+                    Some(hint) => fault.hint(hint.clone()),
+                    None => fault,
+                });
+            }
+        }
+    }
+    by_host
+}
+
+fn work(plan: &Plan, setting: &Setting) -> Result<Prepared, Fault> {
+    match &setting.workload {
+        Workload::Command { unit, time, .. } => Ok(Prepared {
+            test: None,
+            changes: Vec::new(),
+            seconds: time.as_secs_f64(),
+            metric: "command".to_owned(),
+            unit: unit.clone(),
+            notes: Vec::new(),
+        }),
+        Workload::Test { verb, options, metric } => {
+            let (test, notes) = test(plan, setting, verb, options)?;
+            let planned = &test.request.plan;
+            let time = planned.duration().map_or(10.0, |d| d.as_secs_f64());
+            let seconds = time + planned.warmup.as_secs_f64();
+            let discard = matches!(test.request.target, Target::Discard { .. });
+            let name = match metric {
+                Some((name, _)) => name.as_str(),
+                None if verb == "rr" => "transactions_per_second",
+                None if discard => "sent_pps",
+                None => "received_bps",
+            };
+            if discard && name.starts_with("received") {
+                let at = metric.as_ref().map_or(setting.at, |(_, at)| *at);
+                let what = format!("`{name}` of a test with discard: nobody receives");
+                return Err(Fault::new(at, what).hint("metric = \"sent_pps\" or \"sent_bps\""));
+            }
+            let unit = metric::find(name).map(|m| m.unit.to_owned());
+            let metric = name.to_owned();
+            let test = Some(test);
+            Ok(Prepared { test, changes: Vec::new(), seconds, metric, unit, notes })
+        }
+    }
+}
+
+fn is_true(options: &[TestOption], key: &str) -> bool {
+    options.iter().any(|o| o.key == key && o.value == Scalar::Bool(true))
+}
+
+fn test(
+    plan: &Plan,
+    setting: &Setting,
+    verb: &str,
+    options: &[TestOption],
+) -> Result<(Test, Vec<String>), Fault> {
+    let from = setting.from;
+    let to = setting.to.unwrap_or(from);
+    let discard = is_true(options, "discard");
+    let here = |host: usize| plan.hosts[host].address.is_none();
+    // Towards this machine the client is here and the far end sends: the data goes the same way,
+    // and no server needs to listen here.
+    let flipped = from != to && here(to) && !here(from) && !discard;
+    let (client, far) = if flipped { (to, from) } else { (from, to) };
+    let mut words = vec!["linerate".to_owned(), verb.to_owned()];
+    if from == to && here(from) {
+        words.push("--local".to_owned());
+    } else {
+        words.push(plan.hosts[far].target().to_owned());
+        if plan.hosts[far].port != 5201 {
+            words.extend(["--port".to_owned(), plan.hosts[far].port.to_string()]);
+        }
+    }
+    for option in options {
+        let name = option.key.replace('_', "-");
+        match (&option.key[..], &option.value) {
+            ("ip", Scalar::Integer(version @ (4 | 6))) => words.push(format!("-{version}")),
+            ("ip", _) => return Err(Fault::new(option.at, "`ip` is 4 or 6")),
+            (_, Scalar::Bool(true)) => words.push(format!("--{name}")),
+            (_, Scalar::Bool(false)) => {}
+            (_, value) => words.push(format!("--{name}={value}")),
+        }
+    }
+    let fault = |error: ErrorRecord| {
+        let named = |o: &&TestOption| {
+            let option = format!("--{}", o.key.replace('_', "-"));
+            error.what.contains(&option) || error.why.contains(&option)
+        };
+        let at = options.iter().find(named).map_or(setting.at, |o| o.at);
+        let fault = Fault::new(at, format!("{}: {}", error.what, error.why));
+        match error.hints.first() {
+            Some(hint) => fault.hint(hint.clone()),
+            None => fault,
+        }
+    };
+    let words_os: Vec<OsString> = words.iter().map(OsString::from).collect();
+    let parsed = Cli::try_parse_from(words_os)
+        .map_err(|e| fault(crate::usage::from_clap(&e, Some(verb))))?;
+    let asked = match &parsed.command {
+        Command::Udp(args) => args.asked(),
+        Command::Tcp(args) => args.asked(),
+        Command::Rr(args) => args.asked(),
+        _ => return Err(Fault::new(setting.at, format!("no test `{verb}`"))),
+    };
+    let Asked { mut request, notes } = asked.map_err(fault)?;
+    request.command.clone_from(&words);
+    if flipped {
+        let at = setting.at;
+        if matches!(request.plan.traffic, Traffic::Rr(_)) {
+            let what = "a request/response test towards this machine";
+            let hint = "swap `from` and `to`: the client asks, the server answers";
+            return Err(Fault::new(at, what).hint(hint));
+        }
+        request.plan.direction = match request.plan.direction {
+            Direction::Forward => Direction::Reverse,
+            Direction::Reverse => Direction::Forward,
+            Direction::Both => Direction::Both,
+        };
+    }
+    let server = matches!(request.target, Target::Host { .. }).then_some(far);
+    Ok((Test { words, request, server, client }, notes))
+}

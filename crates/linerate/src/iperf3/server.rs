@@ -1,0 +1,95 @@
+//! The server: linerate's, which runs any number of tests at once, with iperf3's screen for each.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use linerate_model::told::Told;
+use linerate_model::units::{BitRate, Nanos};
+use linerate_runner::logins::{self, Logins, Settings};
+use linerate_runner::server::{self, Event};
+
+use super::args::Line;
+use super::screen::Screen;
+use super::{Done, Out, options, words};
+
+pub(super) fn run(line: &Line, out: &mut Out) -> Done {
+    let mut wanted = server::Options {
+        bind: line.bind,
+        port: line.port,
+        one_off: line.one_off,
+        max_rate: BitRate::new(line.server_limit_bps),
+        ..server::Options::default()
+    };
+    // iperf3 has no limit of its own but a day.
+    let longest = line.server_max_s.unwrap_or(86_400 + 600);
+    wanted.max_duration = Nanos::from_secs(longest);
+    if line.interval_s > 0.0 {
+        wanted.interval = Nanos((line.interval_s * 1e9) as u64);
+    }
+    if wanted.bind.is_none() && line.ip == Some(4) {
+        wanted.bind = Some(std::net::Ipv4Addr::UNSPECIFIED.into());
+    }
+    if let (Some(private_key), Some(users)) = (&line.private_key, &line.users) {
+        let settings = Settings {
+            private_key: private_key.clone(),
+            users: users.clone(),
+            pkcs1: line.pkcs1,
+            skew_s: line.time_skew_s.unwrap_or(logins::SKEW_S),
+        };
+        let logins = Logins::open(&settings).map_err(|error| {
+            Some(format!("iperf3: parameter error - {}: {}", error.what, error.why))
+        })?;
+        wanted.logins = Some(Arc::new(logins));
+    }
+    let busy = Arc::new(AtomicBool::new(false));
+    watch_idle(line, &busy);
+    let options = options(line);
+    let mut screens: BTreeMap<SocketAddr, Screen> = BTreeMap::new();
+    let mut tests = 0;
+    let served = server::serve(&wanted, &mut |event| match event {
+        Event::Listening(_) => {
+            tests += 1;
+            Screen::new(line, &options).listening(out, tests);
+        }
+        Event::Told { peer, told } => {
+            busy.store(true, Ordering::Relaxed);
+            let screen = screens.entry(peer).or_insert_with(|| Screen::new(line, &options));
+            screen.told(out, &told, None);
+            if let Told::End(end) = &told {
+                let error = end.error.as_ref().map(words);
+                screen.end(out, error.as_deref());
+                if let Some(error) = error {
+                    out.error(&format!("iperf3: error - {error}"));
+                }
+                screens.remove(&peer);
+                tests += 1;
+                if !line.one_off {
+                    Screen::new(line, &options).listening(out, tests);
+                }
+            }
+        }
+        Event::Refused { peer, why } => {
+            out.error(&format!("iperf3: error - {}: {why}", peer.ip()));
+        }
+        _ => {}
+    });
+    served.map_err(|error| {
+        Some(format!("iperf3: error - unable to start listener for connections: {}", error.why))
+    })
+}
+
+/// `--idle-timeout`: this server never gets stuck and has nothing to restart; a one-off server that
+/// nobody used ends.
+fn watch_idle(line: &Line, busy: &Arc<AtomicBool>) {
+    let (Some(limit), true) = (line.idle_timeout_s, line.one_off) else { return };
+    let busy = Arc::clone(busy);
+    std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_secs(limit));
+        if !busy.load(Ordering::Relaxed) {
+            let _ = nix::sys::signal::kill(nix::unistd::getpid(), nix::sys::signal::SIGTERM);
+        }
+    });
+}

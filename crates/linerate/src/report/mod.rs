@@ -1,0 +1,327 @@
+//! `linerate report`: reads results, hands them to the report crate, writes what it gives back. No
+//! file is begun before it is known that it can be written, and none is replaced before the new one
+//! is whole.
+
+mod store;
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, IsTerminal, Read, Write, stderr, stdin, stdout};
+use std::path::{Path, PathBuf};
+
+use linerate_model::record::ErrorRecord;
+use linerate_report::clean::clean;
+use linerate_report::number;
+use linerate_report::report::format::{self, FORMATS, Format, Look};
+use linerate_report::report::input::Input;
+use linerate_report::report::view::View;
+
+use crate::exit::Exit;
+use crate::help;
+use crate::usage;
+
+/// A page, picture or table of any results: runs, sweeps, searches, comparisons, together.
+///
+/// RESULT is what `--json` or `--json-lines` of any command printed, one document or many; it is
+/// known by its content. The form of the report is chosen by the ending of OUT: .html (one page with
+/// all figures, zoomable, readable offline), .svg, .png, .md or .csv.
+///
+/// An existing file is replaced, all at once when the new one is whole, if it is a report of
+/// linerate; any other file only with --force.
+#[derive(Debug, Clone, clap::Args)]
+#[command(after_help = help::report())]
+pub struct ReportArgs {
+    /// Files with results; `-` is standard input
+    #[arg(required = true, value_name = "RESULT")]
+    pub files: Vec<PathBuf>,
+
+    /// Where to write; `-` is standard output. May be given several times
+    #[arg(short, long, value_name = "OUT")]
+    pub output: Vec<PathBuf>,
+
+    /// Form of outputs whose ending says none: html, svg, png, md, csv
+    #[arg(long, value_name = "NAME")]
+    pub format: Option<String>,
+
+    /// Report what can be read and list what cannot, instead of refusing all of it
+    #[arg(long)]
+    pub skip_damaged: bool,
+
+    /// Replace an existing file that is no report
+    #[arg(long)]
+    pub force: bool,
+
+    /// Dark pictures (.png) instead of light ones; pages and .svg follow their reader
+    #[arg(long)]
+    pub dark: bool,
+}
+
+/// Runs the command.
+pub fn run(args: &ReportArgs) -> Result<Exit, ErrorRecord> {
+    let mut outputs = outputs(args)?;
+    let input = read(args)?;
+    let view = View::new(&input, &command(args));
+    for damage in view.problems.iter().filter(|_| args.skip_damaged) {
+        say(&format!("left out: {damage}\n"));
+    }
+    // A form that fails is told when the others are safe.
+    let mut failed = None;
+    for output in &mut outputs {
+        let done = (output.format.render)(&view, &Look { dark: args.dark })
+            .map_err(|why| failure(format!("cannot make {}", output.name()), why, &[]))
+            .and_then(|bytes| output.write(&bytes).map(|()| bytes.len()));
+        match done {
+            Ok(size) if !output.is_stdout() => {
+                let size = number::bytes(size as u64);
+                say(&format!("{}: {}, {size}\n", output.name(), view.title));
+            }
+            Ok(_) => {}
+            Err(error) => failed = Some(error),
+        }
+    }
+    failed.map_or(Ok(Exit::Complete), Err)
+}
+
+/// Whoever does not read standard error misses nothing of the report.
+fn say(text: &str) {
+    let _ = stderr().write_all(text.as_bytes());
+}
+
+fn failure(what: String, why: String, hints: &[&str]) -> ErrorRecord {
+    ErrorRecord {
+        kind: "report".into(),
+        what,
+        why,
+        hints: hints.iter().map(|h| (*h).to_owned()).collect(),
+        exit_code: Exit::Failed as u8,
+    }
+}
+
+/// The command line that makes this report again.
+fn command(args: &ReportArgs) -> String {
+    let mut words = vec!["linerate".to_owned(), "report".to_owned()];
+    words.extend(args.files.iter().map(|f| f.display().to_string()));
+    for output in &args.output {
+        words.extend(["-o".to_owned(), output.display().to_string()]);
+    }
+    words.extend(args.format.iter().flat_map(|f| ["--format".to_owned(), f.clone()]));
+    for (given, word) in [(args.skip_damaged, "--skip-damaged"), (args.dark, "--dark")] {
+        if given {
+            words.push(word.to_owned());
+        }
+    }
+    let words: Vec<String> =
+        words.iter().map(|w| linerate_report::run::view::shell_word(w)).collect();
+    words.join(" ")
+}
+
+fn read(args: &ReportArgs) -> Result<Input, ErrorRecord> {
+    let mut input = Input::default();
+    for file in &args.files {
+        let name =
+            if file == Path::new("-") { "<stdin>".into() } else { file.display().to_string() };
+        let mut bytes = Vec::new();
+        let outcome = if file == Path::new("-") {
+            stdin().lock().read_to_end(&mut bytes)
+        } else {
+            File::open(file).and_then(|mut f| f.read_to_end(&mut bytes))
+        };
+        match outcome {
+            // A store has its log beside it, so it is opened again by its path.
+            Ok(_) if bytes.starts_with(store::MAGIC) => store::read(&mut input, &name, file),
+            Ok(_) => input.read(&name, &bytes),
+            Err(error) => input.unreadable(&name, &error.to_string()),
+        }
+    }
+    let mut problems = input.damaged.iter();
+    let Some(first) = problems.next() else { return Ok(input) };
+    if args.skip_damaged && !input.items.is_empty() {
+        return Ok(input);
+    }
+    let more: Vec<String> =
+        problems.clone().take(4).map(|d| clean(&d.to_string()).into_owned()).collect();
+    let mut why = clean(&first.to_string()).into_owned();
+    for one in &more {
+        why.push_str("; ");
+        why.push_str(one);
+    }
+    let left = problems.count() - more.len();
+    if left > 0 {
+        why.push_str(&format!("; and {left} more"));
+    }
+    let hint: &[&str] = if input.items.is_empty() {
+        &["a result is what `linerate … --json` or `--json-lines` printed"]
+    } else {
+        &["--skip-damaged reports the rest and lists what was left out"]
+    };
+    Err(failure("not all results can be read, and nothing was written".into(), why, hint))
+}
+
+/// One report to be written.
+struct Output {
+    format: &'static Format,
+    place: Place,
+}
+
+enum Place {
+    Stdout,
+    /// A device, a pipe: written as it is.
+    Stream(PathBuf, File),
+    /// A new file beside the one it will replace.
+    File {
+        target: PathBuf,
+        draft: Draft,
+    },
+}
+
+/// A file that vanishes unless it is kept.
+struct Draft {
+    path: PathBuf,
+    file: File,
+    kept: bool,
+}
+
+impl Drop for Draft {
+    fn drop(&mut self) {
+        if !self.kept {
+            // Nothing can be done about a draft that stays.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+fn outputs(args: &ReportArgs) -> Result<Vec<Output>, ErrorRecord> {
+    let asked = match &args.format {
+        Some(name) => Some(format::by_name(name).ok_or_else(|| {
+            let why = format!("the forms are {}", format::names());
+            usage::error(format!("cannot use `--format {}`", clean(name)), why, &[])
+        })?),
+        None => None,
+    };
+    let mut paths = args.output.clone();
+    if paths.is_empty() {
+        if asked.is_none() {
+            let hints = ["linerate report result.json -o report.html"];
+            return Err(usage::error(
+                "nowhere to write the report",
+                "-o or --format is missing",
+                &hints,
+            ));
+        }
+        paths.push("-".into());
+    }
+    paths.iter().map(|path| output(path, asked, args.force)).collect()
+}
+
+fn output(path: &Path, asked: Option<&'static Format>, force: bool) -> Result<Output, ErrorRecord> {
+    let ending = path.extension().and_then(|e| e.to_str()).and_then(format::by_name);
+    let Some(format) = ending.or(asked) else {
+        let why = format!("its ending is none of {}", format::names());
+        let hints = ["-o report.html", "--format html says the form where there is no ending"];
+        return Err(usage::error(
+            format!("cannot tell the form of {}", path.display()),
+            why,
+            &hints,
+        ));
+    };
+    if path == Path::new("-") {
+        if stdout().is_terminal() && !format.text {
+            let why = format!("{} is no text and standard output is a terminal", format.name);
+            return Err(usage::error("cannot show the report here", why, &["-o report.png"]));
+        }
+        return Ok(Output { format, place: Place::Stdout });
+    }
+    let cannot = |error: &io::Error| {
+        failure(
+            format!("cannot write {}, and nothing was begun", path.display()),
+            error.to_string(),
+            &["choose another place with -o"],
+        )
+    };
+    match fs::metadata(path) {
+        Ok(known) if known.is_dir() => {
+            let hint = format!("-o {}", path.join("report.html").display());
+            return Err(failure(
+                format!("cannot write {}", path.display()),
+                "it is a directory".into(),
+                &[&hint],
+            ));
+        }
+        Ok(known) if !known.is_file() => {
+            let file = OpenOptions::new().write(true).open(path).map_err(|e| cannot(&e))?;
+            return Ok(Output { format, place: Place::Stream(path.to_owned(), file) });
+        }
+        Ok(_) if !force && !is_report(path).map_err(|e| cannot(&e))? => {
+            return Err(failure(
+                format!(
+                    "{} exists and is no report of linerate, so it stays as it is",
+                    path.display()
+                ),
+                "a report replaces only what it can see to be a report".into(),
+                &["choose another name with -o", "--force replaces it"],
+            ));
+        }
+        _ => {}
+    }
+    // A link keeps pointing where it does; what it points to is replaced.
+    let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let name = target.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+    let draft = target.with_file_name(format!(".{name}.{}.part", std::process::id()));
+    let file =
+        OpenOptions::new().write(true).create_new(true).open(&draft).map_err(|e| cannot(&e))?;
+    if target.exists() {
+        // What may not be written may not be replaced either.
+        if let Err(error) = OpenOptions::new().append(true).open(&target) {
+            let _ = fs::remove_file(&draft);
+            return Err(cannot(&error));
+        }
+    }
+    let draft = Draft { path: draft, file, kept: false };
+    Ok(Output { format, place: Place::File { target, draft } })
+}
+
+/// Whether a file is empty or begins like a report.
+fn is_report(path: &Path) -> io::Result<bool> {
+    let mut head = Vec::new();
+    File::open(path)?.take(4_096).read_to_end(&mut head)?;
+    let has = |mark: &str| head.windows(mark.len()).any(|w| w == mark.as_bytes());
+    // The style of a drawing comes before its mark.
+    let drawing = head.starts_with(b"<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"lr\"");
+    Ok(head.is_empty() || drawing || FORMATS.iter().any(|f| has(f.mark)))
+}
+
+impl Output {
+    fn is_stdout(&self) -> bool {
+        matches!(self.place, Place::Stdout)
+    }
+
+    fn name(&self) -> String {
+        match &self.place {
+            Place::Stdout => format!("the {} report", self.format.name),
+            Place::Stream(path, _) | Place::File { target: path, .. } => path.display().to_string(),
+        }
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<(), ErrorRecord> {
+        let done = match &mut self.place {
+            Place::Stdout => match stdout().write_all(bytes).and_then(|()| stdout().flush()) {
+                // Whoever read the output had enough of it.
+                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+                other => other,
+            },
+            Place::Stream(_, file) => file.write_all(bytes),
+            Place::File { target, draft } => draft
+                .file
+                .write_all(bytes)
+                .and_then(|()| draft.file.sync_all())
+                .and_then(|()| fs::rename(&draft.path, target))
+                .map(|()| draft.kept = true),
+        };
+        done.map_err(|error| {
+            failure(
+                format!("cannot write {}", self.name()),
+                error.to_string(),
+                &["an older report there is unharmed"],
+            )
+        })
+    }
+}

@@ -1,0 +1,532 @@
+//! Runs a search: asks the controller for the next trial, runs it, writes it down.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, ErrorKind, Write, stderr, stdout};
+use std::path::Path;
+
+use linerate_experiment::search::log::{Entry, FORMAT, Facts, Head, Line, Log, read};
+use linerate_experiment::search::repeat::Repeated;
+use linerate_experiment::search::{Ending, Next};
+use linerate_model::record::{Doubt, ErrorRecord, Limit, ProgramFacts, RunRecord, Status};
+use linerate_model::search::{SearchDocument, TrialRecord};
+use linerate_report::clean::clean_json;
+use linerate_report::{error, search as text};
+use linerate_runner::client::{Request, Target};
+use linerate_runner::signals::Interrupts;
+use linerate_session::observer::Observer;
+
+use crate::args::search::SearchArgs;
+use crate::args::{Asked, Color};
+use crate::exit::Exit;
+use crate::output::{self, Output};
+use crate::{trial, usage};
+
+/// A log larger than this is none.
+const MOST_LOG_OCTETS: u64 = 1 << 30;
+
+/// `linerate search`.
+pub fn run(args: &SearchArgs, color: Color) -> Result<Exit, ErrorRecord> {
+    let screen = Screen::new(args.output.into(), color);
+    if let Some(path) = &args.replay {
+        let (log, search) = replayed(path)?;
+        return Work {
+            search,
+            log: None,
+            head: log.head,
+            facts: log.facts,
+            entries: log.entries,
+            screen,
+        }
+        .replay();
+    }
+    if let Some(path) = &args.resume {
+        let (log, mut search) = replayed(path)?;
+        if let Some(most) = args.max_time {
+            search.set_max_time(Some(most));
+        }
+        let request = request_of(&log.head, args)?;
+        let file = go_on(path, &log).map_err(|e| unwritable(path, &e))?;
+        return Work {
+            search,
+            log: Some((path.clone(), file)),
+            head: log.head,
+            facts: log.facts,
+            entries: log.entries,
+            screen,
+        }
+        .run(&request);
+    }
+    let (settings, Asked { request, notes }) = args.asked()?;
+    let now = jiff::Timestamp::now();
+    let target = match &request.target {
+        Target::Host { name, port } | Target::Discard { name, port } => Some((name.clone(), *port)),
+        Target::Local => None,
+    };
+    let head = Head {
+        format: FORMAT,
+        id: format!("{:012x}-{:08x}", now.as_millisecond(), std::process::id()),
+        started: now.to_string(),
+        command: request.command.clone(),
+        target,
+        ip: request.ip,
+        plan: request.plan.clone(),
+        size_from_mtu: request.size_from_mtu,
+        settings: settings.clone(),
+        repeats: args.repeat,
+    };
+    let log = match &args.log {
+        None => None,
+        // An older log is somebody's measurements.
+        Some(path) => {
+            let made = OpenOptions::new().write(true).create_new(true).open(path);
+            let mut file = made.map_err(|e| unwritable(path, &e))?;
+            put(&mut file, &Line::Search(Box::new(head.clone())))
+                .map_err(|e| unwritable(path, &e))?;
+            Some((path.clone(), file))
+        }
+    };
+    for note in &notes {
+        screen.note(note);
+    }
+    let search = Repeated::new(settings, args.repeat);
+    Work { search, log, head, facts: Facts::default(), entries: Vec::new(), screen }.run(&request)
+}
+
+fn put(file: &mut File, line: &Line) -> io::Result<()> {
+    file.write_all(clean_json(&line.text()).as_bytes())?;
+    file.flush()
+}
+
+fn unwritable(path: &Path, why: &io::Error) -> ErrorRecord {
+    let hints = match why.kind() {
+        ErrorKind::AlreadyExists => vec![
+            format!("go on with it: linerate search --resume {}", path.display()),
+            "choose another file".to_owned(),
+        ],
+        _ => Vec::new(),
+    };
+    ErrorRecord {
+        kind: "output".into(),
+        what: format!("cannot write the log `{}`", path.display()),
+        why: why.to_string(),
+        hints,
+        exit_code: Exit::Failed as u8,
+    }
+}
+
+fn replayed(path: &Path) -> Result<(Log, Repeated), ErrorRecord> {
+    let what = || format!("cannot use the log `{}`", path.display());
+    let fault = |why: String| {
+        usage::error(what(), why, &["it is written by: linerate search HOST --log FILE"])
+    };
+    let size = std::fs::metadata(path).map_err(|e| fault(e.to_string()))?.len();
+    if size > MOST_LOG_OCTETS {
+        return Err(fault(format!("it has {size} bytes, and no log of a search is so long")));
+    }
+    let octets = std::fs::read(path).map_err(|e| fault(e.to_string()))?;
+    let log = read(&octets).map_err(|e| fault(e.to_string()))?;
+    let search = log.replay().map_err(|e| fault(e.to_string()))?;
+    Ok((log, search))
+}
+
+/// Opens the log behind its last whole line.
+fn go_on(path: &Path, log: &Log) -> io::Result<File> {
+    let mut file = OpenOptions::new().write(true).open(path)?;
+    file.set_len(log.whole as u64)?;
+    io::Seek::seek(&mut file, io::SeekFrom::End(0))?;
+    put(&mut file, &Line::Resumed { at: jiff::Timestamp::now().to_string() })?;
+    Ok(file)
+}
+
+/// The test that a log's trials are variants of.
+fn request_of(head: &Head, args: &SearchArgs) -> Result<Request, ErrorRecord> {
+    head.plan.check().map_err(|found| usage::out_of_range(&found))?;
+    let mut place = args.trials.place.clone();
+    match &head.target {
+        Some((name, port)) => {
+            place.host = Some(name.clone());
+            place.port = *port;
+        }
+        None => place.local = true,
+    }
+    let found = place.find("search", false)?;
+    Ok(Request {
+        target: found.target,
+        plan: head.plan.clone(),
+        size_from_mtu: head.size_from_mtu,
+        ip: head.ip,
+        bind: found.bind,
+        key: found.key,
+        command: head.command.clone(),
+        dialect: found.dialect,
+        iperf3: Default::default(),
+    })
+}
+
+/// A trial's own lines are of no use here.
+struct Quiet;
+
+impl Observer for Quiet {}
+
+/// A search at work.
+struct Work {
+    search: Repeated,
+    log: Option<(std::path::PathBuf, File)>,
+    head: Head,
+    facts: Facts,
+    entries: Vec<Entry>,
+    screen: Screen,
+}
+
+impl Work {
+    /// Shows what a log holds.
+    fn replay(mut self) -> Result<Exit, ErrorRecord> {
+        self.show_known();
+        let error = match self.search.next() {
+            Next::Done(ending) => self.trouble(ending),
+            Next::Run { .. } => Some(self.unfinished()),
+        };
+        self.end(error)
+    }
+
+    fn run(mut self, request: &Request) -> Result<Exit, ErrorRecord> {
+        let interrupts = Interrupts::watch().map_err(|e| ErrorRecord {
+            kind: "unable".into(),
+            what: "cannot listen for Ctrl-C".into(),
+            why: e.to_string(),
+            hints: Vec::new(),
+            exit_code: Exit::Failed as u8,
+        })?;
+        self.show_known();
+        let error = loop {
+            if self.screen.closed() {
+                break None;
+            }
+            let planned = match self.search.next() {
+                Next::Done(ending) => break self.trouble(ending),
+                Next::Run { trial, purpose, .. } => (trial, purpose),
+            };
+            if interrupts.seen() {
+                break Some(interrupted());
+            }
+            self.screen.progress(&self.search, self.entries.len());
+            match trial::run(request, &planned.0, trial::Variation::default(), &mut Quiet) {
+                Ok((record, outcome)) => {
+                    let entry = Entry {
+                        purpose: planned.1,
+                        trial: planned.0,
+                        outcome,
+                        doubts: record.doubts.clone(),
+                    };
+                    if let Err(error) = self.take(entry, &record) {
+                        break Some(error);
+                    }
+                }
+                Err(error) if error.kind == "interrupted" => break Some(interrupted()),
+                Err(error) => break Some(self.lost(*error)),
+            }
+        };
+        self.end(error)
+    }
+
+    fn take(&mut self, entry: Entry, record: &RunRecord) -> Result<(), ErrorRecord> {
+        let mut lines = Vec::new();
+        if self.facts == Facts::default() {
+            let plan = record.agreed.clone().unwrap_or_else(|| record.asked.clone());
+            self.facts = Facts {
+                plan: Some(plan),
+                client: Some(record.client.clone()),
+                server: record.server.clone(),
+            };
+            lines.push(Line::Facts(Box::new(self.facts.clone())));
+        }
+        lines.push(Line::Trial(Box::new(entry.clone())));
+        self.search.take(entry.outcome.clone());
+        self.entries.push(entry);
+        if let Some(trial) = self.search.trials().last() {
+            self.screen.trial(self.entries.len(), trial);
+        }
+        if let Some((path, file)) = &mut self.log {
+            for line in &lines {
+                put(file, line).map_err(|e| unwritable(path, &e))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The trials of the log.
+    fn show_known(&mut self) {
+        self.screen.head();
+        for (number, trial) in (1..).zip(&self.search.trials()) {
+            self.screen.trial(number, trial);
+        }
+    }
+
+    /// What keeps a search from being complete although it has ended by itself.
+    fn trouble(&self, ending: Ending) -> Option<ErrorRecord> {
+        let failed = |kind: &str, what: &str, why: String, hints: &[&str]| ErrorRecord {
+            kind: kind.into(),
+            what: what.into(),
+            why,
+            hints: hints.iter().map(|h| (*h).to_owned()).collect(),
+            exit_code: Exit::Failed as u8,
+        };
+        let reason = || {
+            let goals = self.search.goals();
+            goals.first().and_then(|g| g.irregular.clone()).unwrap_or_default()
+        };
+        match ending {
+            Ending::Settled => None,
+            Ending::OutOfTime => Some(failed(
+                "out_of_time",
+                "the time allowed was over before the search was",
+                format!(
+                    "{:.1} s were spent, and the next trial would have passed --max-time",
+                    self.search.seconds()
+                ),
+                &["a longer --max-time", "--preset quick needs less time"],
+            )),
+            Ending::GeneratorTooSlow => Some(failed(
+                "generator",
+                "the sender does not reach the least rate that was to be tried",
+                reason(),
+                &["a lower --min", "--streams 2: another thread on another core"],
+            )),
+            Ending::NoValidTrial => Some(failed(
+                "invalid",
+                "the first trial said nothing, however often it was made",
+                reason(),
+                &["end other work on both hosts"],
+            )),
+        }
+    }
+
+    fn unfinished(&self) -> ErrorRecord {
+        ErrorRecord {
+            kind: "unfinished".into(),
+            what: "the log ends before the search does".into(),
+            why: "it was interrupted or lost its server".into(),
+            hints: vec!["go on with it: linerate search --resume FILE".into()],
+            exit_code: Exit::Failed as u8,
+        }
+    }
+
+    /// The same error, with the way to go on.
+    fn lost(&self, mut error: ErrorRecord) -> ErrorRecord {
+        if let Some((path, _)) = &self.log {
+            error.hints.push(format!("go on later: linerate search --resume {}", path.display()));
+        }
+        error
+    }
+
+    fn document(&self, error: Option<ErrorRecord>) -> SearchDocument {
+        let searches = self.search.searches();
+        let settings = &self.head.settings;
+        let goals = self.search.goals();
+        let status = match &error {
+            None => Status::Complete,
+            Some(_) if self.entries.is_empty() => Status::Failed,
+            Some(_) => Status::Partial,
+        };
+        SearchDocument {
+            format: linerate_model::record::FORMAT,
+            kind: "search".into(),
+            id: self.head.id.clone(),
+            started: self.head.started.clone(),
+            linerate: ProgramFacts { version: env!("CARGO_PKG_VERSION").to_owned() },
+            command: self.head.command.clone(),
+            target: self.head.target.as_ref().map(|(name, _)| name.clone()),
+            plan: self.facts.plan.clone(),
+            direction: settings.way,
+            client: self.facts.client.clone(),
+            server: self.facts.server.clone(),
+            min_bps: settings.min.bits_per_second() as f64,
+            max_bps: searches.first().and_then(|s| s.max_bps()),
+            generator_bps: searches.iter().filter_map(|s| s.generator_bps()).reduce(f64::max),
+            advice: advice(
+                goals.iter().find_map(|g| g.limit),
+                self.facts.plan.as_ref().map_or(1, |p| p.streams),
+            ),
+            goals,
+            repeats: self.search.each(),
+            trials: self.search.trials(),
+            seconds: self.search.seconds(),
+            because: searches.last().map(|s| s.because()).unwrap_or_default(),
+            doubts: self.doubts(),
+            status,
+            error,
+        }
+    }
+
+    /// One doubt of a kind, with the number of trials that had it.
+    fn doubts(&self) -> Vec<Doubt> {
+        let mut all: Vec<(Doubt, usize)> = Vec::new();
+        for doubt in self.entries.iter().flat_map(|entry| &entry.doubts) {
+            match all.iter_mut().find(|(known, _)| known.kind == doubt.kind) {
+                Some((_, count)) => *count += 1,
+                None => all.push((doubt.clone(), 1)),
+            }
+        }
+        all.into_iter()
+            .map(|(mut doubt, count)| {
+                if count > 1 {
+                    doubt.text = format!(
+                        "{count} times in {} trials, first: {}",
+                        self.entries.len(),
+                        doubt.text
+                    );
+                }
+                doubt
+            })
+            .collect()
+    }
+
+    fn end(mut self, error: Option<ErrorRecord>) -> Result<Exit, ErrorRecord> {
+        let document = self.document(error);
+        self.screen.end(&document);
+        match self.screen.failure.take() {
+            Some(why) => Err(ErrorRecord {
+                kind: "output".into(),
+                what: "cannot write the result to standard output".into(),
+                why: why.to_string(),
+                hints: Vec::new(),
+                exit_code: Exit::Failed as u8,
+            }),
+            None if self.screen.closed => Ok(Exit::Complete),
+            None => Ok(document.error.map_or(Exit::Complete, |e| Exit::from_code(e.exit_code))),
+        }
+    }
+}
+
+fn interrupted() -> ErrorRecord {
+    ErrorRecord {
+        kind: "interrupted".into(),
+        what: "the search was interrupted".into(),
+        why: "SIGINT or SIGTERM".into(),
+        hints: Vec::new(),
+        exit_code: Exit::Interrupted as u8,
+    }
+}
+
+/// What to try against a limit.
+fn advice(limit: Option<Limit>, streams: u16) -> Vec<String> {
+    let more = format!("--streams {}: another thread on another core", streams.saturating_mul(2));
+    match limit {
+        Some(Limit::SenderCpu) => vec![more, "--cpu: other cores for the sender".into()],
+        Some(Limit::SenderHost) => {
+            vec!["--window 8Mi: a larger send buffer".into(), "--burst 1ms: fewer wake-ups".into()]
+        }
+        Some(Limit::ReceiverCpu) => vec![more, "--cpu /N: another core for the receiver".into()],
+        Some(Limit::ReceiverBuffer) => vec!["--window 8Mi: a larger receive buffer".into()],
+        Some(Limit::Path) => {
+            vec!["--reverse: whether the other direction has the same limit".into()]
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Shows a search in the form that was asked for.
+struct Screen {
+    output: Output,
+    layout: linerate_report::run::text::Layout,
+    side: linerate_report::style::Paint,
+    live: bool,
+    closed: bool,
+    failure: Option<io::Error>,
+}
+
+impl Screen {
+    fn new(output: Output, color: Color) -> Self {
+        Self {
+            output,
+            layout: output::layout(color),
+            side: output::side_paint(color),
+            live: output::progress(),
+            closed: false,
+            failure: None,
+        }
+    }
+
+    fn closed(&self) -> bool {
+        self.closed
+    }
+
+    fn note(&self, note: &str) {
+        let _ = writeln!(stderr(), "note: {note}");
+    }
+
+    /// Without a reader the search has no purpose.
+    fn put(&mut self, text: &str) {
+        if self.closed {
+            return;
+        }
+        let written = stdout().write_all(text.as_bytes()).and_then(|()| stdout().flush());
+        if let Err(error) = written {
+            self.closed = true;
+            if error.kind() != ErrorKind::BrokenPipe {
+                self.failure = Some(error);
+            }
+        }
+    }
+
+    fn clear(&self) {
+        if self.live {
+            let _ = stderr().write_all(b"\r\x1b[K");
+        }
+    }
+
+    fn head(&mut self) {
+        if self.output == Output::Text {
+            self.put(&text::head(self.layout.paint));
+        }
+    }
+
+    fn progress(&self, search: &Repeated, trials: usize) {
+        if !self.live {
+            return;
+        }
+        let goals = search.searches().last().map(|s| s.goals()).unwrap_or_default();
+        let line = text::progress(trials + 1, &goals, search.left_s());
+        let width = terminal_size::terminal_size_of(stderr()).map_or(80, |(w, _)| usize::from(w.0));
+        let line: String = line.chars().take(width.saturating_sub(1).max(20)).collect();
+        let _ = write!(stderr(), "\r\x1b[K{line}");
+        let _ = stderr().flush();
+    }
+
+    fn trial(&mut self, number: usize, trial: &TrialRecord) {
+        self.clear();
+        match self.output {
+            Output::Text => self.put(&text::row(number, trial, self.layout.paint)),
+            Output::Json => {}
+            Output::JsonLines => {
+                let line = serde_json::json!({ "event": "trial", "trial": trial });
+                self.put(&format!("{}\n", clean_json(&line.to_string())));
+            }
+        }
+    }
+
+    fn end(&mut self, document: &SearchDocument) {
+        self.clear();
+        let json = |pretty: bool| {
+            let text = if pretty {
+                serde_json::to_string_pretty(document)
+            } else {
+                serde_json::to_string(&serde_json::json!({ "event": "end", "search": document }))
+            };
+            text.map(|text| format!("{}\n", clean_json(&text))).unwrap_or_default()
+        };
+        let shown = match self.output {
+            Output::Text => {
+                format!("\n{}", text::end(document, self.layout.room.width, self.layout.paint))
+            }
+            Output::Json => json(true),
+            Output::JsonLines => json(false),
+        };
+        self.put(&shown);
+        if let Some(found) = &document.error
+            && !self.closed
+        {
+            let _ = stderr().write_all(error::text(found, self.side).as_bytes());
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! Files of a sweep: what `--save` writes and `--resume` reads.
+
+use std::fs;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use linerate_model::record::{ErrorRecord, FORMAT, RunRecord};
+use linerate_model::sweep::SweepDocument;
+use linerate_report::run::json;
+
+use crate::args::sweep::SweepArgs;
+use crate::args::{self, Command};
+use crate::exit::Exit;
+
+/// The sweep itself beside its runs.
+const SWEEP: &str = "sweep.json";
+/// A larger file is no sweep: ten thousand trials of ten intervals are a fifth of it.
+const MOST_OCTETS: u64 = 64 << 20;
+
+/// Writes runs and the sweep into a directory. A failure is told once and the sweep goes on.
+pub struct Keeper {
+    dir: PathBuf,
+    failure: Option<ErrorRecord>,
+    failed: bool,
+}
+
+impl Keeper {
+    /// Makes the directory and tries it.
+    pub fn new(dir: &Path) -> Result<Self, ErrorRecord> {
+        let trial = dir.join(".linerate-sweep");
+        fs::create_dir_all(dir)
+            .and_then(|()| fs::write(&trial, b""))
+            .and_then(|()| fs::remove_file(&trial))
+            .map_err(|e| unwritable(dir, &e))?;
+        Ok(Self { dir: dir.to_owned(), failure: None, failed: false })
+    }
+
+    /// For a hint.
+    pub fn place(&self) -> String {
+        self.dir.display().to_string()
+    }
+
+    /// Keeps a run's record; says whether it could.
+    pub fn run(&mut self, record: &RunRecord) -> bool {
+        self.write(&format!("{}.json", record.id), json::record(record))
+    }
+
+    /// Keeps the sweep so far; says whether it could.
+    pub fn sweep(&mut self, document: &SweepDocument) -> bool {
+        self.write(SWEEP, json::document(document))
+    }
+
+    /// The first failure, told once.
+    pub fn failure(&mut self) -> Option<ErrorRecord> {
+        self.failure.take()
+    }
+
+    /// Whole or not at all: a reader, or a sweep that is killed, never leaves half a file.
+    fn write(&mut self, name: &str, text: io::Result<String>) -> bool {
+        let path = self.dir.join(name);
+        let part = self.dir.join(format!("{name}.part"));
+        let written =
+            text.and_then(|text| fs::write(&part, text)).and_then(|()| fs::rename(&part, &path));
+        match written {
+            Ok(()) => true,
+            // Said once; the rest would be the same.
+            Err(_) if self.failed => true,
+            Err(error) => {
+                self.failed = true;
+                self.failure = Some(unwritable(&path, &error));
+                false
+            }
+        }
+    }
+}
+
+fn unwritable(path: &Path, error: &io::Error) -> ErrorRecord {
+    ErrorRecord {
+        kind: "output".into(),
+        what: format!("cannot write to `{}`", path.display()),
+        why: error.to_string(),
+        hints: vec!["give a directory that can be written: --save DIR".into()],
+        exit_code: Exit::Failed as u8,
+    }
+}
+
+/// Standard output failed.
+pub fn output_failed(error: &io::Error) -> ErrorRecord {
+    ErrorRecord {
+        kind: "output".into(),
+        what: "cannot write the result to standard output".into(),
+        why: error.to_string(),
+        hints: vec!["--save DIR keeps it in files as well".into()],
+        exit_code: Exit::Failed as u8,
+    }
+}
+
+/// A file that holds no sweep to go on with.
+pub fn unusable(path: &Path, why: &str) -> ErrorRecord {
+    ErrorRecord {
+        kind: "resume".into(),
+        what: format!("cannot resume `{}`", path.display()),
+        why: why.to_owned(),
+        hints: vec![
+            "it is the JSON of `linerate sweep`: sweep.json in the directory of --save, or what --json printed"
+                .into(),
+        ],
+        exit_code: Exit::Usage as u8,
+    }
+}
+
+/// Reads a sweep from its file, or from the directory of `--save`. Returns the file as well.
+pub fn read(path: &Path) -> Result<(SweepDocument, PathBuf), ErrorRecord> {
+    let file = if path.is_dir() { path.join(SWEEP) } else { path.to_owned() };
+    let mut text = String::new();
+    let read =
+        fs::File::open(&file).and_then(|open| open.take(MOST_OCTETS + 1).read_to_string(&mut text));
+    if let Err(error) = read {
+        return Err(unusable(&file, &error.to_string()));
+    }
+    if text.len() as u64 > MOST_OCTETS {
+        return Err(unusable(&file, "it is larger than any sweep"));
+    }
+    let document: SweepDocument = serde_json::from_str(&text)
+        .map_err(|e| unusable(&file, &format!("it is no sweep: {e}")))?;
+    if document.format != FORMAT || document.kind != "sweep" {
+        let why = format!("it is a {:?} of format {}", document.kind, document.format);
+        return Err(unusable(&file, &why));
+    }
+    Ok((document, file))
+}
+
+/// The command line that began the sweep, understood once more.
+pub fn arguments(document: &SweepDocument, file: &Path) -> Result<Box<SweepArgs>, ErrorRecord> {
+    let cannot = |why: &str| unusable(file, &format!("its command cannot be repeated: {why}"));
+    let argv = document.command.iter().map(std::ffi::OsString::from).collect();
+    match args::parse(argv) {
+        Ok(Some(cli)) => match cli.command {
+            Command::Sweep(args) if args.resume.is_none() => Ok(args),
+            _ => Err(cannot("it is no sweep")),
+        },
+        Ok(None) => Err(cannot("it is no sweep")),
+        Err(error) => Err(cannot(&error.why)),
+    }
+}
