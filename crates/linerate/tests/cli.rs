@@ -22,13 +22,13 @@ fn text(bytes: &[u8]) -> String {
 
 #[test]
 fn every_verb_has_help_with_examples() {
-    for verb in ["serve", "udp", "tcp", "rr", "schema", "completions", "man"] {
+    for verb in ["serve", "udp", "tcp", "rr", "sweep", "search", "schema", "completions", "man"] {
         let out = linerate(&[verb, "--help"]);
         assert_eq!(out.status.code(), Some(0), "{verb}");
         let help = text(&out.stdout);
         assert!(help.contains("Examples:\n  linerate"), "{verb}: {help}");
         assert!(out.stderr.is_empty());
-        let tests = ["serve", "udp", "tcp", "rr"].contains(&verb);
+        let tests = ["serve", "udp", "tcp", "rr", "sweep", "search"].contains(&verb);
         assert_eq!(help.contains("Exit codes:"), tests, "{verb}");
     }
 }
@@ -47,13 +47,22 @@ fn the_first_page_of_help() {
     Usage: linerate [OPTIONS] <COMMAND>
 
     Commands:
-      serve        The far end: answers any number of tests at once
+      serve        The far end: answers any number of tests at once, of linerate's clients and of
+                   iperf3's
       udp          Datagrams: rate, loss by place, jitter, delay variation, CPU and what limits them
       tcp          A byte stream: rate, retransmissions, round trip, window, CPU and what limits it
       rr           Requests and responses: transactions per second and their latency
+      sweep        Offered rates one after the other: where received leaves offered, and what limits it
+                   there
+      search       The highest rate that meets a goal of loss (and delay): bounds, evidence and which
+                   end limits
+      campaign     Settings x reboots x runs by one plan, crash-safe; leaves the hosts as it found them
       compare      Groups of runs: which differ from the first, by how much, and how sure that is
+      iperf3       iperf3's client and server, with its options and output
       ministat     Files of numbers compared as ministat does, with its options and output
-      schema       Prints the JSON Schema of the run record
+      report       A page, picture or table of any results: runs, sweeps, searches, comparisons,
+                   together
+      schema       Prints the JSON Schema of the run record, or of another document
       completions  Prints the completion script of a shell
       man          Prints the manual page, or writes those of all commands
       help         Print this message or the help of the given subcommand(s)
@@ -72,6 +81,8 @@ fn the_first_page_of_help() {
       linerate udp HOST --rate 1G          loss, jitter and CPU at a given rate
       linerate tcp HOST                    what TCP gets through
       linerate rr HOST                     transactions per second and latency
+      linerate sweep HOST --zoom           where received leaves offered, and which end limits it
+      linerate search HOST --max 1G        the highest rate with at most 0.5% loss
 
     Exit codes:
         0  complete

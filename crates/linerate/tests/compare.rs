@@ -260,7 +260,7 @@ fn bad_input_is_a_sentence_and_an_exit_code() {
         ),
         (&["mbit.stat", "gbit.stat"], 1, "the units differ: mbit is in Mbit/s, gbit in Gbit/s"),
         (&["boot.stat", "--boots", "2"], 1, "boot.stat, line 3, column 2: the boot is missing"),
-        (&["store.db"], 1, "SQLite store, which this version cannot read"),
+        (&["store.db"], 1, "cannot use the campaign's store"),
         (&["good.stat", "--level", "100"], 2, "`100` is not a level"),
         (&["good.stat", "--margin", "-1%"], 2, "margin"),
         (&["good.stat", "--metric", "speed"], 2, "no metric `speed`"),

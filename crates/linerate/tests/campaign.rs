@@ -1,0 +1,499 @@
+//! Campaigns from outside: killed at random points, on a disk that fails, with a plan that was
+//! changed, with a peer that vanishes; read by ministat.
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use linerate_model::campaign::{RunState, StoredRun};
+use linerate_store::Reader;
+use serde_json::Value;
+
+/// A folder of its own with a plan in it.
+fn scratch(name: &str, plan: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("campaign-{name}"));
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("c.toml"), plan).unwrap();
+    folder
+}
+
+fn command(folder: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_linerate"));
+    command
+        .arg("campaign")
+        .args(args)
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        .env("NO_COLOR", "1");
+    command
+}
+
+fn campaign(folder: &Path, args: &[&str]) -> Output {
+    command(folder, args).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn ok(folder: &Path, args: &[&str]) -> String {
+    let out = campaign(folder, args);
+    assert_eq!(out.status.code(), Some(0), "{args:?}: {}{}", text(&out.stdout), text(&out.stderr));
+    text(&out.stdout)
+}
+
+fn status(folder: &Path) -> Value {
+    serde_json::from_str(&ok(folder, &["status", "c.toml", "--json"])).unwrap()
+}
+
+/// Runs a campaign, or goes on with it; lines of JSON as they come.
+fn watched(folder: &Path, verb: &str) -> (std::process::Child, impl Iterator<Item = Value>) {
+    let mut child = command(folder, &[verb, "c.toml", "--json-lines"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let out = BufReader::new(child.stdout.take().unwrap());
+    (child, out.lines().map_while(Result::ok).filter_map(|l| serde_json::from_str(&l).ok()))
+}
+
+fn quick(settings: &str) -> String {
+    format!("name = \"quick\"\n[repeat]\nwarmup = 1\nruns = 6\n{settings}")
+}
+
+/// Two commands of a few milliseconds whose figures have a scatter.
+const COMMANDS: &str = r#"
+[defaults]
+metric = { column = 1 }
+unit = "things/s"
+[settings.a]
+command = "sh -c 'sleep 0.01; echo 10$(date +%N)'"
+[settings.b]
+command = "sh -c 'sleep 0.01; echo 20$(date +%N)'"
+"#;
+
+fn runs(folder: &Path) -> Vec<StoredRun> {
+    let reader = Reader::open(&folder.join("c.db")).unwrap();
+    assert_eq!(reader.check(), []);
+    reader.runs().unwrap()
+}
+
+/// Every slot is filled once, and every acknowledged run is there with its figure.
+fn whole(folder: &Path, acknowledged: &BTreeMap<u64, f64>, slots: usize) {
+    let runs = runs(folder);
+    let mut filled: Vec<u32> =
+        runs.iter().filter(|r| r.state == RunState::Counted).map(|r| r.slot).collect();
+    filled.sort_unstable();
+    assert_eq!(filled, (0..slots as u32).collect::<Vec<_>>(), "each slot once");
+    for (id, value) in acknowledged {
+        let run = runs.iter().find(|r| r.id == *id).unwrap_or_else(|| panic!("run {id} is lost"));
+        assert_eq!(run.value, Some(*value), "run {id}");
+    }
+    let status = status(folder);
+    assert_eq!((&status["lost"], &status["doubled"]), (&0.into(), &0.into()), "{status}");
+}
+
+fn acknowledge(acknowledged: &mut BTreeMap<u64, f64>, event: &Value) {
+    if event["event"] == "run"
+        && let (Some(id), Some(value)) = (event["id"].as_u64(), event["value"].as_f64())
+    {
+        acknowledged.insert(id, value);
+    }
+}
+
+#[test]
+fn a_campaign_runs_and_others_read_it() {
+    let folder = scratch("whole", &quick(COMMANDS));
+    let explained = ok(&folder, &["explain", "c.toml"]);
+    assert!(explained.contains("2 settings x (1 warm-up + 6 runs) = 14 runs"), "{explained}");
+    let order: Vec<String> = explained
+        .lines()
+        .skip_while(|l| !l.contains("run  boot"))
+        .skip(1)
+        .map(|l| l.split_whitespace().nth(3).unwrap().to_owned())
+        .collect();
+    assert_eq!(order.len(), 14);
+    let told = ok(&folder, &["run", "c.toml"]);
+    assert!(told.contains("done: all 14 runs are kept in c.db"), "{told}");
+    // The order that was explained is the one that ran.
+    let ran: Vec<String> = runs(&folder).iter().map(|r| r.setting.clone()).collect();
+    assert_eq!(ran, order);
+    let state = status(&folder);
+    assert_eq!(
+        (&state["state"], &state["done"], &state["total"]),
+        (&"done".into(), &14.into(), &14.into())
+    );
+    // Run again: nothing is left to do.
+    assert!(ok(&folder, &["run", "c.toml"]).contains("14 of them done"));
+
+    let files = ok(&folder, &["export", "c.toml"]);
+    let files: Vec<&str> = files.lines().collect();
+    assert_eq!(files, ["./local/test_sh_a.stat", "./local/test_sh_b.stat"]);
+    assert_eq!(fs::read_to_string(folder.join(files[0])).unwrap().lines().count(), 6);
+    match Command::new("ministat").args(&files).current_dir(&folder).output() {
+        Err(_) => support::skip("a_campaign_runs_and_others_read_it", "ministat is not installed"),
+        Ok(out) => {
+            assert!(out.status.success(), "{}", text(&out.stderr));
+            let shown = text(&out.stdout);
+            assert!(shown.contains("x   6") && shown.contains("+   6"), "{shown}");
+            assert!(shown.contains("Difference at 95.0% confidence"), "{shown}");
+        }
+    }
+    let compare = Command::new(env!("CARGO_BIN_EXE_linerate"))
+        .args(["compare", "c.db", "--json"])
+        .current_dir(&folder)
+        .output()
+        .unwrap();
+    assert_eq!(compare.status.code(), Some(0), "{}", text(&compare.stderr));
+    let view: Value = serde_json::from_slice(&compare.stdout).unwrap();
+    assert_eq!(view["comparisons"][0]["baseline"], "a");
+    assert_eq!((&view["sets"][1]["label"], &view["sets"][1]["n"]), (&"b".into(), &6.into()));
+    assert_eq!(view["sets"][0]["boots"], 1, "no reboot: no verdict across boots");
+    let csv = ok(&folder, &["export", "c.db", "--format", "csv"]);
+    assert_eq!(csv.lines().count(), 13, "{csv}");
+    let records = ok(&folder, &["export", "c.db", "--format", "json-lines"]);
+    let first: Value = serde_json::from_str(records.lines().next().unwrap()).unwrap();
+    assert_eq!(first["record"]["code"], 0, "{first}");
+}
+
+#[test]
+fn tests_of_linerate_run_too() {
+    let _alone = support::alone();
+    let plan = "name = \"t\"\n[repeat]\nwarmup = 0\nruns = 3\n[defaults]\ntime = \"100ms\"\n\
+                interval = \"50ms\"\n[matrix]\ntest = [\"udp\", \"tcp\", \"rr\"]\n";
+    let folder = scratch("tests", plan);
+    ok(&folder, &["run", "c.toml"]);
+    let runs = runs(&folder);
+    assert_eq!(runs.len(), 9);
+    for run in &runs {
+        assert!(run.value.is_some_and(|v| v > 0.0), "{run:?}");
+        let record: Value = serde_json::from_str(run.record.as_deref().unwrap()).unwrap();
+        assert_eq!(record["asked"]["protocol"], run.setting.as_str());
+        assert_eq!(record["command"][1], run.setting.as_str());
+        assert!(run.boot_id.is_some());
+    }
+}
+
+/// Kill -9 at random points: no acknowledged run lost, none doubled, each kill costs one run at most.
+#[test]
+fn killed_at_any_point_it_goes_on() {
+    let kills = if support::long() { 200 } else { 40 };
+    let plan = quick(COMMANDS).replace("runs = 6", &format!("runs = {}", kills * 2));
+    let folder = scratch("killed", &plan);
+    let slots = 2 * (1 + kills * 2);
+    let mut acknowledged = BTreeMap::new();
+    let mut resumes = Vec::new();
+    // Any old sequence of waits from 0 to 160 ms.
+    let mut seed = 0x2545_f491_u32;
+    for kill in 0..kills {
+        seed ^= seed << 13;
+        seed ^= seed >> 17;
+        seed ^= seed << 5;
+        let begun = Instant::now();
+        let (mut child, mut events) = watched(&folder, if kill == 0 { "run" } else { "resume" });
+        // Alive again: the first event after the store was opened and checked.
+        if let Some(event) = events.next() {
+            if kill > 0 {
+                resumes.push(begun.elapsed());
+            }
+            acknowledge(&mut acknowledged, &event);
+        }
+        std::thread::sleep(Duration::from_millis(u64::from(seed % 160)));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        for event in events {
+            acknowledge(&mut acknowledged, &event);
+        }
+    }
+    let state = status(&folder);
+    assert_eq!((&state["lost"], &state["doubled"]), (&0.into(), &0.into()), "{state}");
+    let (mut child, events) = watched(&folder, "resume");
+    for event in events {
+        acknowledge(&mut acknowledged, &event);
+    }
+    assert!(child.wait().unwrap().success());
+    whole(&folder, &acknowledged, slots);
+    let cut = runs(&folder).iter().filter(|r| r.state == RunState::Cut).count();
+    assert!(cut <= kills, "{cut} runs were repeated after {kills} kills");
+    resumes.sort();
+    let (median, worst) = (resumes[resumes.len() / 2], resumes[resumes.len() - 1]);
+    println!(
+        "{kills} kills: {cut} runs cut, {} acknowledged, resume median {median:?}, worst {worst:?}",
+        acknowledged.len()
+    );
+    assert!(worst < Duration::from_secs(60), "a resume that hangs");
+}
+
+/// The Nth write or flush of the store fails: nothing is acknowledged that is not there afterwards.
+#[test]
+fn a_failing_disk_never_acknowledges() {
+    const TEST: &str = "a_failing_disk_never_acknowledges";
+    let probe = Command::new("strace").args(["-f", "-e", "trace=none", "true"]).output();
+    if !probe.is_ok_and(|out| out.status.success()) {
+        return support::skip(TEST, "strace is not installed or may not trace here");
+    }
+    let plan = quick(COMMANDS).replace("runs = 6", "runs = 2");
+    let mut faulted = 0;
+    // One run of this plan writes about 60 times; in the long form each of them fails once.
+    let (far, stride) = if support::long() { (90, 1) } else { (61, 6) };
+    for (call, error, far, stride) in [
+        ("pwrite64", "ENOSPC", far, stride),
+        ("pwrite64", "EIO", far, stride),
+        ("fdatasync", "EIO", far / 3, stride),
+        ("fsync", "EIO", far / 3, stride),
+        ("ftruncate", "EIO", far / 10, stride),
+    ] {
+        for nth in (1..=far).step_by(stride) {
+            let folder = scratch("failing", &plan);
+            let inject = format!("inject={call}:error={error}:when={nth}");
+            let out = Command::new("strace")
+                .args([
+                    "-f",
+                    "-qq",
+                    "-o",
+                    "/dev/null",
+                    "-e",
+                    &format!("trace={call}"),
+                    "-e",
+                    &inject,
+                ])
+                .arg(env!("CARGO_BIN_EXE_linerate"))
+                .args(["campaign", "run", "c.toml", "--json-lines"])
+                .current_dir(&folder)
+                .output()
+                .unwrap();
+            let mut acknowledged = BTreeMap::new();
+            for line in text(&out.stdout).lines() {
+                if let Ok(event) = serde_json::from_str::<Value>(line) {
+                    acknowledge(&mut acknowledged, &event);
+                }
+            }
+            if out.status.code() != Some(0) {
+                faulted += 1;
+                let said = text(&out.stderr);
+                assert!(
+                    said.contains("cannot use the campaign's store"),
+                    "{call} {nth} {error}: {said}"
+                );
+            }
+            // The disk is well again.
+            let verb = if folder.join("c.db").exists() { "resume" } else { "run" };
+            let again = campaign(&folder, &[verb, "c.toml"]);
+            assert_eq!(
+                again.status.code(),
+                Some(0),
+                "{call} {nth} {error}: {}",
+                text(&again.stderr)
+            );
+            whole(&folder, &acknowledged, 6);
+        }
+    }
+    assert!(faulted >= 5, "only {faulted} faults were felt");
+}
+
+/// A peer that is away for one run: the run is tried again, the gap is kept, the design is full.
+#[test]
+fn a_peer_that_vanishes_leaves_a_gap() {
+    let _alone = support::alone();
+    let server = support::Server::start(None, &[]);
+    let port = server.port;
+    let plan = format!(
+        "name = \"gap\"\n[repeat]\nwarmup = 0\nruns = 6\nwait = \"60s\"\n[hosts.here]\naddress = \"local\"\n\
+         [hosts.peer]\naddress = \"127.0.0.1\"\nport = {port}\n[settings.t]\ntest = \"tcp\"\nfrom = \"here\"\n\
+         to = \"peer\"\ntime = \"300ms\"\ninterval = \"100ms\"\n"
+    );
+    let folder = scratch("gap", &plan);
+    let (mut child, events) = watched(&folder, "run");
+    let mut server = Some(server);
+    let mut gaps = 0;
+    for event in events {
+        if event["event"] == "run" && event["slot"] == 1 {
+            server = None;
+        }
+        if event["event"] == "waiting" && server.is_none() {
+            server = Some(support::Server::on_port(None, port, &[]));
+        }
+        gaps += u32::from(event["event"] == "gap");
+    }
+    assert!(child.wait().unwrap().success());
+    assert!(gaps >= 1, "a gap is kept");
+    whole(&folder, &BTreeMap::new(), 6);
+    let failed: Vec<_> =
+        runs(&folder).into_iter().filter(|r| r.state == RunState::Failed).collect();
+    assert!(!failed.is_empty() && failed.iter().all(|r| r.error.is_some()), "{failed:?}");
+}
+
+#[test]
+fn a_run_that_never_succeeds_is_a_short_cell() {
+    let plan = quick(COMMANDS).replace("sleep 0.01; echo 20$(date +%N)", "echo no number");
+    let folder = scratch("short", &plan.replace("runs = 6", "runs = 2\nretries = 1"));
+    let out = campaign(&folder, &["run", "c.toml"]);
+    assert_eq!(out.status.code(), Some(1), "{}", text(&out.stderr));
+    let told = text(&out.stdout);
+    assert!(told.contains("short: b has 0 of 2 runs: 2 attempts failed"), "{told}");
+    let state = status(&folder);
+    assert_eq!((&state["state"], &state["short"][0]["setting"]), (&"done".into(), &"b".into()));
+}
+
+#[test]
+fn a_plan_that_was_changed_is_refused_with_the_difference() {
+    let folder = scratch("changed", &quick(COMMANDS));
+    ok(&folder, &["run", "c.toml"]);
+    let plan = fs::read_to_string(folder.join("c.toml")).unwrap();
+    fs::write(folder.join("c.toml"), plan.replace("runs = 6", "runs = 7")).unwrap();
+    for verb in ["run", "resume"] {
+        let out = campaign(&folder, &[verb, "c.toml"]);
+        assert_eq!(out.status.code(), Some(2));
+        let said = text(&out.stderr);
+        for part in
+            ["was changed after the campaign began", "line 4: - runs = 6", "line 4: + runs = 7"]
+        {
+            assert!(said.contains(part), "{part}: {said}");
+        }
+    }
+    // By its store it goes on with the plan that it began with.
+    ok(&folder, &["resume", "c.db"]);
+}
+
+#[test]
+fn bad_input_is_told_with_its_place() {
+    for (plan, wanted) in [
+        (
+            quick(COMMANDS).replace("runs = 6", "runz = 6"),
+            "line 4, column 1: unknown key `runz` in [repeat] (did you mean `runs`?)",
+        ),
+        (
+            quick("[settings.x]\ntest = \"tcp\"\nstreams = 100000\n"),
+            "line 7, column 1: cannot use `--streams`",
+        ),
+        (quick("[settings.x]\ntest = \"tcp\"\nip = 5\n"), "line 7, column 1: `ip` is 4 or 6"),
+        (
+            quick("[settings.x]\ntest = \"tcp\"\nset.local.offload.tsso = true\n"),
+            "line 7, column 19: cannot set offload.tsso",
+        ),
+        (
+            quick("[settings.x]\ntest = \"udp\"\nip = 6\nno_checksum = true\n"),
+            "line 8, column 1: cannot use `--no-checksum` on IPv6",
+        ),
+        (
+            quick("[settings.x]\ntest = \"udp\"\n[settings.x]\ntest = \"tcp\"\n"),
+            "line 7, column 11: two settings of the name `x`",
+        ),
+        (
+            quick("[settings.x]\ntest = \"udp\"\nto = \"there\"\n"),
+            "line 7, column 6: no host `there` in this plan",
+        ),
+    ] {
+        let folder = scratch("bad", &plan);
+        let out = campaign(&folder, &["check", "c.toml"]);
+        assert_eq!(out.status.code(), Some(2), "{wanted}");
+        let said = text(&out.stderr);
+        assert!(said.contains(wanted), "wanted {wanted}\n{said}");
+    }
+    let folder = scratch("bad", "name = \"x\"");
+    fs::write(folder.join("c.db"), "not a store at all").unwrap();
+    fs::write(folder.join("c.toml"), quick(COMMANDS)).unwrap();
+    let out = campaign(&folder, &["run", "c.toml"]);
+    assert!(text(&out.stderr).contains("no store of a linerate campaign"), "{}", text(&out.stderr));
+    assert_eq!(campaign(&folder, &["resume", "gone.toml"]).status.code(), Some(1));
+}
+
+#[test]
+fn status_while_another_runs_it_and_where_nothing_may_be_written() {
+    let folder = scratch("status", &quick(COMMANDS).replace("sleep 0.01", "sleep 0.1"));
+    let (mut child, mut events) = watched(&folder, "run");
+    assert!(events.any(|e| e["event"] == "run"));
+    let state = status(&folder);
+    assert_eq!(state["state"], "running", "{state}");
+    assert!(state["done"].as_u64() >= Some(1) && state["eta_s"].as_f64() > Some(0.0), "{state}");
+    let second = campaign(&folder, &["resume", "c.toml"]);
+    assert!(
+        text(&second.stderr).contains("another process works on c.db"),
+        "{}",
+        text(&second.stderr)
+    );
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(status(&folder)["state"], "stopped");
+    if !nix::unistd::geteuid().is_root() {
+        return support::skip(
+            "status_…_where_nothing_may_be_written",
+            "a read-only mount needs root",
+        );
+    }
+    let script = "mount --bind . . && mount -o remount,ro,bind . && cd \"$PWD\" && ! touch x 2>/dev/null && \
+                  exec \"$0\" campaign status c.toml --json";
+    let run = || {
+        Command::new("unshare")
+            .args(["-m", "sh", "-c", script, env!("CARGO_BIN_EXE_linerate")])
+            .current_dir(&folder)
+            .output()
+    };
+    let out = run().unwrap();
+    assert_eq!(out.status.code(), Some(0), "after a kill: {}", text(&out.stderr));
+    ok(&folder, &["resume", "c.toml"]);
+    let out = run().unwrap();
+    assert_eq!(out.status.code(), Some(0), "when done: {}", text(&out.stderr));
+    assert!(text(&out.stdout).contains("\"done\""));
+}
+
+#[test]
+fn ctrl_c_keeps_what_was_done() {
+    let folder = scratch("ctrl-c", &quick(COMMANDS).replace("sleep 0.01", "sleep 0.3"));
+    let (mut child, mut events) = watched(&folder, "run");
+    assert!(events.any(|e| e["event"] == "run"));
+    let pid = nix::unistd::Pid::from_raw(child.id() as i32);
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGINT).unwrap();
+    let left: Vec<Value> = events.collect();
+    assert_eq!(child.wait().unwrap().code(), Some(130), "{left:?}");
+    let state = status(&folder);
+    assert_eq!((&state["state"], &state["why"]), (&"stopped".into(), &"interrupted".into()));
+    ok(&folder, &["resume", "c.toml"]);
+    whole(&folder, &BTreeMap::new(), 14);
+}
+
+#[test]
+fn a_unit_goes_on_after_a_boot() {
+    let folder = scratch("unit", &quick(COMMANDS));
+    let unit = ok(&folder, &["install-unit", "c.toml", "--print"]);
+    for line in [
+        "campaign resume",
+        "ProtectSystem=strict",
+        "NoNewPrivileges=true",
+        "WantedBy=multi-user.target",
+    ] {
+        assert!(unit.contains(line), "{unit}");
+    }
+    fs::create_dir(folder.join("units")).unwrap();
+    ok(&folder, &["install-unit", "c.toml", "--dir", "units", "--no-enable"]);
+    let path = folder.join("units/linerate-quick.service");
+    assert_eq!(fs::read_to_string(&path).unwrap(), unit);
+    match Command::new("systemd-analyze").arg("verify").arg(&path).output() {
+        Err(_) => support::skip(
+            "a_unit_goes_on_after_a_boot",
+            "systemd-analyze is not installed: the unit is not verified",
+        ),
+        Ok(out) => assert!(out.status.success(), "{}", text(&out.stderr)),
+    }
+}
+
+#[test]
+fn the_example_plans_are_sound() {
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    let mut found = 0;
+    for file in fs::read_dir(examples).unwrap() {
+        let path = file.unwrap().path();
+        if path.extension().is_some_and(|e| e == "toml") {
+            found += 1;
+            let out = campaign(Path::new("."), &["explain", path.to_str().unwrap()]);
+            assert_eq!(out.status.code(), Some(0), "{}: {}", path.display(), text(&out.stderr));
+        }
+    }
+    assert!(found >= 3);
+}

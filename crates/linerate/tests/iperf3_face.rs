@@ -1,0 +1,450 @@
+//! linerate as a client of real iperf3 servers, and under iperf3's own name: agreement of both ends,
+//! lines while it runs, failures in iperf3's words, and servers that misbehave.
+
+#[path = "iperf3_face/likeness.rs"]
+mod likeness;
+mod support;
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use support::{Lab, alone, linerate, list, number, real, skip, wait_for};
+
+/// Whether a real iperf3 is here; skips loudly where it is not.
+fn possible(test: &str) -> bool {
+    let there = Command::new("iperf3").arg("--version").output().is_ok_and(|o| o.status.success());
+    if !there {
+        skip(test, "there is no iperf3 (Debian: apt-get install iperf3)");
+    }
+    there
+}
+
+/// A real iperf3 server for one test.
+struct Real {
+    child: Child,
+    port: u16,
+}
+
+fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    listener.local_addr().expect("its address").port()
+}
+
+/// Whether somebody listens on `port` in the network namespace of a process.
+fn listens(id: u32, port: u16) -> bool {
+    ["tcp", "tcp6"].into_iter().any(|name| {
+        std::fs::read_to_string(format!("/proc/{id}/net/{name}")).is_ok_and(|table| {
+            let wanted = format!(":{port:04X} ");
+            table.lines().any(|line| line.contains(&wanted) && line.contains(" 0A "))
+        })
+    })
+}
+
+impl Real {
+    /// For one test.
+    fn start(space: Option<&str>, args: &[&str]) -> Self {
+        Self::lasting(space, &[&["-1"], args].concat())
+    }
+
+    /// For any number of tests, one after another.
+    fn lasting(space: Option<&str>, args: &[&str]) -> Self {
+        let port = free_port();
+        let mut command = match space {
+            Some(space) => {
+                let mut command = Command::new("ip");
+                command.args(["netns", "exec", space, "iperf3"]);
+                command
+            }
+            None => Command::new("iperf3"),
+        };
+        let child = command
+            .args(["-s", "-p", &port.to_string()])
+            .args(args)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("iperf3 starts");
+        let id = child.id();
+        let up = wait_for(Duration::from_secs(10), || listens(id, port));
+        assert!(up, "iperf3 does not listen");
+        Self { child, port }
+    }
+
+    /// What it printed, when it has ended.
+    fn output(mut self) -> String {
+        let mut out = self.child.stdout.take().expect("its output");
+        let text = std::thread::spawn(move || {
+            // A cookie that came from linerate's own hello is no text.
+            let mut bytes = Vec::new();
+            let _ = out.read_to_end(&mut bytes);
+            String::from_utf8_lossy(&bytes).into_owned()
+        });
+        let ended =
+            wait_for(Duration::from_secs(20), || self.child.try_wait().is_ok_and(|s| s.is_some()));
+        if !ended {
+            let _ = self.child.kill();
+        }
+        text.join().expect("its output")
+    }
+}
+
+impl Drop for Real {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// linerate under iperf3's name: exit code, output, errors.
+fn face(space: Option<&str>, line: &str) -> (Option<i32>, String, String) {
+    let binary = env!("CARGO_BIN_EXE_linerate");
+    let mut command = match space {
+        Some(space) => {
+            let mut command = Command::new("ip");
+            command.args(["netns", "exec", space, binary]);
+            command
+        }
+        None => Command::new(binary),
+    };
+    let out = command
+        .arg("iperf3")
+        .args(line.split_whitespace())
+        .stdin(Stdio::null())
+        .output()
+        .expect("linerate runs");
+    (
+        out.status.code(),
+        String::from_utf8_lossy(&out.stdout).into_owned(),
+        String::from_utf8_lossy(&out.stderr).into_owned(),
+    )
+}
+
+/// Runs `each` on all of `cases`, a few at a time: their rates are low.
+fn together<T: Sync>(cases: &[T], each: impl Fn(&T) + Sync) {
+    let next = Mutex::new(cases.iter());
+    std::thread::scope(|scope| {
+        for _ in 0..6 {
+            scope.spawn(|| {
+                loop {
+                    let case = next.lock().unwrap().next();
+                    let Some(case) = case else { return };
+                    each(case);
+                }
+            });
+        }
+    });
+}
+
+/// `check` of three tries at most: a loaded machine loses datagrams at an end of a test, where no
+/// counter of iperf3 sees them.
+fn in_three(what: &str, mut check: impl FnMut() -> Result<(), String>) {
+    let mut why = String::new();
+    for _ in 0..3 {
+        match check() {
+            Ok(()) => return,
+            Err(error) => why = error,
+        }
+    }
+    panic!("{what}: {why}");
+}
+
+#[test]
+fn both_ends_agree() {
+    let _alone = alone();
+    if !possible("both_ends_agree") {
+        return;
+    }
+    let mut cases = Vec::new();
+    for protocol in ["udp", "tcp"] {
+        for way in ["", "--reverse", "--both"] {
+            for streams in ["1", "2", "8"] {
+                for omit in ["0", "1s"] {
+                    cases.push((protocol, way, streams, omit));
+                }
+            }
+        }
+    }
+    assert_eq!(cases.len(), 36);
+    together(&cases, |(protocol, way, streams, omit)| {
+        let mut args = vec![*protocol, "127.0.0.1", "--json", "-t", "1s", "-P", streams];
+        args.extend(["-O", omit, "-b", "2M"]);
+        args.extend(if *protocol == "tcp" { ["-l", "8Ki"] } else { ["-l", "1000"] });
+        args.extend(Some(*way).filter(|way| !way.is_empty()));
+        in_three(&args.join(" "), || agree(&args, *protocol == "udp", *omit == "0"));
+    });
+}
+
+/// One test against a real server: what the record says of each stream is what the server says.
+fn agree(args: &[&str], udp: bool, whole: bool) -> Result<(), String> {
+    let server = Real::start(None, &["-J"]);
+    let port = server.port.to_string();
+    let ran = linerate(None, &[args, &["-p", &port]].concat());
+    let record = ran.record();
+    assert_eq!((ran.code, record["status"].as_str()), (0, Some("complete")), "{}", record["error"]);
+    let told = server.output();
+    // Found out by linerate, so the cookie is its hello.
+    let told: Value = serde_json::from_str(&told).unwrap_or_else(|e| panic!("{e}: {told}"));
+    assert_eq!(record["agreed"]["dialect"], "iperf3");
+    assert_eq!(told.get("error"), None, "{args:?}");
+    let missing = list(&record["doubts"]).iter().any(|d| d["kind"] == "peer-values-missing");
+    assert!(missing, "{}", record["doubts"]);
+    let theirs = list(&told["end"]["streams"]);
+    assert_eq!(theirs.len(), list(&record["streams"]).len(), "{args:?}");
+    let same = |what: &str, ours: u64, theirs: u64| {
+        if ours == theirs { Ok(()) } else { Err(format!("{what}: {ours} and {theirs}")) }
+    };
+    for (stream, their) in list(&record["streams"]).iter().zip(theirs) {
+        let reverse = stream["direction"] == "reverse";
+        if udp {
+            let sent = number(stream, "sender.datagrams");
+            assert!(sent > 0, "{args:?}");
+            same("lost", number(stream, "receiver.lost"), 0)?;
+            same("arrived", sent, number(stream, "receiver.datagrams"))?;
+            if whole {
+                same("datagrams", sent, number(their, "udp.packets"))?;
+            }
+        } else if whole {
+            let (here, there) =
+                if reverse { ("receiver", "sender") } else { ("sender", "receiver") };
+            let bytes = number(stream, &format!("{here}.bytes"));
+            assert!(bytes > 0, "{args:?}");
+            same("bytes", bytes, number(their, &format!("{there}.bytes")))?;
+        }
+    }
+    if udp && args.iter().all(|word| !matches!(*word, "--both" | "--reverse")) {
+        let receiver = &record["totals"]["receiver"];
+        for absent in ["duplicates", "reordered", "one_way_delay_s", "delay_variation_s"] {
+            assert!(receiver.get(absent).is_none(), "{absent}: {receiver}");
+        }
+    }
+    Ok(())
+}
+
+/// What nft drops is what the record calls lost, both ways; and what iperf3's own client says.
+#[test]
+fn loss_agrees_to_the_datagram() {
+    let _alone = alone();
+    if !possible("loss_agrees_to_the_datagram") || !Lab::possible("loss_agrees_to_the_datagram") {
+        return;
+    }
+    let rules = "flush ruleset
+table inet truth {
+    counter dropped { }
+    chain ingress {
+        type filter hook prerouting priority -300;
+        udp length > 200 numgen inc mod 100 == 7 counter name dropped drop
+    }
+}
+";
+    for (way, side) in [("--forward", "b"), ("--reverse", "a")] {
+        in_three(way, || {
+            let lab = Lab::pair();
+            lab.nft(side, rules);
+            let server = Real::start(Some(&lab.space("b")), &[]);
+            let port = server.port.to_string();
+            let mut args = vec!["udp", "10.77.1.2", "-p", &port, "--json", "-t", "2s", "-b", "10M"];
+            args.extend(["-l", "1000", "-P", "2"]);
+            args.extend(Some(way).filter(|way| *way == "--reverse"));
+            let ran = linerate(Some(&lab.space("a")), &args);
+            let record = ran.record();
+            let status = record["status"].as_str();
+            assert_eq!((ran.code, status), (0, Some("complete")), "{}", record["error"]);
+            let (dropped, _) = lab.counter(side, "dropped");
+            let lost = number(&record, "totals.receiver.lost");
+            let share = real(&record, "totals.receiver.lost_ratio");
+            assert!(dropped > 0 && (share - 0.01).abs() < 0.005, "{dropped} dropped, {share}");
+            if lost == dropped { Ok(()) } else { Err(format!("{lost} lost, {dropped} dropped")) }
+        });
+    }
+}
+
+/// `rr` has no words in iperf3's dialect; and a server that runs a test says that it is busy.
+#[test]
+fn a_busy_server_and_request_response_are_refused() {
+    let _alone = alone();
+    if !possible("a_busy_server_and_request_response_are_refused") {
+        return;
+    }
+    let server = Real::lasting(None, &[]);
+    let port = server.port.to_string();
+    linerate(None, &["rr", "127.0.0.1", "-p", &port, "--json", "--dialect", "iperf3"])
+        .error("dialect", 2);
+    let mut long = Command::new("iperf3")
+        .args(["-c", "127.0.0.1", "-p", &port, "-t", "30", "-b", "1M", "--forceflush"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("iperf3 runs");
+    let mut lines = BufReader::new(long.stdout.take().expect("its output")).lines();
+    // The first line of figures: the test runs.
+    let runs = lines.by_ref().map_while(Result::ok).any(|line| line.contains(" sec "));
+    linerate(None, &["udp", "127.0.0.1", "-p", &port, "--json", "-b", "1M"]).error("busy", 3);
+    let (code, _, err) = face(None, &format!("-c 127.0.0.1 -p {port}"));
+    let _ = long.kill();
+    let _ = long.wait();
+    assert!(runs, "the other client does not run");
+    assert_eq!(code, Some(1));
+    assert_eq!(err, "iperf3: error - the server is busy running a test. try again later\n");
+}
+
+#[test]
+fn lines_while_it_runs() {
+    let _alone = alone();
+    if !possible("lines_while_it_runs") {
+        return;
+    }
+    let server = Real::start(None, &[]);
+    let line = format!(
+        "-c 127.0.0.1 -p {} -t 2 -b 5M --json-stream --json-stream-full-output",
+        server.port
+    );
+    let (code, out, _) = face(None, &line);
+    assert_eq!(code, Some(0));
+    let events: Vec<Value> =
+        out.lines().map_while(|line| serde_json::from_str(line).ok()).collect();
+    let names: Vec<&str> = events.iter().filter_map(|event| event["event"].as_str()).collect();
+    assert_eq!(names, ["start", "interval", "interval", "end"], "{out}");
+    let whole = out.lines().skip(events.len()).collect::<Vec<_>>().join("\n");
+    let whole: Value = serde_json::from_str(&whole).expect("the document");
+    assert_eq!(whole["end"], events[3]["data"]);
+}
+
+#[test]
+fn failures_are_told_as_iperf3_tells_them() {
+    let refused = free_port();
+    let (code, out, err) = face(None, &format!("-c 127.0.0.1 -p {refused}"));
+    assert_eq!((code, out.as_str()), (Some(1), ""));
+    assert_eq!(err, "iperf3: error - unable to connect to server: Connection refused\n");
+    let (code, out, err) = face(None, &format!("-c 127.0.0.1 -p {refused} -J"));
+    assert_eq!((code, err.as_str()), (Some(1), ""));
+    let document: Value = serde_json::from_str(&out).expect("JSON");
+    assert_eq!(document["error"], "unable to connect to server: Connection refused");
+    assert_eq!(document["intervals"], serde_json::json!([]));
+    assert_eq!(document["end"], serde_json::json!({}));
+    let (code, _, err) = face(None, "-c x --sctp");
+    assert_eq!(code, Some(1));
+    assert!(err.contains("--sctp") && err.contains("SCTP is not spoken"), "{err}");
+    let (code, out, _) = face(None, "--version");
+    assert_eq!(code, Some(0));
+    assert!(out.starts_with("iperf 3.12 (linerate "), "{out}");
+}
+
+/// What a bad server does, in turn; `R` reads what there is.
+enum Act {
+    Say(&'static [u8]),
+    Hear,
+    Wait,
+}
+
+fn bad_servers() -> Vec<(&'static str, Vec<Act>)> {
+    use Act::{Hear, Say, Wait};
+    const LENGTH: &[u8] = &[0xff, 0xff, 0xff, 0xff];
+    let begin = || vec![Hear, Say(&[9]), Hear, Say(&[10]), Hear];
+    let running = || {
+        let mut acts = begin();
+        acts.extend([Say(&[1, 2]), Hear]);
+        acts
+    };
+    let ended = || {
+        let mut acts = running();
+        acts.extend([Hear, Say(&[13]), Hear]);
+        acts
+    };
+    let after = |mut acts: Vec<Act>, more: Vec<Act>| {
+        acts.extend(more);
+        acts
+    };
+    vec![
+        ("silent from the start", vec![Wait]),
+        ("closes at once", vec![]),
+        ("closes after the cookie", vec![Hear]),
+        ("garbage", vec![Hear, Say(b"HTTP/1.1 400 Bad Request\r\n\r\n"), Wait]),
+        ("a state nobody knows", vec![Hear, Say(&[17]), Wait]),
+        ("the wrong state first", vec![Hear, Say(&[13]), Wait]),
+        ("busy", vec![Say(&[0xff])]),
+        ("told to stop at once", vec![Hear, Say(&[11]), Wait]),
+        (
+            "an error with two numbers",
+            vec![Hear, Say(&[9]), Hear, Say(&[0xfe, 0, 0, 0, 27, 0, 0, 0, 0])],
+        ),
+        ("an error with one number", vec![Hear, Say(&[9]), Hear, Say(&[0xfe, 0, 0, 0, 142])]),
+        ("an error without a number", vec![Hear, Say(&[9]), Hear, Say(&[0xfe]), Wait]),
+        ("an error of half a number", vec![Hear, Say(&[9]), Hear, Say(&[0xfe, 0, 0])]),
+        ("silent after the parameters", vec![Hear, Say(&[9]), Hear, Wait]),
+        ("closes after the parameters", vec![Hear, Say(&[9]), Hear]),
+        ("asks for parameters twice", vec![Hear, Say(&[9, 9]), Wait]),
+        ("starts before the streams", vec![Hear, Say(&[9]), Hear, Say(&[1]), Wait]),
+        ("silent after the streams", after(begin(), vec![Wait])),
+        ("closes after the streams", begin()),
+        ("runs before it starts", after(begin(), vec![Say(&[2]), Wait])),
+        ("only starts", after(begin(), vec![Say(&[1]), Wait])),
+        ("closes while it runs", running()),
+        ("silent for ever while it runs", after(running(), vec![Wait])),
+        ("wants results before the end", after(running(), vec![Say(&[13]), Wait])),
+        ("stops while it runs", after(running(), vec![Say(&[11]), Wait])),
+        ("starts again while it runs", after(running(), vec![Say(&[1, 2]), Wait])),
+        ("closes before its results", ended()),
+        ("silent instead of results", after(ended(), vec![Wait])),
+        ("results of 4 GiB", after(ended(), vec![Say(LENGTH), Wait])),
+        ("results of no length", after(ended(), vec![Say(&[0, 0, 0, 0]), Wait])),
+        (
+            "results cut short",
+            after(ended(), vec![Say(&[0, 0, 1, 0]), Say(b"{\"cpu_util_total\""), Wait]),
+        ),
+        (
+            "results of 16 MiB that never come",
+            after(ended(), vec![Say(&[0, 0xff, 0xff, 0xff]), Wait]),
+        ),
+        ("results that are no JSON", after(ended(), vec![Say(&[0, 0, 0, 4]), Say(b"nope"), Wait])),
+        ("results of another shape", after(ended(), vec![Say(&[0, 0, 0, 2]), Say(b"[]"), Wait])),
+    ]
+}
+
+fn misbehave(listener: &TcpListener, acts: &[Act]) {
+    let Ok((mut control, _)) = listener.accept() else { return };
+    let _ = control.set_read_timeout(Some(Duration::from_millis(1_500)));
+    let mut streams: Vec<TcpStream> = Vec::new();
+    let _ = listener.set_nonblocking(true);
+    for act in acts {
+        while let Ok((stream, _)) = listener.accept() {
+            streams.push(stream);
+        }
+        match act {
+            Act::Say(bytes) => drop(control.write_all(bytes)),
+            Act::Hear => drop(control.read(&mut [0; 4_096])),
+            // Until the client has had enough.
+            Act::Wait => {
+                let _ = control.set_read_timeout(Some(Duration::from_secs(20)));
+                while matches!(control.read(&mut [0; 4_096]), Ok(n) if n > 0) {}
+            }
+        }
+    }
+}
+
+#[test]
+fn bad_servers_are_named_and_left() {
+    let cases = bad_servers();
+    assert!(cases.len() >= 20);
+    let _alone = alone();
+    together(&cases, |(name, acts)| {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let port = listener.local_addr().expect("its address").port();
+        std::thread::scope(|scope| {
+            scope.spawn(|| misbehave(&listener, acts));
+            let begun = Instant::now();
+            let (code, _, err) =
+                face(None, &format!("-c 127.0.0.1 -p {port} -t 1 -b 1M -l 1K --rcv-timeout 1000"));
+            assert_eq!(code, Some(1), "{name}: {err}");
+            assert!(err.starts_with("iperf3: error - ") && err.len() > 30, "{name}: {err}");
+            assert!(!err.contains("panicked"), "{name}: {err}");
+            // Bounded: the second of data, some waits of a second, and a loaded machine.
+            assert!(begun.elapsed() < Duration::from_secs(40), "{name}: {:?}", begun.elapsed());
+            // Ends a server that still waits for somebody.
+            let _ = TcpStream::connect(("127.0.0.1", port));
+        });
+    });
+}

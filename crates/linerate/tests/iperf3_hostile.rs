@@ -1,0 +1,447 @@
+//! Clients of iperf3's protocol that lie, break off or fall silent. After each of them the same server
+//! process must still be there and serve an honest test; at the end it holds no more than before.
+
+mod support;
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
+use std::time::{Duration, Instant};
+
+use linerate_wire::iperf3::datagram::{Counters, Header};
+use linerate_wire::iperf3::{Cookie, ErrorNumber, Failure, State, hello};
+use support::{Server, alone, linerate, wait_for};
+
+/// Longer than every deadline of the protocol.
+const DEADLINES: Duration = Duration::from_secs(25);
+
+fn cookie(seed: u8) -> Cookie {
+    Cookie::from_random(std::array::from_fn(|i| seed.wrapping_mul(31).wrapping_add(i as u8)))
+}
+
+/// A client made by hand.
+struct Peer {
+    control: TcpStream,
+    cookie: Cookie,
+}
+
+impl Peer {
+    fn connect(at: SocketAddr) -> TcpStream {
+        let stream = TcpStream::connect(at).expect("the server listens");
+        stream.set_read_timeout(Some(DEADLINES)).unwrap();
+        stream
+    }
+
+    /// Past the cookie.
+    fn begin(at: SocketAddr) -> Self {
+        static SEED: std::sync::atomic::AtomicU8 = std::sync::atomic::AtomicU8::new(0);
+        let cookie = cookie(SEED.fetch_add(1, std::sync::atomic::Ordering::Relaxed));
+        let mut peer = Self { control: Self::connect(at), cookie };
+        peer.octets(cookie.octets());
+        assert_eq!(peer.state(), Some(State::ParamExchange));
+        peer
+    }
+
+    /// Past the parameters.
+    fn asked(at: SocketAddr, json: &str) -> Self {
+        let mut peer = Self::begin(at);
+        peer.json(json);
+        peer
+    }
+
+    /// Past the word to open streams.
+    fn granted(at: SocketAddr, json: &str) -> Self {
+        let mut peer = Self::asked(at, json);
+        assert_eq!(peer.state(), Some(State::CreateStreams), "{json}");
+        peer
+    }
+
+    /// A UDP test that runs.
+    fn running(at: SocketAddr, json: &str) -> (Self, UdpSocket) {
+        let mut peer = Self::granted(at, json);
+        let socket = udp(at);
+        socket.send(&hello::HELLO).unwrap();
+        let mut answer = [0; 64];
+        let n = socket.recv(&mut answer).unwrap();
+        assert_eq!(answer[..n], hello::ANSWER);
+        assert_eq!(peer.state(), Some(State::TestStart));
+        assert_eq!(peer.state(), Some(State::TestRunning));
+        (peer, socket)
+    }
+
+    /// Errors are the server's right: it may have hung up.
+    fn octets(&mut self, octets: &[u8]) {
+        let _ = self.control.write_all(octets);
+    }
+
+    fn json(&mut self, json: &str) {
+        self.octets(&(json.len() as u32).to_be_bytes());
+        self.octets(json.as_bytes());
+    }
+
+    fn say(&mut self, state: State) {
+        self.octets(&[state.octet()]);
+    }
+
+    /// The next state; nothing when the server hangs up.
+    fn state(&mut self) -> Option<State> {
+        let mut octet = [0];
+        match self.control.read_exact(&mut octet) {
+            Ok(()) => Some(State::from_octet(octet[0]).expect("a state")),
+            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                panic!("the server keeps the connection")
+            }
+            Err(_) => None,
+        }
+    }
+
+    /// The server says this and hangs up.
+    fn fails(mut self, number: ErrorNumber) {
+        assert_eq!(self.state(), Some(State::ServerError));
+        let mut octets = [0; 8];
+        self.control.read_exact(&mut octets).unwrap();
+        assert_eq!(Failure::decode(&octets).unwrap().number, number);
+        assert_eq!(self.state(), None);
+    }
+
+    /// The server hangs up, whatever it says before.
+    fn hung_up(mut self) {
+        let mut rest = [0; 4_096];
+        loop {
+            match self.control.read(&mut rest) {
+                Ok(0) => return,
+                Ok(_) => {}
+                Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                    panic!("the server keeps the connection")
+                }
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// Closes with a reset instead of a farewell.
+    fn reset(self) {
+        socket2::SockRef::from(&self.control).set_linger(Some(Duration::ZERO)).unwrap();
+    }
+}
+
+fn udp(at: SocketAddr) -> UdpSocket {
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    socket.set_read_timeout(Some(DEADLINES)).unwrap();
+    socket.connect(at).unwrap();
+    socket
+}
+
+type Case = (&'static str, Box<dyn Fn(SocketAddr)>);
+
+fn case(name: &'static str, attack: impl Fn(SocketAddr) + 'static) -> Case {
+    (name, Box::new(attack))
+}
+
+/// Parameters that must be refused with that number.
+fn refused(json: &'static str, number: ErrorNumber) -> Case {
+    case(json, move |at| Peer::asked(at, json).fails(number))
+}
+
+const UDP: &str = r#"{"udp":true,"len":500,"time":1,"bandwidth":100000}"#;
+const UDP_REVERSE: &str = r#"{"udp":true,"len":500,"time":5,"bandwidth":1000000,"reverse":true}"#;
+const TCP: &str = r#"{"tcp":true,"time":1,"bandwidth":100000,"len":1000}"#;
+
+fn cases() -> Vec<Case> {
+    use ErrorNumber as E;
+    let mut cases = vec![
+        case("half a cookie", |at| {
+            let mut stream = Peer::connect(at);
+            stream.write_all(b"abcdefghijklmnop").unwrap();
+        }),
+        case("half a cookie, then silence", |at| {
+            let mut stream = Peer::connect(at);
+            stream.write_all(b"abcdefghijklmnop").unwrap();
+            Peer { control: stream, cookie: cookie(0) }.hung_up();
+        }),
+        case("a cookie without an end", |at| {
+            let mut stream = Peer::connect(at);
+            stream.write_all(&[b'a'; 100]).unwrap();
+            Peer { control: stream, cookie: cookie(0) }.hung_up();
+        }),
+        case("a cookie one octet at a time", |at| {
+            let mut stream = Peer::connect(at);
+            let until = Instant::now() + Duration::from_secs(8);
+            for octet in cookie(7).octets() {
+                if Instant::now() > until || stream.write_all(&[*octet]).is_err() {
+                    break;
+                }
+                std::thread::sleep(Duration::from_millis(300));
+            }
+            Peer { control: stream, cookie: cookie(0) }.hung_up();
+        }),
+        case("a cookie, then silence", |at| Peer::begin(at).hung_up()),
+        case("parameters of which half comes", |at| {
+            let mut peer = Peer::begin(at);
+            peer.octets(&[0, 0, 0, 100, b'{']);
+            peer.hung_up();
+        }),
+        case("reset in each state", |at| {
+            Peer::begin(at).reset();
+            Peer::asked(at, UDP).reset();
+            Peer::granted(at, TCP).reset();
+            Peer::granted(at, UDP).reset();
+            let (peer, _socket) = Peer::running(at, UDP);
+            peer.reset();
+            let (mut peer, _socket) = Peer::running(at, UDP);
+            peer.say(State::TestEnd);
+            peer.reset();
+            let (mut peer, _socket) = Peer::running(at, UDP);
+            peer.say(State::TestEnd);
+            assert_eq!(peer.state(), Some(State::ExchangeResults));
+            peer.octets(&[0, 0]);
+            peer.reset();
+        }),
+        case("closed in each state", |at| {
+            drop(Peer::begin(at));
+            drop(Peer::asked(at, TCP));
+            drop(Peer::granted(at, UDP));
+            drop(Peer::running(at, UDP));
+        }),
+        case("states out of turn", |at| {
+            for state in [State::ParamExchange, State::DisplayResults, State::ServerError] {
+                let mut peer = Peer::granted(at, UDP);
+                peer.say(state);
+                peer.fails(E::UNKNOWN_MESSAGE);
+                let (mut peer, _socket) = Peer::running(at, UDP);
+                peer.say(state);
+                peer.fails(E::UNKNOWN_MESSAGE);
+            }
+            let (mut peer, _socket) = Peer::running(at, UDP);
+            peer.octets(&[99]);
+            peer.fails(E::UNKNOWN_MESSAGE);
+        }),
+        case("the client's own end", |at| {
+            let (mut peer, _socket) = Peer::running(at, UDP_REVERSE);
+            peer.say(State::ClientTerminate);
+            peer.fails(E::CLIENT_TERMINATED);
+        }),
+        case("no UDP stream comes", |at| Peer::granted(at, UDP).fails(E::STREAM_ACCEPT)),
+        case("datagrams that are no hello", |at| {
+            let mut peer = Peer::granted(at, UDP);
+            let socket = udp(at);
+            for octets in [&b""[..], b"987", b"98765", &[0; 100]] {
+                socket.send(octets).unwrap();
+            }
+            socket.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+            assert!(socket.recv(&mut [0; 64]).is_err(), "they were answered");
+            socket.send(&hello::HELLO).unwrap();
+            socket.set_read_timeout(Some(DEADLINES)).unwrap();
+            assert_eq!(socket.recv(&mut [0; 64]).unwrap(), 4);
+            assert_eq!(peer.state(), Some(State::TestStart));
+        }),
+        case("a hello from another address", |at| {
+            let mut peer = Peer::granted(at, UDP);
+            let stranger = UdpSocket::bind("127.0.0.2:0").unwrap();
+            stranger.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+            for _ in 0..5 {
+                stranger.send_to(&hello::HELLO, at).unwrap();
+            }
+            assert!(stranger.recv_from(&mut [0; 64]).is_err(), "a stranger was answered");
+            let socket = udp(at);
+            socket.send(&hello::HELLO).unwrap();
+            assert_eq!(socket.recv(&mut [0; 64]).unwrap(), 4);
+            assert_eq!(peer.state(), Some(State::TestStart));
+        }),
+        case("a hello without a test", |at| {
+            let socket = udp(at);
+            socket.send(&hello::HELLO).unwrap();
+            socket.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+            assert!(socket.recv(&mut [0; 64]).is_err(), "it was answered");
+        }),
+        case("a data stream too many, and one of another address", |at| {
+            let mut peer = Peer::granted(at, TCP);
+            let local =
+                socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+            local.bind(&SocketAddr::from(([127, 0, 0, 2], 0)).into()).unwrap();
+            local.connect(&at.into()).unwrap();
+            let mut stranger: TcpStream = local.into();
+            stranger.set_read_timeout(Some(DEADLINES)).unwrap();
+            stranger.write_all(peer.cookie.octets()).unwrap();
+            let mut stranger = Peer { control: stranger, cookie: peer.cookie };
+            assert_eq!(stranger.state(), Some(State::AccessDenied));
+            stranger.hung_up();
+            let mut first = Peer::connect(at);
+            first.write_all(peer.cookie.octets()).unwrap();
+            assert_eq!(peer.state(), Some(State::TestStart));
+            let mut second = Peer { control: Peer::connect(at), cookie: peer.cookie };
+            second.octets(peer.cookie.octets());
+            assert_eq!(second.state(), Some(State::AccessDenied));
+            second.hung_up();
+        }),
+        case("datagrams of all kinds", |at| {
+            let (mut peer, socket) = Peer::running(at, UDP);
+            let mut datagram = [0; 500];
+            for number in [0, 1, 3, u64::from(u32::MAX), 2, 2, 1 << 31, 5] {
+                Header { sent_ns: 1, number }.write(Counters::Bits32, &mut datagram);
+                socket.send(&datagram).unwrap();
+            }
+            for octets in [&b""[..], b"9876", &[0; 11], &[0xff; 12], &[0xff; 65_000]] {
+                socket.send(octets).unwrap();
+            }
+            peer.say(State::TestEnd);
+            assert_eq!(peer.state(), Some(State::ExchangeResults));
+            peer.json(&results("1", "18446744073709551615"));
+            let mut length = [0; 4];
+            peer.control.read_exact(&mut length).unwrap();
+            assert!(u32::from_be_bytes(length) < 10_000);
+        }),
+        case("results that lie", |at| {
+            for (id, packets, fails) in [
+                ("1", "9223372036854775807", None),
+                ("1", "-5", None),
+                ("2", "1", Some(E::STREAM_ID)),
+                ("4000000000", "1", Some(E::STREAM_ID)),
+                ("\"1\"", "1", Some(E::RECEIVE_RESULTS)),
+            ] {
+                let (mut peer, _socket) = Peer::running(at, UDP);
+                peer.say(State::TestEnd);
+                assert_eq!(peer.state(), Some(State::ExchangeResults));
+                peer.json(&results(id, packets));
+                match fails {
+                    Some(number) => peer.fails(number),
+                    None => {
+                        let mut length = [0; 4];
+                        peer.control.read_exact(&mut length).unwrap();
+                    }
+                }
+            }
+        }),
+        case("results of 2^32 - 1 octets", |at| {
+            let (mut peer, _socket) = Peer::running(at, UDP);
+            peer.say(State::TestEnd);
+            assert_eq!(peer.state(), Some(State::ExchangeResults));
+            peer.octets(&u32::MAX.to_be_bytes());
+            peer.fails(E::RECEIVE_RESULTS);
+        }),
+        case("a reverse sender whose client goes away", |at| {
+            let (peer, socket) = Peer::running(at, UDP_REVERSE);
+            assert!(socket.recv(&mut [0; 600]).is_ok());
+            peer.reset();
+            // It falls silent.
+            socket.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
+            let until = Instant::now() + Duration::from_secs(4);
+            while socket.recv(&mut [0; 600]).is_ok() {
+                assert!(Instant::now() < until, "the server goes on sending");
+            }
+        }),
+        case("one cookie for two tests", |at| {
+            let mut first = Peer::granted(at, TCP);
+            let mut second = Peer::connect(at);
+            // Taken for a data stream, as it says it is one.
+            second.write_all(first.cookie.octets()).unwrap();
+            assert_eq!(first.state(), Some(State::TestStart));
+        }),
+        case("idle connections of every kind", |at| {
+            let idle: Vec<TcpStream> = (0..200).map(|_| Peer::connect(at)).collect();
+            let waiting: Vec<Peer> = (0..50).map(|_| Peer::begin(at)).collect();
+            honest_within(at.port(), Duration::from_secs(10));
+            drop((idle, waiting));
+        }),
+    ];
+    for (name, length) in [
+        ("a length of 0", 0),
+        ("a length of 8 KiB + 1", 8_193u32),
+        ("a length of 2^31", 1 << 31),
+        ("a length of 2^32 - 1", u32::MAX),
+    ] {
+        cases.push(case(name, move |at| {
+            let mut peer = Peer::begin(at);
+            peer.octets(&length.to_be_bytes());
+            peer.fails(E::RECEIVE_PARAMETERS);
+        }));
+    }
+    for (json, number) in [
+        (r#"{"parallel":"1"}"#, E::RECEIVE_PARAMETERS),
+        (r#"{"parallel":[]}"#, E::RECEIVE_PARAMETERS),
+        (r#"{"len":{}}"#, E::RECEIVE_PARAMETERS),
+        (r#"{"title":1}"#, E::RECEIVE_PARAMETERS),
+        (r#"{"time":NaN}"#, E::RECEIVE_PARAMETERS),
+        (r#"["tcp"]"#, E::RECEIVE_PARAMETERS),
+        ("no JSON at all", E::RECEIVE_PARAMETERS),
+        (r#"{"parallel":0}"#, E::STREAMS),
+        (r#"{"parallel":129}"#, E::STREAMS),
+        (r#"{"parallel":1000000000}"#, E::STREAMS),
+        (r#"{"parallel":-1}"#, E::STREAMS),
+        (r#"{"parallel":18446744073709551615}"#, E::STREAMS),
+        (r#"{"len":0}"#, E::BLOCK_SIZE),
+        (r#"{"len":-1}"#, E::BLOCK_SIZE),
+        (r#"{"len":2147483648}"#, E::BLOCK_SIZE),
+        (r#"{"udp":true,"len":0}"#, E::UDP_BLOCK_SIZE),
+        (r#"{"udp":true,"len":-1}"#, E::UDP_BLOCK_SIZE),
+        (r#"{"udp":true,"len":2147483648}"#, E::UDP_BLOCK_SIZE),
+        (r#"{"time":86401}"#, E::DURATION),
+        (r#"{"time":1e300}"#, E::DURATION),
+        (r#"{"omit":601}"#, E::OMIT),
+        (r#"{"window":1e12}"#, E::WINDOW),
+        (r#"{"MSS":99999}"#, E::MSS),
+        (r#"{"TOS":256}"#, E::TOS),
+        (r#"{"burst":100000}"#, E::BURST),
+        (r#"{"bandwidth":-1}"#, E::RATE),
+        (r#"{"server_affinity":900}"#, E::AFFINITY),
+        (r#"{"sctp":true}"#, E::PROTOCOL),
+        (r#"{"tcp":true,"mptcp":true}"#, E::PROTOCOL),
+    ] {
+        cases.push(refused(json, number));
+    }
+    cases.push(case("8 KiB of brackets", |at| {
+        Peer::asked(at, &"[".repeat(8_192)).fails(ErrorNumber::RECEIVE_PARAMETERS);
+    }));
+    cases
+}
+
+fn results(id: &str, packets: &str) -> String {
+    format!(
+        r#"{{"cpu_util_total":0,"cpu_util_user":0,"cpu_util_system":0,"sender_has_retransmits":0,"streams":[{{"id":{id},"bytes":1,"retransmits":-1,"jitter":0,"errors":0,"packets":{packets}}}]}}"#
+    )
+}
+
+fn honest_within(port: u16, limit: Duration) {
+    let port = port.to_string();
+    let begun = Instant::now();
+    let ran = linerate(None, &["udp", "127.0.0.1", "-p", &port, "-k", "5", "-b", "2M", "--json"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    ran.complete();
+    assert!(begun.elapsed() < limit, "an honest test had to wait");
+}
+
+#[test]
+fn a_catalogue_of_attacks_in_iperf3s_dialect() {
+    let _alone = alone();
+    let mut server = Server::start(None, &[]);
+    let at = SocketAddr::from(([127, 0, 0, 1], server.port));
+    honest_within(server.port, DEADLINES);
+    let before = server.holds();
+    let cases = cases();
+    println!("{} cases", cases.len());
+    for (name, attack) in &cases {
+        println!("{name}");
+        let attacked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| attack(at)));
+        assert!(attacked.is_ok(), "{name}; the server says: {}", server.log());
+        assert!(server.alive(), "{name}: the server is gone");
+        honest_within(server.port, DEADLINES);
+    }
+    let settled = wait_for(DEADLINES, || {
+        let now = server.holds();
+        now.descriptors <= before.descriptors && now.threads <= before.threads
+    });
+    let after = server.holds();
+    println!("before {before:?}, after {after:?}");
+    assert!(settled, "before {before:?}, after {after:?}");
+    assert!(after.rss_kib < before.rss_kib + 8 * 1_024, "before {before:?}, after {after:?}");
+}
+
+#[test]
+fn a_server_with_a_key_turns_clients_of_iperf3_away() {
+    let _alone = alone();
+    let key = std::env::temp_dir().join(format!("linerate-iperf3-key-{}", std::process::id()));
+    std::fs::write(&key, "0123456789abcdef0123456789abcdef").unwrap();
+    let server = Server::start(None, &["--key-file", key.to_str().unwrap()]);
+    let at = SocketAddr::from(([127, 0, 0, 1], server.port));
+    Peer::asked(at, UDP).fails(ErrorNumber::AUTHORISATION);
+    let _ = std::fs::remove_file(&key);
+}

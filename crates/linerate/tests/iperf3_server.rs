@@ -1,0 +1,321 @@
+//! Debian's iperf3, unmodified, against `linerate serve`: both sides must agree, and end well.
+
+mod support;
+
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+use support::{Lab, Server, alone, list, number, skip, wait_for};
+
+/// No run here takes this long.
+const HANGS: Duration = Duration::from_secs(40);
+const B: &str = "10.77.1.2";
+
+fn possible(test: &str) -> bool {
+    if Command::new("iperf3").arg("--version").output().is_err() {
+        skip(test, "iperf3 is not installed");
+        return false;
+    }
+    Lab::possible(test)
+}
+
+/// A client of iperf3 that was started, with its output in files of its own: a pipe that nobody
+/// reads would hold it up.
+struct Iperf3 {
+    child: Child,
+    out: std::fs::File,
+    args: String,
+}
+
+struct Ended {
+    code: i32,
+    text: String,
+    args: String,
+}
+
+impl Iperf3 {
+    fn start(space: &str, host: &str, port: u16, args: &str) -> Self {
+        let port = port.to_string();
+        let out = anonymous();
+        let (stdout, stderr) = (out.try_clone().expect("a copy"), out.try_clone().expect("a copy"));
+        let child = Command::new("ip")
+            .args(["netns", "exec", space, "iperf3", "-c", host, "-p", &port])
+            .args(args.split_whitespace())
+            .stdin(Stdio::null())
+            .stdout(stdout)
+            .stderr(stderr)
+            .spawn()
+            .expect("iperf3 starts");
+        Self { child, out, args: args.to_owned() }
+    }
+
+    fn end(mut self) -> Ended {
+        use std::io::{Read, Seek};
+        let ended = wait_for(HANGS, || self.child.try_wait().expect("a child").is_some());
+        if !ended {
+            let _ = self.child.kill();
+        }
+        let code = self.child.wait().expect("a child").code().unwrap_or(-1);
+        let mut text = String::new();
+        self.out.rewind().expect("a file");
+        self.out.read_to_string(&mut text).expect("text");
+        assert!(ended, "iperf3 {} hangs: {text}", self.args);
+        Ended { code, text, args: self.args }
+    }
+}
+
+fn anonymous() -> std::fs::File {
+    use nix::sys::memfd::{MFdFlags, memfd_create};
+    memfd_create(c"iperf3", MFdFlags::MFD_CLOEXEC).expect("memory").into()
+}
+
+impl Ended {
+    /// It ended well; with `-J` that is in the document, as the exit code is 0 in any case.
+    fn well(self) -> Self {
+        assert_eq!(self.code, 0, "{}: {}", self.args, self.text);
+        if self.args.contains("-J") {
+            let document = self.document();
+            assert!(document["error"].is_null(), "{}: {}", self.args, document["error"]);
+        } else {
+            assert!(self.text.contains("iperf Done."), "{}: {}", self.args, self.text);
+        }
+        self
+    }
+
+    fn document(&self) -> Value {
+        serde_json::from_str(&self.text)
+            .unwrap_or_else(|e| panic!("{}: {e}: {}", self.args, self.text))
+    }
+}
+
+/// What the two sides must agree on in a document.
+fn agree(ended: &Ended) {
+    let document = ended.document();
+    let args = &ended.args;
+    let streams = list(&document["end"]["streams"]);
+    assert!(!streams.is_empty(), "{args}");
+    for stream in streams {
+        if args.contains("-u") {
+            let udp = &stream["udp"];
+            assert_eq!(udp["lost_packets"], 0, "{args}: {udp}");
+            assert!(number(udp, "packets") > 0, "{args}: {udp}");
+        } else {
+            let (sent, received) =
+                (number(stream, "sender.bytes"), number(stream, "receiver.bytes"));
+            assert!(received > 0, "{args}: {stream}");
+            let from_here = stream["sender"]["sender"] == true;
+            if from_here && args.contains("-O 0") {
+                assert_eq!(sent, received, "{args}: {stream}");
+            } else if !from_here {
+                // What the server had sent when the client had enough is with the server only.
+                assert!(args.contains("-O 1") || sent >= received, "{args}: {stream}");
+            }
+        }
+    }
+}
+
+#[test]
+fn every_combination_of_an_unmodified_client() {
+    let _alone = alone();
+    if !possible("every_combination_of_an_unmodified_client") {
+        return;
+    }
+    let lab = Lab::pair();
+    let server = Server::start(Some(&lab.space("b")), &[]);
+    let mut all = vec![];
+    for protocol in ["-b 2M", "-u -b 1M -l 500 -w 1M"] {
+        for direction in ["", "-R", "--bidir"] {
+            for streams in [1, 2, 8] {
+                for omit in [0, 1] {
+                    for format in ["", "-J"] {
+                        all.push(format!(
+                            "{protocol} {direction} -P {streams} -O {omit} -t 1 {format}"
+                        ));
+                    }
+                }
+            }
+        }
+    }
+    assert_eq!(all.len(), 72);
+    for batch in all.chunks(12) {
+        let clients: Vec<Iperf3> =
+            batch.iter().map(|args| Iperf3::start(&lab.space("a"), B, server.port, args)).collect();
+        for ended in clients.into_iter().map(Iperf3::end) {
+            let ended = ended.well();
+            if ended.args.contains("-J") {
+                agree(&ended);
+            }
+        }
+    }
+}
+
+#[test]
+fn options_of_an_unmodified_client() {
+    let _alone = alone();
+    if !possible("options_of_an_unmodified_client") {
+        return;
+    }
+    let lab = Lab::pair();
+    let server = Server::start(Some(&lab.space("b")), &[]);
+    let clients: Vec<Iperf3> = [
+        "-n 2M -b 20M -J",
+        "-k 10 -b 20M -J",
+        "-u -n 200K -b 5M -l 500 -J",
+        "-u -R -k 200 -b 5M -l 500 -J",
+        "-t 1 -b 5M -w 128K -J",
+        "-t 1 -b 5M -M 1000 -N -J",
+        "-t 1 -b 5M -R -C cubic -Z -J",
+        "-t 1 -b 5M -C reno -S 0xb8 -J",
+        "-t 1 -u -b 2M/10 -R -l 200 --udp-counters-64bit --repeating-payload --dont-fragment -S 16 -J",
+        "-t 1 -u -b 2M --udp-counters-64bit -l 16 -J",
+        "-t 1 -b 5M -R --repeating-payload --fq-rate 4M -A 0,0 -J",
+        "-t 1 -b 5M -T title --extra-data more -J",
+        "-t 1 -b 100K -P 20 -l 1000 -J",
+        "-t 1 -i 0.2 -b 5M --get-server-output",
+    ]
+    .iter()
+    .map(|args| Iperf3::start(&lab.space("a"), B, server.port, args))
+    .collect();
+    for ended in clients.into_iter().map(Iperf3::end) {
+        ended.well();
+    }
+}
+
+#[test]
+fn octets_of_the_omitted_time_are_counted_apart() {
+    let _alone = alone();
+    if !possible("octets_of_the_omitted_time_are_counted_apart") {
+        return;
+    }
+    let lab = Lab::pair();
+    let server = Server::start(Some(&lab.space("b")), &[]);
+    let ended =
+        Iperf3::start(&lab.space("a"), B, server.port, "-t 1 -O 1 -b 20M -l 1000 -J").end().well();
+    let document = ended.document();
+    let sent: u64 = list(&document["intervals"]).iter().map(|row| number(row, "sum.bytes")).sum();
+    let log = server.log();
+    let words = log.split("received ").nth(1).unwrap_or_else(|| panic!("{log}"));
+    let numbers: Vec<u64> = words.split(' ').filter_map(|word| word.parse().ok()).collect();
+    let [measured, warmup, ..] = numbers[..] else { panic!("{words}") };
+    assert_eq!(measured + warmup, sent, "{log}");
+    assert_eq!(measured, number(&document, "end.sum_received.bytes"));
+    assert!(warmup > 0);
+}
+
+#[test]
+fn loss_agrees_with_the_dropping_counter_to_the_datagram() {
+    let _alone = alone();
+    if !possible("loss_agrees_with_the_dropping_counter_to_the_datagram") {
+        return;
+    }
+    let lab = Lab::pair();
+    let server = Server::start(Some(&lab.space("b")), &[]);
+    let dropping = |port: &str| {
+        format!(
+            "add table inet t\nadd counter inet t dropped\n\
+             add chain inet t c {{ type filter hook input priority 0; }}\n\
+             add rule inet t c udp {port} {} udp length > 100 numgen random mod 100 == 0 counter name dropped drop\n",
+            server.port
+        )
+    };
+    // At the server: also what is lost at the very end of the test.
+    for args in ["-u -t 2 -b 8M -l 500 -J", "-u -t 2 -b 3M -l 500 -P 3 -O 0 -J"] {
+        lab.nft("b", &dropping("dport"));
+        let ended = Iperf3::start(&lab.space("a"), B, server.port, args).end().well();
+        let document = ended.document();
+        let dropped = lab.counter("b", "dropped").0;
+        assert!(dropped > 0);
+        assert_eq!(number(&document, "end.sum.lost_packets"), dropped, "{args}");
+        lab.run("b", "nft delete table inet t");
+    }
+    // At the client, which counts by itself and stops before the server does.
+    lab.nft("a", &dropping("sport"));
+    let ended =
+        Iperf3::start(&lab.space("a"), B, server.port, "-u -R -t 2 -b 8M -l 500 -J").end().well();
+    let document = ended.document();
+    let dropped = lab.counter("a", "dropped").0;
+    let lost = number(&document, "end.sum.lost_packets");
+    assert!(lost > 0 && lost <= dropped, "{lost} {dropped}");
+    // What the server sent after the last datagram that the client saw.
+    let unseen =
+        number(&document, "end.sum_sent.packets") - number(&document, "end.sum_received.packets");
+    assert!(dropped <= lost + unseen, "{lost} {dropped} {unseen}");
+}
+
+#[test]
+fn sixteen_clients_of_one_address_at_once() {
+    let _alone = alone();
+    if !possible("sixteen_clients_of_one_address_at_once") {
+        return;
+    }
+    let lab = Lab::pair();
+    let server = Server::start(Some(&lab.space("b")), &[]);
+    let kinds = ["-b 2M", "-u -b 1M -l 500 -P 2", "-R -b 2M", "-u -R -b 1M -l 500"];
+    let clients: Vec<Iperf3> = (0..16)
+        .map(|i| {
+            let args = format!("{} -t 2 -O 0 -J", kinds[i % 4]);
+            Iperf3::start(&lab.space("a"), B, server.port, &args)
+        })
+        .collect();
+    for ended in clients.into_iter().map(Iperf3::end) {
+        agree(&ended.well());
+    }
+    let started = server.log().matches("\"started\"").count();
+    assert_eq!(started, 16);
+}
+
+#[test]
+fn one_at_a_time_with_a_queue() {
+    let _alone = alone();
+    if !possible("one_at_a_time_with_a_queue") {
+        return;
+    }
+    let lab = Lab::pair();
+    let server = Server::start(Some(&lab.space("b")), &["--exclusive", "--queue", "1"]);
+    let start = |args: &str| Iperf3::start(&lab.space("a"), B, server.port, args);
+    let events = |name: &str, count: usize| {
+        assert!(
+            wait_for(HANGS, || server.log().matches(name).count() >= count),
+            "{}",
+            server.log()
+        );
+    };
+    let first = start("-t 3 -b 1M");
+    events("\"started\"", 1);
+    let second = start("-t 1 -u -b 1M");
+    // It waits: its parameters have been taken, and there is one place to wait.
+    std::thread::sleep(Duration::from_millis(500));
+    let third = start("-t 1 -b 1M").end();
+    assert_eq!(third.code, 1, "{}", third.text);
+    assert!(third.text.contains("server is busy"), "{}", third.text);
+    assert_eq!(server.log().matches("\"started\"").count(), 1);
+    let (first, second) = (first.end(), second.end());
+    first.well();
+    second.well();
+    events("\"done", 2);
+}
+
+#[test]
+fn a_client_hears_why_it_is_refused() {
+    let _alone = alone();
+    if !possible("a_client_hears_why_it_is_refused") {
+        return;
+    }
+    let lab = Lab::pair();
+    let limits =
+        ["--max-rate", "5M", "--max-duration", "20s", "--max-bytes", "1M", "--max-streams", "2"];
+    let server = Server::start(Some(&lab.space("b")), &limits);
+    for (args, words) in [
+        ("-b 6M -t 1", "larger than server limit"),
+        ("-b 1M -t 21", ""),
+        ("-b 1M -n 2M", ""),
+        ("-b 1M -P 3 -t 1", "parallel"),
+    ] {
+        let ended = Iperf3::start(&lab.space("a"), B, server.port, args).end();
+        assert_eq!(ended.code, 1, "{args}: {}", ended.text);
+        assert!(ended.text.contains(words), "{args}: {}", ended.text);
+    }
+    assert_eq!(server.log().matches("\"refused\"").count(), 4, "{}", server.log());
+    Iperf3::start(&lab.space("a"), B, server.port, "-b 1M -t 1 -P 2").end().well();
+}

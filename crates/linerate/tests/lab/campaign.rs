@@ -1,0 +1,233 @@
+//! Campaigns over real reboots and power cuts.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use linerate_lab::{Hardware, Lab, Machine};
+use serde_json::Value;
+
+use super::{lab, pressure, two};
+use crate::support::{alone, list, long, skip, wait_for};
+
+/// What a machine does after each boot: `lines`, from its own disk, as a unit of systemd would.
+fn on_boot(machine: &Machine, lines: &str) {
+    machine.run(&format!(
+        "printf '%s\\n' '#!/bin/dash' '{}' >/data/boot; chmod +x /data/boot; sync",
+        lines.replace('\n', "' '")
+    ));
+}
+
+fn put(machine: &Machine, file: &str, text: &str) {
+    machine.run(&format!("cat >{file} <<'END'\n{text}\nEND\nsync"));
+}
+
+/// The runs of a store, a JSON object each.
+fn runs(machine: &Machine, store: &str) -> Vec<Value> {
+    let text = machine.run(&format!("linerate campaign export {store} --format json-lines"));
+    text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+}
+
+/// Waits for a campaign that runs by itself in a machine.
+fn await_done(machine: &Machine, store: &str, limit: Duration) {
+    let until = Instant::now() + limit;
+    loop {
+        let ask = format!("linerate campaign status {store} --json");
+        if let Ok(done) = machine.try_run(&ask, Duration::from_secs(30))
+            && done.out.contains("\"done\"")
+            && serde_json::from_str::<Value>(&done.out).is_ok_and(|v| v["state"] == "done")
+        {
+            return;
+        }
+        assert!(
+            Instant::now() < until,
+            "not done in time: {:?}",
+            machine
+                .try_run(&format!("{ask}; cat /data/boot.log | tail -20"), Duration::from_secs(30))
+        );
+        std::thread::sleep(Duration::from_secs(1));
+    }
+}
+
+const SEED_002: &str = r#"
+name = "offload"
+baseline = "tcp4_default"
+[repeat]
+boots = 3
+warmup = 1
+runs = RUNS
+order = "shuffled"
+seed = 2
+wait = "5m"
+[hosts.dut]
+address = "a"
+key_file = "key"
+device = "eth0"
+reboot = "reboot"
+[hosts.peer]
+address = "local"
+[defaults]
+test = "tcp"
+from = "dut"
+to = "peer"
+time = "1s"
+[settings.tcp4_default]
+ip = 4
+[settings.tcp4_nooffload]
+ip = 4
+set.dut = { offload.tso = false, offload.gso = false, offload.tx_checksum = false }
+"#;
+
+const SEED_002_IPV6: &str = r#"
+[settings.tcp6_default]
+ip = 6
+[settings.tcp6_nooffload]
+ip = 6
+set.dut = { offload.tso = false, offload.gso = false, offload.tx_checksum = false }
+"#;
+
+#[test]
+fn offload_is_different_over_three_real_reboots() {
+    let _alone = alone();
+    let Some(lab) = lab("offload_is_different_over_three_real_reboots") else { return };
+    let (mut a, b) = two(&lab, Hardware { disk_mib: 32, ..Hardware::default() });
+    let key = "a key of the lab, of more than sixteen octets";
+    put(&a, "/data/key", key);
+    a.run("chmod 600 /data/key");
+    on_boot(
+        &a,
+        "exec linerate serve --key-file /data/key --allow-settings --allow-reboot=reboot --state-dir /data/state",
+    );
+    let first = a.reboot();
+    put(&b, "/data/key", key);
+    let (settings, count) = if long() { (4, 5) } else { (2, 5) };
+    let mut plan = SEED_002.replace("RUNS", &count.to_string());
+    if long() {
+        plan += SEED_002_IPV6;
+    }
+    put(&b, "/data/offload.toml", &plan);
+    b.run("chmod 600 /data/key; linerate campaign check /data/offload.toml");
+    let begun = Instant::now();
+    let (done, busy) = pressure(|| {
+        b.try_run("linerate campaign run /data/offload.toml", Duration::from_secs(900))
+            .expect("the controller ended")
+    });
+    println!("{}{}", done.out, done.err);
+    assert_eq!(done.code, 0);
+    println!("{settings} settings, 3 reboots x (1 + {count}) runs: {:?}", begun.elapsed());
+    let last = a.booted_again();
+    assert_ne!(first, last, "nobody rebooted");
+
+    let all = runs(&b, "/data/offload.db");
+    let counted = all.iter().filter(|run| run["state"] == "counted");
+    let mut boots: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for run in counted.clone() {
+        let of = boots.entry(run["boot"].to_string()).or_default();
+        of.insert(run["boot_id"].to_string());
+    }
+    assert_eq!(counted.count(), settings * 3 * (1 + count), "a full design");
+    println!("boots {boots:?}");
+
+    b.run("cd /data; linerate campaign export offload.toml --dir /data/stat");
+    let files = b.run("cd /data/stat; ls */*");
+    assert_eq!(files.lines().count(), settings, "{files}");
+    let text = b.run("linerate compare /data/offload.db --json");
+    let compared: Value = serde_json::from_str(&text).expect("JSON");
+    println!("{}", b.run("linerate compare /data/offload.db"));
+    let offload = &list(&compared["comparisons"])[0];
+    if offload["verdict"] != "different" {
+        // Runs of 1 s that share their cores with other work may differ by more than offload does.
+        assert!(busy > 0.2, "on an idle host: {offload}");
+        let why = format!("verdict {} not judged: this host was busy (PSI)", offload["verdict"]);
+        skip("offload_is_different_over_three_real_reboots", &why);
+    }
+    // Nothing is left changed.
+    let left = a.run("ethtool -k eth0 | grep -E '^(tcp-seg|generic-seg|tx-check).*: off' || true");
+    assert_eq!(left, "");
+}
+
+const SEED_001: &str = r#"
+name = "pps"
+baseline = "udp4"
+[repeat]
+boots = 2
+warmup = 1
+runs = RUNS
+order = "shuffled"
+seed = 1
+wait = "5m"
+[hosts.dut]
+address = "local"
+reboot = "reboot"
+[hosts.sink]
+address = "10.78.0.2"
+[defaults]
+test = "udp"
+from = "dut"
+to = "sink"
+time = "500ms"
+discard = true
+streams = 2
+size = 64
+engine = "send"
+[settings.udp4]
+ip = 4
+[settings.udp4_nosum]
+ip = 4
+no_checksum = true
+"#;
+
+/// What a machine's controller acknowledged, over a serial line that no power cut can take back.
+fn acknowledged(lab: &Lab) -> Vec<(u64, u64)> {
+    let console = std::fs::read(lab.folder().join("a.console")).unwrap_or_default();
+    String::from_utf8_lossy(&console)
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line.trim()).ok())
+        .filter(|event| event["event"] == "run" && event["state"] == "counted")
+        .filter_map(|event| Some((event["slot"].as_u64()?, event["attempt"].as_u64()?)))
+        .collect()
+}
+
+#[test]
+fn a_campaign_survives_reboots_and_power_cuts_of_its_own_controller() {
+    let _alone = alone();
+    let test = "a_campaign_survives_reboots_and_power_cuts_of_its_own_controller";
+    let Some(lab) = lab(test) else { return };
+    let mut a = lab.machine("a", 1, Hardware { cores: 2, disk_mib: 64, ..Hardware::default() });
+    a.booted();
+    let (cuts, runs_a_cell) = if long() { (20u64, 30) } else { (5, 8) };
+    put(&a, "/data/pps.toml", &SEED_001.replace("RUNS", &runs_a_cell.to_string()));
+    on_boot(
+        &a,
+        "modprobe dummy numdummies=0; ip link add dummy0 type dummy; ip link set dummy0 up
+ip address add 10.78.0.1/24 dev dummy0
+exec linerate campaign run /data/pps.toml --json-lines >/dev/ttyS0",
+    );
+    a.reboot();
+    let mut seen = 0;
+    for cut in 0..cuts {
+        // Some runs further, and then wherever it is: in a run, a write, a reboot.
+        wait_for(Duration::from_secs(120), || acknowledged(&lab).len() > seen + 1);
+        std::thread::sleep(Duration::from_millis(cut * 731 % 1_900));
+        a.power_cut();
+        let told = acknowledged(&lab).len();
+        println!("cut {cut}: {told} runs were acknowledged");
+        assert!(told > seen, "no run was acknowledged in two minutes");
+        seen = told;
+        a.power_on();
+    }
+    a.booted_again();
+    await_done(&a, "/data/pps.db", Duration::from_secs(600));
+    let told = acknowledged(&lab);
+    let stored: Vec<(u64, u64)> = runs(&a, "/data/pps.db")
+        .iter()
+        .filter(|run| run["state"] == "counted")
+        .filter_map(|run| Some((run["slot"].as_u64()?, run["attempt"].as_u64()?)))
+        .collect();
+    let slots: BTreeSet<u64> = stored.iter().map(|(slot, _)| *slot).collect();
+    assert_eq!(slots.len(), stored.len(), "a run is there twice: {stored:?}");
+    assert_eq!(slots.len(), 2 * 2 * (1 + runs_a_cell), "the design is short: {stored:?}");
+    for run in &told {
+        assert!(stored.contains(run), "run {run:?} was acknowledged and is lost");
+    }
+    println!("{} runs, {} acknowledged, {cuts} cuts, none lost", stored.len(), told.len());
+}

@@ -1,0 +1,407 @@
+//! Settings of a host in a network namespace, changed by a controller through `linerate serve`, and
+//! put back whatever dies. What the system's own tools say is the truth.
+
+mod support;
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use linerate_model::setting::{Outcome, RestoreOutcome, Setting, SettingValue};
+use linerate_runner::agent::{Access, CommandRequest, DeviceChoice, Hands, Remote, RemoteTest};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use support::{Lab, Server, alone, long, wait_for};
+
+const PORT: u16 = 5302;
+const KEY: &[u8] = b"a key for tests only, 32 octets.";
+
+/// A directory that is gone afterwards.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Self {
+        let path =
+            std::env::temp_dir().join(format!("linerate-control-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        std::fs::write(path.join("key"), KEY).unwrap();
+        Self(path)
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.0.join(name).to_str().unwrap().to_owned()
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn serve(lab: &Lab, scratch: &Scratch, more: &[&str]) -> Server {
+    let (key, state) = (scratch.path("key"), scratch.path("state"));
+    let args = ["--key-file", &key, "--allow-settings", "--state-dir", &state];
+    Server::on_port(Some(&lab.space("a")), PORT, &[&args[..], more].concat())
+}
+
+fn access(name: &str) -> Access {
+    Access { name: name.into(), port: PORT, ip: None, bind: None, key: KEY.to_vec() }
+}
+
+/// Runs the controller in a namespace.
+fn control<T: Send + 'static>(
+    lab: &Lab,
+    which: &str,
+    work: impl FnOnce(&mut Remote) -> T + Send + 'static,
+) -> T {
+    lab.inside(which, move || {
+        let mut host = Remote::connect(&access("10.77.1.1")).expect("the host lets us in");
+        work(&mut host)
+    })
+    .join()
+    .expect("the controller ends well")
+}
+
+fn device() -> DeviceChoice {
+    DeviceChoice::Named("eth0".into())
+}
+
+fn set(name: &str, value: SettingValue) -> Setting {
+    Setting::new(name, value).unwrap()
+}
+
+fn settings() -> Vec<Setting> {
+    vec![
+        set("mtu", SettingValue::Number(9_000)),
+        set("offload.tx-checksum", SettingValue::Switch(false)),
+        set("qdisc", SettingValue::Text("pfifo".into())),
+        set("sysctl.net.ipv4.tcp_rmem", SettingValue::Text("4096 131072 7000000".into())),
+        set("offload.rxvlan", SettingValue::Switch(false)),
+    ]
+}
+
+/// What the tools of the system say of the host.
+fn snapshot(lab: &Lab) -> String {
+    let mut all = lab.run("a", "ethtool -k eth0");
+    all.push_str(&lab.run("a", "tc qdisc show dev eth0"));
+    all.push_str(&lab.run("a", "sysctl -a --pattern ^net.ipv4.(tcp_[rw]mem|conf.eth0)"));
+    let link = lab.run("a", "ip -o link show eth0");
+    // Without its flags, which tell of the other end too.
+    let numbers = link.split('>').nth(1).unwrap();
+    all.push_str(numbers.split(" qdisc ").next().unwrap());
+    all.push_str(link.split(" qlen ").nth(1).unwrap_or_default());
+    all
+}
+
+/// The helper of a server.
+fn helper_of(server: u32) -> Option<Pid> {
+    let children =
+        std::fs::read_to_string(format!("/proc/{server}/task/{server}/children")).ok()?;
+    children.split_whitespace().find_map(|pid| {
+        let line = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).ok()?;
+        line.contains("settings-helper").then(|| Pid::from_raw(pid.parse().unwrap()))
+    })
+}
+
+fn comes_back(lab: &Lab, before: &str, what: &str) {
+    let start = Instant::now();
+    let back = wait_for(Duration::from_secs(20), || snapshot(lab) == before);
+    assert!(back, "{what}: not as before\n{before}\nnow\n{}", snapshot(lab));
+    println!("{what}: back after {:?}", start.elapsed());
+}
+
+/// Which process is killed while settings are being changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Victim {
+    Main,
+    Helper,
+    Both,
+}
+
+#[test]
+fn whatever_is_killed_everything_comes_back() {
+    let _alone = alone();
+    if !Lab::possible("whatever_is_killed_everything_comes_back") {
+        return;
+    }
+    let lab = Lab::pair();
+    let scratch = Scratch::new("kill");
+    let before = snapshot(&lab);
+    let times = if long() { 100_u64 } else { 20 };
+    // Spread over the time that the changes take, and beyond it.
+    let pauses = (0..times).map(|i| Duration::from_micros(i * 60_000 / times));
+    for (turn, pause) in pauses.enumerate() {
+        for victim in [Victim::Main, Victim::Helper, Victim::Both] {
+            let mut server = serve(&lab, &scratch, &[]);
+            let (tell, told) = std::sync::mpsc::channel();
+            let controller = lab.inside("a", move || {
+                let mut host = Remote::connect(&access("10.77.1.1")).expect("let in");
+                tell.send(()).expect("the test waits");
+                let _ = host.apply(Some(&device()), &settings());
+                // Until the other end is gone, or another helper has come.
+                let _ = host.restore();
+            });
+            told.recv().expect("a controller");
+            std::thread::sleep(pause);
+            let helper = helper_of(server.pid());
+            if matches!(victim, Victim::Helper | Victim::Both)
+                && let Some(helper) = helper
+            {
+                let _ = kill(helper, Signal::SIGKILL);
+            }
+            if victim != Victim::Helper {
+                server.signal(Signal::SIGKILL);
+                server.ends(Duration::from_secs(10)).expect("killed");
+            }
+            let what = format!("{turn} {victim:?}");
+            match victim {
+                // Its helper does it, with nobody else there.
+                Victim::Main => comes_back(&lab, &before, &what),
+                // The server starts another helper.
+                Victim::Helper => {
+                    controller.join().expect("the controller ends");
+                    comes_back(&lab, &before, &what);
+                    assert!(server.alive());
+                    continue;
+                }
+                // The next start does.
+                Victim::Both => {
+                    let next = serve(&lab, &scratch, &[]);
+                    comes_back(&lab, &before, &what);
+                    drop(next);
+                }
+            }
+            controller.join().expect("the controller ends");
+        }
+    }
+}
+
+#[test]
+fn what_others_changed_meanwhile_is_left_and_told() {
+    let _alone = alone();
+    if !Lab::possible("what_others_changed_meanwhile_is_left_and_told") {
+        return;
+    }
+    let lab = Lab::pair();
+    let scratch = Scratch::new("foreign");
+    lab.run("a", "ethtool -K eth0 tso on");
+    let times = if long() { 20 } else { 3 };
+    for turn in 0..times {
+        let server = serve(&lab, &scratch, &[]);
+        let space = lab.space("a");
+        let restoration = control(&lab, "b", move |host| {
+            let done = host.apply(Some(&device()), &settings()).unwrap();
+            assert!(done.iter().all(|applied| applied.holds()), "{done:?}");
+            assert!(!done[1].also.is_empty(), "segmentation needs checksums: {done:?}");
+            let line = format!("netns exec {space} ip link set eth0 mtu {}", 4_000 + turn);
+            let status = std::process::Command::new("ip").args(line.split(' ')).status();
+            assert!(status.unwrap().success());
+            host.restore().unwrap()
+        });
+        let left: Vec<_> = restoration
+            .knobs
+            .iter()
+            .filter(|k| k.outcome == RestoreOutcome::ChangedByOthers)
+            .collect();
+        assert_eq!(left.len(), 1, "{restoration:?}");
+        assert_eq!(left[0].what, "MTU of eth0");
+        assert_eq!(left[0].now, Some((4_000 + turn).to_string()));
+        assert!(lab.run("a", "ip link show eth0").contains(&format!("mtu {}", 4_000 + turn)));
+        lab.run("a", "ip link set eth0 mtu 1500");
+        drop(server);
+    }
+    // Told by the server as well, when the controller goes without a word.
+    let server = serve(&lab, &scratch, &[]);
+    let space = lab.space("a");
+    control(&lab, "b", move |host| {
+        host.apply(Some(&device()), &settings()).unwrap();
+        let line = format!("netns exec {space} ip link set eth0 mtu 4000");
+        assert!(std::process::Command::new("ip").args(line.split(' ')).status().unwrap().success());
+    });
+    let told = "1 left as somebody else set them (MTU of eth0)";
+    assert!(wait_for(Duration::from_secs(20), || server.log().contains(told)), "{}", server.log());
+}
+
+#[test]
+fn who_may_not_is_told_why() {
+    let _alone = alone();
+    if !Lab::possible("who_may_not_is_told_why") {
+        return;
+    }
+    let lab = Lab::pair();
+    let scratch = Scratch::new("refused");
+    let before = snapshot(&lab);
+    let refused = |key: &'static [u8]| {
+        lab.inside("b", move || {
+            let access = Access { key: key.to_vec(), ..access("10.77.1.1") };
+            Remote::connect(&access).err().expect("refused")
+        })
+        .join()
+        .unwrap()
+    };
+    {
+        let _server =
+            Server::on_port(Some(&lab.space("a")), PORT, &["--key-file", &scratch.path("key")]);
+        let error = refused(KEY);
+        assert_eq!((error.kind.as_str(), error.exit_code), ("policy", 3), "{error:?}");
+        assert!(error.hints[0].contains("--allow-settings"), "{error:?}");
+    }
+    let server = serve(&lab, &scratch, &[]);
+    assert_eq!(refused(b"another key of some octets").kind, "key");
+    control(&lab, "b", |host| {
+        let second = Remote::connect(&access("10.77.1.1")).err().expect("one is enough");
+        assert_eq!(second.kind, "busy");
+        let command =
+            CommandRequest { argv: vec!["true".into()], limit_ms: 1_000, keep_octets: 10 };
+        let error = host.run_command(&command).unwrap_err();
+        assert_eq!(error.kind, "policy");
+        assert!(error.hints[0].contains("--allow-commands"));
+        let error = host.reboot(None).unwrap_err();
+        assert!(error.hints[0].contains("--allow-reboot"), "{error:?}");
+        for (setting, words) in [
+            (set("ring.rx", SettingValue::Number(512)), "no such setting"),
+            (set("offload.lro", SettingValue::Switch(true)), "does not let it be switched"),
+        ] {
+            let done = host.apply(Some(&device()), &[setting]).unwrap();
+            assert_eq!(done[0].outcome, Outcome::Refused);
+            assert!(done[0].why.as_deref().unwrap().contains(words), "{done:?}");
+        }
+        let towards = DeviceChoice::Towards("10.77.1.2".into());
+        let back = host.read(Some(&towards), &["mtu".parse().unwrap()]).unwrap();
+        assert_eq!(back[0].device.as_deref(), Some("eth0"));
+        assert_eq!(back[0].value, Some(SettingValue::Number(1_500)));
+        let (facts, permissions) = host.facts().unwrap();
+        assert!(facts.boot_id.is_some());
+        assert!(permissions.settings && !permissions.commands && !permissions.reboot);
+    });
+    let refusals = server.log();
+    assert!(refusals.contains("another key"), "{refusals}");
+    assert_eq!(snapshot(&lab), before);
+}
+
+#[test]
+fn tests_commands_and_reboots_are_run_there() {
+    let _alone = alone();
+    if !Lab::possible("tests_commands_and_reboots_are_run_there") {
+        return;
+    }
+    let lab = Lab::pair();
+    let scratch = Scratch::new("work");
+    let booted = scratch.path("booted");
+    let reboot = format!("--allow-reboot=touch {booted}");
+    let _far = Server::on_port(Some(&lab.space("b")), PORT, &["--key-file", &scratch.path("key")]);
+    let mut server = serve(&lab, &scratch, &["--allow-commands", &reboot]);
+    let plan = plan();
+    control(&lab, "b", move |host| {
+        let test = RemoteTest {
+            name: "10.77.1.2".into(),
+            port: PORT,
+            plan,
+            size_from_mtu: false,
+            ip: None,
+            discard: false,
+            with_key: true,
+            command: vec![],
+        };
+        let record = host.run_test(&test).unwrap();
+        assert_eq!(record.error, None);
+        assert!(serde_json::to_string(&record).unwrap().len() > 24 << 10, "in pieces");
+        let without = host.run_test(&RemoteTest { with_key: false, ..test.clone() }).unwrap();
+        assert_eq!(without.error.unwrap().kind, "key");
+        let run = |host: &mut Remote, script: &str, limit_ms| {
+            let argv = ["sh", "-c", script].map(String::from).to_vec();
+            host.run_command(&CommandRequest { argv, limit_ms, keep_octets: 100_000 })
+        };
+        let done = run(host, "echo here; head -c 90000 /dev/zero; exit 4", 60_000).unwrap();
+        assert_eq!(done.code, Some(4));
+        assert_eq!(done.out.len(), 90_005);
+        let done = run(host, "sleep 1000", 100).unwrap();
+        assert!(done.timed_out);
+        host.reboot(None).unwrap();
+        host.ping().unwrap();
+    });
+    assert!(Path::new(&booted).exists());
+
+    // The host dies while a command runs: the controller is told, and the command dies too.
+    let lab_a = lab.space("a");
+    let mark = format!("7{:09}", std::process::id());
+    let sleep = mark.clone();
+    let controller = lab.inside("b", move || {
+        let mut host = Remote::connect(&access("10.77.1.1")).expect("let in");
+        let argv = ["sleep".to_owned(), sleep].to_vec();
+        host.run_command(&CommandRequest { argv, limit_ms: 60_000, keep_octets: 0 }).unwrap_err()
+    });
+    let running = || {
+        let out =
+            std::process::Command::new("ip").args(["netns", "pids", &lab_a]).output().unwrap();
+        String::from_utf8_lossy(&out.stdout).lines().any(|pid| {
+            std::fs::read_to_string(format!("/proc/{pid}/cmdline"))
+                .unwrap_or_default()
+                .contains(&mark)
+        })
+    };
+    assert!(wait_for(Duration::from_secs(20), running), "the command runs");
+    server.signal(Signal::SIGKILL);
+    server.ends(Duration::from_secs(10)).expect("killed");
+    assert_eq!(controller.join().unwrap().kind, "server_lost");
+    assert!(wait_for(Duration::from_secs(20), || !running()), "the command died with it");
+}
+
+fn plan() -> linerate_model::plan::TestPlan {
+    use linerate_model::plan::{Direction, End, TcpPlan, TestPlan, Traffic};
+    use linerate_model::units::Nanos;
+    TestPlan {
+        traffic: Traffic::Tcp(TcpPlan {
+            block: 131_072,
+            mss: None,
+            congestion: None,
+            nodelay: false,
+            rate: None,
+            discard: false,
+            zerocopy: false,
+        }),
+        direction: Direction::Forward,
+        streams: 1,
+        end: End::Time(Nanos(1_000_000_000)),
+        warmup: Nanos(0),
+        interval: Nanos(10_000_000),
+        window: None,
+        client_cpus: vec![],
+        server_cpus: vec![],
+        dscp: None,
+    }
+}
+
+#[test]
+fn a_controller_that_vanishes_leaves_the_host_as_it_was() {
+    let _alone = alone();
+    if !Lab::possible("a_controller_that_vanishes_leaves_the_host_as_it_was") {
+        return;
+    }
+    let lab = Lab::pair();
+    let scratch = Scratch::new("vanish");
+    let before = snapshot(&lab);
+    let server = serve(&lab, &scratch, &[]);
+    let (tell, told) = std::sync::mpsc::channel();
+    let controller = lab.inside("b", move || {
+        let mut host = Remote::connect(&access("10.77.1.1")).expect("let in");
+        host.apply(Some(&device()), &settings()).unwrap();
+        tell.send(()).unwrap();
+        // Until it finds out by itself that nobody is there.
+        let start = Instant::now();
+        while host.ping().is_ok() && start.elapsed() < Duration::from_secs(60) {
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        host.ping().unwrap_err()
+    });
+    told.recv().unwrap();
+    assert_ne!(snapshot(&lab), before);
+    lab.run("b", "ip link set eth0 down");
+    assert!(
+        wait_for(Duration::from_secs(60), || server.log().contains("control_ended")),
+        "{}",
+        server.log()
+    );
+    comes_back(&lab, &before, "silence");
+    assert_eq!(controller.join().unwrap().kind, "server_lost");
+}

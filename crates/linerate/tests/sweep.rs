@@ -1,0 +1,325 @@
+//! `linerate sweep` against bottlenecks whose rate is known: a token bucket in a router, a slow
+//! receiver, a slow sender; and all that can go wrong on the way.
+
+mod support;
+
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use serde_json::Value;
+use support::{Client, Lab, Ran, Server, Urgent, alone, linerate, list, number, real, wait_for};
+
+const PORT: u16 = 5301;
+const SECONDS: Duration = Duration::from_secs(20);
+/// A loaded machine may make of one sweep what it is not.
+const TRIES: usize = 3;
+
+/// A bucket counts Ethernet's header: what is left for 1472 octets of payload.
+fn payload_share(mbit: f64) -> f64 {
+    mbit * 1e6 * 1_472.0 / 1_514.0
+}
+
+fn sweep(space: Option<&str>, line: &str) -> Ran {
+    linerate(space, &["sweep"].into_iter().chain(line.split_whitespace()).collect::<Vec<_>>())
+}
+
+fn document(ran: &Ran, code: i32) -> Value {
+    assert_eq!(ran.code, code, "{}\n{}", ran.err, ran.out);
+    let document = ran.record();
+    assert_eq!(document["kind"], "sweep");
+    let listed: usize =
+        list(&document["points"]).iter().map(|p| number(p, "trials") as usize).sum();
+    assert!(listed <= list(&document["trials"]).len(), "points hold only trials");
+    document
+}
+
+/// The border up to which a direction follows, if one was found.
+fn knee<'a>(document: &'a Value, way: &str) -> Option<&'a Value> {
+    let mut bends = list(&document["bends"]).iter();
+    bends.find(|b| b["direction"] == way && b["from"] == "follows")
+}
+
+/// Whether a bracket is as narrow as was asked and no farther than 2 % from the truth.
+fn brackets(bend: Option<&Value>, truth: f64, limit: &str) -> bool {
+    let Some(bend) = bend else { return false };
+    let (low, high) = (real(bend, "low"), real(bend, "high"));
+    println!("{low} to {high}, truth {truth}, {}", bend["limit"]);
+    bend["narrow"] == true
+        && (high - low) / low <= 0.02 + 1e-9
+        && low <= truth * 1.02
+        && high >= truth * 0.98
+        && bend["limit"] == limit
+}
+
+/// Both directions at once in one lab: 40 Mbit/s there, 90 Mbit/s back.
+#[test]
+fn zoom_brackets_a_bottleneck_and_names_the_path() {
+    let _alone = alone();
+    if !Lab::possible("zoom_brackets_a_bottleneck_and_names_the_path") {
+        return;
+    }
+    let lab = Lab::bottleneck(40, 90);
+    let _urgent = Urgent::now();
+    let _server = Server::on_port(Some(&lab.space("b")), PORT, &[]);
+    let mut last = Value::Null;
+    let found = (0..TRIES).any(|_| {
+        let line = "10.77.2.2 -p 5301 --rates 8M..256M --both-ways --zoom -t 1s --json";
+        last = document(&sweep(Some(&lab.space("a")), line), 0);
+        let there = brackets(knee(&last, "forward"), payload_share(40.0), "path");
+        let back = brackets(knee(&last, "reverse"), payload_share(90.0), "path");
+        there && back
+    });
+    assert!(found, "{:#}", last["bends"]);
+    for regime in list(&last["regimes"]) {
+        assert!(!regime["text"].as_str().unwrap().is_empty());
+    }
+    let because = last["because"].to_string();
+    assert!(because.contains("the path is the limit"), "{because}");
+    assert!(!because.contains("sender is the limit"), "{because}");
+}
+
+/// A queue of megabytes before the bottleneck swallows what is too much for it, and nothing is lost
+/// in a trial of a second; it is seen all the same.
+#[test]
+fn a_deep_queue_does_not_look_fast() {
+    let _alone = alone();
+    if !Lab::possible("a_deep_queue_does_not_look_fast") {
+        return;
+    }
+    let lab = Lab::routed();
+    let _urgent = Urgent::now();
+    lab.run("r", "tc qdisc add dev right root tbf rate 40mbit burst 30000 limit 8000000");
+    let _server = Server::on_port(Some(&lab.space("b")), PORT, &[]);
+    let line = "10.77.2.2 -p 5301 --rates 45M -t 1s --json";
+    let document = document(&sweep(Some(&lab.space("a")), line), 0);
+    let point = &document["points"][0];
+    assert!(real(point, "lost_ratio") < 0.01, "{point}");
+    assert!(real(point, "undelivered_ratio") > 0.03, "{point}");
+    assert_ne!(point["regime"], "follows");
+    assert_eq!(point["limit"], "path", "{point}");
+    let received = real(point, "received_bps");
+    assert!((received / payload_share(40.0) - 1.0).abs() < 0.05, "{received}");
+}
+
+/// One buffer of 4 KiB holds two datagrams: the receiver drops whatever comes while it sleeps.
+#[test]
+fn a_receiver_without_buffer_is_named() {
+    let _alone = alone();
+    if !Lab::possible("a_receiver_without_buffer_is_named") {
+        return;
+    }
+    let lab = Lab::pair();
+    let _urgent = Urgent::now();
+    let _server = Server::on_port(Some(&lab.space("b")), PORT, &[]);
+    let line = "10.77.1.2 -p 5301 --rates 1M,200M,800M -w 1Ki --burst 1ms -t 500ms --json";
+    let mut last = Value::Null;
+    let named = (0..TRIES).any(|_| {
+        last = document(&sweep(Some(&lab.space("a")), line), 0);
+        list(&last["points"]).iter().any(|p| {
+            let limit = p["limit"].as_str().unwrap();
+            limit.starts_with("receiver") && number(p, "dropped_receiver") > 0
+        })
+    });
+    assert!(named, "{:#}", last["points"]);
+    assert!(last["because"].to_string().contains("receiver"), "{}", last["because"]);
+}
+
+/// A datagram a call and small ones: the sender has no time left long before the path has no room.
+#[test]
+fn a_sender_at_its_end_is_named_and_not_driven_on() {
+    let _alone = alone();
+    if !Lab::possible("a_sender_at_its_end_is_named_and_not_driven_on") {
+        return;
+    }
+    let lab = Lab::pair();
+    let _urgent = Urgent::now();
+    let _server = Server::on_port(Some(&lab.space("b")), PORT, &[]);
+    let line = "10.77.1.2 -p 5301 --rates 4G..256G -l 64 --engine send -t 300ms --json";
+    let document = document(&sweep(Some(&lab.space("a")), line), 0);
+    let tried: Vec<u64> =
+        list(&document["points"]).iter().map(|p| number(p, "asked_bps")).collect();
+    assert!(tried.len() < 5, "it offered ever higher rates: {tried:?}");
+    let because = document["because"].to_string();
+    assert!(
+        because.contains("were left out, because the sender never sent more than"),
+        "{because}"
+    );
+    for point in list(&document["points"]) {
+        assert_ne!(point["regime"], "follows");
+        assert!(real(point, "undelivered_ratio") > 0.5, "unsent counts as missing: {point}");
+    }
+    let texts = document["regimes"].to_string();
+    assert!(texts.contains("the sender is the limit"), "{texts}");
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_before_any_packet() {
+    for line in [
+        "sweep h --rates 10M..1M",
+        "sweep h --rates",
+        "sweep h --rates fast",
+        "sweep h --rates max",
+        "sweep h --rates 1M..20T",
+        "sweep h --rates 1M,2M --step 1M",
+        "sweep h --rates 1M..1G --step 1k",
+        "sweep h --rates 1M..1G --step 0",
+        "sweep h --over rate=1M..2M",
+        "sweep h --over size",
+        "sweep h --over size=1472..64",
+        "sweep h --over size=1..64",
+        "sweep h --over size=64..mtu -l 100",
+        "sweep h --over streams=1..8 -P 2",
+        "sweep h --over streams=1..500",
+        "sweep h --over window=1Mi..2Mi -w 1Mi",
+        "sweep h --over size=64..mtu --rates 1M",
+        "sweep h --rate 1M",
+        "sweep h --width 5%",
+        "sweep h --zoom --width 0.1%",
+        "sweep h --zoom --width wide",
+        "sweep h --repeat 0",
+        "sweep h -t 50ms",
+        "sweep h -R --both-ways",
+        "sweep",
+        "sweep h --resume nowhere.json",
+        "sweep --resume nowhere.json",
+        "sweep --resume Cargo.toml",
+    ] {
+        let args: Vec<&str> = line.split_whitespace().chain(["--json"]).collect();
+        let ran = linerate(None, &args);
+        assert_eq!(ran.code, 2, "{line}: {}", ran.err);
+        let object: Value = serde_json::from_str(&ran.out).unwrap();
+        assert_eq!(object["error"]["exit_code"], 2, "{line}");
+        assert!(!object["error"]["why"].as_str().unwrap().is_empty(), "{line}");
+    }
+    // A place that cannot be written is found before any packet, too.
+    let ran = sweep(None, "h --save /proc/nowhere --json");
+    assert_eq!(ran.code, 1, "{}", ran.err);
+    assert!(ran.err.contains("cannot write to `/proc/nowhere`"), "{}", ran.err);
+    // A server that is not there.
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    assert_eq!(sweep(None, &format!("127.0.0.1 -p {free} --json")).code, 3);
+}
+
+struct Dir(std::path::PathBuf);
+
+impl Dir {
+    fn new(name: &str) -> Self {
+        let dir = std::env::temp_dir().join(format!("lr-{}-{name}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&dir);
+        Self(dir)
+    }
+
+    fn path(&self) -> &str {
+        self.0.to_str().unwrap()
+    }
+}
+
+impl Drop for Dir {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// What a cut sweep leaves must be whole, and resuming it gives every trial once.
+fn cut_and_resumed(name: &str, cut: impl FnOnce(&Client, Server) -> Option<Server>, codes: &[i32]) {
+    let dir = Dir::new(name);
+    let server = Server::start(None, &[]);
+    let port = server.port.to_string();
+    let line =
+        ["sweep", "127.0.0.1", "-p", &port, "--rates", "1M..32M", "--repeat", "2", "--seed", "7"];
+    let client = Client::start(
+        None,
+        &[&line[..], &["-t", "300ms", "--json", "--save", dir.path()]].concat(),
+    );
+    let kept = dir.0.join("sweep.json");
+    assert!(wait_for(SECONDS, || {
+        let text = std::fs::read_to_string(&kept).unwrap_or_default();
+        serde_json::from_str::<Value>(&text).is_ok_and(|d| list(&d["trials"]).len() >= 3)
+    }));
+    let server = cut(&client, server);
+    let ran = client.end();
+    assert!(codes.contains(&ran.code), "{}: {}", ran.code, ran.err);
+    let part = document(&ran, ran.code);
+    assert_eq!(part["status"], "partial");
+    assert_eq!(part["error"]["exit_code"], ran.code);
+    let known = list(&part["trials"]).len();
+    assert!(known >= 3, "{known} trials");
+    assert!(!list(&part["points"]).is_empty() && !list(&part["regimes"]).is_empty());
+    let on_disk: Value = serde_json::from_str(&std::fs::read_to_string(&kept).unwrap()).unwrap();
+    assert_eq!(on_disk["trials"], part["trials"]);
+    // The command's own port is needed again.
+    let _server = match server {
+        Some(server) => server,
+        None => Server::on_port(None, port.parse().unwrap(), &[]),
+    };
+    let whole = document(&sweep(None, &format!("--resume {} --json", dir.path())), 0);
+    assert_eq!((whole["status"].as_str(), &whole["id"]), (Some("complete"), &part["id"]));
+    let trials = list(&whole["trials"]);
+    assert_eq!(trials[..known], list(&part["trials"])[..], "what was known is kept");
+    // Two passes over six rates, and what a busy machine made necessary beside.
+    assert!(trials.len() >= 12 && trials.len() > known, "{} trials", trials.len());
+    assert_eq!(list(&whole["points"]).len(), 6);
+    // Every run's record is there, under the id that its point gives.
+    for point in list(&whole["points"]) {
+        for run in list(&point["runs"]) {
+            let file = dir.0.join(format!("{}.json", run.as_str().unwrap()));
+            let record: Value =
+                serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
+            assert_eq!(record["asked"]["rate_bps"], point["asked_bps"]);
+        }
+    }
+}
+
+#[test]
+fn ctrl_c_keeps_what_is_known() {
+    let _alone = alone();
+    cut_and_resumed(
+        "sweep-cut",
+        |client, server| {
+            client.signal(Signal::SIGINT);
+            Some(server)
+        },
+        &[130],
+    );
+}
+
+#[test]
+fn a_lost_server_keeps_what_is_known() {
+    let _alone = alone();
+    let kill = |_: &Client, server: Server| {
+        drop(server);
+        None
+    };
+    // Killed in a trial it is lost, between two it is not there.
+    cut_and_resumed("sweep-lost", kill, &[1, 3]);
+}
+
+#[test]
+fn all_forms_of_output_say_the_same() {
+    let _alone = alone();
+    let line = "--local --rates 1M,2M,4M -t 200ms --seed 3";
+    let text = sweep(None, line);
+    assert_eq!(text.code, 0, "{}", text.err);
+    for words in ["asked", "received", "● received", "follows", "took"] {
+        assert!(text.out.contains(words), "{words}: {}", text.out);
+    }
+    assert!(!text.out.contains('\u{1b}'), "no colour in a pipe");
+    let lines = sweep(None, &format!("{line} --json-lines"));
+    let events: Vec<Value> = lines.out.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
+    let names: Vec<&str> = events.iter().map(|e| e["event"].as_str().unwrap()).collect();
+    assert_eq!(names, ["start", "trial", "trial", "trial", "end"]);
+    assert_eq!(events[4]["document"]["sweep"]["seed"], 3);
+    assert_eq!(list(&events[4]["document"]["points"]).len(), 3);
+}
+
+#[test]
+fn the_paths_own_size_ends_a_sweep_of_sizes() {
+    let _alone = alone();
+    let line = "--local --over size=1000..mtu --rate 5M -t 200ms --json";
+    let document = document(&sweep(None, line), 0);
+    let sizes: Vec<u64> = list(&document["points"]).iter().map(|p| number(p, "value")).collect();
+    assert_eq!(sizes.first(), Some(&1_000));
+    // Loopback: 65,536 less 28, and no more than a datagram may have.
+    assert_eq!(sizes.last(), Some(&65_507), "{sizes:?}");
+    assert!(sizes.is_sorted());
+}
