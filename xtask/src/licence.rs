@@ -18,7 +18,8 @@ const ALLOWED: &[&str] = &[
 ];
 
 pub fn run() -> Result<String, Vec<String>> {
-    let metadata = metadata(&["--filter-platform", "x86_64-unknown-linux-gnu", "--locked"])?;
+    let platform = ["--filter-platform", "x86_64-unknown-linux-gnu"];
+    let metadata = metadata(&[&platform[..], &["--locked", "--all-features"]].concat())?;
     let packages = list(&metadata["packages"]);
     let faults: Vec<String> = packages
         .iter()

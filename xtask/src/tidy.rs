@@ -14,15 +14,32 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("session", &["model", "stats", "wire"]),
     ("report", &["model", "stats"]),
     ("runner", &["model", "wire", "session", "engine", "host", "stats"]),
-    ("", &["model", "stats", "wire", "session", "engine", "host", "report", "runner"]),
+    ("experiment", &["model", "stats"]),
+    ("store", &["model"]),
+    (
+        "",
+        &[
+            "model",
+            "stats",
+            "wire",
+            "session",
+            "engine",
+            "host",
+            "report",
+            "runner",
+            "experiment",
+            "store",
+        ],
+    ),
     ("testkit", &["model", "stats", "wire", "session"]),
+    ("lab", &[]),
 ];
 /// Tests of any crate may use these too.
-const TESTS_MAY_USE: &[&str] = &["testkit", "wire", "model"];
+const TESTS_MAY_USE: &[&str] = &["testkit", "lab", "wire", "model"];
 /// The one crate with `unsafe`.
 const UNSAFE: &str = "engine";
 /// No clock, no sockets, no files: clippy is told so by a file in each.
-const PURE: &[&str] = &["model", "stats", "wire", "session", "report"];
+const PURE: &[&str] = &["model", "stats", "wire", "session", "report", "experiment"];
 const BANS: &[&str] =
     &["Instant::now", "SystemTime::now", "thread::sleep", "UdpSocket", "TcpStream", "fs::File"];
 /// Paths of some machine; cut in two so that this file does not hold them.
