@@ -897,7 +897,7 @@ pub fn assemble(mut record: RunRecord, outcome: &Outcome) -> RunRecord {
             exit_code: 4,
         });
     }
-    record.verdict = verdict::judge(&record, outcome.same_host, outcome.discard);
+    record.verdict = verdict::judge(&record, outcome.discard);
     record
 }
 

@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 
 use linerate_model::limits;
+use linerate_model::plan::Way;
 use linerate_model::record::{
     CpuFigures, DoubtKind, Limit, Pair, ReceiverFigures, RrFigures, RunRecord, SenderFigures,
     Status, Verdict,
@@ -24,6 +25,8 @@ const LOSS_THAT_COUNTS: f64 = 0.001;
 const LOSS_BESIDE_A_FULL_SENDER: f64 = 0.01;
 /// A sender this close to the asked rate met it.
 const RATE_MET: f64 = 0.995;
+/// More things to try are not read.
+const MOST_ADVICE: usize = 3;
 /// Share of the time in which TCP was held by a window.
 const WINDOW_HELD: f64 = 0.3;
 
@@ -34,40 +37,73 @@ struct Case<'a> {
     receiver_name: &'static str,
 }
 
-/// Judges a record; `None` when nothing was measured.
-pub fn judge(record: &RunRecord, same_host: bool, discard: bool) -> Option<Verdict> {
+/// Judges a record; `None` when nothing was measured. Both directions of a record are judged, each with
+/// its own ends; the limit is that of the one that fell short, the forward one's where both did.
+pub fn judge(record: &RunRecord, discard: bool) -> Option<Verdict> {
     if record.status == Status::Failed {
         return None;
     }
     let figures = &record.totals;
-    let reverse = record.asked.direction == "reverse";
-    let (sender_name, receiver_name) =
-        if reverse { ("server", "client") } else { ("client", "server") };
-    let mut case = Case { record, evidence: BTreeMap::new(), sender_name, receiver_name };
     if let Some(rr) = &figures.rr {
-        return Some(case.rr(rr));
+        return Some(Case::new(record, Way::Forward).rr(rr));
     }
-    let flat = Pair { sender: figures.sender.clone(), receiver: figures.receiver.clone() };
-    let pair = figures.forward.as_ref().unwrap_or(&flat);
-    if record.asked.protocol == "tcp" {
-        return case.tcp(pair);
+    let (forward, reverse) = (figures.forward.as_ref(), figures.reverse.as_ref());
+    if forward.is_none() && reverse.is_none() {
+        let way = if record.asked.direction == "reverse" { Way::Reverse } else { Way::Forward };
+        let pair = Pair { sender: figures.sender.clone(), receiver: figures.receiver.clone() };
+        return Case::new(record, way).pair(&pair, discard);
     }
-    let mut verdict = case.udp(pair, discard)?;
-    if let Some(reverse) = &figures.reverse {
-        let mut back = Case {
-            record,
-            evidence: BTreeMap::new(),
-            sender_name: "server",
-            receiver_name: "client",
-        };
-        if let Some(other) = back.udp(reverse, false) {
-            verdict
-                .because
-                .extend(other.because.into_iter().map(|text| format!("reverse: {text}")));
+    let judged =
+        |way, pair: Option<&Pair>| pair.and_then(|pair| Case::new(record, way).pair(pair, discard));
+    both(judged(Way::Forward, forward), judged(Way::Reverse, reverse))
+}
+
+/// One verdict of two directions: every sentence says whose it is.
+fn both(forward: Option<Verdict>, reverse: Option<Verdict>) -> Option<Verdict> {
+    let (mut forward, mut reverse) = match (forward, reverse) {
+        (Some(forward), Some(reverse)) => (forward, reverse),
+        (one, other) => return one.or(other),
+    };
+    for (name, verdict) in [("forward", &mut forward), ("reverse", &mut reverse)] {
+        for text in &mut verdict.because {
+            *text = format!("{name}: {text}");
         }
     }
-    let _ = same_host;
+    let shortfall = |verdict: &Verdict| match verdict.limit {
+        Limit::RequestedRate => 0,
+        Limit::Unknown => 1,
+        _ => 2,
+    };
+    let evidence = std::mem::take(&mut reverse.evidence)
+        .into_iter()
+        .map(|(name, value)| (format!("reverse_{name}"), value));
+    forward.evidence.extend(evidence);
+    let evidence = std::mem::take(&mut forward.evidence);
+    let (mut verdict, mut other) = if shortfall(&reverse) > shortfall(&forward) {
+        (reverse, forward)
+    } else {
+        (forward, reverse)
+    };
+    verdict.because.append(&mut other.because);
+    // What to do about a direction that has all it was asked for is no advice.
+    if shortfall(&other) == shortfall(&verdict) {
+        let more = other.advice.into_iter().filter(|advice| !verdict.advice.contains(advice));
+        let more: Vec<String> = more.collect();
+        verdict.advice.extend(more);
+        verdict.advice.truncate(MOST_ADVICE);
+    }
+    verdict.evidence = evidence;
     Some(verdict)
+}
+
+/// A rate for `--rate` a little below one that was measured, as it is typed: `940M`, `9.8M`, `290k`.
+fn rate_below(bits_per_second: f64) -> String {
+    let rate = (bits_per_second * 0.98).max(1_000.0);
+    match rate {
+        r if r >= 10e6 => format!("{:.0}M", r / 1e6),
+        r if r >= 1e6 => format!("{:.1}M", r / 1e6),
+        r => format!("{:.0}k", r / 1e3),
+    }
 }
 
 fn full(cpu: Option<&CpuFigures>) -> bool {
@@ -100,9 +136,21 @@ fn core_text(cpu: Option<&CpuFigures>) -> String {
     text
 }
 
-impl Case<'_> {
+impl<'a> Case<'a> {
+    fn new(record: &'a RunRecord, way: Way) -> Self {
+        let (sender_name, receiver_name) = match way {
+            Way::Forward => ("client", "server"),
+            Way::Reverse => ("server", "client"),
+        };
+        Self { record, evidence: BTreeMap::new(), sender_name, receiver_name }
+    }
+
+    fn pair(&mut self, pair: &Pair, discard: bool) -> Option<Verdict> {
+        if self.record.asked.protocol == "tcp" { self.tcp(pair) } else { self.udp(pair, discard) }
+    }
+
     fn verdict(&mut self, limit: Limit, because: Vec<String>, mut advice: Vec<String>) -> Verdict {
-        advice.truncate(3);
+        advice.truncate(MOST_ADVICE);
         Verdict { limit, because, advice, evidence: std::mem::take(&mut self.evidence) }
     }
 
@@ -207,7 +255,7 @@ impl Case<'_> {
         self.note_cpu("receiver", rx);
         let flooding = self.record.asked.rate_bps.is_none() && full(tx) && !full(rx);
         let threshold = if flooding { LOSS_BESIDE_A_FULL_SENDER } else { LOSS_THAT_COUNTS };
-        if let Some(verdict) = receiver.and_then(|r| self.udp_loss(r, rx, threshold)) {
+        if let Some(verdict) = receiver.and_then(|r| self.udp_loss(sender, r, rx, threshold)) {
             return Some(verdict);
         }
         let sender = sender?;
@@ -240,8 +288,7 @@ impl Case<'_> {
             excess(drained),
             si(rate, "bit/s")
         );
-        let advice =
-            vec![format!("--rate {:.0}M: near what it drains at", (rate / 1e6 * 0.98).max(1.0))];
+        let advice = vec![format!("--rate {}: near what it drains at", rate_below(rate))];
         // Kernel time stamps tell when they came; if that was in time, they waited to be read.
         if excess(receiver.seconds) * 2.0 < excess(drained) {
             let because =
@@ -257,6 +304,7 @@ impl Case<'_> {
 
     fn udp_loss(
         &mut self,
+        sender: Option<&SenderFigures>,
         receiver: &ReceiverFigures,
         rx: Option<&CpuFigures>,
         threshold: f64,
@@ -297,15 +345,7 @@ impl Case<'_> {
         let host = receiver.host.as_ref();
         let nic = host.and_then(|h| h.nic_rx_dropped).unwrap_or(0);
         let backlog = host.map_or(0, |h| h.softnet_dropped);
-        let qdisc = self
-            .record
-            .totals
-            .sender
-            .as_ref()
-            .or(self.record.totals.forward.as_ref().and_then(|f| f.sender.as_ref()))
-            .and_then(|s| s.host.as_ref())
-            .and_then(|h| h.qdisc_dropped)
-            .unwrap_or(0);
+        let qdisc = sender.and_then(|s| s.host.as_ref()).and_then(|h| h.qdisc_dropped).unwrap_or(0);
         if backlog > 0 && backlog.saturating_mul(2) > path {
             let because = vec![format!(
                 "its kernel dropped {backlog} packets from a core's backlog (softnet_stat) before the socket; {}",
@@ -316,6 +356,23 @@ impl Case<'_> {
                 self.more_streams(),
             ];
             return Some(self.verdict(Limit::ReceiverCpu, because, advice));
+        }
+        // What the socket was told of (refused) is in the device's count as well, and was never sent.
+        let refused = sender.and_then(|s| s.refused_locally).unwrap_or(0);
+        let queue = qdisc.saturating_sub(refused);
+        if queue.saturating_mul(2) > path {
+            let because = vec![format!(
+                "{path} of {lost} lost datagrams never reached the {name}'s socket, and the {}'s own queueing discipline dropped {queue} packets",
+                self.sender_name
+            )];
+            let advice = vec![
+                format!("--rate {}: near what arrived", rate_below(receiver.bits_per_second)),
+                format!(
+                    "tc -s qdisc show on the {}: what shapes or limits its interface",
+                    self.sender_name
+                ),
+            ];
+            return Some(self.verdict(Limit::SenderHost, because, advice));
         }
         let mut text = format!(
             "{path} of {lost} lost datagrams never reached the {name}'s socket, {dropped} were dropped by its buffer"
@@ -328,9 +385,8 @@ impl Case<'_> {
                 "; the sender's queueing discipline dropped {qdisc} packets (the host's count)"
             ));
         }
-        let rate = receiver.bits_per_second;
         let advice = vec![
-            format!("--rate {:.0}M: near what arrived", (rate / 1e6 * 0.98).max(1.0)),
+            format!("--rate {}: near what arrived", rate_below(receiver.bits_per_second)),
             "--reverse: shows whether one direction alone loses".to_owned(),
             "tcp: a sender that adapts".to_owned(),
         ];
@@ -379,8 +435,8 @@ impl Case<'_> {
             )];
             let advice = vec![
                 format!(
-                    "--rate {:.0}M: near what the interface takes",
-                    (sender.bits_per_second / 1e6).max(1.0)
+                    "--rate {}: near what the interface takes",
+                    rate_below(sender.bits_per_second)
                 ),
                 "--window 8Mi: a larger send buffer".to_owned(),
             ];

@@ -1,8 +1,8 @@
 //! The verdict on made-up records: each limit is named when it is the limit, and not otherwise.
 
 use linerate_model::record::{
-    CpuFigures, Figures, Limit, ReceiverFigures, RrFigures, RunRecord, SenderFigures, Status,
-    TcpFigures,
+    CpuFigures, Figures, HostFigures, Limit, Pair, ReceiverFigures, RrFigures, RunRecord,
+    SenderFigures, Status, TcpFigures,
 };
 use linerate_session::verdict::judge;
 use linerate_testkit::records;
@@ -58,7 +58,7 @@ fn with(change: impl FnOnce(&mut RunRecord, &mut SenderFigures, &mut ReceiverFig
     change(&mut record, &mut sender, &mut receiver);
     record.totals.sender = Some(sender);
     record.totals.receiver = Some(receiver);
-    let verdict = judge(&record, false, false).unwrap();
+    let verdict = judge(&record, false).unwrap();
     assert!(!verdict.because.is_empty() && verdict.advice.len() <= 3);
     assert!(verdict.evidence.values().all(|value| value.is_finite()));
     verdict.limit
@@ -198,6 +198,78 @@ fn tcp_limits() {
     assert_eq!(tcp(&|_, s, _| state(s, &|t| t.busy_ratio = Some(1.0))), Limit::Path);
 }
 
+/// A record of both directions, each 100 Mbit/s asked, sent and received, before the change.
+fn two_ways(
+    protocol: &str,
+    change: impl FnOnce(&mut Pair, &mut Pair),
+) -> linerate_model::record::Verdict {
+    let mut record = udp();
+    record.asked.protocol = protocol.into();
+    record.asked.direction = "both".into();
+    let pair =
+        Pair { sender: record.totals.sender.take(), receiver: record.totals.receiver.take() };
+    let (mut forward, mut reverse) = (pair.clone(), pair);
+    change(&mut forward, &mut reverse);
+    record.totals =
+        Figures { forward: Some(forward), reverse: Some(reverse), ..Figures::default() };
+    judge(&record, false).unwrap()
+}
+
+#[test]
+fn the_direction_that_falls_short_is_the_limit() {
+    for protocol in ["udp", "tcp"] {
+        let verdict = two_ways(protocol, |_, _| {});
+        assert_eq!(verdict.limit, Limit::RequestedRate, "{protocol}");
+        assert_eq!(verdict.because.len(), 2);
+    }
+    let verdict = two_ways("udp", |_, reverse| {
+        let receiver = reverse.receiver.as_mut().unwrap();
+        lose(receiver, 100, 0);
+        receiver.bits_per_second = 300_000.0;
+    });
+    assert_eq!(verdict.limit, Limit::Path);
+    assert!(verdict.because[0].starts_with("reverse: "), "{:?}", verdict.because);
+    assert!(verdict.because[0].contains("client's socket"), "{:?}", verdict.because);
+    assert!(verdict.because[1].starts_with("forward: "), "{:?}", verdict.because);
+    // A slow path is not told to send more than it carries.
+    assert!(verdict.advice[0].starts_with("--rate 294k"), "{:?}", verdict.advice);
+    assert_eq!(verdict.evidence["reverse_lost_path_datagrams"], 100.0);
+    assert_eq!(verdict.evidence["lost_path_datagrams"], 0.0);
+
+    let slow = |pair: &mut Pair, full: bool| {
+        let (sender, receiver) = (pair.sender.as_mut().unwrap(), pair.receiver.as_mut().unwrap());
+        receiver.bits_per_second = 50e6;
+        sender.tcp = Some(TcpFigures { retransmits: Some(9), ..TcpFigures::default() });
+        if full {
+            receiver.cpu = cpu(99.0, 99.0);
+        }
+    };
+    let verdict = two_ways("tcp", |_, reverse| slow(reverse, true));
+    assert_eq!(verdict.limit, Limit::ReceiverCpu);
+    // Both fell short: the forward one is named, the other told.
+    let verdict = two_ways("tcp", |forward, reverse| {
+        slow(forward, false);
+        slow(reverse, true);
+    });
+    assert_eq!(verdict.limit, Limit::TcpCongestion);
+    assert!(verdict.because[1].starts_with("reverse: "));
+}
+
+#[test]
+fn the_senders_own_queue_is_not_the_path() {
+    let drops = |dropped: u64, refused: u64| {
+        with(|_, s, r| {
+            s.host = Some(HostFigures { qdisc_dropped: Some(dropped), ..Default::default() });
+            s.refused_locally = Some(refused);
+            lose(r, 1_000, 0);
+        })
+    };
+    assert_eq!(drops(900, 0), Limit::SenderHost);
+    assert_eq!(drops(0, 0), Limit::Path);
+    // What the sender was told of was never sent, and cannot be what was lost.
+    assert_eq!(drops(900, 900), Limit::Path);
+}
+
 #[test]
 fn rr_limits() {
     let rr = |rate: Option<u64>, client: f64, server: f64| {
@@ -215,7 +287,7 @@ fn rr_limits() {
             }),
             ..Figures::default()
         };
-        judge(&record, false, false).unwrap().limit
+        judge(&record, false).unwrap().limit
     };
     assert_eq!(rr(None, 30.0, 30.0), Limit::RoundTrip);
     assert_eq!(rr(Some(1_000), 30.0, 30.0), Limit::RequestedRate);
@@ -227,5 +299,5 @@ fn rr_limits() {
 fn nothing_measured_is_not_judged() {
     let mut record = udp();
     record.status = Status::Failed;
-    assert_eq!(judge(&record, false, false), None);
+    assert_eq!(judge(&record, false), None);
 }
