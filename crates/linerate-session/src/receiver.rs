@@ -148,10 +148,13 @@ impl Receiver {
         self
     }
 
-    /// The account of the measured time after `warmup`, on the same socket: for dialects whose
-    /// datagrams do not say that they belong to the warm-up.
-    pub fn after(warmup: &Self, setup: Setup, thread: ThreadUse) -> Self {
-        Self { drops_seen: warmup.drops_seen, ..Self::new(setup, thread) }
+    /// This account, which has seen nothing yet, goes on where `warmup` on the same socket ends: for
+    /// dialects whose datagrams do not say that they belong to the warm-up. Takes no memory.
+    pub fn follow(&mut self, warmup: &Self, thread: ThreadUse) {
+        self.setup.first_number = warmup.seen();
+        self.drops_seen = warmup.drops_seen;
+        self.thread_at_start = thread;
+        self.thread_before = thread;
     }
 
     /// Intervals that are over.

@@ -104,7 +104,7 @@ pub(super) fn run(context: &Context, socket: &Socket, hello: Option<UdpHello>) -
                         continue;
                     }
                     if let Some(warm) = warmup.take() {
-                        account = warm.end(context, &setup, &mut warmed);
+                        warm.end(context, &mut account, &mut warmed);
                     }
                     octets += message.bytes.len() as u64;
                     account.on_message(&message, &around);
@@ -125,7 +125,7 @@ pub(super) fn run(context: &Context, socket: &Socket, hello: Option<UdpHello>) -
                     }
                     _ => {
                         if let Some(warm) = warmup.take() {
-                            account = warm.end(context, &setup, &mut warmed);
+                            warm.end(context, &mut account, &mut warmed);
                         }
                         account.on_idle(now, &around);
                     }
@@ -162,7 +162,7 @@ pub(super) fn run(context: &Context, socket: &Socket, hello: Option<UdpHello>) -
         }
     }
     if let Some(warm) = warmup.take() {
-        account = warm.end(context, &setup, &mut warmed);
+        warm.end(context, &mut account, &mut warmed);
     }
     let sent = sent(context, &warmed);
     let report = account.finish(sent, sys::socket_drops(socket), &around);
@@ -215,21 +215,17 @@ impl WarmUp {
     }
 
     /// Closes the account; the one of the measured time goes on with the next number.
-    fn end(mut self, context: &Context, setup: &Setup, warmed: &mut RecvCounts) -> Receiver {
+    fn end(mut self, context: &Context, account: &mut Receiver, warmed: &mut RecvCounts) {
         self.tell(context);
-        let around = context.around();
-        let setup = Setup { first_number: self.account.seen(), ..*setup };
-        let duration = context.agreed.plan.duration().map(|d| d.0);
-        let mut account =
-            Receiver::after(&self.account, setup, thread_use()).ending_after(duration);
+        account.follow(&self.account, thread_use());
         if let Some(start) = context.shared.running() {
-            account.begin_at(start.saturating_add(context.agreed.plan.warmup.0), &around);
+            let measured = start.saturating_add(context.agreed.plan.warmup.0);
+            account.begin_at(measured, &context.around());
         }
         let report = self.account.finish(None, None, &context.alone());
         for (index, interval) in report.intervals.iter().enumerate().skip(self.told) {
             context.warm_tick(index, Tick::Recv(*interval));
         }
         *warmed = report.counts;
-        account
     }
 }
