@@ -1,0 +1,206 @@
+//! What takes from the trust in a record.
+
+use linerate_model::plan::{Dialect, EngineChoice, Traffic, Way};
+use linerate_model::record::{Doubt, DoubtKind, RunRecord};
+
+use super::Outcome;
+use super::figures::{added, hundredths, seconds};
+use super::totals::{is_udp, streams_of};
+
+pub(super) fn doubts(record: &mut RunRecord, outcome: &Outcome) {
+    let mut add = |kind, text: String| record.doubts.push(Doubt { kind, text });
+    let sends = || outcome.streams.iter().filter_map(|s| s.send.as_ref());
+    let recvs = || outcome.streams.iter().filter_map(|s| s.recv.as_ref());
+    if let Some(why) = sends().find_map(|s| s.fallback.as_ref()) {
+        let engines =
+            sends().find_map(|s| (s.engines.len() > 1).then(|| s.engines.join(", then ")));
+        add(
+            DoubtKind::EngineFallback,
+            format!("{why}; engines used: {}", engines.unwrap_or_default()),
+        );
+    }
+    if let Traffic::Udp(udp) = &outcome.plan.traffic
+        && udp.engine == EngineChoice::Gso
+        && let Some(used) = sends().find_map(|s| s.engines.first()).filter(|e| *e != "gso")
+    {
+        let why = if udp.checksum {
+            "one packet holds no two datagrams of this size"
+        } else {
+            "the kernel segments no datagrams without checksum"
+        };
+        add(DoubtKind::EngineFallback, format!("gso was asked for and {used} used: {why}"));
+    }
+    if recvs().any(|r| r.merged) && is_udp(outcome) {
+        let train = recvs().map(|r| r.train).max().unwrap_or(0);
+        let unknown = added(recvs().map(|r| r.counts.loss_by_place().2));
+        let mut text = format!(
+            "the kernel delivered up to {train} datagrams as one packet with one time stamp: jitter and delay have one sample a packet"
+        );
+        if unknown > 0 {
+            text.push_str(&format!(
+                "; {unknown} lost datagrams could not be placed, because a drop counts once for a packet of unknown length"
+            ));
+        }
+        add(DoubtKind::OffloadMerging, text);
+    }
+    let faults = added(recvs().map(|r| r.timestamp_faults));
+    if faults > 0 && is_udp(outcome) {
+        add(
+            DoubtKind::ClockStepped,
+            format!(
+                "{faults} packets had no usable kernel time stamp; they are in no delay figure"
+            ),
+        );
+    }
+    let unknown = added(recvs().map(|r| r.unknown_late));
+    if unknown > 0 {
+        add(
+            DoubtKind::CountersDisagree,
+            format!(
+                "{unknown} datagrams came too late to be told from duplicates; they count as lost"
+            ),
+        );
+    }
+    let foreign = added(recvs().map(|r| r.counts.foreign));
+    if foreign > 0 {
+        add(
+            DoubtKind::CountersDisagree,
+            format!("{foreign} datagrams of another test arrived and were ignored"),
+        );
+    }
+    for (name, host) in [("client", &outcome.client), ("server", &outcome.server)] {
+        let Some(total) = &host.total else { continue };
+        if total.clock_step_ns.unsigned_abs() > 1_000_000 {
+            add(
+                DoubtKind::ClockStepped,
+                format!(
+                    "the {name}'s wall clock moved by {:.3} s against its monotonic clock; spans are unharmed",
+                    total.clock_step_ns as f64 / 1e9
+                ),
+            );
+        }
+        if let Some(core) =
+            total.cores.iter().max_by_key(|core| core.steal).filter(|core| core.steal >= 500)
+        {
+            add(
+                DoubtKind::HostBusy,
+                format!(
+                    "the hypervisor took {:.0} % of the {name}'s core {}",
+                    hundredths(core.steal),
+                    core.core
+                ),
+            );
+        }
+        if let Some(pressure) = total.cpu_pressure.filter(|p| *p >= 2_000) {
+            add(
+                DoubtKind::HostBusy,
+                format!(
+                    "on the {name}, some task waited for a core {:.0} % of the time (PSI): other work ran beside this test",
+                    hundredths(pressure)
+                ),
+            );
+        }
+        if total.counters.throttled_ns > 0 {
+            add(
+                DoubtKind::HostBusy,
+                format!(
+                    "a control group held the {name} back for {:.3} s",
+                    seconds(total.counters.throttled_ns)
+                ),
+            );
+        }
+        if total.counters.udp_checksum_errors > 0 && is_udp(outcome) {
+            add(
+                DoubtKind::CountersDisagree,
+                format!(
+                    "the {name}'s kernel dropped {} UDP datagrams with a wrong checksum, this test's or others'",
+                    total.counters.udp_checksum_errors
+                ),
+            );
+        }
+    }
+    // The sockets' own counters against the host's: the host's must not be smaller.
+    for (way, host) in [(Way::Forward, &outcome.server), (Way::Reverse, &outcome.client)] {
+        let drops = added(
+            streams_of(outcome, way).filter_map(|s| s.recv.as_ref()).map(|r| r.counts.socket_drops),
+        );
+        if let Some(total) = &host.total
+            && is_udp(outcome)
+            && drops
+                > total
+                    .counters
+                    .udp_receive_buffer_errors
+                    .saturating_add(total.counters.udp_checksum_errors)
+        {
+            add(
+                DoubtKind::CountersDisagree,
+                format!(
+                    "the receiving sockets counted {drops} drops, the host's RcvbufErrors rose by {} only",
+                    total.counters.udp_receive_buffer_errors
+                ),
+            );
+        }
+    }
+    if let Traffic::Tcp(tcp) = &outcome.plan.traffic {
+        if tcp.discard {
+            add(DoubtKind::BytesNotCopied, "the receiver discarded the bytes inside the kernel (MSG_TRUNC); an application that reads them needs more CPU".into());
+        }
+        if tcp.zerocopy {
+            add(DoubtKind::BytesNotCopied, "the sender sent the same pages again and again (sendfile); an application that writes its data needs more CPU".into());
+        }
+    }
+    let late = added(sends().map(|s| s.counts.late_wakeups));
+    let calls = added(sends().map(|s| s.counts.calls));
+    if late.saturating_mul(100) > calls && calls > 0 {
+        add(
+            DoubtKind::TimerLate,
+            format!(
+                "{late} of {calls} send calls came later than the burst limit: the host kept the schedule badly"
+            ),
+        );
+    }
+    if outcome.dialect == Dialect::Iperf3 {
+        add(DoubtKind::PeerValuesMissing, iperf3_doubt(outcome));
+    }
+    if outcome.same_host && !outcome.discard {
+        add(DoubtKind::SharedHost, "both ends ran under one kernel and share its cores: this measures the host, not a network".into());
+    }
+    if outcome.clock.is_some()
+        && !outcome.same_host
+        && outcome.plan.duration().is_some_and(|d| d.0 > 1_000_000_000)
+        && is_udp(outcome)
+    {
+        // Said in docs, and in numbers where the drift could be seen.
+        if let Some(clock) = outcome.clock.filter(|c| c.error_ns > 1_000_000) {
+            add(
+                DoubtKind::ClockStepped,
+                format!(
+                    "the two hosts' clocks are known to {:.3} ms only",
+                    clock.error_ns as f64 / 1e6
+                ),
+            );
+        }
+    }
+}
+
+/// What iperf3's dialect cannot carry.
+pub(super) fn iperf3_doubt(outcome: &Outcome) -> String {
+    let mut missing = vec!["its intervals", "its host"];
+    let udp = is_udp(outcome);
+    if udp && outcome.plan.direction.has_forward() {
+        missing.push("where datagrams were lost");
+        missing.push("reordered, late and damaged datagrams");
+        missing.push("delay");
+    }
+    let mut text =
+        format!("the server speaks iperf3's protocol, which does not tell {}", missing.join(", "));
+    if udp && outcome.plan.direction.has_forward() {
+        text.push_str(
+            "; its receiver counts what arrives twice as two arrivals, so duplicates hide loss",
+        );
+    }
+    if outcome.plan.warmup.0 > 0 {
+        text.push_str("; the border between warm-up and measured time is each end's own");
+    }
+    text
+}

@@ -1,0 +1,209 @@
+//! Counters over a span of time as the record's figures.
+
+use linerate_model::host::CoreUse;
+use linerate_model::record::{
+    CoreFigures, CpuFigures, HostFigures, Quantiles, ReceiverFigures, SenderFigures, TcpFigures,
+};
+use linerate_model::sample::{
+    DelayQuantiles, HostSample, RecvCounts, SendCounts, TcpSample, ThreadUse,
+};
+
+/// Two TCP streams as one: counters and windows add up, times and sizes are the larger.
+pub fn add_tcp(a: TcpSample, b: TcpSample) -> TcpSample {
+    fn both(a: Option<u64>, b: Option<u64>, f: impl Fn(u64, u64) -> u64) -> Option<u64> {
+        match (a, b) {
+            (Some(a), Some(b)) => Some(f(a, b)),
+            (a, b) => a.or(b),
+        }
+    }
+    let add = u64::saturating_add;
+    TcpSample {
+        bytes_acked: both(a.bytes_acked, b.bytes_acked, add),
+        bytes_retransmitted: both(a.bytes_retransmitted, b.bytes_retransmitted, add),
+        retransmits: both(a.retransmits, b.retransmits, add),
+        rtt_ns: both(a.rtt_ns, b.rtt_ns, u64::max),
+        rtt_variation_ns: both(a.rtt_variation_ns, b.rtt_variation_ns, u64::max),
+        min_rtt_ns: both(a.min_rtt_ns, b.min_rtt_ns, u64::min),
+        cwnd_bytes: both(a.cwnd_bytes, b.cwnd_bytes, add),
+        mss_bytes: both(a.mss_bytes, b.mss_bytes, u64::max),
+        pmtu_bytes: both(a.pmtu_bytes, b.pmtu_bytes, u64::max),
+        delivery_rate_bps: both(a.delivery_rate_bps, b.delivery_rate_bps, add),
+        busy_ns: both(a.busy_ns, b.busy_ns, u64::max),
+        rwnd_limited_ns: both(a.rwnd_limited_ns, b.rwnd_limited_ns, u64::max),
+        sndbuf_limited_ns: both(a.sndbuf_limited_ns, b.sndbuf_limited_ns, u64::max),
+        unsent_bytes: both(a.unsent_bytes, b.unsent_bytes, add),
+    }
+}
+
+/// The larger of each quantile: an upper bound for two streams together, exact for the maximum.
+pub fn larger(a: DelayQuantiles, b: DelayQuantiles) -> DelayQuantiles {
+    if a.count == 0 {
+        return b;
+    }
+    if b.count == 0 {
+        return a;
+    }
+    let count = a.count.saturating_add(b.count);
+    let weight = |q: &DelayQuantiles| u128::from(q.mean_ns) * u128::from(q.count);
+    let weighted = weight(&a).saturating_add(weight(&b));
+    DelayQuantiles {
+        count,
+        min_ns: a.min_ns.min(b.min_ns),
+        p50_ns: a.p50_ns.max(b.p50_ns),
+        p90_ns: a.p90_ns.max(b.p90_ns),
+        p99_ns: a.p99_ns.max(b.p99_ns),
+        p999_ns: a.p999_ns.max(b.p999_ns),
+        p9999_ns: a.p9999_ns.max(b.p9999_ns),
+        max_ns: a.max_ns.max(b.max_ns),
+        mean_ns: u64::try_from(weighted / u128::from(count)).unwrap_or(u64::MAX),
+    }
+}
+
+/// Numbers that a peer told, added up. Saturates: they may be any.
+pub(super) fn added(numbers: impl Iterator<Item = u64>) -> u64 {
+    numbers.fold(0, u64::saturating_add)
+}
+
+pub(super) fn seconds(ns: u64) -> f64 {
+    ns as f64 / 1e9
+}
+
+/// Zero for an empty span: nothing was measured in no time.
+pub(super) fn per_second(amount: u64, ns: u64) -> f64 {
+    if ns == 0 { 0.0 } else { amount as f64 / seconds(ns) }
+}
+
+pub(super) fn percent(part_ns: u64, whole_ns: u64) -> f64 {
+    if whole_ns == 0 { 0.0 } else { 100.0 * part_ns as f64 / whole_ns as f64 }
+}
+
+pub(super) fn hundredths(value: u16) -> f64 {
+    f64::from(value) / 100.0
+}
+
+pub(super) fn quantiles(q: &DelayQuantiles) -> Quantiles {
+    Quantiles {
+        count: q.count,
+        p50: seconds(q.p50_ns),
+        p90: seconds(q.p90_ns),
+        p99: seconds(q.p99_ns),
+        p999: seconds(q.p999_ns),
+        p9999: Some(seconds(q.p9999_ns)),
+        max: seconds(q.max_ns),
+        min: Some(seconds(q.min_ns)),
+        mean: Some(seconds(q.mean_ns)),
+    }
+}
+
+/// CPU of one end: the busiest of its data threads, the core it ran on, and the NIC's cores.
+pub fn cpu(
+    threads: &[ThreadUse],
+    span_ns: u64,
+    host: Option<&HostSample>,
+    irq_cores: &[u32],
+) -> Option<CpuFigures> {
+    let busiest = threads.iter().max_by_key(|thread| thread.cpu_ns)?;
+    let all = added(threads.iter().map(|thread| thread.cpu_ns));
+    let core =
+        |number: u32| -> Option<&CoreUse> { host?.cores.iter().find(|core| core.core == number) };
+    let own = core(busiest.core);
+    Some(CpuFigures {
+        // A thread's clock and the span are read at slightly different times.
+        thread_percent: percent(busiest.cpu_ns, span_ns).min(100.0),
+        threads_percent: percent(all, span_ns).min(100.0 * threads.len() as f64),
+        core: Some(busiest.core).filter(|core| *core != ThreadUse::UNKNOWN_CORE),
+        core_percent: own.map(|core| hundredths(core.busy())),
+        user_percent: own.map(|core| hundredths(core.user)),
+        system_percent: own.map(|core| hundredths(core.system)),
+        softirq_percent: own.map(|core| hundredths(core.softirq)),
+        steal_percent: own.map(|core| hundredths(core.steal)),
+        irq_cores: irq_cores
+            .iter()
+            .filter_map(|number| core(*number))
+            .map(|core| CoreFigures {
+                core: core.core,
+                core_percent: hundredths(core.busy()),
+                softirq_percent: hundredths(core.softirq),
+            })
+            .collect(),
+    })
+}
+
+pub(super) fn tcp_figures(tcp: &TcpSample, span_ns: u64, congestion: Option<&str>) -> TcpFigures {
+    let share = |ns: Option<u64>| {
+        (span_ns > 0).then_some(ns?).map(|ns| (ns as f64 / span_ns as f64).min(1.0))
+    };
+    TcpFigures {
+        bytes_acked: tcp.bytes_acked,
+        retransmits: tcp.retransmits,
+        rtt_s: tcp.rtt_ns.map(seconds),
+        rtt_variation_s: tcp.rtt_variation_ns.map(seconds),
+        min_rtt_s: tcp.min_rtt_ns.map(seconds),
+        cwnd_bytes: tcp.cwnd_bytes,
+        mss_bytes: tcp.mss_bytes,
+        pmtu_bytes: tcp.pmtu_bytes,
+        delivery_rate_bps: tcp.delivery_rate_bps,
+        busy_ratio: share(tcp.busy_ns),
+        rwnd_limited_ratio: share(tcp.rwnd_limited_ns),
+        sndbuf_limited_ratio: share(tcp.sndbuf_limited_ns),
+        congestion: congestion.map(str::to_owned),
+    }
+}
+
+pub(super) fn host_figures(host: &HostSample) -> HostFigures {
+    let c = &host.counters;
+    HostFigures {
+        udp_receive_buffer_errors: c.udp_receive_buffer_errors,
+        udp_send_buffer_errors: c.udp_send_buffer_errors,
+        udp_checksum_errors: c.udp_checksum_errors,
+        softnet_dropped: c.softnet_dropped,
+        softnet_squeezed: c.softnet_squeezed,
+        nic_rx_dropped: Some(c.nic_rx_dropped),
+        nic_tx_dropped: Some(c.nic_tx_dropped),
+        nic_tx_packets: Some(c.nic_tx_packets),
+        nic_rx_packets: Some(c.nic_rx_packets),
+        qdisc_dropped: c.qdisc_dropped,
+    }
+}
+
+/// A sender's counters over a span as figures.
+pub fn sender_figures(counts: &SendCounts, span_ns: u64, is_udp: bool) -> SenderFigures {
+    let udp = |value: u64| is_udp.then_some(value);
+    SenderFigures {
+        bytes: counts.bytes,
+        datagrams: udp(counts.datagrams),
+        seconds: seconds(span_ns),
+        bits_per_second: per_second(counts.bytes.saturating_mul(8), span_ns),
+        datagrams_per_second: is_udp.then(|| per_second(counts.datagrams, span_ns)),
+        attempted: udp(counts.attempted()),
+        refused_locally: udp(counts.refused_locally),
+        late_wakeups: udp(counts.late_wakeups),
+        given_up: udp(counts.given_up),
+        ..SenderFigures::default()
+    }
+}
+
+/// A receiver's counters over a span as figures.
+pub fn receiver_figures(counts: &RecvCounts, span_ns: u64, is_udp: bool) -> ReceiverFigures {
+    let udp = |value: u64| is_udp.then_some(value);
+    let (path, receiver, unattributed) = counts.loss_by_place();
+    ReceiverFigures {
+        bytes: counts.bytes,
+        datagrams: udp(counts.datagrams),
+        seconds: seconds(span_ns),
+        bits_per_second: per_second(counts.bytes.saturating_mul(8), span_ns),
+        datagrams_per_second: is_udp.then(|| per_second(counts.datagrams, span_ns)),
+        lost: udp(counts.lost),
+        lost_ratio: (is_udp && counts.expected > 0)
+            .then(|| counts.lost as f64 / counts.expected as f64),
+        lost_path: udp(path),
+        dropped_receiver: udp(receiver),
+        unattributed: udp(unattributed).filter(|n| *n > 0),
+        socket_drops: udp(counts.socket_drops).filter(|n| *n > 0),
+        duplicates: udp(counts.duplicates),
+        reordered: udp(counts.reordered),
+        late: udp(counts.late),
+        corrupt: udp(counts.corrupt),
+        ..ReceiverFigures::default()
+    }
+}

@@ -1,0 +1,240 @@
+//! From what the data threads of both ends measured to the record: rates, shares, intervals, the
+//! check of the accounting, the doubts.
+
+mod doubts;
+mod figures;
+mod identities;
+mod plan;
+mod rows;
+mod rr;
+mod totals;
+
+use crate::clock::ClockOffset;
+use crate::verdict;
+use linerate_model::plan::{Dialect, IpVersion, TestPlan, Way};
+use linerate_model::record::{
+    CpuPlan, ErrorRecord, Figures, Interval, Pair, PlanRecord, RunRecord, Status, StreamRecord,
+    WindowGranted,
+};
+use linerate_model::sample::{HostSample, RecvReport, RrReport, SendReport, ThreadUse};
+use linerate_wire::native::message::RespondReport;
+
+use doubts::doubts;
+use figures::seconds;
+pub use figures::{add_tcp, cpu, larger, receiver_figures, sender_figures};
+use identities::broken_identity;
+pub use plan::plan_record;
+pub use rows::{LiveSide, live_interval};
+use rows::{figures_of, interval_span, rows_span, way_intervals};
+pub use rr::rr_row;
+use rr::{rr_figures, rr_intervals};
+use totals::{WayTotals, full_receiver, full_sender, is_udp, totals_of};
+
+/// Both ends of one stream, as far as they are known.
+#[derive(Debug, Clone, Default)]
+pub struct StreamOutcome {
+    /// Within its direction.
+    pub index: u16,
+    /// Server to client.
+    pub reverse: bool,
+    /// The sending end.
+    pub send: Option<SendReport>,
+    /// The receiving end.
+    pub recv: Option<RecvReport>,
+    /// The asking end.
+    pub rr: Option<RrReport>,
+    /// The answering end.
+    pub respond: Option<RespondReport>,
+}
+
+/// What a host measured of itself.
+#[derive(Debug, Clone, Default)]
+pub struct HostSamples {
+    /// One an interval.
+    pub intervals: Vec<HostSample>,
+    /// The whole measured time.
+    pub total: Option<HostSample>,
+    /// Cores that took the interface's interrupts.
+    pub irq_cores: Vec<u32>,
+}
+
+/// Everything measured in one test.
+#[derive(Debug, Clone)]
+pub struct Outcome {
+    /// What both ran.
+    pub plan: TestPlan,
+    /// Version of IP.
+    pub ip: IpVersion,
+    /// All streams, forward first.
+    pub streams: Vec<StreamOutcome>,
+    /// The client's host.
+    pub client: HostSamples,
+    /// The server's host.
+    pub server: HostSamples,
+    /// Distance of the clocks.
+    pub clock: Option<ClockOffset>,
+    /// Both ends ran under one kernel.
+    pub same_host: bool,
+    /// No far end was meant to receive.
+    pub discard: bool,
+    /// The test came to its planned end.
+    pub complete: bool,
+    /// What the ends spoke.
+    pub dialect: Dialect,
+}
+
+impl Outcome {
+    /// Whether the sending end of that way told totals only, with iperf3's few counters.
+    fn sender_is_brief(&self, way: Way) -> bool {
+        self.dialect == Dialect::Iperf3 && way == Way::Reverse
+    }
+
+    /// The same for the receiving end.
+    fn receiver_is_brief(&self, way: Way) -> bool {
+        self.dialect == Dialect::Iperf3 && way == Way::Forward
+    }
+}
+
+/// Fills everything measured into `record`, checks the accounting and judges.
+pub fn assemble(mut record: RunRecord, outcome: &Outcome) -> RunRecord {
+    let plan = &outcome.plan;
+    let forward = totals_of(outcome, Way::Forward);
+    let reverse = totals_of(outcome, Way::Reverse);
+    let pair = |way: Way, totals: &WayTotals| Pair {
+        sender: full_sender(outcome, way, totals),
+        receiver: full_receiver(outcome, way, totals),
+    };
+    let rrs: Vec<&RrReport> = outcome.streams.iter().filter_map(|s| s.rr.as_ref()).collect();
+    let responds: Vec<&RespondReport> =
+        outcome.streams.iter().filter_map(|s| s.respond.as_ref()).collect();
+    let rr = rr_figures(&rrs, &responds, outcome);
+    record.intervals = match &rr {
+        Some(total) => rr_intervals(outcome, total),
+        None => {
+            let rows = (
+                way_intervals(outcome, Way::Forward, &forward),
+                way_intervals(outcome, Way::Reverse, &reverse),
+            );
+            let count = rows.0.len().max(rows.1.len());
+            let interval = plan.interval.0;
+            let ways = [&forward, &reverse];
+            let sent = |t: &&WayTotals| t.send.as_ref().map(|s| s.1);
+            let received = |t: &&WayTotals| t.recv.as_ref().map(|r| r.1);
+            let planned = ways.iter().filter_map(|t| sent(t).or(received(t))).max().unwrap_or(0);
+            let last = ways.iter().filter_map(received).max().unwrap_or(0);
+            let span = rows_span(count, interval, planned, last);
+            (0..count)
+                .map(|i| {
+                    let start = i as u64 * interval;
+                    let take = |rows: &[Pair]| rows.get(i).cloned().unwrap_or_default();
+                    Interval {
+                        start_s: seconds(start),
+                        end_s: seconds(start + interval_span(i, count, interval, span)),
+                        figures: figures_of(
+                            plan.direction,
+                            || take(&rows.0),
+                            || take(&rows.1),
+                            None,
+                        ),
+                    }
+                })
+                .collect()
+        }
+    };
+    record.totals = figures_of(
+        plan.direction,
+        || pair(Way::Forward, &forward),
+        || pair(Way::Reverse, &reverse),
+        rr,
+    );
+    record.streams = outcome.streams.iter().map(|s| stream_record(outcome, s)).collect();
+    if let Some(agreed) = &mut record.agreed {
+        describe_run(agreed, outcome);
+    }
+    doubts(&mut record, outcome);
+    if let Some(broken) = broken_identity(outcome, &forward, &reverse, record.status) {
+        record.status = Status::Invalid;
+        record.error = Some(ErrorRecord {
+            kind: "accounting".into(),
+            what: "the accounting of this test does not add up".into(),
+            why: broken,
+            hints: vec![
+                "do not use these numbers; this is a fault of linerate, please report it".into(),
+            ],
+            exit_code: 4,
+        });
+    }
+    record.verdict = verdict::judge(&record, outcome.discard);
+    record
+}
+
+fn stream_record(outcome: &Outcome, stream: &StreamOutcome) -> StreamRecord {
+    let way = if stream.reverse { Way::Reverse } else { Way::Forward };
+    let alone = Outcome { streams: vec![stream.clone()], ..outcome_without_streams(outcome) };
+    let totals = totals_of(&alone, way);
+    let rr: Vec<&RrReport> = stream.rr.iter().collect();
+    let respond: Vec<&RespondReport> = stream.respond.iter().collect();
+    let mut figures = Figures {
+        sender: full_sender(&alone, way, &totals),
+        receiver: full_receiver(&alone, way, &totals),
+        rr: rr_figures(&rr, &respond, &alone),
+        ..Figures::default()
+    };
+    // The host's counters are the host's, not a stream's.
+    if let Some(sender) = &mut figures.sender {
+        sender.host = None;
+    }
+    if let Some(receiver) = &mut figures.receiver {
+        receiver.host = None;
+    }
+    StreamRecord {
+        stream: stream.index,
+        direction: if stream.reverse { "reverse" } else { "forward" }.to_owned(),
+        figures,
+    }
+}
+
+fn outcome_without_streams(outcome: &Outcome) -> Outcome {
+    Outcome {
+        plan: outcome.plan.clone(),
+        ip: outcome.ip,
+        streams: vec![],
+        client: outcome.client.clone(),
+        server: outcome.server.clone(),
+        clock: outcome.clock,
+        same_host: outcome.same_host,
+        discard: outcome.discard,
+        complete: outcome.complete,
+        dialect: outcome.dialect,
+    }
+}
+
+/// What ran, where the plan left it open.
+fn describe_run(agreed: &mut PlanRecord, outcome: &Outcome) {
+    let sends = || outcome.streams.iter().filter_map(|s| s.send.as_ref());
+    let recvs = || outcome.streams.iter().filter_map(|s| s.recv.as_ref());
+    if is_udp(outcome) {
+        agreed.engine = sends().find_map(|s| s.engines.last().cloned()).or(agreed.engine.take());
+        agreed.train_datagrams = sends().map(|s| s.train).max();
+    }
+    if let Some(congestion) = sends().find_map(|s| s.congestion.clone()) {
+        agreed.congestion = Some(congestion);
+    }
+    let granted = WindowGranted {
+        send_bytes: sends().map(|s| s.send_buffer).find(|b| *b > 0),
+        receive_bytes: recvs().map(|r| r.receive_buffer).find(|b| *b > 0),
+    };
+    if granted != WindowGranted::default() {
+        agreed.window_granted = Some(granted);
+    }
+    let cores = |threads: &mut dyn Iterator<Item = ThreadUse>| {
+        threads.map(|t| t.core).filter(|core| *core != ThreadUse::UNKNOWN_CORE).collect()
+    };
+    let cores = CpuPlan {
+        sender: cores(&mut sends().map(|s| s.thread)),
+        receiver: cores(&mut recvs().map(|r| r.thread)),
+    };
+    if cores != CpuPlan::default() {
+        agreed.cpu = Some(cores);
+    }
+}

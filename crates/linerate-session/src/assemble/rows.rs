@@ -1,0 +1,233 @@
+//! Intervals: as they are told while the test runs, and as they end in the record.
+
+use linerate_model::plan::{Direction, TestPlan, Traffic, Way};
+use linerate_model::record::{
+    CpuFigures, Figures, Interval, Pair, ReceiverFigures, RrFigures, SenderFigures,
+};
+use linerate_model::sample::{HostSample, RecvInterval, SendInterval, ThreadUse};
+
+use super::Outcome;
+use super::figures::{add_tcp, cpu, receiver_figures, seconds, sender_figures, tcp_figures};
+use super::totals::{WayTotals, ends, is_udp, streams_of};
+
+/// The part of `span_ns` in interval `index` of `count`; the last takes what is left.
+pub(super) fn interval_span(index: usize, count: usize, interval_ns: u64, span_ns: u64) -> u64 {
+    if index + 1 < count {
+        interval_ns
+    } else {
+        span_ns.saturating_sub((index as u64).saturating_mul(interval_ns))
+    }
+}
+
+/// What one end tells of one interval, all streams added up.
+#[derive(Debug, Clone, Default)]
+pub struct LiveSide {
+    /// Its senders.
+    pub send: Option<SendInterval>,
+    /// Its receivers.
+    pub recv: Option<RecvInterval>,
+    /// Its host.
+    pub host: Option<HostSample>,
+}
+
+/// Figures of one interval while the test runs.
+pub fn live_interval(
+    plan: &TestPlan,
+    index: u64,
+    client: &LiveSide,
+    server: &LiveSide,
+    rr: Option<RrFigures>,
+) -> Interval {
+    let span = plan.interval.0;
+    let udp = matches!(plan.traffic, Traffic::Udp(_));
+    let pair = |sender: &LiveSide, receiver: &LiveSide| Pair {
+        sender: sender.send.as_ref().map(|s| send_row(s, span, udp, sender.host.as_ref(), &[])),
+        receiver: receiver
+            .recv
+            .as_ref()
+            .map(|r| recv_row(r, span, udp, receiver.host.as_ref(), &[])),
+    };
+    let start = index.saturating_mul(span);
+    Interval {
+        start_s: seconds(start),
+        end_s: seconds(start.saturating_add(span)),
+        figures: figures_of(plan.direction, || pair(client, server), || pair(server, client), rr),
+    }
+}
+
+pub(super) fn figures_of(
+    direction: Direction,
+    forward: impl FnOnce() -> Pair,
+    reverse: impl FnOnce() -> Pair,
+    rr: Option<RrFigures>,
+) -> Figures {
+    if rr.is_some() {
+        return Figures { rr, ..Figures::default() };
+    }
+    match direction {
+        Direction::Forward => {
+            let Pair { sender, receiver } = forward();
+            Figures { sender, receiver, ..Figures::default() }
+        }
+        Direction::Reverse => {
+            let Pair { sender, receiver } = reverse();
+            Figures { sender, receiver, ..Figures::default() }
+        }
+        Direction::Both => {
+            Figures { forward: Some(forward()), reverse: Some(reverse()), ..Figures::default() }
+        }
+    }
+}
+
+pub(super) fn send_row(
+    row: &SendInterval,
+    span_ns: u64,
+    udp: bool,
+    host: Option<&HostSample>,
+    irq_cores: &[u32],
+) -> SenderFigures {
+    let mut figures = sender_figures(&row.counts, span_ns, udp);
+    figures.cpu = cpu(&[row.thread], span_ns, host, irq_cores);
+    figures.tcp = row.tcp.map(|tcp| tcp_figures(&tcp, 0, None));
+    figures
+}
+
+pub(super) fn recv_row(
+    row: &RecvInterval,
+    span_ns: u64,
+    udp: bool,
+    host: Option<&HostSample>,
+    irq_cores: &[u32],
+) -> ReceiverFigures {
+    let mut figures = receiver_figures(&row.counts, span_ns, udp);
+    figures.jitter_s = row.jitter_ns.map(seconds);
+    figures.cpu = cpu(&[row.thread], span_ns, host, irq_cores);
+    figures
+}
+
+/// Adds the streams' rows with the same index.
+pub(super) fn sum_rows<T: Copy>(streams: &[&[T]], add: impl Fn(&mut T, &T)) -> Vec<T> {
+    let mut rows: Vec<T> = Vec::new();
+    for stream in streams {
+        for (i, row) in stream.iter().enumerate() {
+            match rows.get_mut(i) {
+                Some(sum) => add(sum, row),
+                None => rows.push(*row),
+            }
+        }
+    }
+    rows
+}
+
+/// What `count` rows span in all, nanoseconds: the senders' time, but where a path's delay gave the
+/// receivers a row that no sender had any more, theirs. A row without time could hold no rate.
+pub(super) fn rows_span(count: usize, interval: u64, sent: u64, received: u64) -> u64 {
+    let last_begins = (count as u64).saturating_sub(1).saturating_mul(interval);
+    if last_begins < sent { sent } else { received.max(sent) }
+}
+
+/// A test that ends on the edge of an interval, or is cut short just before one while the receiver
+/// waits beyond it, leaves a last row that spans no time: its counts belong to the row before.
+pub(super) fn fold_timeless<T>(
+    rows: &mut Vec<T>,
+    interval: u64,
+    span: u64,
+    add: impl Fn(&mut T, T),
+) {
+    while rows.len() > 1 && (rows.len() as u64 - 1).saturating_mul(interval) >= span {
+        if let (Some(empty), Some(last)) = (rows.pop(), rows.last_mut()) {
+            add(last, empty);
+        }
+    }
+}
+
+pub(super) fn add_threads(sum: &mut ThreadUse, more: &ThreadUse) {
+    if more.cpu_ns > sum.cpu_ns {
+        sum.core = more.core;
+    }
+    sum.cpu_ns = sum.cpu_ns.saturating_add(more.cpu_ns);
+}
+
+pub(super) fn way_intervals(outcome: &Outcome, way: Way, totals: &WayTotals) -> Vec<Pair> {
+    let udp = is_udp(outcome);
+    let interval = outcome.plan.interval.0;
+    let sends: Vec<&[SendInterval]> = streams_of(outcome, way)
+        .filter_map(|s| s.send.as_ref())
+        .map(|s| &s.intervals[..])
+        .collect();
+    let recvs: Vec<&[RecvInterval]> = streams_of(outcome, way)
+        .filter_map(|s| s.recv.as_ref())
+        .map(|r| &r.intervals[..])
+        .collect();
+    let streams = sends.len().max(recvs.len()).max(1) as u64;
+    let mut send_rows = sum_rows(&sends, |sum, row| {
+        let previous = sum.tcp;
+        sum.counts.add(&row.counts);
+        add_threads(&mut sum.thread, &row.thread);
+        sum.tcp = match (previous, row.tcp) {
+            (Some(a), Some(b)) => Some(add_tcp(a, b)),
+            (a, b) => a.or(b),
+        };
+    });
+    let mut recv_rows = sum_rows(&recvs, |sum, row| {
+        sum.counts.add(&row.counts);
+        add_threads(&mut sum.thread, &row.thread);
+        sum.jitter_ns = sum.jitter_ns.max(row.jitter_ns);
+    });
+    let (send_host, recv_host) = ends(outcome, way);
+    let send_span = totals.send.as_ref().map_or(0, |t| t.1);
+    let recv_span = totals.recv.as_ref().map_or(0, |t| t.1);
+    fold_timeless(&mut send_rows, interval, send_span, |last, empty| {
+        last.counts.add(&empty.counts);
+        add_threads(&mut last.thread, &empty.thread);
+        last.tcp = empty.tcp.or(last.tcp);
+    });
+    fold_timeless(&mut recv_rows, interval, recv_span, |last, empty| {
+        last.counts.add(&empty.counts);
+        add_threads(&mut last.thread, &empty.thread);
+    });
+    let rows = send_rows.len().max(recv_rows.len());
+    (0..rows)
+        .map(|i| {
+            let sender = send_rows.get(i).map(|row| {
+                let span = interval_span(i, send_rows.len(), interval, send_span);
+                let host = send_host.intervals.get(i).or(send_host.total.as_ref());
+                let mut figures = send_row(row, span, udp, host, &send_host.irq_cores);
+                fix_thread(&mut figures.cpu, streams);
+                figures
+            });
+            let receiver = recv_rows.get(i).map(|row| {
+                let span = interval_span(i, recv_rows.len(), interval, recv_span);
+                let host = recv_host.intervals.get(i).or(recv_host.total.as_ref());
+                let mut figures = recv_row(row, span, udp, host, &recv_host.irq_cores);
+                fix_thread(&mut figures.cpu, streams);
+                figures
+            });
+            Pair { sender, receiver }
+        })
+        .collect()
+}
+
+/// Rows add the threads of all streams; the share of one thread is not known then but as a mean.
+pub(super) fn fix_thread(cpu: &mut Option<CpuFigures>, streams: u64) {
+    if let Some(cpu) = cpu
+        && streams > 1
+    {
+        cpu.thread_percent = cpu.threads_percent / streams as f64;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_row_is_without_time() {
+        // The usual case: the senders' time counts, though the last datagram arrives later.
+        assert_eq!(rows_span(10, 100, 1_000, 1_003), 1_000);
+        assert_eq!(rows_span(10, 100, 950, 953), 950);
+        // It arrives in a row of its own.
+        assert_eq!(rows_span(11, 100, 1_000, 1_003), 1_003);
+        assert!(interval_span(10, 11, 100, rows_span(11, 100, 1_000, 1_003)) > 0);
+    }
+}

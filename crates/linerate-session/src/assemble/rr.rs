@@ -1,0 +1,88 @@
+//! Requests and responses as figures.
+
+use linerate_model::plan::Transport;
+use linerate_model::record::{Figures, Interval, RrFigures};
+use linerate_model::sample::{HostSample, RrReport, ThreadUse};
+use linerate_wire::native::message::RespondReport;
+
+use super::Outcome;
+use super::figures::{added, cpu, larger, per_second, quantiles, seconds};
+use super::rows::{add_threads, interval_span, sum_rows};
+
+pub(super) fn rr_figures(
+    reports: &[&RrReport],
+    responds: &[&RespondReport],
+    outcome: &Outcome,
+) -> Option<RrFigures> {
+    if reports.is_empty() {
+        return None;
+    }
+    let span = reports.iter().map(|r| r.span_ns).max().unwrap_or(0);
+    let transactions = added(reports.iter().map(|r| r.transactions));
+    let latency = reports.iter().map(|r| r.latency).reduce(larger);
+    let threads: Vec<ThreadUse> = reports.iter().map(|r| r.thread).collect();
+    let server_threads: Vec<ThreadUse> = responds.iter().map(|r| r.thread).collect();
+    let server_span = responds.iter().map(|r| r.span_ns).max().unwrap_or(0);
+    let udp = outcome.plan.traffic.transport() == Transport::Udp;
+    Some(RrFigures {
+        transactions,
+        seconds: seconds(span),
+        transactions_per_second: per_second(transactions, span),
+        unanswered: udp.then(|| added(reports.iter().map(|r| r.unanswered))),
+        latency_s: latency.filter(|l| l.count > 0).as_ref().map(quantiles),
+        latency_histogram: match reports {
+            [one] => one.histogram.clone(),
+            _ => None,
+        },
+        cpu: cpu(&threads, span, outcome.client.total.as_ref(), &outcome.client.irq_cores),
+        server_cpu: cpu(
+            &server_threads,
+            server_span,
+            outcome.server.total.as_ref(),
+            &outcome.server.irq_cores,
+        ),
+    })
+}
+
+pub(super) fn rr_intervals(outcome: &Outcome, total: &RrFigures) -> Vec<Interval> {
+    let interval = outcome.plan.interval.0;
+    let streams: Vec<&[_]> =
+        outcome.streams.iter().filter_map(|s| s.rr.as_ref()).map(|r| &r.intervals[..]).collect();
+    let rows = sum_rows(&streams, |sum, row| {
+        sum.transactions = sum.transactions.saturating_add(row.transactions);
+        sum.latency = larger(sum.latency, row.latency);
+        add_threads(&mut sum.thread, &row.thread);
+    });
+    let span_ns = (total.seconds * 1e9) as u64;
+    rows.iter()
+        .enumerate()
+        .map(|(i, row)| {
+            let span = interval_span(i, rows.len(), interval, span_ns);
+            let start = i as u64 * interval;
+            Interval {
+                start_s: seconds(start),
+                end_s: seconds(start + span),
+                figures: Figures {
+                    rr: Some(rr_row(row, span, outcome.client.intervals.get(i))),
+                    ..Figures::default()
+                },
+            }
+        })
+        .collect()
+}
+
+/// One interval of a request/response test as figures.
+pub fn rr_row(
+    row: &linerate_model::sample::RrInterval,
+    span_ns: u64,
+    host: Option<&HostSample>,
+) -> RrFigures {
+    RrFigures {
+        transactions: row.transactions,
+        seconds: seconds(span_ns),
+        transactions_per_second: per_second(row.transactions, span_ns),
+        latency_s: (row.latency.count > 0).then(|| quantiles(&row.latency)),
+        cpu: cpu(&[row.thread], span_ns, host, &[]),
+        ..RrFigures::default()
+    }
+}
