@@ -232,6 +232,8 @@ fn compare(args: &CompareArgs) -> Result<(), Failure> {
         let base = sets.remove(at);
         sets.insert(0, base);
     }
+    // A plan may hold settings of several units on purpose; files are named one by one.
+    let apart = if one_store { other_units(&mut sets) } else { None };
     for set in &mut sets {
         if args.unit.is_some() {
             set.unit.clone_from(&args.unit);
@@ -248,6 +250,7 @@ fn compare(args: &CompareArgs) -> Result<(), Failure> {
     drop(sets);
     let mut view = View::new(analysis);
     view.zoom = zoom;
+    view.notes.splice(0..0, apart);
     if let Some(path) = &args.html {
         write_file(path, html::render(&view).as_bytes())?;
     }
@@ -335,6 +338,23 @@ fn campaign(file: &Path, name: &str, options: &ReadOptions) -> Result<Vec<Set>, 
         return Err(Failure { what, causes: Vec::new(), hint: None, code: 1 });
     }
     Ok(sets)
+}
+
+/// Takes out the sets that are not in the unit of the first, and says so.
+fn other_units(sets: &mut Vec<Set>) -> Option<String> {
+    let (label, unit) = sets.first().map(|base| (base.label.clone(), base.unit.clone()))?;
+    let words = |unit: &Option<String>| unit.clone().unwrap_or_else(|| "no unit".to_owned());
+    let apart: Vec<Set> = sets.extract_if(.., |set| set.unit != unit).collect();
+    let named: Vec<String> =
+        apart.iter().map(|set| format!("{} (in {})", set.label, words(&set.unit))).collect();
+    (!named.is_empty()).then(|| {
+        format!(
+            "Left out, because the baseline {label} is in {}: {}. Compare them with each other by \
+             --baseline.",
+            words(&unit),
+            named.join(", ")
+        )
+    })
 }
 
 /// Two files of one name in two folders need more than their name; two of one path get a number.
