@@ -25,6 +25,21 @@ const STYLE: &str = "
   figure svg{width:100%;height:auto}
 ";
 
+/// How every page begins.
+pub const BEGIN: &str = "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+                         <meta http-equiv=\"Content-Security-Policy\" content=\"";
+
+/// Whether what follows [`BEGIN`] is the head of a page of ours, up to its title.
+pub fn is_head(rest: &[u8]) -> bool {
+    let Ok(text) = std::str::from_utf8(rest) else { return false };
+    let mut lines = text.lines();
+    lines.next().is_some_and(|policy| policy.ends_with("\">"))
+        && lines.next().is_some_and(|l| {
+            l.starts_with(&format!("<meta name=\"generator\" content=\"{GENERATOR} "))
+        })
+        && lines.all(|l| l.starts_with("<meta name=\""))
+}
+
 /// What a page consists of.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Page<'a> {
@@ -49,8 +64,7 @@ pub fn render(page: &Page<'_>) -> String {
     let scripts: Vec<String> = page.scripts.iter().map(|s| source(s)).collect();
     let scripts = if scripts.is_empty() { "'none'".to_owned() } else { scripts.join(" ") };
     out.push_str(&format!(
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta \
-         http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src {}; script-src \
+        "{BEGIN}default-src 'none'; style-src {}; script-src \
          {scripts}; base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'\">\n<meta \
          name=\"generator\" content=\"{GENERATOR} {}\">\n<meta name=\"referrer\" content=\"no-referrer\">\n\
          <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n<title>{}</title>\n\

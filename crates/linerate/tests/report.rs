@@ -135,7 +135,7 @@ fn what_cannot_be_done_is_said_before_anything_is_lost() {
         (&["good.json", "cut.jsonl", "-o", "a.html"], 1, "cut.jsonl, line 2: "),
         (&["good.json", "-o", "no/where/a.html"], 1, "cannot write no/where/a.html"),
         (&["good.json", "-o", "dir.html"], 1, "it is a directory"),
-        (&["good.json", "-o", "mine.md"], 1, "is no report of linerate"),
+        (&["good.json", "-o", "mine.md"], 1, "is no md report of linerate"),
         (&["good.json", "-o", "a.doc"], 2, "none of html, svg, png, md, csv"),
         (&["good.json", "-o", "-"], 2, "--format html"),
         (&["good.json", "--format", "pdf"], 2, "html, svg, png, md, csv"),

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use linerate_model::record::ErrorRecord;
 use linerate_report::clean::clean;
 use linerate_report::number;
-use linerate_report::report::format::{self, FORMATS, Format, Look};
+use linerate_report::report::format::{self, Format, Look};
 use linerate_report::report::input::Input;
 use linerate_report::report::view::View;
 
@@ -250,11 +250,12 @@ fn output(path: &Path, asked: Option<&'static Format>, force: bool) -> Result<Ou
             let file = OpenOptions::new().write(true).open(path).map_err(|e| cannot(&e))?;
             return Ok(Output { format, place: Place::Stream(path.to_owned(), file) });
         }
-        Ok(_) if !force && !is_report(path).map_err(|e| cannot(&e))? => {
+        Ok(_) if !force && !is_report(path, format).map_err(|e| cannot(&e))? => {
             return Err(failure(
                 format!(
-                    "{} exists and is no report of linerate, so it stays as it is",
-                    path.display()
+                    "{} exists and is no {} report of linerate, so it stays as it is",
+                    path.display(),
+                    format.name
                 ),
                 "a report replaces only what it can see to be a report".into(),
                 &["choose another name with -o", "--force replaces it"],
@@ -279,14 +280,11 @@ fn output(path: &Path, asked: Option<&'static Format>, force: bool) -> Result<Ou
     Ok(Output { format, place: Place::File { target, draft } })
 }
 
-/// Whether a file is empty or begins like a report.
-fn is_report(path: &Path) -> io::Result<bool> {
+/// Whether a file is empty or begins like a report of this form.
+fn is_report(path: &Path, format: &Format) -> io::Result<bool> {
     let mut head = Vec::new();
-    File::open(path)?.take(4_096).read_to_end(&mut head)?;
-    let has = |mark: &str| head.windows(mark.len()).any(|w| w == mark.as_bytes());
-    // The style of a drawing comes before its mark.
-    let drawing = head.starts_with(b"<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"lr\"");
-    Ok(head.is_empty() || drawing || FORMATS.iter().any(|f| has(f.mark)))
+    File::open(path)?.take(format::HEAD as u64).read_to_end(&mut head)?;
+    Ok(head.is_empty() || (format.is_report)(&head))
 }
 
 impl Output {

@@ -1,5 +1,10 @@
 //! Every number as CSV (RFC 4180, but with LF): a row a thing, the same columns for all, and nothing
 //! where nothing was measured.
+//!
+//! ```
+//! use linerate_report::report::format::csv::field;
+//! assert_eq!(field("=1+1, \"x\""), "\"'=1+1, \"\"x\"\"\"");
+//! ```
 
 use super::Look;
 use crate::report::view::{COLUMNS, Cell, View};
@@ -28,11 +33,13 @@ pub(super) fn render(view: &View, _: &Look) -> Result<Vec<u8>, String> {
     Ok(out.into_bytes())
 }
 
-/// Foreign text as a field. A spreadsheet takes what begins like a formula for one, so that begins
-/// with an apostrophe, which spreadsheets hide.
-fn field(text: &str) -> String {
+/// Foreign text as a field, on one line and quoted where it must be. A spreadsheet takes what begins
+/// like a formula for one (some take full-width signs too), so that begins with an apostrophe.
+/// Numbers of our own are no foreign text and need none of this.
+pub fn field(text: &str) -> String {
     let clean = crate::clean::clean(text);
-    let formula = clean.trim_start().starts_with(['=', '+', '-', '@', '|', '%']);
+    let signs = ['=', '+', '-', '@', '|', '%', '\u{ff1d}', '\u{ff0b}', '\u{ff0d}', '\u{ff20}'];
+    let formula = clean.trim_start().starts_with(signs);
     let text = if formula { format!("'{clean}") } else { clean.into_owned() };
     if text.contains([',', '"', ';']) {
         return format!("\"{}\"", text.replace('"', "\"\""));
@@ -53,6 +60,10 @@ mod tests {
             ("=HYPERLINK(\"x\")", "\"'=HYPERLINK(\"\"x\"\")\""),
             (" @SUM(1)", "' @SUM(1)"),
             ("two\nlines\r", "two lines"),
+            ("\t=1+1", "' =1+1"),
+            ("\u{ff1d}1+1", "'\u{ff1d}1+1"),
+            ("a;b", "\"a;b\""),
+            ("", ""),
         ] {
             assert_eq!(field(text), want);
         }

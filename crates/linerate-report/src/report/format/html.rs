@@ -23,6 +23,9 @@ const UPLOT_LICENCE: &str = include_str!("../../../assets/uplot/LICENSE");
 const SCRIPT: &str = include_str!("../../../assets/report.js");
 const STYLE: &str = include_str!("../../../assets/report.css");
 
+/// How the title of every report begins.
+const TITLE: &str = "linerate report: ";
+
 /// Runs whose data are compressed together: enough for the compression to find what repeats, and
 /// few enough to be unpacked at once.
 const RUNS_TOGETHER: usize = 40;
@@ -45,7 +48,7 @@ pub(super) fn render(view: &View, _: &Look) -> Result<Vec<u8>, String> {
     let data = [("figures", figures.as_str()), ("runs", runs.as_str())];
     let style = format!("{UPLOT_STYLE}{STYLE}");
     let licence = format!("/* uPlot 1.6.32\n{}*/\n{UPLOT}", UPLOT_LICENCE.replace("*/", "* /"));
-    let title = format!("linerate report: {}", view.title);
+    let title = format!("{TITLE}{}", view.title);
     Ok(page::render(&Page {
         title: &title,
         style: &style,
@@ -54,6 +57,15 @@ pub(super) fn render(view: &View, _: &Look) -> Result<Vec<u8>, String> {
         data: &data,
     })
     .into_bytes())
+}
+
+/// Whether a page begins as [`page::render`] begins one with the title of a report.
+pub(super) fn is_report(head: &[u8]) -> bool {
+    let Some(rest) = head.strip_prefix(page::BEGIN.as_bytes()) else { return false };
+    // Up to here stand our own policy and the version, which have no tag of their own.
+    let title = format!("<title>{TITLE}");
+    let found = memchr::memmem::find(rest, title.as_bytes());
+    found.and_then(|at| rest.get(..at)).is_some_and(page::is_head)
 }
 
 struct Body {

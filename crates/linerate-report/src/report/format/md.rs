@@ -1,7 +1,7 @@
 //! Words and tables as Markdown (CommonMark with tables), for issues and notes. The figures are not
 //! in it; what they show is in their words.
 
-use super::Look;
+use super::{COMMENT, Look};
 use crate::report::run;
 use crate::report::view::{Figure, Section, Table, View};
 
@@ -9,11 +9,7 @@ use crate::report::view::{Figure, Section, Table, View};
 const MOST_ROWS: usize = 200;
 
 pub(super) fn render(view: &View, _: &Look) -> Result<Vec<u8>, String> {
-    let mut out = format!(
-        "<!-- linerate report {} -->\n\n# Report on {}\n\n",
-        view.version,
-        text(&view.title)
-    );
+    let mut out = format!("{COMMENT}{} -->\n\n# Report on {}\n\n", view.version, text(&view.title));
     list(&mut out, &view.words);
     if !view.problems.is_empty() {
         out.push_str("## Not in this report\n\n");

@@ -1,6 +1,6 @@
 //! Forms of a report. One file each; [`FORMATS`] is the list.
 
-mod csv;
+pub mod csv;
 mod html;
 mod md;
 mod png;
@@ -22,6 +22,9 @@ impl Look {
     }
 }
 
+/// Bytes of a file within which its mark is.
+pub const HEAD: usize = 4_096;
+
 /// Lays a view out.
 pub type Render = fn(&View, &Look) -> Result<Vec<u8>, String>;
 
@@ -35,8 +38,20 @@ pub struct Format {
     pub text: bool,
     /// Lays a view out; an error says what is in the way, as the end of a sentence.
     pub render: Render,
-    /// What of its first bytes shows that a file is a report of this form, and may be replaced.
-    pub mark: &'static str,
+    /// Whether the first [`HEAD`] bytes of a file show that it is a report of this form, and may be
+    /// replaced. The mark has its place: words that some other text quotes are none.
+    pub is_report: fn(&[u8]) -> bool,
+}
+
+/// How a report begins whose form has comments.
+const COMMENT: &str = "<!-- linerate report ";
+
+/// Whether a file begins with that comment and goes on with `next` on the line after it.
+fn begins(head: &[u8], next: &str) -> bool {
+    let Some(rest) = head.strip_prefix(COMMENT.as_bytes()) else { return false };
+    let version = memchr::memchr(b'\n', rest).and_then(|end| rest.split_at_checked(end + 1));
+    version
+        .is_some_and(|(line, body)| line.ends_with(b" -->\n") && body.starts_with(next.as_bytes()))
 }
 
 /// The forms.
@@ -46,35 +61,35 @@ pub const FORMATS: &[Format] = &[
         about: "one page with all figures, zoomable, readable offline",
         text: true,
         render: html::render,
-        mark: "<meta name=\"generator\" content=\"linerate",
+        is_report: html::is_report,
     },
     Format {
         name: "svg",
         about: "the figures, one below the other",
         text: true,
         render: svg::render,
-        mark: "<!-- linerate report",
+        is_report: |head| begins(head, "<svg "),
     },
     Format {
         name: "png",
         about: "the same as pixels",
         text: false,
         render: png::render,
-        mark: "linerate report",
+        is_report: png::is_report,
     },
     Format {
         name: "md",
         about: "words and tables in Markdown",
         text: true,
         render: md::render,
-        mark: "<!-- linerate report",
+        is_report: |head| begins(head, "\n# Report on "),
     },
     Format {
         name: "csv",
         about: "every number, a row a run, point, trial or set",
         text: true,
         render: csv::render,
-        mark: "kind,source,set,boot,run",
+        is_report: |head| head.starts_with(b"kind,source,set,boot,run,"),
     },
 ];
 
@@ -86,4 +101,54 @@ pub fn by_name(name: &str) -> Option<&'static Format> {
 /// All names, for a hint.
 pub fn names() -> String {
     FORMATS.iter().map(|f| f.name).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::input::Input;
+
+    fn report(format: &Format) -> Vec<u8> {
+        let mut input = Input::default();
+        let record = linerate_testkit::records::udp_receiver_drops();
+        // A long foreign title moves nothing out of the first bytes.
+        let name = format!("{}.json", "n".repeat(300));
+        input.read(&name, serde_json::to_string(&record).unwrap().as_bytes());
+        let view = View::new(&input, &"word ".repeat(2_000));
+        (format.render)(&view, &Look::default()).unwrap()
+    }
+
+    #[test]
+    fn a_report_is_known_by_its_own_form_alone() {
+        for format in FORMATS {
+            let bytes = report(format);
+            let head = &bytes[..bytes.len().min(HEAD)];
+            for other in FORMATS {
+                let wanted = other.name == format.name;
+                assert_eq!((other.is_report)(head), wanted, "{} as {}", format.name, other.name);
+            }
+        }
+    }
+
+    #[test]
+    fn a_file_that_only_speaks_of_reports_is_none() {
+        let svg = String::from_utf8(report(by_name("svg").unwrap())).unwrap();
+        let html = String::from_utf8(report(by_name("html").unwrap())).unwrap();
+        for text in [
+            "how to make a linerate report 0.1.0\n".to_owned(),
+            "# Notes\n<!-- linerate report 0.1.0 -->\n".to_owned(),
+            "my,kind,source,set,boot,run,id\n".to_owned(),
+            "kind,source,set,boot,runner\n".to_owned(),
+            "<!doctype html>\n<p><meta name=\"generator\" content=\"linerate 0.1.0\">".to_owned(),
+            // Drawings and pages that other commands make.
+            svg.split_once("-->\n").unwrap().1.to_owned(),
+            html.replace("<title>linerate report: ", "<title>linerate compare: "),
+            "\u{89}PNG\r\n linerate report".to_owned(),
+        ] {
+            let head = &text.as_bytes()[..text.len().min(HEAD)];
+            for format in FORMATS {
+                assert!(!(format.is_report)(head), "{} as {}", &text[..40], format.name);
+            }
+        }
+    }
 }

@@ -22,6 +22,16 @@ const SCALE: f64 = 2.0;
 /// Most rows of a picture: beyond, viewers give up, and so would memory (7.5 kB a row).
 const MOST_ROWS: f64 = 30_000.0;
 
+/// Whether a file begins as [`encode`] begins one: signature, header, then the word on who made it.
+pub(super) fn is_report(head: &[u8]) -> bool {
+    /// Eight bytes, and a chunk of 13 with its length, name and checksum.
+    const SIGNATURE_AND_HEADER: usize = 8 + 25;
+    head.starts_with(b"\x89PNG\r\n\x1a\n")
+        && head
+            .get(SIGNATURE_AND_HEADER + 4..)
+            .is_some_and(|chunk| chunk.starts_with(b"tEXtSoftware\0linerate report "))
+}
+
 pub(super) fn render(view: &View, look: &Look) -> Result<Vec<u8>, String> {
     let (height, text) = svg::draw(view, look.theme())?;
     let scale = SCALE.min(MOST_ROWS / height);

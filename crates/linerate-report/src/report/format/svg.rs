@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::Look;
+use super::{COMMENT, Look};
 use crate::compare;
 use crate::draw::chart::Chart;
 use crate::draw::{Theme, document, escape};
@@ -14,12 +14,14 @@ const LINE: usize = 132;
 const LINE_HEIGHT: f64 = 19.0;
 
 pub(super) fn render(view: &View, _: &Look) -> Result<Vec<u8>, String> {
-    Ok(draw(view, Theme::Reader)?.1.into_bytes())
+    let (_, drawing) = draw(view, Theme::Reader)?;
+    // First of all, so that a later report knows what it may replace.
+    Ok(format!("{COMMENT}{} -->\n{drawing}", view.version).into_bytes())
 }
 
 /// Height and text of the drawing.
 pub(super) fn draw(view: &View, theme: Theme) -> Result<(f64, String), String> {
-    let mut body = format!("<!-- linerate report {} -->\n", view.version);
+    let mut body = String::new();
     let mut top = 0.0;
     heading(&mut body, &mut top, &format!("Report on {}", view.title));
     words(&mut body, &mut top, &view.words);
