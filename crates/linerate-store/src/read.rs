@@ -172,6 +172,16 @@ impl Reader {
         self.read_runs()
     }
 
+    /// The events whose rows are whole, with their times, in a file that is damaged elsewhere.
+    pub fn readable_events(&self) -> (Vec<(String, Event)>, Vec<Damage>) {
+        self.read_events()
+    }
+
+    /// What is whole of what was kept when the campaign began, by the names of [`Meta`]'s fields.
+    pub fn readable_meta(&self) -> (BTreeMap<String, String>, Vec<Damage>) {
+        self.read_meta()
+    }
+
     /// Everything that is not as it was written; nothing in a sound file.
     pub fn check(&self) -> Vec<Damage> {
         let mut damage = self.read_meta().1;

@@ -72,6 +72,7 @@ pub fn report() -> String {
         "  linerate udp HOST --json > run.json && linerate report run.json -o report.html
   linerate report sweep.json search.json -o report.html -o report.png
   linerate report *.json --skip-damaged -o all.csv
+  linerate report offload.db -o offload.html          a campaign: every pair, odd runs, every run
   linerate udp --local --json | linerate report - --format md
 ",
     )

@@ -129,6 +129,25 @@ fn replayed(path: &Path) -> Result<(Log, Repeated), ErrorRecord> {
     Ok((log, search))
 }
 
+/// Whether octets begin like the log of a search.
+pub fn is_log(octets: &[u8]) -> bool {
+    octets.trim_ascii_start().starts_with(b"{\"event\":\"search\"")
+}
+
+/// What a log holds, as the document that the search would have printed had it ended there.
+///
+/// # Errors
+/// A sentence on why it is no log that this version can go through.
+pub fn document_of(octets: &[u8]) -> Result<SearchDocument, String> {
+    let log = read(octets).map_err(|e| e.to_string())?;
+    let search = log.replay().map_err(|e| e.to_string())?;
+    let screen = Screen::new(Output::Json, Color::Never);
+    let Log { head, facts, entries, .. } = log;
+    let mut work = Work { search, log: None, head, facts, entries, screen };
+    let error = work.ending();
+    Ok(work.document(error))
+}
+
 /// Opens the log behind its last whole line.
 fn go_on(path: &Path, log: &Log) -> io::Result<File> {
     let mut file = OpenOptions::new().write(true).open(path)?;
@@ -182,11 +201,16 @@ impl Work {
     /// Shows what a log holds.
     fn replay(mut self) -> Result<Exit, ErrorRecord> {
         self.show_known();
-        let error = match self.search.next() {
+        let error = self.ending();
+        self.end(error)
+    }
+
+    /// What is wrong with the end of a log.
+    fn ending(&mut self) -> Option<ErrorRecord> {
+        match self.search.next() {
             Next::Done(ending) => self.trouble(ending),
             Next::Run { .. } => Some(self.unfinished()),
-        };
-        self.end(error)
+        }
     }
 
     fn run(mut self, request: &Request) -> Result<Exit, ErrorRecord> {

@@ -161,6 +161,104 @@ fn what_cannot_be_done_is_said_before_anything_is_lost() {
     );
 }
 
+/// Only what is a report of the same form is replaced unasked, and the mark has its place.
+#[test]
+fn a_file_that_is_no_report_stays() {
+    let folder = scratch("replace");
+    write(&folder, "good.json", &[records::tcp()]);
+    let forms = ["html", "svg", "png", "md", "csv"];
+    let names: Vec<String> = forms.iter().map(|f| format!("r.{f}")).collect();
+    for name in &names {
+        good(&folder, &["good.json", "-o", name]);
+        good(&folder, &["good.json", "-o", name]);
+    }
+    good(&folder, &["good.json", "-o", "dark.png", "--dark"]);
+    good(&folder, &["good.json", "-o", "dark.png"]);
+    fs::write(folder.join("a.stat"), "1\n2\n3\n4\n").unwrap();
+    let compared = Command::new(env!("CARGO_BIN_EXE_linerate"))
+        .args(["compare", "a.stat", "--html", "compare.html", "--svg", "compare.svg"])
+        .current_dir(&folder)
+        .output()
+        .unwrap();
+    assert!(compared.status.success());
+    let quoted = "# Notes\n\nA linerate report begins with `<!-- linerate report 0.1.0 -->`, or with\n\
+                  kind,source,set,boot,run, or <meta name=\"generator\" content=\"linerate 0.1.0\">\n";
+    fs::write(folder.join("run.json.png"), serde_json::to_string(&records::hostile()).unwrap())
+        .unwrap();
+    let mut others: Vec<(String, Vec<u8>)> = Vec::new();
+    for form in forms {
+        others.push((format!("notes.{form}"), quoted.as_bytes().to_vec()));
+        // A report, but of another form.
+        for other in names.iter().filter(|n| !n.ends_with(form)) {
+            let bytes = fs::read(folder.join(other)).unwrap();
+            others.push((format!("{}.{form}", other.replace('.', "-")), bytes));
+        }
+    }
+    for name in ["compare.html", "compare.svg", "run.json.png"] {
+        others.push((name.to_owned(), fs::read(folder.join(name)).unwrap()));
+    }
+    for (name, bytes) in &others {
+        fs::write(folder.join(name), bytes).unwrap();
+        let out = run(&folder, &["good.json", "-o", name]);
+        let error = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert_eq!(out.status.code(), Some(1), "{name}: {error}");
+        assert!(error.contains("stays as it is") && error.contains("--force"), "{name}: {error}");
+        assert_eq!(&fs::read(folder.join(name)).unwrap(), bytes, "{name}");
+    }
+}
+
+/// What `--json-lines` of other verbs and the log of a search hold is in the report; what holds no
+/// result is named.
+#[test]
+fn lines_and_logs_of_other_verbs_are_results() {
+    let _alone = support::alone();
+    let folder = scratch("lines");
+    let keep = |name: &str, line: &str| {
+        let out = Command::new(env!("CARGO_BIN_EXE_linerate"))
+            .args(line.split_whitespace())
+            .current_dir(&folder)
+            .output()
+            .unwrap();
+        fs::write(folder.join(name), &out.stdout).unwrap();
+        String::from_utf8(out.stdout).unwrap()
+    };
+    let sweep = keep("sweep.jsonl", "sweep --local --rates 1M,2M,4M -t 100ms --json-lines");
+    let search = "search --local --max 8M --goal loss=50%,time=100ms,sum=200ms --max-time 3s";
+    let search = keep("search.jsonl", &format!("{search} --json-lines --log search.log"));
+    let titled = |file: &str| {
+        let out = good(&folder, &[file, "--format", "md"]);
+        let text = String::from_utf8(out.stdout).unwrap();
+        text.lines().find_map(|l| l.strip_prefix("# Report on ")).unwrap().to_owned()
+    };
+    assert_eq!(titled("sweep.jsonl"), "1 sweep");
+    assert_eq!(titled("search.jsonl"), "1 search");
+    assert_eq!(titled("search.log"), "1 search");
+    // The log says what the document says.
+    let csv = |file: &str| {
+        let text = String::from_utf8(good(&folder, &[file, "--format", "csv"]).stdout).unwrap();
+        text.replace(file, "search")
+    };
+    assert_eq!(csv("search.log"), csv("search.jsonl"));
+    // Without its end a sweep has told no result that a report could stand for.
+    for (name, text) in [("sweep", &sweep), ("search", &search)] {
+        let cut: Vec<&str> = text.lines().filter(|l| !l.contains("\"event\":\"end\"")).collect();
+        fs::write(folder.join("cut.jsonl"), cut.join("\n")).unwrap();
+        let out = run(&folder, &["cut.jsonl", "--format", "md"]);
+        let error = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert_eq!(out.status.code(), Some(1), "{name}: {error}");
+        assert!(
+            error.contains("cut.jsonl, line 1: a sweep or search whose end is missing"),
+            "{error}"
+        );
+    }
+    fs::write(folder.join("served.jsonl"), "{\"event\":\"listening\",\"address\":\"x\"}\n")
+        .unwrap();
+    let out = run(&folder, &["served.jsonl", "--format", "md"]);
+    let error = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert!(error.contains("served.jsonl: there is no result in it"), "{error}");
+    assert_eq!(out.status.code(), Some(1));
+}
+
 /// A disk that is full, as `/dev/full` is, ends in an error and not in half a report.
 #[test]
 fn a_full_disk_is_told() {

@@ -17,6 +17,10 @@ use crate::ministat::general;
 /// Values of a set up to which the document repeats them.
 const MOST_VALUES: usize = 100_000;
 
+/// What follows the note that runs are taken as independent, for who can say more with flags.
+pub const HOW_TO_TELL_BOOTS: &str = " If they come from several boots (or restarts of the \
+                                     programs), say so with --boots COLUMN or --boots-of SIZE.";
+
 /// Indices of outliers that are spelled out.
 const MOST_NAMED: usize = 5;
 
@@ -390,12 +394,10 @@ fn notes(analysis: &Analysis) -> Vec<String> {
     let sets = &analysis.sets;
     let runs = sets.iter().any(|s| matches!(s.set.data, Data::Runs { .. }));
     if runs && sets.iter().all(|s| s.boots.is_none()) {
-        notes.push(
-            "The runs are taken as independent. If they come from several boots (or restarts of \
-             the programs), say so with --boots COLUMN or --boots-of SIZE: with a boot effect \
-             these intervals are too narrow."
-                .to_owned(),
-        );
+        notes.push(format!(
+            "The runs are taken as independent: with a boot effect these intervals are too \
+             narrow.{HOW_TO_TELL_BOOTS}"
+        ));
     }
     if sets.iter().any(|s| matches!(s.set.data, Data::Summary { .. })) {
         notes.push(

@@ -1,6 +1,7 @@
 //! Single tests, and what many of them have in common.
 
 use linerate_model::record::{CpuFigures, RunRecord, Status};
+use linerate_stats::offline::summary;
 
 use super::charts::{self, flows};
 use super::view::{Builder, Figure, MOST_DRAWN_RUNS, Row, RunView, Section, settings, way_words};
@@ -257,16 +258,15 @@ pub(super) fn overview(builder: &mut Builder) {
     let x: Vec<f64> = (1..=runs.len()).map(|i| i as f64).collect();
     let of = |pick: fn(&Overview) -> Option<f64>| runs.iter().map(pick).collect::<Vec<_>>();
     let received = of(|r| r.received);
-    let mut known: Vec<f64> =
-        received.iter().flatten().copied().filter(|r| r.is_finite()).collect();
-    known.sort_unstable_by(f64::total_cmp);
-    let alt = match (known.first(), known.get(known.len() / 2), known.last()) {
+    let known: Vec<f64> = received.iter().flatten().copied().filter(|r| r.is_finite()).collect();
+    let known = summary::sorted(&known);
+    let alt = match (known.first(), summary::median(&known), known.last()) {
         (Some(least), Some(middle), Some(most)) => format!(
             "{} results: received from {} to {}, median {}.",
             runs.len(),
             number::rate(*least),
             number::rate(*most),
-            number::rate(*middle)
+            number::rate(middle)
         ),
         _ => format!("{} results.", runs.len()),
     };

@@ -5,15 +5,16 @@ use std::rc::Rc;
 
 use linerate_model::record::RunRecord;
 use linerate_stats::offline::outliers::{self, Grade};
+use linerate_stats::offline::summary;
 
 use super::charts::flows;
-use super::input::{SetRun, SetsOfRuns};
+use super::input::{SetOfRuns, SetRun, SetsOfRuns};
 use super::run::{self, Place, limit_words};
 use super::view::{Builder, Figure, Lanes, Row, Section, Table};
 use crate::clean::clean;
 use crate::compare::analysis::{self, Options};
 use crate::compare::set::{Boots, Data, Set};
-use crate::compare::view::{Mark, View};
+use crate::compare::view::{HOW_TO_TELL_BOOTS, Mark, View};
 use crate::ministat::general;
 use crate::number;
 
@@ -27,30 +28,18 @@ pub(super) fn add(builder: &mut Builder, source: &str, given: &SetsOfRuns) {
     };
     let mut section = Section { title, ..Section::default() };
     section.words.extend(given.notes.iter().map(|n| clean(n).into_owned()));
-    let (sets, short) = compared(given);
-    for (label, n) in short {
-        section.words.push(format!(
-            "{} has {n} run{} with a figure: fewer than three cannot be compared.",
-            clean(label),
-            if n == 1 { "" } else { "s" }
-        ));
+    if given.sets.is_empty() {
+        section.words.push("No run of this campaign counts yet.".into());
     }
-    let options = Options { paired: given.paired, ..Options::default() };
-    match analysis::compare(&sets, &options) {
-        Ok(analysis) => {
-            let mut view = View::new(analysis);
-            let odd = odd_runs(given, &sets);
-            view.marks = odd
-                .iter()
-                .map(|o| Mark { set: o.set, index: o.index, text: o.mark.to_string() })
-                .collect();
-            section.tables.extend(odd_table(&odd));
-            lay_out(builder, &mut section, source, view);
+    let groups = groups(given);
+    let several = groups.len() > 1;
+    for (i, group) in groups.iter().enumerate() {
+        let unit = group.first().and_then(|s| s.unit.as_deref());
+        let of = if several { format!(" in {}", unit_name(unit)) } else { String::new() };
+        if i > 0 {
+            section.words.push(apart(given, group));
         }
-        Err(error) if !sets.is_empty() => {
-            section.words.push(format!("{}; {}", error.what, error.hint))
-        }
-        Err(_) => {}
+        compare(builder, &mut section, source, given, group, &of);
     }
     builder.words.extend(section.words.iter().cloned());
     builder.sections.push(section);
@@ -64,16 +53,104 @@ pub(super) fn add(builder: &mut Builder, source: &str, given: &SetsOfRuns) {
     }
 }
 
+/// The sets by unit: only figures of one unit can be compared. The baseline's come first.
+fn groups(given: &SetsOfRuns) -> Vec<Vec<&SetOfRuns>> {
+    let mut groups: Vec<Vec<&SetOfRuns>> = Vec::new();
+    for set in &given.sets {
+        match groups.iter_mut().find(|g| g.first().is_some_and(|first| first.unit == set.unit)) {
+            Some(group) => group.push(set),
+            None => groups.push(vec![set]),
+        }
+    }
+    groups
+}
+
+fn unit_name(unit: Option<&str>) -> String {
+    unit.map_or("no unit".into(), |u| clean(u).into_owned())
+}
+
+/// That sets are not compared with the baseline, and why.
+fn apart(given: &SetsOfRuns, group: &[&SetOfRuns]) -> String {
+    let labels: Vec<String> = group.iter().map(|s| clean(&s.label).into_owned()).collect();
+    let (base, unit) = given.sets.first().map_or_else(Default::default, |b| {
+        (clean(&b.label).into_owned(), unit_name(b.unit.as_deref()))
+    });
+    let (are, they) = if labels.len() == 1 { ("has", "it is") } else { ("have", "they are") };
+    format!(
+        "{} {are} figures in {}, the baseline {base} in {unit}: {they} not compared with it.",
+        labels.join(", "),
+        unit_name(group.first().and_then(|s| s.unit.as_deref()))
+    )
+}
+
+/// Compares the sets of a group with its first. `of` names the group where there are several.
+fn compare(
+    builder: &mut Builder,
+    section: &mut Section,
+    source: &str,
+    given: &SetsOfRuns,
+    group: &[&SetOfRuns],
+    of: &str,
+) {
+    let (sets, short) = compared(given.paired, group);
+    for (label, n) in &short {
+        section.words.push(format!(
+            "{} has {n} run{} with a figure: fewer than three cannot be compared.",
+            clean(label),
+            if *n == 1 { "" } else { "s" }
+        ));
+    }
+    if let (Some(first), Some(stand_in)) = (group.first(), sets.get(..2).and_then(<[Set]>::first))
+        && first.label != stand_in.label
+    {
+        section.words.push(format!(
+            "{} stands in for the baseline {}.",
+            clean(&stand_in.label),
+            clean(&first.label)
+        ));
+    }
+    if sets.is_empty() {
+        return;
+    }
+    let boots = sets.iter().any(|s| s.boots().is_some());
+    if !boots && group.iter().any(|s| s.runs.iter().any(|r| r.boot.is_some())) {
+        section.words.push("The boots of some runs are not known, so none are used.".into());
+    }
+    // Pairs are found boot by boot: sets of which one has a boot less are compared unpaired.
+    match analysis::compare(&sets, &Options::default()) {
+        Ok(analysis) => {
+            let mut view = View::new(analysis);
+            let odd = odd_runs(group, &sets);
+            view.marks = odd
+                .iter()
+                .map(|o| Mark { set: o.set, index: o.index, text: o.mark.to_string() })
+                .collect();
+            let mut figures: Vec<String> = Vec::new();
+            for metric in group.iter().map(|s| clean(&s.metric)).filter(|m| !m.is_empty()) {
+                if !figures.iter().any(|f| *f == metric) {
+                    figures.push(metric.into_owned());
+                }
+            }
+            if !figures.is_empty() {
+                section.facts.push((format!("figure{of}"), figures.join(", ")));
+            }
+            section.tables.extend(odd_table(&odd, of));
+            lay_out(builder, section, source, view, of);
+        }
+        Err(error) => section.words.push(format!("{}.", clean(&error.what))),
+    }
+}
+
 pub(super) fn add_comparison(builder: &mut Builder, source: &str, view: &View) {
     let mut section = Section { title: format!("Comparison ({source})"), ..Section::default() };
-    lay_out(builder, &mut section, source, view.clone());
+    lay_out(builder, &mut section, source, view.clone(), "");
     builder.words.extend(section.words.iter().cloned());
     builder.sections.push(section);
 }
 
-fn lay_out(builder: &mut Builder, section: &mut Section, source: &str, view: View) {
+fn lay_out(builder: &mut Builder, section: &mut Section, source: &str, view: View, of: &str) {
     section.words.extend(view.words.iter().map(|w| clean(w).into_owned()));
-    section.facts.push(("compared".into(), clean(&view.headline).into_owned()));
+    section.facts.push((format!("compared{of}"), clean(&view.headline).into_owned()));
     let view = Rc::new(view);
     let shape = "Every dot is a run (its colour is the boot), the box has the quartiles, the diamond and \
                  bar are the mean and its interval";
@@ -91,7 +168,7 @@ fn lay_out(builder: &mut Builder, section: &mut Section, source: &str, view: Vie
         let alt = format!("{shape}{ringed}. {}.", of.join("; "));
         Figure::Lanes(Lanes { title, alt, view: Rc::clone(&view), chosen })
     };
-    section.figures.push(lanes("All settings".into(), (0..view.sets.len()).collect()));
+    section.figures.push(lanes(format!("All settings{of}"), (0..view.sets.len()).collect()));
     if let (Some(base), true) = (view.sets.first(), view.sets.len() > 2) {
         for (i, set) in view.sets.iter().enumerate().skip(1) {
             let title = format!("{} against {}", clean(&set.label), clean(&base.label));
@@ -100,7 +177,7 @@ fn lay_out(builder: &mut Builder, section: &mut Section, source: &str, view: Vie
     }
     let interval = format!("{} % interval", general(view.level, 6));
     let mut sets = Table::new(
-        "Sets",
+        &format!("Sets{of}"),
         &["set", "design", "mean", &interval, "median", "sd", "between boots", "within", "icc"],
     );
     for set in &view.sets {
@@ -138,31 +215,31 @@ fn lay_out(builder: &mut Builder, section: &mut Section, source: &str, view: Vie
         row.text("status", verdict.as_deref().unwrap_or("no verdict"));
         builder.rows.push(row);
     }
-    section.words.extend(view.notes.iter().cloned());
+    // A report has no flags to say it with.
+    section.words.extend(view.notes.iter().map(|n| clean(n).replace(HOW_TO_TELL_BOOTS, "")));
 }
 
-/// The sets as compare takes them, and those that are too small for it.
-fn compared(given: &SetsOfRuns) -> (Vec<Set>, Vec<(&str, usize)>) {
-    let mut short = Vec::new();
-    let mut sets = Vec::new();
-    for set in &given.sets {
-        let runs: Vec<&SetRun> = figured(&set.runs).collect();
-        if runs.len() < 3 {
-            short.push((set.label.as_str(), runs.len()));
-            continue;
-        }
+/// The sets as compare takes them, and those that are too small for it. Boots count where every run
+/// has one: compare takes no sets of which some have boots and others none.
+fn compared<'a>(paired: bool, group: &[&'a SetOfRuns]) -> (Vec<Set>, Vec<(&'a str, usize)>) {
+    let (enough, short): (Vec<_>, Vec<_>) = group
+        .iter()
+        .map(|set| (*set, figured(&set.runs).collect::<Vec<&SetRun>>()))
+        .partition(|(_, runs)| runs.len() >= 3);
+    let booted = enough.iter().all(|(_, runs)| runs.iter().all(|r| r.boot.is_some()));
+    let sets = enough.into_iter().map(|(set, runs)| {
         let values: Vec<f64> = runs.iter().filter_map(|r| r.value).collect();
-        let boots: Option<Vec<String>> = runs.iter().map(|r| r.boot.clone()).collect();
-        let boots = boots.map(|labels| Boots::of_labels(labels, given.paired));
-        let data = Data::Runs { values: values.into(), boots };
-        sets.push(Set {
+        let labels = runs.iter().filter_map(|r| r.boot.clone());
+        let boots = booted.then(|| Boots::of_labels(labels, paired));
+        Set {
             label: set.label.clone(),
-            unit: given.unit.clone(),
-            data,
+            unit: set.unit.clone(),
+            data: Data::Runs { values: values.into(), boots },
             notes: Vec::new(),
-        });
-    }
-    (sets, short)
+        }
+    });
+    let short = short.into_iter().map(|(set, runs)| (set.label.as_str(), runs.len())).collect();
+    (sets.collect(), short)
 }
 
 /// Runs that have a figure which can be compared.
@@ -182,14 +259,12 @@ struct Odd<'a> {
     severe: bool,
 }
 
-fn odd_runs<'a>(given: &'a SetsOfRuns, sets: &[Set]) -> Vec<Odd<'a>> {
+fn odd_runs<'a>(group: &[&'a SetOfRuns], sets: &[Set]) -> Vec<Odd<'a>> {
     let mut odd = Vec::new();
     for (index, set) in sets.iter().enumerate() {
-        let Some(from) = given.sets.iter().find(|s| s.label == set.label) else { continue };
+        let Some(from) = group.iter().find(|s| s.label == set.label) else { continue };
         let runs: Vec<&SetRun> = figured(&from.runs).collect();
-        let mut ordered = set.values().to_vec();
-        ordered.sort_unstable_by(f64::total_cmp);
-        let median = ordered.get(ordered.len() / 2).copied().unwrap_or(0.0);
+        let Some(median) = summary::median(&summary::sorted(set.values())) else { continue };
         for outlier in outliers::flag(set.values()) {
             let Some(run) = runs.get(outlier.index) else { continue };
             odd.push(Odd {
@@ -213,9 +288,9 @@ fn odd_runs<'a>(given: &'a SetsOfRuns, sets: &[Set]) -> Vec<Odd<'a>> {
     odd
 }
 
-fn odd_table(odd: &[Odd<'_>]) -> Option<Table> {
+fn odd_table(odd: &[Odd<'_>], of: &str) -> Option<Table> {
     let mut table = Table::new(
-        "Odd runs, with what the hosts told of them",
+        &format!("Odd runs{of}, with what the hosts told of them"),
         &[
             "mark",
             "setting",
@@ -239,7 +314,10 @@ fn odd_table(odd: &[Odd<'_>]) -> Option<Table> {
             one.run.boot.as_deref().map_or(number::ABSENT.into(), |b| clean(b).into_owned()),
             one.run.run.to_string(),
             format!("{}{}", general(one.value, 6), if one.severe { " (severe)" } else { "" }),
-            format!("{:+.1} %", (one.value / one.median - 1.0) * 100.0),
+            match (one.value / one.median - 1.0) * 100.0 {
+                far if far.is_finite() => format!("{far:+.1} %"),
+                _ => number::ABSENT.to_owned(),
+            },
         ];
         match &one.run.record {
             Some(record) => row.extend(telemetry(record)),

@@ -58,6 +58,15 @@ pub fn run(args: &CampaignArgs) -> Result<Exit, ErrorRecord> {
     }
 }
 
+/// Names of the settings of a plan, as written, and of its baseline. None of what is no plan in
+/// this version.
+pub fn names(text: &str) -> Option<(Vec<String>, String)> {
+    let plan = plan::parse(text, &tests::vocabulary()).ok()?;
+    let names: Vec<String> = plan.settings.into_iter().map(|s| s.name).collect();
+    let baseline = names.get(plan.baseline)?.clone();
+    Some((names, baseline))
+}
+
 /// A plan that can run.
 pub struct Read {
     /// Its text.

@@ -85,7 +85,11 @@ impl Show {
         self.total = controller.slots().len() as u64;
         let filled = controller.filled();
         if self.json {
-            self.object(&serde_json::json!({ "event": "campaign", "name": plan.name, "done": filled, "total": self.total }));
+            let settings: Vec<&str> = plan.settings.iter().map(|s| s.name.as_str()).collect();
+            self.object(&serde_json::json!({
+                "event": "campaign", "name": plan.name, "done": filled, "total": self.total,
+                "settings": settings, "baseline": settings.get(plan.baseline),
+            }));
             return;
         }
         let already = if filled > 0 { format!(", {filled} of them done") } else { String::new() };

@@ -16,13 +16,13 @@ use linerate_report::report::input::Input;
 use linerate_report::report::view::View;
 
 use crate::exit::Exit;
-use crate::help;
-use crate::usage;
+use crate::{help, search, usage};
 
-/// A page, picture or table of any results: runs, sweeps, searches, comparisons, together.
+/// A page, picture or table of any results: runs, sweeps, searches, comparisons, campaigns, together.
 ///
-/// RESULT is what `--json` or `--json-lines` of any command printed, one document or many; it is
-/// known by its content. The form of the report is chosen by the ending of OUT: .html (one page with
+/// RESULT is what `--json` or `--json-lines` of a test, sweep, search, comparison or campaign
+/// printed, one document or many; the log of a search; or the store of a campaign. It is known by
+/// its content. The form of the report is chosen by the ending of OUT: .html (one page with
 /// all figures, zoomable, readable offline), .svg, .png, .md or .csv.
 ///
 /// An existing file is replaced, all at once when the new one is whole, if it is a report of
@@ -128,8 +128,12 @@ fn read(args: &ReportArgs) -> Result<Input, ErrorRecord> {
         match outcome {
             // A store has its log beside it, so it is opened again by its path.
             Ok(_) if bytes.starts_with(store::MAGIC) => store::read(&mut input, &name, file),
+            Ok(_) if search::is_log(&bytes) => match search::document_of(&bytes) {
+                Ok(document) => input.search(&name, document),
+                Err(why) => input.damage(&name, why),
+            },
             Ok(_) => input.read(&name, &bytes),
-            Err(error) => input.unreadable(&name, &error.to_string()),
+            Err(error) => input.damage(&name, format!("cannot read it: {error}")),
         }
     }
     let mut problems = input.damaged.iter();
@@ -149,7 +153,7 @@ fn read(args: &ReportArgs) -> Result<Input, ErrorRecord> {
         why.push_str(&format!("; and {left} more"));
     }
     let hint: &[&str] = if input.items.is_empty() {
-        &["a result is what `linerate … --json` or `--json-lines` printed"]
+        &["a result is what `linerate … --json` or `--json-lines` printed, or a campaign's store"]
     } else {
         &["--skip-damaged reports the rest and lists what was left out"]
     };

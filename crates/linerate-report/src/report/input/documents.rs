@@ -1,10 +1,12 @@
 //! JSON, one document or many: pretty-printed, one a line, in a list, or the lines that a running
 //! test printed.
 
+use linerate_model::campaign::{Event, StoredRun};
 use linerate_model::record::{ErrorRecord, Interval, RunRecord, Status};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::campaign::Told;
 use super::{Damage, Input, Item, What};
 use crate::compare::analysis::{self, Adjust, Margin, Options};
 use crate::compare::set::{Boots, Data, Set};
@@ -14,7 +16,8 @@ use crate::compare::view::View;
 const FORMAT: u64 = 1;
 
 pub(super) fn read(input: &mut Input, file: &str, bytes: &[u8]) {
-    let mut reader = Reader { input, file, open: None };
+    let before = (input.items.len(), input.damaged.len());
+    let mut reader = Reader { input, file, open: None, unended: None, campaign: None };
     if bytes.iter().all(u8::is_ascii_whitespace) {
         reader.damage(None, "it is empty".to_owned());
         return;
@@ -60,6 +63,11 @@ pub(super) fn read(input: &mut Input, file: &str, bytes: &[u8]) {
         }
     }
     reader.close();
+    reader.close_campaign();
+    // Whatever was given is in the report or missed in it.
+    if before == (reader.input.items.len(), reader.input.damaged.len()) {
+        reader.damage(None, "there is no result in it".to_owned());
+    }
 }
 
 fn count_lines(bytes: &[u8]) -> u64 {
@@ -71,17 +79,37 @@ fn without_place(text: &str) -> &str {
     text.rfind(" at line ").and_then(|at| text.get(..at)).unwrap_or(text)
 }
 
+fn take(value: &mut Value, key: &str) -> Option<Value> {
+    value.get_mut(key).map(Value::take)
+}
+
 struct Reader<'a> {
     input: &'a mut Input,
     file: &'a str,
     /// A test whose start was told, and its end not yet.
     open: Option<(u64, Box<RunRecord>)>,
+    /// The first line of a sweep or search whose end was not told yet.
+    unended: Option<u64>,
+    /// What was told of a campaign, and where it begins.
+    campaign: Option<(u64, Lines)>,
+}
+
+/// Lines of a campaign, of one controller or of several that went on with it.
+#[derive(Default)]
+struct Lines {
+    told: Told,
+    /// Slots that were filled before the first line.
+    before: u64,
+    /// Slots of the design; 0 when they are not told.
+    total: u64,
+    /// Whether the last controller told its end.
+    ended: bool,
 }
 
 impl Reader<'_> {
     fn damage(&mut self, line: Option<u64>, what: String) {
         let file = self.file.to_owned();
-        self.input.damaged.push(Damage { file, line, what, hint: None });
+        self.input.damaged.push(Damage { file, line, what });
     }
 
     fn push(&mut self, what: What) {
@@ -108,6 +136,10 @@ impl Reader<'_> {
         if let Some(format) = value.get("format").and_then(Value::as_u64).filter(|f| *f > FORMAT) {
             let what = format!("format {format} is newer than this version reads ({FORMAT})");
             return self.damage(Some(line), what);
+        }
+        // Runs of a store, as `campaign export --format json-lines` has them.
+        if ["slot", "setting", "state"].iter().all(|key| value.get(key).is_some()) {
+            return self.stored_run(line, value);
         }
         let kind = text("kind");
         match kind.as_deref() {
@@ -160,39 +192,139 @@ impl Reader<'_> {
         match event {
             "start" => {
                 self.close();
-                match serde_json::from_value::<RunRecord>(value["record"].take()) {
-                    Ok(record) => self.open = Some((line, Box::new(record))),
-                    Err(error) => {
-                        self.damage(Some(line), format!("a start without its record: {error}"));
-                    }
+                match (take(&mut value, "record"), value.get("sweep"), value.get("data")) {
+                    (Some(record), ..) => match serde_json::from_value::<RunRecord>(record) {
+                        Ok(record) => self.open = Some((line, Box::new(record))),
+                        Err(error) => {
+                            let what = format!("a start whose record lacks something: {error}");
+                            self.damage(Some(line), what);
+                        }
+                    },
+                    (None, Some(_), _) => self.unended = Some(line),
+                    (None, None, Some(_)) => self.damage(
+                        Some(line),
+                        "lines of iperf3 --json-stream: a report has too little of them".to_owned(),
+                    ),
+                    _ => self.damage(Some(line), "a start without its record".to_owned()),
                 }
             }
+            // iperf3's.
+            "interval" if value.get("data").is_some() => {}
             "interval" => match (serde_json::from_value::<Interval>(value), &mut self.open) {
                 (Ok(interval), Some((_, record))) => record.intervals.push(interval),
                 // The end repeats every interval, so one that stands alone is no loss.
                 (Ok(_), None) => {}
                 (Err(error), _) => self.damage(Some(line), format!("no interval: {error}")),
             },
+            // Of a sweep or search; the document at the end repeats it.
+            "trial" => self.unended = self.unended.or(Some(line)),
             "end" => {
+                let campaign = value.get("total").is_some() && value.get("done").is_some();
+                match &mut self.campaign {
+                    Some((_, lines)) if campaign => return lines.ended = true,
+                    _ => {}
+                }
                 self.open = None;
-                match value.get_mut("record").map(Value::take) {
-                    Some(record) => self.typed(line, record, |d| What::Run(Box::new(d))),
-                    None => {
-                        self.object(line, serde_json::json!({ "error": value["error"].take() }))
-                    }
+                self.unended = None;
+                if let Some(record) = take(&mut value, "record") {
+                    self.typed(line, record, |d| What::Run(Box::new(d)));
+                } else if let Some(document) =
+                    take(&mut value, "document").or_else(|| take(&mut value, "search"))
+                {
+                    self.object(line, document);
+                } else if let Some(error) = take(&mut value, "error") {
+                    self.object(line, serde_json::json!({ "error": error }));
+                } else if value.get("data").is_none() {
+                    self.damage(Some(line), "an end without a result".to_owned());
                 }
             }
-            // Other verbs tell other things on the way; their documents come last.
+            "campaign" => self.campaign(line, &value),
+            "run" => self.stored_run(line, value),
+            // What happened to a campaign, and what other verbs tell on the way.
             _ => {
-                if let Some(document) = value.get_mut("document").or(None).map(Value::take) {
-                    self.object(line, document);
+                if let (Some((_, lines)), Ok(event)) =
+                    (&mut self.campaign, serde_json::from_value::<Event>(value))
+                {
+                    lines.told.events.push(event);
                 }
             }
         }
     }
 
+    /// A controller begins a campaign, or goes on with it.
+    fn campaign(&mut self, line: u64, value: &Value) {
+        let name = value["name"].as_str().unwrap_or_default();
+        if self.campaign.as_ref().is_none_or(|(_, lines)| lines.told.name != name) {
+            self.close_campaign();
+        }
+        let lines = &mut self.campaign.get_or_insert_with(|| {
+            let before = value["done"].as_u64().unwrap_or(0);
+            (line, Lines { before, ..Lines::default() })
+        });
+        let lines = &mut lines.1;
+        lines.ended = false;
+        lines.total = value["total"].as_u64().unwrap_or(0);
+        lines.told.name = name.to_owned();
+        lines.told.baseline = value["baseline"].as_str().map(str::to_owned);
+        let settings = value["settings"].as_array().map(Vec::as_slice).unwrap_or_default();
+        lines.told.settings =
+            settings.iter().filter_map(Value::as_str).map(str::to_owned).collect();
+    }
+
+    /// A run of a campaign.
+    fn stored_run(&mut self, line: u64, mut value: Value) {
+        // A store has a record as text; lines have it as it is.
+        if let Some(record) = value.get_mut("record") {
+            *record = match record.take() {
+                kept @ (Value::Null | Value::String(_)) => kept,
+                record => Value::String(record.to_string()),
+            };
+        }
+        match serde_json::from_value::<StoredRun>(value) {
+            Ok(run) => {
+                let (_, lines) = self.campaign.get_or_insert_with(|| {
+                    // Without a beginning nothing can be said of an end.
+                    (line, Lines { ended: true, ..Lines::default() })
+                });
+                lines.told.runs.push(run);
+            }
+            Err(error) => {
+                self.damage(
+                    Some(line),
+                    format!("a run of a campaign that lacks something: {error}"),
+                );
+            }
+        }
+    }
+
+    fn close_campaign(&mut self) {
+        let Some((_, mut lines)) = self.campaign.take() else { return };
+        // Of one run that two files or calls tell, the latest is the one.
+        let mut seen = std::collections::HashSet::new();
+        lines.told.runs.reverse();
+        lines.told.runs.retain(|run| seen.insert((run.id, run.started.clone())));
+        lines.told.runs.reverse();
+        let mut sets = lines.told.sets();
+        if lines.before > 0 {
+            sets.notes.push(format!(
+                "{} runs were made before these lines begin and are not in them; the store has them all.",
+                lines.before
+            ));
+        }
+        if !lines.ended {
+            sets.notes
+                .push(format!("The lines end before the campaign of {} runs does.", lines.total));
+        }
+        self.push(What::Sets(sets));
+    }
+
     /// A test that was told to start and whose end never came is a partial result, not nothing.
     fn close(&mut self) {
+        if let Some(line) = self.unended.take() {
+            let what = "a sweep or search whose end is missing: what `sweep --save DIR` or \
+                        `search --log FILE` kept can be reported";
+            self.damage(Some(line), what.to_owned());
+        }
         let Some((line, mut record)) = self.open.take() else { return };
         if record.intervals.is_empty() {
             self.damage(Some(line), "a test that was started and told nothing more".to_owned());
@@ -219,8 +351,15 @@ impl Reader<'_> {
 fn comparison(document: &Value) -> Result<View, String> {
     let lacks = |what: &str| format!("a compare document without {what}");
     let unit = document["unit"].as_str().map(str::to_owned);
+    // Which set was paired with the baseline, boot by boot.
+    let method = |i: usize| document["comparisons"][i]["method"].as_str().unwrap_or_default();
+    let by_boot = |i: usize| method(i).starts_with("paired t on boot");
+    let comparisons = document["comparisons"].as_array().map_or(0, Vec::len);
+    let any_by_boot = (0..comparisons).any(by_boot);
     let mut sets = Vec::new();
-    for set in document["sets"].as_array().ok_or_else(|| lacks("sets"))? {
+    for (index, set) in document["sets"].as_array().ok_or_else(|| lacks("sets"))?.iter().enumerate()
+    {
+        let shared = index.checked_sub(1).map_or(any_by_boot, by_boot);
         let label = set["label"].as_str().ok_or_else(|| lacks("a set's label"))?.to_owned();
         let number = |key: &str| set[key].as_f64();
         let data = match set["values"].as_array() {
@@ -238,7 +377,7 @@ fn comparison(document: &Value) -> Result<View, String> {
                         let i = i.as_u64().unwrap_or(0) as usize;
                         names.get(i).cloned().unwrap_or_else(|| (i + 1).to_string())
                     };
-                    Boots::of_labels(of.iter().map(label), false)
+                    Boots::of_labels(of.iter().map(label), shared)
                 });
                 if boots.as_ref().is_some_and(|b| b.of.len() != values.len()) {
                     return Err(lacks("a boot for each value"));
@@ -269,7 +408,6 @@ fn comparison(document: &Value) -> Result<View, String> {
         .and_then(|n| n.parse().ok())
         .filter(|m: &f64| *m > 0.0 && m.is_finite())
         .ok_or_else(|| lacks("a margin above zero"))?;
-    let first = &document["comparisons"][0];
     let options = Options {
         level: document["level"].as_f64().filter(|l| (50.0..100.0).contains(l)).unwrap_or(95.0)
             / 100.0,
@@ -278,7 +416,7 @@ fn comparison(document: &Value) -> Result<View, String> {
         } else {
             Margin::Absolute(amount)
         },
-        paired: first["method"].as_str().is_some_and(|m| m.contains("pair")),
+        paired: (0..comparisons).any(|i| method(i).starts_with("paired t on runs")),
         adjust: match document["adjusted"].as_str() {
             Some("Dunnett") => Adjust::Dunnett,
             Some("Holm") => Adjust::Holm,
@@ -348,6 +486,16 @@ mod tests {
             ("{\"start\":{},\"end\":{}}", "iperf3"),
             ("{\"error\":{\"what\":\"cannot reach x\"}}", "cannot reach x"),
             ("{\"totals\":{}}", "lacks something: missing field"),
+            ("[]", "there is no result in it"),
+            ("{\"event\":\"listening\"}", "there is no result in it"),
+            ("{\"event\":\"note\",\"text\":\"x\"}", "there is no result in it"),
+            ("{\"event\":\"start\",\"data\":{}}\n{\"event\":\"end\",\"data\":{}}", "iperf3"),
+            ("{\"event\":\"start\",\"sweep\":{}}", "whose end is missing"),
+            ("{\"event\":\"trial\",\"trial\":{}}", "whose end is missing"),
+            ("{\"event\":\"start\"}", "a start without its record"),
+            ("{\"event\":\"end\"}", "an end without a result"),
+            ("{\"event\":\"end\",\"error\":{\"what\":\"no way\"}}", "no result: no way"),
+            ("{\"event\":\"run\",\"slot\":1}", "a run of a campaign that lacks"),
             ("{\"kind\":\"compare\",\"sets\":[{\"label\":\"a\",\"values\":[1]}]}", "three numbers"),
         ] {
             let input = read_all(text);

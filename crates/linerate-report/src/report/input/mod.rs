@@ -1,6 +1,7 @@
 //! What a report is made of. A file is known by its content, never by its name; a campaign's store
 //! hands over [`SetsOfRuns`] as they are.
 
+pub mod campaign;
 mod documents;
 
 use linerate_model::record::RunRecord;
@@ -47,12 +48,8 @@ pub enum What {
 pub struct SetsOfRuns {
     /// Name of the campaign.
     pub name: String,
-    /// What is compared, such as `received_bps`.
-    pub metric: String,
-    /// Its unit.
-    pub unit: Option<String>,
-    /// Whether boots of one name are the same boot in every set, so that sets are compared boot by
-    /// boot.
+    /// Whether boots of one name are the same boot in every set, so that two sets that share all
+    /// their boots are compared boot by boot.
     pub paired: bool,
     /// The sets.
     pub sets: Vec<SetOfRuns>,
@@ -65,6 +62,10 @@ pub struct SetsOfRuns {
 pub struct SetOfRuns {
     /// Name of the setting.
     pub label: String,
+    /// What is compared, such as `received_bps`.
+    pub metric: String,
+    /// Its unit. Sets of different units are not compared with each other.
+    pub unit: Option<String>,
     /// The runs that count, in the order they ran.
     pub runs: Vec<SetRun>,
 }
@@ -76,7 +77,7 @@ pub struct SetRun {
     pub boot: Option<String>,
     /// Number within its boot, from 1.
     pub run: u64,
-    /// The figure that is compared, in the unit of the sets. Absent: it is not in any comparison.
+    /// The figure that is compared, in the unit of its set. Absent: it is not in any comparison.
     pub value: Option<f64>,
     /// The whole record, where it is linerate's own.
     pub record: Option<Box<RunRecord>>,
@@ -91,8 +92,6 @@ pub struct Damage {
     pub line: Option<u64>,
     /// What is wrong, as a sentence without a full stop.
     pub what: String,
-    /// What to do.
-    pub hint: Option<String>,
 }
 
 impl std::fmt::Display for Damage {
@@ -111,14 +110,18 @@ impl Input {
         documents::read(self, file, bytes);
     }
 
-    /// Adds a file that could not even be opened.
-    pub fn unreadable(&mut self, file: &str, why: &str) {
-        let what = format!("cannot read it: {why}");
-        self.damaged.push(Damage { file: file.to_owned(), line: None, what, hint: None });
+    /// Adds what could not be read of a file, as a sentence without a full stop.
+    pub fn damage(&mut self, file: &str, what: String) {
+        self.damaged.push(Damage { file: file.to_owned(), line: None, what });
     }
 
     /// Adds labelled sets, as a store has them.
     pub fn sets(&mut self, source: &str, sets: SetsOfRuns) {
         self.items.push(Item { source: source.to_owned(), what: What::Sets(sets) });
+    }
+
+    /// Adds a search, as its log has it.
+    pub fn search(&mut self, source: &str, document: SearchDocument) {
+        self.items.push(Item { source: source.to_owned(), what: What::Search(Box::new(document)) });
     }
 }

@@ -1,0 +1,187 @@
+//! What a campaign told, from its store or from the lines that it printed, as labelled sets of runs.
+
+use linerate_model::campaign::{Event, RunState, StoredRun};
+use linerate_model::record::RunRecord;
+
+use super::{SetOfRuns, SetRun, SetsOfRuns};
+
+/// Everything that is known of a campaign.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Told {
+    /// Of the plan.
+    pub name: String,
+    /// Names of the settings, as the plan has them; empty when that is not known.
+    pub settings: Vec<String>,
+    /// The setting that the others are compared with, if it is known.
+    pub baseline: Option<String>,
+    /// What happened.
+    pub events: Vec<Event>,
+    /// Runs of every state.
+    pub runs: Vec<StoredRun>,
+}
+
+impl Told {
+    /// The runs that count, by setting: the baseline first, the others as the plan has them.
+    pub fn sets(self) -> SetsOfRuns {
+        let mut runs: Vec<&StoredRun> =
+            self.runs.iter().filter(|r| r.state == RunState::Counted && !r.warmup).collect();
+        runs.sort_by_key(|run| run.slot);
+        let mut names: Vec<&str> = self.settings.iter().map(String::as_str).collect();
+        // A run of a setting that the plan does not name is a run all the same.
+        names.extend(runs.iter().map(|r| r.setting.as_str()));
+        let known = self.baseline.as_deref();
+        names.sort_by_key(|name| Some(*name) != known);
+        let mut sets: Vec<SetOfRuns> = Vec::new();
+        for name in names {
+            if sets.iter().any(|s| s.label == name) {
+                continue;
+            }
+            let own: Vec<&StoredRun> = runs.iter().copied().filter(|r| r.setting == name).collect();
+            let Some(first) = own.first() else { continue };
+            sets.push(SetOfRuns {
+                label: name.to_owned(),
+                metric: first.metric.clone(),
+                unit: first.unit.clone(),
+                runs: own.iter().map(|run| self::run(run, &runs)).collect(),
+            });
+        }
+        let mut notes: Vec<String> = self.events.into_iter().filter_map(note).collect();
+        if let (None, Some(first)) = (known, sets.first())
+            && sets.len() > 1
+        {
+            notes.push(format!(
+                "Which setting is the baseline is not told here; the first that ran, {}, is taken for it.",
+                first.label
+            ));
+        }
+        SetsOfRuns { name: self.name, paired: true, sets, notes }
+    }
+}
+
+fn run(run: &StoredRun, all: &[&StoredRun]) -> SetRun {
+    SetRun {
+        boot: boot(run, all),
+        run: u64::from(run.number),
+        value: run.value,
+        record: run
+            .record
+            .as_deref()
+            .and_then(|text| serde_json::from_str::<RunRecord>(text).ok())
+            .map(Box::new),
+    }
+}
+
+/// The boot on which a run really ran, named by the boot of the design; where hosts rebooted unasked
+/// within that, and in designs without reboots, by the beginning of the boot's id.
+fn boot(run: &StoredRun, all: &[&StoredRun]) -> Option<String> {
+    let short = |id: &String| {
+        let hosts: Vec<String> = id.split('/').map(|h| h.chars().take(8).collect()).collect();
+        hosts.join("/")
+    };
+    let another = |r: &&StoredRun| r.boot == run.boot && r.boot_id != run.boot_id;
+    match (&run.boot_id, run.boot) {
+        (None, 0) => None,
+        (Some(id), 0) => Some(short(id)),
+        (Some(id), boot) if all.iter().any(another) => Some(format!("{boot} ({})", short(id))),
+        (_, boot) => Some(boot.to_string()),
+    }
+}
+
+/// What the reader of a report should know of what happened.
+fn note(event: Event) -> Option<String> {
+    Some(match event {
+        Event::Short { why, .. } => format!("A run of the design is missing: {why}."),
+        Event::Gap { host, seconds, why } => {
+            format!("{host} did not answer for {seconds:.0} s: {why}.")
+        }
+        Event::Restored { host, left } if !left.is_empty() => {
+            format!("Not restored on {host}: {}.", left.join("; "))
+        }
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(setting: &str, boot: u32, slot: u32, state: RunState, warmup: bool) -> StoredRun {
+        StoredRun {
+            settings: Vec::new(),
+            id: 1,
+            slot,
+            attempt: 1,
+            state,
+            boot,
+            boot_id: Some(format!("{boot}-abcdef")),
+            block: 0,
+            setting: setting.into(),
+            warmup,
+            number: slot,
+            started: "2026-01-02T03:04:05Z".into(),
+            seconds: 1.0,
+            value: Some(f64::from(slot)),
+            metric: "received_bps".into(),
+            unit: Some("bit/s".into()),
+            record: None,
+            error: None,
+        }
+    }
+
+    fn told(runs: Vec<StoredRun>, settings: &[&str], baseline: Option<&str>) -> SetsOfRuns {
+        Told {
+            settings: settings.iter().map(|s| (*s).to_owned()).collect(),
+            baseline: baseline.map(str::to_owned),
+            runs,
+            ..Told::default()
+        }
+        .sets()
+    }
+
+    #[test]
+    fn only_runs_that_count_and_the_baseline_first() {
+        let runs = vec![
+            run("a", 1, 1, RunState::Counted, false),
+            run("base", 2, 9, RunState::Counted, false),
+            run("base", 1, 3, RunState::Failed, false),
+            run("base", 1, 4, RunState::Counted, true),
+            run("base", 1, 5, RunState::Counted, false),
+        ];
+        let sets = told(runs, &["a", "unrun", "base"], Some("base"));
+        let shape: Vec<_> = sets.sets.iter().map(|s| (s.label.as_str(), s.runs.len())).collect();
+        assert_eq!(shape, [("base", 2), ("a", 1)]);
+        assert_eq!(sets.sets[0].unit.as_deref(), Some("bit/s"));
+        let boots: Vec<_> = sets.sets[0].runs.iter().map(|r| r.boot.as_deref()).collect();
+        assert_eq!(boots, [Some("1"), Some("2")]);
+        assert_eq!(sets.notes, [""; 0]);
+    }
+
+    /// Without `baseline` the plan's first setting is the one, whatever it is called and whichever
+    /// ran first.
+    #[test]
+    fn settings_stand_as_they_were_written() {
+        let names = ["zero", "b", "a"];
+        let runs = || {
+            ["a", "b", "zero"].iter().zip(1..).map(|(s, i)| run(s, 1, i, RunState::Counted, false))
+        };
+        let labels =
+            |sets: SetsOfRuns| -> Vec<String> { sets.sets.into_iter().map(|s| s.label).collect() };
+        assert_eq!(labels(told(runs().collect(), &names, Some("zero"))), names);
+        let sets = told(runs().collect(), &[], None);
+        assert!(sets.notes[0].contains("the first that ran, a,"), "{:?}", sets.notes);
+        assert_eq!(labels(sets), ["a", "b", "zero"]);
+    }
+
+    #[test]
+    fn an_unasked_reboot_is_another_boot() {
+        let mut runs = vec![
+            run("a", 1, 1, RunState::Counted, false),
+            run("a", 1, 2, RunState::Counted, false),
+            run("a", 0, 3, RunState::Counted, false),
+        ];
+        runs[1].boot_id = Some("0123456789/abcdefghij".into());
+        let sets = told(runs, &["a"], Some("a"));
+        let boots: Vec<_> = sets.sets[0].runs.iter().map(|r| r.boot.as_deref().unwrap()).collect();
+        assert_eq!(boots, ["1 (1-abcdef)", "1 (01234567/abcdefgh)", "0-abcdef"]);
+    }
+}
