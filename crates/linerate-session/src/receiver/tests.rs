@@ -1,0 +1,258 @@
+//! Known answers of the accounting, datagram by datagram.
+
+use std::num::NonZeroU8;
+
+use linerate_wire::native::datagram::{Header, Place};
+use proptest::prelude::*;
+
+use super::*;
+
+struct Quiet;
+impl Surroundings for Quiet {
+    fn origin(&self, first_arrival_ns: u64) -> u64 {
+        first_arrival_ns
+    }
+    fn thread(&self) -> ThreadUse {
+        ThreadUse::default()
+    }
+}
+
+const SIZE: usize = 64;
+
+fn receiver(first_number: u64, merging: bool) -> Receiver {
+    let setup = Setup {
+        framing: Framing::Native { token: 7, stream: 0 },
+        first_number,
+        interval_ns: 1_000_000,
+        intervals: None,
+        merging,
+    };
+    Receiver::new(setup, ThreadUse::default())
+}
+
+fn train(first: u64, numbers: &[u64], length: u8) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for (position, number) in numbers.iter().enumerate() {
+        let mut datagram = [0u8; SIZE];
+        let place = Place {
+            stream: 0,
+            warmup: false,
+            position: position as u8,
+            train: NonZeroU8::new(length).unwrap(),
+        };
+        Header { token: 7, number: first.wrapping_add(*number), sent_ns: 0, place }
+            .write(&mut datagram);
+        bytes.extend_from_slice(&datagram);
+    }
+    bytes
+}
+
+fn feed(r: &mut Receiver, first: u64, numbers: &[u64], at_ns: u64, drops: Option<u32>) {
+    let bytes = train(first, numbers, numbers.len() as u8);
+    let message =
+        Message { bytes: &bytes, segment: SIZE, at_ns, stamped: true, socket_drops: drops };
+    r.on_message(&message, &Quiet);
+}
+
+fn single(numbers: &[u64], sent: u64, first: u64) -> RecvReport {
+    let mut r = receiver(first, false);
+    for (i, number) in numbers.iter().enumerate() {
+        feed(&mut r, first, &[*number], i as u64 * 10_000, None);
+    }
+    r.finish(Some(sent), None, &Quiet)
+}
+
+fn sums(report: &RecvReport) -> RecvCounts {
+    let mut sum = RecvCounts::default();
+    report.intervals.iter().for_each(|i| sum.add(&i.counts));
+    sum
+}
+
+#[test]
+fn the_tail_counts_as_lost() {
+    let report = single(&[0, 1, 2, 3, 4], 10, 0);
+    assert_eq!((report.counts.datagrams, report.counts.lost), (5, 5));
+    assert_eq!(sums(&report), report.counts);
+    assert_eq!(report.loss_runs.unwrap().runs, 1);
+}
+
+#[test]
+fn what_a_queue_held_until_the_end_is_overdue() {
+    let second = 1_000_000_000;
+    // Arrival and return of the call that read it, and whether that is too late.
+    for (at_ns, read_ns, late) in [
+        (second, second, 0),
+        (second + second / 20 - 1, second + second / 20, 0),
+        (second + second / 20, second + second / 20, 2),
+        // Came in time, read late: a moment is forgiven, a slow receiver is not.
+        (second, second + second / 20 + READ_GRACE_NS - 1, 0),
+        (second, second + second / 20 + READ_GRACE_NS, 2),
+        (2 * second, 2 * second, 2),
+    ] {
+        let mut r = receiver(0, true).ending_after(Some(second));
+        r.on_call();
+        feed(&mut r, 0, &[0, 1, 2], 0, None);
+        r.on_read(10);
+        r.on_call();
+        feed(&mut r, 0, &[3, 4], at_ns, None);
+        feed(&mut r, 0, &[4], at_ns, None);
+        r.on_read(read_ns);
+        let report = r.finish(Some(5), None, &Quiet);
+        assert_eq!(report.overdue, Some(late), "{at_ns} {read_ns}");
+        assert_eq!(report.last_read_ns, Some(read_ns));
+        assert_eq!(report.counts.datagrams, 5);
+    }
+    assert_eq!(single(&[0, 1], 2, 0).overdue, None, "a test by count has no end to miss");
+}
+
+#[test]
+fn nothing_at_all_arrived() {
+    let report = single(&[], 10, 0);
+    assert_eq!((report.counts.datagrams, report.counts.lost), (0, 10));
+    assert_eq!(sums(&report), report.counts);
+    assert_eq!(report.first_ns, None);
+}
+
+#[test]
+fn wraps_like_it_counts_from_zero() {
+    let numbers: Vec<u64> = (0..4_000).filter(|n| n % 7 != 3).chain([3, 3, 10]).collect();
+    let plain = single(&numbers, 4_000, 0);
+    for first in [(1u64 << 31) - 1_000, (1 << 32) - 1_000, 1 << 63, u64::MAX - 1_000] {
+        assert_eq!(single(&numbers, 4_000, first), plain, "{first}");
+    }
+    assert_eq!((plain.counts.lost, plain.counts.duplicates, plain.counts.reordered), (569, 1, 2));
+}
+
+#[test]
+fn a_late_datagram_is_taken_back_from_the_interval_that_lost_it() {
+    let mut r = receiver(0, false);
+    feed(&mut r, 0, &[0], 0, None);
+    feed(&mut r, 0, &[2], 500_000, None);
+    feed(&mut r, 0, &[3], 1_500_000, None);
+    feed(&mut r, 0, &[1], 2_500_000, None);
+    assert_eq!(r.intervals()[0].counts.lost, 0);
+    let report = r.finish(Some(4), None, &Quiet);
+    assert_eq!(report.intervals.len(), 3);
+    assert_eq!(report.counts.lost, 0);
+    assert_eq!(sums(&report), report.counts);
+}
+
+#[test]
+fn drops_of_single_datagrams_are_exact() {
+    let mut r = receiver(0, false);
+    feed(&mut r, 0, &[0], 0, None);
+    // Five missing, two of them dropped here.
+    feed(&mut r, 0, &[6], 1, Some(2));
+    // One missing on the path.
+    feed(&mut r, 0, &[8], 2, Some(2));
+    let report = r.finish(Some(12), Some(5), &Quiet);
+    assert_eq!(report.counts.socket_drops, 5);
+    assert_eq!(report.counts.loss_by_place(), (4, 5, 0));
+}
+
+#[test]
+fn the_drop_counter_wraps() {
+    let mut r = receiver(0, false);
+    r.drops_seen = u32::MAX;
+    feed(&mut r, 0, &[2], 0, Some(1));
+    assert_eq!(r.finish(Some(3), Some(1), &Quiet).counts.loss_by_place(), (0, 2, 0));
+}
+
+#[test]
+fn whole_trains_dropped_are_exact() {
+    let mut r = receiver(0, true);
+    feed(&mut r, 0, &[0, 1, 2, 3], 0, None);
+    // Three trains missing, two drops counted: eight datagrams here, four on the path.
+    feed(&mut r, 0, &[16, 17, 18, 19], 1, Some(2));
+    let report = r.finish(Some(20), Some(2), &Quiet);
+    assert_eq!(report.counts.loss_by_place(), (4, 8, 0));
+    assert!(report.merged);
+}
+
+#[test]
+fn torn_trains_give_bounds_and_no_guess() {
+    let mut r = receiver(0, true);
+    // Half a train: the path does not keep trains together.
+    let bytes = train(0, &[0, 1], 4);
+    let message =
+        Message { bytes: &bytes, segment: SIZE, at_ns: 0, stamped: true, socket_drops: None };
+    r.on_message(&message, &Quiet);
+    feed(&mut r, 0, &[12, 13], 1, Some(2));
+    let (path, receiver, unknown) = r.finish(Some(14), Some(2), &Quiet).counts.loss_by_place();
+    assert_eq!((path, receiver, unknown), (0, 2, 8));
+}
+
+#[test]
+fn made_up_numbers_near_the_end_of_u64_are_damage() {
+    let mut r = receiver(0, true);
+    feed(&mut r, 0, &[0, u64::MAX, u64::MAX - 1, u64::MAX - 63, 1], 0, None);
+    assert_eq!(r.current.corrupt, 3);
+    feed(&mut r, 0, &[LARGEST, LARGEST + 1], 1, None);
+    feed(&mut r, 0, &[LARGEST + 2], 2, None);
+    let report = r.finish(Some(2), None, &Quiet);
+    assert_eq!(report.counts.datagrams + report.counts.lost, report.counts.expected);
+    assert_eq!((report.counts.datagrams, report.counts.corrupt), (4, 4));
+    assert_eq!(sums(&report), report.counts);
+}
+
+#[test]
+fn strangers_and_damage_are_counted_apart() {
+    let mut r = receiver(0, false);
+    feed(&mut r, 0, &[0], 0, None);
+    let mut bytes = train(0, &[1], 1);
+    bytes[9] ^= 1;
+    let message =
+        Message { bytes: &bytes, segment: SIZE, at_ns: 0, stamped: true, socket_drops: None };
+    r.on_message(&message, &Quiet);
+    r.on_message(&Message { bytes: &[], segment: 0, ..message }, &Quiet);
+    let report = r.finish(Some(2), None, &Quiet);
+    assert_eq!((report.counts.corrupt, report.counts.lost), (2, 1));
+}
+
+proptest! {
+    /// T16, T17 and T28 of the reliability targets: known lists of drops, duplicates, swaps and
+    /// a lost tail, at any start, single or in trains; the error is exactly 0.
+    #[test]
+    fn known_lists_are_found_exactly(
+        total in 1u64..3_000,
+        lost in prop::collection::btree_set(0u64..3_000, 0..200),
+        duplicated in prop::collection::btree_set(0u64..3_000, 0..100),
+        swapped in prop::collection::btree_set(0u64..3_000, 0..100),
+        tail in 0u64..50,
+        first in prop::sample::select(vec![0u64, (1 << 31) - 1_000, (1 << 32) - 1_000, 1 << 63]),
+        train_length in 1usize..20,
+    ) {
+        let mut arriving: Vec<u64> = (0..total).filter(|n| !lost.contains(n) && *n < total.saturating_sub(tail)).collect();
+        let unique = arriving.len() as u64;
+        let mut swaps = 0;
+        let mut i = 1;
+        while i < arriving.len() {
+            if swapped.contains(&arriving[i]) {
+                arriving.swap(i - 1, i);
+                swaps += 1;
+                i += 1;
+            }
+            i += 1;
+        }
+        let mut copies = 0;
+        let mut with_duplicates = Vec::new();
+        for n in arriving {
+            with_duplicates.push(n);
+            if duplicated.contains(&n) {
+                with_duplicates.push(n);
+                copies += 1;
+            }
+        }
+        let mut r = receiver(first, train_length > 1);
+        for (i, numbers) in with_duplicates.chunks(train_length).enumerate() {
+            feed(&mut r, first, numbers, i as u64 * 30_000, None);
+        }
+        let report = r.finish(Some(total), None, &Quiet);
+        prop_assert_eq!(report.counts.datagrams, unique);
+        prop_assert_eq!(report.counts.lost, total - unique);
+        prop_assert_eq!(report.counts.duplicates, copies);
+        prop_assert_eq!(report.counts.reordered, swaps);
+        prop_assert_eq!(report.counts.loss_by_place().0, total - unique);
+        prop_assert_eq!(sums(&report), report.counts);
+    }
+}
