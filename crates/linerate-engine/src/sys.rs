@@ -4,6 +4,7 @@ use std::io;
 use std::mem::{MaybeUninit, size_of};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd};
+use std::time::Duration;
 
 use libc::{c_int, c_void, socklen_t};
 use linerate_model::sample::TcpSample;
@@ -210,8 +211,8 @@ pub fn set_pacing_rate(socket: &impl AsFd, bits_per_second: u64) -> io::Result<(
     .map(drop)
 }
 
-/// `TCP_INFO`, as much as this kernel has.
-pub fn tcp_sample(socket: &impl AsFd) -> Option<TcpSample> {
+/// `TCP_INFO` and how much of it this kernel wrote; the rest is zero.
+fn tcp_info(socket: &impl AsFd) -> Option<(libc::tcp_info, usize)> {
     let mut info = MaybeUninit::<libc::tcp_info>::zeroed();
     let mut length = size_of::<libc::tcp_info>() as socklen_t;
     // SAFETY: the descriptor is open for the borrow's life; the kernel writes at most `length`
@@ -228,16 +229,33 @@ pub fn tcp_sample(socket: &impl AsFd) -> Option<TcpSample> {
     check(result).ok()?;
     // SAFETY: `tcp_info` is integers only, every bit pattern of which is a value; what the kernel
     // did not write is zero from `zeroed`.
-    let info = unsafe { info.assume_init() };
-    // An older kernel writes less; what lies beyond `length` is unknown, not zero.
-    let length = length as usize;
-    let known = |end: usize, value: u64| (end <= length).then_some(value);
+    Some((unsafe { info.assume_init() }, length as usize))
+}
+
+/// A member of [`tcp_info`]'s answer: an older kernel writes less, and what lies beyond is unknown, not
+/// zero.
+macro_rules! told {
+    ($of:expr, $name:ident) => {{
+        let (info, length) = &$of;
+        let end = std::mem::offset_of!(libc::tcp_info, $name) + size_of_val(&{ info.$name });
+        (end <= *length).then_some(u64::from(info.$name))
+    }};
+}
+
+/// How long the peer's kernel has said nothing on a TCP connection: neither data nor an
+/// acknowledgement (`tcpi_last_data_recv`, `tcpi_last_ack_recv`, in milliseconds).
+pub fn tcp_silence(socket: &impl AsFd) -> Option<Duration> {
+    let info = tcp_info(socket)?;
+    let (data, ack) = (told!(info, tcpi_last_data_recv)?, told!(info, tcpi_last_ack_recv)?);
+    Some(Duration::from_millis(data.min(ack)))
+}
+
+/// `TCP_INFO`, as much as this kernel has.
+pub fn tcp_sample(socket: &impl AsFd) -> Option<TcpSample> {
+    let info = tcp_info(socket)?;
     macro_rules! field {
         ($name:ident) => {
-            known(
-                std::mem::offset_of!(libc::tcp_info, $name) + size_of_val(&{ info.$name }),
-                u64::from(info.$name),
-            )
+            told!(info, $name)
         };
     }
     let us = |value: Option<u64>| value.map(|v| v.saturating_mul(1_000));
@@ -291,15 +309,16 @@ pub fn wait_readable(fd: std::os::fd::BorrowedFd<'_>, until_ns: Option<u64>, now
     matches!(nix::poll::ppoll(&mut fds, Some(timeout), None), Ok(n) if n > 0)
 }
 
-/// A listening TCP socket; an unspecified IPv6 address takes IPv4 too.
+/// A listening TCP socket; an IPv6 address takes IPv4 too if it is `dual`, which has a meaning for the
+/// unspecified one only.
 ///
 /// # Errors
 /// Those of socket(2), bind(2) and listen(2).
-pub fn tcp_listener(local: SocketAddr) -> io::Result<Socket> {
+pub fn tcp_listener(local: SocketAddr, dual: bool) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(local), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_reuse_address(true)?;
     if local.is_ipv6() {
-        socket.set_only_v6(!local.ip().is_unspecified())?;
+        socket.set_only_v6(!dual)?;
     }
     socket.bind(&local.into())?;
     socket.listen(4_096)?;
@@ -307,14 +326,15 @@ pub fn tcp_listener(local: SocketAddr) -> io::Result<Socket> {
 }
 
 /// The UDP socket of a server, which takes what no connected socket on the port takes. Refuses to
-/// share the port with a server that runs already, though sockets made later may share it.
+/// share the port with a server that runs already, though sockets made later may share it. `dual` as
+/// in [`tcp_listener`].
 ///
 /// # Errors
 /// Those of socket(2) and bind(2); `AddrInUse` when the port has a user.
-pub fn udp_listener(local: SocketAddr) -> io::Result<Socket> {
+pub fn udp_listener(local: SocketAddr, dual: bool) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(local), Type::DGRAM, Some(Protocol::UDP))?;
     if local.is_ipv6() {
-        socket.set_only_v6(!local.ip().is_unspecified())?;
+        socket.set_only_v6(!dual)?;
     }
     socket.bind(&local.into())?;
     // After the bind: from now on, the streams' own sockets may bind beside it.

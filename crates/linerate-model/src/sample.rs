@@ -136,7 +136,8 @@ pub struct TcpSample {
 /// CPU of one data thread over a span.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThreadUse {
-    /// Time on a core, `CLOCK_THREAD_CPUTIME_ID`, in nanoseconds.
+    /// Time on a core, `CLOCK_THREAD_CPUTIME_ID`, in nanoseconds; [`ThreadUse::UNKNOWN_CPU_NS`] where
+    /// nobody tells.
     pub cpu_ns: u64,
     /// The core it ran on at the end of the span; [`ThreadUse::UNKNOWN_CORE`] where nobody tells.
     pub core: u32,
@@ -145,6 +146,8 @@ pub struct ThreadUse {
 impl ThreadUse {
     /// No machine has as many.
     pub const UNKNOWN_CORE: u32 = u32::MAX;
+    /// 584 years: no thread ran as long.
+    pub const UNKNOWN_CPU_NS: u64 = u64::MAX;
 }
 
 /// Delay and its variation over a span. Times in nanoseconds.

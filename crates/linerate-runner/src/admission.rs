@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use linerate_model::plan::{AgreedPlan, Dialect, End, IpVersion, TestPlan, Traffic};
+use linerate_model::plan::{AgreedPlan, Dialect, Direction, End, IpVersion, TestPlan, Traffic};
 use linerate_model::units::Nanos;
 use linerate_wire::native::auth;
 use linerate_wire::native::message::{RefusalKind, Refused};
@@ -88,13 +88,13 @@ pub(crate) fn check(
             "ask for less with --time, or start the server with a longer --max-duration",
         ));
     }
-    if let (Some(most), End::Bytes(bytes)) = (options.max_bytes, plan.end)
+    if let (Some(most), Some(bytes)) = (options.max_bytes, octets(plan))
         && bytes > most
     {
         return Err(refuse(
             RefusalKind::Policy,
             format!("{bytes} bytes are more than this server's {most}"),
-            "ask for fewer with --bytes, or start the server with a larger --max-bytes",
+            "ask for fewer with --bytes or --count, or start the server with a larger --max-bytes",
         ));
     }
     if let Some(most) = options.max_rate {
@@ -141,6 +141,25 @@ pub(crate) fn check(
         ));
     }
     Ok(())
+}
+
+/// Octets that a plan with an end by count carries, both ways together.
+pub(crate) fn octets(plan: &TestPlan) -> Option<u64> {
+    let each_way = match (plan.end, &plan.traffic) {
+        (End::Time(_), _) => return None,
+        (End::Datagrams(count), Traffic::Rr(rr)) => {
+            // A request and its response are both ways already.
+            let both = u64::from(rr.request).saturating_add(rr.response.into());
+            return Some(count.saturating_mul(both));
+        }
+        (End::Bytes(bytes), _) => bytes,
+        (End::Datagrams(count), Traffic::Udp(udp)) => {
+            count.saturating_mul(udp.size.octets().into())
+        }
+        (End::Datagrams(count), Traffic::Tcp(tcp)) => count.saturating_mul(tcp.block.into()),
+    };
+    let ways = if plan.direction == Direction::Both { 2 } else { 1 };
+    Some(each_way.saturating_mul(ways))
 }
 
 /// Whether the kernel would take it. Where the list cannot be read, the socket will tell.

@@ -31,6 +31,9 @@ use crate::{agent, serve_iperf3, serving};
 /// meanwhile.
 pub(crate) const GREETING_LIMIT: Duration = Duration::from_secs(5);
 
+/// As long as iperf3's receivers wait for data by default.
+const NO_DATA: Duration = Duration::from_secs(120);
+
 /// How a server behaves; each limit is its owner's policy and narrower than the table in
 /// `linerate_model::limits`.
 #[derive(Debug, Clone)]
@@ -60,6 +63,10 @@ pub struct Options {
     pub one_off: bool,
     /// What is told of a test of iperf3 while it runs is of so much time each.
     pub interval: Nanos,
+    /// A test of iperf3 in which data should come, and none does for so long, ends.
+    pub no_data: Duration,
+    /// Listens on every IPv6 address, and on no IPv4 one; without `bind`.
+    pub only_v6: bool,
     /// What controllers of campaigns may do here; `None` keeps them out.
     pub agent: Option<agent::Options>,
 }
@@ -79,6 +86,8 @@ impl Default for Options {
             exclusive: None,
             one_off: false,
             interval: Nanos::from_secs(1),
+            no_data: NO_DATA,
+            only_v6: false,
             agent: None,
         }
     }
@@ -260,15 +269,17 @@ fn cannot_listen(options: &Options, error: &std::io::Error) -> ErrorRecord {
 
 fn listen(options: &Options) -> Result<(TcpListener, UdpSocket), ErrorRecord> {
     let attempt = |address: IpAddr| -> std::io::Result<(TcpListener, UdpSocket)> {
-        let tcp = sys::tcp_listener(SocketAddr::new(address, options.port))?;
+        let dual = address.is_unspecified() && !options.only_v6;
+        let tcp = sys::tcp_listener(SocketAddr::new(address, options.port), dual)?;
         let port = tcp.local_addr()?.as_socket().map_or(options.port, |a| a.port());
-        let udp = sys::udp_listener(SocketAddr::new(address, port))?;
+        let udp = sys::udp_listener(SocketAddr::new(address, port), dual)?;
         tcp.set_nonblocking(true)?;
         udp.set_nonblocking(true)?;
         Ok((TcpListener::from_std(tcp.into())?, UdpSocket::from_std(udp.into())?))
     };
     let result = match options.bind {
         Some(address) => attempt(address),
+        None if options.only_v6 => attempt(Ipv6Addr::UNSPECIFIED.into()),
         // One dual-stack socket; a host without IPv6 gets IPv4.
         None => attempt(Ipv6Addr::UNSPECIFIED.into()).or_else(|e| match e.kind() {
             std::io::ErrorKind::AddrInUse | std::io::ErrorKind::PermissionDenied => Err(e),

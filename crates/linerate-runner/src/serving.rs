@@ -284,7 +284,7 @@ impl Test {
         let (read, mut write) = control.into_split();
         let mut messages = read_all::<ClientMessage>(read);
         let ids = data::streams(plan.direction, plan.streams);
-        let shared = Shared::new(ids.len());
+        let shared = Shared::within(server.options.max_bytes, ids.len());
         let (events, mut told) = mpsc::unbounded_channel();
         // Whatever happens below, no thread outlives the test.
         let _stop = StopOnDrop(Arc::clone(&shared));
@@ -475,6 +475,10 @@ impl Running {
                 _ = shut.changed(), if !self.stopped => {
                     self.stop(write, "the server is shutting down").await;
                 }
+            }
+            if self.shared.over_budget() && !self.stopped {
+                let why = "the test carried more bytes than this server's --max-bytes allows";
+                self.stop(write, why).await;
             }
             let senders_done =
                 self.reports.values().filter(|r| matches!(r, Report::Send(_))).count();

@@ -11,7 +11,7 @@ mod wait;
 
 use std::net::TcpStream;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -30,6 +30,8 @@ use tokio::sync::mpsc::UnboundedSender;
 
 /// How long a data thread waits in the kernel before it looks at [`Shared`] again.
 const LOOK_UP: Duration = Duration::from_millis(20);
+/// How long one that must begin at once sleeps before it does.
+const PROMPT: Duration = Duration::from_micros(500);
 /// A receiver to which data still comes ends this long after its drain time all the same.
 const HARD_END_NS: u64 = 2_000_000_000;
 
@@ -50,17 +52,30 @@ pub(crate) struct Shared {
     origin_ns: AtomicU64,
     /// Datagrams that the far end sent on each stream.
     sent: Vec<AtomicU64>,
-    /// Last time that data came: a peer whose control connection is held up by its own flood is not
-    /// silent.
+    /// Last time that data came, over UDP or TCP: a peer whose control connection is held up by its
+    /// own flood is not silent.
     heard_ns: AtomicU64,
     /// Monotonic time after which receivers give up waiting; [`UNKNOWN`] is not yet.
     drain_until_ns: AtomicU64,
     /// Octets that this end has received in the measured time.
     received: AtomicU64,
+    /// Octets that this end has received before it. Each octet is in one of these three.
+    received_warm: AtomicU64,
+    /// Octets that this end has sent, warm-up included.
+    carried_away: AtomicU64,
+    /// Most octets that the test may carry, both ways together.
+    budget: Option<u64>,
+    /// It carried more.
+    over_budget: AtomicBool,
 }
 
 impl Shared {
     pub(crate) fn new(streams: usize) -> Arc<Self> {
+        Self::within(None, streams)
+    }
+
+    /// A test that ends when its streams carried more than `budget` octets, both ways together.
+    pub(crate) fn within(budget: Option<u64>, streams: usize) -> Arc<Self> {
         Arc::new(Self {
             phase: AtomicU8::new(WAITING),
             start_ns: AtomicU64::new(UNKNOWN),
@@ -69,6 +84,10 @@ impl Shared {
             heard_ns: AtomicU64::new(0),
             drain_until_ns: AtomicU64::new(UNKNOWN),
             received: AtomicU64::new(0),
+            received_warm: AtomicU64::new(0),
+            carried_away: AtomicU64::new(0),
+            budget,
+            over_budget: AtomicBool::new(false),
         })
     }
 
@@ -103,8 +122,42 @@ impl Shared {
         self.received.load(Ordering::Relaxed)
     }
 
+    /// Octets that have arrived here, warm-up included.
+    pub(crate) fn arrived(&self) -> u64 {
+        self.received().saturating_add(self.received_warm.load(Ordering::Relaxed))
+    }
+
+    /// Whether the test was ended because it carried more than it may.
+    pub(crate) fn over_budget(&self) -> bool {
+        self.over_budget.load(Ordering::Relaxed)
+    }
+
     fn add_received(&self, octets: u64) {
         self.received.fetch_add(octets, Ordering::Relaxed);
+        self.keep_budget();
+    }
+
+    fn add_received_warm(&self, octets: u64) {
+        self.received_warm.fetch_add(octets, Ordering::Relaxed);
+        self.keep_budget();
+    }
+
+    fn add_sent(&self, octets: u64) {
+        self.carried_away.fetch_add(octets, Ordering::Relaxed);
+        self.keep_budget();
+    }
+
+    /// Ends the test at the first batch above the budget.
+    #[inline]
+    fn keep_budget(&self) {
+        if let Some(most) = self.budget {
+            let carried = self.arrived().saturating_add(self.carried_away.load(Ordering::Relaxed));
+            if carried > most {
+                self.over_budget.store(true, Ordering::Relaxed);
+                self.stop();
+                self.drain_until(0);
+            }
+        }
     }
 
     /// Data came at `now_ns`.
@@ -114,8 +167,13 @@ impl Shared {
 
     /// Whether data came within `limit` before now.
     pub(crate) fn heard_within(&self, limit: Duration) -> bool {
-        let age = clock::monotonic_ns().saturating_sub(self.heard_ns.load(Ordering::Relaxed));
-        u128::from(age) <= limit.as_nanos()
+        self.silence(0) <= limit
+    }
+
+    /// How long no data has come, counted from `since_ns` of the monotonic clock at the earliest.
+    pub(crate) fn silence(&self, since_ns: u64) -> Duration {
+        let heard = self.heard_ns.load(Ordering::Relaxed).max(since_ns);
+        Duration::from_nanos(clock::monotonic_ns().saturating_sub(heard))
     }
 
     fn running(&self) -> Option<u64> {

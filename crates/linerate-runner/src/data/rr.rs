@@ -471,7 +471,10 @@ fn respond_udp(
             *slot = *octet;
         }
         match socket.send(&response) {
-            Ok(_) => *answered += 1,
+            Ok(_) => {
+                *answered += 1;
+                context.shared.add_sent(got as u64 + response.len() as u64);
+            }
             Err(e) if passing(&e) || e.kind() == ErrorKind::ConnectionRefused => {}
             Err(e) => return Err(e),
         }
@@ -506,6 +509,8 @@ fn respond_tcp(
         }
         let answers = partial / request;
         partial %= request;
+        let octets = answers as u64 * (u64::from(rr.request) + u64::from(rr.response));
+        context.shared.add_sent(octets);
         if answers == 1 {
             socket.write_all(&response)?;
         } else {

@@ -11,7 +11,7 @@ use linerate_session::pacer::{Pace, Pacer};
 use linerate_session::receiver::ByteReceiver;
 use linerate_session::sender::{Quota, Sender};
 
-use super::{Context, HARD_END_NS, LOOK_UP, Tick, thread_use};
+use super::{Context, HARD_END_NS, LOOK_UP, PROMPT, Tick, thread_use};
 
 pub(super) fn send(context: &Context, socket: &TcpStream) -> SendReport {
     let plan = &context.agreed.plan;
@@ -23,7 +23,7 @@ pub(super) fn send(context: &Context, socket: &TcpStream) -> SendReport {
         if context.shared.stopping() {
             return SendReport::default();
         }
-        std::thread::sleep(LOOK_UP / 4);
+        std::thread::sleep(if context.is_iperf3() { PROMPT } else { LOOK_UP / 4 });
     };
     let _ = socket.set_write_timeout(Some(LOOK_UP * 5));
     let block = if context.is_iperf3() {
@@ -83,9 +83,12 @@ pub(super) fn send(context: &Context, socket: &TcpStream) -> SendReport {
         match writer.write(socket, most) {
             Ok(octets) => {
                 account.on_sent(now, 0, octets as u64, None);
+                context.shared.add_sent(octets as u64);
                 paced.sent(octets as u64);
             }
             Err(e) if passing(e.kind()) => {}
+            // Its clients close their streams once the test is over.
+            Err(_) if context.is_iperf3() && context.shared.stopping() => break,
             Err(e) => error = Some(format!("sending failed: {e}")),
         }
     }
@@ -162,8 +165,12 @@ pub(super) fn receive(context: &Context, socket: &TcpStream) -> RecvReport {
             Ok(0) => break,
             Ok(octets) => {
                 let now = clock::monotonic_ns();
+                context.shared.hear(now);
                 match &mut warmup {
-                    Some(warm) => warm.on_bytes(octets as u64, now, &context.alone()),
+                    Some(warm) => {
+                        warm.on_bytes(octets as u64, now, &context.alone());
+                        context.shared.add_received_warm(octets as u64);
+                    }
                     None => {
                         account.on_bytes(octets as u64, now, &around);
                         context.shared.add_received(octets as u64);
@@ -319,9 +326,11 @@ fn warm_up(
         match writer.write(socket, most) {
             Ok(octets) => {
                 account.on_sent(now, 0, octets as u64, None);
+                context.shared.add_sent(octets as u64);
                 paced.sent(octets as u64);
             }
             Err(e) if passing(e.kind()) => {}
+            Err(_) if context.is_iperf3() && context.shared.stopping() => break,
             Err(e) => *error = Some(format!("sending failed: {e}")),
         }
         while let Some(row) = account.intervals().get(told).filter(|_| context.is_iperf3()) {
@@ -363,6 +372,7 @@ fn finish_block(
         match writer.write(socket, (block - part) as usize) {
             Ok(octets) => {
                 account.on_sent(now.saturating_sub(measured_ns), 0, octets as u64, None);
+                context.shared.add_sent(octets as u64);
             }
             Err(e) if passing(e.kind()) => {}
             Err(_) => return,

@@ -84,7 +84,7 @@ pub(super) fn run(context: &Context, socket: &Socket, hello: Option<UdpHello>) -
                 let now = clock::monotonic_ns();
                 context.shared.hear(now);
                 wall_clock.look(now);
-                let mut octets = 0;
+                let (mut octets, mut warm_octets) = (0, 0);
                 for message in batch.messages() {
                     if is_opening(context, socket, hello, message.bytes) {
                         continue;
@@ -100,6 +100,7 @@ pub(super) fn run(context: &Context, socket: &Socket, hello: Option<UdpHello>) -
                     if let Some(warm) = &mut warmup
                         && !warm.is_over(context, message.at_ns)
                     {
+                        warm_octets += message.bytes.len() as u64;
                         warm.account.on_message(&message, &around);
                         continue;
                     }
@@ -111,6 +112,9 @@ pub(super) fn run(context: &Context, socket: &Socket, hello: Option<UdpHello>) -
                 }
                 if octets > 0 {
                     context.shared.add_received(octets);
+                }
+                if warm_octets > 0 {
+                    context.shared.add_received_warm(warm_octets);
                 }
                 if warmup.is_none() {
                     account.on_read(now);

@@ -14,7 +14,7 @@ use linerate_wire::native::stream::{HELLO_OCTETS, UdpHello};
 use socket2::Socket;
 
 use super::wait::Waiter;
-use super::{Context, LOOK_UP, Tick, answer_again, thread_use};
+use super::{Context, LOOK_UP, PROMPT, Tick, answer_again, thread_use};
 
 /// Errors in a row that end a stream: about a second of an interface that is down.
 const MOST_ERRORS: u32 = 1_000;
@@ -104,6 +104,11 @@ fn wait_for_start(context: &Context, socket: &Socket, hello: Option<UdpHello>) -
         }
         if context.shared.stopping() {
             return None;
+        }
+        if context.is_iperf3() {
+            // Its server tells the start in the moment in which it begins.
+            std::thread::sleep(PROMPT);
+            continue;
         }
         if engine.recv(socket, &mut reader).is_ok() {
             for message in reader.messages() {
@@ -240,6 +245,7 @@ impl Stream<'_> {
                 Ok(taken) => {
                     let taken = (taken as u64).min(datagrams);
                     account.on_sent(begun, taken, taken * octets as u64, due);
+                    self.context.shared.add_sent(taken * octets as u64);
                     if let Some(pacer) = &mut pacer {
                         pacer.taken(taken, begun);
                     }

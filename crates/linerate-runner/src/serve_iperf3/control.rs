@@ -3,6 +3,7 @@
 use std::io;
 use std::time::Duration;
 
+use linerate_engine::sys;
 use linerate_wire::iperf3::frame::{self, FrameError, PREFIX_OCTETS};
 use linerate_wire::iperf3::{Failure, State};
 use socket2::{SockRef, TcpKeepalive};
@@ -12,6 +13,15 @@ use tokio::time::timeout;
 
 /// A client that takes longer than this to take or to send what is due is gone.
 pub(super) const TALK_LIMIT: Duration = Duration::from_secs(5);
+/// As long as iperf3's own servers wait for results: a client's may wait behind a queue that the test
+/// has filled.
+pub(super) const RESULTS_LIMIT: Duration = Duration::from_secs(10);
+/// From the last word of the client's kernel to the first question, and from each to the next.
+const QUIET: Duration = Duration::from_secs(1);
+/// The most that Linux takes (`MAX_TCP_KEEPCNT`); the user timeout counts before it.
+const MOST_PROBES: u32 = 127;
+/// When the kernel gives a client up by itself.
+const KERNELS_LIMIT: Duration = Duration::from_secs(60);
 /// How long the other end may take to close after the last word.
 const FAREWELL_LIMIT: Duration = Duration::from_secs(2);
 
@@ -35,14 +45,29 @@ pub(super) enum Broken {
 
 impl Control {
     /// iperf3's clients say nothing while a test runs, so their kernels are asked whether they are
-    /// there: at most `probes` seconds and one more pass until a vanished host is noticed.
-    pub(super) fn watch(&self, probes: u32) {
-        let second = Duration::from_secs(1);
+    /// there. Whoever runs the test judges by [`Self::silence`]; the kernel's own limit is only for
+    /// where that cannot be known.
+    pub(super) fn watch(&self) {
         let keepalive =
-            TcpKeepalive::new().with_time(second).with_interval(second).with_retries(probes);
+            TcpKeepalive::new().with_time(QUIET).with_interval(QUIET).with_retries(MOST_PROBES);
         let socket = SockRef::from(&self.0);
         let _ = socket.set_tcp_keepalive(&keepalive);
-        let _ = socket.set_tcp_user_timeout(Some(second * (probes + 1)));
+        let _ = socket.set_tcp_user_timeout(Some(KERNELS_LIMIT));
+    }
+
+    /// How long nothing has come from the client's kernel, `None` where this one does not tell.
+    pub(super) fn silence(&self) -> Option<Duration> {
+        sys::tcp_silence(&self.0)
+    }
+
+    /// Asks again at once where the last question has no answer yet: it may have been lost in a queue
+    /// that the test itself fills, and the kernel asks once a second only. Setting the time again
+    /// makes it look at the clock (`tcp_sock_set_keepidle_locked`, net/ipv4/tcp.c).
+    pub(super) fn ask(&self) {
+        if self.silence().is_some_and(|silence| silence > QUIET) {
+            let keepalive = TcpKeepalive::new().with_time(QUIET);
+            let _ = SockRef::from(&self.0).set_tcp_keepalive(&keepalive);
+        }
     }
 
     /// The client's next octet. Safe to give up at any time: an octet is read or it is not.
@@ -56,8 +81,12 @@ impl Control {
         }
     }
 
-    /// A document's body, of at most `most` octets.
-    pub(super) async fn document(&mut self, most: usize) -> Result<Vec<u8>, Broken> {
+    /// A document's body, of at most `most` octets, within `limit`.
+    pub(super) async fn document(
+        &mut self,
+        most: usize,
+        limit: Duration,
+    ) -> Result<Vec<u8>, Broken> {
         let read = async {
             let mut prefix = [0; PREFIX_OCTETS];
             self.0.read_exact(&mut prefix).await?;
@@ -65,7 +94,7 @@ impl Control {
             self.0.read_exact(&mut body).await?;
             Ok(body)
         };
-        match timeout(TALK_LIMIT, read).await {
+        match timeout(limit, read).await {
             Err(_) => Err(Broken::Silent),
             Ok(Err(Broken::Io(e))) if e.kind() == io::ErrorKind::UnexpectedEof => {
                 Err(Broken::Closed)

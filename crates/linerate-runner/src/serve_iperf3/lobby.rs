@@ -44,6 +44,8 @@ struct Expected {
     peer: IpAddr,
     local: SocketAddr,
     left: usize,
+    /// Ports of its UDP streams so far: a hello that comes twice opens no second stream.
+    ports: Vec<u16>,
     tell: UnboundedSender<Arrival>,
 }
 
@@ -122,7 +124,7 @@ impl Lobby {
         if state.tcp.contains_key(&cookie) {
             return None;
         }
-        state.tcp.insert(cookie, Expected { peer, local, left, tell });
+        state.tcp.insert(cookie, Expected { peer, local, left, ports: vec![], tell });
         Some(Expectation { lobby: Arc::clone(self), of: Of::Cookie(cookie) })
     }
 
@@ -134,7 +136,8 @@ impl Lobby {
         left: usize,
         tell: UnboundedSender<Arrival>,
     ) -> Expectation {
-        self.lock().udp.insert(peer, Expected { peer, local, left, tell });
+        let ports = Vec::with_capacity(left);
+        self.lock().udp.insert(peer, Expected { peer, local, left, ports, tell });
         Expectation { lobby: Arc::clone(self), of: Of::Address(peer) }
     }
 
@@ -155,13 +158,18 @@ impl Lobby {
     }
 
     /// The local address that the test which waits for UDP streams of that address uses.
-    pub(super) fn waits_for_udp(&self, peer: IpAddr) -> Option<SocketAddr> {
-        self.lock().udp.get(&peer).filter(|expected| expected.left > 0).map(|e| e.local)
+    pub(super) fn waits_for_udp(&self, peer: SocketAddr) -> Option<SocketAddr> {
+        let state = self.lock();
+        let expected = state.udp.get(&peer.ip())?;
+        (expected.left > 0 && !expected.ports.contains(&peer.port())).then_some(expected.local)
     }
 
     /// Hands a UDP stream to its test; `false` when it has enough.
-    pub(super) fn deliver_udp(&self, peer: IpAddr, arrival: Arrival) -> bool {
-        self.lock().udp.get_mut(&peer).is_some_and(|expected| expected.deliver(arrival))
+    pub(super) fn deliver_udp(&self, peer: SocketAddr, arrival: Arrival) -> bool {
+        let mut state = self.lock();
+        let Some(expected) = state.udp.get_mut(&peer.ip()) else { return false };
+        expected.ports.push(peer.port());
+        expected.deliver(arrival)
     }
 }
 

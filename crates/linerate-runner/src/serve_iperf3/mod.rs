@@ -5,11 +5,14 @@
 //! turns ([`lobby`]).
 
 mod control;
+mod limits;
 pub(crate) mod lobby;
 pub mod logins;
 mod output;
 mod plan;
+mod results;
 mod run;
+mod running;
 mod story;
 
 use std::net::SocketAddr;
@@ -23,7 +26,7 @@ use linerate_wire::native::message::RefusalKind;
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 
-use self::control::Control;
+use self::control::{Control, TALK_LIMIT};
 use self::lobby::Shown;
 use self::plan::{Refusal, refuse};
 use crate::data::StreamSocket;
@@ -74,7 +77,7 @@ async fn negotiate(
     cookie: Cookie,
 ) -> Option<Box<Test>> {
     control.say(&[State::ParamExchange]).await.ok()?;
-    let body = match control.document(MAX_PARAMETERS).await {
+    let body = match control.document(MAX_PARAMETERS, TALK_LIMIT).await {
         Ok(body) => body,
         Err(e) => {
             server.refused(peer, &e.to_string());
@@ -165,13 +168,13 @@ fn grant(
 /// for four.
 pub(crate) fn greet_udp(server: &Server, datagram: &[u8], peer: SocketAddr, port: u16) {
     let Some(answer) = hello::answer(datagram) else { return };
-    let Some(local) = server.lobby.waits_for_udp(peer.ip()) else { return };
+    let Some(local) = server.lobby.waits_for_udp(peer) else { return };
     let Ok(socket) = stream_socket(local, port, peer) else {
         server.refused(peer, "no socket for a UDP stream");
         return;
     };
     let Ok(copy) = socket.try_clone() else { return };
-    if server.lobby.deliver_udp(peer.ip(), (server.next_order(), StreamSocket::Udp(socket, None))) {
+    if server.lobby.deliver_udp(peer, (server.next_order(), StreamSocket::Udp(socket, None))) {
         let _ = copy.send(&answer);
     }
 }

@@ -74,10 +74,14 @@ impl Test {
             let why = format!("longer than this server's {}", options.max_duration);
             return Err(refuse(ErrorNumber::TOO_LONG, why));
         }
+        // Its end is by time here, as the client alone counts: `admission::check` sees no bytes.
+        let ways = if asked.direction == Direction::Both { 2 } else { 1 };
+        let blocks = asked.blocks.saturating_mul(asked.block_bytes.into());
+        let bytes = asked.bytes.max(blocks).saturating_mul(ways);
         if let Some(most) = options.max_bytes
-            && asked.bytes > most
+            && bytes > most
         {
-            let why = format!("{} bytes are more than this server's {most}", asked.bytes);
+            let why = format!("{bytes} bytes are more than this server's {most}");
             return Err(refuse(ErrorNumber::END_CONDITIONS, why));
         }
         // The senders' own end, should the client never end the test.
@@ -301,6 +305,14 @@ mod tests {
             (r#"{"bandwidth":3000000,"parallel":4}"#, ErrorNumber::RATE),
             (r#"{"time":1}"#, ErrorNumber::RATE),
             (r#"{"bandwidth":1000,"num":1000001,"time":0}"#, ErrorNumber::END_CONDITIONS),
+            (
+                r#"{"udp":true,"bandwidth":1000,"len":1000,"blockcount":1001,"time":0}"#,
+                ErrorNumber::END_CONDITIONS,
+            ),
+            (
+                r#"{"bandwidth":1000,"num":500001,"time":0,"bidirectional":true}"#,
+                ErrorNumber::END_CONDITIONS,
+            ),
             (r#"{"bandwidth":1000,"server_affinity":1000}"#, ErrorNumber::AFFINITY),
             (r#"{"bandwidth":1000,"MSS":50}"#, ErrorNumber::MSS),
             (r#"{"sctp":true}"#, ErrorNumber::PROTOCOL),

@@ -1,4 +1,4 @@
-//! One iperf3 test at the server, from its turn to its results.
+//! One iperf3 test at the server, from its turn to its end.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -6,39 +6,32 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use linerate_engine::{clock, sys};
-use linerate_model::plan::{Direction, IpVersion, Transport};
-use linerate_model::sample::{RecvReport, SendReport};
-use linerate_wire::iperf3::frame::MAX_CLIENT_RESULTS;
-use linerate_wire::iperf3::{
-    Cookie, ErrorNumber, Failure, Results, State, StreamResults, stream_id,
-};
-use tokio::sync::mpsc::{self, UnboundedReceiver};
+use linerate_model::plan::{IpVersion, Transport};
+use linerate_wire::iperf3::{Cookie, ErrorNumber, Failure, State};
+use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::control::{Broken, Control, TALK_LIMIT};
 use super::lobby::{Arrival, Expectation};
 use super::output::Output;
 use super::plan;
+use super::running::Running;
 use super::story::Story;
 use crate::admission::Slot;
-use crate::data::{self, Context, DataEvent, Report, Shared, StreamId, StreamSocket, Tick};
+use crate::data::{self, Context, Shared, StreamId, StreamSocket};
 use crate::rows::ProcessCpu;
 use crate::server::{Event, Server};
-use crate::serving::{StopOnDrop, straggler_ns};
+use crate::serving::StopOnDrop;
 
 /// A UDP hello that does not come at once was lost, and iperf3's clients never send it again; until
 /// then no other test of that address can open streams.
 const HELLO_LIMIT: Duration = Duration::from_secs(3);
 /// TCP streams must arrive within this time each.
 const STREAM_LIMIT: Duration = Duration::from_secs(10);
-/// From the last stream to the first datagram: all threads are awake by then.
+/// From the last stream to the word that the test runs: all threads are awake by then.
 const HEAD_START: Duration = Duration::from_millis(25);
-/// As long as iperf3's receivers wait for data by default.
-const NO_DATA_LIMIT: Duration = Duration::from_secs(120);
-/// What is still in a client's send buffer may take this long; clients wait 10 s for results.
-const TCP_DRAIN_NS: u64 = 5_000_000_000;
-/// Rates are looked at over this time, and may be above the server's limit by a tenth of it.
-const RATE_CHECK: Duration = Duration::from_secs(5);
+/// From that word to the first datagram: every thread has seen that it may begin.
+const BEGIN_NS: u64 = 2_000_000;
 
 /// A test that was granted.
 pub(crate) struct Test {
@@ -52,18 +45,18 @@ pub(crate) struct Test {
 }
 
 /// Why a test did not come to its end: told to the client by number, to the log in words.
-struct Trouble {
+pub(super) struct Trouble {
     failure: Option<Failure>,
     why: String,
 }
 
 impl Trouble {
-    fn new(number: ErrorNumber, why: impl Into<String>) -> Self {
+    pub(super) fn new(number: ErrorNumber, why: impl Into<String>) -> Self {
         Self { failure: Some(Failure { number, errno: 0 }), why: why.into() }
     }
 
     /// The client is gone or says so itself: nothing more goes to it.
-    fn quiet(why: impl Into<String>) -> Self {
+    pub(super) fn quiet(why: impl Into<String>) -> Self {
         Self { failure: None, why: why.into() }
     }
 }
@@ -130,28 +123,38 @@ impl Test {
         };
         let _ = server.events.send(Event::TestStarted { peer: self.peer, what });
         let ids = data::streams(self.test.plan.plan.direction, self.test.plan.plan.streams);
-        let (sockets, _expectation) = self.open(server, ids.len()).await?;
+        let (sockets, _cookie) = self.open(server, ids.len()).await?;
         let mut running = self.start(server, ids, sockets)?;
-        sleep(HEAD_START).await;
-        self.control.say(&[State::TestStart, State::TestRunning]).await?;
-        let sends = self.test.asked.direction != Direction::Forward;
-        self.control.watch(if sends { 2 } else { 4 });
-        let done = match running.run(&mut self.control, server).await {
-            Ok(()) => running.finish(&mut self.control, &self.test).await,
-            Err(trouble) => Err(trouble),
-        };
+        let done = self.through(&mut running, server).await;
         if let Err(trouble) = &done {
-            running.story.fail(&trouble.why);
+            running.fail(self.peer, &trouble.why);
         }
         done
     }
 
-    /// Says "open your streams" and waits for all of them, in the order of their creation.
+    /// From the streams to the results.
+    async fn through(
+        &mut self,
+        running: &mut Running,
+        server: &Arc<Server>,
+    ) -> Result<String, Trouble> {
+        sleep(HEAD_START).await;
+        self.control.watch();
+        self.control.say(&[State::TestStart, State::TestRunning]).await?;
+        // Not before the word: a client takes data that comes earlier for something else.
+        running.begin(clock::monotonic_ns().saturating_add(BEGIN_NS));
+        running.run(&mut self.control, server).await?;
+        running.finish(&mut self.control, &self.test).await
+    }
+
+    /// Says "open your streams" and waits for all of them, in the order of their creation. The cookie
+    /// of a TCP test stays known as long as what is returned with them; the address of a UDP test is
+    /// free for the next one's streams.
     async fn open(
         &mut self,
         server: &Arc<Server>,
         count: usize,
-    ) -> Result<(Vec<StreamSocket>, Expectation), Trouble> {
+    ) -> Result<(Vec<StreamSocket>, Option<Expectation>), Trouble> {
         let ends = (self.peer.ip(), self.local);
         let (tell, mut arrivals) = mpsc::unbounded_channel::<Arrival>();
         let mut turn = None;
@@ -200,10 +203,11 @@ impl Test {
                 }
             }
         }
-        Ok((streams.into_values().collect(), expectation))
+        let streams = streams.into_values().collect();
+        Ok((streams, Some(expectation).filter(|_| self.test.asked.transport == Transport::Tcp)))
     }
 
-    /// Starts the data threads; data flows after [`HEAD_START`].
+    /// Starts the data threads, which wait for the word.
     fn start(
         &self,
         server: &Server,
@@ -220,7 +224,7 @@ impl Test {
         }
         let congestion = sockets.iter().find_map(StreamSocket::congestion);
         let story = Story::begin(events, ends, &self.cookie, &self.test, &ids, &sockets);
-        let shared = Shared::new(ids.len());
+        let shared = Shared::within(server.options.max_bytes, ids.len());
         // Whatever happens below, no thread outlives the test.
         let _stop = StopOnDrop(Arc::clone(&shared));
         let (events, told) = mpsc::unbounded_channel();
@@ -240,24 +244,22 @@ impl Test {
             data::spawn(context, socket)
                 .map_err(|e| Trouble::new(ErrorNumber::THREAD, format!("no thread: {e}")))?;
         }
-        let head_start = u64::try_from(HEAD_START.as_nanos()).unwrap_or(0);
-        let start_ns = clock::monotonic_ns() + head_start;
-        shared.start(start_ns);
         Ok(Running {
             shared,
             _stop,
             ids,
-            measured_ns: start_ns.saturating_add(agreed.plan.warmup.0),
+            direction: agreed.plan.direction,
+            warmup_ns: agreed.plan.warmup.0,
+            measured_ns: u64::MAX,
             told,
             reports: BTreeMap::new(),
-            received: 0,
-            carried: 0,
             congestion,
             ended_ns: None,
             cpu: ProcessCpu::start(),
             transport: self.test.asked.transport,
             story,
             output: self.test.output.then(|| Output::new(self.peer, &self.test)),
+            fault: None,
         })
     }
 
@@ -293,296 +295,6 @@ fn early(state: Result<State, Broken>) -> Trouble {
     }
 }
 
-fn terminated() -> Trouble {
+pub(super) fn terminated() -> Trouble {
     Trouble::new(ErrorNumber::SERVER_TERMINATED, "the server is shutting down")
-}
-
-/// The part between "running" and the results.
-struct Running {
-    shared: Arc<Shared>,
-    _stop: StopOnDrop,
-    ids: Vec<StreamId>,
-    measured_ns: u64,
-    told: UnboundedReceiver<DataEvent>,
-    reports: BTreeMap<u16, Report>,
-    /// Octets received since the last look at the rate.
-    received: u64,
-    /// Octets received and sent so far.
-    carried: u64,
-    congestion: Option<String>,
-    ended_ns: Option<u64>,
-    cpu: ProcessCpu,
-    transport: Transport,
-    story: Story,
-    /// What this server shows of the test, if the client wants to see it.
-    output: Option<Output>,
-}
-
-impl Running {
-    /// Until the client says that the test is over.
-    async fn run(&mut self, control: &mut Control, server: &Arc<Server>) -> Result<(), Trouble> {
-        let options = &server.options;
-        let began = Instant::now();
-        // A client that never ends its test.
-        let most = options.max_duration.as_duration().saturating_add(Duration::from_secs(2));
-        let mut rate_check = tokio::time::interval_at(began + RATE_CHECK, RATE_CHECK);
-        let mut watch = tokio::time::interval(Duration::from_millis(250));
-        let mut shut = server.shut.clone();
-        let receives = self.ids.iter().any(|id| id.way == linerate_model::plan::Way::Forward);
-        loop {
-            tokio::select! {
-                state = control.state() => match state? {
-                    State::TestEnd => {
-                        self.ended_ns = Some(clock::monotonic_ns());
-                        return Ok(());
-                    }
-                    State::TestStart => {}
-                    State::ClientTerminate => {
-                        return Err(Trouble::new(
-                            ErrorNumber::CLIENT_TERMINATED,
-                            "the client was told to stop",
-                        ));
-                    }
-                    State::IperfDone => return Err(Trouble::quiet("the client said goodbye")),
-                    state => {
-                        return Err(Trouble::new(
-                            ErrorNumber::UNKNOWN_MESSAGE,
-                            format!("{state:?} out of turn"),
-                        ));
-                    }
-                },
-                event = self.told.recv() => match event {
-                    Some(event) => self.on_event(event),
-                    // All streams have ended; the client has not said so yet.
-                    None => sleep(Duration::from_millis(20)).await,
-                },
-                _ = rate_check.tick() => {
-                    let bits = std::mem::take(&mut self.received).saturating_mul(8);
-                    if let Some(limit) = options.max_rate {
-                        let limit = limit.bits_per_second().saturating_mul(RATE_CHECK.as_secs());
-                        if bits > limit.saturating_add(limit / 10) {
-                            return Err(Trouble::new(
-                                ErrorNumber::RATE,
-                                "the client sends faster than this server allows",
-                            ));
-                        }
-                    }
-                }
-                _ = watch.tick() => {
-                    if began.elapsed() > most {
-                        return Err(Trouble::new(
-                            ErrorNumber::TOO_LONG,
-                            "the server's longest test time is over",
-                        ));
-                    }
-                    if options.max_bytes.is_some_and(|most| self.carried > most) {
-                        return Err(Trouble::new(
-                            ErrorNumber::RATE,
-                            "more bytes than this server allows in a test",
-                        ));
-                    }
-                    if receives
-                        && began.elapsed() > NO_DATA_LIMIT
-                        && !self.shared.heard_within(NO_DATA_LIMIT)
-                    {
-                        return Err(Trouble::new(ErrorNumber::NO_DATA, "no data for 120 s"));
-                    }
-                }
-                _ = shut.changed() => return Err(terminated()),
-            }
-        }
-    }
-
-    fn on_event(&mut self, event: DataEvent) {
-        self.story.on_event(&event);
-        if let Some(output) = &mut self.output {
-            output.on_event(&event);
-        }
-        match event {
-            DataEvent::Done(stream, report) => drop(self.reports.insert(stream, *report)),
-            DataEvent::Tick(_, _, tick) | DataEvent::Warm(_, _, tick) => match tick {
-                Tick::Recv(interval) => {
-                    self.received = self.received.saturating_add(interval.counts.bytes);
-                    self.carried = self.carried.saturating_add(interval.counts.bytes);
-                }
-                Tick::Send(interval) => {
-                    self.carried = self.carried.saturating_add(interval.counts.bytes);
-                }
-                Tick::Rr(_) => {}
-            },
-        }
-    }
-
-    /// The exchange of results. The client's come first, and say how much it sent: this end reads
-    /// on until it has that, so that what was under way at the end counts where it belongs.
-    async fn finish(
-        &mut self,
-        control: &mut Control,
-        test: &plan::Test,
-    ) -> Result<String, Trouble> {
-        self.shared.stop();
-        control.say(&[State::ExchangeResults]).await?;
-        let body = control.document(MAX_CLIENT_RESULTS).await?;
-        let client = Results::decode_client(&body)
-            .map_err(|e| Trouble::new(ErrorNumber::RECEIVE_RESULTS, e.to_string()))?;
-        for told in &client.streams {
-            let id = linerate_wire::iperf3::stream_index(told.id)
-                .and_then(|index| self.ids.get(usize::from(index)))
-                .ok_or_else(|| {
-                    Trouble::new(
-                        ErrorNumber::STREAM_ID,
-                        format!("no stream has the id {}", told.id),
-                    )
-                })?;
-            let sent = match self.transport {
-                Transport::Udp => u64::try_from(told.packets).ok(),
-                // What was sent before the measured time is not told, so that there the end of a
-                // stream cannot be known by its length.
-                Transport::Tcp => Some(told.bytes).filter(|_| test.asked.omit_s == 0),
-            };
-            if let Some(sent) = sent {
-                self.shared.far_end_sent(id.stream, sent);
-            }
-        }
-        let drain = match self.transport {
-            Transport::Tcp if test.asked.omit_s == 0 => TCP_DRAIN_NS,
-            _ => straggler_ns(&control.0),
-        };
-        self.shared.drain_until(clock::monotonic_ns().saturating_add(drain));
-        while self.reports.len() < self.ids.len() {
-            match self.told.recv().await {
-                Some(event) => self.on_event(event),
-                None => {
-                    return Err(Trouble::new(
-                        ErrorNumber::STREAM_CLOSED,
-                        "a data thread ended without a word",
-                    ));
-                }
-            }
-        }
-        let span_ns = self.ended_ns.unwrap_or(0).saturating_sub(self.measured_ns);
-        self.story.end(self.reports.values(), span_ns, None);
-        let results = self.results(test);
-        let frame =
-            results.encode().map_err(|e| Trouble::new(ErrorNumber::PACK_RESULTS, e.to_string()))?;
-        control.octets(&frame).await?;
-        control.say(&[State::DisplayResults]).await?;
-        Ok(self.in_words())
-    }
-
-    fn results(&self, test: &plan::Test) -> Results {
-        let sends = test.asked.direction != Direction::Forward;
-        let cpu = self.cpu.percent();
-        let streams = self.reports.iter().filter_map(|(stream, report)| {
-            let id = stream_id(*stream);
-            match report {
-                Report::Send(report) => Some(sent(id, report)),
-                Report::Recv(report) => {
-                    let end_ns = self.ended_ns.unwrap_or(0).max(report.last_ns.unwrap_or(0));
-                    Some(received(id, report, end_ns.saturating_sub(self.measured_ns)))
-                }
-                Report::Rr(_) | Report::Respond(_) => None,
-            }
-        });
-        Results {
-            cpu_total: Some(cpu.total),
-            cpu_user: Some(cpu.user),
-            cpu_system: Some(cpu.system),
-            sender_has_retransmits: match (sends, test.asked.transport) {
-                (true, Transport::Tcp) => 1,
-                (true, Transport::Udp) => 0,
-                (false, _) => -1,
-            },
-            congestion_used: self.congestion.clone(),
-            server_output_text: self.output.as_ref().map(|output| output.text(&self.in_words())),
-            server_output_json: None,
-            streams: streams.collect(),
-        }
-    }
-
-    fn in_words(&self) -> String {
-        let mut words = vec![];
-        let received: Vec<&RecvReport> = self
-            .reports
-            .values()
-            .filter_map(|report| match report {
-                Report::Recv(report) => Some(report),
-                _ => None,
-            })
-            .collect();
-        let sent: Vec<&SendReport> = self
-            .reports
-            .values()
-            .filter_map(|report| match report {
-                Report::Send(report) => Some(report),
-                _ => None,
-            })
-            .collect();
-        let warmup = |octets: u64| {
-            if octets > 0 { format!(" after {octets} in the warm-up") } else { String::new() }
-        };
-        if !received.is_empty() {
-            let bytes: u64 = received.iter().map(|r| r.counts.bytes).sum();
-            let warm: u64 = received.iter().map(|r| r.warmup).sum();
-            words.push(match self.transport {
-                Transport::Tcp => format!("received {bytes} bytes{}", warmup(warm)),
-                Transport::Udp => {
-                    let lost: u64 = received.iter().map(|r| r.counts.lost).sum();
-                    let of: u64 = received.iter().map(|r| r.counts.expected).sum();
-                    let here: u64 = received.iter().map(|r| r.counts.loss_by_place().1).sum();
-                    format!(
-                        "received {bytes} bytes, lost {lost} of {of} datagrams ({here} in this host's socket buffers){}",
-                        warmup(warm)
-                    )
-                }
-            });
-        }
-        if !sent.is_empty() {
-            let bytes: u64 = sent.iter().map(|s| s.counts.bytes).sum();
-            let warm: u64 = sent.iter().map(|s| s.warmup).sum();
-            words.push(format!("sent {bytes} bytes{}", warmup(warm)));
-        }
-        format!("done: {}", words.join(", "))
-    }
-}
-
-fn signed(value: u64) -> i64 {
-    i64::try_from(value).unwrap_or(i64::MAX)
-}
-
-fn seconds(ns: u64) -> Option<f64> {
-    Some(ns as f64 / 1e9)
-}
-
-fn sent(id: u32, report: &SendReport) -> StreamResults {
-    let tcp = report.tcp.is_some();
-    let warmup = if tcp { 0 } else { report.warmup };
-    StreamResults {
-        id,
-        bytes: report.counts.bytes,
-        retransmits: report.tcp.and_then(|tcp| tcp.retransmits).map_or(-1, signed),
-        jitter_s: Some(0.0),
-        errors: 0,
-        omitted_errors: Some(0),
-        packets: signed(warmup.saturating_add(report.counts.datagrams)),
-        omitted_packets: Some(signed(warmup)),
-        start_s: Some(0.0),
-        end_s: seconds(report.span_ns),
-    }
-}
-
-fn received(id: u32, report: &RecvReport, span_ns: u64) -> StreamResults {
-    let (omitted, omitted_lost) = (report.warmup_expected, report.warmup_lost);
-    StreamResults {
-        id,
-        bytes: report.counts.bytes,
-        retransmits: -1,
-        jitter_s: seconds(report.jitter_ns.unwrap_or(0)),
-        errors: signed(omitted_lost.saturating_add(report.counts.lost)),
-        omitted_errors: Some(signed(omitted_lost)),
-        packets: signed(omitted.saturating_add(report.counts.expected)),
-        omitted_packets: Some(signed(omitted)),
-        start_s: Some(0.0),
-        end_s: seconds(span_ns),
-    }
 }

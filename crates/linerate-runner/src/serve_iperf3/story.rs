@@ -6,7 +6,7 @@ use std::os::fd::AsRawFd;
 use linerate_engine::sys;
 use linerate_model::plan::Way;
 use linerate_model::record::ErrorRecord;
-use linerate_model::told::{Connected, End, Side, Start, Stream, StreamEnd, Told};
+use linerate_model::told::{Connected, Cpu, End, Side, Start, Stream, StreamEnd, Told};
 use linerate_wire::iperf3::{Cookie, stream_id};
 use tokio::sync::mpsc::UnboundedSender;
 
@@ -21,6 +21,7 @@ pub(super) struct Story {
     rows: RowBook,
     cpu: ProcessCpu,
     congestion: Option<String>,
+    over: bool,
 }
 
 impl Story {
@@ -74,6 +75,7 @@ impl Story {
             rows: RowBook::new(plan.interval.0, plan.warmup.0, ids.len()),
             cpu: ProcessCpu::start(),
             congestion,
+            over: false,
         };
         story.tell(Told::Start(Box::new(start)));
         story
@@ -94,25 +96,35 @@ impl Story {
         }
     }
 
-    /// It ended early.
-    pub(super) fn fail(&mut self, why: &str) {
+    /// It ended early; `reports` of all streams, or none.
+    pub(super) fn fail(
+        &mut self,
+        peer: SocketAddr,
+        reports: Vec<&Report>,
+        span_ns: u64,
+        why: &str,
+    ) {
         let error = ErrorRecord {
             kind: "test".into(),
-            what: format!("the test of {} ended early", self.peer),
+            what: format!("the test of {peer} ended early"),
             why: why.to_owned(),
             hints: vec![],
             exit_code: 1,
         };
-        self.end([].iter(), 0, Some(error));
+        self.end(reports.into_iter(), span_ns, None, Some(error));
     }
 
-    /// The test is over; `reports` of all streams, or none when it failed.
+    /// The test is over, which is told once; `reports` of all streams, or none when it failed.
     pub(super) fn end<'a>(
         &mut self,
         reports: impl Iterator<Item = &'a Report>,
         span_ns: u64,
+        far_cpu: Option<Cpu>,
         error: Option<ErrorRecord>,
     ) {
+        if std::mem::replace(&mut self.over, true) {
+            return;
+        }
         let reports: Vec<&Report> = reports.collect();
         for rows in self.rows.rest(&reports, span_ns) {
             self.tell(Told::Rows(rows));
@@ -129,6 +141,7 @@ impl Story {
             streams: streams.collect(),
             span_ns,
             cpu: self.cpu.percent(),
+            far_cpu,
             congestion: self.congestion.clone(),
             error,
             ..End::default()

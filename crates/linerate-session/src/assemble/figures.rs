@@ -102,8 +102,9 @@ pub fn cpu(
     host: Option<&HostSample>,
     irq_cores: &[u32],
 ) -> Option<CpuFigures> {
-    let busiest = threads.iter().max_by_key(|thread| thread.cpu_ns)?;
-    let all = added(threads.iter().map(|thread| thread.cpu_ns));
+    let told = || threads.iter().filter(|thread| thread.cpu_ns != ThreadUse::UNKNOWN_CPU_NS);
+    let busiest = told().max_by_key(|thread| thread.cpu_ns)?;
+    let all = added(told().map(|thread| thread.cpu_ns));
     let core =
         |number: u32| -> Option<&CoreUse> { host?.cores.iter().find(|core| core.core == number) };
     let own = core(busiest.core);

@@ -79,7 +79,7 @@ mod tests {
         assert!(!Cookie::from_octets([0; 37]).is_plausible());
         assert!(!Cookie::from_octets([b'a'; 37]).is_plausible());
         let mut old = [0; 37];
-        old[..36].copy_from_slice(b"hydra2.1425489.123456.0123456789abcd");
+        old[..36].copy_from_slice(b"host-a.1425489.123456.0123456789abcd");
         assert!(Cookie::may_begin_with(&old[..8]));
         assert!(Cookie::from_octets(old).is_plausible());
     }

@@ -7,7 +7,7 @@ use linerate_session::assemble::StreamOutcome;
 use linerate_session::receiver::add_tail;
 use linerate_wire::iperf3::{Results, StreamResults, stream_id};
 
-use super::Running;
+use super::running::Running;
 use crate::data::{Report, StreamId};
 
 pub(super) fn clipped(value: u64) -> i64 {
@@ -36,7 +36,7 @@ pub(super) fn our_results(running: &Running, ids: &[StreamId], cpu: Cpu, span_ns
                     let sent_again = report.tcp.and_then(|tcp| tcp.retransmits);
                     stream.retransmits = sent_again.map_or(-1, clipped);
                 } else {
-                    stream.packets = clipped(report.counts.datagrams + report.warmup);
+                    stream.packets = clipped(report.counts.datagrams.saturating_add(report.warmup));
                     stream.omitted_packets = Some(clipped(report.warmup));
                 }
             }
@@ -44,9 +44,11 @@ pub(super) fn our_results(running: &Running, ids: &[StreamId], cpu: Cpu, span_ns
                 stream.bytes = report.counts.bytes;
                 stream.jitter_s = Some(report.jitter_ns.map_or(0.0, |ns| ns as f64 / 1e9));
                 if !tcp {
-                    stream.errors = clipped(report.counts.lost + report.warmup_lost);
+                    let lost = report.counts.lost.saturating_add(report.warmup_lost);
+                    stream.errors = clipped(lost);
                     stream.omitted_errors = Some(clipped(report.warmup_lost));
-                    stream.packets = clipped(report.counts.expected + report.warmup_expected);
+                    let seen = report.counts.expected.saturating_add(report.warmup_expected);
+                    stream.packets = clipped(seen);
                     stream.omitted_packets = Some(clipped(report.warmup_expected));
                 }
             }
@@ -71,9 +73,11 @@ pub(super) fn our_results(running: &Running, ids: &[StreamId], cpu: Cpu, span_ns
 
 /// The far end's process as a thread of `streams`: iperf3 tells no more of its CPU.
 pub(super) fn far_thread(results: &Results, span_ns: u64, streams: usize) -> ThreadUse {
-    let percent = results.cpu_total.unwrap_or(0.0).max(0.0);
-    let cpu_ns = span_ns as f64 * percent / 100.0 / streams.max(1) as f64;
-    ThreadUse { cpu_ns: cpu_ns as u64, core: ThreadUse::UNKNOWN_CORE }
+    let cpu_ns = match results.cpu_total {
+        Some(percent) => (span_ns as f64 * percent.max(0.0) / 100.0 / streams.max(1) as f64) as u64,
+        None => ThreadUse::UNKNOWN_CPU_NS,
+    };
+    ThreadUse { cpu_ns, core: ThreadUse::UNKNOWN_CORE }
 }
 
 pub(super) fn counted(value: i64) -> u64 {
@@ -156,9 +160,16 @@ pub(super) fn far_stream(far: &StreamResults, seconds: Option<f64>) -> FarStream
 
 /// Both ends under one kernel and in one network namespace: datagrams that its UDP counters show as
 /// dropped for want of buffer were dropped by the receiver. They are the namespace's, not a
-/// socket's, so they place no more than was lost.
+/// socket's, so they place no more than was lost, and not what this end's own sockets dropped of the
+/// reverse streams.
 pub(super) fn place_drops(streams: &mut [StreamOutcome], errors: u64) {
-    let mut left = errors;
+    let own = streams
+        .iter()
+        .filter(|s| s.reverse)
+        .filter_map(|s| s.recv.as_ref())
+        .map(|recv| recv.counts.socket_drops)
+        .fold(0, u64::saturating_add);
+    let mut left = errors.saturating_sub(own);
     for recv in streams.iter_mut().filter(|s| !s.reverse).filter_map(|s| s.recv.as_mut()) {
         let here = recv.counts.lost.min(left);
         left -= here;
@@ -208,6 +219,35 @@ mod tests {
             assert_eq!(report.counts.lost, lost, "{far:?}");
             assert_eq!(report.counts.datagrams + report.counts.lost, datagrams);
         }
+    }
+
+    #[test]
+    fn drops_of_the_reverse_streams_are_not_the_forward_ones() {
+        let stream = |reverse, lost, drops| {
+            let mut recv = RecvReport::default();
+            (recv.counts.lost, recv.counts.socket_drops) = (lost, drops);
+            StreamOutcome { reverse, recv: Some(recv), ..StreamOutcome::default() }
+        };
+        let forward = |streams: &[StreamOutcome]| {
+            streams[0].recv.as_ref().map(|recv| recv.counts.dropped_min)
+        };
+        let mut both = [stream(false, 50, 0), stream(true, 30, 30)];
+        place_drops(&mut both, 40);
+        assert_eq!(forward(&both), Some(10));
+        // A counter of the namespace that was read before the last drops.
+        let mut both = [stream(false, 50, 0), stream(true, 30, 30)];
+        place_drops(&mut both, 20);
+        assert_eq!(forward(&both), Some(0));
+        let mut one = [stream(false, 50, 0)];
+        place_drops(&mut one, 400);
+        assert_eq!(forward(&one), Some(50));
+    }
+
+    #[test]
+    fn what_the_far_end_cannot_tell_is_unknown() {
+        let results = |cpu_total| Results { cpu_total, ..Results::default() };
+        assert_eq!(far_thread(&results(Some(50.0)), 1_000, 2).cpu_ns, 250);
+        assert_eq!(far_thread(&results(None), 1_000, 2).cpu_ns, ThreadUse::UNKNOWN_CPU_NS);
     }
 
     #[test]

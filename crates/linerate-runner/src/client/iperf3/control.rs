@@ -6,11 +6,15 @@ use linerate_model::record::ErrorRecord;
 use linerate_wire::iperf3::frame::{self, MAX_SERVER_RESULTS, PREFIX_OCTETS};
 use linerate_wire::iperf3::{FAILURE_OCTETS, Failure, Results, State};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::client::Near;
 use crate::errors;
+
+/// How long the numbers of a failure may take to follow their state.
+const REASON_LIMIT: Duration = Duration::from_secs(1);
 
 /// The control connection's two halves, and a state that came before it was waited for.
 pub(super) struct Control {
@@ -18,6 +22,8 @@ pub(super) struct Control {
     pub(super) write: OwnedWriteHalf,
     pub(super) early: Option<State>,
     pub(super) patience: Duration,
+    /// Octets of a failure whose state has come, and when no more of them are waited for.
+    failing: Option<(Vec<u8>, Instant)>,
 }
 
 /// What a control connection brought.
@@ -27,6 +33,11 @@ pub(super) enum Heard {
 }
 
 impl Control {
+    pub(super) fn new(stream: TcpStream, patience: Duration) -> Self {
+        let (read, write) = stream.into_split();
+        Self { read, write, early: None, patience, failing: None }
+    }
+
     pub(super) async fn say(&mut self, bytes: &[u8]) -> Result<(), String> {
         match timeout(self.patience, self.write.write_all(bytes)).await {
             Ok(Ok(())) => Ok(()),
@@ -40,6 +51,9 @@ impl Control {
         if let Some(state) = self.early.take() {
             return Heard::State(state);
         }
+        if self.failing.is_some() {
+            return Heard::Failed(self.failure(near).await);
+        }
         let mut octet = [0];
         match self.read.read(&mut octet).await {
             Ok(1) => {}
@@ -51,7 +65,11 @@ impl Control {
             Some(State::ServerTerminate) => {
                 Heard::Failed(errors::server_stopped(&near.name, "it was told to stop"))
             }
-            Some(State::ServerError) => Heard::Failed(self.failure(near).await),
+            Some(State::ServerError) => {
+                let deadline = Instant::now() + REASON_LIMIT;
+                self.failing = Some((Vec::with_capacity(FAILURE_OCTETS), deadline));
+                Heard::Failed(self.failure(near).await)
+            }
             Some(state) => Heard::State(state),
             None => Heard::Failed(near.lost(
                 doing,
@@ -63,18 +81,19 @@ impl Control {
         }
     }
 
-    /// What follows [`State::ServerError`]: some releases send one number, some two.
-    pub(super) async fn failure(&mut self, near: &Near<'_>) -> ErrorRecord {
-        let mut bytes = Vec::with_capacity(FAILURE_OCTETS);
-        let deadline = Instant::now() + Duration::from_secs(1);
+    /// What follows [`State::ServerError`]: some releases send one number, some two. What has come of
+    /// it is kept, should the caller give up in the middle.
+    async fn failure(&mut self, near: &Near<'_>) -> ErrorRecord {
+        let Self { read, failing, .. } = self;
+        let (bytes, deadline) = failing.get_or_insert_with(|| (Vec::new(), Instant::now()));
         while bytes.len() + 1 < FAILURE_OCTETS {
             let mut octet = [0];
-            match timeout_at(deadline, self.read.read(&mut octet)).await {
+            match timeout_at(*deadline, read.read(&mut octet)).await {
                 Ok(Ok(1)) => bytes.push(octet[0]),
                 _ => break,
             }
         }
-        match Failure::decode(&bytes) {
+        match Failure::decode(bytes) {
             Some(failure) => {
                 let number = failure.number;
                 let words = number.words().unwrap_or("an error of a number not known here");

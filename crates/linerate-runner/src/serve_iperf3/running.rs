@@ -1,0 +1,284 @@
+//! A test of iperf3 between the word "running" and its results.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use linerate_engine::clock;
+use linerate_model::plan::{Direction, Transport};
+use linerate_model::told::Cpu;
+use linerate_wire::iperf3::frame::MAX_CLIENT_RESULTS;
+use linerate_wire::iperf3::{ErrorNumber, Results, State, stream_index};
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::time::{Instant, MissedTickBehavior, sleep};
+
+use super::control::{Control, RESULTS_LIMIT};
+use super::limits::RateMeter;
+use super::output::Output;
+use super::run::{Trouble, terminated};
+use super::story::Story;
+use super::{plan, results};
+use crate::data::{DataEvent, Report, Shared, StreamId};
+use crate::rows::ProcessCpu;
+use crate::server::{Options, Server};
+use crate::serving::{StopOnDrop, straggler_ns};
+
+/// What is still in a client's send buffer may take this long; clients wait 10 s for results.
+const TCP_DRAIN_NS: u64 = 5_000_000_000;
+/// How often the limits are looked at.
+const WATCH: Duration = Duration::from_millis(250);
+/// A client to which data goes and whose host does not answer for this long is gone. Not less, as
+/// what asks it goes through the queue that the test may keep full: of 38 questions one must pass.
+const SILENT_SENDING: Duration = Duration::from_secs(10);
+/// A client that only sends, and from which neither data nor an answer comes.
+const SILENT_RECEIVING: Duration = Duration::from_secs(30);
+
+/// The test as it runs.
+pub(super) struct Running {
+    pub(super) shared: Arc<Shared>,
+    pub(super) _stop: StopOnDrop,
+    pub(super) ids: Vec<StreamId>,
+    pub(super) direction: Direction,
+    pub(super) warmup_ns: u64,
+    /// When the measured time begins, once data flows.
+    pub(super) measured_ns: u64,
+    pub(super) told: UnboundedReceiver<DataEvent>,
+    pub(super) reports: BTreeMap<u16, Report>,
+    pub(super) congestion: Option<String>,
+    pub(super) ended_ns: Option<u64>,
+    pub(super) cpu: ProcessCpu,
+    pub(super) transport: Transport,
+    pub(super) story: Story,
+    /// What this server shows of the test, if the client wants to see it.
+    pub(super) output: Option<Output>,
+    /// Why a stream ended that should not have.
+    pub(super) fault: Option<(ErrorNumber, String)>,
+}
+
+/// What is looked at while a test runs, and since when.
+struct Watch {
+    began: Instant,
+    began_ns: u64,
+    /// A client that never ends its test.
+    most: Duration,
+    meter: Option<RateMeter>,
+    fault_seen: bool,
+}
+
+impl Watch {
+    fn new(options: &Options) -> Self {
+        let began_ns = clock::monotonic_ns();
+        Self {
+            began: Instant::now(),
+            began_ns,
+            most: options.max_duration.as_duration().saturating_add(Duration::from_secs(2)),
+            meter: options.max_rate.map(|rate| RateMeter::new(rate.bits_per_second(), began_ns)),
+            fault_seen: false,
+        }
+    }
+}
+
+impl Running {
+    /// Data flows from `start_ns` of the monotonic clock on.
+    pub(super) fn begin(&mut self, start_ns: u64) {
+        self.measured_ns = start_ns.saturating_add(self.warmup_ns);
+        self.shared.start(start_ns);
+    }
+
+    /// Until the client says that the test is over.
+    pub(super) async fn run(
+        &mut self,
+        control: &mut Control,
+        server: &Arc<Server>,
+    ) -> Result<(), Trouble> {
+        let options = &server.options;
+        let mut watch = Watch::new(options);
+        let mut looks = tokio::time::interval(WATCH);
+        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut shut = server.shut.clone();
+        loop {
+            tokio::select! {
+                state = control.state() => match state? {
+                    State::TestEnd => {
+                        self.ended_ns = Some(clock::monotonic_ns());
+                        return Ok(());
+                    }
+                    State::TestStart => {}
+                    State::ClientTerminate => {
+                        return Err(Trouble::new(
+                            ErrorNumber::CLIENT_TERMINATED,
+                            "the client was told to stop",
+                        ));
+                    }
+                    State::IperfDone => return Err(Trouble::quiet("the client said goodbye")),
+                    state => {
+                        return Err(Trouble::new(
+                            ErrorNumber::UNKNOWN_MESSAGE,
+                            format!("{state:?} out of turn"),
+                        ));
+                    }
+                },
+                event = self.told.recv() => match event {
+                    Some(event) => self.on_event(event),
+                    // All streams have ended; the client has not said so yet.
+                    None => sleep(Duration::from_millis(20)).await,
+                },
+                _ = looks.tick() => {
+                    control.ask();
+                    self.look(&mut watch, control, options)?;
+                }
+                _ = shut.changed() => return Err(terminated()),
+            }
+            if self.shared.over_budget() {
+                return Err(Trouble::new(
+                    ErrorNumber::END_CONDITIONS,
+                    "more bytes than this server allows in a test",
+                ));
+            }
+        }
+    }
+
+    /// Holds the test against the server's limits, and sees to it that somebody is there.
+    fn look(
+        &mut self,
+        watch: &mut Watch,
+        control: &Control,
+        options: &Options,
+    ) -> Result<(), Trouble> {
+        if self.fault.is_some() && std::mem::replace(&mut watch.fault_seen, true) {
+            // The client had a moment to say by itself that it stops.
+            return self.no_fault();
+        }
+        if watch.began.elapsed() > watch.most {
+            let why = "the server's longest test time is over";
+            return Err(Trouble::new(ErrorNumber::TOO_LONG, why));
+        }
+        if let Some(meter) = &mut watch.meter
+            && !meter.keeps(self.shared.arrived(), clock::monotonic_ns())
+        {
+            let why = "the client sends faster than this server allows";
+            return Err(Trouble::new(ErrorNumber::RATE, why));
+        }
+        let (sends, receives) = (self.direction.has_reverse(), self.direction.has_forward());
+        let no_data = self.shared.silence(watch.began_ns);
+        if receives && no_data > options.no_data {
+            let why = format!("no data for {:?}", options.no_data);
+            return Err(Trouble::new(ErrorNumber::NO_DATA, why));
+        }
+        // Where the kernel does not tell, its own limit holds.
+        let answered = control.silence().unwrap_or_default();
+        let silent = if receives { answered.min(no_data) } else { answered };
+        let limit = if sends { SILENT_SENDING } else { SILENT_RECEIVING };
+        if silent > limit {
+            return Err(Trouble::quiet(format!(
+                "the client's host has not answered for {limit:?}"
+            )));
+        }
+        Ok(())
+    }
+
+    /// A stream that broke makes no results: what it did not carry was not lost on the path.
+    fn no_fault(&mut self) -> Result<(), Trouble> {
+        match self.fault.take() {
+            Some((number, why)) => Err(Trouble::new(number, why)),
+            None => Ok(()),
+        }
+    }
+
+    fn on_event(&mut self, event: DataEvent) {
+        self.story.on_event(&event);
+        if let Some(output) = &mut self.output {
+            output.on_event(&event);
+        }
+        if let DataEvent::Done(stream, report) = event {
+            let fault = match report.as_ref() {
+                Report::Send(sent) => sent.error.clone().map(|e| (ErrorNumber::STREAM_WRITE, e)),
+                Report::Recv(recv) => recv.error.clone().map(|e| (ErrorNumber::STREAM_READ, e)),
+                Report::Rr(_) | Report::Respond(_) => None,
+            };
+            self.fault = self.fault.take().or(fault);
+            self.reports.insert(stream, *report);
+        }
+    }
+
+    /// The exchange of results. The client's come first, and say how much it sent: this end reads
+    /// on until it has that, so that what was under way at the end counts where it belongs.
+    pub(super) async fn finish(
+        &mut self,
+        control: &mut Control,
+        test: &plan::Test,
+    ) -> Result<String, Trouble> {
+        self.shared.stop();
+        control.say(&[State::ExchangeResults]).await?;
+        let body = control.document(MAX_CLIENT_RESULTS, RESULTS_LIMIT).await?;
+        let client = Results::decode_client(&body)
+            .map_err(|e| Trouble::new(ErrorNumber::RECEIVE_RESULTS, e.to_string()))?;
+        for told in &client.streams {
+            let id = stream_index(told.id)
+                .and_then(|index| self.ids.get(usize::from(index)))
+                .ok_or_else(|| {
+                    Trouble::new(
+                        ErrorNumber::STREAM_ID,
+                        format!("no stream has the id {}", told.id),
+                    )
+                })?;
+            let sent = match self.transport {
+                Transport::Udp => u64::try_from(told.packets).ok(),
+                // What was sent before the measured time is not told, so that there the end of a
+                // stream cannot be known by its length.
+                Transport::Tcp => Some(told.bytes).filter(|_| test.asked.omit_s == 0),
+            };
+            if let Some(sent) = sent {
+                self.shared.far_end_sent(id.stream, sent);
+            }
+        }
+        let drain = match self.transport {
+            Transport::Tcp if test.asked.omit_s == 0 => TCP_DRAIN_NS,
+            _ => straggler_ns(&control.0),
+        };
+        self.shared.drain_until(clock::monotonic_ns().saturating_add(drain));
+        while self.reports.len() < self.ids.len() {
+            match self.told.recv().await {
+                Some(event) => self.on_event(event),
+                None => {
+                    return Err(Trouble::new(
+                        ErrorNumber::STREAM_CLOSED,
+                        "a data thread ended without a word",
+                    ));
+                }
+            }
+        }
+        self.no_fault()?;
+        let words = results::in_words(self.reports.values(), self.transport);
+        let output = self.output.as_ref().map(|output| output.text(&words));
+        let results = results::results(self, test, output);
+        let frame =
+            results.encode().map_err(|e| Trouble::new(ErrorNumber::PACK_RESULTS, e.to_string()))?;
+        control.octets(&frame).await?;
+        control.say(&[State::DisplayResults]).await?;
+        let far_cpu = far_cpu(&client);
+        self.story.end(self.reports.values(), self.span_ns(), far_cpu, None);
+        Ok(words)
+    }
+
+    /// Told on the screen, with what all streams measured if they did.
+    pub(super) fn fail(&mut self, peer: SocketAddr, why: &str) {
+        let reports = if self.reports.len() == self.ids.len() {
+            self.reports.values().collect()
+        } else {
+            vec![]
+        };
+        let span_ns = self.span_ns();
+        self.story.fail(peer, reports, span_ns, why);
+    }
+
+    fn span_ns(&self) -> u64 {
+        self.ended_ns.unwrap_or(0).saturating_sub(self.measured_ns)
+    }
+}
+
+/// What the client told of its process; nothing where it could not.
+fn far_cpu(client: &Results) -> Option<Cpu> {
+    Some(Cpu { total: client.cpu_total?, user: client.cpu_user?, system: client.cpu_system? })
+}
