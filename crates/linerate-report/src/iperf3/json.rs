@@ -1,6 +1,6 @@
 //! iperf3's JSON document, and the lines of `--json-stream`.
 
-use linerate_model::told::{End, Rows, ServerOutput, Side, Start, Told};
+use linerate_model::told::{Cpu, End, Rows, ServerOutput, Side, Start, Told};
 
 use super::node::Node;
 use super::{
@@ -298,7 +298,9 @@ fn ended(start: &Start, end: &End, linerate: Option<serde_json::Value>) -> Node 
         let back = groups(start).len() == 2 && group.reverse;
         sums.extend(group_sums(start, group, back, &sum_finals(&all)));
     }
-    let far = end.far_cpu.filter(|_| start.client).unwrap_or_default();
+    let far = |figure: fn(&Cpu) -> f64| {
+        end.far_cpu.as_ref().map_or(Node::Null, |cpu| Node::Real(figure(cpu)))
+    };
     let mut members = vec![("streams", Node::List(streams))];
     members.extend(sums);
     members.push((
@@ -307,9 +309,9 @@ fn ended(start: &Start, end: &End, linerate: Option<serde_json::Value>) -> Node 
             ("host_total", Node::Real(end.cpu.total)),
             ("host_user", Node::Real(end.cpu.user)),
             ("host_system", Node::Real(end.cpu.system)),
-            ("remote_total", Node::Real(far.total)),
-            ("remote_user", Node::Real(far.user)),
-            ("remote_system", Node::Real(far.system)),
+            ("remote_total", far(|cpu| cpu.total)),
+            ("remote_user", far(|cpu| cpu.user)),
+            ("remote_system", far(|cpu| cpu.system)),
         ]),
     ));
     if !is_udp(start) {

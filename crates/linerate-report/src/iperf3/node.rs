@@ -51,7 +51,7 @@ impl Node {
             Self::Real(value) => {
                 let _ = write!(out, "{value}");
             }
-            Self::Text(text) => out.push_str(&serde_json::Value::from(text.as_str()).to_string()),
+            Self::Text(text) => write_text(out, text),
             Self::List(nodes) => {
                 out.push('[');
                 for (i, node) in nodes.iter().enumerate() {
@@ -87,8 +87,15 @@ fn write_value(value: &serde_json::Value, out: &mut String, depth: Option<usize>
             }
             out.push(']');
         }
+        serde_json::Value::String(text) => write_text(out, text),
         other => out.push_str(&other.to_string()),
     }
+}
+
+/// A peer's text may be in it: what steers a terminal stands as an escape.
+fn write_text(out: &mut String, text: &str) {
+    let json = serde_json::Value::from(text).to_string();
+    out.push_str(&crate::clean::clean_json(&json));
 }
 
 fn write_map<'a, T: 'a>(
@@ -110,7 +117,7 @@ fn write_map<'a, T: 'a>(
         if let Some(depth) = inner {
             line(out, depth);
         }
-        out.push_str(&serde_json::Value::from(key).to_string());
+        write_text(out, key);
         out.push_str(if depth.is_some() { ":\t" } else { ":" });
         write(node, out, inner);
     }
@@ -123,6 +130,24 @@ fn write_map<'a, T: 'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn foreign_text_does_not_steer_a_terminal() {
+        let foreign = "a\u{1b}[2J\u{9b}b\u{202e}c\u{7f}";
+        let mut value = serde_json::Map::new();
+        value.insert(foreign.to_owned(), foreign.into());
+        let node = Node::Map(vec![
+            ("title", Node::text(foreign)),
+            ("server_output_json", Node::Value(value.into())),
+        ]);
+        for json in [node.pretty(), node.compact()] {
+            let harmful = |c: char| c.is_control() && !matches!(c, '\n' | '\t') || c == '\u{202e}';
+            assert!(!json.chars().any(harmful), "{json:?}");
+            let read: serde_json::Value = serde_json::from_str(&json).unwrap();
+            assert_eq!(read["title"], foreign);
+            assert_eq!(read["server_output_json"][foreign], foreign);
+        }
+    }
 
     #[test]
     fn spelled_as_iperf3_does() {

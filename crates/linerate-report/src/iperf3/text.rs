@@ -312,12 +312,14 @@ impl Text {
     fn closing(&self, out: &mut String, start: &Start, end: &End) {
         let sends = groups(start).iter().any(|g| g.sends);
         if start.client {
-            let far = end.far_cpu.unwrap_or_default();
+            let far = end.far_cpu.map_or("unknown".to_owned(), |far| {
+                format!("{:.1}% ({:.1}%u/{:.1}%s)", far.total, far.user, far.system)
+            });
             let (here, there) = if sends { ("sender", "receiver") } else { ("receiver", "sender") };
             let _ = writeln!(
                 out,
-                "CPU Utilization: local/{here} {:.1}% ({:.1}%u/{:.1}%s), remote/{there} {:.1}% ({:.1}%u/{:.1}%s)",
-                end.cpu.total, end.cpu.user, end.cpu.system, far.total, far.user, far.system
+                "CPU Utilization: local/{here} {:.1}% ({:.1}%u/{:.1}%s), remote/{there} {far}",
+                end.cpu.total, end.cpu.user, end.cpu.system
             );
         }
         if is_udp(start) {
