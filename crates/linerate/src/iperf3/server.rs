@@ -10,6 +10,8 @@ use linerate_model::told::Told;
 use linerate_model::units::{BitRate, Nanos};
 use linerate_runner::logins::{self, Logins, Settings};
 use linerate_runner::server::{self, Event};
+use nix::sched::{CpuSet, sched_setaffinity};
+use nix::unistd::Pid;
 
 use super::args::Line;
 use super::screen::Screen;
@@ -31,6 +33,13 @@ pub(super) fn run(line: &Line, out: &mut Out) -> Done {
     }
     if wanted.bind.is_none() && line.ip == Some(4) {
         wanted.bind = Some(std::net::Ipv4Addr::UNSPECIFIED.into());
+    }
+    wanted.only_v6 = line.ip == Some(6);
+    wanted.no_data = Duration::from_millis(line.receive_timeout_ms);
+    if let Some(core) = line.affinity.0 {
+        stay_on(core).map_err(|error| {
+            Some(format!("iperf3: error - unable to set CPU affinity: {}", error.desc()))
+        })?;
     }
     if let (Some(private_key), Some(users)) = (&line.private_key, &line.users) {
         let settings = Settings {
@@ -79,6 +88,13 @@ pub(super) fn run(line: &Line, out: &mut Out) -> Done {
     served.map_err(|error| {
         Some(format!("iperf3: error - unable to start listener for connections: {}", error.why))
     })
+}
+
+/// `-A`: this thread, and all that it will start, run on that core only.
+fn stay_on(core: u16) -> nix::Result<()> {
+    let mut cores = CpuSet::new();
+    cores.set(usize::from(core))?;
+    sched_setaffinity(Pid::from_raw(0), &cores)
 }
 
 /// `--idle-timeout`: this server never gets stuck and has nothing to restart; a one-off server that

@@ -1,0 +1,33 @@
+//! iperf3's command line.
+
+mod getopt;
+mod line;
+mod parse;
+mod table;
+#[cfg(test)]
+mod tests;
+mod value;
+
+pub use self::line::Line;
+pub use self::parse::parse;
+
+/// Why a command line is not run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Stop {
+    /// `-h`.
+    Help,
+    /// `-v`.
+    Version,
+    /// A parameter is wrong: shown with how to use the program.
+    Parameter(String),
+    /// getopt's words.
+    Unknown(String),
+    /// An option that cannot be had.
+    Refused(String),
+}
+
+type Parsed<T> = Result<T, Stop>;
+
+fn wrong<T>(text: impl Into<String>) -> Parsed<T> {
+    Err(Stop::Parameter(text.into()))
+}
