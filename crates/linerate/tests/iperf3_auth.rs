@@ -1,5 +1,7 @@
 //! Logins of Debian's iperf3, unmodified, at `linerate serve`; built with the feature `iperf3-auth`.
 
+#[path = "support/iperf3.rs"]
+mod iperf3;
 mod support;
 
 use std::fmt::Write as _;
@@ -188,6 +190,24 @@ fn debians_client_logs_in() {
     // A user who is added can log in at once; one who is struck out cannot.
     std::fs::write(files.0.join("users.csv"), "luigi,x\n").unwrap();
     out(&iperf3(server.port, Some(&public), "mario", "rossi"));
+}
+
+/// The same at linerate's server under iperf3's name.
+#[test]
+fn debians_client_logs_in_at_the_face() {
+    let Some(files) = Files::make("debians_client_logs_in_at_the_face") else { return };
+    let public = files.0.join("public.pem");
+    let server = iperf3::Face::start(&format!(
+        "--rsa-private-key-path {} --authorized-users-path {} --use-pkcs1-padding",
+        files.path("private.pem"),
+        files.path("users.csv")
+    ));
+    in_(&iperf3(server.port, Some(&public), "mario", "rossi"));
+    out(&iperf3(server.port, Some(&public), "mario", "Rossi"));
+    out(&iperf3(server.port, None, "", ""));
+    assert_eq!(answer(server.port, 9, &format!("{PARAMETERS}}}")), refused());
+    let text = server.text();
+    assert!(text.contains("Accepted connection") && !text.contains("ossi"), "{text}");
 }
 
 #[test]

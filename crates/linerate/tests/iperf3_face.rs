@@ -12,7 +12,7 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use support::{Lab, alone, linerate, list, number, real, skip, wait_for};
+use support::{Client, Lab, alone, linerate, list, number, real, skip, wait_for};
 
 /// Whether a real iperf3 is here; skips loudly where it is not.
 fn possible(test: &str) -> bool {
@@ -263,6 +263,78 @@ table inet truth {
     }
 }
 
+/// At 100 Mbit/s each client, linerate's and iperf3's own, calls lost what nft dropped of its
+/// datagrams, and what the server's socket had no room for.
+#[test]
+fn both_clients_see_the_loss_that_the_counter_saw() {
+    let _alone = alone();
+    let test = "both_clients_see_the_loss_that_the_counter_saw";
+    if !possible(test) || !Lab::possible(test) {
+        return;
+    }
+    let rules = "flush ruleset
+table inet truth {
+    counter dropped { }
+    chain ingress {
+        type filter hook prerouting priority -300;
+        udp length > 200 numgen random mod 100 == 0 counter name dropped drop
+    }
+}
+";
+    for ours in [true, false] {
+        in_three(if ours { "linerate" } else { "iperf3" }, || {
+            let lab = Lab::pair();
+            let server = Real::start(Some(&lab.space("b")), &[]);
+            lab.nft("b", rules);
+            let port = server.port.to_string();
+            let space = lab.space("a");
+            let (lost, sent) = if ours {
+                let args = ["udp", "10.77.1.2", "-p", &port, "--json", "-t", "2s", "-b", "100M"];
+                let record =
+                    linerate(Some(&space), &[&args[..], &["-l", "1448"]].concat()).record();
+                let totals = &record["totals"];
+                (number(totals, "receiver.lost"), number(totals, "sender.datagrams"))
+            } else {
+                let args = ["-c", "10.77.1.2", "-p", &port, "-u", "-b", "100M", "-t", "2", "-J"];
+                let out = Command::new("ip")
+                    .args(["netns", "exec", &space, "iperf3", "-l", "1448"])
+                    .args(args)
+                    .output()
+                    .expect("iperf3 runs");
+                let document: Value = serde_json::from_slice(&out.stdout).expect("JSON");
+                let sum = &document["end"]["sum"];
+                (number(sum, "lost_packets"), number(sum, "packets"))
+            };
+            let (dropped, _) = lab.counter("b", "dropped");
+            let no_room = lab.snmp("b", "Udp", "RcvbufErrors");
+            assert!(sent > 10_000 && dropped > 50, "{sent} sent, {dropped} dropped");
+            let all = dropped + no_room;
+            if lost == all { Ok(()) } else { Err(format!("{lost} lost, {dropped}+{no_room}")) }
+        });
+    }
+}
+
+/// What an iperf3 server cannot take is its own host's limit, and not the path's: on one host the
+/// kernel's counter says so.
+#[test]
+fn a_slow_server_is_the_limit() {
+    let _alone = alone();
+    if !possible("a_slow_server_is_the_limit") {
+        return;
+    }
+    let server = Real::start(None, &[]);
+    let port = server.port.to_string();
+    let args = ["udp", "127.0.0.1", "-p", &port, "--json", "-t", "2s", "-b", "max", "-l", "1448"];
+    // The far end tells no intervals, so that not all identities can hold.
+    let record = linerate(None, &args).record();
+    assert_eq!(record["status"], "complete", "{}", record["error"]);
+    let receiver = &record["totals"]["receiver"];
+    assert!(number(receiver, "lost") > 1_000, "{receiver}");
+    assert!(number(receiver, "dropped_receiver") * 10 > number(receiver, "lost") * 9, "{receiver}");
+    let limit = record["verdict"]["limit"].as_str().expect("a verdict");
+    assert!(limit.starts_with("receiver-"), "{}", record["verdict"]);
+}
+
 /// `rr` has no words in iperf3's dialect; and a server that runs a test says that it is busy.
 #[test]
 fn a_busy_server_and_request_response_are_refused() {
@@ -337,6 +409,8 @@ fn failures_are_told_as_iperf3_tells_them() {
 enum Act {
     Say(&'static [u8]),
     Hear,
+    /// So that what follows comes by itself.
+    Pause,
     Wait,
 }
 
@@ -416,6 +490,7 @@ fn misbehave(listener: &TcpListener, acts: &[Act]) {
         match act {
             Act::Say(bytes) => drop(control.write_all(bytes)),
             Act::Hear => drop(control.read(&mut [0; 4_096])),
+            Act::Pause => std::thread::sleep(Duration::from_millis(100)),
             // Until the client has had enough.
             Act::Wait => {
                 let _ = control.set_read_timeout(Some(Duration::from_secs(20)));
@@ -447,4 +522,57 @@ fn bad_servers_are_named_and_left() {
             let _ = TcpStream::connect(("127.0.0.1", port));
         });
     });
+}
+
+/// Ends by count, or at Ctrl-C, also when the server says nothing more: a day is no answer.
+#[test]
+fn a_server_that_is_silent_after_the_end_is_left() {
+    use Act::{Hear, Pause, Say, Wait};
+    let _alone = alone();
+    let silent = || vec![Hear, Say(&[9]), Hear, Say(&[10]), Pause, Say(&[1, 2]), Wait];
+    let begin = |args: &'static str, acts: Vec<Act>| {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let port = listener.local_addr().expect("its address").port().to_string();
+        let server = std::thread::spawn(move || misbehave(&listener, &acts));
+        let words = ["iperf3", "-c", "127.0.0.1", "-p", &port];
+        let args: Vec<&str> = words.into_iter().chain(args.split(' ')).collect();
+        (Client::start(None, &args), server)
+    };
+    let (client, server) = begin("-n 10K -l 1K -b 1M --rcv-timeout 3000", silent());
+    let ended = client.end();
+    assert!(ended.code == 1 && ended.err.contains("did not end in time"), "{}", ended.err);
+    server.join().expect("the server ended");
+    // Two minutes of patience, cut short.
+    let (client, server) = begin("-n 10K -l 1K -b 1M", silent());
+    std::thread::sleep(Duration::from_secs(3));
+    client.signal(nix::sys::signal::Signal::SIGINT);
+    let ended = client.end();
+    assert!(ended.code == 1 && ended.err.contains("interrupt"), "{}", ended.err);
+    server.join().expect("the server ended");
+}
+
+/// A failure whose number comes later than its state, while streams are being opened.
+#[test]
+fn an_error_number_that_comes_in_pieces_is_read_whole() {
+    use Act::{Hear, Pause, Say, Wait};
+    let _alone = alone();
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("its address").port().to_string();
+    let acts = vec![
+        Hear,
+        Say(&[9]),
+        Hear,
+        Say(&[10]),
+        Pause,
+        Say(&[0xfe]),
+        Pause,
+        Say(&[0, 0]),
+        Pause,
+        Say(&[0, 27, 0, 0, 0, 0]),
+        Wait,
+    ];
+    let server = std::thread::spawn(move || misbehave(&listener, &acts));
+    let ended = linerate(None, &["iperf3", "-c", "127.0.0.1", "-p", &port, "-u", "-b", "1M"]);
+    assert!(ended.code == 1 && ended.err.contains("27"), "{}", ended.err);
+    server.join().expect("the server ended");
 }

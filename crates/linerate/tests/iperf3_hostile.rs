@@ -1,135 +1,18 @@
 //! Clients of iperf3's protocol that lie, break off or fall silent. After each of them the same server
 //! process must still be there and serve an honest test; at the end it holds no more than before.
 
+#[path = "support/iperf3.rs"]
+mod iperf3;
 mod support;
 
-use std::io::{ErrorKind, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
+use iperf3::{DEADLINES, Peer, cookie, results, udp};
 use linerate_wire::iperf3::datagram::{Counters, Header};
-use linerate_wire::iperf3::{Cookie, ErrorNumber, Failure, State, hello};
+use linerate_wire::iperf3::{ErrorNumber, State, hello};
 use support::{Server, alone, linerate, wait_for};
-
-/// Longer than every deadline of the protocol.
-const DEADLINES: Duration = Duration::from_secs(25);
-
-fn cookie(seed: u8) -> Cookie {
-    Cookie::from_random(std::array::from_fn(|i| seed.wrapping_mul(31).wrapping_add(i as u8)))
-}
-
-/// A client made by hand.
-struct Peer {
-    control: TcpStream,
-    cookie: Cookie,
-}
-
-impl Peer {
-    fn connect(at: SocketAddr) -> TcpStream {
-        let stream = TcpStream::connect(at).expect("the server listens");
-        stream.set_read_timeout(Some(DEADLINES)).unwrap();
-        stream
-    }
-
-    /// Past the cookie.
-    fn begin(at: SocketAddr) -> Self {
-        static SEED: std::sync::atomic::AtomicU8 = std::sync::atomic::AtomicU8::new(0);
-        let cookie = cookie(SEED.fetch_add(1, std::sync::atomic::Ordering::Relaxed));
-        let mut peer = Self { control: Self::connect(at), cookie };
-        peer.octets(cookie.octets());
-        assert_eq!(peer.state(), Some(State::ParamExchange));
-        peer
-    }
-
-    /// Past the parameters.
-    fn asked(at: SocketAddr, json: &str) -> Self {
-        let mut peer = Self::begin(at);
-        peer.json(json);
-        peer
-    }
-
-    /// Past the word to open streams.
-    fn granted(at: SocketAddr, json: &str) -> Self {
-        let mut peer = Self::asked(at, json);
-        assert_eq!(peer.state(), Some(State::CreateStreams), "{json}");
-        peer
-    }
-
-    /// A UDP test that runs.
-    fn running(at: SocketAddr, json: &str) -> (Self, UdpSocket) {
-        let mut peer = Self::granted(at, json);
-        let socket = udp(at);
-        socket.send(&hello::HELLO).unwrap();
-        let mut answer = [0; 64];
-        let n = socket.recv(&mut answer).unwrap();
-        assert_eq!(answer[..n], hello::ANSWER);
-        assert_eq!(peer.state(), Some(State::TestStart));
-        assert_eq!(peer.state(), Some(State::TestRunning));
-        (peer, socket)
-    }
-
-    /// Errors are the server's right: it may have hung up.
-    fn octets(&mut self, octets: &[u8]) {
-        let _ = self.control.write_all(octets);
-    }
-
-    fn json(&mut self, json: &str) {
-        self.octets(&(json.len() as u32).to_be_bytes());
-        self.octets(json.as_bytes());
-    }
-
-    fn say(&mut self, state: State) {
-        self.octets(&[state.octet()]);
-    }
-
-    /// The next state; nothing when the server hangs up.
-    fn state(&mut self) -> Option<State> {
-        let mut octet = [0];
-        match self.control.read_exact(&mut octet) {
-            Ok(()) => Some(State::from_octet(octet[0]).expect("a state")),
-            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
-                panic!("the server keeps the connection")
-            }
-            Err(_) => None,
-        }
-    }
-
-    /// The server says this and hangs up.
-    fn fails(mut self, number: ErrorNumber) {
-        assert_eq!(self.state(), Some(State::ServerError));
-        let mut octets = [0; 8];
-        self.control.read_exact(&mut octets).unwrap();
-        assert_eq!(Failure::decode(&octets).unwrap().number, number);
-        assert_eq!(self.state(), None);
-    }
-
-    /// The server hangs up, whatever it says before.
-    fn hung_up(mut self) {
-        let mut rest = [0; 4_096];
-        loop {
-            match self.control.read(&mut rest) {
-                Ok(0) => return,
-                Ok(_) => {}
-                Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
-                    panic!("the server keeps the connection")
-                }
-                Err(_) => return,
-            }
-        }
-    }
-
-    /// Closes with a reset instead of a farewell.
-    fn reset(self) {
-        socket2::SockRef::from(&self.control).set_linger(Some(Duration::ZERO)).unwrap();
-    }
-}
-
-fn udp(at: SocketAddr) -> UdpSocket {
-    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    socket.set_read_timeout(Some(DEADLINES)).unwrap();
-    socket.connect(at).unwrap();
-    socket
-}
 
 type Case = (&'static str, Box<dyn Fn(SocketAddr)>);
 
@@ -392,12 +275,6 @@ fn cases() -> Vec<Case> {
         Peer::asked(at, &"[".repeat(8_192)).fails(ErrorNumber::RECEIVE_PARAMETERS);
     }));
     cases
-}
-
-fn results(id: &str, packets: &str) -> String {
-    format!(
-        r#"{{"cpu_util_total":0,"cpu_util_user":0,"cpu_util_system":0,"sender_has_retransmits":0,"streams":[{{"id":{id},"bytes":1,"retransmits":-1,"jitter":0,"errors":0,"packets":{packets}}}]}}"#
-    )
 }
 
 fn honest_within(port: u16, limit: Duration) {

@@ -1,93 +1,15 @@
 //! Debian's iperf3, unmodified, against `linerate serve`: both sides must agree, and end well.
 
+#[path = "support/iperf3.rs"]
+mod iperf3;
 mod support;
 
-use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use serde_json::Value;
-use support::{Lab, Server, alone, list, number, skip, wait_for};
+use iperf3::{Ended, HANGS, Iperf3, possible};
+use support::{Lab, Server, alone, list, number, wait_for};
 
-/// No run here takes this long.
-const HANGS: Duration = Duration::from_secs(40);
 const B: &str = "10.77.1.2";
-
-fn possible(test: &str) -> bool {
-    if Command::new("iperf3").arg("--version").output().is_err() {
-        skip(test, "iperf3 is not installed");
-        return false;
-    }
-    Lab::possible(test)
-}
-
-/// A client of iperf3 that was started, with its output in files of its own: a pipe that nobody
-/// reads would hold it up.
-struct Iperf3 {
-    child: Child,
-    out: std::fs::File,
-    args: String,
-}
-
-struct Ended {
-    code: i32,
-    text: String,
-    args: String,
-}
-
-impl Iperf3 {
-    fn start(space: &str, host: &str, port: u16, args: &str) -> Self {
-        let port = port.to_string();
-        let out = anonymous();
-        let (stdout, stderr) = (out.try_clone().expect("a copy"), out.try_clone().expect("a copy"));
-        let child = Command::new("ip")
-            .args(["netns", "exec", space, "iperf3", "-c", host, "-p", &port])
-            .args(args.split_whitespace())
-            .stdin(Stdio::null())
-            .stdout(stdout)
-            .stderr(stderr)
-            .spawn()
-            .expect("iperf3 starts");
-        Self { child, out, args: args.to_owned() }
-    }
-
-    fn end(mut self) -> Ended {
-        use std::io::{Read, Seek};
-        let ended = wait_for(HANGS, || self.child.try_wait().expect("a child").is_some());
-        if !ended {
-            let _ = self.child.kill();
-        }
-        let code = self.child.wait().expect("a child").code().unwrap_or(-1);
-        let mut text = String::new();
-        self.out.rewind().expect("a file");
-        self.out.read_to_string(&mut text).expect("text");
-        assert!(ended, "iperf3 {} hangs: {text}", self.args);
-        Ended { code, text, args: self.args }
-    }
-}
-
-fn anonymous() -> std::fs::File {
-    use nix::sys::memfd::{MFdFlags, memfd_create};
-    memfd_create(c"iperf3", MFdFlags::MFD_CLOEXEC).expect("memory").into()
-}
-
-impl Ended {
-    /// It ended well; with `-J` that is in the document, as the exit code is 0 in any case.
-    fn well(self) -> Self {
-        assert_eq!(self.code, 0, "{}: {}", self.args, self.text);
-        if self.args.contains("-J") {
-            let document = self.document();
-            assert!(document["error"].is_null(), "{}: {}", self.args, document["error"]);
-        } else {
-            assert!(self.text.contains("iperf Done."), "{}: {}", self.args, self.text);
-        }
-        self
-    }
-
-    fn document(&self) -> Value {
-        serde_json::from_str(&self.text)
-            .unwrap_or_else(|e| panic!("{}: {e}: {}", self.args, self.text))
-    }
-}
 
 /// What the two sides must agree on in a document.
 fn agree(ended: &Ended) {
