@@ -142,8 +142,7 @@ impl Sources {
             let throttled = file.read(buffer).and_then(cgroup::parse_throttled_ns);
             into.throttled_ns.push(throttled);
         }
-        into.qdisc_drops =
-            self.qdisc.as_mut().and_then(|(netlink, nic)| qdisc::drops(netlink, *nic));
+        into.qdisc = self.qdisc.as_mut().and_then(|(netlink, nic)| qdisc::root(netlink, *nic));
     }
 }
 
@@ -188,7 +187,7 @@ struct Snapshot {
     udp6: udp::UdpCounters,
     softnet: Vec<softnet::SoftnetRow>,
     nic: Option<net_dev::NicCounters>,
-    qdisc_drops: Option<u64>,
+    qdisc: Option<qdisc::Queue>,
     pressure_us: Option<u64>,
     throttled_ns: Vec<Option<u64>>,
 }
@@ -222,9 +221,10 @@ fn growth(before: &Snapshot, after: &Snapshot) -> HostSample {
             nic_tx_packets: nic_after.tx_packets.saturating_sub(nic_before.tx_packets),
             nic_rx_packets: nic_after.rx_packets.saturating_sub(nic_before.rx_packets),
             qdisc_dropped: before
-                .qdisc_drops
-                .zip(after.qdisc_drops)
-                .map(|(before, after)| after.saturating_sub(before)),
+                .qdisc
+                .zip(after.qdisc)
+                .map(|(before, after)| after.drops.saturating_sub(before.drops)),
+            qdisc_backlog: after.qdisc.map(|queue| queue.backlog),
             throttled_ns: throttled_ns.unwrap_or(0),
         },
         cpu_pressure: before
@@ -315,6 +315,7 @@ mod tests {
                 nic_tx_packets: 300,
                 nic_rx_packets: 1_100,
                 qdisc_dropped: None,
+                qdisc_backlog: None,
                 throttled_ns: 120_000_000,
             },
             cpu_pressure: Some(1_250),

@@ -504,7 +504,7 @@ pub struct TcpFigures {
 
 /// What a host's own counters gained over the run. They count the whole host (or network
 /// namespace), other programs' packets too.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HostFigures {
     /// UDP RcvbufErrors of /proc/net/snmp and snmp6.
     pub udp_receive_buffer_errors: u64,
@@ -531,6 +531,13 @@ pub struct HostFigures {
     /// Drops of the interface's queueing disciplines.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub qdisc_dropped: Option<u64>,
+    /// Most octets of packets that waited in the interface's queueing disciplines at the end of an
+    /// interval.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub qdisc_backlog_bytes: Option<u64>,
+    /// Time that a control group held linerate back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub throttled_s: Option<f64>,
 }
 
 /// Transactions and their latency.

@@ -366,6 +366,9 @@ pub struct HostCounters {
     pub nic_rx_packets: u64,
     /// Drops in the interface's queueing disciplines (root and below), where they could be read.
     pub qdisc_dropped: Option<u64>,
+    /// Octets that wait in them when the span ends: no growth, but what is there.
+    #[serde(default)]
+    pub qdisc_backlog: Option<u64>,
     /// Time this process's control group was held back, in nanoseconds.
     pub throttled_ns: u64,
 }

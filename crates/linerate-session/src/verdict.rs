@@ -27,6 +27,9 @@ const LOSS_BESIDE_A_FULL_SENDER: f64 = 0.01;
 const RATE_MET: f64 = 0.995;
 /// More things to try are not read.
 const MOST_ADVICE: usize = 3;
+/// A control group that held an end back for this share of the time, or longer, is a CPU without time
+/// left.
+const HELD_BACK: f64 = 0.1;
 /// Share of the time in which TCP was held by a window.
 const WINDOW_HELD: f64 = 0.3;
 
@@ -114,6 +117,12 @@ fn full(cpu: Option<&CpuFigures>) -> bool {
 
 fn busy(cpu: Option<&CpuFigures>) -> f64 {
     cpu.map_or(0.0, |cpu| cpu.thread_percent.max(cpu.core_percent.unwrap_or(0.0)))
+}
+
+/// How long a control group held a receiving end back, if that is what left it no time.
+fn held_back(receiver: &ReceiverFigures) -> Option<f64> {
+    let held = receiver.host.as_ref()?.throttled_s?;
+    (receiver.seconds > 0.0 && held >= receiver.seconds * HELD_BACK).then_some(held)
 }
 
 /// "core 2 was 99 % busy (71 % softirq)".
@@ -298,6 +307,18 @@ impl<'a> Case<'a> {
             more.push(self.more_streams());
             return Some(self.verdict(Limit::ReceiverCpu, because, more));
         }
+        let plan = self.record.agreed.as_ref().unwrap_or(&self.record.asked);
+        let late = overdue.saturating_mul(u64::from(plan.datagram_bytes.unwrap_or(0)));
+        let waited = sender.host.as_ref().and_then(|h| h.qdisc_backlog_bytes).unwrap_or(0);
+        if late > 0 && waited.saturating_mul(2) > late {
+            let end = self.sender_name;
+            let because = vec![format!(
+                "the {end}'s own queueing discipline held them, up to {waited} bytes at once: {facts}"
+            )];
+            let mut more = advice;
+            more.push(format!("tc -s qdisc show on the {end}: which queue holds them"));
+            return Some(self.verdict(Limit::SenderHost, because, more));
+        }
         let because = vec![format!("a queue between the two sockets held them: {facts}")];
         Some(self.verdict(Limit::Path, because, advice))
     }
@@ -336,6 +357,19 @@ impl<'a> Case<'a> {
                 let because = vec![format!("{}; {places}", core_text(rx))];
                 return Some(self.verdict(Limit::ReceiverCpu, because, advice));
             }
+            if let Some(held) = held_back(receiver) {
+                let because = vec![format!(
+                    "a control group held the {name} back for {held:.2} s of {:.2} s; {places}",
+                    receiver.seconds
+                )];
+                let advice = vec![
+                    format!(
+                        "on the {name}, a larger cpu.max (or cpu.cfs_quota_us) of its control group"
+                    ),
+                    "--rate: below what it takes".to_owned(),
+                ];
+                return Some(self.verdict(Limit::ReceiverCpu, because, advice));
+            }
             let because = vec![format!("it overflowed though {}; {places}", core_text(rx))];
             let mut advice = self.window_advice(name);
             advice.extend(self.other_core(name, rx));
@@ -357,12 +391,16 @@ impl<'a> Case<'a> {
             ];
             return Some(self.verdict(Limit::ReceiverCpu, because, advice));
         }
-        // What the socket was told of (refused) is in the device's count as well, and was never sent.
+        // What the socket was told of (refused) is in the device's count as well, and was never sent. A
+        // train that is dropped whole counts as one packet.
         let refused = sender.and_then(|s| s.refused_locally).unwrap_or(0);
-        let queue = qdisc.saturating_sub(refused);
+        let plan = self.record.agreed.as_ref().unwrap_or(&self.record.asked);
+        let trains = plan.engine.as_deref() == Some("gso");
+        let train = plan.train_datagrams.filter(|_| trains).map_or(1, u64::from);
+        let queue = qdisc.saturating_mul(train).saturating_sub(refused);
         if queue.saturating_mul(2) > path {
             let because = vec![format!(
-                "{path} of {lost} lost datagrams never reached the {name}'s socket, and the {}'s own queueing discipline dropped {queue} packets",
+                "{path} of {lost} lost datagrams never reached the {name}'s socket, and the {}'s own queueing discipline dropped {qdisc} packets (the host's count)",
                 self.sender_name
             )];
             let advice = vec![

@@ -268,6 +268,44 @@ fn the_senders_own_queue_is_not_the_path() {
     assert_eq!(drops(0, 0), Limit::Path);
     // What the sender was told of was never sent, and cannot be what was lost.
     assert_eq!(drops(900, 900), Limit::Path);
+    let agreed = |record: &mut RunRecord, engine: &str| {
+        let agreed = record.agreed.get_or_insert_with(|| record.asked.clone());
+        agreed.engine = Some(engine.to_owned());
+        agreed.train_datagrams = Some(10);
+        agreed.datagram_bytes = Some(1_250);
+    };
+    let trains = |engine: &'static str| {
+        with(|a, s, r| {
+            agreed(a, engine);
+            s.host = Some(HostFigures { qdisc_dropped: Some(90), ..Default::default() });
+            lose(r, 1_000, 0);
+        })
+    };
+    // Ten datagrams a train, each of which the kernel counts as one packet.
+    assert_eq!((trains("gso"), trains("mmsg")), (Limit::SenderHost, Limit::Path));
+    let late = |waited: u64| {
+        with(|a, s, r| {
+            agreed(a, "mmsg");
+            s.host = Some(HostFigures { qdisc_backlog_bytes: Some(waited), ..Default::default() });
+            r.overdue = Some(2_000);
+            (r.seconds, r.read_seconds) = (1.3, Some(1.3));
+        })
+    };
+    assert_eq!(late(2_400_000), Limit::SenderHost);
+    assert_eq!(late(100_000), Limit::Path);
+}
+
+#[test]
+fn a_control_group_that_holds_the_receiver_is_its_cpu() {
+    let held = |seconds: f64| {
+        with(|_, _, r| {
+            lose(r, 0, 1_500);
+            let host = HostFigures { throttled_s: Some(seconds), ..HostFigures::default() };
+            r.host = Some(host);
+        })
+    };
+    assert_eq!(held(0.9), Limit::ReceiverCpu);
+    assert_eq!(held(0.01), Limit::ReceiverBuffer);
 }
 
 #[test]

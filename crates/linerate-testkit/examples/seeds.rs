@@ -306,6 +306,7 @@ fn boasts() -> Vec<ServerMessage> {
         nic_tx_packets: most,
         nic_rx_packets: most,
         qdisc_dropped: Some(most),
+        qdisc_backlog: Some(most),
         throttled_ns: most,
     };
     let all = u16::MAX;

@@ -286,7 +286,7 @@ mod tests {
             }
             attributes(&octets).count();
             route::out_interface(&octets);
-            qdisc::root_drops(&octets, 2);
+            qdisc::root_queue(&octets, 2);
             ethtool::switches(&octets);
             link::read(&octets);
             tree::node(&octets, 2);

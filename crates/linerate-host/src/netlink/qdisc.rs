@@ -1,38 +1,48 @@
-//! Packets that an interface's queueing disciplines dropped on their way out.
+//! What an interface's queueing disciplines dropped on the way out, and what waits in them.
 
 use super::{NLM_F_DUMP, Netlink, attribute, u32_at};
 
-/// Drops of the root discipline of the interface, which is the sum over the whole tree. `None` for
-/// an interface without one (`noqueue`).
+/// Counts of an interface's root discipline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Queue {
+    /// Packets dropped since it was made.
+    pub drops: u64,
+    /// Octets that wait in it now.
+    pub backlog: u64,
+}
+
+/// Drops and backlog of the root discipline of the interface, which are the sums over the whole
+/// tree. `None` for an interface without one (`noqueue`).
 ///
 /// Only the root is read, for a drop further down is counted there as well: a classful discipline
 /// counts what a child refused when it was to be queued (each `enqueue`, for instance
 /// `htb_enqueue`), `qdisc_tree_reduce_backlog` of net/sched/sch_api.c adds what a child dropped
 /// later to every parent, and `mq` and `mqprio`, where that walk stops, add up their children when
-/// they are asked (`mq_dump`). What filters drop on the way in (`ingress`, `clsact`) is not in it.
-/// The kernel counts in 32 bits.
-pub(crate) fn drops(netlink: &mut Netlink, interface: u32) -> Option<u64> {
-    let mut drops = None;
+/// they are asked (`mq_dump`); the backlog is kept the same way. What filters drop on the way in
+/// (`ingress`, `clsact`) is not in it. The kernel counts in 32 bits.
+pub(crate) fn root(netlink: &mut Netlink, interface: u32) -> Option<Queue> {
+    let mut found = None;
     // All interfaces are listed, since the kernel ignores an index here. Asking for one alone is
     // possible, but the kernel may announce its answer to everyone who listens for changes of
     // disciplines (`qdisc_get_notify`; `tc monitor`), which measuring should not do.
     netlink
         .ask(RTM_GETQDISC, NLM_F_DUMP, &[0; TCMSG_OCTETS], |kind, body| {
             if kind == RTM_NEWQDISC {
-                drops = drops.or_else(|| root_drops(body, interface));
+                found = found.or_else(|| root_queue(body, interface));
             }
         })
         .ok()?;
-    drops
+    found
 }
 
-pub(super) fn root_drops(body: &[u8], interface: u32) -> Option<u64> {
+pub(super) fn root_queue(body: &[u8], interface: u32) -> Option<Queue> {
     if u32_at(body, 4)? != interface || u32_at(body, 12)? != TC_H_ROOT {
         return None;
     }
     let statistics = attribute(body.get(TCMSG_OCTETS..)?, TCA_STATS2)?;
     // struct gnet_stats_queue: qlen, backlog, drops, requeues, overlimits.
-    u32_at(attribute(statistics, TCA_STATS_QUEUE)?, 8).map(u64::from)
+    let queue = attribute(statistics, TCA_STATS_QUEUE)?;
+    Some(Queue { drops: u64::from(u32_at(queue, 8)?), backlog: u64::from(u32_at(queue, 4)?) })
 }
 
 pub(super) const RTM_NEWQDISC: u16 = 36;
@@ -62,13 +72,14 @@ mod tests {
 
     #[test]
     fn known_answer() {
-        assert_eq!(root_drops(&message(3, TC_H_ROOT, 17), 3), Some(17));
+        let found = root_queue(&message(3, TC_H_ROOT, 17), 3);
+        assert_eq!(found, Some(Queue { drops: 17, backlog: 1_500 }));
     }
 
     #[test]
     fn other_interfaces_and_children_are_not_counted() {
-        assert_eq!(root_drops(&message(4, TC_H_ROOT, 17), 3), None);
-        assert_eq!(root_drops(&message(3, 0x0001_0002, 17), 3), None);
-        assert_eq!(root_drops(&message(3, 0xffff_fff1, 17), 3), None, "ingress");
+        assert_eq!(root_queue(&message(4, TC_H_ROOT, 17), 3), None);
+        assert_eq!(root_queue(&message(3, 0x0001_0002, 17), 3), None);
+        assert_eq!(root_queue(&message(3, 0xffff_fff1, 17), 3), None, "ingress");
     }
 }

@@ -8,6 +8,8 @@ use linerate_model::sample::{
     DelayQuantiles, HostSample, RecvCounts, SendCounts, TcpSample, ThreadUse,
 };
 
+use super::HostSamples;
+
 /// Two TCP streams as one: counters and windows add up, times and sizes are the larger.
 pub fn add_tcp(a: TcpSample, b: TcpSample) -> TcpSample {
     fn both(a: Option<u64>, b: Option<u64>, f: impl Fn(u64, u64) -> u64) -> Option<u64> {
@@ -151,9 +153,11 @@ pub(super) fn tcp_figures(tcp: &TcpSample, span_ns: u64, congestion: Option<&str
     }
 }
 
-pub(super) fn host_figures(host: &HostSample) -> HostFigures {
-    let c = &host.counters;
-    HostFigures {
+pub(super) fn host_figures(host: &HostSamples) -> Option<HostFigures> {
+    let c = &host.total.as_ref()?.counters;
+    // What waits is of interest while the test runs: at its end the queue has drained.
+    let waiting = host.intervals.iter().filter_map(|sample| sample.counters.qdisc_backlog);
+    Some(HostFigures {
         udp_receive_buffer_errors: c.udp_receive_buffer_errors,
         udp_send_buffer_errors: c.udp_send_buffer_errors,
         udp_checksum_errors: c.udp_checksum_errors,
@@ -164,7 +168,9 @@ pub(super) fn host_figures(host: &HostSample) -> HostFigures {
         nic_tx_packets: Some(c.nic_tx_packets),
         nic_rx_packets: Some(c.nic_rx_packets),
         qdisc_dropped: c.qdisc_dropped,
-    }
+        qdisc_backlog_bytes: waiting.max(),
+        throttled_s: (c.throttled_ns > 0).then(|| seconds(c.throttled_ns)),
+    })
 }
 
 /// A sender's counters over a span as figures.

@@ -78,7 +78,7 @@ pub(super) fn full_sender(
     let (host, _) = ends(outcome, way);
     let mut figures = sender_figures(counts, *span, is_udp(outcome));
     figures.cpu = cpu(threads, *span, host.total.as_ref(), &host.irq_cores);
-    figures.host = host.total.as_ref().map(host_figures);
+    figures.host = host_figures(host);
     let reports: Vec<&SendReport> =
         streams_of(outcome, way).filter_map(|s| s.send.as_ref()).collect();
     if outcome.sender_is_brief(way) {
@@ -121,7 +121,7 @@ pub(super) fn full_receiver(
     let (_, host) = ends(outcome, way);
     let mut figures = receiver_figures(counts, *span, is_udp(outcome));
     figures.cpu = cpu(threads, *span, host.total.as_ref(), &host.irq_cores);
-    figures.host = host.total.as_ref().map(host_figures);
+    figures.host = host_figures(host);
     let reports: Vec<&RecvReport> =
         streams_of(outcome, way).filter_map(|s| s.recv.as_ref()).collect();
     if outcome.receiver_is_brief(way) {
