@@ -1,5 +1,6 @@
 //! The command line: one file a verb, shared groups in [`common`].
 
+pub mod again;
 pub mod common;
 pub mod datagrams;
 pub mod logins;
@@ -17,7 +18,7 @@ pub mod value;
 use std::ffi::OsString;
 
 use clap::error::ErrorKind;
-use clap::{CommandFactory as _, Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use linerate_model::record::ErrorRecord;
 use linerate_runner::client::Request;
 
@@ -99,8 +100,10 @@ pub struct Asked {
 /// The command line, or nothing when help or the version was asked for and printed.
 pub fn parse(argv: Vec<OsString>) -> Result<Option<Cli>, ErrorRecord> {
     let verb = verb_of(&argv);
-    match Cli::try_parse_from(argv) {
-        Ok(cli) => Ok(Some(cli)),
+    let mut command = Cli::command();
+    let found = command.try_get_matches_from_mut(argv);
+    match found.and_then(|found| Ok((Cli::from_arg_matches(&found)?, found))) {
+        Ok((cli, found)) => again::refuse_ignored(&command, &found).map(|()| Some(cli)),
         Err(error) => match error.kind() {
             ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
                 // A closed output has no use for help.

@@ -66,13 +66,16 @@ pub struct SearchArgs {
         value_parser = clap::value_parser!(u64).range(1..=1_000))]
     pub repeat: u64,
     /// Write a line of JSON for each trial, from which a search can go on or be gone through again.
-    #[arg(long, value_name = "FILE", help_heading = "Output", conflicts_with_all = ["replay", "resume"])]
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub log: Option<PathBuf>,
-    /// Go through a log again, without a network.
-    #[arg(long, value_name = "FILE", help_heading = "Output", conflicts_with_all = ["host", "local", "resume", "goal", "preset", "ci", "min", "max", "time", "repeat", "shape"])]
+    /// Go through a log again, without a network. Beside it stands only what concerns the output.
+    #[arg(long, value_name = "FILE", help_heading = "Output", conflicts_with = "resume")]
     pub replay: Option<PathBuf>,
-    /// Go on where a log ends, with its goals and the host it names, and append to it.
-    #[arg(long, value_name = "FILE", help_heading = "Output", conflicts_with_all = ["host", "local", "goal", "preset", "ci", "min", "max", "time", "repeat", "shape"])]
+    /// Go on where a log ends, with its goals, host and options, and append to it.
+    ///
+    /// Beside it stand only --max-time, --key-file (where the key file has moved) and what concerns the
+    /// output.
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub resume: Option<PathBuf>,
     /// How the result is shown.
     #[command(flatten)]
