@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 pub mod campaign;
+pub mod doubts;
 pub mod search;
 pub mod sweep;
 pub mod trial;

@@ -126,6 +126,9 @@ pub struct SweepTrial {
     pub zoom: bool,
     /// What came of it.
     pub outcome: Outcome,
+    /// Doubts of its record.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub doubts: Vec<Doubt>,
 }
 
 /// All trials of one direction and value together. Rates are means, delays and loads medians,
@@ -160,12 +163,15 @@ pub struct SweepPoint {
     pub undelivered_ratio: f64,
     /// Of what was sent, the part that was lost.
     pub lost_ratio: f64,
-    /// Lost on the path, datagrams.
+    /// Lost on the path, datagrams. Absent, as the two counts below, unless every trial told it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost_path: Option<u64>,
     /// Dropped in the receiver's socket, datagrams.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dropped_receiver: Option<u64>,
+    /// One or the other, datagrams.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unattributed: Option<u64>,
     /// RFC 3550 jitter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jitter_s: Option<f64>,

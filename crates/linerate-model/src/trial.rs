@@ -19,7 +19,7 @@ pub struct Trial {
 }
 
 /// What came of a [`Trial`].
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Outcome {
     /// Id of the run's record.
     pub run: Option<String>,
@@ -38,6 +38,10 @@ pub struct Outcome {
     pub lost_path: Option<u64>,
     /// Dropped in the receiver's socket, datagrams.
     pub dropped_receiver: Option<u64>,
+    /// Lost on the path or in the receiver's socket, datagrams: the kernel counts a merged train as
+    /// one, so it cannot tell which.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unattributed: Option<u64>,
     /// RFC 3550 jitter, seconds.
     pub jitter_s: Option<f64>,
     /// 99th percentile of the delay above its least, seconds.

@@ -25,6 +25,7 @@ fn point(asked: f64, received: f64, regime: RegimeKind, limit: Limit) -> SweepPo
         undelivered_ratio: 1.0 - received / asked,
         lost_ratio: 0.0,
         lost_path: Some(0),
+        unattributed: None,
         dropped_receiver: Some(0),
         jitter_s: Some(5e-6),
         delay_p99_s: None,

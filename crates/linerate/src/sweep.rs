@@ -6,13 +6,12 @@ mod progress;
 use std::io::{ErrorKind, Write, stderr, stdout};
 use std::time::Instant;
 
+use linerate_experiment::doubts;
 use linerate_experiment::sweep::{self, Job, Sweep};
 use linerate_experiment::trial::Trial;
 use linerate_model::host::HostFacts;
 use linerate_model::plan::{IpVersion, Way};
-use linerate_model::record::{
-    Doubt, DoubtKind, ErrorRecord, FORMAT, PlanRecord, ProgramFacts, RunRecord, Status,
-};
+use linerate_model::record::{ErrorRecord, FORMAT, PlanRecord, ProgramFacts, RunRecord, Status};
 use linerate_model::sweep::{SweepDocument, SweepPlan, Variable};
 use linerate_model::units::{BitRate, DatagramSize, Nanos};
 use linerate_report::error;
@@ -52,25 +51,18 @@ fn start(args: &SweepArgs, color: Color) -> Result<Exit, ErrorRecord> {
         plan.seed = chance();
     }
     // Before any packet: a sweep whose result cannot be kept would be for nothing.
-    let keeper = args.save.as_deref().map(Keeper::new).transpose()?;
+    let keeper = args.save.as_deref().map(|dir| Keeper::new(dir, None)).transpose()?;
     let interrupts = watch()?;
     let request = asked.test.request;
     plan.values = match asked.grid.open {
         Open::Known => asked.grid.resolve(0)?,
-        open => asked.grid.resolve(look(&request, &plan, &asked.grid, open)?)?,
+        open => asked.grid.resolve(looks(&request, &plan, &asked.grid, open)?)?,
     };
     let document = blank(&request, &plan);
     Course::new(request, Sweep::new(plan), document, keeper, interrupts).run(args.output, color)
 }
 
 fn resume(args: &SweepArgs, path: &std::path::Path, color: Color) -> Result<Exit, ErrorRecord> {
-    if args.trial.place.host.is_some() || args.trial.place.local {
-        return Err(usage::error(
-            "cannot use `--resume` with a host",
-            "the sweep that is resumed says where it goes",
-            &["linerate sweep --resume FILE", "leave out `--resume` for a sweep of its own"],
-        ));
-    }
     let (document, from) = keep::read(path)?;
     let first = keep::arguments(&document, &from)?;
     let asked = first.asked()?;
@@ -83,7 +75,7 @@ fn resume(args: &SweepArgs, path: &std::path::Path, color: Color) -> Result<Exit
             )
         })?;
     let save = args.save.as_deref().or(first.save.as_deref());
-    let keeper = save.map(Keeper::new).transpose()?;
+    let keeper = save.map(|dir| Keeper::new(dir, Some(&document.id))).transpose()?;
     let interrupts = watch()?;
     let mut request = asked.test.request;
     request.command.clone_from(&document.command);
@@ -108,10 +100,26 @@ fn chance() -> u64 {
     std::collections::hash_map::RandomState::new().build_hasher().finish() % 1_000_000
 }
 
-/// The end of the grid that only a first look can tell.
-fn look(request: &Request, plan: &SweepPlan, grid: &Grid, open: Open) -> Result<u64, ErrorRecord> {
+/// The end of the grid that only a first look can tell. Both directions have the same values, so rates
+/// go up to what the faster of the two senders reaches, and sizes to what fits both ways.
+fn looks(request: &Request, plan: &SweepPlan, grid: &Grid, open: Open) -> Result<u64, ErrorRecord> {
+    let mut ends = Vec::with_capacity(plan.directions.len());
+    for way in &plan.directions {
+        ends.push(look(request, plan, grid, open, *way)?);
+    }
+    let end = if open == Open::PathMtu { ends.iter().min() } else { ends.iter().max() };
+    Ok(end.copied().unwrap_or(0))
+}
+
+/// The same for one direction.
+fn look(
+    request: &Request,
+    plan: &SweepPlan,
+    grid: &Grid,
+    open: Open,
+    way: Way,
+) -> Result<u64, ErrorRecord> {
     let least = grid.resolve(u64::MAX / 4).ok().and_then(|values| values.first().copied());
-    let way = plan.directions.first().copied().unwrap_or(Way::Forward);
     let rate = match open {
         Open::Fastest => None,
         _ if plan.variable == Variable::Rate => least.and_then(BitRate::new),
@@ -182,9 +190,6 @@ struct Course {
     document: SweepDocument,
     keeper: Option<Keeper>,
     interrupts: Interrupts,
-    /// Runs of this call, and how many of them have each kind of doubt.
-    runs: usize,
-    doubts: Vec<(Doubt, usize)>,
 }
 
 /// A line of `--json-lines`.
@@ -213,7 +218,7 @@ impl Course {
         keeper: Option<Keeper>,
         interrupts: Interrupts,
     ) -> Self {
-        Self { request, sweep, document, keeper, interrupts, runs: 0, doubts: Vec::new() }
+        Self { request, sweep, document, keeper, interrupts }
     }
 
     fn run(mut self, output: OutputArgs, color: Color) -> Result<Exit, ErrorRecord> {
@@ -292,7 +297,7 @@ impl Course {
             _ => {}
         }
         let (record, outcome) = trial::run(&self.request, &trial, variation, &mut ())?;
-        self.sweep.tell(outcome);
+        self.sweep.tell(outcome, record.doubts.clone());
         Ok(record)
     }
 
@@ -309,31 +314,6 @@ impl Course {
         if document.plan.is_none() {
             let shared = record.agreed.as_ref().unwrap_or(&record.asked);
             document.plan = Some(PlanRecord { rate_bps: None, ..shared.clone() });
-        }
-        // One of a kind, the latest, with its number: thirty runs would say the same thirty times.
-        self.runs += 1;
-        let mut told: Vec<DoubtKind> = Vec::new();
-        for doubt in &record.doubts {
-            let known = match self.doubts.iter_mut().find(|(known, _)| known.kind == doubt.kind) {
-                Some(known) => known,
-                None => {
-                    self.doubts.push((doubt.clone(), 0));
-                    let Some(new) = self.doubts.last_mut() else { continue };
-                    new
-                }
-            };
-            known.0.text.clone_from(&doubt.text);
-            if !told.contains(&doubt.kind) {
-                told.push(doubt.kind);
-                known.1 += 1;
-            }
-        }
-        for (doubt, times) in &self.doubts {
-            let text = format!("in {times} of {} trials: {}", self.runs, doubt.text);
-            match document.doubts.iter_mut().find(|d| d.kind == doubt.kind) {
-                Some(known) => known.text = text,
-                None => document.doubts.push(Doubt { kind: doubt.kind, text }),
-            }
         }
     }
 
@@ -358,6 +338,7 @@ impl Course {
         document.regimes = self.sweep.regimes();
         document.bends = self.sweep.bends();
         document.trials = self.sweep.trials().to_vec();
+        document.doubts = doubts::told(document.trials.iter().map(|t| t.doubts.as_slice()));
         document.because = because;
         // What was cut short is to be finished first.
         document.advice = if trouble.is_some() { Vec::new() } else { advice };

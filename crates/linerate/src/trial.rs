@@ -134,6 +134,7 @@ pub fn outcome(record: &RunRecord, trial: &Trial, took_s: f64) -> Outcome {
         lost_ratio: receiver.lost_ratio.unwrap_or(0.0),
         lost_path: receiver.lost_path,
         dropped_receiver: receiver.dropped_receiver,
+        unattributed: receiver.unattributed,
         jitter_s: receiver.jitter_s,
         delay_p99_s: receiver.delay_variation_s.as_ref().map(|d| d.p99),
         cpu_sender_percent: sender.cpu.as_ref().map(busy),

@@ -13,6 +13,7 @@ mod zoom;
 use std::collections::VecDeque;
 
 use linerate_model::plan::Way;
+use linerate_model::record::Doubt;
 use linerate_model::sweep::{SweepBend, SweepPlan, SweepPoint, SweepRegime, SweepTrial, Variable};
 use linerate_model::trial::Outcome;
 
@@ -84,7 +85,7 @@ impl Sweep {
             if !fits {
                 return Err(OtherPlan { trial: i + 1 });
             }
-            sweep.tell(trial.outcome);
+            sweep.tell(trial.outcome, trial.doubts);
         }
         Ok(sweep)
     }
@@ -108,15 +109,21 @@ impl Sweep {
         self.pending
     }
 
-    /// What came of the trial that [`Sweep::next`] gave.
-    pub fn tell(&mut self, outcome: Outcome) {
+    /// What came of the trial that [`Sweep::next`] gave, and the doubts of its record.
+    pub fn tell(&mut self, outcome: Outcome, doubts: Vec<Doubt>) {
         let Some(job) = self.pending.take() else { return };
         self.trials.push(SweepTrial {
             direction: job.way,
             value: job.value,
             zoom: job.zoom,
             outcome,
+            doubts,
         });
+    }
+
+    /// Whether nothing is left to try.
+    pub fn is_finished(&self) -> bool {
+        self.clone().next().is_none()
     }
 
     fn choose(&mut self) -> Option<Job> {

@@ -41,10 +41,33 @@ pub(super) fn of(plan: &SweepPlan, trials: &[SweepTrial], way: Way) -> Vec<Sweep
     // As fast as it can comes last.
     values.sort_unstable_by_key(|value| value.unwrap_or(u64::MAX));
     values.dedup();
-    values
+    let mut points: Vec<SweepPoint> = values
         .into_iter()
         .map(|value| point(plan, &trials_at(trials, way, value), way, value))
-        .collect()
+        .collect();
+    from_above(&mut points);
+    points
+}
+
+/// A little above what is carried nothing is lost yet: a queue only grows, and nothing at that point
+/// shows whose queue it is. At the next larger value it overflows, and that one knows. Where there
+/// is none, the time stamps of arrival are left: what came more slowly than it was sent, and was not
+/// read late, was held between the two sockets.
+fn from_above(points: &mut [SweepPoint]) {
+    let mut above = None;
+    for point in points.iter_mut().rev() {
+        let slower = point.received_bps < point.sent_bps * (1.0 - SLOWER);
+        match point.limit {
+            Limit::Unknown if slower && point.lost_ratio <= MISSING => {
+                point.limit = above.unwrap_or(Limit::Path);
+            }
+            // Not one of a sender that has no time to send: here all of it was sent.
+            Limit::Path | Limit::SenderHost | Limit::ReceiverCpu | Limit::ReceiverBuffer => {
+                above = Some(point.limit);
+            }
+            _ => {}
+        }
+    }
 }
 
 fn point(plan: &SweepPlan, trials: &[&Outcome], way: Way, value: Option<u64>) -> SweepPoint {
@@ -56,8 +79,9 @@ fn point(plan: &SweepPlan, trials: &[&Outcome], way: Way, value: Option<u64>) ->
     let some = |f: fn(&Outcome) -> Option<f64>| {
         median(&trials.iter().filter_map(|o| f(o)).collect::<Vec<f64>>())
     };
+    // A sum that leaves out what some trials did not tell would be no sum.
     let count = |f: fn(&Outcome) -> Option<u64>| {
-        trials.iter().filter_map(|o| f(o)).reduce(u64::saturating_add)
+        trials.iter().try_fold(0_u64, |sum, o| Some(sum.saturating_add(f(o)?)))
     };
     let received = column(|o| o.received_bps);
     let spreads: Vec<f64> = trials.iter().filter_map(|o| deviation(&o.intervals_bps)).collect();
@@ -77,6 +101,7 @@ fn point(plan: &SweepPlan, trials: &[&Outcome], way: Way, value: Option<u64>) ->
         lost_ratio: mean(&column(|o| o.lost_ratio)),
         lost_path: count(|o| o.lost_path),
         dropped_receiver: count(|o| o.dropped_receiver),
+        unattributed: count(|o| Some(o.unattributed.unwrap_or(0))).filter(|n| *n > 0),
         jitter_s: some(|o| o.jitter_s),
         delay_p99_s: some(|o| o.delay_p99_s),
         cpu_sender_percent: some(|o| o.cpu_sender_percent),
@@ -121,12 +146,14 @@ fn limit(point: &SweepPoint, trials: &[&Outcome]) -> Limit {
         // What was never sent cannot be the path's doing.
         return if full(point.cpu_sender_percent) { Limit::SenderCpu } else { Limit::SenderHost };
     }
-    let (path, receiver) = (point.lost_path.unwrap_or(0), point.dropped_receiver.unwrap_or(0));
-    if receiver > path {
-        let full = full(point.cpu_receiver_percent);
-        return if full { Limit::ReceiverCpu } else { Limit::ReceiverBuffer };
+    match (point.lost_path, point.dropped_receiver) {
+        (path, Some(dropped)) if dropped > path.unwrap_or(0) => {
+            let full = full(point.cpu_receiver_percent);
+            if full { Limit::ReceiverCpu } else { Limit::ReceiverBuffer }
+        }
+        (Some(path), _) if path > 0 => Limit::Path,
+        _ => Limit::Unknown,
     }
-    if path > 0 { Limit::Path } else { Limit::Unknown }
 }
 
 /// The limit named most often, the first of those named equally often.

@@ -1,7 +1,7 @@
 //! Known answers: the printed figures of a published board test, and made-up systems.
 
 use linerate_model::plan::Way;
-use linerate_model::record::Limit;
+use linerate_model::record::{DoubtKind, Limit};
 use linerate_model::sweep::{RegimeKind, SweepPlan, Variable};
 use linerate_model::trial::Outcome;
 
@@ -37,6 +37,7 @@ fn printed(asked: f64, sent: f64, received: f64, intervals: &[f64]) -> Outcome {
         lost_ratio: (1.0 - received / sent).max(0.0),
         lost_path: None,
         dropped_receiver: None,
+        unattributed: None,
         jitter_s: None,
         delay_p99_s: None,
         cpu_sender_percent: None,
@@ -52,7 +53,7 @@ fn told(plan: SweepPlan, of: impl Fn(Job) -> Outcome) -> Sweep {
     let mut sweep = Sweep::new(plan);
     for _ in 0..2_000 {
         let Some(job) = sweep.next() else { return sweep };
-        sweep.tell(of(job));
+        sweep.tell(of(job), vec![]);
     }
     panic!("it never ends");
 }
@@ -173,6 +174,7 @@ fn bottleneck(job: Job, capacity: f64, sender: f64) -> Outcome {
         lost_ratio: lost,
         lost_path: Some((lost * 1e4) as u64),
         dropped_receiver: Some(0),
+        unattributed: None,
         intervals_bps: vec![arrived / span * M; 10],
         limit: Some(if lost > 0.001 {
             Limit::Path
@@ -218,7 +220,7 @@ fn the_width_limits_the_trials_of_a_fuzzy_border_too() {
             n += 1;
             assert!(n < 60, "it never ends");
             let wander = 1.0 + 0.05 * (((n * 7_919) % 11) as f64 / 5.0 - 1.0);
-            sweep.tell(bottleneck(job, 40.0 * wander, 1e4));
+            sweep.tell(bottleneck(job, 40.0 * wander, 1e4), vec![]);
         }
         sweep
     };
@@ -228,13 +230,116 @@ fn the_width_limits_the_trials_of_a_fuzzy_border_too() {
 }
 
 #[test]
+fn a_bend_left_wide_has_its_true_reason() {
+    let mut sweep = Sweep::new(zooming(&[1, 10, 100, 1000], 0.01));
+    let mut n = 0u64;
+    while let Some(job) = sweep.next() {
+        n += 1;
+        let wander = 1.0 + 0.05 * (((n * 7_919) % 11) as f64 / 5.0 - 1.0);
+        sweep.tell(bottleneck(job, 40.0 * wander, 1e4), vec![]);
+        let wide = sweep
+            .bends()
+            .iter()
+            .any(|b| b.from == RegimeKind::Follows && !b.narrow && b.width_ratio.is_some());
+        let because = conclusion(&sweep).0.join(" ");
+        let ended = because.contains("was ended before it was narrowed");
+        assert_eq!(ended, wide && !sweep.is_finished(), "{because}");
+        let spent = because.contains("so it was narrowed no further");
+        assert_eq!(spent, wide && sweep.is_finished(), "{because}");
+    }
+    assert!(sweep.is_finished());
+}
+
+#[test]
+fn loss_is_where_the_counts_put_it() {
+    let said = |path: Option<u64>, dropped: Option<u64>, either: Option<u64>, limit: Limit| {
+        let sweep = told(plan(&mega(&[100])), |_| Outcome {
+            lost_path: path,
+            dropped_receiver: dropped,
+            unattributed: either,
+            limit: Some(limit),
+            ..printed(100.0, 100.0, 60.0, &[])
+        });
+        let regimes = sweep.regimes();
+        regimes[0].text.clone()
+    };
+    let all_path = said(Some(400), Some(0), None, Limit::Path);
+    assert!(all_path.contains("40 % of what was sent never reached the server's socket"));
+    let both = said(Some(300), Some(100), None, Limit::Path);
+    assert!(
+        both.contains("300 datagrams never reached the server's socket, 100 were dropped by it"),
+        "{both}"
+    );
+    let both = said(Some(100), Some(250), Some(50), Limit::ReceiverBuffer);
+    assert!(both.contains("250 were dropped by it, 50 one or the other"), "{both}");
+    for limit in [Limit::Path, Limit::ReceiverCpu, Limit::ReceiverBuffer] {
+        let untold = said(None, None, None, limit);
+        assert!(untold.contains("was lost, where is not told"), "{untold}");
+        assert!(!untold.contains("never reached") && !untold.contains("dropped"), "{untold}");
+    }
+    // What one trial does not tell is not told by the sum.
+    let plan = SweepPlan { repeat: 2, ..plan(&mega(&[100])) };
+    let mut first = true;
+    let mut sweep = Sweep::new(plan);
+    while sweep.next().is_some() {
+        let path = std::mem::replace(&mut first, false).then_some(400);
+        sweep.tell(Outcome { lost_path: path, ..printed(100.0, 100.0, 60.0, &[]) }, vec![]);
+    }
+    assert_eq!(sweep.points()[0].lost_path, None);
+}
+
+/// Just above what is carried nothing is lost, it only comes more slowly: the value above knows why.
+#[test]
+fn a_queue_that_only_grows_has_the_limit_of_the_value_above() {
+    let growing = |above: Option<Limit>| {
+        let sweep = told(plan(&mega(&[50, 100, 102, 200, 400])), |job| {
+            let asked = job.value.unwrap() as f64 / M;
+            match (asked as u64, above) {
+                (50 | 100, _) => Outcome {
+                    limit: Some(Limit::RequestedRate),
+                    ..printed(asked, asked, asked, &[])
+                },
+                (102, _) | (_, None) => Outcome {
+                    undelivered_ratio: 0.0,
+                    lost_ratio: 0.0,
+                    lost_path: Some(0),
+                    dropped_receiver: Some(0),
+                    limit: Some(Limit::RequestedRate),
+                    ..printed(asked, asked, 100.0, &[])
+                },
+                (_, limit) => Outcome { limit, ..printed(asked, asked, 100.0, &[]) },
+            }
+        });
+        sweep.points()[2].limit
+    };
+    for limit in [Limit::Path, Limit::ReceiverCpu, Limit::ReceiverBuffer, Limit::SenderHost] {
+        assert_eq!(growing(Some(limit)), limit);
+    }
+    // A sender that is full at more did send all of this.
+    assert_eq!(growing(Some(Limit::SenderCpu)), Limit::Path);
+    assert_eq!(growing(None), Limit::Path, "the time stamps say that a queue held it");
+}
+
+#[test]
+fn doubts_are_kept_over_a_resumption() {
+    let doubt = Doubt { kind: DoubtKind::HostBusy, text: "busy".into() };
+    let mut sweep = Sweep::new(plan(&mega(&[1, 2])));
+    while let Some(job) = sweep.next() {
+        sweep.tell(bottleneck(job, 1e3, 1e4), vec![doubt.clone()]);
+    }
+    let again = Sweep::replay(sweep.plan().clone(), sweep.trials().to_vec()).unwrap();
+    assert_eq!(again.trials(), sweep.trials());
+    assert!(again.trials().iter().all(|t| t.doubts == [doubt.clone()]));
+}
+
+#[test]
 fn one_bad_trial_is_no_bend() {
     let grid = [1, 2, 4, 8, 16, 32];
     let mut sweep = Sweep::new(zooming(&grid, 0.02));
     let mut stalled = false;
     while let Some(job) = sweep.next() {
         let stall = job.value == Some(4_000_000) && !std::mem::replace(&mut stalled, true);
-        sweep.tell(bottleneck(job, if stall { 3.0 } else { 1e3 }, 1e4));
+        sweep.tell(bottleneck(job, if stall { 3.0 } else { 1e3 }, 1e4), vec![]);
     }
     assert_eq!(kinds(&sweep), [(RegimeKind::Follows, 1, 32)]);
     assert!(sweep.trials().len() <= grid.len() + 3, "{} trials", sweep.trials().len());
@@ -286,7 +391,7 @@ fn a_sweep_goes_on_from_what_is_known() {
         let mut resumed = Sweep::replay(plan.clone(), known).unwrap();
         while let Some(job) = resumed.next() {
             assert_eq!(resumed.next(), Some(job), "asking twice changes nothing");
-            resumed.tell(bottleneck(job, 40.0, 1e4));
+            resumed.tell(bottleneck(job, 40.0, 1e4), vec![]);
         }
         assert_eq!(resumed.trials(), whole.trials(), "cut after {cut}");
     }
@@ -305,7 +410,7 @@ fn a_generator_at_fault_is_asked_again_but_not_for_ever() {
             faults += 1;
             outcome.invalid = Some("the host was busy".into());
         }
-        sweep.tell(outcome);
+        sweep.tell(outcome, vec![]);
     }
     assert_eq!(faults, 1 + FAULTS_FORGIVEN);
     let points = sweep.points();
@@ -314,9 +419,9 @@ fn a_generator_at_fault_is_asked_again_but_not_for_ever() {
     // One valid trial is worth more than the faults before it.
     let mut sweep = Sweep::new(plan(&mega(&[20])));
     let job = sweep.next().unwrap();
-    sweep.tell(Outcome { invalid: Some("busy".into()), ..bottleneck(job, 10.0, 1e4) });
+    sweep.tell(Outcome { invalid: Some("busy".into()), ..bottleneck(job, 10.0, 1e4) }, vec![]);
     let job = sweep.next().unwrap();
-    sweep.tell(bottleneck(job, 1e3, 1e4));
+    sweep.tell(bottleneck(job, 1e3, 1e4), vec![]);
     assert_eq!(sweep.next(), None);
     assert_eq!((sweep.points()[0].trials, sweep.points()[0].invalid.clone()), (1, None));
 }

@@ -5,10 +5,13 @@ use linerate_model::record::Limit;
 use linerate_model::sweep::{RegimeKind, SweepBend, SweepPlan, SweepPoint, SweepRegime, Variable};
 use linerate_model::units::si;
 
-use super::Sweep;
+use super::{Sweep, zoom};
 
 /// Loss above this is what keeps a trial from following; below it is lateness.
 const LOST_ALONE: f64 = 0.005;
+
+/// A sender this close to the asked rate sent it, as in the verdict.
+const SENT: f64 = 0.995;
 
 /// A value of the swept variable.
 fn value(plan: &SweepPlan, value: Option<u64>) -> String {
@@ -56,6 +59,34 @@ fn ends(way: Way) -> (&'static str, &'static str) {
     }
 }
 
+/// Where what was lost was lost, as far as the counts tell.
+fn lost_where(point: &SweepPoint) -> String {
+    let (_, receiver) = ends(point.direction);
+    let lost = share(point.lost_ratio);
+    let either = point.unattributed.unwrap_or(0);
+    match (point.lost_path, point.dropped_receiver) {
+        (None, None) => format!("{lost} of what was sent was lost, where is not told"),
+        (Some(_), Some(0)) if either == 0 => {
+            format!("{lost} of what was sent never reached the {receiver}'s socket")
+        }
+        (Some(0), Some(_)) if either == 0 => {
+            format!("{lost} of what was sent was dropped by the {receiver}'s socket")
+        }
+        (path, dropped) => {
+            let count = |n: Option<u64>| n.map_or("an untold number".to_owned(), |n| n.to_string());
+            let both = match either {
+                0 => String::new(),
+                n => format!(", {n} one or the other"),
+            };
+            format!(
+                "{lost} of what was sent was lost: {} datagrams never reached the {receiver}'s socket, {} were dropped by it{both}",
+                count(path),
+                count(dropped)
+            )
+        }
+    }
+}
+
 /// The limit and its evidence at one point.
 fn blame(point: &SweepPoint, limit: Limit) -> String {
     let (sender, receiver) = ends(point.direction);
@@ -65,7 +96,15 @@ fn blame(point: &SweepPoint, limit: Limit) -> String {
     let lost = share(point.lost_ratio);
     match limit {
         Limit::SenderCpu | Limit::SenderHost => {
+            let unsent = point.asked_bps.is_some_and(|a| point.sent_bps < a as f64 * SENT);
             let what = match asked {
+                Some(_) if !unsent && point.lost_ratio > LOST_ALONE => lost_where(point),
+                Some(asked) if !unsent => {
+                    format!(
+                        "only {} of {asked} arrived in time, and {lost} was lost",
+                        rate(point.received_bps)
+                    )
+                }
                 Some(asked) => format!("{lost} was lost, but only {sent} of {asked} were sent"),
                 None => format!("{sent} is all that was sent, and {lost} of it was lost"),
             };
@@ -76,15 +115,16 @@ fn blame(point: &SweepPoint, limit: Limit) -> String {
             };
             format!("{what}: the sender is the limit ({end}), not the path")
         }
-        Limit::Path if point.lost_ratio > LOST_ALONE => format!(
-            "{lost} of what was sent never reached the {receiver}'s socket: the path is the limit"
-        ),
+        Limit::Path if point.lost_ratio > LOST_ALONE => {
+            format!("{}: the path is the limit", lost_where(point))
+        }
         Limit::Path => format!(
             "only {} arrived, {lost} was lost and the rest came late: a queue held it, and the path is the limit",
             rate(point.received_bps)
         ),
         Limit::ReceiverCpu if point.lost_ratio > LOST_ALONE => format!(
-            "{lost} of what was sent was dropped by the {receiver}'s socket: the receiver is the limit (the {receiver}'s CPU{})",
+            "{}: the receiver is the limit (the {receiver}'s CPU{})",
+            lost_where(point),
             busy(point.cpu_receiver_percent)
         ),
         Limit::ReceiverCpu => format!(
@@ -92,7 +132,8 @@ fn blame(point: &SweepPoint, limit: Limit) -> String {
             busy(point.cpu_receiver_percent)
         ),
         Limit::ReceiverBuffer => format!(
-            "{lost} of what was sent was dropped by the {receiver}'s socket though its CPU was not full{}: the receiver's buffer is the limit",
+            "{}, though the {receiver}'s CPU was not full{}: the receiver's buffer is the limit",
+            lost_where(point),
             busy(point.cpu_receiver_percent)
         ),
         Limit::RequestedRate => "all of it arrived".to_owned(),
@@ -181,11 +222,7 @@ pub fn conclusion(sweep: &Sweep) -> (Vec<String>, Vec<String>) {
             continue;
         }
         let bend = bends.iter().find(|b| b.direction == *way && b.from == RegimeKind::Follows);
-        because.push(format!(
-            "{}: {}",
-            direction(*way),
-            found(sweep.plan(), bend, &regimes, &ours)
-        ));
+        because.push(format!("{}: {}", direction(*way), found(sweep, bend, &regimes, &ours)));
         if let Some((_, Some(least))) = sweep.out_of_reach().iter().find(|(w, _)| w == way) {
             let most = ours.iter().map(|p| p.sent_bps).fold(0.0, f64::max);
             because.push(format!(
@@ -202,11 +239,12 @@ pub fn conclusion(sweep: &Sweep) -> (Vec<String>, Vec<String>) {
 }
 
 fn found(
-    plan: &SweepPlan,
+    sweep: &Sweep,
     bend: Option<&SweepBend>,
     regimes: &[SweepRegime],
     points: &[&SweepPoint],
 ) -> String {
+    let plan = sweep.plan();
     let way = points.first().map(|p| p.direction);
     let Some(bend) = bend else {
         let none_follows = points.iter().all(|p| p.regime != RegimeKind::Follows);
@@ -226,10 +264,12 @@ fn found(
     let width = match (bend.width_ratio, bend.narrow) {
         (Some(width), true) => format!(" ({} apart)", share(width)),
         (Some(width), false) if plan.zoom_width.is_some() => {
-            format!(
-                " ({} apart: it moves from trial to trial, so it was narrowed no further)",
-                share(width)
-            )
+            let why = if sweep.is_finished() {
+                zoom::spent_words(sweep.trials(), bend.direction)
+            } else {
+                "the sweep was ended before it was narrowed".to_owned()
+            };
+            format!(" ({} apart: {why})", share(width))
         }
         (Some(width), false) => format!(" ({} apart; --zoom narrows it)", share(width)),
         (None, _) => String::new(),

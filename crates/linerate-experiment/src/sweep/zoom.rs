@@ -76,6 +76,14 @@ pub(super) fn next(plan: &SweepPlan, trials: &[SweepTrial], way: Way) -> Option<
     })
 }
 
+/// Why a bend is left wide when nothing more is tried.
+pub(super) fn spent_words(trials: &[SweepTrial], way: Way) -> String {
+    format!(
+        "zoom made {} trials this way, of at most {MOST_FOR_KNEE} for one bend and {MOST_FOR_DIRECTION} in all, so it was narrowed no further",
+        all_spent(trials, way)
+    )
+}
+
 fn all_spent(trials: &[SweepTrial], way: Way) -> usize {
     trials.iter().filter(|t| t.zoom && t.direction == way).count()
 }

@@ -25,8 +25,23 @@ pub struct Keeper {
 }
 
 impl Keeper {
-    /// Makes the directory and tries it.
-    pub fn new(dir: &Path) -> Result<Self, ErrorRecord> {
+    /// Makes the directory and tries it. A sweep that is in it already is somebody's measurement: only
+    /// the one with the id `own` is written over, which is the one that goes on.
+    pub fn new(dir: &Path, own: Option<&str>) -> Result<Self, ErrorRecord> {
+        let there = dir.join(SWEEP);
+        let is_own = || own.is_some_and(|own| read(&there).is_ok_and(|(found, _)| found.id == own));
+        if fs::symlink_metadata(&there).is_ok() && !is_own() {
+            return Err(ErrorRecord {
+                kind: "output".into(),
+                what: format!("cannot keep this sweep in `{}`", dir.display()),
+                why: "sweep.json there is another sweep, which would be lost".into(),
+                hints: vec![
+                    format!("go on with it: linerate sweep --resume {}", dir.display()),
+                    "another directory: --save DIR".into(),
+                ],
+                exit_code: Exit::Failed as u8,
+            });
+        }
         let trial = dir.join(".linerate-sweep");
         fs::create_dir_all(dir)
             .and_then(|()| fs::write(&trial, b""))
