@@ -7,6 +7,7 @@ use linerate_experiment::search::{Ending, Next, Search, Settings};
 use linerate_experiment::trial::{Outcome, Trial};
 use linerate_model::plan::{Direction, End, EngineChoice, TestPlan, Traffic, UdpPlan, Way};
 use linerate_model::record::Limit;
+use linerate_model::search::TrialPurpose;
 use linerate_model::units::{BitRate, DatagramSize, Nanos};
 
 fn rate(bps: u64) -> BitRate {
@@ -42,6 +43,7 @@ fn outcome(trial: &Trial, capacity: f64, sender: f64) -> Outcome {
         lost_ratio: 1.0 - received / sent,
         lost_path: Some(((sent - received) * time_s / 11_776.0) as u64),
         dropped_receiver: Some(0),
+        unattributed: None,
         jitter_s: None,
         delay_p99_s: Some(if asked > 0.8 * capacity { 0.02 } else { 0.001 }),
         cpu_sender_percent: None,
@@ -194,6 +196,113 @@ fn a_trial_that_says_nothing_is_made_again_and_then_given_up() {
     assert_eq!((ending, search.made().len()), (Ending::NoValidTrial, 3));
 }
 
+fn is_shape(search: &Search) -> bool {
+    matches!(search.next(), Next::Run { purpose: TrialPurpose::Shape, .. })
+}
+
+#[test]
+fn a_probe_of_the_curve_that_says_nothing_overturns_no_answer() {
+    for ci in [None, Some(0.02)] {
+        let asked = Settings { ci, ..settings(&["pdr"]) };
+        let mut plain = Search::new(asked.clone());
+        run(&mut plain, |t| outcome(t, 40e6, 900e6));
+        let mut search = Search::new(Settings { shape: true, ..asked });
+        while let Next::Run { trial, .. } = search.next() {
+            let mut outcome = outcome(&trial, 40e6, 900e6);
+            if is_shape(&search) {
+                outcome.invalid = Some("the host was busy".into());
+            }
+            search.take(outcome);
+            assert!(search.made().len() < 200, "no end");
+        }
+        let (found, wanted) = (&search.goals()[0], &plain.goals()[0]);
+        assert!(search.made().len() > plain.made().len(), "it was probed");
+        assert_eq!(
+            (found.lower_bps, found.upper_bps, found.settled, found.knee_bps),
+            (wanted.lower_bps, wanted.upper_bps, true, wanted.knee_bps)
+        );
+        let said = irregular(&search);
+        assert!(said.contains("the curve at") && said.contains("is not known"), "{said}");
+        assert!(!said.contains("counts as not met"), "{said}");
+    }
+}
+
+#[test]
+fn no_trial_is_no_interval() {
+    // The first trial is valid, no other one is.
+    let asked = Settings { ci: Some(0.02), ..settings(&["pdr"]) };
+    let mut search = Search::new(asked.clone());
+    let ending = run(&mut search, |t| {
+        let mut outcome = outcome(t, 40e6, 900e6);
+        outcome.invalid = t.rate.filter(|r| *r != rate(1_000_000_000)).map(|_| "busy".into());
+        outcome
+    });
+    assert_eq!(ending, Ending::Settled, "there is nothing left to try");
+    let goal = &search.goals()[0];
+    assert_eq!(
+        (goal.knee_bps, goal.settled, goal.lower_bps, goal.upper_bps),
+        (None, false, None, None)
+    );
+    let said = irregular(&search);
+    assert!(said.contains("0 valid trials of full length are too few"), "{said}");
+    assert!(
+        said.contains("said nothing (busy)") && said.contains("they count as nothing"),
+        "{said}"
+    );
+    assert!(search.made().len() < 40, "{}", search.made().len());
+    // A load that could not be tried is left out of a fit that goes on, and the answer is not settled.
+    let mut search = Search::new(asked);
+    let mut made = 0;
+    run(&mut search, |t| {
+        made += 1;
+        let mut outcome = outcome(t, 40e6, 900e6);
+        outcome.invalid = (2..5).contains(&made).then(|| "busy".into());
+        outcome
+    });
+    let goal = &search.goals()[0];
+    let knee = goal.knee_bps.expect("trials enough");
+    assert!(knee.low < 40.2e6 && 40.2e6 < knee.high, "a made-up failure moved it: {knee:?}");
+    assert!(!goal.settled, "{goal:?}");
+}
+
+#[test]
+fn evidence_that_is_not_told_is_not_zero() {
+    let told = |path: Option<u64>, socket: Option<u64>, either: Option<u64>| {
+        let mut search = Search::new(settings(&["pdr"]));
+        run(&mut search, |t| Outcome {
+            lost_path: path,
+            dropped_receiver: socket,
+            unattributed: either,
+            ..outcome(t, 40e6, 900e6)
+        });
+        search.because()[0].clone()
+    };
+    let because = told(None, None, None);
+    assert!(because.contains("where datagrams were lost is not told"), "{because}");
+    assert!(!because.contains(" 0 "), "{because}");
+    let because = told(None, Some(0), None);
+    assert!(because.contains("what the path lost is not told"), "{because}");
+    let because = told(Some(3), Some(0), Some(2));
+    assert!(because.contains("more by one of the two"), "{because}");
+    // Every valid trial at the upper bound is counted, the good and the short ones as well.
+    let mut search = Search::new(settings(&["loss=0.5%,time=2s"]));
+    let mut turn = 0;
+    run(&mut search, |t| {
+        turn += 1;
+        let asked = t.rate.map_or(0.0, |r| r.bits_per_second() as f64);
+        // One of four trials just above the limit is good.
+        let capacity = if asked < 41e6 && turn % 4 == 0 { 1e12 } else { 40e6 };
+        outcome(t, capacity, 900e6)
+    });
+    let goal = &search.goals()[0];
+    let at = goal.upper_bps.unwrap();
+    let there = search.trials(1);
+    let there: Vec<_> = there.iter().filter(|t| t.asked_bps == Some(at)).collect();
+    let bad = there.iter().filter(|t| t.good == Some(false)).count();
+    let wanted = format!("{bad} of {} trials were bad", there.len());
+    assert!(search.because()[0].contains(&wanted), "{wanted}: {:?}", search.because());
+}
+
 #[test]
 fn the_time_allowed_is_kept() {
     let limited = Settings { max_time: Some(Nanos::from_secs(12)), ..settings(&["pdr"]) };
@@ -233,6 +342,45 @@ fn whole_searches_have_a_mean_with_an_interval() {
     assert_eq!(search.trials().last().unwrap().search, 3);
 }
 
+#[test]
+fn a_search_that_was_cut_short_is_in_no_mean() {
+    // The second search finds no lower bound, the last one has not the time that it needs.
+    let capacities = [40e6, 10.0, 44e6, 42e6, 90e6];
+    let all = |max_time: Option<Nanos>| {
+        let mut search = Repeated::new(Settings { max_time, ..settings(&["quick"]) }, 5);
+        while let Next::Run { trial, .. } = search.next() {
+            let done = matches!(search.searches().last().unwrap().next(), Next::Done(_));
+            let number = search.searches().len() - 1 + usize::from(done);
+            search.take(outcome(&trial, capacities[number], 900e6));
+        }
+        search
+    };
+    let needed = all(None).seconds();
+    let search = all(Some(Nanos(((needed - 5.0) * 1e9) as u64)));
+    assert!(matches!(search.next(), Next::Done(Ending::OutOfTime)));
+    let each = search.each();
+    let last = &each.last().unwrap().goals[0];
+    assert!(!last.settled, "{last:?}");
+    let known: Vec<f64> =
+        each.iter().filter(|s| s.goals[0].settled).filter_map(|s| s.goals[0].lower_bps).collect();
+    let finished = each.len() as u64 - 1;
+    let goal = &search.goals()[0];
+    let repeated = goal.repeated.unwrap();
+    assert_eq!(
+        (repeated.asked, repeated.finished, repeated.searches),
+        (5, finished, known.len() as u64)
+    );
+    assert_eq!(repeated.searches, finished - 1, "one has no lower bound: {each:?}");
+    let mean = (known.iter().map(|l| l.ln()).sum::<f64>() / known.len() as f64).exp();
+    assert!((repeated.mean_bps.unwrap() / mean - 1.0).abs() < 1e-9, "{repeated:?}");
+    // The words are of the search that the answer is of.
+    let because = &search.because()[0];
+    let at = each.iter().find(|s| s.goals[0].lower_bps == goal.lower_bps).unwrap().search;
+    assert!(goal.settled && because.starts_with(&format!("search {at}: ")), "{because}");
+    let upper = linerate_model::units::si(goal.upper_bps.unwrap(), "bit/s");
+    assert!(because.contains(&upper), "{because}");
+}
+
 fn head(settings: &Settings) -> Head {
     let udp = UdpPlan {
         size: DatagramSize::new(1_472).unwrap(),
@@ -248,6 +396,9 @@ fn head(settings: &Settings) -> Head {
         command: vec!["linerate".into(), "search".into(), "h".into()],
         target: Some(("h".into(), 5_201)),
         ip: None,
+        bind: None,
+        dialect: None,
+        key_file: None,
         plan: TestPlan {
             traffic: Traffic::Udp(udp),
             direction: Direction::Forward,
@@ -304,7 +455,7 @@ fn a_log_of_something_else_is_refused() {
     let settings = settings(&["pdr"]);
     let head = Line::Search(Box::new(head(&settings))).text();
     let trial = Trial { way: Way::Forward, rate: Some(rate(5)), time: Nanos::from_secs(1) };
-    let purpose = linerate_model::search::TrialPurpose::WarmUp;
+    let purpose = TrialPurpose::WarmUp;
     let entry = Entry { purpose, trial, outcome: outcome(&trial, 1.0, 1.0), doubts: vec![] };
     let entry = Line::Trial(Box::new(entry)).text();
     assert_eq!(read(b""), Err(LogError::Empty));

@@ -48,7 +48,8 @@ pub struct SearchDocument {
     /// Most that the sender sent in any trial.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub generator_bps: Option<f64>,
-    /// One entry a goal, of the search whose lower bound is the median one when there were several.
+    /// One entry a goal, of the search whose lower bound is the median one when there were several;
+    /// those that settled the goal go before those that did not.
     pub goals: Vec<GoalRecord>,
     /// Whole searches, when there was more than one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -156,10 +157,16 @@ pub struct BoundRecord {
 /// A goal over whole searches.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RepeatedRecord {
-    /// Searches with a lower bound.
+    /// Searches that were asked for.
+    pub asked: u64,
+    /// Of those: came to their end.
+    pub finished: u64,
+    /// Of those: settled this goal, with a lower bound (with `--ci`: with an interval as narrow as
+    /// asked). Only these are in the mean.
     pub searches: u64,
-    /// Geometric mean of their lower bounds.
-    pub mean_bps: f64,
+    /// Geometric mean of their lower bounds (with `--ci`: of their knees); absent without any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mean_bps: Option<f64>,
     /// Lower end of the 95 % interval: t on the logarithm, one value a search.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub low_bps: Option<f64>,

@@ -89,8 +89,17 @@ pub fn end(document: &SearchDocument, width: Option<usize>, paint: Paint) -> Str
                 }
                 _ => String::new(),
             };
-            let mean = number::rate(repeated.mean_bps);
-            say("", &format!("over {} searches: {mean}{interval}", repeated.searches), Tone::Plain);
+            let (asked, finished, bound) = (repeated.asked, repeated.finished, repeated.searches);
+            let counts = format!(
+                "of {asked} searches {finished} came to their end, {bound} with a settled bound"
+            );
+            let text = match repeated.mean_bps {
+                Some(mean) => {
+                    format!("{counts}; the mean of these: {}{interval}", number::rate(mean))
+                }
+                None => format!("{counts}, so there is no mean"),
+            };
+            say("", &text, Tone::Plain);
         }
         if let Some(irregular) = &goal.irregular {
             say("irregular", irregular, Tone::Warn);

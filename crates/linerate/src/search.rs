@@ -4,10 +4,12 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Write, stderr, stdout};
 use std::path::Path;
 
+use linerate_experiment::doubts;
 use linerate_experiment::search::log::{Entry, FORMAT, Facts, Head, Line, Log, read};
 use linerate_experiment::search::repeat::Repeated;
 use linerate_experiment::search::{Ending, Next};
-use linerate_model::record::{Doubt, ErrorRecord, Limit, ProgramFacts, RunRecord, Status};
+use linerate_model::plan::{Dialect, IpVersion};
+use linerate_model::record::{ErrorRecord, Limit, ProgramFacts, RunRecord, Status};
 use linerate_model::search::{SearchDocument, TrialRecord};
 use linerate_report::clean::clean_json;
 use linerate_report::{error, search as text};
@@ -16,6 +18,7 @@ use linerate_runner::signals::Interrupts;
 use linerate_session::observer::Observer;
 
 use crate::args::search::SearchArgs;
+use crate::args::target::{Speak, Where};
 use crate::args::{Asked, Color};
 use crate::exit::Exit;
 use crate::output::{self, Output};
@@ -69,6 +72,9 @@ pub fn run(args: &SearchArgs, color: Color) -> Result<Exit, ErrorRecord> {
         command: request.command.clone(),
         target,
         ip: request.ip,
+        bind: request.bind,
+        dialect: request.dialect,
+        key_file: args.trials.place.key_file.clone(),
         plan: request.plan.clone(),
         size_from_mtu: request.size_from_mtu,
         settings: settings.clone(),
@@ -160,20 +166,28 @@ fn go_on(path: &Path, log: &Log) -> io::Result<File> {
 /// The test that a log's trials are variants of.
 fn request_of(head: &Head, args: &SearchArgs) -> Result<Request, ErrorRecord> {
     head.plan.check().map_err(|found| usage::out_of_range(&found))?;
-    let mut place = args.trials.place.clone();
-    match &head.target {
-        Some((name, port)) => {
-            place.host = Some(name.clone());
-            place.port = *port;
-        }
-        None => place.local = true,
-    }
+    let host = head.target.as_ref();
+    let place = Where {
+        host: host.map(|(name, _)| name.clone()),
+        local: host.is_none(),
+        port: host.map_or(args.trials.place.port, |(_, port)| *port),
+        ipv4: head.ip == Some(IpVersion::V4),
+        ipv6: head.ip == Some(IpVersion::V6),
+        bind: head.bind,
+        // The file may have moved since.
+        key_file: args.trials.place.key_file.clone().or_else(|| head.key_file.clone()),
+        dialect: match head.dialect {
+            None => Speak::Auto,
+            Some(Dialect::Native) => Speak::Native,
+            Some(Dialect::Iperf3) => Speak::Iperf3,
+        },
+    };
     let found = place.find("search", false)?;
     Ok(Request {
         target: found.target,
         plan: head.plan.clone(),
         size_from_mtu: head.size_from_mtu,
-        ip: head.ip,
+        ip: found.ip,
         bind: found.bind,
         key: found.key,
         command: head.command.clone(),
@@ -375,34 +389,11 @@ impl Work {
             repeats: self.search.each(),
             trials: self.search.trials(),
             seconds: self.search.seconds(),
-            because: searches.last().map(|s| s.because()).unwrap_or_default(),
-            doubts: self.doubts(),
+            because: self.search.because(),
+            doubts: doubts::told(self.entries.iter().map(|entry| entry.doubts.as_slice())),
             status,
             error,
         }
-    }
-
-    /// One doubt of a kind, with the number of trials that had it.
-    fn doubts(&self) -> Vec<Doubt> {
-        let mut all: Vec<(Doubt, usize)> = Vec::new();
-        for doubt in self.entries.iter().flat_map(|entry| &entry.doubts) {
-            match all.iter_mut().find(|(known, _)| known.kind == doubt.kind) {
-                Some((_, count)) => *count += 1,
-                None => all.push((doubt.clone(), 1)),
-            }
-        }
-        all.into_iter()
-            .map(|(mut doubt, count)| {
-                if count > 1 {
-                    doubt.text = format!(
-                        "{count} times in {} trials, first: {}",
-                        self.entries.len(),
-                        doubt.text
-                    );
-                }
-                doubt
-            })
-            .collect()
     }
 
     fn end(mut self, error: Option<ErrorRecord>) -> Result<Exit, ErrorRecord> {

@@ -12,6 +12,7 @@
 
 use linerate_stats::offline::distribution::{normal_cdf, normal_quantile};
 
+use super::FIT_LEAST;
 use super::grid::Grid;
 
 /// Knees a grid step is cut into.
@@ -205,19 +206,29 @@ impl Fit {
         (self.origin + self.cell * (self.first as f64 + at)).exp()
     }
 
-    /// What the trials so far say.
-    pub fn knee(&self) -> Knee {
-        Knee {
-            median: self.quantile(0.5),
+    /// What the trials so far say; nothing before there are [`FIT_LEAST`] of them, for until then
+    /// the prior speaks.
+    pub fn knee(&self) -> Option<Knee> {
+        (self.trials >= FIT_LEAST).then(|| Knee {
+            median: self.guess(),
             low: self.quantile(0.025),
             high: self.quantile(0.975),
             background: self.background,
-        }
+        })
     }
 
-    /// The load (index of the grid) that tells most about the knee.
-    pub fn next(&self, grid: &Grid) -> usize {
-        grid.nearest(self.quantile(TURNS[self.trials % TURNS.len()]))
+    /// Where the knee seems to be, as a load, be it by the prior alone.
+    pub fn guess(&self) -> f64 {
+        self.quantile(0.5)
+    }
+
+    /// The loads (indices of the grid) that tell most about the knee, the one whose turn it is
+    /// first.
+    pub fn wishes(&self, grid: &Grid) -> [usize; 4] {
+        let turn = self.trials % TURNS.len();
+        let mut turns = TURNS;
+        turns.rotate_left(turn);
+        turns.map(|quantile| grid.nearest(self.quantile(quantile)))
     }
 }
 
@@ -229,12 +240,12 @@ mod tests {
     fn a_sharp_limit_is_found_between_its_loads() {
         let grid = Grid::new(1e6, 1e8, 0.005).unwrap();
         let mut fit = Fit::new(&grid, 4e7);
-        while fit.knee().width() > 0.02 {
-            let load = fit.next(&grid);
+        while fit.knee().is_none_or(|knee| knee.width() > 0.02) {
+            let [load, ..] = fit.wishes(&grid);
             fit.take(load, grid.load(load) > 3.3e7);
             assert!(fit.trials() < 40, "{:?}", fit.knee());
         }
-        let knee = fit.knee();
+        let knee = fit.knee().unwrap();
         assert!(knee.low < 3.3e7 && 3.3e7 < knee.high, "{knee:?}");
         assert!(knee.background < 0.15, "{knee:?}");
     }
@@ -244,18 +255,24 @@ mod tests {
         let grid = Grid::new(1e6, 1e8, 0.005).unwrap();
         let mut fit = Fit::new(&grid, 3e7);
         for turn in 0..80 {
-            let load = fit.next(&grid);
+            let [load, ..] = fit.wishes(&grid);
             // Every fifth trial fails whatever the load.
             fit.take(load, grid.load(load) > 3.3e7 || turn % 5 == 4);
         }
-        let knee = fit.knee();
+        let knee = fit.knee().unwrap();
         assert!((knee.median / 3.3e7).ln().abs() < 0.01, "{knee:?}");
         assert!((0.1..0.4).contains(&knee.background), "{knee:?}");
     }
 
     #[test]
-    fn nothing_known_is_a_wide_interval() {
+    fn the_prior_alone_is_no_interval() {
         let grid = Grid::new(1e6, 1e8, 0.005).unwrap();
-        assert!(Fit::new(&grid, 3e7).knee().width() > 1.0);
+        let mut fit = Fit::new(&grid, 3e7);
+        for _ in 0..FIT_LEAST {
+            assert_eq!(fit.knee(), None, "{} trials", fit.trials());
+            // All the same and nothing said of where: the interval is wide.
+            fit.take(grid.last(), true);
+        }
+        assert!(fit.knee().unwrap().width() > 0.2);
     }
 }

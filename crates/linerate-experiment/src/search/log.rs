@@ -1,8 +1,11 @@
 //! The log of a search: one JSON object a line, from which the search can be gone through again
 //! without a network, or go on.
 
+use std::net::IpAddr;
+use std::path::PathBuf;
+
 use linerate_model::host::HostFacts;
-use linerate_model::plan::{IpVersion, TestPlan};
+use linerate_model::plan::{Dialect, IpVersion, TestPlan};
 use linerate_model::record::{Doubt, PlanRecord};
 use linerate_model::search::TrialPurpose;
 use serde::{Deserialize, Serialize};
@@ -29,6 +32,15 @@ pub struct Head {
     pub target: Option<(String, u16)>,
     /// The version of IP, if the command line settles it.
     pub ip: Option<IpVersion>,
+    /// Local address of every trial, if one was given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bind: Option<IpAddr>,
+    /// What to speak; `None` finds out what the server speaks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dialect: Option<Dialect>,
+    /// Where the key that the server asks for was read from, never the key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key_file: Option<PathBuf>,
     /// The test that each trial is a variant of.
     pub plan: TestPlan,
     /// Its size is a placeholder until the path's MTU is known.

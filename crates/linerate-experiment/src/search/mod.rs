@@ -94,6 +94,8 @@ const SENT: f64 = 0.99;
 const FIT_CAP: usize = 120;
 /// The fit says nothing before so many trials.
 const FIT_LEAST: usize = 8;
+/// A host that kept the trials at so many loads from saying anything is too busy for an interval.
+const MOST_GIVEN_UP: usize = 8;
 /// Set-up and drain count in sums of time up to this share of the trial: a slow set-up is no
 /// evidence of the path.
 const OVERHEAD_MOST: f64 = 0.5;
@@ -128,8 +130,10 @@ struct Range {
     boards: Vec<Board>,
     /// One a goal, with [`Settings::ci`].
     fits: Vec<Fit>,
-    /// Trials at loads that gave only invalid ones.
+    /// Loads that gave only invalid trials.
     given_up: Vec<usize>,
+    /// The same of the curve's probes, which decide nothing.
+    not_probed: Vec<usize>,
 }
 
 impl Search {
@@ -175,6 +179,11 @@ impl Search {
         next
     }
 
+    /// Whether it came to its end by itself, not at the end of the time allowed.
+    pub fn is_finished(&self) -> bool {
+        matches!(self.wanted(), Next::Done(Ending::Settled))
+    }
+
     /// Changes the time allowed.
     pub fn set_max_time(&mut self, most: Option<Nanos>) {
         self.settings.max_time = most;
@@ -192,21 +201,13 @@ impl Search {
             let failed = self.settings.goals.iter().zip(&limits).filter(|(_, l)| load > **l);
             let loss = failed.map(|(goal, _)| goal.loss + 1e-6).fold(0.0, f64::max);
             dry.take(Outcome {
-                run: None,
                 sent_bps: load.min(f64::MAX),
                 received_bps: load.min(f64::MAX) * (1.0 - loss),
                 undelivered_ratio: loss,
                 lost_ratio: loss,
-                lost_path: None,
-                dropped_receiver: None,
-                jitter_s: None,
                 delay_p99_s: Some(0.0),
-                cpu_sender_percent: None,
-                cpu_receiver_percent: None,
-                limit: None,
-                intervals_bps: Vec::new(),
                 took_s: trial.time.as_secs_f64() + overhead,
-                invalid: None,
+                ..Outcome::default()
             });
             if dry.range.is_none() {
                 // Nothing is known yet: as long as a search of one goal usually takes.
@@ -224,7 +225,7 @@ impl Search {
         goals
             .map(|(i, (goal, board))| {
                 if let Some(fit) = range.fits.get(i) {
-                    return fit.knee().median;
+                    return fit.guess();
                 }
                 let found = self.bounds(goal, board);
                 let load = |at: usize| range.grid.load(at);
@@ -296,8 +297,15 @@ impl Search {
 
     fn for_fit(&self, range: &Range, width: f64) -> Option<Next> {
         let open = |(_, fit): &(&Goal, &Fit)| !fitted(fit, width) && fit.trials() < FIT_CAP;
-        let (goal, fit) = self.settings.goals.iter().zip(&range.fits).find(open)?;
-        let load = fit.next(&range.grid);
+        if range.given_up.len() >= MOST_GIVEN_UP {
+            return None;
+        }
+        // What gives no valid trial is left alone; the next best load takes its place.
+        let wish = |fit: &Fit| {
+            fit.wishes(&range.grid).into_iter().find(|load| !range.given_up.contains(load))
+        };
+        let goals = self.settings.goals.iter().zip(&range.fits);
+        let (goal, load) = goals.filter(open).find_map(|(goal, fit)| Some((goal, wish(fit)?)))?;
         Some(self.run(range, load, goal.time.as_secs_f64(), TrialPurpose::Fit))
     }
 
@@ -307,7 +315,8 @@ impl Search {
         }
         let load = *self.shape_loads(range).iter().find(|load| {
             let at = |m: &&Made| m.load == Some(**load) && m.outcome.invalid.is_none();
-            self.made.iter().find(at).is_none() && !range.given_up.contains(load)
+            let hopeless = range.given_up.contains(load) || range.not_probed.contains(load);
+            self.made.iter().find(at).is_none() && !hopeless
         })?;
         let time_s = self.settings.goals.first()?.time.as_secs_f64();
         Some(self.run(range, load, time_s, TrialPurpose::Shape))
@@ -318,7 +327,7 @@ impl Search {
             return Vec::new();
         };
         let bounds = mlr::final_bounds(goal, board);
-        let knee = range.fits.first().map(|fit| fit.knee());
+        let knee = range.fits.first().and_then(Fit::knee);
         let load = |index: Option<usize>| index.map(|i| range.grid.load(i));
         let lower = knee.map(|k| k.low).or(load(bounds.lower));
         let upper = knee.map(|k| k.high).or(load(bounds.upper));
@@ -357,7 +366,11 @@ impl Search {
                 .rev()
                 .take_while(|m| m.load == Some(load) && m.outcome.invalid.is_some());
             if invalid.count() >= INVALID_CAP {
-                range.give_up(load, &self.settings);
+                match purpose {
+                    // What is known of the limit stays known, whatever the curve beside it does.
+                    TrialPurpose::Shape => range.not_probed.push(load),
+                    _ => range.give_up(load, &self.settings),
+                }
             }
             return;
         }
@@ -405,7 +418,7 @@ fn hint(range: &Range, goal: &Goal) -> usize {
 }
 
 fn fitted(fit: &Fit, width: f64) -> bool {
-    fit.trials() >= FIT_LEAST && fit.knee().width() <= width
+    fit.knee().is_some_and(|knee| knee.width() <= width)
 }
 
 impl Range {
@@ -432,13 +445,16 @@ impl Range {
                 .collect(),
             None => Vec::new(),
         };
-        Some(Self { grid, arrived, boards, fits, given_up: Vec::new() })
+        Some(Self { grid, arrived, boards, fits, given_up: Vec::new(), not_probed: Vec::new() })
     }
 
     /// A load at which no trial was valid counts as one that fails every goal: nobody knows that it
-    /// would hold.
+    /// would hold. An interval needs trials, so there it counts as nothing.
     fn give_up(&mut self, load: usize, settings: &Settings) {
         self.given_up.push(load);
+        if settings.ci.is_some() {
+            return;
+        }
         for (board, goal) in self.boards.iter_mut().zip(&settings.goals) {
             let judged = Judged {
                 // No trial of any length: it counts in no figure but the class.
@@ -449,9 +465,6 @@ impl Range {
                 unsent: false,
             };
             board.entry(load).or_default().push(judged);
-        }
-        for fit in &mut self.fits {
-            fit.take(load, true);
         }
     }
 }

@@ -107,25 +107,61 @@ impl Repeated {
     }
 
     /// The answers: of each goal, that of the search with the median lower bound (of two in the
-    /// middle the lower one), and the mean of all with its interval.
+    /// middle the lower one) among those that settled it, and the mean of these with its interval.
     pub fn goals(&self) -> Vec<GoalRecord> {
-        let all: Vec<Vec<GoalRecord>> = self.searches.iter().map(Search::goals).collect();
-        let count = self.settings.goals.len();
-        (0..count)
-            .filter_map(|i| {
-                let mut of: Vec<GoalRecord> =
-                    all.iter().filter_map(|g| g.get(i).cloned()).collect();
-                let repeated = repeated(&of);
-                if of.iter().any(|g| place(g).is_some()) {
-                    of.retain(|g| place(g).is_some());
-                }
-                of.sort_by(|a, b| place(a).unwrap_or(0.0).total_cmp(&place(b).unwrap_or(0.0)));
-                let middle = (of.len().checked_sub(1)?) / 2;
-                let mut goal = of.swap_remove(middle);
-                goal.repeated = repeated;
-                Some(goal)
-            })
-            .collect()
+        let goals = (0..self.settings.goals.len()).filter_map(|i| {
+            let of = self.of(i);
+            let (_, goal) = of.get(chosen(&of)?)?;
+            Some(GoalRecord { repeated: self.repeated(&of), ..goal.clone() })
+        });
+        goals.collect()
+    }
+
+    /// What limits, in sentences: each of the search that [`Self::goals`] has the goal's answer from.
+    pub fn because(&self) -> Vec<String> {
+        let goals = (0..self.settings.goals.len()).filter_map(|i| {
+            let at = chosen(&self.of(i))?;
+            let text = self.searches.get(at)?.because_of(i)?;
+            let several = self.searches.len() > 1;
+            Some(if several { format!("search {}: {text}", at + 1) } else { text })
+        });
+        goals.collect()
+    }
+
+    /// One goal's answer of each search, with whether it counts: its search came to its end and
+    /// settled it. What was cut short has stopped anywhere.
+    fn of(&self, i: usize) -> Vec<(bool, GoalRecord)> {
+        let answer = |search: &Search| {
+            let goal = search.goals().into_iter().nth(i)?;
+            Some((search.is_finished() && goal.settled, goal))
+        };
+        self.searches.iter().filter_map(answer).collect()
+    }
+
+    fn repeated(&self, of: &[(bool, GoalRecord)]) -> Option<RepeatedRecord> {
+        if self.repeats < 2 {
+            return None;
+        }
+        let logs: Vec<f64> = of
+            .iter()
+            .filter(|(counts, _)| *counts)
+            .filter_map(|(_, goal)| place(goal).map(f64::ln))
+            .collect();
+        let n = logs.len() as f64;
+        let mean = (!logs.is_empty()).then(|| logs.iter().sum::<f64>() / n);
+        let half = mean.filter(|_| logs.len() > 1).and_then(|mean| {
+            let variance = logs.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / (n - 1.0);
+            t_factor(0.05, n - 1.0).map(|t| t * (variance / n).sqrt())
+        });
+        let end = |sign: f64| mean.zip(half).map(|(mean, half)| (mean + sign * half).exp());
+        Some(RepeatedRecord {
+            asked: self.repeats,
+            finished: self.searches.iter().filter(|search| search.is_finished()).count() as u64,
+            searches: logs.len() as u64,
+            mean_bps: mean.map(f64::exp),
+            low_bps: end(-1.0),
+            high_bps: end(1.0),
+        })
     }
 }
 
@@ -134,22 +170,20 @@ fn place(goal: &GoalRecord) -> Option<f64> {
     goal.knee_bps.map(|k| k.median).or(goal.lower_bps)
 }
 
-fn repeated(goals: &[GoalRecord]) -> Option<RepeatedRecord> {
-    let logs: Vec<f64> = goals.iter().filter_map(|g| place(g).map(f64::ln)).collect();
-    let n = logs.len() as f64;
-    if goals.len() < 2 || logs.is_empty() {
-        return None;
+/// The search whose answer is shown: the median of those that count, else of those that know
+/// anything, else of all.
+fn chosen(of: &[(bool, GoalRecord)]) -> Option<usize> {
+    let those = |fits: &dyn Fn(&(bool, GoalRecord)) -> bool| -> Vec<usize> {
+        (0..of.len()).filter(|at| of.get(*at).is_some_and(fits)).collect()
+    };
+    let mut among = those(&|(counts, goal)| *counts && place(goal).is_some());
+    if among.is_empty() {
+        among = those(&|(_, goal)| place(goal).is_some());
     }
-    let mean = logs.iter().sum::<f64>() / n;
-    let half = (logs.len() > 1).then(|| {
-        let variance = logs.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / (n - 1.0);
-        t_factor(0.05, n - 1.0).map(|t| t * (variance / n).sqrt())
-    });
-    let half = half.flatten();
-    Some(RepeatedRecord {
-        searches: logs.len() as u64,
-        mean_bps: mean.exp(),
-        low_bps: half.map(|h| (mean - h).exp()),
-        high_bps: half.map(|h| (mean + h).exp()),
-    })
+    if among.is_empty() {
+        among = those(&|_| true);
+    }
+    let value = |at: &usize| of.get(*at).and_then(|(_, goal)| place(goal)).unwrap_or(0.0);
+    among.sort_by(|a, b| value(a).total_cmp(&value(b)));
+    among.get(among.len().checked_sub(1)? / 2).copied()
 }

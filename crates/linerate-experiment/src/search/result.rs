@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use linerate_model::record::Limit;
-use linerate_model::search::{GoalRecord, KneeRecord, TrialPurpose, TrialRecord};
+use linerate_model::search::{GoalRecord, KneeRecord, TrialRecord};
 use linerate_model::units::si;
 
 use super::classify::{self, Board, Bounds, Judged};
 use super::goal::Goal;
 use super::mlr;
-use super::{FIT_CAP, INVALID_CAP, Made, Range, Search, fitted, judge};
+use super::{FIT_CAP, FIT_LEAST, INVALID_CAP, Made, Range, Search, fitted, judge};
 
 /// Below this share of the lower bound, failures are no part of the limit.
 const WELL_BELOW: f64 = 0.95;
@@ -108,9 +108,10 @@ impl Search {
         // Nobody knows what a load is that gave no valid trial.
         record.settled &= bounds.upper.is_none_or(|upper| !range.given_up.contains(&upper));
         if let Some(fit) = range.fits.get(i) {
-            let knee = fit.knee();
-            record.settled = self.settings.ci.is_some_and(|ci| fitted(fit, ci));
-            record.knee_bps = Some(KneeRecord {
+            // Loads that could not be tried may be those that would have moved the knee.
+            record.settled =
+                self.settings.ci.is_some_and(|ci| fitted(fit, ci)) && range.given_up.is_empty();
+            record.knee_bps = fit.knee().map(|knee| KneeRecord {
                 median: knee.median,
                 low: knee.low,
                 high: knee.high,
@@ -225,18 +226,36 @@ impl Search {
                 1 => String::new(),
                 n => format!(", and so at {} more loads", n - 1),
             };
+            let counts = match self.settings.ci {
+                Some(_) => "they count as nothing, and the interval is not settled without them",
+                None => "what was not shown to hold counts as not met",
+            };
             said.push(format!(
-                "{INVALID_CAP} trials in a row at {} said nothing ({why}){more}: what was not shown to hold counts as not met",
+                "{INVALID_CAP} trials in a row at {} said nothing ({why}){more}: {counts}",
                 rate(*load)
             ));
         }
-        if let Some(knee) = record.knee_bps.filter(|_| !record.settled) {
-            let capped = range.fits.get(i).is_some_and(|fit| fit.trials() >= FIT_CAP);
-            if capped {
-                said.push(format!(
+        if let Some(load) = range.not_probed.first() {
+            let more = match range.not_probed.len() {
+                1 => String::new(),
+                n => format!(" and at {} more loads", n - 1),
+            };
+            said.push(format!(
+                "the curve at {}{more} is not known: {INVALID_CAP} trials in a row said nothing",
+                rate(*load)
+            ));
+        }
+        if let Some(fit) = range.fits.get(i).filter(|_| !record.settled) {
+            match fit.knee() {
+                None => said.push(format!(
+                    "{} valid trials of full length are too few for an interval, which takes {FIT_LEAST}",
+                    fit.trials()
+                )),
+                Some(knee) if fit.trials() >= FIT_CAP => said.push(format!(
                     "after {FIT_CAP} trials the interval is still {:.1} % wide",
-                    100.0 * (knee.high / knee.low).ln()
-                ));
+                    100.0 * knee.width()
+                )),
+                Some(_) => {}
             }
         }
         if let Some(knee) = record.knee_bps.filter(|k| k.background > 0.4) {
@@ -257,48 +276,86 @@ impl Search {
 
     /// Sentences for a person: which end, and by what evidence.
     pub fn because(&self) -> Vec<String> {
-        let goals = self.goals();
-        let mut said: Vec<String> = Vec::new();
-        for (goal, record) in self.settings.goals.iter().zip(&goals) {
-            let Some(upper) = record.upper_bps else { continue };
-            let bad: Vec<&Made> = self
-                .made
-                .iter()
-                .filter(|m| m.purpose != TrialPurpose::WarmUp)
-                .filter(|m| {
-                    m.trial.rate.is_some_and(|r| (r.bits_per_second() as f64 - upper).abs() < 1.0)
-                })
-                .filter(|m| judge(goal, m).is_some_and(|j| !j.good))
-                .collect();
-            if bad.is_empty() {
-                continue;
-            }
-            let sum = |of: fn(&Made) -> Option<u64>| bad.iter().filter_map(|m| of(m)).sum::<u64>();
-            let (path, socket) =
-                (sum(|m| m.outcome.lost_path), sum(|m| m.outcome.dropped_receiver));
-            let mean =
-                |of: fn(&Made) -> f64| bad.iter().map(|m| of(m)).sum::<f64>() / bad.len() as f64;
-            let (sent, received) = (mean(|m| m.outcome.sent_bps), mean(|m| m.outcome.received_bps));
-            let late = mean(|m| m.outcome.undelivered_ratio) - mean(|m| m.outcome.lost_ratio);
-            let mut text = format!(
-                "{}: at {} {} of {} trials were bad: {} was sent, {} arrived; {path} datagrams were lost on the path, {socket} dropped by the receiver's socket",
-                goal.name,
-                si(upper, "bit/s"),
-                bad.len(),
-                record.at_upper.map_or(bad.len() as u64, |b| b.trials.max(bad.len() as u64)),
-                si(sent, "bit/s"),
-                si(received, "bit/s"),
-            );
-            let unsent = 1.0 - sent / upper;
-            if unsent > 0.005 {
-                text.push_str(&format!("; {:.1} % was never sent", 100.0 * unsent));
-            } else if late > 0.005 {
-                text.push_str(&format!("; {:.1} % came later than the trial lasted", 100.0 * late));
-            }
-            said.push(text);
-        }
-        said
+        (0..self.settings.goals.len()).filter_map(|i| self.because_of(i)).collect()
     }
+
+    /// The sentence of one goal; `None` where no trial shows why its load fails.
+    pub(super) fn because_of(&self, i: usize) -> Option<String> {
+        let (range, goal) = self.range.as_ref().zip(self.settings.goals.get(i))?;
+        let upper = self.bounds(goal, range.boards.get(i)?).upper?;
+        // Every valid trial there, of whatever length: the bad ones are some of these.
+        let there: Vec<&Made> = self
+            .made
+            .iter()
+            .filter(|m| m.load == Some(upper) && m.outcome.invalid.is_none())
+            .collect();
+        let is_bad = |m: &&Made| judge(goal, m).is_some_and(|j| !j.good);
+        let bad: Vec<&Made> = there.iter().copied().filter(is_bad).collect();
+        if bad.is_empty() {
+            return None;
+        }
+        let mean = |of: fn(&Made) -> f64| bad.iter().map(|m| of(m)).sum::<f64>() / bad.len() as f64;
+        let (sent, received) = (mean(|m| m.outcome.sent_bps), mean(|m| m.outcome.received_bps));
+        let late = mean(|m| m.outcome.undelivered_ratio) - mean(|m| m.outcome.lost_ratio);
+        let upper_bps = range.grid.load(upper);
+        let mut text = format!(
+            "{}: at {} {} of {} trials were bad: {} was sent, {} arrived; {}",
+            goal.name,
+            si(upper_bps, "bit/s"),
+            bad.len(),
+            there.len(),
+            si(sent, "bit/s"),
+            si(received, "bit/s"),
+            places(&bad),
+        );
+        let unsent = 1.0 - sent / upper_bps;
+        if unsent > 0.005 {
+            text.push_str(&format!("; {:.1} % was never sent", 100.0 * unsent));
+        } else if late > 0.005 {
+            text.push_str(&format!(
+                "; {:.1} % came, or was read, later than the trial lasted",
+                100.0 * late
+            ));
+        }
+        let limit = match self.limit(goal, Some(upper)) {
+            Some(Limit::SenderCpu) => "the sender's CPU",
+            Some(Limit::SenderHost) => "the sender's host",
+            Some(Limit::Path) => "the path",
+            Some(Limit::ReceiverCpu) => "the receiver's CPU",
+            Some(Limit::ReceiverBuffer) => "the receiver's buffer",
+            _ => "not known",
+        };
+        text.push_str(&format!("; the limit is {limit}"));
+        Some(text)
+    }
+}
+
+/// Where the datagrams of these trials were lost, as far as every one of them tells it.
+fn places(trials: &[&Made]) -> String {
+    let sum = |of: fn(&Made) -> Option<u64>| -> Option<u64> {
+        trials.iter().try_fold(0_u64, |sum, m| Some(sum.saturating_add(of(m)?)))
+    };
+    let known = (sum(|m| m.outcome.lost_path), sum(|m| m.outcome.dropped_receiver));
+    let mut text = match known {
+        (Some(path), Some(socket)) => format!(
+            "{path} datagrams were lost on the path, {socket} dropped by the receiver's socket"
+        ),
+        (Some(path), None) => format!(
+            "{path} datagrams were lost on the path, and what the receiver's socket dropped is not told"
+        ),
+        (None, Some(socket)) => format!(
+            "{socket} datagrams were dropped by the receiver's socket, and what the path lost is not told"
+        ),
+        (None, None) if trials.iter().all(|m| m.outcome.lost_ratio == 0.0) => {
+            "none was lost".to_owned()
+        }
+        (None, None) => "where datagrams were lost is not told".to_owned(),
+    };
+    let either = sum(|m| Some(m.outcome.unattributed.unwrap_or(0))).filter(|n| *n > 0);
+    if let Some(either) = either {
+        text.push_str(&format!(", {either} more by one of the two"));
+    }
+    text
 }
 
 fn words(said: Vec<String>) -> Option<String> {

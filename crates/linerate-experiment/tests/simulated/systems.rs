@@ -135,6 +135,7 @@ impl System {
             lost_ratio: loss,
             lost_path: Some((loss * load * time_s) as u64),
             dropped_receiver: Some(0),
+            unattributed: None,
             jitter_s: None,
             delay_p99_s: None,
             cpu_sender_percent: None,
