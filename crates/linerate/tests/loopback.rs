@@ -191,6 +191,31 @@ fn the_record_fits_the_schema() {
 }
 
 #[test]
+fn sweeps_and_searches_fit_their_schemas() {
+    let _alone = alone();
+    let goal = "--max 5M --goal loss=50%,time=100ms,sum=300ms";
+    for (document, line) in [
+        ("sweep", "sweep --rates 1M..4M --zoom -t 100ms".to_owned()),
+        ("sweep", "sweep --over streams=1..2 --rate 4M -t 100ms".to_owned()),
+        ("search", format!("search {goal} --shape")),
+        ("search", format!("search {goal} --ci=50% --max-time 3s")),
+        ("search", format!("search {goal} --goal loss=50%,delay-p99=1s,time=100ms --repeat 2")),
+        ("search", format!("search {goal} --max-time 1ms")),
+    ] {
+        let out = linerate(None, &["schema", document]);
+        let schema: serde_json::Value = serde_json::from_str(&out.out).unwrap();
+        let ran = local(&line);
+        let found = ran.record();
+        assert_eq!(found["kind"], document, "{line}: {}", ran.err);
+        schema::validate(&schema, &found).unwrap_or_else(|e| panic!("{line}: {e}"));
+        let mut spoiled = found.clone();
+        spoiled["trials"][0]["direction"] = 7.into();
+        spoiled["trials"][0]["purpose"] = 7.into();
+        assert!(schema::validate(&schema, &spoiled).is_err(), "{line}");
+    }
+}
+
+#[test]
 fn json_lines_tell_every_interval_and_end_with_the_record() {
     let _alone = alone();
     for line in ["udp -b 5M", "udp -b 5M -R", "udp -b 5M --both", "tcp", "rr"] {

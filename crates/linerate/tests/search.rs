@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use serde_json::Value;
-use support::{Client, Lab, Ran, Server, alone, linerate, list, real, skip, wait_for};
+use support::{
+    Client, Lab, LittleCpu, Ran, Server, Urgent, alone, linerate, list, real, skip, wait_for,
+};
 
 const PORT: u16 = 5301;
 /// UDP payload of a 1500-octet packet, and that packet as the token bucket counts it.
@@ -134,6 +136,57 @@ fn a_small_buffer_of_the_receiver_is_the_limit() {
     assert!(advice.contains("--window") || advice.contains("--cpu"), "{advice}");
 }
 
+/// A receiver that gets 2 % of a core: what it cannot read in time, its socket drops.
+#[test]
+fn a_receiver_without_time_is_the_limit() {
+    const TEST: &str = "a_receiver_without_time_is_the_limit";
+    let _alone = alone();
+    if !Lab::possible(TEST) {
+        return;
+    }
+    let (quota, period) = (Duration::from_millis(2), Duration::from_millis(100));
+    let Some(little) = LittleCpu::new(TEST, quota, period) else { return };
+    let lab = Lab::pair();
+    // Before the client becomes urgent: what goes before all others has no such limit.
+    let server = Server::on_port(Some(&lab.space("b")), PORT, &[]);
+    little.hold(server.pid());
+    let _urgent = Urgent::now();
+    let line = "--goal loss=0.5%,time=500ms,sum=2s,width=5% --max 512M -l 256 --max-time 50s";
+    let mut last = Value::Null;
+    let named = (0..3).any(|_| {
+        let ran = search(Some(&lab.space("a")), "10.77.1.2", PORT, line);
+        last = ran.record();
+        println!("{} {}", last["goals"], last["because"]);
+        let limit = last["goals"][0]["limit"].as_str();
+        limit.is_some_and(|limit| limit.starts_with("receiver"))
+    });
+    assert!(named, "{:#}", last["goals"]);
+    let because = last["because"][0].as_str().expect("a sentence");
+    assert!(because.contains("the limit is the receiver's"), "{because}");
+}
+
+/// What waits in the sender's own queue until the trial is over came late, and not by the path's doing.
+#[test]
+fn the_senders_own_queue_is_not_taken_for_the_path() {
+    let _alone = alone();
+    if !Lab::possible("the_senders_own_queue_is_not_taken_for_the_path") {
+        return;
+    }
+    let lab = Lab::pair();
+    let _urgent = Urgent::now();
+    let _server = Server::on_port(Some(&lab.space("b")), PORT, &[]);
+    lab.run("a", "tc qdisc add dev eth0 root tbf rate 20mbit burst 16k limit 4m");
+    // Buffers that take all that is too much, so that it is sent, and late.
+    let line = "--goal loss=1%,time=500ms,sum=2s --max 100M -w 4Mi";
+    let ran = search(Some(&lab.space("a")), "10.77.1.2", PORT, line);
+    let document = ran.record();
+    let goal = &document["goals"][0];
+    println!("{goal}\n{}", document["because"]);
+    assert_eq!(goal["limit"], "sender-host", "{goal}");
+    let because = document["because"][0].as_str().expect("a sentence");
+    assert!(because.ends_with("the limit is the sender's host"), "{because}");
+}
+
 #[test]
 fn what_the_sender_does_not_reach_is_said_and_ends_early() {
     let _alone = alone();
@@ -141,13 +194,13 @@ fn what_the_sender_does_not_reach_is_said_and_ends_early() {
         return;
     }
     let lab = Lab::pair();
+    let _urgent = Urgent::now();
     let _server = Server::on_port(Some(&lab.space("b")), PORT, &[]);
     let space = lab.space("a");
     // The sender's own queue lets 20 Mbit/s out, and holds it back instead of dropping.
     lab.run("a", "tc qdisc add dev eth0 root tbf rate 20mbit burst 16k limit 4m");
-    // Its socket holds 1.6 % of a trial of half a second, which the goal forgives: what is missing
-    // beyond that was never sent.
-    let line = "--goal loss=3%,time=500ms,sum=3s --max 400M -w 16Ki";
+    // Its socket holds 14 datagrams, 1.7 % of a trial of half a second; they are sent, and come in time.
+    let line = "--goal loss=1%,time=500ms,sum=3s --max 400M -w 16Ki";
     let ran = search(Some(&space), "10.77.1.2", PORT, line);
     let document = ran.record();
     let goal = &document["goals"][0];
@@ -155,8 +208,9 @@ fn what_the_sender_does_not_reach_is_said_and_ends_early() {
     let said = goal["irregular"].as_str().unwrap_or_default();
     assert!(said.contains("generator-limited") || disturbed(&document), "{goal}");
     let lower = goal["lower_bps"].as_f64().unwrap_or(0.0);
-    // Never more than the queue lets out, with the tolerance for what it still held.
-    assert!(lower < 20e6 * PAYLOAD_SHARE * 1.08, "{lower}");
+    // Never more than the queue lets out: its burst of 16 KiB at the start is 1.3 % of a trial, the
+    // socket still holds 1.7 % at the end, and the goal forgives 1 %.
+    assert!(lower < 20e6 * PAYLOAD_SHARE * 1.05, "{lower}");
     // More than it can from the start: nothing is searched.
     let ran =
         search(Some(&space), "10.77.1.2", PORT, "--min 300M --max 400M --preset quick -w 64Ki");
@@ -225,6 +279,32 @@ fn a_lost_server_keeps_what_is_known_and_the_search_goes_on() {
     assert_eq!(replayed, expected);
 }
 
+/// What goes on does so by the same way: from the same address, in the same protocol.
+#[test]
+fn a_resumed_search_keeps_its_options() {
+    let _alone = alone();
+    let log = Scratch::new("options.jsonl");
+    let server = Server::start(None, &["--bind", "127.0.0.1"]);
+    let port = server.port.to_string();
+    let line = ["search", "127.0.0.1", "-p", &port, "--json", "--log", log.text(), "--max", "5M"];
+    let more = ["--goal", "loss=50%,time=200ms,sum=3s", "--bind", "127.0.0.2"];
+    let own = ["--dialect", "native", "--max-time", "1s"];
+    let ran = linerate(None, &[&line[..], &more, &own].concat());
+    assert_eq!(ran.record()["error"]["kind"], "out_of_time", "{}", ran.err);
+    let known = log.trials();
+    let head = &log.lines()[0];
+    assert_eq!((&head["bind"], &head["dialect"]), (&"127.0.0.2".into(), &"native".into()));
+    let resumed = ["search", "--resume", log.text(), "--max-time", "60s", "--json"];
+    let ran = linerate(None, &resumed);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(log.trials() > known);
+    let events: Vec<Value> =
+        server.log().lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let peers: Vec<&str> = events.iter().filter_map(|event| event["peer"].as_str()).collect();
+    assert!(peers.len() > known, "{events:?}");
+    assert!(peers.iter().all(|peer| peer.starts_with("127.0.0.2:")), "{peers:?}");
+}
+
 #[test]
 fn ctrl_c_keeps_what_is_known() {
     let _alone = alone();
@@ -265,7 +345,13 @@ fn what_cannot_be_is_refused_before_any_packet() {
         ("search --local --goal loss=0 --both", 2, "both directions"),
         ("search --local --ci=0%", 2, "0.1% to 50%"),
         ("search", 2, "no far end"),
-        ("search h --resume x", 2, "cannot be used with"),
+        ("search h --resume x", 2, "cannot use `HOST` with `--resume`"),
+        ("search --resume x --bind 127.0.0.1", 2, "cannot use `--bind` with `--resume`"),
+        ("search --resume x --streams 2", 2, "cannot use `--streams` with `--resume`"),
+        ("search --resume x --log y", 2, "cannot use `--log` with `--resume`"),
+        ("search --replay x --max-time 1s", 2, "cannot use `--max-time` with `--replay`"),
+        ("search --replay x --goal loss=0", 2, "`--goal` would be ignored"),
+        ("search --replay x --resume y", 2, "cannot be used with"),
         ("search --local --log /nonexistent/log", 1, "No such file"),
         (&format!("search --local --log {}", log.text()), 1, "File exists"),
         (&format!("search --resume {}", log.text()), 2, "line 1 is no line of a search log"),

@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use serde_json::Value;
-use support::{Client, Lab, Ran, Server, Urgent, alone, linerate, list, number, real, wait_for};
+use support::{
+    Client, Lab, LittleCpu, Ran, Server, Urgent, alone, linerate, list, number, real, wait_for,
+};
 
 const PORT: u16 = 5301;
 const SECONDS: Duration = Duration::from_secs(20);
@@ -124,6 +126,56 @@ fn a_receiver_without_buffer_is_named() {
     assert!(last["because"].to_string().contains("receiver"), "{}", last["because"]);
 }
 
+/// A receiver that gets 2 % of a core: it drops what comes while it may not run, and not the path.
+#[test]
+fn a_receiver_without_time_is_the_limit() {
+    const TEST: &str = "a_receiver_without_time_is_the_limit";
+    let _alone = alone();
+    if !Lab::possible(TEST) {
+        return;
+    }
+    let (quota, period) = (Duration::from_millis(2), Duration::from_millis(100));
+    let Some(little) = LittleCpu::new(TEST, quota, period) else { return };
+    let lab = Lab::pair();
+    // Before the client becomes urgent: what goes before all others has no such limit.
+    let server = Server::on_port(Some(&lab.space("b")), PORT, &[]);
+    little.hold(server.pid());
+    let _urgent = Urgent::now();
+    let mut last = Value::Null;
+    let named = (0..TRIES).any(|_| {
+        let line = "10.77.1.2 -p 5301 --rates 4M..512M --zoom --width 20% -l 256 -t 500ms --json";
+        last = document(&sweep(Some(&lab.space("a")), line), 0);
+        println!("{:#} {:#}", last["bends"], last["because"]);
+        let limit = knee(&last, "forward").and_then(|bend| bend["limit"].as_str());
+        limit.is_some_and(|limit| limit.starts_with("receiver"))
+    });
+    assert!(named, "{:#}", last["points"]);
+    let because = last["because"].to_string();
+    assert!(because.contains("receiver"), "{because}");
+    assert!(!because.contains("the path is the limit"), "{because}");
+}
+
+/// Both directions have the same values, so the last one is what the faster of the two senders sends.
+#[test]
+fn both_ways_go_up_to_what_the_faster_sender_reaches() {
+    let _alone = alone();
+    if !Lab::possible("both_ways_go_up_to_what_the_faster_sender_reaches") {
+        return;
+    }
+    let lab = Lab::pair();
+    // Queues of the senders' own, which hold them back: 10 Mbit/s there, ten times as much back.
+    lab.run("a", "tc qdisc add dev eth0 root tbf rate 10mbit burst 16k limit 4m");
+    lab.run("b", "tc qdisc add dev eth0 root tbf rate 100mbit burst 64k limit 4m");
+    let _server = Server::on_port(Some(&lab.space("b")), PORT, &[]);
+    for (ways, most) in [("", false), ("--both-ways", true), ("-R", true)] {
+        let line = format!("10.77.1.2 -p 5301 --rates 2M..max {ways} -w 64Ki -t 100ms --json");
+        let document = document(&sweep(Some(&lab.space("a")), &line), 0);
+        let values = list(&document["sweep"]["values"]);
+        let end = values.last().and_then(Value::as_u64).unwrap();
+        assert_eq!(end > 25_000_000, most, "{ways}: {values:?}");
+    }
+}
+
 /// A datagram a call and small ones: the sender has no time left long before the path has no room.
 #[test]
 fn a_sender_at_its_end_is_named_and_not_driven_on() {
@@ -182,6 +234,9 @@ fn what_makes_no_sense_is_refused_before_any_packet() {
         "sweep",
         "sweep h --resume nowhere.json",
         "sweep --resume nowhere.json",
+        "sweep --resume Cargo.toml --rates 1M..2M",
+        "sweep --resume Cargo.toml --zoom",
+        "sweep --resume Cargo.toml --bind 127.0.0.1",
         "sweep --resume Cargo.toml",
     ] {
         let args: Vec<&str> = line.split_whitespace().chain(["--json"]).collect();
@@ -198,6 +253,29 @@ fn what_makes_no_sense_is_refused_before_any_packet() {
     // A server that is not there.
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     assert_eq!(sweep(None, &format!("127.0.0.1 -p {free} --json")).code, 3);
+}
+
+#[test]
+fn a_sweep_that_was_kept_is_not_written_over() {
+    let _alone = alone();
+    let (dir, other) = (Dir::new("kept"), Dir::new("kept-other"));
+    let line = format!("--local --rates 1M,2M -t 100ms --json --save {}", dir.path());
+    let first = document(&sweep(None, &line), 0);
+    let file = dir.0.join("sweep.json");
+    let kept = std::fs::read(&file).unwrap();
+    let ran = sweep(None, &line);
+    assert_eq!(ran.code, 1, "{}", ran.out);
+    let hint = format!("linerate sweep --resume {}", dir.path());
+    assert!(ran.err.contains("another sweep") && ran.err.contains(&hint), "{}", ran.err);
+    assert_eq!(std::fs::read(&file).unwrap(), kept);
+    // Going on writes over its own, and over no other.
+    let again = document(&sweep(None, &format!("--resume {} --json", dir.path())), 0);
+    assert_eq!((&again["id"], &again["trials"]), (&first["id"], &first["trials"]));
+    let line = format!("--local --rates 1M -t 100ms --json --save {}", other.path());
+    document(&sweep(None, &line), 0);
+    let ran = sweep(None, &format!("--resume {} --save {}", dir.path(), other.path()));
+    assert_eq!(ran.code, 1, "{}", ran.out);
+    assert!(ran.err.contains("another sweep"), "{}", ran.err);
 }
 
 struct Dir(std::path::PathBuf);

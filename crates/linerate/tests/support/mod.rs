@@ -73,6 +73,62 @@ impl Drop for Urgent {
     }
 }
 
+/// A control group of its own with little CPU time, for a process that shall be slow whatever else
+/// runs. Declare it before the process, so that it is empty when it goes.
+pub struct LittleCpu(std::path::PathBuf);
+
+impl LittleCpu {
+    /// A group that may run for `quota` of each `period`, all cores together. Says why there is none:
+    /// neither version's controller for CPU time may be written here.
+    pub fn new(test: &str, quota: Duration, period: Duration) -> Option<Self> {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("linerate-test-{}-{number}", std::process::id());
+        let (quota, period) = (quota.as_micros().to_string(), period.as_micros().to_string());
+        let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+        for mount in mounts.lines() {
+            let words: Vec<&str> = mount.split_whitespace().collect();
+            let [_, place, kind, options, ..] = words[..] else { continue };
+            let files = match kind {
+                "cgroup2" => vec![("cpu.max", format!("{quota} {period}"))],
+                // Version 1 has an interface of its own for each controller.
+                "cgroup" if options.split(',').any(|o| o == "cpu") => {
+                    vec![("cpu.cfs_period_us", period.clone()), ("cpu.cfs_quota_us", quota.clone())]
+                }
+                _ => continue,
+            };
+            let dir = std::path::Path::new(place).join(&name);
+            if std::fs::create_dir(&dir).is_err() {
+                continue;
+            }
+            let group = Self(dir);
+            // Not `fs::write`: it would make a file where a controller has none.
+            let set = |file: &str, value: &str| -> std::io::Result<()> {
+                use std::io::Write;
+                let mut open = std::fs::OpenOptions::new().write(true).open(group.0.join(file))?;
+                open.write_all(value.as_bytes())
+            };
+            if files.iter().all(|(file, value)| set(file, value).is_ok()) {
+                return Some(group);
+            }
+        }
+        skip(test, "no control group with a limit of CPU time can be made here");
+        None
+    }
+
+    /// Puts a process with all its threads into it.
+    pub fn hold(&self, pid: u32) {
+        std::fs::write(self.0.join("cgroup.procs"), pid.to_string()).expect("it is moved");
+    }
+}
+
+impl Drop for LittleCpu {
+    fn drop(&mut self) {
+        // A process that has just ended may still count for a moment.
+        wait_for(Duration::from_secs(2), || std::fs::remove_dir(&self.0).is_ok());
+    }
+}
+
 /// Waits until `done`, at most `limit`; says whether it came to be.
 pub fn wait_for(limit: Duration, mut done: impl FnMut() -> bool) -> bool {
     let until = Instant::now() + limit;
