@@ -195,6 +195,20 @@ fn a_short_cell_costs_no_comparison() {
     assert!(!text.contains("--paired") && !text.contains("--boots"), "flags of another command");
 }
 
+/// Without reboots there is no verdict, but the difference within the one boot is told.
+#[test]
+fn one_boot_tells_the_difference_within_it() {
+    let folder = scratch("one-boot");
+    let plan = "name = \"o\"\n[settings.a]\ntest = \"tcp\"\n[settings.b]\ntest = \"udp\"\n";
+    let mut cells = cells(&[("a", 1e9, "bit/s"), ("b", 0.9e9, "bit/s")]);
+    cells.retain(|(_, boot, ..)| *boot == 1);
+    store(&folder, plan, &cells);
+    let compared = agree(&folder);
+    assert!(compared["comparisons"][0]["verdict"].is_null(), "{compared:#}");
+    let text = good(&folder, &["report", "c.db", "--format", "md"]);
+    assert!(text.contains("Within these boots b is 10"), "{text}");
+}
+
 /// Changes one octet of a text in a file.
 fn spoil(path: &Path, text: &str) {
     let mut bytes = fs::read(path).unwrap();

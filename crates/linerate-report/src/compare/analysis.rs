@@ -473,11 +473,13 @@ fn pairs(
     Ok((paired.0, paired.1, Basis::PairedBoots))
 }
 
-/// Boots with world-wide names that both sets share in full are pairs without being told.
+/// Boots with world-wide names that both sets share in full are pairs without being told. Fewer than
+/// three pairs tell less than the runs within the boots do.
 fn share_boots(base: &SetFigures, set: &SetFigures) -> bool {
     let (Some(a), Some(b)) = (base.set.boots(), set.set.boots()) else { return false };
     let same = |x: &Boots, y: &Boots| x.labels.iter().all(|l| y.labels.contains(l));
-    a.identity && b.identity && same(a, b) && same(b, a)
+    let enough = a.labels.len() >= nested::FEWEST_BOOTS;
+    enough && a.identity && b.identity && same(a, b) && same(b, a)
 }
 
 fn one(
