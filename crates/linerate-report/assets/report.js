@@ -19,6 +19,7 @@
   const PREFIXES = {
     bit_rate: [[1, ""], [1e3, "k"], [1e6, "M"], [1e9, "G"], [1e12, "T"]],
     count: [[1, ""], [1e3, "k"], [1e6, "M"], [1e9, "G"], [1e12, "T"]],
+    whole: [[1, ""], [1e3, "k"], [1e6, "M"], [1e9, "G"], [1e12, "T"]],
     bytes: [[1, "B"], [1e3, "kB"], [1e6, "MB"], [1e9, "GB"], [1e12, "TB"]],
     seconds: [[1e-9, "ns"], [1e-6, "µs"], [1e-3, "ms"], [1, "s"]],
     percent: [[1, "%"]],
@@ -34,7 +35,9 @@
     if (unit === "nines") return nines(value);
     const list = PREFIXES[unit];
     let chosen = list[0];
-    for (const one of list) if (Math.abs(top) >= one[0] * 0.999999) chosen = one;
+    // Of datagrams every octet counts.
+    const least = unit === "bytes" && Math.abs(top) < 1e4 ? 10 : 0.999999;
+    for (const one of list) if (Math.abs(top) >= one[0] * least) chosen = one;
     const text = String(Number((value / chosen[0]).toPrecision(digits)));
     const name = digits > 5 ? chosen[1] : chosen[1] + (ENDS[unit] ?? "");
     return name ? text + " " + name : text;
@@ -49,6 +52,7 @@
     if (axis.log) return uPlot.rangeLog(low, high, 10, false);
     if (axis.zero) low = Math.min(0, low);
     if (axis.top) high = Math.max(axis.top, high);
+    if (axis.cap > low) high = Math.min(axis.cap, high);
     if (axis.zero && low === 0 && high === 0) return [0, 1];
     if (low === high) return [low - Math.abs(low) * 0.01 - 1e-9, high + Math.abs(high) * 0.01 + 1e-9];
     const room = (high - low) * 0.04;
@@ -70,6 +74,27 @@
     ctx.fill();
   };
 
+  // The line and sign of a series, as the drawings have them in their legends.
+  const SIGNS = [
+    "M16.4 5a3.4 3.4 0 1 1-6.8 0a3.4 3.4 0 1 1 6.8 0z", "M9.8 1.8h6.4v6.4h-6.4z", "M13 .6l4.2 7.4h-8.4z",
+    "M13 .6l4.4 4.4l-4.4 4.4l-4.4-4.4z", "M13 9.4l4.2-7.4h-8.4z",
+    "M9.1 3.7h2.6v-2.6h2.6v2.6h2.6v2.6h-2.6v2.6h-2.6v-2.6h-2.6z",
+  ];
+  const marker = (s, colour) => {
+    const part = (name, attributes) => {
+      const element = document.createElementNS("http://www.w3.org/2000/svg", name);
+      for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
+      return element;
+    };
+    const svg = part("svg", { width: 26, height: 10, viewBox: "0 0 26 10", "aria-hidden": "true", class: "sign" });
+    const dash = s.kind === "ideal" ? "6 5" : s.kind === "thin" ? "2 4" : "none";
+    if (s.kind !== "dots") {
+      svg.append(part("path", { d: "M0 5h26", stroke: colour, "stroke-width": s.kind === "line" ? 2 : 1.2, "stroke-dasharray": dash }));
+    }
+    if (s.kind === "line" || s.kind === "dots") svg.append(part("path", { d: SIGNS[s.colour], fill: colour }));
+    return svg;
+  };
+
   const draw = (host, spec, width) => {
     const c = colours();
     const ratio = devicePixelRatio || 1;
@@ -79,6 +104,7 @@
       font: "12px system-ui,sans-serif", size: scale === "x" ? 34 : 62,
       grid: { show: grid, stroke: c.line, width: 1 }, ticks: { show: false },
       values: tick(a.unit, a.log),
+      ...(a.unit === "whole" && { incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 1e5, 1e6, 1e7] }),
       ...(a.unit === "nines" && { splits: (u, i, low, high) => {
         const list = [];
         for (let n = Math.ceil(low); n <= high; n++) list.push(n);
@@ -92,7 +118,7 @@
       focus: { alpha: 0.4 },
       scales: { x: scale(spec.x), left: scale(spec.left), ...(spec.right && { right: scale(spec.right) }) },
       axes: [axis(spec.x, "x", 2, true)],
-      series: [{ label: spec.x.label, value: (u, v) => (v === null ? "–" : word(v, spec.x.unit, v, 5)) }],
+      series: [{ label: spec.x.label.length > 24 ? "at" : spec.x.label, value: (u, v) => (v === null ? "–" : word(v, spec.x.unit, v, 5)) }],
       hooks: {
         drawClear: [(u) => {
           const ctx = u.ctx;
@@ -157,7 +183,13 @@
         value: (u, v) => word(v, unit, v, 4),
       });
     }
-    return new uPlot(options, [spec.at, ...spec.series.map((s) => s.y)], host);
+    const plot = new uPlot(options, [spec.at, ...spec.series.map((s) => s.y)], host);
+    plot.root.querySelectorAll(".u-legend .u-series").forEach((row, i) => {
+      const box = row.querySelector(".u-marker");
+      const s = spec.series[i - 1];
+      if (box && s) box.replaceWith(marker(s, s.kind === "ideal" ? c.soft : c["b" + s.colour]));
+    });
+    return plot;
   };
 
   const numbers = (spec) => {

@@ -42,6 +42,21 @@ pub fn short(value: f64) -> String {
     si(value, "").trim_end().to_owned()
 }
 
+/// Whether a unit is one of those that records have and that are read with a prefix.
+pub fn takes_prefix(unit: &str) -> bool {
+    matches!(unit, "bit/s" | "datagrams/s" | "transactions/s" | "s")
+}
+
+/// A value of any unit: `136.2 Mbit/s`, `24.03 ktransactions/s`, `8247.04 things/s`.
+pub fn measured(value: f64, unit: Option<&str>) -> String {
+    match unit {
+        Some("s") => seconds(value),
+        Some(unit) if takes_prefix(unit) && value.is_finite() => si(value, unit),
+        Some(unit) => format!("{} {unit}", crate::ministat::general(value, 6)),
+        None => crate::ministat::general(value, 6),
+    }
+}
+
 /// `151.4 µs`, `12.34 ms`, `10.00 s`.
 pub fn seconds(value: f64) -> String {
     seconds_with(value, 4)

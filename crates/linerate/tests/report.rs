@@ -120,6 +120,28 @@ fn every_kind_of_run_in_every_form() {
     assert_eq!(left.len(), 6, "no draft is left: {left:?}");
 }
 
+/// A report on one thing says it once; of several, each sentence has its source, and both
+/// directions of a run stand at one number.
+#[test]
+fn results_are_said_once_and_with_their_source() {
+    let folder = scratch("once");
+    write(&folder, "one.json", &[records::udp_receiver_drops()]);
+    write(&folder, "both.json", &[records::udp_both(), records::tcp()]);
+    let md = |files: &[&str]| {
+        let out = good(&folder, &[files, &["--format", "md"][..]].concat());
+        String::from_utf8(out.stdout).unwrap()
+    };
+    let alone = md(&["one.json"]);
+    assert_eq!(alone.matches("- Limited by").count(), 1, "{alone}");
+    let several = md(&["one.json", "both.json"]);
+    assert!(several.contains("- 1 · one.json: "), "{several}");
+    good(&folder, &["one.json", "both.json", "-o", "r.svg"]);
+    let svg = fs::read_to_string(folder.join("r.svg")).unwrap();
+    let (_, overview) = svg.split_once("Rate of every run").unwrap();
+    let ticks = overview.split(">run<").next().unwrap();
+    assert!(ticks.contains(">3<") && !ticks.contains(">4<") && !ticks.contains(">1.5<"), "{ticks}");
+}
+
 #[test]
 fn what_cannot_be_done_is_said_before_anything_is_lost() {
     let folder = scratch("errors");
@@ -484,6 +506,7 @@ fn a_browser_shows_the_report() {
     let dom = open_drawn(browser, &folder, "a.html");
     assert!(dom.contains("<canvas"), "the figures in sight became zoomable");
     assert!(dom.contains("aria-label=\"Zoom in: Rate over time\""));
+    assert!(dom.contains("class=\"sign\""), "the legend has the signs of the series");
     let mut pictures = Vec::new();
     for (name, more) in [
         ("light", "--mute-audio"),

@@ -8,6 +8,7 @@ use super::plot::{Scale, counts, stacks, ticks};
 use super::view::{Mark, SetView, View};
 use crate::draw::{self, COLOURS, Theme, WIDTH, document, escape, shortened};
 use crate::ministat::general;
+use crate::number;
 
 /// Room left of the lanes for the labels.
 const LEFT: f64 = 190.0;
@@ -61,6 +62,8 @@ pub fn figure(out: &mut String, view: &View, chosen: &[usize], top: f64) -> f64 
     let columns = ((WIDTH - LEFT - RIGHT) / 7.0) as usize;
     let Some(scale) = Scale::covering(everything, columns) else { return bottom };
     let x = |value: f64| LEFT + scale.share(value) * (WIDTH - LEFT - RIGHT);
+    let (low, high) = scale.ends();
+    let (size, prefix) = prefix(view.unit.as_deref(), low.abs().max(high.abs()));
     for tick in ticks(&scale, 7) {
         let at = x(tick);
         let _ = writeln!(
@@ -69,15 +72,16 @@ pub fn figure(out: &mut String, view: &View, chosen: &[usize], top: f64) -> f64 
              <text class=\"soft\" x=\"{at:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
             top + TOP,
             bottom + 16.0,
-            general(tick, 7)
+            general(tick / size, 7)
         );
     }
     if let Some(unit) = &view.unit {
         let _ = writeln!(
             out,
-            "<text class=\"soft\" x=\"{LEFT}\" y=\"{:.1}\">{}</text>",
+            "<text class=\"soft\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
+            WIDTH - RIGHT,
             bottom + 33.0,
-            escape(unit)
+            escape(&format!("{prefix}{unit}"))
         );
     }
     // One size of dots for all lanes of a figure.
@@ -87,6 +91,26 @@ pub fn figure(out: &mut String, view: &View, chosen: &[usize], top: f64) -> f64 
         draw(out, set, &marks(set), &scale, tallest, &x, top + TOP + lane * index as f64);
     }
     bottom + AXIS
+}
+
+/// The size and name of the prefix with which an axis up to `most` is read best; none for a unit
+/// that takes none.
+fn prefix(unit: Option<&str>, most: f64) -> (f64, &'static str) {
+    if !unit.is_some_and(number::takes_prefix) {
+        return (1.0, "");
+    }
+    let prefixes = [
+        (1e-9, "n"),
+        (1e-6, "µ"),
+        (1e-3, "m"),
+        (1.0, ""),
+        (1e3, "k"),
+        (1e6, "M"),
+        (1e9, "G"),
+        (1e12, "T"),
+    ];
+    let fits = prefixes.into_iter().rfind(|(size, _)| most >= *size);
+    fits.unwrap_or((1.0, ""))
 }
 
 fn draw(
@@ -99,6 +123,7 @@ fn draw(
     top: f64,
 ) {
     let design = match (set.boots, set.runs_per_boot) {
+        (Some(1), _) => format!("1 boot, {} runs", set.n),
         (Some(boots), Some(runs)) => format!("{boots} boots x {runs} runs"),
         (Some(boots), None) => format!("{boots} boots, {} runs", set.n),
         (None, _) => format!("{} runs", set.n),

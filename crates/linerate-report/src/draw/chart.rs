@@ -12,6 +12,8 @@ const RIGHT: f64 = 24.0;
 /// Right of the plot, when an axis stands there.
 const RIGHT_AXIS: f64 = 72.0;
 const TITLE: f64 = 34.0;
+/// Names of bands, between title and plot.
+const BANDS: f64 = 16.0;
 /// Height of the plot itself.
 const PLOT: f64 = 260.0;
 /// Numbers and name of the horizontal axis.
@@ -31,6 +33,8 @@ pub enum Unit {
     BitRate,
     /// Anything else per second, or a count.
     Count,
+    /// What has no halves: the number of a run.
+    Whole,
     /// Percent.
     Percent,
     /// Seconds.
@@ -54,12 +58,21 @@ pub struct Axis {
     pub zero: bool,
     /// It ends no lower than here.
     pub least_top: Option<f64>,
+    /// It ends no higher than here; what rises above leaves the plot.
+    pub most_top: Option<f64>,
 }
 
 impl Axis {
     /// From zero up.
     pub fn from_zero(label: &str, unit: Unit) -> Self {
-        Self { label: label.to_owned(), unit, log: false, zero: true, least_top: None }
+        Self {
+            label: label.to_owned(),
+            unit,
+            log: false,
+            zero: true,
+            least_top: None,
+            most_top: None,
+        }
     }
 
     /// As far as the values go.
@@ -176,7 +189,12 @@ impl Chart {
 
     /// Height of its drawing.
     fn height(&self) -> f64 {
-        TITLE + PLOT + AXIS + LEGEND_LINE * self.legend().len() as f64 + 6.0
+        self.head() + PLOT + AXIS + LEGEND_LINE * self.legend().len() as f64 + 6.0
+    }
+
+    /// Height above the plot.
+    fn head(&self) -> f64 {
+        if self.bands.iter().any(|b| !b.label.is_empty()) { TITLE + BANDS } else { TITLE }
     }
 
     /// To stand in a page.
@@ -222,8 +240,8 @@ impl Chart {
         let area = Area {
             left: LEFT,
             right: WIDTH - right_room,
-            top: top + TITLE,
-            bottom: top + TITLE + PLOT,
+            top: top + self.head(),
+            bottom: top + self.head() + PLOT,
         };
         let _ = writeln!(
             out,
@@ -314,19 +332,36 @@ impl Chart {
         let place = |i: usize| {
             let (at, value) = (*self.x.get(i)?, (*series.y.get(i)?)?);
             (at.is_finite() && value.is_finite() && x.shows(at) && y.shows(value))
-                .then(|| (area.x(x.share(at)), area.y(y.share(value))))
+                .then(|| (area.x(x.share(at)), area.y(y.share_beyond(value))))
         };
         if series.kind != Kind::Dots {
             let mut path = String::new();
-            let mut pen = false;
+            // The last point, and whether the pen is on it: above the plot nothing is drawn.
+            let mut last: Option<(f64, f64)> = None;
             for (px, py) in thinned(self.x.len(), place) {
-                match (px, py) {
-                    (px, Some(py)) => {
-                        let _ = write!(path, "{}{px:.1} {py:.1}", if pen { 'L' } else { 'M' });
-                        pen = true;
+                let Some(py) = py else {
+                    last = None;
+                    continue;
+                };
+                let inside = py >= area.top;
+                // Where the line from the last point crosses the top.
+                let crossing = last
+                    .filter(|(_, y)| (*y >= area.top) != inside)
+                    .map(|(lx, ly)| lx + (px - lx) * (area.top - ly) / (py - ly));
+                match (inside, crossing, last) {
+                    (true, Some(at), _) => {
+                        let _ = write!(path, "M{at:.1} {:.1}L{px:.1} {py:.1}", area.top);
                     }
-                    _ => pen = false,
+                    (false, Some(at), _) => {
+                        let _ = write!(path, "L{at:.1} {:.1}", area.top);
+                    }
+                    (true, None, last) => {
+                        let pen = if last.is_some() { 'L' } else { 'M' };
+                        let _ = write!(path, "{pen}{px:.1} {py:.1}");
+                    }
+                    (false, None, _) => {}
                 }
+                last = Some((px, py));
             }
             if !path.is_empty() {
                 let class = line_class(series);
@@ -358,7 +393,7 @@ impl Chart {
         }
         if series.known() <= MOST_SIGNS || series.kind == Kind::Dots {
             for i in 0..self.x.len() {
-                if let Some((px, py)) = place(i) {
+                if let Some((px, py)) = place(i).filter(|(_, py)| *py >= area.top) {
                     sign(out, series.colour, px, py);
                 }
             }
@@ -483,6 +518,9 @@ impl<'a> Ruler<'a> {
         if let Some(top) = axis.least_top {
             high = high.max(top);
         }
+        if let Some(top) = axis.most_top.filter(|top| *top > low) {
+            high = high.min(top);
+        }
         if axis.zero && high <= 0.0 {
             high = 1.0;
         }
@@ -507,6 +545,17 @@ impl<'a> Ruler<'a> {
         self.scale.share(value)
     }
 
+    /// The same without an end: above 1 for what lies beyond the top.
+    fn share_beyond(&self, value: f64) -> f64 {
+        let (low, high) = self.scale.ends();
+        let share = self.share(value);
+        // Only an axis with a limit has anything above it.
+        if share < 1.0 || self.axis.most_top.is_none() || self.axis.log || high <= low {
+            return share;
+        }
+        (value / 2.0 - low / 2.0) / (high / 2.0 - low / 2.0)
+    }
+
     /// Where a number stands, and what it says.
     fn ticks(&self, wanted: usize) -> Vec<(f64, String)> {
         let (low, high) = self.scale.ends();
@@ -523,7 +572,10 @@ impl<'a> Ruler<'a> {
                 .collect();
         }
         let top = low.abs().max(high.abs());
-        let values = ticks(&self.scale, wanted);
+        let mut values = ticks(&self.scale, wanted);
+        if self.axis.unit == Unit::Whole {
+            values.retain(|v| (v - v.round()).abs() < 1e-9);
+        }
         values.into_iter().map(|v| (v, tick_text(v, top, self.axis.unit))).collect()
     }
 
@@ -631,9 +683,11 @@ fn tick_text(value: f64, top: f64, unit: Unit) -> String {
         format!("{}{space}{name}", if text == "-0" { "0" } else { text })
     };
     match unit {
-        Unit::BitRate | Unit::Count => {
+        Unit::BitRate | Unit::Count | Unit::Whole => {
             prefixed(&[(1.0, ""), (1e3, "k"), (1e6, "M"), (1e9, "G"), (1e12, "T")])
         }
+        // Of datagrams every octet counts.
+        Unit::Bytes if top.abs() < 1e4 => prefixed(&[(1.0, "B")]),
         Unit::Bytes => prefixed(&[(1.0, ""), (1e3, "kB"), (1e6, "MB"), (1e9, "GB"), (1e12, "TB")]),
         Unit::Seconds => prefixed(&[(1e-9, "ns"), (1e-6, "µs"), (1e-3, "ms"), (1.0, "s")]),
         Unit::Percent => format!("{} %", prefixed(&[(1.0, "")])),
@@ -655,7 +709,7 @@ fn nines_text(nines: f64) -> String {
 pub fn value_text(value: f64, unit: Unit) -> String {
     match unit {
         Unit::BitRate => number::rate(value),
-        Unit::Count => number::short(value),
+        Unit::Count | Unit::Whole => number::short(value),
         Unit::Percent => number::loss(value / 100.0),
         Unit::Seconds => number::seconds(value),
         Unit::Bytes => format!("{}B", number::short(value)),
@@ -727,6 +781,37 @@ mod tests {
         assert!(svg.contains(&format!(" {top:.1}")), "the peak is drawn");
     }
 
+    /// Above the limit of an axis a line leaves the plot where it crosses the top, and comes back so.
+    #[test]
+    fn a_line_above_the_limit_is_cut_where_it_crosses() {
+        let y = [10.0, 30.0, 30.0, 10.0].map(Some).to_vec();
+        let mut capped = chart(vec![0.0, 1e6, 2e6, 3e6], y);
+        capped.left = Axis { most_top: Some(20.0), ..Axis::from_zero("y", Unit::Count) };
+        let svg = capped.document(Theme::Light);
+        let path = svg.split("class=\"curve l0\" d=\"").nth(1).unwrap().split('"').next().unwrap();
+        let numbers: Vec<&str> = path.split(['M', 'L']).skip(1).collect();
+        assert_eq!(numbers.len(), 4, "{path}");
+        let place = |i: usize| -> (f64, f64) {
+            let (x, y) = numbers[i].split_once(' ').unwrap();
+            (x.parse().unwrap(), y.parse().unwrap())
+        };
+        // The axis ends 4 % above its limit: at 20.8 of a way from 10 to 30.
+        let step = (WIDTH - LEFT - RIGHT) / 1.04 / 3.0;
+        assert!((place(1).0 - (LEFT + step * 0.54)).abs() < 0.2, "{path}");
+        assert!((place(2).0 - (LEFT + step * 2.46)).abs() < 0.2, "{path}");
+        assert_eq!((place(1).1, place(2).1), (TITLE, TITLE), "{path}");
+        // Two signs and that of the legend.
+        assert_eq!(svg.matches("<circle").count(), 3);
+    }
+
+    #[test]
+    fn runs_have_no_halves() {
+        let mut few = chart(vec![1.0, 2.0, 3.0], vec![Some(1.0); 3]);
+        few.x_axis = Axis::fitted("run", Unit::Whole);
+        let svg = few.document(Theme::Light);
+        assert!(svg.contains(">2<") && !svg.contains(">1.5<"), "{svg}");
+    }
+
     #[test]
     fn ticks_say_what_they_count() {
         assert_eq!(tick_text(2.5e6, 1e7, Unit::BitRate), "2.5 M");
@@ -734,6 +819,8 @@ mod tests {
         assert_eq!(tick_text(5e-5, 2e-4, Unit::Seconds), "50 µs");
         assert_eq!(tick_text(40.0, 100.0, Unit::Percent), "40 %");
         assert_eq!(tick_text(800.0, 900.0, Unit::Count), "800");
+        assert_eq!(tick_text(1400.0, 1472.0, Unit::Bytes), "1400 B");
+        assert_eq!(tick_text(0.0, 3e4, Unit::Bytes), "0 kB");
         let nines: Vec<_> = (0..5).map(|n| nines_text(f64::from(n))).collect();
         assert_eq!(nines, ["0 %", "90 %", "99 %", "99.9 %", "99.99 %"]);
         assert_eq!(log_ticks(6.0, 9.0, 9), [1e6, 2e6, 5e6, 1e7, 2e7, 5e7, 1e8, 2e8, 5e8, 1e9]);

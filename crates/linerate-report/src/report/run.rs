@@ -39,6 +39,8 @@ pub(super) struct Overview {
     sent: Option<f64>,
     received: Option<f64>,
     lost: Option<f64>,
+    /// Of the run, from 1.
+    number: usize,
 }
 
 fn core(cpu: Option<&CpuFigures>) -> Option<f64> {
@@ -76,8 +78,14 @@ pub(super) fn add(
         Some(Place { set, .. }) => clean(set).into_owned(),
         None => String::new(),
     };
-    let mut hosts = vec![builder.host(&record.client, &during)];
-    hosts.extend(record.server.as_ref().map(|s| builder.host(s, &during)));
+    // Few runs are named by their hosts, so that two of one name are told apart.
+    let as_end = |end: &str| match place {
+        None if words_wanted != Words::None => format!("run {} ({end})", builder.runs.len() + 1),
+        _ => during.clone(),
+    };
+    let (as_client, as_server) = (as_end("client"), as_end("server"));
+    let mut hosts = vec![builder.host(&record.client, &as_client)];
+    hosts.extend(record.server.as_ref().map(|s| builder.host(s, &as_server)));
     let mut cells = None;
     for flow in flows(&record.totals) {
         let sent = flow.sender.map(|s| s.bits_per_second);
@@ -112,13 +120,14 @@ pub(super) fn add(
             row.number("softirq_receiver_percent", softirq);
         }
         builder.rows.push(row);
-        builder.overview.push(Overview { sent, received, lost });
+        let number = builder.runs.len() + 1;
+        builder.overview.push(Overview { sent, received, lost, number });
         // The way there is the one that a table of one line a run can show.
         cells.get_or_insert_with(|| {
             vec![
                 label.clone(),
                 format!("{} {}", clean(&plan.protocol), direction(way)),
-                plan.rate_bps.map_or("as fast as it can".into(), |r| number::rate(r as f64)),
+                plan.rate_bps.map_or("max".into(), |r| number::rate(r as f64)),
                 rate(sent),
                 rate(received),
                 lost.map_or(number::ABSENT.to_owned(), number::loss),
@@ -183,7 +192,7 @@ pub(super) fn add(
         let results = results.into_iter().filter(|r| !r.is_empty());
         if words_wanted == Words::All {
             builder.words.extend(results);
-            builder.words.extend(words.iter().cloned());
+            builder.words.append(&mut words);
         } else {
             let results: Vec<String> = results.chain(words.first().cloned()).collect();
             builder.words.push(format!("{label}: {}", results.join(" ")));
@@ -255,7 +264,8 @@ pub(super) fn overview(builder: &mut Builder) {
     if runs.len() < FEWEST {
         return;
     }
-    let x: Vec<f64> = (1..=runs.len()).map(|i| i as f64).collect();
+    // Both directions of a run stand at its number.
+    let x: Vec<f64> = runs.iter().map(|r| r.number as f64).collect();
     let of = |pick: fn(&Overview) -> Option<f64>| runs.iter().map(pick).collect::<Vec<_>>();
     let received = of(|r| r.received);
     let known: Vec<f64> = received.iter().flatten().copied().filter(|r| r.is_finite()).collect();
@@ -271,7 +281,6 @@ pub(super) fn overview(builder: &mut Builder) {
         _ => format!("{} results.", runs.len()),
     };
     let mut section = Section { title: "All runs at a glance".into(), ..Section::default() };
-    section.words.push(alt.clone());
     if builder.runs.len() > MOST_DRAWN_RUNS {
         section.words.push(format!(
             "The figures of each of the {} runs are in the HTML report; every number is in the CSV one.",
@@ -285,7 +294,7 @@ pub(super) fn overview(builder: &mut Builder) {
     let chart = Chart {
         title: "Rate of every run, in the order they were given".into(),
         alt,
-        x_axis: Axis::fitted("run", Unit::Count),
+        x_axis: Axis::fitted("run", Unit::Whole),
         left: Axis::from_zero("payload, bit/s", Unit::BitRate),
         right: Some(Axis::from_zero("lost, % of what was sent", Unit::Percent)),
         x,
@@ -296,7 +305,7 @@ pub(super) fn overview(builder: &mut Builder) {
         ],
         bands: Vec::new(),
     };
-    section.figures.extend(chart.tidy().map(Figure::Chart));
+    section.figures.extend(chart.tidy().map(Figure::chart));
     builder.sections.push(section);
 }
 

@@ -45,12 +45,18 @@ pub(super) fn add(builder: &mut Builder, source: &str, document: &SearchDocument
     );
     for goal in &document.goals {
         let name = clean(&goal.name).into_owned();
+        let holds = match goal.lower_bps {
+            Some(lower) => format!("holds up to {}", number::rate(lower)),
+            None => "was not shown to hold at any rate".to_owned(),
+        };
+        let fails = goal.upper_bps.map(|u| format!(", fails at {}", number::rate(u)));
+        let through =
+            goal.throughput_bps.map(|t| format!("; conditional throughput {}", number::rate(t)));
         section.words.push(format!(
-            "{name} (at most {} undelivered): holds up to {}, fails at {}; conditional throughput {}.",
+            "{name} (at most {} undelivered): {holds}{}{}.",
             number::loss(goal.loss),
-            rate(goal.lower_bps),
-            rate(goal.upper_bps),
-            rate(goal.throughput_bps)
+            fails.unwrap_or_else(|| ", was not shown to fail".into()),
+            through.unwrap_or_default()
         ));
         if let Some(irregular) = &goal.irregular {
             section.words.push(format!("{name}: {}", clean(irregular)));
@@ -89,11 +95,11 @@ pub(super) fn add(builder: &mut Builder, source: &str, document: &SearchDocument
         builder.rows.push(row);
     }
     section.words.extend(document.because.iter().map(|b| clean(b).into_owned()));
-    builder.words.extend(section.words.iter().cloned());
+    builder.found(source, &mut section.words);
     section.words.extend(document.advice.iter().map(|a| format!("Try: {}", clean(a))));
     section.words.extend(document.doubts.iter().map(|d| format!("Doubt: {}", clean(&d.text))));
-    section.figures.extend(by_load(document).tidy().map(Figure::Chart));
-    section.figures.extend(course(document).tidy().map(Figure::Chart));
+    section.figures.extend(by_load(document).tidy().map(Figure::chart));
+    section.figures.extend(course(document).tidy().map(Figure::chart));
     section.tables.push(goals);
     section.tables.push(trials(document));
     section.facts = document.plan.as_ref().map(settings).unwrap_or_default();
@@ -167,7 +173,7 @@ fn by_load(document: &SearchDocument) -> Chart {
         alt: format!("{} trials with an asked rate; the numbers are in the table.", trials.len()),
         x_axis: Axis::fitted("asked rate, bit/s", Unit::BitRate),
         left: Axis::from_zero("received, bit/s", Unit::BitRate),
-        right: Some(Axis::from_zero("%", Unit::Percent)),
+        right: Some(Axis::from_zero("not delivered, %", Unit::Percent)),
         x,
         series,
         bands,
@@ -189,7 +195,7 @@ fn course(document: &SearchDocument) -> Chart {
             "The asked rate of each of {} trials, in the order they ran.",
             document.trials.len()
         ),
-        x_axis: Axis::fitted("trial", Unit::Count),
+        x_axis: Axis::fitted("trial", Unit::Whole),
         left: Axis::fitted("asked rate, bit/s", Unit::BitRate),
         right: None,
         x,

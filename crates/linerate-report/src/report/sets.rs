@@ -33,15 +33,17 @@ pub(super) fn add(builder: &mut Builder, source: &str, given: &SetsOfRuns) {
     }
     let groups = groups(given);
     let several = groups.len() > 1;
+    let mut aside = Vec::new();
     for (i, group) in groups.iter().enumerate() {
         let unit = group.first().and_then(|s| s.unit.as_deref());
         let of = if several { format!(" in {}", unit_name(unit)) } else { String::new() };
         if i > 0 {
             section.words.push(apart(given, group));
         }
-        compare(builder, &mut section, source, given, group, &of);
+        aside.extend(compare(builder, &mut section, source, given, group, &of));
     }
-    builder.words.extend(section.words.iter().cloned());
+    builder.found(source, &mut section.words);
+    section.words.append(&mut aside);
     builder.sections.push(section);
     for set in &given.sets {
         for run in &set.runs {
@@ -83,7 +85,8 @@ fn apart(given: &SetsOfRuns, group: &[&SetOfRuns]) -> String {
     )
 }
 
-/// Compares the sets of a group with its first. `of` names the group where there are several.
+/// Compares the sets of a group with its first; gives back what was noticed aside. `of` names the
+/// group where there are several.
 fn compare(
     builder: &mut Builder,
     section: &mut Section,
@@ -91,7 +94,7 @@ fn compare(
     given: &SetsOfRuns,
     group: &[&SetOfRuns],
     of: &str,
-) {
+) -> Vec<String> {
     let (sets, short) = compared(given.paired, group);
     for (label, n) in &short {
         section.words.push(format!(
@@ -110,7 +113,7 @@ fn compare(
         ));
     }
     if sets.is_empty() {
-        return;
+        return Vec::new();
     }
     let boots = sets.iter().any(|s| s.boots().is_some());
     if !boots && group.iter().any(|s| s.runs.iter().any(|r| r.boot.is_some())) {
@@ -134,21 +137,37 @@ fn compare(
             if !figures.is_empty() {
                 section.facts.push((format!("figure{of}"), figures.join(", ")));
             }
-            section.tables.extend(odd_table(&odd, of));
-            lay_out(builder, section, source, view, of);
+            section.tables.extend(odd_table(
+                &odd,
+                of,
+                group.first().and_then(|s| s.unit.as_deref()),
+            ));
+            lay_out(builder, section, source, view, of)
         }
-        Err(error) => section.words.push(format!("{}.", clean(&error.what))),
+        Err(error) => {
+            section.words.push(format!("{}.", clean(&error.what)));
+            Vec::new()
+        }
     }
 }
 
 pub(super) fn add_comparison(builder: &mut Builder, source: &str, view: &View) {
     let mut section = Section { title: format!("Comparison ({source})"), ..Section::default() };
-    lay_out(builder, &mut section, source, view.clone(), "");
-    builder.words.extend(section.words.iter().cloned());
+    let mut aside = lay_out(builder, &mut section, source, view.clone(), "");
+    builder.found(source, &mut section.words);
+    section.words.append(&mut aside);
     builder.sections.push(section);
 }
 
-fn lay_out(builder: &mut Builder, section: &mut Section, source: &str, view: View, of: &str) {
+/// Adds figures, tables and rows of a comparison; gives back what was noticed aside.
+fn lay_out(
+    builder: &mut Builder,
+    section: &mut Section,
+    source: &str,
+    view: View,
+    of: &str,
+) -> Vec<String> {
+    let mut aside = Vec::new();
     section.words.extend(view.words.iter().map(|w| clean(w).into_owned()));
     section.facts.push((format!("compared{of}"), clean(&view.headline).into_owned()));
     let view = Rc::new(view);
@@ -163,7 +182,10 @@ fn lay_out(builder: &mut Builder, section: &mut Section, source: &str, view: Vie
         let of: Vec<String> = chosen
             .iter()
             .filter_map(|i| view.sets.get(*i))
-            .map(|s| format!("{}: {} runs, mean {}", clean(&s.label), s.n, general(s.mean, 6)))
+            .map(|s| {
+                let mean = number::measured(s.mean, view.unit.as_deref());
+                format!("{}: {} runs, mean {}", clean(&s.label), s.n, clean(&mean))
+            })
             .collect();
         let alt = format!("{shape}{ringed}. {}.", of.join("; "));
         Figure::Lanes(Lanes { title, alt, view: Rc::clone(&view), chosen })
@@ -183,7 +205,7 @@ fn lay_out(builder: &mut Builder, section: &mut Section, source: &str, view: Vie
     for set in &view.sets {
         sets.rows.push(set.cells.iter().map(|c| clean(c).into_owned()).collect());
         for flag in &set.flags {
-            section.words.push(format!("{}: {}", clean(&set.label), clean(&flag.text)));
+            aside.push(format!("{}: {}.", clean(&set.label), clean(&flag.text)));
         }
         let mut row = Row::new("set", source);
         row.text("set", &set.label);
@@ -216,7 +238,8 @@ fn lay_out(builder: &mut Builder, section: &mut Section, source: &str, view: Vie
         builder.rows.push(row);
     }
     // A report has no flags to say it with.
-    section.words.extend(view.notes.iter().map(|n| clean(n).replace(HOW_TO_TELL_BOOTS, "")));
+    aside.extend(view.notes.iter().map(|n| clean(n).replace(HOW_TO_TELL_BOOTS, "")));
+    aside
 }
 
 /// The sets as compare takes them, and those that are too small for it. Boots count where every run
@@ -288,7 +311,7 @@ fn odd_runs<'a>(group: &[&'a SetOfRuns], sets: &[Set]) -> Vec<Odd<'a>> {
     odd
 }
 
-fn odd_table(odd: &[Odd<'_>], of: &str) -> Option<Table> {
+fn odd_table(odd: &[Odd<'_>], of: &str, unit: Option<&str>) -> Option<Table> {
     let mut table = Table::new(
         &format!("Odd runs{of}, with what the hosts told of them"),
         &[
@@ -313,7 +336,11 @@ fn odd_table(odd: &[Odd<'_>], of: &str) -> Option<Table> {
             clean(one.label).into_owned(),
             one.run.boot.as_deref().map_or(number::ABSENT.into(), |b| clean(b).into_owned()),
             one.run.run.to_string(),
-            format!("{}{}", general(one.value, 6), if one.severe { " (severe)" } else { "" }),
+            format!(
+                "{}{}",
+                clean(&number::measured(one.value, unit)),
+                if one.severe { " (severe)" } else { "" }
+            ),
             match (one.value / one.median - 1.0) * 100.0 {
                 far if far.is_finite() => format!("{far:+.1} %"),
                 _ => number::ABSENT.to_owned(),
@@ -361,7 +388,13 @@ fn telemetry(record: &RunRecord) -> Vec<String> {
             add(host.nic_tx_dropped, "device at the sender");
         }
     }
-    let doubts: Vec<String> = record.doubts.iter().map(|d| clean(&d.text).into_owned()).collect();
+    // Their kinds; the sentences stand with the run.
+    let mut doubts: Vec<String> = Vec::new();
+    for doubt in &record.doubts {
+        let kind = serde_json::to_value(doubt.kind).ok();
+        let kind = kind.as_ref().and_then(|k| k.as_str()).map(|k| k.replace(['-', '_'], " "));
+        doubts.extend(kind.filter(|k| !doubts.contains(k)));
+    }
     vec![
         percent(cpu.0.and_then(|c| c.core_percent)),
         percent(cpu.1.and_then(|c| c.core_percent)),
@@ -369,6 +402,6 @@ fn telemetry(record: &RunRecord) -> Vec<String> {
         both(|c| c.steal_percent),
         if drops.is_empty() { "none".into() } else { drops.join(", ") },
         record.verdict.as_ref().map_or(number::ABSENT, |v| limit_words(v.limit)).to_owned(),
-        if doubts.is_empty() { "none".into() } else { doubts.join("; ") },
+        if doubts.is_empty() { "none".into() } else { doubts.join(", ") },
     ]
 }

@@ -26,7 +26,9 @@ fn value_text(variable: Variable, value: Option<u64>) -> String {
         (_, None) => "max".to_owned(),
         (Variable::Rate, Some(v)) => number::rate(v as f64),
         (Variable::Streams, Some(v)) => v.to_string(),
-        (Variable::Size | Variable::Window, Some(v)) => number::bytes(v),
+        // Of a datagram every octet counts.
+        (Variable::Size, Some(v)) => format!("{} B", number::integer(v)),
+        (Variable::Window, Some(v)) => number::bytes(v),
     }
 }
 
@@ -49,7 +51,7 @@ pub(super) fn add(builder: &mut Builder, source: &str, document: &SweepDocument)
         section.words.push(format!("This sweep did not come to its end: {why}"));
     }
     section.words.extend(document.because.iter().map(|b| clean(b).into_owned()));
-    builder.words.extend(section.words.iter().cloned());
+    builder.found(source, &mut section.words);
     section.words.extend(document.advice.iter().map(|a| format!("Try: {}", clean(a))));
     section.words.extend(document.doubts.iter().map(|d| format!("Doubt: {}", clean(&d.text))));
     for way in ways {
@@ -124,7 +126,7 @@ fn figures(section: &mut Section, document: &SweepDocument, way: Way, all: &[&Sw
     };
     let unit = match variable {
         Variable::Rate => Unit::BitRate,
-        Variable::Streams => Unit::Count,
+        Variable::Streams => Unit::Whole,
         Variable::Size | Variable::Window => Unit::Bytes,
     };
     let axis = |log: bool| Axis { log, ..Axis::from_zero(name, unit) };
@@ -155,11 +157,19 @@ fn figures(section: &mut Section, document: &SweepDocument, way: Way, all: &[&Sw
             )
         });
         let fit = if zoom { Axis::fitted } else { Axis::from_zero };
+        // What was asked may be many times what went through, and would press it flat.
+        let went = points.iter().flat_map(|p| {
+            [Some(p.sent_bps), Some(p.received_bps), p.interval_max_bps.filter(|_| zoom)]
+        });
+        let top = went.flatten().fold(0.0, f64::max);
         Chart {
             title,
             alt: format!("{most}{unplaced}"),
             x_axis: Axis { zero: !zoom, ..axis(variable == Variable::Window) },
-            left: fit("payload, bit/s", Unit::BitRate),
+            left: Axis {
+                most_top: Some(top * 1.1).filter(|t| *t > 0.0),
+                ..fit("payload, bit/s", Unit::BitRate)
+            },
             right: None,
             x: x(points),
             series,
@@ -167,7 +177,7 @@ fn figures(section: &mut Section, document: &SweepDocument, way: Way, all: &[&Sw
         }
     };
     let against = if variable == Variable::Rate { "asked rate" } else { variable.name() };
-    let mut push = |chart: Chart| section.figures.extend(chart.tidy().map(Figure::Chart));
+    let mut push = |chart: Chart| section.figures.extend(chart.tidy().map(Figure::chart));
     push(rates(format!("Received against {against}, {words}"), &points, false));
     for bend in document.bends.iter().filter(|b| b.direction == way) {
         let near = near(bend, &points);
@@ -188,7 +198,7 @@ fn figures(section: &mut Section, document: &SweepDocument, way: Way, all: &[&Sw
         alt: format!("{most} At most {} of what was sent was lost.{unplaced}", number::loss(worst)),
         x_axis: axis(true),
         left: Axis::from_zero("received, bit/s", Unit::BitRate),
-        right: Some(Axis::percent("%")),
+        right: Some(Axis::percent("lost, not delivered, %")),
         x: x(&points),
         series: vec![
             Series::line("received", 0, y(&points, |p| Some(p.received_bps))),

@@ -60,9 +60,15 @@ pub struct Section {
 #[derive(Debug)]
 pub enum Figure {
     /// Curves.
-    Chart(Chart),
+    Chart(Box<Chart>),
     /// Every run as a dot, a lane a set.
     Lanes(Lanes),
+}
+
+impl Figure {
+    pub(super) fn chart(chart: Chart) -> Self {
+        Self::Chart(Box::new(chart))
+    }
 }
 
 /// Lanes of dots.
@@ -229,10 +235,22 @@ pub(super) struct Builder {
     pub hosts: Vec<HostView>,
     pub rows: Vec<Row>,
     pub overview: Vec<run::Overview>,
+    /// Whether the report is on one thing, of which its top says everything.
+    alone: bool,
     kinds: Vec<(&'static str, usize)>,
 }
 
 impl Builder {
+    /// What a section has found stands at the top of the report; where there are several, with its
+    /// source, and in the section as well.
+    pub fn found(&mut self, source: &str, words: &mut Vec<String>) {
+        if self.alone {
+            self.words.append(words);
+        } else {
+            self.words.extend(words.iter().map(|w| format!("{source}: {w}")));
+        }
+    }
+
     /// Notes a host and during what it was so; gives back which it is.
     pub fn host(&mut self, facts: &HostFacts, during: &str) -> usize {
         let view = HostView {
@@ -265,7 +283,7 @@ impl Builder {
 impl View {
     /// Computes and words what was read. `command` is the command line of the report.
     pub fn new(input: &Input, command: &str) -> Self {
-        let mut builder = Builder::default();
+        let mut builder = Builder { alone: input.items.len() == 1, ..Builder::default() };
         let words = match input.items.len() {
             0 | 1 => run::Words::All,
             2..=MOST_DRAWN_RUNS => run::Words::Line,

@@ -164,9 +164,12 @@ impl Body {
         if table.rows.is_empty() {
             return;
         }
-        self.push("<div class=\"scroll\"><table>\n");
+        let named = table.columns.iter().any(|c| !c.is_empty());
+        // Of names and texts, not of numbers.
+        let class = if named { "" } else { " class=\"pairs\"" };
+        self.push(&format!("<div class=\"scroll\"><table{class}>\n"));
         self.push(&format!("<caption>{}</caption>\n", escape(&table.title)));
-        if table.columns.iter().any(|c| !c.is_empty()) {
+        if named {
             self.push("<thead><tr>");
             for column in &table.columns {
                 self.push(&format!("<th scope=\"col\">{}</th>", escape(column)));
@@ -319,7 +322,7 @@ fn short(value: f64) -> Value {
 }
 
 fn spec(chart: &Chart) -> Value {
-    let axis = |axis: &Axis| json!({ "label": axis.label, "unit": axis.unit, "log": axis.log, "zero": axis.zero, "top": axis.least_top });
+    let axis = |axis: &Axis| json!({ "label": axis.label, "unit": axis.unit, "log": axis.log, "zero": axis.zero, "top": axis.least_top, "cap": axis.most_top });
     let numbers =
         |y: &[Option<f64>]| -> Value { y.iter().map(|y| y.map_or(Value::Null, short)).collect() };
     let series = |s: &Series| {
