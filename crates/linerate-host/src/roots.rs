@@ -1,7 +1,7 @@
 //! Where the kernel's files are found.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 /// The directory that holds `proc`, `sys` and `etc`: `/`, or in tests a tree of captured files.
@@ -33,9 +33,17 @@ impl Roots {
 
     /// The text of a file, given without the leading `/`. Octets that are not UTF-8 are replaced.
     pub(crate) fn read(&self, below: &str) -> Option<String> {
+        self.try_read(below).ok()
+    }
+
+    /// As [`Roots::read`], with what stood against it.
+    ///
+    /// # Errors
+    /// The system's.
+    pub(crate) fn try_read(&self, below: &str) -> io::Result<String> {
         let mut octets = Vec::new();
-        File::open(self.path(below)).ok()?.take(LARGEST_FILE).read_to_end(&mut octets).ok()?;
-        Some(String::from_utf8_lossy(&octets).into_owned())
+        File::open(self.path(below))?.take(LARGEST_FILE).read_to_end(&mut octets)?;
+        Ok(String::from_utf8_lossy(&octets).into_owned())
     }
 
     /// The one line of a file such as those of /proc/sys, trimmed; `None` if there is nothing.

@@ -197,9 +197,10 @@ pub enum RestoreOutcome {
     Already,
     /// Somebody else changed it meanwhile: it was left as it is.
     ChangedByOthers,
-    /// Its interface is gone, or is another one now.
+    /// It is gone, or its interface is, or that is another one now.
     Gone,
-    /// The kernel refused.
+    /// The kernel refused, or it cannot be read now: what is to be undone is kept, and tried again
+    /// at the next occasion.
     Failed,
 }
 

@@ -21,8 +21,8 @@ pub(crate) fn sysctl(name: &str) -> String {
     format!("proc/sys/{path}")
 }
 
-/// The parameters that writing `name` may change as well: those of every interface, for the ones
-/// that stand for all of them.
+/// The parameter `name` and those that writing it may change as well: those of every interface, for
+/// the ones that stand for all of them.
 pub(crate) fn sysctl_companions(roots: &Roots, name: &str) -> Vec<String> {
     let mut all = vec![name.to_owned()];
     for version in ["net.ipv4.conf.", "net.ipv6.conf."] {
@@ -44,11 +44,43 @@ pub(crate) fn sysctl_companions(roots: &Roots, name: &str) -> Vec<String> {
     all
 }
 
-/// The text of a file with one space between its words; `None` where it cannot be read.
-pub(crate) fn words(roots: &Roots, path: &str) -> Option<String> {
-    // Some files exist and cannot be read, such as xps_cpus of a device with one queue.
-    let text = roots.read(path)?;
-    Some(text.split_whitespace().collect::<Vec<_>>().join(" "))
+/// The text of a file with one space between its words; nothing where there is no such file, or
+/// none that has a value.
+///
+/// # Errors
+/// When it is there and cannot be read now.
+pub(crate) fn words(roots: &Roots, path: &str) -> Result<Option<String>, String> {
+    match roots.try_read(path) {
+        Ok(text) => Ok(Some(text.split_whitespace().collect::<Vec<_>>().join(" "))),
+        Err(e) if is_absence(&e) => Ok(None),
+        Err(e) => Err(format!("cannot read /{path}: {e}")),
+    }
+}
+
+/// Whether an error says that there is no such file. The xps_cpus of a device with one queue exists
+/// and says so when it is read (`xps_cpus_show` of net/core/net-sysfs.c).
+fn is_absence(e: &io::Error) -> bool {
+    matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+/// Numbers that entries of a directory bear behind a prefix, ascending; none where there is no such
+/// directory.
+fn numbered(roots: &Roots, directory: &str, prefix: &str) -> Result<Vec<u32>, String> {
+    let told = |e: io::Error| format!("cannot read /{directory}: {e}");
+    let entries = match roots.path(directory).read_dir() {
+        Ok(entries) => entries,
+        Err(e) if is_absence(&e) => return Ok(Vec::new()),
+        Err(e) => return Err(told(e)),
+    };
+    let mut numbers = Vec::new();
+    for entry in entries {
+        let name = entry.map_err(told)?.file_name();
+        let number: Option<u32> =
+            name.to_str().and_then(|name| name.strip_prefix(prefix)?.parse().ok());
+        numbers.extend(number);
+    }
+    numbers.sort_unstable();
+    Ok(numbers)
 }
 
 /// Writes a value in one call, as the kernel wants it.
@@ -69,32 +101,19 @@ pub(crate) fn queue(device: &str, receive: bool, queue: u32) -> String {
 }
 
 /// Numbers of the queues of an interface, ascending.
-pub(crate) fn queues(roots: &Roots, device: &str, receive: bool) -> Vec<u32> {
+pub(crate) fn queues(roots: &Roots, device: &str, receive: bool) -> Result<Vec<u32>, String> {
     if !is_interface_name(device) {
-        return Vec::new();
+        return Ok(Vec::new());
     }
     let way = if receive { "rx-" } else { "tx-" };
-    let Ok(entries) = roots.path(&format!("sys/class/net/{device}/queues")).read_dir() else {
-        return Vec::new();
-    };
-    let mut queues: Vec<u32> = entries
-        .flatten()
-        .filter_map(|entry| entry.file_name().to_str()?.strip_prefix(way)?.parse().ok())
-        .collect();
-    queues.sort_unstable();
-    queues
+    numbered(roots, &format!("sys/class/net/{device}/queues"), way)
 }
 
 /// Cores that have a governor, ascending.
-pub(crate) fn governed(roots: &Roots) -> Vec<u32> {
-    let Ok(entries) = roots.path("sys/devices/system/cpu").read_dir() else { return Vec::new() };
-    let mut cores: Vec<u32> = entries
-        .flatten()
-        .filter_map(|entry| entry.file_name().to_str()?.strip_prefix("cpu")?.parse().ok())
-        .filter(|core| roots.path(&governor(*core)).exists())
-        .collect();
-    cores.sort_unstable();
-    cores
+pub(crate) fn governed(roots: &Roots) -> Result<Vec<u32>, String> {
+    let mut cores = numbered(roots, "sys/devices/system/cpu", "cpu")?;
+    cores.retain(|core| roots.path(&governor(*core)).exists());
+    Ok(cores)
 }
 
 /// The file of a core's governor.

@@ -6,7 +6,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use linerate_model::undo::{self, Damage, Place, Record, Turned, Wish};
+use linerate_model::undo::{self, Damage, Held, Knob, Place, Record, Turned, Wish};
 
 /// The calls that must not fail unnoticed, so that tests can let each of them fail.
 pub(crate) trait Disk: Send {
@@ -63,11 +63,13 @@ impl Disk for RealDisk {
 /// The journal of one network namespace.
 pub(crate) struct Journal {
     directory: PathBuf,
-    path: PathBuf,
+    pub(crate) path: PathBuf,
     pub(crate) place: Place,
     records: Vec<Record>,
     damages: Vec<Damage>,
     last: u64,
+    /// The file ends within a line, which must not become a part of the next.
+    torn: bool,
     disk: Box<dyn Disk>,
     /// After a failed write or sync nobody knows what is on the disk: nothing more may be changed.
     broken: Option<String>,
@@ -112,14 +114,7 @@ impl Journal {
             .map_err(fault("cannot make the directory", directory))?;
         let name = |end: &str| directory.join(format!("undo-{}.{end}", place.namespace));
         let lock = name("lock");
-        let mut file = OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .read(true)
-            .write(true)
-            .mode(0o600)
-            .open(&lock)
-            .map_err(fault("cannot open", &lock))?;
+        let mut file = lock_file(&lock).map_err(fault("cannot open", &lock))?;
         let mut locked = file.try_lock();
         for _ in 0..LOCK_TRIES {
             if !matches!(locked, Err(fs::TryLockError::WouldBlock)) {
@@ -155,6 +150,7 @@ impl Journal {
         }
         let (records, damages) = undo::parse(&octets);
         Ok(Self {
+            torn: octets.last().is_some_and(|octet| *octet != b'\n'),
             directory: directory.to_owned(),
             path,
             place,
@@ -178,25 +174,42 @@ impl Journal {
         &self.damages
     }
 
-    /// Announces a change. When this returns without an error, the disk knows how to undo it.
-    pub(crate) fn announce(&mut self, wishes: Vec<Wish>) -> Result<u64, String> {
+    /// Announces a change, and what may move with it. When this returns without an error, the disk
+    /// knows how to undo it.
+    pub(crate) fn announce(&mut self, wishes: Vec<Wish>, around: Vec<Held>) -> Result<u64, String> {
         self.last = self.last.saturating_add(1);
-        let record = Record::Change { id: self.last, place: self.place.clone(), wishes };
+        let record = Record::Change { id: self.last, place: self.place.clone(), wishes, around };
         // Its name must be on the disk as well as its content.
         self.write(record, true)?;
         Ok(self.last)
     }
 
-    /// Notes what came of a change.
-    pub(crate) fn note(&mut self, id: u64, turned: Vec<Turned>) -> Result<(), String> {
-        self.write(Record::Done { id, place: self.place.clone(), turned }, false)
+    /// Notes what came of a change, and of which knobs that is not known.
+    pub(crate) fn note(
+        &mut self,
+        id: u64,
+        turned: Vec<Turned>,
+        unread: Vec<Knob>,
+    ) -> Result<(), String> {
+        self.write(Record::Done { id, place: self.place.clone(), turned, unread }, false)
+    }
+
+    /// Forgets these knobs, others being still to put back.
+    pub(crate) fn settle(&mut self, knobs: Vec<Knob>) -> Result<(), String> {
+        if knobs.is_empty() {
+            return Ok(());
+        }
+        self.write(Record::Settled { id: self.last, place: self.place.clone(), knobs }, false)
     }
 
     fn write(&mut self, record: Record, named: bool) -> Result<(), String> {
         if let Some(why) = &self.broken {
             return Err(format!("the undo journal could not be written before ({why})"));
         }
-        let line = undo::line(&record).ok_or("too much for one line of the undo journal")?;
+        let mut line = undo::line(&record).ok_or("too much for one line of the undo journal")?;
+        if self.torn {
+            line.insert(0, '\n');
+        }
         // In memory first: if the line reached the disk all the same, both say the same.
         self.records.push(record);
         let written = self
@@ -204,6 +217,7 @@ impl Journal {
             .append(&self.path, line.as_bytes())
             .and_then(|()| self.disk.sync(&self.path))
             .and_then(|()| if named { self.disk.sync_directory(&self.directory) } else { Ok(()) });
+        self.torn = false;
         written.map_err(|e| {
             let why = format!("the undo journal {} cannot be written: {e}", self.path.display());
             self.broken = Some(e.to_string());
@@ -227,6 +241,7 @@ impl Journal {
         self.records.clear();
         self.damages.clear();
         self.broken = None;
+        self.torn = false;
         self.last = 0;
         Ok(())
     }
@@ -240,26 +255,39 @@ const LOCK_PAUSE: Duration = Duration::from_millis(20);
 const MOST_OCTETS: u64 = 64 << 20;
 
 /// Takes away what earlier boots left behind: their settings are gone, and so are their namespaces.
-pub(crate) fn sweep(directory: &Path, boot_id: &str) {
+/// The journal of `here` is left to whoever opens it. Locks stay: one that is taken away while
+/// another process has it open would be two.
+pub(crate) fn sweep(directory: &Path, here: &Place) {
     let Ok(entries) = directory.read_dir() else { return };
+    let own = format!("undo-{}.journal", here.namespace);
     for entry in entries.flatten() {
         let path = entry.path();
         let name = entry.file_name();
-        let ours = name.to_str().is_some_and(|name| name.starts_with("undo-"));
-        if !ours || path.extension().is_none_or(|end| end != "journal") {
-            continue;
-        }
-        // Nobody alive has a journal of another boot.
-        let Ok(octets) = fs::read(&path) else { continue };
-        let (records, damages) = undo::parse(&octets);
-        let all_old = !records.is_empty()
-            && damages.is_empty()
-            && records
-                .iter()
-                .all(|record| undo::of_other_boots(std::slice::from_ref(record), boot_id));
-        if all_old {
+        let other = name.to_str().is_some_and(|name| name.starts_with("undo-") && name != own);
+        if other
+            && path.extension().is_some_and(|end| end == "journal")
+            && all_old(&path, &here.boot_id)
+            && let Ok(lock) = lock_file(&path.with_extension("lock"))
+            && lock.try_lock().is_ok()
+            // Now that nobody writes it.
+            && all_old(&path, &here.boot_id)
+        {
             let _ = fs::remove_file(&path);
-            let _ = fs::remove_file(path.with_extension("lock"));
         }
     }
+}
+
+/// Whether a journal is whole and of other boots only.
+fn all_old(path: &Path, boot_id: &str) -> bool {
+    let mut octets = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(MOST_OCTETS).read_to_end(&mut octets));
+    let (records, damages) = undo::parse(&octets);
+    read.is_ok()
+        && !records.is_empty()
+        && damages.is_empty()
+        && records.iter().all(|record| undo::of_other_boots(std::slice::from_ref(record), boot_id))
+}
+
+fn lock_file(path: &Path) -> io::Result<File> {
+    OpenOptions::new().create(true).truncate(false).read(true).write(true).mode(0o600).open(path)
 }

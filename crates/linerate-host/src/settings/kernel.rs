@@ -1,6 +1,8 @@
 //! Reading and turning knobs: the one place that knows which of them is netlink and which a file.
 
 use std::collections::BTreeMap;
+use std::io;
+use std::time::Duration;
 
 use linerate_model::setting::{
     Channels, Cores, Ring, Setting, SettingName, SettingValue, core_list,
@@ -9,19 +11,14 @@ use linerate_model::undo::{Device, Knob, wanted};
 use nix::errno::Errno;
 
 use super::files;
+use super::reading::{NoDevice, Now, Part, Reading, Values};
 use crate::irq::NicIrqs;
 use crate::netlink::ethtool::{self, Ethtool};
 use crate::netlink::link::{self, Link, Number};
 use crate::netlink::parameters::{self, Group};
-use crate::netlink::{Netlink, tree};
+use crate::netlink::{Netlink, Refusal, tree};
 use crate::roots::{Roots, is_interface_name};
 use crate::text::cpulist;
-
-/// Every knob with its value.
-pub(crate) type Values = BTreeMap<Knob, String>;
-
-/// The value of a knob that was there and is not now, such as a queue's that is no more.
-pub(crate) const ABSENT: &str = "absent";
 
 /// The running kernel, in the network namespace of the thread that opened it.
 pub(crate) struct Kernel {
@@ -41,26 +38,35 @@ impl Kernel {
     }
 
     /// The interface of this name as it is now.
-    pub(crate) fn device(&mut self, name: &str) -> Result<Device, String> {
+    pub(crate) fn device(&mut self, name: &str) -> Result<Device, NoDevice> {
+        let unreadable = |why: String| NoDevice::Unreadable(why);
         if !is_interface_name(name) {
-            return Err(format!("{name:?} is no name of an interface"));
+            return Err(unreadable(format!("{name:?} is no name of an interface")));
         }
         if !self.roots.is_host() {
             // A tree of files has no netlink.
-            let index = self.roots.number(&format!("sys/class/net/{name}/ifindex"));
+            let path = format!("sys/class/net/{name}/ifindex");
+            let text = self.roots.try_read(&path).map_err(|e| match e.kind() {
+                io::ErrorKind::NotFound => NoDevice::Gone(name.to_owned()),
+                _ => unreadable(format!("cannot read /{path}: {e}")),
+            })?;
+            let index = text.trim().parse();
             return index
                 .map(|index| Device { name: name.to_owned(), index, address: String::new() })
-                .ok_or_else(|| format!("there is no interface {name}"));
+                .map_err(|_| unreadable(format!("/{path} has no number")));
         }
         let link = self.link(name)?;
         Ok(Device { name: link.name, index: link.index, address: link.address })
     }
 
-    fn link(&mut self, name: &str) -> Result<Link, String> {
-        let route = self.route.as_mut().ok_or("this kernel has no netlink")?;
+    fn link(&mut self, name: &str) -> Result<Link, NoDevice> {
+        let route = self
+            .route
+            .as_mut()
+            .ok_or_else(|| NoDevice::Unreadable("this kernel has no netlink".into()))?;
         link::by_name(route, name).map_err(|refusal| match refusal.errno {
-            Errno::ENODEV => format!("there is no interface {name}"),
-            _ => refusal.to_string(),
+            Errno::ENODEV => NoDevice::Gone(name.to_owned()),
+            _ => NoDevice::Unreadable(format!("the kernel does not tell of {name}: {refusal}")),
         })
     }
 
@@ -70,99 +76,189 @@ impl Kernel {
         self.roots.number(&format!("sys/class/net/{}/ifindex", device.name)) == Some(device.index)
     }
 
-    /// Every knob of an interface that can be read.
-    pub(crate) fn of_device(&mut self, device: &Device) -> Values {
-        let mut values = Values::new();
-        if let Ok(link) = self.link(&device.name) {
-            values.insert(Knob::Mtu(device.clone()), link.mtu.to_string());
-            values.insert(Knob::TxQueueLength(device.clone()), link.queue_length.to_string());
-        }
-        if let Some(route) = &mut self.route
-            && let Ok(tree) = tree::read(route, device.index)
-        {
-            values.insert(Knob::Qdisc(device.clone()), tree.text());
-        }
-        if let Some(ethtool) = &mut self.ethtool {
-            for feature in ethtool::states(ethtool, device.index).unwrap_or_default() {
-                if feature.changeable {
-                    let knob = Knob::Feature(device.clone(), feature.name);
-                    values.insert(knob, switched(feature.active, feature.wanted));
-                }
-            }
-            for group in [Group::Rings, Group::Channels, Group::Coalesce] {
-                for (name, value) in
-                    parameters::read(ethtool, device.index, group).unwrap_or_default()
-                {
-                    values.insert(of_group(device, group, name), value.to_string());
-                }
-            }
+    /// Every knob of an interface, and what of it cannot be read.
+    pub(crate) fn of_device(&mut self, device: &Device) -> Reading {
+        let mut reading = Reading::default();
+        if self.roots.is_host() {
+            self.by_rtnetlink(device, &mut reading);
+            self.by_ethtool(device, &mut reading);
         }
         if self.in_sys(device) {
-            for (receive, queue) in [true, false].into_iter().flat_map(|receive| {
-                files::queues(&self.roots, &device.name, receive)
-                    .into_iter()
-                    .map(move |queue| (receive, queue))
-            }) {
-                let mask = files::words(&self.roots, &files::queue(&device.name, receive, queue));
-                if let Some(list) = mask.and_then(|mask| files::list_of_mask(&mask)) {
-                    values.insert(of_queue(device, receive, queue), list);
-                }
-            }
-            for irq in NicIrqs::of(&self.roots, &device.name).message_signalled() {
-                if let Some(list) = files::words(&self.roots, &interrupt(*irq)) {
-                    let list = core_list(&cpulist::parse(&list));
-                    values.insert(Knob::Interrupt(device.clone(), *irq), list);
-                }
+            self.queues(device, &mut reading);
+        } else {
+            for part in [Part::RxQueues, Part::TxQueues, Part::Interrupts] {
+                let name = &device.name;
+                let why =
+                    format!("/sys here does not show {name}: it is of another network namespace");
+                reading.cannot(part, why);
             }
         }
-        values
+        reading
+    }
+
+    fn by_rtnetlink(&mut self, device: &Device, reading: &mut Reading) {
+        match self.link(&device.name) {
+            Ok(link) => {
+                reading.put(Knob::Mtu(device.clone()), Ok(Some(link.mtu.to_string())));
+                let length = link.queue_length.to_string();
+                reading.put(Knob::TxQueueLength(device.clone()), Ok(Some(length)));
+            }
+            Err(why) => reading.cannot(Part::Link, why),
+        }
+        let Some(route) = &mut self.route else {
+            reading.cannot(Part::Qdisc, "this kernel has no netlink");
+            return;
+        };
+        let tree = there(tree::read(route, device.index));
+        reading.put(Knob::Qdisc(device.clone()), tree.map(|tree| tree.map(|tree| tree.text())));
+    }
+
+    fn by_ethtool(&mut self, device: &Device, reading: &mut Reading) {
+        let groups = [Group::Rings, Group::Channels, Group::Coalesce];
+        if self.ethtool.is_none() {
+            self.ethtool = Ethtool::open();
+        }
+        let Some(ethtool) = &mut self.ethtool else {
+            for part in [Part::Features].into_iter().chain(groups.map(Part::from)) {
+                reading.cannot(part, NO_ETHTOOL);
+            }
+            return;
+        };
+        match there(ethtool::states(ethtool, device.index)) {
+            Ok(features) => {
+                for feature in features.unwrap_or_default().into_iter().filter(|f| f.changeable) {
+                    let knob = Knob::Feature(device.clone(), feature.name);
+                    reading.put(knob, Ok(Some(switched(feature.active, feature.wanted))));
+                }
+            }
+            Err(why) => reading.cannot(Part::Features, why),
+        }
+        for group in groups {
+            match there(parameters::read(ethtool, device.index, group)) {
+                Ok(numbers) => {
+                    for (name, value) in numbers.unwrap_or_default() {
+                        reading.put(of_group(device, group, name), Ok(Some(value.to_string())));
+                    }
+                }
+                Err(why) => reading.cannot(group.into(), why),
+            }
+        }
+    }
+
+    fn queues(&self, device: &Device, reading: &mut Reading) {
+        for (receive, part) in [(true, Part::RxQueues), (false, Part::TxQueues)] {
+            let queues = match files::queues(&self.roots, &device.name, receive) {
+                Ok(queues) => queues,
+                Err(why) => {
+                    reading.cannot(part, why);
+                    continue;
+                }
+            };
+            for queue in queues {
+                let path = files::queue(&device.name, receive, queue);
+                let list = files::words(&self.roots, &path).and_then(|mask| match mask {
+                    Some(mask) => files::list_of_mask(&mask)
+                        .map(Some)
+                        .ok_or_else(|| format!("/{path} is no mask of cores: {mask:?}")),
+                    None => Ok(None),
+                });
+                reading.put(of_queue(device, receive, queue), list);
+            }
+        }
+        for irq in NicIrqs::of(&self.roots, &device.name).message_signalled() {
+            let list = files::words(&self.roots, &interrupt(*irq));
+            let list = list.map(|list| list.map(|list| core_list(&cpulist::parse(&list))));
+            reading.put(Knob::Interrupt(device.clone(), *irq), list);
+        }
     }
 
     /// Every knob that a setting may touch, and on an interface all there are: one may change with
     /// another.
-    pub(crate) fn around(&mut self, name: &SettingName, device: Option<&Device>) -> Values {
+    pub(crate) fn around(&mut self, name: &SettingName, device: Option<&Device>) -> Reading {
+        let mut reading = Reading::default();
         match (name, device) {
-            (SettingName::Sysctl(name), _) => files::sysctl_companions(&self.roots, name)
-                .into_iter()
-                .filter_map(|name| {
-                    let value = files::words(&self.roots, &files::sysctl(&name))?;
-                    Some((Knob::Sysctl(name), value))
-                })
-                .collect(),
-            (SettingName::Governor, _) => files::governed(&self.roots)
-                .into_iter()
-                .filter_map(|core| {
-                    let value = files::words(&self.roots, &files::governor(core))?;
-                    Some((Knob::Governor(core), value))
-                })
-                .collect(),
-            (_, Some(device)) => self.of_device(device),
-            (_, None) => Values::new(),
+            (SettingName::Sysctl(name), _) => {
+                for name in files::sysctl_companions(&self.roots, name) {
+                    let value = files::words(&self.roots, &files::sysctl(&name));
+                    reading.put(Knob::Sysctl(name), value);
+                }
+            }
+            (SettingName::Governor, _) => match files::governed(&self.roots) {
+                Ok(cores) => {
+                    for core in cores {
+                        let value = files::words(&self.roots, &files::governor(core));
+                        reading.put(Knob::Governor(core), value);
+                    }
+                }
+                Err(why) => reading.cannot(Part::Governors, why),
+            },
+            (_, Some(device)) => return self.of_device(device),
+            (_, None) => {}
         }
+        reading
     }
 
-    /// The values now of these knobs; of interfaces that are still the same ones.
-    pub(crate) fn values(&mut self, knobs: &[Knob]) -> Values {
-        let mut values = Values::new();
+    /// As [`Kernel::around`] after a change: a driver that starts its card anew cannot be read for a
+    /// while, so what could be read `before` is given some time.
+    pub(crate) fn again(
+        &mut self,
+        name: &SettingName,
+        device: Option<&Device>,
+        before: &Values,
+    ) -> Reading {
+        let mut reading = self.around(name, device);
+        for _ in 0..READ_TRIES {
+            if before.keys().all(|knob| reading.why_not(knob).is_none()) {
+                break;
+            }
+            std::thread::sleep(READ_PAUSE);
+            reading = self.around(name, device);
+        }
+        reading
+    }
+
+    /// What these knobs are now. Of interfaces only if they are still the same ones; what cannot be
+    /// read is given some time.
+    pub(crate) fn values(&mut self, knobs: &[Knob]) -> BTreeMap<Knob, Now> {
+        let mut values = self.values_now(knobs);
+        for _ in 0..READ_TRIES {
+            if !values.values().any(|now| matches!(now, Now::Unreadable(_))) {
+                break;
+            }
+            std::thread::sleep(READ_PAUSE);
+            values = self.values_now(knobs);
+        }
+        values
+    }
+
+    fn values_now(&mut self, knobs: &[Knob]) -> BTreeMap<Knob, Now> {
+        let mut values = BTreeMap::new();
         let mut devices: Vec<&Device> = knobs.iter().filter_map(Knob::device).collect();
         devices.sort_unstable();
         devices.dedup();
         for device in devices {
-            if self.device(&device.name).as_ref() == Ok(device) {
-                let mut all = self.of_device(device);
-                for knob in knobs.iter().filter(|knob| knob.device() == Some(device)) {
-                    let value = all.remove(knob).unwrap_or_else(|| ABSENT.to_owned());
-                    values.insert(knob.clone(), value);
+            let of_device = knobs.iter().filter(|knob| knob.device() == Some(device));
+            match self.device(&device.name) {
+                Ok(found) if found == *device => {
+                    let reading = self.of_device(device);
+                    values.extend(of_device.map(|knob| (knob.clone(), reading.now(knob))));
                 }
+                Ok(_) | Err(NoDevice::Gone(_)) => {
+                    values.extend(of_device.map(|knob| (knob.clone(), Now::Gone)));
+                }
+                Err(NoDevice::Unreadable(why)) => values
+                    .extend(of_device.map(|knob| (knob.clone(), Now::Unreadable(why.clone())))),
             }
         }
+        let mut reading = Reading::default();
         for knob in knobs {
-            let value = match knob {
-                Knob::Sysctl(name) => files::words(&self.roots, &files::sysctl(name)),
-                Knob::Governor(core) => files::words(&self.roots, &files::governor(*core)),
+            let path = match knob {
+                Knob::Sysctl(name) => files::sysctl(name),
+                Knob::Governor(core) => files::governor(*core),
                 _ => continue,
             };
-            values.insert(knob.clone(), value.unwrap_or_else(|| ABSENT.to_owned()));
+            reading.put(knob.clone(), files::words(&self.roots, &path));
+            values.insert(knob.clone(), reading.now(knob));
         }
         values
     }
@@ -180,10 +276,14 @@ impl Kernel {
             }
         }
         for (device, switches) in features {
-            let Some(ethtool) = &mut self.ethtool else { continue };
-            if let Err(refusal) = ethtool::want(ethtool, device.index, &switches) {
+            let wanted = match &mut self.ethtool {
+                Some(ethtool) => ethtool::want(ethtool, device.index, &switches)
+                    .map_err(|refusal| refusal.to_string()),
+                None => Err(NO_ETHTOOL.to_owned()),
+            };
+            if let Err(why) = wanted {
                 refused.extend(switches.iter().map(|(name, _)| {
-                    (Knob::Feature(device.clone(), (*name).to_owned()), refusal.to_string())
+                    (Knob::Feature(device.clone(), (*name).to_owned()), why.clone())
                 }));
             }
         }
@@ -240,7 +340,7 @@ impl Kernel {
         name: &str,
         value: u32,
     ) -> Result<(), String> {
-        let ethtool = self.ethtool.as_mut().ok_or("this kernel has no ethtool netlink family")?;
+        let ethtool = self.ethtool.as_mut().ok_or(NO_ETHTOOL)?;
         parameters::set(ethtool, device.index, group, name, value)
             .map_err(|refusal| refusal.to_string())
     }
@@ -343,19 +443,25 @@ impl Kernel {
                     format!("this kernel has no feature {short}")
                 }
             }
-            (SettingName::Rps | SettingName::Xps | SettingName::IrqAffinity, Some(device))
-                if !self.in_sys(device) =>
-            {
-                format!(
-                    "/sys here does not show {}: it is of another network namespace",
-                    device.name
-                )
-            }
             (SettingName::IrqAffinity, Some(device)) => {
                 format!("{} has no interrupts of its own", device.name)
             }
             (_, Some(device)) => format!("the driver of {} has no such setting", device.name),
         }
+    }
+}
+
+const NO_ETHTOOL: &str = "this kernel has no ethtool netlink family";
+/// What cannot be read is tried again for 3 s: that is how long cards take to start anew.
+const READ_TRIES: u32 = 30;
+const READ_PAUSE: Duration = Duration::from_millis(if cfg!(test) { 1 } else { 100 });
+
+/// An answer of the kernel; nothing where the driver has no such thing.
+fn there<T>(answer: Result<T, Refusal>) -> Result<Option<T>, String> {
+    match answer {
+        Ok(answer) => Ok(Some(answer)),
+        Err(refusal) if refusal.errno == Errno::EOPNOTSUPP => Ok(None),
+        Err(refusal) => Err(refusal.to_string()),
     }
 }
 

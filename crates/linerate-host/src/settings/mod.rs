@@ -7,9 +7,11 @@
 mod files;
 mod journal;
 mod kernel;
+mod reading;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -19,11 +21,12 @@ use linerate_model::setting::{
     Applied, Outcome, ReadBack, Restoration, RestoreOutcome, RestoredKnob, Setting, SettingName,
     SideEffect,
 };
-use linerate_model::undo::{self, Decision, Device, Knob, Place, Turned, Undo, Wish};
+use linerate_model::undo::{self, Decision, Device, Held, Knob, Place, Turned, Undo, Wish};
 use nix::net::if_::if_indextoname;
 
 use self::journal::{Disk, Journal, JournalError, RealDisk};
-use self::kernel::{ABSENT, Kernel, Values, knobs_of, shown};
+use self::kernel::{Kernel, knobs_of, shown};
+use self::reading::{ABSENT, Now, Reading, Values};
 use crate::netlink::{Netlink, route};
 use crate::roots::Roots;
 
@@ -37,7 +40,7 @@ pub fn device_towards(address: IpAddr) -> Option<String> {
 pub fn read(device: Option<&str>, names: &[SettingName]) -> Vec<ReadBack> {
     let mut kernel = Kernel::open(Roots::host());
     let found = device.map(|name| kernel.device(name)).transpose();
-    let mut of_device: Option<Values> = None;
+    let mut of_device: Option<Reading> = None;
     names
         .iter()
         .map(|name| {
@@ -45,20 +48,24 @@ pub fn read(device: Option<&str>, names: &[SettingName]) -> Vec<ReadBack> {
             let device = match &found {
                 Ok(device) if name.of_device() => device.as_ref(),
                 Err(why) if name.of_device() => {
-                    back.why = Some(why.clone());
+                    back.why = Some(why.to_string());
                     return back;
                 }
                 _ => None,
             };
             back.device = device.map(|device| device.name.clone());
             // All of an interface is read once, whatever is asked of it.
-            let values = if name.of_device() {
+            let reading = if name.of_device() {
                 of_device.get_or_insert_with(|| kernel.around(name, device)).clone()
             } else {
                 kernel.around(name, None)
             };
-            let knobs = knobs_of(name, device, &values);
-            back.value = shown(name, &knobs, &values);
+            if let Some(why) = reading.why_not_all(name) {
+                back.why = Some(format!("it cannot be read now: {why}"));
+                return back;
+            }
+            let knobs = knobs_of(name, device, &reading.values);
+            back.value = shown(name, &knobs, &reading.values);
             if back.value.is_none() {
                 back.why = Some(kernel.missing(name, device));
             }
@@ -94,7 +101,7 @@ impl Keeper {
         place: Place,
         disk: Box<dyn Disk>,
     ) -> Result<(Self, Restoration), ErrorRecord> {
-        journal::sweep(directory, &place.boot_id);
+        journal::sweep(directory, &place);
         let journal = Journal::open(directory, place, disk).map_err(|e| {
             let (kind, hint) = match &e {
                 JournalError::Taken(_) => ("busy", "wait for it to end, or end it"),
@@ -149,6 +156,10 @@ impl Keeper {
         let device = device.as_ref();
         result.device = device.map(|device| device.name.clone());
         let before = self.kernel.around(name, device);
+        if let Some(why) = before.why_not_all(name) {
+            return Err(format!("it cannot be read now, so it could not be put back: {why}"));
+        }
+        let before = before.values;
         let all = knobs_of(name, device, &before);
         result.before = shown(name, &all, &before);
         result.after.clone_from(&result.before);
@@ -173,31 +184,45 @@ impl Keeper {
         }
         let id = self
             .journal
-            .announce(wishes.clone())
+            .announce(wishes.clone(), beside(&before, &wishes))
             .map_err(|why| format!("{why}; nothing was changed"))?;
         let orders: Vec<(&Knob, &str)> =
             wishes.iter().map(|wish| (&wish.knob, wish.asked.as_str())).collect();
         let refused = self.kernel.turn(&orders);
 
-        let after = self.kernel.around(name, device);
-        let turned = differences(&before, &after);
-        if let Err(why) = self.journal.note(id, turned.clone()) {
+        let reading = self.kernel.again(name, device, &before);
+        let unread: Vec<Knob> =
+            before.keys().filter(|knob| reading.why_not(knob).is_some()).cloned().collect();
+        let turned = differences(&before, &reading);
+        if let Err(why) = self.journal.note(id, turned.clone(), unread.clone()) {
             // On the disk it says what was asked, which is enough to undo it; but from now on
             // nothing can be kept, so nothing is left changed.
             let undos: Vec<Undo> = turned
                 .into_iter()
                 .rev()
-                .map(|t| Undo { knob: t.knob, before: t.before, now: Some(t.now), pending: None })
+                .map(|t| Undo {
+                    knob: t.knob,
+                    before: t.before,
+                    now: Some(t.now),
+                    pending: None,
+                    swept: false,
+                })
                 .collect();
             let back = put_back(&mut self.kernel, &undos);
             let all = back
                 .iter()
                 .all(|k| matches!(k.outcome, RestoreOutcome::Restored | RestoreOutcome::Already));
             let words = if all { "it was put back" } else { "it could not be put back whole" };
-            let now = self.kernel.around(name, device);
+            let now = self.kernel.around(name, device).values;
             result.after = shown(name, &knobs_of(name, device, &now), &now);
             return Err(format!("{why}; {words}"));
         }
+        if let Some(why) = reading.why_not_all(name) {
+            // The journal knows what was asked, and puts it back when it can be read.
+            result.after = None;
+            return Err(format!("it was ordered and cannot be read back: {why}"));
+        }
+        let after = reading.values;
         result.after = shown(name, &knobs_of(name, device, &after), &after);
         result.also = turned
             .iter()
@@ -256,14 +281,22 @@ impl Keeper {
         }
         let undos = undo::undos(self.journal.records(), place);
         restoration.knobs = put_back(&mut self.kernel, &undos);
-        let failed = restoration.knobs.iter().any(|knob| knob.outcome == RestoreOutcome::Failed);
+        let settled: Vec<Knob> = undos
+            .into_iter()
+            .zip(&restoration.knobs)
+            .filter(|(_, knob)| knob.outcome != RestoreOutcome::Failed)
+            .map(|(undo, _)| undo.knob)
+            .collect();
         let something = !self.journal.records().is_empty() || !self.journal.damages().is_empty();
-        if something
-            && !failed
-            && let Err(why) = self.journal.clear()
-        {
-            restoration.notes.push(why);
-        }
+        let noted = if settled.len() < restoration.knobs.len() {
+            // The rest is tried again, but not what is back: from here on that is others' to set.
+            self.journal.settle(settled)
+        } else if something {
+            self.journal.clear()
+        } else {
+            Ok(())
+        };
+        restoration.notes.extend(noted.err());
         restoration
     }
 }
@@ -295,18 +328,26 @@ fn already(knob: &Knob, now: &str, asked: &str) -> bool {
     }
 }
 
-/// What is other than before. What was there and is not now is [`ABSENT`]; what is new has no way
-/// back and goes with what made it.
-fn differences(before: &Values, after: &Values) -> Vec<Turned> {
+/// What may move with a change beside what is asked for.
+fn beside(before: &Values, wishes: &[Wish]) -> Vec<Held> {
+    let asked: BTreeSet<&Knob> = wishes.iter().map(|wish| &wish.knob).collect();
     before
         .iter()
-        .filter_map(|(knob, before)| {
-            let now = after.get(knob).map_or(ABSENT, String::as_str);
-            (now != before).then(|| Turned {
-                knob: knob.clone(),
-                before: before.clone(),
-                now: now.to_owned(),
-            })
+        .filter(|(knob, _)| !asked.contains(knob))
+        .map(|(knob, value)| Held { knob: knob.clone(), value: value.clone() })
+        .collect()
+}
+
+/// What is other than before. What was there and is not now is [`ABSENT`]; what cannot be read is
+/// left out; what is new has no way back and goes with what made it.
+fn differences(before: &Values, after: &Reading) -> Vec<Turned> {
+    before
+        .iter()
+        .filter_map(|(knob, before)| match after.now(knob) {
+            Now::Value(now) if now != *before => {
+                Some(Turned { knob: knob.clone(), before: before.clone(), now })
+            }
+            _ => None,
         })
         .collect()
 }
@@ -321,17 +362,19 @@ fn put_back(kernel: &mut Kernel, undos: &[Undo]) -> Vec<RestoredKnob> {
     }
     let knobs: Vec<Knob> = undos.iter().map(|undo| undo.knob.clone()).collect();
     let found = kernel.values(&knobs);
-    let decisions: Vec<Option<Decision>> =
-        undos.iter().map(|undo| found.get(&undo.knob).map(|now| undo.decide(now))).collect();
-    let ours = |decision: &Option<Decision>| *decision == Some(Decision::Restore);
+    let ours = |undo: &Undo| {
+        let now = found.get(&undo.knob).and_then(Now::value);
+        now.is_some_and(|now| undo.decide(now) == Decision::Restore)
+    };
     let mut refused: Vec<(Knob, String)> = Vec::new();
     let mut now = found.clone();
     for _ in 0..ROUNDS {
+        let back =
+            |undo: &Undo| now.get(&undo.knob).and_then(Now::value) == Some(undo.before.as_str());
         let orders: Vec<(&Knob, &str)> = undos
             .iter()
-            .zip(&decisions)
-            .filter(|(undo, decision)| ours(decision) && now.get(&undo.knob) != Some(&undo.before))
-            .map(|(undo, _)| (&undo.knob, undo.before.as_str()))
+            .filter(|undo| ours(undo) && !back(undo))
+            .map(|undo| (&undo.knob, undo.before.as_str()))
             .collect();
         if orders.is_empty() {
             break;
@@ -341,39 +384,62 @@ fn put_back(kernel: &mut Kernel, undos: &[Undo]) -> Vec<RestoredKnob> {
     }
     undos
         .iter()
-        .zip(&decisions)
-        .map(|(undo, decision)| {
-            let value = now.get(&undo.knob);
-            let back = value == Some(&undo.before);
-            let why = || {
-                let told = refused.iter().find(|(knob, _)| *knob == undo.knob);
-                told.map_or("the driver made another value of it".to_owned(), |(_, why)| {
-                    why.clone()
-                })
-            };
-            let (outcome, why) = match decision {
-                None => (RestoreOutcome::Gone, Some(gone(undo.knob.device()))),
-                Some(Decision::Nothing) => (RestoreOutcome::Already, None),
-                Some(Decision::Leave) => (
-                    RestoreOutcome::ChangedByOthers,
-                    Some(
-                        "it is not what linerate had set, so somebody else did; left as it is"
-                            .into(),
-                    ),
-                ),
-                Some(Decision::Restore) if back => (RestoreOutcome::Restored, None),
-                Some(Decision::Restore) => (RestoreOutcome::Failed, Some(why())),
-            };
+        .map(|undo| {
+            let refused = refused.iter().find(|(knob, _)| *knob == undo.knob);
+            let (outcome, why) = outcome(
+                undo,
+                found.get(&undo.knob).unwrap_or(&Now::Gone),
+                now.get(&undo.knob).unwrap_or(&Now::Gone),
+                refused.map(|(_, why)| why.as_str()),
+            );
             RestoredKnob {
                 what: undo.knob.to_string(),
                 before: undo.before.clone(),
                 set: undo.set().to_owned(),
-                now: value.cloned(),
+                now: now.get(&undo.knob).and_then(Now::value).map(str::to_owned),
                 outcome,
                 why,
             }
         })
         .collect()
+}
+
+/// What became of a knob that was `found` so and is `now` so.
+fn outcome(
+    undo: &Undo,
+    found: &Now,
+    now: &Now,
+    refused: Option<&str>,
+) -> (RestoreOutcome, Option<String>) {
+    let decision = match found {
+        Now::Value(value) => undo.decide(value),
+        Now::Gone => return (RestoreOutcome::Gone, Some(gone(undo.knob.device()))),
+        Now::Unreadable(why) => {
+            let why = format!("it cannot be read, so it was not touched: {why}");
+            return (RestoreOutcome::Failed, Some(why));
+        }
+    };
+    match (decision, now) {
+        (Decision::Nothing, _) => (RestoreOutcome::Already, None),
+        (Decision::Leave, _) if found.value() == Some(ABSENT) => {
+            (RestoreOutcome::Gone, Some("there is no such thing any more".into()))
+        }
+        (Decision::Leave, _) => (
+            RestoreOutcome::ChangedByOthers,
+            Some("it is not what linerate had set, so somebody else did; left as it is".into()),
+        ),
+        (Decision::Restore, Now::Value(value)) if *value == undo.before => {
+            (RestoreOutcome::Restored, None)
+        }
+        (Decision::Restore, Now::Gone) => (RestoreOutcome::Gone, Some(gone(undo.knob.device()))),
+        (Decision::Restore, Now::Unreadable(why)) => {
+            (RestoreOutcome::Failed, Some(format!("it cannot be read back: {why}")))
+        }
+        (Decision::Restore, Now::Value(_)) => {
+            let why = refused.unwrap_or("the driver made another value of it");
+            (RestoreOutcome::Failed, Some(why.to_owned()))
+        }
+    }
 }
 
 fn gone(device: Option<&Device>) -> String {

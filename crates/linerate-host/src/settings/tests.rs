@@ -1,6 +1,8 @@
 //! Against the running kernel in a network namespace of each test's own, and against trees of files
 //! for what no virtual machine has.
 
+mod faults;
+
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};

@@ -1,0 +1,186 @@
+//! What goes wrong: files that cannot be read, a journal cut anywhere, others who set things too.
+
+use super::*;
+
+fn open(state: &Scratch, roots: &Roots) -> (Keeper, Restoration) {
+    let disk = Box::<RealDisk>::default();
+    Keeper::open_with(&state.0, roots.clone(), paper_place("b1"), disk).unwrap()
+}
+
+fn governor(core: u32) -> String {
+    format!("sys/devices/system/cpu/cpu{core}/cpufreq/scaling_governor")
+}
+
+fn outcomes(restoration: &Restoration) -> Vec<RestoreOutcome> {
+    restoration.knobs.iter().map(|knob| knob.outcome).collect()
+}
+
+#[test]
+fn what_cannot_be_read_is_neither_gone_nor_anothers_and_its_undo_is_kept() {
+    let ((root, roots), state) = (paper_host(), Scratch::new());
+    let content = |path: &str| fs::read_to_string(root.0.join(path)).unwrap().trim().to_owned();
+    let performance = [set("governor", text("performance"))];
+    let (mut keeper, _) = open(&state, &roots);
+    assert_eq!(keeper.apply(None, &performance)[0].outcome, Outcome::Set);
+    drop(keeper);
+    // A directory where the file was: it is there, and reading it fails.
+    let path = root.0.join(governor(0));
+    fs::remove_file(&path).unwrap();
+    fs::create_dir(&path).unwrap();
+    let (mut keeper, restoration) = open(&state, &roots);
+    assert_eq!(
+        outcomes(&restoration),
+        [RestoreOutcome::Restored, RestoreOutcome::Failed],
+        "{restoration:?}"
+    );
+    assert!(!restoration.complete());
+    assert!(restoration.knobs[1].why.as_deref().unwrap().contains("cannot be read"));
+    assert!(state.0.join("undo-1.journal").exists(), "the undo is kept");
+    // Nor is it set, since it could not be put back.
+    let refused = keeper.apply(None, &performance);
+    assert_eq!(refused[0].outcome, Outcome::Refused, "{refused:?}");
+    assert!(refused[0].why.as_deref().unwrap().contains("cannot be read now"), "{refused:?}");
+    drop(keeper);
+    // Readable again. What was back already is others' to set since.
+    fs::remove_dir(&path).unwrap();
+    root.file(&governor(0), "performance\n");
+    root.file(&governor(1), "performance\n");
+    let (_keeper, restoration) = open(&state, &roots);
+    assert_eq!(outcomes(&restoration), [RestoreOutcome::Restored], "{restoration:?}");
+    assert_eq!(content(&governor(0)), "schedutil");
+    assert_eq!(content(&governor(1)), "performance");
+    assert!(!state.0.join("undo-1.journal").exists());
+}
+
+#[test]
+fn an_interface_that_cannot_be_looked_at_is_not_gone() {
+    let ((root, roots), state) = (paper_host(), Scratch::new());
+    let (mut keeper, _) = open(&state, &roots);
+    let done = keeper.apply(Some("eth0"), &[set("irq_affinity", text("2"))]);
+    assert_eq!(done[0].outcome, Outcome::Set, "{done:?}");
+    let index = root.0.join("sys/class/net/eth0/ifindex");
+    fs::remove_file(&index).unwrap();
+    fs::create_dir(&index).unwrap();
+    let restoration = keeper.restore();
+    assert!(!restoration.knobs.is_empty());
+    assert!(outcomes(&restoration).iter().all(|o| *o == RestoreOutcome::Failed), "{restoration:?}");
+    fs::remove_dir(&index).unwrap();
+    let gone = keeper.kernel.device("eth0");
+    assert!(matches!(gone, Err(reading::NoDevice::Gone(_))), "{gone:?}");
+    root.file("sys/class/net/eth0/ifindex", "2\n");
+    // A directory of queues that leads nowhere: what was not set here does not matter.
+    let queues = root.0.join("sys/class/net/eth0/queues");
+    fs::rename(&queues, root.0.join("aside")).unwrap();
+    std::os::unix::fs::symlink("queues", &queues).unwrap();
+    assert!(keeper.restore().complete());
+    let refused = keeper.apply(Some("eth0"), &[set("rps", text("0"))]);
+    assert!(refused[0].why.as_deref().unwrap().contains("cannot be read now"), "{refused:?}");
+}
+
+#[test]
+fn what_could_not_be_read_back_is_no_absence() {
+    let knob = |core| Knob::Governor(core);
+    let before = Values::from([(knob(0), "a".to_owned()), (knob(1), "a".to_owned())]);
+    let mut after = Reading::default();
+    after.put(knob(0), Err("no".into()));
+    assert_eq!(differences(&before, &after).len(), 1);
+    assert_eq!(differences(&before, &after)[0].knob, knob(1));
+    assert_eq!(differences(&before, &after)[0].now, ABSENT);
+}
+
+#[test]
+fn a_parameter_that_is_gone_is_told_as_gone() {
+    in_namespace("a_parameter_that_is_gone_is_told_as_gone", || {
+        let state = Scratch::new();
+        let (mut keeper, _) = Keeper::open(&state.0).unwrap();
+        let setting = set("sysctl.net.ipv4.conf.va.rp_filter", SettingValue::Number(2));
+        assert!(keeper.apply(None, &[setting])[0].holds());
+        run("ip link del va");
+        assert_eq!(outcomes(&keeper.restore()), [RestoreOutcome::Gone]);
+    });
+}
+
+#[test]
+fn what_others_set_between_two_changes_comes_back() {
+    in_namespace("what_others_set_between_two_changes_comes_back", || {
+        let state = Scratch::new();
+        let (mut keeper, _) = Keeper::open(&state.0).unwrap();
+        assert!(keeper.apply(Some("va"), &[set("mtu", SettingValue::Number(9_000))])[0].holds());
+        run("ip link set va mtu 4000");
+        assert!(keeper.apply(Some("va"), &[set("mtu", SettingValue::Number(2_000))])[0].holds());
+        assert!(keeper.restore().complete());
+        assert!(run("ip link show va").contains("mtu 4000"));
+    });
+}
+
+/// The process dies after the change and before the note of what came of it.
+#[test]
+fn what_moved_with_a_change_comes_back_though_nobody_noted_it() {
+    in_namespace("what_moved_with_a_change_comes_back_though_nobody_noted_it", || {
+        let state = Scratch::new();
+        // A discipline in place of none makes the kernel give the queue a length.
+        run("ip link set va txqueuelen 0");
+        let before = snapshot();
+        let (mut keeper, _) = Keeper::open(&state.0).unwrap();
+        let done = keeper.apply(Some("va"), &[set("qdisc", text("pfifo"))]);
+        assert!(done[0].also.iter().any(|s| s.what.contains("queue length")), "{done:?}");
+        let path = keeper.journal.path.clone();
+        drop(keeper);
+        let octets = fs::read(&path).unwrap();
+        let first = octets.iter().position(|octet| *octet == b'\n').unwrap();
+        fs::write(&path, &octets[..=first]).unwrap();
+        let (_keeper, restoration) = Keeper::open(&state.0).unwrap();
+        assert!(restoration.complete(), "{restoration:?}");
+        assert_eq!(snapshot(), before);
+    });
+}
+
+fn journal(state: &Scratch, place: Place) -> Journal {
+    Journal::open(&state.0, place, Box::<RealDisk>::default()).unwrap()
+}
+
+fn wish(core: u32) -> Wish {
+    Wish { knob: Knob::Governor(core), before: "a".into(), asked: "b".into() }
+}
+
+#[test]
+fn a_line_after_a_torn_one_is_a_line_of_its_own() {
+    let state = Scratch::new();
+    let mut first = journal(&state, paper_place("b1"));
+    first.announce(vec![wish(0)], vec![]).unwrap();
+    first.announce(vec![wish(1)], vec![]).unwrap();
+    drop(first);
+    let path = state.0.join("undo-1.journal");
+    let octets = fs::read(&path).unwrap();
+    fs::write(&path, &octets[..octets.len() - 5]).unwrap();
+    let mut second = journal(&state, paper_place("b1"));
+    assert!(matches!(second.damages(), [undo::Damage::Torn(2)]), "{:?}", second.damages());
+    second.announce(vec![wish(2)], vec![]).unwrap();
+    second.announce(vec![wish(3)], vec![]).unwrap();
+    drop(second);
+    let third = journal(&state, paper_place("b1"));
+    let knobs: Vec<Knob> =
+        undo::undos(third.records(), &paper_place("b1")).into_iter().map(|u| u.knob).collect();
+    assert_eq!(knobs, [3, 2, 0].map(Knob::Governor));
+}
+
+#[test]
+fn journals_of_earlier_boots_are_swept_but_not_under_their_keepers() {
+    let state = Scratch::new();
+    let of = |namespace, boot: &str| Place { namespace, ..paper_place(boot) };
+    let exists = |name: &str| state.0.join(name).exists();
+    for namespace in [1, 2, 3] {
+        let mut old = journal(&state, of(namespace, "b1"));
+        old.announce(vec![wish(0)], vec![]).unwrap();
+    }
+    let mut held = journal(&state, of(3, "b2"));
+    journal::sweep(&state.0, &of(1, "b2"));
+    assert!(exists("undo-1.journal"), "one's own is for the one who opens it");
+    assert!(!exists("undo-2.journal"));
+    assert!(exists("undo-3.journal"), "somebody has it");
+    assert!((1..=3).all(|n| exists(&format!("undo-{n}.lock"))), "locks stay");
+    held.announce(vec![wish(1)], vec![]).unwrap();
+    drop(held);
+    journal::sweep(&state.0, &of(1, "b2"));
+    assert!(exists("undo-3.journal"), "it is of this boot too");
+}
