@@ -1,0 +1,135 @@
+//! What came of setting, reading and putting back.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Setting, SettingName, SettingValue};
+
+/// How setting went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// It was so before; nothing was changed.
+    Already,
+    /// It is now what was asked.
+    Set,
+    /// It changed, but not to what was asked: the driver rounded it.
+    Rounded,
+    /// It is as before.
+    Refused,
+}
+
+/// What came of one setting, read back from the kernel.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Applied {
+    /// What was asked.
+    #[serde(flatten)]
+    pub asked: Setting,
+    /// On which interface; absent for settings of the whole host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<String>,
+    /// Before; absent where it could not be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<SettingValue>,
+    /// Read back afterwards.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<SettingValue>,
+    /// How it went.
+    pub outcome: Outcome,
+    /// Why it was refused or is not as asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+    /// What else changed with it: one offload can switch others.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub also: Vec<SideEffect>,
+}
+
+impl Applied {
+    /// Whether the host is now as asked.
+    pub fn holds(&self) -> bool {
+        matches!(self.outcome, Outcome::Already | Outcome::Set)
+    }
+}
+
+/// Something that changed with a setting though it was not asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SideEffect {
+    /// What, such as `feature tx-tcp-segmentation of eth0`.
+    pub what: String,
+    /// Before.
+    pub before: String,
+    /// After.
+    pub after: String,
+}
+
+/// A setting as it is now.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ReadBack {
+    /// What.
+    #[schemars(with = "String")]
+    pub name: SettingName,
+    /// On which interface; absent for settings of the whole host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<String>,
+    /// Its value; absent where it cannot be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<SettingValue>,
+    /// Why it cannot be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+}
+
+/// What became of one knob when a host was put back as it was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RestoreOutcome {
+    /// It is as before again.
+    Restored,
+    /// It was as before already.
+    Already,
+    /// Somebody else changed it meanwhile: it was left as it is.
+    ChangedByOthers,
+    /// It is gone, or its interface is, or that is another one now.
+    Gone,
+    /// The kernel refused, or it cannot be read now: what is to be undone is kept, and tried again
+    /// at the next occasion.
+    Failed,
+}
+
+/// One knob of a host that is being put back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RestoredKnob {
+    /// What, such as `feature tx-tcp-segmentation of eth0`.
+    pub what: String,
+    /// Its value before linerate changed it.
+    pub before: String,
+    /// What linerate had set.
+    pub set: String,
+    /// What it is now; absent where it cannot be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub now: Option<String>,
+    /// How it went.
+    pub outcome: RestoreOutcome,
+    /// Why it is not as before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+}
+
+/// What came of putting a host back as it was.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Restoration {
+    /// Everything that had been changed. Empty when there was nothing to do.
+    pub knobs: Vec<RestoredKnob>,
+    /// What a person should know: the host booted since, a damaged line of the journal.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+}
+
+impl Restoration {
+    /// Whether everything is as it was before.
+    pub fn complete(&self) -> bool {
+        self.knobs
+            .iter()
+            .all(|k| matches!(k.outcome, RestoreOutcome::Restored | RestoreOutcome::Already))
+    }
+}
