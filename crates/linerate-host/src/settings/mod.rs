@@ -21,7 +21,7 @@ use linerate_model::setting::{
     Applied, Outcome, ReadBack, Restoration, RestoreOutcome, RestoredKnob, Setting, SettingName,
     SideEffect,
 };
-use linerate_model::undo::{self, Decision, Device, Held, Knob, Place, Turned, Undo, Wish};
+use linerate_model::undo::{self, Decision, Device, Held, Knob, Place, Record, Turned, Undo, Wish};
 use nix::net::if_::if_indextoname;
 
 use self::journal::{Disk, Journal, JournalError, RealDisk};
@@ -259,10 +259,34 @@ impl Keeper {
                 None if moved => {
                     (Outcome::Rounded, Some("the driver made another value of it".into()))
                 }
+                // Asked for once more, a number that was rounded stays as it is.
+                None if wishes.iter().all(|wish| self.rounds_to(wish, id)) => {
+                    (Outcome::Rounded, Some("the driver makes another value of it".into()))
+                }
                 None => (Outcome::Refused, Some("the driver left it as it was".into())),
             }
         };
         Ok(())
+    }
+
+    /// Whether asking for the same before `id` made what the knob is now.
+    fn rounds_to(&self, wish: &Wish, id: u64) -> bool {
+        let records = self.journal.records();
+        let asked = |record: &&Record| match record {
+            Record::Change { id: of, wishes, .. } => {
+                *of != id && wishes.iter().any(|w| w.knob == wish.knob && w.asked == wish.asked)
+            }
+            _ => false,
+        };
+        records.iter().filter(asked).any(|change| {
+            records.iter().any(|record| match record {
+                Record::Done { id: of, turned, .. } => {
+                    *of == change.id()
+                        && turned.iter().any(|t| t.knob == wish.knob && t.now == wish.before)
+                }
+                _ => false,
+            })
+        })
     }
 
     /// Puts back everything that was changed, by this process or by one before it. Does nothing to
@@ -282,13 +306,13 @@ impl Keeper {
         let undos = undo::undos(self.journal.records(), place);
         restoration.knobs = put_back(&mut self.kernel, &undos);
         let settled: Vec<Knob> = undos
-            .into_iter()
+            .iter()
             .zip(&restoration.knobs)
             .filter(|(_, knob)| knob.outcome != RestoreOutcome::Failed)
-            .map(|(undo, _)| undo.knob)
+            .map(|(undo, _)| undo.knob.clone())
             .collect();
         let something = !self.journal.records().is_empty() || !self.journal.damages().is_empty();
-        let noted = if settled.len() < restoration.knobs.len() {
+        let noted = if settled.len() < undos.len() {
             // The rest is tried again, but not what is back: from here on that is others' to set.
             self.journal.settle(settled)
         } else if something {
@@ -297,6 +321,12 @@ impl Keeper {
             Ok(())
         };
         restoration.notes.extend(noted.err());
+        // What only stood beside a change, and did not move with it, is nobody's news.
+        let mut undos = undos.iter();
+        restoration.knobs.retain(|knob| {
+            let turned = undos.next().is_none_or(Undo::was_turned);
+            turned || matches!(knob.outcome, RestoreOutcome::Restored | RestoreOutcome::Failed)
+        });
         restoration
     }
 }

@@ -47,6 +47,11 @@ impl Undo {
         self.pending.as_deref().or(self.now.as_deref()).unwrap_or("unknown")
     }
 
+    /// Whether it was turned, not only beside what was.
+    pub fn was_turned(&self) -> bool {
+        self.now.is_some() || self.pending.is_some()
+    }
+
     /// Whether the knob can have this value by what was done here, and by nobody else.
     fn explains(&self, value: &str) -> bool {
         value == self.before
@@ -71,7 +76,7 @@ struct State {
 impl State {
     /// Whether anything of it is ours to undo.
     fn active(&self) -> bool {
-        self.undo.now.is_some() || self.undo.pending.is_some() || self.undo.swept
+        self.undo.was_turned() || self.undo.swept
     }
 
     /// It was found with this value, about to be turned or already turned.

@@ -131,7 +131,38 @@ fn what_moved_with_a_change_comes_back_though_nobody_noted_it() {
         fs::write(&path, &octets[..=first]).unwrap();
         let (_keeper, restoration) = Keeper::open(&state.0).unwrap();
         assert!(restoration.complete(), "{restoration:?}");
+        assert_eq!(restoration.knobs.len(), 2, "what did not move is not told: {restoration:?}");
         assert_eq!(snapshot(), before);
+    });
+}
+
+/// The one driver here that has coalescing: that of tap devices, which takes 64 packets at most and
+/// makes that of more (`tun_set_coalesce` of drivers/net/tun.c).
+#[test]
+fn coalescing_is_set_rounded_and_put_back() {
+    in_namespace("coalescing_is_set_rounded_and_put_back", || {
+        let state = Scratch::new();
+        run("ip tuntap add dev tap7 mode tap");
+        let before = run("ethtool -c tap7");
+        let (mut keeper, _) = Keeper::open(&state.0).unwrap();
+        let frames = |n| [set("coalesce.rx-frames", SettingValue::Number(n))];
+        let done = keeper.apply(Some("tap7"), &frames(32));
+        assert_eq!(done[0].outcome, Outcome::Set, "{done:?}");
+        assert_eq!(done[0].before, Some(SettingValue::Number(0)));
+        let now = run("ethtool -c tap7");
+        let words: Vec<&str> = now.split_whitespace().collect();
+        assert!(words.windows(2).any(|pair| pair == ["rx-frames:", "32"]), "{now}");
+        // Once more, it cannot be told from one that the driver leaves alone but by the journal.
+        for _ in 0..2 {
+            let done = keeper.apply(Some("tap7"), &frames(100));
+            assert_eq!(done[0].outcome, Outcome::Rounded, "{done:?}");
+            assert_eq!(done[0].after, Some(SettingValue::Number(64)));
+        }
+        let usecs =
+            keeper.apply(Some("tap7"), &[set("coalesce.tx-usecs", SettingValue::Number(5))]);
+        assert_eq!(usecs[0].outcome, Outcome::Refused, "{usecs:?}");
+        assert!(keeper.restore().complete());
+        assert_eq!(run("ethtool -c tap7"), before);
     });
 }
 
