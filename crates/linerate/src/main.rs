@@ -69,6 +69,7 @@ fn dispatch(cli: Cli) -> Result<ExitCode, ErrorRecord> {
         Command::SettingsHelper(args) => {
             linerate_runner::agent::helper(&args.state_dir).map(|()| Exit::Complete)?
         }
+        Command::Keeper => linerate_runner::agent::keep().map(|()| Exit::Complete)?,
         Command::Udp(args) => run::run(&args.asked()?, args.output, color)?,
         Command::Tcp(args) => run::run(&args.asked()?, args.output, color)?,
         Command::Rr(args) => run::run(&args.asked()?, args.output, color)?,

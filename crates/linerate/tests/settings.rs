@@ -322,29 +322,128 @@ fn tests_commands_and_reboots_are_run_there() {
     });
     assert!(Path::new(&booted).exists());
 
-    // The host dies while a command runs: the controller is told, and the command dies too.
+    // The host dies while a command runs: the controller is told, and the command dies too, with
+    // what it has started.
     let lab_a = lab.space("a");
     let mark = format!("7{:09}", std::process::id());
     let sleep = mark.clone();
     let controller = lab.inside("b", move || {
         let mut host = Remote::connect(&access("10.77.1.1")).expect("let in");
-        let argv = ["sleep".to_owned(), sleep].to_vec();
+        let script = format!("sleep {sleep} & (sleep {sleep} & wait) & wait");
+        let argv = ["sh".to_owned(), "-c".to_owned(), script].to_vec();
         host.run_command(&CommandRequest { argv, limit_ms: 60_000, keep_octets: 0 }).unwrap_err()
     });
     let running = || {
         let out =
             std::process::Command::new("ip").args(["netns", "pids", &lab_a]).output().unwrap();
-        String::from_utf8_lossy(&out.stdout).lines().any(|pid| {
+        let mine = |pid: &&str| {
             std::fs::read_to_string(format!("/proc/{pid}/cmdline"))
                 .unwrap_or_default()
                 .contains(&mark)
-        })
+        };
+        String::from_utf8_lossy(&out.stdout).lines().filter(mine).count()
     };
-    assert!(wait_for(Duration::from_secs(20), running), "the command runs");
+    assert!(wait_for(Duration::from_secs(20), || running() == 4), "the command runs");
     server.signal(Signal::SIGKILL);
     server.ends(Duration::from_secs(10)).expect("killed");
     assert_eq!(controller.join().unwrap().kind, "server_lost");
-    assert!(wait_for(Duration::from_secs(20), || !running()), "the command died with it");
+    assert!(wait_for(Duration::from_secs(20), || running() == 0), "all of it died with it");
+}
+
+/// A helper that was started anew is not one that keeps the settings.
+#[test]
+fn settings_of_a_helper_that_died_do_not_hold() {
+    let _alone = alone();
+    if !Lab::possible("settings_of_a_helper_that_died_do_not_hold") {
+        return;
+    }
+    let lab = Lab::pair();
+    let scratch = Scratch::new("died");
+    let server = serve(&lab, &scratch, &["--allow-commands"]);
+    let pid = server.pid();
+    control(&lab, "b", move |host| {
+        let apply = |host: &mut Remote| host.apply(Some(&device()), &settings());
+        let command = |host: &mut Remote| {
+            let argv = vec!["true".to_owned()];
+            host.run_command(&CommandRequest { argv, limit_ms: 60_000, keep_octets: 0 })
+        };
+        assert!(apply(host).unwrap().iter().all(|applied| applied.holds()));
+        command(host).unwrap();
+        kill(helper_of(pid).expect("a helper"), Signal::SIGKILL).unwrap();
+        assert_eq!(apply(host).unwrap_err().kind, "helper_lost");
+        // Told, and yet nothing runs on settings that are not there.
+        assert_eq!(command(host).unwrap_err().kind, "helper_lost");
+        assert_eq!(command(host).unwrap_err().kind, "helper_lost");
+        assert!(apply(host).unwrap().iter().all(|applied| applied.holds()));
+        command(host).unwrap();
+        assert!(host.restore().unwrap().complete());
+        command(host).unwrap();
+    });
+}
+
+/// The connection ends when the settings are back, not before.
+#[test]
+fn a_controller_that_left_finds_the_host_as_it_was() {
+    let _alone = alone();
+    if !Lab::possible("a_controller_that_left_finds_the_host_as_it_was") {
+        return;
+    }
+    let lab = Lab::pair();
+    let scratch = Scratch::new("left");
+    let before = snapshot(&lab);
+    let _server = serve(&lab, &scratch, &[]);
+    for _ in 0..5 {
+        let changed = control(&lab, "b", |host| {
+            host.apply(Some(&device()), &settings()).unwrap().iter().all(|a| a.holds())
+        });
+        assert!(changed);
+        assert_eq!(snapshot(&lab), before);
+    }
+}
+
+/// A server without a key must not be taken for one that has shown it.
+#[test]
+fn a_test_with_the_key_is_not_run_in_a_dialect_that_has_none() {
+    const TEST: &str = "a_test_with_the_key_is_not_run_in_a_dialect_that_has_none";
+    let _alone = alone();
+    if !Lab::possible(TEST) {
+        return;
+    }
+    if !std::process::Command::new("iperf3").arg("-v").output().is_ok_and(|o| o.status.success()) {
+        return support::skip(TEST, "there is no iperf3 (Debian: apt-get install iperf3)");
+    }
+    let lab = Lab::pair();
+    let scratch = Scratch::new("dialect");
+    let _server = serve(&lab, &scratch, &[]);
+    let space = lab.space("b");
+    let mut iperf3 = std::process::Command::new("ip")
+        .args(["netns", "exec", &space, "iperf3", "-s", "-p", "5399"])
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let listens = || lab.run("b", "ss -ltn").contains(":5399");
+    let up = wait_for(Duration::from_secs(20), listens);
+    let plan = plan();
+    let records = control(&lab, "b", move |host| {
+        [true, false].map(|with_key| {
+            host.run_test(&RemoteTest {
+                name: "10.77.1.2".into(),
+                port: 5399,
+                plan: plan.clone(),
+                size_from_mtu: false,
+                ip: None,
+                discard: false,
+                with_key,
+                command: vec![],
+            })
+        })
+    });
+    let _ = iperf3.kill();
+    let _ = iperf3.wait();
+    assert!(up, "iperf3 listens");
+    let [with, without] = records.map(Result::unwrap);
+    assert!(with.error.is_some(), "{:?}", with.agreed);
+    assert_eq!(without.error, None, "the same test without the key is run");
 }
 
 fn plan() -> linerate_model::plan::TestPlan {

@@ -1,48 +1,81 @@
 //! Commands with bounds: of time, of what is kept of their output, and of their lives.
 
 use std::io::{self, Read};
+use std::os::fd::AsFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use linerate_engine::process::die_with_parent;
 use linerate_model::record::ErrorRecord;
 use linerate_wire::native::agent::{CommandOutcome, CommandRequest};
 use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::poll::{PollFd, PollFlags, poll};
 use nix::sys::signal::{Signal, killpg};
+use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
 
-/// A command's end is looked for this often.
-const LOOK_EVERY: Duration = Duration::from_millis(10);
-/// After a polite end (SIGTERM) a command has this long.
-const GRACE: Duration = Duration::from_secs(2);
+use super::keeper::Keeper;
 
-/// A process group, which ends with this value.
-struct Group(Child);
+/// A command's end is looked for this often.
+const LOOK_EVERY: Duration = Duration::from_millis(LOOK_EVERY_MS as u64);
+const LOOK_EVERY_MS: u8 = 10;
+/// After a polite end (SIGTERM) a command has this long; and so has what it left running to let go
+/// of its outputs.
+const GRACE: Duration = Duration::from_secs(2);
+/// Octets of an output that are read before anything else is looked at again.
+const READ_AT_ONCE: usize = 1 << 20;
+
+/// A command in a process group of its own, which ends with this value.
+struct Group {
+    command: Child,
+    /// Leads the group. Fields are dropped after `drop` was called, so the group's number is its
+    /// own until all of it has been killed.
+    keeper: Option<Keeper>,
+}
 
 impl Group {
     fn signal(&self, signal: Signal) {
-        // The group has the number of its first process, which is waited for only in `drop` or
-        // after this: so the number is not another's yet.
-        let group = i32::try_from(self.0.id()).unwrap_or(i32::MAX);
+        let leader = self.keeper.as_ref().map_or_else(|| self.command.id(), Keeper::group);
+        // The group has the number of its first process, which is waited for after this: so the
+        // number is not another's yet.
+        let group = i32::try_from(leader).unwrap_or(i32::MAX);
         let _: Result<(), Errno> = killpg(Pid::from_raw(group), signal);
+    }
+
+    /// Whether the command has ended. It is not waited for yet: that would free its number.
+    fn has_ended(&self) -> Result<bool, Errno> {
+        let id = Id::Pid(Pid::from_raw(i32::try_from(self.command.id()).unwrap_or(i32::MAX)));
+        let how = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
+        match waitid(id, how) {
+            Ok(WaitStatus::StillAlive) | Err(Errno::EINTR) => Ok(false),
+            Ok(_) => Ok(true),
+            Err(e) => Err(e),
+        }
     }
 }
 
 impl Drop for Group {
     fn drop(&mut self) {
         self.signal(Signal::SIGKILL);
-        let _ = self.0.wait();
+        // Where it was waited for already, this gives the same again.
+        let _ = self.command.wait();
     }
 }
 
-/// Runs a command to its end, to its limit, or until `stop` is set.
+/// Runs a command to its end, to its limit, or until `stop` is set. With `program`, which is linerate
+/// itself, the command and what it starts end also when this process is killed.
 ///
 /// # Errors
-/// When the program cannot be started.
-pub fn run(request: &CommandRequest, stop: &AtomicBool) -> Result<CommandOutcome, ErrorRecord> {
+/// When a program cannot be started.
+pub fn run(
+    request: &CommandRequest,
+    stop: &AtomicBool,
+    program: Option<&Path>,
+) -> Result<CommandOutcome, ErrorRecord> {
     let fault = |why: String| ErrorRecord {
         kind: "command".into(),
         what: format!("cannot run `{}`", request.argv.join(" ")),
@@ -50,30 +83,32 @@ pub fn run(request: &CommandRequest, stop: &AtomicBool) -> Result<CommandOutcome
         hints: vec![],
         exit_code: 1,
     };
-    let (program, args) =
+    let (name, args) =
         request.argv.split_first().ok_or_else(|| fault("it has no program".into()))?;
-    let mut command = Command::new(program);
+    let keeper = program
+        .map(|program| {
+            Keeper::start(program).map_err(|e| fault(format!("{}: {e}", program.display())))
+        })
+        .transpose()?;
+    let leader = keeper.as_ref().and_then(|keeper| i32::try_from(keeper.group()).ok()).unwrap_or(0);
+    let mut command = Command::new(name);
     command
         .args(args)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
-        // A group of its own, so that all it starts can be ended with it.
-        .process_group(0);
+        // A group of its own or the keeper's, so that all it starts can be ended with it.
+        .process_group(leader);
     die_with_parent(&mut command);
     let start = Instant::now();
-    let mut group = Group(command.spawn().map_err(|e| fault(e.to_string()))?);
+    let command = command.spawn().map_err(|e| fault(e.to_string()))?;
+    let mut group = Group { command, keeper };
     let keep = usize::try_from(request.keep_octets).unwrap_or(usize::MAX);
-    let out = collect(group.0.stdout.take(), keep);
-    let err = collect(group.0.stderr.take(), keep);
+    let mut out = Output::of(group.command.stdout.take(), keep);
+    let mut err = Output::of(group.command.stderr.take(), keep);
     let limit = Duration::from_millis(request.limit_ms);
     let (mut timed_out, mut asked_to_end) = (false, None);
-    let status = loop {
-        match group.0.try_wait() {
-            Ok(Some(status)) => break status,
-            Ok(None) => {}
-            Err(e) => return Err(fault(e.to_string())),
-        }
+    while !group.has_ended().map_err(|e| fault(e.to_string()))? {
         let over = start.elapsed() >= limit;
         if asked_to_end.is_none() && (over || stop.load(Ordering::Relaxed)) {
             timed_out = over;
@@ -83,50 +118,83 @@ pub fn run(request: &CommandRequest, stop: &AtomicBool) -> Result<CommandOutcome
         if asked_to_end.is_some_and(|when| when.elapsed() >= GRACE) {
             group.signal(Signal::SIGKILL);
         }
-        std::thread::sleep(LOOK_EVERY);
-    };
+        drain(&mut out, &mut err);
+    }
     let took = start.elapsed();
-    // What it left running holds the ends of its outputs.
+    // What it left running holds the ends of its outputs. What left its group and holds them is
+    // not waited for.
     group.signal(Signal::SIGKILL);
-    let ((out, more_out), (err, more_err)) = (gather(out), gather(err));
+    let end = Instant::now();
+    while (out.open() || err.open()) && end.elapsed() < GRACE {
+        drain(&mut out, &mut err);
+    }
+    let status = group.command.wait().map_err(|e| fault(e.to_string()))?;
     Ok(CommandOutcome {
         code: status.code(),
         signal: status.signal(),
         timed_out,
-        out,
-        err,
-        truncated: more_out || more_err,
+        truncated: out.more || err.more || out.open() || err.open(),
+        out: String::from_utf8_lossy(&out.kept).into_owned(),
+        err: String::from_utf8_lossy(&err.kept).into_owned(),
         took_ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
     })
 }
 
-type Gathered = (Vec<u8>, bool);
-
-/// Reads to the end, keeps the first octets and says whether there were more.
-fn collect(from: Option<impl Read + Send + 'static>, keep: usize) -> Option<JoinHandle<Gathered>> {
-    let mut from = from?;
-    let work = move || {
-        let (mut kept, mut more) = (Vec::new(), false);
-        let mut buffer = [0; 8_192];
-        loop {
-            match from.read(&mut buffer) {
-                Ok(0) => return (kept, more),
-                Ok(length) => {
-                    let room = keep.saturating_sub(kept.len()).min(length);
-                    kept.extend(buffer.get(..room).unwrap_or_default());
-                    more |= room < length;
-                }
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(_) => return (kept, more),
-            }
-        }
-    };
-    std::thread::Builder::new().name("output".into()).spawn(work).ok()
+/// One output of a command: its first octets are kept, the rest is read and thrown away.
+struct Output<R> {
+    /// Nothing once its end was read.
+    from: Option<R>,
+    kept: Vec<u8>,
+    keep: usize,
+    more: bool,
 }
 
-fn gather(from: Option<JoinHandle<Gathered>>) -> (String, bool) {
-    let (octets, more) = from.and_then(|thread| thread.join().ok()).unwrap_or_default();
-    (String::from_utf8_lossy(&octets).into_owned(), more)
+impl<R: Read + AsFd> Output<R> {
+    fn of(from: Option<R>, keep: usize) -> Self {
+        // Without this a read could wait for a process that never ends; so such a pipe is not read.
+        let from =
+            from.filter(|from| fcntl(from.as_fd(), FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).is_ok());
+        Self { more: from.is_none(), from, kept: Vec::new(), keep }
+    }
+
+    fn open(&self) -> bool {
+        self.from.is_some()
+    }
+
+    /// Takes what is there.
+    fn take(&mut self) {
+        let mut buffer = [0; 8_192];
+        let mut taken = 0_usize;
+        while let Some(from) = &mut self.from
+            && taken < READ_AT_ONCE
+        {
+            match from.read(&mut buffer) {
+                Ok(0) => self.from = None,
+                Ok(length) => {
+                    taken = taken.saturating_add(length);
+                    let room = self.keep.saturating_sub(self.kept.len()).min(length);
+                    self.kept.extend(buffer.get(..room).unwrap_or_default());
+                    self.more |= room < length;
+                }
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
+                Err(_) => self.from = None,
+            }
+        }
+    }
+}
+
+/// Takes what there is of both outputs, and waits a moment where there is nothing.
+fn drain<A: Read + AsFd, B: Read + AsFd>(out: &mut Output<A>, err: &mut Output<B>) {
+    let fds = [out.from.as_ref().map(AsFd::as_fd), err.from.as_ref().map(AsFd::as_fd)];
+    let mut fds: Vec<PollFd<'_>> =
+        fds.into_iter().flatten().map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
+    if fds.is_empty() {
+        return std::thread::sleep(LOOK_EVERY);
+    }
+    let _: Result<_, Errno> = poll(&mut fds, LOOK_EVERY_MS);
+    out.take();
+    err.take();
 }
 
 #[cfg(test)]
@@ -135,7 +203,8 @@ mod tests {
 
     fn shell(script: &str, limit_ms: u64, keep_octets: u32) -> CommandOutcome {
         let argv = ["sh", "-c", script].map(String::from).to_vec();
-        run(&CommandRequest { argv, limit_ms, keep_octets }, &AtomicBool::new(false)).unwrap()
+        let request = CommandRequest { argv, limit_ms, keep_octets };
+        run(&request, &AtomicBool::new(false), None).unwrap()
     }
 
     #[test]
@@ -174,10 +243,24 @@ mod tests {
     }
 
     #[test]
+    fn one_that_left_the_group_and_holds_an_output_does_not_hold_the_host() {
+        let start = Instant::now();
+        // Far longer than the test waits; ended below.
+        let done = shell("echo kept; setsid sleep 600 & echo $!; wait $!", 300, 100);
+        assert!(done.timed_out || done.code.is_some());
+        let mut lines = done.out.lines();
+        assert_eq!(lines.next(), Some("kept"), "{done:?}");
+        assert!(done.truncated, "its end was not seen: {done:?}");
+        assert!(start.elapsed() < Duration::from_secs(300), "{:?}", start.elapsed());
+        let pid: i32 = lines.next().unwrap().parse().unwrap();
+        let _ = nix::sys::signal::kill(Pid::from_raw(pid), Signal::SIGKILL);
+    }
+
+    #[test]
     fn a_program_that_is_none_is_an_error() {
         let request =
             CommandRequest { argv: vec!["/nonexistent".into()], limit_ms: 1_000, keep_octets: 0 };
-        let error = run(&request, &AtomicBool::new(false)).unwrap_err();
+        let error = run(&request, &AtomicBool::new(false), None).unwrap_err();
         assert_eq!(error.kind, "command");
         assert!(error.why.contains("No such file"), "{error:?}");
     }

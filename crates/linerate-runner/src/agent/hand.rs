@@ -2,11 +2,13 @@
 //! over the network.
 
 use std::net::{IpAddr, ToSocketAddrs};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use linerate_host::facts::facts;
 use linerate_host::settings::device_towards;
+use linerate_model::plan::Dialect;
 use linerate_model::record::ErrorRecord;
 use linerate_wire::native::agent::{
     CommandRequest, DeviceChoice, Permissions, RemoteTest, Reply, Request, check,
@@ -34,8 +36,11 @@ pub(crate) struct Hand {
     pub(crate) policy: Option<crate::server::Options>,
     /// Ends what is under way.
     pub(crate) stop: Arc<Stop>,
-    /// Something was set, and not put back since.
-    pub(crate) changed: bool,
+    /// Which life of the helper has made the settings that should hold now; nothing when none were
+    /// made, or all were put back since.
+    pub(crate) held: Option<u64>,
+    /// linerate itself, which keeps commands from outliving this process.
+    pub(crate) program: Option<PathBuf>,
 }
 
 /// Tells a test or a command to end.
@@ -80,7 +85,9 @@ impl Hand {
             }),
             Request::Apply { device, settings } => {
                 let device = device.as_ref().map(resolve).transpose()?;
-                self.changed = true;
+                // Those of a helper that has died were put back, and that was told.
+                let now = self.helper.life();
+                self.held = self.held.filter(|life| *life == now).or(Some(now));
                 self.helper.apply(device.as_deref(), settings).map(Reply::Applied)
             }
             Request::Read { device, names } => {
@@ -89,7 +96,7 @@ impl Hand {
             }
             Request::Restore => {
                 let restoration = self.helper.restore()?;
-                self.changed = !restoration.complete();
+                self.held = None;
                 Ok(Reply::Restored(restoration))
             }
             Request::Test(test) => self.with_settings(|hand| hand.test(test)),
@@ -103,7 +110,8 @@ impl Hand {
                     ));
                 }
                 self.with_settings(|hand| {
-                    command::run(command, &hand.stop.flag).map(Reply::Command)
+                    command::run(command, &hand.stop.flag, hand.program.as_deref())
+                        .map(Reply::Command)
                 })
             }
             Request::Reboot { command } => self.begin_reboot(command.as_deref()),
@@ -116,21 +124,18 @@ impl Hand {
         &mut self,
         work: impl FnOnce(&mut Self) -> Result<Reply, ErrorRecord>,
     ) -> Result<Reply, ErrorRecord> {
-        if self.changed {
-            self.still()?;
-        }
+        self.still()?;
         let reply = work(self)?;
-        if self.changed {
-            self.still()?;
-        }
+        self.still()?;
         Ok(reply)
     }
 
     fn still(&mut self) -> Result<(), ErrorRecord> {
-        if self.helper.look()? {
+        let Some(held) = self.held else { return Ok(()) };
+        // Another helper that answers has put back what the one before it had set.
+        if self.helper.look()? && self.helper.life() == held {
             return Ok(());
         }
-        self.changed = false;
         Err(failed(
             "helper_lost",
             "the settings of this host do not hold any more",
@@ -147,16 +152,10 @@ impl Hand {
                 ..test.plan.clone()
             };
             let ip = test.ip.unwrap_or(linerate_model::plan::IpVersion::V4);
-            crate::admission::check(&plan, linerate_model::plan::Dialect::Native, ip, options)
-                .map_err(|refused| {
-                    let hint = refused.hints.first().map(String::as_str).unwrap_or_default();
-                    failed(
-                        "policy",
-                        "this host refuses to run such a test",
-                        refused.why.clone(),
-                        hint,
-                    )
-                })?;
+            crate::admission::check(&plan, Dialect::Native, ip, options).map_err(|refused| {
+                let hint = refused.hints.first().map(String::as_str).unwrap_or_default();
+                failed("policy", "this host refuses to run such a test", refused.why.clone(), hint)
+            })?;
         }
         let (name, port) = (test.name.clone(), test.port);
         let request = client::Request {
@@ -170,7 +169,8 @@ impl Hand {
             ip: test.ip,
             bind: None,
             key: if test.with_key { self.key.clone() } else { None },
-            dialect: None,
+            // Whoever asks for the key must not be answered by what has none.
+            dialect: test.with_key.then_some(Dialect::Native),
             iperf3: Default::default(),
             command: test.command.clone(),
         };
@@ -204,7 +204,8 @@ impl Hand {
         };
         let request =
             CommandRequest { argv: argv.to_vec(), limit_ms: REBOOT_LIMIT_MS, keep_octets: 4_096 };
-        let done = command::run(&request, &self.stop.flag)?;
+        // Without a keeper: what reboots the host may well end this process first.
+        let done = command::run(&request, &self.stop.flag, None)?;
         // A command that was still at it, or was ended by the shutdown itself, has begun it.
         if done.code.is_none_or(|code| code == 0) {
             return Ok(Reply::Done);

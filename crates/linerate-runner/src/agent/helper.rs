@@ -184,6 +184,8 @@ pub struct Privileged {
     running: Option<(Child, UnixStream)>,
     /// What the latest helper put back when it started.
     left: Restoration,
+    /// Helpers that have ended so far.
+    ended: u64,
 }
 
 impl Privileged {
@@ -198,6 +200,7 @@ impl Privileged {
             state: state.to_owned(),
             running: None,
             left: Restoration::default(),
+            ended: 0,
         };
         this.begin()?;
         let left = this.left.clone();
@@ -207,6 +210,11 @@ impl Privileged {
     /// The process now, for those who watch it.
     pub fn pid(&self) -> Option<u32> {
         self.running.as_ref().map(|(child, _)| child.id())
+    }
+
+    /// Which helper this is. What one has set was put back when another has taken its place.
+    pub fn life(&self) -> u64 {
+        self.ended
     }
 
     fn begin(&mut self) -> Result<(), ErrorRecord> {
@@ -247,6 +255,7 @@ impl Privileged {
     /// Closes the socket and waits until everything is back.
     fn end(&mut self) {
         let Some((mut child, stream)) = self.running.take() else { return };
+        self.ended = self.ended.saturating_add(1);
         drop(stream);
         let start = Instant::now();
         while start.elapsed() < END_LIMIT && matches!(child.try_wait(), Ok(None)) {

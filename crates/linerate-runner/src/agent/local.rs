@@ -37,7 +37,8 @@ impl Local {
             towards: None,
             policy: None,
             stop: Stop::new(),
-            changed: false,
+            held: None,
+            program: Some(program.to_owned()),
         };
         Ok((Self { hand }, left))
     }

@@ -4,6 +4,7 @@
 mod command;
 mod hand;
 mod helper;
+mod keeper;
 mod local;
 mod remote;
 mod session;
@@ -20,6 +21,7 @@ pub use linerate_wire::native::agent::{
 
 pub use self::command::run as run_command;
 pub use self::helper::{HELPER_VERB, Privileged, helper, restore, state_directory};
+pub use self::keeper::{KEEPER_VERB, keep};
 pub use self::local::Local;
 pub use self::remote::{Access, Remote};
 pub(crate) use self::session::{Post, Session, admit};

@@ -1,7 +1,7 @@
 //! A host where `linerate serve --allow-settings` runs, as the controller uses it.
 
 use std::net::{IpAddr, SocketAddr};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -30,6 +30,9 @@ use crate::serving::random;
 const GREETING_LIMIT: Duration = Duration::from_secs(10);
 /// After goodbye, the host has this long to put its settings back.
 const GOODBYE_LIMIT: Duration = Duration::from_secs(40);
+
+/// While an answer is awaited, whoever asked is looked after this often.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// How a host is reached.
 #[derive(Debug, Clone)]
@@ -106,6 +109,17 @@ impl Hands for Remote {
     }
 
     fn ask(&mut self, request: Request) -> Answer {
+        self.ask_until(request, &|| false)
+    }
+}
+
+impl Remote {
+    /// As [`Hands::ask`], but once `ended` says so the connection is given up: the host ends what it
+    /// was asked for and puts its settings back, which dropping this waits for.
+    ///
+    /// # Errors
+    /// As [`Hands::ask`]; `interrupted`.
+    pub fn ask_until(&mut self, request: Request, ended: &dyn Fn() -> bool) -> Answer {
         check(&request).map_err(|why| ErrorRecord {
             kind: "out_of_range".into(),
             what: format!("cannot ask {} for this", self.name),
@@ -117,7 +131,23 @@ impl Hands for Remote {
         let (tell, told) = channel();
         let ask = self.ask.as_ref().ok_or_else(gone)?;
         ask.send((request, tell)).map_err(|_| gone())?;
-        told.recv().map_err(|_| gone())?
+        loop {
+            match told.recv_timeout(LOOK_EVERY) {
+                Ok(answer) => return answer,
+                Err(RecvTimeoutError::Disconnected) => return Err(gone()),
+                Err(RecvTimeoutError::Timeout) if ended() => {
+                    self.ask = None;
+                    return Err(ErrorRecord {
+                        kind: "interrupted".into(),
+                        what: format!("gave up what {} was asked for", self.name),
+                        why: "interrupted".into(),
+                        hints: vec![],
+                        exit_code: 130,
+                    });
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+        }
     }
 }
 
@@ -218,7 +248,8 @@ impl Line {
         let mut document = String::new();
         let trouble = loop {
             tokio::select! {
-                ask = asked.recv(), if waiting.is_none() => {
+                // One asks at a time; while it waits, only the end can come.
+                ask = asked.recv() => {
                     let Some((request, tell)) = ask else {
                         let _ = say(&mut write, &mut ours, &Request::Bye).await;
                         // Its end of the connection closes when its settings are back.

@@ -141,7 +141,8 @@ pub(crate) async fn admit(
         towards: Some(peer.ip()),
         policy: Some(options.clone()),
         stop: Arc::clone(&stop),
-        changed: false,
+        held: None,
+        program: Some(agent.program.clone()),
     };
     // From here on the host is given back by the session, whatever becomes of it.
     let host = Held { hand: Some(hand), server: Arc::clone(server) };
@@ -198,13 +199,15 @@ impl Session {
             back
         });
         let conversation = Conversation { requests, asks, replied, write, ours };
-        let why = conversation.run(server, &stop).await;
+        let (why, write) = conversation.run(server, &stop).await;
         // The channel to the worker is closed: it ends what it does and puts settings back.
         stop.now();
         let back = match worker {
             Ok(thread) => tokio::task::spawn_blocking(move || thread.join()).await.ok(),
             Err(_) => None,
         };
+        // Only now: to the controller, the end of this half says that the settings are back.
+        drop(write);
         let put_back = match back {
             Some(Ok(Some(Ok(restoration)))) => words(&restoration),
             Some(Ok(Some(Err(error)))) => format!("settings are not put back: {}", error.why),
@@ -224,8 +227,13 @@ struct Conversation {
 }
 
 impl Conversation {
-    /// Says why it ended.
-    async fn run(mut self, server: &Arc<Server>, stop: &Arc<Stop>) -> String {
+    /// Says why it ended, and gives the way to the controller back, still open.
+    async fn run(mut self, server: &Arc<Server>, stop: &Arc<Stop>) -> (String, OwnedWriteHalf) {
+        let why = self.until_its_end(server, stop).await;
+        (why, self.write)
+    }
+
+    async fn until_its_end(&mut self, server: &Arc<Server>, stop: &Arc<Stop>) -> String {
         let mut shut = server.shut.clone();
         let mut heard = Instant::now();
         let mut tick = tokio::time::interval(ALIVE_EVERY);
@@ -255,6 +263,8 @@ impl Conversation {
                     if let Err(e) = self.say(&reply).await {
                         return e.to_string();
                     }
+                    // What it said during a long answer is still to be read.
+                    heard = Instant::now();
                 }
                 _ = tick.tick() => {
                     if heard.elapsed() > SILENCE_LIMIT {
@@ -275,12 +285,21 @@ impl Conversation {
     async fn say(&mut self, reply: &Reply) -> Result<(), ControlError> {
         let text = serde_json::to_string(reply).map_err(std::io::Error::from)?;
         if text.len() <= PIECE_OCTETS {
-            return write_octets(&mut self.write, &self.ours.seal(reply)?).await;
+            return self.send(reply).await;
         }
         for piece in pieces(&text) {
-            write_octets(&mut self.write, &self.ours.seal(&Reply::Piece(piece))?).await?;
+            self.send(&Reply::Piece(piece)).await?;
         }
         Ok(())
+    }
+
+    /// One frame. A controller that takes none for so long is gone.
+    async fn send(&mut self, reply: &Reply) -> Result<(), ControlError> {
+        let frame = self.ours.seal(reply)?;
+        match tokio::time::timeout(SILENCE_LIMIT, write_octets(&mut self.write, &frame)).await {
+            Ok(sent) => sent,
+            Err(_) => Err(std::io::Error::from(std::io::ErrorKind::TimedOut).into()),
+        }
     }
 }
 

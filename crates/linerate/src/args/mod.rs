@@ -50,6 +50,10 @@ pub enum Command {
     /// The helper that keeps settings; linerate starts it by itself.
     #[command(hide = true)]
     SettingsHelper(serve::HelperArgs),
+    /// Ends a command when its parent is gone; linerate starts it by itself.
+    #[command(hide = true)]
+    #[command(name = linerate_runner::agent::KEEPER_VERB)]
+    Keeper,
     Udp(udp::UdpArgs),
     Tcp(tcp::TcpArgs),
     Rr(rr::RrArgs),

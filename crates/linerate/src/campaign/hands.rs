@@ -1,6 +1,7 @@
 //! Who does things on a host: this process, with its helper where settings are made, or a
 //! `linerate serve` there.
 
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -34,9 +35,7 @@ pub fn of(
         let mut left = Restoration::default();
         let mut local = None;
         if changed {
-            let program = std::env::current_exe().map_err(|e| {
-                failure("unable", "cannot find linerate's own file", e.to_string(), &[])
-            })?;
+            let program = program()?;
             let reboot = host.reboot.as_deref().and_then(|text| plan::split(text).ok());
             let taken = Local::take(&program, &agent::state_directory(), reboot, None)?;
             left = taken.1;
@@ -60,7 +59,35 @@ pub fn of(
     };
     let access =
         Access { name: address.clone(), port: host.port, ip: None, bind: None, key: key.to_vec() };
-    Ok((Box::new(Remote::connect(&access)?), Restoration::default()))
+    let remote = Remote::connect(&access)?;
+    Ok((Box::new(Far { remote, interrupts: interrupts.clone() }), Restoration::default()))
+}
+
+/// linerate's own file, for its helpers.
+fn program() -> Result<PathBuf, ErrorRecord> {
+    std::env::current_exe()
+        .map_err(|e| failure("unable", "cannot find linerate's own file", e.to_string(), &[]))
+}
+
+/// A host elsewhere. What may take long ends at Ctrl-C.
+struct Far {
+    remote: Remote,
+    interrupts: Interrupts,
+}
+
+impl Hands for Far {
+    fn name(&self) -> &str {
+        self.remote.name()
+    }
+
+    fn ask(&mut self, request: Request) -> Result<Reply, ErrorRecord> {
+        match request {
+            Request::Test(_) | Request::Command(_) => {
+                self.remote.ask_until(request, &|| self.interrupts.seen())
+            }
+            request => self.remote.ask(request),
+        }
+    }
 }
 
 /// This machine. Settings go through a helper, which is started only where there are some.
@@ -71,7 +98,12 @@ struct Here {
 
 impl Here {
     /// Ends the command at Ctrl-C: the terminal's own signal does not reach its process group.
-    fn command(&self, request: &CommandRequest) -> Result<CommandOutcome, ErrorRecord> {
+    /// With `program`, linerate itself, it does not outlive this process.
+    fn command(
+        &self,
+        request: &CommandRequest,
+        program: Option<&Path>,
+    ) -> Result<CommandOutcome, ErrorRecord> {
         let (stop, over) = (AtomicBool::new(false), AtomicBool::new(false));
         std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -83,7 +115,7 @@ impl Here {
                     std::thread::sleep(LOOK_EVERY);
                 }
             });
-            let done = run_command(request, &stop);
+            let done = run_command(request, &stop, program);
             over.store(true, Ordering::Relaxed);
             done
         })
@@ -101,13 +133,16 @@ impl Hands for Here {
                 let permissions = Permissions { settings: true, commands: true, reboot: true };
                 Ok(Reply::Facts { host: Box::new(facts(None)), permissions })
             }
-            Request::Command(command) => self.command(&command).map(Reply::Command),
+            Request::Command(command) => {
+                self.command(&command, Some(&program()?)).map(Reply::Command)
+            }
             Request::Reboot { command } => {
                 let default = || vec!["systemctl".to_owned(), "reboot".to_owned()];
                 let argv = command.unwrap_or_else(default);
                 let shown = argv.join(" ");
                 let request = CommandRequest { argv, limit_ms: 60_000, keep_octets: 4_096 };
-                let done = self.command(&request)?;
+                // What reboots the machine may well end this process first.
+                let done = self.command(&request, None)?;
                 if done.code == Some(0) || done.signal.is_some() {
                     return Ok(Reply::Done);
                 }
