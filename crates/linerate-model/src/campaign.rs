@@ -199,6 +199,9 @@ pub struct StoredRun {
     /// What was set while it ran, as read back: `dut: offload.tso = off`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub settings: Vec<String>,
+    /// Why its figure may not be that of the plan's setting: a value that the driver rounded.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub doubts: Vec<String>,
     /// Why it does not count, if it does not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,

@@ -339,6 +339,195 @@ fn a_run_that_never_succeeds_is_a_short_cell() {
     assert!(told.contains("short: b has 0 of 2 runs: 2 attempts failed"), "{told}");
     let state = status(&folder);
     assert_eq!((&state["state"], &state["short"][0]["setting"]), (&"done".into(), &"b".into()));
+    // A service that goes on after a failure must not begin again for ever.
+    assert!(ok(&folder, &["resume", "c.toml"]).contains("short: b has 0 of 2 runs"));
+}
+
+/// Sends SIGINT and waits for the end, which must come by it.
+fn interrupted(mut child: std::process::Child) -> Option<i32> {
+    let pid = i32::try_from(child.id()).unwrap();
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::Signal::SIGINT)
+        .unwrap();
+    let ended = support::wait_for(Duration::from_secs(120), || {
+        child.try_wait().is_ok_and(|status| status.is_some())
+    });
+    if !ended {
+        let _ = child.kill();
+    }
+    let status = child.wait().unwrap();
+    assert!(ended, "Ctrl-C did not end it");
+    status.code()
+}
+
+#[test]
+fn a_pause_ends_at_ctrl_c() {
+    let plan = quick(COMMANDS).replace("runs = 6", "runs = 6\npause = \"1h\"");
+    let folder = scratch("pause", &plan);
+    let (child, mut events) = watched(&folder, "run");
+    assert_eq!(events.next().unwrap()["event"], "opened");
+    assert_eq!(interrupted(child), Some(130));
+    assert_eq!(status(&folder)["why"], "interrupted");
+}
+
+#[test]
+fn a_run_on_another_host_ends_at_ctrl_c() {
+    let _alone = support::alone();
+    let plan = "name = \"far\"\n[repeat]\nwarmup = 0\nruns = 1\n[hosts.far]\naddress = \"127.0.0.1\"\n\
+                port = PORT\nkey_file = \"key\"\n[settings.s]\ncommand = \"sleep 3600\"\ntime = \"1h\"\n\
+                timeout = \"2h\"\nfrom = \"far\"\nmetric = { column = 1 }\n";
+    let folder = scratch("far", plan);
+    let path = |name: &str| folder.join(name).to_str().unwrap().to_owned();
+    fs::write(path("key"), "a key for tests only, 32 octets.").unwrap();
+    let (key, state) = (path("key"), path("state"));
+    let options =
+        ["--key-file", &key, "--allow-settings", "--allow-commands", "--state-dir", &state];
+    let server = support::Server::start(None, &options);
+    fs::write(folder.join("c.toml"), plan.replace("PORT", &server.port.to_string())).unwrap();
+    let (child, mut events) = watched(&folder, "run");
+    assert!(events.any(|event| event["event"] == "run_began"));
+    assert_eq!(interrupted(child), Some(130));
+    assert_eq!(status(&folder)["cut"], 1);
+    let ended = || server.log().contains("control_ended");
+    assert!(support::wait_for(Duration::from_secs(60), ended), "{}", server.log());
+}
+
+#[test]
+fn a_test_towards_this_machine_is_the_command_it_is_recorded_as() {
+    let _alone = support::alone();
+    let server = support::Server::start(None, &[]);
+    let plan = format!(
+        "name = \"here\"\n[repeat]\nwarmup = 0\nruns = 1\n[hosts.here]\naddress = \"local\"\n\
+         [hosts.peer]\naddress = \"127.0.0.1\"\nport = {}\n[defaults]\ntest = \"tcp\"\nfrom = \"peer\"\n\
+         to = \"here\"\ntime = \"200ms\"\ninterval = \"100ms\"\n[settings.to]\n[settings.fro]\nreverse = true\n",
+        server.port
+    );
+    let folder = scratch("towards", &plan);
+    ok(&folder, &["run", "c.toml"]);
+    let runs = runs(&folder);
+    assert_eq!(runs.len(), 2);
+    for run in &runs {
+        let record: Value = serde_json::from_str(run.record.as_deref().unwrap()).unwrap();
+        let words = record["command"].as_array().unwrap();
+        let reverse = words.contains(&"--reverse".into());
+        assert_eq!(reverse, run.setting == "to", "{words:?}");
+        let direction = if reverse { "reverse" } else { "forward" };
+        assert_eq!(record["asked"]["direction"], direction, "{words:?}");
+    }
+    // Whose figures are whose cannot be turned around.
+    let both = plan.replace("reverse = true", "both = true");
+    fs::write(folder.join("c.toml"), both).unwrap();
+    let out = campaign(&folder, &["check", "c.toml"]);
+    assert_eq!(out.status.code(), Some(2));
+    assert!(text(&out.stderr).contains("a test both ways towards this machine"));
+}
+
+#[test]
+fn exports_are_safe_for_spreadsheets_and_json_is_one_document() {
+    let plan = quick(COMMANDS).replace("things/s", "=1+1,x");
+    let folder = scratch("forms", &plan);
+    let out = ok(&folder, &["run", "c.toml", "--json"]);
+    let document: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((&document["done"], &document["total"]), (&14.into(), &14.into()));
+    assert_eq!(document["runs"].as_array().unwrap().len(), 14);
+    let csv = ok(&folder, &["export", "c.toml", "--format", "csv"]);
+    assert!(csv.lines().skip(1).all(|line| line.ends_with(",command,\"'=1+1,x\",")), "{csv}");
+}
+
+/// A tap device in a namespace of its own, whose driver takes at most 64 for `rx-frames` and makes
+/// that of more (`tun_set_coalesce` of drivers/net/tun.c).
+fn tap(test: &str, name: &str, plan: &str) -> Option<(support::Lab, PathBuf)> {
+    if !support::Lab::possible(test) {
+        return None;
+    }
+    let lab = support::Lab::pair();
+    lab.run("a", "ip tuntap add dev tap7 mode tap");
+    lab.run("a", "ip link set tap7 up");
+    Some((lab, scratch(name, plan)))
+}
+
+fn within(lab: &support::Lab, folder: &Path, args: &[&str]) -> Output {
+    Command::new("ip")
+        .args(["netns", "exec", &lab.space("a"), env!("CARGO_BIN_EXE_linerate"), "campaign"])
+        .args(args)
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        .env("NO_COLOR", "1")
+        .env("STATE_DIRECTORY", folder.join("state"))
+        .output()
+        .unwrap()
+}
+
+const ON_TAP: &str = r#"
+name = "tap"
+[repeat]
+warmup = 0
+runs = 2
+retries = 0
+[hosts.dut]
+address = "local"
+device = "tap7"
+[settings.s]
+command = "echo 5"
+from = "dut"
+metric = { column = 1 }
+"#;
+
+#[test]
+fn a_value_that_the_driver_rounds_is_a_doubt_and_one_it_refuses_the_end() {
+    const TEST: &str = "a_value_that_the_driver_rounds_is_a_doubt_and_one_it_refuses_the_end";
+    let plan = format!("{ON_TAP}set.dut = {{ coalesce.rx-frames = 100 }}\n");
+    let Some((lab, folder)) = tap(TEST, "rounded", &plan) else { return };
+    let before = lab.run("a", "ethtool -c tap7");
+    let out = within(&lab, &folder, &["run", "c.toml"]);
+    assert_eq!(out.status.code(), Some(0), "{}{}", text(&out.stdout), text(&out.stderr));
+    let told = "dut: coalesce.rx-frames was asked to be 100, the driver made it 64";
+    assert_eq!(text(&out.stdout).matches(told).count(), 1, "{}", text(&out.stdout));
+    let runs = runs(&folder);
+    assert_eq!(runs.len(), 2);
+    for run in &runs {
+        assert_eq!(run.state, RunState::Counted);
+        assert_eq!(run.settings, ["dut: coalesce.rx-frames = 64 (asked: 100)"]);
+        assert_eq!(run.doubts, [told]);
+    }
+    assert_eq!(lab.run("a", "ethtool -c tap7"), before);
+    // No descriptors to set here.
+    let refused = plan.replace("coalesce.rx-frames = 100", "ring.rx = 100");
+    fs::write(folder.join("c.toml"), refused).unwrap();
+    let out = within(&lab, &folder, &["run", "c.toml", "--store", "other.db"]);
+    assert_eq!(out.status.code(), Some(1));
+    let said = text(&out.stderr);
+    assert!(said.contains("cannot set ring.rx = 100 on dut"), "{said}");
+}
+
+/// Somebody else sets the MTU back each time: that is said, and it has an end.
+#[test]
+fn a_setting_that_does_not_hold_is_told_and_the_run_given_up() {
+    const TEST: &str = "a_setting_that_does_not_hold_is_told_and_the_run_given_up";
+    let plan = format!("{ON_TAP}set.dut = {{ mtu = 1400 }}\n")
+        .replace("runs = 2", "runs = 1\npause = \"6s\"");
+    let Some((lab, folder)) = tap(TEST, "unheld", &plan) else { return };
+    let over = std::sync::atomic::AtomicBool::new(false);
+    let out = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(std::sync::atomic::Ordering::Relaxed) {
+                if lab.run("a", "ip link show tap7").contains("mtu 1400") {
+                    // Long after it was read back, long before it is looked at again.
+                    std::thread::sleep(Duration::from_secs(1));
+                    lab.run("a", "ip link set tap7 mtu 1450");
+                }
+                std::thread::sleep(Duration::from_millis(50));
+            }
+        });
+        let out = within(&lab, &folder, &["run", "c.toml"]);
+        over.store(true, std::sync::atomic::Ordering::Relaxed);
+        out
+    });
+    assert_eq!(out.status.code(), Some(1), "{}{}", text(&out.stdout), text(&out.stderr));
+    let why = "before the run mtu = 1400 on dut was 1450 instead";
+    assert!(text(&out.stdout).contains(why), "{}", text(&out.stdout));
+    let runs = runs(&folder);
+    assert_eq!(runs.len(), 1);
+    assert_eq!((runs[0].state, runs[0].error.as_deref()), (RunState::Failed, Some(why)));
 }
 
 #[test]

@@ -54,6 +54,7 @@ fn run(slot: u32, (setting, boot, value, unit): Cell<'_>) -> StoredRun {
         unit: Some(unit.into()),
         record: None,
         settings: Vec::new(),
+        doubts: Vec::new(),
         error: None,
     }
 }

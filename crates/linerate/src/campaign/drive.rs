@@ -11,13 +11,16 @@ use linerate_runner::signals::Interrupts;
 use linerate_store::Campaign;
 
 use super::hosts::{Fleet, Trouble, failure, folder};
-use super::show::Show;
+use super::show::{Show, place};
 use super::tests::Prepared;
 use super::{now, store_error, work};
 use crate::exit::Exit;
 
 /// After its reboot command, this machine has so long to go down.
 const GO_DOWN: Duration = Duration::from_secs(300);
+
+/// During a pause, Ctrl-C is looked for this often.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// A campaign under way.
 pub struct Drive<'a> {
@@ -31,6 +34,8 @@ pub struct Drive<'a> {
     pace: Pace,
     /// Runs whose time has been learnt.
     learnt: u32,
+    /// How often in a row a setting did not hold before its run.
+    unheld: u32,
 }
 
 /// How it ended.
@@ -61,7 +66,23 @@ impl<'a> Drive<'a> {
         let mut controller = Controller::new(slots, rebooted, fleet.watched(), plan.repeat.retries);
         super::replay(&mut controller, &reader)?;
         let pace = Pace::default();
-        Ok(Self { plan, prepared, store, controller, fleet, show, interrupts, pace, learnt: 0 })
+        Ok(Self {
+            plan,
+            prepared,
+            store,
+            controller,
+            fleet,
+            show,
+            interrupts,
+            pace,
+            learnt: 0,
+            unheld: 0,
+        })
+    }
+
+    /// Whether there is nothing left to run.
+    pub fn is_settled(&self) -> bool {
+        self.controller.open().next().is_none()
     }
 
     /// Runs it to its end, or to where it must stop; then the hosts are put back.
@@ -229,6 +250,7 @@ impl<'a> Drive<'a> {
             unit: prepared.unit.clone(),
             record: None,
             settings: Vec::new(),
+            doubts: Vec::new(),
             error: None,
         }
     }
@@ -267,21 +289,25 @@ impl<'a> Drive<'a> {
             return Ok(Some(Ended::Done));
         };
         let at = self.setting(&of.setting);
-        if self.plan.repeat.pause.0 > 0 {
-            std::thread::sleep(Duration::from_nanos(self.plan.repeat.pause.0));
+        if !self.pause() {
+            return Ok(Some(Ended::Interrupted));
         }
-        match self.fleet.verify(self.plan, at) {
-            Ok(wrong) if wrong.is_empty() => {}
-            // Set anew.
-            Ok(_) | Err(Trouble::Gone(_)) => return Ok(None),
+        let wrong = match self.fleet.verify(self.plan, at) {
+            Ok(wrong) => wrong,
+            Err(Trouble::Gone(_)) => return Ok(None),
             Err(Trouble::Fatal(error)) => return Err(error),
+        };
+        if !wrong.is_empty() {
+            return self.does_not_hold(&of, (slot, attempt, extra), &wrong);
         }
+        self.unheld = 0;
         self.keep(&Event::RunBegan { slot, attempt, extra })?;
         self.show.running(&of, attempt, &self.controller, self.left());
         let counts = if extra { RunState::Extra } else { RunState::Counted };
         let begun = Instant::now();
         let mut run = self.blank(&of, attempt, counts);
         run.settings = self.fleet.settings();
+        run.doubts = self.fleet.doubts();
         let ran = work::run(self.plan, at, &self.prepared[at], &mut self.fleet);
         run.seconds = begun.elapsed().as_secs_f64();
         let mut unreached = false;
@@ -292,13 +318,13 @@ impl<'a> Drive<'a> {
                 self.keep_run(run, extra)?;
                 return Err(error);
             }
+            Err(Trouble::Gone(_)) if self.interrupts.seen() => {
+                return self.interrupted(run, extra).map(Some);
+            }
             Err(Trouble::Gone(why)) => run.error = Some(why),
             Ok(ran) => {
                 if ran.interrupted || self.interrupts.seen() && ran.error.is_some() {
-                    run.state = RunState::Cut;
-                    run.error = Some("interrupted".into());
-                    self.keep_run(run, extra)?;
-                    return Ok(Some(Ended::Interrupted));
+                    return self.interrupted(run, extra).map(Some);
                 }
                 (run.value, run.record, run.error) = (ran.value, ran.record, ran.error);
                 unreached = ran.unreached;
@@ -332,6 +358,52 @@ impl<'a> Drive<'a> {
                 self.keep(&Event::Gap { host: name, seconds, why })?;
             }
         }
+        Ok(None)
+    }
+
+    /// Ends a run that Ctrl-C has cut.
+    fn interrupted(&mut self, mut run: StoredRun, extra: bool) -> Result<Ended, ErrorRecord> {
+        run.state = RunState::Cut;
+        run.error = Some("interrupted".into());
+        self.keep_run(run, extra)?;
+        Ok(Ended::Interrupted)
+    }
+
+    /// The plan's pause before a run; `false` at Ctrl-C.
+    fn pause(&self) -> bool {
+        let (begun, whole) = (Instant::now(), Duration::from_nanos(self.plan.repeat.pause.0));
+        loop {
+            if self.interrupts.seen() {
+                return false;
+            }
+            let left = whole.saturating_sub(begun.elapsed());
+            if left.is_zero() {
+                return true;
+            }
+            std::thread::sleep(left.min(LOOK_EVERY));
+        }
+    }
+
+    /// What was set for a run is otherwise before it has begun: it is set anew, so often as a run
+    /// is tried; then the run has failed, so that this has an end.
+    fn does_not_hold(
+        &mut self,
+        of: &Slot,
+        (slot, attempt, extra): (u32, u32, bool),
+        wrong: &[String],
+    ) -> Result<Option<Ended>, ErrorRecord> {
+        let why = format!("before the run {}", wrong.join("; "));
+        self.unheld = self.unheld.saturating_add(1);
+        if self.unheld <= self.plan.repeat.retries {
+            self.show.note(&format!("{}: {why}; it is set anew", place(of)));
+            return Ok(None);
+        }
+        self.unheld = 0;
+        self.keep(&Event::RunBegan { slot, attempt, extra })?;
+        let mut run = self.blank(of, attempt, RunState::Failed);
+        run.settings = self.fleet.settings();
+        run.error = Some(why);
+        self.keep_run(run, extra)?;
         Ok(None)
     }
 

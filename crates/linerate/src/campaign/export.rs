@@ -8,6 +8,8 @@ use linerate_experiment::campaign::plan::Workload;
 use linerate_model::campaign::{RunState, StoredRun};
 use linerate_model::record::ErrorRecord;
 use linerate_report::compare::input::{self, LabelledRun, metric};
+use linerate_report::report::format::csv::field;
+use linerate_report::report::input::campaign::boot;
 use linerate_store::Reader;
 
 use super::args::Format;
@@ -121,6 +123,7 @@ fn stat(
     comments: bool,
 ) -> Result<Exit, ErrorRecord> {
     let plan = &recorded.read.plan;
+    let all: Vec<&StoredRun> = recorded.runs.iter().collect();
     for setting in &plan.settings {
         let program = match &setting.workload {
             Workload::Test { .. } => "linerate",
@@ -137,7 +140,7 @@ fn stat(
         std::fs::create_dir_all(&folder).map_err(|e| io_error(&folder, &e))?;
         let file = folder.join(format!("test_{}_{}.stat", safe(program), safe(&setting.name)));
         let mut text = String::new();
-        let mut boot = None;
+        let mut boot: Option<String> = None;
         for run in recorded.runs.iter().filter(|r| r.setting == setting.name) {
             let unit = wanted.map(|m| m.unit).or(run.unit.as_deref());
             let (value, unit) = scaled(figure(run, wanted)?, unit);
@@ -145,9 +148,10 @@ fn stat(
                 if let (true, Some(unit)) = (text.is_empty(), unit) {
                     let _ = writeln!(text, "# unit: {unit}");
                 }
-                if boot != Some(run.boot) && run.boot > 0 {
-                    boot = Some(run.boot);
-                    let _ = writeln!(text, "# boot {}", run.boot);
+                let here = self::boot(run, &all);
+                if here.is_some() && boot != here {
+                    let _ = writeln!(text, "# boot {}", here.as_deref().unwrap_or_default());
+                    boot = here;
                 }
             }
             let _ = writeln!(text, "{value}");
@@ -171,27 +175,28 @@ fn safe(name: &str) -> String {
 
 fn csv(recorded: &Recorded, wanted: Option<&metric::Metric>) -> Result<Exit, ErrorRecord> {
     let mut text = String::from(
-        "setting,boot,boot_id,block,number,attempt,started,seconds,value,metric,unit\n",
+        "setting,boot,boot_id,block,number,attempt,started,seconds,value,metric,unit,doubts\n",
     );
     for run in &recorded.runs {
         let (metric, unit) = match wanted {
             Some(m) => (m.name, Some(m.unit)),
             None => (run.metric.as_str(), run.unit.as_deref()),
         };
-        // Names have no comma; boot ids, times and units of the plan are checked or quoted.
         let _ = writeln!(
             text,
-            "{},{},{},{},{},{},{},{},{},{metric},\"{}\"",
-            run.setting,
+            "{},{},{},{},{},{},{},{},{},{},{},{}",
+            field(&run.setting),
             run.boot,
-            run.boot_id.as_deref().unwrap_or_default(),
+            field(run.boot_id.as_deref().unwrap_or_default()),
             run.block,
             run.number,
             run.attempt,
-            run.started,
+            field(&run.started),
             run.seconds,
             figure(run, wanted)?,
-            unit.unwrap_or_default().replace('"', "\"\""),
+            field(metric),
+            field(unit.unwrap_or_default()),
+            field(&run.doubts.join("; ")),
         );
     }
     print(&text)

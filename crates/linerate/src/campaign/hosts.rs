@@ -1,6 +1,6 @@
 //! The hosts of a campaign while it runs: connected, on which boot, and with what set.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{TcpStream, ToSocketAddrs as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use linerate_experiment::campaign::control::World;
 use linerate_experiment::campaign::plan::{self, Plan};
 use linerate_model::record::ErrorRecord;
-use linerate_model::setting::{Setting as HostSetting, SettingValue};
+use linerate_model::setting::{Applied, Outcome, Setting as HostSetting, SettingValue};
 use linerate_runner::agent::{DeviceChoice, Hands, Permissions};
 use linerate_runner::signals::Interrupts;
 
@@ -36,6 +36,16 @@ struct Member {
     boot_id: Option<String>,
     /// What is set now, with the values read back when it was set.
     set: Vec<(HostSetting, Option<SettingValue>)>,
+    /// What of it the driver made another number of, in words.
+    rounded: Vec<String>,
+}
+
+impl Member {
+    /// Nothing is set on it any more.
+    fn clear(&mut self) {
+        self.set.clear();
+        self.rounded.clear();
+    }
 }
 
 /// All hosts of a plan.
@@ -46,6 +56,8 @@ pub struct Fleet {
     pub notes: Vec<String>,
     /// Setting whose values are set on all of them.
     set: Option<String>,
+    /// Values that were rounded, each told once.
+    told: BTreeSet<String>,
 }
 
 /// Why a setting or a check of it did not work.
@@ -108,9 +120,10 @@ impl Fleet {
                 hands: None,
                 boot_id: None,
                 set: Vec::new(),
+                rounded: Vec::new(),
             });
         }
-        Ok(Self { members, interrupts, notes: Vec::new(), set: None })
+        Ok(Self { members, interrupts, notes: Vec::new(), set: None, told: BTreeSet::new() })
     }
 
     /// Names of the hosts whose boots are known.
@@ -200,7 +213,7 @@ impl Fleet {
                 member.boot_id = facts.boot_id;
                 member.permissions = permissions;
                 member.hands = Some(hands);
-                member.set.clear();
+                member.clear();
                 self.set = None;
                 Ok(None)
             }
@@ -347,14 +360,14 @@ impl Fleet {
                         &["settle by hand who sets what, then `linerate campaign resume`"],
                     )));
                 }
-                self.members[index].set.clear();
+                self.members[index].clear();
             }
             if wanted.is_empty() {
                 continue;
             }
             let device = device(plan, at, index);
             let applied = self.with(index, |hands| hands.apply(Some(&device), wanted))?;
-            if let Some(bad) = applied.iter().find(|a| !a.holds()) {
+            if let Some(bad) = applied.iter().find(|a| !a.holds() && !is_rounded(a)) {
                 let setting = &plan.settings[at].name;
                 return Err(Trouble::Fatal(failure(
                     "setting",
@@ -367,6 +380,27 @@ impl Fleet {
                     &["take the setting out of the plan, or give the host a driver that can"],
                 )));
             }
+            let name = &self.members[index].host.name;
+            let rounded: Vec<String> = applied
+                .iter()
+                .filter(|a| is_rounded(a))
+                .map(|a| {
+                    let got = a.after.as_ref().map_or_else(String::new, value);
+                    let asked = &a.asked;
+                    format!(
+                        "{name}: {} was asked to be {}, the driver made it {got}",
+                        asked.name,
+                        value(&asked.value)
+                    )
+                })
+                .collect();
+            for what in &rounded {
+                if !self.told.contains(what) {
+                    self.told.insert(what.clone());
+                    self.notes.push(format!("{}: {what}", plan.settings[at].name));
+                }
+            }
+            self.members[index].rounded = rounded;
             self.members[index].set = applied.into_iter().map(|a| (a.asked, a.after)).collect();
         }
         self.set = Some(plan.settings[at].name.clone());
@@ -405,12 +439,21 @@ impl Fleet {
             m.set
                 .iter()
                 .map(|(s, after)| {
-                    let now = after.as_ref().map_or_else(|| value(&s.value), value);
-                    format!("{}: {} = {now}", m.host.name, s.name)
+                    let asked = value(&s.value);
+                    let rounded = matches!(s.value, SettingValue::Number(_))
+                        && after.as_ref().is_some_and(|after| *after != s.value);
+                    let so = if rounded { format!(" (asked: {asked})") } else { String::new() };
+                    let now = after.as_ref().map_or(asked, value);
+                    format!("{}: {} = {now}{so}", m.host.name, s.name)
                 })
                 .collect::<Vec<_>>()
         };
         self.members.iter().flat_map(lines).collect()
+    }
+
+    /// Why a run under these settings may not mean what the plan says.
+    pub fn doubts(&self) -> Vec<String> {
+        self.members.iter().flat_map(|m| m.rounded.iter().cloned()).collect()
     }
 
     /// Runs `work` with the hands of a host.
@@ -457,12 +500,20 @@ impl Fleet {
                 Err(Trouble::Gone(why)) => vec![format!("{why}: it puts itself back")],
                 Err(Trouble::Fatal(error)) => vec![format!("{}: {}", error.what, error.why)],
             };
-            self.members[index].set.clear();
+            self.members[index].clear();
             told.insert(name, words);
         }
         self.set = None;
         told
     }
+}
+
+/// Whether the driver made another number of what was asked for, which is no refusal.
+fn is_rounded(applied: &Applied) -> bool {
+    let number = |value: &SettingValue| matches!(value, SettingValue::Number(_));
+    applied.outcome == Outcome::Rounded
+        && number(&applied.asked.value)
+        && applied.after.as_ref().is_some_and(number)
 }
 
 /// Whether trying again is of no use.

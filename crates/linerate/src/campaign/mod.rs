@@ -241,7 +241,14 @@ fn resume(which: &Which, form: Output) -> Result<Exit, ErrorRecord> {
         same_plan(&Read::of(&which.path)?, &meta, &path)?;
     }
     let read = Read::from(meta.plan.clone(), &meta.plan_path)?;
-    Drive::new(&read.plan, &read.prepared, &read.path, store, Show::new(form))?.run()
+    let drive = Drive::new(&read.plan, &read.prepared, &read.path, store, Show::new(form))?;
+    let settled = drive.is_settled();
+    match drive.run()? {
+        // That it stayed short was told by whoever settled it. A service that goes on with it would
+        // begin again for ever.
+        Exit::Failed if settled => Ok(Exit::Complete),
+        exit => Ok(exit),
+    }
 }
 
 /// Refuses a plan that is not the one the campaign began with, and shows the difference.

@@ -1,6 +1,7 @@
 //! What a campaign shows while it runs: a line for each run, with a bar on a terminal; or JSON
 //! lines.
 
+use std::cell::RefCell;
 use std::io::{Write as _, stdout};
 use std::path::Path;
 use std::time::Duration;
@@ -17,7 +18,9 @@ use crate::output::{self, Output};
 
 /// Where it goes.
 pub struct Show {
-    json: bool,
+    form: Output,
+    /// With --json: the runs so far, told as one document at the end.
+    runs: RefCell<Vec<serde_json::Value>>,
     bar: Option<ProgressBar>,
     total: u64,
 }
@@ -53,14 +56,13 @@ pub fn place(slot: &Slot) -> String {
 impl Show {
     /// In the form asked for.
     pub fn new(form: Output) -> Self {
-        let json = form != Output::Text;
-        let bar = (!json && output::progress()).then(|| {
+        let bar = (form == Output::Text && output::progress()).then(|| {
             let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
             let style = ProgressStyle::with_template("{bar:24} {pos}/{len} · {msg}");
             bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
             bar
         });
-        Self { json, bar, total: 0 }
+        Self { form, runs: RefCell::default(), bar, total: 0 }
     }
 
     fn line(&self, text: &str) {
@@ -75,7 +77,19 @@ impl Show {
         }
     }
 
+    /// Whether this is no text for people.
+    fn json(&self) -> bool {
+        self.form != Output::Text
+    }
+
+    /// A line, where lines are wanted.
     fn object(&self, value: &serde_json::Value) {
+        if self.form == Output::JsonLines {
+            self.document(value);
+        }
+    }
+
+    fn document(&self, value: &serde_json::Value) {
         let _ = writeln!(stdout(), "{}", clean_json(&value.to_string()));
         let _ = stdout().flush();
     }
@@ -84,7 +98,7 @@ impl Show {
     pub fn begin(&mut self, plan: &Plan, controller: &Controller) {
         self.total = controller.slots().len() as u64;
         let filled = controller.filled();
-        if self.json {
+        if self.json() {
             let settings: Vec<&str> = plan.settings.iter().map(|s| s.name.as_str()).collect();
             self.object(&serde_json::json!({
                 "event": "campaign", "name": plan.name, "done": filled, "total": self.total,
@@ -108,7 +122,7 @@ impl Show {
 
     /// Something durable happened.
     pub fn event(&mut self, event: &Event) {
-        if self.json {
+        if self.json() {
             if let Ok(value) = serde_json::to_value(event) {
                 self.object(&value);
             }
@@ -145,9 +159,12 @@ impl Show {
 
     /// A run was kept: it is acknowledged.
     pub fn run(&self, run: &StoredRun, controller: &Controller, left: f64) {
-        if self.json {
+        if self.json() {
             let brief = StoredRun { record: None, ..run.clone() };
             if let Ok(mut value) = serde_json::to_value(brief) {
+                if self.form == Output::Json {
+                    self.runs.borrow_mut().push(value.clone());
+                }
                 value["event"] = "run".into();
                 self.object(&value);
             }
@@ -180,7 +197,7 @@ impl Show {
 
     /// What could not be put back.
     pub fn restored(&self, host: &str, left: &[String]) {
-        if self.json {
+        if self.json() {
             return;
         }
         for what in left {
@@ -190,7 +207,7 @@ impl Show {
 
     /// For the user.
     pub fn note(&self, text: &str) {
-        if self.json {
+        if self.json() {
             self.object(&serde_json::json!({ "event": "note", "text": text }));
         } else {
             self.line(text);
@@ -202,11 +219,16 @@ impl Show {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }
-        if self.json {
+        if self.json() {
             let short = serde_json::to_value(controller.short()).unwrap_or_default();
-            self.object(&serde_json::json!({
+            let mut value = serde_json::json!({
                 "event": "end", "name": plan.name, "done": controller.filled(), "total": self.total, "short": short,
-            }));
+            });
+            self.object(&value);
+            if self.form == Output::Json {
+                value["runs"] = self.runs.take().into();
+                self.document(&value);
+            }
             return;
         }
         let store = store.display();

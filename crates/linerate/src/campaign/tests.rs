@@ -6,7 +6,6 @@ use clap::{CommandFactory as _, Parser as _};
 use linerate_experiment::campaign::plan::{
     Fault, Plan, Scalar, Setting, TestOption, Vocabulary, Workload,
 };
-use linerate_model::plan::{Direction, Traffic};
 use linerate_model::record::ErrorRecord;
 use linerate_model::setting::{Setting as HostSetting, SettingValue};
 use linerate_report::compare::input::metric;
@@ -175,6 +174,24 @@ fn is_true(options: &[TestOption], key: &str) -> bool {
     options.iter().any(|o| o.key == key && o.value == Scalar::Bool(true))
 }
 
+/// The words that turn a test around, so that it reads, runs and is recorded as the command that
+/// does the same by hand.
+fn flip(setting: &Setting, verb: &str, options: &[TestOption]) -> Result<Option<String>, Fault> {
+    let refuse = |at, what: &str| {
+        let hint = "swap `from` and `to`: the client is on this machine";
+        Err(Fault::new(at, format!("{what} towards this machine")).hint(hint))
+    };
+    // Which end asks, or whose figures are whose, cannot be turned around.
+    if verb == "rr" {
+        return refuse(setting.at, "a request/response test");
+    }
+    let both = options.iter().find(|o| ["both", "bidir"].contains(&o.key.as_str()));
+    if let Some(option) = both.filter(|o| o.value == Scalar::Bool(true)) {
+        return refuse(option.at, "a test both ways");
+    }
+    Ok((!is_true(options, "reverse")).then(|| "--reverse".to_owned()))
+}
+
 fn test(
     plan: &Plan,
     setting: &Setting,
@@ -198,9 +215,13 @@ fn test(
             words.extend(["--port".to_owned(), plan.hosts[far].port.to_string()]);
         }
     }
+    if flipped {
+        words.extend(flip(setting, verb, options)?);
+    }
     for option in options {
         let name = option.key.replace('_', "-");
         match (&option.key[..], &option.value) {
+            ("reverse", _) if flipped => {}
             ("ip", Scalar::Integer(version @ (4 | 6))) => words.push(format!("-{version}")),
             ("ip", _) => return Err(Fault::new(option.at, "`ip` is 4 or 6")),
             (_, Scalar::Bool(true)) => words.push(format!("--{name}")),
@@ -231,19 +252,6 @@ fn test(
     };
     let Asked { mut request, notes } = asked.map_err(fault)?;
     request.command.clone_from(&words);
-    if flipped {
-        let at = setting.at;
-        if matches!(request.plan.traffic, Traffic::Rr(_)) {
-            let what = "a request/response test towards this machine";
-            let hint = "swap `from` and `to`: the client asks, the server answers";
-            return Err(Fault::new(at, what).hint(hint));
-        }
-        request.plan.direction = match request.plan.direction {
-            Direction::Forward => Direction::Reverse,
-            Direction::Reverse => Direction::Forward,
-            Direction::Both => Direction::Both,
-        };
-    }
     let server = matches!(request.target, Target::Host { .. }).then_some(far);
     Ok((Test { words, request, server, client }, notes))
 }

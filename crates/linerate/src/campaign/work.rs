@@ -1,7 +1,8 @@
 //! One run: a test or a command, and what of it is kept.
 
 use linerate_experiment::campaign::plan::{Plan, Workload};
-use linerate_model::record::{ErrorRecord, RunRecord, Status};
+use linerate_model::plan::Dialect;
+use linerate_model::record::{Doubt, DoubtKind, ErrorRecord, RunRecord, Status};
 use linerate_report::compare::input::{self, metric};
 use linerate_runner::agent::{CommandRequest, RemoteTest};
 use linerate_runner::client::{self, Target};
@@ -65,7 +66,10 @@ pub fn run(plan: &Plan, at: usize, prepared: &Prepared, fleet: &mut Fleet) -> Re
         }
         (Workload::Test { .. }, Some(test)) => {
             let here = plan.hosts[test.client].address.is_none();
-            let record = if here { local(test, fleet) } else { remote(plan, test, fleet)? };
+            let mut record = if here { local(test, fleet) } else { remote(plan, test, fleet)? };
+            record.doubts.extend(
+                fleet.doubts().into_iter().map(|text| Doubt { kind: DoubtKind::Degraded, text }),
+            );
             judge(prepared, &record)
         }
         (Workload::Test { .. }, None) => Ok(Ran::failed("no test")),
@@ -75,6 +79,8 @@ pub fn run(plan: &Plan, at: usize, prepared: &Prepared, fleet: &mut Fleet) -> Re
 fn local(test: &Test, fleet: &Fleet) -> RunRecord {
     let mut request = test.request.clone();
     request.key = test.server.and_then(|host| fleet.key(host));
+    // As with --key-file: whoever has the key must not be answered by what has none.
+    request.dialect = request.dialect.or(request.key.as_ref().map(|_| Dialect::Native));
     client::run(&request, &mut ())
 }
 

@@ -1,5 +1,7 @@
 //! What a campaign told, from its store or from the lines that it printed, as labelled sets of runs.
 
+use std::collections::BTreeSet;
+
 use linerate_model::campaign::{Event, RunState, StoredRun};
 use linerate_model::record::RunRecord;
 
@@ -45,7 +47,13 @@ impl Told {
                 runs: own.iter().map(|run| self::run(run, &runs)).collect(),
             });
         }
+        let doubts: BTreeSet<(&str, &str)> = runs
+            .iter()
+            .flat_map(|run| run.doubts.iter().map(|doubt| (run.setting.as_str(), doubt.as_str())))
+            .collect();
         let mut notes: Vec<String> = self.events.into_iter().filter_map(note).collect();
+        // What the driver made of a setting that the plan did not ask for, once for each.
+        notes.extend(doubts.into_iter().map(|(setting, doubt)| format!("{setting}: {doubt}.")));
         if let (None, Some(first)) = (known, sets.first())
             && sets.len() > 1
         {
@@ -73,7 +81,7 @@ fn run(run: &StoredRun, all: &[&StoredRun]) -> SetRun {
 
 /// The boot on which a run really ran, named by the boot of the design; where hosts rebooted unasked
 /// within that, and in designs without reboots, by the beginning of the boot's id.
-fn boot(run: &StoredRun, all: &[&StoredRun]) -> Option<String> {
+pub fn boot(run: &StoredRun, all: &[&StoredRun]) -> Option<String> {
     let short = |id: &String| {
         let hosts: Vec<String> = id.split('/').map(|h| h.chars().take(8).collect()).collect();
         hosts.join("/")
@@ -108,6 +116,7 @@ mod tests {
     fn run(setting: &str, boot: u32, slot: u32, state: RunState, warmup: bool) -> StoredRun {
         StoredRun {
             settings: Vec::new(),
+            doubts: Vec::new(),
             id: 1,
             slot,
             attempt: 1,
@@ -170,6 +179,17 @@ mod tests {
         let sets = told(runs().collect(), &[], None);
         assert!(sets.notes[0].contains("the first that ran, a,"), "{:?}", sets.notes);
         assert_eq!(labels(sets), ["a", "b", "zero"]);
+    }
+
+    #[test]
+    fn a_rounded_value_is_a_note_once_for_each_setting() {
+        let mut runs: Vec<StoredRun> =
+            (1..4).map(|i| run("a", 1, i, RunState::Counted, false)).collect();
+        for run in &mut runs {
+            run.doubts = vec!["dut: ring.rx was asked to be 500, the driver made it 512".into()];
+        }
+        let notes = told(runs, &["a"], Some("a")).notes;
+        assert_eq!(notes, ["a: dut: ring.rx was asked to be 500, the driver made it 512."]);
     }
 
     #[test]
