@@ -61,7 +61,7 @@ fn the_first_page_of_help() {
       iperf3       iperf3's client and server, with its options and output
       ministat     Files of numbers compared as ministat does, with its options and output
       report       A page, picture or table of any results: runs, sweeps, searches, comparisons,
-                   together
+                   campaigns, together
       schema       Prints the JSON Schema of the run record, or of another document
       completions  Prints the completion script of a shell
       man          Prints the manual page, or writes those of all commands
