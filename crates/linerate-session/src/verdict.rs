@@ -258,6 +258,13 @@ impl<'a> Case<'a> {
             "refused_locally_datagrams",
             sender.and_then(|s| s.refused_locally).map(|n| n as f64),
         );
+        let queue = sender.and_then(|s| s.host.as_ref());
+        let dropped = queue.and_then(|h| h.qdisc_dropped).map(|n| n as f64);
+        let waited = queue.and_then(|h| h.qdisc_backlog_bytes).map(|n| n as f64);
+        self.note("sender_qdisc_dropped_packets", dropped);
+        self.note("sender_qdisc_backlog_bytes", waited);
+        let held = receiver.and_then(|r| r.host.as_ref()).and_then(|h| h.throttled_s);
+        self.note("receiver_throttled_s", held);
         let tx = sender.and_then(|s| s.cpu.as_ref());
         let rx = receiver.and_then(|r| r.cpu.as_ref());
         self.note_cpu("sender", tx);
