@@ -1,7 +1,8 @@
 /* The bare kernel loop that linerate is measured against: no header, no accounting, no pacing, no clock but the end.
  *
  *   udp tx ADDRESS PORT OCTETS SECONDS CORE MESSAGES SEGMENTS   sendmmsg of MESSAGES, UDP_SEGMENT when SEGMENTS > 1
- *   udp rx PORT OCTETS SECONDS CORE MESSAGES MERGE              recvmmsg of MESSAGES, UDP_GRO when MERGE is 1
+ *   udp rx PORT OCTETS SECONDS CORE MESSAGES MERGE              recvmmsg of MESSAGES, UDP_GRO when MERGE is 1;
+ *                                                               2: without it, and the system's own buffer
  *
  * Prints one JSON object: datagrams, seconds, octets, cpu_seconds. IPv4 only. cc -O2 -o udp udp.c
  */
@@ -81,7 +82,8 @@ static int rx(char **a) {
     double seconds = atof(a[2]);
     pin(atoi(a[3]));
     int fd = socket(AF_INET, SOCK_DGRAM, 0);
-    setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &buffer, sizeof buffer);
+    if (merge != 2) setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &buffer, sizeof buffer);
+    if (merge == 2) merge = 0;
     struct timeval limit = {0, 100000};
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
     if (merge && setsockopt(fd, IPPROTO_UDP, UDP_GRO, &one, sizeof one)) return perror("UDP_GRO"), 1;
