@@ -9,8 +9,6 @@ mod rows;
 mod rr;
 mod totals;
 
-use crate::clock::ClockOffset;
-use crate::verdict;
 use linerate_model::plan::{Dialect, IpVersion, TestPlan, Way};
 use linerate_model::record::{
     CpuPlan, ErrorRecord, Figures, Interval, Pair, PlanRecord, RunRecord, Status, StreamRecord,
@@ -18,6 +16,9 @@ use linerate_model::record::{
 };
 use linerate_model::sample::{HostSample, RecvReport, RrReport, SendReport, ThreadUse};
 use linerate_wire::native::message::RespondReport;
+
+use crate::clock::ClockOffset;
+use crate::verdict;
 
 use doubts::doubts;
 use figures::seconds;

@@ -1,7 +1,8 @@
 //! Accounting at the receiving end of a stream of octets.
 
-use crate::Surroundings;
 use linerate_model::sample::{RecvCounts, RecvInterval, RecvReport, ThreadUse};
+
+use crate::Surroundings;
 
 /// The accounting of a TCP receiver: octets, placed in intervals by the time they were read.
 #[derive(Debug)]

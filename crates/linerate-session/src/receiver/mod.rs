@@ -6,11 +6,12 @@
 
 mod bytes;
 
-use crate::Surroundings;
 use linerate_model::sample::{LossRunCounts, RecvCounts, RecvInterval, RecvReport, ThreadUse};
 use linerate_stats::online::{Arrival, DelayVariation, Jitter, LARGEST, SequenceWindow};
 use linerate_wire::framing::{Framing, Stray};
 use linerate_wire::native::datagram::MAX_TRAIN;
+
+use crate::Surroundings;
 
 pub use bytes::ByteReceiver;
 

@@ -1,0 +1,147 @@
+//! The near end: asks a server for a test, runs this side of it and assembles the record.
+
+mod connect;
+mod iperf3;
+mod near;
+mod running;
+
+use std::net::IpAddr;
+
+use linerate_host::facts::facts;
+use linerate_model::plan::{Dialect, IpVersion, TestPlan};
+use linerate_model::record::{ErrorRecord, FORMAT, Figures, ProgramFacts, RunRecord, Status};
+use linerate_session::assemble;
+use linerate_session::observer::Observer;
+use linerate_wire::native::auth;
+use tokio::sync::watch;
+
+use crate::errors;
+use crate::serving::random;
+
+pub(crate) use connect::{connect_to, resolve, with_port};
+use connect::{over_control, with_own_server};
+pub use iperf3::Extras;
+use near::{Ended, Near};
+pub(crate) use near::{probe_mtu, unchanged};
+use running::StopOnDrop;
+
+/// Where a test goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Target {
+    /// A host name or address, and the server's port.
+    Host {
+        /// As the user gave it.
+        name: String,
+        /// TCP and UDP port.
+        port: u16,
+    },
+    /// A server inside this process, on loopback.
+    Local,
+    /// No far end: datagrams to this address, nobody answers.
+    Discard {
+        /// As the user gave it.
+        name: String,
+        /// UDP port.
+        port: u16,
+    },
+}
+
+/// Everything the client needs to run one test.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// Where to.
+    pub target: Target,
+    /// What.
+    pub plan: TestPlan,
+    /// The datagram size is the path's MTU less headers, found after connecting; the plan's size
+    /// is then a placeholder.
+    pub size_from_mtu: bool,
+    /// Use only this version of IP.
+    pub ip: Option<IpVersion>,
+    /// Local address of control and data sockets.
+    pub bind: Option<IpAddr>,
+    /// Shared key.
+    pub key: Option<Vec<u8>>,
+    /// What to speak; `None` finds out what the server speaks.
+    pub dialect: Option<Dialect>,
+    /// For iperf3's dialect.
+    pub iperf3: Extras,
+    /// The command line, for the record.
+    pub command: Vec<String>,
+}
+
+/// Runs one test and returns its record, whose `status` and `error` say how it ended. The first
+/// Ctrl-C (SIGINT) or SIGTERM ends the test early with what was measured.
+pub fn run(request: &Request, observer: &mut dyn Observer) -> RunRecord {
+    let (_never, stop) = watch::channel(false);
+    run_until(request, observer, stop)
+}
+
+/// The same, which ends early too when `stop` becomes true.
+pub fn run_until(
+    request: &Request,
+    observer: &mut dyn Observer,
+    stop: watch::Receiver<bool>,
+) -> RunRecord {
+    let record = blank(request);
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(e) => return failed(record, errors::unable("start the client", &e.to_string())),
+    };
+    let record = runtime.block_on(crate::signals::STOP.scope(stop, async {
+        match &request.target {
+            Target::Local => with_own_server(request, record, observer).await,
+            Target::Host { name, port } => {
+                over_control(request, record, name, *port, observer).await
+            }
+            Target::Discard { name, port } => {
+                crate::discard::run(request, record, name, *port, observer).await
+            }
+        }
+    }));
+    // Name lookups that hang must not hold the program back.
+    runtime.shutdown_background();
+    observer.end(&record);
+    record
+}
+
+/// Identifier and start time of a record or of a document of many: the first sorts by time
+/// (milliseconds since 1970, then chance), the second is RFC 3339 in UTC.
+pub fn stamp() -> (String, String) {
+    let now = jiff::Timestamp::now();
+    let tail: [u8; 4] = random();
+    (format!("{:012x}-{}", now.as_millisecond(), auth::to_hex(&tail)), now.to_string())
+}
+
+fn blank(request: &Request) -> RunRecord {
+    let (id, started) = stamp();
+    RunRecord {
+        format: FORMAT,
+        id,
+        started,
+        linerate: ProgramFacts { version: env!("CARGO_PKG_VERSION").to_owned() },
+        command: request.command.clone(),
+        target: match &request.target {
+            Target::Local => None,
+            Target::Host { name, .. } | Target::Discard { name, .. } => Some(name.clone()),
+        },
+        asked: assemble::plan_record(&request.plan, request.ip),
+        agreed: None,
+        cuts: vec![],
+        client: facts(None),
+        server: None,
+        intervals: vec![],
+        totals: Figures::default(),
+        streams: vec![],
+        verdict: None,
+        doubts: vec![],
+        status: Status::Complete,
+        error: None,
+    }
+}
+
+pub(crate) fn failed(mut record: RunRecord, error: ErrorRecord) -> RunRecord {
+    record.status = Status::Failed;
+    record.error = Some(error);
+    record
+}

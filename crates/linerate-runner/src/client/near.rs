@@ -1,0 +1,576 @@
+//! This end of one test: what both ends agree on, the streams, the record.
+
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use linerate_engine::{clock, sys};
+use linerate_host::sampler::Sampler;
+use linerate_model::plan::{AgreedPlan, Dialect, IpVersion, TestPlan, Traffic, Transport};
+use linerate_model::record::{Doubt, DoubtKind, ErrorRecord, RunRecord, Status};
+use linerate_model::units::DatagramSize;
+use linerate_session::assemble::{self, HostSamples, Outcome, StreamOutcome};
+use linerate_session::clock::{Exchange, offset, over_test};
+use linerate_session::observer::Observer;
+use linerate_wire::framing::Framing;
+use linerate_wire::iperf3::{COOKIE_OCTETS as COOKIE_OCTETS_IPERF3, Cookie};
+use linerate_wire::native::frame::encode;
+use linerate_wire::native::message::{
+    Agreed, ClientMessage, Hello, Ping, Pong, ServerMessage, StreamReport, Welcome,
+};
+use linerate_wire::native::stream::{
+    ACK_OCTETS, COOKIE_OCTETS, Claim, TcpOpening, UdpHello, UdpHelloAck,
+};
+use linerate_wire::native::{FEATURES, PREAMBLE, VERSIONS, auth};
+use socket2::{Domain, Protocol, Socket, Type};
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+use tokio::net::tcp::OwnedWriteHalf;
+use tokio::sync::mpsc::{self, Receiver};
+
+use crate::control::{ControlError, next, read_all, write_message};
+use crate::data::{self, Context, Report, Role, Shared, StreamId, StreamSocket};
+use crate::errors;
+use crate::place::{self, From};
+use crate::serving::{HEAD_START_NS, drain_ns, random, trim};
+use crate::ticks::Ticks;
+
+use super::Request;
+use super::connect::{CONNECT_LIMIT, DETECT, with_port};
+use super::iperf3;
+use super::running::{Live, Running, StopOnDrop};
+
+/// Each answer before the test may take this long.
+pub(super) const ANSWER_LIMIT: Duration = Duration::from_secs(10);
+
+/// Hellos of UDP streams are repeated this often …
+pub(super) const HELLO_EVERY: Duration = Duration::from_millis(100);
+
+/// … and this many times.
+pub(super) const HELLO_TIMES: usize = 50;
+
+/// Clock exchanges at the start and at the end.
+pub(super) const CLOCK_EXCHANGES: usize = 16;
+
+/// The near end of one test.
+pub(super) struct Near<'a> {
+    pub(super) request: &'a Request,
+    pub(super) name: String,
+    pub(super) peer: SocketAddr,
+    pub(super) local: SocketAddr,
+    pub(super) ip: IpVersion,
+    pub(super) plan: TestPlan,
+    pub(super) record: RunRecord,
+    pub(super) drain: u64,
+}
+
+pub(super) type Messages = Receiver<Result<ServerMessage, ControlError>>;
+
+impl Near<'_> {
+    pub(super) async fn conduct(
+        &mut self,
+        control: TcpStream,
+        observer: &mut dyn Observer,
+    ) -> Result<(), ErrorRecord> {
+        self.size_from_path()?;
+        if self.request.dialect == Some(Dialect::Iperf3) {
+            return iperf3::conduct(self, control, None, observer).await;
+        }
+        let nonce = random::<{ auth::NONCE_OCTETS }>();
+        let mut control = control;
+        if let Some(cookie) = self.greet(&mut control, &nonce).await? {
+            observer.note(&format!("{} runs an iperf3 server: speaking its protocol", self.name));
+            return iperf3::conduct(self, control, Some(cookie), observer).await;
+        }
+        self.drain = drain_ns(&control, &self.plan.traffic);
+        let (read, mut write) = control.into_split();
+        let mut messages = read_all::<ServerMessage>(read);
+        let agreed = self.negotiate(&mut write, &mut messages, &nonce).await?;
+        let cookie = auth::from_hex::<COOKIE_OCTETS>(&agreed.cookie)
+            .ok_or_else(|| self.lost("agreeing on the test", "the server sent no legal cookie"))?;
+        let plan = Arc::new(agreed.agreed.clone());
+        self.plan = plan.plan.clone();
+        self.plan.check().map_err(|e| self.lost("agreeing on the test", &e.to_string()))?;
+        let mut agreed_record = assemble::plan_record(&self.plan, Some(self.ip));
+        agreed_record.dialect = "native".into();
+        self.record.asked.ip = Some(self.ip.number());
+        self.record.agreed = Some(agreed_record);
+        self.record.cuts = plan.cuts.clone();
+        let same_host = self.record.client.boot_id.is_some()
+            && self.record.client.boot_id == agreed.host.boot_id;
+        self.record.server = Some(agreed.host.clone());
+
+        let ids = data::streams(self.plan.direction, self.plan.streams);
+        let cores = self.cores(&ids, same_host, &agreed.cores);
+        let sockets = self.open_streams(&ids, agreed.token, cookie)?;
+        match self.answer(&mut messages, "opening the data streams").await? {
+            ServerMessage::Ready => {}
+            other => return Err(self.out_of_turn("opening the data streams", &other)),
+        }
+        let mut exchanges = Vec::new();
+        for _ in 0..CLOCK_EXCHANGES {
+            let ping = Ping { client_ns: clock::monotonic_ns() };
+            self.say(&mut write, &ClientMessage::Ping(ping), "reading the server's clock").await?;
+            match self.answer(&mut messages, "reading the server's clock").await? {
+                ServerMessage::Pong(pong) => exchanges.push(heard(pong)),
+                other => return Err(self.out_of_turn("reading the server's clock", &other)),
+            }
+        }
+        let at_start = offset(&exchanges);
+
+        let shared = Shared::new(ids.len());
+        let _stop = StopOnDrop(Arc::clone(&shared));
+        let (events, told) = mpsc::unbounded_channel();
+        for ((id, socket), core) in ids.iter().zip(sockets).zip(cores) {
+            let context = Context {
+                shared: Arc::clone(&shared),
+                agreed: Arc::clone(&plan),
+                ip: self.ip,
+                token: agreed.token,
+                framing: Framing::Native { token: agreed.token, stream: id.stream },
+                digits: false,
+                id: *id,
+                role: data::role(&self.plan.traffic, id.way, true),
+                core,
+                events: events.clone(),
+            };
+            data::spawn(context, socket)
+                .map_err(|e| errors::unable("start a data thread", &e.to_string()))?;
+        }
+        drop(events);
+        observer.start(&self.record);
+        self.say(&mut write, &ClientMessage::Start, "starting the test").await?;
+        match self.answer(&mut messages, "starting the test").await? {
+            ServerMessage::Started => {}
+            other => return Err(self.out_of_turn("starting the test", &other)),
+        }
+        shared.start(clock::monotonic_ns() + HEAD_START_NS);
+        let nic = self.record.client.nic.as_ref().map(|nic| nic.name.clone());
+        let samplers = (Sampler::new(nic.as_deref()), Sampler::new(nic.as_deref()));
+        let count = |role: Role| {
+            ids.iter().filter(|id| data::role(&self.plan.traffic, id.way, true) == role).count()
+        };
+        let counts = (count(Role::Send), count(Role::Receive), count(Role::Request));
+        let mut running = Running {
+            plan: self.plan.clone(),
+            shared,
+            samplers,
+            samples: Vec::new(),
+            local: BTreeMap::new(),
+            remote: BTreeMap::new(),
+            remote_samples: Vec::new(),
+            results: None,
+            ticks: (Ticks::new(counts.0), Ticks::new(counts.1), Ticks::new(counts.2)),
+            senders: counts.0,
+            requesters: counts.2,
+            streams: ids.len(),
+            sent_told: false,
+            live: Live::default(),
+            trouble: None,
+            interrupted: false,
+            stopping: None,
+            exchanges: Vec::new(),
+            drain: self.drain,
+        };
+        running.run(&mut write, &mut messages, told, observer).await;
+        let at_end = running.farewell(&mut write, &mut messages).await;
+        let shown = running.live.shown as usize;
+        self.finish(running, &ids, same_host, at_start.map(|start| over_test(start, at_end)));
+        // The last interval ends with the test and so after the last tick.
+        self.record.intervals.iter().skip(shown).for_each(|interval| observer.interval(interval));
+        Ok(())
+    }
+
+    /// `--size mtu`: what the path carries in one packet.
+    pub(super) fn size_from_path(&mut self) -> Result<(), ErrorRecord> {
+        let Traffic::Udp(udp) = &mut self.plan.traffic else { return Ok(()) };
+        let v6 = self.ip == IpVersion::V6;
+        let mtu = probe_mtu(self.local, self.peer, v6);
+        let fits = mtu.map(|mtu| mtu.saturating_sub(self.ip.udp_overhead()));
+        if self.request.size_from_mtu {
+            let size = fits.unwrap_or(1_500 - self.ip.udp_overhead()).min(65_507);
+            udp.size = DatagramSize::new(size).unwrap_or(udp.size);
+            self.record.asked.datagram_bytes = Some(u32::from(udp.size.octets()));
+            // Datagrams per second are another bit rate now.
+            self.record.asked.rate_bps = udp.rate.map(|rate| rate.bits_per_second(udp.size));
+        } else if let Some(fits) = fits.filter(|fits| *fits < u32::from(udp.size.octets())) {
+            self.record.doubts.push(Doubt {
+                kind: DoubtKind::Degraded,
+                text: format!(
+                    "datagrams of {} bytes do not fit this path's packets of {} bytes: each travels in fragments, and one lost fragment loses it",
+                    udp.size.octets(),
+                    fits + self.ip.udp_overhead()
+                ),
+            });
+        }
+        Ok(())
+    }
+
+    /// Says hello. Its first octets are as many as iperf3's cookie has, so that an iperf3 server
+    /// answers them and can go on with them: then they are the cookie that is returned. linerate's
+    /// own server answers only the whole.
+    pub(super) async fn greet(
+        &self,
+        control: &mut TcpStream,
+        nonce: &[u8; auth::NONCE_OCTETS],
+    ) -> Result<Option<Cookie>, ErrorRecord> {
+        let hello = Hello {
+            version_min: *VERSIONS.start(),
+            version_max: *VERSIONS.end(),
+            features: FEATURES.iter().map(|f| (*f).to_owned()).collect(),
+            nonce: auth::to_hex(nonce),
+            program: format!("linerate {}", env!("CARGO_PKG_VERSION")),
+        };
+        let lost = |why: &str| self.lost("agreeing on the test", why);
+        let hello = encode(&ClientMessage::Hello(hello)).map_err(|e| lost(&e.to_string()))?;
+        let opening = [&PREAMBLE[..], &hello].concat();
+        let (mut first, mut rest) = (&opening[..], &[][..]);
+        if self.request.dialect.is_none()
+            && let Some((cookie, after)) = opening.split_first_chunk::<COOKIE_OCTETS_IPERF3>()
+        {
+            (first, rest) = (&cookie[..], after);
+        }
+        control.write_all(first).await.map_err(|e| lost(&e.to_string()))?;
+        if let (Ok(cookie), false) =
+            (<[u8; COOKIE_OCTETS_IPERF3]>::try_from(first), rest.is_empty())
+        {
+            let rtt = sys::tcp_sample(&*control).and_then(|tcp| tcp.rtt_ns).unwrap_or(0);
+            let wait = DETECT + 2 * Duration::from_nanos(rtt);
+            let mut octet = [0];
+            if let Ok(Ok(1)) = tokio::time::timeout(wait, control.peek(&mut octet)).await
+                && iperf3::is_first_octet(octet[0])
+            {
+                return Ok(Some(Cookie::from_octets(cookie)));
+            }
+            control.write_all(rest).await.map_err(|e| lost(&e.to_string()))?;
+        }
+        Ok(None)
+    }
+
+    pub(super) async fn negotiate(
+        &mut self,
+        write: &mut OwnedWriteHalf,
+        messages: &mut Messages,
+        nonce: &[u8; auth::NONCE_OCTETS],
+    ) -> Result<Agreed, ErrorRecord> {
+        let doing = "agreeing on the test";
+        let welcome: Welcome = match self.answer(messages, doing).await? {
+            ServerMessage::Welcome(welcome) => welcome,
+            other => return Err(self.out_of_turn(doing, &other)),
+        };
+        let missing: Vec<&str> =
+            FEATURES.iter().copied().filter(|f| !welcome.features.iter().any(|w| w == f)).collect();
+        if !missing.is_empty() {
+            self.record.doubts.push(Doubt {
+                kind: DoubtKind::Degraded,
+                text: format!("the server ({}) cannot do: {}", welcome.program, missing.join(", ")),
+            });
+        }
+        let server_nonce = auth::from_hex::<{ auth::NONCE_OCTETS }>(&welcome.nonce)
+            .ok_or_else(|| self.lost(doing, "the server sent no legal nonce"))?;
+        let key = self.request.key.as_deref();
+        let request = linerate_wire::native::message::Request {
+            plan: self.plan.clone(),
+            proof: key.map(|key| {
+                auth::to_hex(&auth::proof(key, auth::Prover::Client, nonce, &server_nonce))
+            }),
+            boot_id: self.record.client.boot_id.clone(),
+        };
+        self.say(write, &ClientMessage::Request(Box::new(request)), doing).await?;
+        let agreed = match self.answer(messages, doing).await? {
+            ServerMessage::Agreed(agreed) => *agreed,
+            other => return Err(self.out_of_turn(doing, &other)),
+        };
+        if let Some(key) = key {
+            let wanted = auth::proof(key, auth::Prover::Server, nonce, &server_nonce);
+            let shown = agreed.proof.as_deref().and_then(auth::from_hex::<{ auth::PROOF_OCTETS }>);
+            if !shown.is_some_and(|shown| auth::equal(&shown, &wanted)) {
+                return Err(errors::wrong_server_key(&self.name));
+            }
+        }
+        Ok(agreed)
+    }
+
+    pub(super) fn cores(
+        &self,
+        ids: &[StreamId],
+        same_host: bool,
+        server: &[u32],
+    ) -> Vec<Option<u32>> {
+        if !self.plan.client_cpus.is_empty() {
+            return place::listed(&self.plan.client_cpus, ids.len());
+        }
+        if !place::pinned(&self.plan.traffic) {
+            return vec![None; ids.len()];
+        }
+        let mut users = BTreeMap::new();
+        if same_host {
+            server.iter().for_each(|core| *users.entry(*core).or_default() += 1);
+        }
+        let avoid = self.record.client.nic.as_ref().map(|nic| &nic.irq_cores[..]).unwrap_or(&[]);
+        place::cores(&linerate_host::cores::allowed_cores(), avoid, &users, ids.len(), From::Bottom)
+    }
+
+    pub(super) fn open_streams(
+        &self,
+        ids: &[StreamId],
+        token: u64,
+        cookie: [u8; COOKIE_OCTETS],
+    ) -> Result<Vec<StreamSocket>, ErrorRecord> {
+        ids.iter()
+            .map(|id| {
+                let claim = Claim { token, cookie, stream: id.stream };
+                match self.plan.traffic.transport() {
+                    Transport::Udp => self.open_udp(claim),
+                    Transport::Tcp => self.open_tcp(claim),
+                }
+            })
+            .collect()
+    }
+
+    pub(super) fn open_udp(&self, claim: Claim) -> Result<StreamSocket, ErrorRecord> {
+        let fault = |e: &std::io::Error| errors::udp_stream(&self.name, self.peer, &e.to_string());
+        let socket = sys::udp_socket(with_port(self.local, 0)).map_err(|e| fault(&e))?;
+        socket.connect(&self.peer.into()).map_err(|e| fault(&e))?;
+        socket.set_read_timeout(Some(HELLO_EVERY)).map_err(|e| fault(&e))?;
+        let hello = UdpHello(claim).encode();
+        let wanted = UdpHelloAck { token: claim.token, stream: claim.stream };
+        let mut why = "no answer within 5 s".to_owned();
+        for _ in 0..HELLO_TIMES {
+            if let Err(e) = socket.send(&hello) {
+                why = e.to_string();
+                std::thread::sleep(HELLO_EVERY);
+                continue;
+            }
+            let mut answer = [0; ACK_OCTETS + 1];
+            match (&socket).read(&mut answer) {
+                Ok(n) if answer.get(..n).and_then(UdpHelloAck::decode) == Some(wanted) => {
+                    return Ok(StreamSocket::Udp(socket, None));
+                }
+                Ok(_) => {}
+                Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => {}
+                Err(e) => {
+                    why = e.to_string();
+                    std::thread::sleep(HELLO_EVERY);
+                }
+            }
+        }
+        Err(errors::udp_stream(&self.name, self.peer, &why))
+    }
+
+    pub(super) fn open_tcp(&self, claim: Claim) -> Result<StreamSocket, ErrorRecord> {
+        let fault = |e: &std::io::Error| errors::tcp_stream(&self.name, self.peer, &e.to_string());
+        let mut stream = self.connect_tcp(with_port(self.local, 0))?;
+        stream.set_read_timeout(Some(ANSWER_LIMIT)).map_err(|e| fault(&e))?;
+        stream.write_all(&TcpOpening(claim).encode()).map_err(|e| fault(&e))?;
+        let mut answer = [0];
+        stream.read_exact(&mut answer).map_err(|e| fault(&e))?;
+        Ok(StreamSocket::Tcp(stream))
+    }
+
+    /// A TCP connection with what the plan asks of it.
+    pub(super) fn connect_tcp(
+        &self,
+        local: SocketAddr,
+    ) -> Result<std::net::TcpStream, ErrorRecord> {
+        let fault = |e: &std::io::Error| errors::tcp_stream(&self.name, self.peer, &e.to_string());
+        let socket = Socket::new(Domain::for_address(self.peer), Type::STREAM, Some(Protocol::TCP))
+            .map_err(|e| fault(&e))?;
+        // Before connecting: window scale and MSS are settled by the handshake.
+        let options = sys::TcpOptions {
+            window: self.plan.window,
+            dscp: self.plan.dscp,
+            ..sys::TcpOptions::default()
+        };
+        let options = data::tcp_options(&self.plan, options);
+        if let Some((what, e)) = sys::set_tcp(&socket, self.ip == IpVersion::V6, &options).first() {
+            return Err(errors::tcp_option(what, &options, e));
+        }
+        socket.bind(&local.into()).map_err(|e| fault(&e))?;
+        socket.connect_timeout(&self.peer.into(), CONNECT_LIMIT).map_err(|e| fault(&e))?;
+        Ok(socket.into())
+    }
+
+    pub(super) async fn say(
+        &self,
+        write: &mut OwnedWriteHalf,
+        message: &ClientMessage,
+        doing: &str,
+    ) -> Result<(), ErrorRecord> {
+        write_message(write, message).await.map_err(|e| self.lost(doing, &e.to_string()))
+    }
+
+    pub(super) async fn answer(
+        &self,
+        messages: &mut Messages,
+        doing: &str,
+    ) -> Result<ServerMessage, ErrorRecord> {
+        match next(messages, ANSWER_LIMIT).await {
+            Ok(ServerMessage::Refused(refused)) => Err(errors::refused(&self.name, &refused)),
+            Ok(message) => Ok(message),
+            Err(ControlError::Closed) if doing.starts_with("agreeing") => {
+                Err(errors::not_linerate(&self.name, self.peer))
+            }
+            Err(ControlError::Frame(_)) if doing.starts_with("agreeing") => {
+                Err(errors::not_linerate(&self.name, self.peer))
+            }
+            Err(e) => Err(self.lost(doing, &e.to_string())),
+        }
+    }
+
+    pub(super) fn lost(&self, doing: &str, why: &str) -> ErrorRecord {
+        errors::server_lost(&self.name, self.peer, doing, why)
+    }
+
+    pub(super) fn out_of_turn(&self, doing: &str, message: &ServerMessage) -> ErrorRecord {
+        let name = format!("{message:?}");
+        let name = name.split(['(', '{', ' ']).next().unwrap_or_default().to_lowercase();
+        self.lost(doing, &format!("the server sent \"{name}\" out of turn"))
+    }
+
+    /// From what both ends told to the record.
+    pub(super) fn finish(
+        &mut self,
+        mut running: Running,
+        ids: &[StreamId],
+        same_host: bool,
+        clock: Option<linerate_session::clock::ClockOffset>,
+    ) {
+        let mut streams: Vec<StreamOutcome> = Vec::new();
+        for id in ids {
+            let mut outcome = StreamOutcome {
+                index: id.index,
+                reverse: id.way == linerate_model::plan::Way::Reverse,
+                ..Default::default()
+            };
+            match running.local.remove(&id.stream) {
+                Some(Report::Send(report)) => outcome.send = Some(report),
+                Some(Report::Recv(report)) => outcome.recv = Some(report),
+                Some(Report::Rr(report)) => outcome.rr = Some(report),
+                _ => {}
+            }
+            match running.remote.remove(&id.stream) {
+                Some(StreamReport::Send(report)) => outcome.send = Some(*report),
+                Some(StreamReport::Recv(report)) => outcome.recv = Some(*report),
+                Some(StreamReport::Respond(report)) => outcome.respond = Some(report),
+                None => {}
+            }
+            streams.push(outcome);
+        }
+        let ended = Ended {
+            interrupted: running.interrupted,
+            trouble: running
+                .trouble
+                .take()
+                .map(|why| errors::server_lost(&self.name, self.peer, "running the test", &why)),
+            stopping: running.stopping.take(),
+            results: running.results.is_some(),
+        };
+        let client = HostSamples {
+            intervals: std::mem::take(&mut running.samples),
+            total: Some(trim(running.samplers.1.sample())),
+            irq_cores: running.samplers.1.irq_cores_delta(),
+        };
+        let results = running.results.as_ref();
+        let server = HostSamples {
+            intervals: std::mem::take(&mut running.remote_samples),
+            total: results.map(|r| r.host.clone()),
+            irq_cores: results.map(|r| r.irq_cores.clone()).unwrap_or_default(),
+        };
+        self.conclude(streams, ended, (client, server), clock, same_host, Dialect::Native);
+    }
+
+    /// The record of what was measured, however the test ended.
+    pub(super) fn conclude(
+        &mut self,
+        streams: Vec<StreamOutcome>,
+        ended: Ended,
+        (client, server): (HostSamples, HostSamples),
+        clock: Option<linerate_session::clock::ClockOffset>,
+        same_host: bool,
+        dialect: Dialect,
+    ) {
+        let record = &mut self.record;
+        let stream_error = streams.iter().find_map(|s| {
+            let sides = [
+                s.send.as_ref().and_then(|r| r.error.clone()),
+                s.recv.as_ref().and_then(|r| r.error.clone()),
+                s.rr.as_ref().and_then(|r| r.error.clone()),
+                s.respond.as_ref().and_then(|r| r.error.clone()),
+            ];
+            sides.into_iter().flatten().next()
+        });
+        if !ended.results {
+            record.doubts.push(Doubt {
+                kind: DoubtKind::PeerValuesMissing,
+                text:
+                    "the server's figures did not arrive; what is absent here is unknown, not zero"
+                        .into(),
+            });
+        }
+        let measured = streams.iter().any(|s| {
+            s.send.as_ref().is_some_and(|r| r.counts.bytes > 0)
+                || s.recv.as_ref().is_some_and(|r| r.counts.bytes > 0)
+                || s.rr.as_ref().is_some_and(|r| r.transactions > 0)
+        });
+        let error = if ended.interrupted {
+            Some(errors::interrupted())
+        } else if let Some(trouble) = ended.trouble {
+            Some(trouble)
+        } else if let Some(why) = ended.stopping {
+            Some(errors::server_stopped(&self.name, &why))
+        } else {
+            stream_error.map(|why| errors::stream(&self.name, &why))
+        };
+        if error.is_some() {
+            record.status = if measured { Status::Partial } else { Status::Failed };
+        }
+        record.error = error;
+        let outcome = Outcome {
+            plan: self.plan.clone(),
+            ip: self.ip,
+            streams,
+            client,
+            server,
+            clock,
+            same_host,
+            dialect,
+            discard: false,
+            complete: self.record.status == Status::Complete,
+        };
+        self.record = assemble::assemble(self.record.clone(), &outcome);
+    }
+}
+
+/// How a test ended.
+pub(super) struct Ended {
+    pub(super) interrupted: bool,
+    /// The server was lost, or did what it must not.
+    pub(super) trouble: Option<ErrorRecord>,
+    /// The server ended it, and said why.
+    pub(super) stopping: Option<String>,
+    /// The server's figures arrived.
+    pub(super) results: bool,
+}
+
+/// Path MTU towards the peer, without sending anything.
+pub(crate) fn probe_mtu(local: SocketAddr, peer: SocketAddr, v6: bool) -> Option<u32> {
+    let socket = sys::udp_socket(with_port(local, 0)).ok()?;
+    socket.connect(&peer.into()).ok()?;
+    sys::path_mtu(&socket, v6)
+}
+
+pub(super) fn heard(pong: Pong) -> Exchange {
+    Exchange {
+        asked_ns: pong.client_ns,
+        server_ns: pong.server_ns,
+        heard_ns: clock::monotonic_ns(),
+    }
+}
+
+/// The plan as both would run it, for a test without a far end.
+pub(crate) fn unchanged(plan: &TestPlan) -> AgreedPlan {
+    AgreedPlan { plan: plan.clone(), cuts: vec![] }
+}

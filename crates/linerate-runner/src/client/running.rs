@@ -1,0 +1,368 @@
+//! The part of a test between its start and the last figures of both ends.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use linerate_engine::clock;
+use linerate_host::sampler::Sampler;
+use linerate_model::plan::TestPlan;
+use linerate_model::sample::{HostSample, RrInterval};
+use linerate_session::assemble::{self, LiveSide};
+use linerate_session::clock::{Exchange, offset};
+use linerate_session::observer::Observer;
+use linerate_wire::native::message::{
+    ClientMessage, LiveInterval, Ping, Results, ServerMessage, StreamReport, StreamSent,
+};
+use tokio::net::tcp::OwnedWriteHalf;
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::time::Instant;
+
+use crate::control::write_message;
+use crate::data::{DataEvent, Report, Shared, Tick};
+use crate::serving::{SILENCE_LIMIT, trim};
+use crate::ticks::Ticks;
+
+use super::near::{CLOCK_EXCHANGES, Messages, heard};
+
+/// The server hears from the client this often.
+pub(super) const ALIVE_EVERY: Duration = Duration::from_millis(500);
+
+/// Beyond its planned length and its drain, a test may take this long.
+pub(super) const OVERTIME: Duration = Duration::from_secs(15);
+
+pub(super) struct StopOnDrop(pub(super) Arc<Shared>);
+
+impl Drop for StopOnDrop {
+    fn drop(&mut self) {
+        self.0.stop();
+        self.0.drain_until(0);
+    }
+}
+
+/// Both ends' intervals until they can be shown together.
+#[derive(Debug, Default)]
+pub(super) struct Live {
+    pub(super) client: BTreeMap<u64, LiveSide>,
+    pub(super) server: BTreeMap<u64, LiveSide>,
+    pub(super) rr: BTreeMap<u64, RrInterval>,
+    pub(super) shown: u64,
+}
+
+/// The part between "start" and the results.
+pub(super) struct Running {
+    pub(super) plan: TestPlan,
+    pub(super) shared: Arc<Shared>,
+    pub(super) samplers: (Sampler, Sampler),
+    pub(super) samples: Vec<HostSample>,
+    pub(super) local: BTreeMap<u16, Report>,
+    pub(super) remote: BTreeMap<u16, StreamReport>,
+    pub(super) remote_samples: Vec<HostSample>,
+    pub(super) results: Option<Results>,
+    pub(super) ticks: (Ticks, Ticks, Ticks),
+    pub(super) senders: usize,
+    pub(super) requesters: usize,
+    pub(super) streams: usize,
+    pub(super) sent_told: bool,
+    pub(super) live: Live,
+    pub(super) trouble: Option<String>,
+    pub(super) interrupted: bool,
+    pub(super) stopping: Option<String>,
+    pub(super) exchanges: Vec<Exchange>,
+    pub(super) drain: u64,
+}
+
+impl Running {
+    pub(super) async fn run(
+        &mut self,
+        write: &mut OwnedWriteHalf,
+        messages: &mut Messages,
+        mut told: UnboundedReceiver<DataEvent>,
+        observer: &mut dyn Observer,
+    ) {
+        let mut heard_at = Instant::now();
+        let mut alive = tokio::time::interval(ALIVE_EVERY);
+        // A server that answers but never ends is no server. Tests by count end with their count.
+        let planned =
+            self.plan.duration().unwrap_or(linerate_model::units::Nanos::from_secs(86_400));
+        let deadline = Instant::now()
+            + planned.as_duration()
+            + self.plan.warmup.as_duration()
+            + Duration::from_nanos(self.drain)
+            + OVERTIME;
+        let warm = Instant::now() + self.plan.warmup.as_duration();
+        let mut cold = self.plan.warmup.0 > 0;
+        let interval = self.plan.interval.as_duration();
+        let first = Instant::now() + self.plan.warmup.as_duration() + interval;
+        let mut sampling = tokio::time::interval_at(first, interval);
+        let signals = crate::signals::first();
+        tokio::pin!(signals);
+        let mut events_open = true;
+        let mut closed = false;
+        while self.local.len() < self.streams || (self.results.is_none() && self.trouble.is_none())
+        {
+            tokio::select! {
+                message = messages.recv(), if self.trouble.is_none() && !closed => {
+                    heard_at = Instant::now();
+                    closed = !matches!(message, Some(Ok(_)));
+                    match message {
+                        Some(Ok(message)) => self.on_message(message, observer),
+                        Some(Err(e)) => self.abandon(&e.to_string()),
+                        None => self.abandon("the server is gone"),
+                    }
+                }
+                event = told.recv(), if events_open => match event {
+                    Some(event) => self.on_event(event, observer),
+                    None => {
+                        events_open = false;
+                        if self.local.len() < self.streams {
+                            self.abandon("a data thread ended without a word");
+                            return;
+                        }
+                    }
+                },
+                () = tokio::time::sleep_until(warm), if cold => {
+                    // What the host counted so far belongs to the warm-up.
+                    cold = false;
+                    let _ = (self.samplers.0.sample(), self.samplers.1.sample());
+                }
+                _ = sampling.tick() => self.samples.push(trim(self.samplers.0.sample())),
+                () = tokio::time::sleep_until(deadline), if self.trouble.is_none() => {
+                    self.abandon("the test did not end in time");
+                }
+                _ = alive.tick(), if self.trouble.is_none() => {
+                    let ping = ClientMessage::Ping(Ping { client_ns: clock::monotonic_ns() });
+                    if let Err(e) = write_message(write, &ping).await {
+                        self.abandon(&e.to_string());
+                    } else if heard_at.elapsed() > SILENCE_LIMIT
+                        && !self.shared.heard_within(SILENCE_LIMIT)
+                    {
+                        self.abandon("the server fell silent");
+                    }
+                }
+                () = &mut signals, if !self.interrupted => {
+                    self.interrupted = true;
+                    observer.note("interrupted: ending with what was measured");
+                    self.shared.stop();
+                    // Receivers here end when the server has told what it sent, or soon.
+                    self.shared.drain_until(clock::monotonic_ns().saturating_add(SILENCE_LIMIT.as_nanos() as u64));
+                    if write_message(write, &ClientMessage::Stop).await.is_err() {
+                        self.abandon("the server is gone");
+                    }
+                }
+            }
+            self.tell_sent(write).await;
+        }
+    }
+
+    /// The server's receivers learn how much was sent, so that the tail counts.
+    pub(super) async fn tell_sent(&mut self, write: &mut OwnedWriteHalf) {
+        let ours = |report: &&Report| matches!(report, Report::Send(_) | Report::Rr(_));
+        let done = self.local.values().filter(ours).count();
+        let wanted = self.senders + self.requesters;
+        if self.sent_told || wanted == 0 || done < wanted || self.trouble.is_some() {
+            return;
+        }
+        self.sent_told = true;
+        let sent = self
+            .local
+            .iter()
+            .filter_map(|(stream, report)| match report {
+                Report::Send(report) => Some(StreamSent {
+                    stream: *stream,
+                    datagrams: report.counts.datagrams,
+                    bytes: report.counts.bytes,
+                    span_ns: report.span_ns,
+                }),
+                _ => None,
+            })
+            .collect();
+        if let Err(e) = write_message(write, &ClientMessage::Sent(sent)).await {
+            self.abandon(&e.to_string());
+        }
+    }
+
+    pub(super) fn abandon(&mut self, why: &str) {
+        if self.results.is_none() && self.trouble.is_none() {
+            self.trouble = Some(why.to_owned());
+        }
+        self.shared.stop();
+        if self.trouble.is_some() {
+            self.shared.drain_until(0);
+        }
+    }
+
+    pub(super) fn on_event(&mut self, event: DataEvent, observer: &mut dyn Observer) {
+        match event {
+            DataEvent::Done(stream, report) => {
+                self.local.insert(stream, *report);
+            }
+            DataEvent::Warm(..) => {}
+            DataEvent::Tick(_, index, tick) => {
+                let sum = match tick {
+                    Tick::Send(_) => self.ticks.0.add(index, tick),
+                    Tick::Recv(_) => self.ticks.1.add(index, tick),
+                    Tick::Rr(_) => self.ticks.2.add(index, tick),
+                };
+                let side = self.live.client.entry(index).or_default();
+                side.host = self.samples.get(index as usize).or(self.samples.last()).cloned();
+                match sum {
+                    Some(Tick::Send(send)) => side.send = Some(send),
+                    Some(Tick::Recv(recv)) => side.recv = Some(recv),
+                    Some(Tick::Rr(rr)) => {
+                        self.live.rr.insert(index, rr);
+                    }
+                    None => return,
+                }
+                self.show(observer);
+            }
+        }
+    }
+
+    pub(super) fn on_message(&mut self, message: ServerMessage, observer: &mut dyn Observer) {
+        match message {
+            ServerMessage::Pong(pong) => {
+                if self.exchanges.len() >= CLOCK_EXCHANGES {
+                    self.exchanges.remove(0);
+                }
+                self.exchanges.push(heard(pong));
+            }
+            ServerMessage::Interval(live) => {
+                let LiveInterval { index, send, recv, host } = *live;
+                // Shown already, or none that a test can have: not believed.
+                if index < self.live.shown || index >= self.most_intervals() {
+                    return;
+                }
+                let side = self.live.server.entry(index).or_default();
+                side.send = send.or(side.send.take());
+                side.recv = recv.or(side.recv.take());
+                side.host = host.or(side.host.take());
+                self.show(observer);
+            }
+            ServerMessage::Sent(streams) => {
+                for sent in streams {
+                    self.shared.far_end_sent(sent.stream, sent.datagrams);
+                }
+                self.shared.drain_until(clock::monotonic_ns().saturating_add(self.drain));
+            }
+            ServerMessage::Stream(result) => {
+                if usize::from(result.stream) < self.streams {
+                    self.remote.insert(result.stream, result.report);
+                }
+            }
+            ServerMessage::Chunk(chunk) => match self.remote.get_mut(&chunk.stream) {
+                Some(StreamReport::Send(report)) => append(&mut report.intervals, chunk.send),
+                Some(StreamReport::Recv(report)) => append(&mut report.intervals, chunk.recv),
+                _ => {}
+            },
+            ServerMessage::HostChunk(chunk) => {
+                if self.remote_samples.len() < 100_000 {
+                    self.remote_samples.extend(chunk.samples);
+                }
+            }
+            ServerMessage::Results(results) => self.results = Some(results),
+            ServerMessage::Stopping(why) => {
+                observer.note(&format!("the server ends the test: {why}"));
+                self.stopping = Some(why);
+                self.shared.stop();
+            }
+            ServerMessage::Refused(refused) => self.abandon(&refused.why),
+            _ => self.abandon("the server sent a message out of turn"),
+        }
+    }
+
+    pub(super) fn most_intervals(&self) -> u64 {
+        let interval = self.plan.interval.0.max(1);
+        self.plan
+            .duration()
+            .map_or(linerate_model::limits::INTERVALS.max, |d| d.0.div_ceil(interval))
+    }
+
+    /// Shows every interval that both ends have told of, and those that one end will never tell of
+    /// because the next one is there already.
+    pub(super) fn show(&mut self, observer: &mut dyn Observer) {
+        loop {
+            let index = self.live.shown;
+            let newest = [
+                self.live.client.last_key_value().map(|(i, _)| *i),
+                self.live.server.last_key_value().map(|(i, _)| *i),
+            ];
+            let overdue = newest.iter().flatten().any(|newest| *newest > index);
+            let interval = if self.requesters > 0 {
+                let Some(row) = self.live.rr.get(&index) else { return };
+                let host = self.live.client.get(&index).and_then(|side| side.host.as_ref());
+                let figures = assemble::rr_row(row, self.plan.interval.0, host);
+                assemble::live_interval(
+                    &self.plan,
+                    index,
+                    &LiveSide::default(),
+                    &LiveSide::default(),
+                    Some(figures),
+                )
+            } else {
+                let client = self.live.client.get(&index);
+                let server = self.live.server.get(&index);
+                let there = |side: Option<&LiveSide>, send: bool, recv: bool| {
+                    side.is_some_and(|s| (!send || s.send.is_some()) && (!recv || s.recv.is_some()))
+                };
+                let (forward, reverse) =
+                    (self.plan.direction.has_forward(), self.plan.direction.has_reverse());
+                let both = there(client, forward, reverse) && there(server, reverse, forward);
+                if !both && !overdue {
+                    return;
+                }
+                let empty = LiveSide::default();
+                assemble::live_interval(
+                    &self.plan,
+                    index,
+                    client.unwrap_or(&empty),
+                    server.unwrap_or(&empty),
+                    None,
+                )
+            };
+            self.live.client.remove(&index);
+            self.live.server.remove(&index);
+            self.live.rr.remove(&index);
+            self.live.shown += 1;
+            observer.interval(&interval);
+        }
+    }
+
+    /// The clock once more, then goodbye.
+    pub(super) async fn farewell(
+        &mut self,
+        write: &mut OwnedWriteHalf,
+        messages: &mut Messages,
+    ) -> Option<linerate_session::clock::ClockOffset> {
+        if self.trouble.is_some() {
+            return offset(&self.exchanges);
+        }
+        let exchange = async {
+            self.exchanges.clear();
+            for _ in 0..CLOCK_EXCHANGES {
+                let ping = ClientMessage::Ping(Ping { client_ns: clock::monotonic_ns() });
+                write_message(write, &ping).await.ok()?;
+                loop {
+                    match messages.recv().await {
+                        Some(Ok(ServerMessage::Pong(pong))) => {
+                            self.exchanges.push(heard(pong));
+                            break;
+                        }
+                        Some(Ok(_)) => {}
+                        _ => return None,
+                    }
+                }
+            }
+            write_message(write, &ClientMessage::Bye).await.ok()
+        };
+        let _ = tokio::time::timeout(Duration::from_secs(2), exchange).await;
+        offset(&self.exchanges)
+    }
+}
+
+/// A server that tells more intervals than a test can have is not believed.
+pub(super) fn append<T>(known: &mut Vec<T>, rows: Vec<T>) {
+    if known.len() + rows.len() <= linerate_model::limits::INTERVALS.max as usize {
+        known.extend(rows);
+    }
+}
