@@ -71,6 +71,7 @@ fn a_bottleneck_is_found_within_two_percent() {
         return;
     }
     let lab = Lab::bottleneck(40, 90);
+    let _urgent = Urgent::now();
     let _server = Server::on_port(Some(&lab.space("b")), PORT, &[]);
     let space = lab.space("a");
     for (mbit, line) in [
