@@ -206,7 +206,7 @@ impl Fit {
         (self.origin + self.cell * (self.first as f64 + at)).exp()
     }
 
-    /// What the trials so far say; nothing before there are [`FIT_LEAST`] of them, for until then
+    /// What the trials so far say; nothing before there are enough of them, for until then
     /// the prior speaks.
     pub fn knee(&self) -> Option<Knee> {
         (self.trials >= FIT_LEAST).then(|| Knee {
