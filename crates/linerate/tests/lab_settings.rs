@@ -9,7 +9,7 @@ use std::time::Duration;
 use linerate_lab::{Hardware, Lab, Machine};
 use linerate_model::setting::{Outcome, Setting, SettingValue};
 use linerate_runner::agent::{Access, DeviceChoice, Hands, Remote};
-use support::{alone, long, skip, wait_for};
+use support::{alone, skip, wait_for};
 
 const KEY: &str = "a key for tests only, 32 octets.";
 
@@ -80,7 +80,7 @@ fn disciplines_rings_and_a_reboot() {
             machine.run(&format!("/bin/tc qdisc replace dev eth0 root handle 9: {tree}"));
             let shown = || machine.run("/bin/tc qdisc show dev eth0");
             let before = shown();
-            for turn in 0..if long() { 3 } else { 1 } {
+            for turn in 0..3 {
                 let done = host.apply(Some(&device), &pfifo).unwrap();
                 assert_eq!(done[0].outcome, Outcome::Set, "{tree}: {done:?}");
                 let back = host.restore().unwrap();

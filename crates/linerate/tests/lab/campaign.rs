@@ -194,7 +194,7 @@ fn a_campaign_survives_reboots_and_power_cuts_of_its_own_controller() {
     let Some(lab) = lab(test) else { return };
     let mut a = lab.machine("a", 1, Hardware { cores: 2, disk_mib: 64, ..Hardware::default() });
     a.booted();
-    let (cuts, runs_a_cell) = if long() { (20u64, 30) } else { (5, 5) };
+    let (cuts, runs_a_cell) = if long() { (20u64, 30) } else { (5, 8) };
     put(&a, "/data/pps.toml", &SEED_001.replace("RUNS", &runs_a_cell.to_string()));
     on_boot(
         &a,
