@@ -9,3 +9,4 @@ mod depth;
 pub mod framing;
 pub mod iperf3;
 pub mod native;
+mod prefixed;

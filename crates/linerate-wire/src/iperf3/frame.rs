@@ -4,9 +4,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::depth::{self, TooDeep};
+use crate::prefixed;
+pub use crate::prefixed::PREFIX_OCTETS;
 
-/// Octets of the length.
-pub const PREFIX_OCTETS: usize = 4;
 /// Most octets of [`super::Parameters`]: what releases from 3.18 on accept.
 pub const MAX_PARAMETERS: usize = 8_192;
 /// Most octets of a client's results: 256 streams at 300 octets each fit three times over.
@@ -56,14 +56,8 @@ pub(super) fn decode<T: DeserializeOwned>(body: &[u8], most: usize) -> Result<T,
 }
 
 pub(super) fn encode<T: Serialize>(document: &T, most: usize) -> Result<Vec<u8>, FrameError> {
-    let mut frame = vec![0; PREFIX_OCTETS];
-    serde_json::to_writer(&mut frame, document)?;
-    let length = frame.len() - PREFIX_OCTETS;
-    let prefix = u32::try_from(length).unwrap_or(u32::MAX).to_be_bytes();
+    let (prefix, frame) = prefixed::write(document)?;
     body_length(prefix, most)?;
-    if let Some(start) = frame.first_chunk_mut::<PREFIX_OCTETS>() {
-        *start = prefix;
-    }
     Ok(frame)
 }
 

@@ -5,12 +5,12 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::depth::{self, TooDeep};
+use crate::prefixed;
+pub use crate::prefixed::PREFIX_OCTETS;
 
 /// Most octets of one message. Results of long tests travel as many messages (see
 /// [`super::message`]), so none needs more.
 pub const MAX_FRAME: usize = 65_536;
-/// Octets of the length.
-pub const PREFIX_OCTETS: usize = 4;
 
 /// Why bytes are no message.
 #[derive(Debug, thiserror::Error)]
@@ -52,16 +52,8 @@ pub fn decode<T: DeserializeOwned>(body: &[u8]) -> Result<T, FrameError> {
 /// # Errors
 /// [`FrameError::Length`] when it is too long for one, which is a fault of the caller.
 pub fn encode<T: Serialize>(message: &T) -> Result<Vec<u8>, FrameError> {
-    let mut frame = vec![0; PREFIX_OCTETS];
-    serde_json::to_writer(&mut frame, message)?;
-    let length = frame.len() - PREFIX_OCTETS;
-    let prefix = u32::try_from(length).unwrap_or(u32::MAX);
-    if length > MAX_FRAME {
-        return Err(FrameError::Length(prefix));
-    }
-    if let Some(start) = frame.first_chunk_mut::<PREFIX_OCTETS>() {
-        *start = prefix.to_be_bytes();
-    }
+    let (prefix, frame) = prefixed::write(message)?;
+    body_length(prefix)?;
     Ok(frame)
 }
 

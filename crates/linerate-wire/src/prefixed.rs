@@ -1,0 +1,21 @@
+//! JSON documents as both protocols send them: a 32-bit length in network byte order, then the document.
+
+use serde::Serialize;
+
+/// Octets of the length.
+pub const PREFIX_OCTETS: usize = 4;
+
+/// A document and its length before it, and that length as it is sent: the largest of 32 bits where it
+/// is longer. Each protocol checks it against its own limit.
+pub(crate) fn write<T: Serialize>(
+    document: &T,
+) -> serde_json::Result<([u8; PREFIX_OCTETS], Vec<u8>)> {
+    let mut frame = vec![0; PREFIX_OCTETS];
+    serde_json::to_writer(&mut frame, document)?;
+    let length = frame.len() - PREFIX_OCTETS;
+    let prefix = u32::try_from(length).unwrap_or(u32::MAX).to_be_bytes();
+    if let Some(start) = frame.first_chunk_mut::<PREFIX_OCTETS>() {
+        *start = prefix;
+    }
+    Ok((prefix, frame))
+}
