@@ -14,8 +14,7 @@ use linerate_wire::framing::Framing;
 use linerate_wire::native::agent::AGENT_FEATURE;
 use linerate_wire::native::message::{
     Agreed, CHUNK_INTERVALS, Chunk, ClientMessage, Hello, HostChunk, LiveInterval, Pong,
-    RefusalKind, Refused, Request, Results, ServerMessage, StreamReport, StreamResult, StreamSent,
-    Welcome,
+    RefusalKind, Refused, Request, Results, ServerMessage, StreamReport, StreamResult, Welcome,
 };
 use linerate_wire::native::{FEATURES, VERSIONS, auth};
 use tokio::io::AsyncReadExt;
@@ -484,19 +483,7 @@ impl Running {
                 self.reports.values().filter(|r| matches!(r, Report::Send(_))).count();
             if !sent_told && senders_done > 0 && senders_done == self.streams_of(Role::Send) {
                 sent_told = true;
-                let sent = self
-                    .reports
-                    .iter()
-                    .filter_map(|(stream, report)| match report {
-                        Report::Send(report) => Some(StreamSent {
-                            stream: *stream,
-                            datagrams: report.counts.datagrams,
-                            bytes: report.counts.bytes,
-                            span_ns: report.span_ns,
-                        }),
-                        _ => None,
-                    })
-                    .collect();
+                let sent = data::sent_of(&self.reports);
                 let _ = write_message(write, &ServerMessage::Sent(sent)).await;
             }
         }

@@ -12,7 +12,7 @@ use linerate_session::assemble::{self, LiveSide};
 use linerate_session::clock::{Exchange, offset};
 use linerate_session::observer::Observer;
 use linerate_wire::native::message::{
-    ClientMessage, LiveInterval, Ping, Results, ServerMessage, StreamReport, StreamSent,
+    ClientMessage, LiveInterval, Ping, Results, ServerMessage, StreamReport,
 };
 use tokio::net::tcp::OwnedWriteHalf;
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -164,19 +164,7 @@ impl Running {
             return;
         }
         self.sent_told = true;
-        let sent = self
-            .local
-            .iter()
-            .filter_map(|(stream, report)| match report {
-                Report::Send(report) => Some(StreamSent {
-                    stream: *stream,
-                    datagrams: report.counts.datagrams,
-                    bytes: report.counts.bytes,
-                    span_ns: report.span_ns,
-                }),
-                _ => None,
-            })
-            .collect();
+        let sent = crate::data::sent_of(&self.local);
         if let Err(e) = write_message(write, &ClientMessage::Sent(sent)).await {
             self.abandon(&e.to_string());
         }

@@ -9,6 +9,7 @@ mod udp_recv;
 mod udp_send;
 mod wait;
 
+use std::collections::BTreeMap;
 use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
@@ -23,7 +24,7 @@ use linerate_model::sample::{
 use linerate_session::Surroundings;
 use linerate_session::engine_choice::Buffers;
 use linerate_wire::framing::Framing;
-use linerate_wire::native::message::RespondReport;
+use linerate_wire::native::message::{RespondReport, StreamSent};
 use linerate_wire::native::stream::UdpHello;
 use socket2::Socket;
 use tokio::sync::mpsc::UnboundedSender;
@@ -320,6 +321,20 @@ pub(crate) enum Report {
     Recv(RecvReport),
     Rr(RrReport),
     Respond(RespondReport),
+}
+
+/// What the senders among these sent, as the far end is told it.
+pub(crate) fn sent_of(reports: &BTreeMap<u16, Report>) -> Vec<StreamSent> {
+    let sent = |(stream, report): (&u16, &Report)| match report {
+        Report::Send(report) => Some(StreamSent {
+            stream: *stream,
+            datagrams: report.counts.datagrams,
+            bytes: report.counts.bytes,
+            span_ns: report.span_ns,
+        }),
+        _ => None,
+    };
+    reports.iter().filter_map(sent).collect()
 }
 
 /// What every data thread knows.
