@@ -154,6 +154,11 @@ impl RecvBatch {
         batch
     }
 
+    /// Messages that it has room for.
+    pub(super) fn capacity(&self) -> usize {
+        self.metas.len()
+    }
+
     /// What the last call brought.
     pub fn messages(&self) -> impl Iterator<Item = Message<'_>> {
         self.buffer.chunks_exact(self.stride).zip(&self.metas).take(self.filled).map(

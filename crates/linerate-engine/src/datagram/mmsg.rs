@@ -41,6 +41,10 @@ impl RecvEngine for RecvMany {
         self.name
     }
 
+    fn max_messages(&self, batch: &RecvBatch) -> usize {
+        batch.capacity()
+    }
+
     fn recv(&mut self, socket: &Socket, batch: &mut RecvBatch) -> io::Result<usize> {
         batch.receive(socket, usize::MAX)
     }

@@ -51,6 +51,8 @@ pub trait SendEngine {
 pub trait RecvEngine {
     /// As in `--engine` and in every record.
     fn name(&self) -> &'static str;
+    /// Most messages that one call puts into `batch`: after fewer, nothing more was queued.
+    fn max_messages(&self, batch: &RecvBatch) -> usize;
     /// Waits for one message, as long as the socket's time-out, and takes what else is there.
     /// Returns the number of messages now in `batch`.
     ///

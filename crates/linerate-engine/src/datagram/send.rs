@@ -30,6 +30,10 @@ impl RecvEngine for Single {
         "send"
     }
 
+    fn max_messages(&self, _: &RecvBatch) -> usize {
+        1
+    }
+
     fn recv(&mut self, socket: &Socket, batch: &mut RecvBatch) -> io::Result<usize> {
         batch.receive(socket, 1)
     }

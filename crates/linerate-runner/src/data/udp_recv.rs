@@ -7,6 +7,7 @@ use linerate_engine::{clock, sys};
 use linerate_model::plan::{EngineChoice, Traffic};
 use linerate_model::sample::{RecvCounts, RecvReport};
 use linerate_session::engine_choice;
+use linerate_session::moderation::Moderation;
 use linerate_session::receiver::{Message, Receiver, Setup};
 use linerate_wire::native::stream::{HELLO_OCTETS, UdpHello, UdpHelloAck};
 use socket2::Socket;
@@ -74,12 +75,14 @@ pub(super) fn run(context: &Context, socket: &Socket, hello: Option<UdpHello>) -
     let mut warmed = RecvCounts::default();
     let mut wall_clock = clock::WallClock::default();
     wall_clock.look(clock::monotonic_ns());
+    let mut moderation = Moderation::new(sys::receive_buffer(socket), clock::monotonic_ns());
     let mut told = 0;
     let mut error = described.err().map(|e| format!("cannot ask for receive time stamps: {e}"));
     while error.is_none() {
         let mut idle = false;
+        let mut nap_until = None;
         match engine.recv(socket, &mut batch) {
-            Ok(_) => {
+            Ok(messages) => {
                 account.on_call();
                 let now = clock::monotonic_ns();
                 context.shared.hear(now);
@@ -119,6 +122,9 @@ pub(super) fn run(context: &Context, socket: &Socket, hello: Option<UdpHello>) -
                 if warmup.is_none() {
                     account.on_read(now);
                 }
+                let is_full = messages >= engine.max_messages(&batch);
+                let octets = octets + warm_octets;
+                nap_until = moderation.after_call(now, messages as u64, octets, is_full);
             }
             Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
                 idle = true;
@@ -163,6 +169,9 @@ pub(super) fn run(context: &Context, socket: &Socket, hello: Option<UdpHello>) -
         let now = clock::monotonic_ns();
         if context.shared.drained_at(if idle { now } else { now.saturating_sub(HARD_END_NS) }) {
             break;
+        }
+        if let Some(until) = nap_until {
+            clock::sleep_until(until);
         }
     }
     if let Some(warm) = warmup.take() {
