@@ -133,8 +133,17 @@ pub fn segment_on_send(socket: &impl AsFd, octets: u16) -> io::Result<()> {
 /// Messages that the socket has dropped for lack of room since it was made (`SO_MEMINFO`,
 /// `SK_MEMINFO_DROPS`).
 pub fn socket_drops(socket: &impl AsFd) -> Option<u32> {
-    // include/uapi/linux/sock_diag.h: nine u32, the last one the drops.
-    const DROPS: usize = 8;
+    // include/uapi/linux/sock_diag.h: the last of nine.
+    memory_info(socket).map(|info| info[8])
+}
+
+/// Octets that wait in a socket to be read, with the kernel's own for each message (`SO_MEMINFO`,
+/// `SK_MEMINFO_RMEM_ALLOC`).
+pub fn receive_queue(socket: &impl AsFd) -> Option<u32> {
+    memory_info(socket).map(|info| info[0])
+}
+
+fn memory_info(socket: &impl AsFd) -> Option<[u32; 9]> {
     let mut info = [0u32; 9];
     let mut length = size_of_val(&info) as socklen_t;
     // SAFETY: the descriptor is open for the borrow's life; the kernel writes at most `length`
@@ -148,7 +157,7 @@ pub fn socket_drops(socket: &impl AsFd) -> Option<u32> {
             &raw mut length,
         )
     };
-    (check(result).is_ok() && length as usize == size_of_val(&info)).then(|| info[DROPS])
+    (check(result).is_ok() && length as usize == size_of_val(&info)).then_some(info)
 }
 
 /// Path MTU of a connected socket as the kernel knows it now (`IP_MTU`, `IPV6_MTU`).
@@ -414,5 +423,18 @@ mod tests {
             .filter_map(|s| s.local_addr().ok()?.as_socket().map(|a| a.port()))
             .collect();
         assert_eq!(ports.len(), sockets.len());
+    }
+
+    #[test]
+    fn what_waits_in_a_socket_is_known() {
+        let any = SocketAddr::from(([127, 0, 0, 1], 0));
+        let (from, to) = (udp_socket(any).unwrap(), udp_socket(any).unwrap());
+        from.connect(&to.local_addr().unwrap()).unwrap();
+        assert_eq!(receive_queue(&to), Some(0));
+        for _ in 0..3 {
+            from.send(&[0; 1_000]).unwrap();
+        }
+        let queued = receive_queue(&to).unwrap();
+        assert!((3_000..30_000).contains(&queued), "{queued}");
     }
 }

@@ -281,6 +281,10 @@ pub struct RecvReport {
     /// Arrivals in places that were forgotten, so that they could not be told from duplicates. Each may
     /// be one of the lost.
     pub unknown_late: u64,
+    /// Most datagrams that waited unread in the socket when reading ended. They are among the lost, and
+    /// of no known place.
+    #[serde(default)]
+    pub unread: u64,
     /// Unique datagrams that came, or were read, too late after a test by time was over: see
     /// [`crate::record::ReceiverFigures::overdue`].
     #[serde(default)]

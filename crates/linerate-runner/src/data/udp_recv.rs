@@ -85,9 +85,8 @@ pub(super) fn run(context: &Context, socket: &Socket, hello: Option<UdpHello>) -
             Ok(messages) => {
                 account.on_call();
                 let now = clock::monotonic_ns();
-                context.shared.hear(now);
                 wall_clock.look(now);
-                let (mut octets, mut warm_octets) = (0, 0);
+                let (mut octets, mut warm_octets, mut ours) = (0, 0, false);
                 for message in batch.messages() {
                     if is_opening(context, socket, hello, message.bytes) {
                         continue;
@@ -104,14 +103,18 @@ pub(super) fn run(context: &Context, socket: &Socket, hello: Option<UdpHello>) -
                         && !warm.is_over(context, message.at_ns)
                     {
                         warm_octets += message.bytes.len() as u64;
-                        warm.account.on_message(&message, &around);
+                        ours |= warm.account.on_message(&message, &around);
                         continue;
                     }
                     if let Some(warm) = warmup.take() {
                         warm.end(context, &mut account, &mut warmed);
                     }
                     octets += message.bytes.len() as u64;
-                    account.on_message(&message, &around);
+                    ours |= account.on_message(&message, &around);
+                }
+                // Anybody can send datagrams from a peer's address; only the peer knows the token.
+                if ours {
+                    context.shared.hear(now);
                 }
                 if octets > 0 {
                     context.shared.add_received(octets);
@@ -178,6 +181,9 @@ pub(super) fn run(context: &Context, socket: &Socket, hello: Option<UdpHello>) -
         warm.end(context, &mut account, &mut warmed);
     }
     let sent = sent(context, &warmed);
+    // The kernel counts more for a datagram than its payload.
+    let queued = u64::from(sys::receive_queue(socket).unwrap_or(0));
+    account.leave_unread(queued / udp.size.len().max(1) as u64);
     let report = account.finish(sent, sys::socket_drops(socket), &around);
     RecvReport {
         engine: engine.name().to_owned(),

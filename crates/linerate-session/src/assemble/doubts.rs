@@ -61,6 +61,15 @@ pub(super) fn doubts(record: &mut RunRecord, outcome: &Outcome) {
             ),
         );
     }
+    let unread = added(recvs().map(|r| r.unread));
+    if unread > 0 {
+        add(
+            DoubtKind::HostBusy,
+            format!(
+                "the receiver was so far behind that up to {unread} datagrams waited unread in its socket when it had to end; they count as lost, at no known place"
+            ),
+        );
+    }
     let foreign = added(recvs().map(|r| r.counts.foreign));
     if foreign > 0 {
         add(

@@ -69,6 +69,10 @@ pub struct Receiver {
     /// Drops told with a message that could not be placed; they belong to the next that can.
     drops_carried: u64,
     train_max: u32,
+    /// As the last message's sender made it.
+    train: u64,
+    /// Most datagrams that wait in the socket and will not be read.
+    unread: u64,
     /// Every message so far was one whole train as its sender made it.
     trains_whole: bool,
     reorder_extent_max: Option<u64>,
@@ -137,6 +141,8 @@ impl Receiver {
             drops_seen: 0,
             drops_carried: 0,
             train_max: 0,
+            train: 0,
+            unread: 0,
             trains_whole: true,
             reorder_extent_max: None,
             timestamp_faults: 0,
@@ -201,8 +207,8 @@ impl Receiver {
         self.overdue.on_read(now_ns, self.window.unique());
     }
 
-    /// The hot path: one message.
-    pub fn on_message(&mut self, message: &Message<'_>, around: &dyn Surroundings) {
+    /// The hot path: one message. Returns whether it was one of this test.
+    pub fn on_message(&mut self, message: &Message<'_>, around: &dyn Surroundings) -> bool {
         let drops = self.new_drops(message.socket_drops) + std::mem::take(&mut self.drops_carried);
         let segment = message.segment.max(1);
         let first = message.bytes.get(..segment.min(message.bytes.len())).unwrap_or_default();
@@ -211,13 +217,13 @@ impl Receiver {
             Ok(head) if self.window.next() <= LARGEST => head,
             other => {
                 self.stray(other.err() == Some(Stray::Foreign), drops);
-                return;
+                return false;
             }
         };
         if head.warmup && is_warmup(framing, message, segment) {
             // Drops of the warm-up explain no measured loss.
             self.warmup += message.bytes.len().div_ceil(segment) as u64;
-            return;
+            return true;
         }
         if self.first_ns.is_none() {
             if self.origin_ns.is_none() {
@@ -271,7 +277,17 @@ impl Receiver {
         self.trains_whole &= whole;
         let advanced = self.window.next() - next_before;
         self.current.expected += advanced;
-        self.attribute(gap, drops, u64::from(head.train.get()));
+        let train = u64::from(head.train.get());
+        let before = std::mem::replace(&mut self.train, train);
+        // What was dropped in between may be of either length.
+        self.attribute(gap, drops, (before == train || before == 0).then_some(train));
+        true
+    }
+
+    /// Reading ends while up to `datagrams` wait in the socket: they are lost, and neither the path nor
+    /// the socket lost them.
+    pub fn leave_unread(&mut self, datagrams: u64) {
+        self.unread = datagrams;
     }
 
     /// Nothing is queued and the time is `now_ns`: closes intervals that are over.
@@ -296,8 +312,10 @@ impl Receiver {
         let tail = end - seen;
         self.current.expected += tail;
         self.current.lost += tail;
-        let train = u64::from(self.train_max.max(1));
-        self.attribute(tail, drops, train);
+        let placed = self.current.dropped_max;
+        self.attribute(tail, drops, Some(self.train.max(1)));
+        let most = placed + tail;
+        self.current.dropped_max = (self.current.dropped_max + self.unread.min(tail)).min(most);
         let thread = around.thread();
         if self.origin_ns.is_some() || self.current != RecvCounts::default() {
             self.close_interval(thread);
@@ -323,6 +341,7 @@ impl Receiver {
             train: self.train_max,
             timestamp_faults: self.timestamp_faults,
             unknown_late: self.unknown_late,
+            unread: self.unread,
             overdue: self.overdue.duration_ns.map(|_| self.overdue.count),
             last_read_ns: Some(self.overdue.last_read_ns).filter(|ns| *ns > 0),
             thread: ThreadUse {
@@ -425,18 +444,20 @@ impl Receiver {
     ///
     /// The kernel stamps its drop counter on each message as it is queued, so the two belong
     /// together. Without merging each drop is one datagram. With merging a drop is a train: if
-    /// all trains came whole so far and the gap is a multiple of their length, they tell how many;
-    /// else between one datagram and a whole train each.
-    fn attribute(&mut self, gap: u64, drops: u64, train: u64) {
+    /// all trains came whole and of one length so far, and the gap is that of so many whole trains or
+    /// more, they tell how many; else between one datagram and a whole train each.
+    fn attribute(&mut self, gap: u64, drops: u64, train: Option<u64>) {
         self.current.socket_drops += drops;
         if drops == 0 {
             return;
         }
         let (least, most) = if !self.setup.merging {
             (drops.min(gap), drops.min(gap))
-        } else if self.trains_whole && gap.is_multiple_of(train) {
-            let exact = gap.min(drops.saturating_mul(train));
-            (exact, exact)
+        } else if let Some(train) = train.filter(|train| gap.is_multiple_of(*train))
+            && self.trains_whole
+            && drops.saturating_mul(train) <= gap
+        {
+            (drops * train, drops * train)
         } else {
             (drops.min(gap), gap.min(drops.saturating_mul(MAX_TRAIN as u64)))
         };
@@ -491,6 +512,7 @@ pub fn add_tail(report: &mut RecvReport, tail: u64) {
     for counts in last.into_iter().chain([&mut report.counts]) {
         counts.expected = counts.expected.saturating_add(tail);
         counts.lost = counts.lost.saturating_add(tail);
+        counts.dropped_max = counts.dropped_max.saturating_add(tail.min(report.unread));
     }
     let runs = report
         .loss_runs

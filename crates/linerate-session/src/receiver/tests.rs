@@ -183,6 +183,52 @@ fn torn_trains_give_bounds_and_no_guess() {
 }
 
 #[test]
+fn trains_that_cannot_all_be_whole_give_bounds() {
+    // Eight datagrams are missing and three trains of four were dropped: one of them was torn.
+    let mut r = receiver(0, true);
+    feed(&mut r, 0, &[0, 1, 2, 3], 0, None);
+    feed(&mut r, 0, &[12, 13, 14, 15], 1, Some(3));
+    assert_eq!(r.finish(Some(16), Some(3), &Quiet).counts.loss_by_place(), (0, 3, 5));
+    // The sender went on with single datagrams: what was dropped before the first may be either ...
+    let mut r = receiver(0, true);
+    feed(&mut r, 0, &[0, 1, 2, 3], 0, None);
+    feed(&mut r, 0, &[12], 1, Some(2));
+    assert_eq!(r.current.dropped_min, 2);
+    assert_eq!(r.current.dropped_max, 8);
+    // ... and a drop after the last is one datagram.
+    let (path, receiver, unknown) = r.finish(Some(20), Some(5), &Quiet).counts.loss_by_place();
+    assert_eq!((path, receiver, unknown), (4, 5, 6));
+}
+
+#[test]
+fn what_was_left_unread_is_not_the_paths() {
+    // Sent, drops at the end, left unread; places of the loss.
+    for (sent, drops, unread, places) in [
+        (10, 0, 3, (5, 0, 3)),
+        (10, 0, 100, (0, 0, 8)),
+        (10, 2, 3, (3, 2, 3)),
+        (10, 7, 3, (0, 7, 1)),
+        (2, 0, 3, (0, 0, 0)),
+    ] {
+        let mut r = receiver(0, false);
+        feed(&mut r, 0, &[0], 0, None);
+        feed(&mut r, 0, &[1], 1, None);
+        r.leave_unread(unread);
+        let report = r.finish(Some(sent), Some(drops), &Quiet);
+        assert_eq!(report.counts.loss_by_place(), places, "{sent} {drops} {unread}");
+        assert_eq!((report.unread, sums(&report)), (unread, report.counts));
+    }
+    // The sender's word came later.
+    let mut r = receiver(0, false);
+    feed(&mut r, 0, &[0], 0, None);
+    r.leave_unread(3);
+    let mut report = r.finish(None, Some(0), &Quiet);
+    add_tail(&mut report, 5);
+    assert_eq!(report.counts.loss_by_place(), (2, 0, 3));
+    assert_eq!(sums(&report), report.counts);
+}
+
+#[test]
 fn made_up_numbers_near_the_end_of_u64_are_damage() {
     let mut r = receiver(0, true);
     feed(&mut r, 0, &[0, u64::MAX, u64::MAX - 1, u64::MAX - 63, 1], 0, None);
@@ -203,10 +249,12 @@ fn strangers_and_damage_are_counted_apart() {
     bytes[9] ^= 1;
     let message =
         Message { bytes: &bytes, segment: SIZE, at_ns: 0, stamped: true, socket_drops: None };
-    r.on_message(&message, &Quiet);
-    r.on_message(&Message { bytes: &[], segment: 0, ..message }, &Quiet);
+    assert!(!r.on_message(&message, &Quiet), "no sign of life");
+    assert!(!r.on_message(&Message { bytes: &[], segment: 0, ..message }, &Quiet));
+    assert!(r.on_message(&Message { bytes: &train(0, &[0], 1), ..message }, &Quiet));
     let report = r.finish(Some(2), None, &Quiet);
     assert_eq!((report.counts.corrupt, report.counts.lost), (2, 1));
+    assert_eq!(report.counts.duplicates, 1);
 }
 
 proptest! {
