@@ -154,9 +154,10 @@ impl WallClock {
     }
 }
 
-/// CPU time of the calling thread in nanoseconds.
-pub fn thread_cpu_ns() -> u64 {
-    nanos(ClockId::CLOCK_THREAD_CPUTIME_ID)
+/// CPU time of the calling thread in nanoseconds, where the kernel tells.
+pub fn thread_cpu_ns() -> Option<u64> {
+    let time = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).ok()?;
+    u64::try_from(nix::sys::time::TimeValLike::num_nanoseconds(&time)).ok()
 }
 
 /// CPU time of this process in user mode and in the kernel, getrusage(2), in nanoseconds.
@@ -170,9 +171,9 @@ pub fn process_cpu_ns() -> (u64, u64) {
     (ns(usage.user_time()), ns(usage.system_time()))
 }
 
-/// The core the calling thread runs on now.
-pub fn current_core() -> u32 {
-    nix::sched::sched_getcpu().ok().and_then(|core| u32::try_from(core).ok()).unwrap_or(0)
+/// The core the calling thread runs on now, where the kernel tells.
+pub fn current_core() -> Option<u32> {
+    nix::sched::sched_getcpu().ok().and_then(|core| u32::try_from(core).ok())
 }
 
 /// Sleeps until `monotonic_ns()` reaches `at_ns`; returns early on a signal.

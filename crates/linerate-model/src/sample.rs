@@ -133,21 +133,52 @@ pub struct TcpSample {
     pub unsent_bytes: Option<u64>,
 }
 
-/// CPU of one data thread over a span.
+/// CPU of one data thread over a span, or of several beside each other.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThreadUse {
-    /// Time on a core, `CLOCK_THREAD_CPUTIME_ID`, in nanoseconds; [`ThreadUse::UNKNOWN_CPU_NS`] where
+    /// Time on a core of the busiest thread, `CLOCK_THREAD_CPUTIME_ID`, in nanoseconds; absent where
     /// nobody tells.
-    pub cpu_ns: u64,
-    /// The core it ran on at the end of the span; [`ThreadUse::UNKNOWN_CORE`] where nobody tells.
-    pub core: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_ns: Option<u64>,
+    /// The core that thread was on at the end of the span; absent where nobody tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub core: Option<u32>,
+    /// Time on a core of the other threads together, in nanoseconds.
+    #[serde(default)]
+    pub others_ns: u64,
 }
 
 impl ThreadUse {
-    /// No machine has as many.
-    pub const UNKNOWN_CORE: u32 = u32::MAX;
-    /// 584 years: no thread ran as long.
-    pub const UNKNOWN_CPU_NS: u64 = u64::MAX;
+    /// Time on a core of all threads together. Saturates: a peer may tell any number.
+    pub fn all_ns(&self) -> u64 {
+        self.cpu_ns.unwrap_or(0).saturating_add(self.others_ns)
+    }
+
+    /// Adds other threads over the same span.
+    pub fn beside(&mut self, other: &Self) {
+        let all = self.all_ns().saturating_add(other.all_ns());
+        let busiest = if other.cpu_ns > self.cpu_ns { *other } else { *self };
+        *self = Self { others_ns: all.saturating_sub(busiest.cpu_ns.unwrap_or(0)), ..busiest };
+    }
+
+    /// Adds the same threads' use over the span that follows.
+    pub fn follow(&mut self, next: &Self) {
+        *self = Self {
+            cpu_ns: self
+                .cpu_ns
+                .map(|ns| ns.saturating_add(next.cpu_ns.unwrap_or(0)))
+                .or(next.cpu_ns),
+            core: next.core.or(self.core),
+            others_ns: self.others_ns.saturating_add(next.others_ns),
+        };
+    }
+
+    /// What one thread used since its reading `before`.
+    #[must_use]
+    pub fn since(self, before: Self) -> Self {
+        let ns = self.cpu_ns.zip(before.cpu_ns).map(|(now, then)| now.saturating_sub(then));
+        Self { cpu_ns: ns, ..self }
+    }
 }
 
 /// Delay and its variation over a span. Times in nanoseconds.

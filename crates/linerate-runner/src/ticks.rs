@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use linerate_model::sample::{RecvInterval, RrInterval, SendInterval, ThreadUse};
+use linerate_model::sample::{RecvInterval, RrInterval, SendInterval};
 
 use crate::data::Tick;
 
@@ -33,20 +33,13 @@ impl Ticks {
     }
 }
 
-fn threads(a: ThreadUse, b: ThreadUse) -> ThreadUse {
-    ThreadUse {
-        cpu_ns: a.cpu_ns.saturating_add(b.cpu_ns),
-        core: if a.cpu_ns >= b.cpu_ns { a.core } else { b.core },
-    }
-}
-
 /// Two streams as one. Latency quantiles cannot be added: the larger stand for both.
 fn add(sum: Tick, more: Tick) -> Tick {
     match (sum, more) {
         (Tick::Send(mut a), Tick::Send(b)) => {
             a.counts.add(&b.counts);
             let SendInterval { thread, tcp, .. } = b;
-            a.thread = threads(a.thread, thread);
+            a.thread.beside(&thread);
             a.tcp = match (a.tcp, tcp) {
                 (Some(a), Some(b)) => Some(linerate_session::assemble::add_tcp(a, b)),
                 (a, b) => a.or(b),
@@ -57,14 +50,14 @@ fn add(sum: Tick, more: Tick) -> Tick {
             a.counts.add(&b.counts);
             let RecvInterval { jitter_ns, thread, .. } = b;
             a.jitter_ns = a.jitter_ns.max(jitter_ns);
-            a.thread = threads(a.thread, thread);
+            a.thread.beside(&thread);
             Tick::Recv(a)
         }
         (Tick::Rr(mut a), Tick::Rr(b)) => {
             let RrInterval { transactions, latency, thread } = b;
             a.transactions += transactions;
             a.latency = linerate_session::assemble::larger(a.latency, latency);
-            a.thread = threads(a.thread, thread);
+            a.thread.beside(&thread);
             Tick::Rr(a)
         }
         (sum, _) => sum,

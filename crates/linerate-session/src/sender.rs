@@ -221,10 +221,7 @@ impl Sender {
             span_ns,
             gaps: self.gaps.quantiles(0),
             lateness: self.lateness.quantiles(0),
-            thread: ThreadUse {
-                cpu_ns: thread.cpu_ns.saturating_sub(self.thread_at_start.cpu_ns),
-                core: thread.core,
-            },
+            thread: thread.since(self.thread_at_start),
             tcp,
             ..Default::default()
         }
@@ -243,10 +240,7 @@ impl Sender {
     fn close(&mut self, tcp: Option<TcpSample>, thread: ThreadUse) {
         self.intervals.push(SendInterval {
             counts: std::mem::take(&mut self.current),
-            thread: ThreadUse {
-                cpu_ns: thread.cpu_ns.saturating_sub(self.thread_before.cpu_ns),
-                core: thread.core,
-            },
+            thread: thread.since(self.thread_before),
             tcp,
         });
         self.thread_before = thread;

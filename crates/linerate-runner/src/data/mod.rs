@@ -227,7 +227,11 @@ impl Surroundings for Alone {
 }
 
 fn thread_use() -> ThreadUse {
-    ThreadUse { cpu_ns: clock::thread_cpu_ns(), core: clock::current_core() }
+    ThreadUse {
+        cpu_ns: clock::thread_cpu_ns(),
+        core: clock::current_core(),
+        ..ThreadUse::default()
+    }
 }
 
 /// One end of one stream.

@@ -101,10 +101,7 @@ impl Tally {
             let row = RrInterval {
                 transactions: self.current.count(),
                 latency: self.current.quantiles(0).unwrap_or_default(),
-                thread: linerate_model::sample::ThreadUse {
-                    cpu_ns: thread.cpu_ns.saturating_sub(self.thread_before.cpu_ns),
-                    core: thread.core,
-                },
+                thread: thread.since(self.thread_before),
             };
             self.thread_before = thread;
             self.current.clear();
@@ -173,10 +170,7 @@ pub(super) fn request(context: &Context, socket: &StreamSocket) -> RrReport {
         intervals: tally.rows,
         latency: tally.total.quantiles(0).unwrap_or_default(),
         histogram: tally.total.encode(),
-        thread: linerate_model::sample::ThreadUse {
-            cpu_ns: thread.cpu_ns.saturating_sub(thread_start.cpu_ns),
-            core: thread.core,
-        },
+        thread: thread.since(thread_start),
         error: result.err().map(|e| format!("request/response failed: {e}")),
     }
 }
@@ -434,10 +428,7 @@ pub(super) fn respond(context: &Context, socket: &StreamSocket) -> RespondReport
     let ended = thread_use();
     RespondReport {
         answered,
-        thread: linerate_model::sample::ThreadUse {
-            cpu_ns: ended.cpu_ns.saturating_sub(begun.cpu_ns),
-            core: ended.core,
-        },
+        thread: ended.since(begun),
         span_ns: clock::monotonic_ns().saturating_sub(begun_ns),
         error: result.err().map(|e| format!("answering failed: {e}")),
     }

@@ -10,14 +10,29 @@ use linerate_model::sample::{
 
 use super::HostSamples;
 
+pub(super) fn both<T: Copy>(a: Option<T>, b: Option<T>, f: impl Fn(T, T) -> T) -> Option<T> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(f(a, b)),
+        (a, b) => a.or(b),
+    }
+}
+
+/// A TCP stream over two spans, one after the other: counters add up, the rest is as at the end.
+pub(super) fn follow_tcp(first: Option<TcpSample>, then: Option<TcpSample>) -> Option<TcpSample> {
+    let add = |a, b| both(a, b, u64::saturating_add);
+    both(first, then, |a, b| TcpSample {
+        bytes_acked: add(a.bytes_acked, b.bytes_acked),
+        bytes_retransmitted: add(a.bytes_retransmitted, b.bytes_retransmitted),
+        retransmits: add(a.retransmits, b.retransmits),
+        busy_ns: add(a.busy_ns, b.busy_ns),
+        rwnd_limited_ns: add(a.rwnd_limited_ns, b.rwnd_limited_ns),
+        sndbuf_limited_ns: add(a.sndbuf_limited_ns, b.sndbuf_limited_ns),
+        ..b
+    })
+}
+
 /// Two TCP streams as one: counters and windows add up, times and sizes are the larger.
 pub fn add_tcp(a: TcpSample, b: TcpSample) -> TcpSample {
-    fn both(a: Option<u64>, b: Option<u64>, f: impl Fn(u64, u64) -> u64) -> Option<u64> {
-        match (a, b) {
-            (Some(a), Some(b)) => Some(f(a, b)),
-            (a, b) => a.or(b),
-        }
-    }
     let add = u64::saturating_add;
     TcpSample {
         bytes_acked: both(a.bytes_acked, b.bytes_acked, add),
@@ -99,22 +114,21 @@ pub(super) fn quantiles(q: &DelayQuantiles) -> Quantiles {
 
 /// CPU of one end: the busiest of its data threads, the core it ran on, and the NIC's cores.
 pub fn cpu(
-    threads: &[ThreadUse],
+    threads: &ThreadUse,
     span_ns: u64,
     host: Option<&HostSample>,
     irq_cores: &[u32],
 ) -> Option<CpuFigures> {
-    let told = || threads.iter().filter(|thread| thread.cpu_ns != ThreadUse::UNKNOWN_CPU_NS);
-    let busiest = told().max_by_key(|thread| thread.cpu_ns)?;
-    let all = added(told().map(|thread| thread.cpu_ns));
+    let busiest_ns = threads.cpu_ns.filter(|_| span_ns > 0)?;
+    // A thread's clock and the span are read at slightly different times; none has more than 100 %.
+    let span_ns = span_ns.max(busiest_ns);
     let core =
         |number: u32| -> Option<&CoreUse> { host?.cores.iter().find(|core| core.core == number) };
-    let own = core(busiest.core);
+    let own = threads.core.and_then(core);
     Some(CpuFigures {
-        // A thread's clock and the span are read at slightly different times.
-        thread_percent: percent(busiest.cpu_ns, span_ns).min(100.0),
-        threads_percent: percent(all, span_ns).min(100.0 * threads.len() as f64),
-        core: Some(busiest.core).filter(|core| *core != ThreadUse::UNKNOWN_CORE),
+        thread_percent: percent(busiest_ns, span_ns),
+        threads_percent: percent(threads.all_ns(), span_ns),
+        core: threads.core,
         core_percent: own.map(|core| hundredths(core.busy())),
         user_percent: own.map(|core| hundredths(core.user)),
         system_percent: own.map(|core| hundredths(core.system)),

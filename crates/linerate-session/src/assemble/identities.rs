@@ -1,6 +1,6 @@
 //! The accounting identities, checked on every record.
 
-use linerate_model::plan::Way;
+use linerate_model::plan::{Dialect, Transport, Way};
 use linerate_model::record::Status;
 use linerate_model::sample::{RecvCounts, SendCounts};
 
@@ -52,6 +52,20 @@ pub(super) fn broken_identity(
             if sum != send.counts {
                 return Some(format!(
                     "{way} stream {index}: the sender's intervals do not add up to its totals"
+                ));
+            }
+        }
+        // To the end of the stream: where the measured time begins is each end's own.
+        if let (Some(send), Some(recv)) = (&stream.send, &stream.recv)
+            && outcome.dialect == Dialect::Native
+            && outcome.plan.traffic.transport() == Transport::Tcp
+            && status == Status::Complete
+        {
+            let sent = send.counts.bytes.saturating_add(send.warmup);
+            let received = recv.counts.bytes.saturating_add(recv.warmup);
+            if sent != received {
+                return Some(format!(
+                    "{way} stream {index}: {sent} octets sent are not {received} octets received, warm-up included"
                 ));
             }
         }

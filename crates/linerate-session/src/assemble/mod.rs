@@ -229,7 +229,7 @@ fn describe_run(agreed: &mut PlanRecord, outcome: &Outcome) {
         agreed.window_granted = Some(granted);
     }
     let cores = |threads: &mut dyn Iterator<Item = ThreadUse>| {
-        threads.map(|t| t.core).filter(|core| *core != ThreadUse::UNKNOWN_CORE).collect()
+        threads.filter_map(|thread| thread.core).collect()
     };
     let cores = CpuPlan {
         sender: cores(&mut sends().map(|s| s.thread)),

@@ -1,13 +1,13 @@
 //! Intervals: as they are told while the test runs, and as they end in the record.
 
 use linerate_model::plan::{Direction, TestPlan, Traffic, Way};
-use linerate_model::record::{
-    CpuFigures, Figures, Interval, Pair, ReceiverFigures, RrFigures, SenderFigures,
-};
-use linerate_model::sample::{HostSample, RecvInterval, SendInterval, ThreadUse};
+use linerate_model::record::{Figures, Interval, Pair, ReceiverFigures, RrFigures, SenderFigures};
+use linerate_model::sample::{HostSample, RecvInterval, SendInterval};
 
 use super::Outcome;
-use super::figures::{add_tcp, cpu, receiver_figures, seconds, sender_figures, tcp_figures};
+use super::figures::{
+    add_tcp, both, cpu, follow_tcp, receiver_figures, seconds, sender_figures, tcp_figures,
+};
 use super::totals::{WayTotals, ends, is_udp, streams_of};
 
 /// The part of `span_ns` in interval `index` of `count`; the last takes what is left.
@@ -87,8 +87,8 @@ pub(super) fn send_row(
     irq_cores: &[u32],
 ) -> SenderFigures {
     let mut figures = sender_figures(&row.counts, span_ns, udp);
-    figures.cpu = cpu(&[row.thread], span_ns, host, irq_cores);
-    figures.tcp = row.tcp.map(|tcp| tcp_figures(&tcp, 0, None));
+    figures.cpu = cpu(&row.thread, span_ns, host, irq_cores);
+    figures.tcp = row.tcp.map(|tcp| tcp_figures(&tcp, span_ns, None));
     figures
 }
 
@@ -101,15 +101,15 @@ pub(super) fn recv_row(
 ) -> ReceiverFigures {
     let mut figures = receiver_figures(&row.counts, span_ns, udp);
     figures.jitter_s = row.jitter_ns.map(seconds);
-    figures.cpu = cpu(&[row.thread], span_ns, host, irq_cores);
+    figures.cpu = cpu(&row.thread, span_ns, host, irq_cores);
     figures
 }
 
 /// Adds the streams' rows with the same index.
-pub(super) fn sum_rows<T: Copy>(streams: &[&[T]], add: impl Fn(&mut T, &T)) -> Vec<T> {
+pub(super) fn sum_rows<T: Copy>(streams: &[impl AsRef<[T]>], add: impl Fn(&mut T, &T)) -> Vec<T> {
     let mut rows: Vec<T> = Vec::new();
     for stream in streams {
-        for (i, row) in stream.iter().enumerate() {
+        for (i, row) in stream.as_ref().iter().enumerate() {
             match rows.get_mut(i) {
                 Some(sum) => add(sum, row),
                 None => rows.push(*row),
@@ -128,63 +128,49 @@ pub(super) fn rows_span(count: usize, interval: u64, sent: u64, received: u64) -
 
 /// A test that ends on the edge of an interval, or is cut short just before one while the receiver
 /// waits beyond it, leaves a last row that spans no time: its counts belong to the row before.
-pub(super) fn fold_timeless<T>(
-    rows: &mut Vec<T>,
+pub(super) fn fold_timeless<T: Clone>(
+    rows: &[T],
     interval: u64,
     span: u64,
     add: impl Fn(&mut T, T),
-) {
+) -> Vec<T> {
+    let mut rows = rows.to_vec();
     while rows.len() > 1 && (rows.len() as u64 - 1).saturating_mul(interval) >= span {
         if let (Some(empty), Some(last)) = (rows.pop(), rows.last_mut()) {
             add(last, empty);
         }
     }
-}
-
-pub(super) fn add_threads(sum: &mut ThreadUse, more: &ThreadUse) {
-    if more.cpu_ns > sum.cpu_ns {
-        sum.core = more.core;
-    }
-    sum.cpu_ns = sum.cpu_ns.saturating_add(more.cpu_ns);
+    rows
 }
 
 pub(super) fn way_intervals(outcome: &Outcome, way: Way, totals: &WayTotals) -> Vec<Pair> {
     let udp = is_udp(outcome);
     let interval = outcome.plan.interval.0;
-    let sends: Vec<&[SendInterval]> = streams_of(outcome, way)
-        .filter_map(|s| s.send.as_ref())
-        .map(|s| &s.intervals[..])
-        .collect();
-    let recvs: Vec<&[RecvInterval]> = streams_of(outcome, way)
-        .filter_map(|s| s.recv.as_ref())
-        .map(|r| &r.intervals[..])
-        .collect();
-    let streams = sends.len().max(recvs.len()).max(1) as u64;
-    let mut send_rows = sum_rows(&sends, |sum, row| {
-        let previous = sum.tcp;
-        sum.counts.add(&row.counts);
-        add_threads(&mut sum.thread, &row.thread);
-        sum.tcp = match (previous, row.tcp) {
-            (Some(a), Some(b)) => Some(add_tcp(a, b)),
-            (a, b) => a.or(b),
-        };
-    });
-    let mut recv_rows = sum_rows(&recvs, |sum, row| {
-        sum.counts.add(&row.counts);
-        add_threads(&mut sum.thread, &row.thread);
-        sum.jitter_ns = sum.jitter_ns.max(row.jitter_ns);
-    });
     let (send_host, recv_host) = ends(outcome, way);
     let send_span = totals.send.as_ref().map_or(0, |t| t.1);
     let recv_span = totals.recv.as_ref().map_or(0, |t| t.1);
-    fold_timeless(&mut send_rows, interval, send_span, |last, empty| {
-        last.counts.add(&empty.counts);
-        add_threads(&mut last.thread, &empty.thread);
-        last.tcp = empty.tcp.or(last.tcp);
+    let sends = streams_of(outcome, way).filter_map(|s| s.send.as_ref()).map(|s| {
+        fold_timeless(&s.intervals, interval, send_span, |last, empty: SendInterval| {
+            last.counts.add(&empty.counts);
+            last.thread.follow(&empty.thread);
+            last.tcp = follow_tcp(last.tcp, empty.tcp);
+        })
     });
-    fold_timeless(&mut recv_rows, interval, recv_span, |last, empty| {
-        last.counts.add(&empty.counts);
-        add_threads(&mut last.thread, &empty.thread);
+    let recvs = streams_of(outcome, way).filter_map(|s| s.recv.as_ref()).map(|r| {
+        fold_timeless(&r.intervals, interval, recv_span, |last, empty: RecvInterval| {
+            last.counts.add(&empty.counts);
+            last.thread.follow(&empty.thread);
+        })
+    });
+    let send_rows = sum_rows(&sends.collect::<Vec<_>>(), |sum, row| {
+        sum.counts.add(&row.counts);
+        sum.thread.beside(&row.thread);
+        sum.tcp = both(sum.tcp, row.tcp, add_tcp);
+    });
+    let recv_rows = sum_rows(&recvs.collect::<Vec<_>>(), |sum, row| {
+        sum.counts.add(&row.counts);
+        sum.thread.beside(&row.thread);
+        sum.jitter_ns = sum.jitter_ns.max(row.jitter_ns);
     });
     let rows = send_rows.len().max(recv_rows.len());
     (0..rows)
@@ -192,29 +178,16 @@ pub(super) fn way_intervals(outcome: &Outcome, way: Way, totals: &WayTotals) -> 
             let sender = send_rows.get(i).map(|row| {
                 let span = interval_span(i, send_rows.len(), interval, send_span);
                 let host = send_host.intervals.get(i).or(send_host.total.as_ref());
-                let mut figures = send_row(row, span, udp, host, &send_host.irq_cores);
-                fix_thread(&mut figures.cpu, streams);
-                figures
+                send_row(row, span, udp, host, &send_host.irq_cores)
             });
             let receiver = recv_rows.get(i).map(|row| {
                 let span = interval_span(i, recv_rows.len(), interval, recv_span);
                 let host = recv_host.intervals.get(i).or(recv_host.total.as_ref());
-                let mut figures = recv_row(row, span, udp, host, &recv_host.irq_cores);
-                fix_thread(&mut figures.cpu, streams);
-                figures
+                recv_row(row, span, udp, host, &recv_host.irq_cores)
             });
             Pair { sender, receiver }
         })
         .collect()
-}
-
-/// Rows add the threads of all streams; the share of one thread is not known then but as a mean.
-pub(super) fn fix_thread(cpu: &mut Option<CpuFigures>, streams: u64) {
-    if let Some(cpu) = cpu
-        && streams > 1
-    {
-        cpu.thread_percent = cpu.threads_percent / streams as f64;
-    }
 }
 
 #[cfg(test)]

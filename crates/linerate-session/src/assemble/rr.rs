@@ -2,12 +2,13 @@
 
 use linerate_model::plan::Transport;
 use linerate_model::record::{Figures, Interval, RrFigures};
-use linerate_model::sample::{HostSample, RrReport, ThreadUse};
+use linerate_model::sample::{HostSample, RrReport};
 use linerate_wire::native::message::RespondReport;
 
 use super::Outcome;
 use super::figures::{added, cpu, larger, per_second, quantiles, seconds};
-use super::rows::{add_threads, interval_span, sum_rows};
+use super::rows::{interval_span, sum_rows};
+use super::totals::beside;
 
 pub(super) fn rr_figures(
     reports: &[&RrReport],
@@ -20,8 +21,8 @@ pub(super) fn rr_figures(
     let span = reports.iter().map(|r| r.span_ns).max().unwrap_or(0);
     let transactions = added(reports.iter().map(|r| r.transactions));
     let latency = reports.iter().map(|r| r.latency).reduce(larger);
-    let threads: Vec<ThreadUse> = reports.iter().map(|r| r.thread).collect();
-    let server_threads: Vec<ThreadUse> = responds.iter().map(|r| r.thread).collect();
+    let threads = beside(reports.iter().map(|r| r.thread));
+    let server_threads = beside(responds.iter().map(|r| r.thread));
     let server_span = responds.iter().map(|r| r.span_ns).max().unwrap_or(0);
     let udp = outcome.plan.traffic.transport() == Transport::Udp;
     Some(RrFigures {
@@ -51,7 +52,7 @@ pub(super) fn rr_intervals(outcome: &Outcome, total: &RrFigures) -> Vec<Interval
     let rows = sum_rows(&streams, |sum, row| {
         sum.transactions = sum.transactions.saturating_add(row.transactions);
         sum.latency = larger(sum.latency, row.latency);
-        add_threads(&mut sum.thread, &row.thread);
+        sum.thread.beside(&row.thread);
     });
     let span_ns = (total.seconds * 1e9) as u64;
     rows.iter()
@@ -82,7 +83,7 @@ pub fn rr_row(
         seconds: seconds(span_ns),
         transactions_per_second: per_second(row.transactions, span_ns),
         latency_s: (row.latency.count > 0).then(|| quantiles(&row.latency)),
-        cpu: cpu(&[row.thread], span_ns, host, &[]),
+        cpu: cpu(&row.thread, span_ns, host, &[]),
         ..RrFigures::default()
     }
 }

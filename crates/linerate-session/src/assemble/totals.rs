@@ -18,9 +18,9 @@ use super::{HostSamples, Outcome, StreamOutcome};
 #[derive(Debug, Default)]
 pub struct WayTotals {
     /// Senders.
-    pub send: Option<(SendCounts, u64, Vec<ThreadUse>)>,
+    pub send: Option<(SendCounts, u64, ThreadUse)>,
     /// Receivers.
-    pub recv: Option<(RecvCounts, u64, Vec<ThreadUse>)>,
+    pub recv: Option<(RecvCounts, u64, ThreadUse)>,
 }
 
 pub(super) fn streams_of(outcome: &Outcome, way: Way) -> impl Iterator<Item = &StreamOutcome> {
@@ -35,6 +35,14 @@ pub(super) fn receive_span(streams: &[&RecvReport], send_span: u64) -> u64 {
     first.zip(last).map_or(0, |(first, last)| last.saturating_sub(first)).max(send_span)
 }
 
+/// All threads of one end.
+pub(super) fn beside(threads: impl Iterator<Item = ThreadUse>) -> ThreadUse {
+    threads.fold(ThreadUse::default(), |mut all, thread| {
+        all.beside(&thread);
+        all
+    })
+}
+
 pub(super) fn totals_of(outcome: &Outcome, way: Way) -> WayTotals {
     let sends: Vec<&SendReport> =
         streams_of(outcome, way).filter_map(|s| s.send.as_ref()).collect();
@@ -45,7 +53,7 @@ pub(super) fn totals_of(outcome: &Outcome, way: Way) -> WayTotals {
         send: (!sends.is_empty()).then(|| {
             let mut counts = SendCounts::default();
             sends.iter().for_each(|s| counts.add(&s.counts));
-            (counts, send_span, sends.iter().map(|s| s.thread).collect())
+            (counts, send_span, beside(sends.iter().map(|s| s.thread)))
         }),
         recv: (!recvs.is_empty()).then(|| {
             let mut counts = RecvCounts::default();
@@ -57,7 +65,7 @@ pub(super) fn totals_of(outcome: &Outcome, way: Way) -> WayTotals {
                 send_span
             };
             let span = receive_span(&recvs, at_least);
-            (counts, span, recvs.iter().map(|r| r.thread).collect())
+            (counts, span, beside(recvs.iter().map(|r| r.thread)))
         }),
     }
 }

@@ -111,10 +111,7 @@ impl ByteReceiver {
             first_ns: self.origin_ns,
             last_ns: self.origin_ns.map(|origin| self.last_ns.max(origin)),
             warmup: self.warmup,
-            thread: ThreadUse {
-                cpu_ns: thread.cpu_ns.saturating_sub(self.thread_at_start.cpu_ns),
-                core: thread.core,
-            },
+            thread: thread.since(self.thread_at_start),
             ..Default::default()
         }
     }
@@ -123,10 +120,7 @@ impl ByteReceiver {
         self.intervals.push(RecvInterval {
             counts: std::mem::take(&mut self.current),
             jitter_ns: None,
-            thread: ThreadUse {
-                cpu_ns: thread.cpu_ns.saturating_sub(self.thread_before.cpu_ns),
-                core: thread.core,
-            },
+            thread: thread.since(self.thread_before),
         });
         self.thread_before = thread;
     }

@@ -344,10 +344,7 @@ impl Receiver {
             unread: self.unread,
             overdue: self.overdue.duration_ns.map(|_| self.overdue.count),
             last_read_ns: Some(self.overdue.last_read_ns).filter(|ns| *ns > 0),
-            thread: ThreadUse {
-                cpu_ns: thread.cpu_ns.saturating_sub(self.thread_at_start.cpu_ns),
-                core: thread.core,
-            },
+            thread: thread.since(self.thread_at_start),
             intervals: self.intervals,
             ..Default::default()
         }
@@ -479,10 +476,7 @@ impl Receiver {
         self.intervals.push(RecvInterval {
             counts: std::mem::take(&mut self.current),
             jitter_ns: self.jitter.nanos().map(|j| j as u64),
-            thread: ThreadUse {
-                cpu_ns: thread.cpu_ns.saturating_sub(self.thread_before.cpu_ns),
-                core: thread.core,
-            },
+            thread: thread.since(self.thread_before),
         });
         self.ends.push(self.window.next());
         self.thread_before = thread;

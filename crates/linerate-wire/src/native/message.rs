@@ -332,7 +332,8 @@ mod tests {
             dropped_max: u64::MAX,
             calls: u64::MAX,
         };
-        let thread = ThreadUse { cpu_ns: u64::MAX, core: u32::MAX };
+        let thread =
+            ThreadUse { cpu_ns: Some(u64::MAX), core: Some(u32::MAX), others_ns: u64::MAX };
         let recv = RecvInterval { counts, jitter_ns: Some(u64::MAX), thread };
         let all = Some(u64::MAX);
         let tcp = TcpSample {

@@ -73,11 +73,11 @@ pub(super) fn our_results(running: &Running, ids: &[StreamId], cpu: Cpu, span_ns
 
 /// The far end's process as a thread of `streams`: iperf3 tells no more of its CPU.
 pub(super) fn far_thread(results: &Results, span_ns: u64, streams: usize) -> ThreadUse {
-    let cpu_ns = match results.cpu_total {
-        Some(percent) => (span_ns as f64 * percent.max(0.0) / 100.0 / streams.max(1) as f64) as u64,
-        None => ThreadUse::UNKNOWN_CPU_NS,
-    };
-    ThreadUse { cpu_ns, core: ThreadUse::UNKNOWN_CORE }
+    let share = |percent: f64| span_ns as f64 * percent.max(0.0) / 100.0 / streams.max(1) as f64;
+    ThreadUse {
+        cpu_ns: results.cpu_total.map(|percent| share(percent) as u64),
+        ..ThreadUse::default()
+    }
 }
 
 pub(super) fn counted(value: i64) -> u64 {
@@ -246,8 +246,8 @@ mod tests {
     #[test]
     fn what_the_far_end_cannot_tell_is_unknown() {
         let results = |cpu_total| Results { cpu_total, ..Results::default() };
-        assert_eq!(far_thread(&results(Some(50.0)), 1_000, 2).cpu_ns, 250);
-        assert_eq!(far_thread(&results(None), 1_000, 2).cpu_ns, ThreadUse::UNKNOWN_CPU_NS);
+        assert_eq!(far_thread(&results(Some(50.0)), 1_000, 2).cpu_ns, Some(250));
+        assert_eq!(far_thread(&results(None), 1_000, 2).cpu_ns, None);
     }
 
     #[test]

@@ -1,0 +1,310 @@
+//! What both ends measured becomes a record: known answers of CPU shares, TCP shares, octets and
+//! delay.
+
+use linerate_model::host::CoreUse;
+use linerate_model::plan::{
+    Dialect, Direction, End, EngineChoice, IpVersion, TcpPlan, TestPlan, Traffic, UdpPlan,
+};
+use linerate_model::record::{CpuFigures, Pair, RunRecord, Status};
+use linerate_model::sample::{
+    DelayQuantiles, HostSample, RecvCounts, RecvInterval, RecvReport, SendCounts, SendInterval,
+    SendReport, TcpSample, ThreadUse,
+};
+use linerate_model::units::{DatagramSize, Nanos};
+use linerate_session::assemble::{
+    HostSamples, LiveSide, Outcome, StreamOutcome, assemble, live_interval,
+};
+use linerate_session::clock::ClockOffset;
+use linerate_testkit::records;
+
+const SECOND: u64 = 1_000_000_000;
+
+fn plan(traffic: Traffic, streams: u16) -> TestPlan {
+    TestPlan {
+        traffic,
+        direction: Direction::Forward,
+        streams,
+        end: End::Time(Nanos::from_secs(2)),
+        warmup: Nanos(0),
+        interval: Nanos::from_secs(1),
+        window: None,
+        client_cpus: vec![],
+        server_cpus: vec![],
+        dscp: None,
+    }
+}
+
+fn udp(streams: u16) -> TestPlan {
+    let udp = UdpPlan {
+        size: DatagramSize::new(1_000).unwrap(),
+        rate: None,
+        burst: Nanos(0),
+        engine: EngineChoice::Auto,
+        checksum: true,
+    };
+    plan(Traffic::Udp(udp), streams)
+}
+
+fn tcp(streams: u16) -> TestPlan {
+    let tcp = TcpPlan {
+        block: 65_536,
+        mss: None,
+        congestion: None,
+        nodelay: false,
+        rate: None,
+        discard: true,
+        zerocopy: false,
+    };
+    plan(Traffic::Tcp(tcp), streams)
+}
+
+fn outcome(plan: TestPlan, streams: Vec<StreamOutcome>) -> Outcome {
+    Outcome {
+        plan,
+        ip: IpVersion::V4,
+        streams,
+        client: HostSamples::default(),
+        server: HostSamples::default(),
+        clock: None,
+        same_host: false,
+        discard: false,
+        complete: true,
+        dialect: Dialect::Native,
+    }
+}
+
+fn record(outcome: &Outcome) -> RunRecord {
+    assemble(records::empty(outcome.plan.traffic.name()), outcome)
+}
+
+/// A thread that was busy for `percent` of `seconds`.
+fn thread(percent: u64, seconds: u64, core: u32) -> ThreadUse {
+    let cpu_ns = Some(seconds * SECOND / 100 * percent);
+    ThreadUse { cpu_ns, core: Some(core), others_ns: 0 }
+}
+
+/// A stream of 1,000 octets in each of two intervals of a second, both ends' threads as given.
+fn stream(index: u16, percent: u64, core: u32) -> StreamOutcome {
+    let each = (1, 1_000);
+    let sent = SendCounts { datagrams: each.0, bytes: each.1, ..SendCounts::default() };
+    let came =
+        RecvCounts { datagrams: each.0, bytes: each.1, expected: each.0, ..RecvCounts::default() };
+    let row = thread(percent, 1, core);
+    let all = thread(percent, 2, core);
+    let send_row = SendInterval { counts: sent, thread: row, tcp: None };
+    let recv_row = RecvInterval { counts: came, jitter_ns: None, thread: row };
+    let (mut all_sent, mut all_came) = (sent, came);
+    all_sent.add(&sent);
+    all_came.add(&came);
+    StreamOutcome {
+        index,
+        send: Some(SendReport {
+            counts: all_sent,
+            intervals: vec![send_row; 2],
+            span_ns: 2 * SECOND,
+            thread: all,
+            ..SendReport::default()
+        }),
+        recv: Some(RecvReport {
+            counts: all_came,
+            intervals: vec![recv_row; 2],
+            first_ns: Some(5),
+            last_ns: Some(5 + 2 * SECOND),
+            thread: all,
+            ..RecvReport::default()
+        }),
+        ..StreamOutcome::default()
+    }
+}
+
+/// Cores 0 to 3 busy for 0, 10, 20 and 30 %, a tenth of that in softirq.
+fn host() -> HostSample {
+    let core = |core: u32| {
+        let busy = core as u16 * 1_000;
+        CoreUse {
+            core,
+            user: busy / 2,
+            system: busy / 2 - busy / 10,
+            softirq: busy / 10,
+            steal: 0,
+            idle: 10_000 - busy,
+        }
+    };
+    HostSample { cores: (0..4).map(core).collect(), span_ns: SECOND, ..HostSample::default() }
+}
+
+fn both_cpus(pair: &Pair) -> [CpuFigures; 2] {
+    let sender = pair.sender.as_ref().unwrap().cpu.clone().unwrap();
+    [sender, pair.receiver.as_ref().unwrap().cpu.clone().unwrap()]
+}
+
+#[test]
+fn cpu_of_several_streams_is_the_busiest_thread_and_the_sum_of_all() {
+    let streams = vec![stream(0, 60, 1), stream(1, 90, 3), stream(2, 20, 2)];
+    let mut outcome = outcome(udp(3), streams);
+    let samples =
+        HostSamples { intervals: vec![host(); 2], total: Some(host()), irq_cores: vec![2, 77] };
+    outcome.client = samples.clone();
+    outcome.server = samples;
+    let record = record(&outcome);
+    assert_eq!(record.status, Status::Complete, "{:?}", record.error);
+    let pair = |figures: &linerate_model::record::Figures| Pair {
+        sender: figures.sender.clone(),
+        receiver: figures.receiver.clone(),
+    };
+    let mut all = vec![pair(&record.totals)];
+    all.extend(record.intervals.iter().map(|row| pair(&row.figures)));
+    assert_eq!(all.len(), 3);
+    for cpu in all.iter().flat_map(both_cpus) {
+        assert!((cpu.thread_percent - 90.0).abs() < 1e-6, "{cpu:?}");
+        assert!((cpu.threads_percent - 170.0).abs() < 1e-6, "{cpu:?}");
+        assert_eq!(
+            (cpu.core, cpu.core_percent, cpu.softirq_percent),
+            (Some(3), Some(30.0), Some(3.0))
+        );
+        assert_eq!((cpu.user_percent, cpu.system_percent), (Some(15.0), Some(12.0)));
+        let irq: Vec<_> = cpu.irq_cores.iter().map(|c| (c.core, c.core_percent)).collect();
+        assert_eq!(irq, [(2, 20.0)], "a core without a figure is left out");
+    }
+    // A row while the test runs: streams come added up, one by one.
+    let mut live = LiveSide { host: Some(host()), ..LiveSide::default() };
+    for stream in &outcome.streams {
+        let row = stream.send.as_ref().unwrap().intervals[0];
+        match &mut live.send {
+            None => live.send = Some(row),
+            Some(sum) => sum.thread.beside(&row.thread),
+        }
+    }
+    let shown = live_interval(&outcome.plan, 0, &live, &LiveSide::default(), None);
+    let cpu = shown.figures.sender.unwrap().cpu.unwrap();
+    assert!((cpu.thread_percent - 90.0).abs() < 1e-6 && cpu.core == Some(3), "{cpu:?}");
+    assert!((cpu.threads_percent - 170.0).abs() < 1e-6, "{cpu:?}");
+}
+
+#[test]
+fn a_thread_has_no_more_than_its_time_and_what_nobody_tells_is_absent() {
+    let mut outcome = outcome(udp(2), vec![stream(0, 101, 0), stream(1, 50, 1)]);
+    let cpu = record(&outcome).totals.sender.unwrap().cpu.unwrap();
+    assert!((cpu.thread_percent - 100.0).abs() < 1e-9 && cpu.threads_percent < 150.0, "{cpu:?}");
+    assert_eq!((cpu.core, cpu.core_percent), (Some(0), None), "no host told of its cores");
+    for stream in &mut outcome.streams {
+        stream.send.as_mut().unwrap().thread = ThreadUse::default();
+    }
+    assert_eq!(record(&outcome).totals.sender.unwrap().cpu, None);
+}
+
+#[test]
+fn tcp_shares_stand_in_every_row() {
+    // Two streams; of each second, the one has data queued for all of it and waits for the window
+    // for a quarter, the other for half and a tenth. The test ends with a row of no time.
+    let growth = |part: u64| TcpSample {
+        retransmits: Some(3),
+        busy_ns: Some(SECOND / part),
+        rwnd_limited_ns: Some(SECOND / part / 4),
+        sndbuf_limited_ns: Some(0),
+        ..TcpSample::default()
+    };
+    let mut streams = vec![stream(0, 10, 0), stream(1, 10, 1)];
+    for (stream, part) in streams.iter_mut().zip([1, 2]) {
+        let send = stream.send.as_mut().unwrap();
+        for row in &mut send.intervals {
+            row.tcp = Some(growth(part));
+        }
+        let empty = TcpSample { retransmits: Some(1), cwnd_bytes: Some(7), ..TcpSample::default() };
+        send.intervals.push(SendInterval { tcp: Some(empty), ..SendInterval::default() });
+    }
+    let outcome = outcome(tcp(2), streams);
+    let record = record(&outcome);
+    let rows: Vec<_> = record
+        .intervals
+        .iter()
+        .map(|row| row.figures.sender.clone().unwrap().tcp.unwrap())
+        .collect();
+    assert_eq!(rows.len(), 2, "{rows:?}");
+    for row in &rows {
+        assert_eq!((row.busy_ratio, row.rwnd_limited_ratio), (Some(1.0), Some(0.25)));
+        assert_eq!(row.sndbuf_limited_ratio, Some(0.0));
+    }
+    // What the row of no time counted is in the row before it.
+    assert_eq!((rows[0].retransmits, rows[1].retransmits), (Some(6), Some(8)));
+    assert_eq!(rows[1].cwnd_bytes, Some(14));
+    let first = outcome.streams[0].send.as_ref().unwrap().intervals[0];
+    let live = LiveSide { send: Some(first), ..LiveSide::default() };
+    let shown = live_interval(&outcome.plan, 0, &live, &LiveSide::default(), None);
+    let tcp = shown.figures.sender.unwrap().tcp.unwrap();
+    assert_eq!(tcp.rwnd_limited_ratio, Some(0.25));
+}
+
+#[test]
+fn octets_of_tcp_must_agree() {
+    let mut outcome = outcome(tcp(1), vec![stream(0, 10, 0)]);
+    // Each end begins its measured time by itself: the whole stream must agree.
+    outcome.streams[0].send.as_mut().unwrap().warmup = 500;
+    outcome.streams[0].recv.as_mut().unwrap().warmup = 500;
+    assert_eq!(record(&outcome).status, Status::Complete);
+    outcome.streams[0].recv.as_mut().unwrap().warmup = 501;
+    let broken = record(&outcome);
+    assert_eq!(broken.status, Status::Invalid);
+    assert_eq!(
+        broken.error.unwrap().why,
+        "forward stream 0: 2500 octets sent are not 2501 octets received, warm-up included"
+    );
+    // What was cut short need not agree, and iperf3 tells its own counts.
+    let mut cut = records::empty("tcp");
+    cut.status = Status::Partial;
+    assert_eq!(assemble(cut, &outcome).status, Status::Partial);
+    outcome.dialect = Dialect::Iperf3;
+    assert_eq!(record(&outcome).status, Status::Complete);
+}
+
+#[test]
+fn one_way_delay_is_known_with_its_error_or_absent() {
+    let mut outcome = outcome(udp(2), vec![stream(0, 1, 0), stream(1, 1, 1)]);
+    for (stream, base) in outcome.streams.iter_mut().zip([0, 1_000]) {
+        let recv = stream.recv.as_mut().unwrap();
+        // On the receiver's clock, which is 7 s ahead, less the send time on the sender's.
+        recv.least_transit_ns = Some(7_000_300_000);
+        recv.delay_variation = Some(DelayQuantiles {
+            count: 10,
+            min_ns: 0,
+            p50_ns: 50_000 + base,
+            max_ns: 90_000 + base,
+            mean_ns: 40_000,
+            ..DelayQuantiles::default()
+        });
+    }
+    let clock = |offset_ns: i64, error_ns| {
+        Some(ClockOffset { offset_ns, error_ns, round_trip_ns: 2 * error_ns })
+    };
+    let delay = |outcome: &Outcome| record(outcome).totals.receiver.unwrap().one_way_delay_s;
+    assert_eq!(delay(&outcome), None, "nobody compared the clocks");
+    outcome.clock = clock(7_000_000_000, 20_000);
+    let known = delay(&outcome).unwrap();
+    let micros = |seconds: f64| (seconds * 1e6).round();
+    assert_eq!((micros(known.clock_error_s), known.quantiles.count), (20.0, 20));
+    assert_eq!(known.quantiles.min.map(micros), Some(300.0));
+    // Of several streams the larger quantiles.
+    assert_eq!((micros(known.quantiles.p50), micros(known.quantiles.max)), (351.0, 391.0));
+    // Less than nothing, by no more than the clocks' error, is nothing; by more it cannot be.
+    outcome.clock = clock(7_000_310_000, 20_000);
+    assert_eq!(delay(&outcome).unwrap().quantiles.min, Some(0.0));
+    outcome.clock = clock(7_000_330_000, 20_000);
+    assert_eq!(delay(&outcome), None);
+    // The other way the distance counts the other way round.
+    outcome.plan.direction = Direction::Reverse;
+    outcome.streams.iter_mut().for_each(|stream| stream.reverse = true);
+    outcome.clock = clock(-7_000_000_000, 20_000);
+    assert_eq!(delay(&outcome).unwrap().quantiles.min.map(micros), Some(300.0));
+    // Under one kernel there is one clock, and its reading has no error.
+    outcome.same_host = true;
+    outcome
+        .streams
+        .iter_mut()
+        .for_each(|s| s.recv.as_mut().unwrap().least_transit_ns = Some(300_000));
+    outcome.clock = clock(-3_000, 20_000);
+    let exact = delay(&outcome).unwrap();
+    assert_eq!((exact.clock_error_s, exact.quantiles.min.map(micros)), (0.0, Some(300.0)));
+    // A stream that nothing came on leaves nothing to tell.
+    outcome.streams[1].recv.as_mut().unwrap().least_transit_ns = None;
+    assert_eq!(delay(&outcome), None);
+}
