@@ -163,7 +163,7 @@ pub struct PlanRecord {
 }
 
 /// What the kernel granted of a socket buffer: `SO_SNDBUF` and `SO_RCVBUF` as read back, which on
-/// Linux is twice what was asked.
+/// Linux is twice what was asked. The least of all streams and both directions.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WindowGranted {
     /// Sender's `SO_SNDBUF`.

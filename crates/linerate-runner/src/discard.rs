@@ -6,15 +6,14 @@ use std::sync::Arc;
 use linerate_engine::{clock, sys};
 use linerate_host::facts::facts;
 use linerate_host::sampler::Sampler;
-use linerate_model::plan::{Dialect, Direction, IpVersion, Traffic};
+use linerate_model::plan::{Dialect, Direction, IpVersion};
 use linerate_model::record::{RunRecord, Status};
-use linerate_model::units::DatagramSize;
 use linerate_session::assemble::{self, HostSamples, LiveSide, Outcome, StreamOutcome};
 use linerate_session::observer::Observer;
 use linerate_wire::framing::Framing;
 use tokio::sync::mpsc;
 
-use crate::client::{Request, failed, probe_mtu, resolve, unchanged};
+use crate::client::{Request, failed, mtu, resolve, unchanged};
 use crate::data::{self, Context, DataEvent, Report, Shared, StreamSocket, Tick};
 use crate::errors;
 use crate::place::{self, From};
@@ -46,13 +45,7 @@ pub(crate) async fn run(
     record.client = facts(Some(peer.ip()));
     let mut plan = request.plan.clone();
     plan.direction = Direction::Forward;
-    if let Traffic::Udp(udp) = &mut plan.traffic
-        && request.size_from_mtu
-    {
-        let mtu = probe_mtu(SocketAddr::new(any, 0), peer, ip == IpVersion::V6).unwrap_or(1_500);
-        let size = mtu.saturating_sub(ip.udp_overhead()).min(65_507);
-        udp.size = DatagramSize::new(size).unwrap_or(udp.size);
-    }
+    mtu::fit(&mut plan, &mut record, (SocketAddr::new(any, 0), peer), request.size_from_mtu);
     if let Err(e) = plan.check() {
         return failed(record, errors::unable("run this test", &e.to_string()));
     }

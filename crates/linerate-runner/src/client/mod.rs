@@ -2,6 +2,7 @@
 
 mod connect;
 mod iperf3;
+pub(crate) mod mtu;
 mod near;
 mod running;
 
@@ -21,8 +22,8 @@ use crate::serving::random;
 pub(crate) use connect::{connect_to, resolve, with_port};
 use connect::{over_control, with_own_server};
 pub use iperf3::Extras;
+pub(crate) use near::unchanged;
 use near::{Ended, Near};
-pub(crate) use near::{probe_mtu, unchanged};
 use running::StopOnDrop;
 
 /// Where a test goes.

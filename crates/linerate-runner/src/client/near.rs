@@ -8,9 +8,8 @@ use std::time::Duration;
 
 use linerate_engine::{clock, sys};
 use linerate_host::sampler::Sampler;
-use linerate_model::plan::{AgreedPlan, Dialect, IpVersion, TestPlan, Traffic, Transport};
+use linerate_model::plan::{AgreedPlan, Dialect, IpVersion, TestPlan, Transport};
 use linerate_model::record::{Doubt, DoubtKind, ErrorRecord, RunRecord, Status};
-use linerate_model::units::DatagramSize;
 use linerate_session::assemble::{self, HostSamples, Outcome, StreamOutcome};
 use linerate_session::clock::{Exchange, offset, over_test};
 use linerate_session::observer::Observer;
@@ -39,8 +38,8 @@ use crate::ticks::Ticks;
 
 use super::Request;
 use super::connect::{CONNECT_LIMIT, DETECT, with_port};
-use super::iperf3;
 use super::running::{Live, Running, StopOnDrop};
+use super::{iperf3, mtu};
 
 /// Each answer before the test may take this long.
 pub(super) const ANSWER_LIMIT: Duration = Duration::from_secs(10);
@@ -74,7 +73,8 @@ impl Near<'_> {
         control: TcpStream,
         observer: &mut dyn Observer,
     ) -> Result<(), ErrorRecord> {
-        self.size_from_path()?;
+        let path = (self.local, self.peer);
+        mtu::fit(&mut self.plan, &mut self.record, path, self.request.size_from_mtu);
         if self.request.dialect == Some(Dialect::Iperf3) {
             return iperf3::conduct(self, control, None, observer).await;
         }
@@ -180,31 +180,6 @@ impl Near<'_> {
         self.finish(running, &ids, same_host, at_start.map(|start| over_test(start, at_end)));
         // The last interval ends with the test and so after the last tick.
         self.record.intervals.iter().skip(shown).for_each(|interval| observer.interval(interval));
-        Ok(())
-    }
-
-    /// `--size mtu`: what the path carries in one packet.
-    pub(super) fn size_from_path(&mut self) -> Result<(), ErrorRecord> {
-        let Traffic::Udp(udp) = &mut self.plan.traffic else { return Ok(()) };
-        let v6 = self.ip == IpVersion::V6;
-        let mtu = probe_mtu(self.local, self.peer, v6);
-        let fits = mtu.map(|mtu| mtu.saturating_sub(self.ip.udp_overhead()));
-        if self.request.size_from_mtu {
-            let size = fits.unwrap_or(1_500 - self.ip.udp_overhead()).min(65_507);
-            udp.size = DatagramSize::new(size).unwrap_or(udp.size);
-            self.record.asked.datagram_bytes = Some(u32::from(udp.size.octets()));
-            // Datagrams per second are another bit rate now.
-            self.record.asked.rate_bps = udp.rate.map(|rate| rate.bits_per_second(udp.size));
-        } else if let Some(fits) = fits.filter(|fits| *fits < u32::from(udp.size.octets())) {
-            self.record.doubts.push(Doubt {
-                kind: DoubtKind::Degraded,
-                text: format!(
-                    "datagrams of {} bytes do not fit this path's packets of {} bytes: each travels in fragments, and one lost fragment loses it",
-                    udp.size.octets(),
-                    fits + self.ip.udp_overhead()
-                ),
-            });
-        }
         Ok(())
     }
 
@@ -553,13 +528,6 @@ pub(super) struct Ended {
     pub(super) stopping: Option<String>,
     /// The server's figures arrived.
     pub(super) results: bool,
-}
-
-/// Path MTU towards the peer, without sending anything.
-pub(crate) fn probe_mtu(local: SocketAddr, peer: SocketAddr, v6: bool) -> Option<u32> {
-    let socket = sys::udp_socket(with_port(local, 0)).ok()?;
-    socket.connect(&peer.into()).ok()?;
-    sys::path_mtu(&socket, v6)
 }
 
 pub(super) fn heard(pong: Pong) -> Exchange {

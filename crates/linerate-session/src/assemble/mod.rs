@@ -222,8 +222,8 @@ fn describe_run(agreed: &mut PlanRecord, outcome: &Outcome) {
         agreed.congestion = Some(congestion);
     }
     let granted = WindowGranted {
-        send_bytes: sends().map(|s| s.send_buffer).find(|b| *b > 0),
-        receive_bytes: recvs().map(|r| r.receive_buffer).find(|b| *b > 0),
+        send_bytes: sends().map(|s| s.send_buffer).filter(|b| *b > 0).min(),
+        receive_bytes: recvs().map(|r| r.receive_buffer).filter(|b| *b > 0).min(),
     };
     if granted != WindowGranted::default() {
         agreed.window_granted = Some(granted);
