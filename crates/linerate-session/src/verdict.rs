@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 use linerate_model::limits;
 use linerate_model::plan::Way;
 use linerate_model::record::{
-    CpuFigures, DoubtKind, Limit, Pair, ReceiverFigures, RrFigures, RunRecord, SenderFigures,
-    Status, Verdict,
+    CpuFigures, DoubtKind, HostFigures, Limit, Pair, ReceiverFigures, RrFigures, RunRecord,
+    SenderFigures, Status, Verdict,
 };
 use linerate_model::units::si;
 
@@ -119,10 +119,25 @@ fn busy(cpu: Option<&CpuFigures>) -> f64 {
     cpu.map_or(0.0, |cpu| cpu.thread_percent.max(cpu.core_percent.unwrap_or(0.0)))
 }
 
-/// How long a control group held a receiving end back, if that is what left it no time.
-fn held_back(receiver: &ReceiverFigures) -> Option<f64> {
-    let held = receiver.host.as_ref()?.throttled_s?;
-    (receiver.seconds > 0.0 && held >= receiver.seconds * HELD_BACK).then_some(held)
+/// How long a control group held an end back, of `seconds` in all, if that is what left it no time.
+fn held_back(host: Option<&HostFigures>, seconds: f64) -> Option<f64> {
+    let held = host?.throttled_s?;
+    (seconds > 0.0 && held >= seconds * HELD_BACK).then_some(held)
+}
+
+/// Evidence and advice where a control group held an end back.
+fn held_back_text(
+    name: &str,
+    held: f64,
+    seconds: f64,
+    result: &str,
+    more: Option<String>,
+) -> (Vec<String>, Vec<String>) {
+    let because =
+        format!("a control group held the {name} back for {held:.2} s of {seconds:.2} s; {result}");
+    let larger =
+        format!("on the {name}, a larger cpu.max (or cpu.cfs_quota_us) of its control group");
+    (vec![because], [Some(larger), more].into_iter().flatten().collect())
 }
 
 /// "core 2 was 99 % busy (71 % softirq)".
@@ -173,6 +188,16 @@ impl<'a> Case<'a> {
         self.note(&format!("{end}_thread_percent"), cpu.map(|c| c.thread_percent));
         self.note(&format!("{end}_core_percent"), cpu.and_then(|c| c.core_percent));
         self.note(&format!("{end}_softirq_percent"), cpu.and_then(|c| c.softirq_percent));
+    }
+
+    fn note_held_back(
+        &mut self,
+        sender: Option<&SenderFigures>,
+        receiver: Option<&ReceiverFigures>,
+    ) {
+        let held = |host: Option<&HostFigures>| host.and_then(|host| host.throttled_s);
+        self.note("sender_throttled_s", held(sender.and_then(|s| s.host.as_ref())));
+        self.note("receiver_throttled_s", held(receiver.and_then(|r| r.host.as_ref())));
     }
 
     /// `--cpu` for one end, in the order client/server.
@@ -263,8 +288,7 @@ impl<'a> Case<'a> {
         let waited = queue.and_then(|h| h.qdisc_backlog_bytes).map(|n| n as f64);
         self.note("sender_qdisc_dropped_packets", dropped);
         self.note("sender_qdisc_backlog_bytes", waited);
-        let held = receiver.and_then(|r| r.host.as_ref()).and_then(|h| h.throttled_s);
-        self.note("receiver_throttled_s", held);
+        self.note_held_back(sender, receiver);
         let tx = sender.and_then(|s| s.cpu.as_ref());
         let rx = receiver.and_then(|r| r.cpu.as_ref());
         self.note_cpu("sender", tx);
@@ -356,25 +380,18 @@ impl<'a> Case<'a> {
                 places.push_str(&format!(", {unplaced} more by it or by the path"));
             }
             places.push_str(&format!(", {path} on the path"));
+            if let Some(held) = held_back(receiver.host.as_ref(), receiver.seconds) {
+                let lower = "--rate: below what it takes".to_owned();
+                let (because, advice) =
+                    held_back_text(name, held, receiver.seconds, &places, Some(lower));
+                return Some(self.verdict(Limit::ReceiverCpu, because, advice));
+            }
             if full(rx) {
                 let mut advice = vec![];
                 advice.extend(self.other_core(name, rx));
                 advice.push(self.more_streams());
                 advice.extend(self.window_advice(name));
                 let because = vec![format!("{}; {places}", core_text(rx))];
-                return Some(self.verdict(Limit::ReceiverCpu, because, advice));
-            }
-            if let Some(held) = held_back(receiver) {
-                let because = vec![format!(
-                    "a control group held the {name} back for {held:.2} s of {:.2} s; {places}",
-                    receiver.seconds
-                )];
-                let advice = vec![
-                    format!(
-                        "on the {name}, a larger cpu.max (or cpu.cfs_quota_us) of its control group"
-                    ),
-                    "--rate: below what it takes".to_owned(),
-                ];
                 return Some(self.verdict(Limit::ReceiverCpu, because, advice));
             }
             let because = vec![format!("it overflowed though {}; {places}", core_text(rx))];
@@ -490,9 +507,16 @@ impl<'a> Case<'a> {
         let asked = self.record.asked.rate_bps.map(|bps| bps as f64);
         let sent = sender.bits_per_second;
         let shown = si(sent, "bit/s");
+        let met = asked.is_some_and(|asked| sent >= asked * RATE_MET);
+        if !met && let Some(held) = held_back(sender.host.as_ref(), sender.seconds) {
+            let of = asked.map_or(String::new(), |bps| format!(" of {} asked", si(bps, "bit/s")));
+            let sent = format!("{shown}{of} were sent");
+            let (because, advice) = held_back_text(name, held, sender.seconds, &sent, None);
+            return Some(self.verdict(Limit::SenderCpu, because, advice));
+        }
         // A run by count has no rate to miss.
         match asked {
-            Some(asked) if sent >= asked * RATE_MET => {
+            Some(_) if met => {
                 let arrived = match receiver {
                     Some(r) => format!(" and {} of it arrived", si(r.bits_per_second, "bit/s")),
                     None => String::new(),
@@ -577,6 +601,7 @@ impl<'a> Case<'a> {
         self.note("rtt_s", tcp.rtt_s);
         self.note_cpu("sender", tx);
         self.note_cpu("receiver", rx);
+        self.note_held_back(pair.sender.as_ref(), receiver);
         let rate = receiver.map_or(sender.bits_per_second, |r| r.bits_per_second);
         let shown = si(rate, "bit/s");
         if let Some(asked) = self.record.asked.rate_bps
@@ -602,6 +627,20 @@ impl<'a> Case<'a> {
                 "--window 8Mi".to_owned(),
             ];
             return Some(self.verdict(Limit::TcpWindow, because, advice));
+        }
+        // A receiver that may not run closes its window: that is no window too small. Nor is a core that
+        // others fill the limit of an end that may not use it.
+        let tx_held = held_back(sender.host.as_ref(), sender.seconds);
+        let rx_held = receiver.and_then(|r| held_back(r.host.as_ref(), r.seconds));
+        let (limit, name, held) = if rx_held > tx_held {
+            (Limit::ReceiverCpu, self.receiver_name, rx_held)
+        } else {
+            (Limit::SenderCpu, self.sender_name, tx_held)
+        };
+        if let Some(held) = held {
+            let arrived = format!("{shown} arrived");
+            let (because, advice) = held_back_text(name, held, sender.seconds, &arrived, None);
+            return Some(self.verdict(limit, because, advice));
         }
         let (tx_busy, rx_busy) = (busy(tx), busy(rx));
         if tx_busy >= FULL_PERCENT && tx_busy >= rx_busy {

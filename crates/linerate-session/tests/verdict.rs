@@ -296,16 +296,41 @@ fn the_senders_own_queue_is_not_the_path() {
 }
 
 #[test]
-fn a_control_group_that_holds_the_receiver_is_its_cpu() {
-    let held = |seconds: f64| {
+fn a_control_group_that_holds_an_end_is_its_cpu() {
+    fn by(seconds: f64) -> Option<HostFigures> {
+        Some(HostFigures { throttled_s: Some(seconds), ..HostFigures::default() })
+    }
+    let receiver = |seconds: f64| {
         with(|_, _, r| {
             lose(r, 0, 1_500);
-            let host = HostFigures { throttled_s: Some(seconds), ..HostFigures::default() };
-            r.host = Some(host);
+            r.host = by(seconds);
         })
     };
-    assert_eq!(held(0.9), Limit::ReceiverCpu);
-    assert_eq!(held(0.01), Limit::ReceiverBuffer);
+    assert_eq!((receiver(0.9), receiver(0.01)), (Limit::ReceiverCpu, Limit::ReceiverBuffer));
+    let sender = |seconds: f64, sent: f64| {
+        with(|_, s, _| {
+            s.bits_per_second = sent;
+            s.host = by(seconds);
+        })
+    };
+    assert_eq!((sender(0.8, 5e7), sender(0.01, 5e7)), (Limit::SenderCpu, Limit::SenderHost));
+    assert_eq!(sender(0.8, 1e8), Limit::RequestedRate);
+    // A window that the receiver had no time to open is not too small.
+    let tcp = |sender: f64, receiver: f64| {
+        with(|a, s, r| {
+            (a.asked.protocol, a.asked.rate_bps) = ("tcp".into(), None);
+            s.tcp = Some(TcpFigures { rwnd_limited_ratio: Some(0.7), ..TcpFigures::default() });
+            (s.host, r.host) = (by(sender), by(receiver));
+        })
+    };
+    assert_eq!((tcp(0.01, 0.8), tcp(0.8, 0.01)), (Limit::ReceiverCpu, Limit::SenderCpu));
+    assert_eq!(tcp(0.01, 0.01), Limit::TcpWindow);
+    // Others fill the cores meanwhile: the end that may not run is the limit all the same.
+    let beside_others = with(|a, s, r| {
+        (a.asked.protocol, a.asked.rate_bps) = ("tcp".into(), None);
+        (s.host, s.cpu, r.cpu) = (by(0.9), cpu(5.0, 97.0), cpu(3.0, 98.0));
+    });
+    assert_eq!(beside_others, Limit::SenderCpu);
 }
 
 #[test]
