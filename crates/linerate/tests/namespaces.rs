@@ -10,44 +10,20 @@ use std::time::Duration;
 
 use linerate_wire::native::datagram::Header;
 use serde_json::Value;
-use support::{Lab, Server, alone, linerate, long, number, real};
+use support::{
+    Client, Lab, LittleCpu, PORT, Server, alone, dropping, linerate, long, number, real, skip,
+};
 
-const PORT: u16 = 5301;
 /// IPv4 and UDP headers, and those with Ethernet's.
 const L3: u64 = 28;
 const L2: u64 = 42;
 
 fn udp(lab: &Lab, server: &str, line: &str) -> Value {
-    let space = lab.space("a");
-    let port = PORT.to_string();
-    let args: Vec<&str> =
-        ["udp", server, "-p", &port, "--json"].into_iter().chain(line.split_whitespace()).collect();
-    linerate(Some(&space), &args).complete()
-}
-
-fn serve(lab: &Lab) -> Server {
-    Server::on_port(Some(&lab.space("b")), PORT, &[])
+    lab.client("udp", server, line).complete()
 }
 
 fn limit(record: &Value) -> &str {
     record["verdict"]["limit"].as_str().expect("a verdict")
-}
-
-/// Counts data on the way to the server and drops some of it. Hellos are 64 octets long, data more.
-fn dropping(rule: &str) -> String {
-    format!(
-        "flush ruleset
-table inet truth {{
-    counter dropped {{ }}
-    counter passed {{ }}
-    chain ingress {{
-        type filter hook prerouting priority -300;
-        udp dport {PORT} udp length > 200 {rule} counter name dropped drop
-        udp dport {PORT} udp length > 200 counter name passed
-    }}
-}}
-"
-    )
 }
 
 #[test]
@@ -57,7 +33,7 @@ fn loss_equals_the_counter() {
         return;
     }
     let lab = Lab::routed();
-    let _server = serve(&lab);
+    let _server = lab.serve();
     let runs = if long() { 20 } else { 1 };
     for per_mille in [0, 1, 10, 100, 500] {
         for engine in ["send", "mmsg", "gso"] {
@@ -92,7 +68,7 @@ fn loss_the_other_way_and_over_streams_equals_the_counter() {
         return;
     }
     let lab = Lab::routed();
-    let _server = serve(&lab);
+    let _server = lab.serve();
     lab.nft("r", &dropping("numgen random mod 1000 < 30"));
     let record = udp(&lab, "10.77.2.2", "-k 10001 -l 1000 -b 10kpps -P 3");
     assert_eq!(number(&record, "totals.receiver.lost"), lab.counter("r", "dropped").0);
@@ -110,7 +86,7 @@ fn a_tail_that_never_came_is_lost_too() {
         return;
     }
     let lab = Lab::routed();
-    let _server = serve(&lab);
+    let _server = lab.serve();
     // After so many octets nothing more passes; 0 lets not one pass.
     for passes in [1_500u64, 1] {
         let quota = passes * (1_000 + L3);
@@ -135,7 +111,7 @@ fn drops_of_a_small_receive_buffer_are_not_the_paths() {
         return;
     }
     let lab = Lab::pair();
-    let _server = serve(&lab);
+    let _server = lab.serve();
     for engine in ["send", "mmsg"] {
         let before = lab.snmp("b", "Udp", "RcvbufErrors");
         // Bursts of 100 into a buffer of a few: some must drop.
@@ -149,8 +125,7 @@ fn drops_of_a_small_receive_buffer_are_not_the_paths() {
         assert_eq!(number(receiver, "lost"), dropped, "{engine}");
         assert_eq!(number(receiver, "dropped_receiver"), dropped, "{engine}");
         assert_eq!(number(receiver, "lost_path"), 0, "{engine}");
-        let limit = limit(&record);
-        assert!(limit == "receiver-buffer" || limit == "receiver-cpu", "{}", record["verdict"]);
+        assert_eq!(limit(&record), buffer_or_cpu(receiver), "{}", record["verdict"]);
     }
 }
 
@@ -161,7 +136,7 @@ fn loss_by_buffer_and_path_at_once_is_told_apart() {
         return;
     }
     let lab = Lab::pair();
-    let _server = serve(&lab);
+    let _server = lab.serve();
     lab.nft("b", &dropping("numgen random mod 1000 < 20"));
     let before = lab.snmp("b", "Udp", "RcvbufErrors");
     let line = "-k 20000 -l 1000 -b 20kpps --burst 5ms -w 8Ki --engine mmsg";
@@ -298,7 +273,7 @@ fn a_token_bucket_in_the_path_is_measured_to_the_octet() {
         return;
     }
     let lab = Lab::routed();
-    let _server = serve(&lab);
+    let _server = lab.serve();
     // A burst of 25 ms at the rate, and a queue of no more.
     lab.run("r", "tc qdisc add dev right root tbf rate 40mbit burst 125000 limit 125000");
     lab.nft("b", &dropping("udp length 1"));
@@ -324,7 +299,7 @@ fn what_the_senders_own_host_drops_is_never_silent() {
         return;
     }
     let lab = Lab::pair();
-    let _server = serve(&lab);
+    let _server = lab.serve();
     lab.run("a", "tc qdisc add dev eth0 root tbf rate 20mbit burst 60000 limit 60000");
     lab.nft("b", &dropping("udp length 1"));
     for engine in ["send", "mmsg", "gso"] {
@@ -345,21 +320,94 @@ fn what_the_senders_own_host_drops_is_never_silent() {
     }
 }
 
+/// Who dropped, by the rule of `docs/verdict.md`: the buffer, unless its reader had no time left.
+fn buffer_or_cpu(receiver: &Value) -> &'static str {
+    let percent = |key: &str| receiver["cpu"][key].as_f64().unwrap_or(0.0);
+    let full = percent("thread_percent").max(percent("core_percent")) >= 90.0;
+    if full { "receiver-cpu" } else { "receiver-buffer" }
+}
+
 #[test]
-fn verdicts() {
+fn a_sender_without_time_is_its_cpu() {
+    const TEST: &str = "a_sender_without_time_is_its_cpu";
     let _alone = alone();
-    if !Lab::possible("verdicts") {
+    if !Lab::possible(TEST) {
         return;
     }
     let lab = Lab::pair();
-    let _server = serve(&lab);
+    let _server = lab.serve();
     let record = udp(&lab, "10.77.1.2", "-t 500ms -b 5M");
     assert_eq!(limit(&record), "requested-rate", "{}", record["verdict"]);
-    // One datagram a call, small ones: the sender has no time left, the receiver has.
-    let record = udp(&lab, "10.77.1.2", "-t 1s -b max -l 1400 --engine send --cpu 0/1");
-    println!("{}", record["verdict"]["because"]);
-    assert_ne!(limit(&record), "path", "{}", record["verdict"]);
-    assert_ne!(limit(&record), "requested-rate", "{}", record["verdict"]);
+    // Whoever else runs there, the core has no time left.
+    if std::thread::available_parallelism().map_or(1, usize::from) < 2 {
+        skip(TEST, "one core only");
+    } else {
+        let _hogs = Hogs::on_core(0, 3);
+        let record = udp(&lab, "10.77.1.2", "-t 1s -b max -l 1400 --engine send --cpu 0/1");
+        assert_eq!(limit(&record), "sender-cpu", "{}", record["verdict"]);
+    }
+    // Its core has time, it alone may not have it.
+    for (verb, line) in [("udp", "-b 20G -l 1400 --engine send"), ("tcp", "")] {
+        let Some(record) = with_little_cpu(TEST, &lab, verb, line, Held::Client) else { return };
+        assert_eq!(limit(&record), "sender-cpu", "{}", record["verdict"]);
+    }
+}
+
+#[test]
+fn a_receiver_without_time_is_its_cpu() {
+    const TEST: &str = "a_receiver_without_time_is_its_cpu";
+    let _alone = alone();
+    if !Lab::possible(TEST) {
+        return;
+    }
+    let lab = Lab::pair();
+    for (verb, line) in [("udp", "-b 200M -l 256 -w 256Ki"), ("tcp", "")] {
+        let Some(record) = with_little_cpu(TEST, &lab, verb, line, Held::Server) else { return };
+        assert_eq!(limit(&record), "receiver-cpu", "{}", record["verdict"]);
+    }
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Held {
+    Client,
+    Server,
+}
+
+/// A test of a second in which one end may run for 5 % of the time.
+fn with_little_cpu(test: &str, lab: &Lab, verb: &str, line: &str, held: Held) -> Option<Value> {
+    let (quota, period) = (Duration::from_millis(2), Duration::from_millis(40));
+    let little = LittleCpu::new(test, quota, period)?;
+    // A port of its own: the server of the whole test may run beside it.
+    let server = Server::on_port(Some(&lab.with_groups("b")), PORT + 1, &[]);
+    let port = (PORT + 1).to_string();
+    let args = [verb, "10.77.1.2", "-p", port.as_str(), "--json", "-t", "1s"];
+    let args: Vec<&str> = args.into_iter().chain(line.split_whitespace()).collect();
+    if held == Held::Server {
+        little.hold(server.pid());
+    }
+    let client = Client::start(Some(&lab.with_groups("a")), &args);
+    if held == Held::Client {
+        little.hold(client.pid());
+    }
+    let record = client.end().complete();
+    println!("{verb}: {}", record["verdict"]);
+    drop(server);
+    Some(record)
+}
+
+#[test]
+fn a_small_window_is_the_limit_of_tcp() {
+    let _alone = alone();
+    if !Lab::possible("a_small_window_is_the_limit_of_tcp") {
+        return;
+    }
+    let lab = Lab::pair();
+    let _server = lab.serve();
+    for way in ["", "-R"] {
+        let record = lab.client("tcp", "10.77.1.2", &format!("-t 1s -w 4Ki {way}")).complete();
+        assert_eq!(limit(&record), "tcp-window", "{}", record["verdict"]);
+        assert_eq!(number(&record, "agreed.window_granted.receive_bytes"), 8_192);
+    }
 }
 
 #[test]
@@ -369,11 +417,11 @@ fn a_hog_on_the_receivers_core_is_found() {
         return;
     }
     if std::thread::available_parallelism().map_or(1, usize::from) < 2 {
-        support::skip("a_hog_on_the_receivers_core_is_found", "one core only");
+        skip("a_hog_on_the_receivers_core_is_found", "one core only");
         return;
     }
     let lab = Lab::pair();
-    let _server = serve(&lab);
+    let _server = lab.serve();
     let hogs = Hogs::on_core(1, 4);
     let record = udp(&lab, "10.77.1.2", "-t 2s -b max -l 1400 --engine mmsg -w 256Ki --cpu 0/1");
     drop(hogs);
@@ -421,7 +469,7 @@ fn a_path_that_goes_dark_ends_the_test() {
         return;
     }
     let lab = Lab::routed();
-    let server = serve(&lab);
+    let server = lab.serve();
     let counting = "flush ruleset
 table inet truth {
     counter data { }

@@ -2,7 +2,9 @@
 //! for with a bound, network namespaces that are gone afterwards, and the identities that every
 //! record must hold, worked out here from the JSON alone.
 
-#![allow(dead_code, reason = "each file of tests uses its own part of this")]
+#![allow(dead_code, unused_imports, reason = "each file of tests uses its own part of this")]
+
+mod lab;
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio};
@@ -13,6 +15,8 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
+
+pub use lab::{Lab, PORT, dropping};
 
 /// No test of ours takes this long; one that does hangs.
 const HANGS: Duration = Duration::from_secs(60);
@@ -42,7 +46,12 @@ pub fn skip(test: &str, why: &str) {
 fn command(space: Option<&str>) -> Command {
     let binary = env!("CARGO_BIN_EXE_linerate");
     let mut command = match space {
-        // `ip netns exec` becomes the program, so the child's id is the program's.
+        // Either becomes the program, so the child's id is the program's.
+        Some(file) if file.starts_with('/') => {
+            let mut command = Command::new("nsenter");
+            command.args([&format!("--net={file}"), binary]);
+            command
+        }
         Some(space) => {
             let mut command = Command::new("ip");
             command.args(["netns", "exec", space, binary]);
@@ -283,6 +292,10 @@ impl Client {
         kill(Pid::from_raw(self.child.id() as i32), signal).expect("the client is there");
     }
 
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Waits for its end.
     pub fn end(mut self) -> Ran {
         if !wait_for(HANGS, || self.child.try_wait().expect("a child").is_some()) {
@@ -450,191 +463,6 @@ pub fn identities(record: &Value) {
 
 pub fn list(value: &Value) -> &[Value] {
     value.as_array().map(Vec::as_slice).unwrap_or_default()
-}
-
-/// Network namespaces joined by veth. Dropping it, in a panic too, removes them and all in them.
-pub struct Lab {
-    name: String,
-    spaces: Vec<&'static str>,
-}
-
-impl Lab {
-    /// Whether this process may make one; says so if not.
-    pub fn possible(test: &str) -> bool {
-        if !nix::unistd::geteuid().is_root() {
-            skip(test, "network namespaces need root");
-            return false;
-        }
-        let name = format!("lr{}probe", std::process::id());
-        if !run("ip", &["netns", "add", &name]).0 {
-            skip(test, "this kernel or container makes no network namespaces");
-            return false;
-        }
-        run("ip", &["netns", "del", &name]);
-        for (tool, asks) in [("nft", "--version"), ("ethtool", "--version"), ("tc", "-V")] {
-            if !run(tool, &[asks]).0 {
-                skip(test, &format!("{tool} is not installed"));
-                return false;
-            }
-        }
-        true
-    }
-
-    fn empty(spaces: &[&'static str]) -> Self {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let name = format!("lr{}n{number}", std::process::id());
-        let lab = Self { name, spaces: spaces.to_vec() };
-        for space in spaces {
-            let space = lab.space(space);
-            assert!(run("ip", &["netns", "add", &space]).0, "no namespace {space}");
-            lab_run(&space, "ip link set lo up");
-        }
-        lab
-    }
-
-    /// `a` 10.77.1.1 and `b` 10.77.1.2, interface `eth0` in both, no segmentation offload, so that
-    /// every counter counts datagrams.
-    pub fn pair() -> Self {
-        let lab = Self::empty(&["a", "b"]);
-        lab.join("a", "eth0", "b", "eth0");
-        lab.run("a", "ip addr add 10.77.1.1/24 dev eth0");
-        lab.run("b", "ip addr add 10.77.1.2/24 dev eth0");
-        lab
-    }
-
-    /// `a` 10.77.1.1 – `r` 10.77.1.254, 10.77.2.254 – `b` 10.77.2.2; `r` routes from `left` to
-    /// `right`.
-    pub fn routed() -> Self {
-        let lab = Self::empty(&["a", "r", "b"]);
-        lab.join("a", "eth0", "r", "left");
-        lab.join("r", "right", "b", "eth0");
-        lab.run("a", "ip addr add 10.77.1.1/24 dev eth0");
-        lab.run("r", "ip addr add 10.77.1.254/24 dev left");
-        lab.run("r", "ip addr add 10.77.2.254/24 dev right");
-        lab.run("b", "ip addr add 10.77.2.2/24 dev eth0");
-        lab.run("a", "ip route add default via 10.77.1.254");
-        lab.run("b", "ip route add default via 10.77.2.254");
-        lab.run("r", "sysctl -qw net.ipv4.ip_forward=1");
-        lab
-    }
-
-    /// [`Lab::routed`] with a token bucket each way in the router: so many Mbit/s from `a` to `b` and
-    /// back, counted with Ethernet's 14 octets. Bursts of 6 ms and a queue of 10 ms, so that the
-    /// buffer adds little to a trial of a second.
-    pub fn bottleneck(forward_mbit: u64, reverse_mbit: u64) -> Self {
-        let lab = Self::routed();
-        for (device, mbit) in [("right", forward_mbit), ("left", reverse_mbit)] {
-            let burst = mbit * 1_000_000 / 8 * 6 / 1_000;
-            lab.run(
-                "r",
-                &format!(
-                    "tc qdisc add dev {device} root tbf rate {mbit}mbit burst {burst} latency 10ms"
-                ),
-            );
-        }
-        lab
-    }
-
-    /// `server` 10.77.1.1, `attacker` 10.77.1.2 and `victim` 10.77.1.3 on one bridge in `r`.
-    pub fn bridge() -> Self {
-        let lab = Self::empty(&["r", "server", "attacker", "victim"]);
-        lab.run("r", "ip link add br0 type bridge");
-        lab.run("r", "ip link set br0 up");
-        for (i, space) in ["server", "attacker", "victim"].iter().enumerate() {
-            let port = format!("port{i}");
-            lab.join("r", &port, space, "eth0");
-            lab.run("r", &format!("ip link set {port} master br0"));
-            lab.run(space, &format!("ip addr add 10.77.1.{}/24 dev eth0", i + 1));
-        }
-        lab
-    }
-
-    fn join(&self, a: &str, a_dev: &str, b: &str, b_dev: &str) {
-        let (a, b) = (self.space(a), self.space(b));
-        let words = ["link", "add", a_dev, "netns", &a, "type", "veth", "peer", "name", b_dev];
-        let (made, text) = run("ip", &[&words[..], &["netns", &b]].concat());
-        assert!(made, "no veth: {text}");
-        for (space, dev) in [(&a, a_dev), (&b, b_dev)] {
-            lab_run(space, &format!("ip link set {dev} up"));
-            let off = "gso off gro off tso off tx-udp-segmentation off";
-            lab_run(space, &format!("ethtool -K {dev} {off}"));
-        }
-    }
-
-    /// The namespace's name.
-    pub fn space(&self, which: &str) -> String {
-        format!("{}{which}", self.name)
-    }
-
-    /// Runs a command there, which must succeed; returns what it printed.
-    pub fn run(&self, which: &str, line: &str) -> String {
-        lab_run(&self.space(which), line)
-    }
-
-    /// Loads rules into nft there.
-    pub fn nft(&self, which: &str, rules: &str) {
-        let file = std::env::temp_dir().join(format!("{}{which}.nft", self.name));
-        std::fs::write(&file, rules).expect("rules are written");
-        let (done, text) = run(
-            "ip",
-            &["netns", "exec", &self.space(which), "nft", "-f", file.to_str().expect("text")],
-        );
-        let _ = std::fs::remove_file(&file);
-        assert!(done, "nft: {text}\n{rules}");
-    }
-
-    /// Packets and octets of a named counter.
-    pub fn counter(&self, which: &str, name: &str) -> (u64, u64) {
-        let text = self.run(which, "nft -j list counters");
-        let all: Value = serde_json::from_str(&text).expect("JSON of nft");
-        let found = list(&all["nftables"])
-            .iter()
-            .find(|o| o["counter"]["name"] == name)
-            .unwrap_or_else(|| panic!("no counter {name}: {text}"));
-        (number(found, "counter.packets"), number(found, "counter.bytes"))
-    }
-
-    /// A figure of /proc/net/snmp there, such as `Udp` `RcvbufErrors`.
-    pub fn snmp(&self, which: &str, group: &str, name: &str) -> u64 {
-        let text = self.run(which, "cat /proc/net/snmp");
-        let rows: Vec<Vec<&str>> = text
-            .lines()
-            .filter(|line| line.starts_with(&format!("{group}:")))
-            .map(|line| line.split_whitespace().collect())
-            .collect();
-        let at = rows[0].iter().position(|word| *word == name).expect("a figure");
-        rows[1][at].parse().expect("a number")
-    }
-
-    /// Runs a piece of this test inside the namespace, on a thread of its own.
-    pub fn inside<T: Send + 'static>(
-        &self,
-        which: &str,
-        work: impl FnOnce() -> T + Send + 'static,
-    ) -> std::thread::JoinHandle<T> {
-        let file = std::fs::File::open(format!("/run/netns/{}", self.space(which)))
-            .expect("the namespace is there");
-        std::thread::spawn(move || {
-            nix::sched::setns(file, nix::sched::CloneFlags::CLONE_NEWNET).expect("entered");
-            work()
-        })
-    }
-}
-
-impl Drop for Lab {
-    fn drop(&mut self) {
-        for space in &self.spaces {
-            run("ip", &["netns", "del", &self.space(space)]);
-        }
-    }
-}
-
-fn lab_run(space: &str, line: &str) -> String {
-    let words: Vec<&str> = line.split_whitespace().collect();
-    let (done, text) = run("ip", &[&["netns", "exec", space], &words[..]].concat());
-    assert!(done, "{line} in {space}: {text}");
-    text
 }
 
 /// Whether a command succeeded, and all it printed.
