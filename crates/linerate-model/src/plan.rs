@@ -338,6 +338,13 @@ impl TestPlan {
         u32::from(self.streams) * if self.direction == Direction::Both { 2 } else { 1 }
     }
 
+    /// Intervals that both ends keep of each stream. A test by count may have more: its last one then
+    /// holds the rest.
+    pub fn intervals(&self) -> u64 {
+        let most = limits::INTERVALS.max.min(limits::ROWS.max / u64::from(self.threads()).max(1));
+        self.duration().map_or(most, |d| d.0.div_ceil(self.interval.0.max(1))).clamp(1, most)
+    }
+
     /// Measured time, where the plan says it.
     pub fn duration(&self) -> Option<Nanos> {
         match self.end {
@@ -379,6 +386,35 @@ pub struct AgreedPlan {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_test_keeps_more_intervals_than_both_ends_do() {
+        let mut plan = TestPlan {
+            traffic: Traffic::Rr(RrPlan {
+                transport: Transport::Udp,
+                request: 1,
+                response: 1,
+                outstanding: 1,
+                rate: None,
+            }),
+            direction: Direction::Forward,
+            streams: 1,
+            end: End::Datagrams(1),
+            warmup: Nanos(0),
+            interval: Nanos(10_000_000),
+            window: None,
+            client_cpus: vec![],
+            server_cpus: vec![],
+            dscp: None,
+        };
+        assert_eq!(plan.intervals(), limits::INTERVALS.max);
+        (plan.direction, plan.streams) = (Direction::Both, 128);
+        assert_eq!(plan.intervals(), limits::ROWS.max / 256);
+        plan.end = End::Time(Nanos(25_000_000));
+        assert_eq!(plan.intervals(), 3);
+        plan.interval = Nanos(u64::MAX);
+        assert_eq!(plan.intervals(), 1);
+    }
 
     #[test]
     fn shares_add_up_exactly() {

@@ -90,14 +90,17 @@ impl Near<'_> {
         let agreed = self.negotiate(&mut write, &mut messages, &nonce).await?;
         let cookie = auth::from_hex::<COOKIE_OCTETS>(&agreed.cookie)
             .ok_or_else(|| self.lost("agreeing on the test", "the server sent no legal cookie"))?;
-        let plan = Arc::new(agreed.agreed.clone());
-        self.plan = plan.plan.clone();
-        self.plan.check().map_err(|e| self.lost("agreeing on the test", &e.to_string()))?;
+        // Version 1 refuses and never cuts: another plan is that of a server which wants this host to
+        // send more, longer or elsewhere than its user asked for.
+        if agreed.agreed.plan != self.plan {
+            let why = "the server answered with another test than was asked for";
+            return Err(self.lost("agreeing on the test", why));
+        }
+        let plan = Arc::new(unchanged(&self.plan));
         let mut agreed_record = assemble::plan_record(&self.plan, Some(self.ip));
         agreed_record.dialect = "native".into();
         self.record.asked.ip = Some(self.ip.number());
         self.record.agreed = Some(agreed_record);
-        self.record.cuts = plan.cuts.clone();
         let same_host = self.record.client.boot_id.is_some()
             && self.record.client.boot_id == agreed.host.boot_id;
         self.record.server = Some(agreed.host.clone());
@@ -483,6 +486,20 @@ impl Near<'_> {
                 text:
                     "the server's figures did not arrive; what is absent here is unknown, not zero"
                         .into(),
+            });
+        }
+        let most = self.plan.intervals();
+        let rows = |s: &StreamOutcome| {
+            let (send, recv) = (s.send.as_ref(), s.recv.as_ref());
+            let rr = s.rr.as_ref().map_or(0, |r| r.intervals.len());
+            rr.max(send.map_or(0, |r| r.intervals.len())).max(recv.map_or(0, |r| r.intervals.len()))
+        };
+        if self.plan.duration().is_none() && streams.iter().any(|s| rows(s) as u64 >= most) {
+            record.doubts.push(Doubt {
+                kind: DoubtKind::Degraded,
+                text: format!(
+                    "of each stream {most} intervals are kept: the last one holds the rest of the test"
+                ),
             });
         }
         let measured = streams.iter().any(|s| {

@@ -12,14 +12,14 @@ use linerate_session::assemble::{self, LiveSide};
 use linerate_session::clock::{Exchange, offset};
 use linerate_session::observer::Observer;
 use linerate_wire::native::message::{
-    ClientMessage, LiveInterval, Ping, Results, ServerMessage, StreamReport,
+    ClientMessage, LiveInterval, Ping, Results, ServerMessage, StreamReport, StreamResult,
 };
 use tokio::net::tcp::OwnedWriteHalf;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::Instant;
 
 use crate::control::write_message;
-use crate::data::{DataEvent, Report, Shared, Tick};
+use crate::data::{self, DataEvent, Report, Role, Shared, Tick};
 use crate::serving::{SILENCE_LIMIT, trim};
 use crate::ticks::Ticks;
 
@@ -164,7 +164,7 @@ impl Running {
             return;
         }
         self.sent_told = true;
-        let sent = crate::data::sent_of(&self.local);
+        let sent = data::sent_of(&self.local);
         if let Err(e) = write_message(write, &ClientMessage::Sent(sent)).await {
             self.abandon(&e.to_string());
         }
@@ -208,6 +208,7 @@ impl Running {
     }
 
     pub(super) fn on_message(&mut self, message: ServerMessage, observer: &mut dyn Observer) {
+        let most = self.plan.intervals();
         match message {
             ServerMessage::Pong(pong) => {
                 if self.exchanges.len() >= CLOCK_EXCHANGES {
@@ -218,7 +219,7 @@ impl Running {
             ServerMessage::Interval(live) => {
                 let LiveInterval { index, send, recv, host } = *live;
                 // Shown already, or none that a test can have: not believed.
-                if index < self.live.shown || index >= self.most_intervals() {
+                if index < self.live.shown || index >= most {
                     return;
                 }
                 let side = self.live.server.entry(index).or_default();
@@ -234,19 +235,19 @@ impl Running {
                 self.shared.drain_until(clock::monotonic_ns().saturating_add(self.drain));
             }
             ServerMessage::Stream(result) => {
-                if usize::from(result.stream) < self.streams {
+                if self.is_of_far_end(&result) {
                     self.remote.insert(result.stream, result.report);
+                } else {
+                    self.abandon("the server reported on what it did not measure");
                 }
             }
             ServerMessage::Chunk(chunk) => match self.remote.get_mut(&chunk.stream) {
-                Some(StreamReport::Send(report)) => append(&mut report.intervals, chunk.send),
-                Some(StreamReport::Recv(report)) => append(&mut report.intervals, chunk.recv),
+                Some(StreamReport::Send(report)) => append(&mut report.intervals, chunk.send, most),
+                Some(StreamReport::Recv(report)) => append(&mut report.intervals, chunk.recv, most),
                 _ => {}
             },
             ServerMessage::HostChunk(chunk) => {
-                if self.remote_samples.len() < 100_000 {
-                    self.remote_samples.extend(chunk.samples);
-                }
+                append(&mut self.remote_samples, chunk.samples, most);
             }
             ServerMessage::Results(results) => self.results = Some(results),
             ServerMessage::Stopping(why) => {
@@ -259,11 +260,19 @@ impl Running {
         }
     }
 
-    pub(super) fn most_intervals(&self) -> u64 {
-        let interval = self.plan.interval.0.max(1);
-        self.plan
-            .duration()
-            .map_or(linerate_model::limits::INTERVALS.max, |d| d.0.div_ceil(interval))
+    /// Whether it is the report of the server's end of a stream: this end's own figures are not the
+    /// server's to tell.
+    fn is_of_far_end(&self, result: &StreamResult) -> bool {
+        let id = data::streams(self.plan.direction, self.plan.streams)
+            .into_iter()
+            .find(|id| id.stream == result.stream);
+        let role = id.map(|id| data::role(&self.plan.traffic, id.way, false));
+        matches!(
+            (role, &result.report),
+            (Some(Role::Send), StreamReport::Send(_))
+                | (Some(Role::Receive), StreamReport::Recv(_))
+                | (Some(Role::Respond), StreamReport::Respond(_))
+        )
     }
 
     /// Shows every interval that both ends have told of, and those that one end will never tell of
@@ -348,9 +357,8 @@ impl Running {
     }
 }
 
-/// A server that tells more intervals than a test can have is not believed.
-pub(super) fn append<T>(known: &mut Vec<T>, rows: Vec<T>) {
-    if known.len() + rows.len() <= linerate_model::limits::INTERVALS.max as usize {
-        known.extend(rows);
-    }
+/// What a server tells beyond the intervals that a test can have is not believed.
+fn append<T>(known: &mut Vec<T>, rows: Vec<T>, most: u64) {
+    let room = usize::try_from(most).unwrap_or(usize::MAX).saturating_sub(known.len());
+    known.extend(rows.into_iter().take(room));
 }

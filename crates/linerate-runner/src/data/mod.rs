@@ -368,12 +368,9 @@ impl Context {
         Alone
     }
 
-    /// Intervals of the measured time, when the plan says how long it is.
-    /// Otherwise the most that both ends keep; the last one then holds the rest.
+    /// Intervals of the measured time that are kept.
     fn intervals(&self) -> Option<u64> {
-        let plan = &self.agreed.plan;
-        let most = linerate_model::limits::ROWS.max / u64::from(plan.threads()).max(1);
-        Some(plan.duration().map_or(most, |d| d.0.div_ceil(plan.interval.0.max(1))).clamp(1, most))
+        Some(self.agreed.plan.intervals())
     }
 
     fn tick(&self, index: usize, tick: Tick) {
