@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use linerate_model::host::CoreUse;
 use linerate_model::plan::{AgreedPlan, Dialect, Direction, End, IpVersion, TestPlan, Traffic};
 use linerate_model::units::Nanos;
 use linerate_wire::native::auth;
@@ -14,6 +15,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use crate::data::StreamSocket;
 use crate::place::{self, From};
 use crate::server::Options;
+use crate::serving::MOST_CORES;
 
 /// Connections that have not yet asked for a test. Each costs one descriptor, one small task and
 /// about 4 KiB in the kernel.
@@ -29,6 +31,8 @@ pub(crate) struct Admission {
 struct State {
     tests: HashMap<u64, Entry>,
     core_users: BTreeMap<u32, usize>,
+    /// Octets that the tests may take, see [`memory`].
+    memory: u64,
 }
 
 #[derive(Debug)]
@@ -46,12 +50,14 @@ pub(crate) struct Slot {
     admission: Arc<Admission>,
     pub(crate) token: u64,
     pub(crate) cores: Vec<Option<u32>>,
+    memory: u64,
 }
 
 impl Drop for Slot {
     fn drop(&mut self) {
         let mut state = self.admission.lock();
         state.tests.remove(&self.token);
+        state.memory = state.memory.saturating_sub(self.memory);
         for core in self.cores.iter().flatten() {
             if let Some(users) = state.core_users.get_mut(core) {
                 *users = users.saturating_sub(1);
@@ -162,6 +168,31 @@ pub(crate) fn octets(plan: &TestPlan) -> Option<u64> {
     Some(each_way.saturating_mul(ways))
 }
 
+/// 2^20 octets.
+const MIB: u64 = 1 << 20;
+/// Stack, buffers for datagrams, window and histograms of one data thread, in octets: a hundred tests
+/// take less than two thirds of it each.
+const THREAD_OCTETS: u64 = MIB;
+/// One interval of one stream, or the host's sample of it without its cores, in octets.
+const ROW_OCTETS: u64 = 256;
+
+/// Octets that a test of this plan may take here until its end, at most: threads, blocks of TCP,
+/// messages of rr, intervals. Socket buffers are the kernel's, which has limits of its own.
+fn memory(plan: &TestPlan, options: &Options) -> u64 {
+    let held = match &plan.traffic {
+        Traffic::Udp(_) => 0,
+        Traffic::Tcp(tcp) => u64::from(tcp.block),
+        // Read, answered, and answered many at a time.
+        Traffic::Rr(rr) => u64::from(rr.request) + 2 * u64::from(rr.response),
+    };
+    let time = plan.duration().unwrap_or(options.max_duration).0;
+    let rows = time.div_ceil(plan.interval.0.max(1)).min(plan.intervals());
+    let cores = linerate_host::cores::allowed_cores().len().min(MOST_CORES);
+    let sample = ROW_OCTETS + (cores * size_of::<CoreUse>()) as u64;
+    let threads = u64::from(plan.threads());
+    threads * (THREAD_OCTETS + held + rows * ROW_OCTETS) + rows * sample
+}
+
 /// Whether the kernel would take it. Where the list cannot be read, the socket will tell.
 pub(crate) fn has_congestion_control(name: &str) -> bool {
     std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control")
@@ -203,6 +234,22 @@ impl Admission {
                 "try again",
             ));
         }
+        let memory = memory(plan, options);
+        if memory > options.max_memory.saturating_sub(state.memory) {
+            // Alone it would fit, or never does.
+            let kind =
+                if memory > options.max_memory { RefusalKind::Policy } else { RefusalKind::Busy };
+            return Err(refuse(
+                kind,
+                format!(
+                    "this test may take {} MiB of memory, {} MiB are taken, and this server allows {} MiB",
+                    memory.div_ceil(MIB),
+                    state.memory.div_ceil(MIB),
+                    options.max_memory / MIB
+                ),
+                "ask for fewer --streams, smaller blocks or longer intervals, or start the server with a larger --max-memory",
+            ));
+        }
         let cores = if !plan.server_cpus.is_empty() {
             place::listed(&plan.server_cpus, threads)
         } else if !place::pinned(&plan.traffic) {
@@ -216,8 +263,9 @@ impl Admission {
         }
         let entry = Entry { cookie, peer, local, streams: vec![false; threads], arrivals };
         state.tests.insert(token, entry);
+        state.memory += memory;
         drop(state);
-        Ok(Slot { admission: Arc::clone(self), token, cores })
+        Ok(Slot { admission: Arc::clone(self), token, cores, memory })
     }
 
     /// Whether a stream's claim is true: right test, right secret, from the address of that test's

@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc::{self, Receiver};
+use tokio::time::Instant;
 
 /// A peer that takes longer than this to read a message is gone.
 const WRITE_LIMIT: Duration = Duration::from_secs(3);
@@ -46,6 +47,81 @@ pub(crate) async fn write_octets(
     match tokio::time::timeout(WRITE_LIMIT, stream.write_all(octets)).await {
         Ok(result) => Ok(result?),
         Err(_) => Err(ControlError::Silent),
+    }
+}
+
+/// Octets that may wait for a peer that does not read.
+const MOST_WAITING_OCTETS: usize = 1 << 20;
+
+/// Messages on their way out while somebody waits for other things too: putting one in never waits.
+#[derive(Debug)]
+pub(crate) struct Outbox {
+    octets: Vec<u8>,
+    moved: Instant,
+}
+
+impl Outbox {
+    pub(crate) fn new() -> Self {
+        Self { octets: Vec::new(), moved: Instant::now() }
+    }
+
+    /// Octets that wait.
+    pub(crate) fn waiting(&self) -> usize {
+        self.octets.len()
+    }
+
+    /// Puts a message in.
+    ///
+    /// # Errors
+    /// When the peer has left too many octets unread.
+    pub(crate) fn put<T: Serialize>(&mut self, message: &T) -> Result<(), ControlError> {
+        let frame = frame::encode(message)?;
+        if self.octets.is_empty() {
+            self.moved = Instant::now();
+        }
+        if self.octets.len() + frame.len() > MOST_WAITING_OCTETS {
+            return Err(ControlError::Silent);
+        }
+        self.octets.extend(frame);
+        Ok(())
+    }
+
+    /// Hands some of it to the kernel, and never ends while there is nothing to hand over. May be given
+    /// up at any time.
+    ///
+    /// # Errors
+    /// When the connection is gone, or the peer has read nothing for too long.
+    pub(crate) async fn carry(
+        &mut self,
+        stream: &mut (impl AsyncWrite + Unpin),
+    ) -> Result<(), ControlError> {
+        if self.octets.is_empty() {
+            return std::future::pending().await;
+        }
+        match tokio::time::timeout_at(self.moved + WRITE_LIMIT, stream.write(&self.octets)).await {
+            Ok(Ok(0)) => Err(ControlError::Closed),
+            Ok(Ok(octets)) => {
+                self.octets.drain(..octets);
+                self.moved = Instant::now();
+                Ok(())
+            }
+            Ok(Err(e)) => Err(e.into()),
+            Err(_) => Err(ControlError::Silent),
+        }
+    }
+
+    /// Hands all of it over.
+    ///
+    /// # Errors
+    /// As [`Self::carry`].
+    pub(crate) async fn empty(
+        &mut self,
+        stream: &mut (impl AsyncWrite + Unpin),
+    ) -> Result<(), ControlError> {
+        while !self.octets.is_empty() {
+            self.carry(stream).await?;
+        }
+        Ok(())
     }
 }
 
@@ -97,5 +173,42 @@ pub(crate) async fn next<T>(
         Ok(Some(message)) => message,
         Ok(None) => Err(ControlError::Closed),
         Err(_) => Err(ControlError::Silent),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_is_put_in_never_waits_and_never_tears() {
+        let (mut near, mut far) = tokio::io::duplex(64);
+        let mut out = Outbox::new();
+        let text = "x".repeat(50_000);
+        let fits = (0..99).take_while(|_| out.put(&text).is_ok()).count();
+        assert_eq!(fits, MOST_WAITING_OCTETS / (PREFIX_OCTETS + 50_002));
+        // Nobody reads: carrying is given up again and again, in the middle of a message.
+        for _ in 0..3 {
+            let limit = Duration::from_millis(5);
+            while tokio::time::timeout(limit, out.carry(&mut near)).await.is_ok() {}
+        }
+        assert!(out.waiting() > (fits - 1) * 50_006, "nobody read");
+        let reading = tokio::spawn(async move {
+            for _ in 0..fits {
+                assert_eq!(read_message::<String>(&mut far).await.expect("whole").len(), 50_000);
+            }
+        });
+        out.empty(&mut near).await.expect("somebody reads");
+        reading.await.expect("whole messages");
+    }
+
+    #[tokio::test]
+    async fn a_peer_that_reads_nothing_is_given_up() {
+        let (mut near, _far) = tokio::io::duplex(8);
+        let mut out = Outbox::new();
+        out.put(&"some text that does not fit").expect("room");
+        let begun = Instant::now();
+        assert!(matches!(out.empty(&mut near).await, Err(ControlError::Silent)));
+        assert!(begun.elapsed() >= WRITE_LIMIT);
     }
 }

@@ -56,6 +56,8 @@ pub struct Options {
     pub max_streams: u16,
     /// Largest byte budget of one test, both ways together; `None` is no limit.
     pub max_bytes: Option<u64>,
+    /// Octets of memory that all tests together may take.
+    pub max_memory: u64,
     /// One test at a time. So many clients of iperf3 may wait for their turn; the rest, and
     /// linerate's own, are told that the server is busy.
     pub exclusive: Option<usize>,
@@ -83,6 +85,7 @@ impl Default for Options {
             max_rate: None,
             max_streams: 128,
             max_bytes: None,
+            max_memory: 1 << 30,
             exclusive: None,
             one_off: false,
             interval: Nanos::from_secs(1),

@@ -13,7 +13,7 @@ use linerate_model::sample::HostSample;
 use linerate_wire::framing::Framing;
 use linerate_wire::native::agent::AGENT_FEATURE;
 use linerate_wire::native::message::{
-    Agreed, CHUNK_INTERVALS, Chunk, ClientMessage, Hello, HostChunk, LiveInterval, Pong,
+    Agreed, CHUNK_INTERVALS, Chunk, ClientMessage, Hello, HostChunk, LiveInterval, Ping, Pong,
     RefusalKind, Refused, Request, Results, ServerMessage, StreamReport, StreamResult, Welcome,
 };
 use linerate_wire::native::{FEATURES, VERSIONS, auth};
@@ -21,12 +21,12 @@ use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use tokio::net::tcp::OwnedWriteHalf;
 use tokio::sync::OwnedSemaphorePermit;
-use tokio::sync::mpsc::{self, Receiver, UnboundedReceiver};
+use tokio::sync::mpsc::{self, Receiver, UnboundedReceiver, UnboundedSender};
 use tokio::time::Instant;
 
 use crate::admission::{self, Slot};
 use crate::agent;
-use crate::control::{ControlError, next, read_all, read_message, write_message};
+use crate::control::{ControlError, Outbox, next, read_all, read_message, write_message};
 use crate::data::{self, Context, DataEvent, Report, Role, Shared, StreamId, StreamSocket, Tick};
 use crate::server::{Event, Server};
 use crate::ticks::Ticks;
@@ -42,8 +42,10 @@ const LEAST_DRAIN_NS: u64 = 250_000_000;
 const MOST_DRAIN_NS: u64 = 5_000_000_000;
 /// TCP streams end by themselves; this is for one that does not.
 const TCP_DRAIN_NS: u64 = 20_000_000_000;
+/// Rows for the live view are left out while so many octets wait for a client that reads slowly.
+const MOST_LIVE_WAITING: usize = 64 << 10;
 /// Host samples of larger hosts keep only the cores that matter, so that a message stays in bounds.
-const MOST_CORES: usize = 128;
+pub(crate) const MOST_CORES: usize = 128;
 
 pub(crate) fn random<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
@@ -288,61 +290,17 @@ impl Test {
         // Whatever happens below, no thread outlives the test.
         let _stop = StopOnDrop(Arc::clone(&shared));
 
-        let mut missing: BTreeMap<u16, StreamId> = ids.iter().map(|id| (id.stream, *id)).collect();
-        // Counted from the latest arrival: over a long path many streams take their time.
-        let mut deadline = Instant::now() + STREAMS_LIMIT;
-        while !missing.is_empty() {
-            tokio::select! {
-                arrival = arrivals.recv() => {
-                    let Some((stream, socket)) = arrival else { return Err("no streams".into()) };
-                    let Some(id) = missing.remove(&stream) else { continue };
-                    deadline = Instant::now() + STREAMS_LIMIT;
-                    let copy = match &socket {
-                        StreamSocket::Tcp(tcp) => tcp.try_clone().ok(),
-                        StreamSocket::Udp(..) => None,
-                    };
-                    let context = Context {
-                        shared: Arc::clone(&shared),
-                        agreed: Arc::clone(&agreed),
-                        ip,
-                        token: slot.token,
-                        framing: Framing::Native { token: slot.token, stream },
-                        digits: false,
-                        id,
-                        role: data::role(&plan.traffic, id.way, false),
-                        core: slot.cores.get(usize::from(stream)).copied().flatten(),
-                        events: events.clone(),
-                    };
-                    data::prepare_tcp(&socket, plan);
-                    data::spawn(context, socket).map_err(|e| format!("no thread: {e}"))?;
-                    if let Some(mut tcp) = copy {
-                        let _ = std::io::Write::write_all(&mut tcp, &[1]);
-                    }
-                }
-                message = messages.recv() => match message {
-                    Some(Ok(ClientMessage::Ping(ping))) => pong(&mut write, ping).await?,
-                    Some(Ok(ClientMessage::Stop | ClientMessage::Bye)) => {
-                        return Err("the client stopped before the start".into());
-                    }
-                    Some(Ok(_)) => return Err("a message out of turn".into()),
-                    Some(Err(e)) => return Err(e.to_string()),
-                    None => return Err("the client is gone".into()),
-                },
-                () = tokio::time::sleep_until(deadline) => {
-                    return Err(format!("{} data streams did not arrive", missing.len()));
-                }
+        let mut shut = server.shut.clone();
+        let opened = tokio::select! {
+            opened = Self::open(&agreed, (ip, &slot), &shared, events, &mut arrivals, &mut messages, &mut write) => opened,
+            _ = shut.changed() => {
+                let why = "the server is shutting down".to_owned();
+                let refused = Refused { kind: RefusalKind::Busy, why, hints: vec![] };
+                let _ = write_message(&mut write, &ServerMessage::Refused(refused)).await;
+                Err("the server is shutting down".into())
             }
-        }
-        drop(events);
-        write_message(&mut write, &ServerMessage::Ready).await.map_err(|e| e.to_string())?;
-        loop {
-            match next(&mut messages, STREAMS_LIMIT).await {
-                Ok(ClientMessage::Start) => break,
-                Ok(ClientMessage::Ping(ping)) => pong(&mut write, ping).await?,
-                Ok(_) => return Err("the client stopped before the start".into()),
-                Err(e) => return Err(e.to_string()),
-            }
-        }
+        };
+        opened?;
         let mut running = Running {
             shared: Arc::clone(&shared),
             agreed: Arc::clone(&agreed),
@@ -373,6 +331,80 @@ impl Test {
         }
         Ok("done".to_owned())
     }
+
+    /// Until every stream is there and the client says "start".
+    async fn open(
+        agreed: &Arc<AgreedPlan>,
+        (ip, slot): (IpVersion, &Slot),
+        shared: &Arc<Shared>,
+        events: UnboundedSender<DataEvent>,
+        arrivals: &mut UnboundedReceiver<(u16, StreamSocket)>,
+        messages: &mut Receiver<Result<ClientMessage, ControlError>>,
+        write: &mut OwnedWriteHalf,
+    ) -> Result<(), String> {
+        let plan = &agreed.plan;
+        let ids = data::streams(plan.direction, plan.streams);
+        let mut missing: BTreeMap<u16, StreamId> = ids.iter().map(|id| (id.stream, *id)).collect();
+        // Counted from the latest arrival: over a long path many streams take their time.
+        let mut deadline = Instant::now() + STREAMS_LIMIT;
+        while !missing.is_empty() {
+            tokio::select! {
+                arrival = arrivals.recv() => {
+                    let Some((stream, socket)) = arrival else { return Err("no streams".into()) };
+                    let Some(id) = missing.remove(&stream) else { continue };
+                    deadline = Instant::now() + STREAMS_LIMIT;
+                    let copy = match &socket {
+                        StreamSocket::Tcp(tcp) => tcp.try_clone().ok(),
+                        StreamSocket::Udp(..) => None,
+                    };
+                    let context = Context {
+                        shared: Arc::clone(shared),
+                        agreed: Arc::clone(agreed),
+                        ip,
+                        token: slot.token,
+                        framing: Framing::Native { token: slot.token, stream },
+                        digits: false,
+                        id,
+                        role: data::role(&plan.traffic, id.way, false),
+                        core: slot.cores.get(usize::from(stream)).copied().flatten(),
+                        events: events.clone(),
+                    };
+                    data::prepare_tcp(&socket, plan);
+                    data::spawn(context, socket).map_err(|e| format!("no thread: {e}"))?;
+                    if let Some(mut tcp) = copy {
+                        let _ = std::io::Write::write_all(&mut tcp, &[1]);
+                    }
+                }
+                message = messages.recv() => match message {
+                    Some(Ok(ClientMessage::Ping(ping))) => pong(write, ping).await?,
+                    Some(Ok(ClientMessage::Stop | ClientMessage::Bye)) => {
+                        return Err("the client stopped before the start".into());
+                    }
+                    Some(Ok(_)) => return Err("a message out of turn".into()),
+                    Some(Err(e)) => return Err(e.to_string()),
+                    None => return Err("the client is gone".into()),
+                },
+                () = tokio::time::sleep_until(deadline) => {
+                    return Err(format!("{} data streams did not arrive", missing.len()));
+                }
+            }
+        }
+        drop(events);
+        write_message(write, &ServerMessage::Ready).await.map_err(|e| e.to_string())?;
+        // Counted from here, whatever is said meanwhile: a client must not hold the place for ever.
+        let deadline = Instant::now() + STREAMS_LIMIT;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            match next(messages, left).await {
+                Ok(ClientMessage::Start) => break,
+                Ok(ClientMessage::Ping(ping)) if !left.is_zero() => pong(write, ping).await?,
+                Ok(ClientMessage::Ping(_)) => return Err("the client did not start".into()),
+                Ok(_) => return Err("the client stopped before the start".into()),
+                Err(e) => return Err(e.to_string()),
+            }
+        }
+        Ok(())
+    }
 }
 
 fn count(ids: &[StreamId], agreed: &AgreedPlan, wanted: Role) -> usize {
@@ -389,12 +421,12 @@ impl Drop for StopOnDrop {
     }
 }
 
-async fn pong(
-    write: &mut OwnedWriteHalf,
-    ping: linerate_wire::native::message::Ping,
-) -> Result<(), String> {
-    let pong = Pong { client_ns: ping.client_ns, server_ns: clock::monotonic_ns() };
-    write_message(write, &ServerMessage::Pong(pong)).await.map_err(|e| e.to_string())
+async fn pong(write: &mut OwnedWriteHalf, ping: Ping) -> Result<(), String> {
+    write_message(write, &answer(ping)).await.map_err(|e| e.to_string())
+}
+
+fn answer(ping: Ping) -> ServerMessage {
+    ServerMessage::Pong(Pong { client_ns: ping.client_ns, server_ns: clock::monotonic_ns() })
 }
 
 /// The part between "start" and the results.
@@ -421,8 +453,11 @@ impl Running {
         told: &mut UnboundedReceiver<DataEvent>,
     ) -> Result<(), String> {
         let plan = &self.agreed.clone().plan;
-        let most = server.options.max_duration.0.saturating_add(2 * MOST_DRAIN_NS);
+        // A test by time was admitted with its length: this is for a client that does not keep to it.
+        let grace = plan.duration().map_or(HEAD_START_NS, |_| 2 * MOST_DRAIN_NS);
+        let most = server.options.max_duration.0.saturating_add(grace);
         let hard_end = Instant::now() + Duration::from_nanos(most);
+        let mut out = Outbox::new();
         let mut heard = Instant::now();
         let interval = plan.interval.as_duration();
         let mut sampling = tokio::time::interval_at(
@@ -440,7 +475,7 @@ impl Running {
                 message = messages.recv(), if trouble.is_none() => {
                     heard = Instant::now();
                     match message {
-                        Some(Ok(message)) => self.on_message(message, write).await?,
+                        Some(Ok(message)) => self.on_message(message, &mut out)?,
                         Some(Err(e)) => trouble = Some(self.abandon(&e.to_string())),
                         None => trouble = Some(self.abandon("the client is gone")),
                     }
@@ -448,7 +483,7 @@ impl Running {
                 event = told.recv() => match event {
                     Some(event) => {
                         // Nobody to tell once there is trouble: only the reports count then.
-                        let told = self.on_event(event, write, trouble.is_none()).await;
+                        let told = self.on_event(event, &mut out, trouble.is_none());
                         if let (Err(e), None) = (told, &trouble) {
                             trouble = Some(self.abandon(&e.to_string()));
                         }
@@ -460,36 +495,44 @@ impl Running {
                     cold = false;
                     let _ = (self.samplers.0.sample(), self.samplers.1.sample());
                 }
-                _ = sampling.tick() => self.samples.push(trim(self.samplers.0.sample())),
+                _ = sampling.tick() => {
+                    let sample = trim(self.samplers.0.sample());
+                    if (self.samples.len() as u64) < plan.intervals() {
+                        self.samples.push(sample);
+                    }
+                }
+                carried = out.carry(write), if trouble.is_none() => if let Err(e) = carried {
+                    trouble = Some(self.abandon(&e.to_string()));
+                },
+                () = tokio::time::sleep_until(hard_end), if !self.stopped => {
+                    self.stop(&mut out, "the server's longest test time is over");
+                }
                 _ = watch.tick() => {
                     let silent = heard.elapsed() > SILENCE_LIMIT
                         && !self.shared.heard_within(SILENCE_LIMIT);
                     if silent && trouble.is_none() {
                         trouble = Some(self.abandon("the client fell silent"));
                     }
-                    if Instant::now() > hard_end && !self.stopped {
-                        self.stop(write, "the server's longest test time is over").await;
-                    }
                 }
                 _ = shut.changed(), if !self.stopped => {
-                    self.stop(write, "the server is shutting down").await;
+                    self.stop(&mut out, "the server is shutting down");
                 }
             }
             if self.shared.over_budget() && !self.stopped {
                 let why = "the test carried more bytes than this server's --max-bytes allows";
-                self.stop(write, why).await;
+                self.stop(&mut out, why);
             }
             let senders_done =
                 self.reports.values().filter(|r| matches!(r, Report::Send(_))).count();
             if !sent_told && senders_done > 0 && senders_done == self.streams_of(Role::Send) {
                 sent_told = true;
                 let sent = data::sent_of(&self.reports);
-                let _ = write_message(write, &ServerMessage::Sent(sent)).await;
+                let _ = out.put(&ServerMessage::Sent(sent));
             }
         }
         match trouble {
             Some(why) => Err(why),
-            None => Ok(()),
+            None => out.empty(write).await.map_err(|e| e.to_string()),
         }
     }
 
@@ -506,21 +549,17 @@ impl Running {
         why.to_owned()
     }
 
-    async fn stop(&mut self, write: &mut OwnedWriteHalf, why: &str) {
+    fn stop(&mut self, out: &mut Outbox, why: &str) {
         self.stopped = true;
         self.shared.stop();
         // Receivers go on until the client has told what it sent.
         self.shared.drain_until(clock::monotonic_ns().saturating_add(2 * MOST_DRAIN_NS));
-        let _ = write_message(write, &ServerMessage::Stopping(why.to_owned())).await;
+        let _ = out.put(&ServerMessage::Stopping(why.to_owned()));
     }
 
-    async fn on_message(
-        &mut self,
-        message: ClientMessage,
-        write: &mut OwnedWriteHalf,
-    ) -> Result<(), String> {
+    fn on_message(&mut self, message: ClientMessage, out: &mut Outbox) -> Result<(), String> {
         match message {
-            ClientMessage::Ping(ping) => pong(write, ping).await?,
+            ClientMessage::Ping(ping) => out.put(&answer(ping)).map_err(|e| e.to_string())?,
             ClientMessage::Alive => {}
             ClientMessage::Sent(streams) => {
                 for sent in streams {
@@ -541,10 +580,10 @@ impl Running {
         Ok(())
     }
 
-    async fn on_event(
+    fn on_event(
         &mut self,
         event: DataEvent,
-        write: &mut OwnedWriteHalf,
+        out: &mut Outbox,
         tell: bool,
     ) -> Result<(), ControlError> {
         match event {
@@ -563,12 +602,12 @@ impl Running {
                     Some(Tick::Recv(recv)) => (None, Some(recv)),
                     _ => return Ok(()),
                 };
-                if !tell {
+                if !tell || out.waiting() > MOST_LIVE_WAITING {
                     return Ok(());
                 }
                 let host = self.samples.get(index as usize).or(self.samples.last()).cloned();
                 let live = LiveInterval { index, send, recv, host };
-                write_message(write, &ServerMessage::Interval(Box::new(live))).await?;
+                out.put(&ServerMessage::Interval(Box::new(live)))?;
             }
         }
         Ok(())

@@ -3,7 +3,7 @@
 
 mod support;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 use support::{Client, Lab, Server, alone, identities, linerate, number, wait_for};
@@ -112,15 +112,139 @@ fn a_servers_policy_is_told() {
 #[test]
 fn a_full_server_is_busy_and_free_again() {
     let _alone = alone();
-    let server = Server::start(None, &["--max-tests", "1"]);
+    // A test of one stream counts as a little more than 1 MiB.
+    for limit in [["--max-tests", "1"], ["--max-memory", "2Mi"]] {
+        let server = Server::start(None, &limit);
+        let port = server.port.to_string();
+        let base = ["udp", "127.0.0.1", "-p", &port, "--json", "-b", "1M"];
+        let first = Client::start(None, &[&base[..], &["-t", "3s"]].concat());
+        assert!(wait_for(SECONDS, || server.log().contains("started")));
+        linerate(None, &[&base[..], &["-t", "200ms"]].concat()).error("busy", 3);
+        first.end().complete();
+        assert!(wait_for(SECONDS, || server.log().contains("ended")));
+        linerate(None, &[&base[..], &["-t", "200ms"]].concat()).complete();
+    }
+}
+
+#[test]
+fn memory_has_a_limit_over_all_tests() {
+    let _alone = alone();
+    let server = Server::start(None, &["--max-memory", "256Mi"]);
     let port = server.port.to_string();
-    let base = ["udp", "127.0.0.1", "-p", &port, "--json", "-b", "1M"];
-    let first = Client::start(None, &[&base[..], &["-t", "3s"]].concat());
-    assert!(wait_for(SECONDS, || server.log().contains("started")));
-    linerate(None, &[&base[..], &["-t", "200ms"]].concat()).error("busy", 3);
-    first.end().complete();
-    assert!(wait_for(SECONDS, || server.log().contains("ended")));
-    linerate(None, &[&base[..], &["-t", "200ms"]].concat()).complete();
+    // 16 threads with a block of 4 MiB each: three such tests fit.
+    let greedy = || {
+        let line = "tcp 127.0.0.1 --json -R -b 800M -l 4Mi -P 16 -t 1500ms -p";
+        Client::start(None, &line.split(' ').chain([&port[..]]).collect::<Vec<_>>())
+    };
+    let running: Vec<Client> = (0..4).map(|_| greedy()).collect();
+    let mut codes: Vec<i32> = running.into_iter().map(|client| client.end().code).collect();
+    codes.sort_unstable();
+    assert_eq!(codes, [0, 0, 0, 3]);
+    // By count, an hour of rows for each of 256 threads does not fit at all.
+    let args = ["udp", "127.0.0.1", "-p", &port, "--json", "-P", "128", "--both", "-k", "1M"];
+    let record = linerate(None, &args).error("policy", 3);
+    assert!(record["error"]["why"].as_str().unwrap().contains("allows 256 MiB"), "{record}");
+}
+
+#[test]
+fn a_test_by_count_ends_at_the_servers_longest_time() {
+    let _alone = alone();
+    for way in ["", "-R"] {
+        let server = Server::start(None, &["--max-duration", "1s"]);
+        let port = server.port.to_string();
+        let mut args =
+            vec!["udp", "127.0.0.1", "-p", &port, "--json", "-b", "1000pps", "-k", "100000"];
+        args.extend((way == "-R").then_some(way));
+        let record = linerate(None, &args).error("server_stopped", 1);
+        assert_eq!(record["status"], "partial");
+        let seconds = support::real(&record, "totals.sender.seconds");
+        assert!((0.9..5.0).contains(&seconds), "{seconds} s of 1 s");
+        identities(&record);
+    }
+}
+
+/// Promised are 3 s; the rest is for a busy machine.
+const NOTICED: Duration = Duration::from_secs(6);
+
+#[test]
+fn a_peer_that_vanishes_is_noticed_in_time() {
+    let _alone = alone();
+    let lines = ["udp -b 5M", "udp -b 5M -R", "tcp", "tcp -R"];
+    // Every line twice: once the server freezes, once the client, all at the same time.
+    let pairs: Vec<(&str, Server, Client)> = lines
+        .iter()
+        .flat_map(|line| [*line; 2])
+        .map(|line| {
+            let server = Server::start(None, &[]);
+            let port = server.port.to_string();
+            let args: Vec<&str> =
+                line.split(' ').chain(["127.0.0.1", "-p", &port, "--json", "-t", "30s"]).collect();
+            let client = Client::start(None, &args);
+            assert!(wait_for(SECONDS, || server.log().contains("started")), "{line}");
+            (line, server, client)
+        })
+        .collect();
+    std::thread::sleep(Duration::from_millis(300));
+    let begun = Instant::now();
+    for (i, (_, server, client)) in pairs.iter().enumerate() {
+        if i % 2 == 0 {
+            server.signal(Signal::SIGSTOP);
+        } else {
+            client.signal(Signal::SIGSTOP);
+        }
+    }
+    for (i, (line, server, client)) in pairs.into_iter().enumerate() {
+        if i % 2 == 0 {
+            let record = client.end().error("server_lost", 1);
+            assert!(begun.elapsed() < NOTICED, "{line}: {:?}", begun.elapsed());
+            assert_eq!(record["status"], "partial", "{line}");
+        } else {
+            let left = NOTICED.saturating_sub(begun.elapsed());
+            assert!(wait_for(left, || server.log().contains("ended")), "{line}: it goes on");
+            client.signal(Signal::SIGKILL);
+            client.end();
+        }
+    }
+}
+
+#[test]
+fn a_warm_up_can_be_left_as_well() {
+    let _alone = alone();
+    let lines = ["udp -b 5M", "udp -b 5M -R", "udp -b 5M --both", "tcp", "tcp -R", "rr"];
+    for (i, line) in lines.iter().enumerate() {
+        // Ctrl-C of the client each time, then one that is killed, and Ctrl-C of the server.
+        for who in ["client", "killed", "server"].into_iter().take(if i == 1 { 3 } else { 1 }) {
+            println!("{line}, {who}");
+            let mut server = Server::start(None, &[]);
+            let port = server.port.to_string();
+            let args: Vec<&str> = line
+                .split(' ')
+                .chain(["127.0.0.1", "-p", &port, "--json", "-t", "1s", "-O", "50s"])
+                .collect();
+            let client = Client::start(None, &args);
+            assert!(wait_for(SECONDS, || server.log().contains("started")), "{line}");
+            std::thread::sleep(Duration::from_millis(400));
+            let begun = Instant::now();
+            match who {
+                "client" => {
+                    client.signal(Signal::SIGINT);
+                    let record = client.end().error("interrupted", 130);
+                    assert_ne!(record["status"], "invalid", "{line}");
+                }
+                "server" => {
+                    server.signal(Signal::SIGINT);
+                    client.end().error("server_stopped", 1);
+                    assert_eq!(server.ends(SECONDS), Some(0), "{line}");
+                }
+                _ => {
+                    client.signal(Signal::SIGKILL);
+                    client.end();
+                }
+            }
+            assert!(wait_for(SECONDS, || server.log().contains("ended")), "{line}: it goes on");
+            assert!(begun.elapsed() < SECONDS, "{line}: {:?}", begun.elapsed());
+        }
+    }
 }
 
 #[test]

@@ -6,7 +6,7 @@ mod support;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
 use std::num::NonZeroU8;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use linerate_wire::native::datagram::{Header, Place};
 use linerate_wire::native::stream::{Claim, TcpOpening, UdpHello, UdpHelloAck};
@@ -16,6 +16,9 @@ use support::{Client, Lab, Server, alone, linerate, long, number, wait_for};
 
 /// Longer than every deadline of the protocol.
 const DEADLINES: Duration = Duration::from_secs(25);
+/// An honest client that comes after is served at once: this is less than any of those deadlines, and
+/// enough for a busy machine.
+const SERVED: Duration = Duration::from_secs(5);
 const NONCE: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
 
 /// A client made by hand.
@@ -63,8 +66,8 @@ impl Peer {
         (peer, Granted { token, cookie })
     }
 
-    /// A UDP test that has begun.
-    fn started(address: SocketAddr, plan: Value) -> (Self, Granted, UdpSocket) {
+    /// A UDP test that has its stream.
+    fn ready(address: SocketAddr, plan: Value) -> (Self, Granted, UdpSocket) {
         let (mut peer, granted) = Self::granted(address, plan);
         let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         socket.connect(address).unwrap();
@@ -74,6 +77,12 @@ impl Peer {
         let n = socket.recv(&mut answer).unwrap();
         assert_eq!(UdpHelloAck::decode(&answer[..n]).unwrap().token, granted.token);
         assert_eq!(peer.hear(), Some(json!("ready")));
+        (peer, granted, socket)
+    }
+
+    /// A UDP test that has begun.
+    fn started(address: SocketAddr, plan: Value) -> (Self, Granted, UdpSocket) {
+        let (mut peer, granted, socket) = Self::ready(address, plan);
         peer.say(&json!("start"));
         assert_eq!(peer.hear(), Some(json!("started")));
         (peer, granted, socket)
@@ -354,6 +363,14 @@ fn cases() -> Vec<Case> {
                 assert!(socket.recv(&mut [0; 100]).is_err(), "the server answered");
             }
         }),
+        case("pings in place of a start", |at| {
+            let (mut peer, _, _socket) = Peer::ready(at, plan(&json!({})));
+            let begun = Instant::now();
+            while peer.say(&json!({ "ping": { "client_ns": 1 } })) && peer.hear().is_some() {
+                assert!(begun.elapsed() < DEADLINES, "the place is held for ever");
+                std::thread::sleep(Duration::from_millis(50));
+            }
+        }),
         case("start twice", |at| {
             let (mut peer, _, _socket) = Peer::started(at, plan(&json!({})));
             peer.say(&json!("start"));
@@ -534,8 +551,10 @@ fn honest(server: &mut Server, name: &str) {
     assert!(server.alive(), "{name}: the server is gone");
     let port = server.port.to_string();
     let args = ["udp", "127.0.0.1", "-p", &port, "-k", "20", "-b", "2M", "--json"];
+    let begun = Instant::now();
     let ran = linerate(None, &args);
     assert_eq!(ran.code, 0, "after {name}: {}", ran.err);
+    assert!(begun.elapsed() < SERVED, "after {name}: {:?}", begun.elapsed());
     ran.complete();
 }
 
@@ -565,6 +584,21 @@ fn a_catalogue_of_attacks() {
     println!("before {before:?}, after {after:?}");
     assert!(settled, "before {before:?}, after {after:?}");
     assert!(after.rss_kib < before.rss_kib + 8 * 1_024, "before {before:?}, after {after:?}");
+}
+
+#[test]
+fn a_server_that_shuts_down_waits_for_no_start() {
+    let _alone = alone();
+    let mut server = Server::start(None, &[]);
+    let at = SocketAddr::from(([127, 0, 0, 1], server.port));
+    let (mut opening, _) = Peer::granted(at, plan(&json!({})));
+    let (mut ready, _, _socket) = Peer::ready(at, plan(&json!({})));
+    server.signal(nix::sys::signal::Signal::SIGINT);
+    for peer in [&mut opening, &mut ready] {
+        let answer = peer.hear().expect("an answer");
+        assert_eq!(answer["refused"]["kind"], "busy", "{answer}");
+    }
+    assert_eq!(server.ends(SERVED), Some(0));
 }
 
 #[test]

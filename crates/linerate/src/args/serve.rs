@@ -55,6 +55,9 @@ pub struct ServeArgs {
     /// Most bytes of one test, both ways together: 100G; no limit unless given.
     #[arg(long, value_name = "BYTES")]
     max_bytes: Option<ByteCount>,
+    /// Most memory of all tests together, each counted by its plan: threads, blocks, intervals.
+    #[arg(long, value_name = "BYTES", default_value = "1Gi")]
+    max_memory: ByteCount,
     /// One test at a time. Clients of iperf3 wait for their turn, up to --queue of them; others are
     /// told that the server is busy.
     #[arg(long)]
@@ -115,6 +118,7 @@ impl ServeArgs {
             max_rate: self.max_rate.0,
             max_streams: max_streams as u16,
             max_bytes: self.max_bytes.map(|bytes| bytes.0),
+            max_memory: self.max_memory.0,
             exclusive: self.exclusive.then_some(queue as usize),
             one_off: self.one_off,
             agent: if self.allow_settings { Some(self.agent()?) } else { None },
