@@ -23,9 +23,7 @@ use crate::text::{cgroup, net_dev, pressure, softnet, stat, udp};
 #[derive(Debug)]
 pub struct Sampler {
     sources: Sources,
-    before: Snapshot,
-    /// Memory of the snapshot before, to be used again.
-    after: Snapshot,
+    before: Reading,
     roots: Roots,
     irqs: NicIrqs,
     irqs_at_start: Vec<(u32, u64)>,
@@ -42,19 +40,23 @@ impl Sampler {
     pub fn at(roots: Roots, nic: Option<&str>) -> Self {
         let nic = nic.filter(|name| is_interface_name(name));
         let mut sources = Sources::open(&roots, nic);
-        let mut before = Snapshot::default();
-        sources.read(&mut before);
+        let before = Reading(sources.read());
         let irqs = nic.map(|nic| NicIrqs::of(&roots, nic)).unwrap_or_default();
         let irqs_at_start = irq_counts(&roots, &irqs);
-        Self { sources, before, after: Snapshot::default(), roots, irqs, irqs_at_start }
+        Self { sources, before, roots, irqs, irqs_at_start }
     }
 
     /// What the counters gained since the last call, or since `new`.
     pub fn sample(&mut self) -> HostSample {
-        self.sources.read(&mut self.after);
-        let sample = growth(&self.before, &self.after);
-        std::mem::swap(&mut self.before, &mut self.after);
+        let now = self.read();
+        let sample = now.since(&self.before);
+        self.before = now;
         sample
+    }
+
+    /// The counters now, for spans of the caller's own.
+    pub fn read(&mut self) -> Reading {
+        Reading(self.sources.read())
     }
 
     /// The cores that took the interface's interrupts since `new`, ascending: those with at least
@@ -64,6 +66,17 @@ impl Sampler {
     /// the kernel has to print.
     pub fn irq_cores_delta(&self) -> Vec<u32> {
         main_cores(&irq::growth(&self.irqs_at_start, &irq_counts(&self.roots, &self.irqs)))
+    }
+}
+
+/// All counters at one moment.
+#[derive(Debug, Clone)]
+pub struct Reading(Snapshot);
+
+impl Reading {
+    /// What the counters gained since an earlier reading.
+    pub fn since(&self, earlier: &Self) -> HostSample {
+        growth(&earlier.0, &self.0)
     }
 }
 
@@ -125,7 +138,8 @@ impl Sources {
         sources
     }
 
-    fn read(&mut self, into: &mut Snapshot) {
+    fn read(&mut self) -> Snapshot {
+        let mut into = Snapshot::default();
         let buffer = &mut self.buffer;
         into.clocks = Clocks::now();
         stat::parse(self.stat.read(buffer).unwrap_or_default(), &mut into.cores);
@@ -137,12 +151,12 @@ impl Sources {
             net_dev::parse(text, nic)
         });
         into.pressure_us = self.pressure.read(buffer).and_then(pressure::parse_some);
-        into.throttled_ns.clear();
         for file in &self.throttles {
             let throttled = file.read(buffer).and_then(cgroup::parse_throttled_ns);
             into.throttled_ns.push(throttled);
         }
         into.qdisc = self.qdisc.as_mut().and_then(|(netlink, nic)| qdisc::root(netlink, *nic));
+        into
     }
 }
 
@@ -179,7 +193,7 @@ impl Source {
 const SMALLEST_BUFFER: usize = 16 << 10;
 
 /// One reading of everything.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 struct Snapshot {
     clocks: Clocks,
     cores: Vec<stat::CoreTimes>,
@@ -285,8 +299,7 @@ mod tests {
 
     fn snapshot(tree: &str, monotonic_ns: u64) -> Snapshot {
         let roots = Roots::at(format!("{}/tests/captured/{tree}", env!("CARGO_MANIFEST_DIR")));
-        let mut snapshot = Snapshot::default();
-        Sources::open(&roots, Some("eth0")).read(&mut snapshot);
+        let mut snapshot = Sources::open(&roots, Some("eth0")).read();
         snapshot.clocks = Clocks { monotonic_ns, wall_ahead_ns: 1_000_000_000 };
         snapshot
     }

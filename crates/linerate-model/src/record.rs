@@ -416,7 +416,8 @@ pub struct OneWayDelay {
     pub clock_error_s: f64,
 }
 
-/// CPU of one end. Of several streams the busiest thread and its core are shown here; all are in
+/// CPU of one end, from the first datagram or octet until nothing more is sent; of a row, over its
+/// interval. Of several streams the busiest thread and its core are shown here; all are in
 /// `streams`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CpuFigures {
@@ -502,7 +503,7 @@ pub struct TcpFigures {
     pub congestion: Option<String>,
 }
 
-/// What a host's own counters gained over the run. They count the whole host (or network
+/// What a host's own counters gained over the run, the wait for the last datagrams included. They count the whole host (or network
 /// namespace), other programs' packets too.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HostFigures {

@@ -408,7 +408,9 @@ pub struct HostCounters {
     pub throttled_ns: u64,
 }
 
-/// What a host measured of itself over one interval or the whole run.
+/// What a host measured of itself over one interval or the whole run. Of the whole run, cores,
+/// pressure and span are those of the measured time; counters go on until the last datagram was waited
+/// for.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostSample {
     /// Every core.

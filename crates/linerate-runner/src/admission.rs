@@ -13,9 +13,9 @@ use linerate_wire::native::stream::{COOKIE_OCTETS, Claim};
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::data::StreamSocket;
+use crate::host::MOST_CORES;
 use crate::place::{self, From};
 use crate::server::Options;
-use crate::serving::MOST_CORES;
 
 /// Connections that have not yet asked for a test. Each costs one descriptor, one small task and
 /// about 4 KiB in the kernel.

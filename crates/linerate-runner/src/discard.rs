@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use linerate_engine::{clock, sys};
 use linerate_host::facts::facts;
-use linerate_host::sampler::Sampler;
 use linerate_model::plan::{Dialect, Direction, IpVersion};
 use linerate_model::record::{RunRecord, Status};
 use linerate_session::assemble::{self, HostSamples, LiveSide, Outcome, StreamOutcome};
@@ -16,8 +15,9 @@ use tokio::sync::mpsc;
 use crate::client::{Request, failed, mtu, resolve, unchanged};
 use crate::data::{self, Context, DataEvent, Report, Shared, StreamSocket, Tick};
 use crate::errors;
+use crate::host::HostWatch;
 use crate::place::{self, From};
-use crate::serving::{HEAD_START_NS, random, trim};
+use crate::serving::{HEAD_START_NS, random};
 use crate::ticks::Ticks;
 
 /// Runs a send-only test.
@@ -97,21 +97,17 @@ pub(crate) async fn run(
     drop(events);
     observer.start(&record);
     let nic = record.client.nic.as_ref().map(|nic| nic.name.clone());
-    let mut samplers = (Sampler::new(nic.as_deref()), Sampler::new(nic.as_deref()));
+    let mut host = HostWatch::new(nic.as_deref());
     shared.start(clock::monotonic_ns() + HEAD_START_NS);
     let mut ticks = Ticks::new(ids.len());
     let mut shown = 0;
-    let mut samples = Vec::new();
     let mut streams = Vec::new();
     let mut interrupted = false;
-    let interval = plan.interval.as_duration();
-    let first = tokio::time::Instant::now() + plan.warmup.as_duration() + interval;
-    let mut sampling = tokio::time::interval_at(first, interval);
     let signals = crate::signals::first();
     tokio::pin!(signals);
     loop {
         tokio::select! {
-            event = told.recv() => match event {
+            event = told.recv() => match event.inspect(|event| host.on_event(event)) {
                 None => break,
                 Some(DataEvent::Done(stream, report)) => {
                     let index = ids.iter().find(|id| id.stream == stream).map_or(0, |id| id.index);
@@ -119,18 +115,17 @@ pub(crate) async fn run(
                         streams.push(StreamOutcome { index, send: Some(report), ..Default::default() });
                     }
                 }
-                Some(DataEvent::Warm(..)) => {}
+                Some(DataEvent::Begun) if plan.warmup.0 > 0 => host.warm(),
+                Some(DataEvent::Begun | DataEvent::Warm(..)) => {}
                 Some(DataEvent::Tick(_, index, tick)) => {
                     if let Some(Tick::Send(send)) = ticks.add(index, tick) {
-                        let host = samples.get(index as usize).or(samples.last()).cloned();
-                        let side = LiveSide { send: Some(send), recv: None, host };
+                        let side = LiveSide { send: Some(send), recv: None, host: host.row(index) };
                         shown = index as usize + 1;
                         let empty = LiveSide::default();
                         observer.interval(&assemble::live_interval(&plan, index, &side, &empty, None));
                     }
                 }
             },
-            _ = sampling.tick() => samples.push(trim(samplers.0.sample())),
             () = &mut signals, if !interrupted => {
                 interrupted = true;
                 shared.stop();
@@ -151,11 +146,7 @@ pub(crate) async fn run(
         plan,
         ip,
         streams,
-        client: HostSamples {
-            intervals: samples,
-            total: Some(trim(samplers.1.sample())),
-            irq_cores: samplers.1.irq_cores_delta(),
-        },
+        client: host.finish(),
         server: HostSamples::default(),
         clock: None,
         same_host: false,

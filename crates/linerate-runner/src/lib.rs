@@ -10,6 +10,7 @@ mod control;
 mod data;
 mod discard;
 mod errors;
+mod host;
 mod place;
 mod rows;
 mod serve_iperf3;

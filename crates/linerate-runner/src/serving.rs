@@ -6,10 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use linerate_engine::{clock, sys};
-use linerate_host::{facts::facts, sampler::Sampler};
+use linerate_host::facts::facts;
 use linerate_model::host::HostFacts;
 use linerate_model::plan::{AgreedPlan, Dialect, IpVersion, Traffic};
-use linerate_model::sample::HostSample;
 use linerate_wire::framing::Framing;
 use linerate_wire::native::agent::AGENT_FEATURE;
 use linerate_wire::native::message::{
@@ -28,6 +27,7 @@ use crate::admission::{self, Slot};
 use crate::agent;
 use crate::control::{ControlError, Outbox, next, read_all, read_message, write_message};
 use crate::data::{self, Context, DataEvent, Report, Role, Shared, StreamId, StreamSocket, Tick};
+use crate::host::HostWatch;
 use crate::server::{Event, Server};
 use crate::ticks::Ticks;
 
@@ -44,8 +44,6 @@ const MOST_DRAIN_NS: u64 = 5_000_000_000;
 const TCP_DRAIN_NS: u64 = 20_000_000_000;
 /// Rows for the live view are left out while so many octets wait for a client that reads slowly.
 const MOST_LIVE_WAITING: usize = 64 << 10;
-/// Host samples of larger hosts keep only the cores that matter, so that a message stays in bounds.
-pub(crate) const MOST_CORES: usize = 128;
 
 pub(crate) fn random<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
@@ -304,14 +302,14 @@ impl Test {
         let mut running = Running {
             shared: Arc::clone(&shared),
             agreed: Arc::clone(&agreed),
-            samplers: (Sampler::new(nic.as_deref()), Sampler::new(nic.as_deref())),
-            samples: Vec::new(),
+            host: HostWatch::new(nic.as_deref()),
             reports: BTreeMap::new(),
             streams: ids.len(),
             send_ticks: Ticks::new(count(&ids, &agreed, Role::Send)),
             recv_ticks: Ticks::new(count(&ids, &agreed, Role::Receive)),
             drain,
             stopped: false,
+            far_sent: false,
         };
         shared.start(clock::monotonic_ns() + HEAD_START_NS);
         write_message(&mut write, &ServerMessage::Started).await.map_err(|e| e.to_string())?;
@@ -433,15 +431,15 @@ fn answer(ping: Ping) -> ServerMessage {
 struct Running {
     shared: Arc<Shared>,
     agreed: Arc<AgreedPlan>,
-    /// One for each interval, one for the whole.
-    samplers: (Sampler, Sampler),
-    samples: Vec<HostSample>,
+    host: HostWatch,
     reports: BTreeMap<u16, Report>,
     streams: usize,
     send_ticks: Ticks,
     recv_ticks: Ticks,
     drain: u64,
     stopped: bool,
+    /// The client has told how much it sent: it sends no more.
+    far_sent: bool,
 }
 
 impl Running {
@@ -459,11 +457,6 @@ impl Running {
         let hard_end = Instant::now() + Duration::from_nanos(most);
         let mut out = Outbox::new();
         let mut heard = Instant::now();
-        let interval = plan.interval.as_duration();
-        let mut sampling = tokio::time::interval_at(
-            Instant::now() + plan.warmup.as_duration() + interval,
-            interval,
-        );
         let warm = Instant::now() + plan.warmup.as_duration();
         let mut cold = plan.warmup.0 > 0;
         let mut watch = tokio::time::interval(Duration::from_millis(250));
@@ -491,15 +484,8 @@ impl Running {
                     None => return Err("a data thread ended without a word".into()),
                 },
                 () = tokio::time::sleep_until(warm), if cold => {
-                    // What the host counted so far belongs to the warm-up.
                     cold = false;
-                    let _ = (self.samplers.0.sample(), self.samplers.1.sample());
-                }
-                _ = sampling.tick() => {
-                    let sample = trim(self.samplers.0.sample());
-                    if (self.samples.len() as u64) < plan.intervals() {
-                        self.samples.push(sample);
-                    }
+                    self.host.warm();
                 }
                 carried = out.carry(write), if trouble.is_none() => if let Err(e) = carried {
                     trouble = Some(self.abandon(&e.to_string()));
@@ -524,7 +510,11 @@ impl Running {
             }
             let senders_done =
                 self.reports.values().filter(|r| matches!(r, Report::Send(_))).count();
-            if !sent_told && senders_done > 0 && senders_done == self.streams_of(Role::Send) {
+            let all_sent = senders_done == self.streams_of(Role::Send);
+            if all_sent && (self.far_sent || senders_done == self.streams) {
+                self.host.over();
+            }
+            if !sent_told && senders_done > 0 && all_sent {
                 sent_told = true;
                 let sent = data::sent_of(&self.reports);
                 let _ = out.put(&ServerMessage::Sent(sent));
@@ -562,6 +552,7 @@ impl Running {
             ClientMessage::Ping(ping) => out.put(&answer(ping)).map_err(|e| e.to_string())?,
             ClientMessage::Alive => {}
             ClientMessage::Sent(streams) => {
+                self.far_sent = true;
                 for sent in streams {
                     self.shared.far_end_sent(sent.stream, sent.datagrams);
                 }
@@ -586,11 +577,12 @@ impl Running {
         out: &mut Outbox,
         tell: bool,
     ) -> Result<(), ControlError> {
+        self.host.on_event(&event);
         match event {
             DataEvent::Done(stream, report) => {
                 self.reports.insert(stream, *report);
             }
-            DataEvent::Warm(..) => {}
+            DataEvent::Begun | DataEvent::Warm(..) => {}
             DataEvent::Tick(_, index, tick) => {
                 let sum = match tick {
                     Tick::Send(_) => self.send_ticks.add(index, tick),
@@ -605,8 +597,7 @@ impl Running {
                 if !tell || out.waiting() > MOST_LIVE_WAITING {
                     return Ok(());
                 }
-                let host = self.samples.get(index as usize).or(self.samples.last()).cloned();
-                let live = LiveInterval { index, send, recv, host };
+                let live = LiveInterval { index, send, recv, host: self.host.row(index) };
                 out.put(&ServerMessage::Interval(Box::new(live)))?;
             }
         }
@@ -653,25 +644,13 @@ impl Running {
                 write_message(write, &ServerMessage::Chunk(chunk)).await?;
             }
         }
-        for (first, sample) in self.samples.iter().enumerate() {
+        let host = self.host.finish();
+        for (first, sample) in host.intervals.iter().enumerate() {
             let chunk = HostChunk { first: first as u64, samples: vec![sample.clone()] };
             write_message(write, &ServerMessage::HostChunk(chunk)).await?;
         }
-        let results = Results {
-            host: trim(self.samplers.1.sample()),
-            irq_cores: self.samplers.1.irq_cores_delta(),
-            complete,
-        };
+        let results =
+            Results { host: host.total.unwrap_or_default(), irq_cores: host.irq_cores, complete };
         write_message(write, &ServerMessage::Results(results)).await
     }
-}
-
-/// Keeps the busiest cores of a large host.
-pub(crate) fn trim(mut sample: HostSample) -> HostSample {
-    if sample.cores.len() > MOST_CORES {
-        sample.cores.sort_by_key(|core| core.idle);
-        sample.cores.truncate(MOST_CORES);
-        sample.cores.sort_by_key(|core| core.core);
-    }
-    sample
 }

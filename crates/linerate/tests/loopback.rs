@@ -257,3 +257,49 @@ fn discard_needs_nobody() {
     assert_eq!(number(&record, "totals.sender.attempted"), 1_000);
     assert!(record["totals"]["receiver"].is_null());
 }
+
+/// The figure of every row must enclose that of the totals, because the rows span the same time.
+fn within_its_rows(record: &serde_json::Value, figures: &str) {
+    let rows = list(&record["intervals"]);
+    assert!(rows.len() > 2, "{record}");
+    let cpu = |value: &serde_json::Value, figure: &str| {
+        figures.split('.').fold(value, |value, key| &value[key])[figure].as_f64()
+    };
+    let core = |value: &serde_json::Value| cpu(value, "core");
+    for figure in ["thread_percent", "core_percent"] {
+        let total = cpu(&record["totals"], figure).unwrap();
+        let of_rows: Vec<f64> = rows.iter().filter_map(|row| cpu(row, figure)).collect();
+        assert!(of_rows.len() > 2 && rows.iter().all(|row| core(row) == core(&record["totals"])));
+        let least = of_rows.iter().copied().fold(100.0, f64::min);
+        let most = of_rows.iter().copied().fold(0.0, f64::max);
+        // A hundredth of rounding, and a thread's clock that is read beside the span.
+        assert!(
+            (least - 2.0..=most + 2.0).contains(&total),
+            "{figures} {figure} {total} outside of {of_rows:?}"
+        );
+    }
+}
+
+#[test]
+fn cpu_figures_of_the_totals_are_over_the_time_of_the_rows() {
+    let _alone = alone();
+    let cores = if std::thread::available_parallelism().is_ok_and(|n| n.get() > 1) { 1 } else { 0 };
+    for line in [
+        // With loss, the receiver waits for stragglers long after the last datagram.
+        "udp -b max -t 400ms -i 100ms --window 64k",
+        "udp -b 5M -t 400ms -i 100ms -R -O 200ms",
+        "tcp -t 400ms -i 100ms",
+        "udp -b 5M -t 400ms -i 100ms --both",
+        "rr -t 400ms -i 100ms",
+    ] {
+        println!("{line}");
+        let ran = local(&format!("{line} --cpu 0/{cores}"));
+        let record = ran.complete();
+        let ends: &[&str] = match line {
+            _ if line.starts_with("rr") => &["rr.cpu"],
+            _ if line.contains("both") => &["forward.sender.cpu", "reverse.receiver.cpu"],
+            _ => &["sender.cpu", "receiver.cpu"],
+        };
+        ends.iter().for_each(|figures| within_its_rows(&record, figures));
+    }
+}

@@ -19,7 +19,6 @@ use std::time::Duration;
 
 use linerate_engine::{clock, sys};
 use linerate_host::facts::facts;
-use linerate_host::sampler::Sampler;
 use linerate_model::plan::{AgreedPlan, Dialect, Traffic, Transport, Way};
 use linerate_model::record::{Doubt, DoubtKind, ErrorRecord};
 use linerate_model::told::{self, Connected, Cpu, ServerOutput, Side, StreamEnd, Told};
@@ -40,8 +39,9 @@ use self::running::Running;
 use super::{Ended, Near, StopOnDrop};
 use crate::data::{self, Context, Report, Role, Shared, StreamId, StreamSocket};
 use crate::errors;
+use crate::host::HostWatch;
 use crate::rows::{ProcessCpu, RowBook};
-use crate::serving::{HEAD_START_NS, random, trim};
+use crate::serving::{HEAD_START_NS, random};
 use crate::ticks::Ticks;
 
 /// Waits this long beyond two round trips for what is on its way, before the end is told. Less than
@@ -187,8 +187,7 @@ pub(super) async fn conduct(
         rows: RowBook::new(plan.interval.0, warmup, ids.len()),
         plan,
         shared: Arc::clone(&shared),
-        samplers: (Sampler::new(nic.as_deref()), Sampler::new(nic.as_deref())),
-        samples: Vec::new(),
+        host: HostWatch::new(nic.as_deref()),
         local: BTreeMap::new(),
         streams: ids.len(),
         congestion,
@@ -271,7 +270,7 @@ fn finish(
         Traffic::Udp(udp) => Some(u64::from(udp.size.octets())),
         _ => None,
     };
-    let total = trim(running.samplers.1.sample());
+    let client = running.host.finish();
     let each_way = usize::from(near.plan.streams);
     let mut ends = Vec::new();
     let mut streams = Vec::new();
@@ -313,14 +312,9 @@ fn finish(
         ends.push(StreamEnd { here, far: far.map(|far| far_stream(far, far_span)) });
         streams.push(outcome);
     }
-    if same_host {
+    if let Some(total) = client.total.as_ref().filter(|_| same_host) {
         place_drops(&mut streams, total.counters.udp_receive_buffer_errors);
     }
-    let client = HostSamples {
-        intervals: std::mem::take(&mut running.samples),
-        total: Some(total),
-        irq_cores: running.samplers.1.irq_cores_delta(),
-    };
     let server = if same_host { client.clone() } else { HostSamples::default() };
     let shown = running.shown as usize;
     let congestion = running.congestion.take();

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use linerate_engine::{clock, sys};
-use linerate_host::sampler::Sampler;
 use linerate_model::plan::{AgreedPlan, Dialect, IpVersion, TestPlan, Transport};
 use linerate_model::record::{Doubt, DoubtKind, ErrorRecord, RunRecord, Status};
 use linerate_session::assemble::{self, HostSamples, Outcome, StreamOutcome};
@@ -32,8 +31,9 @@ use tokio::sync::mpsc::{self, Receiver};
 use crate::control::{ControlError, next, read_all, write_message};
 use crate::data::{self, Context, Report, Role, Shared, StreamId, StreamSocket};
 use crate::errors;
+use crate::host::HostWatch;
 use crate::place::{self, From};
-use crate::serving::{HEAD_START_NS, drain_ns, random, trim};
+use crate::serving::{HEAD_START_NS, drain_ns, random};
 use crate::ticks::Ticks;
 
 use super::Request;
@@ -158,7 +158,7 @@ impl Near<'_> {
         }
         shared.start(clock::monotonic_ns() + HEAD_START_NS);
         let nic = self.record.client.nic.as_ref().map(|nic| nic.name.clone());
-        let samplers = (Sampler::new(nic.as_deref()), Sampler::new(nic.as_deref()));
+        let host = HostWatch::new(nic.as_deref());
         let count = |role: Role| {
             ids.iter().filter(|id| data::role(&self.plan.traffic, id.way, true) == role).count()
         };
@@ -166,8 +166,7 @@ impl Near<'_> {
         let mut running = Running {
             plan: self.plan.clone(),
             shared,
-            samplers,
-            samples: Vec::new(),
+            host,
             local: BTreeMap::new(),
             remote: BTreeMap::new(),
             remote_samples: Vec::new(),
@@ -177,6 +176,7 @@ impl Near<'_> {
             requesters: counts.2,
             streams: ids.len(),
             sent_told: false,
+            far_sent: false,
             live: Live::default(),
             trouble: None,
             interrupted: false,
@@ -453,11 +453,7 @@ impl Near<'_> {
             stopping: running.stopping.take(),
             results: running.results.is_some(),
         };
-        let client = HostSamples {
-            intervals: std::mem::take(&mut running.samples),
-            total: Some(trim(running.samplers.1.sample())),
-            irq_cores: running.samplers.1.irq_cores_delta(),
-        };
+        let client = running.host.finish();
         let results = running.results.as_ref();
         let server = HostSamples {
             intervals: std::mem::take(&mut running.remote_samples),

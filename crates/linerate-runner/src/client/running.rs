@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use linerate_engine::clock;
-use linerate_host::sampler::Sampler;
 use linerate_model::plan::TestPlan;
 use linerate_model::sample::{HostSample, RrInterval};
 use linerate_session::assemble::{self, LiveSide};
@@ -20,7 +19,8 @@ use tokio::time::Instant;
 
 use crate::control::write_message;
 use crate::data::{self, DataEvent, Report, Role, Shared, Tick};
-use crate::serving::{SILENCE_LIMIT, trim};
+use crate::host::HostWatch;
+use crate::serving::SILENCE_LIMIT;
 use crate::ticks::Ticks;
 
 use super::near::{CLOCK_EXCHANGES, Messages, heard};
@@ -53,8 +53,7 @@ pub(super) struct Live {
 pub(super) struct Running {
     pub(super) plan: TestPlan,
     pub(super) shared: Arc<Shared>,
-    pub(super) samplers: (Sampler, Sampler),
-    pub(super) samples: Vec<HostSample>,
+    pub(super) host: HostWatch,
     pub(super) local: BTreeMap<u16, Report>,
     pub(super) remote: BTreeMap<u16, StreamReport>,
     pub(super) remote_samples: Vec<HostSample>,
@@ -64,6 +63,8 @@ pub(super) struct Running {
     pub(super) requesters: usize,
     pub(super) streams: usize,
     pub(super) sent_told: bool,
+    /// The server has told how much it sent: it sends no more.
+    pub(super) far_sent: bool,
     pub(super) live: Live,
     pub(super) trouble: Option<String>,
     pub(super) interrupted: bool,
@@ -92,9 +93,6 @@ impl Running {
             + OVERTIME;
         let warm = Instant::now() + self.plan.warmup.as_duration();
         let mut cold = self.plan.warmup.0 > 0;
-        let interval = self.plan.interval.as_duration();
-        let first = Instant::now() + self.plan.warmup.as_duration() + interval;
-        let mut sampling = tokio::time::interval_at(first, interval);
         let signals = crate::signals::first();
         tokio::pin!(signals);
         let mut events_open = true;
@@ -122,11 +120,9 @@ impl Running {
                     }
                 },
                 () = tokio::time::sleep_until(warm), if cold => {
-                    // What the host counted so far belongs to the warm-up.
                     cold = false;
-                    let _ = (self.samplers.0.sample(), self.samplers.1.sample());
+                    self.host.warm();
                 }
-                _ = sampling.tick() => self.samples.push(trim(self.samplers.0.sample())),
                 () = tokio::time::sleep_until(deadline), if self.trouble.is_none() => {
                     self.abandon("the test did not end in time");
                 }
@@ -160,6 +156,9 @@ impl Running {
         let ours = |report: &&Report| matches!(report, Report::Send(_) | Report::Rr(_));
         let done = self.local.values().filter(ours).count();
         let wanted = self.senders + self.requesters;
+        if done == wanted && (self.far_sent || wanted == self.streams) {
+            self.host.over();
+        }
         if self.sent_told || wanted == 0 || done < wanted || self.trouble.is_some() {
             return;
         }
@@ -181,11 +180,12 @@ impl Running {
     }
 
     pub(super) fn on_event(&mut self, event: DataEvent, observer: &mut dyn Observer) {
+        self.host.on_event(&event);
         match event {
             DataEvent::Done(stream, report) => {
                 self.local.insert(stream, *report);
             }
-            DataEvent::Warm(..) => {}
+            DataEvent::Begun | DataEvent::Warm(..) => {}
             DataEvent::Tick(_, index, tick) => {
                 let sum = match tick {
                     Tick::Send(_) => self.ticks.0.add(index, tick),
@@ -193,7 +193,7 @@ impl Running {
                     Tick::Rr(_) => self.ticks.2.add(index, tick),
                 };
                 let side = self.live.client.entry(index).or_default();
-                side.host = self.samples.get(index as usize).or(self.samples.last()).cloned();
+                side.host = self.host.row(index);
                 match sum {
                     Some(Tick::Send(send)) => side.send = Some(send),
                     Some(Tick::Recv(recv)) => side.recv = Some(recv),
@@ -229,6 +229,7 @@ impl Running {
                 self.show(observer);
             }
             ServerMessage::Sent(streams) => {
+                self.far_sent = true;
                 for sent in streams {
                     self.shared.far_end_sent(sent.stream, sent.datagrams);
                 }

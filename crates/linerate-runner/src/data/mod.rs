@@ -197,14 +197,18 @@ impl Shared {
 }
 
 /// What [`linerate_session`] asks of a data thread.
-struct Around<'a>(&'a Shared);
+struct Around<'a>(&'a Context);
 
 impl Surroundings for Around<'_> {
     fn origin(&self, first_arrival_ns: u64) -> u64 {
         // 0 is "none"; a clock that reads 0 at a first arrival would be a machine just made.
         let mine = first_arrival_ns.max(1);
-        match self.0.origin_ns.compare_exchange(0, mine, Ordering::Relaxed, Ordering::Relaxed) {
-            Ok(_) => mine,
+        let origin = &self.0.shared.origin_ns;
+        match origin.compare_exchange(0, mine, Ordering::Relaxed, Ordering::Relaxed) {
+            Ok(_) => {
+                self.0.begun();
+                mine
+            }
             Err(earlier) => earlier,
         }
     }
@@ -302,6 +306,8 @@ pub(crate) fn role(traffic: &Traffic, way: Way, is_client: bool) -> Role {
 /// Told by a data thread.
 #[derive(Debug)]
 pub(crate) enum DataEvent {
+    /// The measured time has begun on a stream: it sends now, or something has arrived.
+    Begun,
     /// An interval of a stream is over.
     Tick(u16, u64, Tick),
     /// An interval of a stream's warm-up is over: told in dialects whose users see the warm-up.
@@ -360,7 +366,7 @@ pub(crate) struct Context {
 
 impl Context {
     fn around(&self) -> Around<'_> {
-        Around(&self.shared)
+        Around(self)
     }
 
     /// Surroundings in which no other stream has a say, for the account of a warm-up.
@@ -371,6 +377,10 @@ impl Context {
     /// Intervals of the measured time that are kept.
     fn intervals(&self) -> Option<u64> {
         Some(self.agreed.plan.intervals())
+    }
+
+    fn begun(&self) {
+        let _ = self.events.send(DataEvent::Begun);
     }
 
     fn tick(&self, index: usize, tick: Tick) {

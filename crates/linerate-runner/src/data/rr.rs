@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use linerate_engine::clock;
 use linerate_model::plan::{RrPlan, Traffic};
-use linerate_model::sample::{RrInterval, RrReport};
+use linerate_model::sample::{RrInterval, RrReport, ThreadUse};
 use linerate_session::pacer::Pacer;
 use linerate_stats::online::Latency;
 use linerate_wire::native::message::RespondReport;
@@ -76,7 +76,9 @@ struct Tally {
     transactions: u64,
     unanswered: u64,
     late_sends: u64,
-    thread_before: linerate_model::sample::ThreadUse,
+    /// The thread's time at the beginning of the measured time, once that has come.
+    thread_begun: Option<ThreadUse>,
+    thread_before: ThreadUse,
 }
 
 impl Tally {
@@ -96,6 +98,11 @@ impl Tally {
     }
 
     fn roll(&mut self, context: &Context, now_ns: u64, end: bool) {
+        if self.thread_begun.is_none() && now_ns >= self.measured_ns {
+            self.thread_before = thread_use();
+            self.thread_begun = Some(self.thread_before);
+            context.begun();
+        }
         while now_ns >= self.boundary_ns || end {
             let thread = thread_use();
             let row = RrInterval {
@@ -151,9 +158,9 @@ pub(super) fn request(context: &Context, socket: &StreamSocket) -> RrReport {
         transactions: 0,
         unanswered: 0,
         late_sends: 0,
+        thread_begun: None,
         thread_before: thread_use(),
     };
-    let thread_start = thread_use();
     let result = ask(context, rr, socket, start_ns, &mut tally);
     let now = clock::monotonic_ns();
     let span_ns = match plan.duration() {
@@ -161,7 +168,7 @@ pub(super) fn request(context: &Context, socket: &StreamSocket) -> RrReport {
         _ => now.saturating_sub(measured_ns),
     };
     tally.roll(context, now, true);
-    let thread = thread_use();
+    let thread = tally.thread_begun.map(|begun| thread_use().since(begun)).unwrap_or_default();
     RrReport {
         transactions: tally.transactions,
         unanswered: tally.unanswered,
@@ -170,7 +177,7 @@ pub(super) fn request(context: &Context, socket: &StreamSocket) -> RrReport {
         intervals: tally.rows,
         latency: tally.total.quantiles(0).unwrap_or_default(),
         histogram: tally.total.encode(),
-        thread: thread.since(thread_start),
+        thread,
         error: result.err().map(|e| format!("request/response failed: {e}")),
     }
 }
@@ -418,19 +425,39 @@ fn passing(error: &io::Error) -> bool {
 /// The answering end. Ends when the asking end closes (TCP) or the control side says so.
 pub(super) fn respond(context: &Context, socket: &StreamSocket) -> RespondReport {
     let Traffic::Rr(rr) = &context.agreed.plan.traffic else { return RespondReport::default() };
-    let begun = thread_use();
-    let begun_ns = clock::monotonic_ns();
-    let mut answered = 0;
+    let mut answers = Answers::default();
     let result = match socket {
-        StreamSocket::Udp(udp, hello) => respond_udp(context, rr, udp, *hello, &mut answered),
-        StreamSocket::Tcp(tcp) => respond_tcp(context, rr, tcp, &mut answered),
+        StreamSocket::Udp(udp, hello) => respond_udp(context, rr, udp, *hello, &mut answers),
+        StreamSocket::Tcp(tcp) => respond_tcp(context, rr, tcp, &mut answers),
     };
-    let ended = thread_use();
+    let (thread, span_ns) = answers
+        .begun
+        .map(|(thread, at_ns)| {
+            (thread_use().since(thread), clock::monotonic_ns().saturating_sub(at_ns))
+        })
+        .unwrap_or_default();
     RespondReport {
-        answered,
-        thread: ended.since(begun),
-        span_ns: clock::monotonic_ns().saturating_sub(begun_ns),
+        answered: answers.count,
+        thread,
+        span_ns,
         error: result.err().map(|e| format!("answering failed: {e}")),
+    }
+}
+
+/// What the answering end keeps.
+#[derive(Default)]
+struct Answers {
+    count: u64,
+    /// The thread's use and the time when the first request came: nothing is its work before.
+    begun: Option<(ThreadUse, u64)>,
+}
+
+impl Answers {
+    fn begin(&mut self, context: &Context) {
+        if self.begun.is_none() {
+            self.begun = Some((thread_use(), clock::monotonic_ns()));
+            context.begun();
+        }
     }
 }
 
@@ -439,7 +466,7 @@ fn respond_udp(
     rr: &RrPlan,
     socket: &Socket,
     hello: Option<linerate_wire::native::stream::UdpHello>,
-    answered: &mut u64,
+    answers: &mut Answers,
 ) -> io::Result<()> {
     socket.set_read_timeout(Some(LOOK_UP))?;
     let mut request = vec![0; rr.request as usize + 65];
@@ -458,12 +485,13 @@ fn respond_udp(
         if super::answer_again(socket, hello, datagram) || got != rr.request as usize {
             continue;
         }
+        answers.begin(context);
         for (slot, octet) in response.iter_mut().zip(datagram).take(id_octets) {
             *slot = *octet;
         }
         match socket.send(&response) {
             Ok(_) => {
-                *answered += 1;
+                answers.count += 1;
                 context.shared.add_sent(got as u64 + response.len() as u64);
             }
             Err(e) if passing(&e) || e.kind() == ErrorKind::ConnectionRefused => {}
@@ -476,7 +504,7 @@ fn respond_tcp(
     context: &Context,
     rr: &RrPlan,
     mut socket: &TcpStream,
-    answered: &mut u64,
+    answers: &mut Answers,
 ) -> io::Result<()> {
     socket.set_nodelay(true)?;
     socket.set_read_timeout(Some(LOOK_UP))?;
@@ -498,16 +526,17 @@ fn respond_tcp(
             Err(e) if passing(&e) => continue,
             Err(e) => return Err(e),
         }
-        let answers = partial / request;
+        answers.begin(context);
+        let whole = partial / request;
         partial %= request;
-        let octets = answers as u64 * (u64::from(rr.request) + u64::from(rr.response));
+        let octets = whole as u64 * (u64::from(rr.request) + u64::from(rr.response));
         context.shared.add_sent(octets);
-        if answers == 1 {
+        if whole == 1 {
             socket.write_all(&response)?;
         } else {
             // At most 64 KiB of requests came, but responses may be large: in bounded pieces.
             let at_once = (65_536 / response.len().max(1)).max(1);
-            let mut left = answers;
+            let mut left = whole;
             while left > 0 {
                 let now = left.min(at_once);
                 many.clear();
@@ -518,6 +547,6 @@ fn respond_tcp(
                 left -= now;
             }
         }
-        *answered += answers as u64;
+        answers.count += whole as u64;
     }
 }

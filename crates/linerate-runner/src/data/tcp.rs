@@ -51,6 +51,7 @@ pub(super) fn send(context: &Context, socket: &TcpStream) -> SendReport {
     let until_ns = plan.duration().map(|d| d.0);
     let base = sys::tcp_sample(socket).unwrap_or_default();
     let mut before = base;
+    context.begun();
     account.begin(thread_use());
     let mut told = 0;
     while error.is_none() {

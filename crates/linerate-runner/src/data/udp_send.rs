@@ -173,6 +173,9 @@ impl Stream<'_> {
             }
             self.waiter.wait_until(start_ns, start_ns - left);
         }
+        if !warmup {
+            self.context.begun();
+        }
         account.begin(thread_use());
         let mut told = 0;
         let mut error = None;

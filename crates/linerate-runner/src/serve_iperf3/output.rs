@@ -36,7 +36,7 @@ impl Output {
         let rows = match event {
             DataEvent::Tick(stream, index, tick) => self.rows.add(false, *stream, *index, *tick),
             DataEvent::Warm(stream, index, tick) => self.rows.add(true, *stream, *index, *tick),
-            DataEvent::Done(..) => None,
+            DataEvent::Begun | DataEvent::Done(..) => None,
         };
         if let Some(rows) = rows {
             self.show(&rows);

@@ -89,7 +89,7 @@ impl Story {
         let rows = match event {
             DataEvent::Tick(stream, index, tick) => self.rows.add(false, *stream, *index, *tick),
             DataEvent::Warm(stream, index, tick) => self.rows.add(true, *stream, *index, *tick),
-            DataEvent::Done(..) => None,
+            DataEvent::Begun | DataEvent::Done(..) => None,
         };
         if let Some(rows) = rows {
             self.tell(Told::Rows(rows));

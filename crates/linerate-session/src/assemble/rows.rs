@@ -177,12 +177,12 @@ pub(super) fn way_intervals(outcome: &Outcome, way: Way, totals: &WayTotals) -> 
         .map(|i| {
             let sender = send_rows.get(i).map(|row| {
                 let span = interval_span(i, send_rows.len(), interval, send_span);
-                let host = send_host.intervals.get(i).or(send_host.total.as_ref());
+                let host = send_host.intervals.get(i);
                 send_row(row, span, udp, host, &send_host.irq_cores)
             });
             let receiver = recv_rows.get(i).map(|row| {
                 let span = interval_span(i, recv_rows.len(), interval, recv_span);
-                let host = recv_host.intervals.get(i).or(recv_host.total.as_ref());
+                let host = recv_host.intervals.get(i);
                 recv_row(row, span, udp, host, &recv_host.irq_cores)
             });
             Pair { sender, receiver }

@@ -5,10 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use linerate_engine::clock;
-use linerate_host::sampler::Sampler;
 use linerate_model::plan::{End, TestPlan, Traffic};
 use linerate_model::record::ErrorRecord;
-use linerate_model::sample::HostSample;
 use linerate_model::told::Told;
 use linerate_session::assemble::{self, LiveSide};
 use linerate_session::observer::Observer;
@@ -20,8 +18,8 @@ use super::MOST_SETTLE;
 use super::control::{Control, Heard};
 use crate::client::Near;
 use crate::data::{DataEvent, Report, Shared, Tick};
+use crate::host::HostWatch;
 use crate::rows::RowBook;
-use crate::serving::trim;
 use crate::ticks::Ticks;
 
 /// Who has interrupted a test waits this long for the server's results, beyond two round trips.
@@ -33,8 +31,7 @@ const LOOK: Duration = Duration::from_millis(2);
 pub(super) struct Running {
     pub(super) plan: TestPlan,
     pub(super) shared: Arc<Shared>,
-    pub(super) samplers: (Sampler, Sampler),
-    pub(super) samples: Vec<HostSample>,
+    pub(super) host: HostWatch,
     pub(super) local: BTreeMap<u16, Report>,
     pub(super) streams: usize,
     /// Of TCP: what this end's streams use, receivers too.
@@ -68,8 +65,6 @@ impl Running {
             + Duration::from_nanos(self.start_ns.saturating_sub(clock::monotonic_ns()));
         let warm = begun + warmup;
         let mut cold = self.plan.warmup.0 > 0;
-        let interval = self.plan.interval.as_duration();
-        let mut sampling = tokio::time::interval_at(warm + interval, interval);
         let mut look = tokio::time::interval(LOOK);
         look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let signals = crate::signals::first();
@@ -85,6 +80,7 @@ impl Running {
         let mut end_told = false;
         loop {
             if end_at.is_none() && self.is_done(over, wanted) {
+                self.host.over();
                 // What is on its way counts only before the end is told.
                 let sends = self.senders > 0;
                 end_at = Some(Instant::now() + if sends { settle } else { Duration::ZERO });
@@ -109,9 +105,8 @@ impl Running {
                 },
                 () = tokio::time::sleep_until(warm), if cold => {
                     cold = false;
-                    let _ = (self.samplers.0.sample(), self.samplers.1.sample());
+                    self.host.warm();
                 }
-                _ = sampling.tick() => self.samples.push(trim(self.samplers.0.sample())),
                 _ = look.tick(), if counting => {
                     if self.shared.silence(begun_ns) > near.request.iperf3.silence {
                         let why = "no data came for too long";
@@ -185,7 +180,9 @@ impl Running {
     }
 
     fn on_event(&mut self, event: DataEvent, observer: &mut dyn Observer) {
+        self.host.on_event(&event);
         match event {
+            DataEvent::Begun => {}
             DataEvent::Done(stream, report) => {
                 self.local.insert(stream, *report);
             }
@@ -203,7 +200,7 @@ impl Running {
                     _ => self.ticks.1.add(index, tick),
                 };
                 let side = self.live.entry(index).or_default();
-                side.host = self.samples.get(index as usize).or(self.samples.last()).cloned();
+                side.host = self.host.row(index);
                 match sum {
                     Some(Tick::Send(send)) => side.send = Some(send),
                     Some(Tick::Recv(recv)) => side.recv = Some(recv),
