@@ -239,6 +239,10 @@ pub struct SendReport {
     pub train: u32,
     /// Send buffer granted, as `SO_SNDBUF` reads back (the kernel doubles what is asked).
     pub send_buffer: u64,
+    /// Path MTU in octets as the kernel knew it at the end, where the datagrams did not fit into it and
+    /// went as fragments.
+    #[serde(default)]
+    pub small_mtu: Option<u32>,
     /// Distance of the achieved rate from the asked one in parts per billion; absent at `max`.
     pub pacing_error_ppb: Option<i64>,
     /// Gaps between the beginnings of one send call and the next.

@@ -25,6 +25,16 @@ pub(crate) fn unable(what: &str, why: &str) -> ErrorRecord {
     error("unable", format!("cannot {what}"), why, &[], FAILED)
 }
 
+pub(crate) fn no_core(core: u16, allowed: &[u32]) -> ErrorRecord {
+    error(
+        "no_core",
+        format!("cannot run data threads on core {core}"),
+        &format!("this process has no such core (it has {allowed:?})"),
+        &["name another with --cpu, or leave it out".to_owned()],
+        USAGE,
+    )
+}
+
 pub(crate) fn unknown_host(name: &str, why: &str) -> ErrorRecord {
     let hints = [format!("check the spelling; `getent ahosts {name}` asks the same resolver")];
     error("unknown_host", format!("cannot find the address of {name}"), why, &hints, UNREACHED)

@@ -167,8 +167,13 @@ impl Sender {
     /// The host refused `datagrams` in a call that began at `begun_ns`.
     pub fn on_refused(&mut self, begun_ns: u64, datagrams: u64) {
         self.on_call(begun_ns, datagrams);
-        self.current.refused_locally += datagrams;
-        self.total.refused_locally += datagrams;
+        self.refuse(datagrams);
+    }
+
+    /// The last call carried less than it should, because the host refused `datagrams` of it.
+    pub fn on_cut_short(&mut self, datagrams: u64) {
+        self.slots += datagrams;
+        self.refuse(datagrams);
     }
 
     /// What the pacer has counted so far.
@@ -225,6 +230,11 @@ impl Sender {
             tcp,
             ..Default::default()
         }
+    }
+
+    fn refuse(&mut self, datagrams: u64) {
+        self.current.refused_locally += datagrams;
+        self.total.refused_locally += datagrams;
     }
 
     fn on_call(&mut self, begun_ns: u64, slots: u64) {

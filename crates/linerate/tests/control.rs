@@ -107,6 +107,8 @@ fn a_servers_policy_is_told() {
     let args =
         ["udp", "127.0.0.1", "-p", &port, "--json", "-b", "1M", "-t", "1s", "--cpu", "/8000"];
     linerate(None, &args).error("unable", 3);
+    let args = ["udp", "127.0.0.1", "-p", &port, "--json", "-b", "1M", "-t", "1s", "--cpu", "8000"];
+    linerate(None, &args).error("no_core", 2);
 }
 
 #[test]

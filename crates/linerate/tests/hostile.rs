@@ -6,6 +6,7 @@ mod support;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
 use std::num::NonZeroU8;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use linerate_wire::native::datagram::{Header, Place};
@@ -455,6 +456,22 @@ fn cases() -> Vec<Case> {
             let (peer, _, _socket) =
                 Peer::started(at, plan(&json!({ "end": { "time": 3_600_000_000_000u64 } })));
             peer.hung_up();
+        }),
+        case("silence in the middle, and strangers' datagrams from its address", |at| {
+            let (peer, _, socket) =
+                Peer::started(at, plan(&json!({ "end": { "time": 20_000_000_000u64 } })));
+            let (begun, over) = (Instant::now(), AtomicBool::new(false));
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    while !over.load(Ordering::Relaxed) {
+                        let _ = socket.send(&[0; 100]);
+                        std::thread::sleep(Duration::from_millis(20));
+                    }
+                });
+                peer.hung_up();
+                over.store(true, Ordering::Relaxed);
+            });
+            assert!(begun.elapsed() < Duration::from_secs(12), "{:?}", begun.elapsed());
         }),
     ];
     for (name, length) in [

@@ -302,21 +302,59 @@ fn what_the_senders_own_host_drops_is_never_silent() {
     let _server = lab.serve();
     lab.run("a", "tc qdisc add dev eth0 root tbf rate 20mbit burst 60000 limit 60000");
     lab.nft("b", &dropping("udp length 1"));
-    for engine in ["send", "mmsg", "gso"] {
-        let before = lab.counter("b", "passed").0;
-        let line = format!("-t 1s -l 1400 -b 60M -i 500ms --engine {engine}");
+    // Calls of 1, 64 and 2 x 128 datagrams; the kernel refuses each message of them as a whole.
+    for (engine, size, message) in [("send", 1_400, 1), ("mmsg", 1_400, 1), ("gso", 200, 128)] {
+        let before = (lab.counter("b", "passed").0, lab.snmp("a", "Udp", "SndbufErrors"));
+        let line = format!("-t 1s -l {size} -b 60M --burst 20ms -i 500ms --engine {engine}");
         let record = udp(&lab, "10.77.1.2", &line);
-        let arrived = lab.counter("b", "passed").0 - before;
+        let arrived = lab.counter("b", "passed").0 - before.0;
         let refused = number(&record, "totals.sender.refused_locally");
+        let truth = (lab.snmp("a", "Udp", "SndbufErrors") - before.1) * message;
         let lost = number(&record, "totals.receiver.lost");
-        println!("{engine}: refused {refused}, lost {lost}, {}", limit(&record));
+        println!("{engine}: refused {refused} of {truth}, lost {lost}, {}", limit(&record));
         assert_eq!(number(&record, "totals.receiver.datagrams"), arrived);
-        assert!(refused + lost > 500, "{engine}: two thirds were too much");
+        assert!(refused > 500, "{engine}: two thirds were too much");
+        assert_eq!(refused, truth, "{engine}: the kernel counted");
+        assert_eq!(lost, 0, "{engine}: the sender knows of each");
         assert_eq!(number(&record, "totals.receiver.dropped_receiver"), 0);
-        if engine != "gso" {
-            assert_eq!(lost, 0, "{engine}: the sender knows of each");
-            assert_eq!(limit(&record), "sender-host", "{}", record["verdict"]);
-        }
+        assert_eq!(limit(&record), "sender-host", "{}", record["verdict"]);
+    }
+}
+
+#[test]
+fn an_mtu_that_falls_ends_no_test() {
+    let _alone = alone();
+    if !Lab::possible("an_mtu_that_falls_ends_no_test") {
+        return;
+    }
+    let lab = Lab::routed();
+    let _server = lab.serve();
+    let port = PORT.to_string();
+    let base = ["udp", "10.77.2.2", "-p", &port, "--json", "-b", "20M", "-l", "1400"];
+    for engine in ["send", "mmsg", "gso"] {
+        lab.run("r", "ip link set right mtu 1500");
+        lab.run("a", "ip route flush cache");
+        lab.nft("r", &dropping("udp length 1"));
+        let args = [&base[..], &["--burst", "5ms", "-t", "1500ms", "--engine", engine]].concat();
+        let client = Client::start(Some(&lab.space("a")), &args);
+        assert!(support::wait_for(Duration::from_secs(10), || lab.counter("r", "passed").0 > 100));
+        // The kernel sets no DF bit on trains: a router fragments them and tells nobody.
+        let (space, device) = if engine == "gso" { ("a", "eth0") } else { ("r", "right") };
+        lab.run(space, &format!("ip link set {device} mtu 1000"));
+        let record = client.end().complete();
+        println!("{engine}: {}", record["doubts"]);
+        let doubt = |kind: &str, text: &str| {
+            support::list(&record["doubts"])
+                .iter()
+                .any(|d| d["kind"] == kind && d["text"].as_str().is_some_and(|t| t.contains(text)))
+        };
+        assert!(doubt("degraded", "1000 bytes"), "{engine}: {}", record["doubts"]);
+        // Segments that do not fit are refused: the fallback is reached while the test runs.
+        let fell = engine == "gso";
+        assert_eq!(doubt("engine-fallback", "gso, then mmsg"), fell, "{}", record["doubts"]);
+        assert_eq!(record["agreed"]["engine"], if fell { "mmsg" } else { engine });
+        let lost = number(&record, "totals.receiver.lost");
+        assert!(lost < number(&record, "totals.receiver.datagrams"), "{engine}: lost {lost}");
     }
 }
 
@@ -483,7 +521,7 @@ table inet truth {
     let port = PORT.to_string();
     let space = lab.space("a");
     let args = ["udp", "10.77.2.2", "-p", &port, "--json", "-R", "-b", "5M", "-t", "30s"];
-    let client = support::Client::start(Some(&space), &args);
+    let client = Client::start(Some(&space), &args);
     assert!(support::wait_for(Duration::from_secs(10), || lab.counter("r", "data").0 > 100));
     // Only the client's side falls silent; what the server sends is still counted.
     lab.run("r", "ip link set left down");

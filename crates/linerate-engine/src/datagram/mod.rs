@@ -40,7 +40,8 @@ pub trait SendEngine {
         1
     }
     /// Sends what it can in one call and says how many datagrams the kernel took. Blocks as the
-    /// socket does; never retries.
+    /// socket does; never retries. Fewer than in `batch`: the kernel failed the next one, or train of
+    /// them, and does not say why (sendmmsg(2)).
     ///
     /// # Errors
     /// When the kernel took none. See [`is_refusal`] and [`is_no_room`].

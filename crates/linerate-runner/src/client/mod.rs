@@ -85,6 +85,15 @@ pub fn run_until(
     stop: watch::Receiver<bool>,
 ) -> RunRecord {
     let record = blank(request);
+    let allowed = linerate_host::cores::allowed_cores();
+    let wanted = request.plan.client_cpus.iter();
+    if !allowed.is_empty()
+        && let Some(core) = wanted.copied().find(|core| !allowed.contains(&u32::from(*core)))
+    {
+        let record = failed(record, errors::no_core(core, &allowed));
+        observer.end(&record);
+        return record;
+    }
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(e) => return failed(record, errors::unable("start the client", &e.to_string())),

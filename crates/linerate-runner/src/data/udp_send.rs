@@ -18,6 +18,9 @@ use super::{Context, LOOK_UP, PROMPT, Tick, answer_again, thread_use};
 
 /// Errors in a row that end a stream: about a second of an interface that is down.
 const MOST_ERRORS: u32 = 1_000;
+/// Answers that a datagram was too large, in a row. The first few tell of a smaller MTU on the path; the
+/// kernel knows it from then on and sends fragments.
+const MOST_TOO_LARGE: u32 = 20;
 /// So many in a row are answers to earlier datagrams (a closed port tells each sender once a while)
 /// and no reason to pause.
 const PASSING_ERRORS: u32 = 3;
@@ -86,6 +89,8 @@ pub(super) fn run(context: &Context, socket: &Socket, hello: Option<UdpHello>) -
         fallback: stream.fallback,
         train: u32::try_from(stream.chosen.train).unwrap_or(u32::MAX),
         send_buffer: sys::send_buffer(socket),
+        small_mtu: sys::path_mtu(socket, context.ip == IpVersion::V6)
+            .filter(|mtu| *mtu < u32::from(udp.size.octets()) + context.ip.udp_overhead()),
         pacing_error_ppb: pacing,
         nominal_gap_ns,
         error: phase.error,
@@ -252,10 +257,15 @@ impl Stream<'_> {
                     let taken = (taken as u64).min(datagrams);
                     account.on_sent(begun, taken, taken * octets as u64, due);
                     self.context.shared.add_sent(taken * octets as u64);
-                    if let Some(pacer) = &mut pacer {
-                        pacer.taken(taken, begun);
-                    }
                     self.errors = 0;
+                    let mut refused = 0;
+                    // The kernel stops at an error and keeps silent about it. What ICMP brought, or a
+                    // datagram that was too large, is in the error queue as well; a lack of room is not.
+                    if taken < datagrams && !self.take_errors() {
+                        refused = (datagrams - taken).min(self.chosen.train as u64);
+                        account.on_cut_short(refused);
+                    }
+                    self.give_way(&mut pacer, taken, refused, begun);
                     if self.engine.max_train() < self.chosen.train {
                         // An older kernel takes shorter trains; the headers must say so.
                         self.chosen.train = self.engine.max_train();
@@ -265,19 +275,9 @@ impl Stream<'_> {
                     }
                 }
                 Err(e) if is_no_room(&e) => {
-                    let refused = if self.chosen.train > 1 {
-                        datagrams.min(self.chosen.train as u64)
-                    } else {
-                        1
-                    };
+                    let refused = datagrams.min(self.chosen.train as u64);
                     account.on_refused(begun, refused);
-                    match &mut pacer {
-                        Some(pacer) => pacer.taken(refused, begun),
-                        None => {
-                            let now = clock::monotonic_ns();
-                            self.waiter.wait_until(now + AFTER_REFUSAL_NS, now);
-                        }
-                    }
+                    self.give_way(&mut pacer, 0, refused, begun);
                 }
                 Err(e) if is_refusal(&e) && self.chosen.engine == EngineChoice::Gso => {
                     self.fall_back(&e);
@@ -307,6 +307,19 @@ impl Stream<'_> {
         Phase { account, pacer, span_ns, error }
     }
 
+    /// Slots that were used, by what the kernel took and by what it refused. A sender that has no slots
+    /// pauses after a refusal.
+    fn give_way(&mut self, pacer: &mut Option<Pacer>, taken: u64, refused: u64, begun_ns: u64) {
+        match pacer {
+            Some(pacer) => pacer.taken(taken + refused, begun_ns),
+            None if refused > 0 => {
+                let now = clock::monotonic_ns();
+                self.waiter.wait_until(now + AFTER_REFUSAL_NS, now);
+            }
+            None => {}
+        }
+    }
+
     /// Writes numbers, time and places into the datagrams of the buffer.
     fn stamp(&mut self, first: u64, count: usize, octets: usize, sent_ns: u64, warmup: bool) {
         let batch = Batch { first, octets, train: self.chosen.train, sent_ns, warmup };
@@ -333,12 +346,9 @@ impl Stream<'_> {
         if error.kind() == ErrorKind::Interrupted {
             return None;
         }
-        // What ICMP brought waits in the error queue and must be taken from there.
-        let mut scratch = [std::mem::MaybeUninit::<u8>::uninit(); 64];
-        while self.socket.recv_with_flags(&mut scratch, libc_errqueue()).is_ok() {}
         self.errors += 1;
-        let size = self.udp.size.octets();
-        if error.raw_os_error() == Some(EMSGSIZE) {
+        if error.raw_os_error() == Some(EMSGSIZE) && self.errors >= MOST_TOO_LARGE {
+            let size = self.udp.size.octets();
             return Some(format!(
                 "the kernel refuses datagrams of {size} bytes on this path: {error}"
             ));
@@ -350,7 +360,19 @@ impl Stream<'_> {
             let now = clock::monotonic_ns();
             self.waiter.wait_until(now + 1_000_000, now);
         }
+        self.take_errors();
         None
+    }
+
+    /// Takes what waits in the error queue, or it would fail the next call too; says whether anything
+    /// did.
+    fn take_errors(&self) -> bool {
+        let mut scratch = [std::mem::MaybeUninit::<u8>::uninit(); 64];
+        let mut any = false;
+        while self.socket.recv_with_flags(&mut scratch, libc_errqueue()).is_ok() {
+            any = true;
+        }
+        any
     }
 }
 

@@ -8,6 +8,8 @@ use super::figures::{added, hundredths, seconds};
 use super::totals::{is_udp, streams_of};
 
 pub(super) fn doubts(record: &mut RunRecord, outcome: &Outcome) {
+    // Where the client could see it beforehand, it said so.
+    let known = record.doubts.iter().any(|d| d.text.contains("fragments"));
     let mut add = |kind, text: String| record.doubts.push(Doubt { kind, text });
     let sends = || outcome.streams.iter().filter_map(|s| s.send.as_ref());
     let recvs = || outcome.streams.iter().filter_map(|s| s.recv.as_ref());
@@ -29,6 +31,14 @@ pub(super) fn doubts(record: &mut RunRecord, outcome: &Outcome) {
             "the kernel segments no datagrams without checksum"
         };
         add(DoubtKind::EngineFallback, format!("gso was asked for and {used} used: {why}"));
+    }
+    if let Some(mtu) = sends().find_map(|s| s.small_mtu).filter(|_| !known) {
+        add(
+            DoubtKind::Degraded,
+            format!(
+                "the path's MTU turned out to be {mtu} bytes while the test ran, and the datagrams do not fit: each travels in fragments, and one lost fragment loses it"
+            ),
+        );
     }
     if recvs().any(|r| r.merged) && is_udp(outcome) {
         let train = recvs().map(|r| r.train).max().unwrap_or(0);
