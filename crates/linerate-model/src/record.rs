@@ -553,6 +553,13 @@ pub struct RrFigures {
     /// Requests never answered (UDP).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unanswered: Option<u64>,
+    /// Requests of the measured time that had no answer when it ended. What was answered within a second
+    /// after that is in the latency and makes no transaction.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unfinished: Option<u64>,
+    /// Requests sent more than 1 ms after they were due (open loop).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub late_sends: Option<u64>,
     /// From the intended send time (open loop) or the actual one to the response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency_s: Option<Quantiles>,

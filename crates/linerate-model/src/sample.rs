@@ -351,6 +351,10 @@ pub struct RrReport {
     pub transactions: u64,
     /// Requests without an answer (UDP only) when the time limit for it passed.
     pub unanswered: u64,
+    /// Requests of the measured time that had no answer at its end, those answered later included, and in
+    /// an open loop those that were due and never sent.
+    #[serde(default)]
+    pub unfinished: u64,
     /// Requests sent more than 1 ms later than intended (open loop).
     pub late_sends: u64,
     /// Measured time.

@@ -83,6 +83,14 @@ impl Pacer {
         saturate((u128::from(slot) * self.gap.0).div_ceil(self.gap.1)).saturating_add(self.phase_ns)
     }
 
+    /// How many slots are due before this time since the start.
+    pub fn slots_before(&self, at_ns: u64) -> u64 {
+        let Some(last) = at_ns.checked_sub(self.phase_ns).and_then(|at| at.checked_sub(1)) else {
+            return 0;
+        };
+        saturate(u128::from(last) * self.gap.1 / self.gap.0 + 1)
+    }
+
     /// The first slot not yet taken.
     pub fn slot(&self) -> u64 {
         self.slot
@@ -188,6 +196,18 @@ mod tests {
         p.taken(1, 0);
         assert_eq!(p.next(0), Pace::WaitUntil(MS));
         assert_eq!(p.next(MS), Pace::Send { datagrams: 1, due_ns: MS });
+    }
+
+    proptest! {
+        #[test]
+        fn slots_before_a_time_are_due_before_it(
+            rate in 1u64..10_000_000_000, stream in 0u16..4, at_ns in 0u64..100_000_000_000,
+        ) {
+            let p = Pacer::new(rate, 1, stream, 4, 1, 0).unwrap();
+            let slots = p.slots_before(at_ns);
+            prop_assert!(slots == 0 || p.due_ns(slots - 1) < at_ns);
+            prop_assert!(p.due_ns(slots) >= at_ns);
+        }
     }
 
     #[test]

@@ -405,6 +405,7 @@ pub fn rr() -> RunRecord {
             latency_histogram: None,
             cpu: Some(cpu(0, 31.0, 62.0, 11.0)),
             server_cpu: Some(cpu(2, 29.0, 58.0, 12.0)),
+            ..RrFigures::default()
         }),
         ..Default::default()
     };

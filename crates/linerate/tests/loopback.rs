@@ -4,7 +4,10 @@
 mod schema;
 mod support;
 
-use support::{Ran, Server, alone, identities, linerate, list, number, real};
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use support::{Client, Ran, Server, alone, identities, linerate, list, number, real, wait_for};
 
 /// A test against a server of its own process, short where no end is given.
 fn local(line: &str) -> Ran {
@@ -171,12 +174,41 @@ fn rr_in_every_form() {
         let record = local(line).complete();
         let rr = &record["totals"]["rr"];
         assert!(number(rr, "transactions") > 0, "{line}");
-        assert_eq!(number(rr, "latency_s.count"), number(rr, "transactions"), "{line}");
+        let finished = number(rr, "latency_s.count") - number(rr, "unfinished");
+        assert_eq!(finished, number(rr, "transactions"), "{line}");
         assert!(real(rr, "latency_s.p50") <= real(rr, "latency_s.max"));
     }
     let record = local("rr -t 500ms --rate 200").complete();
     let n = number(&record, "totals.rr.transactions");
     assert!((99..=101).contains(&n), "200 a second for half a second, not {n}");
+}
+
+#[test]
+fn a_stall_at_the_end_is_in_an_open_loops_quantiles() {
+    let _alone = alone();
+    let server = Server::start(None, &[]);
+    let port = server.port.to_string();
+    let base = ["rr", "127.0.0.1", "-p", &port, "--json", "-t", "2s", "--rate", "500"];
+    let start = |more: &[&str]| Client::start(None, &[&base[..], more].concat());
+    let clients = [start(&[]), start(&["--udp", "--request", "8", "--response", "8"])];
+    assert!(wait_for(Duration::from_secs(20), || server.log().matches("started").count() == 2));
+    std::thread::sleep(Duration::from_millis(1_200));
+    server.signal(Signal::SIGSTOP);
+    std::thread::sleep(Duration::from_millis(1_300));
+    server.signal(Signal::SIGCONT);
+    for client in clients {
+        let record = client.end().complete();
+        let rr = &record["totals"]["rr"];
+        let unanswered = rr["unanswered"].as_u64().unwrap_or(0);
+        let (done, unfinished) = (number(rr, "transactions"), number(rr, "unfinished"));
+        println!("{done} + {unfinished} + {unanswered}, p90 {}", real(rr, "latency_s.p90"));
+        // Each request that was due is somewhere, and what took long is among the quantiles.
+        assert_eq!(done + unfinished + unanswered, 1_000);
+        assert!(unfinished + unanswered > 100, "{rr}");
+        assert_eq!(number(rr, "latency_s.count"), done + unfinished);
+        assert!(unanswered > 0 || real(rr, "latency_s.p90") > 0.3, "{rr}");
+        assert!(real(rr, "transactions_per_second") < 450.0, "{rr}");
+    }
 }
 
 #[test]

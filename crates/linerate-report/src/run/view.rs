@@ -519,6 +519,10 @@ fn transactions(facts: &mut Facts, rr: &RrFigures) {
     if let Some(unanswered) = rr.unanswered {
         text.push_str(&format!(" · {} never answered", number::integer(unanswered)));
     }
+    // A few are always on their way.
+    if let Some(unfinished) = rr.unfinished.filter(|n| n.saturating_mul(100) > rr.transactions) {
+        text.push_str(&format!(" · {} not answered by the end", number::integer(unfinished)));
+    }
     facts.push(("done".to_owned(), text));
     if let Some(latency) = &rr.latency_s {
         facts.push(("latency".to_owned(), quantiles(latency)));

@@ -1,19 +1,20 @@
 //! Threads that ask and answer.
 
-use std::collections::VecDeque;
+mod tally;
+
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
 use linerate_engine::clock;
 use linerate_model::plan::{RrPlan, Traffic};
-use linerate_model::sample::{RrInterval, RrReport, ThreadUse};
+use linerate_model::sample::{RrReport, ThreadUse};
 use linerate_session::pacer::Pacer;
-use linerate_stats::online::Latency;
 use linerate_wire::native::message::RespondReport;
 use socket2::Socket;
 
-use super::{Context, LOOK_UP, StreamSocket, Tick, thread_use};
+use super::{Context, LOOK_UP, StreamSocket, thread_use};
+use tally::{Flight, Tally};
 
 /// A UDP request that has no answer after this long never gets one.
 const UNANSWERED_NS: u64 = 1_000_000_000;
@@ -21,113 +22,6 @@ const UNANSWERED_NS: u64 = 1_000_000_000;
 const OPEN_LOOP_LIMIT: u32 = 65_536;
 /// Octets of a UDP request that tell it from the others, where it has as many.
 const ID_OCTETS: usize = 8;
-
-/// Requests on their way, oldest first: identity and the time that their latency counts from.
-struct Flight {
-    queue: VecDeque<(u64, u64)>,
-    next_id: u64,
-    id_mask: u64,
-}
-
-impl Flight {
-    /// A name still in the air was lost long ago: returns the time it counts from beside the name.
-    fn launch(&mut self, from_ns: u64) -> (u64, Option<u64>) {
-        let id = self.next_id & self.id_mask;
-        let stale = if self.id_mask == u64::MAX { None } else { self.land(id) };
-        self.next_id = self.next_id.wrapping_add(1);
-        self.queue.push_back((id, from_ns));
-        (id, stale)
-    }
-
-    fn land_oldest(&mut self) -> Option<u64> {
-        self.queue.pop_front().map(|(_, from)| from)
-    }
-
-    fn land(&mut self, id: u64) -> Option<u64> {
-        let index = self.queue.iter().position(|(flying, _)| *flying == id)?;
-        self.queue.remove(index).map(|(_, from)| from)
-    }
-
-    /// Forgets requests older than the limit and says how many of them were asked in the measured
-    /// time.
-    fn expire(&mut self, now_ns: u64, measured_ns: u64) -> u64 {
-        let mut expired = 0;
-        while self
-            .queue
-            .front()
-            .is_some_and(|(_, from)| now_ns.saturating_sub(*from) > UNANSWERED_NS)
-        {
-            if let Some((_, from)) = self.queue.pop_front() {
-                expired += u64::from(from >= measured_ns);
-            }
-        }
-        expired
-    }
-}
-
-struct Tally {
-    measured_ns: u64,
-    interval_ns: u64,
-    intervals: Option<u64>,
-    boundary_ns: u64,
-    total: Latency,
-    current: Latency,
-    rows: Vec<RrInterval>,
-    transactions: u64,
-    unanswered: u64,
-    late_sends: u64,
-    /// The thread's time at the beginning of the measured time, once that has come.
-    thread_begun: Option<ThreadUse>,
-    thread_before: ThreadUse,
-}
-
-impl Tally {
-    fn land(&mut self, from_ns: u64, now_ns: u64) {
-        if from_ns < self.measured_ns {
-            return;
-        }
-        let latency = now_ns.saturating_sub(from_ns);
-        self.transactions += 1;
-        self.current.record(latency);
-        self.total.record(latency);
-    }
-
-    /// A request from that time never got an answer.
-    fn lose(&mut self, from_ns: Option<u64>) {
-        self.unanswered += u64::from(from_ns.is_some_and(|from| from >= self.measured_ns));
-    }
-
-    fn roll(&mut self, context: &Context, now_ns: u64, end: bool) {
-        if self.thread_begun.is_none() && now_ns >= self.measured_ns {
-            self.thread_before = thread_use();
-            self.thread_begun = Some(self.thread_before);
-            context.begun();
-        }
-        while now_ns >= self.boundary_ns || end {
-            let thread = thread_use();
-            let row = RrInterval {
-                transactions: self.current.count(),
-                latency: self.current.quantiles(0).unwrap_or_default(),
-                thread: thread.since(self.thread_before),
-            };
-            self.thread_before = thread;
-            self.current.clear();
-            self.rows.push(row);
-            if !end {
-                context.tick(self.rows.len() - 1, Tick::Rr(row));
-            }
-            let last = self.intervals.is_some_and(|n| self.rows.len() as u64 + 1 >= n);
-            self.boundary_ns = if last || end {
-                u64::MAX
-            } else {
-                self.boundary_ns.saturating_add(self.interval_ns)
-            };
-            if end {
-                return;
-            }
-        }
-    }
-}
 
 /// The asking end.
 pub(super) fn request(context: &Context, socket: &StreamSocket) -> RrReport {
@@ -143,43 +37,10 @@ pub(super) fn request(context: &Context, socket: &StreamSocket) -> RrReport {
         std::thread::sleep(LOOK_UP / 4);
     };
     clock::sleep_until(start_ns);
-    let measured_ns = start_ns.saturating_add(plan.warmup.0);
-    let mut tally = Tally {
-        measured_ns,
-        interval_ns: plan.interval.0,
-        intervals: context.intervals(),
-        boundary_ns: match context.intervals() {
-            Some(0 | 1) => u64::MAX,
-            _ => measured_ns.saturating_add(plan.interval.0),
-        },
-        total: Latency::default(),
-        current: Latency::default(),
-        rows: Vec::new(),
-        transactions: 0,
-        unanswered: 0,
-        late_sends: 0,
-        thread_begun: None,
-        thread_before: thread_use(),
-    };
+    let mut tally = Tally::new(context, start_ns);
     let result = ask(context, rr, socket, start_ns, &mut tally);
-    let now = clock::monotonic_ns();
-    let span_ns = match plan.duration() {
-        Some(d) if now.saturating_sub(measured_ns) >= d.0 => d.0,
-        _ => now.saturating_sub(measured_ns),
-    };
-    tally.roll(context, now, true);
-    let thread = tally.thread_begun.map(|begun| thread_use().since(begun)).unwrap_or_default();
-    RrReport {
-        transactions: tally.transactions,
-        unanswered: tally.unanswered,
-        late_sends: tally.late_sends,
-        span_ns,
-        intervals: tally.rows,
-        latency: tally.total.quantiles(0).unwrap_or_default(),
-        histogram: tally.total.encode(),
-        thread,
-        error: result.err().map(|e| format!("request/response failed: {e}")),
-    }
+    let report = tally.report(context, clock::monotonic_ns());
+    RrReport { error: result.err().map(|e| format!("request/response failed: {e}")), ..report }
 }
 
 fn ask(
@@ -191,13 +52,8 @@ fn ask(
 ) -> io::Result<()> {
     let plan = &context.agreed.plan;
     let wanted = linerate_session::sender::Quota::transactions(plan, context.id.index);
-    let end_ns = plan.duration().map(|d| tally.measured_ns.saturating_add(d.0));
     let id_octets = ID_OCTETS.min(rr.request as usize).min(rr.response as usize);
-    let mut flight = Flight {
-        queue: VecDeque::with_capacity(1_024),
-        next_id: 0,
-        id_mask: if id_octets >= 8 { u64::MAX } else { (1 << (8 * id_octets)) - 1 },
-    };
+    let mut flight = Flight::new(id_octets);
     let mut pacer = rr.rate.and_then(|rate| {
         // One "bit" a transaction.
         Pacer::new(rate, 1, context.id.index, plan.streams, 1, 1_000_000)
@@ -221,26 +77,28 @@ fn ask(
     let mut launched_measured = 0u64;
     loop {
         let now = clock::monotonic_ns();
+        let ended = tally.is_over(now);
         tally.roll(context, now, false);
-        if context.shared.stopping() {
-            return Ok(());
+        if ended {
+            tally.roll(context, now, true);
         }
-        let over = end_ns.is_some_and(|end| now >= end)
-            || wanted.is_some_and(|wanted| launched_measured >= wanted);
-        let udp = matches!(socket, StreamSocket::Udp(..));
-        if udp {
+        if matches!(socket, StreamSocket::Udp(..)) {
             tally.unanswered += flight.expire(now, tally.measured_ns);
         }
-        // Answers over TCP come for certain; over UDP the last requests get their time too, or a
-        // loss at the end would not count.
-        if over && (flight.queue.is_empty() || (end_ns.is_some() && !udp)) {
+        let enough = wanted.is_some_and(|wanted| launched_measured >= wanted);
+        // The last requests get their time too, or a loss or a stall at the end would not count.
+        let end = tally.end_ns.map_or(u64::MAX, |end| end.saturating_sub(start_ns));
+        let owed = pacer.as_ref().is_some_and(|pacer| pacer.due_ns(pacer.slot()) < end);
+        let done = if ended { !owed } else { enough };
+        if context.shared.stopping() || (done && flight.len() == 0) || tally.is_given_up(now) {
+            tally.leave(&flight, pacer.as_ref(), start_ns, now);
             return Ok(());
         }
         let mut next_due = None;
-        if !over {
+        if !done {
             match &mut pacer {
                 None => {
-                    let mut due = limit.saturating_sub(flight.queue.len());
+                    let mut due = limit.saturating_sub(flight.len());
                     if let Some(wanted) = wanted {
                         due = due
                             .min(usize::try_from(wanted - launched_measured).unwrap_or(usize::MAX));
@@ -255,12 +113,13 @@ fn ask(
                 }
                 Some(pacer) => loop {
                     let elapsed = clock::monotonic_ns().saturating_sub(start_ns);
-                    let intended = pacer.due_ns(pacer.slot());
+                    let intended = pacer.due_ns(pacer.slot()).min(end);
                     if elapsed < intended {
                         next_due = Some(start_ns.saturating_add(intended));
                         break;
                     }
-                    if flight.queue.len() >= limit
+                    if intended >= end
+                        || flight.len() >= limit
                         || wanted.is_some_and(|wanted| launched_measured >= wanted)
                     {
                         break;

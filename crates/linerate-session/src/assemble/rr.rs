@@ -1,6 +1,6 @@
 //! Requests and responses as figures.
 
-use linerate_model::plan::Transport;
+use linerate_model::plan::{Traffic, Transport};
 use linerate_model::record::{Figures, Interval, RrFigures};
 use linerate_model::sample::{HostSample, RrReport};
 use linerate_wire::native::message::RespondReport;
@@ -30,6 +30,9 @@ pub(super) fn rr_figures(
         seconds: seconds(span),
         transactions_per_second: per_second(transactions, span),
         unanswered: udp.then(|| added(reports.iter().map(|r| r.unanswered))),
+        unfinished: Some(added(reports.iter().map(|r| r.unfinished))),
+        late_sends: matches!(&outcome.plan.traffic, Traffic::Rr(rr) if rr.rate.is_some())
+            .then(|| added(reports.iter().map(|r| r.late_sends))),
         latency_s: latency.filter(|l| l.count > 0).as_ref().map(quantiles),
         latency_histogram: match reports {
             [one] => one.histogram.clone(),

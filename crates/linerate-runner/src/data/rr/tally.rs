@@ -1,0 +1,303 @@
+//! What a requesting stream has asked, and what came of it.
+
+use std::collections::VecDeque;
+
+use linerate_model::sample::{RrInterval, RrReport, ThreadUse};
+use linerate_session::pacer::Pacer;
+use linerate_stats::online::Latency;
+
+use super::super::{Context, Tick, thread_use};
+use super::UNANSWERED_NS;
+
+/// Most ages that are told apart of requests that were due and never asked.
+const MOST_AGES: u64 = 65_536;
+
+/// Requests on their way, oldest first: identity and the time that their latency counts from.
+pub(super) struct Flight {
+    queue: VecDeque<(u64, u64)>,
+    next_id: u64,
+    id_mask: u64,
+}
+
+impl Flight {
+    /// Requests that bear a name of `id_octets`.
+    pub(super) fn new(id_octets: usize) -> Self {
+        Self {
+            queue: VecDeque::with_capacity(1_024),
+            next_id: 0,
+            id_mask: if id_octets >= 8 { u64::MAX } else { (1 << (8 * id_octets)) - 1 },
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// A name still in the air was lost long ago: returns the time it counts from beside the name.
+    pub(super) fn launch(&mut self, from_ns: u64) -> (u64, Option<u64>) {
+        let id = self.next_id & self.id_mask;
+        let stale = if self.id_mask == u64::MAX { None } else { self.land(id) };
+        self.next_id = self.next_id.wrapping_add(1);
+        self.queue.push_back((id, from_ns));
+        (id, stale)
+    }
+
+    pub(super) fn land_oldest(&mut self) -> Option<u64> {
+        self.queue.pop_front().map(|(_, from)| from)
+    }
+
+    pub(super) fn land(&mut self, id: u64) -> Option<u64> {
+        let index = self.queue.iter().position(|(flying, _)| *flying == id)?;
+        self.queue.remove(index).map(|(_, from)| from)
+    }
+
+    /// Forgets requests older than the limit and says how many of them were asked in the measured
+    /// time.
+    pub(super) fn expire(&mut self, now_ns: u64, measured_ns: u64) -> u64 {
+        let mut expired = 0;
+        while self
+            .queue
+            .front()
+            .is_some_and(|(_, from)| now_ns.saturating_sub(*from) > UNANSWERED_NS)
+        {
+            if let Some((_, from)) = self.queue.pop_front() {
+                expired += u64::from(from >= measured_ns);
+            }
+        }
+        expired
+    }
+}
+
+/// Counts what was asked in the measured time.
+pub(super) struct Tally {
+    pub(super) measured_ns: u64,
+    /// The end of the measured time, when the test ends by time.
+    pub(super) end_ns: Option<u64>,
+    interval_ns: u64,
+    intervals: Option<u64>,
+    boundary_ns: u64,
+    total: Latency,
+    current: Latency,
+    rows: Vec<RrInterval>,
+    transactions: u64,
+    pub(super) unanswered: u64,
+    unfinished: u64,
+    pub(super) late_sends: u64,
+    /// The thread's time at the beginning of the measured time, once that has come.
+    thread_begun: Option<ThreadUse>,
+    thread_before: ThreadUse,
+    closed: bool,
+}
+
+impl Tally {
+    pub(super) fn new(context: &Context, start_ns: u64) -> Self {
+        let plan = &context.agreed.plan;
+        let measured_ns = start_ns.saturating_add(plan.warmup.0);
+        Self {
+            measured_ns,
+            end_ns: plan.duration().map(|d| measured_ns.saturating_add(d.0)),
+            interval_ns: plan.interval.0,
+            intervals: context.intervals(),
+            boundary_ns: match context.intervals() {
+                Some(0 | 1) => u64::MAX,
+                _ => measured_ns.saturating_add(plan.interval.0),
+            },
+            total: Latency::default(),
+            current: Latency::default(),
+            rows: Vec::new(),
+            transactions: 0,
+            unanswered: 0,
+            unfinished: 0,
+            late_sends: 0,
+            thread_begun: None,
+            thread_before: thread_use(),
+            closed: false,
+        }
+    }
+
+    pub(super) fn is_over(&self, now_ns: u64) -> bool {
+        self.end_ns.is_some_and(|end| now_ns >= end)
+    }
+
+    /// Answers are no longer waited for: what is late by more than any request may be.
+    pub(super) fn is_given_up(&self, now_ns: u64) -> bool {
+        self.end_ns.is_some_and(|end| now_ns >= end.saturating_add(UNANSWERED_NS))
+    }
+
+    /// An answer came at `now_ns`. One that came after the end makes no transaction; how long it took
+    /// counts, or a stall at the end would not be seen.
+    pub(super) fn land(&mut self, from_ns: u64, now_ns: u64) {
+        if from_ns < self.measured_ns {
+            return;
+        }
+        let latency = now_ns.saturating_sub(from_ns);
+        self.total.record(latency);
+        if self.is_over(now_ns) {
+            self.unfinished += 1;
+        } else {
+            self.transactions += 1;
+            self.current.record(latency);
+        }
+    }
+
+    /// Nobody waits any longer, at `now_ns`, for what is in `flight` and for the slots of `pacer` that
+    /// were due before the end. What was waited for until answers are given up counts with the time that
+    /// it took at least.
+    pub(super) fn leave(
+        &mut self,
+        flight: &Flight,
+        pacer: Option<&Pacer>,
+        start_ns: u64,
+        now_ns: u64,
+    ) {
+        let given_up = self.is_given_up(now_ns);
+        let mut left = |from_ns: u64, times: u64| {
+            self.unfinished += times;
+            if given_up {
+                self.total.record_n(now_ns.saturating_sub(from_ns), times);
+            }
+        };
+        for (_, from) in flight.queue.iter().filter(|(_, from)| *from >= self.measured_ns) {
+            left(*from, 1);
+        }
+        let Some((pacer, end)) = pacer.zip(self.end_ns) else { return };
+        let due_before = |at: u64| pacer.slots_before(at.saturating_sub(start_ns));
+        let mut slot = pacer.slot().max(due_before(self.measured_ns));
+        let end = due_before(end.min(now_ns));
+        let step = (end.saturating_sub(slot) / MOST_AGES).max(1);
+        while slot < end {
+            let times = step.min(end - slot);
+            left(start_ns.saturating_add(pacer.due_ns(slot)), times);
+            slot += times;
+        }
+    }
+
+    /// A request from that time never got an answer.
+    pub(super) fn lose(&mut self, from_ns: Option<u64>) {
+        self.unanswered += u64::from(from_ns.is_some_and(|from| from >= self.measured_ns));
+    }
+
+    /// Closes intervals that are over.
+    pub(super) fn roll(&mut self, context: &Context, now_ns: u64, end: bool) {
+        if self.closed {
+            return;
+        }
+        self.closed = end;
+        if self.thread_begun.is_none() && now_ns >= self.measured_ns {
+            self.thread_before = thread_use();
+            self.thread_begun = Some(self.thread_before);
+            context.begun();
+        }
+        while now_ns >= self.boundary_ns || end {
+            let thread = thread_use();
+            let row = RrInterval {
+                transactions: self.current.count(),
+                latency: self.current.quantiles(0).unwrap_or_default(),
+                thread: thread.since(self.thread_before),
+            };
+            self.thread_before = thread;
+            self.current.clear();
+            self.rows.push(row);
+            if !end {
+                context.tick(self.rows.len() - 1, Tick::Rr(row));
+            }
+            let last = self.intervals.is_some_and(|n| self.rows.len() as u64 + 1 >= n);
+            self.boundary_ns = if last || end {
+                u64::MAX
+            } else {
+                self.boundary_ns.saturating_add(self.interval_ns)
+            };
+            if end {
+                return;
+            }
+        }
+    }
+
+    /// The whole of it, at `now_ns`.
+    pub(super) fn report(mut self, context: &Context, now_ns: u64) -> RrReport {
+        self.roll(context, now_ns, true);
+        let span_ns = self.end_ns.unwrap_or(now_ns).min(now_ns).saturating_sub(self.measured_ns);
+        RrReport {
+            transactions: self.transactions,
+            unanswered: self.unanswered,
+            unfinished: self.unfinished,
+            late_sends: self.late_sends,
+            span_ns,
+            intervals: self.rows,
+            latency: self.total.quantiles(0).unwrap_or_default(),
+            histogram: self.total.encode(),
+            thread: self
+                .thread_begun
+                .map(|begun| self.thread_before.since(begun))
+                .unwrap_or_default(),
+            error: None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    /// Begins at 1 s, is measured from there for 1 s.
+    fn tally() -> Tally {
+        Tally {
+            measured_ns: 1_000 * MS,
+            end_ns: Some(2_000 * MS),
+            interval_ns: 1_000 * MS,
+            intervals: Some(1),
+            boundary_ns: u64::MAX,
+            total: Latency::default(),
+            current: Latency::default(),
+            rows: Vec::new(),
+            transactions: 0,
+            unanswered: 0,
+            unfinished: 0,
+            late_sends: 0,
+            thread_begun: None,
+            thread_before: ThreadUse::default(),
+            closed: false,
+        }
+    }
+
+    #[test]
+    fn what_is_answered_after_the_end_is_no_transaction_and_is_not_hidden() {
+        let mut t = tally();
+        t.land(999 * MS, 1_100 * MS);
+        t.land(1_000 * MS, 1_200 * MS);
+        t.land(1_900 * MS, 2_000 * MS);
+        t.land(1_900 * MS, 2_700 * MS);
+        assert_eq!((t.transactions, t.unfinished, t.current.count()), (1, 2, 1));
+        assert_eq!(t.total.quantiles(0).unwrap().max_ns / MS, 800);
+        assert_eq!(t.total.count(), 3);
+    }
+
+    #[test]
+    fn what_is_never_answered_counts_with_the_time_it_took_at_least() {
+        // One request a millisecond was due; the last 200 of the measured time were never sent, and 100
+        // before them have no answer.
+        let mut pacer = Pacer::new(1_000, 1, 0, 1, 1, 0).unwrap();
+        pacer.taken(800, 0);
+        let mut flight = Flight::new(8);
+        (700..800).for_each(|slot| _ = flight.launch((1_000 + slot) * MS));
+        flight.launch(900 * MS);
+        let mut t = tally();
+        t.leave(&flight, Some(&pacer), 1_000 * MS, 3_000 * MS);
+        assert_eq!(t.unfinished, 300);
+        let q = t.total.quantiles(0).unwrap();
+        assert_eq!((q.count, q.min_ns.div_ceil(MS), q.max_ns / MS), (300, 1_001, 1_300));
+        // Cut short, at half the time: what is in flight has waited for no time worth a word.
+        let mut t = tally();
+        let mut pacer = Pacer::new(1_000, 1, 0, 1, 1, 0).unwrap();
+        pacer.taken(490, 0);
+        t.leave(&Flight::new(8), Some(&pacer), 1_000 * MS, 1_500 * MS);
+        assert_eq!((t.unfinished, t.total.count()), (10, 0));
+        // Many more than are told apart.
+        let mut t = tally();
+        let pacer = Pacer::new(10_000_000, 1, 0, 1, 1, 0).unwrap();
+        t.leave(&Flight::new(8), Some(&pacer), 1_000 * MS, 3_000 * MS);
+        assert_eq!((t.unfinished, t.total.count()), (10_000_000, 10_000_000));
+    }
+}
