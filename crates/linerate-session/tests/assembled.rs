@@ -7,8 +7,8 @@ use linerate_model::plan::{
 };
 use linerate_model::record::{CpuFigures, Pair, RunRecord, Status};
 use linerate_model::sample::{
-    DelayQuantiles, HostSample, RecvCounts, RecvInterval, RecvReport, SendCounts, SendInterval,
-    SendReport, TcpSample, ThreadUse,
+    DelayQuantiles, HostCounters, HostSample, RecvCounts, RecvInterval, RecvReport, SendCounts,
+    SendInterval, SendReport, TcpSample, ThreadUse,
 };
 use linerate_model::units::{DatagramSize, Nanos};
 use linerate_session::assemble::{
@@ -307,4 +307,29 @@ fn one_way_delay_is_known_with_its_error_or_absent() {
     // A stream that nothing came on leaves nothing to tell.
     outcome.streams[1].recv.as_mut().unwrap().least_transit_ns = None;
     assert_eq!(delay(&outcome), None);
+}
+
+#[test]
+fn what_a_sender_and_a_receiver_could_not_tell_for_certain_is_a_doubt() {
+    let refusing = |train, refused, errors| {
+        let mut one = stream(0, 10, 1);
+        let send = one.send.as_mut().unwrap();
+        send.train = train;
+        send.counts.refused_locally = refused;
+        send.intervals[0].counts.refused_locally = refused;
+        let counters = HostCounters { udp_send_buffer_errors: errors, ..HostCounters::default() };
+        let total = Some(HostSample { counters, ..HostSample::default() });
+        let client = HostSamples { total, ..HostSamples::default() };
+        record(&Outcome { client, ..outcome(udp(1), vec![one]) })
+    };
+    let told = |record: &RunRecord, text: &str| record.doubts.iter().any(|d| d.text.contains(text));
+    assert!(!told(&refusing(1, 5, 5), "refused"));
+    assert!(told(&refusing(1, 6, 5), "6 datagrams refused"));
+    assert!(!told(&refusing(8, 40, 5), "refused"));
+    assert!(told(&refusing(8, 41, 5), "41 datagrams refused"));
+    let mut one = stream(0, 10, 1);
+    one.send.as_mut().unwrap().small_mtu = Some(1_000);
+    one.recv.as_mut().unwrap().unread = 7;
+    let record = record(&outcome(udp(1), vec![one]));
+    assert!(told(&record, "1000 bytes") && told(&record, "up to 7 datagrams"));
 }

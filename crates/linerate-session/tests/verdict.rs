@@ -1,8 +1,8 @@
 //! The verdict on made-up records: each limit is named when it is the limit, and not otherwise.
 
 use linerate_model::record::{
-    CpuFigures, Figures, HostFigures, Limit, Pair, ReceiverFigures, RrFigures, RunRecord,
-    SenderFigures, Status, TcpFigures,
+    CpuFigures, Figures, HostFigures, Limit, Pair, Quantiles, ReceiverFigures, RrFigures,
+    RunRecord, SenderFigures, Status, TcpFigures,
 };
 use linerate_session::verdict::judge;
 use linerate_testkit::records;
@@ -356,6 +356,27 @@ fn rr_limits() {
     assert_eq!(rr(Some(1_000), 30.0, 30.0), Limit::RequestedRate);
     assert_eq!(rr(Some(9_000), 99.0, 30.0), Limit::SenderCpu);
     assert_eq!(rr(None, 30.0, 99.0), Limit::ReceiverCpu);
+    // A fifth of the requests was on its way when the time ended: as it must be where an answer takes a
+    // fifth of it, and not where one takes less.
+    let on_the_way = |least: f64| {
+        let mut record = udp();
+        record.asked.protocol = "rr".into();
+        record.asked.rate_tps = Some(1_000);
+        record.totals = Figures {
+            rr: Some(RrFigures {
+                transactions: 800,
+                unfinished: Some(200),
+                seconds: 1.0,
+                transactions_per_second: 800.0,
+                latency_s: Some(Quantiles { min: Some(least), ..Quantiles::default() }),
+                ..RrFigures::default()
+            }),
+            ..Figures::default()
+        };
+        judge(&record, false).unwrap().limit
+    };
+    assert_eq!(on_the_way(0.2), Limit::RequestedRate);
+    assert_eq!(on_the_way(0.01), Limit::RoundTrip);
 }
 
 #[test]

@@ -53,14 +53,16 @@ fn ask(
     let plan = &context.agreed.plan;
     let wanted = linerate_session::sender::Quota::transactions(plan, context.id.index);
     let id_octets = ID_OCTETS.min(rr.request as usize).min(rr.response as usize);
-    let mut flight = Flight::new(id_octets);
+    // Over TCP answers come in order, and no name is on the wire that could come twice.
+    let is_udp = matches!(socket, StreamSocket::Udp(..));
+    let mut flight = Flight::new(if is_udp { id_octets } else { ID_OCTETS });
     let mut pacer = rr.rate.and_then(|rate| {
         // One "bit" a transaction.
         Pacer::new(rate, 1, context.id.index, plan.streams, 1, 1_000_000)
     });
     let mut limit =
         if pacer.is_some() && rr.outstanding == 1 { OPEN_LOOP_LIMIT } else { rr.outstanding };
-    if matches!(socket, StreamSocket::Udp(..)) && id_octets < 4 {
+    if is_udp && id_octets < 4 {
         // More in flight than there are names would be mixed up.
         limit = limit.min(1 << (8 * id_octets - 1));
     }
@@ -82,7 +84,7 @@ fn ask(
         if ended {
             tally.roll(context, now, true);
         }
-        if matches!(socket, StreamSocket::Udp(..)) {
+        if is_udp {
             tally.unanswered += flight.expire(now, tally.measured_ns);
         }
         let enough = wanted.is_some_and(|wanted| launched_measured >= wanted);

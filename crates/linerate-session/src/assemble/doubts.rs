@@ -160,6 +160,25 @@ pub(super) fn doubts(record: &mut RunRecord, outcome: &Outcome) {
             );
         }
     }
+    // A message that the kernel refused is one SndbufError, and at most a train.
+    for (way, host) in [(Way::Forward, &outcome.client), (Way::Reverse, &outcome.server)] {
+        let sends = || streams_of(outcome, way).filter_map(|s| s.send.as_ref());
+        let refused = added(sends().map(|s| s.counts.refused_locally));
+        let train = u64::from(sends().map(|s| s.train).max().unwrap_or(1).max(1));
+        if let Some(total) = &host.total
+            && is_udp(outcome)
+            && sends().all(|s| s.fallback.is_none())
+            && refused > total.counters.udp_send_buffer_errors.saturating_mul(train)
+        {
+            add(
+                DoubtKind::CountersDisagree,
+                format!(
+                    "the sending sockets counted {refused} datagrams refused, the host's SndbufErrors rose by {} only",
+                    total.counters.udp_send_buffer_errors
+                ),
+            );
+        }
+    }
     if let Traffic::Tcp(tcp) = &outcome.plan.traffic {
         if tcp.discard {
             add(DoubtKind::BytesNotCopied, "the receiver discarded the bytes inside the kernel (MSG_TRUNC); an application that reads them needs more CPU".into());
