@@ -49,6 +49,27 @@ pub(super) struct Live {
     pub(super) shown: u64,
 }
 
+impl Live {
+    /// Whether all that will be told of an interval is there. Senders and receivers of each end are
+    /// asked by themselves: the far end's rows come a transit time later, which may be many
+    /// intervals. Who tells of a later one, or is behind by what counts as silence, tells no more.
+    fn is_due(&self, index: u64, plan: &TestPlan) -> bool {
+        let silence = SILENCE_LIMIT.as_nanos() as u64 / plan.interval.0.max(1);
+        let ends = [&self.client, &self.server];
+        let newest = ends.iter().filter_map(|end| end.last_key_value()).map(|(i, _)| *i).max();
+        if newest.is_some_and(|newest| newest.saturating_sub(index) > silence) {
+            return true;
+        }
+        let told = |end: &BTreeMap<u64, LiveSide>, sends: bool, receives: bool| {
+            let any = |has: fn(&LiveSide) -> bool| end.range(index..).any(|(_, side)| has(side));
+            (!sends || any(|side| side.send.is_some()))
+                && (!receives || any(|side| side.recv.is_some()))
+        };
+        let (forward, reverse) = (plan.direction.has_forward(), plan.direction.has_reverse());
+        told(&self.client, forward, reverse) && told(&self.server, reverse, forward)
+    }
+}
+
 /// The part between "start" and the results.
 pub(super) struct Running {
     pub(super) plan: TestPlan,
@@ -276,16 +297,10 @@ impl Running {
         )
     }
 
-    /// Shows every interval that both ends have told of, and those that one end will never tell of
-    /// because the next one is there already.
+    /// Shows every interval that both ends have told of, and those that one end will never tell of.
     pub(super) fn show(&mut self, observer: &mut dyn Observer) {
         loop {
             let index = self.live.shown;
-            let newest = [
-                self.live.client.last_key_value().map(|(i, _)| *i),
-                self.live.server.last_key_value().map(|(i, _)| *i),
-            ];
-            let overdue = newest.iter().flatten().any(|newest| *newest > index);
             let interval = if self.requesters > 0 {
                 let Some(row) = self.live.rr.get(&index) else { return };
                 let host = self.live.client.get(&index).and_then(|side| side.host.as_ref());
@@ -300,13 +315,7 @@ impl Running {
             } else {
                 let client = self.live.client.get(&index);
                 let server = self.live.server.get(&index);
-                let there = |side: Option<&LiveSide>, send: bool, recv: bool| {
-                    side.is_some_and(|s| (!send || s.send.is_some()) && (!recv || s.recv.is_some()))
-                };
-                let (forward, reverse) =
-                    (self.plan.direction.has_forward(), self.plan.direction.has_reverse());
-                let both = there(client, forward, reverse) && there(server, reverse, forward);
-                if !both && !overdue {
+                if !self.live.is_due(index, &self.plan) {
                     return;
                 }
                 let empty = LiveSide::default();
@@ -362,4 +371,73 @@ impl Running {
 fn append<T>(known: &mut Vec<T>, rows: Vec<T>, most: u64) {
     let room = usize::try_from(most).unwrap_or(usize::MAX).saturating_sub(known.len());
     known.extend(rows.into_iter().take(room));
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_model::plan::{Direction, End};
+    use linerate_model::sample::{RecvInterval, SendInterval};
+    use linerate_model::units::Nanos;
+
+    use super::*;
+
+    fn plan(direction: Direction) -> TestPlan {
+        let rr = linerate_model::plan::RrPlan {
+            transport: linerate_model::plan::Transport::Tcp,
+            request: 1,
+            response: 1,
+            outstanding: 1,
+            rate: None,
+        };
+        TestPlan {
+            traffic: linerate_model::plan::Traffic::Rr(rr),
+            direction,
+            streams: 1,
+            end: End::Time(Nanos::from_secs(10)),
+            warmup: Nanos(0),
+            interval: Nanos(100_000_000),
+            window: None,
+            client_cpus: vec![],
+            server_cpus: vec![],
+            dscp: None,
+        }
+    }
+
+    #[test]
+    fn a_row_waits_for_the_end_that_is_far_away() {
+        let sent = || LiveSide { send: Some(SendInterval::default()), ..LiveSide::default() };
+        let came = || LiveSide { recv: Some(RecvInterval::default()), ..LiveSide::default() };
+        let forward = plan(Direction::Forward);
+        let mut live = Live::default();
+        // The round trip is longer than an interval: this end is ahead.
+        for index in 0..3 {
+            live.client.insert(index, sent());
+        }
+        assert!(!live.is_due(0, &forward));
+        live.server.insert(0, came());
+        assert!(live.is_due(0, &forward) && !live.is_due(1, &forward));
+        // The next one is there, so this one was left out.
+        live.server.insert(2, came());
+        assert!(live.is_due(1, &forward));
+        // One of the streams is ahead of the others: an entry, but nothing told yet.
+        live.client.insert(4, LiveSide::default());
+        live.server.insert(3, came());
+        assert!(!live.is_due(3, &forward));
+        // Both ways: the server's senders tell before its receivers can.
+        let both = plan(Direction::Both);
+        let mut live = Live::default();
+        live.client.insert(0, LiveSide { recv: came().recv, ..sent() });
+        live.server.insert(0, sent());
+        live.server.insert(1, sent());
+        assert!(!live.is_due(0, &both));
+        live.server.insert(0, LiveSide { recv: came().recv, ..sent() });
+        assert!(live.is_due(0, &both));
+        // A server that tells nothing does not hold the view for ever.
+        let mut live = Live::default();
+        let silence = SILENCE_LIMIT.as_millis() as u64 / 100;
+        live.client.insert(silence, sent());
+        assert!(!live.is_due(0, &forward));
+        live.client.insert(silence + 1, sent());
+        assert!(live.is_due(0, &forward));
+    }
 }
