@@ -1,0 +1,337 @@
+//! What limited a test by datagrams: where the loss was, what came when it was over, what was sent.
+
+use linerate_model::record::{
+    CpuFigures, DoubtKind, Limit, Pair, ReceiverFigures, SenderFigures, Verdict,
+};
+use linerate_model::units::si;
+
+use super::{Case, core_text, full, held_back, held_back_text, rate_below};
+
+/// Loss below this is not what limits a test.
+const LOSS_THAT_COUNTS: f64 = 0.001;
+/// A sender without a rate that has no time left is the limit up to this loss: a receiver that just
+/// keeps up loses a little whenever its host stalls.
+const LOSS_BESIDE_A_FULL_SENDER: f64 = 0.01;
+/// A sender this close to the asked rate met it.
+const RATE_MET: f64 = 0.995;
+
+impl Case<'_> {
+    pub(super) fn udp(&mut self, pair: &Pair, discard: bool) -> Option<Verdict> {
+        let sender = pair.sender.as_ref();
+        let receiver = pair.receiver.as_ref();
+        self.note("sent_bps", sender.map(|s| s.bits_per_second));
+        self.note("received_bps", receiver.map(|r| r.bits_per_second));
+        self.note("lost_ratio", receiver.and_then(|r| r.lost_ratio));
+        self.note("lost_path_datagrams", receiver.and_then(|r| r.lost_path).map(|n| n as f64));
+        self.note(
+            "dropped_receiver_datagrams",
+            receiver.and_then(|r| r.dropped_receiver).map(|n| n as f64),
+        );
+        self.note(
+            "refused_locally_datagrams",
+            sender.and_then(|s| s.refused_locally).map(|n| n as f64),
+        );
+        let queue = sender.and_then(|s| s.host.as_ref());
+        let dropped = queue.and_then(|h| h.qdisc_dropped).map(|n| n as f64);
+        let waited = queue.and_then(|h| h.qdisc_backlog_bytes).map(|n| n as f64);
+        self.note("sender_qdisc_dropped_packets", dropped);
+        self.note("sender_qdisc_backlog_bytes", waited);
+        self.note_held_back(sender, receiver);
+        let tx = sender.and_then(|s| s.cpu.as_ref());
+        let rx = receiver.and_then(|r| r.cpu.as_ref());
+        self.note_cpu("sender", tx);
+        self.note_cpu("receiver", rx);
+        let flooding = self.record.asked.rate_bps.is_none() && full(tx) && !full(rx);
+        let threshold = if flooding { LOSS_BESIDE_A_FULL_SENDER } else { LOSS_THAT_COUNTS };
+        if let Some(verdict) = receiver.and_then(|r| self.udp_loss(sender, r, rx, threshold)) {
+            return Some(verdict);
+        }
+        let sender = sender?;
+        if let Some(verdict) = receiver.and_then(|r| self.udp_overdue(sender, r, rx)) {
+            return Some(verdict);
+        }
+        self.udp_sender(sender, receiver, tx, rx, discard)
+    }
+
+    /// Nothing was lost, but much came when the test was over: a queue took what the path or the
+    /// receiver did not carry.
+    fn udp_overdue(
+        &mut self,
+        sender: &SenderFigures,
+        receiver: &ReceiverFigures,
+        rx: Option<&CpuFigures>,
+    ) -> Option<Verdict> {
+        let overdue = receiver.overdue?;
+        let datagrams = receiver.datagrams.filter(|n| *n > 0)?;
+        self.note("overdue_datagrams", Some(overdue as f64));
+        if (overdue as f64) < datagrams as f64 * LOSS_THAT_COUNTS {
+            return None;
+        }
+        let name = self.receiver_name;
+        let excess = |span: f64| (span - sender.seconds).max(0.0);
+        let drained = receiver.seconds.max(receiver.read_seconds.unwrap_or(0.0));
+        let rate = if drained > 0.0 { receiver.bytes as f64 * 8.0 / drained } else { 0.0 };
+        let facts = format!(
+            "{overdue} of {datagrams} datagrams came only after the test was over, the last {:.1} s after sending ended; it drained at {}",
+            excess(drained),
+            si(rate, "bit/s")
+        );
+        let advice = vec![format!("--rate {}: near what it drains at", rate_below(rate))];
+        // Kernel time stamps tell when they came; if that was in time, they waited to be read.
+        if excess(receiver.seconds) * 2.0 < excess(drained) {
+            let because =
+                vec![format!("the {name}'s socket buffer held them, {}: {facts}", core_text(rx))];
+            let mut more = advice;
+            more.extend(self.other_core(name, rx));
+            more.push(self.more_streams());
+            return Some(self.verdict(Limit::ReceiverCpu, because, more));
+        }
+        let plan = self.record.agreed.as_ref().unwrap_or(&self.record.asked);
+        let late = overdue.saturating_mul(u64::from(plan.datagram_bytes.unwrap_or(0)));
+        let waited = sender.host.as_ref().and_then(|h| h.qdisc_backlog_bytes).unwrap_or(0);
+        if late > 0 && waited.saturating_mul(2) > late {
+            let end = self.sender_name;
+            let because = vec![format!(
+                "the {end}'s own queueing discipline held them, up to {waited} bytes at once: {facts}"
+            )];
+            let mut more = advice;
+            more.push(format!("tc -s qdisc show on the {end}: which queue holds them"));
+            return Some(self.verdict(Limit::SenderHost, because, more));
+        }
+        let because = vec![format!("a queue between the two sockets held them: {facts}")];
+        Some(self.verdict(Limit::Path, because, advice))
+    }
+
+    fn udp_loss(
+        &mut self,
+        sender: Option<&SenderFigures>,
+        receiver: &ReceiverFigures,
+        rx: Option<&CpuFigures>,
+        threshold: f64,
+    ) -> Option<Verdict> {
+        let lost = receiver.lost?;
+        if receiver.lost_ratio.is_none_or(|ratio| ratio < threshold) {
+            return None;
+        }
+        if receiver.lost_path.is_none() && receiver.dropped_receiver.is_none() {
+            return Some(self.udp_loss_somewhere(lost, rx));
+        }
+        let dropped = receiver.dropped_receiver.unwrap_or(0);
+        let unplaced = receiver.unattributed.unwrap_or(0);
+        let path = receiver.lost_path.unwrap_or(0);
+        let name = self.receiver_name;
+        if dropped + unplaced > path {
+            let mut places = format!(
+                "{dropped} of {lost} lost datagrams were dropped by the {name}'s socket buffer (SO_RXQ_OVFL)"
+            );
+            if unplaced > 0 {
+                places.push_str(&format!(", {unplaced} more by it or by the path"));
+            }
+            places.push_str(&format!(", {path} on the path"));
+            if let Some(held) = held_back(receiver.host.as_ref(), receiver.seconds) {
+                let lower = "--rate: below what it takes".to_owned();
+                let (because, advice) =
+                    held_back_text(name, held, receiver.seconds, &places, Some(lower));
+                return Some(self.verdict(Limit::ReceiverCpu, because, advice));
+            }
+            if full(rx) {
+                let mut advice = vec![];
+                advice.extend(self.other_core(name, rx));
+                advice.push(self.more_streams());
+                advice.extend(self.window_advice(name));
+                let because = vec![format!("{}; {places}", core_text(rx))];
+                return Some(self.verdict(Limit::ReceiverCpu, because, advice));
+            }
+            let because = vec![format!("it overflowed though {}; {places}", core_text(rx))];
+            let mut advice = self.window_advice(name);
+            advice.extend(self.other_core(name, rx));
+            return Some(self.verdict(Limit::ReceiverBuffer, because, advice));
+        }
+        // The receiving host may drop before the socket: the backlog of a core, or its card.
+        let host = receiver.host.as_ref();
+        let nic = host.and_then(|h| h.nic_rx_dropped).unwrap_or(0);
+        let backlog = host.map_or(0, |h| h.softnet_dropped);
+        let qdisc = sender.and_then(|s| s.host.as_ref()).and_then(|h| h.qdisc_dropped).unwrap_or(0);
+        if backlog > 0 && backlog.saturating_mul(2) > path {
+            let because = vec![format!(
+                "its kernel dropped {backlog} packets from a core's backlog (softnet_stat) before the socket; {}",
+                core_text(rx)
+            )];
+            let advice = vec![
+                format!("sysctl -w net.core.netdev_max_backlog=10000 on the {name}"),
+                self.more_streams(),
+            ];
+            return Some(self.verdict(Limit::ReceiverCpu, because, advice));
+        }
+        // What the socket was told of (refused) is in the device's count as well, and was never sent. A
+        // train that is dropped whole counts as one packet.
+        let refused = sender.and_then(|s| s.refused_locally).unwrap_or(0);
+        let plan = self.record.agreed.as_ref().unwrap_or(&self.record.asked);
+        let trains = plan.engine.as_deref() == Some("gso");
+        let train = plan.train_datagrams.filter(|_| trains).map_or(1, u64::from);
+        let queue = qdisc.saturating_mul(train).saturating_sub(refused);
+        if queue.saturating_mul(2) > path {
+            let because = vec![format!(
+                "{path} of {lost} lost datagrams never reached the {name}'s socket, and the {}'s own queueing discipline dropped {qdisc} packets (the host's count)",
+                self.sender_name
+            )];
+            let advice = vec![
+                format!("--rate {}: near what arrived", rate_below(receiver.bits_per_second)),
+                format!(
+                    "tc -s qdisc show on the {}: what shapes or limits its interface",
+                    self.sender_name
+                ),
+            ];
+            return Some(self.verdict(Limit::SenderHost, because, advice));
+        }
+        let mut text = format!(
+            "{path} of {lost} lost datagrams never reached the {name}'s socket, {dropped} were dropped by its buffer"
+        );
+        if nic > 0 {
+            text.push_str(&format!("; the {name}'s interface dropped {nic} packets"));
+        }
+        if qdisc > 0 {
+            text.push_str(&format!(
+                "; the sender's queueing discipline dropped {qdisc} packets (the host's count)"
+            ));
+        }
+        let advice = vec![
+            format!("--rate {}: near what arrived", rate_below(receiver.bits_per_second)),
+            "--reverse: shows whether one direction alone loses".to_owned(),
+            "tcp: a sender that adapts".to_owned(),
+        ];
+        Some(self.verdict(Limit::Path, vec![text], advice))
+    }
+
+    /// Loss of which the receiver does not tell where it was (iperf3's): only its CPU is evidence.
+    fn udp_loss_somewhere(&mut self, lost: u64, rx: Option<&CpuFigures>) -> Verdict {
+        let name = self.receiver_name;
+        if full(rx) {
+            let because = vec![format!(
+                "{}: it had no time left; where the {lost} lost datagrams went, its iperf3 does not tell",
+                core_text(rx)
+            )];
+            let advice = vec![
+                format!(
+                    "run `linerate serve` on the {name}: it tells where each datagram was lost"
+                ),
+                "--rate: below what the receiver takes".to_owned(),
+            ];
+            return self.verdict(Limit::ReceiverCpu, because, advice);
+        }
+        let because = vec![format!(
+            "{lost} datagrams were lost on the path or in the {name}'s host ({}); its iperf3 does not tell where",
+            core_text(rx)
+        )];
+        let advice =
+            vec![format!("run `linerate serve` on the {name}: it tells where each was lost")];
+        self.verdict(Limit::Unknown, because, advice)
+    }
+
+    fn udp_sender(
+        &mut self,
+        sender: &SenderFigures,
+        receiver: Option<&ReceiverFigures>,
+        tx: Option<&CpuFigures>,
+        rx: Option<&CpuFigures>,
+        discard: bool,
+    ) -> Option<Verdict> {
+        let name = self.sender_name;
+        let attempted = sender.attempted.unwrap_or(0);
+        let refused = sender.refused_locally.unwrap_or(0);
+        if attempted > 0 && refused as f64 / attempted as f64 >= LOSS_THAT_COUNTS {
+            let because = vec![format!(
+                "the {name} refused {refused} of {attempted} datagrams (ENOBUFS, EAGAIN): its own queue or interface is the bottleneck, and nothing of this was lost on the path"
+            )];
+            let advice = vec![
+                format!(
+                    "--rate {}: near what the interface takes",
+                    rate_below(sender.bits_per_second)
+                ),
+                "--window 8Mi: a larger send buffer".to_owned(),
+            ];
+            return Some(self.verdict(Limit::SenderHost, because, advice));
+        }
+        let asked = self.record.asked.rate_bps.map(|bps| bps as f64);
+        let sent = sender.bits_per_second;
+        let shown = si(sent, "bit/s");
+        let met = asked.is_some_and(|asked| sent >= asked * RATE_MET);
+        if !met && let Some(held) = held_back(sender.host.as_ref(), sender.seconds) {
+            let of = asked.map_or(String::new(), |bps| format!(" of {} asked", si(bps, "bit/s")));
+            let sent = format!("{shown}{of} were sent");
+            let (because, advice) = held_back_text(name, held, sender.seconds, &sent, None);
+            return Some(self.verdict(Limit::SenderCpu, because, advice));
+        }
+        // A run by count has no rate to miss.
+        match asked {
+            Some(_) if met => {
+                let arrived = match receiver {
+                    Some(r) => format!(" and {} of it arrived", si(r.bits_per_second, "bit/s")),
+                    None => String::new(),
+                };
+                let because = vec![format!("{shown} was sent{arrived}")];
+                let advice = vec!["--rate max: what this path and its hosts can carry".to_owned()];
+                Some(self.verdict(Limit::RequestedRate, because, advice))
+            }
+            _ if full(tx) => {
+                let what = match asked {
+                    Some(asked) => format!("{shown} of {} asked were sent", si(asked, "bit/s")),
+                    None => format!("{shown} were sent as fast as it could"),
+                };
+                let where_to = match receiver.and_then(|r| r.lost_ratio).filter(|_| !discard) {
+                    None => String::new(),
+                    Some(ratio) if ratio > 0.0 => {
+                        format!(", {:.2} % of it was lost", ratio * 100.0)
+                    }
+                    Some(_) => " and nothing was lost".to_owned(),
+                };
+                let because = vec![format!("{}; {what}{where_to}", core_text(tx))];
+                let mut advice = vec![];
+                let agreed = self.record.agreed.as_ref();
+                let one_at_a_time =
+                    agreed.and_then(|a| a.engine.as_deref()).is_some_and(|e| e != "gso");
+                let gave_up =
+                    self.record.doubts.iter().any(|d| d.kind == DoubtKind::EngineFallback);
+                if one_at_a_time && !gave_up && self.record.asked.checksum != Some(false) {
+                    advice.push(match asked {
+                        Some(_) => "--burst 1ms: more datagrams a call".to_owned(),
+                        None => "--engine gso: one call for a whole train".to_owned(),
+                    });
+                }
+                advice.push(self.more_streams());
+                advice.extend(self.other_core(name, tx));
+                Some(self.verdict(Limit::SenderCpu, because, advice))
+            }
+            _ if full(rx) && asked.is_none() => {
+                let because = vec![format!("{}; the sender waited for it", core_text(rx))];
+                let advice = [self.other_core(self.receiver_name, rx), Some(self.more_streams())]
+                    .into_iter()
+                    .flatten()
+                    .collect();
+                Some(self.verdict(Limit::ReceiverCpu, because, advice))
+            }
+            Some(asked) => {
+                let because = vec![format!(
+                    "{shown} of {} asked were sent though {}; its send buffer, queue or timer held it back",
+                    si(asked, "bit/s"),
+                    core_text(tx)
+                )];
+                let mut advice = vec![
+                    "--window 8Mi: a larger send buffer".to_owned(),
+                    "--burst 1ms: fewer wake-ups".to_owned(),
+                ];
+                advice.extend(self.other_core(name, tx));
+                Some(self.verdict(Limit::SenderHost, because, advice))
+            }
+            None => {
+                let because = vec![format!(
+                    "{shown} left though {}; its interface or queue takes no more, and the sender waited for it",
+                    core_text(tx)
+                )];
+                let advice =
+                    vec![self.more_streams(), "--window 8Mi: a larger send buffer".to_owned()];
+                Some(self.verdict(Limit::SenderHost, because, advice))
+            }
+        }
+    }
+}
