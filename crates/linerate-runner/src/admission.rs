@@ -173,11 +173,13 @@ const MIB: u64 = 1 << 20;
 /// Stack, buffers for datagrams, window and histograms of one data thread, in octets: a hundred tests
 /// take less than two thirds of it each.
 const THREAD_OCTETS: u64 = MIB;
+/// Messages of one test that were read ahead, and those that its client has left unread, in octets.
+const MESSAGES_OCTETS: u64 = 2 * MIB;
 /// One interval of one stream, or the host's sample of it without its cores, in octets.
 const ROW_OCTETS: u64 = 256;
 
-/// Octets that a test of this plan may take here until its end, at most: threads, blocks of TCP,
-/// messages of rr, intervals. Socket buffers are the kernel's, which has limits of its own.
+/// Octets that a test of this plan may take here until its end, at most: messages, threads, blocks
+/// of TCP and of rr, intervals. Socket buffers are the kernel's, which has limits of its own.
 fn memory(plan: &TestPlan, options: &Options) -> u64 {
     let held = match &plan.traffic {
         Traffic::Udp(_) => 0,
@@ -190,7 +192,7 @@ fn memory(plan: &TestPlan, options: &Options) -> u64 {
     let cores = linerate_host::cores::allowed_cores().len().min(MOST_CORES);
     let sample = ROW_OCTETS + (cores * size_of::<CoreUse>()) as u64;
     let threads = u64::from(plan.threads());
-    threads * (THREAD_OCTETS + held + rows * ROW_OCTETS) + rows * sample
+    MESSAGES_OCTETS + threads * (THREAD_OCTETS + held + rows * ROW_OCTETS) + rows * sample
 }
 
 /// Whether the kernel would take it. Where the list cannot be read, the socket will tell.

@@ -12,8 +12,8 @@ use tokio::time::Instant;
 
 /// A peer that takes longer than this to read a message is gone.
 const WRITE_LIMIT: Duration = Duration::from_secs(3);
-/// Messages read ahead of the one who handles them.
-const READ_AHEAD: usize = 64;
+/// Messages read ahead of the one who handles them: half a megabyte at most.
+const READ_AHEAD: usize = 8;
 
 /// Why a control connection ended.
 #[derive(Debug, thiserror::Error)]

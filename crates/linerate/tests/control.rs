@@ -114,8 +114,8 @@ fn a_servers_policy_is_told() {
 #[test]
 fn a_full_server_is_busy_and_free_again() {
     let _alone = alone();
-    // A test of one stream counts as a little more than 1 MiB.
-    for limit in [["--max-tests", "1"], ["--max-memory", "2Mi"]] {
+    // A test of one stream counts as a little more than 3 MiB.
+    for limit in [["--max-tests", "1"], ["--max-memory", "6Mi"]] {
         let server = Server::start(None, &limit);
         let port = server.port.to_string();
         let base = ["udp", "127.0.0.1", "-p", &port, "--json", "-b", "1M"];
