@@ -7,7 +7,9 @@ mod support;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
-use support::{Client, Ran, Server, alone, identities, linerate, list, number, real, wait_for};
+use support::{
+    Client, LittleCpu, Ran, Server, alone, identities, linerate, list, number, real, wait_for,
+};
 
 /// A test against a server of its own process, short where no end is given.
 fn local(line: &str) -> Ran {
@@ -334,4 +336,28 @@ fn cpu_figures_of_the_totals_are_over_the_time_of_the_rows() {
         };
         ends.iter().for_each(|figures| within_its_rows(&record, figures));
     }
+}
+
+#[test]
+fn what_a_held_receiver_left_unread_is_not_the_paths() {
+    let _alone = alone();
+    let test = "what_a_held_receiver_left_unread_is_not_the_paths";
+    let (quota, period) = (Duration::from_millis(1), Duration::from_millis(100));
+    let Some(little) = LittleCpu::new(test, quota, period) else { return };
+    let server = Server::start(None, &[]);
+    let port = server.port.to_string();
+    // A second of 58,000 datagrams, and three for a hundredth of a core to read them one by one.
+    let args = ["udp", "127.0.0.1", "-p", &port, "--json", "-b", "30M", "-l", "64", "-w", "64Mi"];
+    let client = Client::start(None, &[&args[..], &["-t", "1s", "--engine", "send"]].concat());
+    assert!(wait_for(Duration::from_secs(20), || server.log().contains("started")));
+    little.hold(server.pid());
+    let record = client.end().complete();
+    drop(server);
+    let receiver = &record["totals"]["receiver"];
+    println!("{receiver}");
+    assert_eq!(number(receiver, "lost_path"), 0, "{receiver}");
+    assert!(number(receiver, "lost") > 0, "{receiver}");
+    let doubts = list(&record["doubts"]);
+    assert!(doubts.iter().any(|d| d["text"].as_str().unwrap().contains("unread")), "{doubts:?}");
+    assert_ne!(record["verdict"]["limit"], "path", "{}", record["verdict"]);
 }

@@ -341,7 +341,7 @@ impl Receiver {
             train: self.train_max,
             timestamp_faults: self.timestamp_faults,
             unknown_late: self.unknown_late,
-            unread: self.unread,
+            unread: if sent.is_some() { self.unread.min(tail) } else { self.unread },
             overdue: self.overdue.duration_ns.map(|_| self.overdue.count),
             last_read_ns: Some(self.overdue.last_read_ns).filter(|ns| *ns > 0),
             thread: thread.since(self.thread_at_start),
