@@ -17,7 +17,7 @@ use crate::text::{cgroup, net_dev, pressure, softnet, stat, udp};
 ///
 /// Opens the files once and keeps them, so a sample costs some 10 system calls and little memory:
 /// less than a millisecond, see `examples/cost.rs`. Never fails: a counter that cannot be read
-/// gains nothing. Network counters are those of the network namespace of the thread that calls
+/// is absent. Network counters are those of the network namespace of the thread that calls
 /// [`Sampler::new`], wherever `sample` is called later; `softnet_*` and the cores are the whole
 /// host's.
 #[derive(Debug)]
@@ -31,7 +31,7 @@ pub struct Sampler {
 
 impl Sampler {
     /// Takes the first reading. `nic` is the interface of the test; without one, or with one that
-    /// this host does not have, its counters stay zero.
+    /// this host does not have, its counters are absent.
     pub fn new(nic: Option<&str>) -> Self {
         Self::at(Roots::host(), nic)
     }
@@ -208,11 +208,13 @@ struct Snapshot {
 
 fn growth(before: &Snapshot, after: &Snapshot) -> HostSample {
     let span_ns = after.clocks.monotonic_ns.saturating_sub(before.clocks.monotonic_ns);
-    let udp4 = after.udp4.since(&before.udp4);
-    let udp6 = after.udp6.since(&before.udp6);
-    let (softnet_dropped, softnet_squeezed) = softnet::growth(&before.softnet, &after.softnet);
-    // An interface that has gone or come counts from when it was seen twice.
-    let (nic_before, nic_after) = before.nic.zip(after.nic).unwrap_or_default();
+    let udp = after.udp4.since(&before.udp4).and(&after.udp6.since(&before.udp6));
+    let softnet = softnet::growth(&before.softnet, &after.softnet);
+    // An interface that has gone or come, or that nobody named, tells nothing.
+    let nics = before.nic.zip(after.nic);
+    let nic = |pick: fn(&net_dev::NicCounters) -> u64| {
+        nics.map(|(before, after)| pick(&after).saturating_sub(pick(&before)))
+    };
     // The levels of groups are held back at the same time, not one after the other, so the worst
     // level is nearer to the truth than their sum.
     let throttled_ns = before.throttled_ns.iter().zip(&after.throttled_ns);
@@ -221,25 +223,23 @@ fn growth(before: &Snapshot, after: &Snapshot) -> HostSample {
     HostSample {
         cores: stat::growth(&before.cores, &after.cores),
         counters: HostCounters {
-            udp_in: udp4.in_datagrams.saturating_add(udp6.in_datagrams),
-            udp_receive_buffer_errors: udp4
-                .receive_buffer_errors
-                .saturating_add(udp6.receive_buffer_errors),
-            udp_send_buffer_errors: udp4.send_buffer_errors.saturating_add(udp6.send_buffer_errors),
-            udp_checksum_errors: udp4.checksum_errors.saturating_add(udp6.checksum_errors),
-            udp_no_ports: udp4.no_ports.saturating_add(udp6.no_ports),
-            softnet_dropped,
-            softnet_squeezed,
-            nic_rx_dropped: nic_after.rx_dropped.saturating_sub(nic_before.rx_dropped),
-            nic_tx_dropped: nic_after.tx_dropped.saturating_sub(nic_before.tx_dropped),
-            nic_tx_packets: nic_after.tx_packets.saturating_sub(nic_before.tx_packets),
-            nic_rx_packets: nic_after.rx_packets.saturating_sub(nic_before.rx_packets),
+            udp_in: udp.in_datagrams,
+            udp_receive_buffer_errors: udp.receive_buffer_errors,
+            udp_send_buffer_errors: udp.send_buffer_errors,
+            udp_checksum_errors: udp.checksum_errors,
+            udp_no_ports: udp.no_ports,
+            softnet_dropped: softnet.map(|(dropped, _)| dropped),
+            softnet_squeezed: softnet.map(|(_, squeezed)| squeezed),
+            nic_rx_dropped: nic(|nic| nic.rx_dropped),
+            nic_tx_dropped: nic(|nic| nic.tx_dropped),
+            nic_tx_packets: nic(|nic| nic.tx_packets),
+            nic_rx_packets: nic(|nic| nic.rx_packets),
             qdisc_dropped: before
                 .qdisc
                 .zip(after.qdisc)
                 .map(|(before, after)| after.drops.saturating_sub(before.drops)),
             qdisc_backlog: after.qdisc.map(|queue| queue.backlog),
-            throttled_ns: throttled_ns.unwrap_or(0),
+            throttled_ns,
         },
         cpu_pressure: before
             .pressure_us
@@ -316,20 +316,20 @@ mod tests {
                 CoreUse { core: 4, user: 0, system: 0, softirq: 0, steal: 0, idle: 10_000 },
             ],
             counters: HostCounters {
-                udp_in: 1_000 + 20,
-                udp_receive_buffer_errors: 30 + 4,
-                udp_send_buffer_errors: 5,
-                udp_checksum_errors: 1 + 1,
-                udp_no_ports: 2,
-                softnet_dropped: 16,
-                softnet_squeezed: 3,
-                nic_rx_dropped: 7 + 2,
-                nic_tx_dropped: 1,
-                nic_tx_packets: 300,
-                nic_rx_packets: 1_100,
+                udp_in: Some(1_000 + 20),
+                udp_receive_buffer_errors: Some(30 + 4),
+                udp_send_buffer_errors: Some(5),
+                udp_checksum_errors: Some(1 + 1),
+                udp_no_ports: Some(2),
+                softnet_dropped: Some(16),
+                softnet_squeezed: Some(3),
+                nic_rx_dropped: Some(7 + 2),
+                nic_tx_dropped: Some(1),
+                nic_tx_packets: Some(300),
+                nic_rx_packets: Some(1_100),
                 qdisc_dropped: None,
                 qdisc_backlog: None,
-                throttled_ns: 120_000_000,
+                throttled_ns: Some(120_000_000),
             },
             cpu_pressure: Some(1_250),
             span_ns: 1_000_000_000,
@@ -343,7 +343,24 @@ mod tests {
         let before = snapshot("after", 6_000_000_000);
         let after = snapshot("before", 5_000_000_000);
         let sample = growth(&before, &after);
-        assert_eq!(sample.counters, HostCounters::default());
+        let none = Some(0);
+        let expected = HostCounters {
+            udp_in: none,
+            udp_receive_buffer_errors: none,
+            udp_send_buffer_errors: none,
+            udp_checksum_errors: none,
+            udp_no_ports: none,
+            softnet_dropped: none,
+            softnet_squeezed: none,
+            nic_rx_dropped: none,
+            nic_tx_dropped: none,
+            nic_tx_packets: none,
+            nic_rx_packets: none,
+            qdisc_dropped: None,
+            qdisc_backlog: None,
+            throttled_ns: none,
+        };
+        assert_eq!(sample.counters, expected);
         assert_eq!((sample.span_ns, sample.cpu_pressure), (0, None));
     }
 
@@ -356,6 +373,20 @@ mod tests {
     }
 
     #[test]
+    fn an_interface_that_goes_or_that_nobody_named_tells_nothing() {
+        let mut gone = snapshot("after", 6_000_000_000);
+        gone.nic = None;
+        let sample = growth(&snapshot("before", 5_000_000_000), &gone);
+        let nic = |c: &HostCounters| {
+            [c.nic_tx_packets, c.nic_rx_packets, c.nic_tx_dropped, c.nic_rx_dropped]
+        };
+        assert_eq!(nic(&sample.counters), [None; 4]);
+        assert!(sample.counters.udp_in.is_some() && sample.counters.softnet_dropped.is_some());
+        assert_eq!(nic(&Sampler::new(None).sample().counters), [None; 4]);
+        assert_eq!(nic(&Sampler::new(Some("none0")).sample().counters), [None; 4]);
+    }
+
+    #[test]
     fn this_host_counts_what_it_sends_to_itself() {
         let mut sampler = Sampler::new(Some("lo"));
         let here = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -365,8 +396,8 @@ mod tests {
         }
         std::thread::sleep(std::time::Duration::from_millis(50));
         let sample = sampler.sample();
-        assert!(sample.counters.udp_in >= 100, "{sample:?}");
-        assert!(sample.counters.nic_tx_packets >= 100, "{sample:?}");
+        assert!(sample.counters.udp_in.unwrap() >= 100, "{sample:?}");
+        assert!(sample.counters.nic_tx_packets.unwrap() >= 100, "{sample:?}");
         assert!(sample.span_ns >= 50_000_000);
         assert!(!sample.cores.is_empty());
         for core in &sample.cores {

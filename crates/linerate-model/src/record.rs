@@ -508,15 +508,20 @@ pub struct TcpFigures {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HostFigures {
     /// UDP RcvbufErrors of /proc/net/snmp and snmp6.
-    pub udp_receive_buffer_errors: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub udp_receive_buffer_errors: Option<u64>,
     /// UDP SndbufErrors.
-    pub udp_send_buffer_errors: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub udp_send_buffer_errors: Option<u64>,
     /// UDP InCsumErrors.
-    pub udp_checksum_errors: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub udp_checksum_errors: Option<u64>,
     /// softnet_stat column 2.
-    pub softnet_dropped: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub softnet_dropped: Option<u64>,
     /// softnet_stat column 3.
-    pub softnet_squeezed: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub softnet_squeezed: Option<u64>,
     /// The interface's receive drops.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nic_rx_dropped: Option<u64>,

@@ -382,38 +382,39 @@ pub struct RrInterval {
     pub thread: ThreadUse,
 }
 
-/// What a host's own counters gained over a span: evidence beside the sockets' figures.
+/// What a host's own counters gained over a span: evidence beside the sockets' figures. A counter that
+/// could not be read at both ends of the span is absent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct HostCounters {
     /// UDP InDatagrams of /proc/net/snmp and snmp6.
-    pub udp_in: u64,
+    pub udp_in: Option<u64>,
     /// UDP RcvbufErrors.
-    pub udp_receive_buffer_errors: u64,
+    pub udp_receive_buffer_errors: Option<u64>,
     /// UDP SndbufErrors.
-    pub udp_send_buffer_errors: u64,
+    pub udp_send_buffer_errors: Option<u64>,
     /// UDP InCsumErrors.
-    pub udp_checksum_errors: u64,
+    pub udp_checksum_errors: Option<u64>,
     /// UDP NoPorts.
-    pub udp_no_ports: u64,
+    pub udp_no_ports: Option<u64>,
     /// Dropped because the per-core backlog was full, softnet_stat column 2.
-    pub softnet_dropped: u64,
+    pub softnet_dropped: Option<u64>,
     /// Times the softirq budget ran out, softnet_stat column 3.
-    pub softnet_squeezed: u64,
+    pub softnet_squeezed: Option<u64>,
     /// The test's interface: rx_dropped + rx_missed_errors + rx_fifo_errors.
-    pub nic_rx_dropped: u64,
+    pub nic_rx_dropped: Option<u64>,
     /// The test's interface: tx_dropped.
-    pub nic_tx_dropped: u64,
+    pub nic_tx_dropped: Option<u64>,
     /// The test's interface: tx_packets.
-    pub nic_tx_packets: u64,
+    pub nic_tx_packets: Option<u64>,
     /// The test's interface: rx_packets.
-    pub nic_rx_packets: u64,
+    pub nic_rx_packets: Option<u64>,
     /// Drops in the interface's queueing disciplines (root and below), where they could be read.
     pub qdisc_dropped: Option<u64>,
     /// Octets that wait in them when the span ends: no growth, but what is there.
-    #[serde(default)]
     pub qdisc_backlog: Option<u64>,
     /// Time this process's control group was held back, in nanoseconds.
-    pub throttled_ns: u64,
+    pub throttled_ns: Option<u64>,
 }
 
 /// What a host measured of itself over one interval or the whole run. Of the whole run, cores,

@@ -651,6 +651,6 @@ impl Running {
         }
         let results =
             Results { host: host.total.unwrap_or_default(), irq_cores: host.irq_cores, complete };
-        write_message(write, &ServerMessage::Results(results)).await
+        write_message(write, &ServerMessage::Results(Box::new(results))).await
     }
 }

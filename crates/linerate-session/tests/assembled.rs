@@ -5,7 +5,7 @@ use linerate_model::host::CoreUse;
 use linerate_model::plan::{
     Dialect, Direction, End, EngineChoice, IpVersion, TcpPlan, TestPlan, Traffic, UdpPlan,
 };
-use linerate_model::record::{CpuFigures, Pair, RunRecord, Status};
+use linerate_model::record::{CpuFigures, HostFigures, Pair, RunRecord, Status};
 use linerate_model::sample::{
     DelayQuantiles, HostCounters, HostSample, RecvCounts, RecvInterval, RecvReport, SendCounts,
     SendInterval, SendReport, TcpSample, ThreadUse,
@@ -310,6 +310,21 @@ fn one_way_delay_is_known_with_its_error_or_absent() {
 }
 
 #[test]
+fn a_counter_that_the_host_does_not_tell_is_absent() {
+    let mut outcome = outcome(udp(1), vec![stream(0, 10, 0)]);
+    outcome.streams[0].recv.as_mut().unwrap().counts.socket_drops = 9;
+    outcome.streams[0].recv.as_mut().unwrap().intervals[0].counts.socket_drops = 9;
+    outcome.server.total = Some(HostSample::default());
+    let record = record(&outcome);
+    assert_eq!(record.totals.receiver.unwrap().host, Some(HostFigures::default()));
+    assert!(
+        record.doubts.is_empty(),
+        "nothing disagrees with what is unknown: {:?}",
+        record.doubts
+    );
+}
+
+#[test]
 fn what_a_sender_and_a_receiver_could_not_tell_for_certain_is_a_doubt() {
     let refusing = |train, refused, errors| {
         let mut one = stream(0, 10, 1);
@@ -317,7 +332,8 @@ fn what_a_sender_and_a_receiver_could_not_tell_for_certain_is_a_doubt() {
         send.train = train;
         send.counts.refused_locally = refused;
         send.intervals[0].counts.refused_locally = refused;
-        let counters = HostCounters { udp_send_buffer_errors: errors, ..HostCounters::default() };
+        let counters =
+            HostCounters { udp_send_buffer_errors: Some(errors), ..HostCounters::default() };
         let total = Some(HostSample { counters, ..HostSample::default() });
         let client = HostSamples { total, ..HostSamples::default() };
         record(&Outcome { client, ..outcome(udp(1), vec![one]) })

@@ -193,7 +193,7 @@ fn server_messages() -> Vec<(String, ServerMessage)> {
         ),
         (
             "results".to_owned(),
-            ServerMessage::Results(Results { host, irq_cores: vec![0], complete: true }),
+            ServerMessage::Results(Box::new(Results { host, irq_cores: vec![0], complete: true })),
         ),
     ];
     for (name, plan) in plans() {
@@ -294,20 +294,20 @@ fn boasts() -> Vec<ServerMessage> {
     let sent = SendInterval { counts: send_counts, thread, tcp: Some(tcp) };
     let received = RecvInterval { counts: recv_counts, jitter_ns: Some(most), thread };
     let counters = HostCounters {
-        udp_in: most,
-        udp_receive_buffer_errors: most,
-        udp_send_buffer_errors: most,
-        udp_checksum_errors: most,
-        udp_no_ports: most,
-        softnet_dropped: most,
-        softnet_squeezed: most,
-        nic_rx_dropped: most,
-        nic_tx_dropped: most,
-        nic_tx_packets: most,
-        nic_rx_packets: most,
+        udp_in: Some(most),
+        udp_receive_buffer_errors: Some(most),
+        udp_send_buffer_errors: Some(most),
+        udp_checksum_errors: Some(most),
+        udp_no_ports: Some(most),
+        softnet_dropped: Some(most),
+        softnet_squeezed: Some(most),
+        nic_rx_dropped: Some(most),
+        nic_tx_dropped: Some(most),
+        nic_tx_packets: Some(most),
+        nic_rx_packets: Some(most),
         qdisc_dropped: Some(most),
         qdisc_backlog: Some(most),
-        throttled_ns: most,
+        throttled_ns: Some(most),
     };
     let all = u16::MAX;
     let core = CoreUse { core: 0, user: all, system: all, softirq: all, steal: all, idle: all };
@@ -338,7 +338,11 @@ fn boasts() -> Vec<ServerMessage> {
     }
     story.push(ServerMessage::Pong(Pong { client_ns: 0, server_ns: most }));
     story.push(ServerMessage::HostChunk(HostChunk { first: 0, samples: vec![host.clone()] }));
-    story.push(ServerMessage::Results(Results { host, irq_cores: vec![0], complete: true }));
+    story.push(ServerMessage::Results(Box::new(Results {
+        host,
+        irq_cores: vec![0],
+        complete: true,
+    })));
     story
 }
 

@@ -1,17 +1,18 @@
 //! UDP counters of a network namespace, /proc/net/snmp and /proc/net/snmp6.
 
-/// The counters that tell where datagrams were lost within the host. Not UDP-Lite's.
+/// The counters that tell where datagrams were lost within the host. Not UDP-Lite's. What a kernel does
+/// not print is absent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct UdpCounters {
-    pub(crate) in_datagrams: u64,
-    pub(crate) receive_buffer_errors: u64,
-    pub(crate) send_buffer_errors: u64,
-    pub(crate) checksum_errors: u64,
-    pub(crate) no_ports: u64,
+    pub(crate) in_datagrams: Option<u64>,
+    pub(crate) receive_buffer_errors: Option<u64>,
+    pub(crate) send_buffer_errors: Option<u64>,
+    pub(crate) checksum_errors: Option<u64>,
+    pub(crate) no_ports: Option<u64>,
 }
 
 impl UdpCounters {
-    fn set(&mut self, name: &str, value: u64) {
+    fn set(&mut self, name: &str, value: Option<u64>) {
         match name {
             "InDatagrams" => self.in_datagrams = value,
             "RcvbufErrors" => self.receive_buffer_errors = value,
@@ -24,14 +25,24 @@ impl UdpCounters {
 
     /// What was gained since `before`.
     pub(crate) fn since(&self, before: &Self) -> Self {
+        self.with(before, |now, then| Some(now?.saturating_sub(then?)))
+    }
+
+    /// These of one version of IP and those of the other, which a host may lack.
+    pub(crate) fn and(&self, other: &Self) -> Self {
+        self.with(other, |a, b| match (a, b) {
+            (Some(a), Some(b)) => Some(a.saturating_add(b)),
+            (a, b) => a.or(b),
+        })
+    }
+
+    fn with(&self, other: &Self, f: impl Fn(Option<u64>, Option<u64>) -> Option<u64>) -> Self {
         Self {
-            in_datagrams: self.in_datagrams.saturating_sub(before.in_datagrams),
-            receive_buffer_errors: self
-                .receive_buffer_errors
-                .saturating_sub(before.receive_buffer_errors),
-            send_buffer_errors: self.send_buffer_errors.saturating_sub(before.send_buffer_errors),
-            checksum_errors: self.checksum_errors.saturating_sub(before.checksum_errors),
-            no_ports: self.no_ports.saturating_sub(before.no_ports),
+            in_datagrams: f(self.in_datagrams, other.in_datagrams),
+            receive_buffer_errors: f(self.receive_buffer_errors, other.receive_buffer_errors),
+            send_buffer_errors: f(self.send_buffer_errors, other.send_buffer_errors),
+            checksum_errors: f(self.checksum_errors, other.checksum_errors),
+            no_ports: f(self.no_ports, other.no_ports),
         }
     }
 }
@@ -43,7 +54,7 @@ pub(crate) fn parse_snmp(text: &str) -> UdpCounters {
     let mut rows = text.lines().filter_map(|line| line.strip_prefix("Udp:"));
     if let (Some(names), Some(values)) = (rows.next(), rows.next()) {
         for (name, value) in names.split_ascii_whitespace().zip(values.split_ascii_whitespace()) {
-            counters.set(name, value.parse().unwrap_or(0));
+            counters.set(name, value.parse().ok());
         }
     }
     counters
@@ -55,7 +66,7 @@ pub(crate) fn parse_snmp6(text: &str) -> UdpCounters {
     for line in text.lines() {
         let Some(rest) = line.strip_prefix("Udp6") else { continue };
         let Some((name, value)) = rest.split_once(char::is_whitespace) else { continue };
-        counters.set(name, value.trim().parse().unwrap_or(0));
+        counters.set(name, value.trim().parse().ok());
     }
     counters
 }
@@ -74,11 +85,11 @@ mod tests {
         assert_eq!(
             parse_snmp(text),
             UdpCounters {
-                in_datagrams: 175,
-                receive_buffer_errors: 2,
-                send_buffer_errors: 3,
-                checksum_errors: 4,
-                no_ports: 1,
+                in_datagrams: Some(175),
+                receive_buffer_errors: Some(2),
+                send_buffer_errors: Some(3),
+                checksum_errors: Some(4),
+                no_ports: Some(1),
             }
         );
     }
@@ -92,11 +103,11 @@ mod tests {
         assert_eq!(
             parse_snmp6(text),
             UdpCounters {
-                in_datagrams: 5,
-                receive_buffer_errors: 2,
-                send_buffer_errors: 3,
-                checksum_errors: 4,
-                no_ports: 1,
+                in_datagrams: Some(5),
+                receive_buffer_errors: Some(2),
+                send_buffer_errors: Some(3),
+                checksum_errors: Some(4),
+                no_ports: Some(1),
             }
         );
     }
@@ -106,7 +117,7 @@ mod tests {
         assert_eq!(parse_snmp("Udp: InDatagrams NoPorts\n"), UdpCounters::default());
         assert_eq!(
             parse_snmp("Udp: InDatagrams NoPorts\nUdp: 3"),
-            UdpCounters { in_datagrams: 3, ..UdpCounters::default() }
+            UdpCounters { in_datagrams: Some(3), ..UdpCounters::default() }
         );
         assert_eq!(parse_snmp6("Udp6InDatagrams"), UdpCounters::default());
     }

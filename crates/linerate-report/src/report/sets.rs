@@ -376,7 +376,7 @@ fn telemetry(record: &RunRecord) -> Vec<String> {
         add(receiver.lost_path, "path");
         add(receiver.dropped_receiver, "socket");
         if let Some(host) = &receiver.host {
-            add(Some(host.softnet_dropped), "backlog");
+            add(host.softnet_dropped, "backlog");
             add(host.nic_rx_dropped, "device");
         }
     }

@@ -340,12 +340,12 @@ fn direction(
             }
             harm(&mut words, host.nic_tx_dropped, "dropped by the device");
             harm(&mut words, host.qdisc_dropped, "dropped by its queue");
-            harm(&mut words, Some(host.udp_send_buffer_errors), "UDP SndbufErrors");
+            harm(&mut words, host.udp_send_buffer_errors, "UDP SndbufErrors");
         } else {
             harm(&mut words, host.nic_rx_dropped, "dropped by the device");
-            harm(&mut words, Some(host.udp_receive_buffer_errors), "UDP RcvbufErrors");
-            harm(&mut words, Some(host.udp_checksum_errors), "bad checksums");
-            harm(&mut words, Some(host.softnet_dropped), "dropped from the backlog");
+            harm(&mut words, host.udp_receive_buffer_errors, "UDP RcvbufErrors");
+            harm(&mut words, host.udp_checksum_errors, "bad checksums");
+            harm(&mut words, host.softnet_dropped, "dropped from the backlog");
         }
         if !words.is_empty() {
             counters.push(format!("{end}: {}", words.join(", ")));

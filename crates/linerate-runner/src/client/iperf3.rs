@@ -312,8 +312,9 @@ fn finish(
         ends.push(StreamEnd { here, far: far.map(|far| far_stream(far, far_span)) });
         streams.push(outcome);
     }
-    if let Some(total) = client.total.as_ref().filter(|_| same_host) {
-        place_drops(&mut streams, total.counters.udp_receive_buffer_errors);
+    let counters = client.total.as_ref().map(|total| total.counters).filter(|_| same_host);
+    if let Some(errors) = counters.and_then(|counters| counters.udp_receive_buffer_errors) {
+        place_drops(&mut streams, errors);
     }
     let server = if same_host { client.clone() } else { HostSamples::default() };
     let shown = running.shown as usize;

@@ -271,7 +271,7 @@ impl Running {
             ServerMessage::HostChunk(chunk) => {
                 append(&mut self.remote_samples, chunk.samples, most);
             }
-            ServerMessage::Results(results) => self.results = Some(results),
+            ServerMessage::Results(results) => self.results = Some(*results),
             ServerMessage::Stopping(why) => {
                 observer.note(&format!("the server ends the test: {why}"));
                 self.stopping = Some(why);

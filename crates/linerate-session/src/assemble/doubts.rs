@@ -119,43 +119,37 @@ pub(super) fn doubts(record: &mut RunRecord, outcome: &Outcome) {
                 ),
             );
         }
-        if total.counters.throttled_ns > 0 {
+        if let Some(throttled_ns) = total.counters.throttled_ns.filter(|ns| *ns > 0) {
             add(
                 DoubtKind::HostBusy,
-                format!(
-                    "a control group held the {name} back for {:.3} s",
-                    seconds(total.counters.throttled_ns)
-                ),
+                format!("a control group held the {name} back for {:.3} s", seconds(throttled_ns)),
             );
         }
-        if total.counters.udp_checksum_errors > 0 && is_udp(outcome) {
-            add(
-                DoubtKind::CountersDisagree,
-                format!(
-                    "the {name}'s kernel dropped {} UDP datagrams with a wrong checksum, this test's or others'",
-                    total.counters.udp_checksum_errors
-                ),
-            );
-        }
-    }
-    // The sockets' own counters against the host's: the host's must not be smaller.
-    for (way, host) in [(Way::Forward, &outcome.server), (Way::Reverse, &outcome.client)] {
-        let drops = added(
-            streams_of(outcome, way).filter_map(|s| s.recv.as_ref()).map(|r| r.counts.socket_drops),
-        );
-        if let Some(total) = &host.total
+        if let Some(wrong) = total.counters.udp_checksum_errors.filter(|n| *n > 0)
             && is_udp(outcome)
-            && drops
-                > total
-                    .counters
-                    .udp_receive_buffer_errors
-                    .saturating_add(total.counters.udp_checksum_errors)
         {
             add(
                 DoubtKind::CountersDisagree,
                 format!(
-                    "the receiving sockets counted {drops} drops, the host's RcvbufErrors rose by {} only",
-                    total.counters.udp_receive_buffer_errors
+                    "the {name}'s kernel dropped {wrong} UDP datagrams with a wrong checksum, this test's or others'"
+                ),
+            );
+        }
+    }
+    // The sockets' own counters against the host's, where it tells them: the host's must not be smaller.
+    for (way, host) in [(Way::Forward, &outcome.server), (Way::Reverse, &outcome.client)] {
+        let drops = added(
+            streams_of(outcome, way).filter_map(|s| s.recv.as_ref()).map(|r| r.counts.socket_drops),
+        );
+        let counters = host.total.as_ref().map(|total| total.counters).unwrap_or_default();
+        if let Some(rose) = counters.udp_receive_buffer_errors
+            && is_udp(outcome)
+            && drops > rose.saturating_add(counters.udp_checksum_errors.unwrap_or(0))
+        {
+            add(
+                DoubtKind::CountersDisagree,
+                format!(
+                    "the receiving sockets counted {drops} drops, the host's RcvbufErrors rose by {rose} only"
                 ),
             );
         }
@@ -165,16 +159,15 @@ pub(super) fn doubts(record: &mut RunRecord, outcome: &Outcome) {
         let sends = || streams_of(outcome, way).filter_map(|s| s.send.as_ref());
         let refused = added(sends().map(|s| s.counts.refused_locally));
         let train = u64::from(sends().map(|s| s.train).max().unwrap_or(1).max(1));
-        if let Some(total) = &host.total
+        if let Some(rose) = host.total.as_ref().and_then(|h| h.counters.udp_send_buffer_errors)
             && is_udp(outcome)
             && sends().all(|s| s.fallback.is_none())
-            && refused > total.counters.udp_send_buffer_errors.saturating_mul(train)
+            && refused > rose.saturating_mul(train)
         {
             add(
                 DoubtKind::CountersDisagree,
                 format!(
-                    "the sending sockets counted {refused} datagrams refused, the host's SndbufErrors rose by {} only",
-                    total.counters.udp_send_buffer_errors
+                    "the sending sockets counted {refused} datagrams refused, the host's SndbufErrors rose by {rose} only"
                 ),
             );
         }

@@ -177,13 +177,13 @@ pub(super) fn host_figures(host: &HostSamples) -> Option<HostFigures> {
         udp_checksum_errors: c.udp_checksum_errors,
         softnet_dropped: c.softnet_dropped,
         softnet_squeezed: c.softnet_squeezed,
-        nic_rx_dropped: Some(c.nic_rx_dropped),
-        nic_tx_dropped: Some(c.nic_tx_dropped),
-        nic_tx_packets: Some(c.nic_tx_packets),
-        nic_rx_packets: Some(c.nic_rx_packets),
+        nic_rx_dropped: c.nic_rx_dropped,
+        nic_tx_dropped: c.nic_tx_dropped,
+        nic_tx_packets: c.nic_tx_packets,
+        nic_rx_packets: c.nic_rx_packets,
         qdisc_dropped: c.qdisc_dropped,
         qdisc_backlog_bytes: waiting.max(),
-        throttled_s: (c.throttled_ns > 0).then(|| seconds(c.throttled_ns)),
+        throttled_s: c.throttled_ns.filter(|ns| *ns > 0).map(seconds),
     })
 }
 

@@ -150,7 +150,7 @@ impl Case<'_> {
         // The receiving host may drop before the socket: the backlog of a core, or its card.
         let host = receiver.host.as_ref();
         let nic = host.and_then(|h| h.nic_rx_dropped).unwrap_or(0);
-        let backlog = host.map_or(0, |h| h.softnet_dropped);
+        let backlog = host.and_then(|h| h.softnet_dropped).unwrap_or(0);
         let qdisc = sender.and_then(|s| s.host.as_ref()).and_then(|h| h.qdisc_dropped).unwrap_or(0);
         if backlog > 0 && backlog.saturating_mul(2) > path {
             let because = vec![format!(

@@ -83,7 +83,7 @@ pub enum ServerMessage {
     /// Some of the host's samples.
     HostChunk(HostChunk),
     /// All results have been sent.
-    Results(Results),
+    Results(Box<Results>),
     /// The server ends the test early; results follow.
     Stopping(String),
 }
