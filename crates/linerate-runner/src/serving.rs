@@ -1,5 +1,7 @@
 //! One test at the server, from its request to its results.
 
+mod running;
+
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -12,8 +14,7 @@ use linerate_model::plan::{AgreedPlan, Dialect, IpVersion, Traffic};
 use linerate_wire::framing::Framing;
 use linerate_wire::native::agent::AGENT_FEATURE;
 use linerate_wire::native::message::{
-    Agreed, CHUNK_INTERVALS, Chunk, ClientMessage, Hello, HostChunk, LiveInterval, Ping, Pong,
-    RefusalKind, Refused, Request, Results, ServerMessage, StreamReport, StreamResult, Welcome,
+    Agreed, ClientMessage, Hello, Ping, Pong, RefusalKind, Refused, Request, ServerMessage, Welcome,
 };
 use linerate_wire::native::{FEATURES, VERSIONS, auth};
 use tokio::io::AsyncReadExt;
@@ -25,11 +26,13 @@ use tokio::time::Instant;
 
 use crate::admission::{self, Slot};
 use crate::agent;
-use crate::control::{ControlError, Outbox, next, read_all, read_message, write_message};
-use crate::data::{self, Context, DataEvent, Report, Role, Shared, StreamId, StreamSocket, Tick};
+use crate::control::{ControlError, next, read_all, read_message, write_message};
+use crate::data::{self, Context, DataEvent, Role, Shared, StreamId, StreamSocket};
 use crate::host::HostWatch;
 use crate::server::{Event, Server};
 use crate::ticks::Ticks;
+
+use running::Running;
 
 /// Data streams must arrive, and the client must say "start", within this time each.
 const STREAMS_LIMIT: Duration = Duration::from_secs(10);
@@ -42,8 +45,6 @@ const LEAST_DRAIN_NS: u64 = 250_000_000;
 const MOST_DRAIN_NS: u64 = 5_000_000_000;
 /// TCP streams end by themselves; this is for one that does not.
 const TCP_DRAIN_NS: u64 = 20_000_000_000;
-/// Rows for the live view are left out while so many octets wait for a client that reads slowly.
-const MOST_LIVE_WAITING: usize = 64 << 10;
 
 pub(crate) fn random<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
@@ -425,232 +426,4 @@ async fn pong(write: &mut OwnedWriteHalf, ping: Ping) -> Result<(), String> {
 
 fn answer(ping: Ping) -> ServerMessage {
     ServerMessage::Pong(Pong { client_ns: ping.client_ns, server_ns: clock::monotonic_ns() })
-}
-
-/// The part between "start" and the results.
-struct Running {
-    shared: Arc<Shared>,
-    agreed: Arc<AgreedPlan>,
-    host: HostWatch,
-    reports: BTreeMap<u16, Report>,
-    streams: usize,
-    send_ticks: Ticks,
-    recv_ticks: Ticks,
-    drain: u64,
-    stopped: bool,
-    /// The client has told how much it sent: it sends no more.
-    far_sent: bool,
-}
-
-impl Running {
-    async fn run(
-        &mut self,
-        server: &Arc<Server>,
-        messages: &mut Receiver<Result<ClientMessage, ControlError>>,
-        write: &mut OwnedWriteHalf,
-        told: &mut UnboundedReceiver<DataEvent>,
-    ) -> Result<(), String> {
-        let plan = &self.agreed.clone().plan;
-        // A test by time was admitted with its length: this is for a client that does not keep to it.
-        let grace = plan.duration().map_or(HEAD_START_NS, |_| 2 * MOST_DRAIN_NS);
-        let most = server.options.max_duration.0.saturating_add(grace);
-        let hard_end = Instant::now() + Duration::from_nanos(most);
-        let mut out = Outbox::new();
-        let mut heard = Instant::now();
-        let warm = Instant::now() + plan.warmup.as_duration();
-        let mut cold = plan.warmup.0 > 0;
-        let mut watch = tokio::time::interval(Duration::from_millis(250));
-        let mut shut = server.shut.clone();
-        let mut sent_told = false;
-        let mut trouble = None;
-        while self.reports.len() < self.streams {
-            tokio::select! {
-                message = messages.recv(), if trouble.is_none() => {
-                    heard = Instant::now();
-                    match message {
-                        Some(Ok(message)) => self.on_message(message, &mut out)?,
-                        Some(Err(e)) => trouble = Some(self.abandon(&e.to_string())),
-                        None => trouble = Some(self.abandon("the client is gone")),
-                    }
-                }
-                event = told.recv() => match event {
-                    Some(event) => {
-                        // Nobody to tell once there is trouble: only the reports count then.
-                        let told = self.on_event(event, &mut out, trouble.is_none());
-                        if let (Err(e), None) = (told, &trouble) {
-                            trouble = Some(self.abandon(&e.to_string()));
-                        }
-                    }
-                    None => return Err("a data thread ended without a word".into()),
-                },
-                () = tokio::time::sleep_until(warm), if cold => {
-                    cold = false;
-                    self.host.warm();
-                }
-                carried = out.carry(write), if trouble.is_none() => if let Err(e) = carried {
-                    trouble = Some(self.abandon(&e.to_string()));
-                },
-                () = tokio::time::sleep_until(hard_end), if !self.stopped => {
-                    self.stop(&mut out, "the server's longest test time is over");
-                }
-                _ = watch.tick() => {
-                    let silent = heard.elapsed() > SILENCE_LIMIT
-                        && !self.shared.heard_within(SILENCE_LIMIT);
-                    if silent && trouble.is_none() {
-                        trouble = Some(self.abandon("the client fell silent"));
-                    }
-                }
-                _ = shut.changed(), if !self.stopped => {
-                    self.stop(&mut out, "the server is shutting down");
-                }
-            }
-            if self.shared.over_budget() && !self.stopped {
-                let why = "the test carried more bytes than this server's --max-bytes allows";
-                self.stop(&mut out, why);
-            }
-            let senders_done =
-                self.reports.values().filter(|r| matches!(r, Report::Send(_))).count();
-            let all_sent = senders_done == self.streams_of(Role::Send);
-            if all_sent && (self.far_sent || senders_done == self.streams) {
-                self.host.over();
-            }
-            if !sent_told && senders_done > 0 && all_sent {
-                sent_told = true;
-                let sent = data::sent_of(&self.reports);
-                let _ = out.put(&ServerMessage::Sent(sent));
-            }
-        }
-        match trouble {
-            Some(why) => Err(why),
-            None => out.empty(write).await.map_err(|e| e.to_string()),
-        }
-    }
-
-    fn streams_of(&self, role: Role) -> usize {
-        let plan = &self.agreed.plan;
-        count(&data::streams(plan.direction, plan.streams), &self.agreed, role)
-    }
-
-    /// The client is gone: nothing more goes to it, and what was under way ends.
-    fn abandon(&mut self, why: &str) -> String {
-        self.stopped = true;
-        self.shared.stop();
-        self.shared.drain_until(0);
-        why.to_owned()
-    }
-
-    fn stop(&mut self, out: &mut Outbox, why: &str) {
-        self.stopped = true;
-        self.shared.stop();
-        // Receivers go on until the client has told what it sent.
-        self.shared.drain_until(clock::monotonic_ns().saturating_add(2 * MOST_DRAIN_NS));
-        let _ = out.put(&ServerMessage::Stopping(why.to_owned()));
-    }
-
-    fn on_message(&mut self, message: ClientMessage, out: &mut Outbox) -> Result<(), String> {
-        match message {
-            ClientMessage::Ping(ping) => out.put(&answer(ping)).map_err(|e| e.to_string())?,
-            ClientMessage::Alive => {}
-            ClientMessage::Sent(streams) => {
-                self.far_sent = true;
-                for sent in streams {
-                    self.shared.far_end_sent(sent.stream, sent.datagrams);
-                }
-                self.shared.drain_until(clock::monotonic_ns().saturating_add(self.drain));
-                if matches!(self.agreed.plan.traffic, Traffic::Rr(_)) {
-                    // The asking end has asked all it will.
-                    self.shared.stop();
-                }
-            }
-            ClientMessage::Stop => self.shared.stop(),
-            ClientMessage::Bye => {
-                self.abandon("the client said goodbye");
-            }
-            _ => return Err("a message out of turn".into()),
-        }
-        Ok(())
-    }
-
-    fn on_event(
-        &mut self,
-        event: DataEvent,
-        out: &mut Outbox,
-        tell: bool,
-    ) -> Result<(), ControlError> {
-        self.host.on_event(&event);
-        match event {
-            DataEvent::Done(stream, report) => {
-                self.reports.insert(stream, *report);
-            }
-            DataEvent::Begun | DataEvent::Warm(..) => {}
-            DataEvent::Tick(_, index, tick) => {
-                let sum = match tick {
-                    Tick::Send(_) => self.send_ticks.add(index, tick),
-                    Tick::Recv(_) => self.recv_ticks.add(index, tick),
-                    Tick::Rr(_) => None,
-                };
-                let (send, recv) = match sum {
-                    Some(Tick::Send(send)) => (Some(send), None),
-                    Some(Tick::Recv(recv)) => (None, Some(recv)),
-                    _ => return Ok(()),
-                };
-                if !tell || out.waiting() > MOST_LIVE_WAITING {
-                    return Ok(());
-                }
-                let live = LiveInterval { index, send, recv, host: self.host.row(index) };
-                out.put(&ServerMessage::Interval(Box::new(live)))?;
-            }
-        }
-        Ok(())
-    }
-
-    async fn send_results(
-        &mut self,
-        write: &mut OwnedWriteHalf,
-        ids: &[StreamId],
-    ) -> Result<(), ControlError> {
-        let reports = std::mem::take(&mut self.reports);
-        let mut complete = !self.stopped;
-        for (stream, report) in reports {
-            let Some(id) = ids.iter().find(|id| id.stream == stream) else { continue };
-            let (mut send, mut recv) = (Vec::new(), Vec::new());
-            let report = match report {
-                Report::Send(mut report) => {
-                    send = std::mem::take(&mut report.intervals);
-                    complete &= report.error.is_none();
-                    StreamReport::Send(Box::new(report))
-                }
-                Report::Recv(mut report) => {
-                    recv = std::mem::take(&mut report.intervals);
-                    complete &= report.error.is_none();
-                    StreamReport::Recv(Box::new(report))
-                }
-                Report::Respond(report) => {
-                    complete &= report.error.is_none();
-                    StreamReport::Respond(report)
-                }
-                Report::Rr(_) => continue,
-            };
-            let result = StreamResult { stream, way: id.way, report };
-            write_message(write, &ServerMessage::Stream(Box::new(result))).await?;
-            for (i, chunk) in send.chunks(CHUNK_INTERVALS).enumerate() {
-                let first = (i * CHUNK_INTERVALS) as u64;
-                let chunk = Chunk { stream, first, send: chunk.to_vec(), recv: vec![] };
-                write_message(write, &ServerMessage::Chunk(chunk)).await?;
-            }
-            for (i, chunk) in recv.chunks(CHUNK_INTERVALS).enumerate() {
-                let first = (i * CHUNK_INTERVALS) as u64;
-                let chunk = Chunk { stream, first, send: vec![], recv: chunk.to_vec() };
-                write_message(write, &ServerMessage::Chunk(chunk)).await?;
-            }
-        }
-        let host = self.host.finish();
-        for (first, sample) in host.intervals.iter().enumerate() {
-            let chunk = HostChunk { first: first as u64, samples: vec![sample.clone()] };
-            write_message(write, &ServerMessage::HostChunk(chunk)).await?;
-        }
-        let results =
-            Results { host: host.total.unwrap_or_default(), irq_cores: host.irq_cores, complete };
-        write_message(write, &ServerMessage::Results(Box::new(results))).await
-    }
 }
