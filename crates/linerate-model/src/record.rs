@@ -383,6 +383,10 @@ pub struct LossRuns {
 /// Quantiles in seconds.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Quantiles {
+    /// Of several streams: each quantile is the largest of theirs, which that of all values together
+    /// does not exceed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub upper_bounds: bool,
     /// Values behind them.
     pub count: u64,
     /// Median.
@@ -679,8 +683,6 @@ pub enum DoubtKind {
     Degraded,
     /// The receiver or sender did not touch the bytes, as an application would.
     BytesNotCopied,
-    /// The test was too short for a figure.
-    TooShort,
     /// Sender and receiver shared a host or a core.
     SharedHost,
 }

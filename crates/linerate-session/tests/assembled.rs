@@ -283,7 +283,8 @@ fn one_way_delay_is_known_with_its_error_or_absent() {
     let micros = |seconds: f64| (seconds * 1e6).round();
     assert_eq!((micros(known.clock_error_s), known.quantiles.count), (20.0, 20));
     assert_eq!(known.quantiles.min.map(micros), Some(300.0));
-    // Of several streams the larger quantiles.
+    // Of several streams the larger quantiles, and the record says so.
+    assert!(known.quantiles.upper_bounds);
     assert_eq!((micros(known.quantiles.p50), micros(known.quantiles.max)), (351.0, 391.0));
     // Less than nothing, by no more than the clocks' error, is nothing; by more it cannot be.
     outcome.clock = clock(7_000_310_000, 20_000);

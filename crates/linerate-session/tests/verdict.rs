@@ -385,3 +385,15 @@ fn nothing_measured_is_not_judged() {
     record.status = Status::Failed;
     assert_eq!(judge(&record, false), None);
 }
+
+#[test]
+fn what_nobody_received_was_not_all_that_was_asked_for() {
+    let mut record = udp();
+    record.status = Status::Partial;
+    record.totals.receiver = None;
+    assert_eq!(judge(&record, false).unwrap().limit, Limit::Unknown);
+    // Where no receiver was meant, sending is all there is.
+    assert_eq!(judge(&record, true).unwrap().limit, Limit::RequestedRate);
+    record.asked.protocol = "tcp".into();
+    assert_ne!(judge(&record, false).unwrap().limit, Limit::RequestedRate);
+}

@@ -392,6 +392,7 @@ pub fn rr() -> RunRecord {
             transactions_per_second: transactions as f64 / seconds,
             unanswered: Some(unanswered),
             latency_s: Some(Quantiles {
+                upper_bounds: false,
                 count: transactions,
                 min: Some(41e-6),
                 p50: 48.21e-6,

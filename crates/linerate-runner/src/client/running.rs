@@ -304,7 +304,7 @@ impl Running {
             let interval = if self.requesters > 0 {
                 let Some(row) = self.live.rr.get(&index) else { return };
                 let host = self.live.client.get(&index).and_then(|side| side.host.as_ref());
-                let figures = assemble::rr_row(row, self.plan.interval.0, host);
+                let figures = assemble::rr_row(row, self.plan.interval.0, host, self.requesters);
                 assemble::live_interval(
                     &self.plan,
                     index,

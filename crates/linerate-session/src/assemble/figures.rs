@@ -98,8 +98,10 @@ pub(super) fn hundredths(value: u16) -> f64 {
     f64::from(value) / 100.0
 }
 
-pub(super) fn quantiles(q: &DelayQuantiles) -> Quantiles {
+/// Of so many streams, added up by [`larger`].
+pub(super) fn quantiles(q: &DelayQuantiles, streams: usize) -> Quantiles {
     Quantiles {
+        upper_bounds: streams > 1,
         count: q.count,
         p50: seconds(q.p50_ns),
         p90: seconds(q.p90_ns),

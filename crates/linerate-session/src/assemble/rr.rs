@@ -33,7 +33,7 @@ pub(super) fn rr_figures(
         unfinished: Some(added(reports.iter().map(|r| r.unfinished))),
         late_sends: matches!(&outcome.plan.traffic, Traffic::Rr(rr) if rr.rate.is_some())
             .then(|| added(reports.iter().map(|r| r.late_sends))),
-        latency_s: latency.filter(|l| l.count > 0).as_ref().map(quantiles),
+        latency_s: latency.filter(|l| l.count > 0).map(|l| quantiles(&l, reports.len())),
         latency_histogram: match reports {
             [one] => one.histogram.clone(),
             _ => None,
@@ -67,7 +67,7 @@ pub(super) fn rr_intervals(outcome: &Outcome, total: &RrFigures) -> Vec<Interval
                 start_s: seconds(start),
                 end_s: seconds(start + span),
                 figures: Figures {
-                    rr: Some(rr_row(row, span, outcome.client.intervals.get(i))),
+                    rr: Some(rr_row(row, span, outcome.client.intervals.get(i), streams.len())),
                     ..Figures::default()
                 },
             }
@@ -80,12 +80,13 @@ pub fn rr_row(
     row: &linerate_model::sample::RrInterval,
     span_ns: u64,
     host: Option<&HostSample>,
+    streams: usize,
 ) -> RrFigures {
     RrFigures {
         transactions: row.transactions,
         seconds: seconds(span_ns),
         transactions_per_second: per_second(row.transactions, span_ns),
-        latency_s: (row.latency.count > 0).then(|| quantiles(&row.latency)),
+        latency_s: (row.latency.count > 0).then(|| quantiles(&row.latency, streams)),
         cpu: cpu(&row.thread, span_ns, host, &[]),
         ..RrFigures::default()
     }

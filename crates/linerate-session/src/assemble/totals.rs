@@ -149,7 +149,7 @@ pub(super) fn full_receiver(
         figures.jitter_s = Some(mean / 1e9);
     }
     let variation = reports.iter().filter_map(|r| r.delay_variation).reduce(larger);
-    figures.delay_variation_s = variation.as_ref().map(quantiles);
+    figures.delay_variation_s = variation.map(|q| quantiles(&q, reports.len()));
     figures.one_way_delay_s = one_way_delay(outcome, way, &reports);
     figures.reorder_extent_max = reports.iter().filter_map(|r| r.reorder_extent_max).max();
     // A far end may tell any number.
@@ -206,7 +206,10 @@ pub(super) fn one_way_delay(
         };
         all = Some(all.map_or(shifted, |a| larger(a, shifted)));
     }
-    all.map(|q| OneWayDelay { quantiles: quantiles(&q), clock_error_s: seconds(error_ns) })
+    all.map(|q| OneWayDelay {
+        quantiles: quantiles(&q, reports.len()),
+        clock_error_s: seconds(error_ns),
+    })
 }
 
 pub(super) fn loss_runs(reports: &[&RecvReport], lost: u64) -> Option<LossRuns> {

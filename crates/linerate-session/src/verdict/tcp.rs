@@ -27,6 +27,7 @@ impl Case<'_> {
         let rate = receiver.map_or(sender.bits_per_second, |r| r.bits_per_second);
         let shown = si(rate, "bit/s");
         if let Some(asked) = self.record.asked.rate_bps
+            && receiver.is_some()
             && rate >= asked as f64 * 0.98
         {
             let because = vec![format!("{shown} arrived")];

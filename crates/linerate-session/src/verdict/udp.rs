@@ -264,6 +264,13 @@ impl Case<'_> {
         }
         // A run by count has no rate to miss.
         match asked {
+            Some(_) if met && receiver.is_none() && !discard => {
+                let because = vec![format!(
+                    "{shown} was sent as asked; how much of it arrived, the {} has not told",
+                    self.receiver_name
+                )];
+                Some(self.verdict(Limit::Unknown, because, vec![]))
+            }
             Some(_) if met => {
                 let arrived = match receiver {
                     Some(r) => format!(" and {} of it arrived", si(r.bits_per_second, "bit/s")),
