@@ -52,7 +52,12 @@ impl Real {
 
     /// For any number of tests, one after another.
     fn lasting(space: Option<&str>, args: &[&str]) -> Self {
-        let port = free_port();
+        // A port that was free may be another connection's by the time iperf3 asks for it.
+        (0..5).find_map(|_| Self::on(free_port(), space, args)).expect("iperf3 listens")
+    }
+
+    /// `None` when it ended at once.
+    fn on(port: u16, space: Option<&str>, args: &[&str]) -> Option<Self> {
         let mut command = match space {
             Some(space) => {
                 let mut command = Command::new("ip");
@@ -69,10 +74,14 @@ impl Real {
             .stderr(Stdio::null())
             .spawn()
             .expect("iperf3 starts");
-        let id = child.id();
-        let up = wait_for(Duration::from_secs(10), || listens(id, port));
+        let mut real = Self { child, port };
+        let mut ended = false;
+        let up = wait_for(Duration::from_secs(10), || {
+            ended = real.child.try_wait().expect("a child").is_some();
+            ended || listens(real.child.id(), port)
+        });
         assert!(up, "iperf3 does not listen");
-        Self { child, port }
+        (!ended).then_some(real)
     }
 
     /// What it printed, when it has ended.
