@@ -325,6 +325,17 @@ fn a_control_group_that_holds_an_end_is_its_cpu() {
     };
     assert_eq!((tcp(0.01, 0.8), tcp(0.8, 0.01)), (Limit::ReceiverCpu, Limit::SenderCpu));
     assert_eq!(tcp(0.01, 0.01), Limit::TcpWindow);
+    // 600 Mbit/s in round trips of 56 us are 4,200 octets: a window of 4 KiB, and a tenth of 40.
+    let filled = |window: u64| {
+        with(|a, s, r| {
+            (a.asked.protocol, a.asked.rate_bps) = ("tcp".into(), None);
+            a.asked.window_bytes = Some(window);
+            let (rtt_s, retransmits) = (Some(56e-6), Some(4));
+            s.tcp = Some(TcpFigures { rtt_s, retransmits, ..TcpFigures::default() });
+            (s.bits_per_second, r.bits_per_second) = (6e8, 6e8);
+        })
+    };
+    assert_eq!((filled(4_096), filled(40_960)), (Limit::TcpWindow, Limit::TcpCongestion));
     // Others fill the cores meanwhile: the end that may not run is the limit all the same.
     let beside_others = with(|a, s, r| {
         (a.asked.protocol, a.asked.rate_bps) = ("tcp".into(), None);

@@ -7,6 +7,9 @@ use super::{Case, FULL_PERCENT, busy, core_text, held_back, held_back_text};
 
 /// Share of the time in which TCP was held by a window.
 const WINDOW_HELD: f64 = 0.3;
+/// Share of an asked window that is on its way in each round trip when it is the limit. The kernel's clocks
+/// of a held sender run only while nothing of its window is left, and miss most of a tiny one.
+const WINDOW_FILLED: f64 = 0.5;
 
 impl Case<'_> {
     pub(super) fn tcp(&mut self, pair: &Pair) -> Option<Verdict> {
@@ -39,12 +42,23 @@ impl Case<'_> {
         }
         let rwnd = tcp.rwnd_limited_ratio.unwrap_or(0.0);
         let sndbuf = tcp.sndbuf_limited_ratio.unwrap_or(0.0);
-        if self.record.asked.window_bytes.is_some() && rwnd.max(sndbuf) >= WINDOW_HELD {
-            let because = vec![format!(
+        let asked = &self.record.asked;
+        let window = asked.window_bytes.map(|octets| octets as f64);
+        let in_flight = tcp.rtt_s.map(|rtt| rate / 8.0 * rtt / f64::from(asked.streams.max(1)));
+        let is_filled = in_flight
+            .zip(window)
+            .is_some_and(|(in_flight, window)| in_flight >= window * WINDOW_FILLED);
+        if window.is_some() && (is_filled || rwnd.max(sndbuf) >= WINDOW_HELD) {
+            let mut because = vec![format!(
                 "for {:.0} % of the time the receiver's window held the sender, for {:.0} % its own send buffer; {shown} arrived",
                 rwnd * 100.0,
                 sndbuf * 100.0
             )];
+            if let (true, Some(in_flight), Some(window)) = (is_filled, in_flight, window) {
+                because.push(format!(
+                    "{in_flight:.0} bytes a round trip and stream, of a window of {window:.0}"
+                ));
+            }
             let advice = vec![
                 "leave out --window: the kernel sizes the buffers itself".to_owned(),
                 "--window 8Mi".to_owned(),
