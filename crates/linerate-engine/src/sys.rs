@@ -378,6 +378,12 @@ pub struct TcpOptions {
     pub rate_bps: Option<u64>,
 }
 
+/// What a paced connection's send buffer takes beyond what is on its way, in octets: one part in so
+/// many of a second of its rate …
+const UNSENT_SHARE: u64 = 10;
+/// … and no less than this.
+const LEAST_UNSENT: u32 = 16 << 10;
+
 /// Sets what can be set and says what the kernel refused, by option.
 pub fn set_tcp(
     socket: &impl AsFd,
@@ -406,6 +412,9 @@ pub fn set_tcp(
     note("nodelay", reference.set_tcp_nodelay(options.nodelay));
     if let Some(rate) = options.rate_bps {
         note("rate", set_pacing_rate(socket, rate));
+        // A whole send buffer at a low rate would go on for minutes after the end.
+        let unsent = u32::try_from(rate / 8 / UNSENT_SHARE).unwrap_or(u32::MAX).max(LEAST_UNSENT);
+        note("rate", reference.set_tcp_notsent_lowat(unsent));
     }
     refused
 }

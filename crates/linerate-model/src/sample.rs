@@ -133,6 +133,24 @@ pub struct TcpSample {
     pub unsent_bytes: Option<u64>,
 }
 
+impl TcpSample {
+    /// This state, with what the counters gained since an earlier one. A counter that either lacks has
+    /// gained nothing that is known.
+    #[must_use]
+    pub fn grown_since(&self, earlier: &Self) -> Self {
+        let since = |now: Option<u64>, base: Option<u64>| Some(now?.saturating_sub(base?));
+        Self {
+            bytes_acked: since(self.bytes_acked, earlier.bytes_acked),
+            bytes_retransmitted: since(self.bytes_retransmitted, earlier.bytes_retransmitted),
+            retransmits: since(self.retransmits, earlier.retransmits),
+            busy_ns: since(self.busy_ns, earlier.busy_ns),
+            rwnd_limited_ns: since(self.rwnd_limited_ns, earlier.rwnd_limited_ns),
+            sndbuf_limited_ns: since(self.sndbuf_limited_ns, earlier.sndbuf_limited_ns),
+            ..*self
+        }
+    }
+}
+
 /// CPU of one data thread over a span, or of several beside each other.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThreadUse {

@@ -192,9 +192,11 @@ impl Sender {
     }
 
     /// Closes intervals that are over.
-    pub fn roll(&mut self, now_ns: u64, tcp: Option<TcpSample>, around: &dyn Surroundings) {
+    pub fn roll(&mut self, now_ns: u64, mut tcp: Option<TcpSample>, around: &dyn Surroundings) {
         while now_ns >= self.next_boundary_ns {
             self.close(tcp, around.thread());
+            // A sender that was held up closes several: what was gained is the first one's.
+            tcp = tcp.map(|tcp| tcp.grown_since(&tcp));
             let last = self.intervals_planned.is_some_and(|n| self.intervals.len() as u64 + 1 >= n);
             self.next_boundary_ns = if last {
                 u64::MAX
@@ -286,6 +288,37 @@ mod tests {
             server_cpus: vec![],
             dscp: None,
         }
+    }
+
+    struct Quiet;
+
+    impl Surroundings for Quiet {
+        fn origin(&self, first_arrival_ns: u64) -> u64 {
+            first_arrival_ns
+        }
+
+        fn thread(&self) -> ThreadUse {
+            ThreadUse::default()
+        }
+    }
+
+    #[test]
+    fn rows_that_end_together_hold_what_was_gained_once() {
+        let mut sender = Sender::new(100, Some(5));
+        sender.begin(ThreadUse::default());
+        let sample = TcpSample {
+            retransmits: Some(7),
+            busy_ns: Some(300),
+            rtt_ns: Some(50),
+            ..TcpSample::default()
+        };
+        sender.roll(310, Some(sample), &Quiet);
+        let rows: Vec<_> = sender.intervals().iter().filter_map(|row| row.tcp).collect();
+        let of = |field: fn(&TcpSample) -> Option<u64>| rows.iter().map(field).collect::<Vec<_>>();
+        assert_eq!(of(|tcp| tcp.retransmits), [Some(7), Some(0), Some(0)]);
+        assert_eq!(of(|tcp| tcp.busy_ns), [Some(300), Some(0), Some(0)]);
+        assert_eq!(of(|tcp| tcp.rtt_ns), [Some(50); 3]);
+        assert_eq!(of(|tcp| tcp.bytes_acked), [None; 3]);
     }
 
     proptest! {

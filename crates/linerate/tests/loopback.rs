@@ -134,6 +134,7 @@ fn tcp_in_every_form() {
         "tcp -t 300ms --rx copy",
         "tcp -t 300ms --tx sendfile",
         "tcp -t 300ms -b 50M -N",
+        "tcp -t 300ms -b 8M -P 16 -R",
         "tcp -t 300ms -O 200ms",
         "tcp -t 300ms -C reno -M 1000",
     ] {

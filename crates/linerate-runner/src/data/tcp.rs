@@ -57,10 +57,7 @@ pub(super) fn send(context: &Context, socket: &TcpStream) -> SendReport {
     while error.is_none() {
         let now = clock::monotonic_ns().saturating_sub(measured_ns);
         if account.is_due(now) {
-            // A row has its own growth; the rows add up to the whole.
-            let row = sample(socket, &before);
-            before = sys::tcp_sample(socket).unwrap_or(before);
-            account.roll(now, row, &around);
+            account.roll(now, row(socket, &mut before), &around);
             while let Some(interval) = account.intervals().get(told) {
                 context.tick(told, Tick::Send(*interval));
                 told += 1;
@@ -99,7 +96,8 @@ pub(super) fn send(context: &Context, socket: &TcpStream) -> SendReport {
         finish_block(context, socket, &mut writer, tcp.block, warmup, &mut account, measured_ns);
     }
     let span_ns = clock::monotonic_ns().saturating_sub(measured_ns);
-    let (tcp, last_row) = (sample(socket, &base), sample(socket, &before));
+    let last_row = row(socket, &mut before);
+    let tcp = last_row.map(|_| before.grown_since(&base));
     if context.is_iperf3() {
         // Its receivers count until they are told of the end, which must come after the data.
         if counts {
@@ -319,9 +317,7 @@ fn warm_up(
         }
         let now = now.saturating_sub(start_ns);
         if account.is_due(now) {
-            let row = sample(socket, &before);
-            before = sys::tcp_sample(socket).unwrap_or(before);
-            account.roll(now, row, &around);
+            account.roll(now, row(socket, &mut before), &around);
         }
         let Some(most) = paced.most(now + start_ns, measured_ns) else { continue };
         match writer.write(socket, most) {
@@ -341,7 +337,8 @@ fn warm_up(
     }
     let bytes = account.bytes();
     if context.is_iperf3() {
-        let report = account.finish(measured_ns - start_ns, sample(socket, &before), &around);
+        let last_row = row(socket, &mut before);
+        let report = account.finish(measured_ns - start_ns, last_row, &around);
         for (index, row) in report.intervals.iter().enumerate().skip(told) {
             context.warm_tick(index, Tick::Send(*row));
         }
@@ -405,17 +402,9 @@ fn passing(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
 }
 
-/// The kernel's state now, its counters from the start of the measured time on.
-fn sample(socket: &TcpStream, base: &TcpSample) -> Option<TcpSample> {
+/// The kernel's state now, with what its counters gained since the row before: the rows add up to the
+/// whole.
+fn row(socket: &TcpStream, before: &mut TcpSample) -> Option<TcpSample> {
     let now = sys::tcp_sample(socket)?;
-    let since = |now: Option<u64>, base: Option<u64>| Some(now?.saturating_sub(base?));
-    Some(TcpSample {
-        bytes_acked: since(now.bytes_acked, base.bytes_acked),
-        bytes_retransmitted: since(now.bytes_retransmitted, base.bytes_retransmitted),
-        retransmits: since(now.retransmits, base.retransmits),
-        busy_ns: since(now.busy_ns, base.busy_ns),
-        rwnd_limited_ns: since(now.rwnd_limited_ns, base.rwnd_limited_ns),
-        sndbuf_limited_ns: since(now.sndbuf_limited_ns, base.sndbuf_limited_ns),
-        ..now
-    })
+    Some(now.grown_since(&std::mem::replace(before, now)))
 }
