@@ -26,3 +26,18 @@ pub trait Surroundings {
     /// CPU time of the data thread since it began, and its core.
     fn thread(&self) -> ThreadUse;
 }
+
+/// Surroundings of a stream alone, whose thread nobody looks at.
+#[cfg(test)]
+pub(crate) struct Quiet;
+
+#[cfg(test)]
+impl Surroundings for Quiet {
+    fn origin(&self, first_arrival_ns: u64) -> u64 {
+        first_arrival_ns
+    }
+
+    fn thread(&self) -> ThreadUse {
+        ThreadUse::default()
+    }
+}

@@ -267,6 +267,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::Quiet;
 
     fn plan(end: End, streams: u16, size: u32) -> TestPlan {
         let size = DatagramSize::new(size).unwrap();
@@ -287,18 +288,6 @@ mod tests {
             client_cpus: vec![],
             server_cpus: vec![],
             dscp: None,
-        }
-    }
-
-    struct Quiet;
-
-    impl Surroundings for Quiet {
-        fn origin(&self, first_arrival_ns: u64) -> u64 {
-            first_arrival_ns
-        }
-
-        fn thread(&self) -> ThreadUse {
-            ThreadUse::default()
         }
     }
 

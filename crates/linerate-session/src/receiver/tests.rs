@@ -6,16 +6,7 @@ use linerate_wire::native::datagram::{Header, Place};
 use proptest::prelude::*;
 
 use super::*;
-
-struct Quiet;
-impl Surroundings for Quiet {
-    fn origin(&self, first_arrival_ns: u64) -> u64 {
-        first_arrival_ns
-    }
-    fn thread(&self) -> ThreadUse {
-        ThreadUse::default()
-    }
-}
+use crate::Quiet;
 
 const SIZE: usize = 64;
 

@@ -93,14 +93,23 @@ impl Tally {
     pub(super) fn new(context: &Context, start_ns: u64) -> Self {
         let plan = &context.agreed.plan;
         let measured_ns = start_ns.saturating_add(plan.warmup.0);
+        let end_ns = plan.duration().map(|d| measured_ns.saturating_add(d.0));
+        Self::over((measured_ns, end_ns), plan.interval.0, context.intervals())
+    }
+
+    fn over(
+        (measured_ns, end_ns): (u64, Option<u64>),
+        interval_ns: u64,
+        intervals: Option<u64>,
+    ) -> Self {
         Self {
             measured_ns,
-            end_ns: plan.duration().map(|d| measured_ns.saturating_add(d.0)),
-            interval_ns: plan.interval.0,
-            intervals: context.intervals(),
-            boundary_ns: match context.intervals() {
+            end_ns,
+            interval_ns,
+            intervals,
+            boundary_ns: match intervals {
                 Some(0 | 1) => u64::MAX,
-                _ => measured_ns.saturating_add(plan.interval.0),
+                _ => measured_ns.saturating_add(interval_ns),
             },
             total: Latency::default(),
             current: Latency::default(),
@@ -243,23 +252,7 @@ mod tests {
 
     /// Begins at 1 s, is measured from there for 1 s.
     fn tally() -> Tally {
-        Tally {
-            measured_ns: 1_000 * MS,
-            end_ns: Some(2_000 * MS),
-            interval_ns: 1_000 * MS,
-            intervals: Some(1),
-            boundary_ns: u64::MAX,
-            total: Latency::default(),
-            current: Latency::default(),
-            rows: Vec::new(),
-            transactions: 0,
-            unanswered: 0,
-            unfinished: 0,
-            late_sends: 0,
-            thread_begun: None,
-            thread_before: ThreadUse::default(),
-            closed: false,
-        }
+        Tally::over((1_000 * MS, Some(2_000 * MS)), 1_000 * MS, Some(1))
     }
 
     #[test]
