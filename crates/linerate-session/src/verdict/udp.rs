@@ -287,6 +287,9 @@ impl Case<'_> {
                 };
                 let where_to = match receiver.and_then(|r| r.lost_ratio).filter(|_| !discard) {
                     None => String::new(),
+                    Some(ratio) if ratio > 0.0 && ratio < 1e-4 => {
+                        ", less than 0.01 % of it was lost".to_owned()
+                    }
                     Some(ratio) if ratio > 0.0 => {
                         format!(", {:.2} % of it was lost", ratio * 100.0)
                     }
