@@ -154,12 +154,6 @@ impl WallClock {
     }
 }
 
-/// CPU time of the calling thread in nanoseconds, where the kernel tells.
-pub fn thread_cpu_ns() -> Option<u64> {
-    let time = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).ok()?;
-    u64::try_from(nix::sys::time::TimeValLike::num_nanoseconds(&time)).ok()
-}
-
 /// CPU time of this process in user mode and in the kernel, getrusage(2), in nanoseconds.
 pub fn process_cpu_ns() -> (u64, u64) {
     use nix::sys::resource::{UsageWho, getrusage};
@@ -169,11 +163,6 @@ pub fn process_cpu_ns() -> (u64, u64) {
         seconds * 1_000_000_000 + u64::try_from(time.tv_usec()).unwrap_or(0) * 1_000
     };
     (ns(usage.user_time()), ns(usage.system_time()))
-}
-
-/// The core the calling thread runs on now, where the kernel tells.
-pub fn current_core() -> Option<u32> {
-    nix::sched::sched_getcpu().ok().and_then(|core| u32::try_from(core).ok())
 }
 
 /// Sleeps until `monotonic_ns()` reaches `at_ns`; returns early on a signal.

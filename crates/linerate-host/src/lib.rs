@@ -27,3 +27,4 @@ pub mod roots;
 pub mod sampler;
 pub mod settings;
 mod text;
+pub mod thread;

@@ -429,6 +429,23 @@ pub struct CpuFigures {
     pub thread_percent: f64,
     /// All data threads of this end and direction together, percent of one core.
     pub threads_percent: f64,
+    /// Of the time, the thread stood ready and waited for a core (the kernel's run delay): other threads,
+    /// other programs or its cgroup's CPU limit kept it from running. Absent where the kernel does not
+    /// tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ready_percent: Option<f64>,
+    /// Of the time, the thread neither ran nor stood ready nor slept: interrupts or the hypervisor took
+    /// its core from under it. Told only where it hardly slept, because sleep cannot be told from it
+    /// otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interrupted_percent: Option<f64>,
+    /// CPU of this host, all cores together, that neither this test's data threads nor softirq used,
+    /// percent of one core (totals only).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub others_percent: Option<f64>,
+    /// Cores of this host that were idle half of the time or more, ascending (totals only).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle_cores: Option<Vec<u32>>,
     /// Its core, where the end tells it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub core: Option<u32>,
@@ -581,6 +598,12 @@ pub struct RrFigures {
     /// CPU of the server's data threads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_cpu: Option<CpuFigures>,
+    /// The client host's own counters (totals only).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<HostFigures>,
+    /// The server host's own counters (totals only).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server_host: Option<HostFigures>,
 }
 
 /// One stream.
@@ -601,13 +624,14 @@ pub struct StreamRecord {
 pub enum Limit {
     /// Everything asked for arrived: the rate that was asked for.
     RequestedRate,
-    /// The sending thread or its core had no time left.
+    /// The sending thread had no time left: its own work filled its core, or its cgroup's CPU limit
+    /// throttled it.
     SenderCpu,
     /// The sending host refused or held back datagrams.
     SenderHost,
     /// Something between the two hosts' sockets.
     Path,
-    /// The receiving thread or its core had no time left.
+    /// The receiving thread had no time left, likewise.
     ReceiverCpu,
     /// The receiver's socket buffer overflowed while its core was not full.
     ReceiverBuffer,
@@ -617,6 +641,8 @@ pub enum Limit {
     TcpCongestion,
     /// rr: the time of one round trip.
     RoundTrip,
+    /// Other programs or the hypervisor took the cores that this test's threads stood ready for.
+    OtherWork,
     /// None of these could be shown.
     Unknown,
 }
@@ -634,6 +660,7 @@ impl Limit {
             Self::TcpWindow => "tcp-window",
             Self::TcpCongestion => "tcp-congestion",
             Self::RoundTrip => "round-trip",
+            Self::OtherWork => "other-work",
             Self::Unknown => "unknown",
         }
     }

@@ -158,6 +158,14 @@ pub struct ThreadUse {
     /// nobody tells.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_ns: Option<u64>,
+    /// Time in which that thread stood ready and waited for a core, in nanoseconds: the run delay of
+    /// `/proc/thread-self/schedstat` (kernel/sched/stats.h, `sched_info_arrive`). Time in which its
+    /// cgroup was throttled counts as well. Absent where the kernel does not keep it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ready_ns: Option<u64>,
+    /// How often that thread gave up its core by itself, `ru_nvcsw`: it sleeps at most so often.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sleeps: Option<u64>,
     /// The core that thread was on at the end of the span; absent where nobody tells.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub core: Option<u32>,
@@ -172,20 +180,27 @@ impl ThreadUse {
         self.cpu_ns.unwrap_or(0).saturating_add(self.others_ns)
     }
 
-    /// Adds other threads over the same span.
+    /// How long the busiest thread had work to do: it ran, or stood ready to.
+    fn wanted_ns(&self) -> Option<u64> {
+        Some(self.cpu_ns?.saturating_add(self.ready_ns.unwrap_or(0)))
+    }
+
+    /// Adds other threads over the same span. The busiest is the one that wanted a core longest.
     pub fn beside(&mut self, other: &Self) {
         let all = self.all_ns().saturating_add(other.all_ns());
-        let busiest = if other.cpu_ns > self.cpu_ns { *other } else { *self };
+        let busiest = if other.wanted_ns() > self.wanted_ns() { *other } else { *self };
         *self = Self { others_ns: all.saturating_sub(busiest.cpu_ns.unwrap_or(0)), ..busiest };
     }
 
     /// Adds the same threads' use over the span that follows.
     pub fn follow(&mut self, next: &Self) {
+        let add = |now: Option<u64>, next: Option<u64>| {
+            now.map(|now| now.saturating_add(next.unwrap_or(0))).or(next)
+        };
         *self = Self {
-            cpu_ns: self
-                .cpu_ns
-                .map(|ns| ns.saturating_add(next.cpu_ns.unwrap_or(0)))
-                .or(next.cpu_ns),
+            cpu_ns: add(self.cpu_ns, next.cpu_ns),
+            ready_ns: add(self.ready_ns, next.ready_ns),
+            sleeps: add(self.sleeps, next.sleeps),
             core: next.core.or(self.core),
             others_ns: self.others_ns.saturating_add(next.others_ns),
         };
@@ -194,8 +209,13 @@ impl ThreadUse {
     /// What one thread used since its reading `before`.
     #[must_use]
     pub fn since(self, before: Self) -> Self {
-        let ns = self.cpu_ns.zip(before.cpu_ns).map(|(now, then)| now.saturating_sub(then));
-        Self { cpu_ns: ns, ..self }
+        let grown = |now: Option<u64>, then: Option<u64>| Some(now?.saturating_sub(then?));
+        Self {
+            cpu_ns: grown(self.cpu_ns, before.cpu_ns),
+            ready_ns: grown(self.ready_ns, before.ready_ns),
+            sleeps: grown(self.sleeps, before.sleeps),
+            ..self
+        }
     }
 }
 

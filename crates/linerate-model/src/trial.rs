@@ -46,9 +46,9 @@ pub struct Outcome {
     pub jitter_s: Option<f64>,
     /// 99th percentile of the delay above its least, seconds.
     pub delay_p99_s: Option<f64>,
-    /// Sender's busiest data core, percent.
+    /// Sender's busiest data thread, percent of a core.
     pub cpu_sender_percent: Option<f64>,
-    /// Receiver's busiest data core, percent.
+    /// Receiver's busiest data thread, percent of a core.
     pub cpu_receiver_percent: Option<f64>,
     /// What limited the run, by its verdict.
     pub limit: Option<Limit>,

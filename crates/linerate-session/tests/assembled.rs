@@ -80,7 +80,7 @@ fn record(outcome: &Outcome) -> RunRecord {
 /// A thread that was busy for `percent` of `seconds`.
 fn thread(percent: u64, seconds: u64, core: u32) -> ThreadUse {
     let cpu_ns = Some(seconds * SECOND / 100 * percent);
-    ThreadUse { cpu_ns, core: Some(core), others_ns: 0 }
+    ThreadUse { cpu_ns, core: Some(core), ..ThreadUse::default() }
 }
 
 /// A stream of 1,000 octets in each of two intervals of a second, both ends' threads as given.
@@ -179,6 +179,54 @@ fn cpu_of_several_streams_is_the_busiest_thread_and_the_sum_of_all() {
     let cpu = shown.figures.sender.unwrap().cpu.unwrap();
     assert!((cpu.thread_percent - 90.0).abs() < 1e-6 && cpu.core == Some(3), "{cpu:?}");
     assert!((cpu.threads_percent - 170.0).abs() < 1e-6, "{cpu:?}");
+}
+
+#[test]
+fn what_a_thread_waited_for_and_what_ran_beside_it_stand_in_the_record() {
+    let mut streams = vec![stream(0, 60, 1), stream(1, 50, 3)];
+    // The second ran less and stood ready longer: it is the one that was held back.
+    let ready = |seconds: u64, percent: u64| Some(seconds * SECOND / 100 * percent);
+    let change = |send: &mut SendReport, percent: u64, sleeps: u64| {
+        (send.thread.ready_ns, send.thread.sleeps) = (ready(2, percent), Some(sleeps));
+        for row in &mut send.intervals {
+            (row.thread.ready_ns, row.thread.sleeps) = (ready(1, percent), Some(sleeps / 2));
+        }
+    };
+    change(streams[0].send.as_mut().unwrap(), 1, 500);
+    change(streams[1].send.as_mut().unwrap(), 30, 2);
+    let mut outcome = outcome(udp(2), streams);
+    let samples =
+        HostSamples { intervals: vec![host(); 2], total: Some(host()), irq_cores: vec![] };
+    outcome.client = samples;
+    let record_of = |outcome: &Outcome| record(outcome);
+    let whole = record_of(&outcome);
+    let row = whole.intervals[1].figures.sender.clone().unwrap().cpu.unwrap();
+    let total = whole.totals.sender.clone().unwrap().cpu.unwrap();
+    for cpu in [&row, &total] {
+        assert_eq!((cpu.core, cpu.thread_percent, cpu.ready_percent), (Some(3), 50.0, Some(30.0)));
+        // It gave up its core once a second, so the rest was taken from it.
+        assert_eq!(cpu.interrupted_percent, Some(20.0));
+    }
+    // Programs took 54 % of a core in the host's second, and the threads 220 % in theirs.
+    assert_eq!((total.others_percent, total.idle_cores), (Some(0.0), Some(vec![0, 1, 2, 3])));
+    assert_eq!((row.others_percent, row.idle_cores), (None, None));
+    assert_eq!(whole.totals.receiver.unwrap().cpu.unwrap().ready_percent, None);
+    // One that sleeps is not interrupted, and another program's time is not the test's.
+    for stream in &mut outcome.streams {
+        change(stream.send.as_mut().unwrap(), 30, 500);
+        stream.send.as_mut().unwrap().thread.cpu_ns = Some(SECOND / 10);
+    }
+    let cores = &mut outcome.client.total.as_mut().unwrap().cores;
+    (cores[3].user, cores[3].idle) = (8_000, 800);
+    let cpu = record_of(&outcome).totals.sender.unwrap().cpu.unwrap();
+    assert_eq!(cpu.interrupted_percent, None);
+    assert_eq!(cpu.idle_cores, Some(vec![0, 1, 2]));
+    // 9 + 18 + 92 % of cores 1 to 3, less 10 % for each of the two threads.
+    assert!((cpu.others_percent.unwrap() - 99.0).abs() < 1e-6, "{cpu:?}");
+    // The peer's threads run there as well where it is one host.
+    outcome.same_host = true;
+    let cpu = record_of(&outcome).totals.sender.unwrap().cpu.unwrap();
+    assert_eq!(cpu.others_percent, Some(0.0));
 }
 
 #[test]

@@ -17,6 +17,16 @@ fn cpu(thread: f64, core: f64) -> Option<CpuFigures> {
     })
 }
 
+/// A thread that ran, stood ready, and had its core taken from under it, on a full core beside other programs.
+fn beside_others(ran: f64, ready: f64, others: f64) -> Option<CpuFigures> {
+    cpu(ran, 100.0).map(|cpu| CpuFigures {
+        ready_percent: Some(ready),
+        others_percent: Some(others),
+        idle_cores: Some(vec![]),
+        ..cpu
+    })
+}
+
 /// 100 Mbit/s asked, sent and received; 10,000 datagrams.
 fn udp() -> RunRecord {
     let mut record = records::udp_receiver_drops();
@@ -89,9 +99,15 @@ fn the_receivers_own_drops_are_not_the_paths() {
     assert_eq!(with(full), Limit::ReceiverCpu);
     let hog = |_: &mut RunRecord, _: &mut SenderFigures, r: &mut ReceiverFigures| {
         lose(r, 0, 1_500);
-        r.cpu = cpu(48.0, 100.0);
+        r.cpu = beside_others(48.0, 49.0, 130.0);
     };
-    assert_eq!(with(hog), Limit::ReceiverCpu);
+    assert_eq!(with(hog), Limit::OtherWork);
+    // Asleep beside them it was not held back.
+    let asleep = |_: &mut RunRecord, _: &mut SenderFigures, r: &mut ReceiverFigures| {
+        lose(r, 0, 1_500);
+        r.cpu = beside_others(20.0, 3.0, 180.0);
+    };
+    assert_eq!(with(asleep), Limit::ReceiverBuffer);
 }
 
 #[test]
@@ -121,9 +137,25 @@ fn a_sender_that_falls_behind_says_why() {
     assert_eq!(
         with(|_, s, _| {
             slow(s);
-            s.cpu = cpu(40.0, 99.0);
+            s.cpu = beside_others(40.0, 55.0, 60.0);
         }),
-        Limit::SenderCpu
+        Limit::OtherWork
+    );
+    // It waited for half of what is missing, and had time left otherwise: its slots were skipped.
+    assert_eq!(
+        with(|_, s, _| {
+            slow(s);
+            s.cpu = beside_others(40.0, 20.0, 60.0);
+        }),
+        Limit::OtherWork
+    );
+    // A full core that the thread did not want.
+    assert_eq!(
+        with(|_, s, _| {
+            slow(s);
+            s.cpu = beside_others(40.0, 1.0, 60.0);
+        }),
+        Limit::SenderHost
     );
     assert_eq!(with(|_, s, _| slow(s)), Limit::SenderHost);
     assert_eq!(
@@ -196,6 +228,97 @@ fn tcp_limits() {
     assert_eq!(tcp(&|_, s, _| state(s, &|t| t.rwnd_limited_ratio = Some(0.6))), Limit::TcpWindow);
     assert_eq!(tcp(&|_, s, _| state(s, &|t| t.retransmits = Some(9))), Limit::TcpCongestion);
     assert_eq!(tcp(&|_, s, _| state(s, &|t| t.busy_ratio = Some(1.0))), Limit::Path);
+}
+
+#[test]
+fn who_had_the_core_of_a_thread_that_wanted_it() {
+    let tcp = |tx: Option<CpuFigures>, state: TcpFigures| {
+        with(|record, s, _| {
+            (record.asked.protocol, record.asked.rate_bps) = ("tcp".into(), None);
+            record.asked.window_bytes = None;
+            (s.cpu, s.tcp) = (tx, Some(state));
+        })
+    };
+    let idle = TcpFigures { retransmits: Some(0), busy_ratio: Some(0.5), ..TcpFigures::default() };
+    // A queue of 21 ms and loss: the path had enough to carry all the time.
+    let queue = TcpFigures {
+        retransmits: Some(2_974),
+        busy_ratio: Some(1.0),
+        rtt_s: Some(0.021),
+        min_rtt_s: Some(0.000_1),
+        ..TcpFigures::default()
+    };
+    // Full cores beside a thread that slept.
+    assert_eq!(tcp(beside_others(0.4, 2.0, 200.0), queue.clone()), Limit::TcpCongestion);
+    // One that woke late, again and again, before a queue that never ran dry.
+    assert_eq!(tcp(beside_others(2.0, 60.0, 200.0), queue.clone()), Limit::TcpCongestion);
+    assert_eq!(tcp(beside_others(2.0, 60.0, 200.0), idle.clone()), Limit::OtherWork);
+    assert_eq!(tcp(beside_others(50.0, 49.0, 60.0), idle.clone()), Limit::OtherWork);
+    // Nothing else ran: this test's own threads waited for each other.
+    assert_eq!(tcp(beside_others(50.0, 49.0, 5.0), idle.clone()), Limit::SenderCpu);
+    assert_eq!(tcp(beside_others(94.0, 5.0, 150.0), idle.clone()), Limit::SenderCpu);
+    // The hypervisor, and interrupts of its own packets, take a core from under a thread.
+    let under = |steal: f64, softirq: f64| {
+        beside_others(35.0, 1.0, 0.0).map(|cpu| CpuFigures {
+            interrupted_percent: Some(64.0),
+            steal_percent: Some(steal),
+            softirq_percent: Some(softirq),
+            ..cpu
+        })
+    };
+    assert_eq!(tcp(under(63.0, 1.0), idle.clone()), Limit::OtherWork);
+    assert_eq!(tcp(under(0.0, 64.0), idle), Limit::SenderCpu);
+}
+
+#[test]
+fn advice_is_possible_on_the_host_it_is_given_for() {
+    let advice = |idle: Vec<u32>, change: &dyn Fn(&mut RunRecord)| {
+        let mut record = udp();
+        record.asked.rate_bps = None;
+        let agreed = record.asked.clone();
+        record.agreed = Some(linerate_model::record::PlanRecord {
+            engine: Some("gso".into()),
+            window_granted: Some(linerate_model::record::WindowGranted {
+                send_bytes: Some(425_984),
+                receive_bytes: Some(425_984),
+            }),
+            ..agreed
+        });
+        for end in [
+            &mut record.totals.sender.as_mut().unwrap().cpu,
+            &mut record.totals.receiver.as_mut().unwrap().cpu,
+        ] {
+            *end = cpu(99.0, 99.0);
+            end.as_mut().unwrap().idle_cores = Some(idle.clone());
+        }
+        change(&mut record);
+        judge(&record, false).unwrap().advice.join("\n")
+    };
+    let full = |_: &mut RunRecord| {};
+    assert_eq!(advice(vec![], &full), "");
+    assert!(advice(vec![0, 3], &full).contains("--cpu 0"), "{}", advice(vec![0, 3], &full));
+    assert!(advice(vec![0, 3], &full).contains("--streams 2"));
+    let one_host = |record: &mut RunRecord| {
+        record.client.boot_id = Some("here".into());
+        record.server.as_mut().unwrap().boot_id = Some("here".into());
+    };
+    // One core for two threads is none.
+    assert!(!advice(vec![3], &one_host).contains("--streams"));
+    assert!(advice(vec![2, 3], &one_host).contains("--streams 2"));
+    let overflow = |most: u64| {
+        advice(vec![], &move |record: &mut RunRecord| {
+            let receiver = record.totals.receiver.as_mut().unwrap();
+            lose(receiver, 0, 1_500);
+            receiver.cpu = cpu(20.0, 30.0);
+            record.server.as_mut().unwrap().rmem_max_bytes = Some(most);
+        })
+    };
+    let small = overflow(212_992);
+    assert!(small.starts_with("sysctl -w net.core.rmem_max=8388608 on the server"), "{small}");
+    assert!(small.contains("then --window 8Mi"), "{small}");
+    assert!(overflow(1 << 30).starts_with("--window 8Mi"));
+    // Root was given more than the host allows already, and will be again.
+    assert!(overflow(65_536).starts_with("--window 8Mi"));
 }
 
 /// A record of both directions, each 100 Mbit/s asked, sent and received, before the change.
@@ -296,7 +419,7 @@ fn the_senders_own_queue_is_not_the_path() {
 }
 
 #[test]
-fn a_control_group_that_holds_an_end_is_its_cpu() {
+fn a_cgroup_that_throttles_an_end_is_its_cpu() {
     fn by(seconds: f64) -> Option<HostFigures> {
         Some(HostFigures { throttled_s: Some(seconds), ..HostFigures::default() })
     }
@@ -336,6 +459,11 @@ fn a_control_group_that_holds_an_end_is_its_cpu() {
         })
     };
     assert_eq!((filled(4_096), filled(40_960)), (Limit::TcpWindow, Limit::TcpCongestion));
+    // Some of its cgroup was throttled, and not the thread that carried the test.
+    let other = with(|_, s, _| {
+        (s.bits_per_second, s.host, s.cpu) = (5e7, by(0.8), beside_others(20.0, 1.0, 0.0));
+    });
+    assert_eq!(other, Limit::SenderHost);
     // Others fill the cores meanwhile: the end that may not run is the limit all the same.
     let beside_others = with(|a, s, r| {
         (a.asked.protocol, a.asked.rate_bps) = ("tcp".into(), None);
@@ -367,6 +495,31 @@ fn rr_limits() {
     assert_eq!(rr(Some(1_000), 30.0, 30.0), Limit::RequestedRate);
     assert_eq!(rr(Some(9_000), 99.0, 30.0), Limit::SenderCpu);
     assert_eq!(rr(None, 30.0, 99.0), Limit::ReceiverCpu);
+    // Both ends wait for a core in turn, and each wait is in every round trip.
+    let beside = |client: f64, server: f64, throttled: f64| {
+        let mut record = udp();
+        record.asked.protocol = "rr".into();
+        record.asked.rate_bps = None;
+        record.totals = Figures {
+            rr: Some(RrFigures {
+                transactions: 1_000,
+                seconds: 1.0,
+                transactions_per_second: 1_000.0,
+                cpu: beside_others(10.0, client, 150.0),
+                server_cpu: beside_others(10.0, server, 150.0),
+                server_host: Some(HostFigures {
+                    throttled_s: Some(throttled),
+                    ..HostFigures::default()
+                }),
+                ..RrFigures::default()
+            }),
+            ..Figures::default()
+        };
+        judge(&record, false).unwrap().limit
+    };
+    assert_eq!(beside(15.0, 15.0, 0.0), Limit::OtherWork);
+    assert_eq!(beside(2.0, 2.0, 0.0), Limit::RoundTrip);
+    assert_eq!(beside(2.0, 60.0, 0.7), Limit::ReceiverCpu);
     // A fifth of the requests was on its way when the time ended: as it must be where an answer takes a
     // fifth of it, and not where one takes less.
     let on_the_way = |least: f64| {

@@ -247,7 +247,13 @@ fn boasts() -> Vec<ServerMessage> {
         max_ns: most,
         mean_ns: most,
     };
-    let thread = ThreadUse { cpu_ns: Some(most), core: Some(u32::MAX), others_ns: most };
+    let thread = ThreadUse {
+        cpu_ns: Some(most),
+        ready_ns: Some(most),
+        sleeps: Some(most),
+        core: Some(u32::MAX),
+        others_ns: most,
+    };
     let runs = LossRunCounts {
         runs: most,
         longest: most,

@@ -73,6 +73,7 @@ pub fn cpu(core: u32, thread: f64, busy: f64, softirq: f64) -> CpuFigures {
         softirq_percent: Some(softirq),
         steal_percent: Some(0.0),
         irq_cores: Vec::new(),
+        ..CpuFigures::default()
     }
 }
 

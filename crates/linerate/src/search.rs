@@ -432,6 +432,9 @@ fn advice(limit: Option<Limit>, streams: u16) -> Vec<String> {
             vec!["--window 8Mi: a larger send buffer".into(), "--burst 1ms: fewer wake-ups".into()]
         }
         Some(Limit::ReceiverCpu) => vec![more, "--cpu /N: another core for the receiver".into()],
+        Some(Limit::OtherWork) => {
+            vec!["`top -1` on both hosts: which programs take their cores".into()]
+        }
         Some(Limit::ReceiverBuffer) => vec!["--window 8Mi: a larger receive buffer".into()],
         Some(Limit::Path) => {
             vec!["--reverse: whether the other direction has the same limit".into()]

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use linerate_experiment::trial::{Outcome, Trial};
 use linerate_model::plan::{Direction, End, Traffic, Way};
 use linerate_model::record::{
-    CpuFigures, DoubtKind, ErrorRecord, ReceiverFigures, RunRecord, SenderFigures, Status,
+    DoubtKind, ErrorRecord, ReceiverFigures, RunRecord, SenderFigures, Status,
 };
 use linerate_model::units::{DatagramSize, Nanos, Rate};
 use linerate_runner::client::{self, Request};
@@ -137,18 +137,13 @@ pub fn outcome(record: &RunRecord, trial: &Trial, took_s: f64) -> Outcome {
         unattributed: receiver.unattributed,
         jitter_s: receiver.jitter_s,
         delay_p99_s: receiver.delay_variation_s.as_ref().map(|d| d.p99),
-        cpu_sender_percent: sender.cpu.as_ref().map(busy),
-        cpu_receiver_percent: receiver.cpu.as_ref().map(busy),
+        cpu_sender_percent: sender.cpu.as_ref().map(|cpu| cpu.thread_percent),
+        cpu_receiver_percent: receiver.cpu.as_ref().map(|cpu| cpu.thread_percent),
         limit: record.verdict.as_ref().map(|v| v.limit),
         intervals_bps: interval_figures.map(|r| r.bits_per_second).collect(),
         took_s,
         invalid: fault(record, trial, sender),
     }
-}
-
-/// The core under the busiest data thread, or the thread where the core is not known.
-fn busy(cpu: &CpuFigures) -> f64 {
-    cpu.core_percent.unwrap_or(0.0).max(cpu.thread_percent)
 }
 
 /// Why the trial says nothing of the path: its own counts contradict each other, or other work on
@@ -179,7 +174,7 @@ fn fault(record: &RunRecord, trial: &Trial, sender: &SenderFigures) -> Option<St
 
 #[cfg(test)]
 mod tests {
-    use linerate_model::record::Doubt;
+    use linerate_model::record::{CpuFigures, Doubt};
     use linerate_model::units::BitRate;
     use linerate_testkit::records;
 

@@ -323,6 +323,7 @@ impl Search {
             Some(Limit::Path) => "the path",
             Some(Limit::ReceiverCpu) => "the receiver's CPU",
             Some(Limit::ReceiverBuffer) => "the receiver's buffer",
+            Some(Limit::OtherWork) => "other work on the hosts",
             _ => "not known",
         };
         text.push_str(&format!("; the limit is {limit}"));

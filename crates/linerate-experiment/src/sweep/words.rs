@@ -137,6 +137,9 @@ fn blame(point: &SweepPoint, limit: Limit) -> String {
             busy(point.cpu_receiver_percent)
         ),
         Limit::RequestedRate => "all of it arrived".to_owned(),
+        Limit::OtherWork => format!(
+            "{sent} were sent and {lost} was lost: other work on the hosts is the limit, which had the cores that the test was ready to use"
+        ),
         _ => {
             let sent_of = asked.map_or(String::new(), |asked| format!(" of {asked} asked"));
             format!(

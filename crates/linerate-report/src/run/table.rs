@@ -97,15 +97,15 @@ const UDP: &[Column] = &[
     column("", "reordered", 9, 4, Key::Reordered),
     column("", "twice", 6, 5, Key::Duplicates),
     column("", "jitter", 7, 1, Key::Jitter),
-    column("cpu", "tx", 5, 0, Key::CpuSender),
-    column("cpu", "rx", 5, 0, Key::CpuReceiver),
+    column("cpu own/core %", "tx", 7, 0, Key::CpuSender),
+    column("cpu own/core %", "rx", 7, 0, Key::CpuReceiver),
 ];
 
 const DISCARD: &[Column] = &[
     column("bit/s", "sent", 7, 0, Key::Offered),
     column("per s", "datagrams", 9, 0, Key::DatagramsPerSecond),
     column("", "refused", 8, 0, Key::Refused),
-    column("cpu", "tx", 5, 0, Key::CpuSender),
+    column("cpu own/core %", "tx", 7, 0, Key::CpuSender),
 ];
 
 const TCP: &[Column] = &[
@@ -117,8 +117,8 @@ const TCP: &[Column] = &[
     column("", "least rtt", 9, 3, Key::MinRtt),
     column("", "cwnd", 8, 0, Key::Cwnd),
     column("", "rwnd lim", 8, 4, Key::RwndLimited),
-    column("cpu", "tx", 5, 0, Key::CpuSender),
-    column("cpu", "rx", 5, 0, Key::CpuReceiver),
+    column("cpu own/core %", "tx", 7, 0, Key::CpuSender),
+    column("cpu own/core %", "rx", 7, 0, Key::CpuReceiver),
 ];
 
 const RR: &[Column] = &[
@@ -128,8 +128,8 @@ const RR: &[Column] = &[
     column("latency", "p99.9", 7, 0, Key::P999),
     column("latency", "max", 7, 0, Key::Max),
     column("", "lost", 6, 1, Key::Unanswered),
-    column("cpu", "client", 6, 0, Key::CpuClient),
-    column("cpu", "server", 6, 0, Key::CpuServer),
+    column("cpu own/core %", "client", 7, 0, Key::CpuClient),
+    column("cpu own/core %", "server", 7, 0, Key::CpuServer),
 ];
 
 /// One value of a row.
@@ -190,11 +190,12 @@ impl Table {
         );
         let mut spark_width = if room.spark { SPARK_MOST } else { 0 };
         if let Some(width) = room.width {
-            let reserve = if room.spark { GAP + SPARK_LEAST } else { 0 };
-            while needed(&columns) + reserve > width {
-                let Some(worst) = columns.iter().map(|c| c.rank).max().filter(|&r| r > 0) else {
+            while let Some(worst) = columns.iter().map(|c| c.rank).max().filter(|&r| r > 0) {
+                // A figure of the first rank is worth more than the sparkline, the others are not.
+                let reserve = if room.spark && worst > 1 { GAP + SPARK_LEAST } else { 0 };
+                if needed(&columns) + reserve <= width {
                     break;
-                };
+                }
                 columns.retain(|c| c.rank != worst);
             }
             // A terminal too narrow for all of it loses the sparkline, never a figure.
@@ -424,15 +425,22 @@ fn lost(
     cell
 }
 
-/// The core's share where it is known, since what else runs there limits the test too.
+/// A thread that wanted a core for this share of the time, in percent, is held back by its CPU.
+const HELD_BACK_PERCENT: f64 = 95.0;
+
+/// The busiest data thread's own share of a core, and how busy that core was, in percent: `12/98`. Coloured only where
+/// the thread lacked time, for a full core takes nothing from one that sleeps.
 fn busy(cpu: Option<&CpuFigures>) -> Cell {
-    let percent = cpu.map(|c| c.core_percent.unwrap_or(0.0).max(c.thread_percent));
-    let tone = match percent {
-        Some(p) if p >= 95.0 => Tone::Bad,
-        Some(p) if p >= 80.0 => Tone::Warn,
-        _ => Tone::Plain,
+    let Some(cpu) = cpu else { return plain(None) };
+    let own = cpu.thread_percent;
+    let wanted = own + cpu.ready_percent.unwrap_or(0.0) + cpu.interrupted_percent.unwrap_or(0.0);
+    let tone = if wanted >= HELD_BACK_PERCENT { Tone::Bad } else { Tone::Plain };
+    let text = match cpu.core_percent {
+        // A core's ticks are coarser than a thread's clock.
+        Some(core) => format!("{own:.0}/{:.0}", core.max(own)),
+        None => format!("{own:.0}"),
     };
-    toned(percent.map(number::cpu), tone)
+    toned(Some(text), tone)
 }
 
 #[cfg(test)]
@@ -441,7 +449,7 @@ mod tests {
     use linerate_testkit::records;
 
     #[test]
-    fn every_kind_fits_80_and_120_columns_with_its_sparkline() {
+    fn every_kind_fits_80_columns_and_120_with_its_sparkline() {
         for record in [
             records::udp_receiver_drops(),
             records::udp_both(),
@@ -453,7 +461,7 @@ mod tests {
             for width in [80, 120] {
                 let table = Table::new(&record, Room { width: Some(width), spark: true });
                 assert!(table.width() <= width, "{} {width}", record.asked.protocol);
-                assert!(table.spark_width >= SPARK_LEAST);
+                assert!(width < 120 || table.spark_width >= SPARK_LEAST);
             }
         }
     }

@@ -243,6 +243,7 @@ pub fn headline(limit: Limit) -> &'static str {
         Limit::TcpWindow => "limited by TCP's window",
         Limit::TcpCongestion => "limited by loss and TCP's congestion control",
         Limit::RoundTrip => "limited by the time of a round trip",
+        Limit::OtherWork => "limited by other work on the hosts",
         Limit::Unknown => "what limited it could not be shown",
     }
 }
@@ -484,6 +485,9 @@ fn cpu(cpu: &CpuFigures) -> String {
         Some(core) => format!("thread {} of core {core}", number::cpu(cpu.thread_percent)),
         None => format!("its process {} of one core", number::cpu(cpu.thread_percent)),
     };
+    if let Some(ready) = cpu.ready_percent.filter(|ready| *ready >= 1.0) {
+        text.push_str(&format!(", waiting for a core {}", number::cpu(ready)));
+    }
     if cpu.threads_percent > cpu.thread_percent {
         text.push_str(&format!(", all its threads {}", number::cpu(cpu.threads_percent)));
     }

@@ -189,6 +189,7 @@ fn limit(limit: Limit) -> &'static str {
         Limit::Path => "path",
         Limit::ReceiverCpu => "receiver CPU",
         Limit::ReceiverBuffer => "rx buffer",
+        Limit::OtherWork => "other work",
         other => other.name(),
     }
 }

@@ -17,6 +17,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use linerate_engine::{clock, sys};
+use linerate_host::thread::usage as thread_use;
 use linerate_model::plan::{AgreedPlan, Direction, IpVersion, Traffic, Way};
 use linerate_model::sample::{
     RecvInterval, RecvReport, RrInterval, RrReport, SendInterval, SendReport, ThreadUse,
@@ -227,14 +228,6 @@ impl Surroundings for Alone {
 
     fn thread(&self) -> ThreadUse {
         thread_use()
-    }
-}
-
-fn thread_use() -> ThreadUse {
-    ThreadUse {
-        cpu_ns: clock::thread_cpu_ns(),
-        core: clock::current_core(),
-        ..ThreadUse::default()
     }
 }
 

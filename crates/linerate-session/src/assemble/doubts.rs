@@ -4,7 +4,7 @@ use linerate_model::plan::{Dialect, EngineChoice, Traffic, Way};
 use linerate_model::record::{Doubt, DoubtKind, RunRecord};
 
 use super::Outcome;
-use super::figures::{added, hundredths, seconds};
+use super::figures::{added, hundredths, percent, seconds};
 use super::totals::{is_udp, streams_of};
 
 pub(super) fn doubts(record: &mut RunRecord, outcome: &Outcome) {
@@ -110,11 +110,18 @@ pub(super) fn doubts(record: &mut RunRecord, outcome: &Outcome) {
                 ),
             );
         }
-        if let Some(pressure) = total.cpu_pressure.filter(|p| *p >= 2_000) {
+        // Tasks that wait elsewhere took nothing from a test whose own threads did not.
+        let waited = longest_wait_percent(outcome, name == "client", total.span_ns);
+        if let Some(pressure) = total.cpu_pressure.filter(|p| *p >= 2_000)
+            && waited.is_none_or(|percent| percent >= 1.0)
+        {
+            let own = waited.map_or(String::new(), |percent| {
+                format!(", this test's busiest thread {percent:.0} %")
+            });
             add(
                 DoubtKind::HostBusy,
                 format!(
-                    "on the {name}, some task waited for a core {:.0} % of the time (PSI): other work ran beside this test",
+                    "on the {name}, some task waited for a core {:.0} % of the time (PSI){own}: other work ran beside this test",
                     hundredths(pressure)
                 ),
             );
@@ -122,7 +129,10 @@ pub(super) fn doubts(record: &mut RunRecord, outcome: &Outcome) {
         if let Some(throttled_ns) = total.counters.throttled_ns.filter(|ns| *ns > 0) {
             add(
                 DoubtKind::HostBusy,
-                format!("a control group held the {name} back for {:.3} s", seconds(throttled_ns)),
+                format!(
+                    "the {name} was throttled by its cgroup's CPU limit for {:.3} s",
+                    seconds(throttled_ns)
+                ),
             );
         }
         if let Some(wrong) = total.counters.udp_checksum_errors.filter(|n| *n > 0)
@@ -212,6 +222,18 @@ pub(super) fn doubts(record: &mut RunRecord, outcome: &Outcome) {
             );
         }
     }
+}
+
+/// How long the data thread of one end that waited longest for a core did so, in percent of `span_ns`.
+fn longest_wait_percent(outcome: &Outcome, is_client: bool, span_ns: u64) -> Option<f64> {
+    let threads = outcome.streams.iter().flat_map(|s| {
+        let sends = s.send.as_ref().filter(|_| s.reverse != is_client).map(|r| r.thread);
+        let receives = s.recv.as_ref().filter(|_| s.reverse == is_client).map(|r| r.thread);
+        let asks = s.rr.as_ref().filter(|_| is_client).map(|r| r.thread);
+        let answers = s.respond.as_ref().filter(|_| !is_client).map(|r| r.thread);
+        [sends, receives, asks, answers].into_iter().flatten()
+    });
+    threads.filter_map(|thread| thread.ready_ns).max().map(|ns| percent(ns, span_ns))
 }
 
 /// What iperf3's dialect cannot carry.

@@ -114,6 +114,12 @@ pub(super) fn quantiles(q: &DelayQuantiles, streams: usize) -> Quantiles {
     }
 }
 
+const NS: u64 = 1_000_000_000;
+
+/// A thread that gave up its core no more often than this, a second, slept for no time worth a word: none of
+/// its waits is longer than 100 ms, and those of one that keeps up come by the hundred.
+const MOST_SLEEPS_A_SECOND: u64 = 1;
+
 /// CPU of one end: the busiest of its data threads, the core it ran on, and the NIC's cores.
 pub fn cpu(
     threads: &ThreadUse,
@@ -127,9 +133,16 @@ pub fn cpu(
     let core =
         |number: u32| -> Option<&CoreUse> { host?.cores.iter().find(|core| core.core == number) };
     let own = threads.core.and_then(core);
+    let ready_ns = threads.ready_ns.map(|ns| ns.min(span_ns - busiest_ns));
     Some(CpuFigures {
         thread_percent: percent(busiest_ns, span_ns),
         threads_percent: percent(threads.all_ns(), span_ns),
+        ready_percent: ready_ns.map(|ns| percent(ns, span_ns)),
+        interrupted_percent: ready_ns
+            .filter(|_| threads.sleeps.is_some_and(|n| n <= MOST_SLEEPS_A_SECOND * span_ns / NS))
+            .map(|ready| percent(span_ns - busiest_ns - ready, span_ns)),
+        others_percent: None,
+        idle_cores: None,
         core: threads.core,
         core_percent: own.map(|core| hundredths(core.busy())),
         user_percent: own.map(|core| hundredths(core.user)),
@@ -146,6 +159,19 @@ pub fn cpu(
             })
             .collect(),
     })
+}
+
+/// Adds what else ran on the host of `cpu`, and what did not. `own_ns` is the time of all data threads of
+/// this test on that host.
+pub(super) fn beside_others(cpu: &mut CpuFigures, host: &HostSample, own_ns: u64) {
+    if host.cores.is_empty() || host.span_ns == 0 {
+        return;
+    }
+    let programs: f64 =
+        host.cores.iter().map(|c| hundredths(c.user.saturating_add(c.system))).sum();
+    cpu.others_percent = Some((programs - percent(own_ns, host.span_ns)).max(0.0));
+    let idle = host.cores.iter().filter(|core| core.idle >= 5_000);
+    cpu.idle_cores = Some(idle.map(|core| core.core).collect());
 }
 
 pub(super) fn tcp_figures(tcp: &TcpSample, span_ns: u64, congestion: Option<&str>) -> TcpFigures {

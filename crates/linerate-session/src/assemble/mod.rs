@@ -11,8 +11,8 @@ mod totals;
 
 use linerate_model::plan::{Dialect, IpVersion, TestPlan, Way};
 use linerate_model::record::{
-    CpuPlan, ErrorRecord, Figures, Interval, Pair, PlanRecord, RunRecord, Status, StreamRecord,
-    WindowGranted,
+    CpuFigures, CpuPlan, ErrorRecord, Figures, Interval, Pair, PlanRecord, ReceiverFigures,
+    RunRecord, SenderFigures, Status, StreamRecord, WindowGranted,
 };
 use linerate_model::sample::{HostSample, RecvReport, RrReport, SendReport, ThreadUse};
 use linerate_wire::native::message::RespondReport;
@@ -21,8 +21,8 @@ use crate::clock::ClockOffset;
 use crate::verdict;
 
 use doubts::doubts;
-use figures::seconds;
 pub use figures::{add_tcp, cpu, larger, receiver_figures, sender_figures};
+use figures::{added, beside_others, seconds};
 use identities::broken_identity;
 pub use plan::plan_record;
 pub use rows::{LiveSide, live_interval};
@@ -148,6 +148,7 @@ pub fn assemble(mut record: RunRecord, outcome: &Outcome) -> RunRecord {
         || pair(Way::Reverse, &reverse),
         rr,
     );
+    add_others(&mut record.totals, outcome);
     record.streams = outcome.streams.iter().map(|s| stream_record(outcome, s)).collect();
     if let Some(agreed) = &mut record.agreed {
         describe_run(agreed, outcome);
@@ -169,6 +170,49 @@ pub fn assemble(mut record: RunRecord, outcome: &Outcome) -> RunRecord {
     record
 }
 
+/// What ran beside the data threads of this test, at the ends that told of their cores.
+fn add_others(totals: &mut Figures, outcome: &Outcome) {
+    let (mut client_ns, mut server_ns) = (0, 0);
+    for stream in &outcome.streams {
+        let sends = stream.send.as_ref().map_or(0, |s| s.thread.all_ns());
+        let receives = stream.recv.as_ref().map_or(0, |r| r.thread.all_ns());
+        let asks = stream.rr.as_ref().map_or(0, |r| r.thread.all_ns());
+        let answers = stream.respond.as_ref().map_or(0, |r| r.thread.all_ns());
+        let (near, far) = if stream.reverse { (receives, sends) } else { (sends, receives) };
+        client_ns = added([client_ns, near, asks].into_iter());
+        server_ns = added([server_ns, far, answers].into_iter());
+    }
+    if outcome.same_host {
+        client_ns = client_ns.saturating_add(server_ns);
+        server_ns = client_ns;
+    }
+    let client = (outcome.client.total.as_ref(), client_ns);
+    let server = (outcome.server.total.as_ref(), server_ns);
+    let add = |cpu: Option<&mut CpuFigures>, (host, own_ns): (Option<&HostSample>, u64)| {
+        if let (Some(cpu), Some(host)) = (cpu, host) {
+            beside_others(cpu, host, own_ns);
+        }
+    };
+    let of = |sender: &mut Option<SenderFigures>,
+              receiver: &mut Option<ReceiverFigures>,
+              ends: [_; 2]| {
+        add(sender.as_mut().and_then(|s| s.cpu.as_mut()), ends[0]);
+        add(receiver.as_mut().and_then(|r| r.cpu.as_mut()), ends[1]);
+    };
+    let (ahead, back) = ([client, server], [server, client]);
+    let only = if outcome.plan.direction.has_forward() { ahead } else { back };
+    of(&mut totals.sender, &mut totals.receiver, only);
+    for (pair, ends) in [(&mut totals.forward, ahead), (&mut totals.reverse, back)] {
+        if let Some(pair) = pair {
+            of(&mut pair.sender, &mut pair.receiver, ends);
+        }
+    }
+    if let Some(rr) = &mut totals.rr {
+        add(rr.cpu.as_mut(), client);
+        add(rr.server_cpu.as_mut(), server);
+    }
+}
+
 fn stream_record(outcome: &Outcome, stream: &StreamOutcome) -> StreamRecord {
     let way = if stream.reverse { Way::Reverse } else { Way::Forward };
     let alone = Outcome { streams: vec![stream.clone()], ..outcome_without_streams(outcome) };
@@ -181,6 +225,10 @@ fn stream_record(outcome: &Outcome, stream: &StreamOutcome) -> StreamRecord {
         rr: rr_figures(&rr, &respond, &alone),
         ..Figures::default()
     };
+    if let Some(rr) = &mut figures.rr {
+        rr.host = None;
+        rr.server_host = None;
+    }
     // The host's counters are the host's, not a stream's.
     if let Some(sender) = &mut figures.sender {
         sender.host = None;

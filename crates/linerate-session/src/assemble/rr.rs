@@ -6,7 +6,7 @@ use linerate_model::sample::{HostSample, RrReport};
 use linerate_wire::native::message::RespondReport;
 
 use super::Outcome;
-use super::figures::{added, cpu, larger, per_second, quantiles, seconds};
+use super::figures::{added, cpu, host_figures, larger, per_second, quantiles, seconds};
 use super::rows::{interval_span, sum_rows};
 use super::totals::beside;
 
@@ -45,6 +45,8 @@ pub(super) fn rr_figures(
             outcome.server.total.as_ref(),
             &outcome.server.irq_cores,
         ),
+        host: host_figures(&outcome.client),
+        server_host: host_figures(&outcome.server),
     })
 }
 

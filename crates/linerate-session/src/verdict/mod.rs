@@ -5,26 +5,26 @@
 //! sender's host refused, then whether the asked rate was met, then the CPUs. `docs/verdict.md` has
 //! the whole order.
 
+mod advice;
+mod cpu;
 mod tcp;
 mod udp;
 
 use std::collections::BTreeMap;
 
-use linerate_model::limits;
 use linerate_model::plan::Way;
 use linerate_model::record::{
-    CpuFigures, HostFigures, Limit, Pair, ReceiverFigures, RrFigures, RunRecord, SenderFigures,
-    Status, Verdict,
+    HostFigures, Limit, Pair, ReceiverFigures, RrFigures, RunRecord, SenderFigures, Status, Verdict,
 };
 
-/// A core or thread this busy, in percent, has no time left: a scheduler's tick of the hundred may be
-/// others'.
-const FULL_PERCENT: f64 = 90.0;
+use cpu::{End, Lack};
+
 /// More things to try are not read.
 const MOST_ADVICE: usize = 3;
-/// A control group that held an end back for this share of the time, or longer, is a CPU without time
-/// left.
-const HELD_BACK: f64 = 0.1;
+
+/// Both ends of requests and answers together stood ready and waited for a core this share of the time,
+/// in percent, where that is what limits them.
+const KEPT_WAITING_PERCENT: f64 = 25.0;
 
 struct Case<'a> {
     record: &'a RunRecord,
@@ -102,57 +102,6 @@ fn rate_below(bits_per_second: f64) -> String {
     }
 }
 
-fn full(cpu: Option<&CpuFigures>) -> bool {
-    cpu.is_some_and(|cpu| {
-        cpu.thread_percent >= FULL_PERCENT || cpu.core_percent.is_some_and(|p| p >= FULL_PERCENT)
-    })
-}
-
-fn busy(cpu: Option<&CpuFigures>) -> f64 {
-    cpu.map_or(0.0, |cpu| cpu.thread_percent.max(cpu.core_percent.unwrap_or(0.0)))
-}
-
-/// How long a control group held an end back, of `seconds` in all, if that is what left it no time.
-fn held_back(host: Option<&HostFigures>, seconds: f64) -> Option<f64> {
-    let held = host?.throttled_s?;
-    (seconds > 0.0 && held >= seconds * HELD_BACK).then_some(held)
-}
-
-/// Evidence and advice where a control group held an end back.
-fn held_back_text(
-    name: &str,
-    held: f64,
-    seconds: f64,
-    result: &str,
-    more: Option<String>,
-) -> (Vec<String>, Vec<String>) {
-    let because =
-        format!("a control group held the {name} back for {held:.2} s of {seconds:.2} s; {result}");
-    let larger =
-        format!("on the {name}, a larger cpu.max (or cpu.cfs_quota_us) of its control group");
-    (vec![because], [Some(larger), more].into_iter().flatten().collect())
-}
-
-/// "core 2 was 99 % busy (71 % softirq)".
-fn core_text(cpu: Option<&CpuFigures>) -> String {
-    let Some(cpu) = cpu else { return "its CPU is not known".to_owned() };
-    let share = cpu.core_percent.unwrap_or(cpu.thread_percent);
-    let Some(core) = cpu.core else {
-        return format!("its process took {:.0} % of a core", cpu.thread_percent);
-    };
-    let mut text = format!("core {core} was {share:.0} % busy");
-    match (cpu.softirq_percent, cpu.core_percent) {
-        (Some(softirq), _) if softirq >= 10.0 => {
-            text.push_str(&format!(" ({softirq:.0} % softirq)"))
-        }
-        (_, Some(core)) if core >= FULL_PERCENT && cpu.thread_percent < core - 20.0 => {
-            text.push_str(&format!(", the data thread had {:.0} % of it", cpu.thread_percent));
-        }
-        _ => {}
-    }
-    text
-}
-
 impl<'a> Case<'a> {
     fn new(record: &'a RunRecord, way: Way) -> Self {
         let (sender_name, receiver_name) = match way {
@@ -177,95 +126,63 @@ impl<'a> Case<'a> {
         }
     }
 
-    fn note_cpu(&mut self, end: &str, cpu: Option<&CpuFigures>) {
-        self.note(&format!("{end}_thread_percent"), cpu.map(|c| c.thread_percent));
-        self.note(&format!("{end}_core_percent"), cpu.and_then(|c| c.core_percent));
-        self.note(&format!("{end}_softirq_percent"), cpu.and_then(|c| c.softirq_percent));
+    fn note_cpu(&mut self, role: &str, end: &End<'_>) {
+        let cpu = end.cpu;
+        self.note(&format!("{role}_thread_percent"), cpu.map(|c| c.thread_percent));
+        self.note(&format!("{role}_ready_percent"), cpu.and_then(|c| c.ready_percent));
+        self.note(&format!("{role}_interrupted_percent"), cpu.and_then(|c| c.interrupted_percent));
+        self.note(&format!("{role}_others_percent"), cpu.and_then(|c| c.others_percent));
+        self.note(&format!("{role}_core_percent"), cpu.and_then(|c| c.core_percent));
+        self.note(&format!("{role}_softirq_percent"), cpu.and_then(|c| c.softirq_percent));
     }
 
-    fn note_held_back(
+    fn note_throttled(
         &mut self,
         sender: Option<&SenderFigures>,
         receiver: Option<&ReceiverFigures>,
     ) {
-        let held = |host: Option<&HostFigures>| host.and_then(|host| host.throttled_s);
-        self.note("sender_throttled_s", held(sender.and_then(|s| s.host.as_ref())));
-        self.note("receiver_throttled_s", held(receiver.and_then(|r| r.host.as_ref())));
+        let throttled = |host: Option<&HostFigures>| host.and_then(|host| host.throttled_s);
+        self.note("sender_throttled_s", throttled(sender.and_then(|s| s.host.as_ref())));
+        self.note("receiver_throttled_s", throttled(receiver.and_then(|r| r.host.as_ref())));
     }
 
-    /// `--cpu` for one end, in the order client/server.
-    fn other_core(&self, name: &str, cpu: Option<&CpuFigures>) -> Option<String> {
-        let host =
-            if name == "client" { Some(&self.record.client) } else { self.record.server.as_ref() };
-        let cores = host.and_then(|h| h.cores)?;
-        let now = cpu?.core?;
-        let nic: Vec<u32> =
-            host.and_then(|h| h.nic.as_ref()).map(|n| n.irq_cores.clone()).unwrap_or_default();
-        // Where both ends share a host, the far end's core is no other core.
-        let shared = self.record.server.as_ref().and_then(|s| s.boot_id.as_ref())
-            == self.record.client.boot_id.as_ref();
-        let plan = self.record.agreed.as_ref().and_then(|a| a.cpu.as_ref());
-        let taken: Vec<u32> = plan
-            .filter(|_| shared)
-            .map(|cpu| cpu.sender.iter().chain(&cpu.receiver).copied().collect())
-            .unwrap_or_default();
-        let free = |core: &u32| *core != now && !taken.contains(core);
-        let other = (0..cores)
-            .filter(free)
-            .find(|core| !nic.contains(core))
-            .or_else(|| (0..cores).find(free))?;
-        let option =
-            if name == "client" { format!("--cpu {other}") } else { format!("--cpu /{other}") };
-        let why = if nic.contains(&now) {
-            format!(" (core {now} also takes the NIC's interrupts)")
-        } else {
-            String::new()
+    /// The verdict on an end that lacked CPU. `own` is what to try where its own work filled its core.
+    fn lacked_cpu(
+        &mut self,
+        end: &End<'_>,
+        lack: Lack,
+        result: &str,
+        own: impl IntoIterator<Item = Option<String>>,
+    ) -> Verdict {
+        let because = vec![format!("{}; {result}", end.lack_text(lack))];
+        let advice = match lack {
+            Lack::Own => own.into_iter().flatten().collect(),
+            Lack::Throttled(_) => vec![format!(
+                "on the {}, a larger cpu.max (or cpu.cfs_quota_us) of its cgroup",
+                end.name
+            )],
+            Lack::Programs => {
+                self.other_core(end).into_iter().chain([end.what_else_runs()]).collect()
+            }
+            Lack::Hypervisor => vec![format!(
+                "another time, or a virtual machine with cores of its own: the {}'s are shared",
+                end.name
+            )],
         };
-        Some(format!("{option}{why}"))
-    }
-
-    fn discard_advice(&self) -> Option<String> {
-        (self.record.asked.receive.as_deref() != Some("discard"))
-            .then(|| "--rx discard: what the path carries without the copy".to_owned())
-    }
-
-    fn more_streams(&self) -> String {
-        format!(
-            "--streams {}: another thread on another core",
-            self.record.asked.streams.saturating_mul(2)
-        )
-    }
-
-    fn window_advice(&self, end: &str) -> Vec<String> {
-        let granted = self
-            .record
-            .agreed
-            .as_ref()
-            .and_then(|a| a.window_granted)
-            .and_then(|w| w.receive_bytes)
-            .unwrap_or(0);
-        let host =
-            if end == "client" { Some(&self.record.client) } else { self.record.server.as_ref() };
-        let most = host.and_then(|h| h.rmem_max_bytes);
-        // Never more than --window takes, whatever the far end says it was granted.
-        let most_legal = limits::WINDOW_OCTETS.max;
-        let wanted = granted.clamp(212_992, most_legal / 2).saturating_mul(2).next_power_of_two();
-        let mut advice = vec![format!(
-            "--window {}Mi (the receive buffer is {} bytes now)",
-            (wanted >> 20).max(1),
-            granted
-        )];
-        if let Some(most) = most.filter(|most| *most < wanted) {
-            advice.push(format!("sysctl -w net.core.rmem_max={wanted} on the {end} ({most} now), which --window needs"));
-        }
-        advice
+        self.verdict(end.blamed(lack), because, advice)
     }
 
     fn rr(&mut self, rr: &RrFigures) -> Verdict {
         self.note("transactions_per_second", Some(rr.transactions_per_second));
         self.note("latency_p50_s", rr.latency_s.as_ref().map(|l| l.p50));
-        self.note_cpu("client", rr.cpu.as_ref());
-        self.note_cpu("server", rr.server_cpu.as_ref());
+        let (asks, answers) = (Limit::SenderCpu, Limit::ReceiverCpu);
+        let (near, far) = (rr.host.as_ref(), rr.server_host.as_ref());
+        let client = End::of("client", asks, rr.cpu.as_ref(), near, rr.seconds);
+        let server = End::of("server", answers, rr.server_cpu.as_ref(), far, rr.seconds);
+        self.note_cpu("client", &client);
+        self.note_cpu("server", &server);
+        self.note("client_throttled_s", near.and_then(|host| host.throttled_s));
+        self.note("server_throttled_s", far.and_then(|host| host.throttled_s));
         let shown = format!("{:.0} transactions/s", rr.transactions_per_second);
         // What no server could have answered by the end is no shortfall.
         let least = rr.latency_s.as_ref().and_then(|l| l.min).unwrap_or(0.0);
@@ -280,19 +197,22 @@ impl<'a> Case<'a> {
                 vec!["leave out --rate: as fast as the answers come".to_owned()],
             );
         }
-        let threads = |cpu: Option<&CpuFigures>| cpu.map_or(0.0, |c| c.thread_percent);
-        let (client, server) = (threads(rr.cpu.as_ref()), threads(rr.server_cpu.as_ref()));
-        if client >= FULL_PERCENT && client >= server {
-            let because =
-                vec![format!("the asking thread was busy {client:.0} % of the time; {shown}")];
-            let advice = vec![self.more_streams()];
-            return self.verdict(Limit::SenderCpu, because, advice);
-        }
-        if server >= FULL_PERCENT {
-            let because =
-                vec![format!("the answering thread was busy {server:.0} % of the time; {shown}")];
-            let advice = vec![self.more_streams()];
-            return self.verdict(Limit::ReceiverCpu, because, advice);
+        // One waits while the other works, so what either lacked is added to every round trip.
+        let ends = [&client, &server];
+        let worst = if server.wanted() > client.wanted() { &server } else { &client };
+        let lacks = ends.into_iter().find_map(|end| match end.lack() {
+            Some(lack @ Lack::Throttled(_)) => Some((end, lack)),
+            _ => None,
+        });
+        let lacks = lacks.or_else(|| Some((worst, worst.lack()?)));
+        let taken_from = if server.taken() > client.taken() { &server } else { &client };
+        let lacks = lacks.or_else(|| {
+            let kept = client.taken() + server.taken() >= KEPT_WAITING_PERCENT;
+            kept.then_some((taken_from, Lack::Programs))
+        });
+        if let Some((end, lack)) = lacks {
+            let advice = [self.more_streams()];
+            return self.lacked_cpu(end, lack, &shown, advice);
         }
         let p50 = rr.latency_s.as_ref().map_or(0.0, |l| l.p50);
         let because = vec![format!(
@@ -303,7 +223,7 @@ impl<'a> Case<'a> {
         )];
         let more = self.record.asked.outstanding.unwrap_or(1).saturating_mul(8);
         let advice =
-            vec![format!("--outstanding {more}: more requests in flight"), self.more_streams()];
-        self.verdict(Limit::RoundTrip, because, advice)
+            [Some(format!("--outstanding {more}: more requests in flight")), self.more_streams()];
+        self.verdict(Limit::RoundTrip, because, advice.into_iter().flatten().collect())
     }
 }

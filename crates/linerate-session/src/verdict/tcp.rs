@@ -3,7 +3,8 @@
 use linerate_model::record::{Limit, Pair, Verdict};
 use linerate_model::units::si;
 
-use super::{Case, FULL_PERCENT, busy, core_text, held_back, held_back_text};
+use super::cpu::{End, Lack};
+use super::{Case, rate_below};
 
 /// Share of the time in which TCP was held by a window.
 const WINDOW_HELD: f64 = 0.3;
@@ -11,12 +12,20 @@ const WINDOW_HELD: f64 = 0.3;
 /// of a held sender run only while nothing of its window is left, and miss most of a tiny one.
 const WINDOW_FILLED: f64 = 0.5;
 
+/// A receiver that waited so long for its core, in percent, is no reader that is slow by itself.
+const LATE_READER: f64 = 10.0;
+/// Share of the time with data to send, where the sender was not the one that was late.
+const BUSY: f64 = 0.9;
+/// A round trip this much longer than the least, in seconds, has a queue in it: more than a scheduler's
+/// slice on a busy host.
+const QUEUE_S: f64 = 0.005;
+
 impl Case<'_> {
     pub(super) fn tcp(&mut self, pair: &Pair) -> Option<Verdict> {
         let sender = pair.sender.as_ref()?;
         let receiver = pair.receiver.as_ref();
-        let tx = sender.cpu.as_ref();
-        let rx = receiver.and_then(|r| r.cpu.as_ref());
+        let tx = End::sender(self.sender_name, sender);
+        let rx = receiver.map(|receiver| End::receiver(self.receiver_name, receiver));
         let tcp = sender.tcp.clone().unwrap_or_default();
         self.note("sent_bps", Some(sender.bits_per_second));
         self.note("received_bps", receiver.map(|r| r.bits_per_second));
@@ -24,9 +33,11 @@ impl Case<'_> {
         self.note("rwnd_limited_ratio", tcp.rwnd_limited_ratio);
         self.note("sndbuf_limited_ratio", tcp.sndbuf_limited_ratio);
         self.note("rtt_s", tcp.rtt_s);
-        self.note_cpu("sender", tx);
-        self.note_cpu("receiver", rx);
-        self.note_held_back(pair.sender.as_ref(), receiver);
+        self.note_cpu("sender", &tx);
+        if let Some(rx) = &rx {
+            self.note_cpu("receiver", rx);
+        }
+        self.note_throttled(pair.sender.as_ref(), receiver);
         let rate = receiver.map_or(sender.bits_per_second, |r| r.bits_per_second);
         let shown = si(rate, "bit/s");
         if let Some(asked) = self.record.asked.rate_bps
@@ -59,61 +70,45 @@ impl Case<'_> {
                     "{in_flight:.0} bytes a round trip and stream, of a window of {window:.0}"
                 ));
             }
-            let advice = vec![
-                "leave out --window: the kernel sizes the buffers itself".to_owned(),
-                "--window 8Mi".to_owned(),
-            ];
+            let advice = vec!["leave out --window: the kernel sizes the buffers itself".to_owned()];
             return Some(self.verdict(Limit::TcpWindow, because, advice));
         }
-        // A receiver that may not run closes its window: that is no window too small. Nor is a core that
-        // others fill the limit of an end that may not use it.
-        let tx_held = held_back(sender.host.as_ref(), sender.seconds);
-        let rx_held = receiver.and_then(|r| held_back(r.host.as_ref(), r.seconds));
-        let (limit, name, held) = if rx_held > tx_held {
-            (Limit::ReceiverCpu, self.receiver_name, rx_held)
-        } else {
-            (Limit::SenderCpu, self.sender_name, tx_held)
-        };
-        if let Some(held) = held {
-            let arrived = format!("{shown} arrived");
-            let (because, advice) = held_back_text(name, held, sender.seconds, &arrived, None);
-            return Some(self.verdict(limit, because, advice));
+        let arrived = format!("{shown} arrived");
+        if let Some(verdict) = self.tcp_cpu(&tx, rx.as_ref(), &arrived) {
+            return Some(verdict);
         }
-        let (tx_busy, rx_busy) = (busy(tx), busy(rx));
-        if tx_busy >= FULL_PERCENT && tx_busy >= rx_busy {
-            let because = vec![format!("{}; {shown} arrived", core_text(tx))];
-            let advice = [
-                Some("--tx sendfile: sends without copying".to_owned()),
-                Some(self.more_streams()),
-                self.other_core(self.sender_name, tx),
-            ];
-            return Some(self.verdict(
-                Limit::SenderCpu,
-                because,
-                advice.into_iter().flatten().collect(),
-            ));
+        let held = rwnd.max(sndbuf) >= WINDOW_HELD;
+        // A receiver whose cores others had reads late, and its window closes meanwhile.
+        if let Some(rx) = rx.as_ref().filter(|rx| rwnd >= WINDOW_HELD && rx.taken() >= LATE_READER)
+        {
+            return Some(self.lacked_cpu(rx, Lack::Programs, &arrived, []));
         }
-        if rx_busy >= FULL_PERCENT {
-            let because = vec![format!("{}; {shown} arrived", core_text(rx))];
-            let advice = [
-                self.discard_advice(),
-                Some(self.more_streams()),
-                self.other_core(self.receiver_name, rx),
-            ];
-            return Some(self.verdict(
-                Limit::ReceiverCpu,
-                because,
-                advice.into_iter().flatten().collect(),
-            ));
-        }
-        if rwnd.max(sndbuf) >= WINDOW_HELD {
+        if held {
             let because = vec![format!(
                 "for {:.0} % of the time the receiver's window held the sender, for {:.0} % its own send buffer; {shown} arrived",
                 rwnd * 100.0,
                 sndbuf * 100.0
             )];
-            let advice = vec!["--window 8Mi".to_owned(), self.more_streams()];
+            let (sysctl, end) = match rwnd >= sndbuf {
+                true => ("tcp_rmem", self.receiver_name),
+                false => ("tcp_wmem", self.sender_name),
+            };
+            let larger = format!(
+                "sysctl -w net.ipv4.{sysctl}=\"4096 131072 67108864\" on the {end}: a larger limit of what the kernel sizes itself"
+            );
+            let advice = [Some(larger), self.more_streams()].into_iter().flatten().collect();
             return Some(self.verdict(Limit::TcpWindow, because, advice));
+        }
+        // The path had something to carry all the time, and shows it: a queue before it, or loss.
+        let waits =
+            |base: f64| tcp.rtt_s.is_some_and(|rtt| rtt >= base * 2.0 && rtt >= base + QUEUE_S);
+        let queued = tcp.min_rtt_s.is_some_and(waits) || tcp.retransmits.is_some_and(|n| n > 0);
+        let carried = tcp.busy_ratio.is_some_and(|busy| busy > BUSY);
+        let kept = [Some(&tx), rx.as_ref()].into_iter().flatten();
+        let kept = kept.filter_map(|end| Some((end, end.was_kept_waiting()?)));
+        let worst = kept.max_by(|a, b| a.0.taken().total_cmp(&b.0.taken()));
+        if let Some((end, lack)) = worst.filter(|_| !(queued && carried)) {
+            return Some(self.lacked_cpu(end, lack, &arrived, []));
         }
         let retransmits = tcp.retransmits.unwrap_or(0);
         if retransmits > 0 {
@@ -121,33 +116,60 @@ impl Case<'_> {
                 "{retransmits} segments were sent again, the congestion window ended at {} bytes; {shown} arrived",
                 tcp.cwnd_bytes.unwrap_or(0)
             )];
-            let advice = vec![
+            let advice = [
                 self.more_streams(),
-                "--congestion bbr: reacts to delay, not to single losses (where the kernel has it)"
-                    .to_owned(),
-                "udp --rate: shows the loss itself".to_owned(),
+                Some(format!("udp --rate {}: shows the loss itself", rate_below(rate))),
             ];
+            let advice = advice.into_iter().flatten().collect();
             return Some(self.verdict(Limit::TcpCongestion, because, advice));
         }
-        if tcp.busy_ratio.is_some_and(|b| b > 0.9) {
+        if carried {
             let because = vec![format!(
                 "the sender had data queued {:.0} % of the time, no CPU was full, nothing was lost; {shown} arrived",
                 tcp.busy_ratio.unwrap_or(0.0) * 100.0
             )];
-            return Some(self.verdict(
-                Limit::Path,
-                because,
-                vec![
-                    self.more_streams(),
-                    "udp --rate max: the same path without congestion control".to_owned(),
-                ],
-            ));
+            return Some(
+                self.verdict(
+                    Limit::Path,
+                    because,
+                    [
+                        self.more_streams(),
+                        Some("udp --rate max: the same path without congestion control".to_owned()),
+                    ]
+                    .into_iter()
+                    .flatten()
+                    .collect(),
+                ),
+            );
         }
         let because = vec![format!("{shown} arrived, and nothing shows what held it")];
-        Some(self.verdict(
-            Limit::Unknown,
-            because,
-            vec!["--time 30s: a longer look".to_owned(), self.more_streams()],
-        ))
+        Some(self.verdict(Limit::Unknown, because, vec!["--time 30s: a longer look".to_owned()]))
+    }
+
+    /// An end that lacked CPU. A receiver that may not run closes its window: that is no window too
+    /// small.
+    fn tcp_cpu(&mut self, tx: &End<'_>, rx: Option<&End<'_>>, arrived: &str) -> Option<Verdict> {
+        let lacks = [Some(tx), rx].into_iter().flatten();
+        let lacks: Vec<(&End<'_>, Lack)> =
+            lacks.filter_map(|end| Some((end, end.lack()?))).collect();
+        // Throttled is known for certain, and comes before what the threads' own figures suggest.
+        let weight = |(end, lack): &(&End<'_>, Lack)| match lack {
+            Lack::Throttled(seconds) => (1, *seconds),
+            _ => (0, end.wanted()),
+        };
+        let order = |a: &(u8, f64), b: &(u8, f64)| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1));
+        // Of two that lack as much, the sender's comes first.
+        let (end, lack) =
+            lacks.iter().rev().max_by(|a, b| order(&weight(a), &weight(b))).copied()?;
+        let own = [
+            if end.limit == Limit::SenderCpu {
+                self.sendfile_advice()
+            } else {
+                self.discard_advice()
+            },
+            self.more_streams(),
+            self.other_core(end),
+        ];
+        Some(self.lacked_cpu(end, lack, arrived, own))
     }
 }

@@ -1,11 +1,11 @@
 //! What limited a test by datagrams: where the loss was, what came when it was over, what was sent.
 
-use linerate_model::record::{
-    CpuFigures, DoubtKind, Limit, Pair, ReceiverFigures, SenderFigures, Verdict,
-};
+use linerate_model::record::{DoubtKind, Limit, Pair, ReceiverFigures, SenderFigures, Verdict};
 use linerate_model::units::si;
 
-use super::{Case, core_text, full, held_back, held_back_text, rate_below};
+use super::advice::Buffer;
+use super::cpu::{End, Lack};
+use super::{Case, rate_below};
 
 /// Loss below this is not what limits a test.
 const LOSS_THAT_COUNTS: f64 = 0.001;
@@ -36,21 +36,27 @@ impl Case<'_> {
         let waited = queue.and_then(|h| h.qdisc_backlog_bytes).map(|n| n as f64);
         self.note("sender_qdisc_dropped_packets", dropped);
         self.note("sender_qdisc_backlog_bytes", waited);
-        self.note_held_back(sender, receiver);
-        let tx = sender.and_then(|s| s.cpu.as_ref());
-        let rx = receiver.and_then(|r| r.cpu.as_ref());
-        self.note_cpu("sender", tx);
-        self.note_cpu("receiver", rx);
-        let flooding = self.record.asked.rate_bps.is_none() && full(tx) && !full(rx);
+        self.note_throttled(sender, receiver);
+        let tx = sender.map(|sender| End::sender(self.sender_name, sender));
+        let rx = receiver.map(|receiver| End::receiver(self.receiver_name, receiver));
+        for (role, end) in [("sender", &tx), ("receiver", &rx)] {
+            if let Some(end) = end {
+                self.note_cpu(role, end);
+            }
+        }
+        let flooding = self.record.asked.rate_bps.is_none()
+            && tx.is_some_and(|tx| tx.is_full())
+            && rx.is_none_or(|rx| rx.lack().is_none());
         let threshold = if flooding { LOSS_BESIDE_A_FULL_SENDER } else { LOSS_THAT_COUNTS };
-        if let Some(verdict) = receiver.and_then(|r| self.udp_loss(sender, r, rx, threshold)) {
+        let arrived = receiver.zip(rx.as_ref());
+        if let Some(verdict) = arrived.and_then(|(r, rx)| self.udp_loss(sender, r, rx, threshold)) {
             return Some(verdict);
         }
-        let sender = sender?;
-        if let Some(verdict) = receiver.and_then(|r| self.udp_overdue(sender, r, rx)) {
+        let (sender, tx) = sender.zip(tx)?;
+        if let Some(verdict) = arrived.and_then(|(r, rx)| self.udp_overdue(sender, r, rx)) {
             return Some(verdict);
         }
-        self.udp_sender(sender, receiver, tx, rx, discard)
+        self.udp_sender(sender, receiver, &tx, rx.as_ref(), discard)
     }
 
     /// Nothing was lost, but much came when the test was over: a queue took what the path or the
@@ -59,7 +65,7 @@ impl Case<'_> {
         &mut self,
         sender: &SenderFigures,
         receiver: &ReceiverFigures,
-        rx: Option<&CpuFigures>,
+        rx: &End<'_>,
     ) -> Option<Verdict> {
         let overdue = receiver.overdue?;
         let datagrams = receiver.datagrams.filter(|n| *n > 0)?;
@@ -79,12 +85,12 @@ impl Case<'_> {
         let advice = vec![format!("--rate {}: near what it drains at", rate_below(rate))];
         // Kernel time stamps tell when they came; if that was in time, they waited to be read.
         if excess(receiver.seconds) * 2.0 < excess(drained) {
-            let because =
-                vec![format!("the {name}'s socket buffer held them, {}: {facts}", core_text(rx))];
-            let mut more = advice;
-            more.extend(self.other_core(name, rx));
-            more.push(self.more_streams());
-            return Some(self.verdict(Limit::ReceiverCpu, because, more));
+            let held = format!("the {name}'s socket buffer held them: {facts}");
+            let lack = rx.lack().or_else(|| rx.was_kept_waiting()).unwrap_or(Lack::Own);
+            let own =
+                advice.into_iter().map(Some).chain([self.other_core(rx), self.more_streams()]);
+            let own: Vec<Option<String>> = own.collect();
+            return Some(self.lacked_cpu(rx, lack, &held, own));
         }
         let plan = self.record.agreed.as_ref().unwrap_or(&self.record.asked);
         let late = overdue.saturating_mul(u64::from(plan.datagram_bytes.unwrap_or(0)));
@@ -106,7 +112,7 @@ impl Case<'_> {
         &mut self,
         sender: Option<&SenderFigures>,
         receiver: &ReceiverFigures,
-        rx: Option<&CpuFigures>,
+        rx: &End<'_>,
         threshold: f64,
     ) -> Option<Verdict> {
         let lost = receiver.lost?;
@@ -128,23 +134,17 @@ impl Case<'_> {
                 places.push_str(&format!(", {unplaced} more by it or by the path"));
             }
             places.push_str(&format!(", {path} on the path"));
-            if let Some(held) = held_back(receiver.host.as_ref(), receiver.seconds) {
-                let lower = "--rate: below what it takes".to_owned();
-                let (because, advice) =
-                    held_back_text(name, held, receiver.seconds, &places, Some(lower));
-                return Some(self.verdict(Limit::ReceiverCpu, because, advice));
+            if let Some(lack) = rx.lack().or_else(|| rx.was_kept_waiting()) {
+                let own = [
+                    self.other_core(rx),
+                    self.more_streams(),
+                    self.larger_window(name, Buffer::Receive),
+                ];
+                return Some(self.lacked_cpu(rx, lack, &places, own));
             }
-            if full(rx) {
-                let mut advice = vec![];
-                advice.extend(self.other_core(name, rx));
-                advice.push(self.more_streams());
-                advice.extend(self.window_advice(name));
-                let because = vec![format!("{}; {places}", core_text(rx))];
-                return Some(self.verdict(Limit::ReceiverCpu, because, advice));
-            }
-            let because = vec![format!("it overflowed though {}; {places}", core_text(rx))];
-            let mut advice = self.window_advice(name);
-            advice.extend(self.other_core(name, rx));
+            let because = vec![format!("it overflowed though {}; {places}", rx.thread_text())];
+            let advice = [self.larger_window(name, Buffer::Receive), self.other_core(rx)];
+            let advice = advice.into_iter().flatten().collect();
             return Some(self.verdict(Limit::ReceiverBuffer, because, advice));
         }
         // The receiving host may drop before the socket: the backlog of a core, or its card.
@@ -155,12 +155,11 @@ impl Case<'_> {
         if backlog > 0 && backlog.saturating_mul(2) > path {
             let because = vec![format!(
                 "its kernel dropped {backlog} packets from a core's backlog (softnet_stat) before the socket; {}",
-                core_text(rx)
+                rx.thread_text()
             )];
-            let advice = vec![
-                format!("sysctl -w net.core.netdev_max_backlog=10000 on the {name}"),
-                self.more_streams(),
-            ];
+            let mut advice =
+                vec![format!("sysctl -w net.core.netdev_max_backlog=10000 on the {name}")];
+            advice.extend(self.more_streams());
             return Some(self.verdict(Limit::ReceiverCpu, because, advice));
         }
         // What the socket was told of (refused) is in the device's count as well, and was never sent. A
@@ -204,36 +203,29 @@ impl Case<'_> {
     }
 
     /// Loss of which the receiver does not tell where it was (iperf3's): only its CPU is evidence.
-    fn udp_loss_somewhere(&mut self, lost: u64, rx: Option<&CpuFigures>) -> Verdict {
+    fn udp_loss_somewhere(&mut self, lost: u64, rx: &End<'_>) -> Verdict {
         let name = self.receiver_name;
-        if full(rx) {
-            let because = vec![format!(
-                "{}: it had no time left; where the {lost} lost datagrams went, its iperf3 does not tell",
-                core_text(rx)
-            )];
-            let advice = vec![
-                format!(
-                    "run `linerate serve` on the {name}: it tells where each datagram was lost"
-                ),
-                "--rate: below what the receiver takes".to_owned(),
-            ];
-            return self.verdict(Limit::ReceiverCpu, because, advice);
+        let own_server =
+            format!("run `linerate serve` on the {name}: it tells where each was lost");
+        if let Some(lack) = rx.lack() {
+            let where_to =
+                format!("where the {lost} lost datagrams went, its iperf3 does not tell");
+            let lower = "--rate: below what the receiver takes".to_owned();
+            return self.lacked_cpu(rx, lack, &where_to, [Some(own_server), Some(lower)]);
         }
         let because = vec![format!(
             "{lost} datagrams were lost on the path or in the {name}'s host ({}); its iperf3 does not tell where",
-            core_text(rx)
+            rx.thread_text()
         )];
-        let advice =
-            vec![format!("run `linerate serve` on the {name}: it tells where each was lost")];
-        self.verdict(Limit::Unknown, because, advice)
+        self.verdict(Limit::Unknown, because, vec![own_server])
     }
 
     fn udp_sender(
         &mut self,
         sender: &SenderFigures,
         receiver: Option<&ReceiverFigures>,
-        tx: Option<&CpuFigures>,
-        rx: Option<&CpuFigures>,
+        tx: &End<'_>,
+        rx: Option<&End<'_>>,
         discard: bool,
     ) -> Option<Verdict> {
         let name = self.sender_name;
@@ -243,25 +235,17 @@ impl Case<'_> {
             let because = vec![format!(
                 "the {name} refused {refused} of {attempted} datagrams (ENOBUFS, EAGAIN): its own queue or interface is the bottleneck, and nothing of this was lost on the path"
             )];
-            let advice = vec![
-                format!(
-                    "--rate {}: near what the interface takes",
-                    rate_below(sender.bits_per_second)
-                ),
-                "--window 8Mi: a larger send buffer".to_owned(),
-            ];
+            let mut advice = vec![format!(
+                "--rate {}: near what the interface takes",
+                rate_below(sender.bits_per_second)
+            )];
+            advice.extend(self.larger_window(name, Buffer::Send));
             return Some(self.verdict(Limit::SenderHost, because, advice));
         }
         let asked = self.record.asked.rate_bps.map(|bps| bps as f64);
         let sent = sender.bits_per_second;
         let shown = si(sent, "bit/s");
         let met = asked.is_some_and(|asked| sent >= asked * RATE_MET);
-        if !met && let Some(held) = held_back(sender.host.as_ref(), sender.seconds) {
-            let of = asked.map_or(String::new(), |bps| format!(" of {} asked", si(bps, "bit/s")));
-            let sent = format!("{shown}{of} were sent");
-            let (because, advice) = held_back_text(name, held, sender.seconds, &sent, None);
-            return Some(self.verdict(Limit::SenderCpu, because, advice));
-        }
         // A run by count has no rate to miss.
         match asked {
             Some(_) if met && receiver.is_none() && !discard => {
@@ -280,68 +264,80 @@ impl Case<'_> {
                 let advice = vec!["--rate max: what this path and its hosts can carry".to_owned()];
                 Some(self.verdict(Limit::RequestedRate, because, advice))
             }
-            _ if full(tx) => {
-                let what = match asked {
-                    Some(asked) => format!("{shown} of {} asked were sent", si(asked, "bit/s")),
-                    None => format!("{shown} were sent as fast as it could"),
-                };
-                let where_to = match receiver.and_then(|r| r.lost_ratio).filter(|_| !discard) {
-                    None => String::new(),
-                    Some(ratio) if ratio > 0.0 && ratio < 1e-4 => {
-                        ", less than 0.01 % of it was lost".to_owned()
-                    }
-                    Some(ratio) if ratio > 0.0 => {
-                        format!(", {:.2} % of it was lost", ratio * 100.0)
-                    }
-                    Some(_) => " and nothing was lost".to_owned(),
-                };
-                let because = vec![format!("{}; {what}{where_to}", core_text(tx))];
-                let mut advice = vec![];
-                let agreed = self.record.agreed.as_ref();
-                let one_at_a_time =
-                    agreed.and_then(|a| a.engine.as_deref()).is_some_and(|e| e != "gso");
-                let gave_up =
-                    self.record.doubts.iter().any(|d| d.kind == DoubtKind::EngineFallback);
-                if one_at_a_time && !gave_up && self.record.asked.checksum != Some(false) {
-                    advice.push(match asked {
-                        Some(_) => "--burst 1ms: more datagrams a call".to_owned(),
-                        None => "--engine gso: one call for a whole train".to_owned(),
-                    });
-                }
-                advice.push(self.more_streams());
-                advice.extend(self.other_core(name, tx));
-                Some(self.verdict(Limit::SenderCpu, because, advice))
-            }
-            _ if full(rx) && asked.is_none() => {
-                let because = vec![format!("{}; the sender waited for it", core_text(rx))];
-                let advice = [self.other_core(self.receiver_name, rx), Some(self.more_streams())]
-                    .into_iter()
-                    .flatten()
-                    .collect();
-                Some(self.verdict(Limit::ReceiverCpu, because, advice))
-            }
-            Some(asked) => {
-                let because = vec![format!(
-                    "{shown} of {} asked were sent though {}; its send buffer, queue or timer held it back",
-                    si(asked, "bit/s"),
-                    core_text(tx)
-                )];
-                let mut advice = vec![
-                    "--window 8Mi: a larger send buffer".to_owned(),
-                    "--burst 1ms: fewer wake-ups".to_owned(),
-                ];
-                advice.extend(self.other_core(name, tx));
-                Some(self.verdict(Limit::SenderHost, because, advice))
-            }
-            None => {
-                let because = vec![format!(
-                    "{shown} left though {}; its interface or queue takes no more, and the sender waited for it",
-                    core_text(tx)
-                )];
-                let advice =
-                    vec![self.more_streams(), "--window 8Mi: a larger send buffer".to_owned()];
-                Some(self.verdict(Limit::SenderHost, because, advice))
+            _ => {
+                let of =
+                    asked.map_or(String::new(), |bps| format!(" of {} asked", si(bps, "bit/s")));
+                let sent = format!("{shown}{of} were sent");
+                self.udp_held_back((sender, tx), (receiver, rx), asked, &sent, discard)
             }
         }
+    }
+
+    /// The sender sent less than was asked, or as much as it could.
+    fn udp_held_back(
+        &mut self,
+        (sender, tx): (&SenderFigures, &End<'_>),
+        (receiver, rx): (Option<&ReceiverFigures>, Option<&End<'_>>),
+        asked: Option<f64>,
+        sent: &str,
+        discard: bool,
+    ) -> Option<Verdict> {
+        // Waiting for a core explains a rate that was missed if it took half as long as is missing.
+        let missing = asked.map_or(0.0, |asked| 1.0 - sender.bits_per_second / asked.max(1.0));
+        let waited = tx.taken() / 100.0 >= (missing / 2.0).max(LOSS_THAT_COUNTS);
+        let late = (asked.is_some() && waited).then_some(Lack::Programs);
+        if let Some(lack) = tx.lack().or(tx.was_kept_waiting()).or(late) {
+            let lost = receiver.and_then(|r| r.lost_ratio).filter(|_| !discard);
+            let result = format!("{sent}{}", lost_text(lost));
+            let own = [self.larger_calls(asked), self.more_streams(), self.other_core(tx)];
+            return Some(self.lacked_cpu(tx, lack, &result, own));
+        }
+        if let Some((rx, lack)) =
+            rx.and_then(|rx| Some((rx, rx.lack()?))).filter(|_| asked.is_none())
+        {
+            let own = [self.other_core(rx), self.more_streams()];
+            return Some(self.lacked_cpu(rx, lack, "the sender waited for it", own));
+        }
+        let ran = tx.thread_text();
+        let larger = self.larger_window(self.sender_name, Buffer::Send);
+        let (because, advice) = match asked {
+            Some(_) => (
+                format!("{sent} though {ran}; its send buffer, queue or timer held it back"),
+                [larger, Some("--burst 1ms: fewer wake-ups".to_owned())],
+            ),
+            None => (
+                format!(
+                    "{sent} though {ran}; its interface or queue takes no more, and the sender waited for it"
+                ),
+                [larger, self.more_streams()],
+            ),
+        };
+        let advice = advice.into_iter().flatten().collect();
+        Some(self.verdict(Limit::SenderHost, vec![because], advice))
+    }
+
+    /// More datagrams a call, where there was one only.
+    fn larger_calls(&self, asked: Option<f64>) -> Option<String> {
+        let engine = self.record.agreed.as_ref()?.engine.as_deref()?;
+        let gave_up = self.record.doubts.iter().any(|d| d.kind == DoubtKind::EngineFallback);
+        if engine == "gso" || gave_up || self.record.asked.checksum == Some(false) {
+            return None;
+        }
+        Some(match asked {
+            Some(_) => "--burst 1ms: more datagrams a call".to_owned(),
+            None => "--engine gso: one call for a whole train".to_owned(),
+        })
+    }
+}
+
+/// " and nothing was lost".
+fn lost_text(ratio: Option<f64>) -> String {
+    match ratio {
+        None => String::new(),
+        Some(ratio) if ratio > 0.0 && ratio < 1e-4 => {
+            ", less than 0.01 % of it was lost".to_owned()
+        }
+        Some(ratio) if ratio > 0.0 => format!(", {:.2} % of it was lost", ratio * 100.0),
+        Some(_) => " and nothing was lost".to_owned(),
     }
 }

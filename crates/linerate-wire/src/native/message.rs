@@ -332,8 +332,13 @@ mod tests {
             dropped_max: u64::MAX,
             calls: u64::MAX,
         };
-        let thread =
-            ThreadUse { cpu_ns: Some(u64::MAX), core: Some(u32::MAX), others_ns: u64::MAX };
+        let thread = ThreadUse {
+            cpu_ns: Some(u64::MAX),
+            ready_ns: Some(u64::MAX),
+            sleeps: Some(u64::MAX),
+            core: Some(u32::MAX),
+            others_ns: u64::MAX,
+        };
         let recv = RecvInterval { counts, jitter_ns: Some(u64::MAX), thread };
         let all = Some(u64::MAX);
         let tcp = TcpSample {

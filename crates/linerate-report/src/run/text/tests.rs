@@ -9,24 +9,24 @@ fn terminal(record: &RunRecord, width: usize) -> String {
 
 #[test]
 fn udp_with_drops_at_the_receiver() {
-    insta::assert_snapshot!(terminal(&records::udp_receiver_drops(), 80), @r"
+    insta::assert_snapshot!(terminal(&records::udp_receiver_drops(), 80), @"
     linerate udp hydra2 --rate 160M
     UDP IPv4 · 1472 B · 1 stream · forward · 160.0 Mbit/s · 10 s
     hydra1 (kernel 6.12.9, 4 cores, eth0 MTU 1500) → hydra2 (kernel 6.12.9, 4 cores,
       eth0 MTU 1500)
-                       bit/s                  lost on                    cpu
-     time  offered  received     loss    path    host   jitter     tx     rx
-      1 s  160.0 M   149.3 M   6.71 %       0     912  80.0 µs   12 %  100 %  █
-      2 s  160.0 M   138.3 M  13.54 %       0   1 840  87.0 µs   12 %   99 %  █▇
-      3 s  160.0 M   133.9 M  16.29 %       0   2 214  94.0 µs   12 %   99 %  █▇▇
-      4 s  160.0 M   133.7 M  16.41 %       0   2 230   101 µs   12 %   99 %  █▇▇▇
-      5 s  160.0 M   133.8 M  16.38 %       0   2 225   108 µs   12 %   99 %  █▇▇▇▇
-      6 s  160.0 M   133.5 M  16.57 %       0   2 251   115 µs   12 %   99 %  █▇▇▇▇▇
-      7 s  160.0 M   133.6 M  16.49 %       0   2 240   122 µs   12 %   99 %  ▇▇▇▇▇▇
-      8 s  160.0 M   133.4 M  16.66 %       0   2 263   129 µs   12 %   99 %  ▇▇▇▇▇▇
-      9 s  160.0 M   133.1 M  16.79 %       0   2 281   136 µs   12 %   99 %  ▇▇▇▇▇▇
-     10 s  160.0 M   133.1 M  16.79 %       0   2 281   143 µs   12 %   99 %  ▇▇▇▇▇▇
-    total  160.0 M   135.6 M  15.26 %       0  20 737   143 µs   12 %   99 %  █▇▇▇▇▇
+                       bit/s                  lost on             cpu own/core %
+     time  offered  received     loss    path    host   jitter       tx       rx
+      1 s  160.0 M   149.3 M   6.71 %       0     912  80.0 µs    12/12   28/100
+      2 s  160.0 M   138.3 M  13.54 %       0   1 840  87.0 µs    12/12    28/99
+      3 s  160.0 M   133.9 M  16.29 %       0   2 214  94.0 µs    12/12    28/99
+      4 s  160.0 M   133.7 M  16.41 %       0   2 230   101 µs    12/12    28/99
+      5 s  160.0 M   133.8 M  16.38 %       0   2 225   108 µs    12/12    28/99
+      6 s  160.0 M   133.5 M  16.57 %       0   2 251   115 µs    12/12    28/99
+      7 s  160.0 M   133.6 M  16.49 %       0   2 240   122 µs    12/12    28/99
+      8 s  160.0 M   133.4 M  16.66 %       0   2 263   129 µs    12/12    28/99
+      9 s  160.0 M   133.1 M  16.79 %       0   2 281   136 µs    12/12    28/99
+     10 s  160.0 M   133.1 M  16.79 %       0   2 281   143 µs    12/12    28/99
+    total  160.0 M   135.6 M  15.26 %       0  20 737   143 µs    12/12    28/99
 
     datagrams        sent 135 870 · received 115 133 · lost 20 737 (0 on the path,
                      20 737 in the receiver's socket buffer)
@@ -49,22 +49,22 @@ fn udp_with_drops_at_the_receiver() {
     try: --cpu /3 (core 2 also serves the NIC's interrupts)
     try: --window 4M (now 208 KiB)
     ");
-    insta::assert_snapshot!(terminal(&records::udp_receiver_drops(), 120), @r"
+    insta::assert_snapshot!(terminal(&records::udp_receiver_drops(), 120), @"
     linerate udp hydra2 --rate 160M                             UDP IPv4 · 1472 B · 1 stream · forward · 160.0 Mbit/s · 10 s
     hydra1 (kernel 6.12.9, 4 cores, eth0 MTU 1500) → hydra2 (kernel 6.12.9, 4 cores, eth0 MTU 1500)
-                       bit/s      per s                  lost on                                                cpu
-     time  offered  received  datagrams     loss    path    host  refused  reordered   twice   jitter     tx     rx
-      1 s  160.0 M   149.3 M    12.68 k   6.71 %       0     912        0          0       0  80.0 µs   12 %  100 %  █
-      2 s  160.0 M   138.3 M    11.75 k  13.54 %       0   1 840        0          0       0  87.0 µs   12 %   99 %  █▇
-      3 s  160.0 M   133.9 M    11.37 k  16.29 %       0   2 214        0          0       0  94.0 µs   12 %   99 %  █▇▇
-      4 s  160.0 M   133.7 M    11.36 k  16.41 %       0   2 230        0          0       0   101 µs   12 %   99 %  █▇▇▇
-      5 s  160.0 M   133.8 M    11.36 k  16.38 %       0   2 225        0          0       0   108 µs   12 %   99 %  █▇▇▇▇
-      6 s  160.0 M   133.5 M    11.34 k  16.57 %       0   2 251        0          0       0   115 µs   12 %   99 %  █▇▇▇▇▇
-      7 s  160.0 M   133.6 M    11.35 k  16.49 %       0   2 240        0          0       0   122 µs   12 %   99 %  █▇▇▇▇▇▇
-      8 s  160.0 M   133.4 M    11.32 k  16.66 %       0   2 263        0          0       0   129 µs   12 %   99 %  ▇▇▇▇▇▇▇
-      9 s  160.0 M   133.1 M    11.31 k  16.79 %       0   2 281        0          0       0   136 µs   12 %   99 %  ▇▇▇▇▇▇▇
-     10 s  160.0 M   133.1 M    11.31 k  16.79 %       0   2 281        0          0       0   143 µs   12 %   99 %  ▇▇▇▇▇▇▇
-    total  160.0 M   135.6 M    11.51 k  15.26 %       0  20 737        0          0       0   143 µs   12 %   99 %  █▇▇▇▇▇▇
+                       bit/s      per s                  lost on                                 cpu own/core %
+     time  offered  received  datagrams     loss    path    host  refused  reordered   jitter       tx       rx
+      1 s  160.0 M   149.3 M    12.68 k   6.71 %       0     912        0          0  80.0 µs    12/12   28/100  █
+      2 s  160.0 M   138.3 M    11.75 k  13.54 %       0   1 840        0          0  87.0 µs    12/12    28/99  █▇
+      3 s  160.0 M   133.9 M    11.37 k  16.29 %       0   2 214        0          0  94.0 µs    12/12    28/99  █▇▇
+      4 s  160.0 M   133.7 M    11.36 k  16.41 %       0   2 230        0          0   101 µs    12/12    28/99  █▇▇▇
+      5 s  160.0 M   133.8 M    11.36 k  16.38 %       0   2 225        0          0   108 µs    12/12    28/99  █▇▇▇▇
+      6 s  160.0 M   133.5 M    11.34 k  16.57 %       0   2 251        0          0   115 µs    12/12    28/99  █▇▇▇▇▇
+      7 s  160.0 M   133.6 M    11.35 k  16.49 %       0   2 240        0          0   122 µs    12/12    28/99  █▇▇▇▇▇▇
+      8 s  160.0 M   133.4 M    11.32 k  16.66 %       0   2 263        0          0   129 µs    12/12    28/99  █▇▇▇▇▇▇▇
+      9 s  160.0 M   133.1 M    11.31 k  16.79 %       0   2 281        0          0   136 µs    12/12    28/99  █▇▇▇▇▇▇▇▇
+     10 s  160.0 M   133.1 M    11.31 k  16.79 %       0   2 281        0          0   143 µs    12/12    28/99  █▇▇▇▇▇▇▇▇▇
+    total  160.0 M   135.6 M    11.51 k  15.26 %       0  20 737        0          0   143 µs    12/12    28/99  █▇▇▇▇▇▇▇▇▇
 
     datagrams        sent 135 870 · received 115 133 · lost 20 737 (0 on the path, 20 737 in the receiver's socket buffer)
     loss runs        3 410, mean 6.1 and longest 31 datagrams
@@ -79,22 +79,22 @@ fn udp_with_drops_at_the_receiver() {
     buffer (SO_RXQ_OVFL), none on the path.
     try: --cpu /3 (core 2 also serves the NIC's interrupts) · --window 4M (now 208 KiB)
     ");
-    insta::assert_snapshot!(render(&records::udp_receiver_drops(), PLAIN), @r"
-    linerate udp hydra2 --rate 160M                    UDP IPv4 · 1472 B · 1 stream · forward · 160.0 Mbit/s · 10 s
+    insta::assert_snapshot!(render(&records::udp_receiver_drops(), PLAIN), @"
+    linerate udp hydra2 --rate 160M                        UDP IPv4 · 1472 B · 1 stream · forward · 160.0 Mbit/s · 10 s
     hydra1 (kernel 6.12.9, 4 cores, eth0 MTU 1500) → hydra2 (kernel 6.12.9, 4 cores, eth0 MTU 1500)
-                       bit/s      per s                  lost on                                                cpu
-     time  offered  received  datagrams     loss    path    host  refused  reordered   twice   jitter     tx     rx
-      1 s  160.0 M   149.3 M    12.68 k   6.71 %       0     912        0          0       0  80.0 µs   12 %  100 %
-      2 s  160.0 M   138.3 M    11.75 k  13.54 %       0   1 840        0          0       0  87.0 µs   12 %   99 %
-      3 s  160.0 M   133.9 M    11.37 k  16.29 %       0   2 214        0          0       0  94.0 µs   12 %   99 %
-      4 s  160.0 M   133.7 M    11.36 k  16.41 %       0   2 230        0          0       0   101 µs   12 %   99 %
-      5 s  160.0 M   133.8 M    11.36 k  16.38 %       0   2 225        0          0       0   108 µs   12 %   99 %
-      6 s  160.0 M   133.5 M    11.34 k  16.57 %       0   2 251        0          0       0   115 µs   12 %   99 %
-      7 s  160.0 M   133.6 M    11.35 k  16.49 %       0   2 240        0          0       0   122 µs   12 %   99 %
-      8 s  160.0 M   133.4 M    11.32 k  16.66 %       0   2 263        0          0       0   129 µs   12 %   99 %
-      9 s  160.0 M   133.1 M    11.31 k  16.79 %       0   2 281        0          0       0   136 µs   12 %   99 %
-     10 s  160.0 M   133.1 M    11.31 k  16.79 %       0   2 281        0          0       0   143 µs   12 %   99 %
-    total  160.0 M   135.6 M    11.51 k  15.26 %       0  20 737        0          0       0   143 µs   12 %   99 %
+                       bit/s      per s                  lost on                                         cpu own/core %
+     time  offered  received  datagrams     loss    path    host  refused  reordered   twice   jitter       tx       rx
+      1 s  160.0 M   149.3 M    12.68 k   6.71 %       0     912        0          0       0  80.0 µs    12/12   28/100
+      2 s  160.0 M   138.3 M    11.75 k  13.54 %       0   1 840        0          0       0  87.0 µs    12/12    28/99
+      3 s  160.0 M   133.9 M    11.37 k  16.29 %       0   2 214        0          0       0  94.0 µs    12/12    28/99
+      4 s  160.0 M   133.7 M    11.36 k  16.41 %       0   2 230        0          0       0   101 µs    12/12    28/99
+      5 s  160.0 M   133.8 M    11.36 k  16.38 %       0   2 225        0          0       0   108 µs    12/12    28/99
+      6 s  160.0 M   133.5 M    11.34 k  16.57 %       0   2 251        0          0       0   115 µs    12/12    28/99
+      7 s  160.0 M   133.6 M    11.35 k  16.49 %       0   2 240        0          0       0   122 µs    12/12    28/99
+      8 s  160.0 M   133.4 M    11.32 k  16.66 %       0   2 263        0          0       0   129 µs    12/12    28/99
+      9 s  160.0 M   133.1 M    11.31 k  16.79 %       0   2 281        0          0       0   136 µs    12/12    28/99
+     10 s  160.0 M   133.1 M    11.31 k  16.79 %       0   2 281        0          0       0   143 µs    12/12    28/99
+    total  160.0 M   135.6 M    11.51 k  15.26 %       0  20 737        0          0       0   143 µs    12/12    28/99
 
     datagrams        sent 135 870 · received 115 133 · lost 20 737 (0 on the path, 20 737 in the receiver's socket buffer)
     loss runs        3 410, mean 6.1 and longest 31 datagrams
@@ -112,21 +112,21 @@ fn udp_with_drops_at_the_receiver() {
 
 #[test]
 fn udp_both_ways() {
-    insta::assert_snapshot!(terminal(&records::udp_both(), 80), @r"
+    insta::assert_snapshot!(terminal(&records::udp_both(), 80), @"
     linerate udp hydra2 --both -b 500M -t 3
     UDP IPv4 · 1472 B · 1 stream · both ways · 500.0 Mbit/s · 3 s
     hydra1 (kernel 6.12.9, 4 cores, eth0 MTU 1500) → hydra2 (kernel 6.12.9, 4 cores,
       eth0 MTU 1500)
-                            bit/s                  lost on           cpu
-     time  way  offered  received     loss    path    host     tx     rx
-      1 s  fwd  500.0 M   500.0 M      0 %       0       0   24 %   41 %  █
-      1 s  rev  500.0 M   500.0 M 0.0094 %       4       0   24 %   41 %  █
-      2 s  fwd  500.0 M   500.0 M      0 %       0       0   24 %   41 %  ██
-      2 s  rev  500.0 M   499.5 M  0.108 %      ≥4     ≥12   24 %   41 %  ██
-      3 s  fwd  500.0 M   500.0 M      0 %       0       0   24 %   41 %  ███
-      3 s  rev  500.0 M   500.0 M 0.0094 %       4       0   24 %   41 %  ███
-    total  fwd  500.0 M   500.0 M      0 %       0       0   24 %   41 %  ███
-    total  rev  500.0 M   499.8 M 0.0424 %     ≥12     ≥12   24 %   41 %  ███
+                            bit/s                  lost on    cpu own/core %
+     time  way  offered  received     loss    path    host       tx       rx
+      1 s  fwd  500.0 M   500.0 M      0 %       0       0    21/24    33/41  █
+      1 s  rev  500.0 M   500.0 M 0.0094 %       4       0    21/24    33/41  █
+      2 s  fwd  500.0 M   500.0 M      0 %       0       0    21/24    33/41  ██
+      2 s  rev  500.0 M   499.5 M  0.108 %      ≥4     ≥12    21/24    33/41  ██
+      3 s  fwd  500.0 M   500.0 M      0 %       0       0    21/24    33/41  ███
+      3 s  rev  500.0 M   500.0 M 0.0094 %       4       0    21/24    33/41  ███
+    total  fwd  500.0 M   500.0 M      0 %       0       0    21/24    33/41  ███
+    total  rev  500.0 M   499.8 M 0.0424 %     ≥12     ≥12    21/24    33/41  ███
 
     forward datagrams  sent 127 377 · received 127 377 · lost 0
     forward jitter     80.00 µs
@@ -152,17 +152,17 @@ fn udp_both_ways() {
 
 #[test]
 fn udp_of_several_streams() {
-    insta::assert_snapshot!(terminal(&records::udp_streams(), 80), @r"
+    insta::assert_snapshot!(terminal(&records::udp_streams(), 80), @"
     linerate udp --local -P 2 -t 2 -b max
     UDP IPv4 · 1448 B · 2 streams · forward · no rate limit · 2 s
     hydra1 (kernel 6.12.9, 4 cores, eth0 MTU 1500) → itself, over loopback
-                       bit/s                  lost on                    cpu
-     time  offered  received     loss    path    host   jitter     tx     rx
-      1 s  81.09 G   81.09 G      0 %       0       0  80.0 µs  100 %   75 %  █
-      2 s  82.25 G   82.25 G      0 %       0       0  80.0 µs  100 %   75 %  ██
-    total  81.67 G   81.67 G      0 %       0       0  80.0 µs  100 %   75 %  ██
-       #0  40.83 G   40.83 G      0 %       0       0  80.0 µs  100 %   75 %
-       #1  40.83 G   40.83 G      0 %       0       0  80.0 µs  100 %   75 %
+                       bit/s                  lost on             cpu own/core %
+     time  offered  received     loss    path    host   jitter       tx       rx
+      1 s  81.09 G   81.09 G      0 %       0       0  80.0 µs   99/100    74/75
+      2 s  82.25 G   82.25 G      0 %       0       0  80.0 µs   99/100    74/75
+    total  81.67 G   81.67 G      0 %       0       0  80.0 µs   99/100    74/75
+       #0  40.83 G   40.83 G      0 %       0       0  80.0 µs   99/100    74/75
+       #1  40.83 G   40.83 G      0 %       0       0  80.0 µs   99/100    74/75
 
     datagrams  sent 14 100 000 · 3 more refused by the sender's host · received
                14 100 000 · lost 0
@@ -180,17 +180,17 @@ fn udp_of_several_streams() {
 
 #[test]
 fn tcp() {
-    insta::assert_snapshot!(terminal(&records::tcp(), 80), @r"
+    insta::assert_snapshot!(terminal(&records::tcp(), 80), @"
     linerate tcp hydra2 -t 3
     TCP IPv4 · blocks of 128 KiB · 1 stream · forward · 3 s
     hydra1 (kernel 6.12.9, 4 cores, eth0 MTU 1500) → hydra2 (kernel 6.12.9, 4 cores,
       eth0 MTU 1500)
-                        bit/s                                      cpu
-     time  received  delivery  resent      rtt      cwnd     tx     rx
-      1 s   896.0 M   941.0 M      14  12.4 ms  1.477 MB  9.0 %   44 %  █
-      2 s   940.8 M   941.0 M       0  12.4 ms  1.477 MB  9.0 %   44 %  ██
-      3 s   941.6 M   941.0 M       3  12.4 ms  1.477 MB  9.0 %   44 %  ███
-    total   926.1 M   941.0 M      17  12.4 ms  1.477 MB  9.0 %   44 %  ███
+                        bit/s                               cpu own/core %
+     time  received  delivery  resent      rtt      cwnd       tx       rx
+      1 s   896.0 M   941.0 M      14  12.4 ms  1.477 MB      8/9    31/44  █
+      2 s   940.8 M   941.0 M       0  12.4 ms  1.477 MB      8/9    31/44  ██
+      3 s   941.6 M   941.0 M       3  12.4 ms  1.477 MB      8/9    31/44  ███
+    total   926.1 M   941.0 M      17  12.4 ms  1.477 MB      8/9    31/44  ███
 
     tcp       cubic · MSS 1448 B · 347.3 MB acknowledged · 17 segments sent again ·
               rtt 12.41 ms, least 11.90 ms · of the time held back 2.0 % by the
@@ -205,15 +205,15 @@ fn tcp() {
     room.
     try: --congestion bbr · --streams 4
     ");
-    insta::assert_snapshot!(terminal(&records::tcp(), 120), @r"
+    insta::assert_snapshot!(terminal(&records::tcp(), 120), @"
     linerate tcp hydra2 -t 3                                         TCP IPv4 · blocks of 128 KiB · 1 stream · forward · 3 s
     hydra1 (kernel 6.12.9, 4 cores, eth0 MTU 1500) → hydra2 (kernel 6.12.9, 4 cores, eth0 MTU 1500)
-                                 bit/s                                                           cpu
-     time     sent  received  delivery  resent      rtt  least rtt      cwnd  rwnd lim     tx     rx
-      1 s  905.6 M   896.0 M   941.0 M      14  12.4 ms    11.9 ms  1.477 MB     2.0 %  9.0 %   44 %  █
-      2 s  950.4 M   940.8 M   941.0 M       0  12.4 ms    11.9 ms  1.477 MB     2.0 %  9.0 %   44 %  ██
-      3 s  951.2 M   941.6 M   941.0 M       3  12.4 ms    11.9 ms  1.477 MB     2.0 %  9.0 %   44 %  ███
-    total  929.3 M   926.1 M   941.0 M      17  12.4 ms    11.9 ms  1.477 MB     2.0 %  9.0 %   44 %  ███
+                                 bit/s                                                    cpu own/core %
+     time     sent  received  delivery  resent      rtt  least rtt      cwnd  rwnd lim       tx       rx
+      1 s  905.6 M   896.0 M   941.0 M      14  12.4 ms    11.9 ms  1.477 MB     2.0 %      8/9    31/44  █
+      2 s  950.4 M   940.8 M   941.0 M       0  12.4 ms    11.9 ms  1.477 MB     2.0 %      8/9    31/44  ██
+      3 s  951.2 M   941.6 M   941.0 M       3  12.4 ms    11.9 ms  1.477 MB     2.0 %      8/9    31/44  ███
+    total  929.3 M   926.1 M   941.0 M      17  12.4 ms    11.9 ms  1.477 MB     2.0 %      8/9    31/44  ███
 
     tcp       cubic · MSS 1448 B · 347.3 MB acknowledged · 17 segments sent again · rtt 12.41 ms, least 11.90 ms · of the
               time held back 2.0 % by the receiver's window
@@ -228,16 +228,16 @@ fn tcp() {
 
 #[test]
 fn requests_and_responses() {
-    insta::assert_snapshot!(terminal(&records::rr(), 80), @r"
+    insta::assert_snapshot!(terminal(&records::rr(), 80), @"
     linerate rr hydra2 --udp -t 2
     RR over UDP IPv4 · 1 B / 1 B · 1 stream · 1 outstanding · 2 s
     hydra1 (kernel 6.12.9, 4 cores, eth0 MTU 1500) → hydra2 (kernel 6.12.9, 4 cores,
       eth0 MTU 1500)
-             per s                             latency             cpu
-     time     done      p50      p99    p99.9      max  client  server
-      1 s  19.87 k  48.2 µs  91.4 µs   402 µs  2.10 ms    62 %    58 %  █
-      2 s  19.87 k  48.2 µs  91.4 µs   402 µs  2.10 ms    62 %    58 %  ██
-    total  19.87 k  48.2 µs  91.4 µs   402 µs  2.10 ms    62 %    58 %  ██
+             per s                             latency            cpu own/core %
+     time     done      p50      p99    p99.9      max    lost   client   server
+      1 s  19.87 k  48.2 µs  91.4 µs   402 µs  2.10 ms       0    31/62    29/58
+      2 s  19.87 k  48.2 µs  91.4 µs   402 µs  2.10 ms       1    31/62    29/58
+    total  19.87 k  48.2 µs  91.4 µs   402 µs  2.10 ms       1    31/62    29/58
 
     done     39 743 transactions · 1 never answered
     latency  min 41.00 µs · p50 48.21 µs · p90 55.10 µs · p99 91.40 µs ·
@@ -255,15 +255,15 @@ fn requests_and_responses() {
 
 #[test]
 fn send_only() {
-    insta::assert_snapshot!(terminal(&records::discard(), 80), @r"
+    insta::assert_snapshot!(terminal(&records::discard(), 80), @"
     linerate udp 192.0.2.7 --discard -l 64 -t 2
     UDP IPv4 · 64 B · 1 stream · send only · no rate limit · 2 s
     hydra1 (kernel 6.12.9, 4 cores, eth0 MTU 1500) → nobody: send only
-             bit/s      per s              cpu
-     time     sent  datagrams   refused     tx
-      1 s  974.9 M    1.904 M       512  100 %  █
-      2 s  974.9 M    1.904 M       512  100 %  ██
-    total  974.9 M    1.904 M     1 024  100 %  ██
+             bit/s      per s          cpu own/core %
+     time     sent  datagrams   refused       tx
+      1 s  974.9 M    1.904 M       512   99/100  █
+      2 s  974.9 M    1.904 M       512   99/100  ██
+    total  974.9 M    1.904 M     1 024   99/100  ██
 
     datagrams    sent 3 808 244 · 1 024 more refused by the sender's host
     sender       thread 99 % of core 0 · that core 100 % busy (user 20 %, system
@@ -278,16 +278,16 @@ fn send_only() {
 
 #[test]
 fn a_test_that_lost_its_server() {
-    insta::assert_snapshot!(terminal(&records::partial(), 80), @r"
+    insta::assert_snapshot!(terminal(&records::partial(), 80), @"
     linerate udp hydra2 --rate 160M
     UDP IPv4 · 1472 B · 1 stream · forward · 160.0 Mbit/s · 10 s
     hydra1 (kernel 6.12.9, 4 cores, eth0 MTU 1500) → hydra2 (kernel 6.12.9, 4 cores,
       eth0 MTU 1500)
-                       bit/s                  lost on                    cpu
-     time  offered  received     loss    path    host   jitter     tx     rx
-      1 s  160.0 M   149.3 M   6.71 %       0     912  80.0 µs   12 %  100 %  █
-      2 s  160.0 M   138.3 M  13.54 %       0   1 840  87.0 µs   12 %   99 %  █▇
-    total  160.0 M         -        -       -       -        -      -      -  █▇
+                       bit/s                  lost on             cpu own/core %
+     time  offered  received     loss    path    host   jitter       tx       rx
+      1 s  160.0 M   149.3 M   6.71 %       0     912  80.0 µs    12/12   28/100
+      2 s  160.0 M   138.3 M  13.54 %       0   1 840  87.0 µs    12/12    28/99
+    total  160.0 M         -        -       -       -        -        -        -
 
     datagrams  sent 27 174
     sockets    engine gso, one datagram at a time · buffers granted: 208 KiB to
@@ -299,24 +299,24 @@ fn a_test_that_lost_its_server() {
 
 #[test]
 fn a_test_that_contradicts_itself() {
-    insta::assert_snapshot!(terminal(&records::invalid(), 80), @r"
+    insta::assert_snapshot!(terminal(&records::invalid(), 80), @"
     linerate udp hydra2 --rate 160M
     UDP IPv4 · 1472 B · 1 stream · forward · 160.0 Mbit/s · 10 s
     hydra1 (kernel 6.12.9, 4 cores, eth0 MTU 1500) → hydra2 (kernel 6.12.9, 4 cores,
       eth0 MTU 1500)
-                       bit/s                  lost on                    cpu
-     time  offered  received     loss    path    host   jitter     tx     rx
-      1 s  160.0 M   149.3 M   6.71 %       0     912  80.0 µs   12 %  100 %  █
-      2 s  160.0 M   138.3 M  13.54 %       0   1 840  87.0 µs   12 %   99 %  █▇
-      3 s  160.0 M   133.9 M  16.29 %       0   2 214  94.0 µs   12 %   99 %  █▇▇
-      4 s  160.0 M   133.7 M  16.41 %       0   2 230   101 µs   12 %   99 %  █▇▇▇
-      5 s  160.0 M   133.8 M  16.38 %       0   2 225   108 µs   12 %   99 %  █▇▇▇▇
-      6 s  160.0 M   133.5 M  16.57 %       0   2 251   115 µs   12 %   99 %  █▇▇▇▇▇
-      7 s  160.0 M   133.6 M  16.49 %       0   2 240   122 µs   12 %   99 %  ▇▇▇▇▇▇
-      8 s  160.0 M   133.4 M  16.66 %       0   2 263   129 µs   12 %   99 %  ▇▇▇▇▇▇
-      9 s  160.0 M   133.1 M  16.79 %       0   2 281   136 µs   12 %   99 %  ▇▇▇▇▇▇
-     10 s  160.0 M   133.1 M  16.79 %       0   2 281   143 µs   12 %   99 %  ▇▇▇▇▇▇
-    total  160.0 M   135.6 M  15.26 %       0  20 737   143 µs   12 %   99 %  █▇▇▇▇▇
+                       bit/s                  lost on             cpu own/core %
+     time  offered  received     loss    path    host   jitter       tx       rx
+      1 s  160.0 M   149.3 M   6.71 %       0     912  80.0 µs    12/12   28/100
+      2 s  160.0 M   138.3 M  13.54 %       0   1 840  87.0 µs    12/12    28/99
+      3 s  160.0 M   133.9 M  16.29 %       0   2 214  94.0 µs    12/12    28/99
+      4 s  160.0 M   133.7 M  16.41 %       0   2 230   101 µs    12/12    28/99
+      5 s  160.0 M   133.8 M  16.38 %       0   2 225   108 µs    12/12    28/99
+      6 s  160.0 M   133.5 M  16.57 %       0   2 251   115 µs    12/12    28/99
+      7 s  160.0 M   133.6 M  16.49 %       0   2 240   122 µs    12/12    28/99
+      8 s  160.0 M   133.4 M  16.66 %       0   2 263   129 µs    12/12    28/99
+      9 s  160.0 M   133.1 M  16.79 %       0   2 281   136 µs    12/12    28/99
+     10 s  160.0 M   133.1 M  16.79 %       0   2 281   143 µs    12/12    28/99
+    total  160.0 M   135.6 M  15.26 %       0  20 737   143 µs    12/12    28/99
 
     datagrams        sent 135 870 · received 115 133 · lost 20 737 (0 on the path,
                      20 737 in the receiver's socket buffer)

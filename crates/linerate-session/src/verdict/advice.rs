@@ -1,0 +1,125 @@
+//! What to try: only what this host can do, and nothing that the evidence contradicts.
+
+use linerate_model::host::HostFacts;
+use linerate_model::limits;
+
+use super::Case;
+use super::cpu::End;
+
+/// The smallest socket buffer that is worth asking for, in bytes.
+const WORTHWHILE_WINDOW: u64 = 8 << 20;
+
+/// Which buffer of a socket.
+#[derive(Clone, Copy)]
+pub(super) enum Buffer {
+    Send,
+    Receive,
+}
+
+impl End<'_> {
+    pub(super) fn what_else_runs(&self) -> String {
+        format!("on the {}, `top -1`: which programs take its cores", self.name)
+    }
+}
+
+impl Case<'_> {
+    fn host(&self, name: &str) -> Option<&HostFacts> {
+        if name == "client" { Some(&self.record.client) } else { self.record.server.as_ref() }
+    }
+
+    fn is_one_host(&self) -> bool {
+        let server = self.record.server.as_ref().and_then(|s| s.boot_id.as_ref());
+        server.is_some() && server == self.record.client.boot_id.as_ref()
+    }
+
+    /// `--cpu` with an idle core for one end, in the order client/server.
+    pub(super) fn other_core(&self, end: &End<'_>) -> Option<String> {
+        let cpu = end.cpu?;
+        let now = cpu.core?;
+        let idle = cpu.idle_cores.as_ref()?;
+        let nic = self.host(end.name).and_then(|h| h.nic.as_ref());
+        let nic = nic.map_or(&[][..], |nic| &nic.irq_cores);
+        let other = idle.iter().find(|core| !nic.contains(core)).or_else(|| idle.first())?;
+        let option = match end.name {
+            "client" => format!("--cpu {other}"),
+            _ => format!("--cpu /{other}"),
+        };
+        Some(match nic.contains(&now) && !nic.contains(other) {
+            true => format!("{option} (core {now} also takes the NIC's interrupts)"),
+            false => option,
+        })
+    }
+
+    /// Streams for the cores that are idle at both ends, and no more than twice as many as now.
+    pub(super) fn more_streams(&self) -> Option<String> {
+        let streams = self.record.asked.streams;
+        let figures = &self.record.totals;
+        let pairs = [
+            (figures.sender.as_ref(), figures.receiver.as_ref()),
+            figures
+                .forward
+                .as_ref()
+                .map_or((None, None), |p| (p.sender.as_ref(), p.receiver.as_ref())),
+        ];
+        let cpus = pairs
+            .into_iter()
+            .flat_map(|(s, r)| [s.and_then(|s| s.cpu.as_ref()), r.and_then(|r| r.cpu.as_ref())])
+            .chain(figures.rr.iter().flat_map(|rr| [rr.cpu.as_ref(), rr.server_cpu.as_ref()]));
+        let idle = cpus.flatten().filter_map(|cpu| Some(cpu.idle_cores.as_ref()?.len())).min()?;
+        // Each stream has a thread at each end.
+        let free = if self.is_one_host() { idle / 2 } else { idle };
+        let more = u16::try_from(free).unwrap_or(u16::MAX).min(streams);
+        (more > 0).then(|| {
+            format!(
+                "--streams {}: more threads, for the cores that are idle",
+                streams.saturating_add(more)
+            )
+        })
+    }
+
+    pub(super) fn discard_advice(&self) -> Option<String> {
+        (self.record.asked.receive.as_deref() == Some("copy"))
+            .then(|| "--rx discard: what the path carries without the copy".to_owned())
+    }
+
+    pub(super) fn sendfile_advice(&self) -> Option<String> {
+        (self.record.asked.send.as_deref() == Some("copy"))
+            .then(|| "--tx sendfile: sends without copying".to_owned())
+    }
+
+    /// Twice the buffer of that end, with the command that allows it where its host does not.
+    pub(super) fn larger_window(&self, name: &str, buffer: Buffer) -> Option<String> {
+        let granted = self.record.agreed.as_ref().and_then(|agreed| agreed.window_granted);
+        let host = self.host(name);
+        let (now, most, sysctl, word) = match buffer {
+            Buffer::Send => (
+                granted.and_then(|w| w.send_bytes),
+                host.and_then(|h| h.wmem_max_bytes),
+                "wmem_max",
+                "send",
+            ),
+            Buffer::Receive => (
+                granted.and_then(|w| w.receive_bytes),
+                host.and_then(|h| h.rmem_max_bytes),
+                "rmem_max",
+                "receive",
+            ),
+        };
+        // Linux grants twice what is asked, for its own bookkeeping (socket(7)).
+        let now = now?;
+        let wanted = now.max(WORTHWHILE_WINDOW).checked_next_power_of_two()?;
+        let wanted = wanted.min(limits::WINDOW_OCTETS.max);
+        if wanted.saturating_mul(2) <= now {
+            return None;
+        }
+        let option = format!("--window {}Mi", wanted >> 20);
+        // One that has more than its host allows was forced by root, and will be again.
+        let forced = most.is_some_and(|most| now > most.saturating_mul(2));
+        Some(match most.filter(|most| *most < wanted && !forced) {
+            Some(most) => format!(
+                "sysctl -w net.core.{sysctl}={wanted} on the {name} ({most} now), then {option}: a larger {word} buffer"
+            ),
+            None => format!("{option}: a larger {word} buffer ({now} bytes now)"),
+        })
+    }
+}
