@@ -100,6 +100,7 @@ struct Sources {
     nic: Option<String>,
     /// The socket and the interface's index, where the kernel can be asked about it.
     qdisc: Option<(Netlink, u32)>,
+    interrupts_apart: Option<bool>,
     buffer: Vec<u8>,
 }
 
@@ -126,6 +127,7 @@ impl Sources {
             throttles: Vec::new(),
             nic: nic.map(str::to_owned),
             qdisc: index.and_then(|index| Some((Netlink::route()?, index))),
+            interrupts_apart: interrupts_apart(roots),
             buffer: Vec::new(),
         };
         // Most groups have no limit and no such counter: those are not read again.
@@ -142,6 +144,7 @@ impl Sources {
         let mut into = Snapshot::default();
         let buffer = &mut self.buffer;
         into.clocks = Clocks::now();
+        into.interrupts_apart = self.interrupts_apart;
         stat::parse(self.stat.read(buffer).unwrap_or_default(), &mut into.cores);
         into.udp4 = self.snmp.read(buffer).map(udp::parse_snmp).unwrap_or_default();
         into.udp6 = self.snmp6.read(buffer).map(udp::parse_snmp6).unwrap_or_default();
@@ -158,6 +161,19 @@ impl Sources {
         into.qdisc = self.qdisc.as_mut().and_then(|(netlink, nic)| qdisc::root(netlink, *nic));
         into
     }
+}
+
+/// `/proc/pressure/irq` is there if and only if interrupts have an account of their own, from Linux 6.1 on
+/// (kernel/sched/psi.c). Older kernels, and those without PSI, do not say.
+fn interrupts_apart(roots: &Roots) -> Option<bool> {
+    let there = |file: &str| roots.path(&format!("proc/pressure/{file}")).exists();
+    let tells = || {
+        let release = roots.read("proc/sys/kernel/osrelease")?;
+        let mut numbers =
+            release.trim().split(['.', '-']).map_while(|word| word.parse::<u32>().ok());
+        Some((numbers.next()?, numbers.next()?) >= (6, 1) && there("cpu"))
+    };
+    if there("irq") { Some(true) } else { tells()?.then_some(false) }
 }
 
 /// An open file that is read from its beginning each time.
@@ -196,6 +212,7 @@ const SMALLEST_BUFFER: usize = 16 << 10;
 #[derive(Debug, Default, Clone)]
 struct Snapshot {
     clocks: Clocks,
+    interrupts_apart: Option<bool>,
     cores: Vec<stat::CoreTimes>,
     udp4: udp::UdpCounters,
     udp6: udp::UdpCounters,
@@ -245,6 +262,7 @@ fn growth(before: &Snapshot, after: &Snapshot) -> HostSample {
             .pressure_us
             .zip(after.pressure_us)
             .and_then(|(before, after)| pressure::share(before, after, span_ns)),
+        interrupts_apart: after.interrupts_apart,
         span_ns,
         clock_step_ns: after.clocks.wall_ahead_ns.saturating_sub(before.clocks.wall_ahead_ns),
     }
@@ -332,6 +350,7 @@ mod tests {
                 throttled_ns: Some(120_000_000),
             },
             cpu_pressure: Some(1_250),
+            interrupts_apart: None,
             span_ns: 1_000_000_000,
             clock_step_ns: -250,
         };
@@ -362,6 +381,30 @@ mod tests {
         };
         assert_eq!(sample.counters, expected);
         assert_eq!((sample.span_ns, sample.cpu_pressure), (0, None));
+    }
+
+    #[test]
+    fn a_kernel_says_whether_it_keeps_interrupts_apart() {
+        let dir = std::env::temp_dir().join(format!("linerate-irq-{}", std::process::id()));
+        let kernel = |release: &str, files: &[&str]| {
+            let _ = std::fs::remove_dir_all(&dir);
+            for below in ["proc/pressure", "proc/sys/kernel"] {
+                std::fs::create_dir_all(dir.join(below)).unwrap();
+            }
+            std::fs::write(dir.join("proc/sys/kernel/osrelease"), release).unwrap();
+            for file in files {
+                std::fs::write(dir.join("proc/pressure").join(file), "").unwrap();
+            }
+            interrupts_apart(&Roots::at(&dir))
+        };
+        assert_eq!(kernel("6.18.44-x\n", &["cpu", "irq"]), Some(true));
+        assert_eq!(kernel("6.18.44-x\n", &["cpu"]), Some(false));
+        assert_eq!(kernel("6.1\n", &["cpu"]), Some(false));
+        assert_eq!(kernel("5.15.0-91-generic\n", &["cpu"]), None);
+        assert_eq!(kernel("6.18.44\n", &[]), None);
+        assert_eq!(kernel("odd", &["cpu"]), None);
+        std::fs::remove_dir_all(&dir).unwrap();
+        assert_eq!(interrupts_apart(&Roots::at(&dir)), None);
     }
 
     #[test]

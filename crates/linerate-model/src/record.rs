@@ -439,8 +439,9 @@ pub struct CpuFigures {
     /// otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interrupted_percent: Option<f64>,
-    /// CPU of this host, all cores together, that neither this test's data threads nor softirq used,
-    /// percent of one core (totals only).
+    /// CPU of this host, all cores together, that this test's data threads did not use, percent of one
+    /// core; softirq that the kernel does not count to a thread is left out where it keeps that apart
+    /// (totals only).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub others_percent: Option<f64>,
     /// Cores of this host that were idle half of the time or more, ascending (totals only).

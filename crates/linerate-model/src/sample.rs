@@ -466,6 +466,10 @@ pub struct HostSample {
     pub counters: HostCounters,
     /// Share of time in which some task waited for a core (PSI `some`), hundredths of a percent.
     pub cpu_pressure: Option<u16>,
+    /// Whether this kernel keeps interrupts apart from the time of the thread that they stop
+    /// (`CONFIG_IRQ_TIME_ACCOUNTING`); absent where it does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interrupts_apart: Option<bool>,
     /// Length of the span.
     pub span_ns: u64,
     /// Change of the wall clock against the monotonic clock over the span, in nanoseconds.

@@ -223,6 +223,10 @@ fn what_a_thread_waited_for_and_what_ran_beside_it_stand_in_the_record() {
     assert_eq!(cpu.idle_cores, Some(vec![0, 1, 2]));
     // 9 + 18 + 92 % of cores 1 to 3, less 10 % for each of the two threads.
     assert!((cpu.others_percent.unwrap() - 99.0).abs() < 1e-6, "{cpu:?}");
+    // Softirq in no thread's time is work of no program, where the kernel keeps it apart.
+    outcome.client.total.as_mut().unwrap().interrupts_apart = Some(false);
+    let cpu = record_of(&outcome).totals.sender.unwrap().cpu.unwrap();
+    assert!((cpu.others_percent.unwrap() - 105.0).abs() < 1e-6, "{cpu:?}");
     // The peer's threads run there as well where it is one host.
     outcome.same_host = true;
     let cpu = record_of(&outcome).totals.sender.unwrap().cpu.unwrap();

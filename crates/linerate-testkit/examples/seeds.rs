@@ -115,7 +115,12 @@ fn quantiles() -> DelayQuantiles {
 
 fn server_messages() -> Vec<(String, ServerMessage)> {
     let core = CoreUse { core: 0, user: 100, system: 900, softirq: 0, steal: 0, idle: 9_000 };
-    let host = HostSample { cores: vec![core], span_ns: 1_000_000_000, ..Default::default() };
+    let host = HostSample {
+        interrupts_apart: Some(true),
+        cores: vec![core],
+        span_ns: 1_000_000_000,
+        ..Default::default()
+    };
     let mut send = SendReport {
         span_ns: 1_000_000_000,
         engines: vec!["gso".into()],
@@ -318,6 +323,7 @@ fn boasts() -> Vec<ServerMessage> {
     let all = u16::MAX;
     let core = CoreUse { core: 0, user: all, system: all, softirq: all, steal: all, idle: all };
     let host = HostSample {
+        interrupts_apart: Some(true),
         cores: vec![core],
         counters,
         cpu_pressure: Some(all),

@@ -167,9 +167,11 @@ pub(super) fn beside_others(cpu: &mut CpuFigures, host: &HostSample, own_ns: u64
     if host.cores.is_empty() || host.span_ns == 0 {
         return;
     }
-    let programs: f64 =
-        host.cores.iter().map(|c| hundredths(c.user.saturating_add(c.system))).sum();
-    cpu.others_percent = Some((programs - percent(own_ns, host.span_ns)).max(0.0));
+    // Where interrupts are not kept apart, the threads' own time holds those that stopped them.
+    let apart = host.interrupts_apart != Some(false);
+    let used = |c: &CoreUse| if apart { c.user.saturating_add(c.system) } else { c.busy() };
+    let used: f64 = host.cores.iter().map(|core| hundredths(used(core))).sum();
+    cpu.others_percent = Some((used - percent(own_ns, host.span_ns)).max(0.0));
     let idle = host.cores.iter().filter(|core| core.idle >= 5_000);
     cpu.idle_cores = Some(idle.map(|core| core.core).collect());
 }

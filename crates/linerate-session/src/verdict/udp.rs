@@ -194,11 +194,14 @@ impl Case<'_> {
                 "; the sender's queueing discipline dropped {qdisc} packets (the host's count)"
             ));
         }
-        let advice = vec![
-            format!("--rate {}: near what arrived", rate_below(receiver.bits_per_second)),
-            "--reverse: shows whether one direction alone loses".to_owned(),
-            "tcp: a sender that adapts".to_owned(),
+        let lower = format!("--rate {}: near what arrived", rate_below(receiver.bits_per_second));
+        let other_way = "--reverse: shows whether one direction alone loses".to_owned();
+        let advice = [
+            Some(lower),
+            (self.record.asked.direction == "forward").then_some(other_way),
+            Some("tcp: a sender that adapts".to_owned()),
         ];
+        let advice = advice.into_iter().flatten().collect();
         Some(self.verdict(Limit::Path, vec![text], advice))
     }
 
