@@ -12,7 +12,7 @@ use linerate_wire::native::datagram::Header;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 use support::{
-    Client, Lab, LittleCpu, PORT, Server, alone, dropping, linerate, long, number, real, skip,
+    Client, Hogs, Lab, LittleCpu, PORT, Server, alone, dropping, linerate, long, number, real, skip,
 };
 
 /// IPv4 and UDP headers, and those with Ethernet's.
@@ -494,38 +494,6 @@ fn a_hog_on_the_receivers_core_is_found() {
     assert!(number(&record, "totals.receiver.dropped_receiver") > 0, "{}", record["verdict"]);
     assert_eq!(limit(&record), "other-work", "{}", record["verdict"]);
     assert!(record["verdict"]["because"][0].as_str().is_some_and(|b| b.contains("server's")));
-}
-
-/// Threads of this process that keep one core busy until dropped.
-struct Hogs(std::sync::Arc<std::sync::atomic::AtomicBool>, Vec<std::thread::JoinHandle<()>>);
-
-impl Hogs {
-    fn on_core(core: usize, threads: usize) -> Self {
-        let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
-        let hogs = (0..threads)
-            .map(|_| {
-                let stop = std::sync::Arc::clone(&stop);
-                std::thread::spawn(move || {
-                    let mut set = nix::sched::CpuSet::new();
-                    set.set(core).unwrap();
-                    nix::sched::sched_setaffinity(nix::unistd::Pid::from_raw(0), &set).unwrap();
-                    while !stop.load(std::sync::atomic::Ordering::Relaxed) {
-                        std::hint::spin_loop();
-                    }
-                })
-            })
-            .collect();
-        Self(stop, hogs)
-    }
-}
-
-impl Drop for Hogs {
-    fn drop(&mut self) {
-        self.0.store(true, std::sync::atomic::Ordering::Relaxed);
-        for hog in self.1.drain(..) {
-            let _ = hog.join();
-        }
-    }
 }
 
 #[test]

@@ -4,6 +4,7 @@
 
 #![allow(dead_code, unused_imports, reason = "each file of tests uses its own part of this")]
 
+mod hogs;
 mod lab;
 
 use std::io::{BufRead, BufReader, Read};
@@ -16,6 +17,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
+pub use hogs::Hogs;
 pub use lab::{Lab, PORT, dropping};
 
 /// No test of ours takes this long; one that does hangs.
@@ -294,6 +296,10 @@ impl Client {
 
     pub fn pid(&self) -> u32 {
         self.child.id()
+    }
+
+    pub fn alive(&mut self) -> bool {
+        self.child.try_wait().expect("a child").is_none()
     }
 
     /// Waits for its end.

@@ -1,0 +1,134 @@
+//! The verdict against limits that are known because they were made: each case puts one limit
+//! between two network namespaces, runs a test through it and looks at the name it is given, once
+//! with nothing beside it and once with every core kept busy by others. What the data threads had
+//! of their cores is read here, from the kernel, and not believed from the record.
+//! `docs/verdict.md` says which names are right and why.
+
+#[path = "truth/advice.rs"]
+mod advice;
+#[path = "truth/bench.rs"]
+mod bench;
+#[path = "truth/cases.rs"]
+mod cases;
+mod support;
+
+use bench::{Beside, Fault, Outcome};
+use cases::{Case, cases, named};
+use support::{Lab, alone, skip};
+
+/// Of the 60 rows of the whole table so many must be named rightly.
+const RIGHT_AT_LEAST: usize = 58;
+/// So often a case is run that does not come about.
+const TRIES: usize = 3;
+
+#[test]
+#[ignore = "takes five minutes: the whole table, see CONTRIBUTING"]
+fn full_table() {
+    let _alone = alone();
+    if !Lab::possible("full_table") {
+        return;
+    }
+    let all = chosen();
+    let mut rows = vec![];
+    for beside in [Beside::Nothing, Beside::Hogs] {
+        for case in &all {
+            let Some(ran) = made(case, beside, "2s") else { return };
+            let text = ran.as_ref().map_or_else(
+                |text| format!("BROKE {}: {text}", case.name),
+                |outcome| outcome.row(case, beside),
+            );
+            println!("{text}");
+            rows.push(match ran {
+                Ok(outcome) => outcome.fault(case),
+                Err(text) => Some(Fault { text, slept: false }),
+            });
+        }
+    }
+    let slept = rows.iter().flatten().filter(|fault| fault.slept).count();
+    let right = rows.iter().filter(|fault| fault.is_none()).count();
+    println!(
+        "{right} of {} are named rightly, {slept} blame the CPU of threads that slept",
+        rows.len()
+    );
+    assert_eq!(slept, 0, "CPU was blamed where the threads slept");
+    assert!(right >= rows.len().min(RIGHT_AT_LEAST), "{right} of {} are right", rows.len());
+}
+
+/// All cases, or those whose names hold what `LINERATE_ONLY` says, such as `tcp`.
+fn chosen() -> Vec<Case> {
+    let only = std::env::var("LINERATE_ONLY").unwrap_or_default();
+    cases().into_iter().filter(|case| case.name.contains(&only)).collect()
+}
+
+/// Every advice that names an option, tried on the host it was given for.
+#[test]
+#[ignore = "takes a quarter of an hour: six tests for each advice, see CONTRIBUTING"]
+fn every_advice() {
+    let _alone = alone();
+    if !Lab::possible("every_advice") {
+        return;
+    }
+    let worse: Vec<String> = chosen().iter().flat_map(|case| advice::tried(case, 3)).collect();
+    assert!(worse.is_empty(), "made worse by advice:\n{}", worse.join("\n"));
+}
+
+#[test]
+fn advice_about_a_small_window_helps() {
+    let _alone = alone();
+    if !Lab::possible("advice_about_a_small_window_helps") {
+        return;
+    }
+    assert_eq!(advice::tried(&named("tcp forward: window"), 1), Vec::<String>::new());
+}
+
+/// Runs a case, again where others kept it from its limit.
+fn made(case: &Case, beside: Beside, time: &str) -> Option<Result<Outcome, String>> {
+    for _ in 1..TRIES {
+        match bench::run(case, beside, time)? {
+            Ok(outcome) if !outcome.is_made(case) => {
+                println!("again {}", outcome.row(case, beside))
+            }
+            ran => return Some(ran),
+        }
+    }
+    bench::run(case, beside, time)
+}
+
+/// One row of the table at the size of an ordinary test.
+fn row(test: &str, name: &str, beside: Beside) {
+    let _alone = alone();
+    if !Lab::possible(test) {
+        return;
+    }
+    let case = named(name);
+    let Some(ran) = made(&case, beside, "1s") else { return };
+    let outcome = ran.unwrap_or_else(|text| panic!("{name}: {text}"));
+    println!("{}", outcome.row(&case, beside));
+    if !outcome.is_made(&case) {
+        return skip(test, "others take too much of this machine for the case to come about");
+    }
+    if let Some(fault) = outcome.fault(&case) {
+        panic!("{name}: {}\n{}", fault.text, outcome.record["verdict"]);
+    }
+}
+
+macro_rules! rows {
+    ($($test:ident: $name:literal, $beside:ident;)*) => {$(
+        #[test]
+        fn $test() {
+            row(stringify!($test), $name, Beside::$beside);
+        }
+    )*};
+}
+
+rows! {
+    a_path_of_udp_is_named: "udp forward: path 40M", Nothing;
+    a_path_of_udp_is_named_on_a_busy_host: "udp forward: path 40M", Hogs;
+    a_path_of_tcp_is_named_on_a_busy_host: "tcp forward: path 40M", Hogs;
+    a_path_of_tcp_the_other_way_is_named_on_a_busy_host: "tcp reverse: path 40M", Hogs;
+    a_small_window_is_named_on_a_busy_host: "tcp reverse: window", Hogs;
+    a_reader_that_stops_is_no_cpu: "udp reverse: slow reader", Nothing;
+    a_group_without_time_is_named_on_a_busy_host: "tcp reverse: quota of the sender", Hogs;
+    a_rate_that_is_met_is_named_on_a_busy_host: "udp reverse: rate met", Hogs;
+    round_trips_are_named: "rr: round trip", Nothing;
+}

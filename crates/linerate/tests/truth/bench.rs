@@ -1,0 +1,255 @@
+//! Runs a case, and looks on.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use serde_json::Value;
+
+use crate::cases::{Case, End, Limited};
+use crate::support::{Client, Hogs, Lab, LittleCpu, PORT, Server, list, real, wait_for};
+
+/// A process that is stopped in bursts stands and runs for so many looks at its threads.
+const STOPPED_LOOKS: u32 = 8;
+const RUNNING_LOOKS: u32 = 3;
+/// No case takes this long.
+const HANGS: Duration = Duration::from_secs(60);
+/// A thread that stood and waited for a core for this share of the time was held back by others.
+const WAITED: f64 = 0.2;
+/// One that ran and waited for less than this, together, slept.
+const SLEPT: f64 = 0.2;
+/// A control group that held an end back for this share of the time held the test back.
+const HELD_BACK: f64 = 0.1;
+/// What is on its way to a limit may fall short of it by headers and the start.
+const REACHED: f64 = 0.85;
+
+/// What else the machine does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Beside {
+    Nothing,
+    Hogs,
+}
+
+/// Shares of the test's time.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Share {
+    /// On a core.
+    pub ran: f64,
+    /// Ready, and waiting for one; a control group's holding back counts here too.
+    pub waited: f64,
+}
+
+/// Time on a core and time waited for one of each thread of a process, from `schedstat`.
+#[derive(Default)]
+struct Threads(BTreeMap<String, (Seen, Seen)>);
+
+#[derive(Clone, Copy, Default)]
+struct Seen {
+    ran_ns: u64,
+    waited_ns: u64,
+}
+
+impl Threads {
+    /// Threads that are there from the beginning count from now, later ones from their start.
+    fn look(&mut self, pid: u32, is_first: bool) {
+        let tasks = std::fs::read_dir(format!("/proc/{pid}/task"));
+        for task in tasks.into_iter().flatten().flatten() {
+            let text = std::fs::read_to_string(task.path().join("schedstat")).unwrap_or_default();
+            let mut words = text.split_whitespace().map(str::parse);
+            let (Some(Ok(ran_ns)), Some(Ok(waited_ns))) = (words.next(), words.next()) else {
+                continue;
+            };
+            let now = Seen { ran_ns, waited_ns };
+            let from = if is_first { now } else { Seen::default() };
+            let name = task.file_name().to_string_lossy().into_owned();
+            self.0.entry(name).or_insert((from, now)).1 = now;
+        }
+    }
+
+    /// Of the thread that wanted most.
+    fn busiest(&self, seconds: f64) -> Share {
+        let share = |from: u64, to: u64| to.saturating_sub(from) as f64 / 1e9 / seconds;
+        self.0
+            .values()
+            .map(|(from, to)| Share {
+                ran: share(from.ran_ns, to.ran_ns),
+                waited: share(from.waited_ns, to.waited_ns),
+            })
+            .max_by(|a, b| (a.ran + a.waited).total_cmp(&(b.ran + b.waited)))
+            .unwrap_or_default()
+    }
+}
+
+/// What came of a case.
+pub struct Outcome {
+    pub record: Value,
+    pub client: Share,
+    pub server: Share,
+}
+
+/// What is wrong with an outcome.
+pub struct Fault {
+    pub text: String,
+    /// The CPU of threads that slept was blamed.
+    pub slept: bool,
+}
+
+/// Runs it for so long; `None` where this machine cannot, an error where the test does not come to its
+/// end.
+pub fn run(case: &Case, beside: Beside, time: &str) -> Option<Result<Outcome, String>> {
+    let (lab, address) = match case.limited {
+        Limited::Path(mbit @ 1_000..) => (Lab::bottleneck(mbit, mbit).whole_trains(), "10.77.2.2"),
+        Limited::Path(mbit) => (Lab::bottleneck(mbit, mbit), "10.77.2.2"),
+        _ => (Lab::pair(), "10.77.1.2"),
+    };
+    let quota = match case.limited {
+        Limited::Quota(end) => {
+            let (quota, period) = (Duration::from_millis(2), Duration::from_millis(40));
+            Some((end, LittleCpu::new(case.name, quota, period)?))
+        }
+        _ => None,
+    };
+    let server = Server::on_port(Some(&lab.with_groups("b")), PORT, &[]);
+    let (port, mut args) = (PORT.to_string(), vec![]);
+    let mut words = case.options.split_whitespace();
+    args.extend(words.next());
+    args.extend([address, "-p", &port, "--json", "-t", time]);
+    args.extend(words);
+    let _hogs = (beside == Beside::Hogs).then(Hogs::everywhere);
+    let _own = match case.limited {
+        Limited::Hogs(threads) => Some(Hogs::on_core(0, threads)),
+        _ => None,
+    };
+    let client = Client::start(Some(&lab.with_groups("a")), &args);
+    if let Some((end, group)) = &quota {
+        group.hold(if *end == End::Client { client.pid() } else { server.pid() });
+    }
+    Some(watch(client, &server, case.limited))
+}
+
+/// Looks at both ends' threads until the client has ended; stops one in bursts where that is the case.
+fn watch(mut client: Client, server: &Server, limited: Limited) -> Result<Outcome, String> {
+    let (mut at_client, mut at_server) = (Threads::default(), Threads::default());
+    let mut looks = 0u32;
+    let mut is_stopped = false;
+    let ended = wait_for(HANGS, || {
+        if !client.alive() {
+            return true;
+        }
+        at_client.look(client.pid(), looks == 0);
+        at_server.look(server.pid(), looks == 0);
+        if let Limited::Stops(end) = limited {
+            let stop = looks % (STOPPED_LOOKS + RUNNING_LOOKS) >= RUNNING_LOOKS;
+            if stop != is_stopped {
+                let signal = if stop { Signal::SIGSTOP } else { Signal::SIGCONT };
+                match end {
+                    End::Client => client.signal(signal),
+                    End::Server => server.signal(signal),
+                }
+                is_stopped = stop;
+            }
+        }
+        looks += 1;
+        false
+    });
+    assert!(ended, "the client does not end");
+    if limited == Limited::Stops(End::Server) {
+        server.signal(Signal::SIGCONT);
+    }
+    let ran = client.end();
+    if ran.code != 0 {
+        return Err(format!("exit code {}: {}", ran.code, ran.err));
+    }
+    let record = ran.complete();
+    let seconds = record["totals"]["sender"]["seconds"].as_f64();
+    let seconds = seconds.or(record["totals"]["rr"]["seconds"].as_f64()).expect("measured time");
+    Ok(Outcome { client: at_client.busiest(seconds), server: at_server.busiest(seconds), record })
+}
+
+impl Outcome {
+    pub fn limit(&self) -> &str {
+        self.record["verdict"]["limit"].as_str().expect("a verdict")
+    }
+
+    /// bit/s that arrived, or transactions/s.
+    pub fn figure(&self) -> f64 {
+        let totals = &self.record["totals"];
+        let rr = totals["rr"]["transactions_per_second"].as_f64();
+        rr.unwrap_or_else(|| real(totals, "receiver.bits_per_second"))
+    }
+
+    /// For which share of the time a control group held that end back, as the record tells.
+    fn held_back(&self, end: &str) -> f64 {
+        let figures = &self.record["totals"][end];
+        let held = figures["host"]["throttled_s"].as_f64().unwrap_or(0.0);
+        held / figures["seconds"].as_f64().unwrap_or(f64::INFINITY)
+    }
+
+    fn is_reached(&self, case: &Case) -> Option<bool> {
+        case.goal.map(|goal| self.figure() >= goal * REACHED)
+    }
+
+    /// Whether others held this test back, so that their work is a right name as well.
+    fn is_others_work(&self, case: &Case) -> bool {
+        let by_group = matches!(case.limited, Limited::Quota(_));
+        let waited = self.client.waited.max(self.server.waited) >= WAITED;
+        self.is_reached(case) != Some(true) && !by_group && waited
+    }
+
+    /// Whether the test ran into something that can be named. Programs of the highest priorities can take
+    /// so much of a core that the kernel's own work for the network waits, and no thread of ours does.
+    pub fn is_made(&self, case: &Case) -> bool {
+        self.is_reached(case) != Some(false) || self.is_others_work(case)
+    }
+
+    /// What is wrong with its verdict.
+    pub fn fault(&self, case: &Case) -> Option<Fault> {
+        let limit = self.limit();
+        let is_reverse = self.record["asked"]["direction"] == "reverse";
+        let (sender, receiver) =
+            if is_reverse { (self.server, self.client) } else { (self.client, self.server) };
+        let blamed = match limit {
+            "sender-cpu" => Some((sender, self.held_back("sender"))),
+            "receiver-cpu" => Some((receiver, self.held_back("receiver"))),
+            _ => None,
+        };
+        if let Some((share, held)) = blamed
+            && share.ran + share.waited < SLEPT
+            && held < HELD_BACK
+        {
+            let wanted = (share.ran + share.waited) * 100.0;
+            let text = format!("{limit}, and its busiest thread wanted {wanted:.0} % of a core");
+            return Some(Fault { text, slept: true });
+        }
+        let is_right =
+            case.right.contains(&limit) || (limit == "other-work" && self.is_others_work(case));
+        let text = format!("{limit}, and right is {}", case.right.join(" or "));
+        (!is_right).then_some(Fault { text, slept: false })
+    }
+
+    /// The table's row.
+    pub fn row(&self, case: &Case, beside: Beside) -> String {
+        let mark = match self.fault(case) {
+            None => "ok   ",
+            Some(Fault { slept: true, .. }) => "SLEPT",
+            Some(_) => "WRONG",
+        };
+        let beside = if beside == Beside::Hogs { "hogs" } else { "" };
+        let share =
+            |share: Share| format!("{:3.0}+{:3.0}", share.ran * 100.0, share.waited * 100.0);
+        format!(
+            "{mark} {:42} {beside:4} {:16} right {:24} client {} server {} {:9.3e} {}",
+            case.name,
+            self.limit(),
+            case.right.join("|"),
+            share(self.client),
+            share(self.server),
+            self.figure(),
+            list(&self.record["verdict"]["because"])
+                .iter()
+                .filter_map(Value::as_str)
+                .collect::<Vec<_>>()
+                .join("; "),
+        )
+    }
+}
