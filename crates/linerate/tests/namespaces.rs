@@ -384,7 +384,7 @@ fn buffer_or_cpu(receiver: &Value) -> &'static str {
     let (own, ready) = (percent("thread_percent"), percent("ready_percent"));
     let others = percent("others_percent") >= 20.0;
     match own + ready + percent("interrupted_percent") {
-        _ if others && ready >= 25.0 => "other-work",
+        _ if others && ready >= 15.0 => "other-work",
         wanted if wanted < 90.0 => "receiver-buffer",
         _ if others && ready >= 20.0 => "other-work",
         _ => "receiver-cpu",

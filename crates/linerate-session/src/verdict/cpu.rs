@@ -13,6 +13,8 @@ const FULL_PERCENT: f64 = 90.0;
 const TAKEN_PERCENT: f64 = 20.0;
 /// The same where the thread had time left all the same: it waited in a chain of which every wait counts.
 const TAKEN_FROM_CHAIN_PERCENT: f64 = 25.0;
+/// The same for a reader, whose buffer overflows within a few milliseconds of waiting.
+const TAKEN_FROM_READER_PERCENT: f64 = 15.0;
 /// A cgroup that throttled an end for this share of the time, or longer, left it no time.
 const THROTTLED: f64 = 0.1;
 /// A thread of a throttled cgroup stands ready meanwhile; one that hardly did was not touched.
@@ -104,6 +106,11 @@ impl<'a> End<'a> {
     /// Others had its cores for a part of the time that it wanted them, though not for all of it.
     pub(super) fn was_kept_waiting(&self) -> Option<Lack> {
         self.taken_by(TAKEN_FROM_CHAIN_PERCENT)
+    }
+
+    /// The same for a reader whose buffer overflowed: it overflows while the reader waits, not on average.
+    pub(super) fn was_kept_from_reading(&self) -> Option<Lack> {
+        self.taken_by(TAKEN_FROM_READER_PERCENT)
     }
 
     /// Share of the time that others took from it, in percent.

@@ -134,7 +134,7 @@ impl Case<'_> {
                 places.push_str(&format!(", {unplaced} more by it or by the path"));
             }
             places.push_str(&format!(", {path} on the path"));
-            if let Some(lack) = rx.lack().or_else(|| rx.was_kept_waiting()) {
+            if let Some(lack) = rx.lack().or_else(|| rx.was_kept_from_reading()) {
                 let own = [
                     self.other_core(rx),
                     self.more_streams(),

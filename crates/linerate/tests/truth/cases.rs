@@ -52,7 +52,7 @@ const RECEIVER: &[&str] = &["receiver-cpu"];
 /// Others have the core that the thread is bound to.
 const HOGS_AT_SENDER: &[&str] = &["other-work", "sender-cpu"];
 const HOGS_AT_RECEIVER: &[&str] = &["other-work", "receiver-cpu"];
-const MET: &[&str] = &["requested-rate"];
+pub const MET: &[&str] = &["requested-rate"];
 const ROUND_TRIP: &[&str] = &["round-trip"];
 
 /// All of them: half of the table, of which the other half is the same with hogs beside it.
@@ -80,14 +80,17 @@ pub fn cases() -> Vec<Case> {
     add("udp forward: buffer", Options, small, BUFFER, None);
     let small = "udp -R -l 1000 --rate 160M --burst 5ms --window 8Ki";
     add("udp reverse: buffer", Options, small, BUFFER, None);
-    add("tcp forward: window", Options, "tcp --window 4Ki", WINDOW, Some(1e6));
-    add("tcp reverse: window", Options, "tcp -R --window 4Ki", WINDOW, Some(1e6));
+    add("tcp forward: window", Options, "tcp --window 4Ki", WINDOW, None);
+    add("tcp reverse: window", Options, "tcp -R --window 4Ki", WINDOW, None);
     let stopped = "udp -l 1400 --rate 100M --window 256Ki";
     add("udp forward: slow reader", Stops(Server), stopped, BUFFER, None);
     let stopped = "udp -R -l 1400 --rate 100M --window 256Ki";
     add("udp reverse: slow reader", Stops(Client), stopped, BUFFER, None);
-    add("tcp forward: slow reader", Stops(Server), "tcp", SLOW_READER_OF_TCP, None);
-    add("tcp reverse: slow reader", Stops(Client), "tcp -R", SLOW_READER_OF_TCP, None);
+    // The window that the kernel sizes itself can hold all that comes while the reader is stopped.
+    let stopped = "tcp --window 256Ki";
+    add("tcp forward: slow reader", Stops(Server), stopped, SLOW_READER_OF_TCP, None);
+    let stopped = "tcp -R --window 256Ki";
+    add("tcp reverse: slow reader", Stops(Client), stopped, SLOW_READER_OF_TCP, None);
     let flood = "udp -l 1400 --engine send --rate 20G";
     add("udp forward: quota of the sender", Quota(Client), flood, SENDER, None);
     let small = "udp -R -l 256 --rate 200M --window 256Ki";
