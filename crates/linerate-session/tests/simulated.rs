@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use linerate_model::sample::RecvCounts;
 use linerate_stats::online::SequenceWindow;
-use linerate_testkit::link::{Faults, Simulation};
+use linerate_testkit::link::{Faults, Simulated, Simulation};
 
 fn every(n: u64, of: u64, from: u64) -> BTreeSet<u64> {
     (0..of).filter(|i| i % n == from).collect()
@@ -85,6 +85,40 @@ fn uniform_jitter_gives_two_thirds_of_its_half_width() {
     let variation = report.delay_variation.unwrap();
     assert!(variation.max_ns <= 800_000 && variation.max_ns > 790_000, "{variation:?}");
     assert!(variation.p50_ns.abs_diff(400_000) < 20_000, "{variation:?}");
+}
+
+#[test]
+fn delay_is_that_of_the_captured_transits() {
+    let minute = Simulation { jitter_ns: 15_000, ..Simulation::minute() };
+    let drains = Simulation { queue_ns: 300_000_000, ..minute.clone() };
+    let faults = Faults { duplicated: every(3, 60_000, 0), ..Faults::default() };
+    let mut cases = vec![drains.clone(), Simulation { faults, ..drains.clone() }];
+    for clock_drift_ppm in [-100, -50, 50, 100] {
+        let clock_offset_ns = 7_000_000_000;
+        cases.push(Simulation { clock_drift_ppm, clock_offset_ns, ..minute.clone() });
+        cases.push(Simulation { clock_drift_ppm, clock_offset_ns, ..drains.clone() });
+    }
+    for case in cases {
+        let what = format!("{} ns, {} ppm", case.queue_ns, case.clock_drift_ppm);
+        let Simulated { mut transits, report, .. } = case.run();
+        transits.sort_unstable();
+        let delay = report.delay_variation.unwrap();
+        assert_eq!(delay.count, report.counts.datagrams, "{what}");
+        let least = transits[0];
+        assert_eq!(report.least_transit_ns, Some(least), "{what}");
+        for (per_10_000, got) in [
+            (5_000, delay.p50_ns),
+            (9_000, delay.p90_ns),
+            (9_900, delay.p99_ns),
+            (9_990, delay.p999_ns),
+            (9_999, delay.p9999_ns),
+            (10_000, delay.max_ns),
+        ] {
+            let rank = (transits.len() * per_10_000).div_ceil(10_000);
+            let truth = transits[rank - 1].abs_diff(least);
+            assert!(got.abs_diff(truth) <= (truth / 1_000).max(8), "{what}: {got} of {truth}");
+        }
+    }
 }
 
 #[test]

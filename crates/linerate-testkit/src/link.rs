@@ -40,8 +40,12 @@ pub struct Simulation {
     pub delay_ns: u64,
     /// Delay varies uniformly by up to this either way.
     pub jitter_ns: u64,
-    /// Receiver's clock less sender's clock.
+    /// Delay of a queue that stands at the start and drains evenly until the end.
+    pub queue_ns: u64,
+    /// Receiver's clock less sender's clock, at the start.
     pub clock_offset_ns: i64,
+    /// Parts in a million by which the receiver's clock is the faster one.
+    pub clock_drift_ppm: i64,
     /// What goes wrong.
     pub faults: Faults,
 }
@@ -51,6 +55,8 @@ pub struct Simulation {
 pub struct Simulated {
     /// Datagrams that the pacer let out.
     pub sent: u64,
+    /// Arrival on the receiver's clock less send time on the sender's, of each first arrival.
+    pub transits: Vec<i64>,
     /// The receiver's report.
     pub report: RecvReport,
 }
@@ -76,7 +82,9 @@ impl Simulation {
             first_number: 0,
             delay_ns: 5_000_000,
             jitter_ns: 0,
+            queue_ns: 0,
             clock_offset_ns: 0,
+            clock_drift_ppm: 0,
             faults: Faults::default(),
         }
     }
@@ -86,7 +94,7 @@ impl Simulation {
         let Some(mut pacer) =
             Pacer::new(self.bits_per_second, self.octets as u64 * 8, 0, 1, 1, 100_000)
         else {
-            return Simulated { sent: 0, report: RecvReport::default() };
+            return Simulated { sent: 0, transits: Vec::new(), report: RecvReport::default() };
         };
         let mut arrivals: Vec<(u64, u64, u64)> = Vec::new();
         let (mut now, mut sent, mut chance) = (0u64, 0u64, 0x9e37_79b9_7f4a_7c15u64);
@@ -99,7 +107,7 @@ impl Simulation {
                         .wrapping_mul(6_364_136_223_846_793_005)
                         .wrapping_add(1_442_695_040_888_963_407);
                     let spread = (chance >> 33) % (2 * self.jitter_ns + 1);
-                    let arrival = now + self.delay_ns + spread;
+                    let arrival = now + self.delay_ns + self.queue_at(now) + spread;
                     arrivals.push((sent, now, arrival));
                     sent += 1;
                 }
@@ -127,6 +135,7 @@ impl Simulation {
         );
         let mut drops = 0u32;
         let mut at_ns = 0;
+        let mut transits = Vec::new();
         for (number, sent_ns, arrival) in order {
             if self.faults.dropped.contains(&number) {
                 continue;
@@ -135,7 +144,7 @@ impl Simulation {
                 drops += 1;
                 continue;
             }
-            at_ns = (arrival.wrapping_add_signed(self.clock_offset_ns)).max(at_ns);
+            at_ns = self.receivers_clock(arrival).max(at_ns);
             let mut datagram = vec![0; self.octets];
             let place = Place { stream: 0, warmup: false, position: 0, train: NonZeroU8::MIN };
             Header { token: 7, number: self.first_number.wrapping_add(number), sent_ns, place }
@@ -144,6 +153,8 @@ impl Simulation {
                 && let Some(octet) = datagram.get_mut(9)
             {
                 *octet ^= 0x10;
+            } else {
+                transits.push(at_ns.wrapping_sub(sent_ns) as i64);
             }
             let message = Message {
                 bytes: &datagram,
@@ -158,6 +169,18 @@ impl Simulation {
             }
         }
         let report = receiver.finish(Some(sent), (drops > 0).then_some(drops), &Quiet);
-        Simulated { sent, report }
+        Simulated { sent, transits, report }
+    }
+
+    /// What is left of the queue.
+    fn queue_at(&self, now_ns: u64) -> u64 {
+        let left = u128::from(self.duration_ns.saturating_sub(now_ns));
+        let queue = u128::from(self.queue_ns) * left / u128::from(self.duration_ns.max(1));
+        u64::try_from(queue).unwrap_or(u64::MAX)
+    }
+
+    fn receivers_clock(&self, now_ns: u64) -> u64 {
+        let drift = i128::from(now_ns) * i128::from(self.clock_drift_ppm) / 1_000_000;
+        now_ns.wrapping_add_signed(self.clock_offset_ns).wrapping_add_signed(drift as i64)
     }
 }

@@ -43,6 +43,14 @@ pub(super) fn broken_identity(
             if recv.counts.datagrams.saturating_add(recv.counts.lost) != recv.counts.expected {
                 return Some(format!("{way} stream {index}: received + lost is not expected"));
             }
+            if let Some(delay) = &recv.delay_variation
+                && delay.count > recv.counts.datagrams
+            {
+                return Some(format!(
+                    "{way} stream {index}: {} delays of {} datagrams",
+                    delay.count, recv.counts.datagrams
+                ));
+            }
         }
         if let Some(send) = &stream.send
             && !outcome.sender_is_brief(way_of)

@@ -237,22 +237,14 @@ impl Receiver {
         }
         self.last_ns = self.last_ns.max(message.at_ns);
 
-        if message.stamped {
-            // One time stamp a message: datagrams that share it have no delay of their own.
-            let transit = message.at_ns.wrapping_sub(head.sent_ns) as i64;
-            self.jitter.record(transit);
-            self.delay.record(transit);
-        } else {
-            self.timestamp_faults += 1;
-        }
-
-        let is_overdue = message.at_ns >= self.overdue.arrival_ns;
-        let unique_before = if is_overdue { self.window.unique() } else { 0 };
+        let unique_before = self.window.unique();
         let next_before = self.window.next();
         let count = u32::try_from(message.bytes.len().div_ceil(segment)).unwrap_or(u32::MAX);
         let mut gap = 0u64;
         let mut rest = message.bytes;
+        let mut sent_ns = None;
         while !rest.is_empty() {
+            let is_head = rest.len() == message.bytes.len();
             let first = self.setup.first_number.wrapping_add(self.window.next());
             let run = framing.in_order(rest, segment, first);
             let octets = (run.max(1) * segment).min(rest.len());
@@ -265,9 +257,14 @@ impl Receiver {
             } else {
                 gap += self.odd_one(datagrams, first);
             }
+            if sent_ns.is_none() && self.window.unique() > unique_before {
+                let mark = if is_head { Some(head) } else { framing.read(datagrams).ok() };
+                sent_ns = mark.map(|mark| mark.sent_ns);
+            }
         }
+        self.time(message, sent_ns);
         self.train_max = self.train_max.max(count);
-        if is_overdue {
+        if message.at_ns >= self.overdue.arrival_ns {
             self.overdue.count += self.window.unique() - unique_before;
         }
 
@@ -361,6 +358,19 @@ impl Receiver {
         let thread = around.thread();
         self.thread_at_start = thread;
         self.thread_before = thread;
+    }
+
+    /// The delay of a message; `sent_ns` is when the first of its datagrams that had not arrived before
+    /// was sent. A second copy tells how long the network keeps copies, and nothing about delay.
+    fn time(&mut self, message: &Message<'_>, sent_ns: Option<u64>) {
+        if !message.stamped {
+            self.timestamp_faults += 1;
+        } else if let Some(sent_ns) = sent_ns {
+            // One time stamp a message: datagrams that share it have no delay of their own.
+            let transit = message.at_ns.wrapping_sub(sent_ns) as i64;
+            self.jitter.record(transit);
+            self.delay.record(transit);
+        }
     }
 
     /// One datagram that no run holds, when `expected` would be next. Returns how many numbers it

@@ -22,6 +22,10 @@ fn receiver(first_number: u64, merging: bool) -> Receiver {
 }
 
 fn train(first: u64, numbers: &[u64], length: u8) -> Vec<u8> {
+    sent_at(0, first, numbers, length)
+}
+
+fn sent_at(sent_ns: u64, first: u64, numbers: &[u64], length: u8) -> Vec<u8> {
     let mut bytes = Vec::new();
     for (position, number) in numbers.iter().enumerate() {
         let mut datagram = [0u8; SIZE];
@@ -31,7 +35,7 @@ fn train(first: u64, numbers: &[u64], length: u8) -> Vec<u8> {
             position: position as u8,
             train: NonZeroU8::new(length).unwrap(),
         };
-        Header { token: 7, number: first.wrapping_add(*number), sent_ns: 0, place }
+        Header { token: 7, number: first.wrapping_add(*number), sent_ns, place }
             .write(&mut datagram);
         bytes.extend_from_slice(&datagram);
     }
@@ -57,6 +61,64 @@ fn sums(report: &RecvReport) -> RecvCounts {
     let mut sum = RecvCounts::default();
     report.intervals.iter().for_each(|i| sum.add(&i.counts));
     sum
+}
+
+/// Takes in one message that its sender stamped at `sent_ns`.
+fn timed(r: &mut Receiver, sent_ns: u64, numbers: &[u64], at_ns: u64) {
+    let bytes = sent_at(sent_ns, 0, numbers, numbers.len() as u8);
+    let message =
+        Message { bytes: &bytes, segment: SIZE, at_ns, stamped: true, socket_drops: None };
+    r.on_message(&message, &Quiet);
+}
+
+#[test]
+fn copies_have_no_delay() {
+    let mut r = receiver(0, false);
+    for n in 0..5_000u64 {
+        timed(&mut r, n * 100_000, &[n], n * 100_000 + n % 31 * 1_000);
+    }
+    let jitter = r.jitter.nanos();
+    // A switch that loops for a moment: copies of the last hundred, 200 ms later.
+    for n in 4_900..5_000u64 {
+        timed(&mut r, n * 100_000, &[n], n * 100_000 + 200_000_000);
+    }
+    assert_eq!(r.jitter.nanos(), jitter);
+    let report = r.finish(Some(5_000), None, &Quiet);
+    let delay = report.delay_variation.unwrap();
+    assert_eq!((report.counts.duplicates, delay.count), (100, 5_000));
+    assert_eq!((delay.p99_ns, delay.max_ns), (30_000, 30_000));
+}
+
+#[test]
+fn a_first_arrival_has_its_delay_however_late() {
+    let mut r = receiver(0, false);
+    for n in (0..1_000u64).filter(|n| *n != 500) {
+        timed(&mut r, n * 1_000, &[n], n * 1_000);
+    }
+    // One lost on its way round, and what cannot be a number of this test.
+    timed(&mut r, 500_000, &[500], 70_500_000);
+    timed(&mut r, 0, &[u64::MAX], 90_000_000);
+    let report = r.finish(Some(1_000), None, &Quiet);
+    let delay = report.delay_variation.unwrap();
+    assert_eq!((delay.count, delay.max_ns), (1_000, 70_000_000));
+    assert!(delay.p999_ns <= 8, "{delay:?}");
+}
+
+#[test]
+fn a_message_has_the_delay_of_the_first_that_is_new_in_it() {
+    let mut r = receiver(0, true);
+    timed(&mut r, 0, &[0, 1, 2], 1_000);
+    // Merged from a copy and what was sent after it.
+    let mut bytes = sent_at(0, 0, &[1, 2], 2);
+    bytes.extend(sent_at(500_000, 0, &[3, 4], 2));
+    let message =
+        Message { bytes: &bytes, segment: SIZE, at_ns: 501_500, stamped: true, socket_drops: None };
+    r.on_message(&message, &Quiet);
+    // The whole of it again.
+    r.on_message(&Message { at_ns: 900_000, ..message }, &Quiet);
+    let report = r.finish(Some(5), None, &Quiet);
+    let delay = report.delay_variation.unwrap();
+    assert_eq!((delay.count, delay.max_ns), (2, 500));
 }
 
 #[test]
@@ -290,6 +352,8 @@ proptest! {
         prop_assert_eq!(report.counts.datagrams, unique);
         prop_assert_eq!(report.counts.lost, total - unique);
         prop_assert_eq!(report.counts.duplicates, copies);
+        let delays = report.delay_variation.map_or(0, |delay| delay.count);
+        prop_assert!(delays <= unique && (delays == unique || train_length > 1));
         prop_assert_eq!(report.counts.reordered, swaps);
         prop_assert_eq!(report.counts.loss_by_place().0, total - unique);
         prop_assert_eq!(sums(&report), report.counts);

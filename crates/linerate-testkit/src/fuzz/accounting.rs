@@ -220,6 +220,7 @@ pub fn receiver(data: &[u8]) {
     let (path, dropped, unknown) = counts.loss_by_place();
     assert_eq!(path + dropped + unknown, counts.lost);
     assert!(counts.dropped_min <= counts.dropped_max);
+    assert!(report.delay_variation.is_none_or(|delay| delay.count <= counts.datagrams));
     let mut sum = RecvCounts::default();
     report.intervals.iter().for_each(|interval| sum.add(&interval.counts));
     assert_eq!(sum, counts);
