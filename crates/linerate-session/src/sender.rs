@@ -226,8 +226,8 @@ impl Sender {
             counts: self.total,
             intervals: self.intervals,
             span_ns,
-            gaps: self.gaps.quantiles(0),
-            lateness: self.lateness.quantiles(0),
+            gaps: self.gaps.quantiles(),
+            lateness: self.lateness.quantiles(),
             thread: thread.since(self.thread_at_start),
             tcp,
             ..Default::default()

@@ -50,25 +50,24 @@ impl Latency {
         self.histogram.reset();
     }
 
-    /// The quantiles, `None` while empty. `shift_ns` is subtracted from each (see
-    /// [`super::delay`]); the result never falls below zero.
-    pub fn quantiles(&self, shift_ns: u64) -> Option<DelayQuantiles> {
+    /// The quantiles, `None` while empty.
+    pub fn quantiles(&self) -> Option<DelayQuantiles> {
         let h = &self.histogram;
         if h.is_empty() {
             return None;
         }
         // A bucket's upper edge may lie above the largest value recorded.
-        let at = |q: f64| h.value_at_quantile(q).min(h.max()).saturating_sub(shift_ns);
+        let at = |q: f64| h.value_at_quantile(q).min(h.max());
         Some(DelayQuantiles {
             count: h.len(),
-            min_ns: h.min().saturating_sub(shift_ns),
+            min_ns: h.min(),
             p50_ns: at(0.50),
             p90_ns: at(0.90),
             p99_ns: at(0.99),
             p999_ns: at(0.999),
             p9999_ns: at(0.9999),
-            max_ns: h.max().saturating_sub(shift_ns),
-            mean_ns: (h.mean() as u64).saturating_sub(shift_ns),
+            max_ns: h.max(),
+            mean_ns: h.mean() as u64,
         })
     }
 
@@ -80,13 +79,6 @@ impl Latency {
         V2Serializer::new().serialize(&self.histogram, &mut bytes).ok()?;
         Some(base64::engine::Engine::encode(&base64::engine::general_purpose::STANDARD, bytes))
     }
-
-    /// Bucket values and their counts, least first; for exchange and for drawing.
-    pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
-        self.histogram
-            .iter_recorded()
-            .map(|bucket| (bucket.value_iterated_to(), bucket.count_since_last_iteration()))
-    }
 }
 
 #[cfg(test)]
@@ -96,11 +88,11 @@ mod tests {
     #[test]
     fn known_quantiles_within_a_thousandth() {
         let mut latency = Latency::default();
-        assert_eq!(latency.quantiles(0), None);
+        assert_eq!(latency.quantiles(), None);
         for us in 1..=10_000u64 {
             latency.record(us * 1_000);
         }
-        let q = latency.quantiles(0).unwrap();
+        let q = latency.quantiles().unwrap();
         let near = |got: u64, want: u64| (got as f64 / want as f64 - 1.0).abs() <= 1e-3;
         assert!(near(q.p50_ns, 5_000_000), "{q:?}");
         assert!(near(q.p90_ns, 9_000_000));

@@ -201,7 +201,7 @@ impl Tally {
             let thread = thread_use();
             let row = RrInterval {
                 transactions: self.current.count(),
-                latency: self.current.quantiles(0).unwrap_or_default(),
+                latency: self.current.quantiles().unwrap_or_default(),
                 thread: thread.since(self.thread_before),
             };
             self.thread_before = thread;
@@ -233,7 +233,7 @@ impl Tally {
             late_sends: self.late_sends,
             span_ns,
             intervals: self.rows,
-            latency: self.total.quantiles(0).unwrap_or_default(),
+            latency: self.total.quantiles().unwrap_or_default(),
             histogram: self.total.encode(),
             thread: self
                 .thread_begun
@@ -263,7 +263,7 @@ mod tests {
         t.land(1_900 * MS, 2_000 * MS);
         t.land(1_900 * MS, 2_700 * MS);
         assert_eq!((t.transactions, t.unfinished, t.current.count()), (1, 2, 1));
-        assert_eq!(t.total.quantiles(0).unwrap().max_ns / MS, 800);
+        assert_eq!(t.total.quantiles().unwrap().max_ns / MS, 800);
         assert_eq!(t.total.count(), 3);
     }
 
@@ -279,7 +279,7 @@ mod tests {
         let mut t = tally();
         t.leave(&flight, Some(&pacer), 1_000 * MS, 3_000 * MS);
         assert_eq!(t.unfinished, 300);
-        let q = t.total.quantiles(0).unwrap();
+        let q = t.total.quantiles().unwrap();
         assert_eq!((q.count, q.min_ns.div_ceil(MS), q.max_ns / MS), (300, 1_001, 1_300));
         // Cut short, at half the time: what is in flight has waited for no time worth a word.
         let mut t = tally();
