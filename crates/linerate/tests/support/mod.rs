@@ -427,6 +427,10 @@ pub fn identities(record: &Value) {
                     + part(&receiver, "unattributed"),
                 "{pair} lost = its places"
             );
+            assert!(
+                part(&receiver["delay_variation_s"], "count") <= number(&receiver, "datagrams"),
+                "{pair} delays of first arrivals only"
+            );
             assert_eq!(
                 number(&sender, "attempted"),
                 number(&sender, "datagrams") + number(&sender, "refused_locally"),
