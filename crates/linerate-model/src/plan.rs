@@ -4,7 +4,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::limits::{self, OutOfRange};
-use crate::units::{BitRate, DatagramSize, Nanos, Rate};
+use crate::units::{BitRate, DatagramSize, NANOS_PER_SECOND, Nanos, Rate};
+
+/// Name of what [`TestPlan::check`] finds when a rate lets no datagram go within the time.
+pub const ONE_DATAGRAM: &str = "rate that sends a datagram within the time in bit/s";
 
 /// Which way the data goes, seen from the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -254,6 +257,20 @@ impl TestPlan {
         self.check_as(Dialect::Native)
     }
 
+    /// A test by time begins with a datagram, so one whose rate allows less than one would send faster
+    /// than it was asked to. iperf3's peers do that to each other: their dialect is not looked at.
+    fn check_one_datagram(&self, bps: u64, size: DatagramSize) -> Result<(), OutOfRange> {
+        let End::Time(time) = self.end else { return Ok(()) };
+        let second = u128::from(NANOS_PER_SECOND);
+        let least = (u128::from(size.bits()) * second).div_ceil(u128::from(time.0.max(1)));
+        let least = u64::try_from(least).unwrap_or(u64::MAX);
+        if bps >= least {
+            return Ok(());
+        }
+        let max = limits::RATE_BPS.max;
+        Err(OutOfRange { name: ONE_DATAGRAM.to_owned(), value: bps, min: least.min(max), max })
+    }
+
     /// The same for a test in another dialect, whose header may be shorter.
     pub fn check_as(&self, dialect: Dialect) -> Result<(), OutOfRange> {
         limits::STREAMS.check(u64::from(self.streams))?;
@@ -292,7 +309,11 @@ impl TestPlan {
                 .check(u64::from(udp.size.octets()))?;
                 limits::BURST_NS.check(udp.burst.0)?;
                 if let Some(rate) = udp.rate {
-                    limits::RATE_BPS.check(rate.bits_per_second(udp.size))?;
+                    let bps = rate.bits_per_second(udp.size);
+                    limits::RATE_BPS.check(bps)?;
+                    if dialect == Dialect::Native {
+                        self.check_one_datagram(bps, udp.size)?;
+                    }
                 }
                 if let End::Bytes(bytes) = self.end {
                     // Each stream's share must hold one header.
@@ -386,6 +407,35 @@ pub struct AgreedPlan {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_rate_that_sends_no_datagram_in_the_time_is_out_of_range() {
+        let plan = |rate, end| TestPlan {
+            traffic: Traffic::Udp(UdpPlan {
+                size: DatagramSize::new(1_000).unwrap(),
+                rate: BitRate::new(rate).map(Rate::Bits),
+                burst: Nanos(0),
+                engine: EngineChoice::Auto,
+                checksum: true,
+            }),
+            direction: Direction::Forward,
+            streams: 1,
+            end,
+            warmup: Nanos(0),
+            interval: Nanos::from_secs(1),
+            window: None,
+            client_cpus: vec![],
+            server_cpus: vec![],
+            dscp: None,
+        };
+        // 8,000 bits in 3 s need 2,667 bit/s.
+        let time = End::Time(Nanos::from_secs(3));
+        let found = plan(2_666, time).check().unwrap_err();
+        assert_eq!((found.name.as_str(), found.value, found.min), (ONE_DATAGRAM, 2_666, 2_667));
+        assert_eq!(plan(2_667, time).check(), Ok(()));
+        assert_eq!(plan(1, End::Datagrams(1)).check(), Ok(()));
+        assert_eq!(plan(1, time).check_as(Dialect::Iperf3), Ok(()));
+    }
 
     #[test]
     fn no_test_keeps_more_intervals_than_both_ends_do() {

@@ -5,12 +5,12 @@ use linerate_model::host::CoreUse;
 use linerate_model::plan::{
     Dialect, Direction, End, EngineChoice, IpVersion, TcpPlan, TestPlan, Traffic, UdpPlan,
 };
-use linerate_model::record::{CpuFigures, HostFigures, Pair, RunRecord, Status};
+use linerate_model::record::{CpuFigures, HostFigures, Pair, RunRecord, SenderFigures, Status};
 use linerate_model::sample::{
     DelayQuantiles, HostCounters, HostSample, RecvCounts, RecvInterval, RecvReport, SendCounts,
     SendInterval, SendReport, TcpSample, ThreadUse,
 };
-use linerate_model::units::{DatagramSize, Nanos};
+use linerate_model::units::{BitRate, DatagramSize, Nanos, Rate};
 use linerate_session::assemble::{
     HostSamples, LiveSide, Outcome, StreamOutcome, assemble, live_interval,
 };
@@ -287,6 +287,44 @@ fn tcp_shares_stand_in_every_row() {
     assert_eq!(tcp.rwnd_limited_ratio, Some(0.25));
 }
 
+/// A total that showed the last moment would say 90 ms and 1,000 octets of a test that had 20 ms and
+/// 30,000 for most of its time.
+#[test]
+fn totals_of_tcp_are_no_last_moments() {
+    let sample = |ms: u64, cwnd: u64| TcpSample {
+        rtt_ns: Some(ms * 1_000_000),
+        rtt_variation_ns: Some(ms * 100_000),
+        min_rtt_ns: Some(9_000_000),
+        cwnd_bytes: Some(cwnd),
+        delivery_rate_bps: Some(cwnd * 8),
+        retransmits: Some(5),
+        ..TcpSample::default()
+    };
+    let mut streams = vec![stream(0, 10, 0), stream(1, 10, 1)];
+    for (stream, scale) in streams.iter_mut().zip([1, 2]) {
+        let send = stream.send.as_mut().unwrap();
+        send.intervals[0].tcp = Some(sample(20 * scale, 30_000 * scale));
+        send.intervals[1].tcp = Some(sample(90 * scale, 1_000 * scale));
+        send.tcp = Some(sample(90 * scale, 1_000 * scale));
+    }
+    let record = record(&outcome(tcp(2), streams));
+    let tcp = |of: &SenderFigures| of.tcp.clone().unwrap();
+    let total = tcp(record.totals.sender.as_ref().unwrap());
+    // Of the two streams the larger round trip and both windows, as in the rows.
+    assert_eq!(
+        (total.rtt_s, total.rtt_max_s, total.min_rtt_s),
+        (Some(0.110), Some(0.180), Some(0.009))
+    );
+    assert_eq!(total.rtt_variation_s, Some(0.011));
+    assert_eq!(total.cwnd_bytes, Some((90_000 + 3_000) / 2));
+    assert_eq!((total.cwnd_min_bytes, total.cwnd_max_bytes), (Some(3_000), Some(90_000)));
+    assert_eq!((total.delivery_rate_bps, total.retransmits), (Some(46_500 * 8), Some(10)));
+    let first = tcp(record.streams[0].figures.sender.as_ref().unwrap());
+    assert_eq!((first.rtt_s, first.cwnd_bytes), (Some(0.055), Some(15_500)));
+    let row = tcp(record.intervals[1].figures.sender.as_ref().unwrap());
+    assert_eq!((row.rtt_s, row.rtt_max_s, row.cwnd_max_bytes), (Some(0.180), None, None));
+}
+
 #[test]
 fn octets_of_tcp_must_agree() {
     let mut outcome = outcome(tcp(1), vec![stream(0, 10, 0)]);
@@ -413,4 +451,25 @@ fn what_a_sender_and_a_receiver_could_not_tell_for_certain_is_a_doubt() {
     one.recv.as_mut().unwrap().unread = 7;
     let record = record(&outcome(udp(1), vec![one]));
     assert!(told(&record, "1000 bytes") && told(&record, "up to 7 datagrams"));
+}
+
+#[test]
+fn a_rate_that_whole_datagrams_cannot_keep_is_told() {
+    // 8,000 bits each in 2 s: 6 kbit/s are one and a half of them, and two are sent.
+    let said = |bps| {
+        let mut plan = udp(1);
+        if let Traffic::Udp(udp) = &mut plan.traffic {
+            udp.rate = BitRate::new(bps).map(Rate::Bits);
+        }
+        let record = record(&outcome(plan, vec![stream(0, 10, 0)]));
+        record.doubts.into_iter().map(|d| d.text).find(|text| text.contains("is due every"))
+    };
+    assert_eq!(
+        said(6_000).unwrap(),
+        "at 6.000 kbit/s a datagram of 1000 bytes is due every 1.333 s, the first at the start: the rate comes to 2 datagrams in 2 s, which is 8.000 kbit/s"
+    );
+    assert!(said(4_001).unwrap().contains("2 datagrams in 2 s"));
+    assert_eq!((said(4_000), said(8_000)), (None, None));
+    // A thousandth of a datagram more or less is nobody's concern.
+    assert_eq!(said(10_000_001), None);
 }

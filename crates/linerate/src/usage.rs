@@ -3,6 +3,7 @@
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use linerate_model::limits::{self, Limit, OutOfRange};
+use linerate_model::plan::ONE_DATAGRAM;
 use linerate_model::record::ErrorRecord;
 use linerate_model::units::{BitRate, Nanos};
 use linerate_report::number;
@@ -103,13 +104,30 @@ fn option_of(name: &str) -> Option<&'static str> {
         (&limits::FLIGHT_OCTETS, "--outstanding"),
     ];
     let row = OPTIONS.iter().find(|(limit, _)| limit.name == name);
-    row.map(|(_, option)| *option).or((name == "bytes a stream").then_some("--bytes"))
+    row.map(|(_, option)| *option).or(match name {
+        "bytes a stream" => Some("--bytes"),
+        ONE_DATAGRAM => Some("--rate"),
+        _ => None,
+    })
 }
 
 /// A number outside the table of limits, said with its option and in the user's units.
 pub fn out_of_range(found: &OutOfRange) -> ErrorRecord {
+    if found.name == ONE_DATAGRAM {
+        return too_slow(found);
+    }
     let option = option_of(&found.name).unwrap_or("an option");
     ranged_error(option, found)
+}
+
+/// A rate at which not even one datagram is sent in the time of the test.
+fn too_slow(found: &OutOfRange) -> ErrorRecord {
+    let least = format!("--rate {}: one datagram in this time", found.min);
+    error(
+        format!("cannot use `--rate`: {} bit/s is less than one datagram", found.value),
+        "the time of the test is over before a datagram's turn is, and one sent all the same would be faster than asked",
+        &[&least, "a longer --time, or a smaller --size", "--datagrams 1: ends by count instead"],
+    )
 }
 
 fn ranged_error(option: &str, found: &OutOfRange) -> ErrorRecord {
@@ -161,6 +179,10 @@ mod tests {
         let error = out_of_range(&found);
         assert_eq!(error.what, "cannot use `--time`: duration would be 172800 s");
         assert_eq!(error.why, "it must be 1 ms to 86400 s (one day; longer runs are campaigns)");
+        let found = OutOfRange { name: ONE_DATAGRAM.into(), value: 1, min: 1_178, max: 9_999 };
+        let error = out_of_range(&found);
+        assert_eq!(error.what, "cannot use `--rate`: 1 bit/s is less than one datagram");
+        assert_eq!(error.hints[0], "--rate 1178: one datagram in this time");
         let error = within("--streams", &limits::STREAMS, 500).unwrap_err();
         assert_eq!(error.what, "cannot use `--streams`: streams would be 500");
         assert_eq!(error.exit_code, 2);

@@ -4,6 +4,7 @@ use linerate_model::plan::{Dialect, EngineChoice, Traffic, Way};
 use linerate_model::record::{Doubt, DoubtKind, RunRecord};
 
 use super::Outcome;
+use super::coarse::coarse_rate;
 use super::figures::{added, hundredths, percent, seconds};
 use super::totals::{is_udp, streams_of};
 
@@ -189,6 +190,9 @@ pub(super) fn doubts(record: &mut RunRecord, outcome: &Outcome) {
         if tcp.zerocopy {
             add(DoubtKind::BytesNotCopied, "the sender sent the same pages again and again (sendfile); an application that writes its data needs more CPU".into());
         }
+    }
+    if let Some(text) = coarse_rate(outcome) {
+        add(DoubtKind::Degraded, text);
     }
     let late = added(sends().map(|s| s.counts.late_wakeups));
     let calls = added(sends().map(|s| s.counts.calls));

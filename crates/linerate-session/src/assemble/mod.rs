@@ -1,6 +1,7 @@
 //! From what the data threads of both ends measured to the record: rates, shares, intervals, the
 //! check of the accounting, the doubts.
 
+mod coarse;
 mod doubts;
 mod figures;
 mod identities;

@@ -88,6 +88,7 @@ impl SearchArgs {
         let settings = self.settings()?;
         let longest = settings.goals.iter().map(|g| g.time).max().unwrap_or_default();
         let (mut asked, this_machine) = self.trials.asked("search", longest)?;
+        super::trial::slowest(&asked, settings.min.bits_per_second(), None)?;
         if settings.max.is_none() && !this_machine {
             asked.notes.push(
                 "the first trial sends as fast as this sender can, for up to a second, because no \

@@ -118,6 +118,19 @@ enum Shape {
     Range(u64, Option<u64>, Option<u64>),
 }
 
+impl Grid {
+    /// Least and largest value that is known already.
+    fn ends(&self) -> (u64, u64) {
+        match &self.shape {
+            Shape::List(values) => (
+                values.iter().copied().min().unwrap_or(0),
+                values.iter().copied().max().unwrap_or(0),
+            ),
+            Shape::Range(from, to, _) => (*from, to.unwrap_or(*from).max(*from)),
+        }
+    }
+}
+
 /// A sweep as asked on the command line.
 #[derive(Debug, Clone)]
 pub struct SweepAsked {
@@ -148,6 +161,15 @@ impl SweepArgs {
             (_, Some(BitRateOrMax(rate))) => rate.map(BitRate::bits_per_second),
             (_, None) => (!this_machine).then_some(DEFAULT_RATE_BPS),
         };
+        let ends = grid.ends();
+        let (slowest, largest) = match grid.variable {
+            Variable::Rate => (Some(ends.0), None),
+            Variable::Size => (rate_bps, Some(ends.1)),
+            _ => (rate_bps, None),
+        };
+        if let Some(bps) = slowest {
+            super::trial::slowest(&test, bps, largest)?;
+        }
         if grid.variable == Variable::Streams && self.trial.sockets.streams != 1 {
             return Err(swept_and_given("--streams"));
         }

@@ -178,6 +178,8 @@ fn what_makes_no_sense_is_refused_before_any_packet() {
         "udp h -n 0",
         "udp h -n 100 -P 4",
         "udp h -b 11T",
+        "udp h -b 1",
+        "udp h -b 1pps -t 500ms",
         "udp h -b fast",
         "udp h --burst 2s",
         "udp h --dscp 64",
@@ -216,6 +218,7 @@ fn refusals_say_what_why_and_what_to_try() {
         "udp h -P 500",
         "udp h -t 25h",
         "udp h -b fast",
+        "udp h -b 1",
         "udp h --engine fast",
         "udp h --frobnicate",
         "udp 127.0.0.1 -B ::1",
@@ -255,6 +258,14 @@ fn refusals_say_what_why_and_what_to_try() {
       caused by: `fast` is not a rate: bits per second as 10M or 1.5G, datagrams per second as 100kpps, or max
 
     hint: `linerate udp --help` lists what can be given
+
+    $ linerate udp h -b 1
+    error: cannot use `--rate`: 1 bit/s is less than one datagram
+      caused by: the time of the test is over before a datagram's turn is, and one sent all the same would be faster than asked
+
+    hint: --rate 1178: one datagram in this time
+    hint: a longer --time, or a smaller --size
+    hint: --datagrams 1: ends by count instead
 
     $ linerate udp h --engine fast
     error: cannot use `--engine fast`

@@ -4,13 +4,13 @@
 use clap::Args;
 use linerate_model::plan::{Direction, End, Traffic};
 use linerate_model::record::ErrorRecord;
-use linerate_model::units::Nanos;
+use linerate_model::units::{BitRate, DatagramSize, Nanos, Rate};
 
 use super::Asked;
 use super::common::{Parts, Sockets, Span};
 use super::datagrams::Datagrams;
 use super::target::Where;
-use crate::trial;
+use crate::{trial, usage};
 
 /// Options of every verb that runs trials.
 #[derive(Debug, Clone, Args)]
@@ -47,4 +47,16 @@ impl TrialArgs {
         .asked()?;
         Ok((asked, this_machine))
     }
+}
+
+/// Whether the slowest trial, at `bps` with datagrams of `size` (or the plan's), sends a datagram in its
+/// time: what cannot be measured is refused before the first trial.
+pub fn slowest(asked: &Asked, bps: u64, size: Option<u64>) -> Result<(), ErrorRecord> {
+    let mut plan = asked.request.plan.clone();
+    if let Traffic::Udp(udp) = &mut plan.traffic {
+        udp.rate = BitRate::new(bps).map(Rate::Bits);
+        let size = size.and_then(|size| u32::try_from(size).ok()).and_then(DatagramSize::new);
+        udp.size = size.unwrap_or(udp.size);
+    }
+    plan.check().map_err(|found| usage::out_of_range(&found))
 }
