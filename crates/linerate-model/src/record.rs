@@ -481,7 +481,8 @@ pub struct CoreFigures {
     pub softirq_percent: f64,
 }
 
-/// TCP, as the sending kernel sees it.
+/// TCP, as the sending kernel sees it. Counters are the growth over the span. Round trip, window and
+/// delivery rate are values of a moment: in a row those at its end, in the totals the mean of the rows.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TcpFigures {
     /// Octets that the far end acknowledged.
@@ -493,6 +494,9 @@ pub struct TcpFigures {
     /// Smoothed round trip.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt_s: Option<f64>,
+    /// The largest of the rows (totals only).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rtt_max_s: Option<f64>,
     /// Its mean deviation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt_variation_s: Option<f64>,
@@ -502,6 +506,12 @@ pub struct TcpFigures {
     /// Congestion window, of all streams together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cwnd_bytes: Option<u64>,
+    /// The smallest of the rows (totals only).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cwnd_min_bytes: Option<u64>,
+    /// The largest of the rows (totals only).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cwnd_max_bytes: Option<u64>,
     /// Sending maximum segment size.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mss_bytes: Option<u64>,

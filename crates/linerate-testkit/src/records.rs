@@ -342,6 +342,7 @@ pub fn tcp() -> RunRecord {
                 rwnd_limited_ratio: Some(0.02),
                 sndbuf_limited_ratio: Some(0.0),
                 congestion: Some("cubic".into()),
+                ..Default::default()
             }),
             ..Default::default()
         };
@@ -363,6 +364,10 @@ pub fn tcp() -> RunRecord {
         });
     }
     record.totals = figures(3.0, spans.iter().map(|s| s.0).sum(), 17);
+    if let Some(tcp) = record.totals.sender.as_mut().and_then(|s| s.tcp.as_mut()) {
+        tcp.rtt_max_s = Some(13.07e-3);
+        (tcp.cwnd_min_bytes, tcp.cwnd_max_bytes) = (Some(1_448 * 710), Some(1_448 * 1_190));
+    }
     record.verdict = Some(Verdict {
         limit: Limit::TcpCongestion,
         because: vec![

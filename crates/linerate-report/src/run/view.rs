@@ -462,8 +462,19 @@ fn tcp_words(tcp: &linerate_model::record::TcpFigures) -> String {
         parts.push(format!("{} sent again", plural(resent, "segment")));
     }
     if let Some(rtt) = tcp.rtt_s {
-        let least = tcp.min_rtt_s.map(|m| format!(", least {}", number::seconds(m)));
-        parts.push(format!("rtt {}{}", number::seconds(rtt), least.unwrap_or_default()));
+        let end = |word: &str, value: Option<f64>| {
+            value.map_or(String::new(), |value| format!(", {word} {}", number::seconds(value)))
+        };
+        let (least, most) = (end("least", tcp.min_rtt_s), end("most", tcp.rtt_max_s));
+        // Records of older versions hold the last moment's, without a largest one.
+        let mean = if tcp.rtt_max_s.is_some() { "mean " } else { "" };
+        parts.push(format!("rtt {mean}{}{least}{most}", number::seconds(rtt)));
+    }
+    if let (Some(mean), Some(least), Some(most)) =
+        (tcp.cwnd_bytes, tcp.cwnd_min_bytes, tcp.cwnd_max_bytes)
+    {
+        let [mean, least, most] = [mean, least, most].map(number::bytes);
+        parts.push(format!("cwnd mean {mean}, least {least}, most {most}"));
     }
     let mut limited = Vec::new();
     for (ratio, by) in [

@@ -194,6 +194,27 @@ pub(super) fn tcp_figures(tcp: &TcpSample, span_ns: u64, congestion: Option<&str
         rwnd_limited_ratio: share(tcp.rwnd_limited_ns),
         sndbuf_limited_ratio: share(tcp.sndbuf_limited_ns),
         congestion: congestion.map(str::to_owned),
+        ..TcpFigures::default()
+    }
+}
+
+/// The figures of a whole test: what is a value of a moment and no counter becomes the mean of the rows,
+/// with its ends, because the last moment of a test says nothing of the test. Absent without rows.
+pub(super) fn over_rows(figures: TcpFigures, rows: &[TcpSample]) -> TcpFigures {
+    let of = |value: fn(&TcpSample) -> Option<u64>| rows.iter().filter_map(value);
+    let mean = |value: fn(&TcpSample) -> Option<u64>| -> Option<u64> {
+        let sum: u128 = of(value).map(u128::from).sum();
+        u64::try_from(sum.checked_div(of(value).count() as u128)?).ok()
+    };
+    TcpFigures {
+        rtt_s: mean(|tcp| tcp.rtt_ns).map(seconds),
+        rtt_max_s: of(|tcp| tcp.rtt_ns).max().map(seconds),
+        rtt_variation_s: mean(|tcp| tcp.rtt_variation_ns).map(seconds),
+        cwnd_bytes: mean(|tcp| tcp.cwnd_bytes),
+        cwnd_min_bytes: of(|tcp| tcp.cwnd_bytes).min(),
+        cwnd_max_bytes: of(|tcp| tcp.cwnd_bytes).max(),
+        delivery_rate_bps: mean(|tcp| tcp.delivery_rate_bps),
+        ..figures
     }
 }
 

@@ -143,30 +143,36 @@ pub(super) fn fold_timeless<T: Clone>(
     rows
 }
 
+/// The senders' rows, all streams added up.
+pub(super) fn sent_rows(outcome: &Outcome, way: Way, span: u64) -> Vec<SendInterval> {
+    let interval = outcome.plan.interval.0;
+    let sends = streams_of(outcome, way).filter_map(|s| s.send.as_ref()).map(|s| {
+        fold_timeless(&s.intervals, interval, span, |last, empty: SendInterval| {
+            last.counts.add(&empty.counts);
+            last.thread.follow(&empty.thread);
+            last.tcp = follow_tcp(last.tcp, empty.tcp);
+        })
+    });
+    sum_rows(&sends.collect::<Vec<_>>(), |sum, row| {
+        sum.counts.add(&row.counts);
+        sum.thread.beside(&row.thread);
+        sum.tcp = both(sum.tcp, row.tcp, add_tcp);
+    })
+}
+
 pub(super) fn way_intervals(outcome: &Outcome, way: Way, totals: &WayTotals) -> Vec<Pair> {
     let udp = is_udp(outcome);
     let interval = outcome.plan.interval.0;
     let (send_host, recv_host) = ends(outcome, way);
     let send_span = totals.send.as_ref().map_or(0, |t| t.1);
     let recv_span = totals.recv.as_ref().map_or(0, |t| t.1);
-    let sends = streams_of(outcome, way).filter_map(|s| s.send.as_ref()).map(|s| {
-        fold_timeless(&s.intervals, interval, send_span, |last, empty: SendInterval| {
-            last.counts.add(&empty.counts);
-            last.thread.follow(&empty.thread);
-            last.tcp = follow_tcp(last.tcp, empty.tcp);
-        })
-    });
     let recvs = streams_of(outcome, way).filter_map(|s| s.recv.as_ref()).map(|r| {
         fold_timeless(&r.intervals, interval, recv_span, |last, empty: RecvInterval| {
             last.counts.add(&empty.counts);
             last.thread.follow(&empty.thread);
         })
     });
-    let send_rows = sum_rows(&sends.collect::<Vec<_>>(), |sum, row| {
-        sum.counts.add(&row.counts);
-        sum.thread.beside(&row.thread);
-        sum.tcp = both(sum.tcp, row.tcp, add_tcp);
-    });
+    let send_rows = sent_rows(outcome, way, send_span);
     let recv_rows = sum_rows(&recvs.collect::<Vec<_>>(), |sum, row| {
         sum.counts.add(&row.counts);
         sum.thread.beside(&row.thread);

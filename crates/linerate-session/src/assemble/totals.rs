@@ -9,9 +9,10 @@ use linerate_model::sample::{
 };
 
 use super::figures::{
-    add_tcp, added, cpu, host_figures, larger, quantiles, receiver_figures, seconds,
+    add_tcp, added, cpu, host_figures, larger, over_rows, quantiles, receiver_figures, seconds,
     sender_figures, tcp_figures,
 };
+use super::rows::sent_rows;
 use super::{HostSamples, Outcome, StreamOutcome};
 
 /// One direction with all its streams added up.
@@ -99,7 +100,10 @@ pub(super) fn full_sender(
     figures.pacing = pacing(&reports);
     let tcp = reports.iter().filter_map(|r| r.tcp).reduce(add_tcp);
     let congestion = reports.iter().find_map(|r| r.congestion.as_deref());
-    figures.tcp = tcp.map(|tcp| tcp_figures(&tcp, *span, congestion));
+    figures.tcp = tcp.map(|tcp| {
+        let rows = sent_rows(outcome, way, *span).into_iter().filter_map(|row| row.tcp);
+        over_rows(tcp_figures(&tcp, *span, congestion), &rows.collect::<Vec<_>>())
+    });
     Some(figures)
 }
 

@@ -113,7 +113,7 @@ impl Case<'_> {
         let retransmits = tcp.retransmits.unwrap_or(0);
         if retransmits > 0 {
             let because = vec![format!(
-                "{retransmits} segments were sent again, the congestion window ended at {} bytes; {shown} arrived",
+                "{retransmits} segments were sent again, the congestion window was {} bytes in the mean; {shown} arrived",
                 tcp.cwnd_bytes.unwrap_or(0)
             )];
             let advice = [

@@ -193,7 +193,8 @@ fn tcp() {
     total   926.1 M   941.0 M      17  12.4 ms  1.477 MB      8/9    31/44  ███
 
     tcp       cubic · MSS 1448 B · 347.3 MB acknowledged · 17 segments sent again ·
-              rtt 12.41 ms, least 11.90 ms · of the time held back 2.0 % by the
+              rtt mean 12.41 ms, least 11.90 ms, most 13.07 ms · cwnd mean 1.477 MB,
+              least 1.028 MB, most 1.723 MB · of the time held back 2.0 % by the
               receiver's window
     sender    thread 8.0 % of core 0 · that core 9.0 % busy (user 1.8 %, system
               5.2 %, softirq 2.0 %, steal 0 %)
@@ -215,8 +216,9 @@ fn tcp() {
       3 s  951.2 M   941.6 M   941.0 M       3  12.4 ms    11.9 ms  1.477 MB     2.0 %      8/9    31/44  ███
     total  929.3 M   926.1 M   941.0 M      17  12.4 ms    11.9 ms  1.477 MB     2.0 %      8/9    31/44  ███
 
-    tcp       cubic · MSS 1448 B · 347.3 MB acknowledged · 17 segments sent again · rtt 12.41 ms, least 11.90 ms · of the
-              time held back 2.0 % by the receiver's window
+    tcp       cubic · MSS 1448 B · 347.3 MB acknowledged · 17 segments sent again · rtt mean 12.41 ms, least 11.90 ms, most
+              13.07 ms · cwnd mean 1.477 MB, least 1.028 MB, most 1.723 MB · of the time held back 2.0 % by the receiver's
+              window
     sender    thread 8.0 % of core 0 · that core 9.0 % busy (user 1.8 %, system 5.2 %, softirq 2.0 %, steal 0 %)
     receiver  thread 31 % of core 3 · that core 44 % busy (user 8.0 %, system 24 %, softirq 12 %, steal 0 %)
 
