@@ -91,6 +91,32 @@ fn a_path_is_found_and_named() {
     assert!(search.left_s() == 0.0);
 }
 
+/// A deep queue loses nothing and gives everything back within the 5 % that a trial may be late: what
+/// holds then is more than the path carries, and says so.
+#[test]
+fn a_rate_that_only_a_queue_holds_says_so() {
+    let deep = |t: &Trial| {
+        let asked = t.rate.map_or(900e6, |r| r.bits_per_second() as f64);
+        let held = asked <= 40e6 * 1.05;
+        Outcome {
+            received_bps: asked.min(40e6),
+            undelivered_ratio: if held { 0.0 } else { 1.0 - 42e6 / asked },
+            lost_ratio: 0.0,
+            ..outcome(t, 1e12, 900e6)
+        }
+    };
+    let mut search = Search::new(settings(&["pdr"]));
+    assert_eq!(run(&mut search, deep), Ending::Settled);
+    let goal = &search.goals()[0];
+    assert!(goal.lower_bps.unwrap() > 41.5e6, "{goal:?}");
+    assert_eq!(goal.at_lower.unwrap().received_bps, Some(40e6));
+    assert_eq!(goal.holds_by_delay_alone(), Some(40e6));
+    assert!(irregular(&search).contains("by the allowance for delay alone: 40.00 Mbit/s arrived"));
+    let mut search = Search::new(settings(&["pdr"]));
+    run(&mut search, |t| outcome(t, 40e6, 900e6));
+    assert_eq!(search.goals()[0].holds_by_delay_alone(), None);
+}
+
 #[test]
 fn a_rule_of_delay_lowers_the_limit() {
     let mut search = Search::new(settings(&["pdr", "loss=0.5%,delay-p99=5ms"]));

@@ -124,6 +124,20 @@ pub struct GoalRecord {
     pub repeated: Option<RepeatedRecord>,
 }
 
+/// A trial's arrivals may lag by this share of its time without a word: the host's own pauses do that.
+const LAG_UNTOLD: f64 = 0.01;
+
+impl GoalRecord {
+    /// What arrived at the lower bound, bits per second, where that is clearly less than the goal's loss
+    /// explains: nothing more was lost, so a queue held the rest, and the rate is met only because a datagram
+    /// may be late.
+    pub fn holds_by_delay_alone(&self) -> Option<f64> {
+        let received =
+            self.at_lower.filter(|at| self.lower_bps == Some(at.load_bps))?.received_bps?;
+        (received < self.lower_bps? * (1.0 - self.loss - LAG_UNTOLD)).then_some(received)
+    }
+}
+
 /// The load at which half of the trials fail.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct KneeRecord {
@@ -146,6 +160,10 @@ pub struct BoundRecord {
     pub trials: u64,
     /// Of those, bad.
     pub bad: u64,
+    /// What arrived in their time, the median of them: from the first arrival to the last, and no shorter than
+    /// sending took.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub received_bps: Option<f64>,
     /// Whether the duration sum settled its class.
     pub settled: bool,
     /// Probability that a trial is bad: lower end of the 95 % interval (Jeffreys).

@@ -141,7 +141,7 @@ pub fn record(load_bps: f64, trials: &[Judged], target: &Target) -> BoundRecord 
     let (all, bad) = (long().count() as u64, long().filter(|t| !t.good).count() as u64);
     let (fail_low, fail_high) = jeffreys(bad, all);
     let settled = class(trials, target) != Class::Undecided;
-    BoundRecord { load_bps, trials: all, bad, settled, fail_low, fail_high }
+    BoundRecord { load_bps, trials: all, bad, received_bps: None, settled, fail_low, fail_high }
 }
 
 #[cfg(test)]

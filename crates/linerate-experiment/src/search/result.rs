@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use linerate_model::record::Limit;
-use linerate_model::search::{GoalRecord, KneeRecord, TrialRecord};
+use linerate_model::search::{BoundRecord, GoalRecord, KneeRecord, TrialRecord};
 use linerate_model::units::si;
 
 use super::classify::{self, Board, Bounds, Judged};
@@ -93,7 +93,10 @@ impl Search {
         };
         let bounds = self.bounds(goal, board);
         let load = |at: usize| range.grid.load(at);
-        let at = |at: usize| board.get(&at).map(|t| classify::record(load(at), t, &target));
+        let at = |at: usize| {
+            let bound = classify::record(load(at), board.get(&at)?, &target);
+            Some(BoundRecord { received_bps: self.received_at(at), ..bound })
+        };
         record.lower_bps = bounds.lower.map(load);
         record.upper_bps = bounds.upper.map(load);
         record.at_lower = bounds.lower.and_then(at);
@@ -187,6 +190,13 @@ impl Search {
             )),
             _ => {}
         }
+        if let Some(received) = record.holds_by_delay_alone() {
+            said.push(format!(
+                "{} holds by the allowance for delay alone: {} arrived in the time, and a queue gave back the rest no later than a trial excuses; longer trials (--time) show what is carried",
+                si(record.lower_bps.unwrap_or(0.0), "bit/s"),
+                si(received, "bit/s"),
+            ));
+        }
         if let Some(upper) = bounds.upper {
             let all = board.get(&upper).map(Vec::as_slice).unwrap_or_default();
             let unsent = all.iter().filter(|t| t.unsent).count();
@@ -265,6 +275,15 @@ impl Search {
             ));
         }
         said
+    }
+
+    /// Median of what arrived at a load, over its valid trials.
+    fn received_at(&self, load: usize) -> Option<f64> {
+        let valid = |m: &&Made| m.load == Some(load) && m.outcome.invalid.is_none();
+        let mut received: Vec<f64> =
+            self.made.iter().filter(valid).map(|m| m.outcome.received_bps).collect();
+        received.sort_by(f64::total_cmp);
+        received.get(received.len() / 2).copied()
     }
 
     /// Mean of what the sender sent at a load.

@@ -52,8 +52,9 @@ pub(super) fn add(builder: &mut Builder, source: &str, document: &SearchDocument
         let fails = goal.upper_bps.map(|u| format!(", fails at {}", number::rate(u)));
         let through =
             goal.throughput_bps.map(|t| format!("; conditional throughput {}", number::rate(t)));
+        let open = if goal.settled { "" } else { "not settled: " };
         section.words.push(format!(
-            "{name} (at most {} undelivered): {holds}{}{}.",
+            "{name} (at most {} undelivered): {open}{holds}{}{}.",
             number::loss(goal.loss),
             fails.unwrap_or_else(|| ", was not shown to fail".into()),
             through.unwrap_or_default()
