@@ -297,6 +297,39 @@ mod tests {
     }
 
     #[test]
+    fn a_column_of_boots_is_never_the_values() {
+        let size = ReadOptions { boots: BootRule::Size(2), ..ReadOptions::default() };
+        let ignore = ReadOptions { boots: BootRule::Ignore, ..ReadOptions::default() };
+        for header in ["boot rate", "# boot rate", "#Boot,rate"] {
+            let text = format!("{header}\n7 4\n7 5\n8 6\n8 7\n");
+            for (options, boots) in [(&size, Some(2)), (&ignore, None)] {
+                let (found, of) = values(&text, options);
+                assert_eq!(found, [4.0, 5.0, 6.0, 7.0], "{header}");
+                assert_eq!(of.map(|b| b.labels.len()), boots, "{header}");
+            }
+        }
+        let (found, of) = values("# boot rate\n7 4\n7 5\n8 6\n", &ReadOptions::default());
+        assert_eq!(
+            (found, of.unwrap().labels),
+            (vec![4.0, 5.0, 6.0], vec!["7".into(), "8".into()])
+        );
+        // One column: a boot whose name is a word.
+        let (_, of) = values("# boot first\n4\n5\n6\n", &ReadOptions::default());
+        assert_eq!(of.unwrap().labels, ["first"]);
+        for (column, text) in [("boot", "boot rate\n1 4\n"), ("1", "boot rate\n1 4\n")] {
+            for boots in [BootRule::Auto, BootRule::Size(1), BootRule::Column("boot".into())] {
+                let options = ReadOptions { column: Some(column.into()), boots, ..size.clone() };
+                let got = error(text, &options);
+                assert!(got.contains("column 1: this column holds boots, no values"), "{got}");
+            }
+        }
+        assert!(
+            error("boot x\n", &ReadOptions { column: Some("x".into()), ..size })
+                .contains("no value")
+        );
+    }
+
+    #[test]
     fn boots_by_comment_column_and_size() {
         let auto = ReadOptions::default();
         let (_, b) = values("# boot 1\n1\n2\n# boot 2\n3\n4\n", &auto);

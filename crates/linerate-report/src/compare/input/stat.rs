@@ -1,8 +1,9 @@
 //! `.stat` files: one run a line, fields parted by white space, commas or semicolons.
 //!
 //! `#` starts a comment; `# boot NAME` begins a boot, `# unit: NAME` gives the unit. A first line
-//! without any number is a header; a column of it called `boot` holds the boot. A unit may stand
-//! right behind a number (`941Mbit/s`), then behind all of them.
+//! without any number is a header; a column of it called `boot` holds the boot and never the values. Behind
+//! `#` it is one as well, if it names `boot` and as many columns as the first run has. A unit may stand right behind
+//! a number (`941Mbit/s`), then behind all of them.
 
 use super::{BootRule, Boots, InputError, ReadOptions, Set, finish, in_range};
 use crate::ministat::parse_c_double;
@@ -21,6 +22,7 @@ pub(super) fn read(
         values: Vec::new(),
         boots: Vec::new(),
         boot: None,
+        commented: None,
         first_without_boot: None,
         unit: None,
         stated: None,
@@ -76,6 +78,8 @@ struct Reader<'a> {
     boots: Vec<String>,
     /// Of the last `# boot` comment.
     boot: Option<String>,
+    /// Words of a comment before the first run that may be the header: `# boot rate`.
+    commented: Option<Vec<String>>,
     first_without_boot: Option<usize>,
     /// Behind the numbers; the inner one is absent when numbers stand bare.
     unit: Option<Option<String>>,
@@ -112,6 +116,11 @@ impl Reader<'_> {
             if fields.len() > 1 && fields.iter().all(bare) || named {
                 return self.header(number, &fields);
             }
+            if let Some(words) = self.commented.take().filter(|words| words.len() == fields.len()) {
+                self.boot = None;
+                let words: Vec<&str> = words.iter().map(String::as_str).collect();
+                self.header(number, &words)?;
+            }
             return self.run(number, fields.into_iter());
         }
         self.run(number, fields)
@@ -120,6 +129,15 @@ impl Reader<'_> {
     fn comment(&mut self, number: usize, text: &str) -> Result<(), InputError> {
         if let Some(unit) = text.strip_prefix("unit:") {
             self.stated = Some(unit.trim().to_owned());
+        }
+        if !self.started {
+            let apart = |c: char| c.is_whitespace() || c == ',' || c == ';';
+            let words: Vec<&str> = text.split(apart).filter(|w| !w.is_empty()).collect();
+            let is_name = |w: &&str| parse_c_double(w.as_bytes()).1 == 0;
+            let has_boot = words.iter().any(|w| w.eq_ignore_ascii_case("boot"));
+            if words.len() > 1 && has_boot && words.iter().all(is_name) {
+                self.commented = Some(words.into_iter().map(str::to_owned).collect());
+            }
         }
         let rest = text.strip_prefix("boot").filter(|r| r.starts_with([' ', ':', '\t']));
         let Some(name) = rest.map(|r| r.trim_start_matches(':').trim()) else { return Ok(()) };
@@ -145,21 +163,30 @@ impl Reader<'_> {
             let what = format!("no column `{name}` in the header `{}`", fields.join(" "));
             InputError::new(file, what).at(number, None)
         };
+        // However boots are told, a column of this name holds no values.
+        let named_boot = find("boot");
         match &self.options.boots {
             BootRule::Column(name) if self.boot_field.is_none() => {
                 self.boot_field = Some(find(name).ok_or_else(|| absent(name))?);
             }
-            BootRule::Auto => self.boot_field = find("boot"),
+            BootRule::Auto => self.boot_field = named_boot,
             _ => {}
         }
-        match &self.options.column {
+        let is_boot = |field: usize| Some(field) == self.boot_field || Some(field) == named_boot;
+        let value_field = match &self.options.column {
             Some(name) if number_of_field(name).is_none() => {
-                self.value_field = find(name).ok_or_else(|| absent(name))?;
+                Some(find(name).ok_or_else(|| absent(name))?)
             }
-            Some(_) => {}
-            // The first column that is not the boot's.
-            None => self.value_field = usize::from(self.boot_field == Some(0)),
-        }
+            Some(_) => Some(self.value_field),
+            None => (0..fields.len()).find(|field| !is_boot(*field)),
+        };
+        let Some(value_field) = value_field.filter(|field| !is_boot(*field)) else {
+            let what = "this column holds boots, no values".to_owned();
+            return Err(self
+                .fail(number, value_field.or(named_boot), what)
+                .hint("--column NAME takes the column with the values"));
+        };
+        self.value_field = value_field;
         Ok(())
     }
 
