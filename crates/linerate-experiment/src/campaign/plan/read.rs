@@ -4,6 +4,8 @@ mod frame;
 mod setting;
 mod value;
 
+use setting::SETTING_KEYS;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use toml::Spanned;
@@ -118,6 +120,7 @@ impl<'a> Reader<'a> {
         let hosts = self.hosts(parts.get("hosts").copied());
         let defaults =
             self.setting_entries("defaults", parts.get("defaults").copied(), By::Defaults);
+        self.check_defaults(&defaults);
         let drafts = self.drafts(&parts, &defaults);
         let mut settings: Vec<Setting> = Vec::new();
         let mut names: BTreeMap<String, Position> = BTreeMap::new();
@@ -159,6 +162,22 @@ impl<'a> Reader<'a> {
             self.flatten(&key, Entry { by, ..entry }, &mut found);
         }
         found
+    }
+
+    /// A default that no kind of setting has is a slip of the pen; one that some have means nothing to the
+    /// others.
+    fn check_defaults(&mut self, defaults: &Entries<'a>) {
+        let vocabulary = self.vocabulary;
+        let options = vocabulary.verbs.iter().flat_map(|(_, options)| options);
+        let mut known: Vec<&str> = options.map(String::as_str).collect();
+        known.extend(SETTING_KEYS);
+        known.sort_unstable();
+        known.dedup();
+        for (key, entry) in defaults {
+            if !key.starts_with("set.") && !known.contains(&key.as_str()) {
+                self.unknown(entry.at, key, "[defaults]", &known);
+            }
+        }
     }
 
     /// Tables below `set` become dotted paths; `metric` keeps its own.

@@ -243,6 +243,21 @@ fn every_fault_has_its_place() {
 }
 
 #[test]
+fn a_default_that_nothing_knows_is_a_fault() {
+    let plan = |defaults: &str, setting: &str| {
+        format!("name = \"a\"\n[defaults]\n{defaults}\n[settings.x]\n{setting}\n")
+    };
+    let command = "command = \"echo 1\"\nmetric = { column = 1 }";
+    for setting in ["test = \"tcp\"", command] {
+        let found = bad(&plan("tiem = \"10s\"", setting));
+        let want = "line 3, column 1: unknown key `tiem` in [defaults] [did you mean `time`?]";
+        assert!(found.contains(want), "{found}");
+        // Another kind of setting has it.
+        good(&plan("no_checksum = true\ntimeout = \"1m\"", setting));
+    }
+}
+
+#[test]
 fn all_faults_are_told_at_once_in_the_order_of_the_text() {
     let text = WHOLE.replace("boots = 3", "bots = 3").replace("to = \"peer\"", "to = \"x\"");
     let found = bad(&text);

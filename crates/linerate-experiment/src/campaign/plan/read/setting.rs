@@ -14,7 +14,7 @@ use crate::campaign::plan::{
 const COMMAND_TIMEOUT: Nanos = Nanos(10 * 60 * NANOS_PER_SECOND);
 
 /// Keys of a setting that are no options of a test.
-const SETTING_KEYS: &[&str] =
+pub(super) const SETTING_KEYS: &[&str] =
     &["test", "command", "from", "to", "metric", "unit", "time", "timeout", "set"];
 
 impl<'a> Reader<'a> {
