@@ -201,6 +201,7 @@ fn compare(args: &CompareArgs) -> Result<(), Failure> {
     }
     let mut sets = Vec::new();
     let mut baseline = None;
+    let mut within_a_boot = false;
     let mut files = args.files.clone();
     if let Some(file) = &args.baseline
         && !args.summary
@@ -213,7 +214,9 @@ fn compare(args: &CompareArgs) -> Result<(), Failure> {
         if args.baseline.as_ref() == Some(file) {
             baseline = Some(sets.len());
         }
-        sets.extend(read_file(file, &read)?);
+        let (read, within) = read_file(file, &read)?;
+        within_a_boot |= within;
+        sets.extend(read);
     }
     let one_store = args.files.len() == 1 && crate::campaign::is_store(&args.files[0]);
     if (args.summary || one_store)
@@ -249,6 +252,9 @@ fn compare(args: &CompareArgs) -> Result<(), Failure> {
     let zoom = zoom(args, &sets)?;
     drop(sets);
     let mut view = View::new(analysis);
+    if within_a_boot {
+        view.told_within_a_boot();
+    }
     view.zoom = zoom;
     view.notes.splice(0..0, apart);
     if let Some(path) = &args.html {
@@ -306,7 +312,8 @@ fn options(args: &CompareArgs) -> Result<analysis::Options, Failure> {
     })
 }
 
-fn read_file(file: &Path, options: &ReadOptions) -> Result<Vec<Set>, Failure> {
+/// The sets of a file, and whether they are of a campaign that reboots nothing.
+fn read_file(file: &Path, options: &ReadOptions) -> Result<(Vec<Set>, bool), Failure> {
     let name = file.display().to_string();
     let mut bytes = Vec::new();
     let outcome = if name == "-" {
@@ -318,11 +325,11 @@ fn read_file(file: &Path, options: &ReadOptions) -> Result<Vec<Set>, Failure> {
     if bytes.starts_with(linerate_store::MAGIC) && name != "-" {
         return campaign(file, &name, options);
     }
-    Ok(input::read(if name == "-" { "<stdin>" } else { &name }, &bytes, options)?)
+    Ok((input::read(if name == "-" { "<stdin>" } else { &name }, &bytes, options)?, false))
 }
 
 /// The settings of a campaign, the plan's baseline first, each run with the boot it ran on.
-fn campaign(file: &Path, name: &str, options: &ReadOptions) -> Result<Vec<Set>, Failure> {
+fn campaign(file: &Path, name: &str, options: &ReadOptions) -> Result<(Vec<Set>, bool), Failure> {
     let failed = |error: linerate_model::record::ErrorRecord| Failure {
         what: error.what,
         causes: vec![error.why],
@@ -337,7 +344,7 @@ fn campaign(file: &Path, name: &str, options: &ReadOptions) -> Result<Vec<Set>, 
         let what = format!("{name}: no run of this campaign counts yet");
         return Err(Failure { what, causes: Vec::new(), hint: None, code: 1 });
     }
-    Ok(sets)
+    Ok((sets, recorded.within_a_boot()))
 }
 
 /// Takes out the sets that are not in the unit of the first, and says so.

@@ -154,7 +154,12 @@ fn a_campaign_runs_and_others_read_it() {
     let view: Value = serde_json::from_slice(&compare.stdout).unwrap();
     assert_eq!(view["comparisons"][0]["baseline"], "a");
     assert_eq!((&view["sets"][1]["label"], &view["sets"][1]["n"]), (&"b".into(), &6.into()));
-    assert_eq!(view["sets"][0]["boots"], 1, "no reboot: no verdict across boots");
+    // No reboot: a verdict over runs, and once what that is worth.
+    assert_eq!(view["sets"][0]["boots"], Value::Null, "{}", view["sets"][0]);
+    assert!(view["comparisons"][0]["verdict"].is_string(), "{}", view["comparisons"][0]);
+    let said = view.to_string();
+    assert_eq!(said.matches("reboots nothing (boots = 0)").count(), 1, "{}", view["notes"]);
+    assert_eq!(said.matches("taken as independent").count(), 2, "headline and note: {said}");
     let csv = ok(&folder, &["export", "c.db", "--format", "csv"]);
     assert_eq!(csv.lines().count(), 13, "{csv}");
     let records = ok(&folder, &["export", "c.db", "--format", "json-lines"]);

@@ -20,6 +20,11 @@ const MOST_VALUES: usize = 100_000;
 pub const HOW_TO_TELL_BOOTS: &str = " If they come from several boots (or restarts of the \
                                      programs), say so with --boots COLUMN or --boots-of SIZE.";
 
+/// The limit of comparing the runs of a campaign that reboots nothing.
+const WITHIN_A_BOOT: &str = "This campaign reboots nothing (boots = 0), so its verdicts are over runs, taken as \
+                             independent: they hold for the boot it ran in, and what another boot \
+                             would change is not known. `boots = 3` in [repeat] and more tell that.";
+
 /// Indices of outliers that are spelled out.
 const MOST_NAMED: usize = 5;
 
@@ -265,6 +270,15 @@ pub struct MinistatView {
 }
 
 impl View {
+    /// Says of runs without boots that they are those of a campaign that reboots nothing, in place of what
+    /// is said of runs whose boots nobody told.
+    pub fn told_within_a_boot(&mut self) {
+        let general = self.notes.iter_mut().find(|note| note.contains(HOW_TO_TELL_BOOTS));
+        if let Some(note) = general {
+            WITHIN_A_BOOT.clone_into(note);
+        }
+    }
+
     /// Words an analysis.
     pub fn new(analysis: Analysis) -> Self {
         let unit = analysis.sets.iter().find_map(|s| s.set.unit.clone());

@@ -123,6 +123,9 @@ fn compare(
     match analysis::compare(&sets, &Options::default()) {
         Ok(analysis) => {
             let mut view = View::new(analysis);
+            if given.within_a_boot {
+                view.told_within_a_boot();
+            }
             let odd = odd_runs(group, &sets);
             view.marks = odd
                 .iter()

@@ -9,7 +9,7 @@ use linerate_model::campaign::{RunState, StoredRun};
 use linerate_model::record::ErrorRecord;
 use linerate_report::compare::input::{self, LabelledRun, metric};
 use linerate_report::report::format::csv::field;
-use linerate_report::report::input::campaign::boot;
+use linerate_report::report::input::campaign::{boot, within_a_boot};
 use linerate_store::Reader;
 
 use super::args::Format;
@@ -26,6 +26,13 @@ pub struct Recorded {
     pub labels: Vec<String>,
     /// In the order of the design.
     pub runs: Vec<StoredRun>,
+}
+
+impl Recorded {
+    /// Whether nothing was rebooted, so that runs are compared and no boots.
+    pub fn within_a_boot(&self) -> bool {
+        within_a_boot(self.runs.iter())
+    }
 }
 
 /// Reads the runs that count, warm-ups left out.
@@ -74,6 +81,7 @@ pub fn labelled(
     recorded: &Recorded,
     wanted: Option<&metric::Metric>,
 ) -> Result<Vec<LabelledRun>, ErrorRecord> {
+    let within_a_boot = recorded.within_a_boot();
     recorded
         .runs
         .iter()
@@ -82,7 +90,8 @@ pub fn labelled(
                 Some(metric) => Some(metric.unit.to_owned()),
                 None => run.unit.clone(),
             };
-            let (label, boot) = (run.setting.clone(), run.boot_id.clone());
+            let boot = run.boot_id.clone().filter(|_| !within_a_boot);
+            let label = run.setting.clone();
             Ok(LabelledRun { label, boot, value: figure(run, wanted)?, unit })
         })
         .collect()

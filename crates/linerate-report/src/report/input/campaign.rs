@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use linerate_model::campaign::{Event, RunState, StoredRun};
 use linerate_model::record::RunRecord;
+use linerate_stats::offline::nested::FEWEST_BOOTS;
 
 use super::{SetOfRuns, SetRun, SetsOfRuns};
 
@@ -28,6 +29,7 @@ impl Told {
         let mut runs: Vec<&StoredRun> =
             self.runs.iter().filter(|r| r.state == RunState::Counted && !r.warmup).collect();
         runs.sort_by_key(|run| run.slot);
+        let within_a_boot = within_a_boot(runs.iter().copied());
         let mut names: Vec<&str> = self.settings.iter().map(String::as_str).collect();
         // A run of a setting that the plan does not name is a run all the same.
         names.extend(runs.iter().map(|r| r.setting.as_str()));
@@ -44,7 +46,7 @@ impl Told {
                 label: name.to_owned(),
                 metric: first.metric.clone(),
                 unit: first.unit.clone(),
-                runs: own.iter().map(|run| self::run(run, &runs)).collect(),
+                runs: own.iter().map(|run| self::run(run, &runs, within_a_boot)).collect(),
             });
         }
         let doubts: BTreeSet<(&str, &str)> = runs
@@ -62,13 +64,22 @@ impl Told {
                 first.label
             ));
         }
-        SetsOfRuns { name: self.name, paired: true, sets, notes }
+        SetsOfRuns { name: self.name, paired: true, within_a_boot, sets, notes }
     }
 }
 
-fn run(run: &StoredRun, all: &[&StoredRun]) -> SetRun {
+/// Whether runs are those of a campaign that reboots nothing and met fewer boots than a comparison of boots
+/// takes: then the runs themselves are compared.
+pub fn within_a_boot<'a>(runs: impl Iterator<Item = &'a StoredRun> + Clone) -> bool {
+    let boots: BTreeSet<&str> = runs.clone().filter_map(|run| run.boot_id.as_deref()).collect();
+    runs.clone().next().is_some()
+        && runs.into_iter().all(|run| run.boot == 0)
+        && boots.len() < FEWEST_BOOTS
+}
+
+fn run(run: &StoredRun, all: &[&StoredRun], within_a_boot: bool) -> SetRun {
     SetRun {
-        boot: boot(run, all),
+        boot: boot(run, all).filter(|_| !within_a_boot),
         run: u64::from(run.number),
         value: run.value,
         record: run
@@ -179,6 +190,27 @@ mod tests {
         let sets = told(runs().collect(), &[], None);
         assert!(sets.notes[0].contains("the first that ran, a,"), "{:?}", sets.notes);
         assert_eq!(labels(sets), ["a", "b", "zero"]);
+    }
+
+    #[test]
+    fn runs_of_a_campaign_that_reboots_nothing_are_of_no_boot() {
+        let runs = |boots: [&str; 4]| {
+            let one = |(slot, id): (u32, &str)| StoredRun {
+                boot_id: Some(id.into()),
+                ..run("a", 0, slot, RunState::Counted, false)
+            };
+            (1..).zip(boots).map(one).collect::<Vec<_>>()
+        };
+        for (boots, within) in [(["x"; 4], true), (["x", "x", "y", "y"], true)] {
+            let sets = told(runs(boots), &["a"], Some("a"));
+            assert_eq!(sets.within_a_boot, within);
+            assert!(sets.sets[0].runs.iter().all(|r| r.boot.is_none()), "{boots:?}");
+        }
+        // Somebody rebooted it often enough to compare boots.
+        let sets = told(runs(["x", "y", "z", "z"]), &["a"], Some("a"));
+        assert!(!sets.within_a_boot && sets.sets[0].runs.iter().all(|r| r.boot.is_some()));
+        let planned = run("a", 1, 1, RunState::Counted, false);
+        assert!(!within_a_boot([&planned].into_iter()));
     }
 
     #[test]

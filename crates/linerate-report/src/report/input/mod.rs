@@ -51,6 +51,8 @@ pub struct SetsOfRuns {
     /// Whether boots of one name are the same boot in every set, so that two sets that share all
     /// their boots are compared boot by boot.
     pub paired: bool,
+    /// The campaign reboots nothing: its runs are compared, and no boots.
+    pub within_a_boot: bool,
     /// The sets.
     pub sets: Vec<SetOfRuns>,
     /// What the reader should know: cells that are short, gaps, hosts that were not restored.
