@@ -54,6 +54,32 @@ fn split_suffix(text: &str) -> (&str, &str) {
     text.split_at(end)
 }
 
+/// Splits `1.5e9`, which is a whole number of ones, into `1.5` and 1,000,000,000. Anything but digits behind
+/// the `e` is no exponent.
+fn exponent(text: &str) -> Option<(&str, u64)> {
+    let (number, power) = text.split_once(['e', 'E'])?;
+    let power = power.strip_prefix('+').unwrap_or(power);
+    let power = power.parse().ok().filter(|_| power.bytes().all(|b| b.is_ascii_digit()))?;
+    Some((number, 10_u64.checked_pow(power)?))
+}
+
+/// Said of `10MB` where a rate belongs.
+const BITS_NOT_BYTES: &str = "a rate: B stands for bytes, and rates are in bits per second, such as 80M for 10 million bytes";
+
+/// Whether a rate is given in bytes: `10MB`, `10MB/s`, `10MBps`.
+fn is_bytes(text: &str) -> bool {
+    let (_, suffix) = split_suffix(text);
+    ["B", "B/s", "Bps", "byte/s", "bytes/s"].iter().any(|unit| suffix.ends_with(unit))
+}
+
+/// A suffix without its unit: `Mbit/s`, `Mbps`, `mbit` and `Mb/s` are all `M`.
+fn without_bits(suffix: &str) -> &str {
+    const UNITS: [&str; 6] = ["bit/s", "bits/s", "bps", "b/s", "bits", "bit"];
+    let lower = suffix.to_ascii_lowercase();
+    let unit = UNITS.iter().find(|unit| lower.ends_with(*unit));
+    unit.and_then(|unit| suffix.get(..suffix.len() - unit.len())).unwrap_or(suffix)
+}
+
 fn decimal(suffix: &str) -> Option<u64> {
     Some(match suffix {
         "" => 1,
@@ -93,12 +119,17 @@ impl FromStr for BitRate {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         const EXPECTED: &str = "a rate in bits per second, such as 10M, 1.5G or 64k";
-        let (number, suffix) = split_suffix(text);
-        let suffix = suffix.strip_suffix("bit/s").or(suffix.strip_suffix("bps")).unwrap_or(suffix);
-        decimal(suffix)
-            .and_then(|m| scaled(number, m))
-            .and_then(Self::new)
-            .ok_or_else(|| fail(text, EXPECTED))
+        if is_bytes(text) {
+            return Err(fail(text, BITS_NOT_BYTES));
+        }
+        let value = match exponent(text) {
+            Some((number, multiplier)) => scaled(number, multiplier),
+            None => {
+                let (number, suffix) = split_suffix(text);
+                decimal(without_bits(suffix)).and_then(|multiplier| scaled(number, multiplier))
+            }
+        };
+        value.and_then(Self::new).ok_or_else(|| fail(text, EXPECTED))
     }
 }
 
@@ -150,7 +181,9 @@ impl FromStr for Rate {
                 .map(Self::Datagrams)
                 .ok_or_else(|| fail(text, EXPECTED));
         }
-        text.parse().map(Self::Bits).map_err(|_| fail(text, EXPECTED))
+        text.parse()
+            .map(Self::Bits)
+            .map_err(|_| fail(text, if is_bytes(text) { BITS_NOT_BYTES } else { EXPECTED }))
     }
 }
 
@@ -219,6 +252,9 @@ impl FromStr for ByteCount {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         const EXPECTED: &str = "a number of bytes, such as 1472, 4M (1000s) or 4Mi (1024s)";
+        if let Some((number, multiplier)) = exponent(text) {
+            return scaled(number, multiplier).map(Self).ok_or_else(|| fail(text, EXPECTED));
+        }
         let (number, suffix) = split_suffix(text);
         let bare = suffix.strip_suffix('B').unwrap_or(suffix);
         let multiplier = match bare {
@@ -344,6 +380,15 @@ mod tests {
             ("100Mbit/s", 100_000_000),
             ("2.5Gbps", 2_500_000_000),
             (".5k", 500),
+            ("1e9", 1_000_000_000),
+            ("1.5E+9", 1_500_000_000),
+            ("2.5e0001", 25),
+            ("100mbit", 100_000_000),
+            ("100Mbits/s", 100_000_000),
+            ("1gbit/s", 1_000_000_000),
+            ("9600bit/s", 9_600),
+            ("10Mb/s", 10_000_000),
+            ("64kBPS", 64_000),
         ] {
             assert_eq!(text.parse::<BitRate>().unwrap().bits_per_second(), bits, "{text}");
         }
@@ -351,12 +396,39 @@ mod tests {
 
     #[test]
     fn what_is_no_rate_is_refused_with_its_own_text() {
-        for text in
-            ["", "0", "-1", "1e9", "10X", "M", "1..5M", "99999999999999999999", "1 M", "NaN", "١M"]
-        {
+        for text in [
+            "",
+            "0",
+            "-1",
+            "1e-3",
+            "1e",
+            "e9",
+            "1e99",
+            "1e20",
+            "1e9M",
+            "10MiB/x",
+            "10X",
+            "M",
+            "1..5M",
+            "99999999999999999999",
+            "1 M",
+            "NaN",
+            "١M",
+        ] {
             let error = text.parse::<BitRate>().unwrap_err();
             assert!(error.to_string().starts_with(&format!("`{text}` is not a rate")), "{error}");
         }
+    }
+
+    #[test]
+    fn bytes_are_no_bits() {
+        for text in ["10MB", "10MB/s", "1.5GBps", "8B"] {
+            for error in [text.parse::<BitRate>().unwrap_err(), text.parse::<Rate>().unwrap_err()] {
+                assert!(error.to_string().contains("B stands for bytes"), "{error}");
+            }
+        }
+        assert_eq!("1e6".parse(), Ok(ByteCount(1_000_000)));
+        assert!("1e6Ki".parse::<ByteCount>().is_err());
     }
 
     #[test]

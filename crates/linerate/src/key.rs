@@ -1,8 +1,11 @@
 //! The shared key of `--key-file`.
 
-use std::fs::File;
-use std::io::Read;
-use std::path::Path;
+use std::collections::BTreeSet;
+use std::fs::{File, Metadata};
+use std::io::{Read, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use linerate_model::record::ErrorRecord;
 
@@ -14,13 +17,26 @@ const MOST_OCTETS: usize = 4_096;
 /// 128 bits: whoever captures one proof can try keys against it at leisure.
 const LEAST_OCTETS: usize = 16;
 
-/// The file's octets without a line end at the end, which editors put there.
+/// Files whose permissions were told: a campaign reads one for each of its hosts.
+static WARNED: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+
+/// The file's octets without a line end at the end, which editors put there. Says once on standard error
+/// when others than its owner may read the file.
 pub fn read(path: &Path) -> Result<Vec<u8>, ErrorRecord> {
     let what = || format!("cannot use the key file `{}`", path.display());
     let mut key = Vec::new();
-    File::open(path)
-        .and_then(|f| f.take(MOST_OCTETS as u64 + 1).read_to_end(&mut key))
-        .map_err(|e| usage::error(what(), e.to_string(), &[]))?;
+    let found = File::open(path).and_then(|f| {
+        let facts = f.metadata()?;
+        f.take(MOST_OCTETS as u64 + 1).read_to_end(&mut key)?;
+        Ok(facts)
+    });
+    let facts = found.map_err(|e| usage::error(what(), e.to_string(), &[]))?;
+    if let Some(text) = exposed(path, &facts)
+        && WARNED.lock().unwrap_or_else(PoisonError::into_inner).insert(path.to_owned())
+    {
+        // Nobody is left to tell when even this fails.
+        let _ = writeln!(std::io::stderr(), "{text}");
+    }
     if key.len() > MOST_OCTETS {
         return Err(usage::error(what(), format!("it is longer than {MOST_OCTETS} bytes"), &[]));
     }
@@ -34,10 +50,22 @@ pub fn read(path: &Path) -> Result<Vec<u8>, ErrorRecord> {
                 "it holds {} bytes, and a key of fewer than {LEAST_OCTETS} can be guessed",
                 key.len()
             ),
-            &["make one: head -c 32 /dev/urandom | base64 > linerate.key"],
+            &["make one: (umask 077; head -c 32 /dev/urandom | base64 > linerate.key)"],
         ));
     }
     Ok(key)
+}
+
+/// What to say of a file that its group or everybody may read, or worse. Pipes have no reader but this.
+fn exposed(path: &Path, facts: &Metadata) -> Option<String> {
+    let mode = facts.permissions().mode() & 0o7777;
+    (facts.is_file() && mode & 0o077 != 0).then(|| {
+        let path = path.display();
+        format!(
+            "warning: others on this machine have access to the key file `{path}` (mode {mode:04o}); \
+             to keep it to its owner: chmod 600 {path}"
+        )
+    })
 }
 
 #[cfg(test)]
@@ -54,6 +82,20 @@ mod tests {
     fn a_key_is_read_without_its_line_end() {
         let path = file("good", b"sixteen octets!!\r\n");
         assert_eq!(read(&path).unwrap(), b"sixteen octets!!");
+        std::fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn a_key_that_others_may_read_is_told() {
+        let path = file("mode", b"sixteen octets!!");
+        for (mode, told) in [(0o600, false), (0o400, false), (0o640, true), (0o644, true)] {
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+            let text = exposed(&path, &std::fs::metadata(&path).unwrap());
+            assert_eq!(text.is_some(), told, "{mode:o}");
+            if let Some(text) = text {
+                assert!(text.contains(&format!("(mode {mode:04o})")), "{text}");
+            }
+        }
         std::fs::remove_file(path).unwrap();
     }
 

@@ -7,6 +7,7 @@ mod args;
 mod campaign;
 mod compare;
 mod exit;
+mod habits;
 mod help;
 mod iperf3;
 mod key;

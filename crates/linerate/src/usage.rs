@@ -40,6 +40,7 @@ pub fn from_clap(error: &clap::Error, verb: Option<&str>) -> ErrorRecord {
             let option = option.split_whitespace().next().unwrap_or_default().to_owned();
             let value = text(ContextKind::InvalidValue).unwrap_or_default();
             let why = match std::error::Error::source(error) {
+                _ if is_negative(&value) => "it is below zero".to_owned(),
                 Some(source) => source.to_string(),
                 None if value.is_empty() => format!("{option} needs a value"),
                 None => match text(ContextKind::ValidValue) {
@@ -67,6 +68,11 @@ pub fn from_clap(error: &clap::Error, verb: Option<&str>) -> ErrorRecord {
         }
     };
     let mut hints: Vec<String> = Vec::new();
+    if let (ErrorKind::UnknownArgument, Some(word)) = (error.kind(), text(ContextKind::InvalidArg))
+        && is_negative(&word)
+    {
+        hints.push(format!("`{word}` is no option, and no value here may be below zero"));
+    }
     if let Some(near) = text(ContextKind::SuggestedArg)
         .or_else(|| text(ContextKind::SuggestedSubcommand))
         .or_else(|| text(ContextKind::SuggestedValue))
@@ -76,6 +82,11 @@ pub fn from_clap(error: &clap::Error, verb: Option<&str>) -> ErrorRecord {
     let verb = verb.map_or("linerate".to_owned(), |v| format!("linerate {v}"));
     hints.push(format!("`{verb} --help` lists what can be given"));
     ErrorRecord { kind: "usage".into(), what, why, hints, exit_code: Exit::Usage as u8 }
+}
+
+/// Whether a word begins as a number below zero.
+fn is_negative(word: &str) -> bool {
+    word.strip_prefix('-').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
 }
 
 /// The option behind a row of the table of limits.

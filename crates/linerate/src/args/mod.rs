@@ -22,8 +22,7 @@ use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use linerate_model::record::ErrorRecord;
 use linerate_runner::client::Request;
 
-use crate::help;
-use crate::usage;
+use crate::{habits, help, usage};
 
 /// Measures what a network path and the hosts at its ends can carry, and says what limits it.
 #[derive(Debug, Parser)]
@@ -101,11 +100,21 @@ pub struct Asked {
     pub notes: Vec<String>,
 }
 
+/// The definition, in which a number below zero after an option is its value, and is refused as one; `-5`
+/// alone would be taken for an option.
+fn definition() -> clap::Command {
+    let value = |arg: clap::Arg| {
+        let negative = arg.get_action().takes_values() && !arg.is_positional();
+        if negative { arg.allow_negative_numbers(true) } else { arg }
+    };
+    Cli::command().mut_subcommands(|command| command.mut_args(value))
+}
+
 /// The command line, or nothing when help or the version was asked for and printed.
 pub fn parse(argv: Vec<OsString>) -> Result<Option<Cli>, ErrorRecord> {
     let verb = verb_of(&argv);
-    let mut command = Cli::command();
-    let found = command.try_get_matches_from_mut(argv);
+    let mut command = definition();
+    let found = command.try_get_matches_from_mut(&argv);
     match found.and_then(|found| Ok((Cli::from_arg_matches(&found)?, found))) {
         Ok((cli, found)) => again::refuse_ignored(&command, &found).map(|()| Some(cli)),
         Err(error) => match error.kind() {
@@ -119,7 +128,8 @@ pub fn parse(argv: Vec<OsString>) -> Result<Option<Cli>, ErrorRecord> {
                 "linerate needs to know what to do",
                 &["linerate udp --local", "`linerate --help` lists the commands"],
             )),
-            _ => Err(usage::from_clap(&error, verb.as_deref())),
+            _ => Err(habits::explain(&argv, verb.as_deref())
+                .unwrap_or_else(|| usage::from_clap(&error, verb.as_deref()))),
         },
     }
 }

@@ -151,6 +151,9 @@ impl Where {
                 &[&hint],
             ));
         }
+        if let Some(error) = without_zone(name, verb) {
+            return Err(error);
+        }
         let (name, port) = (name.to_owned(), self.port);
         Ok(if discard { Target::Discard { name, port } } else { Target::Host { name, port } })
     }
@@ -186,6 +189,31 @@ impl Where {
         }
         Ok(known.map(|(version, _)| version))
     }
+}
+
+/// A link-local address is one of each link, so it says nothing without the interface.
+fn without_zone(name: &str, verb: &str) -> Option<ErrorRecord> {
+    let IpAddr::V6(address) = name.parse().ok()? else { return None };
+    if !address.is_unicast_link_local() {
+        return None;
+    }
+    // Interfaces of this host, for a hint that can be typed as it stands.
+    let found = std::fs::read_dir("/sys/class/net").into_iter().flatten().flatten();
+    let mut devices: Vec<String> =
+        found.filter_map(|d| d.file_name().into_string().ok()).filter(|d| d != "lo").collect();
+    devices.sort_unstable();
+    devices.truncate(4);
+    if devices.is_empty() {
+        devices.push("eth0".to_owned());
+    }
+    let hints: Vec<String> =
+        devices.iter().map(|d| format!("linerate {verb} {name}%{d}")).collect();
+    let hints: Vec<&str> = hints.iter().map(String::as_str).collect();
+    Some(usage::error(
+        format!("`{name}` does not say by which interface it is reached"),
+        "every link has its own link-local addresses (fe80::/10), so the interface is part of the address",
+        &hints,
+    ))
 }
 
 /// The address that `name` is, if it is no name; a zone (`fe80::1%eth0`) is no part of it.

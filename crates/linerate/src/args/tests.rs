@@ -310,3 +310,36 @@ fn refusals_say_what_why_and_what_to_try() {
     hint: `linerate udp --help` lists what can be given
     ");
 }
+
+#[test]
+fn what_users_type_is_understood_or_explained() {
+    let rate = |line: &str| udp(line).rate.map(|r| r.to_string());
+    for text in ["100mbit", "100Mbps", "100mbit/s", "1e8", "100000000"] {
+        assert_eq!(rate(&format!("udp h -b {text}")), Some("100.0 Mbit/s".into()), "{text}");
+    }
+    assert_eq!(plan("udp h -n 1e6").end, End::Bytes(1_000_000));
+    for (line, why) in [
+        ("udp h -t -5", "cannot use `--time -5`\n  caused by: it is below zero"),
+        ("udp h -P -1", "cannot use `--streams -1`\n  caused by: it is below zero"),
+        ("udp h -b -100M", "no value here may be below zero"),
+        ("udp h -b 10MB", "B stands for bytes"),
+        ("tcp h -b 10MB/s", "B stands for bytes"),
+    ] {
+        let text = refusal(line);
+        assert!(text.contains(why), "{line}: {text}");
+    }
+    // Flags that are digits stay flags.
+    assert_eq!(ask("udp h -6 -t 5").unwrap().request.ip, Some(IpVersion::V6));
+}
+
+#[test]
+fn a_link_local_address_needs_its_interface() {
+    for line in ["udp fe80::1", "tcp [fe80::1]", "rr fe80::1:2"] {
+        let text = refusal(line);
+        assert!(text.contains("does not say by which interface it is reached"), "{text}");
+        let verb = line.split(' ').next().unwrap();
+        assert!(text.contains(&format!("hint: linerate {verb} fe80::1")), "{text}");
+    }
+    let target = ask("udp fe80::1%eth0").unwrap().request.target;
+    assert_eq!(target, Target::Host { name: "fe80::1%eth0".into(), port: 5201 });
+}

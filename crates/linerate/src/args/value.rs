@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 use linerate_model::limits;
-use linerate_model::units::{BitRate, ByteCount, Rate};
+use linerate_model::units::{BitRate, ByteCount, ParseUnitError, Rate};
 
 /// A rate, or `max` for none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,9 +28,8 @@ impl FromStr for BitRateOrMax {
         if text == "max" || text == "0" {
             return Ok(Self(None));
         }
-        text.parse().map(|rate| Self(Some(rate))).map_err(|_| {
-            format!("`{text}` is not a rate in bits per second, such as 10M or 1.5G, or max")
-        })
+        let rate: Result<BitRate, ParseUnitError> = text.parse();
+        rate.map(|rate| Self(Some(rate))).map_err(|e| format!("{e}, or max"))
     }
 }
 

@@ -7,6 +7,8 @@ mod client;
 mod screen;
 mod server;
 
+pub use args::pairs;
+
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Write, stderr, stdout};

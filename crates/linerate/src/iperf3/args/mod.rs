@@ -31,3 +31,9 @@ type Parsed<T> = Result<T, Stop>;
 fn wrong<T>(text: impl Into<String>) -> Parsed<T> {
     Err(Stop::Parameter(text.into()))
 }
+
+/// The options of a command line by their long names, if iperf3 would know all of them.
+pub fn pairs(args: &[String]) -> Option<Vec<(&'static str, Option<String>)>> {
+    let found = getopt::options(args).ok()?;
+    Some(found.into_iter().map(|(name, _, value)| (name, value)).collect())
+}
