@@ -10,10 +10,10 @@ use linerate_experiment::doubts;
 use linerate_experiment::sweep::{self, Job, Sweep};
 use linerate_experiment::trial::Trial;
 use linerate_model::host::HostFacts;
-use linerate_model::plan::{IpVersion, Way};
+use linerate_model::plan::{IpVersion, Traffic, Way};
 use linerate_model::record::{ErrorRecord, FORMAT, PlanRecord, ProgramFacts, RunRecord, Status};
 use linerate_model::sweep::{SweepDocument, SweepPlan, Variable};
-use linerate_model::units::{BitRate, DatagramSize, Nanos};
+use linerate_model::units::{BitRate, DatagramSize, NANOS_PER_SECOND, Nanos};
 use linerate_report::error;
 use linerate_report::run::json;
 use linerate_report::sweep::text;
@@ -111,6 +111,15 @@ fn looks(request: &Request, plan: &SweepPlan, grid: &Grid, open: Open) -> Result
     Ok(end.copied().unwrap_or(0))
 }
 
+/// The rate that sends one datagram in the time of a look: of the largest size, where the path decides it.
+fn one_datagram_bps(request: &Request) -> u64 {
+    let size = match &request.plan.traffic {
+        Traffic::Udp(udp) if !request.size_from_mtu => udp.size,
+        _ => DatagramSize::MAX,
+    };
+    (size.bits() * NANOS_PER_SECOND).div_ceil(LOOK.0)
+}
+
 /// The same for one direction.
 fn look(
     request: &Request,
@@ -122,9 +131,11 @@ fn look(
     let least = grid.resolve(u64::MAX / 4).ok().and_then(|values| values.first().copied());
     let rate = match open {
         Open::Fastest => None,
-        _ if plan.variable == Variable::Rate => least.and_then(BitRate::new),
-        _ => BitRate::new(1_000_000),
+        _ if plan.variable == Variable::Rate => least,
+        _ => Some(1_000_000),
     };
+    // A look is short, and its rate must let a datagram go in it.
+    let rate = rate.and_then(|bps| BitRate::new(bps.max(one_datagram_bps(request))));
     let seen = trial::run(request, &Trial { way, rate, time: LOOK }, Variation::default(), &mut ());
     let (record, outcome) = seen.map_err(|error| *error)?;
     let agreed = record.agreed.as_ref().unwrap_or(&record.asked);

@@ -125,19 +125,19 @@ fn option_of(name: &str) -> Option<&'static str> {
 /// A number outside the table of limits, said with its option and in the user's units.
 pub fn out_of_range(found: &OutOfRange) -> ErrorRecord {
     if found.name == ONE_DATAGRAM {
-        return too_slow(found);
+        return too_slow("--rate", found);
     }
     let option = option_of(&found.name).unwrap_or("an option");
     ranged_error(option, found)
 }
 
-/// A rate at which not even one datagram is sent in the time of the test.
-fn too_slow(found: &OutOfRange) -> ErrorRecord {
-    let least = format!("--rate {}: one datagram in this time", found.min);
+/// A rate, given by `option`, at which not even one datagram is sent in the time of the test.
+pub fn too_slow(option: &str, found: &OutOfRange) -> ErrorRecord {
+    let least = format!("{option} {}: one datagram in this time", found.min);
     error(
-        format!("cannot use `--rate`: {} bit/s is less than one datagram", found.value),
+        format!("cannot use `{option}`: {} bit/s is less than one datagram", found.value),
         "the time of the test is over before a datagram's turn is, and one sent all the same would be faster than asked",
-        &[&least, "a longer --time, or a smaller --size", "--datagrams 1: ends by count instead"],
+        &[&least, "a longer --time, or a smaller --size"],
     )
 }
 

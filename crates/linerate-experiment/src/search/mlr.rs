@@ -5,6 +5,8 @@
 //! passed the coarser target are tried first; steps away from them double until they leave the limit
 //! behind, then the space between is halved.
 
+use linerate_model::units::{NANOS_PER_SECOND, Nanos};
+
 use super::classify::{Board, Bounds, Class, Target, bounds, class};
 use super::goal::Goal;
 use super::grid::Grid;
@@ -34,6 +36,11 @@ pub fn target(goal: &Goal, stage: usize) -> Target {
     };
     let first_sum = (FIRST_SUM * short).min(sum_s);
     Target { time_s: part(short, time_s), sum_s: part(first_sum, sum_s), exceed: goal.exceed }
+}
+
+/// Length of a goal's shortest trials.
+pub fn shortest(goal: &Goal) -> Nanos {
+    goal.time.min(Nanos((SHORT_S * NANOS_PER_SECOND as f64) as u64))
 }
 
 /// The goal itself.

@@ -107,7 +107,9 @@ const MOST_FORESEEN: usize = 400;
 /// Set-up and drain of a trial before any was seen, seconds.
 const OVERHEAD_S: f64 = 0.5;
 /// The curve is probed at these shares of the lower bound …
-const SHAPE_BELOW: [f64; 4] = [0.25, 0.5, 0.75, 0.9];
+const SHAPE_BELOW: [f64; 4] = [SHAPE_LEAST, 0.5, 0.75, 0.9];
+/// The least of these.
+pub const SHAPE_LEAST: f64 = 0.25;
 /// … and of the upper one.
 const SHAPE_ABOVE: [f64; 3] = [1.25, 1.5, 2.0];
 

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use linerate_experiment::search::Settings;
 use linerate_experiment::search::goal::{Goal, PRESETS};
+use linerate_experiment::search::{SHAPE_LEAST, Settings, mlr};
 use linerate_model::plan::{Direction, Way as OneWay};
 use linerate_model::record::ErrorRecord;
 use linerate_model::units::{BitRate, Nanos};
@@ -88,7 +88,12 @@ impl SearchArgs {
         let settings = self.settings()?;
         let longest = settings.goals.iter().map(|g| g.time).max().unwrap_or_default();
         let (mut asked, this_machine) = self.trials.asked("search", longest)?;
-        super::trial::slowest(&asked, settings.min.bits_per_second(), None)?;
+        // The first trials of a goal are short, and the curve is probed below the bounds: a quarter of
+        // the rate takes what a quarter of the time does.
+        let shortest = settings.goals.iter().map(mlr::shortest).min().unwrap_or(longest);
+        let share = if settings.shape { SHAPE_LEAST } else { 1.0 };
+        let time = Nanos((shortest.0 as f64 * share) as u64);
+        super::trial::slowest(&asked, "--min", time, settings.min.bits_per_second(), None)?;
         if settings.max.is_none() && !this_machine {
             asked.notes.push(
                 "the first trial sends as fast as this sender can, for up to a second, because no \

@@ -168,7 +168,8 @@ impl SweepArgs {
             _ => (rate_bps, None),
         };
         if let Some(bps) = slowest {
-            super::trial::slowest(&test, bps, largest)?;
+            let option = if grid.variable == Variable::Rate { "--rates" } else { "--rate" };
+            super::trial::slowest(&test, option, time, bps, largest)?;
         }
         if grid.variable == Variable::Streams && self.trial.sockets.streams != 1 {
             return Err(swept_and_given("--streams"));

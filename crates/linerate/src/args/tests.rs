@@ -265,7 +265,6 @@ fn refusals_say_what_why_and_what_to_try() {
 
     hint: --rate 1178: one datagram in this time
     hint: a longer --time, or a smaller --size
-    hint: --datagrams 1: ends by count instead
 
     $ linerate udp h --engine fast
     error: cannot use `--engine fast`
@@ -342,4 +341,27 @@ fn a_link_local_address_needs_its_interface() {
     }
     let target = ask("udp fe80::1%eth0").unwrap().request.target;
     assert_eq!(target, Target::Host { name: "fe80::1%eth0".into(), port: 5201 });
+}
+
+#[test]
+fn experiments_refuse_rates_of_less_than_a_datagram() {
+    let refused = |line: &str| {
+        let argv = std::iter::once("linerate").chain(line.split_whitespace()).map(OsString::from);
+        let asked = match parse(argv.collect()).unwrap().unwrap().command {
+            Command::Sweep(args) => args.asked().map(drop),
+            Command::Search(args) => args.asked().map(drop),
+            other => panic!("{other:?}"),
+        };
+        asked.err().map(|error| error.what)
+    };
+    let what = |option: &str, bps: u64| {
+        Some(format!("cannot use `{option}`: {bps} bit/s is less than one datagram"))
+    };
+    assert_eq!(refused("sweep h --rates 1k..1M -t 1s"), what("--rates", 1_000));
+    assert_eq!(refused("sweep h --rates 12k..1M -t 1s"), None);
+    assert_eq!(refused("sweep h --over size=64,60000 --rate 100k -t 1s"), what("--rate", 100_000));
+    // Trials of a minute begin with ones of a second; the curve goes down to a quarter.
+    assert_eq!(refused("search h --preset rfc2544 --min 10k"), what("--min", 10_000));
+    assert_eq!(refused("search h --preset rfc2544 --min 12k"), None);
+    assert_eq!(refused("search h --min 12k --shape"), what("--min", 12_000));
 }

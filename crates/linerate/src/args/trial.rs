@@ -2,7 +2,7 @@
 //! cores. The experiment itself gives rate, way and time of each.
 
 use clap::Args;
-use linerate_model::plan::{Direction, End, Traffic};
+use linerate_model::plan::{Direction, End, ONE_DATAGRAM, Traffic};
 use linerate_model::record::ErrorRecord;
 use linerate_model::units::{BitRate, DatagramSize, Nanos, Rate};
 
@@ -49,14 +49,25 @@ impl TrialArgs {
     }
 }
 
-/// Whether the slowest trial, at `bps` with datagrams of `size` (or the plan's), sends a datagram in its
-/// time: what cannot be measured is refused before the first trial.
-pub fn slowest(asked: &Asked, bps: u64, size: Option<u64>) -> Result<(), ErrorRecord> {
+/// Whether the slowest trial, of `time` at `bps` with datagrams of `size` (or the plan's), sends a datagram:
+/// what cannot be measured is refused before the first trial.
+pub fn slowest(
+    asked: &Asked,
+    option: &str,
+    time: Nanos,
+    bps: u64,
+    size: Option<u64>,
+) -> Result<(), ErrorRecord> {
     let mut plan = asked.request.plan.clone();
+    plan.end = End::Time(time);
     if let Traffic::Udp(udp) = &mut plan.traffic {
         udp.rate = BitRate::new(bps).map(Rate::Bits);
         let size = size.and_then(|size| u32::try_from(size).ok()).and_then(DatagramSize::new);
         udp.size = size.unwrap_or(udp.size);
     }
-    plan.check().map_err(|found| usage::out_of_range(&found))
+    match plan.check() {
+        Err(found) if found.name == ONE_DATAGRAM => Err(usage::too_slow(option, &found)),
+        // The numbers of the plan were checked before.
+        _ => Ok(()),
+    }
 }
