@@ -267,6 +267,10 @@ pub struct SendReport {
     /// Measured time in nanoseconds: from the start to the end of the last datagram's slot, or of the
     /// last write.
     pub span_ns: u64,
+    /// TCP in iperf3's dialect: when the far end's kernel had acknowledged all but two segments, which it
+    /// may for a while, in nanoseconds of the measured time.
+    #[serde(default)]
+    pub acknowledged_ns: Option<u64>,
     /// Warm-up datagrams or octets (TCP), which are in nothing else here.
     pub warmup: u64,
     /// Engines used, in order; more than one when the kernel refused.

@@ -205,6 +205,6 @@ pub struct FarStream {
     pub packets: u64,
     /// The part of the warm-up, from 3.14 on.
     pub omitted_packets: Option<u64>,
-    /// Measured time in seconds, if it told.
+    /// Measured time in seconds, if it told: of a receiver, how long data arrived.
     pub seconds: Option<f64>,
 }

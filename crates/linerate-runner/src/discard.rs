@@ -84,6 +84,7 @@ pub(crate) async fn run(
             token,
             framing: Framing::Native { token, stream: id.stream },
             digits: false,
+            burst: 0,
             id: *id,
             role: data::role(&plan.traffic, id.way, true),
             core,

@@ -363,6 +363,7 @@ impl Test {
                         token: slot.token,
                         framing: Framing::Native { token: slot.token, stream },
                         digits: false,
+                        burst: 0,
                         id,
                         role: data::role(&plan.traffic, id.way, false),
                         core: slot.cores.get(usize::from(stream)).copied().flatten(),

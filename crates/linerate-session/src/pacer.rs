@@ -30,6 +30,8 @@ pub struct Pacer {
     gap: (u128, u128),
     phase_ns: u64,
     batch: u64,
+    /// Slots that are due together, with the first of them.
+    burst: u64,
     /// Lateness that is still on time.
     tolerance_ns: u64,
     slot: u64,
@@ -60,6 +62,7 @@ impl Pacer {
             gap: (one * u128::from(streams), u128::from(bits_per_second)),
             phase_ns,
             batch: batch.max(1),
+            burst: 1,
             tolerance_ns,
             slot: 0,
             last_sent_ns: None,
@@ -68,14 +71,21 @@ impl Pacer {
         })
     }
 
+    /// Every `burst` slots are due together, with the first of them, in as many batches as that takes.
+    #[must_use]
+    pub fn in_bursts(mut self, burst: u64) -> Self {
+        self.burst = burst.max(1);
+        self
+    }
+
     /// From now on this many datagrams at once, because another engine goes on.
     pub fn set_batch(&mut self, batch: u64) {
         self.batch = batch.max(1);
     }
 
-    /// Nominal time between batches.
+    /// Nominal time between batches, or between bursts where these are longer.
     pub fn nominal_gap_ns(&self) -> u64 {
-        saturate(u128::from(self.batch) * self.gap.0 / self.gap.1)
+        saturate(u128::from(self.batch.max(self.burst)) * self.gap.0 / self.gap.1)
     }
 
     /// When the slot with this number is due, since the start; rounded up, so never early.
@@ -118,7 +128,7 @@ impl Pacer {
 
     /// What to do when `elapsed_ns` of the test have passed.
     pub fn next(&mut self, elapsed_ns: u64) -> Pace {
-        let mut due_ns = self.due_ns(self.slot);
+        let mut due_ns = self.due_ns(self.slot - self.slot % self.burst);
         if elapsed_ns < due_ns {
             return Pace::WaitUntil(due_ns);
         }
@@ -129,13 +139,15 @@ impl Pacer {
             if slot > self.slot {
                 self.given_up += slot - self.slot;
                 self.slot = slot;
-                due_ns = self.due_ns(slot);
+                due_ns = self.due_ns(slot - slot % self.burst);
                 if elapsed_ns < due_ns {
                     return Pace::WaitUntil(due_ns);
                 }
             }
         }
-        if elapsed_ns - due_ns > self.tolerance_ns
+        let begins = self.slot.is_multiple_of(self.burst);
+        if begins
+            && elapsed_ns - due_ns > self.tolerance_ns
             && let Some(last) = self.last_sent_ns
         {
             let allowed = last.saturating_add(self.nominal_gap_ns() / 2);
@@ -143,7 +155,8 @@ impl Pacer {
                 return Pace::WaitUntil(allowed);
             }
         }
-        Pace::Send { datagrams: self.batch, due_ns }
+        let left = if self.burst == 1 { u64::MAX } else { self.burst - self.slot % self.burst };
+        Pace::Send { datagrams: self.batch.min(left), due_ns }
     }
 
     /// `datagrams` of what [`Self::next`] allowed left (or were refused) at `elapsed_ns`.
@@ -187,6 +200,29 @@ mod tests {
             }
         }
         sent
+    }
+
+    #[test]
+    fn bursts_leave_together_and_keep_the_rate() {
+        // Ten at once, in calls of four: the calls end with the burst.
+        let mut p = pacer(8_000_000, 1_000, 4).in_bursts(10);
+        assert_eq!(p.nominal_gap_ns(), 10 * MS);
+        for burst in 0..3 {
+            for datagrams in [4, 4, 2] {
+                let due_ns = burst * 10 * MS;
+                assert_eq!(p.next(due_ns), Pace::Send { datagrams, due_ns });
+                p.taken(datagrams, due_ns);
+            }
+            assert_eq!(p.next(burst * 10 * MS), Pace::WaitUntil((burst + 1) * 10 * MS));
+        }
+        // The whole burst goes at once, late or not.
+        let mut p = pacer(8_000_000, 1_000, 1).in_bursts(10);
+        assert_eq!(run(&mut p, 5 * MS, 15 * MS, 0), 20);
+        for rate in [1_000_000, 8_000_000] {
+            let mut p = pacer(rate, 1_000, 8).in_bursts(100);
+            let sent = run(&mut p, 0, 10_000 * MS, 1_000);
+            assert_eq!(sent, (rate * 10 / 8_000).next_multiple_of(100));
+        }
     }
 
     #[test]

@@ -1,6 +1,10 @@
 //! linerate as a client of real iperf3 servers, and under iperf3's own name: agreement of both ends,
 //! lines while it runs, failures in iperf3's words, and servers that misbehave.
 
+#[path = "iperf3_face/beside.rs"]
+mod beside;
+#[path = "support/iperf3.rs"]
+mod iperf3;
 #[path = "iperf3_face/likeness.rs"]
 mod likeness;
 mod support;

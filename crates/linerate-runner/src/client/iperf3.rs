@@ -31,17 +31,20 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 
-use self::account::{far_receiver, far_sender, far_stream, far_thread, our_results, place_drops};
+use self::account::{
+    far_receiver, far_sender, far_span_ns, far_stream, far_thread, our_results, place_drops,
+    received_ns,
+};
 use self::ask::{fitted, parameters};
 use self::control::Control;
 use self::open::{open_streams, start_told};
 use self::running::Running;
 use super::{Ended, Near, StopOnDrop};
-use crate::data::{self, Context, Report, Role, Shared, StreamId, StreamSocket};
+use crate::data::{self, Context, PROMPT_START_NS, Report, Role, Shared, StreamId, StreamSocket};
 use crate::errors;
 use crate::host::HostWatch;
 use crate::rows::{ProcessCpu, RowBook};
-use crate::serving::{HEAD_START_NS, random};
+use crate::serving::random;
 use crate::ticks::Ticks;
 
 /// Waits this long beyond two round trips for what is on its way, before the end is told. Less than
@@ -79,8 +82,9 @@ pub(super) async fn conduct(
         udp.size = DatagramSize::new(mss.min(65_507)).unwrap_or(udp.size);
         near.record.asked.datagram_bytes = Some(u32::from(udp.size.octets()));
     }
-    let (plan, cuts) = fitted(&near.plan)?;
+    let (plan, cuts) = fitted(&near.plan, extras.burst)?;
     let parameters = parameters(&plan, &extras, &near.plan);
+    let burst = extras.burst;
     near.plan = plan;
     for text in cuts {
         near.record.doubts.push(Doubt { kind: DoubtKind::Degraded, text });
@@ -88,10 +92,9 @@ pub(super) async fn conduct(
     parameters.check().map_err(|e| {
         errors::no_such_test(&format!("--dialect iperf3: {}", e.why.name), &e.to_string())
     })?;
-    let settle = sys::tcp_sample(&control)
-        .and_then(|tcp| tcp.rtt_ns)
-        .map_or(SETTLE, |rtt| SETTLE + 2 * Duration::from_nanos(rtt))
-        .min(MOST_SETTLE);
+    let rtt_ns = sys::tcp_sample(&control).and_then(|tcp| tcp.rtt_ns);
+    let settle =
+        rtt_ns.map_or(SETTLE, |rtt| SETTLE + 2 * Duration::from_nanos(rtt)).min(MOST_SETTLE);
     let connected = Connected { peer: near.peer, local: near.local, mss };
     observer.told(&Told::Connected(connected.clone()));
     let mut control = Control::new(control, extras.patience);
@@ -158,6 +161,7 @@ pub(super) async fn conduct(
             token: u64::from_be_bytes(random()),
             framing: Framing::Iperf3 { wide: counters_wide },
             digits: false,
+            burst,
             id: *id,
             role: data::role(&near.plan.traffic, id.way, true),
             core,
@@ -169,10 +173,12 @@ pub(super) async fn conduct(
     drop(events);
     let doing = "starting the test";
     control.expect(near, State::TestStart, doing).await?;
+    // The server's clock runs from that word on.
+    let word_ns = clock::monotonic_ns();
     control.expect(near, State::TestRunning, doing).await?;
     observer.start(&near.record);
     observer.told(&Told::Start(Box::new(start)));
-    let head = if near.plan.direction.has_forward() { HEAD_START_NS } else { 0 };
+    let head = if near.plan.direction.has_forward() { PROMPT_START_NS } else { 0 };
     let start_ns = clock::monotonic_ns() + head;
     shared.start(start_ns);
 
@@ -194,6 +200,8 @@ pub(super) async fn conduct(
         live: BTreeMap::new(),
         shown: 0,
         interrupted: false,
+        word_ns,
+        rtt_ns: rtt_ns.unwrap_or(0),
         start_ns,
         ended_ns: None,
     };
@@ -272,6 +280,7 @@ fn finish(
     };
     let client = running.host.finish();
     let each_way = usize::from(near.plan.streams);
+    let arriving_ns = received_ns(&running, results.as_ref());
     let mut ends = Vec::new();
     let mut streams = Vec::new();
     for id in ids {
@@ -282,15 +291,17 @@ fn finish(
         };
         let number = stream_id(id.stream);
         let far = results.as_ref().and_then(|r| r.streams.iter().find(|s| s.id == number));
-        let far_span =
-            far.and_then(|far| far.end_s).filter(|s| s.is_finite() && *s > 0.0 && *s < 1e6);
-        let far_ns = far_span.map_or(span_ns, |s| (s * 1e9) as u64);
+        let far_span = far.and_then(far_span_ns);
+        let far_ns = far_span.unwrap_or(span_ns);
+        // A far receiver's clock also runs while nothing can arrive.
+        let far_ns = if id.way == Way::Forward { arriving_ns } else { far_ns };
         let thread = results.as_ref().map(|r| far_thread(r, far_ns, each_way)).unwrap_or_default();
         let here = match running.local.remove(&id.stream) {
             Some(Report::Send(sent)) => {
                 if let Some(far) = far {
                     let mut recv = far_receiver(&sent, far, datagram, near.plan.warmup.0 > 0);
                     recv.thread = thread;
+                    (recv.first_ns, recv.last_ns) = (Some(0), Some(far_ns));
                     outcome.recv = Some(recv);
                 }
                 let side = Side::Send(Box::new(sent.clone()));
@@ -309,7 +320,10 @@ fn finish(
             }
             _ => Side::Send(Box::default()),
         };
-        ends.push(StreamEnd { here, far: far.map(|far| far_stream(far, far_span)) });
+        ends.push(StreamEnd {
+            here,
+            far: far.map(|far| far_stream(far, far_span.map(|_| far_ns as f64 / 1e9))),
+        });
         streams.push(outcome);
     }
     let counters = client.total.as_ref().map(|total| total.counters).filter(|_| same_host);
@@ -319,6 +333,7 @@ fn finish(
     let server = if same_host { client.clone() } else { HostSamples::default() };
     let shown = running.shown as usize;
     let congestion = running.congestion.take();
+    let wants_output = near.request.iperf3.get_server_output;
     let ended = Ended {
         interrupted: running.interrupted,
         trouble,
@@ -336,7 +351,8 @@ fn finish(
         }),
         congestion,
         far_congestion: results.as_ref().and_then(|r| r.congestion_used.clone()),
-        server_output: results.and_then(|r| {
+        // A server that was asked once tells it in every test after that.
+        server_output: results.filter(|_| wants_output).and_then(|r| {
             r.server_output_text
                 .map(ServerOutput::Text)
                 .or(r.server_output_json.map(ServerOutput::Json))

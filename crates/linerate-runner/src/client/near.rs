@@ -141,6 +141,7 @@ impl Near<'_> {
                 token: agreed.token,
                 framing: Framing::Native { token: agreed.token, stream: id.stream },
                 digits: false,
+                burst: 0,
                 id: *id,
                 role: data::role(&self.plan.traffic, id.way, true),
                 core,

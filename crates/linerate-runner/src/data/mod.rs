@@ -18,10 +18,12 @@ use std::time::Duration;
 
 use linerate_engine::{clock, sys};
 use linerate_host::thread::usage as thread_use;
+use linerate_model::limits;
 use linerate_model::plan::{AgreedPlan, Direction, IpVersion, Traffic, Way};
 use linerate_model::sample::{
     RecvInterval, RecvReport, RrInterval, RrReport, SendInterval, SendReport, ThreadUse,
 };
+use linerate_model::units::Nanos;
 use linerate_session::Surroundings;
 use linerate_session::engine_choice::Buffers;
 use linerate_wire::framing::Framing;
@@ -34,6 +36,8 @@ use tokio::sync::mpsc::UnboundedSender;
 const LOOK_UP: Duration = Duration::from_millis(20);
 /// How long one that must begin at once sleeps before it does.
 const PROMPT: Duration = Duration::from_micros(500);
+/// From the word that an iperf3 test runs to the first datagram: every thread has seen that it may begin.
+pub(crate) const PROMPT_START_NS: u64 = 2_000_000;
 /// A receiver to which data still comes ends this long after its drain time all the same.
 const HARD_END_NS: u64 = 2_000_000_000;
 
@@ -340,6 +344,14 @@ pub(crate) fn sent_of(reports: &BTreeMap<u16, Report>) -> Vec<StreamSent> {
     reports.iter().filter_map(sent).collect()
 }
 
+/// How long `blocks` of so many octets last at a rate in bit/s: what leaves at once in iperf3's dialect,
+/// as the time that plans have for it.
+pub(crate) fn burst_time(blocks: u32, octets: u32, rate_bps: u64) -> Nanos {
+    let bits = u128::from(blocks) * u128::from(octets) * 8;
+    let ns = (bits * 1_000_000_000).div_ceil(u128::from(rate_bps.max(1)));
+    Nanos(u64::try_from(ns).unwrap_or(u64::MAX).min(limits::BURST_NS.max))
+}
+
 /// What every data thread knows.
 pub(crate) struct Context {
     pub(crate) shared: Arc<Shared>,
@@ -350,6 +362,8 @@ pub(crate) struct Context {
     pub(crate) framing: Framing,
     /// Senders repeat the ten digits instead of random octets.
     pub(crate) digits: bool,
+    /// Datagrams or blocks that leave at once, where the user of iperf3 names a number.
+    pub(crate) burst: u32,
     pub(crate) id: StreamId,
     pub(crate) role: Role,
     /// Where to run, if anywhere in particular.

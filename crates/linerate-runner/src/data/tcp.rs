@@ -2,6 +2,7 @@
 
 use std::io::ErrorKind;
 use std::net::{Shutdown, TcpStream};
+use std::time::Duration;
 
 use linerate_engine::stream::{BlockReader, BlockWriter};
 use linerate_engine::{clock, sys};
@@ -95,13 +96,15 @@ pub(super) fn send(context: &Context, socket: &TcpStream) -> SendReport {
     if context.is_iperf3() && error.is_none() && counts {
         finish_block(context, socket, &mut writer, tcp.block, warmup, &mut account, measured_ns);
     }
-    let span_ns = clock::monotonic_ns().saturating_sub(measured_ns);
+    let span_ns = paced.ended_ns(clock::monotonic_ns()).saturating_sub(measured_ns);
     let last_row = row(socket, &mut before);
     let tcp = last_row.map(|_| before.grown_since(&base));
+    let mut acknowledged_ns = None;
     if context.is_iperf3() {
         // Its receivers count until they are told of the end, which must come after the data.
         if counts {
-            wait_until_acknowledged(context, socket);
+            let at_ns = wait_until_acknowledged(context, socket);
+            acknowledged_ns = Some(at_ns.saturating_sub(measured_ns));
         }
     } else {
         // The receiver reads until here; what is still in the buffers arrives there.
@@ -111,6 +114,7 @@ pub(super) fn send(context: &Context, socket: &TcpStream) -> SendReport {
     let report = account.finish(span_ns, last_row, &around);
     SendReport {
         warmup,
+        acknowledged_ns,
         engines: vec![if self::is_zerocopy(&writer) { "sendfile" } else { "write" }.to_owned()],
         send_buffer: sys::send_buffer(socket),
         congestion,
@@ -257,6 +261,7 @@ impl Paced {
             pacer = tcp.rate.and_then(|rate| {
                 let bits = rate.bits_per_second();
                 Pacer::new(bits, block * 8, context.id.index, plan.streams, 1, 1_000_000)
+                    .map(|pacer| pacer.in_bursts(context.burst.into()))
             });
         }
         Self { pacer, block, part: 0, begun_ns: None }
@@ -279,6 +284,15 @@ impl Paced {
                 None
             }
         }
+    }
+
+    /// When the last block's time was over, if that was before `now_ns`: a thread that waits for the next
+    /// one sees later that it is to stop.
+    fn ended_ns(&self, now_ns: u64) -> u64 {
+        let slot_ns = |pacer: &Pacer| {
+            self.begun_ns.map_or(now_ns, |begun| begun.saturating_add(pacer.due_ns(pacer.slot())))
+        };
+        self.pacer.as_ref().filter(|_| self.part == 0).map_or(now_ns, slot_ns).min(now_ns)
     }
 
     fn sent(&mut self, octets: u64) {
@@ -378,19 +392,32 @@ fn finish_block(
     }
 }
 
-/// Waits until the far end's kernel has everything, or the test is over all the same.
-fn wait_until_acknowledged(context: &Context, socket: &TcpStream) {
+/// Waits until the far end's kernel has everything, or the test is over all the same. Returns when it had
+/// all but what it may leave unacknowledged for a while.
+fn wait_until_acknowledged(context: &Context, socket: &TcpStream) -> u64 {
     let until = clock::monotonic_ns().saturating_add(MOST_UNACKNOWLEDGED_NS);
+    // Its end is the end of the receiving time: a short test is not rounded up to a long look.
+    let mut pause = FIRST_PAUSE;
+    let mut had_ns = None;
     loop {
         let now = clock::monotonic_ns();
-        let left = sys::tcp_sample(socket).and_then(|tcp| tcp.unsent_bytes);
-        if left.is_none_or(|left| left == 0) || now >= until || context.shared.drained_at(now) {
-            return;
+        let sample = sys::tcp_sample(socket).unwrap_or_default();
+        let left = sample.unsent_bytes.unwrap_or(0);
+        if left <= sample.mss_bytes.unwrap_or(0).saturating_mul(DELAYED_SEGMENTS) {
+            had_ns.get_or_insert(now);
         }
-        std::thread::sleep(LOOK_UP / 20);
+        if left == 0 || now >= until || context.shared.drained_at(now) {
+            return had_ns.unwrap_or(now);
+        }
+        std::thread::sleep(pause);
+        pause = (2 * pause).min(LOOK_UP / 20);
     }
 }
 
+/// A receiver may keep back its acknowledgement of so many segments, for 40 ms and more (RFC 1122, 4.2.3.2).
+const DELAYED_SEGMENTS: u64 = 2;
+/// First pause between looks at what is acknowledged; each is twice the one before.
+const FIRST_PAUSE: Duration = Duration::from_micros(20);
 /// A full send buffer over a slow path takes this long at most, in nanoseconds.
 const MOST_UNACKNOWLEDGED_NS: u64 = 10_000_000_000;
 

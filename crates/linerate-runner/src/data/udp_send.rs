@@ -164,6 +164,9 @@ impl Stream<'_> {
                 self.udp.burst.0.max(100_000),
             )
         });
+        if self.context.burst > 0 {
+            pacer = pacer.map(|pacer| pacer.in_bursts(self.context.burst.into()));
+        }
         let tells = !warmup || self.context.is_iperf3();
         let intervals = match (warmup, tells) {
             (false, _) => self.context.intervals(),
@@ -302,6 +305,8 @@ impl Stream<'_> {
             // A paced sender's last slot ends with the time.
             (Some(until), _) if now >= until => until.max(last_end_ns),
             (None, Some(pacer)) => last_end_ns.max(pacer.due_ns(pacer.slot())),
+            // Told to stop, which a thread that waits for its next slot sees later.
+            (Some(_), Some(pacer)) => last_end_ns.max(pacer.due_ns(pacer.slot())).min(now),
             _ => now,
         };
         Phase { account, pacer, span_ns, error }

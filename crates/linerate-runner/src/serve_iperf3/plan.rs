@@ -12,6 +12,7 @@ use linerate_wire::iperf3::{ErrorNumber, Failure, Parameters, Protocol};
 use linerate_wire::native::message::RefusalKind;
 
 use crate::admission;
+use crate::data::burst_time;
 use crate::server::Options;
 
 /// Block of a TCP test that names none.
@@ -158,6 +159,13 @@ impl Test {
         })
     }
 
+    /// Agreed time in nanoseconds, of a test that ends by it.
+    pub(super) fn time_ns(&self) -> Option<u64> {
+        let asked = &self.asked;
+        (asked.bytes == 0 && asked.blocks == 0 && asked.time_s > 0)
+            .then(|| u64::from(asked.time_s) * 1_000_000_000)
+    }
+
     /// In words, for the server's log.
     pub(super) fn describe(&self) -> String {
         let asked = &self.asked;
@@ -224,9 +232,7 @@ fn burst(asked: &Asked) -> Nanos {
     if asked.burst == 0 || asked.rate_bps == 0 {
         return BURST;
     }
-    let bits = u128::from(asked.burst) * u128::from(asked.block_bytes) * 8;
-    let ns = (bits * 1_000_000_000).div_ceil(u128::from(asked.rate_bps));
-    Nanos(u64::try_from(ns).unwrap_or(u64::MAX).min(limits::BURST_NS.max))
+    burst_time(asked.burst, asked.block_bytes, asked.rate_bps)
 }
 
 #[cfg(test)]

@@ -17,9 +17,7 @@ pub(super) fn results(running: &Running, test: &plan::Test, output: Option<Strin
         match report {
             Report::Send(report) => Some(sent_stream(id, report)),
             Report::Recv(report) => {
-                let end_ns = running.ended_ns.unwrap_or(0).max(report.last_ns.unwrap_or(0));
-                let span_ns = end_ns.saturating_sub(running.measured_ns);
-                Some(received_stream(id, report, span_ns))
+                Some(received_stream(id, report, running.received_ns().unwrap_or(0)))
             }
             Report::Rr(_) | Report::Respond(_) => None,
         }

@@ -18,7 +18,7 @@ use super::plan;
 use super::running::Running;
 use super::story::Story;
 use crate::admission::Slot;
-use crate::data::{self, Context, Shared, StreamId, StreamSocket};
+use crate::data::{self, Context, PROMPT_START_NS, Shared, StreamId, StreamSocket};
 use crate::rows::ProcessCpu;
 use crate::server::{Event, Server};
 use crate::serving::StopOnDrop;
@@ -30,8 +30,6 @@ const HELLO_LIMIT: Duration = Duration::from_secs(3);
 const STREAM_LIMIT: Duration = Duration::from_secs(10);
 /// From the last stream to the word that the test runs: all threads are awake by then.
 const HEAD_START: Duration = Duration::from_millis(25);
-/// From that word to the first datagram: every thread has seen that it may begin.
-const BEGIN_NS: u64 = 2_000_000;
 
 /// A test that was granted.
 pub(crate) struct Test {
@@ -141,8 +139,11 @@ impl Test {
         sleep(HEAD_START).await;
         self.control.watch();
         self.control.say(&[State::TestStart, State::TestRunning]).await?;
-        // Not before the word: a client takes data that comes earlier for something else.
-        running.begin(clock::monotonic_ns().saturating_add(BEGIN_NS));
+        // Not before the word: a client takes data that comes earlier for something else. What receives
+        // begins with it, as the client may send at once.
+        let sends = running.direction.has_reverse();
+        let head_ns = if sends { PROMPT_START_NS } else { 0 };
+        running.begin(clock::monotonic_ns().saturating_add(head_ns));
         running.run(&mut self.control, server).await?;
         running.finish(&mut self.control, &self.test).await
     }
@@ -236,6 +237,7 @@ impl Test {
                 token: self.slot.token,
                 framing: self.test.framing,
                 digits: self.test.digits,
+                burst: self.test.asked.burst,
                 id: *id,
                 role: data::role(&agreed.plan.traffic, id.way, false),
                 core: self.slot.cores.get(usize::from(id.stream)).copied().flatten(),
@@ -250,6 +252,7 @@ impl Test {
             ids,
             direction: agreed.plan.direction,
             warmup_ns: agreed.plan.warmup.0,
+            time_ns: self.test.time_ns(),
             measured_ns: u64::MAX,
             told,
             reports: BTreeMap::new(),

@@ -41,6 +41,8 @@ pub(super) struct Running {
     pub(super) ids: Vec<StreamId>,
     pub(super) direction: Direction,
     pub(super) warmup_ns: u64,
+    /// Agreed time, of a test that ends by time.
+    pub(super) time_ns: Option<u64>,
     /// When the measured time begins, once data flows.
     pub(super) measured_ns: u64,
     pub(super) told: UnboundedReceiver<DataEvent>,
@@ -274,7 +276,32 @@ impl Running {
     }
 
     fn span_ns(&self) -> u64 {
-        self.ended_ns.unwrap_or(0).saturating_sub(self.measured_ns)
+        let ended_ns = self.ended_ns.unwrap_or(0).saturating_sub(self.measured_ns);
+        self.received_ns().unwrap_or(ended_ns)
+    }
+
+    /// How long the streams arrived, nanoseconds: the agreed time, or of a test by amount until the last
+    /// arrival. A client may wait before it says that the test is over, and nothing comes meanwhile.
+    pub(super) fn received_ns(&self) -> Option<u64> {
+        let mut receivers = self.reports.values().filter_map(|report| match report {
+            Report::Recv(report) => Some(report.last_ns),
+            _ => None,
+        });
+        // No receiver here, or the last arrival on any of them.
+        let last_ns = receivers.next()?.into_iter().chain(receivers.flatten()).max();
+        let last_ns = last_ns.map(|last| last.saturating_sub(self.measured_ns));
+        let ended_ns = self.ended_ns.unwrap_or(0).saturating_sub(self.measured_ns);
+        Some(arriving_ns(self.time_ns, ended_ns, last_ns))
+    }
+}
+
+/// How long data arrived: for the agreed time, but where it was cut short; longer if more came after it;
+/// without one until the last arrival.
+fn arriving_ns(time_ns: Option<u64>, ended_ns: u64, last_ns: Option<u64>) -> u64 {
+    match (time_ns, last_ns) {
+        (Some(time), last) => time.min(ended_ns).max(last.unwrap_or(0)),
+        (None, Some(last)) => last,
+        (None, None) => ended_ns,
     }
 }
 

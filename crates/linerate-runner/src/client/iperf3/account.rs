@@ -80,6 +80,46 @@ pub(super) fn far_thread(results: &Results, span_ns: u64, streams: usize) -> Thr
     }
 }
 
+/// Measured time of a stream as the far end's clock has it, nanoseconds.
+pub(super) fn far_span_ns(far: &StreamResults) -> Option<u64> {
+    far.end_s.filter(|s| s.is_finite() && *s > 0.0 && *s < 1e6).map(|s| (s * 1e9) as u64)
+}
+
+/// How long the forward streams arrived, from the first octet to the last, nanoseconds.
+///
+/// A far iperf3's clock runs from its word that the test begins until it hears of the end, and so counts
+/// the start of the threads here, two ways and what is waited for stragglers as well. What is known here
+/// is closer: datagrams arrive for as long as they were sent, and octets until the acknowledgement of the
+/// last, less a round trip. Only where the word of the end came later than it can have by more than all
+/// that was waited, did datagrams stand in a queue before it, and arrived until then.
+pub(super) fn received_ns(running: &Running, results: Option<&Results>) -> u64 {
+    let sent = || {
+        running.local.values().filter_map(|report| match report {
+            Report::Send(report) => Some(report),
+            _ => None,
+        })
+    };
+    let span_ns = sent().map(|report| report.span_ns).max().unwrap_or(0);
+    if let Some(all_ns) = sent().filter_map(|report| report.acknowledged_ns).max() {
+        return all_ns.saturating_sub(running.rtt_ns).max(span_ns);
+    }
+    let measured_ns = running.start_ns.saturating_add(running.plan.warmup.0);
+    let (Some(ended_ns), Some(far_ns)) =
+        (running.ended_ns, results.and_then(|r| r.streams.iter().filter_map(far_span_ns).max()))
+    else {
+        return span_ns;
+    };
+    queued_ns(span_ns, ended_ns.saturating_sub(measured_ns), far_ns, running.head_ns())
+}
+
+/// `span_ns` of sending whose end was told after `told_ns`, while the far clock, which had begun
+/// `ahead_ns` earlier, ran `far_ns`.
+fn queued_ns(span_ns: u64, told_ns: u64, far_ns: u64, ahead_ns: u64) -> u64 {
+    let late_ns = far_ns.saturating_sub(told_ns.saturating_add(ahead_ns));
+    let waited_ns = told_ns.saturating_sub(span_ns);
+    if late_ns > waited_ns { told_ns.saturating_add(late_ns) } else { span_ns }
+}
+
 pub(super) fn counted(value: i64) -> u64 {
     u64::try_from(value).unwrap_or(0)
 }
@@ -241,6 +281,27 @@ mod tests {
         let mut one = [stream(false, 50, 0)];
         place_drops(&mut one, 400);
         assert_eq!(forward(&one), Some(50));
+    }
+
+    #[test]
+    fn a_wait_for_stragglers_is_no_receiving_time() {
+        const MS: u64 = 1_000_000;
+        for (span, told, far, arriving) in [
+            // 2 s and the wait; the far clock began 3 ms earlier.
+            (2_000, 2_052, 2_055, 2_000),
+            // A server that was slow to hear it.
+            (2_000, 2_052, 2_100, 2_000),
+            // One megabyte at once.
+            (1, 53, 57, 1),
+            // The word of the end stood in a queue of 300 ms, behind the last datagrams.
+            (2_000, 2_052, 2_303, 2_300),
+            // A clock that ran too short, or not at all, changes nothing.
+            (2_000, 2_052, 1_900, 2_000),
+            (2_000, 0, 0, 2_000),
+        ] {
+            assert_eq!(queued_ns(span * MS, told * MS, far * MS, 3 * MS), arriving * MS);
+        }
+        assert_eq!(queued_ns(u64::MAX, u64::MAX, u64::MAX, u64::MAX), u64::MAX);
     }
 
     #[test]

@@ -7,6 +7,7 @@ use linerate_model::record::ErrorRecord;
 use linerate_model::units::Nanos;
 use linerate_wire::iperf3::{Parameters, Protocol};
 
+use crate::data::burst_time;
 use crate::errors;
 
 /// What iperf3's users may ask for beside a [`TestPlan`].
@@ -78,8 +79,10 @@ impl Default for Extras {
 
 /// Most octets of a TCP block in this dialect (`len`).
 const MOST_BLOCK: u32 = 1 << 20;
-/// The plan as this dialect can run it, and what that changed.
-pub(super) fn fitted(plan: &TestPlan) -> Result<(TestPlan, Vec<String>), ErrorRecord> {
+
+/// The plan as this dialect can run it, with `burst` datagrams at once if that is not 0, and what that
+/// changed.
+pub(super) fn fitted(plan: &TestPlan, burst: u32) -> Result<(TestPlan, Vec<String>), ErrorRecord> {
     let mut plan = plan.clone();
     let mut cuts = Vec::new();
     let second = 1_000_000_000;
@@ -121,6 +124,10 @@ pub(super) fn fitted(plan: &TestPlan) -> Result<(TestPlan, Vec<String>), ErrorRe
                         "iperf3's datagrams are all of one size: {bytes} bytes are sent as datagrams of {size}"
                     ));
                 }
+            }
+            if let (Some(rate), 1..) = (udp.rate, burst) {
+                let each = rate.bits_per_second(udp.size) / u64::from(plan.streams.max(1));
+                udp.burst = burst_time(burst, udp.size.octets().into(), each);
             }
             if !udp.checksum && plan.direction.has_reverse() {
                 cuts.push("iperf3 cannot be asked to leave out UDP checksums".into());

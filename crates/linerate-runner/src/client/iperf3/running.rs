@@ -42,6 +42,10 @@ pub(super) struct Running {
     pub(super) live: BTreeMap<u64, LiveSide>,
     pub(super) shown: u64,
     pub(super) interrupted: bool,
+    /// When the server said that the test begins: its clock runs from then on.
+    pub(super) word_ns: u64,
+    /// Of the control connection, before the test; 0 where unknown.
+    pub(super) rtt_ns: u64,
     pub(super) start_ns: u64,
     /// When the end was told.
     pub(super) ended_ns: Option<u64>,
@@ -219,6 +223,12 @@ impl Running {
         }
     }
 
+    /// How much earlier than this end's the server's clock began, and how much later it ends: a round trip
+    /// in all, and what passed here between its word and the start.
+    pub(super) fn head_ns(&self) -> u64 {
+        self.start_ns.saturating_sub(self.word_ns).saturating_add(self.rtt_ns)
+    }
+
     /// Measured time of this end.
     pub(super) fn span_ns(&self) -> u64 {
         let sent = self.local.values().filter_map(|report| match report {
@@ -227,7 +237,14 @@ impl Running {
         });
         let measured = self.start_ns.saturating_add(self.plan.warmup.0);
         let ended = self.ended_ns.unwrap_or_else(clock::monotonic_ns).saturating_sub(measured);
-        // A receiver counts until the end was told.
-        if self.plan.direction.has_reverse() { ended } else { sent.max().unwrap_or(ended) }
+        if !self.plan.direction.has_reverse() {
+            return sent.max().unwrap_or(ended);
+        }
+        // A receiver counts until the end was told, and what was under way then as long as it came.
+        let last = self.local.values().filter_map(|report| match report {
+            Report::Recv(report) => report.last_ns,
+            _ => None,
+        });
+        last.max().unwrap_or(0).saturating_sub(measured).max(ended)
     }
 }

@@ -1,0 +1,265 @@
+//! linerate under iperf3's name beside iperf3's own client, in one run against the same server: a real
+//! iperf3, `linerate serve` and `linerate iperf3 -s`. What is compared holds on a machine of any speed:
+//! received beside sent within one document, time beside agreed time, and what one member of the
+//! document says of another.
+
+use serde_json::Value;
+
+use crate::iperf3::{Face, Iperf3};
+use crate::support::{Server, alone, linerate, number, real};
+use crate::{Real, face, in_three, possible, together};
+
+/// The usual ones, of which none asks for more than a busy machine can do. Without `-N` the kernel keeps back
+/// small blocks for 40 ms, also the last.
+const LINES: [&str; 10] = [
+    "-u -b 4M -l 500 -t 3",
+    "-u -b 4M -l 500 -t 3 -R",
+    "-u -b 2M -l 500 -t 3 -P 4",
+    "-u -b 4M -l 500 -t 3 --bidir",
+    "-u -b 4M -l 500 -n 1M",
+    "-u -b 4M/20 -l 500 -t 3",
+    "-b 20M -l 8K -t 3 -N",
+    "-b 10M -l 8K -t 3 -R -N",
+    "-b 5M -l 8K -t 3 -P 2 -N --bidir",
+    "-b 20M -l 8K -n 6M -N",
+];
+
+/// What both clients run against, one after the other.
+enum Far {
+    Iperf3(Real),
+    Serve(Server),
+    Face(Face),
+}
+
+impl Far {
+    fn start(kind: &str) -> Self {
+        match kind {
+            "iperf3" => Self::Iperf3(Real::lasting(None, &[])),
+            "serve" => Self::Serve(Server::start(None, &[])),
+            _ => Self::Face(Face::start("")),
+        }
+    }
+
+    fn port(&self) -> u16 {
+        match self {
+            Self::Iperf3(server) => server.port,
+            Self::Serve(server) => server.port,
+            Self::Face(server) => server.port,
+        }
+    }
+}
+
+const KINDS: [&str; 3] = ["iperf3", "serve", "face"];
+
+/// Half a percent.
+const NEAR: f64 = 0.005;
+
+fn near(what: &str, one: f64, other: f64) -> Result<(), String> {
+    let far = (one - other).abs() > NEAR * one.abs().max(other.abs());
+    if far { Err(format!("{what}: {one} and {other}")) } else { Ok(()) }
+}
+
+/// Name endings of the directions in a document.
+fn ways(line: &str) -> &'static [&'static str] {
+    if line.contains("--bidir") { &["", "_bidir_reverse"] } else { &[""] }
+}
+
+/// What the members of iperf3's documents say of each other, whatever was measured.
+fn same_story(line: &str, document: &Value) {
+    for way in ways(line) {
+        let member = |name: &str| &document["end"][format!("{name}{way}")];
+        let exact = |what: &str, one: f64, other: f64| {
+            assert!((one - other).abs() <= 1e-6 * one.abs(), "{line}: {what}: {one} and {other}");
+        };
+        let (sent, received) = (member("sum_sent"), member("sum_received"));
+        for half in [sent, received] {
+            let rate = 8.0 * real(half, "bytes") / real(half, "seconds");
+            exact("a rate is octets over time", real(half, "bits_per_second"), rate);
+            exact("the end is the time", real(half, "end"), real(half, "seconds"));
+        }
+        if line.contains("-u") {
+            let sum = member("sum");
+            exact("time of sum", real(sum, "seconds"), real(received, "seconds"));
+            exact("octets of sum", real(sum, "bytes"), real(sent, "bytes"));
+            exact("rate of sum", real(sum, "bits_per_second"), real(sent, "bits_per_second"));
+            for name in ["lost_packets", "jitter_ms"] {
+                exact(name, real(sum, name), real(received, name));
+            }
+        }
+    }
+}
+
+/// Each direction's received rate over the sent one, less what was lost: what the receiver's time is to
+/// the sender's.
+fn shares(line: &str, document: &Value) -> Result<Vec<f64>, String> {
+    assert!(document["error"].is_null(), "{line}: {}", document["error"]);
+    same_story(line, document);
+    let mut shares = Vec::new();
+    for way in ways(line) {
+        let sent = &document["end"][format!("sum_sent{way}")];
+        let received = &document["end"][format!("sum_received{way}")];
+        let arrived = real(received, "bytes") / real(sent, "bytes");
+        let share = real(received, "bits_per_second") / real(sent, "bits_per_second");
+        shares.push(share / arrived);
+    }
+    Ok(shares)
+}
+
+/// Rates of the rows that end in `name`, in the order printed, and what share arrived; with `-f k` they
+/// have five digits.
+fn rates(text: &str, name: &str) -> Vec<(f64, f64)> {
+    let rate = |row: &str| {
+        let words: Vec<&str> = row.split_whitespace().collect();
+        let unit = words.iter().position(|word| *word == "Kbits/sec")?;
+        let rate: f64 = words.get(unit.checked_sub(1)?)?.parse().ok()?;
+        let of = words.iter().skip(unit + 1).find_map(|word| word.split_once('/'));
+        let lost =
+            of.and_then(|(lost, all)| Some(lost.parse::<f64>().ok()? / all.parse::<f64>().ok()?));
+        Some((rate, 1.0 - lost.unwrap_or(0.0)))
+    };
+    text.lines().filter(|line| line.trim_end().ends_with(name)).filter_map(rate).collect()
+}
+
+fn compare(kind: &str, line: &str) -> Result<(), String> {
+    let far = Far::start(kind);
+    let port = far.port();
+    let ours = {
+        let (code, out, err) = face(None, &format!("-c 127.0.0.1 -p {port} {line} -J"));
+        assert_eq!((code, err.as_str()), (Some(0), ""), "{line}: {out}");
+        shares(line, &serde_json::from_str(&out).expect("JSON"))?
+    };
+    let theirs = Iperf3::here("127.0.0.1", port, &format!("{line} -J")).end().well();
+    let theirs = shares(line, &theirs.document())?;
+    for (ours, theirs) in ours.iter().zip(&theirs) {
+        near(&format!("{line} against {kind}: received beside sent"), *ours, 1.0)?;
+        near(&format!("{line} against {kind}: ours and iperf3's own"), *ours, *theirs)?;
+    }
+    let (code, text, _) = face(None, &format!("-c 127.0.0.1 -p {port} {line} -f k"));
+    assert_eq!(code, Some(0), "{text}");
+    let (sent, received) = (rates(&text, "sender"), rates(&text, "receiver"));
+    assert!(!sent.is_empty() && sent.len() == received.len(), "{line}: {text}");
+    for (sent, received) in sent.iter().zip(&received) {
+        near(&format!("{line}: rows of {kind}"), sent.0 * received.1, received.0)?;
+    }
+    // A client that waits for stragglers does not make the server's test longer.
+    if let (Far::Face(server), false) =
+        (&far, ["-R", "--bidir", "-n"].iter().any(|w| line.contains(w)))
+    {
+        let text = server.text();
+        let rows: Vec<&str> = text.lines().filter(|row| row.ends_with("receiver")).collect();
+        assert!(rows.len() >= 3, "{text}");
+        for row in rows {
+            assert!(row.contains("  0.00-3.0"), "{line}: {row}");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn received_is_what_iperf3_says_of_it() {
+    let _alone = alone();
+    if !possible("received_is_what_iperf3_says_of_it") {
+        return;
+    }
+    let cases: Vec<(&str, &str)> =
+        KINDS.iter().flat_map(|kind| LINES.map(|line| (*kind, line))).collect();
+    together(&cases, |(kind, line)| {
+        in_three(&format!("{line} against {kind}"), || compare(kind, line));
+    });
+}
+
+/// A megabyte that takes a millisecond was not received for the time of the wait after it.
+#[test]
+fn a_short_test_is_not_stretched_by_the_wait() {
+    let _alone = alone();
+    if !possible("a_short_test_is_not_stretched_by_the_wait") {
+        return;
+    }
+    let lines = ["-n 1M", "-n 1M -P 2", "-u -b 0 -l 1000 -n 100K"];
+    let cases: Vec<(&str, &str)> =
+        KINDS.iter().flat_map(|kind| lines.map(|line| (*kind, line))).collect();
+    together(&cases, |(kind, line)| {
+        in_three(&format!("{line} against {kind}"), || {
+            let far = Far::start(kind);
+            let line = format!("-c 127.0.0.1 -p {} {line} -J", far.port());
+            let (_, out, _) = face(None, &line);
+            let document: Value = serde_json::from_str(&out).expect("JSON");
+            same_story(&line, &document);
+            let seconds = |name: &str| real(&document["end"][name], "seconds");
+            let (sent, received) = (seconds("sum_sent"), seconds("sum_received"));
+            // The wait alone is 50 ms.
+            let more = received - sent;
+            if more < 0.03 { Ok(()) } else { Err(format!("{received} s of {sent} s")) }
+        });
+    });
+}
+
+/// linerate's own record of a test against any of these servers.
+#[test]
+fn the_record_says_the_same() {
+    let _alone = alone();
+    if !possible("the_record_says_the_same") {
+        return;
+    }
+    let lines = [
+        "udp -b 4M -l 500 -t 2s",
+        "udp -b 4M -l 500 -t 2s -R",
+        "tcp -b 20M -l 8Ki -t 2s -N",
+        "udp -b 4M -l 500 -n 1M",
+    ];
+    let cases: Vec<(&str, &str)> =
+        KINDS.iter().flat_map(|kind| lines.map(|line| (*kind, line))).collect();
+    together(&cases, |(kind, line)| {
+        in_three(&format!("{line} against {kind}"), || {
+            let far = Far::start(kind);
+            let port = far.port().to_string();
+            let mut words: Vec<&str> = line.split(' ').collect();
+            words.extend(["--dialect", "iperf3", "-p", &port, "--json"]);
+            words.insert(1, "127.0.0.1");
+            let totals = &linerate(None, &words).record()["totals"];
+            let arrived = number(totals, "receiver.bytes") as f64 / real(totals, "sender.bytes");
+            let (sent, received) =
+                (real(totals, "sender.bits_per_second"), real(totals, "receiver.bits_per_second"));
+            near(&format!("{line}: received"), received, sent * arrived)
+        });
+    });
+}
+
+/// `-b rate/n`: this end's own sender hands over n at once, and keeps the rate.
+#[test]
+fn a_burst_leaves_at_once() {
+    let _alone = alone();
+    if !possible("a_burst_leaves_at_once") {
+        return;
+    }
+    in_three("bursts", || {
+        let server = Real::start(None, &[]);
+        let line = format!("-c 127.0.0.1 -p {} -u -b 20M/20 -l 1000 -t 2 -J", server.port);
+        let (_, out, _) = face(None, &line);
+        let document: Value = serde_json::from_str(&out).expect("JSON");
+        let sender = &document["end"]["linerate"]["totals"]["sender"];
+        // 20 datagrams of 400 us.
+        assert_eq!(number(sender, "pacing.gap_nominal_ns"), 8_000_000, "{sender}");
+        near("rate", real(sender, "bits_per_second"), 20e6)?;
+        let gap = number(sender, "pacing.gap_p50_ns");
+        if gap > 4_000_000 { Ok(()) } else { Err(format!("{gap} ns between calls")) }
+    });
+}
+
+/// An iperf3 server that one client asked for its output gives it to each after that.
+#[test]
+fn the_servers_output_is_shown_to_who_asked() {
+    let _alone = alone();
+    if !possible("the_servers_output_is_shown_to_who_asked") {
+        return;
+    }
+    let server = Real::lasting(None, &[]);
+    let line = format!("-c 127.0.0.1 -p {} -t 1 -b 5M", server.port);
+    let (_, asked, _) = face(None, &format!("{line} --get-server-output"));
+    assert!(asked.contains("\nServer output:\n"), "{asked}");
+    let (code, out, _) = face(None, &line);
+    assert!(code == Some(0) && !out.contains("Server output"), "{out}");
+    let (_, out, _) = face(None, &format!("{line} -J"));
+    let document: Value = serde_json::from_str(&out).expect("JSON");
+    assert!(document.get("server_output_text").is_none(), "{out}");
+}
