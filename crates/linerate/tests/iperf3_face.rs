@@ -160,7 +160,10 @@ fn in_three(what: &str, mut check: impl FnMut() -> Result<(), String>) {
     for _ in 0..3 {
         match check() {
             Ok(()) => return,
-            Err(error) => why = error,
+            Err(error) => {
+                eprintln!("once more: {what}: {error}");
+                why = error;
+            }
         }
     }
     panic!("{what}: {why}");

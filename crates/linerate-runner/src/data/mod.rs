@@ -54,6 +54,8 @@ pub(crate) struct Shared {
     phase: AtomicU8,
     /// Monotonic time at which senders begin.
     start_ns: AtomicU64,
+    /// Monotonic time at which senders were told to end; [`UNKNOWN`] is not yet.
+    stopped_ns: AtomicU64,
     /// First measured arrival on any of this end's streams; 0 is none.
     origin_ns: AtomicU64,
     /// Datagrams that the far end sent on each stream.
@@ -85,6 +87,7 @@ impl Shared {
         Arc::new(Self {
             phase: AtomicU8::new(WAITING),
             start_ns: AtomicU64::new(UNKNOWN),
+            stopped_ns: AtomicU64::new(UNKNOWN),
             origin_ns: AtomicU64::new(0),
             sent: (0..streams).map(|_| AtomicU64::new(UNKNOWN)).collect(),
             heard_ns: AtomicU64::new(0),
@@ -106,7 +109,14 @@ impl Shared {
 
     /// Senders end now, requesters too.
     pub(crate) fn stop(&self) {
+        self.stopped_ns.fetch_min(clock::monotonic_ns(), Ordering::Relaxed);
+        // Release: whoever sees the phase sees the time.
         self.phase.store(STOPPING, Ordering::Release);
+    }
+
+    /// When senders were told to end.
+    fn stopped_ns(&self) -> Option<u64> {
+        Some(self.stopped_ns.load(Ordering::Relaxed)).filter(|at| *at != UNKNOWN)
     }
 
     /// The far end says how much it sent.
@@ -188,7 +198,7 @@ impl Shared {
     }
 
     fn stopping(&self) -> bool {
-        self.phase.load(Ordering::Relaxed) == STOPPING
+        self.phase.load(Ordering::Acquire) == STOPPING
     }
 
     fn sent(&self, stream: u16) -> Option<u64> {

@@ -96,7 +96,7 @@ pub(super) fn send(context: &Context, socket: &TcpStream) -> SendReport {
     if context.is_iperf3() && error.is_none() && counts {
         finish_block(context, socket, &mut writer, tcp.block, warmup, &mut account, measured_ns);
     }
-    let span_ns = paced.ended_ns(clock::monotonic_ns()).saturating_sub(measured_ns);
+    let span_ns = paced.ended_ns(context, clock::monotonic_ns()).saturating_sub(measured_ns);
     let last_row = row(socket, &mut before);
     let tcp = last_row.map(|_| before.grown_since(&base));
     let mut acknowledged_ns = None;
@@ -247,6 +247,8 @@ struct Paced {
     /// Octets of the block that was begun.
     part: u64,
     begun_ns: Option<u64>,
+    /// End of the last write.
+    last_ns: u64,
 }
 
 /// Longest sleep, so that a stop is noticed, in nanoseconds.
@@ -264,7 +266,7 @@ impl Paced {
                     .map(|pacer| pacer.in_bursts(context.burst.into()))
             });
         }
-        Self { pacer, block, part: 0, begun_ns: None }
+        Self { pacer, block, part: 0, begun_ns: None, last_ns: 0 }
     }
 
     /// Most octets to write at `now_ns`; `None` when nothing was due, after a wait that ends at
@@ -286,22 +288,23 @@ impl Paced {
         }
     }
 
-    /// When the last block's time was over, if that was before `now_ns`: a thread that waits for the next
-    /// one sees later that it is to stop.
-    fn ended_ns(&self, now_ns: u64) -> u64 {
-        let slot_ns = |pacer: &Pacer| {
-            self.begun_ns.map_or(now_ns, |begun| begun.saturating_add(pacer.due_ns(pacer.slot())))
-        };
-        self.pacer.as_ref().filter(|_| self.part == 0).map_or(now_ns, slot_ns).min(now_ns)
+    /// The end of sending that was noticed at `now_ns`: a thread that waits for its next block sees later
+    /// that it was told to stop.
+    fn ended_ns(&self, context: &Context, now_ns: u64) -> u64 {
+        match (&self.pacer, context.shared.stopped_ns()) {
+            (Some(_), Some(stopped)) if self.part == 0 => stopped.max(self.last_ns).min(now_ns),
+            _ => now_ns,
+        }
     }
 
     fn sent(&mut self, octets: u64) {
         let Some(pacer) = &mut self.pacer else { return };
         self.part += octets;
+        self.last_ns = clock::monotonic_ns();
         if self.part >= self.block {
             self.part = 0;
             let begun = self.begun_ns.unwrap_or(0);
-            pacer.taken(1, clock::monotonic_ns().saturating_sub(begun));
+            pacer.taken(1, self.last_ns.saturating_sub(begun));
         }
     }
 }

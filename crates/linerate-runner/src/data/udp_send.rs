@@ -305,8 +305,12 @@ impl Stream<'_> {
             // A paced sender's last slot ends with the time.
             (Some(until), _) if now >= until => until.max(last_end_ns),
             (None, Some(pacer)) => last_end_ns.max(pacer.due_ns(pacer.slot())),
-            // Told to stop, which a thread that waits for its next slot sees later.
-            (Some(_), Some(pacer)) => last_end_ns.max(pacer.due_ns(pacer.slot())).min(now),
+            // A thread that waits for its next slot sees later that it was told to stop.
+            (Some(_), Some(_)) => {
+                let stopped =
+                    self.context.shared.stopped_ns().map(|at| at.saturating_sub(start_ns));
+                stopped.map_or(now, |at| at.max(last_end_ns).min(now))
+            }
             _ => now,
         };
         Phase { account, pacer, span_ns, error }
