@@ -309,3 +309,26 @@ fn arriving_ns(time_ns: Option<u64>, ended_ns: u64, last_ns: Option<u64>) -> u64
 fn far_cpu(client: &Results) -> Option<Cpu> {
     Some(Cpu { total: client.cpu_total?, user: client.cpu_user?, system: client.cpu_system? })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn data_arrives_for_the_agreed_time_or_until_the_last() {
+        for (time, ended, last, arriving) in [
+            // A client that waits before it tells the end, and one that does not.
+            (Some(2_000), 2_055, Some(1_999), 2_000),
+            (Some(2_000), 2_000, Some(1_999), 2_000),
+            // Cut short, late, and nothing at all.
+            (Some(2_000), 700, Some(690), 700),
+            (Some(2_000), 2_055, Some(2_300), 2_300),
+            (Some(2_000), 2_055, None, 2_000),
+            // By amount.
+            (None, 55, Some(1), 1),
+            (None, 55, None, 55),
+        ] {
+            assert_eq!(arriving_ns(time, ended, last), arriving);
+        }
+    }
+}

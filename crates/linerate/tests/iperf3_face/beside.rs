@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::iperf3::{Face, Iperf3};
-use crate::support::{Server, alone, linerate, number, real};
+use crate::support::{Lab, Server, alone, linerate, number, real};
 use crate::{Real, face, in_three, possible, together};
 
 /// The usual ones, of which none asks for more than a busy machine can do. Without `-N` the kernel keeps back
@@ -241,6 +241,50 @@ fn a_short_test_is_not_stretched_by_the_wait() {
             if more < 0.03 + busy_s { Ok(()) } else { Err(format!("{received} s of {sent} s")) }
         });
     });
+}
+
+/// What stands in buffers and queues when sending ends arrives later, and has its time: nothing is received
+/// faster than the path carries.
+#[test]
+fn what_drains_after_the_end_has_its_time() {
+    let _alone = alone();
+    let test = "what_drains_after_the_end_has_its_time";
+    if !possible(test) || !Lab::possible(test) {
+        return;
+    }
+    for ours in [false, true] {
+        for line in
+            ["-w 200K -t 2", "-w 200K -t 2 -R", "-u -b 12M -l 1000 -t 3", "-u -b 12M -l 1000 -n 4M"]
+        {
+            let lab = Lab::pair();
+            for end in ["a", "b"] {
+                lab.run(end, "tc qdisc add dev eth0 root tbf rate 10mbit burst 16k limit 4m");
+            }
+            let space = lab.space("b");
+            let (_server, port) = if ours {
+                let server = lab.serve();
+                let port = server.port;
+                (Far::Serve(server), port)
+            } else {
+                let server = Real::start(Some(&space), &[]);
+                let port = server.port;
+                (Far::Iperf3(server), port)
+            };
+            let line = format!("-c 10.77.1.2 -p {port} {line} -J");
+            let (code, out, err) = face(Some(&lab.space("a")), &line);
+            assert_eq!(code, Some(0), "{line}: {out}{err}");
+            let end = &document(&out)["end"];
+            for rate in [
+                real(end, "sum_received.bits_per_second"),
+                real(end, "linerate.totals.receiver.bits_per_second"),
+            ] {
+                assert!(
+                    rate > 1e6 && rate < 10e6,
+                    "{line}, ours {ours}: {rate} of 10 Mbit/s: {end}"
+                );
+            }
+        }
+    }
 }
 
 /// linerate's own record of a test against any of these servers.
