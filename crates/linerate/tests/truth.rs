@@ -22,7 +22,7 @@ const RIGHT_AT_LEAST: usize = 58;
 const TRIES: usize = 3;
 
 #[test]
-#[ignore = "takes five minutes: the whole table, see CONTRIBUTING"]
+#[ignore = "takes three minutes: the whole table, see CONTRIBUTING"]
 fn full_table() {
     let _alone = alone();
     if !Lab::possible("full_table") {
@@ -62,7 +62,7 @@ fn chosen() -> Vec<Case> {
 
 /// Every advice that names an option, tried on the host it was given for.
 #[test]
-#[ignore = "takes a quarter of an hour: six tests for each advice, see CONTRIBUTING"]
+#[ignore = "takes ten minutes: six tests for each advice, see CONTRIBUTING"]
 fn every_advice() {
     let _alone = alone();
     if !Lab::possible("every_advice") {

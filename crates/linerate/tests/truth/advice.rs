@@ -74,6 +74,7 @@ pub fn tried(case: &Case, pairs: usize) -> Vec<String> {
                 }
                 (Some(Err(fault)), _) | (_, Some(Err(fault))) => {
                     worse.push(format!("{}: {text}: {fault}", case.name));
+                    break;
                 }
                 _ => return worse,
             }

@@ -180,8 +180,13 @@ impl Outcome {
 
     /// For which share of the time a control group held that end back, as the record tells.
     fn held_back(&self, end: &str) -> f64 {
-        let figures = &self.record["totals"][end];
-        let held = figures["host"]["throttled_s"].as_f64().unwrap_or(0.0);
+        let totals = &self.record["totals"];
+        let (figures, host) = match (end, totals.get("rr")) {
+            ("sender", Some(rr)) => (rr, "host"),
+            (_, Some(rr)) => (rr, "server_host"),
+            _ => (&totals[end], "host"),
+        };
+        let held = figures[host]["throttled_s"].as_f64().unwrap_or(0.0);
         held / figures["seconds"].as_f64().unwrap_or(f64::INFINITY)
     }
 
@@ -198,7 +203,9 @@ impl Outcome {
 
     /// Whether others held this test back, so that their work is a right name as well.
     fn is_others_work(&self, case: &Case) -> bool {
-        let by_group = matches!(case.limited, Limited::Quota(_));
+        // A quota that others kept its end from using up holds nothing back.
+        let held = self.held_back("sender").max(self.held_back("receiver"));
+        let by_group = matches!(case.limited, Limited::Quota(_)) && held >= HELD_BACK;
         let waited = self.client.waited.max(self.server.waited) >= WAITED;
         self.is_reached(case) != Some(true) && !by_group && waited
     }
