@@ -495,6 +495,22 @@ fn rr_limits() {
     assert_eq!(rr(Some(1_000), 30.0, 30.0), Limit::RequestedRate);
     assert_eq!(rr(Some(9_000), 99.0, 30.0), Limit::SenderCpu);
     assert_eq!(rr(None, 30.0, 99.0), Limit::ReceiverCpu);
+    // No more in flight than the program takes.
+    let advice = |outstanding: u32, response: u32| {
+        let mut record = udp();
+        record.asked.protocol = "rr".into();
+        record.asked.rate_bps = None;
+        (record.asked.outstanding, record.asked.response_bytes) =
+            (Some(outstanding), Some(response));
+        record.totals = Figures {
+            rr: Some(RrFigures { seconds: 1.0, ..RrFigures::default() }),
+            ..Figures::default()
+        };
+        judge(&record, false).unwrap().advice
+    };
+    assert_eq!(advice(1, 1), ["--outstanding 8: more requests in flight"]);
+    assert_eq!(advice(40, 1_400), ["--outstanding 46: more requests in flight"]);
+    assert!(advice(46, 1_400).is_empty());
     // Both ends wait for a core in turn, and each wait is in every round trip.
     let beside = |client: f64, server: f64, throttled: f64| {
         let mut record = udp();

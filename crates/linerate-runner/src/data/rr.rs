@@ -36,8 +36,9 @@ pub(super) fn request(context: &Context, socket: &StreamSocket) -> RrReport {
         }
         std::thread::sleep(LOOK_UP / 4);
     };
-    clock::sleep_until(start_ns);
+    // Made before the wait, so that a thread that gets its core late has waited for it.
     let mut tally = Tally::new(context, start_ns);
+    clock::sleep_until(start_ns);
     let result = ask(context, rr, socket, start_ns, &mut tally);
     let report = tally.report(context, clock::monotonic_ns());
     RrReport { error: result.err().map(|e| format!("request/response failed: {e}")), ..report }

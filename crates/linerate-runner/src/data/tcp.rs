@@ -42,18 +42,23 @@ pub(super) fn send(context: &Context, socket: &TcpStream) -> SendReport {
     };
     let around = context.around();
     let mut account = Sender::new(plan.interval.0, context.intervals());
+    // Read before the wait, so that a thread that gets its core late has waited for it.
+    let mut thread = thread_use();
     clock::sleep_until(start_ns);
     let mut error = None;
     let measured_ns = start_ns.saturating_add(plan.warmup.0);
     let mut paced = Paced::new(context);
     let warmup =
         warm_up(context, socket, &mut writer, (start_ns, measured_ns), &mut paced, &mut error);
+    if measured_ns > start_ns {
+        thread = thread_use();
+    }
     let octets_wanted = Quota::octets(plan, context.id.index);
     let until_ns = plan.duration().map(|d| d.0);
     let base = sys::tcp_sample(socket).unwrap_or_default();
     let mut before = base;
     context.begun();
-    account.begin(thread_use());
+    account.begin(thread);
     let mut told = 0;
     while error.is_none() {
         let now = clock::monotonic_ns().saturating_sub(measured_ns);

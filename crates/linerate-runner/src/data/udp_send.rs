@@ -174,17 +174,20 @@ impl Stream<'_> {
             (true, false) => Some(1),
         };
         let mut account = Sender::new(plan.interval.0, intervals);
+        // Read before the last wait, so that a thread that gets its core late has waited for it.
+        let mut thread = thread_use();
         while let Some(left) = start_ns.checked_sub(clock::monotonic_ns()).filter(|l| *l > 0) {
             // A test that was stopped in its warm-up must not wait for the measured time.
             if self.context.shared.stopping() {
                 break;
             }
+            thread = thread_use();
             self.waiter.wait_until(start_ns, start_ns - left);
         }
         if !warmup {
             self.context.begun();
         }
-        account.begin(thread_use());
+        account.begin(thread);
         let mut told = 0;
         let mut error = None;
         let mut tails_sent = 0;

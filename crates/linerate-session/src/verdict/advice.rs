@@ -77,6 +77,20 @@ impl Case<'_> {
         })
     }
 
+    /// Eight times as many requests in flight, as far as a test may have them.
+    pub(super) fn more_outstanding(&self) -> Option<String> {
+        let asked = &self.record.asked;
+        let now = u64::from(asked.outstanding.unwrap_or(1));
+        let message =
+            asked.request_bytes.max(asked.response_bytes).map_or(1, |n| u64::from(n.max(1)));
+        let room = match asked.transport.as_deref() {
+            Some("udp") => limits::OUTSTANDING.max,
+            _ => (limits::FLIGHT_OCTETS.max / message).min(limits::OUTSTANDING.max),
+        };
+        let more = now.saturating_mul(8).min(room);
+        (more > now).then(|| format!("--outstanding {more}: more requests in flight"))
+    }
+
     pub(super) fn discard_advice(&self) -> Option<String> {
         (self.record.asked.receive.as_deref() == Some("copy"))
             .then(|| "--rx discard: what the path carries without the copy".to_owned())

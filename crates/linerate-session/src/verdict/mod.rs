@@ -221,9 +221,7 @@ impl<'a> Case<'a> {
             u64::from(self.record.asked.outstanding.unwrap_or(1))
                 * u64::from(self.record.asked.streams)
         )];
-        let more = self.record.asked.outstanding.unwrap_or(1).saturating_mul(8);
-        let advice =
-            [Some(format!("--outstanding {more}: more requests in flight")), self.more_streams()];
+        let advice = [self.more_outstanding(), self.more_streams()];
         self.verdict(Limit::RoundTrip, because, advice.into_iter().flatten().collect())
     }
 }

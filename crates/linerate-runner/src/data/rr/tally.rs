@@ -86,6 +86,8 @@ pub(super) struct Tally {
     /// The thread's time at the beginning of the measured time, once that has come.
     thread_begun: Option<ThreadUse>,
     thread_before: ThreadUse,
+    /// A warm-up comes before the measured time.
+    is_warmed_up: bool,
     closed: bool,
 }
 
@@ -94,7 +96,10 @@ impl Tally {
         let plan = &context.agreed.plan;
         let measured_ns = start_ns.saturating_add(plan.warmup.0);
         let end_ns = plan.duration().map(|d| measured_ns.saturating_add(d.0));
-        Self::over((measured_ns, end_ns), plan.interval.0, context.intervals())
+        Self {
+            is_warmed_up: plan.warmup.0 > 0,
+            ..Self::over((measured_ns, end_ns), plan.interval.0, context.intervals())
+        }
     }
 
     fn over(
@@ -120,6 +125,7 @@ impl Tally {
             late_sends: 0,
             thread_begun: None,
             thread_before: thread_use(),
+            is_warmed_up: false,
             closed: false,
         }
     }
@@ -193,7 +199,9 @@ impl Tally {
         }
         self.closed = end;
         if self.thread_begun.is_none() && now_ns >= self.measured_ns {
-            self.thread_before = thread_use();
+            if self.is_warmed_up {
+                self.thread_before = thread_use();
+            }
             self.thread_begun = Some(self.thread_before);
             context.begun();
         }
