@@ -105,6 +105,17 @@ pub fn report_errors(socket: &impl AsFd, v6: bool) {
     };
 }
 
+/// Takes what waits in the error queue of such a socket, or it would fail the next call too; says whether
+/// anything did.
+pub fn take_errors(socket: &socket2::Socket) -> bool {
+    let mut scratch = [std::mem::MaybeUninit::<u8>::uninit(); 64];
+    let mut any = false;
+    while socket.recv_with_flags(&mut scratch, libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT).is_ok() {
+        any = true;
+    }
+    any
+}
+
 /// Time stamps (`SO_TIMESTAMPNS`) and the drop counter (`SO_RXQ_OVFL`) with every message.
 ///
 /// # Errors

@@ -245,9 +245,12 @@ pub struct SenderFigures {
     /// Datagrams offered to the kernel: `datagrams` + `refused_locally`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempted: Option<u64>,
-    /// Datagrams that the host refused.
+    /// Datagrams that the sending host itself dropped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused_locally: Option<u64>,
+    /// The same by errno, adding up to `refused_locally`; `unknown` where the kernel did not say why.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub local_send_errors: BTreeMap<String, u64>,
     /// Wake-ups later than the burst limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub late_wakeups: Option<u64>,
@@ -597,6 +600,13 @@ pub struct RrFigures {
     /// Requests sent more than 1 ms after they were due (open loop).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub late_sends: Option<u64>,
+    /// Requests that the client's own host dropped, by errno (UDP); they are among those without an
+    /// answer.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub local_send_errors: BTreeMap<String, u64>,
+    /// Answers that the server's own host dropped, by errno (UDP).
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub server_local_send_errors: BTreeMap<String, u64>,
     /// From the intended send time (open loop) or the actual one to the response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency_s: Option<Quantiles>,
@@ -715,6 +725,8 @@ pub enum DoubtKind {
     TimerLate,
     /// The kernel refused an engine during the run.
     EngineFallback,
+    /// A sending host itself dropped datagrams, and not because its queue was full.
+    LocalSendErrors,
     /// Two counters that should agree do not.
     CountersDisagree,
     /// Something the plan asked for was granted only in part.

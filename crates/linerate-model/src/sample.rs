@@ -6,6 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::host::CoreUse;
+use crate::local_errors::LocalSendErrors;
 
 /// Counters of one sending stream (or several, added up) over a span.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -14,8 +15,11 @@ pub struct SendCounts {
     pub bytes: u64,
     /// Datagrams that the kernel took (UDP).
     pub datagrams: u64,
-    /// Datagrams that the host refused (`ENOBUFS`, `EAGAIN`, `ENOMEM`); none took a sequence number.
+    /// Datagrams that the sending host itself dropped, with any errno; none took a sequence number.
     pub refused_locally: u64,
+    /// The same by errno; empty from a peer that does not tell.
+    #[serde(default, skip_serializing_if = "LocalSendErrors::is_empty")]
+    pub local_errors: LocalSendErrors,
     /// Batches that left later than the burst limit (at least 100 us) after their due time.
     pub late_wakeups: u64,
     /// Datagrams that were due but given up, because catching up is bounded.
@@ -35,6 +39,7 @@ impl SendCounts {
         self.bytes = self.bytes.saturating_add(other.bytes);
         self.datagrams = self.datagrams.saturating_add(other.datagrams);
         self.refused_locally = self.refused_locally.saturating_add(other.refused_locally);
+        self.local_errors.add(&other.local_errors);
         self.late_wakeups = self.late_wakeups.saturating_add(other.late_wakeups);
         self.given_up = self.given_up.saturating_add(other.given_up);
         self.calls = self.calls.saturating_add(other.calls);
@@ -399,6 +404,9 @@ pub struct RrReport {
     pub unfinished: u64,
     /// Requests sent more than 1 ms later than intended (open loop).
     pub late_sends: u64,
+    /// Requests that this host itself dropped (UDP); they are among those without an answer.
+    #[serde(default, skip_serializing_if = "LocalSendErrors::is_empty")]
+    pub local_errors: LocalSendErrors,
     /// Measured time.
     pub span_ns: u64,
     /// Per interval: transactions and their latencies.

@@ -1,5 +1,6 @@
 //! Accounting at the sending end of one stream, and the list of what it has to send.
 
+use linerate_model::local_errors::{Errno, LocalSendErrors};
 use linerate_model::plan::{End, TestPlan, Traffic, share};
 use linerate_model::sample::{SendCounts, SendInterval, SendReport, TcpSample, ThreadUse};
 use linerate_model::units::DatagramSize;
@@ -94,6 +95,8 @@ pub struct Sender {
     slots: u64,
     late_seen: u64,
     given_up_seen: u64,
+    /// Of the last call that failed as a whole.
+    last_errno: Option<Errno>,
     thread_at_start: ThreadUse,
     thread_before: ThreadUse,
 }
@@ -120,6 +123,7 @@ impl Sender {
             slots: 0,
             late_seen: 0,
             given_up_seen: 0,
+            last_errno: None,
             thread_at_start: ThreadUse::default(),
             thread_before: ThreadUse::default(),
         }
@@ -164,16 +168,29 @@ impl Sender {
         }
     }
 
-    /// The host refused `datagrams` in a call that began at `begun_ns`.
-    pub fn on_refused(&mut self, begun_ns: u64, datagrams: u64) {
+    /// The host dropped `datagrams` in a call that began at `begun_ns`.
+    pub fn on_refused(&mut self, begun_ns: u64, datagrams: u64, errno: Errno) {
         self.on_call(begun_ns, datagrams);
-        self.refuse(datagrams);
+        // What cut a call short shows itself in the next one, nearly always. A closed interval is told and
+        // stays as it is.
+        let untold = self.current.local_errors.of(Errno::Untold);
+        for counts in [&mut self.current, &mut self.total] {
+            counts.local_errors.tell(errno, untold);
+        }
+        self.last_errno = Some(errno);
+        self.refuse(datagrams, errno);
     }
 
-    /// The last call carried less than it should, because the host refused `datagrams` of it.
+    /// The last call carried less than it should, because the host dropped `datagrams` of it, and the
+    /// kernel does not say why: the errno told last is taken for it.
     pub fn on_cut_short(&mut self, datagrams: u64) {
         self.slots += datagrams;
-        self.refuse(datagrams);
+        self.refuse(datagrams, self.last_errno.unwrap_or(Errno::Untold));
+    }
+
+    /// What the host dropped so far.
+    pub fn local_errors(&self) -> LocalSendErrors {
+        self.total.local_errors
     }
 
     /// What the pacer has counted so far.
@@ -234,9 +251,11 @@ impl Sender {
         }
     }
 
-    fn refuse(&mut self, datagrams: u64) {
-        self.current.refused_locally += datagrams;
-        self.total.refused_locally += datagrams;
+    fn refuse(&mut self, datagrams: u64, errno: Errno) {
+        for counts in [&mut self.current, &mut self.total] {
+            counts.refused_locally += datagrams;
+            counts.local_errors.count(errno, datagrams);
+        }
     }
 
     fn on_call(&mut self, begun_ns: u64, slots: u64) {
@@ -308,6 +327,25 @@ mod tests {
         assert_eq!(of(|tcp| tcp.busy_ns), [Some(300), Some(0), Some(0)]);
         assert_eq!(of(|tcp| tcp.rtt_ns), [Some(50); 3]);
         assert_eq!(of(|tcp| tcp.bytes_acked), [None; 3]);
+    }
+
+    #[test]
+    fn what_a_call_was_cut_short_by_is_named_by_the_calls_beside_it() {
+        let mut sender = Sender::new(100, Some(5));
+        sender.on_cut_short(1);
+        sender.roll(100, None, &Quiet);
+        sender.on_cut_short(2);
+        sender.on_refused(110, 3, Errno::Eperm);
+        sender.on_cut_short(4);
+        let report = sender.finish(200, None, &Quiet);
+        let told = |counts: SendCounts| {
+            assert_eq!(counts.local_errors.total(), counts.refused_locally);
+            counts.local_errors.to_string()
+        };
+        assert_eq!(told(report.counts), "9 EPERM, 1 unknown");
+        let rows: Vec<_> = report.intervals.iter().map(|row| told(row.counts)).collect();
+        assert_eq!(rows, ["1 unknown", "9 EPERM"], "an interval that was told stays so");
+        assert_eq!(report.counts.datagrams, 0, "no number was taken");
     }
 
     proptest! {

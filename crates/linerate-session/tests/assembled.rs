@@ -447,6 +447,23 @@ fn what_a_sender_and_a_receiver_could_not_tell_for_certain_is_a_doubt() {
     assert!(!told(&refusing(8, 40, 5), "refused"));
     assert!(told(&refusing(8, 41, 5), "41 datagrams refused"));
     let mut one = stream(0, 10, 1);
+    let send = one.send.as_mut().unwrap();
+    for counts in [&mut send.counts, &mut send.intervals[0].counts] {
+        counts.refused_locally = 7;
+        counts.local_errors = [("EPERM", 5), ("ENOBUFS", 2)].into_iter().collect();
+    }
+    let counters = HostCounters { udp_send_buffer_errors: Some(2), ..HostCounters::default() };
+    let total = Some(HostSample { counters, ..HostSample::default() });
+    let client = HostSamples { total, ..HostSamples::default() };
+    let dropped = record(&Outcome { client, ..outcome(udp(1), vec![one.clone()]) });
+    assert!(told(&dropped, "the client's host, 5 EPERM, 2 ENOBUFS"), "{:?}", dropped.doubts);
+    assert!(!told(&dropped, "SndbufErrors"), "only ENOBUFS is among them");
+    let by_errno = dropped.totals.sender.unwrap().local_send_errors;
+    assert_eq!(by_errno, [("EPERM".to_owned(), 5), ("ENOBUFS".to_owned(), 2)].into());
+    one.send.as_mut().unwrap().counts.refused_locally += 1;
+    one.send.as_mut().unwrap().intervals[0].counts.refused_locally += 1;
+    assert_eq!(record(&outcome(udp(1), vec![one])).status, Status::Invalid);
+    let mut one = stream(0, 10, 1);
     one.send.as_mut().unwrap().small_mtu = Some(1_000);
     one.recv.as_mut().unwrap().unread = 7;
     let record = record(&outcome(udp(1), vec![one]));

@@ -419,6 +419,53 @@ fn the_senders_own_queue_is_not_the_path() {
 }
 
 #[test]
+fn what_the_own_host_dropped_is_its_limit_with_the_errno() {
+    let drops = |errno: &str, dropped: u64, lost: u64| {
+        let mut record = udp();
+        let sender = record.totals.sender.as_mut().unwrap();
+        sender.refused_locally = Some(dropped);
+        sender.attempted = Some(10_000 + dropped);
+        sender.local_send_errors = [(errno.to_owned(), dropped)].into();
+        lose(record.totals.receiver.as_mut().unwrap(), lost, 0);
+        judge(&record, false).unwrap()
+    };
+    for (errno, look_at) in [
+        ("EPERM", "nft list ruleset"),
+        ("ENETUNREACH", "ip route get"),
+        ("ENETDOWN", "ip link show"),
+    ] {
+        let verdict = drops(errno, 5_000, 0);
+        assert_eq!(verdict.limit, Limit::SenderHost);
+        assert!(verdict.because[0].contains(&format!("5000 {errno}")), "{verdict:?}");
+        assert!(verdict.advice[0].contains(look_at), "{verdict:?}");
+    }
+    assert_eq!(drops("EPERM", 5, 0).limit, Limit::RequestedRate);
+    // Where the path took more, that is the limit; a full queue is the limit only where nothing was lost.
+    assert_eq!(drops("EPERM", 100, 1_000).limit, Limit::Path);
+    assert_eq!(drops("ENOBUFS", 2_000, 1_000).limit, Limit::Path);
+    let verdict = drops("ENOBUFS", 2_000, 0);
+    assert_eq!(verdict.limit, Limit::SenderHost);
+    assert!(verdict.because[0].contains("2000 of 12000 datagrams (2000 ENOBUFS)"), "{verdict:?}");
+}
+
+#[test]
+fn drops_of_the_own_interface_are_not_the_paths() {
+    let drops = |device: u64, errno: &str, dropped: u64| {
+        with(|_, s, r| {
+            s.host = Some(HostFigures { nic_tx_dropped: Some(device), ..Default::default() });
+            s.refused_locally = Some(dropped);
+            s.local_send_errors = [(errno.to_owned(), dropped)].into();
+            lose(r, 1_000, 0);
+        })
+    };
+    assert_eq!(drops(900, "ENOBUFS", 0), Limit::SenderHost);
+    assert_eq!(drops(400, "ENOBUFS", 0), Limit::Path);
+    // What the sender was told of is in the interface's count; what a filter dropped never came so far.
+    assert_eq!(drops(900, "ENOBUFS", 900), Limit::Path);
+    assert_eq!(drops(900, "EPERM", 900), Limit::SenderHost);
+}
+
+#[test]
 fn a_cgroup_that_throttles_an_end_is_its_cpu() {
     fn by(seconds: f64) -> Option<HostFigures> {
         Some(HostFigures { throttled_s: Some(seconds), ..HostFigures::default() })

@@ -222,6 +222,7 @@ fn boasts() -> Vec<ServerMessage> {
         bytes: most,
         datagrams: most,
         refused_locally: most,
+        local_errors: [("EPERM", most), ("unknown", most)].into_iter().collect(),
         late_wakeups: most,
         given_up: most,
         calls: most,

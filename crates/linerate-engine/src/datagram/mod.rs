@@ -12,6 +12,7 @@ mod send;
 
 use std::io;
 
+use linerate_model::local_errors::Errno;
 use linerate_model::plan::EngineChoice;
 use socket2::Socket;
 
@@ -44,7 +45,7 @@ pub trait SendEngine {
     /// them, and does not say why (sendmmsg(2)).
     ///
     /// # Errors
-    /// When the kernel took none. See [`is_refusal`] and [`is_no_room`].
+    /// When the kernel took none. See [`is_refusal`] and [`local_errno`].
     fn send(&mut self, socket: &Socket, batch: &SendBatch<'_>) -> io::Result<usize>;
 }
 
@@ -99,7 +100,29 @@ pub fn is_refusal(error: &io::Error) -> bool {
     )
 }
 
-/// Whether an error means that this host has no room for the datagram now: it was refused locally.
-pub fn is_no_room(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::ENOBUFS | libc::EAGAIN | libc::ENOMEM))
+/// With what errno this host itself dropped the datagram, or the train, of a call that failed. `None`
+/// where it did not: a signal came first, or the error is the far end's or the path's answer to an
+/// earlier datagram. Where [`Errno::may_answer_earlier`], only the error queue tells the two apart.
+pub fn local_errno(error: &io::Error) -> Option<Errno> {
+    Some(match error.raw_os_error()? {
+        libc::EINTR
+        | libc::ECONNREFUSED
+        | libc::ENOPROTOOPT
+        | libc::EPROTO
+        | libc::EMSGSIZE
+        | libc::EBADF
+        | libc::ENOTSOCK
+        | libc::EPIPE
+        | libc::EFAULT => return None,
+        libc::EPERM => Errno::Eperm,
+        libc::EACCES => Errno::Eacces,
+        libc::EINVAL => Errno::Einval,
+        libc::EAGAIN => Errno::Eagain,
+        libc::ENOMEM => Errno::Enomem,
+        libc::ENOBUFS => Errno::Enobufs,
+        libc::ENETDOWN => Errno::Enetdown,
+        libc::ENETUNREACH => Errno::Enetunreach,
+        libc::EHOSTUNREACH => Errno::Ehostunreach,
+        _ => Errno::Other,
+    })
 }

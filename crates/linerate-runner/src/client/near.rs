@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use linerate_engine::{clock, sys};
 use linerate_model::plan::{AgreedPlan, Dialect, IpVersion, TestPlan, Transport};
 use linerate_model::record::{Doubt, DoubtKind, ErrorRecord, RunRecord, Status};
+use linerate_model::sample::SendCounts;
 use linerate_session::assemble::{self, HostSamples, Outcome, StreamOutcome};
 use linerate_session::clock::{Exchange, offset, over_test};
 use linerate_session::observer::Observer;
@@ -507,7 +508,9 @@ impl Near<'_> {
             });
         }
         let measured = streams.iter().any(|s| {
-            s.send.as_ref().is_some_and(|r| r.counts.bytes > 0)
+            // That nothing left its own host is a measurement, too.
+            let tried = |counts: &SendCounts| counts.bytes > 0 || counts.refused_locally > 0;
+            s.send.as_ref().is_some_and(|r| tried(&r.counts))
                 || s.recv.as_ref().is_some_and(|r| r.counts.bytes > 0)
                 || s.rr.as_ref().is_some_and(|r| r.transactions > 0)
         });

@@ -6,7 +6,9 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use linerate_engine::clock;
+use linerate_engine::datagram::local_errno;
+use linerate_engine::{clock, sys};
+use linerate_model::local_errors::{Errno, LocalSendErrors};
 use linerate_model::plan::{RrPlan, Traffic};
 use linerate_model::sample::{RrReport, ThreadUse};
 use linerate_session::pacer::Pacer;
@@ -110,7 +112,7 @@ fn ask(
                         let (id, stale) = flight.launch(now);
                         tally.lose(stale);
                         launched_measured += u64::from(now >= tally.measured_ns);
-                        conversation.ask(id)?;
+                        tally.drop_here(now, conversation.ask(id)?);
                     }
                     conversation.flush()?;
                 }
@@ -135,7 +137,7 @@ fn ask(
                     tally.lose(stale);
                     launched_measured += u64::from(from >= tally.measured_ns);
                     pacer.taken(1, elapsed);
-                    conversation.ask(id)?;
+                    tally.drop_here(from, conversation.ask(id)?);
                     conversation.flush()?;
                 },
             }
@@ -171,6 +173,7 @@ impl<'a> Conversation<'a> {
             StreamSocket::Udp(udp, _) => {
                 udp.set_read_timeout(Some(LOOK_UP))?;
                 udp.set_nonblocking(open_loop)?;
+                report_errors(udp);
             }
             StreamSocket::Tcp(tcp) => {
                 tcp.set_nodelay(true)?;
@@ -191,23 +194,20 @@ impl<'a> Conversation<'a> {
         })
     }
 
-    fn ask(&mut self, id: u64) -> io::Result<()> {
+    /// Asks; the errno is that with which this host dropped the request (UDP).
+    fn ask(&mut self, id: u64) -> io::Result<Option<Errno>> {
         match self.socket {
             StreamSocket::Udp(udp, _) => {
                 let name = id.to_le_bytes();
                 for (slot, octet) in self.request.iter_mut().zip(name).take(self.id_octets) {
                     *slot = octet;
                 }
-                match udp.send(&self.request) {
-                    Ok(_) => Ok(()),
-                    // Not sent is not answered; the tally will say so.
-                    Err(e) if passing(&e) || e.kind() == ErrorKind::ConnectionRefused => Ok(()),
-                    Err(e) => Err(e),
-                }
+                // Not sent is not answered; the tally will say so.
+                send_one(udp, &self.request)
             }
             StreamSocket::Tcp(_) => {
                 self.pending.extend_from_slice(&self.request);
-                Ok(())
+                Ok(None)
             }
         }
     }
@@ -236,9 +236,7 @@ impl<'a> Conversation<'a> {
             StreamSocket::Udp(udp, _) => {
                 let got = match (&mut &*udp).read(&mut self.buffer) {
                     Ok(octets) => octets,
-                    Err(e) if passing(&e) || e.kind() == ErrorKind::ConnectionRefused => {
-                        return Ok(0);
-                    }
+                    Err(e) if passing(&e) || answers_earlier(udp, &e) => return Ok(0),
                     Err(e) => return Err(e),
                 };
                 if got != self.response {
@@ -284,6 +282,36 @@ fn passing(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
 }
 
+/// Has the kernel tell of each datagram that this host drops, also of those for which its queue has no room.
+fn report_errors(socket: &Socket) {
+    let peer = socket.peer_addr().ok().and_then(|peer| peer.as_socket());
+    sys::report_errors(socket, peer.is_some_and(|peer| sys::plain(peer).is_ipv6()));
+}
+
+/// Whether a call failed with what the network said of an earlier datagram.
+fn answers_earlier(socket: &Socket, error: &io::Error) -> bool {
+    sys::take_errors(socket) || error.kind() == ErrorKind::ConnectionRefused
+}
+
+/// Sends one datagram; the errno is that with which this host dropped it.
+fn send_one(socket: &Socket, datagram: &[u8]) -> io::Result<Option<Errno>> {
+    // A call may fail with the answer to an earlier datagram, and twice where two came.
+    let mut earlier = 0;
+    loop {
+        let Err(error) = socket.send(datagram) else { return Ok(None) };
+        let local = local_errno(&error);
+        let answer = local.is_none_or(Errno::may_answer_earlier) && answers_earlier(socket, &error);
+        match local {
+            _ if error.kind() == ErrorKind::Interrupted => {}
+            _ if answer && earlier < 3 => earlier += 1,
+            Some(errno) => return Ok(Some(errno)),
+            // The far end's word, and no drop of this host.
+            None if answer => return Ok(None),
+            None => return Err(error),
+        }
+    }
+}
+
 /// The answering end. Ends when the asking end closes (TCP) or the control side says so.
 pub(super) fn respond(context: &Context, socket: &StreamSocket) -> RespondReport {
     let Traffic::Rr(rr) = &context.agreed.plan.traffic else { return RespondReport::default() };
@@ -300,6 +328,7 @@ pub(super) fn respond(context: &Context, socket: &StreamSocket) -> RespondReport
         .unwrap_or_default();
     RespondReport {
         answered: answers.count,
+        local_errors: answers.dropped_here,
         thread,
         span_ns,
         error: result.err().map(|e| format!("answering failed: {e}")),
@@ -310,6 +339,7 @@ pub(super) fn respond(context: &Context, socket: &StreamSocket) -> RespondReport
 #[derive(Default)]
 struct Answers {
     count: u64,
+    dropped_here: LocalSendErrors,
     /// The thread's use and the time when the first request came: nothing is its work before.
     begun: Option<(ThreadUse, u64)>,
 }
@@ -331,6 +361,7 @@ fn respond_udp(
     answers: &mut Answers,
 ) -> io::Result<()> {
     socket.set_read_timeout(Some(LOOK_UP))?;
+    report_errors(socket);
     let mut request = vec![0; rr.request as usize + 65];
     let mut response = vec![0xa5; rr.response as usize];
     let id_octets = ID_OCTETS.min(rr.request as usize).min(rr.response as usize);
@@ -340,7 +371,7 @@ fn respond_udp(
         }
         let got = match (&mut &*socket).read(&mut request) {
             Ok(octets) => octets,
-            Err(e) if passing(&e) || e.kind() == ErrorKind::ConnectionRefused => continue,
+            Err(e) if passing(&e) || answers_earlier(socket, &e) => continue,
             Err(e) => return Err(e),
         };
         let datagram = request.get(..got).unwrap_or_default();
@@ -351,14 +382,12 @@ fn respond_udp(
         for (slot, octet) in response.iter_mut().zip(datagram).take(id_octets) {
             *slot = *octet;
         }
-        match socket.send(&response) {
-            Ok(_) => {
-                answers.count += 1;
-                context.shared.add_sent(got as u64 + response.len() as u64);
-            }
-            Err(e) if passing(&e) || e.kind() == ErrorKind::ConnectionRefused => {}
-            Err(e) => return Err(e),
+        if let Some(errno) = send_one(socket, &response)? {
+            answers.dropped_here.count(errno, 1);
+            continue;
         }
+        answers.count += 1;
+        context.shared.add_sent(got as u64 + response.len() as u64);
     }
 }
 

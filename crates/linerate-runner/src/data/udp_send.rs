@@ -2,8 +2,9 @@
 
 use std::io::{self, ErrorKind};
 
-use linerate_engine::datagram::{SendBatch, SendEngine, is_no_room, is_refusal, sender};
+use linerate_engine::datagram::{SendBatch, SendEngine, is_refusal, local_errno, sender};
 use linerate_engine::{clock, sys};
+use linerate_model::local_errors::{Errno, LocalSendErrors};
 use linerate_model::plan::{EngineChoice, IpVersion, Traffic, UdpPlan};
 use linerate_model::sample::SendReport;
 use linerate_session::engine_choice::{self, Chosen};
@@ -16,7 +17,7 @@ use socket2::Socket;
 use super::wait::Waiter;
 use super::{Context, LOOK_UP, PROMPT, Tick, answer_again, thread_use};
 
-/// Errors in a row that end a stream: about a second of an interface that is down.
+/// Errors in a row that end a stream, of those that do not say that this host dropped a datagram.
 const MOST_ERRORS: u32 = 1_000;
 /// Answers that a datagram was too large, in a row. The first few tell of a smaller MTU on the path; the
 /// kernel knows it from then on and sends fragments.
@@ -26,6 +27,11 @@ const MOST_TOO_LARGE: u32 = 20;
 const PASSING_ERRORS: u32 = 3;
 /// Pause after a refusal without pacing, so that the queue that was full can drain.
 const AFTER_REFUSAL_NS: u64 = 50_000;
+/// Pause after refusals in a row that have another reason than a full queue: a route or an interface
+/// that is gone, a packet filter. No datagram is late by it, and no core is busy with failing.
+const AFTER_FAILURE_NS: u64 = 1_000_000;
+/// A stream that got nothing out for so long ends, if it has no end by time or got nothing out ever.
+const GIVE_UP_NS: u64 = 10_000_000_000;
 
 pub(super) fn run(context: &Context, socket: &Socket, hello: Option<UdpHello>) -> SendReport {
     let plan = &context.agreed.plan;
@@ -55,6 +61,8 @@ pub(super) fn run(context: &Context, socket: &Socket, hello: Option<UdpHello>) -
         buffer: context.payload(udp.size.len() * chosen.batch + 64, udp.size.len()),
         waiter: Waiter::default(),
         errors: 0,
+        failures: 0,
+        failing_since_ns: None,
         first_number: 0,
     };
     stream.engines.push(stream.engine.name().to_owned());
@@ -137,6 +145,10 @@ struct Stream<'a> {
     buffer: Vec<u8>,
     waiter: Waiter,
     errors: u32,
+    /// Calls in a row whose datagram this host dropped, and not for a full queue.
+    failures: u32,
+    /// Since when no datagram left, and this host dropped each.
+    failing_since_ns: Option<u64>,
     /// Number of the phase's first datagram.
     first_number: u64,
 }
@@ -264,10 +276,12 @@ impl Stream<'_> {
                     account.on_sent(begun, taken, taken * octets as u64, due);
                     self.context.shared.add_sent(taken * octets as u64);
                     self.errors = 0;
+                    self.failures = 0;
+                    self.failing_since_ns = None;
                     let mut refused = 0;
                     // The kernel stops at an error and keeps silent about it. What ICMP brought, or a
                     // datagram that was too large, is in the error queue as well; a lack of room is not.
-                    if taken < datagrams && !self.take_errors() {
+                    if taken < datagrams && !sys::take_errors(self.socket) {
                         refused = (datagrams - taken).min(self.chosen.train as u64);
                         account.on_cut_short(refused);
                     }
@@ -280,11 +294,6 @@ impl Stream<'_> {
                         tails_sent += taken as usize;
                     }
                 }
-                Err(e) if is_no_room(&e) => {
-                    let refused = datagrams.min(self.chosen.train as u64);
-                    account.on_refused(begun, refused);
-                    self.give_way(&mut pacer, 0, refused, begun);
-                }
                 Err(e) if is_refusal(&e) && self.chosen.engine == EngineChoice::Gso => {
                     self.fall_back(&e);
                     if let Some(pacer) = &mut pacer {
@@ -292,7 +301,17 @@ impl Stream<'_> {
                     }
                 }
                 Err(e) => {
-                    if let Some(text) = self.tolerate(&e) {
+                    if let Some(errno) = self.dropped_here(&e) {
+                        // Of a call that took nothing, the kernel tried one datagram, or one train.
+                        let refused = datagrams.min(self.chosen.train as u64);
+                        account.on_refused(begun, refused, errno);
+                        self.give_way(&mut pacer, 0, refused, begun);
+                        let for_ever = quota.until_ns.is_none() || account.datagrams() == 0;
+                        if for_ever && self.gives_up(begun) {
+                            error = Some(nothing_left(account.local_errors()));
+                            break;
+                        }
+                    } else if let Some(text) = self.tolerate(&e) {
                         error = Some(text);
                         break;
                     }
@@ -302,6 +321,9 @@ impl Stream<'_> {
         }
         if let Some(pacer) = &pacer {
             account.on_pacer(pacer.late(), pacer.given_up());
+        }
+        if account.datagrams() == 0 && !account.local_errors().is_empty() {
+            error = error.or_else(|| Some(nothing_left(account.local_errors())));
         }
         let now = clock::monotonic_ns().saturating_sub(start_ns);
         let span_ns = match (quota.until_ns, &pacer) {
@@ -326,7 +348,12 @@ impl Stream<'_> {
             Some(pacer) => pacer.taken(taken + refused, begun_ns),
             None if refused > 0 => {
                 let now = clock::monotonic_ns();
-                self.waiter.wait_until(now + AFTER_REFUSAL_NS, now);
+                let pause = if self.failures > PASSING_ERRORS {
+                    AFTER_FAILURE_NS
+                } else {
+                    AFTER_REFUSAL_NS
+                };
+                self.waiter.wait_until(now + pause, now);
             }
             None => {}
         }
@@ -352,8 +379,31 @@ impl Stream<'_> {
         self.engines.push(self.engine.name().to_owned());
     }
 
-    /// An error that says nothing of room: the far end's host, the route, the interface. Some are
-    /// passing; a stream ends when they do not pass.
+    /// The errno with which this host dropped the first datagram, or train, of a call.
+    fn dropped_here(&mut self, error: &io::Error) -> Option<Errno> {
+        let errno = local_errno(error)?;
+        if errno.is_no_room() {
+            // A full queue drains by itself, and soon.
+            self.failures = 0;
+            return Some(errno);
+        }
+        if errno.may_answer_earlier() && sys::take_errors(self.socket) {
+            return None;
+        }
+        self.failures = self.failures.saturating_add(1);
+        // The kernel puts an answer to an earlier datagram into the queue a moment before it fails the
+        // next call with it, so the first failure of a row may be one whose entry is taken already.
+        (self.failures > 1 || !errno.may_answer_earlier()).then_some(errno)
+    }
+
+    /// Whether nothing left this host for too long, at `now_ns` since the start.
+    fn gives_up(&mut self, now_ns: u64) -> bool {
+        let since = *self.failing_since_ns.get_or_insert(now_ns);
+        now_ns.saturating_sub(since) >= GIVE_UP_NS
+    }
+
+    /// An error that this host's dropping a datagram does not explain: the far end's host, or the path.
+    /// Some are passing; a stream ends when they do not pass.
     fn tolerate(&mut self, error: &io::Error) -> Option<String> {
         if error.kind() == ErrorKind::Interrupted {
             return None;
@@ -370,27 +420,19 @@ impl Stream<'_> {
         }
         if self.errors > PASSING_ERRORS {
             let now = clock::monotonic_ns();
-            self.waiter.wait_until(now + 1_000_000, now);
+            self.waiter.wait_until(now + AFTER_FAILURE_NS, now);
         }
-        self.take_errors();
+        sys::take_errors(self.socket);
         None
     }
+}
 
-    /// Takes what waits in the error queue, or it would fail the next call too; says whether anything
-    /// did.
-    fn take_errors(&self) -> bool {
-        let mut scratch = [std::mem::MaybeUninit::<u8>::uninit(); 64];
-        let mut any = false;
-        while self.socket.recv_with_flags(&mut scratch, libc_errqueue()).is_ok() {
-            any = true;
-        }
-        any
-    }
+/// What a stream says that this host let nothing out of.
+fn nothing_left(errors: LocalSendErrors) -> String {
+    let most = errors.each().max_by_key(|(_, datagrams)| *datagrams);
+    let errno = most.map_or(Errno::Untold, |(errno, _)| errno);
+    let look_at = errno.look_at().map_or(String::new(), |look_at| format!("; look at {look_at}"));
+    format!("its own host dropped every datagram ({errors}): {}{look_at}", errno.cause())
 }
 
 const EMSGSIZE: i32 = 90;
-
-/// `MSG_ERRQUEUE | MSG_DONTWAIT`, recv(2).
-const fn libc_errqueue() -> i32 {
-    0x2000 | 0x40
-}

@@ -1,12 +1,15 @@
 //! What takes from the trust in a record.
 
+use linerate_model::local_errors::LocalSendErrors;
 use linerate_model::plan::{Dialect, EngineChoice, Traffic, Way};
 use linerate_model::record::{Doubt, DoubtKind, RunRecord};
+use linerate_model::sample::SendCounts;
 
 use super::Outcome;
 use super::coarse::coarse_rate;
 use super::figures::{added, hundredths, percent, seconds};
 use super::totals::{is_udp, streams_of};
+use crate::verdict::local_errors::{main_failure, told};
 
 pub(super) fn doubts(record: &mut RunRecord, outcome: &Outcome) {
     // Where the client could see it beforehand, it said so.
@@ -165,10 +168,20 @@ pub(super) fn doubts(record: &mut RunRecord, outcome: &Outcome) {
             );
         }
     }
-    // A message that the kernel refused is one SndbufError, and at most a train.
+    for (name, errors) in local_errors(outcome) {
+        if let Some(errno) = main_failure(&errors) {
+            let look_at = errno.look_at().map_or(String::new(), |look| format!("; look at {look}"));
+            let text = told(&errors, errno);
+            add(
+                DoubtKind::LocalSendErrors,
+                format!("local send errors of the {name}'s host, {text}{look_at}"),
+            );
+        }
+    }
+    // A message for which the kernel had no room is one SndbufError, and at most a train.
     for (way, host) in [(Way::Forward, &outcome.client), (Way::Reverse, &outcome.server)] {
         let sends = || streams_of(outcome, way).filter_map(|s| s.send.as_ref());
-        let refused = added(sends().map(|s| s.counts.refused_locally));
+        let refused = added(sends().map(|s| no_room(&s.counts)));
         let train = u64::from(sends().map(|s| s.train).max().unwrap_or(1).max(1));
         if let Some(rose) = host.total.as_ref().and_then(|h| h.counters.udp_send_buffer_errors)
             && is_udp(outcome)
@@ -238,6 +251,27 @@ fn longest_wait_percent(outcome: &Outcome, is_client: bool, span_ns: u64) -> Opt
         [sends, receives, asks, answers].into_iter().flatten()
     });
     threads.filter_map(|thread| thread.ready_ns).max().map(|ns| percent(ns, span_ns))
+}
+
+/// What each end's host dropped of what this test sent.
+fn local_errors(outcome: &Outcome) -> [(&'static str, LocalSendErrors); 2] {
+    let mut ends = [("client", LocalSendErrors::default()), ("server", LocalSendErrors::default())];
+    let [(_, client), (_, server)] = &mut ends;
+    for stream in &outcome.streams {
+        let end = if stream.reverse { &mut *server } else { &mut *client };
+        stream.send.iter().for_each(|send| end.add(&send.counts.local_errors));
+        stream.rr.iter().for_each(|rr| client.add(&rr.local_errors));
+        stream.respond.iter().for_each(|respond| server.add(&respond.local_errors));
+    }
+    ends
+}
+
+/// Of what a host dropped, what it had no room for. An older peer tells of nothing else.
+fn no_room(counts: &SendCounts) -> u64 {
+    if counts.local_errors.is_empty() {
+        return counts.refused_locally;
+    }
+    added(counts.local_errors.each().filter(|(errno, _)| errno.is_no_room()).map(|(_, n)| n))
 }
 
 /// What iperf3's dialect cannot carry.

@@ -1,6 +1,9 @@
 //! Counters over a span of time as the record's figures.
 
+use std::collections::BTreeMap;
+
 use linerate_model::host::CoreUse;
+use linerate_model::local_errors::LocalSendErrors;
 use linerate_model::record::{
     CoreFigures, CpuFigures, HostFigures, Quantiles, ReceiverFigures, SenderFigures, TcpFigures,
 };
@@ -238,6 +241,15 @@ pub(super) fn host_figures(host: &HostSamples) -> Option<HostFigures> {
     })
 }
 
+/// Datagrams that a host dropped itself, by the errno's name.
+pub(super) fn by_errno<'a>(
+    tables: impl IntoIterator<Item = &'a LocalSendErrors>,
+) -> BTreeMap<String, u64> {
+    let mut all = LocalSendErrors::default();
+    tables.into_iter().for_each(|table| all.add(table));
+    all.each().map(|(errno, datagrams)| (errno.name().to_owned(), datagrams)).collect()
+}
+
 /// A sender's counters over a span as figures.
 pub fn sender_figures(counts: &SendCounts, span_ns: u64, is_udp: bool) -> SenderFigures {
     let udp = |value: u64| is_udp.then_some(value);
@@ -249,6 +261,7 @@ pub fn sender_figures(counts: &SendCounts, span_ns: u64, is_udp: bool) -> Sender
         datagrams_per_second: is_udp.then(|| per_second(counts.datagrams, span_ns)),
         attempted: udp(counts.attempted()),
         refused_locally: udp(counts.refused_locally),
+        local_send_errors: by_errno([&counts.local_errors]),
         late_wakeups: udp(counts.late_wakeups),
         given_up: udp(counts.given_up),
         ..SenderFigures::default()

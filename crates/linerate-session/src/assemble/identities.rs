@@ -62,6 +62,14 @@ pub(super) fn broken_identity(
                     "{way} stream {index}: the sender's intervals do not add up to its totals"
                 ));
             }
+            // An older peer tells the sum alone.
+            let errors = send.counts.local_errors;
+            if !errors.is_empty() && errors.total() != send.counts.refused_locally {
+                return Some(format!(
+                    "{way} stream {index}: local send errors by errno do not add up to {}",
+                    send.counts.refused_locally
+                ));
+            }
         }
         // To the end of the stream: where the measured time begins is each end's own.
         if let (Some(send), Some(recv)) = (&stream.send, &stream.recv)

@@ -6,7 +6,7 @@ use linerate_model::sample::{HostSample, RrReport};
 use linerate_wire::native::message::RespondReport;
 
 use super::Outcome;
-use super::figures::{added, cpu, host_figures, larger, per_second, quantiles, seconds};
+use super::figures::{added, by_errno, cpu, host_figures, larger, per_second, quantiles, seconds};
 use super::rows::{interval_span, sum_rows};
 use super::totals::beside;
 
@@ -33,6 +33,8 @@ pub(super) fn rr_figures(
         unfinished: Some(added(reports.iter().map(|r| r.unfinished))),
         late_sends: matches!(&outcome.plan.traffic, Traffic::Rr(rr) if rr.rate.is_some())
             .then(|| added(reports.iter().map(|r| r.late_sends))),
+        local_send_errors: by_errno(reports.iter().map(|r| &r.local_errors)),
+        server_local_send_errors: by_errno(responds.iter().map(|r| &r.local_errors)),
         latency_s: latency.filter(|l| l.count > 0).map(|l| quantiles(&l, reports.len())),
         latency_histogram: match reports {
             [one] => one.histogram.clone(),

@@ -94,6 +94,7 @@ pub(super) fn full_sender(
         // It counts what it sent and nothing else.
         figures.attempted = None;
         figures.refused_locally = None;
+        figures.local_send_errors.clear();
         figures.late_wakeups = None;
         figures.given_up = None;
     }

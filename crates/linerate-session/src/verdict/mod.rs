@@ -7,6 +7,7 @@
 
 mod advice;
 mod cpu;
+pub(crate) mod local_errors;
 mod tcp;
 mod udp;
 
@@ -183,6 +184,9 @@ impl<'a> Case<'a> {
         self.note_cpu("server", &server);
         self.note("client_throttled_s", near.and_then(|host| host.throttled_s));
         self.note("server_throttled_s", far.and_then(|host| host.throttled_s));
+        if let Some(verdict) = self.rr_local_failures(rr) {
+            return verdict;
+        }
         let shown = format!("{:.0} transactions/s", rr.transactions_per_second);
         // What no server could have answered by the end is no shortfall.
         let least = rr.latency_s.as_ref().and_then(|l| l.min).unwrap_or(0.0);

@@ -35,6 +35,10 @@ impl Case<'_> {
         let dropped = queue.and_then(|h| h.qdisc_dropped).map(|n| n as f64);
         let waited = queue.and_then(|h| h.qdisc_backlog_bytes).map(|n| n as f64);
         self.note("sender_qdisc_dropped_packets", dropped);
+        self.note(
+            "sender_nic_tx_dropped_packets",
+            queue.and_then(|h| h.nic_tx_dropped).map(|n| n as f64),
+        );
         self.note("sender_qdisc_backlog_bytes", waited);
         self.note_throttled(sender, receiver);
         let tx = sender.map(|sender| End::sender(self.sender_name, sender));
@@ -43,6 +47,9 @@ impl Case<'_> {
             if let Some(end) = end {
                 self.note_cpu(role, end);
             }
+        }
+        if let Some(verdict) = sender.and_then(|s| self.local_failures(s, receiver)) {
+            return Some(verdict);
         }
         let flooding = self.record.asked.rate_bps.is_none()
             && tx.is_some_and(|tx| tx.is_full())
@@ -162,26 +169,8 @@ impl Case<'_> {
             advice.extend(self.more_streams());
             return Some(self.verdict(Limit::ReceiverCpu, because, advice));
         }
-        // What the socket was told of (refused) is in the device's count as well, and was never sent. A
-        // train that is dropped whole counts as one packet.
-        let refused = sender.and_then(|s| s.refused_locally).unwrap_or(0);
-        let plan = self.record.agreed.as_ref().unwrap_or(&self.record.asked);
-        let trains = plan.engine.as_deref() == Some("gso");
-        let train = plan.train_datagrams.filter(|_| trains).map_or(1, u64::from);
-        let queue = qdisc.saturating_mul(train).saturating_sub(refused);
-        if queue.saturating_mul(2) > path {
-            let because = vec![format!(
-                "{path} of {lost} lost datagrams never reached the {name}'s socket, and the {}'s own queueing discipline dropped {qdisc} packets (the host's count)",
-                self.sender_name
-            )];
-            let advice = vec![
-                format!("--rate {}: near what arrived", rate_below(receiver.bits_per_second)),
-                format!(
-                    "tc -s qdisc show on the {}: what shapes or limits its interface",
-                    self.sender_name
-                ),
-            ];
-            return Some(self.verdict(Limit::SenderHost, because, advice));
+        if let Some(verdict) = self.own_device(sender, receiver, path) {
+            return Some(verdict);
         }
         let mut text = format!(
             "{path} of {lost} lost datagrams never reached the {name}'s socket, {dropped} were dropped by its buffer"
@@ -231,19 +220,8 @@ impl Case<'_> {
         rx: Option<&End<'_>>,
         discard: bool,
     ) -> Option<Verdict> {
-        let name = self.sender_name;
-        let attempted = sender.attempted.unwrap_or(0);
-        let refused = sender.refused_locally.unwrap_or(0);
-        if attempted > 0 && refused as f64 / attempted as f64 >= LOSS_THAT_COUNTS {
-            let because = vec![format!(
-                "the {name} refused {refused} of {attempted} datagrams (ENOBUFS, EAGAIN): its own queue or interface is the bottleneck, and nothing of this was lost on the path"
-            )];
-            let mut advice = vec![format!(
-                "--rate {}: near what the interface takes",
-                rate_below(sender.bits_per_second)
-            )];
-            advice.extend(self.larger_window(name, Buffer::Send));
-            return Some(self.verdict(Limit::SenderHost, because, advice));
+        if let Some(verdict) = self.local_refusals(sender) {
+            return Some(verdict);
         }
         let asked = self.record.asked.rate_bps.map(|bps| bps as f64);
         let sent = sender.bits_per_second;

@@ -24,6 +24,7 @@
 //! ```
 
 use linerate_model::host::HostFacts;
+use linerate_model::local_errors::LocalSendErrors;
 use linerate_model::plan::{AgreedPlan, TestPlan, Way};
 use linerate_model::sample::{
     HostSample, RecvInterval, RecvReport, SendInterval, SendReport, ThreadUse,
@@ -258,6 +259,9 @@ pub enum StreamReport {
 pub struct RespondReport {
     /// Requests answered, warm-up included.
     pub answered: u64,
+    /// Answers that this host itself dropped (UDP), warm-up included.
+    #[serde(default, skip_serializing_if = "LocalSendErrors::is_empty")]
+    pub local_errors: LocalSendErrors,
     /// CPU of its thread over the measured time.
     pub thread: ThreadUse,
     /// Measured time.
@@ -304,12 +308,13 @@ pub struct Results {
 }
 
 /// Intervals in one [`Chunk`], so that it stays below
-/// [`MAX_FRAME`](super::frame::MAX_FRAME): an interval takes at most about 900 octets.
+/// [`MAX_FRAME`](super::frame::MAX_FRAME): an interval takes at most about 1,300 octets.
 pub const CHUNK_INTERVALS: usize = 48;
 
 #[cfg(test)]
 mod tests {
     use linerate_model::host::CoreUse;
+    use linerate_model::local_errors::Errno;
     use linerate_model::sample::{RecvCounts, SendCounts, TcpSample};
 
     use super::super::frame;
@@ -361,6 +366,7 @@ mod tests {
             bytes: u64::MAX,
             datagrams: u64::MAX,
             refused_locally: u64::MAX,
+            local_errors: Errno::ALL.map(|errno| (errno.name(), u64::MAX)).into_iter().collect(),
             late_wakeups: u64::MAX,
             given_up: u64::MAX,
             calls: u64::MAX,

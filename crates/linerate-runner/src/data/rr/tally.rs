@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use linerate_model::local_errors::{Errno, LocalSendErrors};
 use linerate_model::sample::{RrInterval, RrReport, ThreadUse};
 use linerate_session::pacer::Pacer;
 use linerate_stats::online::Latency;
@@ -83,6 +84,7 @@ pub(super) struct Tally {
     pub(super) unanswered: u64,
     unfinished: u64,
     pub(super) late_sends: u64,
+    local_errors: LocalSendErrors,
     /// The thread's time at the beginning of the measured time, once that has come.
     thread_begun: Option<ThreadUse>,
     thread_before: ThreadUse,
@@ -123,6 +125,7 @@ impl Tally {
             unanswered: 0,
             unfinished: 0,
             late_sends: 0,
+            local_errors: LocalSendErrors::default(),
             thread_begun: None,
             thread_before: thread_use(),
             is_warmed_up: false,
@@ -187,6 +190,14 @@ impl Tally {
         }
     }
 
+    /// This host dropped a request of that time, if there is an errno. It stays in flight like one that the
+    /// path lost, so that nobody asks again at once.
+    pub(super) fn drop_here(&mut self, from_ns: u64, errno: Option<Errno>) {
+        if let Some(errno) = errno.filter(|_| from_ns >= self.measured_ns) {
+            self.local_errors.count(errno, 1);
+        }
+    }
+
     /// A request from that time never got an answer.
     pub(super) fn lose(&mut self, from_ns: Option<u64>) {
         self.unanswered += u64::from(from_ns.is_some_and(|from| from >= self.measured_ns));
@@ -239,6 +250,7 @@ impl Tally {
             unanswered: self.unanswered,
             unfinished: self.unfinished,
             late_sends: self.late_sends,
+            local_errors: self.local_errors,
             span_ns,
             intervals: self.rows,
             latency: self.total.quantiles().unwrap_or_default(),

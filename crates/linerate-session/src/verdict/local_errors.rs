@@ -1,0 +1,159 @@
+//! Limits that the sending host set itself: datagrams that it dropped on the way to its interface, told by
+//! errno or only by the device's counters.
+
+use std::collections::BTreeMap;
+
+use linerate_model::local_errors::{Errno, LocalSendErrors};
+use linerate_model::record::{Limit, ReceiverFigures, RrFigures, SenderFigures, Verdict};
+
+use super::advice::Buffer;
+use super::{Case, rate_below};
+
+/// A share below this is not what limits a test.
+const SHARE_THAT_COUNTS: f64 = 0.001;
+
+fn table(by_name: &BTreeMap<String, u64>) -> LocalSendErrors {
+    by_name.iter().map(|(name, datagrams)| (name.as_str(), *datagrams)).collect()
+}
+
+/// The errno, other than those of a full queue, with which most were dropped.
+pub(crate) fn main_failure(errors: &LocalSendErrors) -> Option<Errno> {
+    let failed = errors.each().filter(|(errno, _)| !errno.is_no_room() && *errno != Errno::Untold);
+    failed.max_by_key(|(_, datagrams)| *datagrams).map(|(errno, _)| errno)
+}
+
+/// "2511 EPERM: a packet filter of the host itself dropped them".
+pub(crate) fn told(errors: &LocalSendErrors, errno: Errno) -> String {
+    format!("{errors}: {}", errno.cause())
+}
+
+impl Case<'_> {
+    /// The host dropped datagrams for another reason than a full queue, and more than were lost.
+    pub(super) fn local_failures(
+        &mut self,
+        sender: &SenderFigures,
+        receiver: Option<&ReceiverFigures>,
+    ) -> Option<Verdict> {
+        let errors = table(&sender.local_send_errors);
+        let dropped = errors.total();
+        self.note_local_errors("", &errors);
+        let attempted = sender.attempted.filter(|n| *n > 0)?;
+        let errno = main_failure(&errors)?;
+        if dropped < receiver.and_then(|r| r.lost).unwrap_or(0)
+            || (dropped as f64) < attempted as f64 * SHARE_THAT_COUNTS
+        {
+            return None;
+        }
+        let name = self.sender_name;
+        let because = vec![format!(
+            "the {name}'s own host dropped {dropped} of {attempted} datagrams ({}); none of them was lost on the path",
+            told(&errors, errno)
+        )];
+        let advice = errno.look_at().map(|look_at| format!("on the {name}, {look_at}"));
+        Some(self.verdict(Limit::SenderHost, because, advice.into_iter().collect()))
+    }
+
+    /// The host had no room for datagrams.
+    pub(super) fn local_refusals(&mut self, sender: &SenderFigures) -> Option<Verdict> {
+        let name = self.sender_name;
+        let attempted = sender.attempted.filter(|n| *n > 0)?;
+        let refused = sender.refused_locally?;
+        if (refused as f64) < attempted as f64 * SHARE_THAT_COUNTS {
+            return None;
+        }
+        let errors = table(&sender.local_send_errors);
+        let by_errno = if errors.is_empty() { String::new() } else { format!(" ({errors})") };
+        let because = vec![format!(
+            "the {name} refused {refused} of {attempted} datagrams{by_errno}: its own queue or interface is the bottleneck, and nothing of this was lost on the path"
+        )];
+        let mut advice = vec![format!(
+            "--rate {}: near what the interface takes",
+            rate_below(sender.bits_per_second)
+        )];
+        advice.extend(self.larger_window(name, Buffer::Send));
+        Some(self.verdict(Limit::SenderHost, because, advice))
+    }
+
+    /// More than half of the `path` losses were drops of the sender's own queueing discipline or
+    /// interface, which tell the socket nothing.
+    pub(super) fn own_device(
+        &mut self,
+        sender: Option<&SenderFigures>,
+        receiver: &ReceiverFigures,
+        path: u64,
+    ) -> Option<Verdict> {
+        let sender = sender?;
+        let host = sender.host.as_ref()?;
+        let (queue, device) = (host.qdisc_dropped.unwrap_or(0), host.nic_tx_dropped.unwrap_or(0));
+        // A train that is dropped whole counts as one packet.
+        let plan = self.record.agreed.as_ref().unwrap_or(&self.record.asked);
+        let trains = plan.engine.as_deref() == Some("gso");
+        let train = plan.train_datagrams.filter(|_| trains).map_or(1, u64::from);
+        // What the socket was told of is in the same counts, and was never sent; what a filter or the
+        // routing table dropped never came so far.
+        let errors = table(&sender.local_send_errors);
+        let refused = sender.refused_locally.unwrap_or(0);
+        let before_it: u64 = errors
+            .each()
+            .filter(|(errno, _)| !errno.is_no_room() && *errno != Errno::Enetdown)
+            .filter(|(errno, _)| !matches!(errno, Errno::Other | Errno::Untold))
+            .fold(0, |sum, (_, datagrams)| sum.saturating_add(datagrams));
+        let dropped = queue.saturating_add(device).saturating_mul(train);
+        let silent = dropped.saturating_sub(refused.saturating_sub(before_it));
+        if silent.saturating_mul(2) <= path {
+            return None;
+        }
+        let (own, far) = (self.sender_name, self.receiver_name);
+        let mut places = vec![];
+        if queue > 0 {
+            places.push(format!("queueing discipline dropped {queue}"));
+        }
+        if device > 0 {
+            places.push(format!("interface dropped {device}"));
+        }
+        let lost = receiver.lost.unwrap_or(path);
+        let because = vec![format!(
+            "{path} of {lost} lost datagrams never reached the {far}'s socket, and the {own}'s own {} packets (the host's count)",
+            places.join(" and its ")
+        )];
+        let look_at = match (queue, device) {
+            (0, _) => format!(
+                "ip -s link show on the {own}: an interface without carrier drops what is sent"
+            ),
+            _ => format!("tc -s qdisc show on the {own}: what shapes or limits its interface"),
+        };
+        let rate = rate_below(receiver.bits_per_second);
+        let advice = vec![format!("--rate {rate}: near what arrived"), look_at];
+        Some(self.verdict(Limit::SenderHost, because, advice))
+    }
+
+    /// Requests or answers that the hosts of the two ends dropped themselves.
+    pub(super) fn rr_local_failures(&mut self, rr: &RrFigures) -> Option<Verdict> {
+        let client = table(&rr.local_send_errors);
+        let server = table(&rr.server_local_send_errors);
+        self.note_local_errors("client_", &client);
+        self.note_local_errors("server_", &server);
+        let asked = rr.transactions.saturating_add(rr.unanswered.unwrap_or(0));
+        let ends = [("client", "requests", client), ("server", "answers", server)];
+        let (name, what, errors) = ends.into_iter().max_by_key(|(.., errors)| errors.total())?;
+        let errno = main_failure(&errors)?;
+        if asked == 0 || (errors.total() as f64) < asked as f64 * SHARE_THAT_COUNTS {
+            return None;
+        }
+        let because = vec![format!(
+            "the {name}'s own host dropped {} {what} ({}); {} of {asked} were answered",
+            errors.total(),
+            told(&errors, errno),
+            rr.transactions
+        )];
+        let advice = errno.look_at().map(|look_at| format!("on the {name}, {look_at}"));
+        Some(self.verdict(Limit::SenderHost, because, advice.into_iter().collect()))
+    }
+
+    fn note_local_errors(&mut self, end: &str, errors: &LocalSendErrors) {
+        for (errno, datagrams) in errors.each() {
+            let name = format!("{end}local_send_errors_{}_datagrams", errno.name());
+            self.note(&name, Some(datagrams as f64));
+        }
+    }
+}
