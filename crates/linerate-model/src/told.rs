@@ -120,6 +120,7 @@ pub struct Rows {
 
 /// One interval of one stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(clippy::large_enum_variant, reason = "rows are copied, one an interval")]
 pub enum Row {
     /// This end sends.
     Send(SendInterval),

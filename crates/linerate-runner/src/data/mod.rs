@@ -325,6 +325,7 @@ pub(crate) enum DataEvent {
 
 /// One interval of one stream.
 #[derive(Debug, Clone, Copy)]
+#[allow(clippy::large_enum_variant, reason = "rows are copied, one an interval")]
 pub(crate) enum Tick {
     Send(SendInterval),
     Recv(RecvInterval),
