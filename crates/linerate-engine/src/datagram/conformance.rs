@@ -3,6 +3,7 @@
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
+use linerate_model::local_errors::Errno;
 use linerate_model::plan::EngineChoice;
 use socket2::Socket;
 
@@ -149,4 +150,23 @@ fn segmentation_without_checksum_is_refused_as_such() {
     let sent = sender(EngineChoice::Send)
         .send(&tx, &SendBatch { bytes: &bytes, segment: 1_000, train: 1 });
     assert_eq!(sent.unwrap(), 1);
+}
+
+#[test]
+fn what_the_path_or_the_far_end_says_is_no_drop_of_this_host() {
+    let of = |errno| super::local_errno(&std::io::Error::from_raw_os_error(errno));
+    for errno in [libc::EINTR, libc::ECONNREFUSED, libc::EMSGSIZE, libc::EPROTO, libc::EBADF] {
+        assert_eq!(of(errno), None);
+    }
+    let known = [
+        (libc::EPERM, Errno::Eperm),
+        (libc::ENETDOWN, Errno::Enetdown),
+        (libc::ENOBUFS, Errno::Enobufs),
+        (libc::EHOSTDOWN, Errno::Other),
+    ];
+    assert!(known.into_iter().all(|(raw, errno)| of(raw) == Some(errno)));
+    // ICMP brings these for earlier datagrams, too.
+    for errno in [libc::ENETUNREACH, libc::EHOSTUNREACH, libc::EACCES] {
+        assert!(of(errno).is_some_and(Errno::may_answer_earlier));
+    }
 }
