@@ -1,64 +1,15 @@
 //! A search as text: a row a trial while it runs, then the answer to each goal.
 
+mod rows;
+
 use linerate_model::record::Status;
-use linerate_model::search::{BoundRecord, GoalRecord, SearchDocument, TrialPurpose, TrialRecord};
+use linerate_model::search::{BoundRecord, GoalRecord, SearchDocument};
 
 use crate::clean::clean;
-use crate::number::{self, ABSENT};
+use crate::number;
 use crate::style::{Paint, Tone, wrap};
 
-/// The head of the table of trials.
-pub fn head(paint: Paint) -> String {
-    let line = format!(
-        "{:>5}  {:9} {:>9} {:>9} {:>9}  {:>9} {:>8}  {:15} {}",
-        "trial", "for", "asked", "sent", "received", "not there", "delay99", "limited by", "meets"
-    );
-    format!("{}\n", paint.apply(Tone::Label, line.trim_end()))
-}
-
-/// One trial; `number` counts from 1.
-pub fn row(number: usize, trial: &TrialRecord, paint: Paint) -> String {
-    let purpose = match trial.purpose {
-        TrialPurpose::WarmUp => "warm-up",
-        TrialPurpose::MaxLoad => "max",
-        TrialPurpose::Search => "bounds",
-        TrialPurpose::Fit => "knee",
-        TrialPurpose::Shape => "shape",
-    };
-    let asked = trial.asked_bps.map_or("max".to_owned(), number::short);
-    let delay = trial.delay_p99_s.map_or(ABSENT.to_owned(), number::seconds_short);
-    let (tone, meets) = match (&trial.invalid, trial.good) {
-        (Some(why), _) => (Tone::Warn, format!("says nothing: {}", clean(why))),
-        (None, None) => (Tone::Dim, ABSENT.to_owned()),
-        (None, Some(good)) => {
-            let names = trial.meets.join(" ");
-            let tone = if good { Tone::Good } else { Tone::Bad };
-            (tone, if names.is_empty() { "no".to_owned() } else { names })
-        }
-    };
-    format!(
-        "{number:>5}  {purpose:9} {asked:>9} {:>9} {:>9}  {:>9} {delay:>8}  {:15} {}\n",
-        number::short(trial.sent_bps),
-        number::short(trial.received_bps),
-        number::loss(trial.undelivered_ratio),
-        trial.limit.map_or(ABSENT, |limit| limit.name()),
-        paint.apply(tone, &meets),
-    )
-}
-
-/// One line on how far the search is.
-pub fn progress(trials: usize, goals: &[GoalRecord], left_s: f64) -> String {
-    let bracket = |goal: &GoalRecord| {
-        let (low, high) = match goal.knee_bps {
-            Some(knee) => (Some(knee.low), Some(knee.high)),
-            None => (goal.lower_bps, goal.upper_bps),
-        };
-        let end = |value: Option<f64>| value.map_or("?".to_owned(), number::short);
-        format!("{} {} to {}bit/s", clean(&goal.name), end(low), end(high))
-    };
-    let brackets: Vec<String> = goals.iter().map(bracket).collect();
-    format!("trial {trials} · {} · about {:.0} s left", brackets.join(" · "), left_s.ceil())
-}
+pub use rows::{bounds, head, row};
 
 /// The answer.
 pub fn end(document: &SearchDocument, width: Option<usize>, paint: Paint) -> String {

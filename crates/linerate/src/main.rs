@@ -17,6 +17,7 @@ mod report;
 mod run;
 mod search;
 mod serve;
+mod status;
 mod sweep;
 mod tools;
 mod trial;

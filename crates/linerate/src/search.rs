@@ -8,20 +8,22 @@ use linerate_experiment::doubts;
 use linerate_experiment::search::log::{Entry, FORMAT, Facts, Head, Line, Log, read};
 use linerate_experiment::search::repeat::Repeated;
 use linerate_experiment::search::{Ending, Next};
+use linerate_experiment::trial::Trial;
 use linerate_model::plan::{Dialect, IpVersion};
 use linerate_model::record::{ErrorRecord, Limit, ProgramFacts, RunRecord, Status};
-use linerate_model::search::{SearchDocument, TrialRecord};
+use linerate_model::search::{SearchDocument, TrialPurpose, TrialRecord};
 use linerate_report::clean::clean_json;
-use linerate_report::{error, search as text};
+use linerate_report::live::Live;
+use linerate_report::{error, number, search as text};
 use linerate_runner::client::{Request, Target};
 use linerate_runner::signals::Interrupts;
-use linerate_session::observer::Observer;
 
 use crate::args::search::SearchArgs;
 use crate::args::target::{Speak, Where};
 use crate::args::{Asked, Color};
 use crate::exit::Exit;
 use crate::output::{self, Output};
+use crate::status::StatusLine;
 use crate::{trial, usage};
 
 /// A log larger than this is none.
@@ -196,11 +198,6 @@ fn request_of(head: &Head, args: &SearchArgs) -> Result<Request, ErrorRecord> {
     })
 }
 
-/// A trial's own lines are of no use here.
-struct Quiet;
-
-impl Observer for Quiet {}
-
 /// A search at work.
 struct Work {
     search: Repeated,
@@ -247,8 +244,12 @@ impl Work {
             if interrupts.seen() {
                 break Some(interrupted());
             }
-            self.screen.progress(&self.search, self.entries.len());
-            match trial::run(request, &planned.0, trial::Variation::default(), &mut Quiet) {
+            self.screen.begin(&self.search, self.entries.len(), &planned);
+            let ran = {
+                let mut status = &self.screen.status;
+                trial::run(request, &planned.0, trial::Variation::default(), &mut status)
+            };
+            match ran {
                 Ok((record, outcome)) => {
                     let entry = Entry {
                         purpose: planned.1,
@@ -448,7 +449,7 @@ struct Screen {
     output: Output,
     layout: linerate_report::run::text::Layout,
     side: linerate_report::style::Paint,
-    live: bool,
+    status: StatusLine,
     closed: bool,
     failure: Option<io::Error>,
 }
@@ -459,7 +460,7 @@ impl Screen {
             output,
             layout: output::layout(color),
             side: output::side_paint(color),
-            live: output::progress(),
+            status: StatusLine::new(),
             closed: false,
             failure: None,
         }
@@ -478,7 +479,8 @@ impl Screen {
         if self.closed {
             return;
         }
-        let written = stdout().write_all(text.as_bytes()).and_then(|()| stdout().flush());
+        let write = || stdout().write_all(text.as_bytes()).and_then(|()| stdout().flush());
+        let written = self.status.above(write);
         if let Err(error) = written {
             self.closed = true;
             if error.kind() != ErrorKind::BrokenPipe {
@@ -487,34 +489,41 @@ impl Screen {
         }
     }
 
-    fn clear(&self) {
-        if self.live {
-            let _ = stderr().write_all(b"\r\x1b[K");
-        }
-    }
-
     fn head(&mut self) {
         if self.output == Output::Text {
-            self.put(&text::head(self.layout.paint));
+            self.put(&text::head(self.layout.room.width, self.layout.paint));
         }
     }
 
-    fn progress(&self, search: &Repeated, trials: usize) {
-        if !self.live {
+    /// A trial begins after `done` others.
+    fn begin(&self, search: &Repeated, done: usize, (trial, purpose): &(Trial, TrialPurpose)) {
+        if !self.status.is_shown() {
             return;
         }
         let goals = search.searches().last().map(|s| s.goals()).unwrap_or_default();
-        let line = text::progress(trials + 1, &goals, search.left_s());
-        let width = terminal_size::terminal_size_of(stderr()).map_or(80, |(w, _)| usize::from(w.0));
-        let line: String = line.chars().take(width.saturating_sub(1).max(20)).collect();
-        let _ = write!(stderr(), "\r\x1b[K{line}");
-        let _ = stderr().flush();
+        let rate =
+            trial.rate.map_or("max".to_owned(), |r| number::rate(r.bits_per_second() as f64));
+        let what = match purpose {
+            TrialPurpose::WarmUp => "warm-up".to_owned(),
+            _ => rate,
+        };
+        self.status.begin(Live {
+            unit: "trial",
+            number: done + 1,
+            what,
+            length_s: Some(trial.time.as_secs_f64()),
+            bounds: text::bounds(&goals),
+            left_s: Some(search.left_s()),
+            ..Live::default()
+        });
     }
 
     fn trial(&mut self, number: usize, trial: &TrialRecord) {
-        self.clear();
         match self.output {
-            Output::Text => self.put(&text::row(number, trial, self.layout.paint)),
+            Output::Text => {
+                let layout = self.layout;
+                self.put(&text::row(number, trial, layout.room.width, layout.paint));
+            }
             Output::Json => {}
             Output::JsonLines => {
                 let line = serde_json::json!({ "event": "trial", "trial": trial });
@@ -524,7 +533,7 @@ impl Screen {
     }
 
     fn end(&mut self, document: &SearchDocument) {
-        self.clear();
+        self.status.clear();
         let json = |pretty: bool| {
             let text = if pretty {
                 serde_json::to_string_pretty(document)

@@ -26,6 +26,7 @@ use crate::args::common::OutputArgs;
 use crate::args::sweep::{Grid, Open, SweepArgs};
 use crate::exit::Exit;
 use crate::output::{self, Output};
+use crate::status::StatusLine;
 use crate::trial::{self, Variation};
 use crate::usage;
 use keep::Keeper;
@@ -236,7 +237,8 @@ impl Course {
         let output = Output::from(output);
         let mut out = Out { output, color, closed: false, failure: None };
         out.line(&Line::Start { sweep: self.sweep.plan() });
-        let mut progress = Progress::new(output::progress(), &self.document.sweep);
+        let layout = (out.output == Output::Text).then(|| output::layout(color));
+        let mut progress = Progress::new(layout);
         let begun = Instant::now();
         let before = self.document.seconds;
         let mut trouble = None;
@@ -246,12 +248,13 @@ impl Course {
                 break;
             }
             progress.begin(&job, &self.sweep);
-            match self.trial(&job) {
+            match self.trial(&job, &progress.status) {
                 Ok(record) => {
                     self.learn(&record);
                     self.document.seconds = before + begun.elapsed().as_secs_f64();
-                    self.keep(&record, &mut progress);
-                    progress.end(&self.sweep);
+                    self.keep(&record, &progress);
+                    let row = progress.end(&self.sweep);
+                    progress.status.above(|| out.write(&row));
                     if let Some(trial) = self.sweep.trials().last() {
                         let (number, left) = (self.sweep.trials().len(), self.sweep.left());
                         out.line(&Line::Trial { number, left, trial });
@@ -263,7 +266,10 @@ impl Course {
                 }
             }
         }
-        progress.clear();
+        progress.status.clear();
+        if out.output == Output::Text && !self.sweep.trials().is_empty() {
+            out.write("\n");
+        }
         if let Some(error) = &trouble
             && self.sweep.trials().is_empty()
         {
@@ -292,7 +298,7 @@ impl Course {
         })
     }
 
-    fn trial(&mut self, job: &Job) -> Result<RunRecord, Box<ErrorRecord>> {
+    fn trial(&mut self, job: &Job, mut status: &StatusLine) -> Result<RunRecord, Box<ErrorRecord>> {
         let plan = self.sweep.plan();
         let trial = Trial {
             way: job.way,
@@ -307,7 +313,7 @@ impl Course {
             (Variable::Window, Some(octets)) => variation.window = Some(narrow(octets)),
             _ => {}
         }
-        let (record, outcome) = trial::run(&self.request, &trial, variation, &mut ())?;
+        let (record, outcome) = trial::run(&self.request, &trial, variation, &mut status)?;
         self.sweep.tell(outcome, record.doubts.clone());
         Ok(record)
     }
@@ -328,7 +334,7 @@ impl Course {
         }
     }
 
-    fn keep(&mut self, record: &RunRecord, progress: &mut Progress) {
+    fn keep(&mut self, record: &RunRecord, progress: &Progress) {
         if self.keeper.is_none() {
             return;
         }

@@ -181,7 +181,7 @@ const SWEPT: Column = Column {
 };
 
 /// A limit in few words.
-fn limit(limit: Limit) -> &'static str {
+pub(super) fn limit(limit: Limit) -> &'static str {
     match limit {
         Limit::RequestedRate => "-",
         Limit::SenderCpu => "sender CPU",

@@ -302,7 +302,8 @@ impl<'a> Drive<'a> {
         }
         self.unheld = 0;
         self.keep(&Event::RunBegan { slot, attempt, extra })?;
-        self.show.running(&of, attempt, &self.controller, self.left());
+        let times = (self.prepared[at].seconds, self.left());
+        self.show.running(&of, attempt, &self.controller, times);
         let counts = if extra { RunState::Extra } else { RunState::Counted };
         let begun = Instant::now();
         let mut run = self.blank(&of, attempt, counts);

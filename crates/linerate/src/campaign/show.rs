@@ -4,37 +4,36 @@
 use std::cell::RefCell;
 use std::io::{Write as _, stdout};
 use std::path::Path;
-use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use linerate_experiment::campaign::control::Controller;
 use linerate_experiment::campaign::plan::Plan;
 use linerate_model::campaign::{Event, RunState, Slot, StoredRun};
 use linerate_model::units::si;
 use linerate_report::clean::{clean, clean_json};
+use linerate_report::live::Live;
+pub use linerate_report::live::span;
+use linerate_report::rows::cut;
+use linerate_report::style::wrap;
 
+use crate::args::Color;
 use crate::exit::Exit;
 use crate::output::{self, Output};
+use crate::status::StatusLine;
+
+/// A name cut shorter than this says nothing.
+const NAME_LEAST: usize = 16;
 
 /// Where it goes.
 pub struct Show {
     form: Output,
     /// With --json: the runs so far, told as one document at the end.
     runs: RefCell<Vec<serde_json::Value>>,
-    bar: Option<ProgressBar>,
+    status: StatusLine,
+    /// Columns of the terminal on standard output; absent where there is none.
+    width: Option<usize>,
+    /// The run under way, or the last one.
+    known: Live,
     total: u64,
-}
-
-/// A time for people: `1 h 02 min`, `3 min 20 s`, `12 s`.
-pub fn span(seconds: f64) -> String {
-    let whole = if seconds.is_finite() { seconds.max(0.0).round() as u64 } else { 0 };
-    let (days, hours, minutes) = (whole / 86_400, whole / 3_600 % 24, whole / 60 % 60);
-    match (days, hours, minutes) {
-        (0, 0, 0) => format!("{whole} s"),
-        (0, 0, m) => format!("{m} min {:02} s", whole % 60),
-        (0, h, m) => format!("{h} h {m:02} min"),
-        (d, h, _) => format!("{d} d {h:02} h"),
-    }
 }
 
 /// A figure with its unit.
@@ -53,28 +52,35 @@ pub fn place(slot: &Slot) -> String {
     format!("{boot}{kind} {} · {}", slot.number, slot.setting)
 }
 
+/// A line for a run. The name is cut before the figure is, and the figure before the line wraps.
+fn row(number: &str, name: &str, figure: &str, width: Option<usize>) -> String {
+    let Some(width) = width else { return format!("{number}{name}{figure}") };
+    let columns = |text: &str| text.chars().count();
+    let room = width.saturating_sub(columns(number) + columns(figure));
+    let name = cut(name, room.max(NAME_LEAST));
+    cut(&format!("{number}{name}{figure}"), width)
+}
+
+fn count(value: u64) -> usize {
+    usize::try_from(value).unwrap_or(usize::MAX)
+}
+
 impl Show {
     /// In the form asked for.
     pub fn new(form: Output) -> Self {
-        let bar = (form == Output::Text && output::progress()).then(|| {
-            let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-            let style = ProgressStyle::with_template("{bar:24} {pos}/{len} · {msg}");
-            bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-            bar
-        });
-        Self { form, runs: RefCell::default(), bar, total: 0 }
+        let width = output::layout(Color::Never).room.width;
+        let known = Live { unit: "run", number: 1, ..Live::default() };
+        Self { form, runs: RefCell::default(), status: StatusLine::new(), width, known, total: 0 }
     }
 
     fn line(&self, text: &str) {
-        let write = || {
+        // A word stays whole, so that a command can be copied.
+        let lines = wrap(&clean(text), self.width.unwrap_or(usize::MAX), "  ").join("\n");
+        self.status.above(|| {
             // A reader who left does not stop a campaign of days: the store has it all.
-            let _ = writeln!(stdout(), "{}", clean(text));
+            let _ = writeln!(stdout(), "{lines}");
             let _ = stdout().flush();
-        };
-        match &self.bar {
-            Some(bar) => bar.suspend(write),
-            None => write(),
-        }
+        });
     }
 
     /// Whether this is no text for people.
@@ -113,11 +119,6 @@ impl Show {
             plan.settings.len(),
             self.total
         ));
-        if let Some(bar) = &self.bar {
-            bar.set_length(self.total);
-            bar.set_position(filled);
-            bar.enable_steady_tick(Duration::from_millis(500));
-        }
     }
 
     /// Something durable happened.
@@ -138,10 +139,12 @@ impl Show {
             Event::Gap { host, seconds, why } => {
                 self.line(&format!("gap: {host} was away for {}: {why}", span(*seconds)));
             }
-            Event::Waiting { what } => match &self.bar {
-                Some(bar) => bar.set_message(format!("waits for {}", clean(what))),
-                None => self.line(&format!("waits for {what}")),
-            },
+            Event::Waiting { what } if self.status.is_shown() => {
+                let what = format!("waits for {what}");
+                self.status.begin(Live { what, ..self.known.clone() });
+                self.status.flows();
+            }
+            Event::Waiting { what } => self.line(&format!("waits for {what}")),
             Event::Short { slot, why } => {
                 self.line(&format!("run {} stays empty: {why}", slot + 1))
             }
@@ -149,12 +152,30 @@ impl Show {
         }
     }
 
-    /// A run starts.
-    pub fn running(&self, slot: &Slot, attempt: u32, controller: &Controller, left: f64) {
-        let Some(bar) = &self.bar else { return };
+    /// A run starts, of `length` seconds where that is known, with `left` seconds to the end.
+    pub fn running(
+        &mut self,
+        slot: &Slot,
+        attempt: u32,
+        controller: &Controller,
+        (length, left): (f64, f64),
+    ) {
+        if self.json() {
+            return;
+        }
         let again = if attempt > 1 { format!(", attempt {attempt}") } else { String::new() };
-        bar.set_position(controller.filled());
-        bar.set_message(format!("{}{again} · {} left", place(slot), span(left)));
+        self.known = Live {
+            unit: "run",
+            number: count(controller.filled()) + 1,
+            of: Some(count(self.total)),
+            what: format!("{}{again}", place(slot)),
+            length_s: Some(length).filter(|length| *length > 0.0),
+            left_s: Some(left),
+            ..Live::default()
+        };
+        self.status.begin(self.known.clone());
+        // Its tests may be programs of their own, which do not tell when data flows.
+        self.status.flows();
     }
 
     /// A run was kept: it is acknowledged.
@@ -182,17 +203,13 @@ impl Show {
         let again =
             if run.attempt > 1 { format!(" (attempt {})", run.attempt) } else { String::new() };
         let width = self.total.to_string().len();
-        let left =
-            if self.bar.is_none() { format!(" · {} left", span(left)) } else { String::new() };
-        self.line(&format!(
-            "{:>width$}/{} {}{extra}{again}: {what}{left}",
-            controller.filled(),
-            self.total,
-            place(slot)
-        ));
-        if let Some(bar) = &self.bar {
-            bar.set_position(controller.filled());
-        }
+        let left = match self.status.is_shown() {
+            true => String::new(),
+            false => format!(" · {} left", span(left)),
+        };
+        let number = format!("{:>width$}/{} ", controller.filled(), self.total);
+        let name = format!("{}{extra}{again}", place(slot));
+        self.line(&row(&number, &name, &format!(": {what}{left}"), self.width));
     }
 
     /// What could not be put back.
@@ -216,9 +233,7 @@ impl Show {
 
     /// It is over.
     pub fn end(&self, plan: &Plan, controller: &Controller, store: &Path, exit: Option<Exit>) {
-        if let Some(bar) = &self.bar {
-            bar.finish_and_clear();
-        }
+        self.status.clear();
         if self.json() {
             let short = serde_json::to_value(controller.short()).unwrap_or_default();
             let mut value = serde_json::json!({

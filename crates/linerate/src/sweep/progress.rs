@@ -1,116 +1,93 @@
-//! The line that says how far a sweep is and how long it will take, on a terminal only.
+//! What is seen of a sweep while it runs: a row a trial, and below it how far it is.
 
 use std::time::Instant;
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use linerate_experiment::sweep::{Job, Sweep};
 use linerate_model::plan::Way;
 use linerate_model::sweep::{SweepPlan, Variable};
+use linerate_report::live::Live;
 use linerate_report::number;
-use linerate_report::sweep::text::minutes;
+use linerate_report::run::text::Layout;
+use linerate_report::sweep::rows;
+
+use crate::status::StatusLine;
 
 /// Set-up, clock exchange and drain around each trial, before one was seen.
 const AROUND_S: f64 = 0.3;
 
-/// A bar, or nothing.
+/// Rows as text, and the line below them.
 pub struct Progress {
-    bar: Option<ProgressBar>,
-    variable: Variable,
-    both: bool,
-    trial_s: f64,
+    pub status: StatusLine,
+    /// Absent where the output is not text.
+    layout: Option<Layout>,
+    headed: bool,
     /// Trials of this call, and their time.
     done: u32,
     begun: Instant,
-    last: String,
 }
 
 impl Progress {
-    /// `shown` says whether standard error can carry a line that changes.
-    pub fn new(shown: bool, plan: &SweepPlan) -> Self {
-        let bar = shown.then(|| {
-            let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-            let style = ProgressStyle::with_template("{bar:16} {pos}/{len}  {wide_msg}");
-            bar.set_style(
-                style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("━╸ "),
-            );
-            bar
-        });
-        Self {
-            bar,
-            variable: plan.variable,
-            both: plan.directions.len() > 1,
-            trial_s: plan.trial_s,
-            done: 0,
-            begun: Instant::now(),
-            last: String::new(),
-        }
+    /// `layout` is that of text on standard output, and absent for JSON.
+    pub fn new(layout: Option<Layout>) -> Self {
+        Self { status: StatusLine::new(), layout, headed: false, done: 0, begun: Instant::now() }
     }
 
     /// A trial begins.
-    pub fn begin(&mut self, job: &Job, sweep: &Sweep) {
-        let Some(bar) = &self.bar else { return };
-        let (done, left) = (sweep.trials().len() as u64, sweep.left() as u64);
-        bar.set_length(done + left.max(1));
-        bar.set_position(done);
-        let seconds = self.per_trial() * left as f64;
+    pub fn begin(&self, job: &Job, sweep: &Sweep) {
+        let plan = sweep.plan();
+        let (done, left) = (sweep.trials().len(), sweep.left().max(1));
         let way = match job.way {
-            Way::Forward if self.both => "→ ",
+            Way::Forward if plan.directions.len() > 1 => "→ ",
             Way::Reverse => "← ",
             Way::Forward => "",
         };
         let zoom = if job.zoom { ", zoom" } else { "" };
-        // What no narrow terminal may cut comes first.
-        bar.set_message(format!(
-            "{} left · {way}{}{zoom}{}",
-            minutes(seconds),
-            self.value(job.value),
-            self.last
-        ));
-        bar.tick();
+        self.status.begin(Live {
+            unit: "trial",
+            number: done + 1,
+            of: Some(done + left),
+            what: format!("{way}{}{zoom}", value(plan, job.value)),
+            length_s: Some(plan.trial_s),
+            curve: rows::curve(sweep.trials(), job.way),
+            left_s: Some(self.per_trial(plan) * left as f64),
+            ..Live::default()
+        });
     }
 
-    /// It is over.
-    pub fn end(&mut self, sweep: &Sweep) {
+    /// It is over: its row, with the head before the first.
+    pub fn end(&mut self, sweep: &Sweep) -> String {
         self.done += 1;
-        let Some(trial) = sweep.trials().last() else { return };
-        self.last = format!(
-            " · last: {} arrived of {}",
-            number::short(trial.outcome.received_bps),
-            match self.variable {
-                Variable::Rate => self.value(trial.value),
-                _ => number::short(trial.outcome.sent_bps),
-            }
-        );
+        let number = sweep.trials().len();
+        let (Some(layout), Some(trial)) = (self.layout, sweep.trials().last()) else {
+            return String::new();
+        };
+        let (plan, width) = (sweep.plan(), layout.room.width);
+        let row = rows::row(plan, number, trial, width, layout.paint);
+        match std::mem::replace(&mut self.headed, true) {
+            true => row,
+            false => rows::head(plan, width, layout.paint) + &row,
+        }
     }
 
-    fn per_trial(&self) -> f64 {
+    /// Seconds.
+    fn per_trial(&self, plan: &SweepPlan) -> f64 {
         if self.done == 0 {
-            return self.trial_s + AROUND_S;
+            return plan.trial_s + AROUND_S;
         }
         self.begun.elapsed().as_secs_f64() / f64::from(self.done)
     }
 
-    fn value(&self, value: Option<u64>) -> String {
-        match (value, self.variable) {
-            (None, _) => "max".to_owned(),
-            (Some(value), Variable::Rate) => number::rate(value as f64),
-            (Some(value), Variable::Streams) => format!("{value} streams"),
-            (Some(value), Variable::Size | Variable::Window) => number::bytes(value),
-        }
+    /// A line that stays, where there is no terminal as well.
+    pub fn note(&self, text: &str) {
+        self.status.above(|| eprintln!("note: {text}"));
     }
+}
 
-    /// A line that stays, where there is no bar as well.
-    pub fn note(&mut self, text: &str) {
-        match &self.bar {
-            Some(bar) => bar.println(format!("note: {text}")),
-            None => eprintln!("note: {text}"),
-        }
-    }
-
-    /// Leaves the screen as it was.
-    pub fn clear(&mut self) {
-        if let Some(bar) = &self.bar {
-            bar.finish_and_clear();
-        }
+fn value(plan: &SweepPlan, value: Option<u64>) -> String {
+    match (value, plan.variable) {
+        (None, _) => "max".to_owned(),
+        (Some(value), Variable::Rate) => number::rate(value as f64),
+        (Some(value), Variable::Streams) => format!("{value} streams"),
+        (Some(value), Variable::Size | Variable::Window) => number::bytes(value),
     }
 }
