@@ -20,6 +20,7 @@ pub mod plan;
 pub mod record;
 pub mod sample;
 pub mod search;
+pub mod served;
 pub mod setting;
 pub mod sweep;
 pub mod told;

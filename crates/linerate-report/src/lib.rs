@@ -23,6 +23,7 @@ pub mod report;
 pub mod rows;
 pub mod run;
 pub mod search;
+pub mod served;
 pub mod spark;
 pub mod style;
 pub mod sweep;

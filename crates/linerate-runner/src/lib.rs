@@ -14,6 +14,7 @@ mod host;
 mod place;
 mod rows;
 mod serve_iperf3;
+mod served;
 pub mod server;
 mod serving;
 pub mod signals;

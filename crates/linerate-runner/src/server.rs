@@ -7,10 +7,12 @@ use std::time::Duration;
 
 use linerate_engine::sys;
 use linerate_model::record::ErrorRecord;
+use linerate_model::served::{ServedResult, ServedTest};
 use linerate_model::told::Told;
 use linerate_model::units::{BitRate, Nanos};
 use linerate_wire::iperf3::Cookie;
 use linerate_wire::native::PREAMBLE;
+use linerate_wire::native::message::RefusalKind;
 use linerate_wire::native::stream::{
     HELLO_OCTETS, OPENING_OCTETS, TCP_OPENING, TcpOpening, UdpHello, UdpHelloAck,
 };
@@ -102,19 +104,9 @@ pub enum Event {
     /// It listens.
     Listening(SocketAddr),
     /// A test was admitted.
-    TestStarted {
-        /// The client.
-        peer: SocketAddr,
-        /// Protocol, direction and rate in words.
-        what: String,
-    },
-    /// A test ended.
-    TestEnded {
-        /// The client.
-        peer: SocketAddr,
-        /// Result or reason in words.
-        what: String,
-    },
+    TestStarted(Box<ServedTest>),
+    /// A test ended; told of one that did not start as well.
+    TestEnded(Box<ServedTest>, Box<ServedResult>),
     /// A controller took this host over.
     ControlStarted {
         /// The controller.
@@ -140,7 +132,9 @@ pub enum Event {
     Refused {
         /// The client.
         peer: SocketAddr,
-        /// Why.
+        /// On what ground.
+        kind: RefusalKind,
+        /// Why, in words.
         why: String,
     },
 }
@@ -335,8 +329,14 @@ impl Server {
         self.arrived.fetch_add(1, Ordering::Relaxed)
     }
 
+    /// A connection that is dropped as it does not keep to the protocol.
     pub(crate) fn refused(&self, peer: SocketAddr, why: &str) {
-        let _ = self.events.send(Event::Refused { peer, why: why.to_owned() });
+        self.turned_away(peer, RefusalKind::Protocol, why);
+    }
+
+    /// A test that is not wanted here.
+    pub(crate) fn turned_away(&self, peer: SocketAddr, kind: RefusalKind, why: &str) {
+        let _ = self.events.send(Event::Refused { peer, kind, why: why.to_owned() });
     }
 }
 
@@ -413,7 +413,7 @@ async fn answer_hellos(server: Arc<Server>, udp: UdpSocket, port: u16) {
         };
         let Some(local) = server.admission.verify(&hello.0, peer.ip()) else { continue };
         let Ok(socket) = stream_socket(local, port, peer) else {
-            server.refused(peer, "no socket for a UDP stream");
+            server.turned_away(peer, RefusalKind::Unable, "no socket for a UDP stream");
             continue;
         };
         let ack = UdpHelloAck { token: hello.0.token, stream: hello.0.stream };

@@ -10,7 +10,8 @@ use std::time::Duration;
 use linerate_engine::{clock, sys};
 use linerate_host::facts::facts;
 use linerate_model::host::HostFacts;
-use linerate_model::plan::{AgreedPlan, Dialect, IpVersion, Traffic};
+use linerate_model::plan::{AgreedPlan, Dialect, End, IpVersion, Traffic, Transport};
+use linerate_model::served::{Outcome, ServedResult, ServedTest};
 use linerate_wire::framing::Framing;
 use linerate_wire::native::agent::AGENT_FEATURE;
 use linerate_wire::native::message::{
@@ -29,6 +30,7 @@ use crate::agent;
 use crate::control::{ControlError, next, read_all, read_message, write_message};
 use crate::data::{self, Context, DataEvent, Role, Shared, StreamId, StreamSocket};
 use crate::host::HostWatch;
+use crate::served::{self, Early};
 use crate::server::{Event, Server};
 use crate::ticks::Ticks;
 
@@ -74,7 +76,7 @@ impl Work {
 /// A test that was granted.
 pub(crate) struct Test {
     control: TcpStream,
-    peer: SocketAddr,
+    served: Box<ServedTest>,
     agreed: Arc<AgreedPlan>,
     ip: IpVersion,
     slot: Slot,
@@ -116,7 +118,7 @@ pub(crate) async fn negotiate(
     match grant(server, &mut stream, peer, &hello).await {
         Ok(work) => work.map(|work| work(stream)),
         Err(refusal) => {
-            server.refused(peer, &refusal.why);
+            server.turned_away(peer, refusal.kind, &refusal.why);
             let _ = write_message(&mut stream, &ServerMessage::Refused(refusal)).await;
             // The client must be able to read it: an unread octet would turn the close into a reset.
             let mut rest = [0; 256];
@@ -214,6 +216,8 @@ async fn grant(
     let host: HostFacts = facts(Some(peer.ip()));
     let nic = host.nic.clone();
     let agreed = Arc::new(AgreedPlan { plan: request.plan, cuts: vec![] });
+    let served = served::test(request.run.as_deref(), peer, Dialect::Native, &agreed);
+    let served = Box::new(served);
     // The top octet stays below that of the hello's magic, so that no header looks like one.
     let token = u64::from_be_bytes(random()) >> 1;
     let cookie = random();
@@ -243,42 +247,30 @@ async fn grant(
     }
     let nic = nic.map(|nic| nic.name);
     Ok(Some(Box::new(move |control| {
-        Work::Test(Box::new(Test { control, peer, agreed, ip, slot, nic, arrivals, _alone: alone }))
+        Work::Test(Box::new(Test {
+            control,
+            served,
+            agreed,
+            ip,
+            slot,
+            nic,
+            arrivals,
+            _alone: alone,
+        }))
     })))
 }
-
-/// How a test ended, for the server's own log.
-type Ended = Result<String, String>;
 
 impl Test {
     /// Runs the test and sends the results. Ends within seconds of the client's silence.
     pub(crate) async fn run(self, server: &Arc<Server>) {
-        let (peer, what) = (self.peer, self.describe());
-        let _ = server.events.send(Event::TestStarted { peer, what });
-        let what = match self.conduct(server).await {
-            Ok(text) => text,
-            Err(text) => format!("ended early: {text}"),
-        };
-        let _ = server.events.send(Event::TestEnded { peer, what });
+        let served = self.served.clone();
+        let _ = server.events.send(Event::TestStarted(served.clone()));
+        let result = Box::new(self.conduct(server).await);
+        let _ = server.events.send(Event::TestEnded(served, result));
     }
 
-    fn describe(&self) -> String {
-        let plan = &self.agreed.plan;
-        let direction = match plan.direction {
-            linerate_model::plan::Direction::Forward => "forward",
-            linerate_model::plan::Direction::Reverse => "reverse",
-            linerate_model::plan::Direction::Both => "both ways",
-        };
-        let rate = match &plan.traffic {
-            Traffic::Udp(udp) => udp.rate.map_or("max".to_owned(), |rate| rate.to_string()),
-            Traffic::Tcp(tcp) => tcp.rate.map_or("unlimited".to_owned(), |rate| rate.to_string()),
-            Traffic::Rr(rr) => rr.rate.map_or("closed loop".to_owned(), |r| format!("{r}/s")),
-        };
-        format!("{} {direction}, {} streams, {rate}", plan.traffic.name(), plan.streams)
-    }
-
-    async fn conduct(self, server: &Arc<Server>) -> Ended {
-        let Self { control, peer: _, agreed, ip, slot, nic, mut arrivals, _alone } = self;
+    async fn conduct(self, server: &Arc<Server>) -> ServedResult {
+        let Self { control, served: _, agreed, ip, slot, nic, mut arrivals, _alone } = self;
         let plan = &agreed.plan;
         let drain = drain_ns(&control, &plan.traffic);
         let (read, mut write) = control.into_split();
@@ -296,10 +288,13 @@ impl Test {
                 let why = "the server is shutting down".to_owned();
                 let refused = Refused { kind: RefusalKind::Busy, why, hints: vec![] };
                 let _ = write_message(&mut write, &ServerMessage::Refused(refused)).await;
-                Err("the server is shutting down".into())
+                Err(Early::new(Outcome::Cut, "the server is shutting down"))
             }
         };
-        opened?;
+        let udp = plan.traffic.transport() == Transport::Udp;
+        if let Err(early) = opened {
+            return served::result(Err(early), udp, None, [].iter());
+        }
         let mut running = Running {
             shared: Arc::clone(&shared),
             agreed: Arc::clone(&agreed),
@@ -310,25 +305,20 @@ impl Test {
             recv_ticks: Ticks::new(count(&ids, &agreed, Role::Receive)),
             drain,
             stopped: false,
+            early: None,
             far_sent: false,
         };
-        shared.start(clock::monotonic_ns() + HEAD_START_NS);
-        write_message(&mut write, &ServerMessage::Started).await.map_err(|e| e.to_string())?;
-        let outcome = running.run(server, &mut messages, &mut write, &mut told).await;
-        shared.stop();
-        outcome?;
-        running.send_results(&mut write, &ids).await.map_err(|e| e.to_string())?;
-        // The client asks for the clock once more and says goodbye.
-        // It may still be receiving what waits in send buffers; as long as it asks, it is there.
-        let end = Instant::now() + Duration::from_nanos(drain.max(MOST_DRAIN_NS));
-        while Instant::now() < end {
-            match next(&mut messages, SILENCE_LIMIT).await {
-                Ok(ClientMessage::Ping(ping)) => pong(&mut write, ping).await?,
-                Ok(ClientMessage::Bye) | Err(_) => break,
-                Ok(_) => {}
-            }
-        }
-        Ok("done".to_owned())
+        let ended = running.through(server, &mut messages, &mut write, &mut told, &ids).await;
+        // What this end knew before anything went wrong is the reason.
+        let ended = running.early.take().map_or(ended, Err);
+        let time_ns = match plan.end {
+            End::Time(time) => Some(time.0),
+            _ => None,
+        };
+        // A sum over some of the streams would pass for the whole.
+        let whole = running.reports.len() == running.streams;
+        let reports = running.reports.values().filter(|_| whole);
+        served::result(ended, udp, time_ns, reports)
     }
 
     /// Until every stream is there and the client says "start".
@@ -340,7 +330,7 @@ impl Test {
         arrivals: &mut UnboundedReceiver<(u16, StreamSocket)>,
         messages: &mut Receiver<Result<ClientMessage, ControlError>>,
         write: &mut OwnedWriteHalf,
-    ) -> Result<(), String> {
+    ) -> Result<(), Early> {
         let plan = &agreed.plan;
         let ids = data::streams(plan.direction, plan.streams);
         let mut missing: BTreeMap<u16, StreamId> = ids.iter().map(|id| (id.stream, *id)).collect();
@@ -349,7 +339,7 @@ impl Test {
         while !missing.is_empty() {
             tokio::select! {
                 arrival = arrivals.recv() => {
-                    let Some((stream, socket)) = arrival else { return Err("no streams".into()) };
+                    let Some((stream, socket)) = arrival else { return Err(Early::failed("no streams")) };
                     let Some(id) = missing.remove(&stream) else { continue };
                     deadline = Instant::now() + STREAMS_LIMIT;
                     let copy = match &socket {
@@ -370,27 +360,26 @@ impl Test {
                         events: events.clone(),
                     };
                     data::prepare_tcp(&socket, plan);
-                    data::spawn(context, socket).map_err(|e| format!("no thread: {e}"))?;
+                    data::spawn(context, socket).map_err(|e| Early::failed(format!("no thread: {e}")))?;
                     if let Some(mut tcp) = copy {
                         let _ = std::io::Write::write_all(&mut tcp, &[1]);
                     }
                 }
                 message = messages.recv() => match message {
                     Some(Ok(ClientMessage::Ping(ping))) => pong(write, ping).await?,
-                    Some(Ok(ClientMessage::Stop | ClientMessage::Bye)) => {
-                        return Err("the client stopped before the start".into());
-                    }
-                    Some(Ok(_)) => return Err("a message out of turn".into()),
-                    Some(Err(e)) => return Err(e.to_string()),
-                    None => return Err("the client is gone".into()),
+                    Some(Ok(ClientMessage::Stop | ClientMessage::Bye)) => return Err(gave_up()),
+                    Some(Ok(_)) => return Err(Early::failed("a message out of turn")),
+                    Some(Err(e)) => return Err(e.into()),
+                    None => return Err(Early::vanished("the client is gone")),
                 },
                 () = tokio::time::sleep_until(deadline) => {
-                    return Err(format!("{} data streams did not arrive", missing.len()));
+                    let why = format!("{} data streams did not arrive", missing.len());
+                    return Err(Early::failed(why));
                 }
             }
         }
         drop(events);
-        write_message(write, &ServerMessage::Ready).await.map_err(|e| e.to_string())?;
+        write_message(write, &ServerMessage::Ready).await?;
         // Counted from here, whatever is said meanwhile: a client must not hold the place for ever.
         let deadline = Instant::now() + STREAMS_LIMIT;
         loop {
@@ -398,9 +387,11 @@ impl Test {
             match next(messages, left).await {
                 Ok(ClientMessage::Start) => break,
                 Ok(ClientMessage::Ping(ping)) if !left.is_zero() => pong(write, ping).await?,
-                Ok(ClientMessage::Ping(_)) => return Err("the client did not start".into()),
-                Ok(_) => return Err("the client stopped before the start".into()),
-                Err(e) => return Err(e.to_string()),
+                Ok(ClientMessage::Ping(_)) => {
+                    return Err(Early::failed("the client did not start"));
+                }
+                Ok(_) => return Err(gave_up()),
+                Err(e) => return Err(e.into()),
             }
         }
         Ok(())
@@ -421,8 +412,12 @@ impl Drop for StopOnDrop {
     }
 }
 
-async fn pong(write: &mut OwnedWriteHalf, ping: Ping) -> Result<(), String> {
-    write_message(write, &answer(ping)).await.map_err(|e| e.to_string())
+fn gave_up() -> Early {
+    Early::new(Outcome::Stopped, "the client stopped before the start")
+}
+
+async fn pong(write: &mut OwnedWriteHalf, ping: Ping) -> Result<(), Early> {
+    Ok(write_message(write, &answer(ping)).await?)
 }
 
 fn answer(ping: Ping) -> ServerMessage {

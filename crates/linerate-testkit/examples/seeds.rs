@@ -103,7 +103,8 @@ fn client_messages() -> Vec<(String, ClientMessage)> {
         ),
     ];
     for (name, plan) in plans() {
-        let request = Request { plan, proof: Some("a5".repeat(32)), boot_id: Some("boot".into()) };
+        let request =
+            Request { plan, proof: Some("a5".repeat(32)), boot_id: Some("boot".into()), run: None };
         all.push((format!("request-{name}"), ClientMessage::Request(Box::new(request))));
     }
     all

@@ -11,6 +11,7 @@ use linerate_model::sweep::SweepDocument;
 use crate::args::Cli;
 use crate::args::tools::Document;
 use crate::exit::Exit;
+use crate::serve::ServerLine;
 
 /// `linerate schema`.
 pub fn schema(document: Document) -> Result<Exit, ErrorRecord> {
@@ -18,6 +19,7 @@ pub fn schema(document: Document) -> Result<Exit, ErrorRecord> {
         Document::Run => schemars::schema_for!(RunRecord),
         Document::Sweep => schemars::schema_for!(SweepDocument),
         Document::Search => schemars::schema_for!(SearchDocument),
+        Document::Serve => schemars::schema_for!(ServerLine),
     };
     print(format!("{:#}\n", schema.as_value()).as_bytes())
 }

@@ -142,7 +142,7 @@ fn the_end_of_a_test_leaves_the_streams_of_another_alone() {
     let (first, _socket) = Peer::running(at, UDP);
     let mut second = Peer::granted(at, UDP);
     first.reset();
-    says(&server, "ended early");
+    says(&server, "\"vanished\"");
     let socket = udp(at);
     socket.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
     socket.send(&hello::HELLO).unwrap();

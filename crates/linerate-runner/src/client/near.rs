@@ -264,6 +264,7 @@ impl Near<'_> {
                 auth::to_hex(&auth::proof(key, auth::Prover::Client, nonce, &server_nonce))
             }),
             boot_id: self.record.client.boot_id.clone(),
+            run: Some(self.record.id.clone()),
         };
         self.say(write, &ClientMessage::Request(Box::new(request)), doing).await?;
         let agreed = match self.answer(messages, doing).await? {

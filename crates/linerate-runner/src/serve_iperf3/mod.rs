@@ -61,7 +61,11 @@ pub(crate) async fn greet(
             return None;
         }
         Shown::Refused => {
-            server.refused(peer, "an iperf3 data connection that no test wants");
+            server.turned_away(
+                peer,
+                RefusalKind::Busy,
+                "an iperf3 data connection that no test wants",
+            );
             deny(Control(stream)).await;
             return None;
         }
@@ -92,7 +96,7 @@ async fn negotiate(
     match granted {
         Ok(grant) => Some(Box::new(grant(control))),
         Err(refusal) => {
-            server.refused(peer, &refusal.why);
+            server.turned_away(peer, refusal.kind(), &refusal.why);
             if refusal.failure.number == ErrorNumber::BUSY {
                 deny(control).await;
             } else {
@@ -170,7 +174,7 @@ pub(crate) fn greet_udp(server: &Server, datagram: &[u8], peer: SocketAddr, port
     let Some(answer) = hello::answer(datagram) else { return };
     let Some(local) = server.lobby.waits_for_udp(peer) else { return };
     let Ok(socket) = stream_socket(local, port, peer) else {
-        server.refused(peer, "no socket for a UDP stream");
+        server.turned_away(peer, RefusalKind::Unable, "no socket for a UDP stream");
         return;
     };
     let Ok(copy) = socket.try_clone() else { return };

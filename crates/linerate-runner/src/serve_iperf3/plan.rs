@@ -48,6 +48,21 @@ pub(super) struct Refusal {
     pub(super) why: String,
 }
 
+impl Refusal {
+    /// On what ground, in the words of linerate's own protocol.
+    pub(super) fn kind(&self) -> RefusalKind {
+        match self.failure.number {
+            ErrorNumber::BUSY => RefusalKind::Busy,
+            ErrorNumber::AUTHORISATION => RefusalKind::Key,
+            ErrorNumber::RECEIVE_PARAMETERS => RefusalKind::Protocol,
+            ErrorNumber::CREATE_STREAM | ErrorNumber::ACCEPT_CONTROL | ErrorNumber::AFFINITY => {
+                RefusalKind::Unable
+            }
+            _ => RefusalKind::Policy,
+        }
+    }
+}
+
 pub(super) fn refuse(number: ErrorNumber, why: impl Into<String>) -> Refusal {
     Refusal { failure: Failure { number, errno: 0 }, why: why.into() }
 }

@@ -38,7 +38,7 @@ pub(super) fn results(running: &Running, test: &plan::Test, output: Option<Strin
     }
 }
 
-/// For the server's log.
+/// For a client that asks for what this server shows.
 pub(super) fn in_words<'a>(
     reports: impl Iterator<Item = &'a Report>,
     transport: Transport,

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use linerate_engine::{clock, sys};
-use linerate_model::plan::{IpVersion, Transport};
+use linerate_model::plan::{Dialect, IpVersion, Transport};
+use linerate_model::served::{Outcome, ServedTest};
 use linerate_wire::iperf3::{Cookie, ErrorNumber, Failure, State};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
@@ -18,8 +19,9 @@ use super::plan;
 use super::running::Running;
 use super::story::Story;
 use crate::admission::Slot;
-use crate::data::{self, Context, PROMPT_START_NS, Shared, StreamId, StreamSocket};
+use crate::data::{self, Context, PROMPT_START_NS, Report, Shared, StreamId, StreamSocket};
 use crate::rows::ProcessCpu;
+use crate::served::{self, Early};
 use crate::server::{Event, Server};
 use crate::serving::StopOnDrop;
 
@@ -45,17 +47,26 @@ pub(crate) struct Test {
 /// Why a test did not come to its end: told to the client by number, to the log in words.
 pub(super) struct Trouble {
     failure: Option<Failure>,
-    why: String,
+    early: Early,
 }
 
 impl Trouble {
     pub(super) fn new(number: ErrorNumber, why: impl Into<String>) -> Self {
-        Self { failure: Some(Failure { number, errno: 0 }), why: why.into() }
+        let outcome = match number {
+            ErrorNumber::CLIENT_TERMINATED => Outcome::Stopped,
+            ErrorNumber::SERVER_TERMINATED
+            | ErrorNumber::END_CONDITIONS
+            | ErrorNumber::TOO_LONG
+            | ErrorNumber::RATE
+            | ErrorNumber::NO_DATA => Outcome::Cut,
+            _ => Outcome::Failed,
+        };
+        Self { failure: Some(Failure { number, errno: 0 }), early: Early::new(outcome, why) }
     }
 
     /// The client is gone or says so itself: nothing more goes to it.
-    pub(super) fn quiet(why: impl Into<String>) -> Self {
-        Self { failure: None, why: why.into() }
+    pub(super) fn quiet(outcome: Outcome, why: impl Into<String>) -> Self {
+        Self { failure: None, early: Early::new(outcome, why) }
     }
 }
 
@@ -64,7 +75,7 @@ impl From<Broken> for Trouble {
         match broken {
             Broken::Unknown(_) => Self::new(ErrorNumber::UNKNOWN_MESSAGE, broken.to_string()),
             Broken::Frame(_) => Self::new(ErrorNumber::RECEIVE_RESULTS, broken.to_string()),
-            _ => Self::quiet(broken.to_string()),
+            _ => Self::quiet(Outcome::Vanished, broken.to_string()),
         }
     }
 }
@@ -84,13 +95,10 @@ impl Test {
 
     /// Runs the test and sends the results. Ends within seconds of the client's silence.
     pub(crate) async fn run(mut self, server: &Arc<Server>) {
-        let peer = self.peer;
-        let what = match self.conduct(server).await {
-            Ok(what) => {
-                // Its goodbye, or its end without one.
-                let _ = timeout(TALK_LIMIT, self.control.state()).await;
-                what
-            }
+        let served = self.served();
+        let mut reports = Vec::new();
+        let ended = match self.conduct(server, &served, &mut reports).await {
+            Ok(()) => self.farewell().await,
             Err(trouble) => {
                 if let Some(failure) = trouble.failure {
                     let octets = if failure.number == ErrorNumber::SERVER_TERMINATED {
@@ -100,33 +108,63 @@ impl Test {
                     };
                     let _ = self.control.octets(&octets).await;
                 }
-                format!("ended early: {}", trouble.why)
+                Err(trouble.early)
             }
         };
-        let _ = server.events.send(Event::TestEnded { peer, what });
+        let udp = self.test.asked.transport == Transport::Udp;
+        let asked = &self.test.asked;
+        let by_time = asked.bytes == 0 && asked.blocks == 0 && asked.time_s > 0;
+        let time_ns = by_time.then(|| u64::from(asked.time_s) * 1_000_000_000);
+        let result = Box::new(served::result(ended, udp, time_ns, reports.iter()));
+        let _ = server.events.send(Event::TestEnded(served, result));
         self.control.close().await;
     }
 
-    async fn conduct(&mut self, server: &Arc<Server>) -> Result<String, Trouble> {
-        let what = self.test.describe();
+    fn served(&self) -> Box<ServedTest> {
+        let id = self.cookie.text();
+        Box::new(served::test(Some(&id), self.peer, Dialect::Iperf3, &self.test.plan))
+    }
+
+    /// The client's goodbye. Its streams end with it, so that without one the figures of a client that
+    /// was killed look like those of a whole test.
+    async fn farewell(&mut self) -> Result<(), Early> {
+        match timeout(TALK_LIMIT, self.control.state()).await {
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(broken)) => Err(Early::vanished(format!("before it said goodbye: {broken}"))),
+            Err(_) => Err(Early::vanished("it had its results and said no goodbye")),
+        }
+    }
+
+    /// `reports` takes those of all streams, where all came to their end.
+    async fn conduct(
+        &mut self,
+        server: &Arc<Server>,
+        served: &ServedTest,
+        reports: &mut Vec<Report>,
+    ) -> Result<(), Trouble> {
         let _alone = tokio::select! {
             alone = server.lobby.wait_alone() => match alone {
                 Ok(alone) => alone,
                 Err(()) => {
                     let _ = self.control.say(&[State::AccessDenied]).await;
-                    return Err(Trouble::quiet("another test runs, and too many wait already"));
+                    return Err(Trouble::quiet(
+                        Outcome::Refused,
+                        "another test runs, and too many wait already",
+                    ));
                 }
             },
             state = self.control.state() => return Err(early(state)),
         };
-        let _ = server.events.send(Event::TestStarted { peer: self.peer, what });
+        let _ = server.events.send(Event::TestStarted(Box::new(served.clone())));
         let ids = data::streams(self.test.plan.plan.direction, self.test.plan.plan.streams);
         let (sockets, _cookie) = self.open(server, ids.len()).await?;
         let mut running = self.start(server, ids, sockets)?;
         let done = self.through(&mut running, server).await;
         if let Err(trouble) = &done {
-            running.fail(self.peer, &trouble.why);
+            running.fail(self.peer, &trouble.early.why);
+            running.gather().await;
         }
+        *reports = running.whole();
         done
     }
 
@@ -135,7 +173,7 @@ impl Test {
         &mut self,
         running: &mut Running,
         server: &Arc<Server>,
-    ) -> Result<String, Trouble> {
+    ) -> Result<(), Trouble> {
         sleep(HEAD_START).await;
         self.control.watch();
         self.control.say(&[State::TestStart, State::TestRunning]).await?;
@@ -291,7 +329,7 @@ impl Test {
 fn early(state: Result<State, Broken>) -> Trouble {
     match state {
         Ok(State::ClientTerminate | State::IperfDone | State::TestEnd) => {
-            Trouble::quiet("the client stopped before the start")
+            Trouble::quiet(Outcome::Stopped, "the client stopped before the start")
         }
         Ok(state) => Trouble::new(ErrorNumber::UNKNOWN_MESSAGE, format!("{state:?} out of turn")),
         Err(broken) => broken.into(),

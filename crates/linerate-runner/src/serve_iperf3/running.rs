@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use linerate_engine::clock;
 use linerate_model::plan::{Direction, Transport};
+use linerate_model::served::Outcome;
 use linerate_model::told::Cpu;
 use linerate_wire::iperf3::frame::MAX_CLIENT_RESULTS;
 use linerate_wire::iperf3::{ErrorNumber, Results, State, stream_index};
 use tokio::sync::mpsc::UnboundedReceiver;
-use tokio::time::{Instant, MissedTickBehavior, sleep};
+use tokio::time::{Instant, MissedTickBehavior, sleep, timeout};
 
 use super::control::{Control, RESULTS_LIMIT};
 use super::limits::RateMeter;
@@ -26,6 +27,8 @@ use crate::serving::{StopOnDrop, straggler_ns};
 
 /// What is still in a client's send buffer may take this long; clients wait 10 s for results.
 const TCP_DRAIN_NS: u64 = 5_000_000_000;
+/// A data thread that is told to end looks up within 20 ms; on a host that is full, some later.
+const GATHER_LIMIT: Duration = Duration::from_secs(2);
 /// How often the limits are looked at.
 const WATCH: Duration = Duration::from_millis(250);
 /// A client to which data goes and whose host does not answer for this long is gone. Not less, as
@@ -113,7 +116,10 @@ impl Running {
                             "the client was told to stop",
                         ));
                     }
-                    State::IperfDone => return Err(Trouble::quiet("the client said goodbye")),
+                    State::IperfDone => return Err(Trouble::quiet(
+                        Outcome::Stopped,
+                        "the client said goodbye before the end",
+                    )),
                     state => {
                         return Err(Trouble::new(
                             ErrorNumber::UNKNOWN_MESSAGE,
@@ -173,9 +179,8 @@ impl Running {
         let silent = if receives { answered.min(no_data) } else { answered };
         let limit = if sends { SILENT_SENDING } else { SILENT_RECEIVING };
         if silent > limit {
-            return Err(Trouble::quiet(format!(
-                "the client's host has not answered for {limit:?}"
-            )));
+            let why = format!("the client's host has not answered for {limit:?}");
+            return Err(Trouble::quiet(Outcome::Vanished, why));
         }
         Ok(())
     }
@@ -210,7 +215,7 @@ impl Running {
         &mut self,
         control: &mut Control,
         test: &plan::Test,
-    ) -> Result<String, Trouble> {
+    ) -> Result<(), Trouble> {
         self.shared.stop();
         control.say(&[State::ExchangeResults]).await?;
         let body = control.document(MAX_CLIENT_RESULTS, RESULTS_LIMIT).await?;
@@ -252,8 +257,10 @@ impl Running {
             }
         }
         self.no_fault()?;
-        let words = results::in_words(self.reports.values(), self.transport);
-        let output = self.output.as_ref().map(|output| output.text(&words));
+        let output = self
+            .output
+            .as_ref()
+            .map(|output| output.text(&results::in_words(self.reports.values(), self.transport)));
         let results = results::results(self, test, output);
         let frame =
             results.encode().map_err(|e| Trouble::new(ErrorNumber::PACK_RESULTS, e.to_string()))?;
@@ -261,7 +268,7 @@ impl Running {
         control.say(&[State::DisplayResults]).await?;
         let far_cpu = far_cpu(&client);
         self.story.end(self.reports.values(), self.span_ns(), far_cpu, None);
-        Ok(words)
+        Ok(())
     }
 
     /// Told on the screen, with what all streams measured if they did.
@@ -273,6 +280,28 @@ impl Running {
         };
         let span_ns = self.span_ns();
         self.story.fail(peer, reports, span_ns, why);
+    }
+
+    /// After trouble: ends the data threads and takes their reports, which are told nobody but the log.
+    pub(super) async fn gather(&mut self) {
+        self.shared.stop();
+        self.shared.drain_until(0);
+        let take = async {
+            while self.reports.len() < self.ids.len() {
+                match self.told.recv().await {
+                    Some(DataEvent::Done(stream, report)) => self.reports.insert(stream, *report),
+                    Some(_) => None,
+                    None => break,
+                };
+            }
+        };
+        let _ = timeout(GATHER_LIMIT, take).await;
+    }
+
+    /// The reports, if all streams have one: a sum over some of them would pass for the whole.
+    pub(super) fn whole(&mut self) -> Vec<Report> {
+        let reports = std::mem::take(&mut self.reports);
+        if reports.len() == self.ids.len() { reports.into_values().collect() } else { vec![] }
     }
 
     fn span_ns(&self) -> u64 {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use linerate_engine::clock;
 use linerate_model::plan::{AgreedPlan, Traffic};
+use linerate_model::served::Outcome;
 use linerate_wire::native::message::{
     CHUNK_INTERVALS, Chunk, ClientMessage, HostChunk, LiveInterval, Results, ServerMessage,
     StreamReport, StreamResult,
@@ -14,13 +15,14 @@ use tokio::net::tcp::OwnedWriteHalf;
 use tokio::sync::mpsc::{Receiver, UnboundedReceiver};
 use tokio::time::Instant;
 
-use crate::control::{ControlError, Outbox, write_message};
+use crate::control::{ControlError, Outbox, next, write_message};
 use crate::data::{self, DataEvent, Report, Role, Shared, StreamId, Tick};
 use crate::host::HostWatch;
+use crate::served::Early;
 use crate::server::Server;
 use crate::ticks::Ticks;
 
-use super::{HEAD_START_NS, MOST_DRAIN_NS, SILENCE_LIMIT, answer, count};
+use super::{HEAD_START_NS, MOST_DRAIN_NS, SILENCE_LIMIT, answer, count, pong};
 
 /// Rows for the live view are left out while so many octets wait for a client that reads slowly.
 const MOST_LIVE_WAITING: usize = 64 << 10;
@@ -36,18 +38,54 @@ pub(super) struct Running {
     pub(super) recv_ticks: Ticks,
     pub(super) drain: u64,
     pub(super) stopped: bool,
+    /// Why it ends before its time, and still has results.
+    pub(super) early: Option<Early>,
     /// The client has told how much it sent: it sends no more.
     pub(super) far_sent: bool,
 }
 
 impl Running {
-    pub(super) async fn run(
+    /// From the word "started" to the client's goodbye.
+    pub(super) async fn through(
         &mut self,
         server: &Arc<Server>,
         messages: &mut Receiver<Result<ClientMessage, ControlError>>,
         write: &mut OwnedWriteHalf,
         told: &mut UnboundedReceiver<DataEvent>,
-    ) -> Result<(), String> {
+        ids: &[StreamId],
+    ) -> Result<(), Early> {
+        self.shared.start(clock::monotonic_ns() + HEAD_START_NS);
+        write_message(write, &ServerMessage::Started).await?;
+        let outcome = self.run(server, messages, write, told).await;
+        self.shared.stop();
+        outcome?;
+        self.send_results(write, ids).await?;
+        // The client asks for the clock once more and says goodbye.
+        // It may still be receiving what waits in send buffers; as long as it asks, it is there.
+        let end = Instant::now() + Duration::from_nanos(self.drain.max(MOST_DRAIN_NS));
+        while Instant::now() < end {
+            match next(messages, SILENCE_LIMIT).await {
+                Ok(ClientMessage::Ping(ping)) => pong(write, ping).await?,
+                Ok(ClientMessage::Bye) => break,
+                Ok(_) => {}
+                // Its streams end with it, so that the figures look like those of a whole test.
+                Err(error) => {
+                    let early = Early::from(error);
+                    let why = format!("before it said goodbye: {}", early.why);
+                    return Err(Early { why, ..early });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn run(
+        &mut self,
+        server: &Arc<Server>,
+        messages: &mut Receiver<Result<ClientMessage, ControlError>>,
+        write: &mut OwnedWriteHalf,
+        told: &mut UnboundedReceiver<DataEvent>,
+    ) -> Result<(), Early> {
         let plan = &self.agreed.clone().plan;
         // A test by time was admitted with its length: this is for a client that does not keep to it.
         let grace = plan.duration().map_or(HEAD_START_NS, |_| 2 * MOST_DRAIN_NS);
@@ -67,8 +105,8 @@ impl Running {
                     heard = Instant::now();
                     match message {
                         Some(Ok(message)) => self.on_message(message, &mut out)?,
-                        Some(Err(e)) => trouble = Some(self.abandon(&e.to_string())),
-                        None => trouble = Some(self.abandon("the client is gone")),
+                        Some(Err(e)) => trouble = Some(self.abandon(e)),
+                        None => trouble = Some(self.abandon(ControlError::Closed)),
                     }
                 }
                 event = told.recv() => match event {
@@ -76,17 +114,17 @@ impl Running {
                         // Nobody to tell once there is trouble: only the reports count then.
                         let told = self.on_event(event, &mut out, trouble.is_none());
                         if let (Err(e), None) = (told, &trouble) {
-                            trouble = Some(self.abandon(&e.to_string()));
+                            trouble = Some(self.abandon(e));
                         }
                     }
-                    None => return Err("a data thread ended without a word".into()),
+                    None => return Err(Early::failed("a data thread ended without a word")),
                 },
                 () = tokio::time::sleep_until(warm), if cold => {
                     cold = false;
                     self.host.warm();
                 }
                 carried = out.carry(write), if trouble.is_none() => if let Err(e) = carried {
-                    trouble = Some(self.abandon(&e.to_string()));
+                    trouble = Some(self.abandon(e));
                 },
                 () = tokio::time::sleep_until(hard_end), if !self.stopped => {
                     self.stop(&mut out, "the server's longest test time is over");
@@ -95,7 +133,7 @@ impl Running {
                     let silent = heard.elapsed() > SILENCE_LIMIT
                         && !self.shared.heard_within(SILENCE_LIMIT);
                     if silent && trouble.is_none() {
-                        trouble = Some(self.abandon("the client fell silent"));
+                        trouble = Some(self.abandon(Early::vanished("the client fell silent")));
                     }
                 }
                 _ = shut.changed(), if !self.stopped => {
@@ -120,7 +158,7 @@ impl Running {
         }
         match trouble {
             Some(why) => Err(why),
-            None => out.empty(write).await.map_err(|e| e.to_string()),
+            None => Ok(out.empty(write).await?),
         }
     }
 
@@ -130,11 +168,11 @@ impl Running {
     }
 
     /// The client is gone: nothing more goes to it, and what was under way ends.
-    fn abandon(&mut self, why: &str) -> String {
+    fn abandon(&mut self, why: impl Into<Early>) -> Early {
         self.stopped = true;
         self.shared.stop();
         self.shared.drain_until(0);
-        why.to_owned()
+        why.into()
     }
 
     fn stop(&mut self, out: &mut Outbox, why: &str) {
@@ -143,11 +181,12 @@ impl Running {
         // Receivers go on until the client has told what it sent.
         self.shared.drain_until(clock::monotonic_ns().saturating_add(2 * MOST_DRAIN_NS));
         let _ = out.put(&ServerMessage::Stopping(why.to_owned()));
+        self.early = Some(Early::new(Outcome::Cut, why));
     }
 
-    fn on_message(&mut self, message: ClientMessage, out: &mut Outbox) -> Result<(), String> {
+    fn on_message(&mut self, message: ClientMessage, out: &mut Outbox) -> Result<(), Early> {
         match message {
-            ClientMessage::Ping(ping) => out.put(&answer(ping)).map_err(|e| e.to_string())?,
+            ClientMessage::Ping(ping) => out.put(&answer(ping))?,
             ClientMessage::Alive => {}
             ClientMessage::Sent(streams) => {
                 self.far_sent = true;
@@ -160,11 +199,17 @@ impl Running {
                     self.shared.stop();
                 }
             }
-            ClientMessage::Stop => self.shared.stop(),
-            ClientMessage::Bye => {
-                self.abandon("the client said goodbye");
+            ClientMessage::Stop => {
+                self.shared.stop();
+                let early =
+                    || Early::new(Outcome::Stopped, "the client stopped it before its time");
+                self.early.get_or_insert_with(early);
             }
-            _ => return Err("a message out of turn".into()),
+            ClientMessage::Bye => {
+                let early = Early::new(Outcome::Stopped, "the client said goodbye before the end");
+                self.early = Some(self.abandon(early));
+            }
+            _ => return Err(Early::failed("a message out of turn")),
         }
         Ok(())
     }
@@ -207,25 +252,24 @@ impl Running {
         write: &mut OwnedWriteHalf,
         ids: &[StreamId],
     ) -> Result<(), ControlError> {
-        let reports = std::mem::take(&mut self.reports);
         let mut complete = !self.stopped;
-        for (stream, report) in reports {
+        for (&stream, report) in &mut self.reports {
             let Some(id) = ids.iter().find(|id| id.stream == stream) else { continue };
             let (mut send, mut recv) = (Vec::new(), Vec::new());
             let report = match report {
-                Report::Send(mut report) => {
+                Report::Send(report) => {
                     send = std::mem::take(&mut report.intervals);
                     complete &= report.error.is_none();
-                    StreamReport::Send(Box::new(report))
+                    StreamReport::Send(Box::new(report.clone()))
                 }
-                Report::Recv(mut report) => {
+                Report::Recv(report) => {
                     recv = std::mem::take(&mut report.intervals);
                     complete &= report.error.is_none();
-                    StreamReport::Recv(Box::new(report))
+                    StreamReport::Recv(Box::new(report.clone()))
                 }
                 Report::Respond(report) => {
                     complete &= report.error.is_none();
-                    StreamReport::Respond(report)
+                    StreamReport::Respond(report.clone())
                 }
                 Report::Rr(_) => continue,
             };

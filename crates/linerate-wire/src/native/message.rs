@@ -132,6 +132,9 @@ pub struct Request {
     /// The client's boot, so that a server on the same host can say so.
     #[serde(default)]
     pub boot_id: Option<String>,
+    /// The id of the client's record, for the server's log.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<String>,
 }
 
 /// A test is granted.
@@ -183,6 +186,21 @@ pub enum RefusalKind {
     Unable,
     /// The conversation went wrong.
     Protocol,
+}
+
+impl RefusalKind {
+    /// As in messages, errors and logs.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Version => "version",
+            Self::Key => "key",
+            Self::OutOfRange => "out_of_range",
+            Self::Policy => "policy",
+            Self::Busy => "busy",
+            Self::Unable => "unable",
+            Self::Protocol => "protocol",
+        }
+    }
 }
 
 /// Clock question.

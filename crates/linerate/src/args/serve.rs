@@ -95,7 +95,8 @@ pub struct ServeArgs {
         help_heading = "Control of this host"
     )]
     state_dir: Option<PathBuf>,
-    /// Print events as one JSON object a line on standard output.
+    /// Print each event, and each test's result, as one JSON object a line on standard output
+    /// (`linerate schema serve`).
     #[arg(long, help_heading = "Output")]
     pub json_lines: bool,
 }

@@ -25,6 +25,8 @@ pub enum Document {
     Sweep,
     /// `--json` of search.
     Search,
+    /// A line of `serve --json-lines`.
+    Serve,
 }
 
 /// Prints the completion script of a shell.

@@ -80,7 +80,7 @@ pub(super) fn run(line: &Line, out: &mut Out) -> Done {
                 }
             }
         }
-        Event::Refused { peer, why } => {
+        Event::Refused { peer, why, .. } => {
             out.error(&format!("iperf3: error - {}: {why}", peer.ip()));
         }
         _ => {}

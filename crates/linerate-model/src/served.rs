@@ -1,0 +1,131 @@
+//! What a server knows of the tests it served: what was asked, what its own end measured, how it
+//! ended. Its log and its JSON lines are made of this.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::plan::{Dialect, Direction};
+
+/// What of a client's test a server knows when it begins.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ServedTest {
+    /// As the client names it: the id of linerate's record, the cookie of iperf3. Absent where a
+    /// client told none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// Address and port of the client's control connection.
+    pub peer: String,
+    /// The protocol spoken.
+    pub dialect: Dialect,
+    /// `udp`, `tcp` or `rr`.
+    pub kind: String,
+    /// Seen from the client.
+    pub direction: Direction,
+    /// Streams each way.
+    pub streams: u16,
+    /// Bits of payload per second that were asked of each stream; absent without a limit. For rr see
+    /// `asked_per_second`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked_bps: Option<u64>,
+    /// Transactions per second that were asked of rr; absent in a closed loop.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked_per_second: Option<u64>,
+}
+
+/// How a test ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Outcome {
+    /// It came to its end, and the client had its results and said goodbye.
+    Done,
+    /// The client ended it before its time, and said so.
+    Stopped,
+    /// This server ended it: one of its limits, or it shuts down.
+    Cut,
+    /// It was admitted, and then not wanted: too many wait for their turn.
+    Refused,
+    /// The client was gone without a word.
+    Vanished,
+    /// Something failed, or the client did not keep to the protocol.
+    Failed,
+}
+
+impl Outcome {
+    /// As in JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Stopped => "stopped",
+            Self::Cut => "cut",
+            Self::Refused => "refused",
+            Self::Vanished => "vanished",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// What the server's end of a test received, warm-up not included.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ServedReceived {
+    /// Bytes of payload.
+    pub bytes: u64,
+    /// The agreed time, or from the first to the last arrival on any stream where that took longer,
+    /// where no time was agreed and where the test ended early; seconds. Absent when nothing came.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seconds: Option<f64>,
+    /// `bytes` over `seconds`, bits per second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bits_per_second: Option<f64>,
+    /// UDP: distinct datagrams that should have come, as far as this end can know.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expected: Option<u64>,
+    /// UDP: those of them that did not come.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lost: Option<u64>,
+    /// UDP: those of `lost` that are known to have been dropped in this host's receive buffers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rcvbuf_drops: Option<u64>,
+}
+
+/// What the server's end of a test sent, warm-up not included.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ServedSent {
+    /// Bytes of payload that the kernel took.
+    pub bytes: u64,
+    /// The longest time of a stream, seconds; absent where nothing was sent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seconds: Option<f64>,
+    /// `bytes` over `seconds`, bits per second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bits_per_second: Option<f64>,
+    /// UDP: datagrams.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub datagrams: Option<u64>,
+    /// TCP: segments sent again; absent where the kernel does not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retransmits: Option<u64>,
+}
+
+/// What a server knows of a test when it is over. Figures are absent where a test had none, and
+/// where not all of its streams came to an end.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ServedResult {
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Why, in words; absent when it was done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+    /// The measured time at this end, seconds: the longest of what was received, sent and answered;
+    /// absent when no data came or left.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seconds: Option<f64>,
+    /// What came here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub received: Option<ServedReceived>,
+    /// What left here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sent: Option<ServedSent>,
+    /// rr: requests answered, warm-up included.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answered: Option<u64>,
+}

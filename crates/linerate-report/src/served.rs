@@ -1,0 +1,153 @@
+//! Lines of a server's log: one when a test begins, one when it is over.
+
+use linerate_model::plan::{Dialect, Direction};
+use linerate_model::served::{Outcome, ServedReceived, ServedResult, ServedSent, ServedTest};
+
+use crate::clean::clean;
+use crate::number;
+
+/// `127.0.0.1:40000 started udp forward, 2 streams, linerate · 100.0 Mbit/s asked`.
+pub fn started(test: &ServedTest) -> String {
+    let asked = match (test.asked_bps, test.asked_per_second) {
+        (Some(rate), _) => format!("{} asked", number::rate(rate as f64)),
+        (None, Some(rate)) => format!("{} transactions/s asked", number::integer(rate)),
+        (None, None) => "no rate asked".to_owned(),
+    };
+    format!("{} started {} · {asked}", clean(&test.peer), what(test))
+}
+
+/// `127.0.0.1:40000 done: udp forward, 1 stream, linerate · 2.000 s · received …`.
+pub fn ended(test: &ServedTest, result: &ServedResult) -> String {
+    let outcome = match result.outcome {
+        Outcome::Cut => "cut short",
+        Outcome::Stopped => "stopped early",
+        other => other.name(),
+    };
+    let mut parts = vec![format!("{} {outcome}: {}", clean(&test.peer), what(test))];
+    parts.extend(result.seconds.map(number::seconds));
+    parts.extend(result.received.as_ref().map(received));
+    parts.extend(result.sent.as_ref().map(sent));
+    parts.extend(result.answered.map(|n| format!("answered {} requests", number::integer(n))));
+    parts.extend(result.why.as_ref().map(|why| clean(why).into_owned()));
+    parts.join(" · ")
+}
+
+fn what(test: &ServedTest) -> String {
+    let direction = match test.direction {
+        Direction::Forward => "forward",
+        Direction::Reverse => "reverse",
+        Direction::Both => "both ways",
+    };
+    let streams = if test.streams == 1 { "stream" } else { "streams" };
+    let dialect = match test.dialect {
+        Dialect::Native => "linerate",
+        Dialect::Iperf3 => "iperf3",
+    };
+    format!("{} {direction}, {} {streams}, {dialect}", clean(&test.kind), test.streams)
+}
+
+fn amount(bytes: u64, rate: Option<f64>) -> String {
+    let rate = rate.map_or(String::new(), |rate| format!(" at {}", number::rate(rate)));
+    format!("{} bytes{rate}", number::integer(bytes))
+}
+
+fn received(got: &ServedReceived) -> String {
+    let mut text = format!("received {}", amount(got.bytes, got.bits_per_second));
+    if let (Some(lost), Some(expected)) = (got.lost, got.expected) {
+        text.push_str(&format!(
+            ", lost {} of {} datagrams",
+            number::integer(lost),
+            number::integer(expected)
+        ));
+        if lost > 0 && expected > 0 {
+            text.push_str(&format!(" ({})", number::loss(lost as f64 / expected as f64)));
+        }
+    }
+    if let Some(drops) = got.rcvbuf_drops.filter(|drops| *drops > 0) {
+        text.push_str(&format!(", {} of them rcvbuf drops", number::integer(drops)));
+    }
+    text
+}
+
+fn sent(sent: &ServedSent) -> String {
+    let again = sent.retransmits.filter(|again| *again > 0);
+    let again = again.map_or(String::new(), |n| format!(", {} retrans", number::integer(n)));
+    format!("sent {}{again}", amount(sent.bytes, sent.bits_per_second))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn test(kind: &str, dialect: Dialect, direction: Direction, streams: u16) -> ServedTest {
+        ServedTest {
+            id: None,
+            peer: "[2001:db8::7]:40000".into(),
+            dialect,
+            kind: kind.into(),
+            direction,
+            streams,
+            asked_bps: (kind == "udp").then_some(100_000_000),
+            asked_per_second: None,
+        }
+    }
+
+    fn result(outcome: Outcome, why: Option<&str>) -> ServedResult {
+        let why = why.map(str::to_owned);
+        ServedResult { outcome, why, seconds: None, received: None, sent: None, answered: None }
+    }
+
+    #[test]
+    fn every_test_is_one_line() {
+        let udp = test("udp", Dialect::Native, Direction::Forward, 1);
+        let both = test("tcp", Dialect::Iperf3, Direction::Both, 2);
+        let received = ServedReceived {
+            bytes: 24_970_000,
+            seconds: Some(1.999),
+            bits_per_second: Some(99_929_965.0),
+            expected: Some(20_833),
+            lost: Some(25),
+            rcvbuf_drops: Some(5),
+        };
+        let tcp =
+            ServedReceived { expected: None, lost: None, rcvbuf_drops: None, ..received.clone() };
+        let sent = ServedSent {
+            bytes: 1_000_000,
+            seconds: Some(2.0),
+            bits_per_second: Some(4e6),
+            datagrams: None,
+            retransmits: Some(1_234),
+        };
+        let lines = [
+            started(&udp),
+            started(&both),
+            ended(
+                &udp,
+                &ServedResult {
+                    seconds: Some(1.999),
+                    received: Some(received),
+                    ..result(Outcome::Done, None)
+                },
+            ),
+            ended(
+                &both,
+                &ServedResult {
+                    seconds: Some(2.0),
+                    received: Some(tcp),
+                    sent: Some(sent),
+                    ..result(Outcome::Cut, Some("more bytes than this server allows in a test"))
+                },
+            ),
+            ended(
+                &test("rr", Dialect::Native, Direction::Forward, 1),
+                &ServedResult {
+                    seconds: Some(0.5),
+                    answered: Some(12_345),
+                    ..result(Outcome::Stopped, Some("the client stopped it before its time"))
+                },
+            ),
+            ended(&udp, &result(Outcome::Vanished, Some("gone\u{1b}[2J\nfake line"))),
+        ];
+        insta::assert_snapshot!(lines.join("\n"));
+    }
+}
