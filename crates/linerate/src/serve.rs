@@ -83,7 +83,7 @@ pub enum ServerLine {
         test: ServedTest,
         /// How it ended, and what this end measured.
         #[serde(flatten)]
-        result: ServedResult,
+        result: Box<ServedResult>,
     },
     /// A connection was turned away before it had a test.
     Refused {
@@ -127,7 +127,7 @@ impl ServerLine {
         Some(match event {
             Event::Listening(address) => Self::Listening { time, address: address.to_string() },
             Event::TestStarted(test) => Self::Started { time, test: *test },
-            Event::TestEnded(test, result) => Self::Ended { time, test: *test, result: *result },
+            Event::TestEnded(test, result) => Self::Ended { time, test: *test, result },
             Event::Refused { peer, kind, why } => {
                 Self::Refused { time, peer: peer.to_string(), kind: kind.name().to_owned(), why }
             }

@@ -11,7 +11,7 @@ use support::{alone, linerate, skip};
 fn on_terminal(test: &str, line: &str) -> Option<String> {
     let binary = env!("CARGO_BIN_EXE_linerate");
     let out = Command::new("script")
-        .args(["-qec", &format!("stty rows 24 cols 80; timeout 60 {binary} {line}"), "/dev/null"])
+        .args(["-qc", &format!("stty rows 24 cols 80; timeout 60 {binary} {line}"), "/dev/null"])
         .env("TERM", "xterm")
         .env("NO_COLOR", "1")
         .stdin(Stdio::null())
@@ -39,7 +39,8 @@ fn lines(text: &str) -> Vec<String> {
             c => plain.push(c),
         }
     }
-    plain.lines().map(str::to_owned).filter(|line| !line.trim().is_empty()).collect()
+    let lines = plain.lines().map(|line| line.trim_end().to_owned());
+    lines.filter(|line| !line.is_empty()).collect()
 }
 
 #[test]
@@ -48,7 +49,7 @@ fn a_terminal_has_a_line_that_moves_and_nothing_wraps() {
     let test = "a_terminal_has_a_line_that_moves_and_nothing_wraps";
     for (line, unit) in [
         ("sweep --local --rates 1M..4M --both-ways --time 600ms", "trial 1/"),
-        ("search --local --min 1M --max 8M --time 600ms --loss 50% --max-time 6s", "trial 1 "),
+        ("search --local --min 1M --max 8M --preset quick --max-time 6s", "trial 1 "),
     ] {
         let Some(text) = on_terminal(test, line) else { return };
         let lines = lines(&text);
