@@ -665,6 +665,28 @@ fn a_reverse_sender_stops_when_nobody_listens() {
     drop(peer);
 }
 
+#[test]
+fn who_leaves_with_the_results_and_no_goodbye_was_not_done() {
+    let _alone = alone();
+    let server = Server::start(None, &[]);
+    let at = SocketAddr::from(([127, 0, 0, 1], server.port));
+    for (n, bye) in [(1, true), (2, false)] {
+        let (mut peer, _, _socket) = Peer::started(at, plan(&json!({})));
+        let sent = json!({ "stream": 0, "datagrams": 0, "bytes": 0, "span_ns": 1_000_000_000u64 });
+        peer.say(&json!({ "sent": [sent] }));
+        while peer.hear().expect("results")["results"].is_null() {}
+        if bye {
+            peer.say(&json!("bye"));
+        }
+        drop(peer);
+        let ended = || server.log().matches("\"ended\"").count() == n;
+        assert!(wait_for(DEADLINES, ended), "{}", server.log());
+        let outcome = if bye { "\"outcome\":\"done\"" } else { "\"outcome\":\"vanished\"" };
+        let log = server.log();
+        assert!(log.lines().last().is_some_and(|line| line.contains(outcome)), "{log}");
+    }
+}
+
 /// Any numbers will do, as long as they are the same in each run.
 struct Random(u64);
 
