@@ -47,14 +47,42 @@ pub fn takes_prefix(unit: &str) -> bool {
     matches!(unit, "bit/s" | "datagrams/s" | "transactions/s" | "s")
 }
 
+/// The size and name of the prefix with which an axis up to `most` is read best; none for a unit
+/// that takes none.
+pub fn prefix(unit: Option<&str>, most: f64) -> (f64, &'static str) {
+    if !unit.is_some_and(takes_prefix) {
+        return (1.0, "");
+    }
+    let prefixes = [
+        (1e-9, "n"),
+        (1e-6, "µ"),
+        (1e-3, "m"),
+        (1.0, ""),
+        (1e3, "k"),
+        (1e6, "M"),
+        (1e9, "G"),
+        (1e12, "T"),
+    ];
+    let fits = prefixes.into_iter().rfind(|(size, _)| most >= *size);
+    fits.unwrap_or((1.0, ""))
+}
+
 /// A value of any unit: `136.2 Mbit/s`, `24.03 ktransactions/s`, `8247.04 things/s`.
 pub fn measured(value: f64, unit: Option<&str>) -> String {
     match unit {
         Some("s") => seconds(value),
         Some(unit) if takes_prefix(unit) && value.is_finite() => si(value, unit),
-        Some(unit) => format!("{} {unit}", crate::ministat::general(value, 6)),
-        None => crate::ministat::general(value, 6),
+        Some(unit) => format!("{} {unit}", plain(value)),
+        None => plain(value),
     }
+}
+
+/// Six significant digits, written out: whole numbers are not rounded.
+pub fn plain(value: f64) -> String {
+    if (1e6..1e15).contains(&value.abs()) {
+        return format!("{value:.0}");
+    }
+    crate::ministat::general(value, 6)
 }
 
 /// `151.4 µs`, `12.34 ms`, `10.00 s`.

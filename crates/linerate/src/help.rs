@@ -71,6 +71,9 @@ pub fn report() -> String {
     with_exit_codes(
         "  linerate udp HOST --json > run.json && linerate report run.json -o report.html
   linerate report sweep.json search.json -o report.html -o report.png
+  linerate report run.json --figure rate-over-time -o slide.png     one picture, 1600x900
+  linerate report sweep.json --figures slides         every figure as a picture of its own
+  linerate report before.stat after.stat -o report.html
   linerate report *.json --skip-damaged -o all.csv
   linerate report offload.db -o offload.html          a campaign: every pair, odd runs, every run
   linerate udp --local --json | linerate report - --format md

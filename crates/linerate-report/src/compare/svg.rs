@@ -63,7 +63,7 @@ pub fn figure(out: &mut String, view: &View, chosen: &[usize], top: f64) -> f64 
     let Some(scale) = Scale::covering(everything, columns) else { return bottom };
     let x = |value: f64| LEFT + scale.share(value) * (WIDTH - LEFT - RIGHT);
     let (low, high) = scale.ends();
-    let (size, prefix) = prefix(view.unit.as_deref(), low.abs().max(high.abs()));
+    let (size, prefix) = number::prefix(view.unit.as_deref(), low.abs().max(high.abs()));
     for tick in ticks(&scale, 7) {
         let at = x(tick);
         let _ = writeln!(
@@ -88,34 +88,15 @@ pub fn figure(out: &mut String, view: &View, chosen: &[usize], top: f64) -> f64 
     let dotted = sets.iter().filter(|s| s.drawn.len() <= MOST_DOTS);
     let tallest = dotted.flat_map(|s| counts(&s.drawn, &scale)).max().unwrap_or(0).max(1);
     for (index, set) in sets.iter().enumerate() {
-        draw(out, set, &marks(set), &scale, tallest, &x, top + TOP + lane * index as f64);
+        draw(out, set, view.unit.as_deref(), &marks(set), &scale, tallest, &x, top + TOP + lane * index as f64);
     }
     bottom + AXIS
-}
-
-/// The size and name of the prefix with which an axis up to `most` is read best; none for a unit
-/// that takes none.
-fn prefix(unit: Option<&str>, most: f64) -> (f64, &'static str) {
-    if !unit.is_some_and(number::takes_prefix) {
-        return (1.0, "");
-    }
-    let prefixes = [
-        (1e-9, "n"),
-        (1e-6, "µ"),
-        (1e-3, "m"),
-        (1.0, ""),
-        (1e3, "k"),
-        (1e6, "M"),
-        (1e9, "G"),
-        (1e12, "T"),
-    ];
-    let fits = prefixes.into_iter().rfind(|(size, _)| most >= *size);
-    fits.unwrap_or((1.0, ""))
 }
 
 fn draw(
     out: &mut String,
     set: &SetView,
+    unit: Option<&str>,
     marks: &[&Mark],
     scale: &Scale,
     tallest: usize,
@@ -138,7 +119,7 @@ fn draw(
     );
     let floor = top + DOTS;
     if set.drawn.len() <= MOST_DOTS {
-        dots(out, set, marks, tallest, x, scale, floor);
+        dots(out, set, unit, marks, tallest, x, scale, floor);
     } else {
         bars(out, &counts(&set.drawn, scale), scale, floor);
         let _ = writeln!(
@@ -153,6 +134,7 @@ fn draw(
 fn dots(
     out: &mut String,
     set: &SetView,
+    unit: Option<&str>,
     marks: &[&Mark],
     tallest: usize,
     x: &impl Fn(f64) -> f64,
@@ -183,7 +165,7 @@ fn dots(
                  {}{name}</title></circle>",
                 floor - 3.0 - radius - step * level as f64,
                 index + 1,
-                general(*value, 9)
+                escape(&number::measured(*value, unit))
             );
             if let Some(mark) = marks.iter().find(|m| m.index == *index) {
                 let y = floor - 3.0 - radius - step * level as f64;

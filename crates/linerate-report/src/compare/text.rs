@@ -167,10 +167,10 @@ fn plot(out: &mut String, view: &View, chosen: &[usize], width: usize) {
             out.push_str(&format!("  {text}\n"));
         }
     }
-    axis(out, &scale, inner);
+    axis(out, &scale, view.size, inner);
 }
 
-fn axis(out: &mut String, scale: &Scale, inner: usize) {
+fn axis(out: &mut String, scale: &Scale, size: f64, inner: usize) {
     let ticks = super::plot::ticks(scale, 5);
     let mut line = vec!['─'; inner];
     let mut labels = vec![' '; inner];
@@ -180,7 +180,7 @@ fn axis(out: &mut String, scale: &Scale, inner: usize) {
         if let Some(cell) = line.get_mut(column) {
             *cell = '┴';
         }
-        let text: Vec<char> = crate::ministat::general(tick, 7).chars().collect();
+        let text: Vec<char> = crate::ministat::general(tick / size, 7).chars().collect();
         let start = column.saturating_sub(text.len() / 2).min(inner.saturating_sub(text.len()));
         if start >= free && start + text.len() <= inner {
             for (cell, c) in labels.iter_mut().skip(start).zip(&text) {

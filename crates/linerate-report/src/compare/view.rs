@@ -12,6 +12,7 @@ use self::words::{Words, headline, notes, numbers_for, tidy};
 use super::analysis::{Analysis, Margin, Verdict};
 use super::number::short;
 use crate::ministat::general;
+use crate::number;
 
 /// Values of a set up to which the document repeats them.
 const MOST_VALUES: usize = 100_000;
@@ -46,6 +47,12 @@ pub struct View {
     /// Unit of the values, when known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unit: Option<String>,
+    /// The unit of the numbers in words and tables: `Gbit/s` where the values are in `bit/s`.
+    #[serde(skip)]
+    pub shown: Option<String>,
+    /// What a value is divided by to be in that unit.
+    #[serde(skip)]
+    pub size: f64,
     /// How p values and intervals of several comparisons were adjusted.
     pub adjusted: &'static str,
     /// Seed of the bootstrap intervals.
@@ -283,23 +290,26 @@ impl View {
     pub fn new(analysis: Analysis) -> Self {
         let unit = analysis.sets.iter().find_map(|s| s.set.unit.clone());
         let numbers = numbers_for(&analysis);
+        let shown = unit.as_deref().map(|u| numbers.unit(u));
         let level = tidy(analysis.options.level * 100.0);
         let margin = match analysis.options.margin {
             Margin::Relative(m) => format!("{} %", short(m * 100.0)),
             Margin::Absolute(m) => match &unit {
-                Some(unit) => format!("{} {unit}", general(m, 6)),
-                None => general(m, 6),
+                Some(unit) => format!("{} {unit}", number::plain(m)),
+                None => number::plain(m),
             },
         };
-        let words_with = Words { numbers, level, margin: &margin, unit: unit.as_deref() };
+        let words_with = Words { numbers, level, margin: &margin, unit: shown.as_deref() };
         let mut view = Self {
             format: 1,
             kind: "compare",
             linerate: Program { version: env!("CARGO_PKG_VERSION") },
-            headline: headline(&analysis, level, &margin, unit.as_deref()),
+            headline: headline(&analysis, level, &margin, shown.as_deref()),
             level,
             margin: margin.clone(),
             unit: unit.clone(),
+            shown: shown.clone(),
+            size: numbers.size(),
             adjusted: analysis.adjusted,
             seed: analysis.options.seed,
             methods: METHODS.to_vec(),
@@ -347,7 +357,7 @@ impl View {
                 let ends = (numbers.value(ci.low), numbers.value(ci.high));
                 format!(" ({} % interval {} to {})", general(level, 6), ends.0, ends.1)
             });
-            let unit = unit.map(|u| format!(" {u}")).unwrap_or_default();
+            let unit = shown.as_deref().map(|u| format!(" {u}")).unwrap_or_default();
             view.words.push(format!(
                 "The mean of {} is {}{unit}{}; there is nothing to compare it with.",
                 set.label,

@@ -190,9 +190,9 @@ impl Chart {
         (drawn && self.x.iter().any(|x| x.is_finite())).then_some(self)
     }
 
-    /// Height of its drawing.
-    fn height(&self) -> f64 {
-        self.head() + PLOT + AXIS + LEGEND_LINE * self.legend().len() as f64 + 6.0
+    /// Height of its drawing without the plot itself.
+    fn around(&self) -> f64 {
+        self.head() + AXIS + LEGEND_LINE * self.legend().len() as f64 + 6.0
     }
 
     /// Height above the plot.
@@ -239,12 +239,21 @@ impl Chart {
 
     /// Draws from `top` down, gives back where it ends.
     pub fn draw(&self, out: &mut String, top: f64) -> f64 {
+        self.draw_high(out, top, PLOT)
+    }
+
+    /// Draws from 0 down with a plot that fills the height.
+    pub fn draw_within(&self, out: &mut String, height: f64) -> f64 {
+        self.draw_high(out, 0.0, (height - self.around()).max(PLOT / 2.0))
+    }
+
+    fn draw_high(&self, out: &mut String, top: f64, plot: f64) -> f64 {
         let right_room = if self.right.is_some() { RIGHT_AXIS } else { RIGHT };
         let area = Area {
             left: LEFT,
             right: WIDTH - right_room,
             top: top + self.head(),
-            bottom: top + self.head() + PLOT,
+            bottom: top + self.head() + plot,
         };
         let _ = writeln!(
             out,
@@ -253,7 +262,7 @@ impl Chart {
             escape(&shortened(&self.title, 110))
         );
         let Some(x) = Ruler::new(&self.x_axis, self.x.iter().copied()) else {
-            return top + self.height();
+            return top + self.around() + plot;
         };
         self.bands(out, &x, area);
         let values = |right: bool| {
@@ -301,7 +310,7 @@ impl Chart {
                 );
             }
         }
-        top + self.height()
+        top + self.around() + plot
     }
 
     fn bands(&self, out: &mut String, x: &Ruler<'_>, area: Area) {
@@ -313,9 +322,10 @@ impl Chart {
             if index % 2 == 1 {
                 let _ = writeln!(
                     out,
-                    "<rect class=\"band\" x=\"{from:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{PLOT}\"/>",
+                    "<rect class=\"band\" x=\"{from:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\"/>",
                     area.top,
-                    to - from
+                    to - from,
+                    area.bottom - area.top
                 );
             }
             // About seven units a letter; a name without room is in the table beside the figure.

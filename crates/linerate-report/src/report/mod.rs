@@ -16,7 +16,9 @@
 //! ```
 
 mod charts;
+pub mod figure;
 pub mod format;
+mod head;
 pub mod input;
 mod run;
 mod search;

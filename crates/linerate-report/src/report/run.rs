@@ -4,6 +4,7 @@ use linerate_model::record::{CpuFigures, RunRecord, Status};
 use linerate_stats::offline::summary;
 
 use super::charts::{self, flows};
+use super::head::{self, Headline, Subject};
 use super::view::{Builder, Figure, MOST_DRAWN_RUNS, Row, RunView, Section, settings, way_words};
 use crate::clean::clean;
 use crate::draw::chart::{Axis, Chart, Kind, Series, Unit};
@@ -21,6 +22,15 @@ pub(super) struct Place<'a> {
     pub set: &'a str,
     pub boot: Option<&'a str>,
     pub run: u64,
+}
+
+/// What a run is called.
+#[derive(Clone, Copy)]
+pub(super) enum Named<'a> {
+    /// It was given by itself, and has this name.
+    Alone(&'a str),
+    /// It is one of a set.
+    Of(Place<'a>),
 }
 
 /// How much of a run is said at the top of the report.
@@ -51,17 +61,34 @@ pub(super) fn add(
     builder: &mut Builder,
     source: &str,
     record: &RunRecord,
-    place: Option<Place<'_>>,
+    named: Named<'_>,
     words_wanted: Words,
 ) {
+    let place = match named {
+        Named::Alone(_) => None,
+        Named::Of(place) => Some(place),
+    };
     let plan = record.agreed.as_ref().unwrap_or(&record.asked);
-    let label = match place {
-        Some(Place { set, boot: Some(boot), run }) => {
+    let label = match named {
+        Named::Of(Place { set, boot: Some(boot), run }) => {
             format!("{} · boot {} · run {run}", clean(set), clean(boot))
         }
-        Some(Place { set, boot: None, run }) => format!("{} · run {run}", clean(set)),
-        None => format!("{} · {source}", builder.runs.len() + 1),
+        Named::Of(Place { set, boot: None, run }) => format!("{} · run {run}", clean(set)),
+        Named::Alone(name) => name.to_owned(),
     };
+    if place.is_none() {
+        headlines(builder, record, &label);
+    }
+    builder.subjects.push(Subject {
+        what: if place.is_none() { head::what(plan) } else { String::new() },
+        between: head::between(
+            Some(&record.client),
+            record.server.as_ref(),
+            record.target.as_deref(),
+            &plan.direction,
+        ),
+        when: record.started.clone(),
+    });
     let view = View::new(record, UNBOUNDED);
     let mut words = Vec::new();
     if let Some((word, text)) = &view.ending.broken {
@@ -165,13 +192,7 @@ pub(super) fn add(
         cells.resize(COLUMNS.len() - 1, number::ABSENT.to_owned());
         cells
     });
-    cells.push(match (record.status, &record.verdict) {
-        (Status::Complete, Some(verdict)) => verdict.limit.name().replace('-', " "),
-        (Status::Complete, None) => number::ABSENT.to_owned(),
-        (Status::Partial, _) => "partial: cut short".into(),
-        (Status::Failed, _) => "failed".into(),
-        (Status::Invalid, _) => "invalid: do not use".into(),
-    });
+    cells.push(conclusion(record));
     if words_wanted != Words::None {
         let results: Vec<String> = flows(&record.totals)
             .iter()
@@ -201,6 +222,7 @@ pub(super) fn add(
     let Head { title, summary, hosts: between, .. } = Head::new(record);
     let mut facts = vec![("hosts".to_owned(), between)];
     facts.push(("started".into(), clean(&record.started).into_owned()));
+    facts.push(("file".into(), source.to_owned()));
     facts.push(("id".into(), clean(&record.id).into_owned()));
     facts.extend(view.ending.facts);
     builder.runs.push(RunView {
@@ -215,6 +237,56 @@ pub(super) fn add(
         command: title.clone(),
         title,
     });
+}
+
+/// What limited a run, or why it says nothing.
+fn conclusion(record: &RunRecord) -> String {
+    match (record.status, &record.verdict) {
+        (Status::Complete, Some(verdict)) => limit_words(verdict.limit).to_owned(),
+        (Status::Complete, None) => number::ABSENT.to_owned(),
+        (Status::Partial, _) => "partial: cut short".into(),
+        (Status::Failed, _) => "failed".into(),
+        (Status::Invalid, _) => "invalid: do not use".into(),
+    }
+}
+
+/// The rows of a run in the headline table: one a direction.
+fn headlines(builder: &mut Builder, record: &RunRecord, label: &str) {
+    let mut add = |name: String, value: Option<f64>, unit: &str, result: String, beside: String| {
+        builder.headlines.push(Headline {
+            kind: "run",
+            name,
+            value,
+            unit: unit.to_owned(),
+            result,
+            beside,
+            conclusion: conclusion(record),
+        });
+    };
+    let flows = flows(&record.totals);
+    for flow in &flows {
+        let way = flow.way.map(|w| format!(", {}", way_words(w))).unwrap_or_default();
+        let received = flow.receiver.map(|r| r.bits_per_second);
+        let value = received.or(flow.sender.map(|s| s.bits_per_second));
+        let sent = if received.is_none() { " sent" } else { "" };
+        let result = value.map_or(number::ABSENT.to_owned(), |v| format!("{}{sent}", number::rate(v)));
+        let again = flow.sender.and_then(|s| s.tcp.as_ref()).and_then(|t| t.retransmits);
+        let beside = match (flow.receiver.and_then(|r| r.lost_ratio), again) {
+            (Some(lost), _) => number::loss(lost),
+            (None, Some(again)) => format!("{} sent again", number::integer(again)),
+            (None, None) => number::ABSENT.to_owned(),
+        };
+        add(format!("{label}{way}"), value, "bit/s", result, beside);
+    }
+    if let Some(rr) = &record.totals.rr {
+        let p99 = rr.latency_s.as_ref().map(|q| format!("p99 {}", number::seconds_short(q.p99)));
+        let rate = rr.transactions_per_second;
+        let result = number::measured(rate, Some("transactions/s"));
+        add(label.to_owned(), Some(rate), "transactions/s", result, p99.unwrap_or_default());
+    } else if flows.is_empty() {
+        let none = || number::ABSENT.to_owned();
+        add(label.to_owned(), None, "", none(), none());
+    }
 }
 
 fn direction(way: &str) -> String {

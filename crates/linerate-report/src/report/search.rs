@@ -4,6 +4,7 @@ use linerate_model::plan::Way;
 use linerate_model::record::Status;
 use linerate_model::search::{SearchDocument, TrialRecord};
 
+use super::head::{self, Headline, Subject};
 use super::run::limit_words;
 use super::view::{Builder, Figure, Row, Section, Table, command_line, settings, way_words};
 use crate::clean::clean;
@@ -24,6 +25,20 @@ pub(super) fn add(builder: &mut Builder, source: &str, document: &SearchDocument
         command: command_line(&document.command),
         ..Section::default()
     };
+    let plan = document.plan.as_ref();
+    builder.subjects.push(Subject {
+        what: format!(
+            "Highest rate{}",
+            plan.map(|p| format!(" of {}", clean(&p.protocol).to_uppercase())).unwrap_or_default()
+        ),
+        between: head::between(
+            document.client.as_ref(),
+            document.server.as_ref(),
+            document.target.as_deref(),
+            way,
+        ),
+        when: document.started.clone(),
+    });
     if document.status != Status::Complete {
         let why = document.error.as_ref().map_or("it was cut short".into(), |e| clean(&e.what));
         section.words.push(format!("This search did not come to its end: {why}"));
@@ -70,6 +85,19 @@ pub(super) fn add(builder: &mut Builder, source: &str, document: &SearchDocument
                 number::rate(knee.high)
             ));
         }
+        builder.headlines.push(Headline {
+            kind: "goal",
+            name: name.clone(),
+            value: goal.lower_bps,
+            unit: "bit/s".to_owned(),
+            result: rate(goal.lower_bps),
+            beside: number::loss(goal.loss),
+            conclusion: match (goal.settled, goal.limit) {
+                (true, Some(limit)) => limit_words(limit).to_owned(),
+                (true, None) => number::ABSENT.to_owned(),
+                (false, _) => "not settled".to_owned(),
+            },
+        });
         goals.rows.push(vec![
             name,
             number::loss(goal.loss),
@@ -99,6 +127,7 @@ pub(super) fn add(builder: &mut Builder, source: &str, document: &SearchDocument
     builder.found(source, &mut section.words);
     section.words.extend(document.advice.iter().map(|a| format!("Try: {}", clean(a))));
     section.words.extend(document.doubts.iter().map(|d| format!("Doubt: {}", clean(&d.text))));
+    section.figures.extend(near_knee(document).and_then(Chart::tidy).map(Figure::chart));
     section.figures.extend(by_load(document).tidy().map(Figure::chart));
     section.figures.extend(course(document).tidy().map(Figure::chart));
     section.tables.push(goals);
@@ -172,8 +201,12 @@ fn by_load(document: &SearchDocument) -> Chart {
     Chart {
         title: "Every trial: received against asked".into(),
         alt: format!("{} trials with an asked rate; the numbers are in the table.", trials.len()),
-        x_axis: Axis::fitted("asked rate, bit/s", Unit::BitRate),
-        left: Axis::from_zero("received, bit/s", Unit::BitRate),
+        x_axis: Axis { log: wide(&x), ..Axis::fitted("asked rate, bit/s", Unit::BitRate) },
+        left: Axis {
+            log: wide(&x),
+            zero: !wide(&x),
+            ..Axis::from_zero("received, bit/s", Unit::BitRate)
+        },
         right: Some(Axis::from_zero("not delivered, %", Unit::Percent)),
         x,
         series,
@@ -181,9 +214,39 @@ fn by_load(document: &SearchDocument) -> Chart {
     }
 }
 
+/// Between the trials that are asked most and least: beyond this factor equal distances are equal
+/// factors, so that a first trial as fast as it goes does not press the others flat.
+const WIDE: f64 = 8.0;
+
+fn wide(rates: &[f64]) -> bool {
+    let known = || rates.iter().copied().filter(|r| r.is_finite() && *r > 0.0);
+    known().fold(0.0, f64::max) > WIDE * known().fold(f64::INFINITY, f64::min)
+}
+
+/// The trials around what holds and what fails, on their own scale.
+fn near_knee(document: &SearchDocument) -> Option<Chart> {
+    let low = document.goals.iter().filter_map(|g| g.lower_bps).reduce(f64::min)?;
+    let high = document.goals.iter().filter_map(|g| g.upper_bps.or(g.lower_bps)).reduce(f64::max)?;
+    let around = (low / 1.25)..=(high * 1.25);
+    let mut trials = document.trials.clone();
+    trials.retain(|t| t.asked_bps.is_some_and(|a| around.contains(&a)));
+    if trials.len() < 3 || trials.len() == document.trials.len() {
+        return None;
+    }
+    let near = SearchDocument { trials, ..document.clone() };
+    let chart = by_load(&near);
+    Some(Chart {
+        title: "Zoom on the knee: received against asked".into(),
+        alt: format!("{} of {} trials are near the knee.", near.trials.len(), document.trials.len()),
+        left: Axis::fitted("received, bit/s", Unit::BitRate),
+        ..chart
+    })
+}
+
 fn course(document: &SearchDocument) -> Chart {
     let x: Vec<f64> = (1..=document.trials.len()).map(|i| i as f64).collect();
-    let all = document.trials.iter().map(|t| t.asked_bps).collect();
+    let all: Vec<Option<f64>> = document.trials.iter().map(|t| t.asked_bps).collect();
+    let wide = wide(&all.iter().flatten().copied().collect::<Vec<_>>());
     let mut series = vec![Series::line("order of the trials", 4, all).kind(Kind::Thin)];
     for (class, label, colour) in CLASSES {
         let y =
@@ -197,7 +260,7 @@ fn course(document: &SearchDocument) -> Chart {
             document.trials.len()
         ),
         x_axis: Axis::fitted("trial", Unit::Whole),
-        left: Axis::fitted("asked rate, bit/s", Unit::BitRate),
+        left: Axis { log: wide, ..Axis::fitted("asked rate, bit/s", Unit::BitRate) },
         right: None,
         x,
         series,

@@ -8,13 +8,14 @@ use linerate_stats::offline::outliers::{self, Grade};
 use linerate_stats::offline::summary;
 
 use super::charts::flows;
+use super::head::{self, Headline, Subject};
 use super::input::{SetOfRuns, SetRun, SetsOfRuns};
 use super::run::{self, Place, limit_words};
 use super::view::{Builder, Figure, Lanes, Row, Section, Table};
 use crate::clean::clean;
 use crate::compare::analysis::{self, Options};
 use crate::compare::set::{Boots, Data, Set};
-use crate::compare::view::{HOW_TO_TELL_BOOTS, Mark, View};
+use crate::compare::view::{HOW_TO_TELL_BOOTS, Mark, SetView, View};
 use crate::ministat::general;
 use crate::number;
 
@@ -22,10 +23,14 @@ use crate::number;
 const MOST_MARKS: usize = 40;
 
 pub(super) fn add(builder: &mut Builder, source: &str, given: &SetsOfRuns) {
+    let labels: Vec<String> = given.sets.iter().map(|s| clean(&s.label).into_owned()).collect();
     let title = match given.name.as_str() {
+        "" if given.plain => format!("Comparison of {}", few(&labels)),
         "" => format!("Campaign ({source})"),
         name => format!("Campaign {} ({source})", clean(name)),
     };
+    let about = title.trim_end_matches(&format!(" ({source})")).to_owned();
+    builder.subjects.push(Subject { what: about, ..Subject::default() });
     let mut section = Section { title, ..Section::default() };
     section.words.extend(given.notes.iter().map(|n| clean(n).into_owned()));
     if given.sets.is_empty() {
@@ -49,10 +54,21 @@ pub(super) fn add(builder: &mut Builder, source: &str, given: &SetsOfRuns) {
         for run in &set.runs {
             if let Some(record) = &run.record {
                 let place = Place { set: &set.label, boot: run.boot.as_deref(), run: run.run };
-                run::add(builder, source, record, Some(place), run::Words::None);
+                run::add(builder, source, record, run::Named::Of(place), run::Words::None);
             }
         }
     }
+}
+
+/// `a, b and 3 more`.
+fn few(labels: &[String]) -> String {
+    let mut parts: Vec<&str> = labels.iter().take(3).map(String::as_str).collect();
+    let more = format!("{} more", labels.len().saturating_sub(2));
+    if labels.len() > 3 {
+        parts.truncate(2);
+        parts.push(&more);
+    }
+    head::listed(&parts)
 }
 
 /// The sets by unit: only figures of one unit can be compared. The baseline's come first.
@@ -155,7 +171,10 @@ fn compare(
 }
 
 pub(super) fn add_comparison(builder: &mut Builder, source: &str, view: &View) {
-    let mut section = Section { title: format!("Comparison ({source})"), ..Section::default() };
+    let labels: Vec<String> = view.sets.iter().map(|s| clean(&s.label).into_owned()).collect();
+    let what = format!("Comparison of {}", few(&labels));
+    let mut section = Section { title: format!("{what} ({source})"), ..Section::default() };
+    builder.subjects.push(Subject { what, ..Subject::default() });
     let mut aside = lay_out(builder, &mut section, source, view.clone(), "");
     builder.found(source, &mut section.words);
     section.words.append(&mut aside);
@@ -201,8 +220,9 @@ fn lay_out(
         }
     }
     let interval = format!("{} % interval", general(view.level, 6));
+    let unit = view.shown.as_deref().map(|u| format!(", {}", clean(u))).unwrap_or_default();
     let mut sets = Table::new(
-        &format!("Sets{of}"),
+        &format!("Sets{of}{unit}"),
         &["set", "design", "mean", &interval, "median", "sd", "between boots", "within", "icc"],
     );
     for set in &view.sets {
@@ -210,6 +230,7 @@ fn lay_out(
         for flag in &set.flags {
             aside.push(format!("{}: {}.", clean(&set.label), clean(&flag.text)));
         }
+        builder.headlines.push(headline(&view, set));
         let mut row = Row::new("set", source);
         row.text("set", &set.label);
         row.text("unit", view.unit.as_deref().unwrap_or_default());
@@ -243,6 +264,25 @@ fn lay_out(
     // A report has no flags to say it with.
     aside.extend(view.notes.iter().map(|n| clean(n).replace(HOW_TO_TELL_BOOTS, "")));
     aside
+}
+
+/// The row of a set in the headline table.
+fn headline(view: &View, set: &SetView) -> Headline {
+    let of = view.comparisons.iter().find(|c| c.label == set.label);
+    let beside = of.and_then(|c| c.ratio).map(|r| format!("{:+.2} %", (r - 1.0) * 100.0));
+    let baseline = || if of.is_none() { "baseline" } else { number::ABSENT }.to_owned();
+    Headline {
+        kind: "setting",
+        name: clean(&set.label).into_owned(),
+        value: Some(set.mean),
+        unit: view.unit.clone().unwrap_or_default(),
+        result: clean(&number::measured(set.mean, view.unit.as_deref())).into_owned(),
+        beside: beside.unwrap_or_else(baseline),
+        conclusion: of.map_or(String::new(), |c| match c.verdict {
+            Some(verdict) => format!("{verdict:?}").to_lowercase(),
+            None => "no verdict".to_owned(),
+        }),
+    }
 }
 
 /// The sets as compare takes them, and those that are too small for it. Boots count where every run

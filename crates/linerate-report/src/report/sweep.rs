@@ -4,6 +4,7 @@ use linerate_model::plan::Way;
 use linerate_model::record::Status;
 use linerate_model::sweep::{RegimeKind, SweepBend, SweepDocument, SweepPoint, Variable};
 
+use super::head::{self, Headline, Subject};
 use super::run::limit_words;
 use super::view::{Builder, Figure, Row, Section, Table, command_line, settings, way_words};
 use crate::clean::clean;
@@ -46,6 +47,7 @@ pub(super) fn add(builder: &mut Builder, source: &str, document: &SweepDocument)
         command: command_line(&document.command),
         ..Section::default()
     };
+    subject(builder, document, &ways);
     if document.status != Status::Complete {
         let why = document.error.as_ref().map_or("it was cut short".into(), |e| clean(&e.what));
         section.words.push(format!("This sweep did not come to its end: {why}"));
@@ -99,6 +101,41 @@ pub(super) fn add(builder: &mut Builder, source: &str, document: &SweepDocument)
     }
 }
 
+/// The title's part, and a row of the headline table for each direction.
+fn subject(builder: &mut Builder, document: &SweepDocument, ways: &[Way]) {
+    let protocol = document.plan.as_ref().map(|p| clean(&p.protocol).to_uppercase());
+    let way = match ways {
+        [one] => way_name(*one),
+        _ => "both",
+    };
+    builder.subjects.push(Subject {
+        what: format!("{} over the {}", protocol.unwrap_or_default(), document.sweep.variable.name()),
+        between: head::between(
+            document.client.as_ref(),
+            document.server.as_ref(),
+            document.target.as_deref(),
+            way,
+        ),
+        when: document.started.clone(),
+    });
+    for way in ways {
+        let of_way = document.points.iter().filter(|p| p.direction == *way && p.invalid.is_none());
+        let Some(best) = of_way.max_by(|a, b| a.received_bps.total_cmp(&b.received_bps)) else {
+            continue;
+        };
+        let at = value_text(document.sweep.variable, best.value);
+        builder.headlines.push(Headline {
+            kind: "direction",
+            name: format!("{}, at {at}", way_words(way_name(*way))),
+            value: Some(best.received_bps),
+            unit: "bit/s".to_owned(),
+            result: number::rate(best.received_bps),
+            beside: number::loss(best.lost_ratio),
+            conclusion: limit_words(best.limit).to_owned(),
+        });
+    }
+}
+
 fn figures(section: &mut Section, document: &SweepDocument, way: Way, all: &[&SweepPoint]) {
     let variable = document.sweep.variable;
     let words = way_words(way_name(way));
@@ -130,6 +167,9 @@ fn figures(section: &mut Section, document: &SweepDocument, way: Way, all: &[&Sw
         Variable::Size | Variable::Window => Unit::Bytes,
     };
     let axis = |log: bool| Axis { log, ..Axis::from_zero(name, unit) };
+    // What was asked far beyond what went through would press the rest against the left edge.
+    let asked = points.iter().filter_map(|p| p.value).max().unwrap_or(0) as f64;
+    let beyond = variable == Variable::Rate && best.is_some_and(|b| asked > 4.0 * b.received_bps);
     let rates = |title: String, points: &[&SweepPoint], zoom: bool| {
         let mut series = Vec::new();
         if variable == Variable::Rate {
@@ -165,7 +205,7 @@ fn figures(section: &mut Section, document: &SweepDocument, way: Way, all: &[&Sw
         Chart {
             title,
             alt: format!("{most}{unplaced}"),
-            x_axis: Axis { zero: !zoom, ..axis(variable == Variable::Window) },
+            x_axis: Axis { zero: !zoom, ..axis(variable == Variable::Window || beyond && !zoom) },
             left: Axis {
                 most_top: Some(top * 1.1).filter(|t| *t > 0.0),
                 ..fit("payload, bit/s", Unit::BitRate)

@@ -6,6 +6,8 @@ use linerate_model::host::HostFacts;
 use linerate_model::record::PlanRecord;
 
 use super::input::{Input, What};
+use super::head::{self, Headline, Subject};
+use super::run::Named;
 use super::{run, search, sets, sweep};
 use crate::clean::clean;
 use crate::compare::view::View as Comparison;
@@ -19,8 +21,12 @@ pub const MOST_DRAWN_RUNS: usize = 12;
 /// Everything, ready to be laid out.
 #[derive(Debug)]
 pub struct View {
-    /// What this is a report on, in a few words.
+    /// What was measured, between whom, when.
     pub title: String,
+    /// How many of what is in it: `2 runs and 1 sweep`.
+    pub holds: String,
+    /// The results before any sentence, with a bar each.
+    pub headline: Table,
     /// Version of the program.
     pub version: &'static str,
     /// The command that made the report.
@@ -93,13 +99,15 @@ pub struct Table {
     pub columns: Vec<String>,
     /// Cells.
     pub rows: Vec<Vec<String>>,
+    /// Where it has bars, one a row in the second column: its share of the longest.
+    pub bars: Vec<Option<f64>>,
 }
 
 impl Table {
     /// Without rows yet.
     pub fn new(title: &str, columns: &[&str]) -> Self {
         let columns = columns.iter().map(|c| (*c).to_owned()).collect();
-        Self { title: title.to_owned(), columns, rows: Vec::new() }
+        Self { title: title.to_owned(), columns, ..Self::default() }
     }
 }
 
@@ -235,6 +243,8 @@ pub(super) struct Builder {
     pub hosts: Vec<HostView>,
     pub rows: Vec<Row>,
     pub overview: Vec<run::Overview>,
+    pub subjects: Vec<Subject>,
+    pub headlines: Vec<Headline>,
     /// Whether the report is on one thing, of which its top says everything.
     alone: bool,
     kinds: Vec<(&'static str, usize)>,
@@ -289,12 +299,22 @@ impl View {
             2..=MOST_DRAWN_RUNS => run::Words::Line,
             _ => run::Words::None,
         };
+        let given: Vec<(&str, &linerate_model::record::RunRecord)> = input
+            .items
+            .iter()
+            .filter_map(|item| match &item.what {
+                What::Run(record) => Some((item.source.as_str(), &**record)),
+                _ => None,
+            })
+            .collect();
+        let mut names = head::names(&given).into_iter();
         for item in &input.items {
             let source = clean(&item.source).into_owned();
             match &item.what {
                 What::Run(record) => {
                     builder.count("run");
-                    run::add(&mut builder, &source, record, None, words);
+                    let name = names.next().unwrap_or_default();
+                    run::add(&mut builder, &source, record, Named::Alone(&name), words);
                 }
                 What::Sweep(document) => {
                     builder.count("sweep");
@@ -309,7 +329,7 @@ impl View {
                     sets::add_comparison(&mut builder, &source, view);
                 }
                 What::Sets(sets) => {
-                    builder.count("campaign");
+                    builder.count(if sets.is_campaign() { "campaign" } else { "comparison" });
                     sets::add(&mut builder, &source, sets);
                 }
             }
@@ -324,10 +344,10 @@ impl View {
                 (n, kind) => format!("{n} {kind}s"),
             })
             .collect();
-        let title = match kinds.as_slice() {
+        let kinds: Vec<&str> = kinds.iter().map(String::as_str).collect();
+        let holds = match kinds.as_slice() {
             [] => "nothing that could be read".to_owned(),
-            [only] => only.clone(),
-            [rest @ .., last] => format!("{} and {last}", rest.join(", ")),
+            kinds => head::listed(kinds),
         };
         let problems: Vec<String> =
             input.damaged.iter().map(|d| clean(&d.to_string()).into_owned()).collect();
@@ -340,7 +360,9 @@ impl View {
             });
         }
         Self {
-            title,
+            title: head::title(&builder.subjects, &holds),
+            holds,
+            headline: head::table(&mut builder),
             version: env!("CARGO_PKG_VERSION"),
             command: command.to_owned(),
             words: builder.words,

@@ -21,8 +21,9 @@ use crate::{help, search, usage};
 /// A page, picture or table of any results: runs, sweeps, searches, comparisons, campaigns, together.
 ///
 /// RESULT is what `--json` or `--json-lines` of a test, sweep, search, comparison or campaign
-/// printed, one document or many; the log of a search; or the store of a campaign. It is known by
-/// its content. The form of the report is chosen by the ending of OUT: .html (one page with
+/// printed, one document or many; the log of a search; the store of a campaign; what `iperf3 -J`
+/// printed; or a .stat file (one run a line), of which the first is the baseline of the others. It
+/// is known by its content. The form of the report is chosen by the ending of OUT: .html (one page with
 /// all figures, zoomable, readable offline), .svg, .png, .md or .csv.
 ///
 /// An existing file is replaced, all at once when the new one is whole, if it is a report of
@@ -50,6 +51,15 @@ pub struct ReportArgs {
     #[arg(long)]
     pub force: bool,
 
+    /// One figure alone, as a picture of slide size (1600x900) in a .png or .svg OUT; a wrong name
+    /// lists those that there are
+    #[arg(long, value_name = "NAME")]
+    pub figure: Option<String>,
+
+    /// Each figure as a picture of its own in this directory: NAME.png, or .svg with --format svg
+    #[arg(long, value_name = "DIR")]
+    pub figures: Option<PathBuf>,
+
     /// Dark pictures (.png) instead of light ones; pages and .svg follow their reader
     #[arg(long)]
     pub dark: bool,
@@ -60,13 +70,21 @@ pub fn run(args: &ReportArgs) -> Result<Exit, ErrorRecord> {
     let mut outputs = outputs(args)?;
     let input = read(args)?;
     let view = View::new(&input, &command(args));
+    if let Some(figure) = &args.figure
+        && !view.figures().iter().any(|(name, _)| name == figure)
+    {
+        return Err(no_such_figure(&view, figure));
+    }
+    outputs.extend(pictures(args, &view)?);
     for damage in view.problems.iter().filter(|_| args.skip_damaged) {
         say(&format!("left out: {damage}\n"));
     }
     // A form that fails is told when the others are safe.
     let mut failed = None;
     for output in &mut outputs {
-        let done = (output.format.render)(&view, &Look { dark: args.dark })
+        let figure = output.figure.clone().or_else(|| args.figure.clone());
+        let look = Look { dark: args.dark, figure: figure.filter(|_| output.format.picture) };
+        let done = (output.format.render)(&view, &look)
             .map_err(|why| failure(format!("cannot make {}", output.name()), why, &[]))
             .and_then(|bytes| output.write(&bytes).map(|()| bytes.len()));
         match done {
@@ -79,6 +97,39 @@ pub fn run(args: &ReportArgs) -> Result<Exit, ErrorRecord> {
         }
     }
     failed.map_or(Ok(Exit::Complete), Err)
+}
+
+fn no_such_figure(view: &View, figure: &str) -> ErrorRecord {
+    let names: Vec<String> = view.figures().into_iter().map(|(name, _)| name).collect();
+    let why = match names.as_slice() {
+        [] => "there is no figure in what was given".to_owned(),
+        names => format!("the figures are {}", names.join(", ")),
+    };
+    let hints = ["--figures DIR writes each of them"];
+    usage::error(format!("no figure is named `{}`", clean(figure)), why, &hints)
+}
+
+/// Each figure as a file of its own.
+fn pictures(args: &ReportArgs, view: &View) -> Result<Vec<Output>, ErrorRecord> {
+    let Some(folder) = &args.figures else { return Ok(Vec::new()) };
+    let wanted = args.format.as_deref().unwrap_or("png");
+    let Some(format) = format::by_name(wanted).filter(|f| f.picture) else {
+        let why = format!("{} is no form of a picture", clean(wanted));
+        return Err(usage::error("cannot write the figures", why, &["--format png", "--format svg"]));
+    };
+    fs::create_dir_all(folder).map_err(|error| {
+        let what = format!("cannot make the directory {}", folder.display());
+        failure(what, error.to_string(), &["choose another place with --figures"])
+    })?;
+    let figures = view.figures();
+    figures
+        .into_iter()
+        .map(|(name, _)| {
+            let path = folder.join(format!("{name}.{}", format.name));
+            let plain = output(&path, Some(format), args.force)?;
+            Ok(Output { figure: Some(name), ..plain })
+        })
+        .collect()
 }
 
 /// Whoever does not read standard error misses nothing of the report.
@@ -104,6 +155,10 @@ fn command(args: &ReportArgs) -> String {
         words.extend(["-o".to_owned(), output.display().to_string()]);
     }
     words.extend(args.format.iter().flat_map(|f| ["--format".to_owned(), f.clone()]));
+    words.extend(args.figure.iter().flat_map(|f| ["--figure".to_owned(), f.clone()]));
+    if let Some(folder) = &args.figures {
+        words.extend(["--figures".to_owned(), folder.display().to_string()]);
+    }
     for (given, word) in [(args.skip_damaged, "--skip-damaged"), (args.dark, "--dark")] {
         if given {
             words.push(word.to_owned());
@@ -153,7 +208,7 @@ fn read(args: &ReportArgs) -> Result<Input, ErrorRecord> {
         why.push_str(&format!("; and {left} more"));
     }
     let hint: &[&str] = if input.items.is_empty() {
-        &["a result is what `linerate … --json` or `--json-lines` printed, or a campaign's store"]
+        &["a result is what `linerate … --json` or `iperf3 -J` printed, a campaign's store or a .stat file"]
     } else {
         &["--skip-damaged reports the rest and lists what was left out"]
     };
@@ -163,6 +218,8 @@ fn read(args: &ReportArgs) -> Result<Input, ErrorRecord> {
 /// One report to be written.
 struct Output {
     format: &'static Format,
+    /// The figure that it is; none is all of the report, or what `--figure` says.
+    figure: Option<String>,
     place: Place,
 }
 
@@ -202,7 +259,7 @@ fn outputs(args: &ReportArgs) -> Result<Vec<Output>, ErrorRecord> {
         None => None,
     };
     let mut paths = args.output.clone();
-    if paths.is_empty() {
+    if paths.is_empty() && args.figures.is_none() {
         if asked.is_none() {
             let hints = ["linerate report result.json -o report.html"];
             return Err(usage::error(
@@ -213,7 +270,14 @@ fn outputs(args: &ReportArgs) -> Result<Vec<Output>, ErrorRecord> {
         }
         paths.push("-".into());
     }
-    paths.iter().map(|path| output(path, asked, args.force)).collect()
+    let outputs: Result<Vec<Output>, ErrorRecord> =
+        paths.iter().map(|path| output(path, asked, args.force)).collect();
+    let outputs = outputs?;
+    if args.figure.is_some() && !outputs.iter().any(|o| o.format.picture) {
+        let hint = ["--figure NAME -o figure.png"];
+        return Err(usage::error("cannot write one figure", "no OUT is a .png or .svg", &hint));
+    }
+    Ok(outputs)
 }
 
 fn output(path: &Path, asked: Option<&'static Format>, force: bool) -> Result<Output, ErrorRecord> {
@@ -232,7 +296,7 @@ fn output(path: &Path, asked: Option<&'static Format>, force: bool) -> Result<Ou
             let why = format!("{} is no text and standard output is a terminal", format.name);
             return Err(usage::error("cannot show the report here", why, &["-o report.png"]));
         }
-        return Ok(Output { format, place: Place::Stdout });
+        return Ok(Output { format, figure: None, place: Place::Stdout });
     }
     let cannot = |error: &io::Error| {
         failure(
@@ -252,7 +316,7 @@ fn output(path: &Path, asked: Option<&'static Format>, force: bool) -> Result<Ou
         }
         Ok(known) if !known.is_file() => {
             let file = OpenOptions::new().write(true).open(path).map_err(|e| cannot(&e))?;
-            return Ok(Output { format, place: Place::Stream(path.to_owned(), file) });
+            return Ok(Output { format, figure: None, place: Place::Stream(path.to_owned(), file) });
         }
         Ok(_) if !force && !is_report(path, format).map_err(|e| cannot(&e))? => {
             return Err(failure(
@@ -281,7 +345,7 @@ fn output(path: &Path, asked: Option<&'static Format>, force: bool) -> Result<Ou
         }
     }
     let draft = Draft { path: draft, file, kept: false };
-    Ok(Output { format, place: Place::File { target, draft } })
+    Ok(Output { format, figure: None, place: Place::File { target, draft } })
 }
 
 /// Whether a file is empty or begins like a report of this form.

@@ -215,7 +215,7 @@ pub fn labelled(
 }
 
 /// The label of a file: its name without folder and `.stat` or `.json`.
-fn label(file: &str) -> String {
+pub fn label(file: &str) -> String {
     let name = file.rsplit('/').next().unwrap_or(file);
     let bare =
         [".stat", ".json", ".jsonl", ".txt", ".csv"].iter().find_map(|e| name.strip_suffix(e));

@@ -22,7 +22,8 @@ pub(super) fn numbers_for(analysis: &Analysis) -> Numbers {
         .sets
         .iter()
         .map(|s| s.range.map_or(s.mean.abs(), |(low, high)| low.abs().max(high.abs())));
-    Numbers::new(scatter.reduce(f64::min), size.fold(0.0, f64::max))
+    let unit = analysis.sets.iter().find_map(|s| s.set.unit.as_deref());
+    Numbers::new(scatter.reduce(f64::min), size.fold(0.0, f64::max), unit)
 }
 
 pub(super) fn headline(

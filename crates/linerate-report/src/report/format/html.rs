@@ -26,6 +26,12 @@ const STYLE: &str = include_str!("../../../assets/report.css");
 /// How the title of every report begins.
 const TITLE: &str = "linerate report: ";
 
+/// Columns from which on a table is set smaller, so that a page of 1280 pixels holds it.
+const MANY_COLUMNS: usize = 9;
+
+/// Letters of a cell from which on it is a sentence, which may be broken.
+const LONG_CELL: usize = 26;
+
 /// Runs whose data are compressed together: enough for the compression to find what repeats, and
 /// few enough to be unpacked at once.
 const RUNS_TOGETHER: usize = 40;
@@ -85,8 +91,10 @@ impl Body {
 
     fn head(&mut self, view: &View) {
         self.push("<header>\n");
-        self.element("h1", &format!("Report on {}", view.title));
+        self.element("h1", &view.title);
+        self.push(&format!("<p class=\"head\">{}</p>\n", escape(&view.holds)));
         self.push("</header>\n<main>\n");
+        self.headline(&view.headline);
         if !view.words.is_empty() {
             self.push("<div class=\"words\">\n");
             for sentence in &view.words {
@@ -120,6 +128,36 @@ impl Body {
             }
             self.push("</ul></nav>\n");
         }
+    }
+
+    /// The results with their bars, before any sentence.
+    fn headline(&mut self, table: &Table) {
+        if table.rows.is_empty() {
+            return;
+        }
+        self.push("<div class=\"scroll\"><table class=\"headline\">\n<thead><tr>");
+        for (i, column) in table.columns.iter().enumerate() {
+            self.push(&format!("<th scope=\"col\">{}</th>", escape(column)));
+            if i == 1 {
+                self.push("<td></td>");
+            }
+        }
+        self.push("</tr></thead>\n<tbody>\n");
+        for (row, share) in table.rows.iter().zip(&table.bars) {
+            self.push("<tr>");
+            for (i, cell) in row.iter().enumerate() {
+                self.push(&format!("<td>{}</td>", escape(cell)));
+                if i == 1 {
+                    let width = share.map_or(0.0, |s| (s * 200.0).max(1.0));
+                    self.push(&format!(
+                        "<td><svg class=\"lr\" viewBox=\"0 0 200 10\" aria-hidden=\"true\"><rect class=\"b0\" \
+                         width=\"{width:.1}\" height=\"10\" rx=\"2\"/></svg></td>"
+                    ));
+                }
+            }
+            self.push("</tr>\n");
+        }
+        self.push("</tbody></table></div>\n");
     }
 
     fn section(&mut self, section: &Section, id: &str) {
@@ -166,7 +204,11 @@ impl Body {
         }
         let named = table.columns.iter().any(|c| !c.is_empty());
         // Of names and texts, not of numbers.
-        let class = if named { "" } else { " class=\"pairs\"" };
+        let class = match table.columns.len() {
+            _ if !named => " class=\"pairs\"",
+            MANY_COLUMNS.. => " class=\"many\"",
+            _ => "",
+        };
         self.push(&format!("<div class=\"scroll\"><table{class}>\n"));
         self.push(&format!("<caption>{}</caption>\n", escape(&table.title)));
         if named {
@@ -181,7 +223,7 @@ impl Body {
             self.push("<tr>");
             for cell in row {
                 // Sentences may be broken, numbers may not.
-                let class = if cell.chars().count() > 40 { " class=\"long\"" } else { "" };
+                let class = if cell.chars().count() > LONG_CELL { " class=\"long\"" } else { "" };
                 self.push(&format!("<td{class}>{}</td>", escape(cell)));
             }
             self.push("</tr>\n");

@@ -9,7 +9,11 @@ use crate::report::view::{Figure, Section, Table, View};
 const MOST_ROWS: usize = 200;
 
 pub(super) fn render(view: &View, _: &Look) -> Result<Vec<u8>, String> {
-    let mut out = format!("{COMMENT}{} -->\n\n# Report on {}\n\n", view.version, text(&view.title));
+    let mut out = format!("{COMMENT}{} -->\n\n# {}\n\n", view.version, text(&view.title));
+    let headline: Vec<&Vec<String>> = view.headline.rows.iter().collect();
+    if !headline.is_empty() {
+        table(&mut out, &view.headline.columns, &headline);
+    }
     list(&mut out, &view.words);
     if !view.problems.is_empty() {
         out.push_str("## Not in this report\n\n");
@@ -55,7 +59,7 @@ fn section(out: &mut String, section: &Section) {
         };
         out.push_str(&format!("*{}.* {}\n\n", text(title), text(alt)));
     }
-    for Table { title, columns, rows } in &section.tables {
+    for Table { title, columns, rows, .. } in &section.tables {
         out.push_str(&format!("**{}**\n\n", text(title)));
         table(out, columns, rows.iter().collect::<Vec<_>>().as_slice());
     }

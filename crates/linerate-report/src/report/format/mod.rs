@@ -4,20 +4,22 @@ pub mod csv;
 mod html;
 mod md;
 mod png;
-mod svg;
+pub(super) mod svg;
 
 use super::view::View;
 use crate::draw::Theme;
 
 /// How a report is to look, where its form leaves a choice.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Look {
     /// Dark pictures instead of light ones. Pages and SVG follow their reader.
     pub dark: bool,
+    /// One figure alone, by its name, as a slide. Pictures only.
+    pub figure: Option<String>,
 }
 
 impl Look {
-    fn theme(self) -> Theme {
+    fn theme(&self) -> Theme {
         if self.dark { Theme::Dark } else { Theme::Light }
     }
 }
@@ -34,6 +36,8 @@ pub struct Format {
     pub name: &'static str,
     /// What it is, in a few words.
     pub about: &'static str,
+    /// Whether it can be one figure alone.
+    pub picture: bool,
     /// Whether a terminal can show it.
     pub text: bool,
     /// Lays a view out; an error says what is in the way, as the end of a sentence.
@@ -59,6 +63,7 @@ pub const FORMATS: &[Format] = &[
     Format {
         name: "html",
         about: "one page with all figures, zoomable, readable offline",
+        picture: false,
         text: true,
         render: html::render,
         is_report: html::is_report,
@@ -66,6 +71,7 @@ pub const FORMATS: &[Format] = &[
     Format {
         name: "svg",
         about: "the figures, one below the other",
+        picture: true,
         text: true,
         render: svg::render,
         is_report: |head| begins(head, "<svg "),
@@ -73,6 +79,7 @@ pub const FORMATS: &[Format] = &[
     Format {
         name: "png",
         about: "the same as pixels",
+        picture: true,
         text: false,
         render: png::render,
         is_report: png::is_report,
@@ -80,13 +87,15 @@ pub const FORMATS: &[Format] = &[
     Format {
         name: "md",
         about: "words and tables in Markdown",
+        picture: false,
         text: true,
         render: md::render,
-        is_report: |head| begins(head, "\n# Report on "),
+        is_report: |head| begins(head, "\n# "),
     },
     Format {
         name: "csv",
         about: "every number, a row a run, point, trial or set",
+        picture: false,
         text: true,
         render: csv::render,
         is_report: |head| head.starts_with(b"kind,source,set,boot,run,"),

@@ -8,6 +8,7 @@ use resvg::usvg::{Options, Tree, fontdb};
 
 use super::{Look, svg};
 use crate::draw::WIDTH;
+use crate::report::figure::PIXELS;
 use crate::report::view::View;
 
 /// Roboto 2.138 (Apache 2.0): Latin, Greek, Cyrillic and signs; see `assets/README.md`.
@@ -33,6 +34,11 @@ pub(super) fn is_report(head: &[u8]) -> bool {
 }
 
 pub(super) fn render(view: &View, look: &Look) -> Result<Vec<u8>, String> {
+    if let Some(name) = &look.figure {
+        let (width, height) = PIXELS;
+        let text = view.slide(name, look.theme())?;
+        return pixels(&text, f64::from(width) / WIDTH, width, height);
+    }
     let (height, text) = svg::draw(view, look.theme())?;
     let scale = SCALE.min(MOST_ROWS / height);
     if scale < 0.5 {

@@ -5,16 +5,19 @@ use std::fmt::Write;
 use super::{COMMENT, Look};
 use crate::compare;
 use crate::draw::chart::Chart;
-use crate::draw::{Theme, document, escape};
-use crate::report::view::{Figure, Lanes, MOST_DRAWN_RUNS, View};
+use crate::draw::{Theme, document, escape, shortened};
+use crate::report::view::{Figure, Lanes, MOST_DRAWN_RUNS, Table, View};
 use crate::style::wrap;
 
 /// Letters of a line of words.
 const LINE: usize = 132;
 const LINE_HEIGHT: f64 = 19.0;
 
-pub(super) fn render(view: &View, _: &Look) -> Result<Vec<u8>, String> {
-    let (_, drawing) = draw(view, Theme::Reader)?;
+pub(super) fn render(view: &View, look: &Look) -> Result<Vec<u8>, String> {
+    let drawing = match &look.figure {
+        Some(name) => view.slide(name, Theme::Reader)?,
+        None => draw(view, Theme::Reader)?.1,
+    };
     // First of all, so that a later report knows what it may replace.
     Ok(format!("{COMMENT}{} -->\n{drawing}", view.version).into_bytes())
 }
@@ -23,7 +26,8 @@ pub(super) fn render(view: &View, _: &Look) -> Result<Vec<u8>, String> {
 pub(super) fn draw(view: &View, theme: Theme) -> Result<(f64, String), String> {
     let mut body = String::new();
     let mut top = 0.0;
-    heading(&mut body, &mut top, &format!("Report on {}", view.title));
+    heading(&mut body, &mut top, &view.title);
+    headline(&mut body, &mut top, &view.headline);
     words(&mut body, &mut top, &view.words);
     words(&mut body, &mut top, &view.problems);
     let mut drawn = 0;
@@ -56,7 +60,7 @@ pub(super) fn draw(view: &View, theme: Theme) -> Result<(f64, String), String> {
         return Err("there is nothing to draw in what was given".into());
     }
     let height = top + 12.0;
-    let label = format!("Report on {}. {}", view.title, view.words.join(" "));
+    let label = format!("{}. {}", view.title, view.words.join(" "));
     Ok((height, document(theme, height, &label, &body)))
 }
 
@@ -66,6 +70,41 @@ fn heading(out: &mut String, top: &mut f64, text: &str) {
         let _ =
             writeln!(out, "<text class=\"title\" x=\"12\" y=\"{top:.1}\">{}</text>", escape(&line));
         *top += 20.0;
+    }
+}
+
+/// The headline table: names, results, bars, and what stands beside.
+fn headline(out: &mut String, top: &mut f64, table: &Table) {
+    const NAME: f64 = 12.0;
+    const RESULT: f64 = 330.0;
+    const BAR: (f64, f64) = (342.0, 200.0);
+    const BESIDE: f64 = 556.0;
+    const CONCLUSION: f64 = 730.0;
+    for (i, row) in table.rows.iter().enumerate() {
+        let cell = |at: usize, most: usize| {
+            escape(&shortened(row.get(at).map_or("", String::as_str), most))
+        };
+        let y = *top + 6.0;
+        let _ = writeln!(
+            out,
+            "<text x=\"{NAME}\" y=\"{y:.1}\">{}</text><text class=\"name\" x=\"{RESULT}\" y=\"{y:.1}\" \
+             text-anchor=\"end\">{}</text><text x=\"{BESIDE}\" y=\"{y:.1}\">{}</text><text class=\"soft\" \
+             x=\"{CONCLUSION}\" y=\"{y:.1}\">{}</text>",
+            cell(0, 28),
+            cell(1, 24),
+            cell(2, 24),
+            cell(3, 36)
+        );
+        if let Some(share) = table.bars.get(i).copied().flatten() {
+            let _ = writeln!(
+                out,
+                "<rect class=\"b0\" x=\"{:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"10\" rx=\"2\"/>",
+                BAR.0,
+                y - 9.5,
+                (BAR.1 * share).max(1.0)
+            );
+        }
+        *top += 22.0;
     }
 }
 
@@ -91,7 +130,7 @@ fn chart(out: &mut String, top: &mut f64, chart: &Chart) {
 }
 
 /// Lanes with their title, from `top` down.
-pub(super) fn lanes(out: &mut String, top: f64, lanes: &Lanes) -> f64 {
+pub fn lanes(out: &mut String, top: f64, lanes: &Lanes) -> f64 {
     let _ = writeln!(
         out,
         "<text class=\"title\" x=\"12\" y=\"{:.1}\">{}</text>",

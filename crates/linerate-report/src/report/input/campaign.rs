@@ -64,7 +64,7 @@ impl Told {
                 first.label
             ));
         }
-        SetsOfRuns { name: self.name, paired: true, within_a_boot, sets, notes }
+        SetsOfRuns { name: self.name, paired: true, within_a_boot, sets, notes, plain: false }
     }
 }
 

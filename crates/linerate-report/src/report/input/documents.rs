@@ -7,8 +7,9 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::campaign::Told;
-use super::{Damage, Input, Item, What};
+use super::{Damage, Input, Item, SetOfRuns, SetRun, What, iperf3};
 use crate::compare::analysis::{self, Adjust, Margin, Options};
+use crate::compare::input::{FEWEST_VALUES, ReadOptions};
 use crate::compare::set::{Boots, Data, Set};
 use crate::compare::view::View;
 
@@ -17,13 +18,13 @@ const FORMAT: u64 = 1;
 
 pub(super) fn read(input: &mut Input, file: &str, bytes: &[u8]) {
     let before = (input.items.len(), input.damaged.len());
-    let mut reader = Reader { input, file, open: None, unended: None, campaign: None };
+    let mut reader = Reader { input, file, open: None, unended: None, campaign: None, iperf3: Vec::new() };
     if bytes.iter().all(u8::is_ascii_whitespace) {
         reader.damage(None, "it is empty".to_owned());
         return;
     }
     if !matches!(bytes.iter().find(|b| !b.is_ascii_whitespace()), Some(b'{' | b'[')) {
-        reader.damage(Some(1), "expected JSON, as `--json` and `--json-lines` print it".to_owned());
+        reader.stat(bytes);
         return;
     }
     let mut start = 0;
@@ -64,6 +65,7 @@ pub(super) fn read(input: &mut Input, file: &str, bytes: &[u8]) {
     }
     reader.close();
     reader.close_campaign();
+    reader.close_iperf3();
     // Whatever was given is in the report or missed in it.
     if before == (reader.input.items.len(), reader.input.damaged.len()) {
         reader.damage(None, "there is no result in it".to_owned());
@@ -92,6 +94,8 @@ struct Reader<'a> {
     unended: Option<u64>,
     /// What was told of a campaign, and where it begins.
     campaign: Option<(u64, Lines)>,
+    /// iperf3's `-J` documents.
+    iperf3: Vec<Box<RunRecord>>,
 }
 
 /// Lines of a campaign, of one controller or of several that went on with it.
@@ -159,10 +163,10 @@ impl Reader<'_> {
             None if value.get("totals").is_some() => {
                 self.typed(line, value, |d| What::Run(Box::new(d)));
             }
-            None if value.get("start").is_some() && value.get("end").is_some() => {
-                let what = "an iperf3 -J document: compare reads it, a report has too little of it";
-                self.damage(Some(line), what.to_owned());
-            }
+            None if iperf3::is_document(&value) => match iperf3::record(&value) {
+                Ok(record) => self.iperf3.push(Box::new(record)),
+                Err(what) => self.damage(Some(line), what),
+            },
             None => match value.get_mut("error").map(Value::take) {
                 Some(error) => {
                     let why = error.get("what").and_then(Value::as_str).unwrap_or("no reason");
@@ -295,6 +299,56 @@ impl Reader<'_> {
                 );
             }
         }
+    }
+
+    /// A `.stat` file: the runs of one setting, read as `linerate compare` reads it.
+    fn stat(&mut self, bytes: &[u8]) {
+        let sets = match crate::compare::input::read(self.file, bytes, &ReadOptions::default()) {
+            Ok(sets) => sets,
+            Err(error) => {
+                let what = format!("neither JSON nor the runs of a .stat file: {}", error.what);
+                return self.damage(error.line, what);
+            }
+        };
+        for set in sets {
+            let boots = set.boots();
+            let boot = |i: usize| boots.and_then(|b| b.labels.get(*b.of.get(i)? as usize).cloned());
+            let runs = set.values().iter().zip(1..).enumerate().map(|(i, (value, run))| SetRun {
+                boot: boot(i),
+                run,
+                value: Some(*value),
+                record: None,
+            });
+            let (label, unit, runs) = (set.label.clone(), set.unit.clone(), runs.collect());
+            let set = SetOfRuns { label, metric: String::new(), unit, runs };
+            self.input.setting(self.file, set);
+        }
+    }
+
+    /// iperf3's documents of one file: as many as have a spread are the runs of a setting.
+    fn close_iperf3(&mut self) {
+        let records = std::mem::take(&mut self.iperf3);
+        if records.len() < FEWEST_VALUES {
+            records.into_iter().for_each(|record| self.push(What::Run(record)));
+            return;
+        }
+        let received = |r: &RunRecord| {
+            let pair = r.totals.forward.as_ref().and_then(|f| f.receiver.as_ref());
+            r.totals.receiver.as_ref().or(pair).map(|r| r.bits_per_second)
+        };
+        let runs = records.into_iter().zip(1..).map(|(record, run)| SetRun {
+            boot: None,
+            run,
+            value: received(&record),
+            record: Some(record),
+        });
+        let set = SetOfRuns {
+            label: crate::compare::input::label(self.file),
+            metric: "received_bps".to_owned(),
+            unit: Some("bit/s".to_owned()),
+            runs: runs.collect(),
+        };
+        self.input.setting(self.file, set);
     }
 
     fn close_campaign(&mut self) {

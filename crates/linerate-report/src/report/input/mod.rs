@@ -3,6 +3,7 @@
 
 pub mod campaign;
 mod documents;
+mod iperf3;
 
 use linerate_model::record::RunRecord;
 use linerate_model::search::SearchDocument;
@@ -17,6 +18,8 @@ pub struct Input {
     pub items: Vec<Item>,
     /// What could not.
     pub damaged: Vec<Damage>,
+    /// Which item holds the sets of plain files, a file a setting, that are compared together.
+    compared: Option<usize>,
 }
 
 /// One thing to report on.
@@ -57,6 +60,15 @@ pub struct SetsOfRuns {
     pub sets: Vec<SetOfRuns>,
     /// What the reader should know: cells that are short, gaps, hosts that were not restored.
     pub notes: Vec<String>,
+    /// Whether they are plain files, one a setting, and no campaign.
+    pub plain: bool,
+}
+
+impl SetsOfRuns {
+    /// Whether a campaign made them; else they are files that were given to be compared.
+    pub fn is_campaign(&self) -> bool {
+        !self.plain
+    }
 }
 
 /// The runs of one setting.
@@ -115,6 +127,20 @@ impl Input {
     /// Adds what could not be read of a file, as a sentence without a full stop.
     pub fn damage(&mut self, file: &str, what: String) {
         self.damaged.push(Damage { file: file.to_owned(), line: None, what });
+    }
+
+    /// Adds the runs of one setting, from a file of its own. The first is the baseline of those that
+    /// follow, as `linerate compare` has it.
+    fn setting(&mut self, file: &str, set: SetOfRuns) {
+        let known = self.compared.and_then(|i| self.items.get_mut(i));
+        match known.map(|item| &mut item.what) {
+            Some(What::Sets(sets)) => sets.sets.push(set),
+            _ => {
+                self.compared = Some(self.items.len());
+                let sets = vec![set];
+                self.sets(file, SetsOfRuns { plain: true, sets, ..SetsOfRuns::default() });
+            }
+        }
     }
 
     /// Adds labelled sets, as a store has them.

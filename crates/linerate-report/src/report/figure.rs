@@ -1,0 +1,112 @@
+//! Every figure by its name, and one of them as a picture of slide size.
+
+use std::fmt::Write;
+
+use super::format::svg;
+use super::view::{Figure, Lanes, View};
+use crate::clean::clean;
+use crate::draw::chart::Chart;
+use crate::draw::{Theme, WIDTH, document, escape, shortened};
+
+/// Height of a slide for drawings [`WIDTH`] wide: 16 to 9.
+const HEIGHT: f64 = WIDTH * 9.0 / 16.0;
+
+/// Pixels of a slide.
+pub(super) const PIXELS: (u32, u32) = (1_600, 900);
+
+/// What says under the figure what was measured.
+const FOOT: f64 = 26.0;
+
+/// Letters of a name.
+const LONGEST: usize = 60;
+
+/// A figure of a view.
+#[derive(Debug, Clone, Copy)]
+pub enum Drawn<'a> {
+    /// Curves.
+    Chart(&'a Chart),
+    /// Dots.
+    Lanes(&'a Lanes),
+}
+
+impl View {
+    /// All figures in their order, each with a name of letters, digits and dashes. Those of runs
+    /// begin with the run where there are several.
+    pub fn figures(&self) -> Vec<(String, Drawn<'_>)> {
+        let mut figures: Vec<(String, Drawn<'_>)> = Vec::new();
+        let mut add = |name: String, drawn| {
+            let taken = |name: &str| figures.iter().any(|(n, _)| n == name);
+            let more = (2..).map(|n: u32| format!("{name}-{n}"));
+            let free = std::iter::once(name.clone()).chain(more).find(|n| !taken(n));
+            figures.push((free.unwrap_or(name), drawn));
+        };
+        for figure in self.sections.iter().flat_map(|s| &s.figures) {
+            match figure {
+                Figure::Chart(chart) => add(name(&chart.title), Drawn::Chart(chart)),
+                Figure::Lanes(lanes) => add(name(&lanes.title), Drawn::Lanes(lanes)),
+            }
+        }
+        for (i, run) in self.runs.iter().enumerate() {
+            for chart in &run.charts {
+                let of = if self.runs.len() > 1 { format!("run {} ", i + 1) } else { String::new() };
+                add(name(&format!("{of}{}", chart.title)), Drawn::Chart(chart));
+            }
+        }
+        figures
+    }
+
+    /// The figure of a name as a slide.
+    pub(super) fn slide(&self, wanted: &str, theme: Theme) -> Result<String, String> {
+        let figures = self.figures();
+        let Some((_, drawn)) = figures.iter().find(|(name, _)| name == wanted) else {
+            return Err(format!("no figure is named `{}`", clean(wanted)));
+        };
+        let mut body = String::new();
+        let room = HEIGHT - FOOT;
+        let label = match drawn {
+            Drawn::Chart(chart) => {
+                chart.draw_within(&mut body, room);
+                format!("{}. {}", chart.title, chart.alt)
+            }
+            Drawn::Lanes(lanes) => {
+                let mut inner = String::new();
+                let height = svg::lanes(&mut inner, 0.0, lanes);
+                let scale = (room / height).min(1.0);
+                let left = (WIDTH - WIDTH * scale) / 2.0;
+                let _ = writeln!(
+                    body,
+                    "<g transform=\"translate({left:.1} 0) scale({scale:.4})\">\n{inner}</g>"
+                );
+                format!("{}. {}", lanes.title, lanes.alt)
+            }
+        };
+        let _ = writeln!(
+            body,
+            "<text class=\"soft\" x=\"12\" y=\"{:.1}\">{}</text>",
+            HEIGHT - 10.0,
+            escape(&shortened(&self.title, 150))
+        );
+        Ok(document(theme, HEIGHT, &label, &body))
+    }
+}
+
+fn name(title: &str) -> String {
+    let mut name = String::new();
+    for c in title.chars().take(LONGEST) {
+        if c.is_ascii_alphanumeric() {
+            name.push(c.to_ascii_lowercase());
+        } else if !name.is_empty() && !name.ends_with('-') {
+            name.push('-');
+        }
+    }
+    name.trim_end_matches('-').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn names_can_be_typed_and_be_files() {
+        assert_eq!(super::name("Received against asked rate, client → server"), "received-against-asked-rate-client-server");
+        assert_eq!(super::name("../../<b>"), "b");
+    }
+}

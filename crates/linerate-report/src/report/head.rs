@@ -1,0 +1,295 @@
+//! What stands before everything else: the title (what was measured, between whom, when), the
+//! headline table, and names of runs by what tells them apart.
+
+use std::path::Path;
+
+use linerate_model::host::HostFacts;
+use linerate_model::record::{PlanRecord, RunRecord};
+
+use super::view::{Builder, Table};
+use crate::clean::clean;
+use crate::draw::shortened;
+use crate::number;
+
+/// Most rows of the headline table; of more results, the least, the middle and the most.
+const MOST_ROWS: usize = 12;
+
+/// What a report is about, as one of its parts tells it.
+#[derive(Default)]
+pub(super) struct Subject {
+    /// What was measured.
+    pub what: String,
+    /// From where to where; empty when it is not known.
+    pub between: String,
+    /// RFC 3339; empty when it is not known.
+    pub when: String,
+}
+
+/// A row of the headline table.
+pub(super) struct Headline {
+    /// run, direction, goal or setting: the head of the first column.
+    pub kind: &'static str,
+    pub name: String,
+    /// What the bar shows. Bars of one unit share a scale.
+    pub value: Option<f64>,
+    pub unit: String,
+    pub result: String,
+    /// What is read beside the result: loss, difference.
+    pub beside: String,
+    /// What limits, or the verdict.
+    pub conclusion: String,
+}
+
+/// `a → b`, or `a, over loopback`.
+pub(super) fn between(
+    client: Option<&HostFacts>,
+    server: Option<&HostFacts>,
+    target: Option<&str>,
+    way: &str,
+) -> String {
+    let name = |host: &HostFacts| shortened(&clean(&host.hostname), 40);
+    let Some(here) = client.map(name) else { return String::new() };
+    let there = match server {
+        Some(there) if target.is_none() && there.hostname == here => {
+            return format!("{here}, over loopback");
+        }
+        Some(there) => name(there),
+        None => match target {
+            Some(target) => shortened(&clean(target), 40),
+            None => return here,
+        },
+    };
+    match way {
+        "reverse" => format!("{there} → {here}"),
+        "both" => format!("{here} ↔ {there}"),
+        _ => format!("{here} → {there}"),
+    }
+}
+
+/// `UDP at 160.0 Mbit/s`, `TCP, 4 streams`.
+pub(super) fn what(plan: &PlanRecord) -> String {
+    let mut text = clean(&plan.protocol).to_uppercase();
+    if text == "RR" {
+        text = "Request/response".to_owned();
+    }
+    match plan.rate_bps {
+        Some(rate) => text.push_str(&format!(" at {}", number::rate(rate as f64))),
+        None if text == "UDP" => text.push_str(" as fast as it goes"),
+        None => {}
+    }
+    if plan.streams > 1 {
+        text.push_str(&format!(", {} streams", plan.streams));
+    }
+    text
+}
+
+/// `2026-11-22 10:00`; empty for what is no such time.
+fn minute(when: &str) -> String {
+    let (Some(day), Some(time)) = (when.get(..10), when.get(11..16)) else { return String::new() };
+    format!("{} {}", clean(day), clean(time))
+}
+
+/// `2026-11-22 10:00 to 10:20 UTC`.
+fn time(subjects: &[Subject]) -> String {
+    let mut times: Vec<String> =
+        subjects.iter().map(|s| minute(&s.when)).filter(|t| !t.is_empty()).collect();
+    times.sort();
+    let (Some(first), Some(last)) = (times.first(), times.last()) else { return String::new() };
+    let until = match (first.get(..10) == last.get(..10), first == last) {
+        (_, true) => String::new(),
+        (true, _) => format!(" to {}", last.get(11..).unwrap_or_default()),
+        (false, _) => format!(" to {last}"),
+    };
+    format!("{first}{until} UTC")
+}
+
+fn distinct<'a>(texts: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut known = Vec::new();
+    for text in texts.filter(|t| !t.is_empty()) {
+        if !known.contains(&text) {
+            known.push(text);
+        }
+    }
+    known
+}
+
+/// `a, b and c`.
+pub(super) fn listed(parts: &[&str]) -> String {
+    match parts {
+        [] => String::new(),
+        [only] => (*only).to_owned(),
+        [rest @ .., last] => format!("{} and {last}", rest.join(", ")),
+    }
+}
+
+/// What was measured, between whom, when. `kinds` stands for what is too much to be listed.
+pub(super) fn title(subjects: &[Subject], kinds: &str) -> String {
+    let what = distinct(subjects.iter().map(|s| s.what.as_str()));
+    let mut title = match what.len() {
+        1..=3 => listed(&what),
+        _ => kinds.to_owned(),
+    };
+    let between = distinct(subjects.iter().map(|s| s.between.as_str()));
+    match between.as_slice() {
+        [] => {}
+        [one] => title.push_str(&format!(": {one}")),
+        several => title.push_str(&format!(", between {} pairs of hosts", several.len())),
+    }
+    let time = time(subjects);
+    if !time.is_empty() {
+        title.push_str(&format!(", {time}"));
+    }
+    title
+}
+
+/// The headline table: a row a result, with bars.
+pub(super) fn table(builder: &mut Builder) -> Table {
+    let mut rows = std::mem::take(&mut builder.headlines);
+    if rows.len() > MOST_ROWS {
+        rows = ends(rows);
+    }
+    let kinds = distinct(rows.iter().map(|r| r.kind));
+    let columns = match kinds.as_slice() {
+        ["run"] => ["run", "received", "lost", "limited by"],
+        ["setting"] => ["setting", "mean", "against the baseline", "verdict"],
+        ["goal"] => ["goal", "holds up to", "at most lost", "limited by"],
+        ["direction"] => ["direction", "most received", "lost there", "limited by"],
+        _ => ["", "result", "beside it", "limited by, or verdict"],
+    };
+    let mut table = Table::new("", &columns);
+    let most = |unit: &str| {
+        let of_unit = rows.iter().filter(|r| r.unit == unit).filter_map(|r| r.value);
+        of_unit.filter(|v| v.is_finite()).fold(0.0, f64::max)
+    };
+    table.bars = rows
+        .iter()
+        .map(|r| r.value.map(|v| (v / most(&r.unit)).clamp(0.0, 1.0)).filter(|s| s.is_finite()))
+        .collect();
+    table.rows =
+        rows.into_iter().map(|r| vec![r.name, r.result, r.beside, r.conclusion]).collect();
+    table
+}
+
+/// Of many results, of each unit the least, the middle and the most.
+fn ends(rows: Vec<Headline>) -> Vec<Headline> {
+    let units: Vec<String> =
+        distinct(rows.iter().map(|r| r.unit.as_str())).into_iter().map(str::to_owned).collect();
+    let mut known: Vec<Headline> = rows.into_iter().filter(|r| r.value.is_some()).collect();
+    known.sort_by(|a, b| a.value.partial_cmp(&b.value).unwrap_or(std::cmp::Ordering::Equal));
+    let mut kept = Vec::new();
+    for unit in units.iter().take(MOST_ROWS / 3) {
+        let (mut of, rest): (Vec<_>, Vec<_>) = known.into_iter().partition(|r| r.unit == *unit);
+        known = rest;
+        let middle = of.len() / 2;
+        let last = of.len().saturating_sub(1);
+        for (at, word) in [(last, "most"), (middle, "median"), (0, "least")] {
+            if at < of.len() && (at != middle || of.len() > 2 || word == "median") {
+                let mut row = of.remove(at);
+                row.name = format!("{word}: {}", row.name);
+                kept.push(row);
+            }
+        }
+    }
+    kept
+}
+
+/// Names of runs: what differs between them, in the order in which a person would look for it.
+pub(super) fn names(runs: &[(&str, &RunRecord)]) -> Vec<String> {
+    let aspects: Vec<Vec<String>> = runs.iter().map(|(source, r)| aspects(source, r)).collect();
+    let count = aspects.first().map_or(0, Vec::len);
+    let differ: Vec<usize> = (0..count)
+        .filter(|i| aspects.iter().any(|a| a.get(*i) != aspects.first().and_then(|f| f.get(*i))))
+        .collect();
+    let name = |a: &Vec<String>, taken: &[usize]| {
+        let parts: Vec<&str> =
+            taken.iter().filter_map(|i| a.get(*i)).map(String::as_str).filter(|p| !p.is_empty()).collect();
+        parts.join(" · ")
+    };
+    // No more of them than it takes.
+    let mut taken: Vec<usize> = Vec::new();
+    let mut apart = 0;
+    for aspect in &differ {
+        let mut more = taken.clone();
+        more.push(*aspect);
+        let mut seen: Vec<String> = aspects.iter().map(|a| name(a, &more)).collect();
+        seen.sort();
+        seen.dedup();
+        if seen.len() > apart.max(1) {
+            apart = seen.len();
+            taken = more;
+        }
+    }
+    if taken.is_empty() {
+        taken.push(0);
+    }
+    aspects
+        .iter()
+        .enumerate()
+        .map(|(i, a)| match (runs.len(), name(a, &taken)) {
+            (1, _) => name(a, &[0]),
+            (_, name) if name.is_empty() => (i + 1).to_string(),
+            (_, name) => format!("{} · {name}", i + 1),
+        })
+        .collect()
+}
+
+/// What a run is told by: the first is what it is called alone.
+fn aspects(source: &str, record: &RunRecord) -> Vec<String> {
+    let plan = record.agreed.as_ref().unwrap_or(&record.asked);
+    let text = |t: &str| shortened(&clean(t), 32);
+    let or = |t: Option<String>| t.unwrap_or_default();
+    let stem = Path::new(source).file_stem().map_or(source.into(), |s| s.to_string_lossy());
+    vec![
+        text(&plan.protocol).to_uppercase(),
+        or(plan.rate_bps.map(|r| number::rate(r as f64))),
+        or((plan.streams > 1).then(|| format!("{} streams", plan.streams))),
+        if plan.direction == "forward" { String::new() } else { text(&plan.direction) },
+        or(plan.datagram_bytes.map(|b| format!("{b} B"))),
+        or(plan.congestion.as_deref().map(text)),
+        or(plan.window_bytes.map(|w| format!("window {}", number::bytes(w)))),
+        or(plan.engine.as_deref().map(text)),
+        or(plan.ip.map(|ip| format!("IPv{ip}"))),
+        or(plan.outstanding.map(|n| format!("{n} outstanding"))),
+        or(plan.duration_s.map(number::chosen_seconds)),
+        if plan.dialect == "iperf3" { "iperf3".to_owned() } else { String::new() },
+        or(record.target.as_deref().map(text)),
+        text(&record.client.hostname),
+        text(&stem),
+        or(record.started.get(11..19).map(text)),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use linerate_testkit::records;
+
+    #[test]
+    fn runs_are_named_by_what_tells_them_apart() {
+        let slow = records::udp_receiver_drops();
+        let mut fast = slow.clone();
+        for plan in [Some(&mut fast.asked), fast.agreed.as_mut()].into_iter().flatten() {
+            plan.rate_bps = Some(320_000_000);
+        }
+        let names = names(&[("a.json", &slow), ("b.json", &fast), ("c.json", &fast)]);
+        assert_eq!(names[0], "1 · 160.0 Mbit/s · a");
+        assert_eq!(names[1], "2 · 320.0 Mbit/s · b");
+        assert_eq!(names[2], "3 · 320.0 Mbit/s · c");
+        let tcp = records::tcp();
+        assert_eq!(super::names(&[("x", &slow), ("x", &tcp)]), ["1 · UDP", "2 · TCP"]);
+        assert_eq!(super::names(&[("x", &tcp)]), ["TCP"]);
+    }
+
+    #[test]
+    fn a_title_says_what_between_whom_and_when() {
+        let of = |what: &str, when: &str| Subject {
+            what: what.into(),
+            between: "a → b".into(),
+            when: when.into(),
+        };
+        let subjects = [of("UDP", "2026-11-22T10:00:03Z"), of("TCP", "2026-11-22T10:20:00Z")];
+        assert_eq!(title(&subjects, "2 runs"), "UDP and TCP: a → b, 2026-11-22 10:00 to 10:20 UTC");
+        assert_eq!(title(&[], "nothing"), "nothing");
+        assert_eq!(title(&[of("UDP", "é€ 🙂 no time")], ""), "UDP: a → b");
+    }
+}

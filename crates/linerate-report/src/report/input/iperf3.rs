@@ -1,0 +1,215 @@
+//! iperf3's `-J` documents as run records: what they hold, and nothing made up. Both ends' hosts are
+//! their names alone.
+
+use linerate_model::host::HostFacts;
+use linerate_model::record::{
+    Figures, Interval, Pair, PlanRecord, ProgramFacts, ReceiverFigures, RunRecord, SenderFigures,
+    Status, TcpFigures,
+};
+use serde_json::Value;
+
+/// Whether a document is one of `iperf3 -J`.
+pub(super) fn is_document(value: &Value) -> bool {
+    value.get("start").is_some() && value.get("end").is_some()
+}
+
+/// The record; an error is the end of a sentence.
+pub(super) fn record(document: &Value) -> Result<RunRecord, String> {
+    if let Some(error) = document.get("error").and_then(Value::as_str) {
+        return Err(format!("an iperf3 test that failed: {}", crate::clean::clean(error)));
+    }
+    let start = &document["start"];
+    let test = &start["test_start"];
+    let way = match (flag(&test["bidir"]), flag(&test["reverse"])) {
+        (true, _) => "both",
+        (_, true) => "reverse",
+        _ => "forward",
+    };
+    let end = &document["end"];
+    let totals = match way {
+        "both" => Figures {
+            forward: Some(pair(&end["sum_sent"], &end["sum_received"])),
+            reverse: Some(pair(
+                &end["sum_sent_bidir_reverse"],
+                &end["sum_received_bidir_reverse"],
+            )),
+            ..Figures::default()
+        },
+        // Older ones of UDP have but one sum, of what was sent.
+        _ if end.get("sum_sent").is_none() => one_sum(&end["sum"]),
+        _ => {
+            let pair = pair(&end["sum_sent"], &end["sum_received"]);
+            Figures { sender: pair.sender, receiver: pair.receiver, ..Figures::default() }
+        }
+    };
+    if totals == Figures::default() {
+        return Err("an iperf3 document without sums at its end".to_owned());
+    }
+    let rows = document["intervals"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let target = start["connecting_to"]["host"].as_str().or(start["accepted_connection"]["host"].as_str());
+    let host = start["system_info"].as_str().and_then(|s| s.split_whitespace().nth(1));
+    let seconds = start["timestamp"]["timesecs"].as_u64();
+    Ok(RunRecord {
+        format: 1,
+        id: text(&start["cookie"]),
+        started: seconds.map_or_else(|| text(&start["timestamp"]["time"]), rfc3339),
+        linerate: ProgramFacts { version: text(&start["version"]) },
+        command: vec!["iperf3".into(), "-c".into(), target.unwrap_or("HOST").into()],
+        target: target.map(str::to_owned),
+        asked: plan(test, start, way),
+        agreed: None,
+        cuts: Vec::new(),
+        client: HostFacts {
+            hostname: host.unwrap_or("client").to_owned(),
+            linerate: "none: iperf3".to_owned(),
+            ..HostFacts::default()
+        },
+        server: target.map(|name| HostFacts {
+            hostname: name.to_owned(),
+            linerate: "none: iperf3".to_owned(),
+            ..HostFacts::default()
+        }),
+        intervals: rows.iter().filter_map(|row| interval(row, way == "both")).collect(),
+        totals,
+        streams: Vec::new(),
+        verdict: None,
+        doubts: Vec::new(),
+        status: Status::Complete,
+        error: None,
+    })
+}
+
+fn flag(value: &Value) -> bool {
+    value.as_u64().is_some_and(|v| v > 0) || value.as_bool() == Some(true)
+}
+
+fn plan(test: &Value, start: &Value, way: &str) -> PlanRecord {
+    let protocol = test["protocol"].as_str().unwrap_or_default().to_lowercase();
+    let size = test["blksize"].as_u64().and_then(|b| u32::try_from(b).ok());
+    let udp = protocol == "udp";
+    let rate = test["target_bitrate"].as_u64().or(start["target_bitrate"].as_u64());
+    let streams = test["num_streams"].as_u64().and_then(|n| u16::try_from(n).ok()).unwrap_or(1);
+    PlanRecord {
+        protocol,
+        direction: way.to_owned(),
+        streams,
+        datagram_bytes: size.filter(|_| udp),
+        block_bytes: size.filter(|_| !udp),
+        // iperf3 asks it of each stream.
+        rate_bps: rate.filter(|r| *r > 0).and_then(|r| r.checked_mul(u64::from(streams))),
+        duration_s: test["duration"].as_f64().filter(|d| *d > 0.0),
+        bytes: test["bytes"].as_u64().filter(|b| *b > 0),
+        warmup_s: test["omit"].as_f64().unwrap_or(0.0),
+        interval_s: 1.0,
+        dialect: "iperf3".to_owned(),
+        ..PlanRecord::default()
+    }
+}
+
+fn interval(row: &Value, both: bool) -> Option<Interval> {
+    let sum = &row["sum"];
+    if flag(&sum["omitted"]) {
+        return None;
+    }
+    let figures = |sum: &Value| match flag(&sum["sender"]) {
+        true => Pair { sender: sender(sum), receiver: None },
+        false => Pair { sender: None, receiver: receiver(sum) },
+    };
+    let pair = figures(sum);
+    let figures = if both {
+        let reverse = Some(figures(&row["sum_bidir_reverse"]));
+        Figures { forward: Some(pair), reverse, ..Figures::default() }
+    } else {
+        Figures { sender: pair.sender, receiver: pair.receiver, ..Figures::default() }
+    };
+    Some(Interval { start_s: sum["start"].as_f64()?, end_s: sum["end"].as_f64()?, figures })
+}
+
+fn pair(sent: &Value, received: &Value) -> Pair {
+    Pair { sender: sender(sent), receiver: receiver(received) }
+}
+
+/// The one sum of an older UDP document: octets sent, and how many datagrams did not arrive.
+fn one_sum(sum: &Value) -> Figures {
+    let share = sum["lost_percent"].as_f64().map(|p| p / 100.0);
+    let receiver = receiver(sum).zip(share).map(|(receiver, lost)| ReceiverFigures {
+        bits_per_second: receiver.bits_per_second * (1.0 - lost),
+        bytes: (receiver.bytes as f64 * (1.0 - lost)) as u64,
+        ..receiver
+    });
+    Figures { sender: sender(sum), receiver, ..Figures::default() }
+}
+
+fn sender(sum: &Value) -> Option<SenderFigures> {
+    let retransmits = sum["retransmits"].as_u64();
+    Some(SenderFigures {
+        bytes: sum["bytes"].as_u64()?,
+        datagrams: sum["packets"].as_u64(),
+        seconds: sum["seconds"].as_f64()?,
+        bits_per_second: rate(sum)?,
+        tcp: retransmits.map(|n| TcpFigures { retransmits: Some(n), ..TcpFigures::default() }),
+        ..SenderFigures::default()
+    })
+}
+
+fn receiver(sum: &Value) -> Option<ReceiverFigures> {
+    let (sent, lost) = (sum["packets"].as_u64(), sum["lost_packets"].as_u64());
+    Some(ReceiverFigures {
+        bytes: sum["bytes"].as_u64()?,
+        datagrams: sent.zip(lost).and_then(|(sent, lost)| sent.checked_sub(lost)),
+        seconds: sum["seconds"].as_f64()?,
+        bits_per_second: rate(sum)?,
+        lost,
+        lost_ratio: sent.zip(lost).filter(|(s, _)| *s > 0).map(|(s, l)| l as f64 / s as f64),
+        jitter_s: sum["jitter_ms"].as_f64().map(|ms| ms / 1e3),
+        ..ReceiverFigures::default()
+    })
+}
+
+fn rate(sum: &Value) -> Option<f64> {
+    sum["bits_per_second"].as_f64().filter(|r| r.is_finite() && *r >= 0.0)
+}
+
+/// Seconds since 1970 in words, UTC; of the years that four digits hold.
+fn rfc3339(seconds: u64) -> String {
+    let seconds = seconds.min(253_402_300_799);
+    let (days, rest) = (seconds / 86_400, seconds % 86_400);
+    // Days from 1 March of the year 0, in eras of 400 years (Howard Hinnant, "chrono-compatible
+    // low-level date algorithms").
+    let days = days + 719_468;
+    let (era, day) = (days / 146_097, days % 146_097);
+    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+    let of_year = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * of_year + 2) / 153;
+    let date = of_year - (153 * month + 2) / 5 + 1;
+    let (month, late) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
+    format!(
+        "{:04}-{month:02}-{date:02}T{:02}:{:02}:{:02}Z",
+        era * 400 + year + late,
+        rest / 3_600,
+        rest / 60 % 60,
+        rest % 60
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_are_those_of_the_calendar() {
+        assert_eq!(rfc3339(0), "1970-01-01T00:00:00Z");
+        assert_eq!(rfc3339(1_709_164_799), "2024-02-28T23:59:59Z");
+        assert_eq!(rfc3339(1_709_164_800), "2024-02-29T00:00:00Z");
+        assert_eq!(rfc3339(1_795_393_982), "2026-11-23T00:33:02Z");
+        assert_eq!(rfc3339(u64::MAX), "9999-12-31T23:59:59Z");
+    }
+
+    #[test]
+    fn nonsense_is_an_error_and_no_panic() {
+        for text in ["{\"start\":1,\"end\":[]}", "{\"start\":{},\"end\":{\"sum\":{\"bytes\":-1}}}"] {
+            assert!(record(&serde_json::from_str(text).unwrap()).is_err(), "{text}");
+        }
+    }
+}
