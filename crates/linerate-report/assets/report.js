@@ -33,6 +33,7 @@
   const word = (value, unit, top, digits) => {
     if (value === null || value === undefined || !isFinite(value)) return "–";
     if (unit === "nines") return nines(value);
+    if (value === 0 && unit !== "percent") return "0";
     const list = PREFIXES[unit];
     let chosen = list[0];
     // Of datagrams every octet counts.

@@ -88,7 +88,16 @@ pub fn figure(out: &mut String, view: &View, chosen: &[usize], top: f64) -> f64 
     let dotted = sets.iter().filter(|s| s.drawn.len() <= MOST_DOTS);
     let tallest = dotted.flat_map(|s| counts(&s.drawn, &scale)).max().unwrap_or(0).max(1);
     for (index, set) in sets.iter().enumerate() {
-        draw(out, set, view.unit.as_deref(), &marks(set), &scale, tallest, &x, top + TOP + lane * index as f64);
+        draw(
+            out,
+            set,
+            view.unit.as_deref(),
+            &marks(set),
+            &scale,
+            tallest,
+            &x,
+            top + TOP + lane * index as f64,
+        );
     }
     bottom + AXIS
 }

@@ -48,7 +48,8 @@ impl View {
         }
         for (i, run) in self.runs.iter().enumerate() {
             for chart in &run.charts {
-                let of = if self.runs.len() > 1 { format!("run {} ", i + 1) } else { String::new() };
+                let of =
+                    if self.runs.len() > 1 { format!("run {} ", i + 1) } else { String::new() };
                 add(name(&format!("{of}{}", chart.title)), Drawn::Chart(chart));
             }
         }
@@ -106,7 +107,10 @@ fn name(title: &str) -> String {
 mod tests {
     #[test]
     fn names_can_be_typed_and_be_files() {
-        assert_eq!(super::name("Received against asked rate, client → server"), "received-against-asked-rate-client-server");
+        assert_eq!(
+            super::name("Received against asked rate, client → server"),
+            "received-against-asked-rate-client-server"
+        );
         assert_eq!(super::name("../../<b>"), "b");
     }
 }

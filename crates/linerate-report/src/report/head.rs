@@ -19,6 +19,8 @@ const MOST_ROWS: usize = 12;
 pub(super) struct Subject {
     /// What was measured.
     pub what: String,
+    /// The same in a word, for a title of many.
+    pub kind: String,
     /// From where to where; empty when it is not known.
     pub between: String,
     /// RFC 3339; empty when it is not known.
@@ -30,9 +32,10 @@ pub(super) struct Headline {
     /// run, direction, goal or setting: the head of the first column.
     pub kind: &'static str,
     pub name: String,
-    /// What the bar shows. Bars of one unit share a scale.
+    /// What the bar shows.
     pub value: Option<f64>,
-    pub unit: String,
+    /// Bars of one scale are measured by the longest of them.
+    pub scale: String,
     pub result: String,
     /// What is read beside the result: loss, difference.
     pub beside: String,
@@ -125,14 +128,17 @@ pub(super) fn listed(parts: &[&str]) -> String {
 /// What was measured, between whom, when. `kinds` stands for what is too much to be listed.
 pub(super) fn title(subjects: &[Subject], kinds: &str) -> String {
     let what = distinct(subjects.iter().map(|s| s.what.as_str()));
-    let mut title = match what.len() {
-        1..=3 => listed(&what),
+    let words = distinct(subjects.iter().map(|s| s.kind.as_str()));
+    let mut title = match (what.len(), words.len()) {
+        (1..=3, _) => listed(&what),
+        (_, 1..=3) => format!("{}, {kinds}", listed(&words)),
         _ => kinds.to_owned(),
     };
     let between = distinct(subjects.iter().map(|s| s.between.as_str()));
     match between.as_slice() {
         [] => {}
         [one] => title.push_str(&format!(": {one}")),
+        [one, other] => title.push_str(&format!(": {one} and {other}")),
         several => title.push_str(&format!(", between {} pairs of hosts", several.len())),
     }
     let time = time(subjects);
@@ -150,7 +156,7 @@ pub(super) fn table(builder: &mut Builder) -> Table {
     }
     let kinds = distinct(rows.iter().map(|r| r.kind));
     let columns = match kinds.as_slice() {
-        ["run"] => ["run", "received", "lost", "limited by"],
+        ["run"] => ["run", "received", "lost or sent again", "limited by"],
         ["setting"] => ["setting", "mean", "against the baseline", "verdict"],
         ["goal"] => ["goal", "holds up to", "at most lost", "limited by"],
         ["direction"] => ["direction", "most received", "lost there", "limited by"],
@@ -158,27 +164,26 @@ pub(super) fn table(builder: &mut Builder) -> Table {
     };
     let mut table = Table::new("", &columns);
     let most = |unit: &str| {
-        let of_unit = rows.iter().filter(|r| r.unit == unit).filter_map(|r| r.value);
+        let of_unit = rows.iter().filter(|r| r.scale == unit).filter_map(|r| r.value);
         of_unit.filter(|v| v.is_finite()).fold(0.0, f64::max)
     };
     table.bars = rows
         .iter()
-        .map(|r| r.value.map(|v| (v / most(&r.unit)).clamp(0.0, 1.0)).filter(|s| s.is_finite()))
+        .map(|r| r.value.map(|v| (v / most(&r.scale)).clamp(0.0, 1.0)).filter(|s| s.is_finite()))
         .collect();
-    table.rows =
-        rows.into_iter().map(|r| vec![r.name, r.result, r.beside, r.conclusion]).collect();
+    table.rows = rows.into_iter().map(|r| vec![r.name, r.result, r.beside, r.conclusion]).collect();
     table
 }
 
 /// Of many results, of each unit the least, the middle and the most.
 fn ends(rows: Vec<Headline>) -> Vec<Headline> {
     let units: Vec<String> =
-        distinct(rows.iter().map(|r| r.unit.as_str())).into_iter().map(str::to_owned).collect();
+        distinct(rows.iter().map(|r| r.scale.as_str())).into_iter().map(str::to_owned).collect();
     let mut known: Vec<Headline> = rows.into_iter().filter(|r| r.value.is_some()).collect();
     known.sort_by(|a, b| a.value.partial_cmp(&b.value).unwrap_or(std::cmp::Ordering::Equal));
     let mut kept = Vec::new();
     for unit in units.iter().take(MOST_ROWS / 3) {
-        let (mut of, rest): (Vec<_>, Vec<_>) = known.into_iter().partition(|r| r.unit == *unit);
+        let (mut of, rest): (Vec<_>, Vec<_>) = known.into_iter().partition(|r| r.scale == *unit);
         known = rest;
         let middle = of.len() / 2;
         let last = of.len().saturating_sub(1);
@@ -201,8 +206,12 @@ pub(super) fn names(runs: &[(&str, &RunRecord)]) -> Vec<String> {
         .filter(|i| aspects.iter().any(|a| a.get(*i) != aspects.first().and_then(|f| f.get(*i))))
         .collect();
     let name = |a: &Vec<String>, taken: &[usize]| {
-        let parts: Vec<&str> =
-            taken.iter().filter_map(|i| a.get(*i)).map(String::as_str).filter(|p| !p.is_empty()).collect();
+        let parts: Vec<&str> = taken
+            .iter()
+            .filter_map(|i| a.get(*i))
+            .map(String::as_str)
+            .filter(|p| !p.is_empty())
+            .collect();
         parts.join(" · ")
     };
     // No more of them than it takes.
@@ -225,15 +234,15 @@ pub(super) fn names(runs: &[(&str, &RunRecord)]) -> Vec<String> {
     aspects
         .iter()
         .enumerate()
-        .map(|(i, a)| match (runs.len(), name(a, &taken)) {
-            (1, _) => name(a, &[0]),
+        .map(|(i, a)| match (runs, name(a, &taken)) {
+            ([(_, only)], _) => what(only.agreed.as_ref().unwrap_or(&only.asked)),
             (_, name) if name.is_empty() => (i + 1).to_string(),
             (_, name) => format!("{} · {name}", i + 1),
         })
         .collect()
 }
 
-/// What a run is told by: the first is what it is called alone.
+/// What a run is told by.
 fn aspects(source: &str, record: &RunRecord) -> Vec<String> {
     let plan = record.agreed.as_ref().unwrap_or(&record.asked);
     let text = |t: &str| shortened(&clean(t), 32);
@@ -284,6 +293,7 @@ mod tests {
     fn a_title_says_what_between_whom_and_when() {
         let of = |what: &str, when: &str| Subject {
             what: what.into(),
+            kind: String::new(),
             between: "a → b".into(),
             when: when.into(),
         };

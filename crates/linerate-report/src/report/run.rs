@@ -5,6 +5,7 @@ use linerate_stats::offline::summary;
 
 use super::charts::{self, flows};
 use super::head::{self, Headline, Subject};
+use super::search::wide;
 use super::view::{Builder, Figure, MOST_DRAWN_RUNS, Row, RunView, Section, settings, way_words};
 use crate::clean::clean;
 use crate::draw::chart::{Axis, Chart, Kind, Series, Unit};
@@ -81,6 +82,7 @@ pub(super) fn add(
     }
     builder.subjects.push(Subject {
         what: if place.is_none() { head::what(plan) } else { String::new() },
+        kind: if place.is_none() { clean(&plan.protocol).to_uppercase() } else { String::new() },
         between: head::between(
             Some(&record.client),
             record.server.as_ref(),
@@ -215,8 +217,8 @@ pub(super) fn add(
             builder.words.extend(results);
             builder.words.append(&mut words);
         } else {
-            let results: Vec<String> = results.chain(words.first().cloned()).collect();
-            builder.words.push(format!("{label}: {}", results.join(" ")));
+            // The headline table has the figures.
+            builder.words.extend(words.first().map(|w| format!("{label}: {w}")));
         }
     }
     let Head { title, summary, hosts: between, .. } = Head::new(record);
@@ -252,31 +254,34 @@ fn conclusion(record: &RunRecord) -> String {
 
 /// The rows of a run in the headline table: one a direction.
 fn headlines(builder: &mut Builder, record: &RunRecord, label: &str) {
-    let mut add = |name: String, value: Option<f64>, unit: &str, result: String, beside: String| {
-        builder.headlines.push(Headline {
-            kind: "run",
-            name,
-            value,
-            unit: unit.to_owned(),
-            result,
-            beside,
-            conclusion: conclusion(record),
-        });
-    };
+    let mut add =
+        |name: String, value: Option<f64>, scale: &str, result: String, beside: String| {
+            builder.headlines.push(Headline {
+                kind: "run",
+                name,
+                value,
+                scale: scale.to_owned(),
+                result,
+                beside,
+                conclusion: conclusion(record),
+            });
+        };
     let flows = flows(&record.totals);
     for flow in &flows {
         let way = flow.way.map(|w| format!(", {}", way_words(w))).unwrap_or_default();
         let received = flow.receiver.map(|r| r.bits_per_second);
         let value = received.or(flow.sender.map(|s| s.bits_per_second));
         let sent = if received.is_none() { " sent" } else { "" };
-        let result = value.map_or(number::ABSENT.to_owned(), |v| format!("{}{sent}", number::rate(v)));
+        let result =
+            value.map_or(number::ABSENT.to_owned(), |v| format!("{}{sent}", number::rate(v)));
         let again = flow.sender.and_then(|s| s.tcp.as_ref()).and_then(|t| t.retransmits);
         let beside = match (flow.receiver.and_then(|r| r.lost_ratio), again) {
             (Some(lost), _) => number::loss(lost),
             (None, Some(again)) => format!("{} sent again", number::integer(again)),
             (None, None) => number::ABSENT.to_owned(),
         };
-        add(format!("{label}{way}"), value, "bit/s", result, beside);
+        // What UDP was asked to send says nothing about what TCP could.
+        add(format!("{label}{way}"), value, &record.asked.protocol, result, beside);
     }
     if let Some(rr) = &record.totals.rr {
         let p99 = rr.latency_s.as_ref().map(|q| format!("p99 {}", number::seconds_short(q.p99)));
@@ -367,7 +372,11 @@ pub(super) fn overview(builder: &mut Builder) {
         title: "Rate of every run, in the order they were given".into(),
         alt,
         x_axis: Axis::fitted("run", Unit::Whole),
-        left: Axis::from_zero("payload, bit/s", Unit::BitRate),
+        left: Axis {
+            log: wide(&known),
+            zero: !wide(&known),
+            ..Axis::from_zero("payload, bit/s", Unit::BitRate)
+        },
         right: Some(Axis::from_zero("lost, % of what was sent", Unit::Percent)),
         x,
         series: vec![

@@ -38,6 +38,7 @@ pub(super) fn add(builder: &mut Builder, source: &str, document: &SearchDocument
             way,
         ),
         when: document.started.clone(),
+        kind: "search".to_owned(),
     });
     if document.status != Status::Complete {
         let why = document.error.as_ref().map_or("it was cut short".into(), |e| clean(&e.what));
@@ -89,7 +90,7 @@ pub(super) fn add(builder: &mut Builder, source: &str, document: &SearchDocument
             kind: "goal",
             name: name.clone(),
             value: goal.lower_bps,
-            unit: "bit/s".to_owned(),
+            scale: "bit/s".to_owned(),
             result: rate(goal.lower_bps),
             beside: number::loss(goal.loss),
             conclusion: match (goal.settled, goal.limit) {
@@ -218,7 +219,7 @@ fn by_load(document: &SearchDocument) -> Chart {
 /// factors, so that a first trial as fast as it goes does not press the others flat.
 const WIDE: f64 = 8.0;
 
-fn wide(rates: &[f64]) -> bool {
+pub(super) fn wide(rates: &[f64]) -> bool {
     let known = || rates.iter().copied().filter(|r| r.is_finite() && *r > 0.0);
     known().fold(0.0, f64::max) > WIDE * known().fold(f64::INFINITY, f64::min)
 }
@@ -226,18 +227,20 @@ fn wide(rates: &[f64]) -> bool {
 /// The trials around what holds and what fails, on their own scale.
 fn near_knee(document: &SearchDocument) -> Option<Chart> {
     let low = document.goals.iter().filter_map(|g| g.lower_bps).reduce(f64::min)?;
-    let high = document.goals.iter().filter_map(|g| g.upper_bps.or(g.lower_bps)).reduce(f64::max)?;
+    let high =
+        document.goals.iter().filter_map(|g| g.upper_bps.or(g.lower_bps)).reduce(f64::max)?;
     let around = (low / 1.25)..=(high * 1.25);
     let mut trials = document.trials.clone();
     trials.retain(|t| t.asked_bps.is_some_and(|a| around.contains(&a)));
-    if trials.len() < 3 || trials.len() == document.trials.len() {
+    let all = document.trials.iter().filter(|t| t.asked_bps.is_some()).count();
+    if trials.len() < 3 || trials.len() == all {
         return None;
     }
     let near = SearchDocument { trials, ..document.clone() };
     let chart = by_load(&near);
     Some(Chart {
         title: "Zoom on the knee: received against asked".into(),
-        alt: format!("{} of {} trials are near the knee.", near.trials.len(), document.trials.len()),
+        alt: format!("{} of {} trials are near the knee.", near.trials.len(), all),
         left: Axis::fitted("received, bit/s", Unit::BitRate),
         ..chart
     })

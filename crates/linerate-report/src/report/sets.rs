@@ -275,7 +275,7 @@ fn headline(view: &View, set: &SetView) -> Headline {
         kind: "setting",
         name: clean(&set.label).into_owned(),
         value: Some(set.mean),
-        unit: view.unit.clone().unwrap_or_default(),
+        scale: view.unit.clone().unwrap_or_default(),
         result: clean(&number::measured(set.mean, view.unit.as_deref())).into_owned(),
         beside: beside.unwrap_or_else(baseline),
         conclusion: of.map_or(String::new(), |c| match c.verdict {

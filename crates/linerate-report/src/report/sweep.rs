@@ -109,7 +109,11 @@ fn subject(builder: &mut Builder, document: &SweepDocument, ways: &[Way]) {
         _ => "both",
     };
     builder.subjects.push(Subject {
-        what: format!("{} over the {}", protocol.unwrap_or_default(), document.sweep.variable.name()),
+        what: format!(
+            "{} over the {}",
+            protocol.unwrap_or_default(),
+            document.sweep.variable.name()
+        ),
         between: head::between(
             document.client.as_ref(),
             document.server.as_ref(),
@@ -117,6 +121,7 @@ fn subject(builder: &mut Builder, document: &SweepDocument, ways: &[Way]) {
             way,
         ),
         when: document.started.clone(),
+        kind: "sweep".to_owned(),
     });
     for way in ways {
         let of_way = document.points.iter().filter(|p| p.direction == *way && p.invalid.is_none());
@@ -128,7 +133,7 @@ fn subject(builder: &mut Builder, document: &SweepDocument, ways: &[Way]) {
             kind: "direction",
             name: format!("{}, at {at}", way_words(way_name(*way))),
             value: Some(best.received_bps),
-            unit: "bit/s".to_owned(),
+            scale: "bit/s".to_owned(),
             result: number::rate(best.received_bps),
             beside: number::loss(best.lost_ratio),
             conclusion: limit_words(best.limit).to_owned(),

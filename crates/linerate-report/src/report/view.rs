@@ -5,8 +5,8 @@ use std::rc::Rc;
 use linerate_model::host::HostFacts;
 use linerate_model::record::PlanRecord;
 
-use super::input::{Input, What};
 use super::head::{self, Headline, Subject};
+use super::input::{Input, What};
 use super::run::Named;
 use super::{run, search, sets, sweep};
 use crate::clean::clean;

@@ -115,7 +115,11 @@ fn pictures(args: &ReportArgs, view: &View) -> Result<Vec<Output>, ErrorRecord> 
     let wanted = args.format.as_deref().unwrap_or("png");
     let Some(format) = format::by_name(wanted).filter(|f| f.picture) else {
         let why = format!("{} is no form of a picture", clean(wanted));
-        return Err(usage::error("cannot write the figures", why, &["--format png", "--format svg"]));
+        return Err(usage::error(
+            "cannot write the figures",
+            why,
+            &["--format png", "--format svg"],
+        ));
     };
     fs::create_dir_all(folder).map_err(|error| {
         let what = format!("cannot make the directory {}", folder.display());
@@ -208,7 +212,9 @@ fn read(args: &ReportArgs) -> Result<Input, ErrorRecord> {
         why.push_str(&format!("; and {left} more"));
     }
     let hint: &[&str] = if input.items.is_empty() {
-        &["a result is what `linerate … --json` or `iperf3 -J` printed, a campaign's store or a .stat file"]
+        &[
+            "a result is what `linerate … --json` or `iperf3 -J` printed, a campaign's store or a .stat file",
+        ]
     } else {
         &["--skip-damaged reports the rest and lists what was left out"]
     };
@@ -316,7 +322,11 @@ fn output(path: &Path, asked: Option<&'static Format>, force: bool) -> Result<Ou
         }
         Ok(known) if !known.is_file() => {
             let file = OpenOptions::new().write(true).open(path).map_err(|e| cannot(&e))?;
-            return Ok(Output { format, figure: None, place: Place::Stream(path.to_owned(), file) });
+            return Ok(Output {
+                format,
+                figure: None,
+                place: Place::Stream(path.to_owned(), file),
+            });
         }
         Ok(_) if !force && !is_report(path, format).map_err(|e| cannot(&e))? => {
             return Err(failure(

@@ -161,7 +161,7 @@ impl<'a> Ruler<'a> {
             );
         }
         let edge = if right { area.right } else { area.left };
-        let (x, turn) = if right { (WIDTH - 8.0, 90) } else { (13.0, -90) };
+        let (x, turn) = if right { (WIDTH - 14.0, 90) } else { (13.0, -90) };
         let middle = (area.top + area.bottom) / 2.0;
         let _ = writeln!(
             out,
@@ -196,6 +196,9 @@ pub(super) fn log_ticks(low: f64, high: f64, wanted: usize) -> Vec<f64> {
 /// The number at a tick. `top` is the largest of its axis, which chooses the prefix.
 pub(super) fn tick_text(value: f64, top: f64, unit: Unit) -> String {
     let prefixed = |names: &[(f64, &str)]| {
+        if value == 0.0 {
+            return "0".to_owned();
+        }
         let (size, name) = names
             .iter()
             .rev()

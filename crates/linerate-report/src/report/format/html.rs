@@ -92,7 +92,9 @@ impl Body {
     fn head(&mut self, view: &View) {
         self.push("<header>\n");
         self.element("h1", &view.title);
-        self.push(&format!("<p class=\"head\">{}</p>\n", escape(&view.holds)));
+        if !view.title.contains(&view.holds) {
+            self.push(&format!("<p class=\"head\">{}</p>\n", escape(&view.holds)));
+        }
         self.push("</header>\n<main>\n");
         self.headline(&view.headline);
         if !view.words.is_empty() {
@@ -150,7 +152,7 @@ impl Body {
                 if i == 1 {
                     let width = share.map_or(0.0, |s| (s * 200.0).max(1.0));
                     self.push(&format!(
-                        "<td><svg class=\"lr\" viewBox=\"0 0 200 10\" aria-hidden=\"true\"><rect class=\"b0\" \
+                        "<td><svg class=\"lr\" viewBox=\"0 0 200 10\" preserveAspectRatio=\"none\" aria-hidden=\"true\"><rect class=\"b0\" \
                          width=\"{width:.1}\" height=\"10\" rx=\"2\"/></svg></td>"
                     ));
                 }
@@ -203,6 +205,14 @@ impl Body {
             return;
         }
         let named = table.columns.iter().any(|c| !c.is_empty());
+        // Words stand to the left, numbers to the right.
+        let texts: Vec<bool> = (0..table.columns.len())
+            .map(|i| {
+                let words =
+                    |cell: &&String| cell.contains(' ') && cell.starts_with(char::is_alphabetic);
+                table.rows.iter().filter_map(|row| row.get(i)).any(|cell| words(&cell))
+            })
+            .collect();
         // Of names and texts, not of numbers.
         let class = match table.columns.len() {
             _ if !named => " class=\"pairs\"",
@@ -213,17 +223,22 @@ impl Body {
         self.push(&format!("<caption>{}</caption>\n", escape(&table.title)));
         if named {
             self.push("<thead><tr>");
-            for column in &table.columns {
-                self.push(&format!("<th scope=\"col\">{}</th>", escape(column)));
+            for (column, text) in table.columns.iter().zip(&texts) {
+                let class = if *text { " class=\"text\"" } else { "" };
+                self.push(&format!("<th scope=\"col\"{class}>{}</th>", escape(column)));
             }
             self.push("</tr></thead>\n");
         }
         self.push("<tbody>\n");
         for row in &table.rows {
             self.push("<tr>");
-            for cell in row {
+            for (i, cell) in row.iter().enumerate() {
                 // Sentences may be broken, numbers may not.
-                let class = if cell.chars().count() > LONG_CELL { " class=\"long\"" } else { "" };
+                let class = match cell.chars().count() > LONG_CELL {
+                    true => " class=\"long\"",
+                    false if texts.get(i) == Some(&true) => " class=\"text\"",
+                    false => "",
+                };
                 self.push(&format!("<td{class}>{}</td>", escape(cell)));
             }
             self.push("</tr>\n");

@@ -106,6 +106,7 @@ fn headline(out: &mut String, top: &mut f64, table: &Table) {
         }
         *top += 22.0;
     }
+    *top += if table.rows.is_empty() { 0.0 } else { 8.0 };
 }
 
 fn words(out: &mut String, top: &mut f64, sentences: &[String]) {

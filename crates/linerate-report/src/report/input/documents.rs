@@ -17,8 +17,9 @@ use crate::compare::view::View;
 const FORMAT: u64 = 1;
 
 pub(super) fn read(input: &mut Input, file: &str, bytes: &[u8]) {
-    let before = (input.items.len(), input.damaged.len());
-    let mut reader = Reader { input, file, open: None, unended: None, campaign: None, iperf3: Vec::new() };
+    let before = (input.results(), input.damaged.len());
+    let mut reader =
+        Reader { input, file, open: None, unended: None, campaign: None, iperf3: Vec::new() };
     if bytes.iter().all(u8::is_ascii_whitespace) {
         reader.damage(None, "it is empty".to_owned());
         return;
@@ -67,7 +68,7 @@ pub(super) fn read(input: &mut Input, file: &str, bytes: &[u8]) {
     reader.close_campaign();
     reader.close_iperf3();
     // Whatever was given is in the report or missed in it.
-    if before == (reader.input.items.len(), reader.input.damaged.len()) {
+    if before == (reader.input.results(), reader.input.damaged.len()) {
         reader.damage(None, "there is no result in it".to_owned());
     }
 }

@@ -29,10 +29,7 @@ pub(super) fn record(document: &Value) -> Result<RunRecord, String> {
     let totals = match way {
         "both" => Figures {
             forward: Some(pair(&end["sum_sent"], &end["sum_received"])),
-            reverse: Some(pair(
-                &end["sum_sent_bidir_reverse"],
-                &end["sum_received_bidir_reverse"],
-            )),
+            reverse: Some(pair(&end["sum_sent_bidir_reverse"], &end["sum_received_bidir_reverse"])),
             ..Figures::default()
         },
         // Older ones of UDP have but one sum, of what was sent.
@@ -47,7 +44,8 @@ pub(super) fn record(document: &Value) -> Result<RunRecord, String> {
     }
     let rows = document["intervals"].as_array().map(Vec::as_slice).unwrap_or_default();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let target = start["connecting_to"]["host"].as_str().or(start["accepted_connection"]["host"].as_str());
+    let target =
+        start["connecting_to"]["host"].as_str().or(start["accepted_connection"]["host"].as_str());
     let host = start["system_info"].as_str().and_then(|s| s.split_whitespace().nth(1));
     let seconds = start["timestamp"]["timesecs"].as_u64();
     Ok(RunRecord {
@@ -208,7 +206,8 @@ mod tests {
 
     #[test]
     fn nonsense_is_an_error_and_no_panic() {
-        for text in ["{\"start\":1,\"end\":[]}", "{\"start\":{},\"end\":{\"sum\":{\"bytes\":-1}}}"] {
+        for text in ["{\"start\":1,\"end\":[]}", "{\"start\":{},\"end\":{\"sum\":{\"bytes\":-1}}}"]
+        {
             assert!(record(&serde_json::from_str(text).unwrap()).is_err(), "{text}");
         }
     }

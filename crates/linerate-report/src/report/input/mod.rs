@@ -129,6 +129,15 @@ impl Input {
         self.damaged.push(Damage { file: file.to_owned(), line: None, what });
     }
 
+    /// How much there is: the settings of plain files share an item.
+    fn results(&self) -> usize {
+        let of = |item: &Item| match &item.what {
+            What::Sets(sets) => sets.sets.len(),
+            _ => 1,
+        };
+        self.items.iter().map(of).sum()
+    }
+
     /// Adds the runs of one setting, from a file of its own. The first is the baseline of those that
     /// follow, as `linerate compare` has it.
     fn setting(&mut self, file: &str, set: SetOfRuns) {
