@@ -134,7 +134,7 @@ fn results_are_said_once_and_with_their_source() {
     let alone = md(&["one.json"]);
     assert_eq!(alone.matches("- Limited by").count(), 1, "{alone}");
     let several = md(&["one.json", "both.json"]);
-    assert!(several.contains("- 1 · one.json: "), "{several}");
+    assert!(several.contains("- 1 · UDP · 160.0 Mbit/s: "), "{several}");
     good(&folder, &["one.json", "both.json", "-o", "r.svg"]);
     let svg = fs::read_to_string(folder.join("r.svg")).unwrap();
     let (_, overview) = svg.split_once("Rate of every run").unwrap();
@@ -172,11 +172,11 @@ fn what_cannot_be_done_is_said_before_anything_is_lost() {
     }
     assert_eq!(fs::read_to_string(folder.join("mine.md")).unwrap(), "# my notes\n");
     good(&folder, &["good.json", "-o", "mine.md", "--force"]);
-    assert!(fs::read_to_string(folder.join("mine.md")).unwrap().contains("# Report on 1 run"));
+    assert!(fs::read_to_string(folder.join("mine.md")).unwrap().contains("# TCP: "));
     // What is left of a damaged file is reported when that is asked for, and the hole is shown.
     let out = good(&folder, &["cut.jsonl", "empty.json", "--skip-damaged", "--format", "md"]);
     let text = String::from_utf8(out.stdout).unwrap();
-    assert!(text.contains("# Report on 2 runs"), "{text}");
+    assert!(text.contains("# TCP: ") && text.contains("| 2 · "), "{text}");
     assert!(
         text.contains("cut.jsonl, line 2") && text.contains("empty.json: it is empty"),
         "{text}"
@@ -250,11 +250,16 @@ fn lines_and_logs_of_other_verbs_are_results() {
     let titled = |file: &str| {
         let out = good(&folder, &[file, "--format", "md"]);
         let text = String::from_utf8(out.stdout).unwrap();
-        text.lines().find_map(|l| l.strip_prefix("# Report on ")).unwrap().to_owned()
+        text.lines().find_map(|l| l.strip_prefix("# ")).unwrap().to_owned()
     };
-    assert_eq!(titled("sweep.jsonl"), "1 sweep");
-    assert_eq!(titled("search.jsonl"), "1 search");
-    assert_eq!(titled("search.log"), "1 search");
+    for (file, what) in [
+        ("sweep.jsonl", "UDP over the rate: "),
+        ("search.jsonl", "Highest rate of UDP: "),
+        ("search.log", "Highest rate of UDP: "),
+    ] {
+        let title = titled(file);
+        assert!(title.starts_with(what) && title.contains(", over loopback, 20"), "{title}");
+    }
     // The log says what the document says.
     let csv = |file: &str| {
         let text = String::from_utf8(good(&folder, &[file, "--format", "csv"]).stdout).unwrap();

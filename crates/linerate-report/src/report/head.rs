@@ -89,6 +89,9 @@ pub(super) fn what(plan: &PlanRecord) -> String {
 /// `2026-11-22 10:00`; empty for what is no such time.
 fn minute(when: &str) -> String {
     let (Some(day), Some(time)) = (when.get(..10), when.get(11..16)) else { return String::new() };
+    if !day.starts_with(|c: char| c.is_ascii_digit()) || !time.contains(':') {
+        return String::new();
+    }
     format!("{} {}", clean(day), clean(time))
 }
 

@@ -220,9 +220,9 @@ fn lay_out(
         }
     }
     let interval = format!("{} % interval", general(view.level, 6));
-    let unit = view.shown.as_deref().map(|u| format!(", {}", clean(u))).unwrap_or_default();
+    let unit = view.shown.as_deref().map_or(of.to_owned(), |u| format!(" in {}", clean(u)));
     let mut sets = Table::new(
-        &format!("Sets{of}{unit}"),
+        &format!("Sets{unit}"),
         &["set", "design", "mean", &interval, "median", "sd", "between boots", "within", "icc"],
     );
     for set in &view.sets {

@@ -534,7 +534,8 @@ mod tests {
         for (text, want) in [
             ("", "a.json: it is empty"),
             (" \n\t", "a.json: it is empty"),
-            ("1 2 3", "a.json, line 1: expected JSON"),
+            ("hello", "a.json, line 1: neither JSON nor the runs of a .stat file: "),
+            ("1\n2\n", "a .stat file: only 2 values"),
             ("[1]", "a.json, line 1: expected an object"),
             ("{\"kind\":\"doctor\"}", "kind `doctor`"),
             ("{\"format\":2,\"totals\":{}}", "format 2 is newer"),
