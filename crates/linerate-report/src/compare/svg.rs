@@ -48,10 +48,6 @@ fn body(view: &View) -> (f64, String) {
 /// Draws the chosen sets from `top` down and gives back where the drawing ends.
 pub fn figure(out: &mut String, view: &View, chosen: &[usize], top: f64) -> f64 {
     let sets: Vec<&SetView> = chosen.iter().filter_map(|i| view.sets.get(*i)).collect();
-    let marks = |set: &SetView| -> Vec<&Mark> {
-        let index = view.sets.iter().position(|s| std::ptr::eq(s, set));
-        view.marks.iter().filter(|m| Some(m.set) == index).collect()
-    };
     let lane = DOTS + BARS + GAP;
     let bottom = top + TOP + lane * sets.len() as f64;
     let everything = sets.iter().flat_map(|s| {
@@ -88,25 +84,15 @@ pub fn figure(out: &mut String, view: &View, chosen: &[usize], top: f64) -> f64 
     let dotted = sets.iter().filter(|s| s.drawn.len() <= MOST_DOTS);
     let tallest = dotted.flat_map(|s| counts(&s.drawn, &scale)).max().unwrap_or(0).max(1);
     for (index, set) in sets.iter().enumerate() {
-        draw(
-            out,
-            set,
-            view.unit.as_deref(),
-            &marks(set),
-            &scale,
-            tallest,
-            &x,
-            top + TOP + lane * index as f64,
-        );
+        draw(out, view, set, &scale, tallest, &x, top + TOP + lane * index as f64);
     }
     bottom + AXIS
 }
 
 fn draw(
     out: &mut String,
+    view: &View,
     set: &SetView,
-    unit: Option<&str>,
-    marks: &[&Mark],
     scale: &Scale,
     tallest: usize,
     x: &impl Fn(f64) -> f64,
@@ -128,7 +114,7 @@ fn draw(
     );
     let floor = top + DOTS;
     if set.drawn.len() <= MOST_DOTS {
-        dots(out, set, unit, marks, tallest, x, scale, floor);
+        dots(out, view, set, tallest, x, scale, floor);
     } else {
         bars(out, &counts(&set.drawn, scale), scale, floor);
         let _ = writeln!(
@@ -142,14 +128,16 @@ fn draw(
 
 fn dots(
     out: &mut String,
+    view: &View,
     set: &SetView,
-    unit: Option<&str>,
-    marks: &[&Mark],
     tallest: usize,
     x: &impl Fn(f64) -> f64,
     scale: &Scale,
     floor: f64,
 ) {
+    let unit = view.unit.as_deref();
+    let index = view.sets.iter().position(|s| std::ptr::eq(s, set));
+    let marks: Vec<&Mark> = view.marks.iter().filter(|m| Some(m.set) == index).collect();
     let columns = stacks(&set.drawn, set.drawn_boot.as_deref(), scale);
     let step = ((DOTS - 8.0) / tallest as f64).min(7.4);
     let radius = (step / 2.0).clamp(0.8, 3.4);

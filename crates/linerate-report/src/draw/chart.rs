@@ -191,7 +191,7 @@ impl Chart {
     }
 
     /// Height of its drawing without the plot itself.
-    fn around(&self) -> f64 {
+    pub fn around(&self) -> f64 {
         self.head() + AXIS + LEGEND_LINE * self.legend().len() as f64 + 6.0
     }
 
@@ -242,12 +242,8 @@ impl Chart {
         self.draw_high(out, top, PLOT)
     }
 
-    /// Draws from 0 down with a plot that fills the height.
-    pub fn draw_within(&self, out: &mut String, height: f64) -> f64 {
-        self.draw_high(out, 0.0, (height - self.around()).max(PLOT / 2.0))
-    }
-
-    fn draw_high(&self, out: &mut String, top: f64, plot: f64) -> f64 {
+    /// The same with a plot of another height.
+    pub fn draw_high(&self, out: &mut String, top: f64, plot: f64) -> f64 {
         let right_room = if self.right.is_some() { RIGHT_AXIS } else { RIGHT };
         let area = Area {
             left: LEFT,

@@ -17,6 +17,9 @@ pub(super) const PIXELS: (u32, u32) = (1_600, 900);
 /// What says under the figure what was measured.
 const FOOT: f64 = 26.0;
 
+/// Height of a plot under which a legend of many lines is rather cut.
+const LEAST_PLOT: f64 = 120.0;
+
 /// Letters of a name.
 const LONGEST: usize = 60;
 
@@ -66,7 +69,8 @@ impl View {
         let room = HEIGHT - FOOT;
         let label = match drawn {
             Drawn::Chart(chart) => {
-                chart.draw_within(&mut body, room);
+                let plot = (room - chart.around()).max(LEAST_PLOT);
+                chart.draw_high(&mut body, 0.0, plot);
                 format!("{}. {}", chart.title, chart.alt)
             }
             Drawn::Lanes(lanes) => {

@@ -7,9 +7,8 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::campaign::Told;
-use super::{Damage, Input, Item, SetOfRuns, SetRun, What, iperf3};
+use super::{Damage, Input, Item, What, iperf3, plain};
 use crate::compare::analysis::{self, Adjust, Margin, Options};
-use crate::compare::input::{FEWEST_VALUES, ReadOptions};
 use crate::compare::set::{Boots, Data, Set};
 use crate::compare::view::View;
 
@@ -25,7 +24,7 @@ pub(super) fn read(input: &mut Input, file: &str, bytes: &[u8]) {
         return;
     }
     if !matches!(bytes.iter().find(|b| !b.is_ascii_whitespace()), Some(b'{' | b'[')) {
-        reader.stat(bytes);
+        plain::stat(input, file, bytes);
         return;
     }
     let mut start = 0;
@@ -66,7 +65,8 @@ pub(super) fn read(input: &mut Input, file: &str, bytes: &[u8]) {
     }
     reader.close();
     reader.close_campaign();
-    reader.close_iperf3();
+    let records = std::mem::take(&mut reader.iperf3);
+    plain::iperf3(reader.input, file, records);
     // Whatever was given is in the report or missed in it.
     if before == (reader.input.results(), reader.input.damaged.len()) {
         reader.damage(None, "there is no result in it".to_owned());
@@ -300,56 +300,6 @@ impl Reader<'_> {
                 );
             }
         }
-    }
-
-    /// A `.stat` file: the runs of one setting, read as `linerate compare` reads it.
-    fn stat(&mut self, bytes: &[u8]) {
-        let sets = match crate::compare::input::read(self.file, bytes, &ReadOptions::default()) {
-            Ok(sets) => sets,
-            Err(error) => {
-                let what = format!("neither JSON nor the runs of a .stat file: {}", error.what);
-                return self.damage(error.line, what);
-            }
-        };
-        for set in sets {
-            let boots = set.boots();
-            let boot = |i: usize| boots.and_then(|b| b.labels.get(*b.of.get(i)? as usize).cloned());
-            let runs = set.values().iter().zip(1..).enumerate().map(|(i, (value, run))| SetRun {
-                boot: boot(i),
-                run,
-                value: Some(*value),
-                record: None,
-            });
-            let (label, unit, runs) = (set.label.clone(), set.unit.clone(), runs.collect());
-            let set = SetOfRuns { label, metric: String::new(), unit, runs };
-            self.input.setting(self.file, set);
-        }
-    }
-
-    /// iperf3's documents of one file: as many as have a spread are the runs of a setting.
-    fn close_iperf3(&mut self) {
-        let records = std::mem::take(&mut self.iperf3);
-        if records.len() < FEWEST_VALUES {
-            records.into_iter().for_each(|record| self.push(What::Run(record)));
-            return;
-        }
-        let received = |r: &RunRecord| {
-            let pair = r.totals.forward.as_ref().and_then(|f| f.receiver.as_ref());
-            r.totals.receiver.as_ref().or(pair).map(|r| r.bits_per_second)
-        };
-        let runs = records.into_iter().zip(1..).map(|(record, run)| SetRun {
-            boot: None,
-            run,
-            value: received(&record),
-            record: Some(record),
-        });
-        let set = SetOfRuns {
-            label: crate::compare::input::label(self.file),
-            metric: "received_bps".to_owned(),
-            unit: Some("bit/s".to_owned()),
-            runs: runs.collect(),
-        };
-        self.input.setting(self.file, set);
     }
 
     fn close_campaign(&mut self) {

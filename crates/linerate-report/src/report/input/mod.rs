@@ -4,6 +4,7 @@
 pub mod campaign;
 mod documents;
 mod iperf3;
+mod plain;
 
 use linerate_model::record::RunRecord;
 use linerate_model::search::SearchDocument;
