@@ -31,8 +31,6 @@ const LEVELS: usize = (u64::BITS - FINEST_BITS - REACH_BITS + 1) as usize;
 /// The least may fall this far before the rings must turn, 8 µs.
 const ROOM_NS: u64 = ((REACH - 1) << FINEST_BITS) as u64;
 
-type Level = [u64; CELLS as usize];
-
 /// Packet delay variation as RFC 5481 section 4.2 defines it: each datagram's delay less the least
 /// delay of all. Needs no synchronised clocks; a drift between them adds itself (50 ppm are 0.5 ms in
 /// 10 s).
@@ -42,7 +40,9 @@ type Level = [u64; CELLS as usize];
 /// Recording neither allocates nor fails. 416 KiB, of which only the pages in use are ever touched.
 #[derive(Debug, Clone)]
 pub struct DelayVariation {
-    levels: Box<[Level]>,
+    /// Level after level. Made of plain numbers, which come as zero pages that nobody has touched; an array
+    /// of arrays would be written.
+    cells: Box<[u64]>,
     count: u64,
     sum: i128,
     least: i64,
@@ -54,7 +54,7 @@ pub struct DelayVariation {
 impl Default for DelayVariation {
     fn default() -> Self {
         Self {
-            levels: vec![[0; CELLS as usize]; LEVELS].into_boxed_slice(),
+            cells: vec![0; LEVELS * CELLS as usize].into_boxed_slice(),
             count: 0,
             sum: 0,
             least: i64::MAX,
@@ -118,8 +118,8 @@ impl DelayVariation {
     #[inline]
     fn add(&mut self, transit_ns: i64, least: i64, times: u64) {
         let level = level(transit_ns.abs_diff(least));
-        if let Some(cells) = self.levels.get_mut(level) {
-            cells[slot(transit_ns >> bits(level))] += times;
+        if let Some(count) = self.cells.get_mut(place(level, transit_ns >> bits(level))) {
+            *count += times;
         }
     }
 
@@ -132,7 +132,7 @@ impl DelayVariation {
         for level in (0..=level(self.most.abs_diff(least))).rev() {
             let (was, is) = (end(self.anchor, level), end(least, level));
             for cell in is.max(was - CELLS)..was {
-                let count = std::mem::take(&mut self.levels[level][slot(cell)]);
+                let count = std::mem::take(&mut self.cells[place(level, cell)]);
                 if count > 0 {
                     self.add(cell << bits(level), least, count);
                 }
@@ -147,10 +147,10 @@ impl DelayVariation {
     fn ranked(&self) -> Vec<(u64, u64)> {
         let most = self.most.abs_diff(self.least);
         let mut ranked = Vec::new();
-        for (level, cells) in self.levels.iter().enumerate().take(level(most) + 1) {
+        for level in 0..=level(most) {
             let end = end(self.anchor, level);
             for cell in end - CELLS..end {
-                let count = cells[slot(cell)];
+                let count = self.cells[place(level, cell)];
                 if count > 0 {
                     let middle = (cell << bits(level)) + (1 << (bits(level) - 1));
                     // The first and the last cell reach beyond the values in them.
@@ -181,10 +181,10 @@ fn bits(level: usize) -> u32 {
     FINEST_BITS + level.saturating_sub(1) as u32
 }
 
-/// Place of a cell in its level's ring.
+/// Place of a cell: its level's ring, and the place in that.
 #[inline]
-fn slot(cell: i64) -> usize {
-    (cell & (CELLS - 1)) as usize
+fn place(level: usize, cell: i64) -> usize {
+    level * CELLS as usize + (cell & (CELLS - 1)) as usize
 }
 
 /// One past the highest cell that a level has room for. The values of level 0 begin at the least, those
