@@ -76,6 +76,9 @@ pub struct ServedReceived {
     /// `bytes` over `seconds`, bits per second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bits_per_second: Option<f64>,
+    /// What came in the warm-up before that, where there was one: bytes of TCP, datagrams of UDP.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warmup: Option<u64>,
     /// UDP: distinct datagrams that should have come, as far as this end can know.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected: Option<u64>,

@@ -102,6 +102,7 @@ mod tests {
         let udp = test("udp", Dialect::Native, Direction::Forward, 1);
         let both = test("tcp", Dialect::Iperf3, Direction::Both, 2);
         let received = ServedReceived {
+            warmup: None,
             bytes: 24_970_000,
             seconds: Some(1.999),
             bits_per_second: Some(99_929_965.0),

@@ -123,6 +123,7 @@ fn rate(bytes: u64, span_ns: Option<u64>) -> Option<f64> {
 struct Received {
     counts: RecvCounts,
     streams: usize,
+    warmup: u64,
     least_ns: Option<u64>,
     first_ns: Option<u64>,
     last_ns: Option<u64>,
@@ -132,6 +133,7 @@ impl Received {
     fn add(&mut self, report: &RecvReport) {
         self.streams += 1;
         self.counts.add(&report.counts);
+        self.warmup = self.warmup.saturating_add(report.warmup);
         self.first_ns = self.first_ns.into_iter().chain(report.first_ns).min();
         self.last_ns = self.last_ns.max(report.last_ns);
     }
@@ -152,6 +154,7 @@ impl Received {
             bytes: counts.bytes,
             seconds: span.map(seconds),
             bits_per_second: rate(counts.bytes, span),
+            warmup: Some(self.warmup).filter(|warmup| *warmup > 0),
             expected: counted(counts.expected),
             lost: counted(counts.lost),
             rcvbuf_drops: counted(counts.loss_by_place().1),

@@ -117,9 +117,10 @@ fn octets_of_the_omitted_time_are_counted_apart() {
     let document = ended.document();
     let sent: u64 = list(&document["intervals"]).iter().map(|row| number(row, "sum.bytes")).sum();
     let log = server.log();
-    let words = log.split("received ").nth(1).unwrap_or_else(|| panic!("{log}"));
-    let numbers: Vec<u64> = words.split(' ').filter_map(|word| word.parse().ok()).collect();
-    let [measured, warmup, ..] = numbers[..] else { panic!("{words}") };
+    let ended =
+        log.lines().find(|line| line.contains("\"ended\"")).unwrap_or_else(|| panic!("{log}"));
+    let ended: serde_json::Value = serde_json::from_str(ended).expect("a line of JSON");
+    let (measured, warmup) = (number(&ended, "received.bytes"), number(&ended, "received.warmup"));
     assert_eq!(measured + warmup, sent, "{log}");
     assert_eq!(measured, number(&document, "end.sum_received.bytes"));
     assert!(warmup > 0);

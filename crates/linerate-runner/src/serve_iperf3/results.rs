@@ -34,6 +34,7 @@ pub(super) fn results(running: &Running, test: &plan::Test, output: Option<Strin
         congestion_used: running.congestion.clone(),
         server_output_text: output,
         server_output_json: None,
+        ends_with_last_arrival: true,
         streams: streams.collect(),
     }
 }

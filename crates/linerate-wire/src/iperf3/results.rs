@@ -32,9 +32,14 @@ pub struct Results {
     pub server_output_text: Option<String>,
     /// `server_output_json`: the same as JSON, exactly as it came.
     pub server_output_json: Option<String>,
+    /// `linerate_last_arrival`: the `end_time` of what this end received is that of the last arrival, or
+    /// the agreed time, and not of the word of the end. Told by linerate only; iperf3 reads no such key.
+    pub ends_with_last_arrival: bool,
     /// `streams`.
     pub streams: Vec<StreamResults>,
 }
+
+const LAST_ARRIVAL: &str = "linerate_last_arrival";
 
 /// One end's results of one stream.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -134,6 +139,7 @@ impl<'de> Deserialize<'de> for Results {
                 let (mut congestion_used, mut text) = (None, None);
                 let mut json = None::<Box<RawValue>>;
                 let mut streams = None::<Streams>;
+                let mut last_arrival = None::<bool>;
                 while let Some(Key(key)) = map.next_key()? {
                     match key.as_str() {
                         "cpu_util_total" => double(&mut map, &mut total)?,
@@ -143,6 +149,7 @@ impl<'de> Deserialize<'de> for Results {
                         "congestion_used" => first(&mut map, &mut congestion_used)?,
                         "server_output_text" => first(&mut map, &mut text)?,
                         "server_output_json" => first(&mut map, &mut json)?,
+                        LAST_ARRIVAL => first(&mut map, &mut last_arrival)?,
                         "streams" => first(&mut map, &mut streams)?,
                         _ => drop(map.next_value::<IgnoredAny>()?),
                     }
@@ -157,6 +164,7 @@ impl<'de> Deserialize<'de> for Results {
                     congestion_used,
                     server_output_text: text,
                     server_output_json: json.map(|json| json.get().to_owned()),
+                    ends_with_last_arrival: last_arrival.unwrap_or(false),
                     streams: streams.ok_or_else(|| A::Error::missing_field("streams"))?.0,
                 })
             }
@@ -271,6 +279,9 @@ impl Serialize for Results {
             let json: &RawValue = serde_json::from_str(json).map_err(serde::ser::Error::custom)?;
             map.serialize_entry("server_output_json", json)?;
         }
+        if self.ends_with_last_arrival {
+            map.serialize_entry(LAST_ARRIVAL, &true)?;
+        }
         map.serialize_entry("streams", &List(&self.streams))?;
         map.end()
     }
@@ -311,6 +322,16 @@ mod tests {
     use super::*;
 
     const ONE: &str = r#"{"cpu_util_total":1.5,"cpu_util_user":1,"cpu_util_system":0.5,"sender_has_retransmits":-1,"congestion_used":"cubic","server_output_text":"a\nb","server_output_json":{"start":{"z":1,"a":2,"a":3}},"streams":[{"id":1,"bytes":2560,"retransmits":-1,"jitter":0.000125,"errors":3,"omitted_errors":1,"packets":40,"omitted_packets":10,"start_time":0,"end_time":1.5}]}"#;
+
+    #[test]
+    fn only_linerate_says_that_its_time_ends_with_the_last_arrival() {
+        let plain = Results::decode_server(ONE.as_bytes()).unwrap();
+        assert!(!plain.ends_with_last_arrival);
+        let ours = Results { ends_with_last_arrival: true, ..plain };
+        let text = String::from_utf8(ours.encode().unwrap().split_off(4)).unwrap();
+        assert!(text.contains("\"linerate_last_arrival\":true"), "{text}");
+        assert_eq!(Results::decode_server(text.as_bytes()).unwrap(), ours);
+    }
 
     #[test]
     fn every_key_survives() {
