@@ -29,6 +29,12 @@ pub struct RunRecord {
     /// Host name or address as the user gave it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
+    /// Addresses and ports of both ends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub addresses: Option<Addresses>,
+    /// The figures that are asked for first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub summary: Option<Summary>,
     /// What was asked.
     pub asked: PlanRecord,
     /// What both ends ran.
@@ -59,6 +65,75 @@ pub struct RunRecord {
     /// What went wrong, when it is not complete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<ErrorRecord>,
+}
+
+/// Addresses and ports of both ends, as the client's sockets have them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Addresses {
+    /// The control connection.
+    pub control: AddressPair,
+    /// Each stream's, over both directions; in the order of `streams`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub streams: Vec<AddressPair>,
+}
+
+/// `ADDRESS:PORT` of two sockets; IPv6 in brackets.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct AddressPair {
+    /// The client's.
+    pub client: String,
+    /// The server's.
+    pub server: String,
+}
+
+/// The figures that are asked for first, flat, with the same keys for every kind of test; each is one of
+/// `totals` again. What a kind does not have is absent. Of a test of both directions the plain keys are the
+/// forward direction's.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Summary {
+    /// Payload received, bit/s.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub received_bps: Option<f64>,
+    /// Payload sent, bit/s.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sent_bps: Option<f64>,
+    /// Lost datagrams as a share of those that fell into the measured time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lost_ratio: Option<f64>,
+    /// 99th percentile of delay variation (udp) or of latency (rr), seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p99_s: Option<f64>,
+    /// Segments retransmitted (tcp).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retransmits_segments: Option<u64>,
+    /// Transactions completed per second (rr).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub transactions_per_second: Option<f64>,
+    /// The same as `received_bps`, of the reverse direction of a test of both.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reverse_received_bps: Option<f64>,
+    /// The same as `sent_bps`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reverse_sent_bps: Option<f64>,
+    /// The same as `lost_ratio`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reverse_lost_ratio: Option<f64>,
+    /// The same as `p99_s`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reverse_p99_s: Option<f64>,
+    /// The same as `retransmits_segments`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reverse_retransmits_segments: Option<u64>,
+    /// Own CPU of the client: its busiest data thread, percent of a core.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client_cpu_percent: Option<f64>,
+    /// Own CPU of the server, likewise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub server_cpu_percent: Option<f64>,
+    /// What limited the test.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<Limit>,
 }
 
 /// The program that made a record.

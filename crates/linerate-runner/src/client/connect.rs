@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use linerate_host::facts::facts;
 use linerate_model::plan::IpVersion;
-use linerate_model::record::{ErrorRecord, RunRecord};
+use linerate_model::record::{AddressPair, Addresses, ErrorRecord, RunRecord};
 use linerate_session::observer::Observer;
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::watch;
@@ -141,6 +141,11 @@ pub(crate) async fn connect_to(
     Err(last.unwrap_or_else(|| errors::no_address(name, ip, false)))
 }
 
+/// For the record.
+pub(super) fn address_pair(local: SocketAddr, peer: SocketAddr) -> AddressPair {
+    AddressPair { client: local.to_string(), server: peer.to_string() }
+}
+
 /// A test over a control connection, whatever happens on it.
 pub(super) async fn over_control(
     request: &Request,
@@ -157,6 +162,8 @@ pub(super) async fn over_control(
         return failed(record, errors::unable("use the control connection", "it has no addresses"));
     };
     record.client = facts(Some(peer.ip()));
+    record.addresses =
+        Some(Addresses { control: address_pair(local, peer), ..Addresses::default() });
     let mut near = Near {
         request,
         name: name.to_owned(),

@@ -138,6 +138,7 @@ pub(super) async fn conduct(
     }
     let ids = data::streams(near.plan.direction, near.plan.streams);
     let sockets = open_streams(near, &mut control, &ids, &cookie, &extras).await?;
+    near.note_addresses(&sockets);
     let start = start_told(near, &connected, &cookie, &parameters, &ids, &sockets);
     let congestion = sockets.iter().find_map(StreamSocket::congestion);
     let counters_wide = parameters.udp_counters_64bit;

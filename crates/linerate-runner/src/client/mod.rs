@@ -136,6 +136,8 @@ fn blank(request: &Request) -> RunRecord {
             Target::Host { name, .. } | Target::Discard { name, .. } => Some(name.clone()),
         },
         asked: assemble::plan_record(&request.plan, request.ip),
+        addresses: None,
+        summary: None,
         agreed: None,
         cuts: vec![],
         client: facts(None),

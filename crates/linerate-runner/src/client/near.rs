@@ -38,7 +38,7 @@ use crate::serving::{HEAD_START_NS, drain_ns, random};
 use crate::ticks::Ticks;
 
 use super::Request;
-use super::connect::{CONNECT_LIMIT, DETECT, with_port};
+use super::connect::{CONNECT_LIMIT, DETECT, address_pair, with_port};
 use super::running::{Live, Running, StopOnDrop};
 use super::{iperf3, mtu};
 
@@ -112,6 +112,7 @@ impl Near<'_> {
         let ids = data::streams(self.plan.direction, self.plan.streams);
         let cores = self.cores(&ids, same_host, &agreed.cores);
         let sockets = self.open_streams(&ids, agreed.token, cookie)?;
+        self.note_addresses(&sockets);
         match self.answer(&mut messages, "opening the data streams").await? {
             ServerMessage::Ready => {}
             other => return Err(self.out_of_turn("opening the data streams", &other)),
@@ -316,6 +317,13 @@ impl Near<'_> {
                 }
             })
             .collect()
+    }
+
+    /// Keeps the streams' addresses and ports.
+    pub(super) fn note_addresses(&mut self, sockets: &[StreamSocket]) {
+        let addresses = self.record.addresses.get_or_insert_default();
+        let pairs = sockets.iter().filter_map(StreamSocket::addresses);
+        addresses.streams = pairs.map(|(local, peer)| address_pair(local, peer)).collect();
     }
 
     pub(super) fn open_udp(&self, claim: Claim) -> Result<StreamSocket, ErrorRecord> {

@@ -10,7 +10,7 @@ mod udp_send;
 mod wait;
 
 use std::collections::BTreeMap;
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::thread::JoinHandle;
@@ -255,6 +255,17 @@ pub(crate) enum StreamSocket {
 }
 
 impl StreamSocket {
+    /// This end's address and the peer's.
+    pub(crate) fn addresses(&self) -> Option<(SocketAddr, SocketAddr)> {
+        let (local, peer) = match self {
+            Self::Udp(socket, _) => {
+                (socket.local_addr().ok()?.as_socket()?, socket.peer_addr().ok()?.as_socket()?)
+            }
+            Self::Tcp(socket) => (socket.local_addr().ok()?, socket.peer_addr().ok()?),
+        };
+        Some((sys::plain(local), sys::plain(peer)))
+    }
+
     /// Congestion control of a TCP stream, whichever way it carries.
     pub(crate) fn congestion(&self) -> Option<String> {
         match self {

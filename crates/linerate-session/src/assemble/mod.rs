@@ -8,6 +8,7 @@ mod identities;
 mod plan;
 mod rows;
 mod rr;
+mod summary;
 mod totals;
 
 use linerate_model::plan::{Dialect, IpVersion, TestPlan, Way};
@@ -168,6 +169,7 @@ pub fn assemble(mut record: RunRecord, outcome: &Outcome) -> RunRecord {
         });
     }
     record.verdict = verdict::judge(&record, outcome.discard);
+    record.summary = Some(summary::summary(&record));
     record
 }
 

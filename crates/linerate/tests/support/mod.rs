@@ -395,6 +395,7 @@ const COUNTS: [(&str, &[&str]); 2] = [
 
 /// Checks what must hold in every record of a test that both ends told of.
 pub fn identities(record: &Value) {
+    summary_is_the_totals(record);
     assert_eq!(record["format"], 1);
     assert_ne!(record["status"], "invalid", "{}", record["error"]);
     let totals = &record["totals"];
@@ -490,5 +491,32 @@ fn run(program: &str, args: &[&str]) -> (bool, String) {
             (out.status.success(), text)
         }
         Err(e) => (false, e.to_string()),
+    }
+}
+
+/// The flat summary says what the totals say, and the addresses of all streams are there.
+fn summary_is_the_totals(record: &Value) {
+    let (summary, totals) = (&record["summary"], &record["totals"]);
+    let ahead = if totals["forward"].is_object() { &totals["forward"] } else { totals };
+    for (key, truth) in [
+        ("received_bps", &ahead["receiver"]["bits_per_second"]),
+        ("sent_bps", &ahead["sender"]["bits_per_second"]),
+        ("lost_ratio", &ahead["receiver"]["lost_ratio"]),
+        ("retransmits_segments", &ahead["sender"]["tcp"]["retransmits"]),
+        ("transactions_per_second", &totals["rr"]["transactions_per_second"]),
+        ("reverse_received_bps", &totals["reverse"]["receiver"]["bits_per_second"]),
+        ("limit", &record["verdict"]["limit"]),
+    ] {
+        assert_eq!(&summary[key], truth, "{key}: {summary}");
+    }
+    if record["addresses"].is_object() && record["status"] == "complete" {
+        let streams = list(&record["addresses"]["streams"]);
+        assert_eq!(streams.len(), list(&record["streams"]).len(), "{}", record["addresses"]);
+        for pair in streams.iter().chain([&record["addresses"]["control"]]) {
+            for end in ["client", "server"] {
+                let address = pair[end].as_str().unwrap_or_default();
+                assert!(address.parse::<std::net::SocketAddr>().is_ok(), "{pair}");
+            }
+        }
     }
 }
