@@ -72,9 +72,9 @@ fn dispatch(cli: Cli) -> Result<ExitCode, ErrorRecord> {
             linerate_runner::agent::helper(&args.state_dir).map(|()| Exit::Complete)?
         }
         Command::Keeper => linerate_runner::agent::keep().map(|()| Exit::Complete)?,
-        Command::Udp(args) => run::run(&args.asked()?, args.output, color)?,
-        Command::Tcp(args) => run::run(&args.asked()?, args.output, color)?,
-        Command::Rr(args) => run::run(&args.asked()?, args.output, color)?,
+        Command::Udp(args) => run::run(&args.asked()?, args.show, color)?,
+        Command::Tcp(args) => run::run(&args.asked()?, args.show, color)?,
+        Command::Rr(args) => run::run(&args.asked()?, args.show, color)?,
         Command::Sweep(args) => sweep::run(&args, color)?,
         Command::Search(args) => search::run(&args, color)?,
         Command::Campaign(args) => campaign::run(&args)?,

@@ -1,6 +1,10 @@
 //! Runs one test and shows it.
 
 use std::io::{self, ErrorKind, Write, stderr, stdout};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
 use linerate_model::record::{ErrorRecord, Interval, RunRecord, Status};
 use linerate_report::error;
@@ -9,14 +13,14 @@ use linerate_report::run::live::LiveText;
 use linerate_runner::client;
 use linerate_session::observer::Observer;
 
-use crate::args::common::OutputArgs;
+use crate::args::common::Show;
 use crate::args::{Asked, Color};
 use crate::exit::Exit;
 use crate::output::{self, Output};
 
 /// Runs the test to its end and shows it while it runs.
-pub fn run(asked: &Asked, output: OutputArgs, color: Color) -> Result<Exit, ErrorRecord> {
-    let mut screen = Screen::new(output.into(), color);
+pub fn run(asked: &Asked, show: Show, color: Color) -> Result<Exit, ErrorRecord> {
+    let mut screen = Screen::new(show, color);
     for note in &asked.notes {
         screen.note(note);
     }
@@ -44,10 +48,50 @@ pub fn run(asked: &Asked, output: OutputArgs, color: Color) -> Result<Exit, Erro
     }
 }
 
+type Text = LiveText<Box<dyn Write + Send>, io::Stderr>;
+type SharedText = Arc<Mutex<Text>>;
+
+/// How often the status line moves.
+const TICK: Duration = Duration::from_secs(1);
+
+/// A thread that moves the status line while no interval ends. Dropping it ends the thread.
+struct Clock {
+    stop: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Clock {
+    /// None where the system gives no thread: then the line moves with the intervals only.
+    fn start(text: &SharedText) -> Option<Self> {
+        let (stop, stopped) = mpsc::channel();
+        let text = Arc::clone(text);
+        let start = Instant::now();
+        let run = move || {
+            while stopped.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
+                let elapsed = start.elapsed().as_secs_f64();
+                text.lock().unwrap_or_else(PoisonError::into_inner).tick(elapsed);
+            }
+        };
+        let thread = thread::Builder::new().name("status".into()).spawn(run).ok()?;
+        Some(Self { stop: Some(stop), thread: Some(thread) })
+    }
+}
+
+impl Drop for Clock {
+    fn drop(&mut self) {
+        self.stop = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
 /// Shows a test in the form that was asked for.
 struct Screen {
     /// The table, or in the JSON forms only the progress beside it.
-    text: LiveText<Box<dyn Write>, io::Stderr>,
+    text: SharedText,
+    /// Moves the status line from the start on.
+    clock: Option<Clock>,
     lines: JsonLines<io::Stdout>,
     output: Output,
     /// Standard output takes no more.
@@ -58,19 +102,26 @@ struct Screen {
 }
 
 impl Screen {
-    fn new(output: Output, color: Color) -> Self {
-        let out: Box<dyn Write> = match output {
+    fn new(show: Show, color: Color) -> Self {
+        let output = show.output.into();
+        let out: Box<dyn Write + Send> = match output {
             Output::Text => Box::new(stdout()),
             Output::Json | Output::JsonLines => Box::new(io::sink()),
         };
+        let text = LiveText::new(out, stderr(), output::layout(color), output::progress());
         Self {
-            text: LiveText::new(out, stderr(), output::layout(color), output::progress()),
+            text: Arc::new(Mutex::new(text.detail(show.detail()))),
+            clock: None,
             lines: JsonLines::new(stdout()),
             output,
             closed: false,
             failure: None,
             ended: false,
         }
+    }
+
+    fn text(&self) -> MutexGuard<'_, Text> {
+        self.text.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Without a reader the test has no purpose: it is ended as by Ctrl-C, so that the far end is
@@ -95,7 +146,10 @@ impl Observer for Screen {
         if self.closed {
             return;
         }
-        let mut written = self.text.start(record);
+        let mut written = self.text().start(record);
+        if output::progress() {
+            self.clock = Clock::start(&self.text);
+        }
         if self.output == Output::JsonLines {
             written = written.and(self.lines.start(record));
         }
@@ -106,7 +160,7 @@ impl Observer for Screen {
         if self.closed {
             return;
         }
-        let mut written = self.text.interval(interval);
+        let mut written = self.text().interval(interval);
         if self.output == Output::JsonLines {
             written = written.and(self.lines.interval(interval));
         }
@@ -114,7 +168,7 @@ impl Observer for Screen {
     }
 
     fn note(&mut self, text: &str) {
-        self.text.note(text);
+        self.text().note(text);
     }
 
     fn end(&mut self, record: &RunRecord) {
@@ -123,7 +177,8 @@ impl Observer for Screen {
             return;
         }
         self.ended = true;
-        let mut written = self.text.end(record);
+        self.clock = None;
+        let mut written = self.text().end(record);
         written = written.and_then(|()| match self.output {
             Output::Text => Ok(()),
             Output::Json => {

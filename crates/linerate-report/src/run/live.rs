@@ -5,6 +5,7 @@ use std::io::{self, Write};
 
 use linerate_model::record::{Interval, RunRecord, Status};
 
+use super::headline::Detail;
 use super::table::Table;
 use super::text::{self, Layout};
 use super::view::{Ending, Head};
@@ -31,7 +32,14 @@ pub struct LiveText<W, S> {
     rows: usize,
     moved: u64,
     goal: Goal,
+    detail: Detail,
+    warmup_s: f64,
+    /// The last rate that was seen, worded.
+    rate: Option<String>,
 }
+
+/// Room for the status where the terminal does not tell its width.
+const STATUS_WIDTH: usize = 80;
 
 #[derive(Debug, Clone, Copy)]
 enum Goal {
@@ -55,7 +63,16 @@ impl<W: Write, S: Write> LiveText<W, S> {
             rows: 0,
             moved: 0,
             goal: Goal::Open,
+            detail: Detail::default(),
+            warmup_s: 0.0,
+            rate: None,
         }
+    }
+
+    /// Shows so much beside the headline.
+    pub fn detail(mut self, detail: Detail) -> Self {
+        self.detail = detail;
+        self
     }
 
     /// The streams exist.
@@ -71,14 +88,27 @@ impl<W: Write, S: Write> LiveText<W, S> {
         let mut head = text::head(&Head::new(record), &table, self.layout);
         head.push_str(&text::table_head(&table, self.layout));
         self.table = Some(table);
-        self.data(&head)?;
-        let warmup = plan.warmup_s;
-        self.status(&if warmup > 0.0 {
-            format!("warming up for {}", number::chosen_seconds(warmup))
-        } else {
-            "running".to_owned()
-        });
+        if self.detail != Detail::Headline {
+            self.data(&head)?;
+        }
+        self.warmup_s = plan.warmup_s;
+        self.tick(0.0);
         Ok(())
+    }
+
+    /// So long ago the streams began, in seconds: the status moves on, whatever the interval is.
+    pub fn tick(&mut self, since_start_s: f64) {
+        if self.table.is_none() {
+            return;
+        }
+        let measured = since_start_s - self.warmup_s;
+        if measured < 0.0 {
+            let left = whole_seconds(-measured);
+            self.status(&format!("warming up, {left} left"));
+        } else {
+            let status = self.progress_words(measured);
+            self.status(&status);
+        }
     }
 
     /// An interval is over.
@@ -88,8 +118,12 @@ impl<W: Write, S: Write> LiveText<W, S> {
         let text: String =
             rows.iter().map(|row| text::table_row(table, row, self.layout, Tone::Plain)).collect();
         self.rows += 1;
-        self.data(&text)?;
-        let status = self.progress_words(interval);
+        self.rate = table.last_rate();
+        if self.detail != Detail::Headline {
+            self.data(&text)?;
+        }
+        self.count(interval);
+        let status = self.progress_words(interval.end_s);
         self.status(&status);
         Ok(())
     }
@@ -119,7 +153,7 @@ impl<W: Write, S: Write> LiveText<W, S> {
             self.clear();
         }
         let Some(table) = &self.table else { return Ok(()) };
-        let text = text::ending(&Ending::new(record, table), table, self.layout);
+        let text = text::ending(&Ending::new(record, table), table, self.layout, self.detail);
         self.data(&text)
     }
 
@@ -139,14 +173,18 @@ impl<W: Write, S: Write> LiveText<W, S> {
 
     fn status(&mut self, text: &str) {
         if self.progress {
-            self.clear();
-            let _ = write!(self.side, "{}", self.side_paint.apply(Tone::Dim, text));
+            let width = self.layout.room.width.unwrap_or(STATUS_WIDTH).saturating_sub(1);
+            // A line that wraps could not be written over.
+            let text: String = text.chars().take(width).collect();
+            let text = self.side_paint.apply(Tone::Dim, &text);
+            let _ = write!(self.side, "\r\u{1b}[K{text}");
             let _ = self.side.flush();
             self.standing = true;
         }
     }
 
-    fn progress_words(&mut self, interval: &Interval) -> String {
+    /// Adds what the interval moved of a budget.
+    fn count(&mut self, interval: &Interval) {
         let figures = &interval.figures;
         let pairs = [&figures.forward, &figures.reverse].into_iter().flatten();
         let sent = |s: Option<&linerate_model::record::SenderFigures>, goal: Goal| match goal {
@@ -157,18 +195,33 @@ impl<W: Write, S: Write> LiveText<W, S> {
         // A budget is each direction's own: the slower one tells how far it is.
         let moved = pairs.map(|p| sent(p.sender.as_ref(), self.goal)).min().unwrap_or(one);
         self.moved = self.moved.saturating_add(moved);
-        let left = match self.goal {
+    }
+
+    fn progress_words(&self, measured_s: f64) -> String {
+        let mut parts = vec![match self.goal {
             Goal::Seconds(all) => {
-                format!("{} left", number::chosen_seconds((all - interval.end_s).max(0.0)))
+                let left = whole_seconds((all - measured_s).max(0.0));
+                format!(
+                    "{} of {}, {left} left",
+                    whole_seconds(measured_s.min(all)),
+                    number::chosen_seconds(all)
+                )
             }
             Goal::Bytes(goal) | Goal::Datagrams(goal) => {
                 let percent = (self.moved as f64 / goal.max(1) as f64 * 100.0).min(100.0);
-                format!("{percent:.0} % done")
+                format!("{} so far, {percent:.0} % done", whole_seconds(measured_s))
             }
-            Goal::Open => format!("{} so far", number::chosen_seconds(interval.end_s)),
-        };
-        format!("{left} · Ctrl-C ends it and keeps the figures so far")
+            Goal::Open => format!("{} so far", whole_seconds(measured_s)),
+        }];
+        parts.extend(self.rate.clone());
+        parts.push("Ctrl-C ends it and keeps the figures".to_owned());
+        parts.join(" · ")
     }
+}
+
+/// A moment of the status line, which moves once a second.
+fn whole_seconds(value: f64) -> String {
+    number::chosen_seconds(value.round())
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 //!
 //! [`table`] and [`view`] compute and word everything; [`text`], [`live`] and [`json`] lay it out.
 
+pub mod headline;
 pub mod json;
 pub mod live;
 pub mod table;

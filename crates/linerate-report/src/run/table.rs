@@ -53,8 +53,8 @@ enum Key {
     DatagramsPerSecond,
     Loss,
     LostPath,
-    LostHost,
-    Refused,
+    LostRcvbuf,
+    LocalErrors,
     Reordered,
     Duplicates,
     Jitter,
@@ -90,12 +90,12 @@ const UDP: &[Column] = &[
     column("bit/s", "offered", 7, 0, Key::Offered),
     column("bit/s", "received", 8, 0, Key::Received),
     column("per s", "datagrams", 9, 2, Key::DatagramsPerSecond),
-    column("", "loss", 7, 0, Key::Loss),
-    column("lost on", "path", 6, 0, Key::LostPath),
-    column("lost on", "host", 6, 0, Key::LostHost),
-    column("", "refused", 7, 3, Key::Refused),
+    column("", "loss", 8, 0, Key::Loss),
+    column("lost on", "path", 7, 0, Key::LostPath),
+    column("lost on", "rcvbuf", 7, 0, Key::LostRcvbuf),
+    column("", "local err", 9, 3, Key::LocalErrors),
     column("", "reordered", 9, 4, Key::Reordered),
-    column("", "twice", 6, 5, Key::Duplicates),
+    column("", "dup", 6, 5, Key::Duplicates),
     column("", "jitter", 7, 1, Key::Jitter),
     column("cpu own/core %", "tx", 7, 0, Key::CpuSender),
     column("cpu own/core %", "rx", 7, 0, Key::CpuReceiver),
@@ -104,7 +104,7 @@ const UDP: &[Column] = &[
 const DISCARD: &[Column] = &[
     column("bit/s", "sent", 7, 0, Key::Offered),
     column("per s", "datagrams", 9, 0, Key::DatagramsPerSecond),
-    column("", "refused", 8, 0, Key::Refused),
+    column("", "local err", 9, 0, Key::LocalErrors),
     column("cpu own/core %", "tx", 7, 0, Key::CpuSender),
 ];
 
@@ -112,9 +112,9 @@ const TCP: &[Column] = &[
     column("bit/s", "sent", 7, 2, Key::Offered),
     column("bit/s", "received", 8, 0, Key::Received),
     column("bit/s", "delivery", 8, 1, Key::Delivery),
-    column("", "resent", 6, 0, Key::Retransmits),
-    column("", "rtt", 7, 0, Key::Rtt),
-    column("", "least rtt", 9, 3, Key::MinRtt),
+    column("", "retrans", 7, 0, Key::Retransmits),
+    column("", "RTT", 7, 0, Key::Rtt),
+    column("", "min RTT", 7, 3, Key::MinRtt),
     column("", "cwnd", 8, 0, Key::Cwnd),
     column("", "rwnd lim", 8, 4, Key::RwndLimited),
     column("cpu own/core %", "tx", 7, 0, Key::CpuSender),
@@ -234,6 +234,20 @@ impl Table {
         rows
     }
 
+    /// The rates of the last interval, worded for a status line.
+    pub fn last_rate(&self) -> Option<String> {
+        let rates: Vec<String> = self
+            .trace
+            .iter()
+            .filter_map(|trace| trace.last().copied().flatten())
+            .map(|rate| match self.columns.iter().any(|c| c.key == Key::Transactions) {
+                true => format!("{}/s", number::short(rate)),
+                false => number::rate(rate),
+            })
+            .collect();
+        (!rates.is_empty()).then(|| rates.join(" + "))
+    }
+
     /// The rows of the whole test.
     pub fn totals(&self, record: &RunRecord) -> Vec<Row> {
         self.lanes(&record.totals)
@@ -338,7 +352,7 @@ impl Lane<'_> {
         let tcp = sender.and_then(|s| s.tcp.as_ref());
         let latency =
             |of: fn(&Quantiles) -> f64| seconds(self.rr.and_then(|r| r.latency_s.as_ref()).map(of));
-        let room = column.width + 1;
+        let room = column.width;
         match column.key {
             Key::Time => plain(Some(time.to_owned())),
             Key::Way => plain(Some(self.way.to_owned())),
@@ -359,8 +373,8 @@ impl Lane<'_> {
                 toned(ratio.map(number::loss), tone)
             }
             Key::LostPath => lost(receiver, |r| r.lost_path, room),
-            Key::LostHost => lost(receiver, |r| r.dropped_receiver, room),
-            Key::Refused => harm(sender.and_then(|s| s.refused_locally), room),
+            Key::LostRcvbuf => lost(receiver, |r| r.dropped_receiver, room),
+            Key::LocalErrors => harm(sender.and_then(|s| s.refused_locally), room),
             Key::Reordered => harm(receiver.and_then(|r| r.reordered), room),
             Key::Duplicates => harm(receiver.and_then(|r| r.duplicates), room),
             Key::Jitter => seconds(receiver.and_then(|r| r.jitter_s)),
@@ -482,7 +496,7 @@ mod tests {
         let table = Table::new(&record, UNBOUNDED);
         let row = &table.totals(&record)[0];
         let at = |name| table.columns().iter().position(|c| c.name == name).unwrap();
-        for name in ["received", "loss", "path", "host", "jitter", "rx"] {
+        for name in ["received", "loss", "path", "rcvbuf", "jitter", "rx"] {
             assert_eq!(row.cells[at(name)].text, "-", "{name}");
         }
     }

@@ -2,6 +2,7 @@
 
 use linerate_model::record::{RunRecord, Status};
 
+use super::headline::Detail;
 use super::table::{Column, Room, Row, Table, UNBOUNDED};
 use super::view::{Ending, Head, View};
 use crate::style::{Paint, Tone, wrap};
@@ -26,6 +27,13 @@ impl Layout {
         self.room.width.map_or(usize::MAX, |w| w.clamp(20, TEXT_MOST))
     }
 
+    /// Every line of it in one tone.
+    fn block(&self, out: &mut String, text: &str, tone: Tone) {
+        for line in wrap(text, self.text_width(), "  ") {
+            out.push_str(&format!("{}\n", self.paint.apply(tone, &line)));
+        }
+    }
+
     fn wrapped(&self, out: &mut String, label: &str, text: &str, tone: Tone, indent: usize) {
         let indent = " ".repeat(indent);
         let painted = self.paint.apply(tone, label);
@@ -40,18 +48,26 @@ impl Layout {
     }
 }
 
-/// The whole record as text.
+/// The whole record as text, with a few details.
 pub fn render(record: &RunRecord, layout: Layout) -> String {
+    render_with(record, layout, Detail::default())
+}
+
+/// The whole record as text.
+pub fn render_with(record: &RunRecord, layout: Layout, detail: Detail) -> String {
     if record.status == Status::Failed {
         return String::new();
     }
     let view = View::new(record, layout.room);
-    let mut out = head(&view.head, &view.table, layout);
-    out.push_str(&table_head(&view.table, layout));
-    for row in &view.rows {
-        out.push_str(&table_row(&view.table, row, layout, Tone::Plain));
+    let mut out = String::new();
+    if detail != Detail::Headline {
+        out.push_str(&head(&view.head, &view.table, layout));
+        out.push_str(&table_head(&view.table, layout));
+        for row in &view.rows {
+            out.push_str(&table_row(&view.table, row, layout, Tone::Plain));
+        }
     }
-    out.push_str(&ending(&view.ending, &view.table, layout));
+    out.push_str(&ending(&view.ending, &view.table, layout, detail));
     out
 }
 
@@ -132,53 +148,84 @@ pub fn table_row(table: &Table, row: &Row, layout: Layout, tone: Tone) -> String
     out
 }
 
-/// Totals, streams, facts, verdict, advice and doubts.
-pub fn ending(ending: &Ending, table: &Table, layout: Layout) -> String {
+/// Rows of single streams where not everything was asked for.
+const SOME_STREAMS: usize = 4;
+
+/// What follows the rows of intervals: totals and streams, then details, then the headline, so that
+/// the answer is what stands above the prompt.
+pub fn ending(ending: &Ending, table: &Table, layout: Layout, detail: Detail) -> String {
     let mut out = String::new();
+    if detail != Detail::Headline {
+        totals(&mut out, ending, table, layout, detail);
+        details(&mut out, ending, layout, detail);
+        if !out.is_empty() {
+            out.push('\n');
+        }
+    }
+    headline(&mut out, ending, layout, detail);
+    // Where there is no answer, no empty line announces one.
+    out.truncate(out.trim_end().len());
+    if !out.is_empty() {
+        out.push('\n');
+    }
+    out
+}
+
+fn totals(out: &mut String, ending: &Ending, table: &Table, layout: Layout, detail: Detail) {
     for row in &ending.totals {
         out.push_str(&table_row(table, row, layout, Tone::Label));
     }
-    for row in &ending.streams {
+    let shown = if detail == Detail::All { usize::MAX } else { SOME_STREAMS };
+    for row in ending.streams.iter().take(shown) {
         out.push_str(&table_row(table, row, layout, Tone::Plain));
     }
-    if ending.streams_left_out > 0 {
-        out.push_str(&format!("{} more streams are in --json\n", ending.streams_left_out));
+    let hidden = ending.streams.len().saturating_sub(shown) + ending.streams_left_out;
+    if hidden > 0 {
+        let place = if hidden > ending.streams_left_out { "-v and --json" } else { "--json" };
+        out.push_str(&format!("{hidden} more streams are in {place}\n"));
     }
-    if !ending.facts.is_empty() {
+}
+
+fn details(out: &mut String, ending: &Ending, layout: Layout, detail: Detail) {
+    let all = detail == Detail::All;
+    let facts = if all { &ending.facts } else { &ending.details };
+    if !facts.is_empty() {
         out.push('\n');
     }
-    let label_width = ending.facts.iter().map(|(l, _)| l.chars().count()).max().unwrap_or(0) + 2;
-    for (label, text) in &ending.facts {
+    let label_width = facts.iter().map(|(l, _)| l.chars().count()).max().unwrap_or(0) + 2;
+    for (label, text) in facts {
         let label = format!("{label:<label_width$}");
-        layout.wrapped(&mut out, &label, text, Tone::Dim, label_width);
+        layout.wrapped(out, &label, text, Tone::Dim, label_width);
     }
-    let says = ending.verdict.is_some()
-        || ending.broken.is_some()
-        || !ending.advice.is_empty()
-        || !ending.doubts.is_empty();
-    if says && !out.is_empty() {
-        out.push('\n');
+    for item in ending.advice.iter().skip(1).filter(|_| all) {
+        layout.wrapped(out, "or try: ", item, Tone::Good, 8);
     }
+    let doubts = if all { &ending.doubts } else { &ending.worst_doubts };
+    for doubt in doubts {
+        layout.wrapped(out, "doubt: ", doubt, Tone::Warn, 7);
+    }
+    if let Some(usual) = ending.usual_doubts.as_ref().filter(|_| !all) {
+        layout.wrapped(out, "note: ", usual, Tone::Dim, 6);
+    }
+}
+
+fn headline(out: &mut String, ending: &Ending, layout: Layout, detail: Detail) {
+    let answer = &ending.headline;
     if let Some((word, text)) = &ending.broken {
-        layout.wrapped(&mut out, &format!("{word}: "), text, Tone::Bad, 2);
+        layout.wrapped(out, &format!("{word}: "), text, Tone::Bad, 2);
     }
-    if let Some(verdict) = &ending.verdict {
-        let (label, rest) = verdict.split_once(':').unwrap_or((verdict.as_str(), ""));
+    for line in &answer.results {
+        layout.block(out, line, Tone::Label);
+    }
+    let limit = if detail == Detail::All { &ending.verdict } else { &answer.limit };
+    if let Some(limit) = limit {
+        let (label, rest) = limit.split_once(':').unwrap_or((limit.as_str(), ""));
         let colon = if rest.is_empty() { "" } else { ":" };
-        layout.wrapped(&mut out, &format!("{label}{colon}"), rest, Tone::Label, 0);
+        layout.wrapped(out, &format!("{label}{colon}"), rest, Tone::Label, 2);
     }
-    let advice = ending.advice.join(" · ");
-    if advice.chars().count() + 5 <= layout.text_width() && !advice.is_empty() {
-        layout.wrapped(&mut out, "try: ", &advice, Tone::Good, 5);
-    } else {
-        for item in &ending.advice {
-            layout.wrapped(&mut out, "try: ", item, Tone::Good, 5);
-        }
+    if let Some(advice) = &answer.advice {
+        layout.wrapped(out, "try: ", advice, Tone::Good, 5);
     }
-    for doubt in &ending.doubts {
-        layout.wrapped(&mut out, "doubt: ", doubt, Tone::Warn, 7);
-    }
-    out
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use linerate_model::record::{
     SenderFigures, Status,
 };
 
+use super::headline::{self, Headline};
 use super::table::{Room, Row, Table};
 use crate::clean::clean;
 use crate::number;
@@ -117,7 +118,7 @@ fn host(facts: &HostFacts) -> String {
     if details.is_empty() { name.into_owned() } else { format!("{name} ({})", details.join(", ")) }
 }
 
-fn plural(n: u64, noun: &str) -> String {
+pub(super) fn plural(n: u64, noun: &str) -> String {
     format!("{} {noun}{}", number::integer(n), if n == 1 { "" } else { "s" })
 }
 
@@ -181,8 +182,8 @@ pub struct Ending {
     pub streams: Vec<Row>,
     /// Streams that got no row.
     pub streams_left_out: usize,
-    /// Label and text.
-    pub facts: Vec<(String, String)>,
+    /// Everything that is known of it.
+    pub facts: Facts,
     /// How it ended, unless it is complete: the word for it and the reason.
     pub broken: Option<(&'static str, String)>,
     /// What limited it.
@@ -191,6 +192,14 @@ pub struct Ending {
     pub advice: Vec<String>,
     /// Why the figures may not mean what they seem to.
     pub doubts: Vec<String>,
+    /// The answer.
+    pub headline: Headline,
+    /// The facts that are shown where not all were asked for.
+    pub details: Facts,
+    /// The doubts that are then shown in full.
+    pub worst_doubts: Vec<String>,
+    /// Those that every test of this kind has, in a line.
+    pub usual_doubts: Option<String>,
 }
 
 impl Ending {
@@ -198,17 +207,22 @@ impl Ending {
     pub fn new(record: &RunRecord, table: &Table) -> Self {
         let (streams, streams_left_out) = table.streams(record);
         let verdict = record.verdict.as_ref();
+        let (worst_doubts, usual_doubts) = headline::doubts(record);
         Self {
             totals: table.totals(record),
             streams,
             streams_left_out,
             facts: facts(record),
             broken: broken(record),
-            verdict: verdict.map(|v| sentence(headline(v.limit), &v.because)),
+            verdict: verdict.map(|v| sentence(self::headline(v.limit), &v.because)),
             advice: verdict
                 .map(|v| v.advice.iter().map(|a| clean(a).into_owned()).collect())
                 .unwrap_or_default(),
             doubts: record.doubts.iter().map(|d| clean(&d.text).into_owned()).collect(),
+            headline: Headline::new(record),
+            details: headline::details(record),
+            worst_doubts,
+            usual_doubts,
         }
     }
 }
@@ -249,7 +263,7 @@ pub fn headline(limit: Limit) -> &'static str {
 }
 
 /// `limited by X: one; two.` Each reason may come with or without its full stop.
-fn sentence(headline: &str, because: &[String]) -> String {
+pub(super) fn sentence(headline: &str, because: &[String]) -> String {
     let reasons: Vec<String> = because
         .iter()
         .map(|b| clean(b).trim().trim_end_matches('.').to_owned())
@@ -259,7 +273,8 @@ fn sentence(headline: &str, because: &[String]) -> String {
     if reasons.is_empty() { format!("{headline}.") } else { format!("{headline}: {reasons}.") }
 }
 
-type Facts = Vec<(String, String)>;
+/// Label and text.
+pub type Facts = Vec<(String, String)>;
 
 fn facts(record: &RunRecord) -> Facts {
     let mut facts = Facts::new();
@@ -328,6 +343,15 @@ fn direction(
     if let Some(receiver) = receiver {
         add("receiver", receiver.cpu.as_ref().map(cpu).unwrap_or_default());
     }
+    add("kernel counters", counters(sender, receiver, true));
+}
+
+/// What the kernel counted at both ends; `all`: harmless counts too.
+pub(super) fn counters(
+    sender: Option<&SenderFigures>,
+    receiver: Option<&ReceiverFigures>,
+    all: bool,
+) -> String {
     let mut counters = Vec::new();
     for (end, host) in [
         ("sender", sender.and_then(|s| s.host.as_ref())),
@@ -336,14 +360,14 @@ fn direction(
         let Some(host) = host else { continue };
         let mut words = Vec::new();
         if end == "sender" {
-            if let Some(packets) = host.nic_tx_packets {
-                words.push(format!("device sent {}", plural(packets, "packet")));
+            if let Some(packets) = host.nic_tx_packets.filter(|_| all) {
+                words.push(format!("NIC sent {}", plural(packets, "packet")));
             }
-            harm(&mut words, host.nic_tx_dropped, "dropped by the device");
+            harm(&mut words, host.nic_tx_dropped, "dropped by the NIC");
             harm(&mut words, host.qdisc_dropped, "dropped by its queue");
             harm(&mut words, host.udp_send_buffer_errors, "UDP SndbufErrors");
         } else {
-            harm(&mut words, host.nic_rx_dropped, "dropped by the device");
+            harm(&mut words, host.nic_rx_dropped, "dropped by the NIC");
             harm(&mut words, host.udp_receive_buffer_errors, "UDP RcvbufErrors");
             harm(&mut words, host.udp_checksum_errors, "bad checksums");
             harm(&mut words, host.softnet_dropped, "dropped from the backlog");
@@ -352,7 +376,7 @@ fn direction(
             counters.push(format!("{end}: {}", words.join(", ")));
         }
     }
-    add("host counts", counters.join(" · "));
+    counters.join(" · ")
 }
 
 fn harm(words: &mut Vec<String>, value: Option<u64>, what: &str) {
@@ -367,10 +391,10 @@ fn datagrams(sender: Option<&SenderFigures>, receiver: Option<&ReceiverFigures>)
         parts.push(format!("sent {}", number::integer(sent)));
     }
     if let Some(refused) = sender.and_then(|s| s.refused_locally).filter(|&r| r > 0) {
-        parts.push(format!("{} more refused by the sender's host", number::integer(refused)));
+        parts.push(format!("{} more were local send errors", number::integer(refused)));
     }
     if let Some(given_up) = sender.and_then(|s| s.given_up).filter(|&g| g > 0) {
-        parts.push(format!("{} due but not sent in time", number::integer(given_up)));
+        parts.push(format!("{} skipped slots", number::integer(given_up)));
     }
     let Some(receiver) = receiver else { return parts.join(" · ") };
     if let Some(received) = receiver.datagrams {
@@ -383,7 +407,7 @@ fn datagrams(sender: Option<&SenderFigures>, receiver: Option<&ReceiverFigures>)
             places.push(format!("{} on the path", number::integer(path)));
         }
         if let Some(dropped) = receiver.dropped_receiver {
-            places.push(format!("{} in the receiver's socket buffer", number::integer(dropped)));
+            places.push(format!("{} in the receiver's rcvbuf", number::integer(dropped)));
         }
         if let Some(either) = receiver.unattributed.filter(|&u| u > 0) {
             places.push(format!("{} in one of the two", number::integer(either)));
@@ -394,7 +418,7 @@ fn datagrams(sender: Option<&SenderFigures>, receiver: Option<&ReceiverFigures>)
         parts.push(text);
     }
     for (value, word) in [
-        (receiver.duplicates, "twice"),
+        (receiver.duplicates, "dup"),
         (receiver.reordered, "reordered"),
         (receiver.late, "late"),
         (receiver.corrupt, "corrupt"),
@@ -459,22 +483,22 @@ fn tcp_words(tcp: &linerate_model::record::TcpFigures) -> String {
         parts.push(format!("{} acknowledged", number::bytes(acked)));
     }
     if let Some(resent) = tcp.retransmits {
-        parts.push(format!("{} sent again", plural(resent, "segment")));
+        parts.push(format!("{} retransmitted", plural(resent, "segment")));
     }
     if let Some(rtt) = tcp.rtt_s {
         let end = |word: &str, value: Option<f64>| {
             value.map_or(String::new(), |value| format!(", {word} {}", number::seconds(value)))
         };
-        let (least, most) = (end("least", tcp.min_rtt_s), end("most", tcp.rtt_max_s));
+        let (least, most) = (end("min", tcp.min_rtt_s), end("max", tcp.rtt_max_s));
         // Records of older versions hold the last moment's, without a largest one.
         let mean = if tcp.rtt_max_s.is_some() { "mean " } else { "" };
-        parts.push(format!("rtt {mean}{}{least}{most}", number::seconds(rtt)));
+        parts.push(format!("RTT {mean}{}{least}{most}", number::seconds(rtt)));
     }
     if let (Some(mean), Some(least), Some(most)) =
         (tcp.cwnd_bytes, tcp.cwnd_min_bytes, tcp.cwnd_max_bytes)
     {
         let [mean, least, most] = [mean, least, most].map(number::bytes);
-        parts.push(format!("cwnd mean {mean}, least {least}, most {most}"));
+        parts.push(format!("cwnd mean {mean}, min {least}, max {most}"));
     }
     let mut limited = Vec::new();
     for (ratio, by) in [

@@ -5,6 +5,7 @@ use linerate_model::limits;
 use linerate_model::plan::{Direction, End, TestPlan, Traffic};
 use linerate_model::record::ErrorRecord;
 use linerate_model::units::{ByteCount, Nanos};
+use linerate_report::run::headline::Detail;
 use linerate_runner::client::{Extras, Request};
 
 use super::Asked;
@@ -182,6 +183,32 @@ pub struct OutputArgs {
     /// Print one JSON object a line while the test runs: start, interval …, end.
     #[arg(long)]
     pub json_lines: bool,
+}
+
+/// How the result of a single test is shown.
+#[derive(Debug, Clone, Copy, Args)]
+#[command(next_help_heading = "Output")]
+pub struct Show {
+    /// In which form.
+    #[command(flatten)]
+    pub output: OutputArgs,
+    /// Print every detail, every reason and all advice before the headline.
+    #[arg(short, long, conflicts_with_all = ["quiet", "json", "json_lines"])]
+    verbose: bool,
+    /// Print the headline only: result, limit and what to try.
+    #[arg(short, long, conflicts_with_all = ["json", "json_lines"])]
+    quiet: bool,
+}
+
+impl Show {
+    /// How much is said beside the headline.
+    pub fn detail(self) -> Detail {
+        match (self.verbose, self.quiet) {
+            (true, _) => Detail::All,
+            (_, true) => Detail::Headline,
+            _ => Detail::Some,
+        }
+    }
 }
 
 impl From<OutputArgs> for Output {

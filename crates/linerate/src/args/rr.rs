@@ -7,7 +7,7 @@ use linerate_model::record::ErrorRecord;
 use linerate_model::units::ByteCount;
 
 use super::Asked;
-use super::common::{OutputArgs, Parts, Sockets, Span, end};
+use super::common::{Parts, Show, Sockets, Span, end};
 use super::target::Where;
 use super::value::Count;
 use crate::{help, usage};
@@ -42,7 +42,7 @@ pub struct RrArgs {
     sockets: Sockets,
     /// How the result is shown.
     #[command(flatten)]
-    pub output: OutputArgs,
+    pub show: Show,
 }
 
 impl RrArgs {

@@ -7,7 +7,7 @@ use linerate_model::record::ErrorRecord;
 use linerate_model::units::ByteCount;
 
 use super::Asked;
-use super::common::{OutputArgs, Parts, Sockets, Span, Way, end};
+use super::common::{Parts, Show, Sockets, Span, Way, end};
 use super::target::Where;
 use super::value::BitRateOrMax;
 use crate::{help, usage};
@@ -58,7 +58,7 @@ pub struct TcpArgs {
     sockets: Sockets,
     /// How the result is shown.
     #[command(flatten)]
-    pub output: OutputArgs,
+    pub show: Show,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]

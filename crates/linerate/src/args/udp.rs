@@ -6,7 +6,7 @@ use linerate_model::record::ErrorRecord;
 use linerate_model::units::{BitRate, ByteCount, Rate};
 
 use super::Asked;
-use super::common::{OutputArgs, Parts, Sockets, Span, Way, end};
+use super::common::{Parts, Show, Sockets, Span, Way, end};
 use super::datagrams::Datagrams;
 use super::target::Where;
 use super::value::{Count, RateOrMax};
@@ -48,7 +48,7 @@ pub struct UdpArgs {
     sockets: Sockets,
     /// How the result is shown.
     #[command(flatten)]
-    pub output: OutputArgs,
+    pub show: Show,
 }
 
 impl UdpArgs {

@@ -1,0 +1,352 @@
+//! The answer in a few lines: what arrived, what limited it and the one best thing to try; and the
+//! few details that stand before it when nobody asked for all of them.
+
+use linerate_model::record::{
+    CpuFigures, DoubtKind, Figures, PlanRecord, ReceiverFigures, RrFigures, RunRecord,
+    SenderFigures, Status,
+};
+
+use super::view::{Facts, counters, headline, plural, sentence};
+use crate::clean::clean;
+use crate::number;
+
+/// How much is said beside the headline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Detail {
+    /// Nothing: no table either.
+    Headline,
+    /// The table and a few lines: with the headline they fit a terminal of 24 lines.
+    #[default]
+    Some,
+    /// Everything.
+    All,
+}
+
+/// The answer.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Headline {
+    /// What was measured: a line a direction.
+    pub results: Vec<String>,
+    /// What limited it, with the first reason only.
+    pub limit: Option<String>,
+    /// The one best thing to try.
+    pub advice: Option<String>,
+}
+
+impl Headline {
+    /// From a finished record.
+    pub fn new(record: &RunRecord) -> Self {
+        let verdict = record.verdict.as_ref();
+        let because = |v: &linerate_model::record::Verdict| v.because.first().cloned();
+        Self {
+            results: results(record),
+            limit: verdict.map(|v| sentence(headline(v.limit), because(v).as_slice())),
+            advice: verdict.and_then(|v| v.advice.first()).map(|a| clean(a).into_owned()),
+        }
+    }
+}
+
+/// One direction of the totals. The ends are named by their roles, which users know.
+struct Lane<'a> {
+    name: &'static str,
+    from: &'static str,
+    to: &'static str,
+    sender: Option<&'a SenderFigures>,
+    receiver: Option<&'a ReceiverFigures>,
+}
+
+fn lanes<'a>(plan: &PlanRecord, totals: &'a Figures) -> Vec<Lane<'a>> {
+    let (client, server) = ("client", "server");
+    let (from, to) = if plan.direction == "reverse" { (server, client) } else { (client, server) };
+    let (sender, receiver) = (totals.sender.as_ref(), totals.receiver.as_ref());
+    let one = Lane { name: "", from, to, sender, receiver };
+    let pair = |name, from, to, pair: &'a Option<linerate_model::record::Pair>| {
+        let pair = pair.as_ref()?;
+        let (sender, receiver) = (pair.sender.as_ref(), pair.receiver.as_ref());
+        Some(Lane { name, from, to, sender, receiver })
+    };
+    let both = [
+        pair("forward", client, server, &totals.forward),
+        pair("reverse", server, client, &totals.reverse),
+    ];
+    std::iter::once(one)
+        .chain(both.into_iter().flatten())
+        .filter(|lane| lane.sender.is_some() || lane.receiver.is_some())
+        .collect()
+}
+
+fn results(record: &RunRecord) -> Vec<String> {
+    // Figures that contradict each other are no result.
+    if matches!(record.status, Status::Invalid | Status::Failed) {
+        return Vec::new();
+    }
+    let plan = record.agreed.as_ref().unwrap_or(&record.asked);
+    if let Some(rr) = &record.totals.rr {
+        return vec![transactions(rr)];
+    }
+    let lanes = lanes(plan, &record.totals);
+    lanes.iter().map(|lane| result(plan, lane)).collect()
+}
+
+fn result(plan: &PlanRecord, lane: &Lane<'_>) -> String {
+    let mut parts = vec![rates(plan, lane)];
+    if let Some(receiver) = lane.receiver {
+        parts.extend(loss(receiver, lane.to));
+    }
+    if let Some(sender) = lane.sender {
+        if let Some(errors) = sender.refused_locally.filter(|&n| n > 0) {
+            parts.push(format!("{} local send errors", number::integer(errors)));
+        }
+        if let Some(tcp) = &sender.tcp {
+            parts.extend(tcp.retransmits.map(|n| format!("{} retransmitted", number::integer(n))));
+            parts.extend(tcp.rtt_s.map(|rtt| {
+                let min = tcp
+                    .min_rtt_s
+                    .map_or(String::new(), |min| format!(" (min {})", number::seconds_short(min)));
+                format!("RTT {}{min}", number::seconds_short(rtt))
+            }));
+        }
+    }
+    let name = if lane.name.is_empty() { String::new() } else { format!("{}: ", lane.name) };
+    format!("{name}{}", parts.join(" · "))
+}
+
+/// `135.6 Mbit/s received of 160.0 offered`.
+fn rates(plan: &PlanRecord, lane: &Lane<'_>) -> String {
+    let udp = plan.protocol == "udp";
+    let asked = plan.rate_bps.map(|bps| bps as f64);
+    let Some(received) = lane.receiver.map(|r| r.bits_per_second) else {
+        let sent = lane.sender.map_or(0.0, |s| s.bits_per_second);
+        let unknown =
+            if plan.direction == "discard" { "" } else { ", what arrived of it is not known" };
+        return format!("{} sent{unknown}", number::rate(sent));
+    };
+    let sent = lane.sender.map(|s| s.bits_per_second);
+    let mut text = format!("{} received", number::rate(received));
+    if let Some(sent) = sent.filter(|_| udp) {
+        text.push_str(&format!(" of {} offered", beside(received, sent)));
+    }
+    // What was asked for is said where the sender fell short of it.
+    let left = sent.unwrap_or(received);
+    if let Some(asked) = asked.filter(|asked| left < asked * 0.99) {
+        text.push_str(&format!(" ({} asked)", beside(received, asked)));
+    }
+    text
+}
+
+/// A rate after another one: its unit only where it differs.
+fn beside(first: f64, second: f64) -> String {
+    let (first, second) = (number::rate(first), number::rate(second));
+    match (first.split_once(' '), second.split_once(' ')) {
+        (Some((_, one)), Some((value, other))) if one == other => value.to_owned(),
+        _ => second,
+    }
+}
+
+/// `15.26 % lost (20 737: all dropped by the server's rcvbuf)`.
+fn loss(receiver: &ReceiverFigures, to: &str) -> Option<String> {
+    let lost = receiver.lost?;
+    if lost == 0 {
+        return Some("nothing lost".to_owned());
+    }
+    let places: Vec<(u64, String)> = [
+        (receiver.lost_path, "lost on the path".to_owned()),
+        (receiver.dropped_receiver, format!("dropped by the {to}'s rcvbuf")),
+        (receiver.unattributed, "at one of the two".to_owned()),
+    ]
+    .into_iter()
+    .filter_map(|(n, place)| Some((n.filter(|&n| n > 0)?, place)))
+    .collect();
+    let place = match places.as_slice() {
+        [] => String::new(),
+        [(n, place)] if *n == lost => format!(": all {place}"),
+        places => {
+            let words: Vec<String> = places
+                .iter()
+                .map(|(n, place)| format!("{} {place}", number::integer(*n)))
+                .collect();
+            format!(": {}", words.join(", "))
+        }
+    };
+    let share = receiver.lost_ratio.map_or(String::new(), |r| format!("{} ", number::loss(r)));
+    Some(format!("{share}lost ({}{place})", number::integer(lost)))
+}
+
+fn transactions(rr: &RrFigures) -> String {
+    let mut parts = vec![format!("{} transactions/s", whole(rr.transactions_per_second))];
+    if let Some(latency) = &rr.latency_s {
+        parts.push(format!("p50 {}", number::seconds_short(latency.p50)));
+        parts.push(format!("p99 {}", number::seconds_short(latency.p99)));
+    }
+    if let Some(lost) = rr.unanswered {
+        parts.push(match lost {
+            0 => "nothing lost".to_owned(),
+            lost => format!("{} never answered", number::integer(lost)),
+        });
+    }
+    parts.join(" · ")
+}
+
+/// A rate of events as people count: `15 055`, and with a prefix from a million on.
+fn whole(per_second: f64) -> String {
+    if (10.0..1e6).contains(&per_second) {
+        // In range, so the cast cannot cut.
+        return number::integer(per_second.round() as u64);
+    }
+    number::short(per_second)
+}
+
+/// The details worth a line each where not all of them were asked for.
+pub(super) fn details(record: &RunRecord) -> Facts {
+    let plan = record.agreed.as_ref().unwrap_or(&record.asked);
+    let mut facts = Facts::new();
+    for lane in lanes(plan, &record.totals) {
+        let mut add = |label: &str, text: String| {
+            if !text.is_empty() {
+                facts.push((format!("{} {label}", lane.name).trim().to_owned(), text));
+            }
+        };
+        add("datagrams", datagrams(&lane));
+        add("delay", lane.receiver.map(delay).unwrap_or_default());
+        add("tcp", lane.sender.and_then(|s| s.tcp.as_ref()).map(tcp).unwrap_or_default());
+        let ends = [
+            (lane.from, lane.sender.and_then(|s| s.cpu.as_ref())),
+            (lane.to, lane.receiver.and_then(|r| r.cpu.as_ref())),
+        ];
+        // With both directions the table has room for the shares only, and that is enough.
+        if lane.name.is_empty() {
+            add("cpu", cpus(ends));
+        }
+        add("kernel counters", counters(lane.sender, lane.receiver, false));
+    }
+    if let Some(rr) = &record.totals.rr {
+        if let Some(latency) = &rr.latency_s {
+            facts.push(("latency".to_owned(), quantiles(latency)));
+        }
+        let cpu = cpus([("client", rr.cpu.as_ref()), ("server", rr.server_cpu.as_ref())]);
+        if !cpu.is_empty() {
+            facts.push(("cpu".to_owned(), cpu));
+        }
+    }
+    facts.extend(sockets(record));
+    facts
+}
+
+fn datagrams(lane: &Lane<'_>) -> String {
+    let sender = |of: fn(&SenderFigures) -> Option<u64>| lane.sender.and_then(of);
+    let receiver = |of: fn(&ReceiverFigures) -> Option<u64>| lane.receiver.and_then(of);
+    let mut parts = Vec::new();
+    for (value, word, even_zero) in [
+        (sender(|s| s.datagrams), "sent", true),
+        (receiver(|r| r.datagrams), "received", true),
+        (receiver(|r| r.duplicates), "dup", false),
+        (receiver(|r| r.reordered), "reordered", false),
+        (receiver(|r| r.late), "late", false),
+        (receiver(|r| r.corrupt), "corrupt", false),
+        (sender(|s| s.given_up), "skipped slots", false),
+    ] {
+        if let Some(value) = value.filter(|&v| even_zero || v > 0) {
+            parts.push(format!("{} {word}", number::integer(value)));
+        }
+    }
+    parts.join(" · ")
+}
+
+fn quantiles(q: &linerate_model::record::Quantiles) -> String {
+    let [p50, p99, max] = [q.p50, q.p99, q.max].map(number::seconds_short);
+    format!("p50 {p50} · p99 {p99} · max {max}")
+}
+
+/// One way where the clocks allow it, else its variation.
+fn delay(receiver: &ReceiverFigures) -> String {
+    let jitter = receiver.jitter_s.map(|j| format!("jitter {}", number::seconds_short(j)));
+    let delay = match (&receiver.one_way_delay_s, &receiver.delay_variation_s) {
+        (Some(delay), _) => Some(format!("one way {}", quantiles(&delay.quantiles))),
+        (None, Some(variation)) => Some(format!("variation {}", quantiles(variation))),
+        (None, None) => None,
+    };
+    let parts: Vec<String> = delay.into_iter().chain(jitter).collect();
+    parts.join(" · ")
+}
+
+fn tcp(tcp: &linerate_model::record::TcpFigures) -> String {
+    let mut parts: Vec<String> = tcp.congestion.iter().map(|c| clean(c).into_owned()).collect();
+    parts.extend(tcp.rtt_max_s.map(|max| format!("RTT max {}", number::seconds_short(max))));
+    parts.extend(tcp.cwnd_bytes.map(|cwnd| format!("cwnd {}", number::bytes(cwnd))));
+    for (ratio, by) in [
+        (tcp.rwnd_limited_ratio, "the receiver's window"),
+        (tcp.sndbuf_limited_ratio, "the send buffer"),
+    ] {
+        if let Some(ratio) = ratio.filter(|&r| r >= 0.01) {
+            parts.push(format!("{} of the time held back by {by}", number::cpu(ratio * 100.0)));
+        }
+    }
+    parts.join(" · ")
+}
+
+/// `client 12 % of core 1 · server 28 % of core 2 (71 % softirq)`.
+fn cpus(ends: [(&str, Option<&CpuFigures>); 2]) -> String {
+    let words = |(name, cpu): (&str, Option<&CpuFigures>)| {
+        let cpu = cpu?;
+        let core = cpu.core.map_or("one core".to_owned(), |core| format!("core {core}"));
+        let mut text = format!("{name} {} of {core}", number::cpu(cpu.thread_percent));
+        if let Some(ready) = cpu.ready_percent.filter(|&p| p >= 1.0) {
+            text.push_str(&format!(", {} waiting for it", number::cpu(ready)));
+        }
+        if let Some(softirq) = cpu.softirq_percent.filter(|&p| p >= 10.0) {
+            text.push_str(&format!(" ({} softirq)", number::cpu(softirq)));
+        }
+        Some(text)
+    };
+    let parts: Vec<String> = ends.into_iter().filter_map(words).collect();
+    parts.join(" · ")
+}
+
+fn sockets(record: &RunRecord) -> Option<(String, String)> {
+    let plan = record.agreed.as_ref()?;
+    let mut parts = Vec::new();
+    if let Some(engine) = &plan.engine {
+        parts.push(match plan.train_datagrams {
+            Some(n) if n > 1 => format!("{}, up to {n} datagrams at once", clean(engine)),
+            _ => clean(engine).into_owned(),
+        });
+    }
+    if let Some(granted) = plan.window_granted {
+        let size = |b: Option<u64>| b.map_or(number::ABSENT.to_owned(), number::bytes);
+        let (send, receive) = (size(granted.send_bytes), size(granted.receive_bytes));
+        parts.push(format!("sndbuf {send} · rcvbuf {receive}"));
+    }
+    (!parts.is_empty()).then(|| ("sockets".to_owned(), parts.join(" · ")))
+}
+
+/// Doubts that are shown in full where not everything was asked for.
+const MOST_DOUBTS: usize = 3;
+
+/// The doubts of `record` as the default screen shows them, in full, and those that every test of
+/// its kind has, in a line.
+pub(super) fn doubts(record: &RunRecord) -> (Vec<String>, Option<String>) {
+    let plan = record.agreed.as_ref().unwrap_or(&record.asked);
+    let copies = |way: &Option<String>| way.as_deref().is_none_or(|w| w == "copy");
+    // What the receiver does with the bytes unless it is told otherwise.
+    let usual_bytes = copies(&plan.send) && !copies(&plan.receive);
+    let mut usual = Vec::new();
+    let mut full = Vec::new();
+    for doubt in &record.doubts {
+        match doubt.kind {
+            DoubtKind::SharedHost => {
+                usual.push("one host ran both ends, there is no network in it")
+            }
+            DoubtKind::BytesNotCopied if usual_bytes => {
+                usual.push("bytes not copied (--rx copy does)");
+            }
+            _ => full.push(clean(&doubt.text).into_owned()),
+        }
+    }
+    let more = full.len().saturating_sub(MOST_DOUBTS);
+    if more > 0 {
+        full.truncate(MOST_DOUBTS);
+        full.push(format!("{} more: see -v", plural(more as u64, "doubt")));
+    }
+    usual.dedup();
+    (full, (!usual.is_empty()).then(|| usual.join("; ")))
+}
