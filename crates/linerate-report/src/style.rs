@@ -90,9 +90,9 @@ fn ends_in_digit(word: &str) -> bool {
     word.ends_with(|c: char| c.is_ascii_digit())
 }
 
-/// Whether a number is to come: `p99.9`, `max`.
+/// Whether a number is to come: `p99.9`, `max`, `jitter`.
 fn names_quantile(word: &str) -> bool {
-    matches!(word, "min" | "max" | "mean")
+    matches!(word, "min" | "max" | "mean" | "jitter")
         || word
             .strip_prefix('p')
             .is_some_and(|p| !p.is_empty() && p.bytes().all(|b| b.is_ascii_digit() || b == b'.'))

@@ -283,6 +283,36 @@ fn text_goes_to_stdout_and_progress_to_stderr() {
 }
 
 #[test]
+fn the_answer_is_last_and_may_stand_alone() {
+    let _alone = alone();
+    for line in [&["udp", "-b", "5M"][..], &["tcp", "-b", "5M"], &["rr"]] {
+        let run = |more: &[&str]| {
+            let mut args = line.to_vec();
+            args.extend(["--local", "-t", "300ms", "-i", "100ms"]);
+            args.extend(more);
+            let ran = linerate(None, &args);
+            assert_eq!(ran.code, 0, "{args:?}: {}", ran.err);
+            ran.out
+        };
+        let (quiet, usual, all) = (run(&["-q"]), run(&[]), run(&["--verbose"]));
+        let first = quiet.lines().next().unwrap();
+        assert!(first.contains(if line[0] == "rr" { "transactions/s" } else { "received" }));
+        assert!(!quiet.contains("total") && quiet.lines().count() <= 3, "{quiet}");
+        // Sentences have no numbers that are the same in another run, their beginnings are.
+        for text in [&usual, &all] {
+            let answer: Vec<&str> = text.rsplit_once("\n\n").unwrap().1.lines().collect();
+            assert!(answer.iter().any(|l| l.starts_with("limited by")), "{text}");
+            assert!(text.contains("\ntotal"), "{text}");
+        }
+        assert!(usual.contains("\nnote: ") && !usual.contains("one kernel"), "{usual}");
+        assert!(all.contains("one kernel") && all.lines().count() > usual.lines().count(), "{all}");
+    }
+    for form in ["--json", "--json-lines", "--verbose"] {
+        assert_eq!(linerate(None, &["udp", "--local", "-q", form]).code, 2, "{form}");
+    }
+}
+
+#[test]
 fn discard_needs_nobody() {
     let _alone = alone();
     let args = ["udp", "127.0.0.1", "--discard", "-p", "9", "-k", "1000", "-b", "20M", "--json"];

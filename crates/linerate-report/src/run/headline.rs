@@ -95,10 +95,13 @@ fn result(plan: &PlanRecord, lane: &Lane<'_>) -> String {
     }
     if let Some(sender) = lane.sender {
         if let Some(errors) = sender.refused_locally.filter(|&n| n > 0) {
-            parts.push(format!("{} local send errors", number::integer(errors)));
+            parts.push(plural(errors, "local send error"));
         }
         if let Some(tcp) = &sender.tcp {
-            parts.extend(tcp.retransmits.map(|n| format!("{} retransmitted", number::integer(n))));
+            parts.extend(tcp.retransmits.map(|n| match n {
+                0 => "nothing retransmitted".to_owned(),
+                n => format!("{} retransmitted", plural(n, "segment")),
+            }));
             parts.extend(tcp.rtt_s.map(|rtt| {
                 let min = tcp
                     .min_rtt_s
@@ -333,9 +336,7 @@ pub(super) fn doubts(record: &RunRecord) -> (Vec<String>, Option<String>) {
     let mut full = Vec::new();
     for doubt in &record.doubts {
         match doubt.kind {
-            DoubtKind::SharedHost => {
-                usual.push("one host ran both ends, there is no network in it")
-            }
+            DoubtKind::SharedHost => usual.push("both ends on one host: no network"),
             DoubtKind::BytesNotCopied if usual_bytes => {
                 usual.push("bytes not copied (--rx copy does)");
             }
@@ -348,5 +349,75 @@ pub(super) fn doubts(record: &RunRecord) -> (Vec<String>, Option<String>) {
         full.push(format!("{} more: see -v", plural(more as u64, "doubt")));
     }
     usual.dedup();
-    (full, (!usual.is_empty()).then(|| usual.join("; ")))
+    (full, (!usual.is_empty()).then(|| usual.join(" · ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use linerate_model::record::Doubt;
+    use linerate_testkit::records;
+
+    fn doubt(kind: DoubtKind, text: &str) -> Doubt {
+        Doubt { kind, text: text.to_owned() }
+    }
+
+    #[test]
+    fn doubts_of_every_local_test_are_one_short_line() {
+        let mut record = records::tcp();
+        let plan = record.agreed.as_mut().unwrap();
+        plan.receive = Some("discard".into());
+        record.doubts = vec![
+            doubt(DoubtKind::BytesNotCopied, "the receiver discarded the bytes"),
+            doubt(DoubtKind::HostBusy, "other work"),
+            doubt(DoubtKind::SharedHost, "one kernel"),
+        ];
+        let (full, usual) = doubts(&record);
+        assert_eq!(full, ["other work"]);
+        let usual = usual.unwrap();
+        assert!(usual.contains("one host") && usual.contains("--rx copy"), "{usual}");
+        assert!("note: ".len() + usual.chars().count() <= 80, "{usual}");
+        // Asked for, so it is worth its sentence.
+        record.agreed.as_mut().unwrap().send = Some("sendfile".into());
+        assert_eq!(doubts(&record).0, ["the receiver discarded the bytes", "other work"]);
+        record.doubts = (0..9).map(|n| doubt(DoubtKind::HostBusy, &format!("{n}"))).collect();
+        assert_eq!(doubts(&record).0, ["0", "1", "2", "6 doubts more: see -v"]);
+    }
+
+    #[test]
+    fn places_of_loss_are_named_by_the_end_that_lost() {
+        let mut record = records::udp_receiver_drops();
+        let first = |record: &RunRecord| Headline::new(record).results.remove(0);
+        assert_eq!(
+            first(&record),
+            "135.6 Mbit/s received of 160.0 offered · \
+             15.26 % lost (20 737: all dropped by the server's rcvbuf)"
+        );
+        record.agreed.as_mut().unwrap().direction = "reverse".into();
+        assert!(first(&record).contains("the client's rcvbuf"));
+        let receiver = record.totals.receiver.as_mut().unwrap();
+        (receiver.lost_path, receiver.dropped_receiver) = (Some(737), Some(20_000));
+        assert!(
+            first(&record)
+                .contains("(20 737: 737 lost on the path, 20 000 dropped by the client's rcvbuf)")
+        );
+        record.totals.receiver.as_mut().unwrap().lost = None;
+        assert_eq!(first(&record), "135.6 Mbit/s received of 160.0 offered");
+    }
+
+    #[test]
+    fn a_sender_that_falls_short_is_told_with_what_was_asked() {
+        let mut record = records::udp_receiver_drops();
+        for plan in [Some(&mut record.asked), record.agreed.as_mut()].into_iter().flatten() {
+            plan.rate_bps = Some(1_000_000_000);
+        }
+        let first = Headline::new(&record).results.remove(0);
+        assert!(first.contains("of 160.0 offered (1.000 Gbit/s asked) ·"), "{first}");
+    }
+
+    #[test]
+    fn a_test_without_a_verdict_or_figures_has_no_headline() {
+        assert_eq!(Headline::new(&records::failed()), Headline::default());
+        assert!(Headline::new(&records::invalid()).results.is_empty());
+    }
 }

@@ -11,7 +11,7 @@ use super::text::{self, Layout};
 use super::view::{Ending, Head};
 use crate::clean::clean;
 use crate::number;
-use crate::style::{Paint, Tone};
+use crate::style::{Paint, Tone, wrap};
 
 /// Writes one test as text.
 ///
@@ -132,7 +132,11 @@ impl<W: Write, S: Write> LiveText<W, S> {
     pub fn note(&mut self, note: &str) {
         self.clear();
         let label = self.side_paint.apply(Tone::Dim, "note:");
-        let _ = writeln!(self.side, "{label} {}", clean(note));
+        // Only a terminal has a width.
+        let width = self.layout.room.width.filter(|_| self.progress).unwrap_or(usize::MAX);
+        let lines = wrap(&format!("note: {}", clean(note)), width, "  ").join("\n");
+        let rest = lines.strip_prefix("note:").unwrap_or(&lines);
+        let _ = writeln!(self.side, "{label}{rest}");
     }
 
     /// The test is over. A failed one writes nothing here: there is nothing but its error.
@@ -263,6 +267,52 @@ mod tests {
         assert!(side.ends_with("\r\u{1b}[K"), "{side:?}");
         let (_, side) = play(&records::partial(), layout, false);
         assert_eq!(side, "note: waiting[2J for a free slot\n");
+    }
+
+    #[test]
+    fn the_status_moves_between_two_intervals() {
+        let mut record = records::udp_receiver_drops();
+        for plan in [Some(&mut record.asked), record.agreed.as_mut()].into_iter().flatten() {
+            plan.warmup_s = 2.0;
+        }
+        let room = Room { width: Some(50), spark: true };
+        let layout = Layout { room, paint: Paint { colour: false } };
+        let (mut out, mut side) = (Vec::new(), Vec::new());
+        let mut live = LiveText::new(&mut out, &mut side, layout, true);
+        live.tick(1.0);
+        live.start(&record).unwrap();
+        live.tick(1.0);
+        live.tick(2.98);
+        live.interval(&record.intervals[0]).unwrap();
+        live.tick(5.01);
+        let side = String::from_utf8(side).unwrap();
+        let shown: Vec<&str> = side.split("\r\u{1b}[K").filter(|s| !s.is_empty()).collect();
+        assert_eq!(
+            shown,
+            [
+                "warming up, 2 s left",
+                "warming up, 1 s left",
+                "1 s of 10 s, 9 s left · Ctrl-C ends it and keeps ",
+                "1 s of 10 s, 9 s left · 149.3 Mbit/s · Ctrl-C end",
+                "3 s of 10 s, 7 s left · 149.3 Mbit/s · Ctrl-C end",
+            ]
+        );
+    }
+
+    #[test]
+    fn only_the_headline_when_only_that_was_asked_for() {
+        for record in [records::udp_both(), records::rr(), records::partial()] {
+            let mut out = Vec::new();
+            let mut live =
+                LiveText::new(&mut out, io::sink(), text::PLAIN, true).detail(Detail::Headline);
+            live.start(&record).unwrap();
+            for interval in &record.intervals {
+                live.interval(interval).unwrap();
+            }
+            live.end(&record).unwrap();
+            let text = String::from_utf8(out).unwrap();
+            assert_eq!(text, text::render_with(&record, text::PLAIN, Detail::Headline));
+        }
     }
 
     #[test]

@@ -481,6 +481,46 @@ mod tests {
     }
 
     #[test]
+    fn columns_stay_where_they_are_when_numbers_grow() {
+        for (record, width) in [
+            (records::udp_receiver_drops(), Some(80)),
+            (records::udp_both(), Some(80)),
+            (records::tcp(), Some(80)),
+            (records::udp_receiver_drops(), None),
+        ] {
+            let mut table = Table::new(&record, Room { width, spark: false });
+            let mut grown = record.intervals[0].clone();
+            for figures in [&mut grown.figures.receiver].into_iter().flatten() {
+                figures.lost_ratio = Some(0.000_094);
+                figures.lost_path = Some(9_999_999);
+                figures.dropped_receiver = Some(999_999_999_999);
+                figures.unattributed = Some(1);
+                figures.duplicates = Some(12_345_678);
+                figures.reordered = Some(123_456_789_012);
+                figures.jitter_s = Some(99.95);
+            }
+            for figures in [&mut grown.figures.sender].into_iter().flatten() {
+                figures.refused_locally = Some(999_999_999_999);
+                figures.bits_per_second = 999.96e9;
+                if let Some(tcp) = &mut figures.tcp {
+                    tcp.retransmits = Some(123_456_789);
+                    tcp.rtt_s = Some(0.009_996);
+                }
+            }
+            let small = table.interval(&record.intervals[1]);
+            let large = table.interval(&grown);
+            for (column, (a, b)) in
+                table.columns().iter().zip(small[0].cells.iter().zip(&large[0].cells))
+            {
+                // One of the two spaces before a column may go: its right edge stays.
+                for cell in [a, b] {
+                    assert!(cell.text.chars().count() < column.width + GAP, "{column:?} {cell:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
     fn a_narrow_terminal_keeps_the_figures() {
         let room = Room { width: Some(20), spark: true };
         let table = Table::new(&records::udp_receiver_drops(), room);
