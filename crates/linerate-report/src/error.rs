@@ -14,6 +14,12 @@ pub fn text(error: &ErrorRecord, paint: Paint) -> String {
     if !error.hints.is_empty() {
         out.push('\n');
     }
+    out + &hints(error, paint)
+}
+
+/// What to try, a line each: where the error itself has been shown already.
+pub fn hints(error: &ErrorRecord, paint: Paint) -> String {
+    let mut out = String::new();
     for hint in &error.hints {
         out.push_str(&format!("{} {}\n", paint.apply(Tone::Label, "hint:"), clean(hint)));
     }

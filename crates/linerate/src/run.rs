@@ -1,6 +1,6 @@
 //! Runs one test and shows it.
 
-use std::io::{self, ErrorKind, Write, stderr, stdout};
+use std::io::{self, ErrorKind, IsTerminal, Write, stderr, stdout};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -30,8 +30,13 @@ pub fn run(asked: &Asked, show: Show, color: Color) -> Result<Exit, ErrorRecord>
         && record.status != Status::Complete
         && !screen.closed
     {
-        // The text has said already why a test is partial; its hints are here.
-        let text = error::text(found, output::side_paint(color));
+        let paint = output::side_paint(color);
+        // On a terminal the answer has said already why a test is partial, and stays the last word.
+        let seen = screen.output == Output::Text
+            && record.status != Status::Failed
+            && stdout().is_terminal()
+            && stderr().is_terminal();
+        let text = if seen { error::hints(found, paint) } else { error::text(found, paint) };
         let _ = stderr().write_all(text.as_bytes());
     }
     match screen.failure {

@@ -323,7 +323,7 @@ fn sockets(record: &RunRecord) -> Option<(String, String)> {
 }
 
 /// Doubts that are shown in full where not everything was asked for.
-const MOST_DOUBTS: usize = 3;
+const MOST_DOUBTS: usize = 2;
 
 /// The doubts of `record` as the default screen shows them, in full, and those that every test of
 /// its kind has, in a line.
@@ -346,7 +346,7 @@ pub(super) fn doubts(record: &RunRecord) -> (Vec<String>, Option<String>) {
     let more = full.len().saturating_sub(MOST_DOUBTS);
     if more > 0 {
         full.truncate(MOST_DOUBTS);
-        full.push(format!("{} more: see -v", plural(more as u64, "doubt")));
+        full.push(format!("{more} more, see -v"));
     }
     usual.dedup();
     (full, (!usual.is_empty()).then(|| usual.join(" · ")))
@@ -381,7 +381,7 @@ mod tests {
         record.agreed.as_mut().unwrap().send = Some("sendfile".into());
         assert_eq!(doubts(&record).0, ["the receiver discarded the bytes", "other work"]);
         record.doubts = (0..9).map(|n| doubt(DoubtKind::HostBusy, &format!("{n}"))).collect();
-        assert_eq!(doubts(&record).0, ["0", "1", "2", "6 doubts more: see -v"]);
+        assert_eq!(doubts(&record).0, ["0", "1", "7 more, see -v"]);
     }
 
     #[test]

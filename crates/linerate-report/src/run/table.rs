@@ -156,6 +156,7 @@ pub struct Table {
     columns: Vec<Column>,
     spark_width: usize,
     both: bool,
+    interval_s: f64,
     trace: [Vec<Option<f64>>; 2],
     top: f64,
 }
@@ -205,7 +206,14 @@ impl Table {
             }
         }
         let top = plan.rate_bps.or(plan.rate_tps).unwrap_or(0) as f64;
-        Self { columns, spark_width, both, trace: Default::default(), top }
+        Self {
+            columns,
+            spark_width,
+            both,
+            interval_s: plan.interval_s,
+            trace: Default::default(),
+            top,
+        }
     }
 
     /// Heads and widths.
@@ -220,7 +228,7 @@ impl Table {
 
     /// The rows of an interval, whose rates are remembered.
     pub fn interval(&mut self, interval: &Interval) -> Vec<Row> {
-        let time = number::chosen_seconds(interval.end_s);
+        let time = number::chosen_seconds(self.rounded(interval.end_s));
         let mut rows = Vec::with_capacity(2);
         for (i, lane) in self.lanes(&interval.figures).into_iter().enumerate() {
             let rate = lane.rate();
@@ -232,6 +240,13 @@ impl Table {
             });
         }
         rows
+    }
+
+    /// The end of an interval as its row shows it: the few milliseconds by which the last one is
+    /// late would only widen the column. The record has them.
+    fn rounded(&self, end_s: f64) -> f64 {
+        let step = self.interval_s / 10.0;
+        if step.is_normal() && step > 0.0 { (end_s / step).round() * step } else { end_s }
     }
 
     /// The rates of the last interval, worded for a status line.
@@ -507,6 +522,7 @@ mod tests {
                     tcp.rtt_s = Some(0.009_996);
                 }
             }
+            grown.end_s = 3.004;
             let small = table.interval(&record.intervals[1]);
             let large = table.interval(&grown);
             for (column, (a, b)) in

@@ -238,6 +238,9 @@ fn broken(record: &RunRecord) -> Option<(&'static str, String)> {
         (Some(error), Status::Invalid) => {
             format!("do not use these numbers: {} ({})", clean(&error.what), clean(&error.why))
         }
+        (Some(error), _) if !error.why.is_empty() => {
+            format!("{} ({})", clean(&error.what), clean(&error.why))
+        }
         (Some(error), _) => clean(&error.what).into_owned(),
         (None, Status::Partial) => "it was cut short".to_owned(),
         (None, _) => "no reason was recorded".to_owned(),

@@ -161,7 +161,8 @@ fn only_the_headline() {
     try: --outstanding 8
     ");
     insta::assert_snapshot!(quiet(&records::partial()), @"
-    partial: the server hydra2 fell silent 2.1 s into the test
+    partial: the server hydra2 fell silent 2.1 s into the test (nothing was heard
+      from it for 3 s)
     160.0 Mbit/s sent, what arrived of it is not known
     ");
 }
@@ -331,7 +332,8 @@ fn a_test_that_lost_its_server() {
     datagrams  27 174 sent
     sockets    gso · sndbuf 208 KiB · rcvbuf 208 KiB
 
-    partial: the server hydra2 fell silent 2.1 s into the test
+    partial: the server hydra2 fell silent 2.1 s into the test (nothing was heard
+      from it for 3 s)
     160.0 Mbit/s sent, what arrived of it is not known
     ");
 }
