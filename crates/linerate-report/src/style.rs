@@ -92,6 +92,7 @@ fn ends_in_digit(word: &str) -> bool {
 
 /// Whether a number is to come: `p99.9`, `max`, `jitter`.
 fn names_quantile(word: &str) -> bool {
+    let word = word.trim_start_matches('(');
     matches!(word, "min" | "max" | "mean" | "jitter")
         || word
             .strip_prefix('p')

@@ -98,10 +98,7 @@ fn result(plan: &PlanRecord, lane: &Lane<'_>) -> String {
             parts.push(plural(errors, "local send error"));
         }
         if let Some(tcp) = &sender.tcp {
-            parts.extend(tcp.retransmits.map(|n| match n {
-                0 => "nothing retransmitted".to_owned(),
-                n => format!("{} retransmitted", plural(n, "segment")),
-            }));
+            parts.extend(tcp.retransmits.map(|n| plural(n, "retransmit")));
             parts.extend(tcp.rtt_s.map(|rtt| {
                 let min = tcp
                     .min_rtt_s

@@ -148,7 +148,7 @@ fn only_the_headline() {
     try: --rate max
     ");
     insta::assert_snapshot!(quiet(&records::tcp()), @"
-    926.1 Mbit/s received · 17 segments retransmitted · RTT 12.4 ms (min 11.9 ms)
+    926.1 Mbit/s received · 17 retransmits · RTT 12.4 ms (min 11.9 ms)
     limited by loss and TCP's congestion control: 17 segments were sent again and
       the congestion window stayed at 1.48 MB while 98 % of the time the receiver
       had room.
@@ -244,7 +244,7 @@ fn tcp() {
          the receiver's window
     cpu  client 8.0 % of core 0 · server 31 % of core 3 (12 % softirq)
 
-    926.1 Mbit/s received · 17 segments retransmitted · RTT 12.4 ms (min 11.9 ms)
+    926.1 Mbit/s received · 17 retransmits · RTT 12.4 ms (min 11.9 ms)
     limited by loss and TCP's congestion control: 17 segments were sent again and
       the congestion window stayed at 1.48 MB while 98 % of the time the receiver
       had room.
@@ -263,7 +263,7 @@ fn tcp() {
     tcp  cubic · RTT max 13.1 ms · cwnd 1.477 MB · 2.0 % of the time held back by the receiver's window
     cpu  client 8.0 % of core 0 · server 31 % of core 3 (12 % softirq)
 
-    926.1 Mbit/s received · 17 segments retransmitted · RTT 12.4 ms (min 11.9 ms)
+    926.1 Mbit/s received · 17 retransmits · RTT 12.4 ms (min 11.9 ms)
     limited by loss and TCP's congestion control: 17 segments were sent again and the congestion window stayed at 1.48 MB
       while 98 % of the time the receiver had room.
     try: --congestion bbr
