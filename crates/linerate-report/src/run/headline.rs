@@ -6,7 +6,8 @@ use linerate_model::record::{
     SenderFigures, Status,
 };
 
-use super::view::{Facts, counters, headline, plural, sentence};
+use super::facts::{Facts, counters};
+use super::view::{headline, plural, sentence};
 use crate::clean::clean;
 use crate::number;
 

@@ -1,7 +1,8 @@
 //! One test, shown: while it runs and when it is over.
 //!
-//! [`table`] and [`view`] compute and word everything; [`text`], [`live`] and [`json`] lay it out.
+//! [`table`], [`view`], [`headline`] and [`facts`] compute and word everything; [`text`], [`live`] and [`json`] lay it out.
 
+pub mod facts;
 pub mod headline;
 pub mod json;
 pub mod live;

@@ -1,0 +1,345 @@
+//! Everything that is known of a test when it is over, a labelled line each.
+
+use linerate_model::record::{
+    CpuFigures, Pair, Quantiles, ReceiverFigures, RrFigures, RunRecord, SenderFigures,
+};
+
+use super::view::plural;
+use crate::clean::clean;
+use crate::number;
+
+/// Label and text.
+pub type Facts = Vec<(String, String)>;
+
+pub(super) fn facts(record: &RunRecord) -> Facts {
+    let mut facts = Facts::new();
+    let totals = &record.totals;
+    direction(&mut facts, "", totals.sender.as_ref(), totals.receiver.as_ref());
+    for (prefix, pair) in [("forward ", &totals.forward), ("reverse ", &totals.reverse)] {
+        if let Some(Pair { sender, receiver }) = pair {
+            direction(&mut facts, prefix, sender.as_ref(), receiver.as_ref());
+        }
+    }
+    if let Some(rr) = &totals.rr {
+        transactions(&mut facts, rr);
+    }
+    sockets(&mut facts, record);
+    facts
+}
+
+fn direction(
+    facts: &mut Facts,
+    prefix: &str,
+    sender: Option<&SenderFigures>,
+    receiver: Option<&ReceiverFigures>,
+) {
+    let mut add = |label: &str, text: String| {
+        if !text.is_empty() {
+            facts.push((format!("{prefix}{label}"), text));
+        }
+    };
+    add("datagrams", datagrams(sender, receiver));
+    if let Some(receiver) = receiver {
+        if let Some(runs) = receiver.loss_runs.as_ref().filter(|r| r.count > 0) {
+            add(
+                "loss runs",
+                format!(
+                    "{}, mean {:.1} and longest {}",
+                    number::integer(runs.count),
+                    runs.mean,
+                    plural(runs.longest, "datagram")
+                ),
+            );
+        }
+        if let Some(jitter) = receiver.jitter_s {
+            add("jitter", number::seconds(jitter));
+        }
+        if let Some(variation) = &receiver.delay_variation_s {
+            add("delay variation", quantiles(variation));
+        }
+        if let Some(delay) = &receiver.one_way_delay_s {
+            add(
+                "one-way delay",
+                format!(
+                    "{} · clocks known to {} either way",
+                    quantiles(&delay.quantiles),
+                    number::seconds(delay.clock_error_s)
+                ),
+            );
+        }
+    }
+    if let Some(sender) = sender {
+        add("pacing", pacing(sender));
+        if let Some(tcp) = &sender.tcp {
+            add("tcp", tcp_words(tcp));
+        }
+        add("sender", sender.cpu.as_ref().map(cpu).unwrap_or_default());
+    }
+    if let Some(receiver) = receiver {
+        add("receiver", receiver.cpu.as_ref().map(cpu).unwrap_or_default());
+    }
+    add("kernel counters", counters(sender, receiver, true));
+}
+
+/// What the kernel counted at both ends; `all`: harmless counts too.
+pub(super) fn counters(
+    sender: Option<&SenderFigures>,
+    receiver: Option<&ReceiverFigures>,
+    all: bool,
+) -> String {
+    let mut counters = Vec::new();
+    for (end, host) in [
+        ("sender", sender.and_then(|s| s.host.as_ref())),
+        ("receiver", receiver.and_then(|r| r.host.as_ref())),
+    ] {
+        let Some(host) = host else { continue };
+        let mut words = Vec::new();
+        if end == "sender" {
+            if let Some(packets) = host.nic_tx_packets.filter(|_| all) {
+                words.push(format!("NIC sent {}", plural(packets, "packet")));
+            }
+            harm(&mut words, host.nic_tx_dropped, "dropped by the NIC");
+            harm(&mut words, host.qdisc_dropped, "dropped by its queue");
+            harm(&mut words, host.udp_send_buffer_errors, "UDP SndbufErrors");
+        } else {
+            harm(&mut words, host.nic_rx_dropped, "dropped by the NIC");
+            harm(&mut words, host.udp_receive_buffer_errors, "UDP RcvbufErrors");
+            harm(&mut words, host.udp_checksum_errors, "bad checksums");
+            harm(&mut words, host.softnet_dropped, "dropped from the backlog");
+        }
+        if !words.is_empty() {
+            counters.push(format!("{end}: {}", words.join(", ")));
+        }
+    }
+    counters.join(" · ")
+}
+
+fn harm(words: &mut Vec<String>, value: Option<u64>, what: &str) {
+    if let Some(value) = value.filter(|&v| v > 0) {
+        words.push(format!("{} {what}", number::integer(value)));
+    }
+}
+
+fn datagrams(sender: Option<&SenderFigures>, receiver: Option<&ReceiverFigures>) -> String {
+    let mut parts = Vec::new();
+    if let Some(sent) = sender.and_then(|s| s.datagrams) {
+        parts.push(format!("sent {}", number::integer(sent)));
+    }
+    if let Some(refused) = sender.and_then(|s| s.refused_locally).filter(|&r| r > 0) {
+        parts.push(format!("{} more were local send errors", number::integer(refused)));
+    }
+    if let Some(given_up) = sender.and_then(|s| s.given_up).filter(|&g| g > 0) {
+        parts.push(format!("{} skipped slots", number::integer(given_up)));
+    }
+    let Some(receiver) = receiver else { return parts.join(" · ") };
+    if let Some(received) = receiver.datagrams {
+        parts.push(format!("received {}", number::integer(received)));
+    }
+    if let Some(lost) = receiver.lost {
+        let mut text = format!("lost {}", number::integer(lost));
+        let mut places = Vec::new();
+        if let Some(path) = receiver.lost_path {
+            places.push(format!("{} on the path", number::integer(path)));
+        }
+        if let Some(dropped) = receiver.dropped_receiver {
+            places.push(format!("{} in the receiver's rcvbuf", number::integer(dropped)));
+        }
+        if let Some(either) = receiver.unattributed.filter(|&u| u > 0) {
+            places.push(format!("{} in one of the two", number::integer(either)));
+        }
+        if lost > 0 && !places.is_empty() {
+            text.push_str(&format!(" ({})", places.join(", ")));
+        }
+        parts.push(text);
+    }
+    for (value, word) in [
+        (receiver.duplicates, "dup"),
+        (receiver.reordered, "reordered"),
+        (receiver.late, "late"),
+        (receiver.corrupt, "corrupt"),
+    ] {
+        if let Some(value) = value.filter(|&v| v > 0) {
+            parts.push(format!("{} {word}", number::integer(value)));
+        }
+    }
+    parts.join(" · ")
+}
+
+fn quantiles(q: &Quantiles) -> String {
+    let mut parts = Vec::new();
+    let mut add = |name: &str, value: Option<f64>| {
+        if let Some(value) = value {
+            parts.push(format!("{name} {}", number::seconds(value)));
+        }
+    };
+    add("min", q.min);
+    add("p50", Some(q.p50));
+    add("p90", Some(q.p90));
+    add("p99", Some(q.p99));
+    add("p99.9", Some(q.p999));
+    add("p99.99", q.p9999);
+    add("max", Some(q.max));
+    add("mean", q.mean);
+    parts.join(" · ")
+}
+
+fn pacing(sender: &SenderFigures) -> String {
+    let Some(pacing) = &sender.pacing else { return String::new() };
+    let nanos = |ns: u64| number::seconds(ns as f64 / 1e9);
+    let mut parts = Vec::new();
+    if let Some(error) = pacing.mean_error_ppm {
+        parts.push(format!("mean rate {} from the asked", number::ppm(error)));
+    }
+    let mut gaps = format!(
+        "gaps p50 {}, p99 {}, max {}",
+        nanos(pacing.gap_p50_ns),
+        nanos(pacing.gap_p99_ns),
+        nanos(pacing.gap_max_ns)
+    );
+    if let Some(nominal) = pacing.gap_nominal_ns {
+        gaps.push_str(&format!(" (nominal {})", nanos(nominal)));
+    }
+    parts.push(gaps);
+    if let Some(late) = sender.late_wakeups.filter(|&l| l > 0) {
+        parts.push(plural(late, "late wake-up"));
+    }
+    parts.join(" · ")
+}
+
+fn tcp_words(tcp: &linerate_model::record::TcpFigures) -> String {
+    let mut parts = Vec::new();
+    if let Some(congestion) = &tcp.congestion {
+        parts.push(clean(congestion).into_owned());
+    }
+    if let Some(mss) = tcp.mss_bytes {
+        parts.push(format!("MSS {mss} B"));
+    }
+    if let Some(acked) = tcp.bytes_acked {
+        parts.push(format!("{} acknowledged", number::bytes(acked)));
+    }
+    if let Some(resent) = tcp.retransmits {
+        parts.push(format!("{} retransmitted", plural(resent, "segment")));
+    }
+    if let Some(rtt) = tcp.rtt_s {
+        let end = |word: &str, value: Option<f64>| {
+            value.map_or(String::new(), |value| format!(", {word} {}", number::seconds(value)))
+        };
+        let (least, most) = (end("min", tcp.min_rtt_s), end("max", tcp.rtt_max_s));
+        // Records of older versions hold the last moment's, without a largest one.
+        let mean = if tcp.rtt_max_s.is_some() { "mean " } else { "" };
+        parts.push(format!("RTT {mean}{}{least}{most}", number::seconds(rtt)));
+    }
+    if let (Some(mean), Some(least), Some(most)) =
+        (tcp.cwnd_bytes, tcp.cwnd_min_bytes, tcp.cwnd_max_bytes)
+    {
+        let [mean, least, most] = [mean, least, most].map(number::bytes);
+        parts.push(format!("cwnd mean {mean}, min {least}, max {most}"));
+    }
+    let mut limited = Vec::new();
+    for (ratio, by) in [
+        (tcp.rwnd_limited_ratio, "the receiver's window"),
+        (tcp.sndbuf_limited_ratio, "the send buffer"),
+    ] {
+        if let Some(ratio) = ratio.filter(|&r| r > 0.0) {
+            limited.push(format!("{} by {by}", number::cpu(ratio * 100.0)));
+        }
+    }
+    if !limited.is_empty() {
+        parts.push(format!("of the time held back {}", limited.join(", ")));
+    }
+    parts.join(" · ")
+}
+
+fn cpu(cpu: &CpuFigures) -> String {
+    let mut text = match cpu.core {
+        Some(core) => format!("thread {} of core {core}", number::cpu(cpu.thread_percent)),
+        None => format!("its process {} of one core", number::cpu(cpu.thread_percent)),
+    };
+    if let Some(ready) = cpu.ready_percent.filter(|ready| *ready >= 1.0) {
+        text.push_str(&format!(", waiting for a core {}", number::cpu(ready)));
+    }
+    if cpu.threads_percent > cpu.thread_percent {
+        text.push_str(&format!(", all its threads {}", number::cpu(cpu.threads_percent)));
+    }
+    if let Some(busy) = cpu.core_percent {
+        text.push_str(&format!(" · that core {} busy", number::cpu(busy)));
+        let parts: Vec<String> = [
+            ("user", cpu.user_percent),
+            ("system", cpu.system_percent),
+            ("softirq", cpu.softirq_percent),
+            ("steal", cpu.steal_percent),
+        ]
+        .into_iter()
+        .filter_map(|(name, p)| p.map(|p| format!("{name} {}", number::cpu(p))))
+        .collect();
+        if !parts.is_empty() {
+            text.push_str(&format!(" ({})", parts.join(", ")));
+        }
+    }
+    if !cpu.irq_cores.is_empty() {
+        let cores: Vec<String> = cpu
+            .irq_cores
+            .iter()
+            .take(8)
+            .map(|c| format!("{} {}", c.core, number::cpu(c.core_percent)))
+            .collect();
+        text.push_str(&format!(" · interrupts on core {}", cores.join(", ")));
+    }
+    text
+}
+
+fn transactions(facts: &mut Facts, rr: &RrFigures) {
+    let mut text = plural(rr.transactions, "transaction");
+    if let Some(unanswered) = rr.unanswered {
+        text.push_str(&format!(" · {} never answered", number::integer(unanswered)));
+    }
+    // A few are always on their way.
+    if let Some(unfinished) = rr.unfinished.filter(|n| n.saturating_mul(100) > rr.transactions) {
+        text.push_str(&format!(" · {} not answered by the end", number::integer(unfinished)));
+    }
+    facts.push(("done".to_owned(), text));
+    if let Some(latency) = &rr.latency_s {
+        facts.push(("latency".to_owned(), quantiles(latency)));
+    }
+    for (label, figures) in [("client", &rr.cpu), ("server", &rr.server_cpu)] {
+        if let Some(figures) = figures {
+            facts.push((label.to_owned(), cpu(figures)));
+        }
+    }
+}
+
+/// Engine and socket buffers: known for certain only when the test is over.
+fn sockets(facts: &mut Facts, record: &RunRecord) {
+    let Some(plan) = &record.agreed else { return };
+    let mut parts = Vec::new();
+    if let Some(engine) = &plan.engine {
+        let train = match plan.train_datagrams {
+            Some(n) if n > 1 => format!(", up to {n} datagrams at once"),
+            Some(_) if engine == "mmsg" => ", many datagrams a call".to_owned(),
+            Some(_) => ", one datagram at a time".to_owned(),
+            None => String::new(),
+        };
+        parts.push(format!("engine {}{train}", clean(engine)));
+    }
+    if let Some(granted) = plan.window_granted {
+        let size = |b: Option<u64>| b.map_or(number::ABSENT.to_owned(), number::bytes);
+        let mut text = format!(
+            "buffers granted: {} to send, {} to receive",
+            size(granted.send_bytes),
+            size(granted.receive_bytes)
+        );
+        if let Some(asked) = record.asked.window_bytes {
+            text.push_str(&format!(" (asked {})", number::bytes(asked)));
+        }
+        parts.push(text);
+    }
+    if let Some(way) = plan.receive.as_deref().filter(|&w| w != "copy") {
+        parts.push(format!("received by {}", clean(way)));
+    }
+    if let Some(way) = plan.send.as_deref().filter(|&w| w != "copy") {
+        parts.push(format!("sent by {}", clean(way)));
+    }
+    if !parts.is_empty() {
+        facts.push(("sockets".to_owned(), parts.join(" · ")));
+    }
+}
