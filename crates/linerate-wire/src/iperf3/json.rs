@@ -1,9 +1,9 @@
-//! Values as iperf3's JSON has them: keys in any case, the first of several wins, negative numbers
+//! Values as iperf3's JSON has them: keys in any case and once only, negative numbers
 //! also as 2^64 less, whole doubles without a point.
 
 use std::fmt;
 
-use serde::de::{Error, IgnoredAny, MapAccess, Visitor};
+use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// A key in lower case, as the parser of iperf3 compares them.
@@ -17,22 +17,21 @@ impl<'de> Deserialize<'de> for Key {
     }
 }
 
-/// Reads the value that is next into `slot`, unless an earlier member of that name is there. `null`
-/// (which stands for a number that is none) counts as absent.
-pub(super) fn first<'de, A: MapAccess<'de>, T: Deserialize<'de>>(
+/// Reads the value that is next into `slot`. A second member of that name is refused: readers differ in
+/// which of two they believe. `null` (which stands for a number that is none) counts as absent.
+pub(super) fn once<'de, A: MapAccess<'de>, T: Deserialize<'de>>(
     map: &mut A,
     slot: &mut Option<T>,
 ) -> Result<(), A::Error> {
     if slot.is_some() {
-        map.next_value::<IgnoredAny>()?;
-    } else {
-        *slot = map.next_value::<Option<T>>()?;
+        return Err(A::Error::custom("a key stands there twice"));
     }
+    *slot = map.next_value::<Option<T>>()?;
     Ok(())
 }
 
-/// A whole number. Releases before 3.14 print negative ones as unsigned 64-bit numbers; fractions
-/// are cut off, and what does not fit saturates, as in iperf3.
+/// A whole number. Releases before 3.14 print negative ones as unsigned 64-bit numbers; what
+/// does not fit saturates, as in iperf3. A fraction is refused: nobody means 1.5 streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Whole(pub(super) i64);
 
@@ -55,6 +54,9 @@ impl<'de> Deserialize<'de> for Whole {
             }
 
             fn visit_f64<E: Error>(self, value: f64) -> Result<Whole, E> {
+                if value.fract() != 0.0 {
+                    return Err(E::custom(format!("{value} is no whole number")));
+                }
                 // 2^64 - 1 as the nearest double.
                 const WRAPPED: f64 = 18_446_744_073_709_551_615.0;
                 Ok(Whole(if value == WRAPPED { -1 } else { value as i64 }))
@@ -128,7 +130,8 @@ mod tests {
         assert_eq!(whole("18446744073709551615"), Some(-1));
         assert_eq!(whole("1.8446744073709552e19"), Some(-1));
         assert_eq!(whole("-1"), Some(-1));
-        assert_eq!(whole("2.9"), Some(2));
+        assert_eq!(whole("2.9"), None);
+        assert_eq!(whole("2.0"), Some(2));
         assert_eq!(whole("1e999"), None);
         assert_eq!(whole("1e300"), Some(i64::MAX));
         assert_eq!(whole("-1e300"), Some(i64::MIN));

@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::ErrorNumber;
 use super::frame::{self, FrameError, MAX_PARAMETERS};
-use super::json::{Flag, Key, Whole, first};
+use super::json::{Flag, Key, Whole, once};
 
 /// What the data streams are.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -250,10 +250,10 @@ macro_rules! reader {
             $(let mut $field = reader!(@slot $kind);)*
             while let Some(Key(key)) = map.next_key()? {
                 match key.as_str() {
-                    "tcp" => first(map, &mut tcp)?,
-                    "udp" => first(map, &mut udp)?,
-                    "sctp" => first(map, &mut sctp)?,
-                    $(key if key.eq_ignore_ascii_case($key) => first(map, &mut $field)?,)*
+                    "tcp" => once(map, &mut tcp)?,
+                    "udp" => once(map, &mut udp)?,
+                    "sctp" => once(map, &mut sctp)?,
+                    $(key if key.eq_ignore_ascii_case($key) => once(map, &mut $field)?,)*
                     _ => drop(map.next_value::<IgnoredAny>()?),
                 }
             }
@@ -329,8 +329,8 @@ mod tests {
     }
 
     #[test]
-    fn keys_in_any_case_and_the_first_of_several() {
-        let text = r#"{"TCP":true,"PARALLEL":3,"parallel":99,"Mss":1000,"tos":16,"x":{"y":[1]},
+    fn keys_in_any_case() {
+        let text = r#"{"TCP":true,"PARALLEL":3,"Mss":1000,"tos":16,"x":{"y":[1]},
             "reverse":false,"zerocopy":0,"title":null}"#;
         let p = read(text).unwrap();
         assert_eq!((p.parallel, p.mss, p.tos), (Some(3), Some(1_000), Some(16)));
@@ -353,6 +353,10 @@ mod tests {
             r#"{"tcp":true"#,
             r#"{"time":NaN}"#,
             r#"{} {}"#,
+            r#"{"parallel":1.5}"#,
+            r#"{"parallel":3,"PARALLEL":99}"#,
+            r#"{"udp":true,"udp":true}"#,
+            r#"{"title":"a","title":"b"}"#,
         ] {
             assert!(read(wrong).is_err(), "{wrong}");
         }

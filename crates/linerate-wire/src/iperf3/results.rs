@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use super::frame::{self, FrameError, MAX_CLIENT_RESULTS, MAX_SERVER_RESULTS};
-use super::json::{Key, Real, Whole, first};
+use super::json::{Key, Real, Whole, once};
 
 /// Most streams of one document: 128 each way.
 const MOST_STREAMS: usize = 2 * linerate_model::limits::STREAMS.max as usize;
@@ -116,10 +116,9 @@ fn double<'de, A: MapAccess<'de>>(
     slot: &mut Option<Option<f64>>,
 ) -> Result<(), A::Error> {
     if slot.is_some() {
-        map.next_value::<IgnoredAny>()?;
-    } else {
-        *slot = Some(map.next_value()?);
+        return Err(A::Error::custom("a key stands there twice"));
     }
+    *slot = Some(map.next_value()?);
     Ok(())
 }
 
@@ -145,12 +144,12 @@ impl<'de> Deserialize<'de> for Results {
                         "cpu_util_total" => double(&mut map, &mut total)?,
                         "cpu_util_user" => double(&mut map, &mut user)?,
                         "cpu_util_system" => double(&mut map, &mut system)?,
-                        "sender_has_retransmits" => first(&mut map, &mut retransmits)?,
-                        "congestion_used" => first(&mut map, &mut congestion_used)?,
-                        "server_output_text" => first(&mut map, &mut text)?,
-                        "server_output_json" => first(&mut map, &mut json)?,
-                        LAST_ARRIVAL => first(&mut map, &mut last_arrival)?,
-                        "streams" => first(&mut map, &mut streams)?,
+                        "sender_has_retransmits" => once(&mut map, &mut retransmits)?,
+                        "congestion_used" => once(&mut map, &mut congestion_used)?,
+                        "server_output_text" => once(&mut map, &mut text)?,
+                        "server_output_json" => once(&mut map, &mut json)?,
+                        LAST_ARRIVAL => once(&mut map, &mut last_arrival)?,
+                        "streams" => once(&mut map, &mut streams)?,
                         _ => drop(map.next_value::<IgnoredAny>()?),
                     }
                 }
@@ -219,16 +218,16 @@ impl<'de> Deserialize<'de> for StreamResults {
                 let (mut start, mut end) = (None, None);
                 while let Some(Key(key)) = map.next_key()? {
                     match key.as_str() {
-                        "id" => first(&mut map, id)?,
-                        "bytes" => first(&mut map, bytes)?,
-                        "retransmits" => first(&mut map, retransmits)?,
+                        "id" => once(&mut map, id)?,
+                        "bytes" => once(&mut map, bytes)?,
+                        "retransmits" => once(&mut map, retransmits)?,
                         "jitter" => double(&mut map, &mut jitter)?,
-                        "errors" => first(&mut map, errors)?,
-                        "omitted_errors" => first(&mut map, omitted_errors)?,
-                        "packets" => first(&mut map, packets)?,
-                        "omitted_packets" => first(&mut map, omitted_packets)?,
-                        "start_time" => first(&mut map, &mut start)?,
-                        "end_time" => first(&mut map, &mut end)?,
+                        "errors" => once(&mut map, errors)?,
+                        "omitted_errors" => once(&mut map, omitted_errors)?,
+                        "packets" => once(&mut map, packets)?,
+                        "omitted_packets" => once(&mut map, omitted_packets)?,
+                        "start_time" => once(&mut map, &mut start)?,
+                        "end_time" => once(&mut map, &mut end)?,
                         _ => drop(map.next_value::<IgnoredAny>()?),
                     }
                 }
@@ -372,7 +371,14 @@ mod tests {
         let many = |n: usize| ONE.replace(stream, &vec![stream; n].join(","));
         assert!(Results::decode_client(many(256).as_bytes()).is_ok());
         assert!(Results::decode_client(many(257).as_bytes()).is_err());
-        for (from, to) in [("\"id\":1", "\"id\":-1"), ("2560", "-2560"), ("2560", "\"2560\"")] {
+        for (from, to) in [
+            ("\"id\":1", "\"id\":-1"),
+            ("2560", "-2560"),
+            ("2560", "\"2560\""),
+            ("2560", "2560.5"),
+            ("\"id\":1", "\"id\":1,\"ID\":1"),
+            ("\"jitter\":0.000125", "\"jitter\":1,\"jitter\":0.000125"),
+        ] {
             assert!(Results::decode_client(ONE.replace(from, to).as_bytes()).is_err(), "{to}");
         }
         assert!(Results::decode_client(&vec![b' '; MAX_CLIENT_RESULTS + 1]).is_err());
