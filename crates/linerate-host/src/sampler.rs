@@ -11,7 +11,7 @@ use nix::time::{ClockId, clock_gettime};
 use crate::irq::{self, NicIrqs, main_cores};
 use crate::netlink::{Netlink, qdisc};
 use crate::roots::{LARGEST_FILE, Roots, is_interface_name};
-use crate::text::{cgroup, net_dev, pressure, softnet, stat, udp};
+use crate::text::{cgroup, grown_32, net_dev, pressure, softnet, stat, udp};
 
 /// Reads the host's counters and tells what they gained.
 ///
@@ -225,18 +225,19 @@ struct Snapshot {
 
 fn growth(before: &Snapshot, after: &Snapshot) -> HostSample {
     let span_ns = after.clocks.monotonic_ns.saturating_sub(before.clocks.monotonic_ns);
-    let udp = after.udp4.since(&before.udp4).and(&after.udp6.since(&before.udp6));
+    // Summed first: where one version's counter went back, the other's alone would be too little.
+    let udp = after.udp4.and(&after.udp6).since(&before.udp4.and(&before.udp6));
     let softnet = softnet::growth(&before.softnet, &after.softnet);
     // An interface that has gone or come, or that nobody named, tells nothing.
     let nics = before.nic.zip(after.nic);
     let nic = |pick: fn(&net_dev::NicCounters) -> u64| {
-        nics.map(|(before, after)| pick(&after).saturating_sub(pick(&before)))
+        nics.and_then(|(before, after)| pick(&after).checked_sub(pick(&before)))
     };
     // The levels of groups are held back at the same time, not one after the other, so the worst
     // level is nearer to the truth than their sum.
     let throttled_ns = before.throttled_ns.iter().zip(&after.throttled_ns);
     let throttled_ns =
-        throttled_ns.filter_map(|(before, after)| Some((*after)?.saturating_sub((*before)?))).max();
+        throttled_ns.filter_map(|(before, after)| (*after)?.checked_sub((*before)?)).max();
     HostSample {
         cores: stat::growth(&before.cores, &after.cores),
         counters: HostCounters {
@@ -254,7 +255,7 @@ fn growth(before: &Snapshot, after: &Snapshot) -> HostSample {
             qdisc_dropped: before
                 .qdisc
                 .zip(after.qdisc)
-                .map(|(before, after)| after.drops.saturating_sub(before.drops)),
+                .and_then(|(before, after)| grown_32(before.drops, after.drops)),
             qdisc_backlog: after.qdisc.map(|queue| queue.backlog),
             throttled_ns,
         },
@@ -358,11 +359,11 @@ mod tests {
     }
 
     #[test]
-    fn going_back_is_no_growth() {
+    fn going_back_tells_nothing() {
         let before = snapshot("after", 6_000_000_000);
         let after = snapshot("before", 5_000_000_000);
         let sample = growth(&before, &after);
-        let none = Some(0);
+        let none = None;
         let expected = HostCounters {
             udp_in: none,
             udp_receive_buffer_errors: none,

@@ -21,6 +21,16 @@ fn word(text: &str) -> Option<(&str, &str)> {
     Some(text.split_once(char::is_whitespace).unwrap_or((text, "")))
 }
 
+/// What a counter of 32 bits gained. One that seems to have gained 2³¹ or more between two readings was
+/// reset, or is wider: that tells nothing.
+pub(crate) fn grown_32(before: u64, after: u64) -> Option<u64> {
+    if after >= before {
+        return Some(after.saturating_sub(before));
+    }
+    let grown = after.checked_add(1 << 32)?.checked_sub(before)?;
+    (grown < 1 << 31).then_some(grown)
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

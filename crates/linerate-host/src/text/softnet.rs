@@ -1,5 +1,7 @@
 //! The backlog of received packets per core, /proc/net/softnet_stat.
 
+use super::grown_32;
+
 /// One core's row. The kernel counts in 32 bits.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct SoftnetRow {
@@ -29,16 +31,16 @@ pub(crate) fn parse(text: &str, rows: &mut Vec<SoftnetRow>) {
 
 /// What `(dropped, squeezed)` gained over all cores.
 ///
-/// Row by row, since a core that comes on line brings its old counts with it. A counter that passed
-/// 2³² counts as no growth for that one span. `None` where no core was seen twice.
+/// Row by row, since a core that comes on line brings its old counts with it. Counters that
+/// passed 2³² go on counting. `None` where no core was seen twice or a counter was reset.
 pub(crate) fn growth(before: &[SoftnetRow], after: &[SoftnetRow]) -> Option<(u64, u64)> {
     let mut all = None;
     for now in after {
         let at = before.binary_search_by_key(&now.core, |row| row.core);
         let Some(then) = at.ok().and_then(|at| before.get(at)) else { continue };
         let sum = all.get_or_insert((0_u64, 0_u64));
-        sum.0 = sum.0.saturating_add(now.dropped.saturating_sub(then.dropped));
-        sum.1 = sum.1.saturating_add(now.squeezed.saturating_sub(then.squeezed));
+        sum.0 = sum.0.saturating_add(grown_32(then.dropped, now.dropped)?);
+        sum.1 = sum.1.saturating_add(grown_32(then.squeezed, now.squeezed)?);
     }
     all
 }
@@ -65,7 +67,9 @@ mod tests {
         later[0] = SoftnetRow { core: 0, dropped: 20, squeezed: 5 };
         later[1].squeezed = 4; // passed 2^32
         later.push(SoftnetRow { core: 9, dropped: 7777, squeezed: 1 }); // came on line
-        assert_eq!(growth(&rows, &later), Some((4, 3)));
+        assert_eq!(growth(&rows, &later), Some((4, 3 + 5)));
+        later[0].dropped = 0; // reset
+        assert_eq!(growth(&rows, &later), None);
     }
 
     #[test]

@@ -23,9 +23,10 @@ impl UdpCounters {
         }
     }
 
-    /// What was gained since `before`.
+    /// What was gained since `before`. A counter that went back, as those of 32-bit kernels do when
+    /// they are full, tells nothing.
     pub(crate) fn since(&self, before: &Self) -> Self {
-        self.with(before, |now, then| Some(now?.saturating_sub(then?)))
+        self.with(before, |now, then| now?.checked_sub(then?))
     }
 
     /// These of one version of IP and those of the other, which a host may lack.
