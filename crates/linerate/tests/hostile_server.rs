@@ -144,3 +144,29 @@ fn what_an_older_server_lacks_is_a_doubt() {
     let [text] = degraded[..] else { panic!("{}", record["doubts"]) };
     assert!(text.contains("cannot do: host-samples, train-position"), "{text}");
 }
+
+#[test]
+fn a_server_that_contradicts_itself_is_named() {
+    let _alone = alone();
+    let ran = through("tcp -t 200ms", |message| {
+        if let Some(bytes) = message.pointer_mut("/stream/report/recv/counts/bytes") {
+            *bytes = json!(7);
+        }
+    });
+    let record = ran.error("accounting", 4);
+    let error = record["error"].to_string();
+    assert!(error.contains("the server's figures contradict each other"), "{error}");
+    assert!(!error.contains("please report it"), "{error}");
+}
+
+#[test]
+fn a_server_that_repeats_itself_is_told_once() {
+    let _alone = alone();
+    let ran = through("tcp -t 500ms -i 10ms", |message| {
+        if message.get("host_chunk").is_some() || message.get("interval").is_some() {
+            *message = json!({ "stopping": "z".repeat(50_000) });
+        }
+    });
+    assert_eq!(ran.err.matches("ends the test").count(), 1, "{}", ran.err.len());
+    assert!(ran.err.len() < 2_000, "{}", ran.err.len());
+}

@@ -31,6 +31,9 @@ pub(super) const ALIVE_EVERY: Duration = Duration::from_millis(500);
 /// Beyond its planned length and its drain, a test may take this long.
 pub(super) const OVERTIME: Duration = Duration::from_secs(15);
 
+/// Most characters that are kept of a server's reason to end a test.
+const MOST_REASON: usize = 500;
+
 pub(super) struct StopOnDrop(pub(super) Arc<Shared>);
 
 impl Drop for StopOnDrop {
@@ -272,7 +275,10 @@ impl Running {
                 append(&mut self.remote_samples, chunk.samples, most);
             }
             ServerMessage::Results(results) => self.results = Some(*results),
+            // Said once: a server may repeat itself as often as it likes.
+            ServerMessage::Stopping(_) if self.stopping.is_some() => {}
             ServerMessage::Stopping(why) => {
+                let why: String = why.chars().take(MOST_REASON).collect();
                 observer.note(&format!("the server ends the test: {why}"));
                 self.stopping = Some(why);
                 self.shared.stop();

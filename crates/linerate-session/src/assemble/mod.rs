@@ -13,8 +13,8 @@ mod totals;
 
 use linerate_model::plan::{Dialect, IpVersion, TestPlan, Way};
 use linerate_model::record::{
-    CpuFigures, CpuPlan, ErrorRecord, Figures, Interval, Pair, PlanRecord, ReceiverFigures,
-    RunRecord, SenderFigures, Status, StreamRecord, WindowGranted,
+    CpuFigures, CpuPlan, Figures, Interval, Pair, PlanRecord, ReceiverFigures, RunRecord,
+    SenderFigures, Status, StreamRecord, WindowGranted,
 };
 use linerate_model::sample::{HostSample, RecvReport, RrReport, SendReport, ThreadUse};
 use linerate_wire::native::message::RespondReport;
@@ -158,15 +158,7 @@ pub fn assemble(mut record: RunRecord, outcome: &Outcome) -> RunRecord {
     doubts(&mut record, outcome);
     if let Some(broken) = broken_identity(outcome, &forward, &reverse, record.status) {
         record.status = Status::Invalid;
-        record.error = Some(ErrorRecord {
-            kind: "accounting".into(),
-            what: "the accounting of this test does not add up".into(),
-            why: broken,
-            hints: vec![
-                "do not use these numbers; this is a fault of linerate, please report it".into(),
-            ],
-            exit_code: 4,
-        });
+        record.error = Some(broken.error());
     }
     record.verdict = verdict::judge(&record, outcome.discard);
     record.summary = Some(summary::summary(&record));
