@@ -25,6 +25,8 @@ pub fn empty(protocol: &str) -> RunRecord {
         linerate: ProgramFacts { version: "0.1.0".into() },
         command: ["linerate", protocol, "hydra2"].map(String::from).to_vec(),
         target: Some("hydra2".into()),
+        label: None,
+        title: None,
         addresses: None,
         summary: None,
         agreed: Some(asked.clone()),

@@ -10,6 +10,7 @@ mod exit;
 mod habits;
 mod help;
 mod iperf3;
+mod keep;
 mod key;
 mod ministat;
 mod output;

@@ -16,16 +16,19 @@ use linerate_session::observer::Observer;
 use crate::args::common::Show;
 use crate::args::{Asked, Color};
 use crate::exit::Exit;
+use crate::keep::SavedFile;
 use crate::output::{self, Output};
 
 /// Runs the test to its end and shows it while it runs.
 pub fn run(asked: &Asked, show: Show, color: Color) -> Result<Exit, ErrorRecord> {
+    let kept = asked.save.as_deref().map(SavedFile::new).transpose()?;
     let mut screen = Screen::new(show, color);
     for note in &asked.notes {
         screen.note(note);
     }
     let record = client::run(&asked.request, &mut screen);
     screen.end(&record);
+    let kept = kept.map_or(Ok(()), |kept| kept.keep(json::record(&record)));
     if let Some(found) = &record.error
         && record.status != Status::Complete
         && !screen.closed
@@ -39,6 +42,7 @@ pub fn run(asked: &Asked, show: Show, color: Color) -> Result<Exit, ErrorRecord>
         let text = if seen { error::hints(found, paint) } else { error::text(found, paint) };
         let _ = stderr().write_all(text.as_bytes());
     }
+    kept?;
     match screen.failure {
         Some(why) => Err(ErrorRecord {
             kind: "output".into(),

@@ -14,6 +14,7 @@ use linerate_model::record::{ErrorRecord, Limit, ProgramFacts, RunRecord, Status
 use linerate_model::search::{SearchDocument, TrialPurpose, TrialRecord};
 use linerate_report::clean::clean_json;
 use linerate_report::live::Live;
+use linerate_report::run::json;
 use linerate_report::{error, number, search as text};
 use linerate_runner::client::{Request, Target};
 use linerate_runner::signals::Interrupts;
@@ -22,6 +23,7 @@ use crate::args::search::SearchArgs;
 use crate::args::target::{Speak, Where};
 use crate::args::{Asked, Color};
 use crate::exit::Exit;
+use crate::keep::SavedFile;
 use crate::output::{self, Output};
 use crate::status::StatusLine;
 use crate::{trial, usage};
@@ -32,6 +34,7 @@ const MOST_LOG_OCTETS: u64 = 1 << 30;
 /// `linerate search`.
 pub fn run(args: &SearchArgs, color: Color) -> Result<Exit, ErrorRecord> {
     let screen = Screen::new(args.output.into(), color);
+    let saved = args.save.as_deref().map(SavedFile::new).transpose()?;
     if let Some(path) = &args.replay {
         let (log, search) = replayed(path)?;
         return Work {
@@ -41,6 +44,7 @@ pub fn run(args: &SearchArgs, color: Color) -> Result<Exit, ErrorRecord> {
             facts: log.facts,
             entries: log.entries,
             screen,
+            saved,
         }
         .replay();
     }
@@ -58,10 +62,11 @@ pub fn run(args: &SearchArgs, color: Color) -> Result<Exit, ErrorRecord> {
             facts: log.facts,
             entries: log.entries,
             screen,
+            saved,
         }
         .run(&request);
     }
-    let (settings, Asked { request, notes }) = args.asked()?;
+    let (settings, Asked { request, notes, .. }) = args.asked()?;
     let now = jiff::Timestamp::now();
     let target = match &request.target {
         Target::Host { name, port } | Target::Discard { name, port } => Some((name.clone(), *port)),
@@ -97,7 +102,8 @@ pub fn run(args: &SearchArgs, color: Color) -> Result<Exit, ErrorRecord> {
         screen.note(note);
     }
     let search = Repeated::new(settings, args.repeat);
-    Work { search, log, head, facts: Facts::default(), entries: Vec::new(), screen }.run(&request)
+    Work { search, log, head, facts: Facts::default(), entries: Vec::new(), screen, saved }
+        .run(&request)
 }
 
 fn put(file: &mut File, line: &Line) -> io::Result<()> {
@@ -151,7 +157,7 @@ pub fn document_of(octets: &[u8]) -> Result<SearchDocument, String> {
     let search = log.replay().map_err(|e| e.to_string())?;
     let screen = Screen::new(Output::Json, Color::Never);
     let Log { head, facts, entries, .. } = log;
-    let mut work = Work { search, log: None, head, facts, entries, screen };
+    let mut work = Work { search, log: None, head, facts, entries, screen, saved: None };
     let error = work.ending();
     Ok(work.document(error))
 }
@@ -193,6 +199,8 @@ fn request_of(head: &Head, args: &SearchArgs) -> Result<Request, ErrorRecord> {
         bind: found.bind,
         key: found.key,
         command: head.command.clone(),
+        label: None,
+        title: None,
         dialect: found.dialect,
         iperf3: Default::default(),
     })
@@ -206,6 +214,7 @@ struct Work {
     facts: Facts,
     entries: Vec<Entry>,
     screen: Screen,
+    saved: Option<SavedFile>,
 }
 
 impl Work {
@@ -400,6 +409,9 @@ impl Work {
     fn end(mut self, error: Option<ErrorRecord>) -> Result<Exit, ErrorRecord> {
         let document = self.document(error);
         self.screen.end(&document);
+        if let Some(saved) = &self.saved {
+            saved.keep(json::document(&document))?;
+        }
         match self.screen.failure.take() {
             Some(why) => Err(ErrorRecord {
                 kind: "output".into(),

@@ -50,7 +50,9 @@ impl Head {
     /// From a record that has at least its plan and the client's host.
     pub fn new(record: &RunRecord) -> Self {
         let plan = record.agreed.as_ref().unwrap_or(&record.asked);
-        let title = if record.command.is_empty() {
+        let title = if let Some(title) = &record.title {
+            clean(title).into_owned()
+        } else if record.command.is_empty() {
             let target = record.target.as_deref().unwrap_or("--local");
             format!("linerate {} {}", clean(&plan.protocol), clean(target))
         } else {

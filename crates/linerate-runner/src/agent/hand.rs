@@ -173,6 +173,8 @@ impl Hand {
             dialect: test.with_key.then_some(Dialect::Native),
             iperf3: Default::default(),
             command: test.command.clone(),
+            label: None,
+            title: None,
         };
         let record = client::run_until(&request, &mut (), self.stop.tell.subscribe());
         Ok(Reply::Record(Box::new(record)))

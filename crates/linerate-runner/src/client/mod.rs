@@ -69,6 +69,10 @@ pub struct Request {
     pub iperf3: Extras,
     /// The command line, for the record.
     pub command: Vec<String>,
+    /// A name of the run, for the record.
+    pub label: Option<String>,
+    /// A title of the run, for the record.
+    pub title: Option<String>,
 }
 
 /// Runs one test and returns its record, whose `status` and `error` say how it ended. The first
@@ -136,6 +140,8 @@ fn blank(request: &Request) -> RunRecord {
             Target::Host { name, .. } | Target::Discard { name, .. } => Some(name.clone()),
         },
         asked: assemble::plan_record(&request.plan, request.ip),
+        label: request.label.clone(),
+        title: request.title.clone(),
         addresses: None,
         summary: None,
         agreed: None,

@@ -10,8 +10,8 @@ use crate::usage;
 /// Verb, the option by which it goes on, what may be given beside it, and what says the rest.
 const AGAIN: [(&str, &str, &[&str], &str); 3] = [
     ("sweep", "resume", &["save"], "the sweep that is resumed"),
-    ("search", "resume", &["max_time", "key_file"], "the log"),
-    ("search", "replay", &[], "the log"),
+    ("search", "resume", &["max_time", "key_file", "save"], "the log"),
+    ("search", "replay", &["save"], "the log"),
 ];
 /// How something is shown is free.
 const SHOWN: [&str; 3] = ["json", "json_lines", "color"];

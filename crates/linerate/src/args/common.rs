@@ -1,5 +1,7 @@
 //! Groups of options that several verbs share.
 
+use std::path::PathBuf;
+
 use clap::Args;
 use linerate_model::limits;
 use linerate_model::plan::{Direction, End, TestPlan, Traffic};
@@ -125,6 +127,8 @@ pub struct Parts<'a> {
     pub size_from_mtu: bool,
     /// For the user.
     pub notes: Vec<String>,
+    /// Where the result is kept.
+    pub keep: Keep,
 }
 
 impl Parts<'_> {
@@ -162,8 +166,10 @@ impl Parts<'_> {
             dialect: found.dialect,
             iperf3: Extras::default(),
             command: command(),
+            label: self.keep.label,
+            title: self.keep.title,
         };
-        Ok(Asked { request, notes: self.notes })
+        Ok(Asked { request, notes: self.notes, save: self.keep.save })
     }
 }
 
@@ -183,6 +189,21 @@ pub struct OutputArgs {
     /// Print one JSON object a line while the test runs: start, interval …, end.
     #[arg(long)]
     pub json_lines: bool,
+}
+
+/// Where a result is kept, and by which name it is known.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Output")]
+pub struct Keep {
+    /// Keep the record as JSON in FILE, whatever is shown; a file that is there is not written over.
+    #[arg(long, value_name = "FILE")]
+    pub save: Option<PathBuf>,
+    /// Name of the run in reports and comparisons, kept in the record.
+    #[arg(long, value_name = "TEXT")]
+    pub label: Option<String>,
+    /// Title in place of the command line, kept in the record.
+    #[arg(long, value_name = "TEXT")]
+    pub title: Option<String>,
 }
 
 /// How the result of a single test is shown.

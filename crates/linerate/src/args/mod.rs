@@ -15,6 +15,8 @@ pub mod trial;
 pub mod udp;
 pub mod value;
 
+use std::path::PathBuf;
+
 use std::ffi::OsString;
 
 use clap::error::ErrorKind;
@@ -98,6 +100,8 @@ pub struct Asked {
     pub request: Request,
     /// What the user should know of it before it starts, such as a rate that was not asked for.
     pub notes: Vec<String>,
+    /// Where the record is kept.
+    pub save: Option<PathBuf>,
 }
 
 /// The definition, in which a number below zero after an option is its value, and is refused as one; `-5`

@@ -7,7 +7,7 @@ use linerate_model::record::ErrorRecord;
 use linerate_model::units::ByteCount;
 
 use super::Asked;
-use super::common::{Parts, Show, Sockets, Span, end};
+use super::common::{Keep, Parts, Show, Sockets, Span, end};
 use super::target::Where;
 use super::value::Count;
 use crate::{help, usage};
@@ -43,6 +43,9 @@ pub struct RrArgs {
     /// How the result is shown.
     #[command(flatten)]
     pub show: Show,
+    /// Where it is kept.
+    #[command(flatten)]
+    keep: Keep,
 }
 
 impl RrArgs {
@@ -81,6 +84,7 @@ impl RrArgs {
             sockets: &self.sockets,
             size_from_mtu: false,
             notes: Vec::new(),
+            keep: self.keep.clone(),
         }
         .asked()
     }

@@ -77,6 +77,9 @@ pub struct SearchArgs {
     /// output.
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub resume: Option<PathBuf>,
+    /// Keep the result as JSON in FILE, whatever is shown; a file that is there is not written over.
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub save: Option<PathBuf>,
     /// How the result is shown.
     #[command(flatten)]
     pub output: OutputArgs,

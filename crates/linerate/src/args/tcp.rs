@@ -7,7 +7,7 @@ use linerate_model::record::ErrorRecord;
 use linerate_model::units::ByteCount;
 
 use super::Asked;
-use super::common::{Parts, Show, Sockets, Span, Way, end};
+use super::common::{Keep, Parts, Show, Sockets, Span, Way, end};
 use super::target::Where;
 use super::value::BitRateOrMax;
 use crate::{help, usage};
@@ -59,6 +59,9 @@ pub struct TcpArgs {
     /// How the result is shown.
     #[command(flatten)]
     pub show: Show,
+    /// Where it is kept.
+    #[command(flatten)]
+    keep: Keep,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -103,6 +106,7 @@ impl TcpArgs {
             sockets: &self.sockets,
             size_from_mtu: false,
             notes: Vec::new(),
+            keep: self.keep.clone(),
         }
         .asked()
     }

@@ -7,7 +7,7 @@ use linerate_model::record::ErrorRecord;
 use linerate_model::units::{BitRate, DatagramSize, Nanos, Rate};
 
 use super::Asked;
-use super::common::{Parts, Sockets, Span};
+use super::common::{Keep, Parts, Sockets, Span};
 use super::datagrams::Datagrams;
 use super::target::Where;
 use crate::{trial, usage};
@@ -43,6 +43,7 @@ impl TrialArgs {
             sockets: &self.sockets,
             size_from_mtu,
             notes: Vec::new(),
+            keep: Keep::default(),
         }
         .asked()?;
         Ok((asked, this_machine))

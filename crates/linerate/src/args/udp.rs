@@ -6,7 +6,7 @@ use linerate_model::record::ErrorRecord;
 use linerate_model::units::{BitRate, ByteCount, Rate};
 
 use super::Asked;
-use super::common::{Parts, Show, Sockets, Span, Way, end};
+use super::common::{Keep, Parts, Show, Sockets, Span, Way, end};
 use super::datagrams::Datagrams;
 use super::target::Where;
 use super::value::{Count, RateOrMax};
@@ -49,6 +49,9 @@ pub struct UdpArgs {
     /// How the result is shown.
     #[command(flatten)]
     pub show: Show,
+    /// Where it is kept.
+    #[command(flatten)]
+    keep: Keep,
 }
 
 impl UdpArgs {
@@ -85,6 +88,7 @@ impl UdpArgs {
             sockets: &self.sockets,
             size_from_mtu,
             notes,
+            keep: self.keep.clone(),
         }
         .asked()
     }

@@ -250,7 +250,7 @@ fn test(
         Command::Rr(args) => args.asked(),
         _ => return Err(Fault::new(setting.at, format!("no test `{verb}`"))),
     };
-    let Asked { mut request, notes } = asked.map_err(fault)?;
+    let Asked { mut request, notes, .. } = asked.map_err(fault)?;
     request.command.clone_from(&words);
     let server = matches!(request.target, Target::Host { .. }).then_some(far);
     Ok((Test { words, request, server, client }, notes))

@@ -163,6 +163,8 @@ fn request(line: &Line) -> Result<Request, String> {
         ip: line.ip.map(|ip| if ip == 4 { IpVersion::V4 } else { IpVersion::V6 }),
         bind: line.bind,
         key: None,
+        label: None,
+        title: None,
         dialect: Some(Dialect::Iperf3),
         iperf3: Extras {
             title: line.title.clone(),

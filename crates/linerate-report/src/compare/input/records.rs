@@ -33,12 +33,10 @@ pub(super) fn read(
     }
     let (mut values, mut boots, mut partial) = (Vec::new(), Vec::new(), 0);
     for run in &runs {
-        // Of the lines that a running test prints, only the last holds the whole record.
-        let run = match run.get("event").and_then(Value::as_str) {
-            None => run,
-            Some("end") => run.get("record").unwrap_or(run),
-            Some(_) => continue,
-        };
+        if run.get("event").is_some_and(|event| event != "end") {
+            continue;
+        }
+        let run = whole(run);
         let number = values.len() + 1;
         let value = figure(file, number, run, metric)?;
         values.push(value);
@@ -66,7 +64,23 @@ pub(super) fn read(
         notes.push(format!("{partial} of the runs were cut short (status partial)"));
     }
     let unit = Some(metric.unit.to_owned());
-    finish(file, values, unit, boots, options, notes).map(|set| vec![set])
+    // A name that all runs of the set were given is its own.
+    let given = |run: &Value| run.get("label").and_then(Value::as_str).map(str::to_owned);
+    let is_run = |run: &&Value| run.get("event").is_none_or(|event| event == "end");
+    let labels: Vec<Option<String>> = runs.iter().filter(is_run).map(whole).map(given).collect();
+    let own = labels.first().cloned().flatten().filter(|_| labels.windows(2).all(|w| w[0] == w[1]));
+    finish(file, values, unit, boots, options, notes).map(|mut set| {
+        set.label = own.unwrap_or(set.label);
+        vec![set]
+    })
+}
+
+/// Of the lines that a running test prints, only the last holds the whole record.
+fn whole(line: &Value) -> &Value {
+    match line.get("event").and_then(Value::as_str) {
+        Some("end") => line.get("record").unwrap_or(line),
+        _ => line,
+    }
 }
 
 pub(super) fn figure(

@@ -55,6 +55,8 @@ pub(super) fn record(document: &Value) -> Result<RunRecord, String> {
         linerate: ProgramFacts { version: text(&start["version"]) },
         command: vec!["iperf3".into(), "-c".into(), target.unwrap_or("HOST").into()],
         target: target.map(str::to_owned),
+        label: None,
+        title: None,
         addresses: None,
         summary: None,
         asked: plan(test, start, way),
