@@ -104,9 +104,14 @@ pub(super) fn received_ns(running: &Running, results: Option<&Results>) -> u64 {
         return all_ns.saturating_sub(running.rtt_ns).max(span_ns);
     }
     let measured_ns = running.start_ns.saturating_add(running.plan.warmup.0);
-    let (Some(ended_ns), Some(far_ns)) =
-        (running.ended_ns, results.and_then(|r| r.streams.iter().filter_map(far_span_ns).max()))
-    else {
+    // What the far end sent itself may have gone on through the wait.
+    let is_sent = |far: &&StreamResults| {
+        let mut local = running.local.iter();
+        local.any(|(id, report)| matches!(report, Report::Send(_)) && stream_id(*id) == far.id)
+    };
+    let far_ns =
+        results.and_then(|r| r.streams.iter().filter(is_sent).filter_map(far_span_ns).max());
+    let (Some(ended_ns), Some(far_ns)) = (running.ended_ns, far_ns) else {
         return span_ns;
     };
     if results.is_some_and(|results| results.ends_with_last_arrival) {
