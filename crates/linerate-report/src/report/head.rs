@@ -232,7 +232,7 @@ pub(super) fn names(runs: &[(&str, &RunRecord)]) -> Vec<String> {
         }
     }
     if taken.is_empty() {
-        taken.push(0);
+        taken.extend([LABEL, PROTOCOL]);
     }
     aspects
         .iter()
@@ -244,6 +244,10 @@ pub(super) fn names(runs: &[(&str, &RunRecord)]) -> Vec<String> {
         })
         .collect()
 }
+
+/// Places of what is said of runs that differ in nothing.
+const LABEL: usize = 0;
+const PROTOCOL: usize = 1;
 
 /// What a run is told by.
 fn aspects(source: &str, record: &RunRecord) -> Vec<String> {
