@@ -506,6 +506,22 @@ fn a_cgroup_that_throttles_an_end_is_its_cpu() {
         })
     };
     assert_eq!((filled(4_096), filled(40_960)), (Limit::TcpWindow, Limit::TcpCongestion));
+    // 43 % of it in each round trip, and held by it for 21 % of the time.
+    let tiny = |held: f64| {
+        with(|a, s, r| {
+            (a.asked.protocol, a.asked.rate_bps) = ("tcp".into(), None);
+            a.asked.window_bytes = Some(4_096);
+            let (rtt_s, rwnd_limited_ratio, retransmits) = (Some(21e-6), Some(held), Some(3));
+            s.tcp = Some(TcpFigures {
+                rtt_s,
+                rwnd_limited_ratio,
+                retransmits,
+                ..TcpFigures::default()
+            });
+            (s.bits_per_second, r.bits_per_second) = (664e6, 664e6);
+        })
+    };
+    assert_eq!((tiny(0.21), tiny(0.01)), (Limit::TcpWindow, Limit::TcpCongestion));
     // Some of its cgroup was throttled, and not the thread that carried the test.
     let other = with(|_, s, _| {
         (s.bits_per_second, s.host, s.cpu) = (5e7, by(0.8), beside_others(20.0, 1.0, 0.0));

@@ -59,7 +59,12 @@ impl Case<'_> {
         let is_filled = in_flight
             .zip(window)
             .is_some_and(|(in_flight, window)| in_flight >= window * WINDOW_FILLED);
-        if window.is_some() && (is_filled || rwnd.max(sndbuf) >= WINDOW_HELD) {
+        // A tiny window shows a little in both.
+        let shows_in_both = rwnd.max(sndbuf) >= WINDOW_HELD / 3.0
+            && in_flight
+                .zip(window)
+                .is_some_and(|(in_flight, window)| in_flight >= window * WINDOW_FILLED / 2.0);
+        if window.is_some() && (is_filled || shows_in_both || rwnd.max(sndbuf) >= WINDOW_HELD) {
             let mut because = vec![format!(
                 "for {:.0} % of the time the receiver's window held the sender, for {:.0} % its own send buffer; {shown} arrived",
                 rwnd * 100.0,
