@@ -24,7 +24,7 @@ pub struct Slot {
 }
 
 /// Something that happened, in the order it was made durable.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
     /// A controller started or went on.
@@ -157,7 +157,7 @@ impl RunState {
 }
 
 /// One run, as it is kept.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StoredRun {
     /// Number in the store, from 1, in the order of their ends.
     pub id: u64,
@@ -193,8 +193,9 @@ pub struct StoredRun {
     /// Its unit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unit: Option<String>,
-    /// JSON: the run record of a test, or what a command printed.
+    /// JSON: the run record of a test, or what a command printed. Only the store has it as text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(skip)]
     pub record: Option<String>,
     /// What was set while it ran, as read back: `dut: offload.tso = off`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -15,6 +15,7 @@
 pub mod campaign;
 pub mod host;
 pub mod limits;
+pub mod lines;
 pub mod local_errors;
 pub mod plan;
 pub mod record;

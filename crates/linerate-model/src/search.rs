@@ -27,6 +27,12 @@ pub struct SearchDocument {
     /// Host name or address as the user gave it; absent with `--local`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
+    /// Name in reports, as its user gave it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    /// Title in reports, as its user gave it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
     /// What every trial shares: size, streams, window … Its rate and duration change from trial to
     /// trial and stand there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -253,10 +259,10 @@ pub struct TrialRecord {
     /// 99th percentile of the delay above its least.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delay_p99_s: Option<f64>,
-    /// Sender's busiest data core.
+    /// Sender's busiest data thread.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_sender_percent: Option<f64>,
-    /// Receiver's busiest data core.
+    /// Receiver's busiest data thread.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_receiver_percent: Option<f64>,
     /// What limited it.

@@ -52,6 +52,9 @@ pub struct Outcome {
     pub cpu_receiver_percent: Option<f64>,
     /// What limited the run, by its verdict.
     pub limit: Option<Limit>,
+    /// What that verdict advised.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub advice: Vec<String>,
     /// Received rates of its intervals, bits per second.
     pub intervals_bps: Vec<f64>,
     /// Wall time that the trial took, set-up and drain included, seconds.

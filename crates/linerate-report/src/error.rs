@@ -1,5 +1,6 @@
 //! An error as a person reads it: what was tried, why it failed, what to try.
 
+use linerate_model::lines::NoDocument;
 use linerate_model::record::ErrorRecord;
 
 use crate::clean::clean;
@@ -28,7 +29,7 @@ pub fn hints(error: &ErrorRecord, paint: Paint) -> String {
 
 /// `{"error":{…}}`, for a program that asked for JSON and gets no record.
 pub fn json(error: &ErrorRecord) -> serde_json::Value {
-    serde_json::json!({ "error": error })
+    serde_json::to_value(NoDocument { error }).unwrap_or_default()
 }
 
 #[cfg(test)]

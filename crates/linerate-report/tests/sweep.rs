@@ -68,6 +68,8 @@ fn board() -> SweepDocument {
         linerate: ProgramFacts { version: "0.1.0".into() },
         command: ["linerate", "sweep", "board"].map(String::from).to_vec(),
         target: Some("board".into()),
+        label: None,
+        title: None,
         sweep: SweepPlan {
             variable: Variable::Rate,
             values: rows.iter().map(|(asked, ..)| (asked * 1e6) as u64).collect(),

@@ -9,9 +9,10 @@ use linerate_experiment::search::log::{Entry, FORMAT, Facts, Head, Line, Log, re
 use linerate_experiment::search::repeat::Repeated;
 use linerate_experiment::search::{Ending, Next};
 use linerate_experiment::trial::Trial;
+use linerate_model::lines::SearchLine;
 use linerate_model::plan::{Dialect, IpVersion};
 use linerate_model::record::{ErrorRecord, Limit, ProgramFacts, RunRecord, Status};
-use linerate_model::search::{SearchDocument, TrialPurpose, TrialRecord};
+use linerate_model::search::{GoalRecord, SearchDocument, TrialPurpose, TrialRecord};
 use linerate_report::clean::clean_json;
 use linerate_report::live::Live;
 use linerate_report::run::json;
@@ -78,6 +79,8 @@ pub fn run(args: &SearchArgs, color: Color) -> Result<Exit, ErrorRecord> {
         started: now.to_string(),
         command: request.command.clone(),
         target,
+        label: request.label.clone(),
+        title: request.title.clone(),
         ip: request.ip,
         bind: request.bind,
         dialect: request.dialect,
@@ -338,7 +341,7 @@ impl Work {
                 "generator",
                 "the sender does not reach the least rate that was to be tried",
                 reason(),
-                &["a lower --min", "--streams 2: another thread on another core"],
+                &["a lower --min", "what limits the sender: linerate udp HOST --rate max"],
             )),
             Ending::NoValidTrial => Some(failed(
                 "invalid",
@@ -384,6 +387,8 @@ impl Work {
             linerate: ProgramFacts { version: env!("CARGO_PKG_VERSION").to_owned() },
             command: self.head.command.clone(),
             target: self.head.target.as_ref().map(|(name, _)| name.clone()),
+            label: self.head.label.clone(),
+            title: self.head.title.clone(),
             plan: self.facts.plan.clone(),
             direction: settings.way,
             client: self.facts.client.clone(),
@@ -391,10 +396,7 @@ impl Work {
             min_bps: settings.min.bits_per_second() as f64,
             max_bps: searches.first().and_then(|s| s.max_bps()),
             generator_bps: searches.iter().filter_map(|s| s.generator_bps()).reduce(f64::max),
-            advice: advice(
-                goals.iter().find_map(|g| g.limit),
-                self.facts.plan.as_ref().map_or(1, |p| p.streams),
-            ),
+            advice: advice(&goals, &self.entries),
             goals,
             repeats: self.search.each(),
             trials: self.search.trials(),
@@ -436,24 +438,26 @@ fn interrupted() -> ErrorRecord {
     }
 }
 
-/// What to try against a limit.
-fn advice(limit: Option<Limit>, streams: u16) -> Vec<String> {
-    let more = format!("--streams {}: another thread on another core", streams.saturating_mul(2));
-    match limit {
-        Some(Limit::SenderCpu) => vec![more, "--cpu: other cores for the sender".into()],
-        Some(Limit::SenderHost) => {
-            vec!["--window 8Mi: a larger send buffer".into(), "--burst 1ms: fewer wake-ups".into()]
-        }
-        Some(Limit::ReceiverCpu) => vec![more, "--cpu /N: another core for the receiver".into()],
-        Some(Limit::OtherWork) => {
-            vec!["`top -1` on both hosts: which programs take their cores".into()]
-        }
-        Some(Limit::ReceiverBuffer) => vec!["--window 8Mi: a larger receive buffer".into()],
-        Some(Limit::Path) => {
-            vec!["--reverse: whether the other direction has the same limit".into()]
-        }
-        _ => Vec::new(),
+/// What to try against a goal's limit: what the verdict advised of the trial at the upper bound, for
+/// only it saw which cores were idle and which buffers were granted. The rate is the search's own.
+fn advice(goals: &[GoalRecord], entries: &[Entry]) -> Vec<String> {
+    let Some((limit, upper)) = goals.iter().find_map(|g| Some((g.limit?, g.upper_bps))) else {
+        return Vec::new();
+    };
+    let distance = |entry: &&Entry| {
+        let asked = entry.trial.rate.map(|r| r.bits_per_second() as f64);
+        upper.zip(asked).map_or(f64::INFINITY, |(upper, asked)| (upper - asked).abs())
+    };
+    let told = entries
+        .iter()
+        .filter(|entry| entry.outcome.limit == Some(limit))
+        .min_by(|a, b| distance(a).total_cmp(&distance(b)));
+    let told = told.map_or(&[][..], |entry| &entry.outcome.advice);
+    let mut advice: Vec<_> = told.iter().filter(|a| !a.starts_with("--rate")).cloned().collect();
+    if limit == Limit::Path && advice.is_empty() {
+        advice.push("--reverse: whether the other direction has the same limit".to_owned());
     }
+    advice
 }
 
 /// Shows a search in the form that was asked for.
@@ -538,28 +542,23 @@ impl Screen {
             }
             Output::Json => {}
             Output::JsonLines => {
-                let line = serde_json::json!({ "event": "trial", "trial": trial });
-                self.put(&format!("{}\n", clean_json(&line.to_string())));
+                let line = json::line(&SearchLine::Trial { trial });
+                self.put(&line.unwrap_or_default());
             }
         }
     }
 
     fn end(&mut self, document: &SearchDocument) {
         self.status.clear();
-        let json = |pretty: bool| {
-            let text = if pretty {
-                serde_json::to_string_pretty(document)
-            } else {
-                serde_json::to_string(&serde_json::json!({ "event": "end", "search": document }))
-            };
-            text.map(|text| format!("{}\n", clean_json(&text))).unwrap_or_default()
-        };
         let shown = match self.output {
             Output::Text => {
                 format!("\n{}", text::end(document, self.layout.room.width, self.layout.paint))
             }
-            Output::Json => json(true),
-            Output::JsonLines => json(false),
+            Output::Json => json::document(document).unwrap_or_default(),
+            Output::JsonLines => {
+                let line = json::line(&SearchLine::End { search: Some(document), error: None });
+                line.unwrap_or_default()
+            }
         };
         self.put(&shown);
         if let Some(found) = &document.error

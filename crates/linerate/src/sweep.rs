@@ -10,6 +10,7 @@ use linerate_experiment::doubts;
 use linerate_experiment::sweep::{self, Job, Sweep};
 use linerate_experiment::trial::Trial;
 use linerate_model::host::HostFacts;
+use linerate_model::lines::SweepLine;
 use linerate_model::plan::{IpVersion, Traffic, Way};
 use linerate_model::record::{ErrorRecord, FORMAT, PlanRecord, ProgramFacts, RunRecord, Status};
 use linerate_model::sweep::{SweepDocument, SweepPlan, Variable};
@@ -19,7 +20,6 @@ use linerate_report::run::json;
 use linerate_report::sweep::text;
 use linerate_runner::client::{Request, Target};
 use linerate_runner::signals::Interrupts;
-use serde::Serialize;
 
 use crate::args::Color;
 use crate::args::common::OutputArgs;
@@ -174,6 +174,8 @@ fn blank(request: &Request, plan: &SweepPlan) -> SweepDocument {
         started,
         linerate: ProgramFacts { version: env!("CARGO_PKG_VERSION").into() },
         command: request.command.clone(),
+        label: request.label.clone(),
+        title: request.title.clone(),
         target: match &request.target {
             Target::Local => None,
             Target::Host { name, .. } | Target::Discard { name, .. } => Some(name.clone()),
@@ -204,24 +206,6 @@ struct Course {
     interrupts: Interrupts,
 }
 
-/// A line of `--json-lines`.
-#[derive(Serialize)]
-#[serde(tag = "event", rename_all = "lowercase")]
-enum Line<'a> {
-    Start {
-        sweep: &'a SweepPlan,
-    },
-    Trial {
-        number: usize,
-        left: usize,
-        #[serde(flatten)]
-        trial: &'a linerate_model::sweep::SweepTrial,
-    },
-    End {
-        document: &'a SweepDocument,
-    },
-}
-
 impl Course {
     fn new(
         request: Request,
@@ -236,7 +220,7 @@ impl Course {
     fn run(mut self, output: OutputArgs, color: Color) -> Result<Exit, ErrorRecord> {
         let output = Output::from(output);
         let mut out = Out { output, color, closed: false, failure: None };
-        out.line(&Line::Start { sweep: self.sweep.plan() });
+        out.line(&SweepLine::Start { sweep: self.sweep.plan() });
         let layout = (out.output == Output::Text).then(|| output::layout(color));
         let mut progress = Progress::new(layout);
         let begun = Instant::now();
@@ -257,7 +241,7 @@ impl Course {
                     progress.status.above(|| out.write(&row));
                     if let Some(trial) = self.sweep.trials().last() {
                         let (number, left) = (self.sweep.trials().len(), self.sweep.left());
-                        out.line(&Line::Trial { number, left, trial });
+                        out.line(&SweepLine::Trial { number, left, trial });
                     }
                 }
                 Err(error) => {
@@ -371,7 +355,9 @@ impl Course {
                 let text = json::document(document);
                 out.result(text);
             }
-            Output::JsonLines => out.line(&Line::End { document }),
+            Output::JsonLines => {
+                out.line(&SweepLine::End { document: Some(document), error: None })
+            }
         }
         if let Some(found) = &document.error {
             let mut found = found.clone();
@@ -422,7 +408,7 @@ struct Out {
 }
 
 impl Out {
-    fn line(&mut self, line: &Line<'_>) {
+    fn line(&mut self, line: &SweepLine<'_>) {
         if self.output == Output::JsonLines {
             self.result(json::line(line));
         }

@@ -4,9 +4,14 @@ use std::io::{self, ErrorKind, Write, stdout};
 use std::path::Path;
 
 use clap::CommandFactory as _;
+use linerate_model::campaign::CampaignStatus;
+use linerate_model::lines::{
+    CampaignLine, ExportedRun, NoDocument, RunLine, SearchLine, SweepLine,
+};
 use linerate_model::record::{ErrorRecord, RunRecord};
 use linerate_model::search::SearchDocument;
 use linerate_model::sweep::SweepDocument;
+use linerate_report::compare::view::View;
 
 use crate::args::Cli;
 use crate::args::tools::Document;
@@ -17,9 +22,17 @@ use crate::serve::ServerLine;
 pub fn schema(document: Document) -> Result<Exit, ErrorRecord> {
     let schema = match document {
         Document::Run => schemars::schema_for!(RunRecord),
+        Document::RunLine => schemars::schema_for!(RunLine<'_>),
         Document::Sweep => schemars::schema_for!(SweepDocument),
+        Document::SweepLine => schemars::schema_for!(SweepLine<'_>),
         Document::Search => schemars::schema_for!(SearchDocument),
+        Document::SearchLine => schemars::schema_for!(SearchLine<'_>),
+        Document::Compare => schemars::schema_for!(View),
+        Document::Campaign => schemars::schema_for!(CampaignLine<'_>),
+        Document::CampaignStatus => schemars::schema_for!(CampaignStatus),
+        Document::CampaignExport => schemars::schema_for!(ExportedRun),
         Document::Serve => schemars::schema_for!(ServerLine),
+        Document::Error => schemars::schema_for!(NoDocument<'_>),
     };
     print(format!("{:#}\n", schema.as_value()).as_bytes())
 }

@@ -41,7 +41,8 @@ pub fn interval(time: Nanos) -> Nanos {
 
 /// The request of one trial: that of the experiment with the trial's own way, rate and time.
 pub fn request(base: &Request, trial: &Trial, variation: Variation) -> Request {
-    let mut request = base.clone();
+    // The names are those of the experiment: its trials differ by what was tried.
+    let mut request = Request { label: None, title: None, ..base.clone() };
     let plan = &mut request.plan;
     plan.direction = match trial.way {
         Way::Forward => Direction::Forward,
@@ -140,6 +141,7 @@ pub fn outcome(record: &RunRecord, trial: &Trial, took_s: f64) -> Outcome {
         cpu_sender_percent: sender.cpu.as_ref().map(|cpu| cpu.thread_percent),
         cpu_receiver_percent: receiver.cpu.as_ref().map(|cpu| cpu.thread_percent),
         limit: record.verdict.as_ref().map(|v| v.limit),
+        advice: record.verdict.as_ref().map_or_else(Vec::new, |v| v.advice.clone()),
         intervals_bps: interval_figures.map(|r| r.bits_per_second).collect(),
         took_s,
         invalid: fault(record, trial, sender),

@@ -30,6 +30,12 @@ pub struct Head {
     pub command: Vec<String>,
     /// Host name or address and port; `None` is this machine alone.
     pub target: Option<(String, u16)>,
+    /// Name in reports.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    /// Title in reports.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
     /// The version of IP, if the command line settles it.
     pub ip: Option<IpVersion>,
     /// Local address of every trial, if one was given.

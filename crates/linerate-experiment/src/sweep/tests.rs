@@ -43,6 +43,7 @@ fn printed(asked: f64, sent: f64, received: f64, intervals: &[f64]) -> Outcome {
         cpu_sender_percent: None,
         cpu_receiver_percent: None,
         limit: None,
+        advice: Vec::new(),
         intervals_bps: intervals.iter().map(|m| m * M).collect(),
         took_s: 2.5,
         invalid: None,

@@ -141,6 +141,7 @@ impl System {
             cpu_sender_percent: None,
             cpu_receiver_percent: None,
             limit: Some(if loss > 0.0 { Limit::Path } else { Limit::RequestedRate }),
+            advice: Vec::new(),
             intervals_bps: vec![load * (1.0 - loss)],
             took_s: time_s + OVERHEAD_S,
             invalid: None,

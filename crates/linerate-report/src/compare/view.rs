@@ -30,7 +30,7 @@ const WITHIN_A_BOOT: &str = "This campaign reboots nothing (boots = 0), so its v
 const MOST_NAMED: usize = 5;
 
 /// Everything, ready to be laid out.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, schemars::JsonSchema)]
 pub struct View {
     /// Number of the document's format.
     pub format: u32,
@@ -87,14 +87,14 @@ pub struct Mark {
 }
 
 /// The program that made a document.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, schemars::JsonSchema)]
 pub struct Program {
     /// Semantic version.
     pub version: &'static str,
 }
 
 /// An interval with what it claims.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Interval {
     /// Low end.
     pub low: f64,
@@ -107,7 +107,7 @@ pub struct Interval {
 }
 
 /// Something noticed about a set.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, schemars::JsonSchema)]
 pub struct Flag {
     /// Stable name: outliers, modes, drift, warm_up, no_steady_state, autocorrelation, constant,
     /// boots, rounded, skipped, note.
@@ -117,7 +117,7 @@ pub struct Flag {
 }
 
 /// One set.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, schemars::JsonSchema)]
 pub struct SetView {
     /// Name.
     pub label: String,
@@ -166,10 +166,10 @@ pub struct SetView {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub boot_of: Option<Vec<u32>>,
     /// Names of the boots.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub boot_labels: Vec<String>,
     /// Mean of each boot.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub boot_means: Vec<f64>,
     /// All values, for the figures.
     #[serde(skip)]
@@ -183,7 +183,7 @@ pub struct SetView {
 }
 
 /// One set against the baseline.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, schemars::JsonSchema)]
 pub struct ComparisonView {
     /// The set.
     pub label: String,
@@ -244,7 +244,7 @@ pub struct ComparisonView {
 }
 
 /// A rank test.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, schemars::JsonSchema)]
 pub struct MannWhitneyView {
     /// U of the set.
     pub u: f64,
@@ -257,7 +257,7 @@ pub struct MannWhitneyView {
 }
 
 /// A design.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, schemars::JsonSchema)]
 pub struct RunsNeeded {
     /// Boots a set; null when boots are not known.
     pub boots: Option<u64>,
@@ -268,7 +268,7 @@ pub struct RunsNeeded {
 }
 
 /// The comparison in ministat's arithmetic, for readers of older tables.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, schemars::JsonSchema)]
 pub struct MinistatView {
     /// The text, without tabs; one line each.
     pub lines: Vec<String>,

@@ -69,6 +69,15 @@ pub(super) fn between(
     }
 }
 
+/// What an experiment is called: as its user titled it, or what it is, after its label.
+pub(super) fn called(label: Option<&str>, title: Option<&str>, otherwise: &str) -> String {
+    match (label, title) {
+        (_, Some(title)) => shortened(&clean(title), 100),
+        (Some(label), None) => format!("{}: {otherwise}", shortened(&clean(label), 32)),
+        (None, None) => otherwise.to_owned(),
+    }
+}
+
 /// `UDP at 160.0 Mbit/s`, `TCP, 4 streams`.
 pub(super) fn what(plan: &PlanRecord) -> String {
     let mut text = clean(&plan.protocol).to_uppercase();

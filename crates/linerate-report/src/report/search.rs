@@ -20,17 +20,22 @@ pub(super) fn add(builder: &mut Builder, source: &str, document: &SearchDocument
         Way::Forward => "forward",
         Way::Reverse => "reverse",
     };
+    let called =
+        |what: &str| head::called(document.label.as_deref(), document.title.as_deref(), what);
     let mut section = Section {
-        title: format!("Search for the highest rate, {} ({source})", way_words(way)),
+        title: format!(
+            "{} ({source})",
+            called(&format!("Search for the highest rate, {}", way_words(way)))
+        ),
         command: command_line(&document.command),
         ..Section::default()
     };
     let plan = document.plan.as_ref();
     builder.subjects.push(Subject {
-        what: format!(
+        what: called(&format!(
             "Highest rate{}",
             plan.map(|p| format!(" of {}", clean(&p.protocol).to_uppercase())).unwrap_or_default()
-        ),
+        )),
         between: head::between(
             document.client.as_ref(),
             document.server.as_ref(),

@@ -43,7 +43,10 @@ pub(super) fn add(builder: &mut Builder, source: &str, document: &SweepDocument)
         builder.host(facts, &during);
     }
     let mut section = Section {
-        title: format!("Sweep over the {} ({source})", variable.name()),
+        title: format!(
+            "{} ({source})",
+            called(document, &format!("Sweep over the {}", variable.name()))
+        ),
         command: command_line(&document.command),
         ..Section::default()
     };
@@ -102,6 +105,10 @@ pub(super) fn add(builder: &mut Builder, source: &str, document: &SweepDocument)
 }
 
 /// The title's part, and a row of the headline table for each direction.
+fn called(document: &SweepDocument, otherwise: &str) -> String {
+    head::called(document.label.as_deref(), document.title.as_deref(), otherwise)
+}
+
 fn subject(builder: &mut Builder, document: &SweepDocument, ways: &[Way]) {
     let protocol = document.plan.as_ref().map(|p| clean(&p.protocol).to_uppercase());
     let way = match ways {
@@ -109,10 +116,13 @@ fn subject(builder: &mut Builder, document: &SweepDocument, ways: &[Way]) {
         _ => "both",
     };
     builder.subjects.push(Subject {
-        what: format!(
-            "{} over the {}",
-            protocol.unwrap_or_default(),
-            document.sweep.variable.name()
+        what: called(
+            document,
+            &format!(
+                "{} over the {}",
+                protocol.unwrap_or_default(),
+                document.sweep.variable.name()
+            ),
         ),
         between: head::between(
             document.client.as_ref(),
@@ -266,12 +276,12 @@ fn figures(section: &mut Section, document: &SweepDocument, way: Way, all: &[&Sw
     push(Chart {
         title: format!("CPU of both ends against {against}, {words}"),
         alt: format!(
-            "The busiest data core reached {} at the sender and {} at the receiver.",
+            "The busiest data thread reached {} at the sender and {} at the receiver.",
             full(|p| p.cpu_sender_percent),
             full(|p| p.cpu_receiver_percent)
         ),
         x_axis: axis(true),
-        left: Axis::percent("busiest data core, %"),
+        left: Axis::percent("busiest data thread, %"),
         right: None,
         x: x(&points),
         series: vec![

@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use linerate_model::lines::RunLine;
 use linerate_model::record::{ErrorRecord, Interval, RunRecord};
 use serde::Serialize;
 
@@ -22,22 +23,6 @@ pub fn line(document: &impl Serialize) -> io::Result<String> {
     Ok(format!("{}\n", clean_json(&serde_json::to_string(document)?)))
 }
 
-/// A line of `--json-lines`.
-#[derive(Serialize)]
-#[serde(tag = "event", rename_all = "lowercase")]
-enum Line<'a> {
-    Start { record: &'a RunRecord },
-    Interval(&'a Interval),
-    End { record: &'a RunRecord },
-}
-
-/// A line of `--json-lines` for a test that never came to a record.
-#[derive(Serialize)]
-struct NoRecord<'a> {
-    event: &'static str,
-    error: &'a ErrorRecord,
-}
-
 /// Writes one object a line, each flushed, so that a reader sees an interval when it ends.
 #[derive(Debug)]
 pub struct JsonLines<W> {
@@ -54,13 +39,13 @@ impl<W: Write> JsonLines<W> {
 
     /// `{"event":"start","record":{…}}`
     pub fn start(&mut self, record: &RunRecord) -> io::Result<()> {
-        self.line(&Line::Start { record })
+        self.line(&RunLine::Start { record })
     }
 
     /// `{"event":"interval","start_s":…,"end_s":…,…}`
     pub fn interval(&mut self, interval: &Interval) -> io::Result<()> {
         self.told_s = interval.end_s;
-        self.line(&Line::Interval(interval))
+        self.line(&RunLine::Interval(interval))
     }
 
     /// `{"event":"end","record":{…}}`, after the intervals that never came live: the last one is
@@ -71,12 +56,12 @@ impl<W: Write> JsonLines<W> {
                 self.interval(interval)?;
             }
         }
-        self.line(&Line::End { record })
+        self.line(&RunLine::End { record: Some(record), error: None })
     }
 
     /// `{"event":"end","error":{…}}`, where no test was begun.
     pub fn no_record(&mut self, error: &ErrorRecord) -> io::Result<()> {
-        self.line(&NoRecord { event: "end", error })
+        self.line(&RunLine::End { record: None, error: Some(error) })
     }
 
     fn line(&mut self, line: &impl Serialize) -> io::Result<()> {

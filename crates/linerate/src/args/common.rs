@@ -166,8 +166,8 @@ impl Parts<'_> {
             dialect: found.dialect,
             iperf3: Extras::default(),
             command: command(),
-            label: self.keep.label,
-            title: self.keep.title,
+            label: self.keep.names.label,
+            title: self.keep.names.title,
         };
         Ok(Asked { request, notes: self.notes, save: self.keep.save })
     }
@@ -198,10 +198,18 @@ pub struct Keep {
     /// Keep the record as JSON in FILE, whatever is shown; a file that is there is not written over.
     #[arg(long, value_name = "FILE")]
     pub save: Option<PathBuf>,
-    /// Name of the run in reports and comparisons, kept in the record.
+    #[command(flatten)]
+    pub names: Names,
+}
+
+/// By which name a result is known.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Output")]
+pub struct Names {
+    /// Name in reports and comparisons, kept in the result.
     #[arg(long, value_name = "TEXT")]
     pub label: Option<String>,
-    /// Title in place of the command line, kept in the record.
+    /// Title in place of the command line, kept in the result.
     #[arg(long, value_name = "TEXT")]
     pub title: Option<String>,
 }

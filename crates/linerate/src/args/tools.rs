@@ -9,7 +9,7 @@ use crate::help;
 /// Prints the JSON Schema of the run record, or of another document.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = help::tools("  linerate schema > run-record.schema.json
-  linerate schema search\n"))]
+  linerate schema compare\n"))]
 pub struct SchemaArgs {
     /// Of which document.
     #[arg(value_name = "DOCUMENT", default_value = "run")]
@@ -21,12 +21,28 @@ pub struct SchemaArgs {
 pub enum Document {
     /// `--json` of udp, tcp and rr.
     Run,
+    /// A line of `--json-lines` of udp, tcp and rr.
+    RunLine,
     /// `--json` of sweep.
     Sweep,
+    /// A line of `sweep --json-lines`.
+    SweepLine,
     /// `--json` of search.
     Search,
+    /// A line of `search --json-lines`.
+    SearchLine,
+    /// `compare --json`.
+    Compare,
+    /// `campaign run --json` and a line of `--json-lines`, also of resume.
+    Campaign,
+    /// `campaign status --json`.
+    CampaignStatus,
+    /// A line of `campaign export --format json-lines`.
+    CampaignExport,
     /// A line of `serve --json-lines`.
     Serve,
+    /// What `--json` prints where nothing could be measured.
+    Error,
 }
 
 /// Prints the completion script of a shell.

@@ -7,7 +7,7 @@ use linerate_model::record::ErrorRecord;
 use linerate_model::units::{BitRate, DatagramSize, Nanos, Rate};
 
 use super::Asked;
-use super::common::{Keep, Parts, Sockets, Span};
+use super::common::{Keep, Names, Parts, Sockets, Span};
 use super::datagrams::Datagrams;
 use super::target::Where;
 use crate::{trial, usage};
@@ -24,6 +24,8 @@ pub struct TrialArgs {
     /// Traffic before the measured time of each trial, counted apart.
     #[arg(short = 'O', long, value_name = "TIME", default_value = "0", help_heading = "How long")]
     pub warmup: Nanos,
+    #[command(flatten)]
+    pub names: Names,
 }
 
 impl TrialArgs {
@@ -43,7 +45,7 @@ impl TrialArgs {
             sockets: &self.sockets,
             size_from_mtu,
             notes: Vec::new(),
-            keep: Keep::default(),
+            keep: Keep { save: None, names: self.names.clone() },
         }
         .asked()?;
         Ok((asked, this_machine))

@@ -6,10 +6,12 @@ use std::path::Path;
 
 use linerate_experiment::campaign::plan::Workload;
 use linerate_model::campaign::{RunState, StoredRun};
+use linerate_model::lines::ExportedRun;
 use linerate_model::record::ErrorRecord;
 use linerate_report::compare::input::{self, LabelledRun, metric};
 use linerate_report::report::format::csv::field;
 use linerate_report::report::input::campaign::{boot, within_a_boot};
+use linerate_report::run::json;
 use linerate_store::Reader;
 
 use super::args::Format;
@@ -218,10 +220,8 @@ fn json_lines(path: &Path) -> Result<Exit, ErrorRecord> {
     let mut text = String::new();
     for run in runs {
         let record = run.record.as_deref().and_then(|r| serde_json::from_str(r).ok());
-        let mut value =
-            serde_json::to_value(StoredRun { record: None, ..run.clone() }).unwrap_or_default();
-        value["record"] = record.unwrap_or(serde_json::Value::Null);
-        let _ = writeln!(text, "{value}");
+        let run = ExportedRun { run: StoredRun { record: None, ..run }, record };
+        text.push_str(&json::line(&run).unwrap_or_default());
     }
     let exit = print(&text)?;
     for found in &damage {

@@ -8,11 +8,13 @@ use std::path::Path;
 use linerate_experiment::campaign::control::Controller;
 use linerate_experiment::campaign::plan::Plan;
 use linerate_model::campaign::{Event, RunState, Slot, StoredRun};
+use linerate_model::lines::{CampaignEnd, CampaignLine, CampaignTold};
 use linerate_model::units::si;
-use linerate_report::clean::{clean, clean_json};
+use linerate_report::clean::clean;
 use linerate_report::live::Live;
 pub use linerate_report::live::span;
 use linerate_report::rows::cut;
+use linerate_report::run::json;
 use linerate_report::style::wrap;
 
 use crate::args::Color;
@@ -27,7 +29,7 @@ const NAME_LEAST: usize = 16;
 pub struct Show {
     form: Output,
     /// With --json: the runs so far, told as one document at the end.
-    runs: RefCell<Vec<serde_json::Value>>,
+    runs: RefCell<Vec<StoredRun>>,
     status: StatusLine,
     /// Columns of the terminal on standard output; absent where there is none.
     width: Option<usize>,
@@ -61,6 +63,12 @@ fn row(number: &str, name: &str, figure: &str, width: Option<usize>) -> String {
     cut(&format!("{number}{name}{figure}"), width)
 }
 
+/// A line on standard output. A reader who left does not stop a campaign of days: the store has it all.
+fn put(line: std::io::Result<String>) {
+    let _ = line.and_then(|line| stdout().write_all(line.as_bytes()));
+    let _ = stdout().flush();
+}
+
 fn count(value: u64) -> usize {
     usize::try_from(value).unwrap_or(usize::MAX)
 }
@@ -89,15 +97,14 @@ impl Show {
     }
 
     /// A line, where lines are wanted.
-    fn object(&self, value: &serde_json::Value) {
+    fn object(&self, line: &CampaignLine<'_>) {
         if self.form == Output::JsonLines {
-            self.document(value);
+            put(json::line(line));
         }
     }
 
-    fn document(&self, value: &serde_json::Value) {
-        let _ = writeln!(stdout(), "{}", clean_json(&value.to_string()));
-        let _ = stdout().flush();
+    fn told(&self, told: &CampaignTold) {
+        self.object(&CampaignLine::Told(told));
     }
 
     /// It starts or goes on.
@@ -105,11 +112,14 @@ impl Show {
         self.total = controller.slots().len() as u64;
         let filled = controller.filled();
         if self.json() {
-            let settings: Vec<&str> = plan.settings.iter().map(|s| s.name.as_str()).collect();
-            self.object(&serde_json::json!({
-                "event": "campaign", "name": plan.name, "done": filled, "total": self.total,
-                "settings": settings, "baseline": settings.get(plan.baseline),
-            }));
+            let settings: Vec<String> = plan.settings.iter().map(|s| s.name.clone()).collect();
+            self.told(&CampaignTold::Campaign {
+                name: plan.name.clone(),
+                done: filled,
+                total: self.total,
+                baseline: settings.get(plan.baseline).cloned(),
+                settings,
+            });
             return;
         }
         let already = if filled > 0 { format!(", {filled} of them done") } else { String::new() };
@@ -124,9 +134,7 @@ impl Show {
     /// Something durable happened.
     pub fn event(&mut self, event: &Event) {
         if self.json() {
-            if let Ok(value) = serde_json::to_value(event) {
-                self.object(&value);
-            }
+            self.object(&CampaignLine::Happened(event));
             return;
         }
         match event {
@@ -182,13 +190,10 @@ impl Show {
     pub fn run(&self, run: &StoredRun, controller: &Controller, left: f64) {
         if self.json() {
             let brief = StoredRun { record: None, ..run.clone() };
-            if let Ok(mut value) = serde_json::to_value(brief) {
-                if self.form == Output::Json {
-                    self.runs.borrow_mut().push(value.clone());
-                }
-                value["event"] = "run".into();
-                self.object(&value);
+            if self.form == Output::Json {
+                self.runs.borrow_mut().push(brief.clone());
             }
+            self.told(&CampaignTold::Run(Box::new(brief)));
             return;
         }
         let Some(slot) = controller.slots().get(run.slot as usize) else { return };
@@ -225,7 +230,7 @@ impl Show {
     /// For the user.
     pub fn note(&self, text: &str) {
         if self.json() {
-            self.object(&serde_json::json!({ "event": "note", "text": text }));
+            self.told(&CampaignTold::Note { text: text.to_owned() });
         } else {
             self.line(text);
         }
@@ -235,15 +240,15 @@ impl Show {
     pub fn end(&self, plan: &Plan, controller: &Controller, store: &Path, exit: Option<Exit>) {
         self.status.clear();
         if self.json() {
-            let short = serde_json::to_value(controller.short()).unwrap_or_default();
-            let mut value = serde_json::json!({
-                "event": "end", "name": plan.name, "done": controller.filled(), "total": self.total, "short": short,
+            let runs = (self.form == Output::Json).then(|| self.runs.take());
+            let told = CampaignTold::End(CampaignEnd {
+                name: plan.name.clone(),
+                done: controller.filled(),
+                total: self.total,
+                short: controller.short(),
+                runs,
             });
-            self.object(&value);
-            if self.form == Output::Json {
-                value["runs"] = self.runs.take().into();
-                self.document(&value);
-            }
+            put(json::line(&told));
             return;
         }
         let store = store.display();
