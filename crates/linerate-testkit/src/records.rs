@@ -430,7 +430,7 @@ pub fn rr() -> RunRecord {
     record.totals = figures(2.0, 39_743, 1);
     record.verdict = Some(Verdict {
         limit: Limit::RoundTrip,
-        because: vec!["one request was in flight at a time and each took 50.2 us".into()],
+        because: vec!["one request was in flight at a time and each took 50.2 µs".into()],
         advice: vec!["--outstanding 8".into()],
         evidence: BTreeMap::new(),
     });

@@ -220,8 +220,12 @@ impl<'a> Case<'a> {
         }
         let p50 = rr.latency_s.as_ref().map_or(0.0, |l| l.p50);
         let because = vec![format!(
-            "an answer takes {:.1} us in the median, with {} in flight; {shown}",
-            p50 * 1e6,
+            "an answer takes {} in the median, with {} in flight; {shown}",
+            if p50 < 1e-3 {
+                format!("{:.1} µs", p50 * 1e6)
+            } else {
+                format!("{:.1} ms", p50 * 1e3)
+            },
             u64::from(self.record.asked.outstanding.unwrap_or(1))
                 * u64::from(self.record.asked.streams)
         )];

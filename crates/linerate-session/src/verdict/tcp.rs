@@ -19,6 +19,9 @@ const BUSY: f64 = 0.9;
 /// A round trip this much longer than the least, in seconds, has a queue in it: more than a scheduler's
 /// slice on a busy host.
 const QUEUE_S: f64 = 0.005;
+/// What is offered without congestion control, of what TCP got through: enough to see more, too little to
+/// harm others on the path.
+const ABOVE: f64 = 1.1;
 
 impl Case<'_> {
     pub(super) fn tcp(&mut self, pair: &Pair) -> Option<Verdict> {
@@ -107,7 +110,8 @@ impl Case<'_> {
         // The path had something to carry all the time, and shows it: a queue before it, or loss.
         let waits =
             |base: f64| tcp.rtt_s.is_some_and(|rtt| rtt >= base * 2.0 && rtt >= base + QUEUE_S);
-        let queued = tcp.min_rtt_s.is_some_and(waits) || tcp.retransmits.is_some_and(|n| n > 0);
+        let queue = tcp.min_rtt_s.is_some_and(waits);
+        let queued = queue || tcp.retransmits.is_some_and(|n| n > 0);
         let carried = tcp.busy_ratio.is_some_and(|busy| busy > BUSY);
         let kept = [Some(&tx), rx.as_ref()].into_iter().flatten();
         let kept = kept.filter_map(|end| Some((end, end.was_kept_waiting()?)));
@@ -115,16 +119,16 @@ impl Case<'_> {
         if let Some((end, lack)) = worst.filter(|_| !(queued && carried)) {
             return Some(self.lacked_cpu(end, lack, &arrived, []));
         }
+        // What stands in a queue already goes no faster for being sent by more.
+        let more = self.more_streams().filter(|_| !queue);
         let retransmits = tcp.retransmits.unwrap_or(0);
         if retransmits > 0 {
             let because = vec![format!(
                 "{retransmits} segments were sent again, the congestion window was {} bytes in the mean; {shown} arrived",
                 tcp.cwnd_bytes.unwrap_or(0)
             )];
-            let advice = [
-                self.more_streams(),
-                Some(format!("udp --rate {}: shows the loss itself", rate_below(rate))),
-            ];
+            let advice =
+                [more, Some(format!("udp --rate {}: shows the loss itself", rate_below(rate)))];
             let advice = advice.into_iter().flatten().collect();
             return Some(self.verdict(Limit::TcpCongestion, because, advice));
         }
@@ -133,19 +137,12 @@ impl Case<'_> {
                 "the sender had data queued {:.0} % of the time, no CPU was full, nothing was lost; {shown} arrived",
                 tcp.busy_ratio.unwrap_or(0.0) * 100.0
             )];
-            return Some(
-                self.verdict(
-                    Limit::Path,
-                    because,
-                    [
-                        self.more_streams(),
-                        Some("udp --rate max: the same path without congestion control".to_owned()),
-                    ]
-                    .into_iter()
-                    .flatten()
-                    .collect(),
-                ),
+            let above = format!(
+                "udp --rate {}: whether the path carries more without congestion control",
+                rate_below(rate * ABOVE)
             );
+            let advice = [more, Some(above)].into_iter().flatten().collect();
+            return Some(self.verdict(Limit::Path, because, advice));
         }
         let because = vec![format!("{shown} arrived, and nothing shows what held it")];
         Some(self.verdict(Limit::Unknown, because, vec!["--time 30s: a longer look".to_owned()]))

@@ -64,8 +64,9 @@ fn a_wall_clock_that_is_set_changes_no_figure() {
             // 3 s at 2,000 a second, by clocks that nobody set.
             let right = (sent as f64) / 2_000.0;
             assert!(seconds > right * 0.999 - 0.001, "{step}: {seconds} s is less than it took");
+            // A busy host may send the last of them late, but by no part of a step of hours or seconds.
             assert!(
-                (seconds / right - 1.0).abs() < 0.001 || busy > 0.2,
+                seconds - right < step.unsigned_abs() as f64 / 2.0,
                 "{step}: {seconds} s, not {right}"
             );
             let of_span = rate * seconds / 8.0 - number(receiver, "bytes") as f64;

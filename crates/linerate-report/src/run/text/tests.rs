@@ -157,7 +157,7 @@ fn only_the_headline() {
     insta::assert_snapshot!(quiet(&records::rr()), @"
     19 872 transactions/s · p50 48.2 µs · p99 91.4 µs · 1 never answered
     limited by the time of a round trip: one request was in flight at a time and
-      each took 50.2 us.
+      each took 50.2 µs.
     try: --outstanding 8
     ");
     insta::assert_snapshot!(quiet(&records::partial()), @"
@@ -289,7 +289,7 @@ fn requests_and_responses() {
 
     19 872 transactions/s · p50 48.2 µs · p99 91.4 µs · 1 never answered
     limited by the time of a round trip: one request was in flight at a time and
-      each took 50.2 us.
+      each took 50.2 µs.
     try: --outstanding 8
     ");
 }
