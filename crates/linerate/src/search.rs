@@ -439,7 +439,7 @@ fn interrupted() -> ErrorRecord {
 }
 
 /// What to try against a goal's limit: what the verdict advised of the trial at the upper bound, for
-/// only it saw which cores were idle and which buffers were granted. The rate is the search's own.
+/// only it saw which cores were idle and which buffers were granted. What is another test than a search's is left out.
 fn advice(goals: &[GoalRecord], entries: &[Entry]) -> Vec<String> {
     let Some((limit, upper)) = goals.iter().find_map(|g| Some((g.limit?, g.upper_bps))) else {
         return Vec::new();
@@ -453,7 +453,8 @@ fn advice(goals: &[GoalRecord], entries: &[Entry]) -> Vec<String> {
         .filter(|entry| entry.outcome.limit == Some(limit))
         .min_by(|a, b| distance(a).total_cmp(&distance(b)));
     let told = told.map_or(&[][..], |entry| &entry.outcome.advice);
-    let mut advice: Vec<_> = told.iter().filter(|a| !a.starts_with("--rate")).cloned().collect();
+    let other_test = |a: &str| ["--rate ", "tcp", "udp"].iter().any(|start| a.starts_with(start));
+    let mut advice: Vec<_> = told.iter().filter(|a| !other_test(a)).cloned().collect();
     if limit == Limit::Path && advice.is_empty() {
         advice.push("--reverse: whether the other direction has the same limit".to_owned());
     }

@@ -78,12 +78,17 @@ pub(super) fn called(label: Option<&str>, title: Option<&str>, otherwise: &str) 
     }
 }
 
+/// `UDP`, `TCP`, `Request/response`.
+pub(super) fn protocol(plan: &PlanRecord) -> String {
+    match plan.protocol.as_str() {
+        "rr" => "Request/response".to_owned(),
+        other => clean(other).to_uppercase(),
+    }
+}
+
 /// `UDP at 160.0 Mbit/s`, `TCP, 4 streams`.
 pub(super) fn what(plan: &PlanRecord) -> String {
-    let mut text = clean(&plan.protocol).to_uppercase();
-    if text == "RR" {
-        text = "Request/response".to_owned();
-    }
+    let mut text = protocol(plan);
     match plan.rate_bps {
         Some(rate) => text.push_str(&format!(" at {}", number::rate(rate as f64))),
         None if text == "UDP" => text.push_str(" as fast as it goes"),

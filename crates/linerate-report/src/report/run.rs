@@ -82,7 +82,7 @@ pub(super) fn add(
     }
     builder.subjects.push(Subject {
         what: if place.is_none() { head::what(plan) } else { String::new() },
-        kind: if place.is_none() { clean(&plan.protocol).to_uppercase() } else { String::new() },
+        kind: if place.is_none() { head::protocol(plan) } else { String::new() },
         between: head::between(
             Some(&record.client),
             record.server.as_ref(),
