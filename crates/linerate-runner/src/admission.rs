@@ -107,7 +107,10 @@ pub(crate) fn check(
         let asked = match &plan.traffic {
             Traffic::Udp(udp) => udp.rate.map(|rate| rate.bits_per_second(udp.size)),
             Traffic::Tcp(tcp) => tcp.rate.map(|rate| rate.bits_per_second()),
-            Traffic::Rr(_) => Some(0),
+            // One direction: the larger of the two messages.
+            Traffic::Rr(rr) => rr.rate.map(|rate| {
+                rate.saturating_mul(8).saturating_mul(rr.request.max(rr.response).into())
+            }),
         };
         if asked.is_none_or(|asked| asked > most.bits_per_second()) {
             return Err(refuse(

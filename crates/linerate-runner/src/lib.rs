@@ -12,6 +12,7 @@ mod discard;
 mod errors;
 mod host;
 mod place;
+mod rate_meter;
 mod rows;
 mod serve_iperf3;
 mod served;

@@ -24,7 +24,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
 use crate::admission::{Admission, MOST_WAITING};
-use crate::data::StreamSocket;
+use crate::data::{Limits, StreamSocket};
 use crate::serve_iperf3::lobby::Lobby;
 use crate::serve_iperf3::logins::Logins;
 use crate::{agent, serve_iperf3, serving};
@@ -73,6 +73,13 @@ pub struct Options {
     pub only_v6: bool,
     /// What controllers of campaigns may do here; `None` keeps them out.
     pub agent: Option<agent::Options>,
+}
+
+impl Options {
+    /// What the data threads of one test hold it to.
+    pub(crate) fn limits(&self) -> Limits {
+        Limits { octets: self.max_bytes, rate: self.max_rate }
+    }
 }
 
 impl Default for Options {

@@ -276,7 +276,7 @@ impl Test {
         let (read, mut write) = control.into_split();
         let mut messages = read_all::<ClientMessage>(read);
         let ids = data::streams(plan.direction, plan.streams);
-        let shared = Shared::within(server.options.max_bytes, ids.len());
+        let shared = Shared::within(server.options.limits(), ids.len());
         let (events, mut told) = mpsc::unbounded_channel();
         // Whatever happens below, no thread outlives the test.
         let _stop = StopOnDrop(Arc::clone(&shared));

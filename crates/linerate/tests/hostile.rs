@@ -1,179 +1,26 @@
 //! Peers that lie, break off, flood or fall silent. After each of them the same server process must
 //! still be there and serve an honest test; at the end it holds no more than at the beginning.
 
+#[path = "support/native.rs"]
+mod native;
 mod support;
 
-use std::io::{ErrorKind, Read, Write};
+use std::io::Read;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
 use std::num::NonZeroU8;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use linerate_wire::native::PREAMBLE;
 use linerate_wire::native::datagram::{Header, Place};
 use linerate_wire::native::stream::{Claim, TcpOpening, UdpHello, UdpHelloAck};
-use linerate_wire::native::{PREAMBLE, auth};
+use native::{DEADLINES, Granted, NONCE, Peer, hello, merge, plan};
 use serde_json::{Value, json};
 use support::{Client, Lab, Server, alone, linerate, long, number, wait_for};
 
-/// Longer than every deadline of the protocol.
-const DEADLINES: Duration = Duration::from_secs(25);
 /// An honest client that comes after is served at once: this is less than any of those deadlines, and
 /// enough for a busy machine.
 const SERVED: Duration = Duration::from_secs(5);
-const NONCE: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
-
-/// A client made by hand.
-struct Peer {
-    control: TcpStream,
-}
-
-/// What a granted test is opened with.
-struct Granted {
-    token: u64,
-    cookie: [u8; 16],
-}
-
-impl Peer {
-    fn connect(address: SocketAddr) -> Self {
-        let control = TcpStream::connect(address).expect("the server listens");
-        control.set_read_timeout(Some(DEADLINES)).unwrap();
-        control.set_write_timeout(Some(DEADLINES)).unwrap();
-        Self { control }
-    }
-
-    /// Past the preamble.
-    fn begin(address: SocketAddr) -> Self {
-        let mut peer = Self::connect(address);
-        peer.octets(&PREAMBLE);
-        peer
-    }
-
-    /// Past the welcome.
-    fn greeted(address: SocketAddr) -> Self {
-        let mut peer = Self::begin(address);
-        peer.say(&hello(1, 1));
-        assert!(peer.hear().unwrap()["welcome"].is_object());
-        peer
-    }
-
-    /// Past the agreement.
-    fn granted(address: SocketAddr, plan: Value) -> (Self, Granted) {
-        let mut peer = Self::greeted(address);
-        peer.say(&json!({ "request": { "plan": plan } }));
-        let answer = peer.hear().expect("an answer");
-        let agreed = &answer["agreed"];
-        let token = agreed["token"].as_u64().unwrap_or_else(|| panic!("refused: {answer}"));
-        let cookie = auth::from_hex(agreed["cookie"].as_str().unwrap()).unwrap();
-        (peer, Granted { token, cookie })
-    }
-
-    /// A UDP test that has its stream.
-    fn ready(address: SocketAddr, plan: Value) -> (Self, Granted, UdpSocket) {
-        let (mut peer, granted) = Self::granted(address, plan);
-        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        socket.connect(address).unwrap();
-        socket.set_read_timeout(Some(DEADLINES)).unwrap();
-        socket.send(&UdpHello(granted.claim(0)).encode()).unwrap();
-        let mut answer = [0; 64];
-        let n = socket.recv(&mut answer).unwrap();
-        assert_eq!(UdpHelloAck::decode(&answer[..n]).unwrap().token, granted.token);
-        assert_eq!(peer.hear(), Some(json!("ready")));
-        (peer, granted, socket)
-    }
-
-    /// A UDP test that has begun.
-    fn started(address: SocketAddr, plan: Value) -> (Self, Granted, UdpSocket) {
-        let (mut peer, granted, socket) = Self::ready(address, plan);
-        peer.say(&json!("start"));
-        assert_eq!(peer.hear(), Some(json!("started")));
-        (peer, granted, socket)
-    }
-
-    /// Errors are the server's right: it may have hung up.
-    fn octets(&mut self, octets: &[u8]) -> bool {
-        self.control.write_all(octets).is_ok()
-    }
-
-    fn frame(&mut self, body: &[u8]) -> bool {
-        let mut octets = (body.len() as u32).to_be_bytes().to_vec();
-        octets.extend(body);
-        self.octets(&octets)
-    }
-
-    fn say(&mut self, message: &Value) -> bool {
-        self.frame(message.to_string().as_bytes())
-    }
-
-    /// The next message; nothing when the server hangs up.
-    fn hear(&mut self) -> Option<Value> {
-        let mut length = [0; 4];
-        self.control.read_exact(&mut length).ok()?;
-        let mut body = vec![0; u32::from_be_bytes(length) as usize];
-        self.control.read_exact(&mut body).ok()?;
-        Some(serde_json::from_slice(&body).expect("JSON"))
-    }
-
-    /// Hears until the server hangs up, which it must; returns the last message.
-    fn hung_up(mut self) -> Option<Value> {
-        let mut last = None;
-        let mut byte = [0];
-        while let Some(message) = self.hear() {
-            last = Some(message);
-        }
-        match self.control.read(&mut byte) {
-            Ok(0) => last,
-            Err(e) if e.kind() != ErrorKind::WouldBlock && e.kind() != ErrorKind::TimedOut => last,
-            other => panic!("the server keeps the connection: {other:?}"),
-        }
-    }
-
-    /// Closes with a reset instead of a farewell.
-    fn reset(self) {
-        socket2::SockRef::from(&self.control).set_linger(Some(Duration::ZERO)).unwrap();
-    }
-}
-
-impl Granted {
-    fn claim(&self, stream: u16) -> Claim {
-        Claim { token: self.token, cookie: self.cookie, stream }
-    }
-}
-
-fn hello(min: u64, max: u64) -> Value {
-    json!({ "hello": { "version_min": min, "version_max": max, "nonce": NONCE, "program": "x" } })
-}
-
-/// A legal plan; the change is laid over it.
-fn plan(change: &Value) -> Value {
-    let mut plan = json!({
-        "traffic": { "udp": { "size": 1000, "rate": { "datagrams": 1000 }, "burst": 0,
-            "engine": "send", "checksum": true } },
-        "direction": "forward", "streams": 1, "end": { "time": 1_000_000_000u64 },
-        "warmup": 0, "interval": 100_000_000u64, "window": null,
-        "client_cpus": [], "server_cpus": [], "dscp": null
-    });
-    merge(&mut plan, change);
-    plan
-}
-
-fn merge(into: &mut Value, change: &Value) {
-    match (into, change) {
-        (Value::Object(into), Value::Object(change)) => {
-            for (key, value) in change {
-                if key == "time"
-                    || key == "bytes"
-                    || key == "datagrams"
-                    || key == "tcp"
-                    || key == "rr"
-                {
-                    into.clear();
-                }
-                merge(into.entry(key.clone()).or_insert(Value::Null), value);
-            }
-        }
-        (into, change) => *into = change.clone(),
-    }
-}
 
 type Case = (&'static str, Box<dyn Fn(SocketAddr)>);
 

@@ -5,6 +5,7 @@
 
 mod rr;
 mod tcp;
+mod toll;
 mod udp_recv;
 mod udp_send;
 mod wait;
@@ -23,7 +24,7 @@ use linerate_model::plan::{AgreedPlan, Direction, IpVersion, Traffic, Way};
 use linerate_model::sample::{
     RecvInterval, RecvReport, RrInterval, RrReport, SendInterval, SendReport, ThreadUse,
 };
-use linerate_model::units::Nanos;
+use linerate_model::units::{BitRate, Nanos};
 use linerate_session::Surroundings;
 use linerate_session::engine_choice::Buffers;
 use linerate_wire::framing::Framing;
@@ -31,6 +32,8 @@ use linerate_wire::native::message::{RespondReport, StreamSent};
 use linerate_wire::native::stream::UdpHello;
 use socket2::Socket;
 use tokio::sync::mpsc::UnboundedSender;
+
+use toll::Toll;
 
 /// How long a data thread waits in the kernel before it looks at [`Shared`] again.
 const LOOK_UP: Duration = Duration::from_millis(20);
@@ -47,6 +50,15 @@ const STOPPING: u8 = 2;
 
 /// Not yet told.
 const UNKNOWN: u64 = u64::MAX;
+
+/// What a server's owner allows one test, whatever its plan says.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Limits {
+    /// Most octets that it may carry, both ways together.
+    pub(crate) octets: Option<u64>,
+    /// Largest rate of one direction.
+    pub(crate) rate: Option<BitRate>,
+}
 
 /// What the control side tells the data threads.
 #[derive(Debug)]
@@ -71,19 +83,20 @@ pub(crate) struct Shared {
     received_warm: AtomicU64,
     /// Octets that this end has sent, warm-up included.
     carried_away: AtomicU64,
-    /// Most octets that the test may carry, both ways together.
-    budget: Option<u64>,
+    limits: Limits,
+    /// What arrives for threads that answer, and what they send.
+    tolls: Option<[Toll; 2]>,
     /// It carried more.
     over_budget: AtomicBool,
 }
 
 impl Shared {
     pub(crate) fn new(streams: usize) -> Arc<Self> {
-        Self::within(None, streams)
+        Self::within(Limits::default(), streams)
     }
 
-    /// A test that ends when its streams carried more than `budget` octets, both ways together.
-    pub(crate) fn within(budget: Option<u64>, streams: usize) -> Arc<Self> {
+    /// A test whose threads keep to the owner's limits.
+    pub(crate) fn within(limits: Limits, streams: usize) -> Arc<Self> {
         Arc::new(Self {
             phase: AtomicU8::new(WAITING),
             start_ns: AtomicU64::new(UNKNOWN),
@@ -95,7 +108,8 @@ impl Shared {
             received: AtomicU64::new(0),
             received_warm: AtomicU64::new(0),
             carried_away: AtomicU64::new(0),
-            budget,
+            limits,
+            tolls: limits.rate.map(|rate| [Toll::new(rate), Toll::new(rate)]),
             over_budget: AtomicBool::new(false),
         })
     }
@@ -166,13 +180,26 @@ impl Shared {
     /// Ends the test at the first batch above the budget.
     #[inline]
     fn keep_budget(&self) {
-        if let Some(most) = self.budget {
+        if let Some(most) = self.limits.octets {
             let carried = self.arrived().saturating_add(self.carried_away.load(Ordering::Relaxed));
             if carried > most {
                 self.over_budget.store(true, Ordering::Relaxed);
                 self.stop();
                 self.drain_until(0);
             }
+        }
+    }
+
+    /// Waits until the owner's limit lets more through after `octets` that a thread which answers has
+    /// read, or is about to send (`sends`); ends with the test.
+    fn keep_rate(&self, octets: u64, sends: bool) {
+        let Some([arrive, leave]) = &self.tolls else { return };
+        let toll = if sends { leave } else { arrive };
+        let mut now = clock::monotonic_ns();
+        let until = toll.pass(octets, now);
+        while now < until && !self.stopping() {
+            clock::sleep_until(until.min(now.saturating_add(LOOK_UP.as_nanos() as u64)));
+            now = clock::monotonic_ns();
         }
     }
 

@@ -375,9 +375,11 @@ fn respond_udp(
             Err(e) => return Err(e),
         };
         let datagram = request.get(..got).unwrap_or_default();
+        context.shared.keep_rate(got as u64, false);
         if super::answer_again(socket, hello, datagram) || got != rr.request as usize {
             continue;
         }
+        context.shared.keep_rate(response.len() as u64, true);
         answers.begin(context);
         for (slot, octet) in response.iter_mut().zip(datagram).take(id_octets) {
             *slot = *octet;
@@ -413,7 +415,10 @@ fn respond_tcp(
         }
         match socket.read(&mut buffer) {
             Ok(0) => return Ok(()),
-            Ok(octets) => partial += octets,
+            Ok(octets) => {
+                partial += octets;
+                context.shared.keep_rate(octets as u64, false);
+            }
             Err(e) if passing(&e) => continue,
             Err(e) => return Err(e),
         }
@@ -423,6 +428,7 @@ fn respond_tcp(
         let octets = whole as u64 * (u64::from(rr.request) + u64::from(rr.response));
         context.shared.add_sent(octets);
         if whole == 1 {
+            context.shared.keep_rate(response.len() as u64, true);
             socket.write_all(&response)?;
         } else {
             // At most 64 KiB of requests came, but responses may be large: in bounded pieces.
@@ -433,6 +439,10 @@ fn respond_tcp(
                 many.clear();
                 for _ in 0..now {
                     many.extend_from_slice(&response);
+                }
+                context.shared.keep_rate(many.len() as u64, true);
+                if context.shared.stopping() {
+                    return Ok(());
                 }
                 socket.write_all(&many)?;
                 left -= now;

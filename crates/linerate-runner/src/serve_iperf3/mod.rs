@@ -5,7 +5,6 @@
 //! turns ([`lobby`]).
 
 mod control;
-mod limits;
 pub(crate) mod lobby;
 pub mod logins;
 mod output;

@@ -263,7 +263,7 @@ impl Test {
         }
         let congestion = sockets.iter().find_map(StreamSocket::congestion);
         let story = Story::begin(events, ends, &self.cookie, &self.test, &ids, &sockets);
-        let shared = Shared::within(server.options.max_bytes, ids.len());
+        let shared = Shared::within(server.options.limits(), ids.len());
         // Whatever happens below, no thread outlives the test.
         let _stop = StopOnDrop(Arc::clone(&shared));
         let (events, told) = mpsc::unbounded_channel();

@@ -15,12 +15,12 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Instant, MissedTickBehavior, sleep, timeout};
 
 use super::control::{Control, RESULTS_LIMIT};
-use super::limits::RateMeter;
 use super::output::Output;
 use super::run::{Trouble, terminated};
 use super::story::Story;
 use super::{plan, results};
 use crate::data::{DataEvent, Report, Shared, StreamId};
+use crate::rate_meter::RateMeter;
 use crate::rows::ProcessCpu;
 use crate::server::{Options, Server};
 use crate::serving::{StopOnDrop, straggler_ns};

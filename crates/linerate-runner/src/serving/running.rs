@@ -18,6 +18,7 @@ use tokio::time::Instant;
 use crate::control::{ControlError, Outbox, next, write_message};
 use crate::data::{self, DataEvent, Report, Role, Shared, StreamId, Tick};
 use crate::host::HostWatch;
+use crate::rate_meter::RateMeter;
 use crate::served::Early;
 use crate::server::Server;
 use crate::ticks::Ticks;
@@ -99,6 +100,9 @@ impl Running {
         let mut shut = server.shut.clone();
         let mut sent_told = false;
         let mut trouble = None;
+        let rate = server.options.max_rate.filter(|_| !matches!(plan.traffic, Traffic::Rr(_)));
+        let mut meter =
+            rate.map(|rate| RateMeter::new(rate.bits_per_second(), clock::monotonic_ns()));
         while self.reports.len() < self.streams {
             tokio::select! {
                 message = messages.recv(), if trouble.is_none() => {
@@ -134,6 +138,13 @@ impl Running {
                         && !self.shared.heard_within(SILENCE_LIMIT);
                     if silent && trouble.is_none() {
                         trouble = Some(self.abandon(Early::vanished("the client fell silent")));
+                    }
+                    let keeps = meter
+                        .as_mut()
+                        .is_none_or(|m| m.keeps(self.shared.arrived(), clock::monotonic_ns()));
+                    if !keeps && !self.stopped {
+                        self.stop(&mut out, "the client sends faster than this server allows");
+                        self.shared.drain_until(0);
                     }
                 }
                 _ = shut.changed(), if !self.stopped => {

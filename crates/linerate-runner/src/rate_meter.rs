@@ -7,7 +7,7 @@ const EARLY_NS: u64 = 500_000_000;
 
 /// A bucket that fills at the limit and a tenth, and that arrivals empty. Pure: told the time.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct RateMeter {
+pub(crate) struct RateMeter {
     /// bit/s, the tenth included.
     rate_bps: u64,
     /// Bits that may still come.
@@ -18,14 +18,14 @@ pub(super) struct RateMeter {
 
 impl RateMeter {
     /// For a limit of `limit_bps` from `now_ns` on.
-    pub(super) fn new(limit_bps: u64, now_ns: u64) -> Self {
+    pub(crate) fn new(limit_bps: u64, now_ns: u64) -> Self {
         let rate_bps = limit_bps.saturating_add(limit_bps / 10);
         let credit = bits(rate_bps, EARLY_NS);
         Self { rate_bps, credit, octets: 0, at_ns: now_ns }
     }
 
     /// Whether `octets` in all, since the beginning, are within the limit at `now_ns`.
-    pub(super) fn keeps(&mut self, octets: u64, now_ns: u64) -> bool {
+    pub(crate) fn keeps(&mut self, octets: u64, now_ns: u64) -> bool {
         let span_ns = now_ns.saturating_sub(self.at_ns);
         let more = octets.saturating_sub(self.octets).saturating_mul(8);
         (self.octets, self.at_ns) = (octets.max(self.octets), now_ns.max(self.at_ns));

@@ -1,0 +1,176 @@
+//! A client of linerate's own protocol made by hand, for tests of the server.
+
+#![allow(dead_code, reason = "each file of tests uses its own part of this")]
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
+use std::time::Duration;
+
+use linerate_wire::native::stream::{Claim, TcpOpening, UdpHello, UdpHelloAck};
+use linerate_wire::native::{PREAMBLE, auth};
+use serde_json::{Value, json};
+
+/// Longer than every deadline of the protocol.
+pub const DEADLINES: Duration = Duration::from_secs(25);
+pub const NONCE: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
+
+/// A client made by hand.
+pub struct Peer {
+    pub control: TcpStream,
+}
+
+/// What a granted test is opened with.
+pub struct Granted {
+    pub token: u64,
+    pub cookie: [u8; 16],
+}
+
+impl Peer {
+    pub fn connect(address: SocketAddr) -> Self {
+        let control = TcpStream::connect(address).expect("the server listens");
+        control.set_read_timeout(Some(DEADLINES)).unwrap();
+        control.set_write_timeout(Some(DEADLINES)).unwrap();
+        Self { control }
+    }
+
+    /// Past the preamble.
+    pub fn begin(address: SocketAddr) -> Self {
+        let mut peer = Self::connect(address);
+        peer.octets(&PREAMBLE);
+        peer
+    }
+
+    /// Past the welcome.
+    pub fn greeted(address: SocketAddr) -> Self {
+        let mut peer = Self::begin(address);
+        peer.say(&hello(1, 1));
+        assert!(peer.hear().unwrap()["welcome"].is_object());
+        peer
+    }
+
+    /// Past the agreement.
+    pub fn granted(address: SocketAddr, plan: Value) -> (Self, Granted) {
+        let mut peer = Self::greeted(address);
+        peer.say(&json!({ "request": { "plan": plan } }));
+        let answer = peer.hear().expect("an answer");
+        let agreed = &answer["agreed"];
+        let token = agreed["token"].as_u64().unwrap_or_else(|| panic!("refused: {answer}"));
+        let cookie = auth::from_hex(agreed["cookie"].as_str().unwrap()).unwrap();
+        (peer, Granted { token, cookie })
+    }
+
+    /// A UDP test that has its stream.
+    pub fn ready(address: SocketAddr, plan: Value) -> (Self, Granted, UdpSocket) {
+        let (mut peer, granted) = Self::granted(address, plan);
+        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        socket.connect(address).unwrap();
+        socket.set_read_timeout(Some(DEADLINES)).unwrap();
+        socket.send(&UdpHello(granted.claim(0)).encode()).unwrap();
+        let mut answer = [0; 64];
+        let n = socket.recv(&mut answer).unwrap();
+        assert_eq!(UdpHelloAck::decode(&answer[..n]).unwrap().token, granted.token);
+        assert_eq!(peer.hear(), Some(json!("ready")));
+        (peer, granted, socket)
+    }
+
+    /// A UDP test that has begun.
+    pub fn started(address: SocketAddr, plan: Value) -> (Self, Granted, UdpSocket) {
+        let (mut peer, granted, socket) = Self::ready(address, plan);
+        peer.say(&json!("start"));
+        assert_eq!(peer.hear(), Some(json!("started")));
+        (peer, granted, socket)
+    }
+
+    /// A TCP stream of a granted test, once the server has taken it.
+    pub fn stream(address: SocketAddr, granted: &Granted, stream: u16) -> TcpStream {
+        let mut peer = Self::connect(address);
+        peer.octets(&TcpOpening(granted.claim(stream)).encode());
+        peer.control.read_exact(&mut [0]).expect("the server takes it");
+        peer.control
+    }
+
+    /// Errors are the server's right: it may have hung up.
+    pub fn octets(&mut self, octets: &[u8]) -> bool {
+        self.control.write_all(octets).is_ok()
+    }
+
+    pub fn frame(&mut self, body: &[u8]) -> bool {
+        let mut octets = (body.len() as u32).to_be_bytes().to_vec();
+        octets.extend(body);
+        self.octets(&octets)
+    }
+
+    pub fn say(&mut self, message: &Value) -> bool {
+        self.frame(message.to_string().as_bytes())
+    }
+
+    /// The next message; nothing when the server hangs up.
+    pub fn hear(&mut self) -> Option<Value> {
+        let mut length = [0; 4];
+        self.control.read_exact(&mut length).ok()?;
+        let mut body = vec![0; u32::from_be_bytes(length) as usize];
+        self.control.read_exact(&mut body).ok()?;
+        Some(serde_json::from_slice(&body).expect("JSON"))
+    }
+
+    /// Hears until the server hangs up, which it must; returns the last message.
+    pub fn hung_up(mut self) -> Option<Value> {
+        let mut last = None;
+        let mut byte = [0];
+        while let Some(message) = self.hear() {
+            last = Some(message);
+        }
+        match self.control.read(&mut byte) {
+            Ok(0) => last,
+            Err(e) if e.kind() != ErrorKind::WouldBlock && e.kind() != ErrorKind::TimedOut => last,
+            other => panic!("the server keeps the connection: {other:?}"),
+        }
+    }
+
+    /// Closes with a reset instead of a farewell.
+    pub fn reset(self) {
+        socket2::SockRef::from(&self.control).set_linger(Some(Duration::ZERO)).unwrap();
+    }
+}
+
+impl Granted {
+    pub fn claim(&self, stream: u16) -> Claim {
+        Claim { token: self.token, cookie: self.cookie, stream }
+    }
+}
+
+pub fn hello(min: u64, max: u64) -> Value {
+    json!({ "hello": { "version_min": min, "version_max": max, "nonce": NONCE, "program": "x" } })
+}
+
+/// A legal plan; the change is laid over it.
+pub fn plan(change: &Value) -> Value {
+    let mut plan = json!({
+        "traffic": { "udp": { "size": 1000, "rate": { "datagrams": 1000 }, "burst": 0,
+            "engine": "send", "checksum": true } },
+        "direction": "forward", "streams": 1, "end": { "time": 1_000_000_000u64 },
+        "warmup": 0, "interval": 100_000_000u64, "window": null,
+        "client_cpus": [], "server_cpus": [], "dscp": null
+    });
+    merge(&mut plan, change);
+    plan
+}
+
+pub fn merge(into: &mut Value, change: &Value) {
+    match (into, change) {
+        (Value::Object(into), Value::Object(change)) => {
+            for (key, value) in change {
+                if key == "time"
+                    || key == "bytes"
+                    || key == "datagrams"
+                    || key == "tcp"
+                    || key == "rr"
+                {
+                    into.clear();
+                }
+                merge(into.entry(key.clone()).or_insert(Value::Null), value);
+            }
+        }
+        (into, change) => *into = change.clone(),
+    }
+}
