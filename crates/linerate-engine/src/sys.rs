@@ -362,14 +362,15 @@ pub fn udp_listener(local: SocketAddr, dual: bool) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// Raises this process's limit of open descriptors to what it may have.
+/// Raises this process's limit of open descriptors to what it may have, and says what that is.
 ///
 /// # Errors
 /// Those of setrlimit(2).
-pub fn raise_descriptor_limit() -> io::Result<()> {
+pub fn raise_descriptor_limit() -> io::Result<usize> {
     use nix::sys::resource::{Resource, getrlimit, setrlimit};
     let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
-    Ok(setrlimit(Resource::RLIMIT_NOFILE, hard, hard)?)
+    setrlimit(Resource::RLIMIT_NOFILE, hard, hard)?;
+    Ok(usize::try_from(hard).unwrap_or(usize::MAX))
 }
 
 /// What a plan asks of a TCP socket.

@@ -12,6 +12,9 @@ use tokio::time::Instant;
 
 /// A peer that takes longer than this to read a message is gone.
 const WRITE_LIMIT: Duration = Duration::from_secs(3);
+/// The last word has this long to reach the peer before the connection is closed for good, whatever the
+/// peer does.
+pub(crate) const FAREWELL_LIMIT: Duration = Duration::from_millis(500);
 /// Messages read ahead of the one who handles them: half a megabyte at most.
 const READ_AHEAD: usize = 8;
 
@@ -147,21 +150,37 @@ pub(crate) async fn read_body(
 }
 
 /// Reads messages in a task of its own, so that waiting for one can be given up at any time
-/// without losing half of it. The last item is the error that ended it.
+/// without losing half of it. The last item is the error that ended it. When nobody waits any more, the
+/// task ends too, and its half of the connection with it.
 pub(crate) fn read_all<T: DeserializeOwned + Send + 'static>(
     mut stream: impl AsyncRead + Unpin + Send + 'static,
 ) -> Receiver<Result<T, ControlError>> {
     let (tell, told) = mpsc::channel(READ_AHEAD);
     tokio::spawn(async move {
         loop {
-            let message = read_message(&mut stream).await;
+            let message = tokio::select! {
+                message = read_message(&mut stream) => message,
+                () = tell.closed() => break,
+            };
             let last = message.is_err();
-            if tell.send(message).await.is_err() || last {
+            if tell.send(message).await.is_err() {
+                break;
+            }
+            if last {
                 return;
             }
         }
+        read_out(&mut stream).await;
     });
     told
+}
+
+/// Reads what a peer still sends until it closes, for a moment: unread octets would turn this end's close
+/// into a reset, and the last word could be lost.
+pub(crate) async fn read_out(stream: &mut (impl AsyncRead + Unpin)) {
+    let mut rest = [0; 256];
+    let read = async { while matches!(stream.read(&mut rest).await, Ok(n) if n > 0) {} };
+    let _ = tokio::time::timeout(FAREWELL_LIMIT, read).await;
 }
 
 /// The next message, at the latest after `limit`.

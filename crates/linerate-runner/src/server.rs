@@ -16,12 +16,13 @@ use linerate_wire::native::message::RefusalKind;
 use linerate_wire::native::stream::{
     HELLO_OCTETS, OPENING_OCTETS, TCP_OPENING, TcpOpening, UdpHello, UdpHelloAck,
 };
+use nix::errno::Errno;
 use socket2::Socket;
 use tokio::io::AsyncReadExt;
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::sync::mpsc::{self, UnboundedSender};
 use tokio::sync::watch;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::admission::{Admission, MOST_WAITING};
 use crate::data::{Limits, StreamSocket};
@@ -128,6 +129,8 @@ pub enum Event {
     },
     /// Settings that an earlier server had left changed were put back.
     PutBack(String),
+    /// No connection can be taken for now. Told at most once in ten seconds.
+    CannotAccept(String),
     /// What a test in iperf3's dialect tells while it runs.
     Told {
         /// The client's control connection.
@@ -185,6 +188,7 @@ pub(crate) struct Server {
     pub(crate) shut: watch::Receiver<bool>,
     pub(crate) agent: agent::Post,
     waiting: AtomicUsize,
+    most_waiting: usize,
     running: AtomicUsize,
     finished: AtomicUsize,
     arrived: AtomicU64,
@@ -196,7 +200,7 @@ pub(crate) async fn serve_async(
     tell: &mut dyn FnMut(Event),
     mut shut: watch::Receiver<bool>,
 ) -> Result<(), ErrorRecord> {
-    let _ = sys::raise_descriptor_limit();
+    let descriptors = sys::raise_descriptor_limit().ok();
     let (post, left) = agent::Post::open(options.agent.as_ref())?;
     let (listener, udp) = listen(options)?;
     let address = listener.local_addr().map_err(|e| cannot_listen(options, &e))?;
@@ -213,11 +217,13 @@ pub(crate) async fn serve_async(
         shut: shut.clone(),
         agent: post,
         waiting: AtomicUsize::new(0),
+        most_waiting: descriptors.map_or(MOST_WAITING, |most| MOST_WAITING.min(most / 2)),
         running: AtomicUsize::new(0),
         finished: AtomicUsize::new(0),
         arrived: AtomicU64::new(0),
     });
     let hellos = tokio::spawn(answer_hellos(Arc::clone(&server), udp, address.port()));
+    let mut full = Full::default();
     loop {
         let done = options.one_off && server.finished.load(Ordering::Relaxed) > 0;
         if (done || *shut.borrow()) && server.running.load(Ordering::Relaxed) == 0 {
@@ -229,10 +235,14 @@ pub(crate) async fn serve_async(
             // Looks again at what ended meanwhile: a test tells of its end before it counts as finished.
             () = tokio::time::sleep(Duration::from_millis(100)),
                 if options.one_off || *shut.borrow() => {}
-            accepted = listener.accept(), if !*shut.borrow() => match accepted {
-                Ok((stream, peer)) => take_in(&server, stream, sys::plain(peer)),
-                // Out of descriptors, or the peer has gone again: the next one may do better.
-                Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
+            accepted = full.accept(&listener), if !*shut.borrow() => {
+                let trouble = match accepted {
+                    Ok((stream, peer)) => take_in(&server, stream, sys::plain(peer)).err(),
+                    Err(e) => full.wait(&e),
+                };
+                if let Some(event) = trouble.and_then(|why| full.once(why)) {
+                    tell(event);
+                }
             },
         }
     }
@@ -293,10 +303,49 @@ fn listen(options: &Options) -> Result<(TcpListener, UdpSocket), ErrorRecord> {
     result.map_err(|e| cannot_listen(options, &e))
 }
 
+/// Whoever cannot be taken now is told to the owner, but not each.
+const TOLD_AGAIN: Duration = Duration::from_secs(10);
+/// Pause after a connection that could not be taken, as the next one most likely cannot either.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
+
+/// What a server does when it is out of what connections need.
+#[derive(Default)]
+struct Full {
+    until: Option<Instant>,
+    told: Option<Instant>,
+}
+
+impl Full {
+    /// The next connection, after the pause. May be given up at any time.
+    async fn accept(&self, listener: &TcpListener) -> std::io::Result<(TcpStream, SocketAddr)> {
+        if let Some(until) = self.until {
+            sleep_until(until).await;
+        }
+        listener.accept().await
+    }
+
+    /// Out of descriptors or memory; other errors are of the one connection.
+    fn wait(&mut self, error: &std::io::Error) -> Option<String> {
+        self.until = Some(Instant::now() + ACCEPT_PAUSE);
+        let errno = Errno::from_raw(error.raw_os_error().unwrap_or(0));
+        matches!(errno, Errno::EMFILE | Errno::ENFILE | Errno::ENOBUFS | Errno::ENOMEM).then(|| {
+            format!("{error}; raise the limit of open files (`ulimit -n`), or lower --max-tests")
+        })
+    }
+
+    fn once(&mut self, why: String) -> Option<Event> {
+        if self.told.is_some_and(|told| told.elapsed() < TOLD_AGAIN) {
+            return None;
+        }
+        self.told = Some(Instant::now());
+        Some(Event::CannotAccept(why))
+    }
+}
+
 /// Gives a new connection its own task, so that a silent one delays nobody.
-fn take_in(server: &Arc<Server>, stream: TcpStream, peer: SocketAddr) {
-    if server.waiting.load(Ordering::Relaxed) >= MOST_WAITING {
-        return;
+fn take_in(server: &Arc<Server>, stream: TcpStream, peer: SocketAddr) -> Result<(), String> {
+    if server.waiting.load(Ordering::Relaxed) >= server.most_waiting {
+        return Err(format!("{} wait to ask for a test already", server.most_waiting));
     }
     server.waiting.fetch_add(1, Ordering::Relaxed);
     let server = Arc::clone(server);
@@ -318,6 +367,7 @@ fn take_in(server: &Arc<Server>, stream: TcpStream, peer: SocketAddr) {
             Err(_) => server.refused(peer, "silent for too long before asking for a test"),
         }
     });
+    Ok(())
 }
 
 /// Counts a test as over even when its task is ended by a panic.

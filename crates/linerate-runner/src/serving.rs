@@ -18,7 +18,6 @@ use linerate_wire::native::message::{
     Agreed, ClientMessage, Hello, Ping, Pong, RefusalKind, Refused, Request, ServerMessage, Welcome,
 };
 use linerate_wire::native::{FEATURES, VERSIONS, auth};
-use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use tokio::net::tcp::OwnedWriteHalf;
 use tokio::sync::OwnedSemaphorePermit;
@@ -27,7 +26,7 @@ use tokio::time::Instant;
 
 use crate::admission::{self, Slot};
 use crate::agent;
-use crate::control::{ControlError, next, read_all, read_message, write_message};
+use crate::control::{ControlError, next, read_all, read_message, read_out, write_message};
 use crate::data::{self, Context, DataEvent, Role, Shared, StreamId, StreamSocket};
 use crate::host::HostWatch;
 use crate::served::{self, Early};
@@ -120,9 +119,7 @@ pub(crate) async fn negotiate(
         Err(refusal) => {
             server.turned_away(peer, refusal.kind, &refusal.why);
             let _ = write_message(&mut stream, &ServerMessage::Refused(refusal)).await;
-            // The client must be able to read it: an unread octet would turn the close into a reset.
-            let mut rest = [0; 256];
-            while matches!(stream.read(&mut rest).await, Ok(n) if n > 0) {}
+            read_out(&mut stream).await;
             None
         }
     }
@@ -306,6 +303,7 @@ impl Test {
             drain,
             stopped: false,
             early: None,
+            gone: false,
             far_sent: false,
         };
         let ended = running.through(server, &mut messages, &mut write, &mut told, &ids).await;

@@ -50,6 +50,7 @@ fn words(event: &Event) -> String {
             format!("{peer} controls this host no more: {}", clean(what))
         }
         Event::PutBack(what) => format!("from before: {}", clean(what)),
+        Event::CannotAccept(why) => format!("cannot take connections: {}", clean(why)),
         Event::Told { peer, .. } => format!("{peer} goes on"),
         Event::Refused { peer, why, .. } => format!("{peer} refused: {}", clean(why)),
     }
@@ -119,6 +120,13 @@ pub enum ServerLine {
         /// What, in words.
         text: String,
     },
+    /// No connection can be taken for now: too many are open. At most one such line in ten seconds.
+    CannotAccept {
+        /// RFC 3339, UTC.
+        time: String,
+        /// Why, in words.
+        text: String,
+    },
 }
 
 impl ServerLine {
@@ -136,6 +144,7 @@ impl ServerLine {
                 Self::ControlEnded { time, peer: peer.to_string(), text: what }
             }
             Event::PutBack(text) => Self::PutBack { time, text },
+            Event::CannotAccept(text) => Self::CannotAccept { time, text },
             Event::Told { .. } => return None,
         })
     }

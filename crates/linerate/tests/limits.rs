@@ -124,3 +124,108 @@ fn a_rate_limit_cuts_off_a_client_that_sends_faster() {
     assert_eq!(ended["outcome"], "cut", "{ended}");
     assert!(ended["why"].as_str().unwrap().contains("faster"), "{ended}");
 }
+
+/// The server holds no more descriptors and threads than before.
+fn back_to(server: &Server, before: support::Holds, what: &str) {
+    let back = || {
+        let now = server.holds();
+        now.descriptors <= before.descriptors && now.threads <= before.threads
+    };
+    let since = Instant::now();
+    assert!(wait_for(BACK, back), "{what}: before {before:?}, now {:?}", server.holds());
+    println!("{what}: back after {:?}", since.elapsed());
+}
+
+/// Less than any deadline that would free a place by itself, and enough for a busy machine.
+const BACK: Duration = Duration::from_millis(2_000);
+
+#[test]
+fn what_a_client_held_is_free_though_it_keeps_its_socket() {
+    let _alone = alone();
+    let server = Server::start(None, &[]);
+    let at = address(&server);
+    drop(Peer::greeted(at));
+    assert!(wait_for(DEADLINES, || server.holds().threads <= 2));
+    let before = server.holds();
+    // Granted, and given back at once; of each kind, with and without its stream.
+    let mut kept = Vec::new();
+    for _ in 0..200 {
+        let (mut peer, _) = Peer::granted(at, plan(&json!({})));
+        peer.say(&json!("bye"));
+        kept.push(peer);
+    }
+    back_to(&server, before, "a goodbye before the streams");
+    let (mut peer, _, socket) = Peer::ready(at, plan(&json!({})));
+    peer.say(&json!("bye"));
+    back_to(&server, before, "a goodbye before the start");
+    kept.push(peer);
+    let reverse = plan(&json!({ "direction": "reverse", "end": { "time": 60_000_000_000u64 } }));
+    let (mut peer, _, reverse_socket) = Peer::started(at, reverse);
+    peer.say(&json!("bye"));
+    back_to(&server, before, "a goodbye within the test");
+    kept.push(peer);
+    let mut peer = Peer::greeted(at);
+    peer.say(&json!({ "request": { "plan": plan(&json!({ "streams": 0 })) } }));
+    assert!(peer.hear().unwrap()["refused"].is_object());
+    back_to(&server, before, "a refusal");
+    kept.push(peer);
+    drop((kept, socket, reverse_socket));
+}
+
+/// Whoever asks and reads no answer holds no thread after the test.
+#[test]
+fn a_thread_that_answers_ends_with_its_test() {
+    let _alone = alone();
+    let server = Server::start(None, &[]);
+    let at = address(&server);
+    drop(Peer::greeted(at));
+    assert!(wait_for(DEADLINES, || server.holds().threads <= 2));
+    let before = server.holds();
+    let change = json!({ "traffic": { "rr": { "transport": "tcp", "request": 1,
+        "response": 65_536, "outstanding": 1, "rate": null } }, "end": { "time": 60_000_000_000u64 } });
+    let (mut peer, granted) = Peer::granted(at, plan(&change));
+    let stream = Peer::stream(at, &granted, 0);
+    assert_eq!(peer.hear(), Some(json!("ready")));
+    peer.say(&json!("start"));
+    assert_eq!(peer.hear(), Some(json!("started")));
+    (&stream).write_all(&[0; 65_536]).unwrap();
+    // It answers until nothing goes any more.
+    std::thread::sleep(Duration::from_millis(200));
+    peer.say(&json!("bye"));
+    back_to(&server, before, "answers that nobody reads");
+    drop(stream);
+}
+
+#[test]
+fn a_server_out_of_descriptors_says_so_and_serves_again() {
+    let _alone = alone();
+    let mut server = Server::start(None, &[]);
+    let at = address(&server);
+    drop(Peer::greeted(at));
+    let most = (server.holds().descriptors + 8).to_string();
+    let (pid, limit) = (server.pid().to_string(), format!("--nofile={most}:{most}"));
+    let set = std::process::Command::new("prlimit").args(["--pid", &pid, &limit]).status();
+    if !set.is_ok_and(|status| status.success()) {
+        support::skip("a_server_out_of_descriptors_says_so_and_serves_again", "no prlimit");
+        return;
+    }
+    let kept: Vec<TcpStream> = (0..40).map(|_| TcpStream::connect(at).unwrap()).collect();
+    let told = || server.log().matches("cannot_accept").count();
+    assert!(wait_for(DEADLINES, || told() > 0), "{}", server.log());
+    let ticks = || -> u64 {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("a process");
+        let times = stat.rsplit(')').next().unwrap().split_whitespace().skip(11);
+        times.take(2).map(|ticks| ticks.parse::<u64>().unwrap()).sum()
+    };
+    // Full for a second: a loop without a pause would take all of a core, which is 100 ticks.
+    let before = ticks();
+    std::thread::sleep(Duration::from_secs(1));
+    let busy = ticks() - before;
+    assert!(busy < 50, "{busy} ticks");
+    assert_eq!(told(), 1, "{}", server.log());
+    drop(kept);
+    assert!(server.alive());
+    let port = server.port.to_string();
+    let args = ["udp", "127.0.0.1", "-p", &port, "-k", "20", "-b", "2M", "--json"];
+    linerate(None, &args).complete();
+}

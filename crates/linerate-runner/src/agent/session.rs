@@ -21,7 +21,7 @@ use tokio::time::Instant;
 use super::Options;
 use super::hand::{Hand, Stop};
 use super::helper::Privileged;
-use crate::control::{ControlError, read_body, write_message, write_octets};
+use crate::control::{ControlError, read_body, read_out, write_message, write_octets};
 use crate::server::{Event, Server};
 
 /// Both ends say this often that they are there.
@@ -311,15 +311,20 @@ pub(super) fn read_sealed<T: serde::de::DeserializeOwned + Send + 'static>(
     let (tell, told) = mpsc::channel(READ_AHEAD);
     tokio::spawn(async move {
         loop {
-            let message = match read_body(&mut stream).await {
+            let body = tokio::select! {
+                body = read_body(&mut stream) => body,
+                () = tell.closed() => break,
+            };
+            let message = match body {
                 Ok(body) => seal.open(&body).map_err(|e| e.to_string()),
                 Err(e) => Err(e.to_string()),
             };
             let last = message.is_err();
             if tell.send(message).await.is_err() || last {
-                return;
+                break;
             }
         }
+        read_out(&mut stream).await;
     });
     told
 }

@@ -20,6 +20,8 @@ use tally::{Flight, Tally};
 
 /// A UDP request that has no answer after this long never gets one.
 const UNANSWERED_NS: u64 = 1_000_000_000;
+/// An asking end that takes no answer for this long takes none any more.
+const UNREAD_NS: u64 = 3_000_000_000;
 /// Requests in flight of an open loop whose user named no limit.
 const OPEN_LOOP_LIMIT: u32 = 65_536;
 /// Octets of a UDP request that tell it from the others, where it has as many.
@@ -401,9 +403,7 @@ fn respond_tcp(
 ) -> io::Result<()> {
     socket.set_nodelay(true)?;
     socket.set_read_timeout(Some(LOOK_UP))?;
-    // A client that asks and never reads fills its own buffers and then waits, not this thread for
-    // ever.
-    socket.set_write_timeout(Some(Duration::from_secs(3)))?;
+    socket.set_write_timeout(Some(LOOK_UP))?;
     let request = rr.request as usize;
     let mut buffer = vec![0; request.max(65_536)];
     let response = vec![0xa5; rr.response as usize];
@@ -429,7 +429,7 @@ fn respond_tcp(
         context.shared.add_sent(octets);
         if whole == 1 {
             context.shared.keep_rate(response.len() as u64, true);
-            socket.write_all(&response)?;
+            write_out(context, socket, &response)?;
         } else {
             // At most 64 KiB of requests came, but responses may be large: in bounded pieces.
             let at_once = (65_536 / response.len().max(1)).max(1);
@@ -444,10 +444,32 @@ fn respond_tcp(
                 if context.shared.stopping() {
                     return Ok(());
                 }
-                socket.write_all(&many)?;
+                write_out(context, socket, &many)?;
                 left -= now;
             }
         }
         answers.count += whole as u64;
     }
+}
+
+/// Writes all of it, unless the test ends or the asking end, which may ask and never read, takes nothing
+/// for too long.
+fn write_out(context: &Context, mut socket: &TcpStream, mut octets: &[u8]) -> io::Result<()> {
+    let mut moved_ns = clock::monotonic_ns();
+    while !octets.is_empty() && !context.shared.stopping() {
+        match socket.write(octets) {
+            Ok(0) => return Err(ErrorKind::WriteZero.into()),
+            Ok(taken) => {
+                octets = octets.get(taken..).unwrap_or_default();
+                moved_ns = clock::monotonic_ns();
+            }
+            Err(e) if passing(&e) => {
+                if clock::monotonic_ns().saturating_sub(moved_ns) > UNREAD_NS {
+                    return Err(e);
+                }
+            }
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(())
 }

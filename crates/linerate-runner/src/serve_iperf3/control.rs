@@ -11,6 +11,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
+use crate::control::read_out;
+
 /// A client that takes longer than this to take or to send what is due is gone.
 pub(super) const TALK_LIMIT: Duration = Duration::from_secs(5);
 /// As long as iperf3's own servers wait for results: a client's may wait behind a queue that the test
@@ -22,8 +24,6 @@ const QUIET: Duration = Duration::from_secs(1);
 const MOST_PROBES: u32 = 127;
 /// When the kernel gives a client up by itself.
 const KERNELS_LIMIT: Duration = Duration::from_secs(60);
-/// How long the other end may take to close after the last word.
-const FAREWELL_LIMIT: Duration = Duration::from_secs(2);
 
 #[derive(Debug)]
 pub(super) struct Control(pub(super) TcpStream);
@@ -125,10 +125,6 @@ impl Control {
     /// octets would turn the close into a reset.
     pub(super) async fn close(mut self) {
         let _ = self.0.shutdown().await;
-        let drain = async {
-            let mut rest = [0; 1_024];
-            while matches!(self.0.read(&mut rest).await, Ok(n) if n > 0) {}
-        };
-        let _ = timeout(FAREWELL_LIMIT, drain).await;
+        read_out(&mut self.0).await;
     }
 }

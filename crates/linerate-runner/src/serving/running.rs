@@ -41,6 +41,8 @@ pub(super) struct Running {
     pub(super) stopped: bool,
     /// Why it ends before its time, and still has results.
     pub(super) early: Option<Early>,
+    /// The client has said goodbye: nothing goes to it any more.
+    pub(super) gone: bool,
     /// The client has told how much it sent: it sends no more.
     pub(super) far_sent: bool,
 }
@@ -60,6 +62,9 @@ impl Running {
         let outcome = self.run(server, messages, write, told).await;
         self.shared.stop();
         outcome?;
+        if self.gone {
+            return Ok(());
+        }
         self.send_results(write, ids).await?;
         // The client asks for the clock once more and says goodbye.
         // It may still be receiving what waits in send buffers; as long as it asks, it is there.
@@ -217,6 +222,7 @@ impl Running {
                 self.early.get_or_insert_with(early);
             }
             ClientMessage::Bye => {
+                self.gone = true;
                 let early = Early::new(Outcome::Stopped, "the client said goodbye before the end");
                 self.early = Some(self.abandon(early));
             }
