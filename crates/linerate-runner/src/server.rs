@@ -79,7 +79,8 @@ pub struct Options {
 impl Options {
     /// What the data threads of one test hold it to.
     pub(crate) fn limits(&self) -> Limits {
-        Limits { octets: self.max_bytes, rate: self.max_rate }
+        let span_ns = Some(self.max_duration.0);
+        Limits { octets: self.max_bytes, rate: self.max_rate, span_ns }
     }
 }
 

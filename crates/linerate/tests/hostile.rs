@@ -7,14 +7,12 @@ mod support;
 
 use std::io::Read;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
-use std::num::NonZeroU8;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use linerate_wire::native::PREAMBLE;
-use linerate_wire::native::datagram::{Header, Place};
 use linerate_wire::native::stream::{Claim, TcpOpening, UdpHello, UdpHelloAck};
-use native::{DEADLINES, Granted, NONCE, Peer, hello, merge, plan};
+use native::{DEADLINES, Granted, NONCE, Peer, hello, merge, plan, send};
 use serde_json::{Value, json};
 use support::{Client, Lab, Server, alone, linerate, long, number, wait_for};
 
@@ -392,13 +390,6 @@ fn cases() -> Vec<Case> {
     }
     cases.push(refused("a core that is not there", json!({ "server_cpus": [8_000] }), &["unable"]));
     cases
-}
-
-fn send(socket: &UdpSocket, granted: &Granted, number: u64) {
-    let mut datagram = [0; 1_000];
-    let place = Place { stream: 0, warmup: false, position: 0, train: NonZeroU8::MIN };
-    Header { token: granted.token, number, sent_ns: 1, place }.write(&mut datagram);
-    socket.send(&datagram).unwrap();
 }
 
 /// Reads until the end of the results.

@@ -1,6 +1,8 @@
 //! What a server's owner allows holds for clients that keep to nothing, in every kind of test, and what
 //! a client held is free again when its test is over.
 
+#[path = "support/iperf3.rs"]
+mod iperf3;
 #[path = "support/native.rs"]
 mod native;
 mod support;
@@ -228,4 +230,76 @@ fn a_server_out_of_descriptors_says_so_and_serves_again() {
     let port = server.port.to_string();
     let args = ["udp", "127.0.0.1", "-p", &port, "-k", "20", "-b", "2M", "--json"];
     linerate(None, &args).complete();
+}
+
+/// The longest time in the tests below is 1 s. By now each test is cut, and waits for a goodbye only.
+const CUT_BY_NOW: Duration = Duration::from_secs(4);
+
+/// Sends, says that it lives and never that it is done, until the server has cut the test.
+fn never_ends(server: &Server, mut peer: Peer, mut send: impl FnMut()) {
+    let begun = Instant::now();
+    let mut beat = begun;
+    while !server.log().contains("\"ended\"") {
+        send();
+        std::thread::sleep(Duration::from_millis(1));
+        if beat.elapsed() > Duration::from_millis(500) {
+            beat = Instant::now();
+            peer.say(&json!("alive"));
+        }
+        if begun.elapsed() > CUT_BY_NOW {
+            peer.say(&json!("bye"));
+        }
+        assert!(begun.elapsed() < 2 * DEADLINES, "it never ends");
+    }
+    let ended = ended(server);
+    assert_eq!(ended["outcome"], "cut", "{ended}");
+    assert!(ended["why"].as_str().unwrap().contains("longest"), "{ended}");
+    assert!(ended["seconds"].as_f64().unwrap() < 2.5, "{ended}");
+}
+
+#[test]
+fn no_data_is_taken_after_the_longest_time() {
+    let _alone = alone();
+    let server = || Server::start(None, &["--max-duration", "1s"]);
+    for end in [json!({ "time": 1_000_000_000u64 }), json!({ "datagrams": 1_000_000_000u64 })] {
+        let server = server();
+        let (peer, granted, socket) = Peer::started(address(&server), plan(&json!({ "end": end })));
+        let mut number = 0;
+        never_ends(&server, peer, || {
+            native::send(&socket, &granted, number);
+            number += 1;
+        });
+    }
+    let tcp = json!({ "tcp": { "block": 1000, "nodelay": false, "discard": false,
+        "zerocopy": false } });
+    let rr = json!({ "rr": { "transport": "tcp", "request": 100, "response": 1,
+        "outstanding": 1, "rate": null } });
+    for traffic in [tcp, rr] {
+        let server = server();
+        let at = address(&server);
+        let (mut peer, granted) = Peer::granted(at, plan(&json!({ "traffic": traffic })));
+        let mut stream = Peer::stream(at, &granted, 0);
+        assert_eq!(peer.hear(), Some(json!("ready")));
+        peer.say(&json!("start"));
+        assert_eq!(peer.hear(), Some(json!("started")));
+        never_ends(&server, peer, || drop(stream.write(&[0; 1_000])));
+    }
+}
+
+#[test]
+fn no_data_of_iperf3_is_taken_after_the_longest_time() {
+    let _alone = alone();
+    let server = Server::start(None, &["--max-duration", "1s"]);
+    let asked = r#"{"udp":true,"len":500,"time":0,"bandwidth":4000000}"#;
+    let (_peer, socket) = iperf3::Peer::running(address(&server), asked);
+    let begun = Instant::now();
+    while !server.log().contains("\"ended\"") {
+        let _ = socket.send(&[0; 500]);
+        std::thread::sleep(Duration::from_millis(1));
+        assert!(begun.elapsed() < DEADLINES, "it never ends");
+    }
+    let ended = ended(&server);
+    assert_eq!(ended["outcome"], "cut", "{ended}");
+    assert!(ended["why"].as_str().unwrap().contains("longest"), "{ended}");
+    assert!(ended["seconds"].as_f64().unwrap() < 2.5, "{ended}");
 }

@@ -58,7 +58,13 @@ pub(crate) struct Limits {
     pub(crate) octets: Option<u64>,
     /// Largest rate of one direction.
     pub(crate) rate: Option<BitRate>,
+    /// Longest time, warm-up included, in nanoseconds.
+    pub(crate) span_ns: Option<u64>,
 }
+
+/// Data of a test that has the longest allowed time may come so much later, in nanoseconds: what was on
+/// its way, and what the client learnt late of the start.
+pub(crate) const LAST_DATA_NS: u64 = 500_000_000;
 
 /// What the control side tells the data threads.
 #[derive(Debug)]
@@ -88,6 +94,10 @@ pub(crate) struct Shared {
     tolls: Option<[Toll; 2]>,
     /// It carried more.
     over_budget: AtomicBool,
+    /// Monotonic time after which no data is taken or sent; [`UNKNOWN`] is no such time.
+    last_data_ns: AtomicU64,
+    /// Data came after it.
+    over_time: AtomicBool,
 }
 
 impl Shared {
@@ -111,12 +121,18 @@ impl Shared {
             limits,
             tolls: limits.rate.map(|rate| [Toll::new(rate), Toll::new(rate)]),
             over_budget: AtomicBool::new(false),
+            last_data_ns: AtomicU64::new(UNKNOWN),
+            over_time: AtomicBool::new(false),
         })
     }
 
     /// Senders begin at `at_ns`.
     pub(crate) fn start(&self, at_ns: u64) {
         self.start_ns.store(at_ns, Ordering::Relaxed);
+        if let Some(span_ns) = self.limits.span_ns {
+            let last = at_ns.saturating_add(span_ns).saturating_add(LAST_DATA_NS);
+            self.last_data_ns.store(last, Ordering::Relaxed);
+        }
         // Release: whoever sees the phase sees the start.
         let _ = self.phase.compare_exchange(WAITING, RUNNING, Ordering::Release, Ordering::Relaxed);
     }
@@ -162,6 +178,25 @@ impl Shared {
         self.over_budget.load(Ordering::Relaxed)
     }
 
+    /// Whether the test was ended because data went on after the longest time.
+    pub(crate) fn over_time(&self) -> bool {
+        self.over_time.load(Ordering::Relaxed)
+    }
+
+    fn is_late(&self, now_ns: u64) -> bool {
+        now_ns > self.last_data_ns.load(Ordering::Relaxed)
+    }
+
+    /// Ends a test in which data came, or was about to leave, at `now_ns` after the longest time.
+    #[inline]
+    fn keep_time(&self, now_ns: u64) {
+        if self.is_late(now_ns) {
+            self.over_time.store(true, Ordering::Relaxed);
+            self.stop();
+            self.drain_until(0);
+        }
+    }
+
     fn add_received(&self, octets: u64) {
         self.received.fetch_add(octets, Ordering::Relaxed);
         self.keep_budget();
@@ -205,6 +240,7 @@ impl Shared {
 
     /// Data came at `now_ns`.
     fn hear(&self, now_ns: u64) {
+        self.keep_time(now_ns);
         self.heard_ns.store(now_ns, Ordering::Relaxed);
     }
 
@@ -452,6 +488,15 @@ impl Context {
     fn warm_intervals(&self) -> u64 {
         let plan = &self.agreed.plan;
         plan.warmup.0.div_ceil(plan.interval.0.max(1)).max(1)
+    }
+
+    /// Whether a sender must end at `now_ns`: it was told to, or the longest time is over.
+    fn ends_sending(&self, now_ns: u64) -> bool {
+        // A client of iperf3 says by itself when its test ends, and may be late with it.
+        if !self.is_iperf3() {
+            self.shared.keep_time(now_ns);
+        }
+        self.shared.stopping() || self.shared.is_late(now_ns)
     }
 
     fn is_iperf3(&self) -> bool {

@@ -377,6 +377,7 @@ fn respond_udp(
             Err(e) => return Err(e),
         };
         let datagram = request.get(..got).unwrap_or_default();
+        context.shared.keep_time(clock::monotonic_ns());
         context.shared.keep_rate(got as u64, false);
         if super::answer_again(socket, hello, datagram) || got != rr.request as usize {
             continue;
@@ -417,6 +418,7 @@ fn respond_tcp(
             Ok(0) => return Ok(()),
             Ok(octets) => {
                 partial += octets;
+                context.shared.keep_time(clock::monotonic_ns());
                 context.shared.keep_rate(octets as u64, false);
             }
             Err(e) if passing(&e) => continue,

@@ -69,7 +69,9 @@ pub(super) fn send(context: &Context, socket: &TcpStream) -> SendReport {
                 told += 1;
             }
         }
-        if context.shared.stopping() || until_ns.is_some_and(|until| now >= until) {
+        if context.ends_sending(now.saturating_add(measured_ns))
+            || until_ns.is_some_and(|until| now >= until)
+        {
             break;
         }
         let most = match octets_wanted {

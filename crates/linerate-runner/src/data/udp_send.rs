@@ -226,7 +226,7 @@ impl Stream<'_> {
                     told += 1;
                 }
             }
-            if self.context.shared.stopping() {
+            if self.context.ends_sending(start_ns.saturating_add(now)) {
                 break;
             }
             if quota.until_ns.is_some_and(|until| now >= until) {

@@ -72,12 +72,14 @@ struct Watch {
 }
 
 impl Watch {
-    fn new(options: &Options) -> Self {
+    /// A client that ends its test by time may be late with the word: no data is taken meanwhile.
+    fn new(options: &Options, by_time: bool) -> Self {
         let began_ns = clock::monotonic_ns();
+        let grace = if by_time { Duration::from_secs(2) } else { Duration::ZERO };
         Self {
             began: Instant::now(),
             began_ns,
-            most: options.max_duration.as_duration().saturating_add(Duration::from_secs(2)),
+            most: options.max_duration.as_duration().saturating_add(grace),
             meter: options.max_rate.map(|rate| RateMeter::new(rate.bits_per_second(), began_ns)),
             fault_seen: false,
         }
@@ -98,7 +100,7 @@ impl Running {
         server: &Arc<Server>,
     ) -> Result<(), Trouble> {
         let options = &server.options;
-        let mut watch = Watch::new(options);
+        let mut watch = Watch::new(options, self.time_ns.is_some());
         let mut looks = tokio::time::interval(WATCH);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut shut = server.shut.clone();
@@ -158,7 +160,7 @@ impl Running {
             // The client had a moment to say by itself that it stops.
             return self.no_fault();
         }
-        if watch.began.elapsed() > watch.most {
+        if watch.began.elapsed() > watch.most || self.shared.over_time() {
             let why = "the server's longest test time is over";
             return Err(Trouble::new(ErrorNumber::TOO_LONG, why));
         }

@@ -16,7 +16,7 @@ use tokio::sync::mpsc::{Receiver, UnboundedReceiver};
 use tokio::time::Instant;
 
 use crate::control::{ControlError, Outbox, next, write_message};
-use crate::data::{self, DataEvent, Report, Role, Shared, StreamId, Tick};
+use crate::data::{self, DataEvent, LAST_DATA_NS, Report, Role, Shared, StreamId, Tick};
 use crate::host::HostWatch;
 use crate::rate_meter::RateMeter;
 use crate::served::Early;
@@ -27,6 +27,9 @@ use super::{HEAD_START_NS, MOST_DRAIN_NS, SILENCE_LIMIT, answer, count, pong};
 
 /// Rows for the live view are left out while so many octets wait for a client that reads slowly.
 const MOST_LIVE_WAITING: usize = 64 << 10;
+
+/// What a client is told at the end of the time that the server's owner allows.
+const TOO_LONG: &str = "the server's longest test time is over";
 
 /// A test that runs.
 pub(super) struct Running {
@@ -93,8 +96,9 @@ impl Running {
         told: &mut UnboundedReceiver<DataEvent>,
     ) -> Result<(), Early> {
         let plan = &self.agreed.clone().plan;
-        // A test by time was admitted with its length: this is for a client that does not keep to it.
-        let grace = plan.duration().map_or(HEAD_START_NS, |_| 2 * MOST_DRAIN_NS);
+        // A test by time was admitted with its length, and its data ends by itself: this is for a client
+        // that does not say so.
+        let grace = plan.duration().map_or(HEAD_START_NS, |_| LAST_DATA_NS + MOST_DRAIN_NS);
         let most = server.options.max_duration.0.saturating_add(grace);
         let hard_end = Instant::now() + Duration::from_nanos(most);
         let mut out = Outbox::new();
@@ -136,7 +140,10 @@ impl Running {
                     trouble = Some(self.abandon(e));
                 },
                 () = tokio::time::sleep_until(hard_end), if !self.stopped => {
-                    self.stop(&mut out, "the server's longest test time is over");
+                    self.stop(&mut out, TOO_LONG);
+                    // No data comes any more: either all had time to arrive, or the last is told in time.
+                    let wait = if plan.duration().is_some() { 0 } else { self.drain.min(MOST_DRAIN_NS) };
+                    self.shared.drain_until(clock::monotonic_ns().saturating_add(wait));
                 }
                 _ = watch.tick() => {
                     let silent = heard.elapsed() > SILENCE_LIMIT
@@ -159,6 +166,9 @@ impl Running {
             if self.shared.over_budget() && !self.stopped {
                 let why = "the test carried more bytes than this server's --max-bytes allows";
                 self.stop(&mut out, why);
+            }
+            if self.shared.over_time() && !self.stopped {
+                self.stop(&mut out, TOO_LONG);
             }
             let senders_done =
                 self.reports.values().filter(|r| matches!(r, Report::Send(_))).count();

@@ -4,8 +4,10 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
+use std::num::NonZeroU8;
 use std::time::Duration;
 
+use linerate_wire::native::datagram::{Header, Place};
 use linerate_wire::native::stream::{Claim, TcpOpening, UdpHello, UdpHelloAck};
 use linerate_wire::native::{PREAMBLE, auth};
 use serde_json::{Value, json};
@@ -173,4 +175,12 @@ pub fn merge(into: &mut Value, change: &Value) {
         }
         (into, change) => *into = change.clone(),
     }
+}
+
+/// A datagram of a test's first stream.
+pub fn send(socket: &UdpSocket, granted: &Granted, number: u64) {
+    let mut datagram = [0; 1_000];
+    let place = Place { stream: 0, warmup: false, position: 0, train: NonZeroU8::MIN };
+    Header { token: granted.token, number, sent_ns: 1, place }.write(&mut datagram);
+    socket.send(&datagram).unwrap();
 }
