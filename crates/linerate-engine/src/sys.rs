@@ -61,8 +61,13 @@ pub fn udp_socket(local: SocketAddr) -> io::Result<Socket> {
 
 /// Asks for a socket buffer and reads back what the kernel granted, which is twice the asked (it
 /// counts its own overhead) or less. Where the process may (`CAP_NET_ADMIN`), the
-/// size goes beyond `net.core.?mem_max`.
-pub fn set_buffers(socket: &impl AsFd, send: Option<u32>, receive: Option<u32>) {
+/// size goes beyond `net.core.?mem_max`, up to `most_forced` octets if that is given.
+pub fn set_buffers(
+    socket: &impl AsFd,
+    send: Option<u32>,
+    receive: Option<u32>,
+    most_forced: Option<u32>,
+) {
     let asked = |value: u32| c_int::try_from(value).unwrap_or(c_int::MAX / 2);
     for (value, plain, forced) in [
         (send, libc::SO_SNDBUF, libc::SO_SNDBUFFORCE),
@@ -71,8 +76,9 @@ pub fn set_buffers(socket: &impl AsFd, send: Option<u32>, receive: Option<u32>) 
         let Some(value) = value.map(asked) else { continue };
         let _ = set_int(socket, libc::SOL_SOCKET, plain, value);
         let granted = get_int(socket, libc::SOL_SOCKET, plain).unwrap_or(0);
-        if granted / 2 < value {
-            let _ = set_int(socket, libc::SOL_SOCKET, forced, value);
+        let most = most_forced.map_or(value, |most| asked(most).min(value));
+        if granted / 2 < most {
+            let _ = set_int(socket, libc::SOL_SOCKET, forced, most);
         }
     }
 }
@@ -378,6 +384,8 @@ pub fn raise_descriptor_limit() -> io::Result<usize> {
 pub struct TcpOptions {
     /// `SO_SNDBUF` and `SO_RCVBUF`.
     pub window: Option<u32>,
+    /// The most of it that is forced beyond the kernel's limits; `None` is all.
+    pub most_forced: Option<u32>,
     /// Differentiated services code point.
     pub dscp: Option<u8>,
     /// `TCP_MAXSEG`.
@@ -410,7 +418,7 @@ pub fn set_tcp(
         }
     };
     if options.window.is_some() {
-        set_buffers(socket, options.window, options.window);
+        set_buffers(socket, options.window, options.window, options.most_forced);
     }
     if let Some(dscp) = options.dscp {
         note("dscp", set_dscp(socket, v6, dscp));
@@ -444,6 +452,24 @@ mod tests {
             .filter_map(|s| s.local_addr().ok()?.as_socket().map(|a| a.port()))
             .collect();
         assert_eq!(ports.len(), sockets.len());
+    }
+
+    #[test]
+    fn a_buffer_is_forced_up_to_the_given_size_only() {
+        let any = SocketAddr::from(([127, 0, 0, 1], 0));
+        let limit = |name: &str| -> u64 {
+            let text = std::fs::read_to_string(format!("/proc/sys/net/core/{name}")).unwrap();
+            text.trim().parse().unwrap()
+        };
+        let socket = udp_socket(any).unwrap();
+        let (window, most) = (512 << 20, 1 << 20);
+        set_buffers(&socket, Some(window), Some(window), Some(most));
+        for (granted, limit) in [
+            (receive_buffer(&socket), limit("rmem_max")),
+            (send_buffer(&socket), limit("wmem_max")),
+        ] {
+            assert!(granted <= 2 * limit.max(u64::from(most)), "{granted}, the limit is {limit}");
+        }
     }
 
     #[test]

@@ -182,7 +182,8 @@ const MESSAGES_OCTETS: u64 = 2 * MIB;
 const ROW_OCTETS: u64 = 256;
 
 /// Octets that a test of this plan may take here until its end, at most: messages, threads, blocks
-/// of TCP and of rr, intervals. Socket buffers are the kernel's, which has limits of its own.
+/// of TCP and of rr, intervals, and socket buffers of the size that the client asks for. Those that
+/// this end chooses are bounded by themselves and by the kernel's limits.
 fn memory(plan: &TestPlan, options: &Options) -> u64 {
     let held = match &plan.traffic {
         Traffic::Udp(_) => 0,
@@ -195,7 +196,19 @@ fn memory(plan: &TestPlan, options: &Options) -> u64 {
     let cores = linerate_host::cores::allowed_cores().len().min(MOST_CORES);
     let sample = ROW_OCTETS + (cores * size_of::<CoreUse>()) as u64;
     let threads = u64::from(plan.threads());
-    MESSAGES_OCTETS + threads * (THREAD_OCTETS + held + rows * ROW_OCTETS) + rows * sample
+    let buffers = plan.window.map_or(0, |window| window_octets(window, options.max_window));
+    MESSAGES_OCTETS + threads * (THREAD_OCTETS + held + buffers + rows * ROW_OCTETS) + rows * sample
+}
+
+/// Octets that the kernel may keep for one socket whose both buffers have the size `window`: twice what
+/// is asked, as it counts its own overhead.
+fn window_octets(window: u32, most_forced: u32) -> u64 {
+    let buffer = |limit: &str| {
+        let text = std::fs::read_to_string(format!("/proc/sys/net/core/{limit}"));
+        let most = text.ok().and_then(|text| text.trim().parse().ok()).unwrap_or(u32::MAX);
+        2 * u64::from(window.min(most.max(most_forced)))
+    };
+    buffer("rmem_max") + buffer("wmem_max")
 }
 
 /// Whether the kernel would take it. Where the list cannot be read, the socket will tell.
@@ -252,7 +265,7 @@ impl Admission {
                     state.memory.div_ceil(MIB),
                     options.max_memory / MIB
                 ),
-                "ask for fewer --streams, smaller blocks or longer intervals, or start the server with a larger --max-memory",
+                "ask for fewer --streams, a smaller --window, smaller blocks or longer intervals, or start the server with a larger --max-memory",
             ));
         }
         let cores = if !plan.server_cpus.is_empty() {

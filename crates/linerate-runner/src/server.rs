@@ -37,6 +37,9 @@ pub(crate) const GREETING_LIMIT: Duration = Duration::from_secs(5);
 /// As long as iperf3's receivers wait for data by default.
 const NO_DATA: Duration = Duration::from_secs(120);
 
+/// As large as the buffers that a server takes for a stream by itself.
+pub const MAX_WINDOW: u32 = 4 << 20;
+
 /// How a server behaves; each limit is its owner's policy and narrower than the table in
 /// `linerate_model::limits`.
 #[derive(Debug, Clone)]
@@ -61,6 +64,9 @@ pub struct Options {
     pub max_bytes: Option<u64>,
     /// Octets of memory that all tests together may take.
     pub max_memory: u64,
+    /// The most of a client's window, in octets, that is forced beyond the kernel's limits where this
+    /// process may.
+    pub max_window: u32,
     /// One test at a time. So many clients of iperf3 may wait for their turn; the rest, and
     /// linerate's own, are told that the server is busy.
     pub exclusive: Option<usize>,
@@ -80,7 +86,8 @@ impl Options {
     /// What the data threads of one test hold it to.
     pub(crate) fn limits(&self) -> Limits {
         let span_ns = Some(self.max_duration.0);
-        Limits { octets: self.max_bytes, rate: self.max_rate, span_ns }
+        let window = Some(self.max_window);
+        Limits { octets: self.max_bytes, rate: self.max_rate, window, span_ns }
     }
 }
 
@@ -97,6 +104,7 @@ impl Default for Options {
             max_streams: 128,
             max_bytes: None,
             max_memory: 1 << 30,
+            max_window: MAX_WINDOW,
             exclusive: None,
             one_off: false,
             interval: Nanos::from_secs(1),

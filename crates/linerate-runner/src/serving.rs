@@ -357,7 +357,7 @@ impl Test {
                         core: slot.cores.get(usize::from(stream)).copied().flatten(),
                         events: events.clone(),
                     };
-                    data::prepare_tcp(&socket, plan);
+                    data::prepare_tcp(&socket, plan, shared.limits().window);
                     data::spawn(context, socket).map_err(|e| Early::failed(format!("no thread: {e}")))?;
                     if let Some(mut tcp) = copy {
                         let _ = std::io::Write::write_all(&mut tcp, &[1]);

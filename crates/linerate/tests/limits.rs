@@ -303,3 +303,53 @@ fn no_data_of_iperf3_is_taken_after_the_longest_time() {
     assert!(ended["why"].as_str().unwrap().contains("longest"), "{ended}");
     assert!(ended["seconds"].as_f64().unwrap() < 2.5, "{ended}");
 }
+
+#[test]
+fn a_window_is_bounded_and_counts_as_memory() {
+    let _alone = alone();
+    let server = Server::start(None, &["--max-window", "1Mi"]);
+    let at = address(&server);
+    // The kernel's own limits are the owner's word, too.
+    let limit = |name: &str| -> u64 {
+        let text = std::fs::read_to_string(format!("/proc/sys/net/core/{name}")).unwrap();
+        text.trim().parse().unwrap()
+    };
+    let most = |limit: u64| limit.max(1 << 20);
+    let window = 512u64 << 20;
+    let tcp = json!({ "tcp": { "block": 1000, "nodelay": false, "discard": false,
+        "zerocopy": false } });
+    for (traffic, is_udp) in [(json!({}), true), (tcp, false)] {
+        let change = json!({ "traffic": traffic, "window": window,
+            "end": { "time": 300_000_000u64 } });
+        let (mut peer, _held) = if is_udp {
+            let (peer, _, socket) = Peer::started(at, plan(&change));
+            (peer, (Some(socket), None))
+        } else {
+            let (mut peer, granted) = Peer::granted(at, plan(&change));
+            let stream = Peer::stream(at, &granted, 0);
+            assert_eq!(peer.hear(), Some(json!("ready")));
+            peer.say(&json!("start"));
+            assert_eq!(peer.hear(), Some(json!("started")));
+            (peer, (None, Some(stream)))
+        };
+        peer.say(&json!("stop"));
+        peer.say(&json!({ "sent": [{ "stream": 0, "datagrams": 0, "bytes": 0, "span_ns": 1 }] }));
+        drop(_held.1);
+        let granted = loop {
+            let message = peer.hear().expect("results");
+            if message["stream"].is_object() {
+                break number(&message, "stream.report.recv.receive_buffer");
+            }
+        };
+        let rmem = most(limit("rmem_max"));
+        assert!(granted <= 2 * rmem, "{granted}, the limit is {rmem}");
+        peer.say(&json!("bye"));
+    }
+    let each = 2 * (most(limit("rmem_max")) + most(limit("wmem_max")));
+    let little = (each / 2).to_string();
+    let server = Server::start(None, &["--max-window", "1Mi", "--max-memory", &little]);
+    let mut peer = Peer::greeted(address(&server));
+    peer.say(&json!({ "request": { "plan": plan(&json!({ "window": window })) } }));
+    let answer = peer.hear().expect("an answer");
+    assert_eq!(answer["refused"]["kind"], "policy", "{answer}");
+}

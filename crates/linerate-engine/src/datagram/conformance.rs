@@ -16,7 +16,7 @@ fn pair(v6: bool, merge: bool) -> (Socket, Socket) {
     let (tx, rx) = (sys::udp_socket(any).unwrap(), sys::udp_socket(any).unwrap());
     tx.connect(&rx.local_addr().unwrap()).unwrap();
     rx.connect(&tx.local_addr().unwrap()).unwrap();
-    sys::set_buffers(&rx, None, Some(4 << 20));
+    sys::set_buffers(&rx, None, Some(4 << 20), None);
     rx.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
     sys::describe_messages(&rx).unwrap();
     if merge {
@@ -69,7 +69,7 @@ fn borders(choice: EngineChoice, v6: bool, size: usize, count: usize, train: usi
 /// A receiver that reads nothing loses what does not fit, and the kernel's counter says how much.
 fn drops_are_counted(choice: EngineChoice) {
     let (tx, rx) = pair(false, false);
-    sys::set_buffers(&rx, None, Some(8_192));
+    sys::set_buffers(&rx, None, Some(8_192), None);
     let mut engine = sender(choice);
     let bytes = [0u8; 1_000];
     for _ in 0..200 {

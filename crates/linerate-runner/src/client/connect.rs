@@ -35,7 +35,14 @@ pub(super) async fn with_own_server(
     };
     let (tell, told) = std::sync::mpsc::channel();
     let (shut_tell, shut) = watch::channel(false);
-    let options = server::Options { bind: Some(loopback), port: 0, ..Default::default() };
+    // Both ends are the same owner's, and may take what the one asks for.
+    let options = server::Options {
+        bind: Some(loopback),
+        port: 0,
+        max_memory: u64::MAX,
+        max_window: u32::MAX,
+        ..Default::default()
+    };
     let thread = std::thread::Builder::new().name("server".into()).spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let result = match runtime {

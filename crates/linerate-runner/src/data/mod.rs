@@ -58,6 +58,8 @@ pub(crate) struct Limits {
     pub(crate) octets: Option<u64>,
     /// Largest rate of one direction.
     pub(crate) rate: Option<BitRate>,
+    /// The most of a window, in octets, that is forced beyond the kernel's limits.
+    pub(crate) window: Option<u32>,
     /// Longest time, warm-up included, in nanoseconds.
     pub(crate) span_ns: Option<u64>,
 }
@@ -103,6 +105,11 @@ pub(crate) struct Shared {
 impl Shared {
     pub(crate) fn new(streams: usize) -> Arc<Self> {
         Self::within(Limits::default(), streams)
+    }
+
+    /// What the owner allows.
+    pub(crate) fn limits(&self) -> Limits {
+        self.limits
     }
 
     /// A test whose threads keep to the owner's limits.
@@ -518,7 +525,9 @@ impl Context {
         let plan = &self.agreed.plan;
         let send = plan.window.or(default.map(|d| d.send));
         let receive = plan.window.or(default.map(|d| d.receive));
-        sys::set_buffers(socket, send, receive);
+        // The default is this end's own choice, and bounded by itself.
+        let most_forced = plan.window.and(self.shared.limits.window);
+        sys::set_buffers(socket, send, receive, most_forced);
         if let Some(dscp) = plan.dscp {
             let _ = sys::set_dscp(socket, self.ip == IpVersion::V6, dscp);
         }
@@ -583,11 +592,19 @@ fn answer_again(socket: &Socket, hello: Option<UdpHello>, datagram: &[u8]) -> bo
 }
 
 /// Sets what a plan asks of a TCP socket, as far as an established one still takes it.
-pub(crate) fn prepare_tcp(socket: &StreamSocket, plan: &linerate_model::plan::TestPlan) {
+pub(crate) fn prepare_tcp(
+    socket: &StreamSocket,
+    plan: &linerate_model::plan::TestPlan,
+    most_forced: Option<u32>,
+) {
     let StreamSocket::Tcp(tcp) = socket else { return };
     let v6 = tcp.peer_addr().is_ok_and(|peer| sys::plain(peer).is_ipv6());
-    let options =
-        sys::TcpOptions { window: plan.window, dscp: plan.dscp, ..sys::TcpOptions::default() };
+    let options = sys::TcpOptions {
+        window: plan.window,
+        most_forced,
+        dscp: plan.dscp,
+        ..sys::TcpOptions::default()
+    };
     sys::set_tcp(tcp, v6, &tcp_options(plan, options));
 }
 

@@ -259,7 +259,7 @@ impl Test {
         // First: what is told of the sockets is what the test runs with.
         for socket in &sockets {
             self.dress(socket);
-            data::prepare_tcp(socket, &agreed.plan);
+            data::prepare_tcp(socket, &agreed.plan, Some(server.options.max_window));
         }
         let congestion = sockets.iter().find_map(StreamSocket::congestion);
         let story = Story::begin(events, ends, &self.cookie, &self.test, &ids, &sockets);

@@ -55,9 +55,14 @@ pub struct ServeArgs {
     /// Most bytes of one test, both ways together: 100G; no limit unless given.
     #[arg(long, value_name = "BYTES")]
     max_bytes: Option<ByteCount>,
-    /// Most memory of all tests together, each counted by its plan: threads, blocks, intervals.
+    /// Most memory of all tests together, each counted by its plan: threads, blocks, windows,
+    /// intervals.
     #[arg(long, value_name = "BYTES", default_value = "1Gi")]
     max_memory: ByteCount,
+    /// Largest window of a client beyond net.core.rmem_max and wmem_max, where this server has the
+    /// right to exceed them.
+    #[arg(long, value_name = "BYTES", default_value = "4Mi")]
+    max_window: ByteCount,
     /// One test at a time. Clients of iperf3 wait for their turn, up to --queue of them; others are
     /// told that the server is busy.
     #[arg(long)]
@@ -107,6 +112,7 @@ impl ServeArgs {
         let max_tests = usage::within("--max-tests", &MAX_TESTS, self.max_tests)?;
         usage::within("--max-duration", &limits::DURATION_NS, self.max_duration.0)?;
         let max_streams = usage::within("--max-streams", &limits::STREAMS, self.max_streams)?;
+        let max_window = usage::within("--max-window", &limits::WINDOW_OCTETS, self.max_window.0)?;
         let queue = usage::within("--queue", &QUEUE, self.queue)?;
         Ok(Options {
             bind: self.bind,
@@ -120,6 +126,7 @@ impl ServeArgs {
             max_streams: max_streams as u16,
             max_bytes: self.max_bytes.map(|bytes| bytes.0),
             max_memory: self.max_memory.0,
+            max_window: max_window as u32,
             exclusive: self.exclusive.then_some(queue as usize),
             one_off: self.one_off,
             agent: if self.allow_settings { Some(self.agent()?) } else { None },
