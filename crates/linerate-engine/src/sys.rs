@@ -42,7 +42,7 @@ fn get_int(fd: impl AsFd, level: c_int, name: c_int) -> io::Result<c_int> {
     Ok(value)
 }
 
-/// A UDP socket bound to `local` that other sockets of this process may share the port with.
+/// A UDP socket bound to `local` that other sockets of this user may share the port with.
 ///
 /// # Errors
 /// Those of socket(2) and bind(2).
@@ -50,7 +50,8 @@ pub fn udp_socket(local: SocketAddr) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(local), Type::DGRAM, Some(Protocol::UDP))?;
     // Only for a port that is shared on purpose: of free ports the kernel would hand out one twice
     // to sockets that all allow it, and the second takes the first one's datagrams.
-    socket.set_reuse_address(local.port() != 0)?;
+    // Not SO_REUSEADDR, which lets any user share it.
+    socket.set_reuse_port(local.port() != 0)?;
     if local.is_ipv6() {
         let any = local.ip().is_unspecified();
         socket.set_only_v6(!any)?;
@@ -364,7 +365,7 @@ pub fn udp_listener(local: SocketAddr, dual: bool) -> io::Result<Socket> {
     }
     socket.bind(&local.into())?;
     // After the bind: from now on, the streams' own sockets may bind beside it.
-    socket.set_reuse_address(true)?;
+    socket.set_reuse_port(true)?;
     Ok(socket)
 }
 

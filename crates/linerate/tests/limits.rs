@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use native::{DEADLINES, Peer, plan};
 use serde_json::{Value, json};
+use socket2::{Domain, Socket, Type};
 use support::{Server, alone, linerate, number, wait_for};
 
 fn address(server: &Server) -> SocketAddr {
@@ -352,4 +353,58 @@ fn a_window_is_bounded_and_counts_as_memory() {
     peer.say(&json!({ "request": { "plan": plan(&json!({ "window": window })) } }));
     let answer = peer.hear().expect("an answer");
     assert_eq!(answer["refused"]["kind"], "policy", "{answer}");
+}
+
+/// Whether this thread may bind a UDP socket beside the server, as it is now.
+fn binds(at: SocketAddr, address: bool, port: bool) -> std::io::Result<()> {
+    let socket = Socket::new(Domain::for_address(at), Type::DGRAM, None)?;
+    socket.set_reuse_address(address)?;
+    socket.set_reuse_port(port)?;
+    socket.bind(&at.into())
+}
+
+/// Datagrams belong to who runs the server: no other user gets a share of its port.
+#[test]
+fn no_other_user_binds_the_port_beside_the_server() {
+    const TEST: &str = "no_other_user_binds_the_port_beside_the_server";
+    const NOBODY: u32 = 65_534;
+    let _alone = alone();
+    for bind in [&[][..], &["-B", "127.0.0.1"]] {
+        let server = Server::start(None, bind);
+        let at = address(&server);
+        let idle = Peer::greeted(at);
+        let far = plan(&json!({ "end": { "time": 60_000_000_000u64 } }));
+        for busy in [None, Some(Peer::started(at, far))] {
+            // The user of a thread's new files and sockets is the thread's own.
+            let made = std::thread::spawn(move || {
+                nix::unistd::setfsuid(NOBODY.into());
+                if nix::unistd::setfsuid(NOBODY.into()).as_raw() != NOBODY {
+                    return None;
+                }
+                let mut made = Vec::new();
+                for ip in ["127.0.0.1", "0.0.0.0", "::", "::ffff:127.0.0.1"] {
+                    let at = SocketAddr::new(ip.parse().unwrap(), at.port());
+                    for (address, port) in [(true, false), (false, true), (true, true)] {
+                        made.push((ip, address, port, binds(at, address, port)));
+                    }
+                }
+                Some(made)
+            });
+            let Some(made) = made.join().unwrap() else {
+                support::skip(TEST, "this user cannot act as another");
+                return;
+            };
+            for (ip, address, port, bound) in made {
+                let error = bound.expect_err(&format!("{ip} {address} {port}, {bind:?}"));
+                assert_eq!(error.kind(), std::io::ErrorKind::AddrInUse, "{ip}: {error}");
+            }
+            drop(busy);
+        }
+        drop(idle);
+        // Many streams at once still share it.
+        let port = server.port.to_string();
+        let args = ["udp", "127.0.0.1", "-p", &port, "-P", "8", "-k", "400", "-b", "2M", "--json"];
+        let record = linerate(None, &args).complete();
+        assert_eq!(number(&record, "totals.receiver.lost"), 0);
+    }
 }
