@@ -375,7 +375,7 @@ fn what_a_held_receiver_left_unread_is_not_the_paths() {
     let test = "what_a_held_receiver_left_unread_is_not_the_paths";
     let (quota, period) = (Duration::from_millis(1), Duration::from_millis(100));
     let Some(little) = LittleCpu::new(test, quota, period) else { return };
-    let server = Server::start(None, &[]);
+    let server = Server::start(None, &["--max-window", "64Mi"]);
     let port = server.port.to_string();
     // A second of 58,000 datagrams, and three for a hundredth of a core to read them one by one.
     let args = ["udp", "127.0.0.1", "-p", &port, "--json", "-b", "30M", "-l", "64", "-w", "64Mi"];

@@ -127,8 +127,10 @@ impl Case<'_> {
             return None;
         }
         let option = format!("--window {}Mi", wanted >> 20);
-        // One that has more than its host allows was forced by root, and will be again.
-        let forced = most.is_some_and(|most| now > most.saturating_mul(2));
+        // One that has more than its host allows was forced by root, and will be again; a server does so for
+        // itself, and for a client no further than its owner said.
+        let own = name == "client" || self.record.target.is_none();
+        let forced = own && most.is_some_and(|most| now > most.saturating_mul(2));
         Some(match most.filter(|most| *most < wanted && !forced) {
             Some(most) => format!(
                 "sysctl -w net.core.{sysctl}={wanted} on the {name} ({most} now), then {option}: a larger {word} buffer"
