@@ -7,11 +7,19 @@ mod support;
 use std::io::{Read, Write, copy};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
 use std::sync::Arc;
+use std::time::Duration;
 
 use linerate_model::sample::{RecvReport, SendReport};
 use linerate_wire::native::PREAMBLE;
 use serde_json::{Value, json};
 use support::{Ran, Server, alone, linerate, list, number};
+
+/// In place of a message: from here on the server says only that it is there.
+const ENDLESS: &str = "endless";
+
+fn pong() -> String {
+    json!({ "pong": { "client_ns": 1, "server_ns": 1 } }).to_string()
+}
 
 /// Changes one message of the server.
 type Lie = Arc<dyn Fn(&mut Value) + Send + Sync>;
@@ -52,10 +60,15 @@ fn carry(mut client: TcpStream, mut far: TcpStream, lie: &Lie) {
         }
         let mut message = serde_json::from_slice(&body).expect("JSON");
         lie(&mut message);
-        let body = message.to_string();
+        let is_endless = message == ENDLESS;
+        let body = if is_endless { pong() } else { message.to_string() };
         let frame = [&(body.len() as u32).to_be_bytes()[..], body.as_bytes()].concat();
         if client.write_all(&frame).is_err() {
             break;
+        }
+        // Signs of life as long as anybody listens, and never a result.
+        while is_endless && client.write_all(&frame).is_ok() {
+            std::thread::sleep(Duration::from_millis(200));
         }
     }
     let _ = client.shutdown(Shutdown::Write);
@@ -169,4 +182,17 @@ fn a_server_that_repeats_itself_is_told_once() {
     });
     assert_eq!(ran.err.matches("ends the test").count(), 1, "{}", ran.err.len());
     assert!(ran.err.len() < 2_000, "{}", ran.err.len());
+}
+
+#[test]
+fn a_server_that_never_tells_its_results_is_left() {
+    // Nothing is measured, so others may run beside it: it waits for deadlines.
+    let ran = through("tcp -n 100k", |message| {
+        if message.get("stream").is_some() {
+            *message = json!(ENDLESS);
+        }
+    });
+    let record = ran.error("server_lost", 1);
+    assert!(record["error"]["why"].as_str().unwrap().contains("did not end"), "{record}");
+    assert!(number(&record, "totals.sender.bytes") > 0, "{record}");
 }

@@ -110,7 +110,7 @@ impl Running {
         // A server that answers but never ends is no server. Tests by count end with their count.
         let planned =
             self.plan.duration().unwrap_or(linerate_model::units::Nanos::from_secs(86_400));
-        let deadline = Instant::now()
+        let mut deadline = Instant::now()
             + planned.as_duration()
             + self.plan.warmup.as_duration()
             + Duration::from_nanos(self.drain)
@@ -120,7 +120,7 @@ impl Running {
         let signals = crate::signals::first();
         tokio::pin!(signals);
         let mut events_open = true;
-        let mut closed = false;
+        let (mut closed, mut over) = (false, false);
         while self.local.len() < self.streams || (self.results.is_none() && self.trouble.is_none())
         {
             tokio::select! {
@@ -170,6 +170,12 @@ impl Running {
                         self.abandon("the server is gone");
                     }
                 }
+            }
+            if self.local.len() == self.streams && !over {
+                over = true;
+                // What the server still has to tell has its time, whenever the test came to its end.
+                let left = Duration::from_nanos(self.drain) + OVERTIME;
+                deadline = deadline.min(Instant::now() + left);
             }
             self.tell_sent(write).await;
         }

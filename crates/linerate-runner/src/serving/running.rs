@@ -31,6 +31,9 @@ const MOST_LIVE_WAITING: usize = 64 << 10;
 /// What a client is told at the end of the time that the server's owner allows.
 const TOO_LONG: &str = "the server's longest test time is over";
 
+/// A client has this long to read all results. They are some megabytes at most, and others wait for the place.
+const RESULTS_LIMIT: Duration = Duration::from_secs(30);
+
 /// A test that runs.
 pub(super) struct Running {
     pub(super) shared: Arc<Shared>,
@@ -68,7 +71,8 @@ impl Running {
         if self.gone {
             return Ok(());
         }
-        self.send_results(write, ids).await?;
+        let told = tokio::time::timeout(RESULTS_LIMIT, self.send_results(write, ids)).await;
+        told.map_err(|_| Early::vanished("the client took too long to read its results"))??;
         // The client asks for the clock once more and says goodbye.
         // It may still be receiving what waits in send buffers; as long as it asks, it is there.
         let end = Instant::now() + Duration::from_nanos(self.drain.max(MOST_DRAIN_NS));
