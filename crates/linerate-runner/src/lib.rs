@@ -10,7 +10,9 @@ mod control;
 mod data;
 mod discard;
 mod errors;
+mod event_log;
 mod host;
+mod network;
 mod place;
 mod rate_meter;
 mod rows;
@@ -21,4 +23,5 @@ mod serving;
 pub mod signals;
 mod ticks;
 
+pub use network::Network;
 pub use serve_iperf3::logins;

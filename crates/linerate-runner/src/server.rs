@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use linerate_engine::sys;
 use linerate_model::record::ErrorRecord;
@@ -20,15 +20,16 @@ use nix::errno::Errno;
 use socket2::Socket;
 use tokio::io::AsyncReadExt;
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
-use tokio::sync::mpsc::{self, UnboundedSender};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::admission::{Admission, MOST_WAITING};
 use crate::data::{Limits, StreamSocket};
+use crate::event_log::{EventLog, Events};
+use crate::network::Network;
 use crate::serve_iperf3::lobby::Lobby;
 use crate::serve_iperf3::logins::Logins;
-use crate::{agent, serve_iperf3, serving};
+use crate::{agent, errors, serve_iperf3, serving};
 
 /// A connection has this long to ask for a test, counted from its arrival, whatever it sends
 /// meanwhile.
@@ -156,23 +157,50 @@ pub enum Event {
         /// Why, in words.
         why: String,
     },
+    /// More of a network were, too many to be told one by one.
+    RefusedMore {
+        /// Of whom.
+        network: Network,
+        /// So many.
+        count: u64,
+    },
+    /// So many events were not told, as the owner took those before them too slowly.
+    LogDropped {
+        /// Of any kind.
+        events: u64,
+    },
 }
 
-/// Serves until SIGINT or SIGTERM (or the first test's end with `one_off`).
+/// At the end, whoever reads the events has so long for the last of them.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// Serves until SIGINT or SIGTERM (or the first test's end with `one_off`). Calls `tell` in a thread of
+/// its own with each event and when it happened: the server never waits for it, and may end before it
+/// returns.
 ///
 /// # Errors
 /// When the port cannot be had: what was tried, why it failed, what to try.
-pub fn serve(options: &Options, tell: &mut dyn FnMut(Event)) -> Result<(), ErrorRecord> {
-    let runtime =
-        tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|e| {
-            ErrorRecord {
-                kind: "unable".into(),
-                what: "cannot start the server".into(),
-                why: e.to_string(),
-                hints: vec![],
-                exit_code: 1,
-            }
-        })?;
+pub fn serve(
+    options: &Options,
+    mut tell: impl FnMut(SystemTime, Event) + Send + 'static,
+) -> Result<(), ErrorRecord> {
+    let log = Arc::new(EventLog::default());
+    let written = Arc::clone(&log);
+    std::thread::Builder::new()
+        .name("event-log".into())
+        .spawn(move || written.write_to(&mut tell))
+        .map_err(|e| errors::unable("start the server's log", &e.to_string()))?;
+    let queue = Arc::clone(&log);
+    let served = run(options, Events::new(move |event| queue.put(event)));
+    log.close(LAST_WORDS);
+    served
+}
+
+fn run(options: &Options, events: Events) -> Result<(), ErrorRecord> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|e| errors::unable("start the server", &e.to_string()))?;
     runtime.block_on(async {
         let (shut_tell, shut) = watch::channel(false);
         let signals = async {
@@ -182,7 +210,7 @@ pub fn serve(options: &Options, tell: &mut dyn FnMut(Event)) -> Result<(), Error
             std::future::pending::<()>().await;
         };
         tokio::select! {
-            result = serve_async(options, tell, shut) => result,
+            result = serve_async(options, events, shut) => result,
             () = signals => Ok(()),
         }
     })
@@ -193,7 +221,7 @@ pub(crate) struct Server {
     pub(crate) options: Options,
     pub(crate) admission: Arc<Admission>,
     pub(crate) lobby: Arc<Lobby>,
-    pub(crate) events: UnboundedSender<Event>,
+    pub(crate) events: Events,
     pub(crate) shut: watch::Receiver<bool>,
     pub(crate) agent: agent::Post,
     waiting: AtomicUsize,
@@ -206,18 +234,17 @@ pub(crate) struct Server {
 /// Serves until `shut` becomes true and the running tests have ended.
 pub(crate) async fn serve_async(
     options: &Options,
-    tell: &mut dyn FnMut(Event),
+    events: Events,
     mut shut: watch::Receiver<bool>,
 ) -> Result<(), ErrorRecord> {
     let descriptors = sys::raise_descriptor_limit().ok();
     let (post, left) = agent::Post::open(options.agent.as_ref())?;
     let (listener, udp) = listen(options)?;
     let address = listener.local_addr().map_err(|e| cannot_listen(options, &e))?;
-    tell(Event::Listening(sys::plain(address)));
+    events.send(Event::Listening(sys::plain(address)));
     if let Some(left) = left {
-        tell(Event::PutBack(left));
+        events.send(Event::PutBack(left));
     }
-    let (events, mut told) = mpsc::unbounded_channel();
     let server = Arc::new(Server {
         options: options.clone(),
         admission: Arc::new(Admission::default()),
@@ -239,9 +266,8 @@ pub(crate) async fn serve_async(
             break;
         }
         tokio::select! {
-            event = told.recv() => if let Some(event) = event { tell(event) },
             _ = shut.changed() => {}
-            // Looks again at what ended meanwhile: a test tells of its end before it counts as finished.
+            // Looks again at what ended meanwhile.
             () = tokio::time::sleep(Duration::from_millis(100)),
                 if options.one_off || *shut.borrow() => {}
             accepted = full.accept(&listener), if !*shut.borrow() => {
@@ -250,15 +276,12 @@ pub(crate) async fn serve_async(
                     Err(e) => full.wait(&e),
                 };
                 if let Some(event) = trouble.and_then(|why| full.once(why)) {
-                    tell(event);
+                    server.events.send(event);
                 }
             },
         }
     }
     hellos.abort();
-    while let Ok(event) = told.try_recv() {
-        tell(event);
-    }
     Ok(())
 }
 
@@ -402,7 +425,7 @@ impl Server {
 
     /// A test that is not wanted here.
     pub(crate) fn turned_away(&self, peer: SocketAddr, kind: RefusalKind, why: &str) {
-        let _ = self.events.send(Event::Refused { peer, kind, why: why.to_owned() });
+        self.events.send(Event::Refused { peer, kind, why: why.to_owned() });
     }
 }
 

@@ -261,9 +261,9 @@ impl Test {
     /// Runs the test and sends the results. Ends within seconds of the client's silence.
     pub(crate) async fn run(self, server: &Arc<Server>) {
         let served = self.served.clone();
-        let _ = server.events.send(Event::TestStarted(served.clone()));
+        server.events.send(Event::TestStarted(served.clone()));
         let result = Box::new(self.conduct(server).await);
-        let _ = server.events.send(Event::TestEnded(served, result));
+        server.events.send(Event::TestEnded(served, result));
     }
 
     async fn conduct(self, server: &Arc<Server>) -> ServedResult {

@@ -2,6 +2,7 @@
 
 use std::io::{ErrorKind, Write, stderr, stdout};
 
+use jiff::tz::TimeZone;
 use linerate_model::record::ErrorRecord;
 use linerate_model::served::{ServedResult, ServedTest};
 use linerate_report::clean::{clean, clean_json};
@@ -17,16 +18,19 @@ use crate::exit::Exit;
 pub fn serve(args: &ServeArgs) -> Result<Exit, ErrorRecord> {
     let options = args.options()?;
     let mut closed = false;
-    server::serve(&options, &mut |event| {
+    let json_lines = args.json_lines;
+    server::serve(&options, move |at, event| {
         if matches!(event, Event::Told { .. }) {
             // For iperf3's screen, which this is not.
             return;
         }
-        let now = jiff::Zoned::now();
-        let local = now.strftime("%Y-%m-%d %H:%M:%S").to_string();
+        // A clock that is far from any year of this calendar must not end the log.
+        let at = jiff::Timestamp::try_from(at).unwrap_or_default();
+        let local = at.to_zoned(TimeZone::system());
+        let local = local.strftime("%Y-%m-%d %H:%M:%S").to_string();
         let _ = writeln!(stderr(), "{local} {}", words(&event));
-        if args.json_lines && !closed {
-            let Some(told) = ServerLine::new(event, now.timestamp().to_string()) else { return };
+        if json_lines && !closed {
+            let Some(told) = ServerLine::new(event, at.to_string()) else { return };
             let written = writeln!(stdout(), "{}", line(told)).and_then(|()| stdout().flush());
             // Who reads the events may leave; the tests of others go on.
             closed = written.is_err_and(|e| e.kind() == ErrorKind::BrokenPipe);
@@ -53,6 +57,10 @@ fn words(event: &Event) -> String {
         Event::CannotAccept(why) => format!("cannot take connections: {}", clean(why)),
         Event::Told { peer, .. } => format!("{peer} goes on"),
         Event::Refused { peer, why, .. } => format!("{peer} refused: {}", clean(why)),
+        Event::RefusedMore { network, count } => format!("{network} refused {count} times more"),
+        Event::LogDropped { events } => {
+            format!("{events} events are not in this log, as it was read too slowly")
+        }
     }
 }
 
@@ -97,6 +105,22 @@ pub enum ServerLine {
         /// In words.
         why: String,
     },
+    /// More connections of a network were turned away, too many to have a line each.
+    RefusedMore {
+        /// RFC 3339, UTC.
+        time: String,
+        /// An IPv4 address, or the /64 of an IPv6 address.
+        network: String,
+        /// So many since the last line about it.
+        count: u64,
+    },
+    /// So many events have no line, as whoever reads them read too slowly.
+    LogDropped {
+        /// RFC 3339, UTC.
+        time: String,
+        /// Events of any kind.
+        events: u64,
+    },
     /// A controller of campaigns took this host over.
     ControlStarted {
         /// RFC 3339, UTC.
@@ -139,6 +163,10 @@ impl ServerLine {
             Event::Refused { peer, kind, why } => {
                 Self::Refused { time, peer: peer.to_string(), kind: kind.name().to_owned(), why }
             }
+            Event::RefusedMore { network, count } => {
+                Self::RefusedMore { time, network: network.to_string(), count }
+            }
+            Event::LogDropped { events } => Self::LogDropped { time, events },
             Event::ControlStarted { peer } => Self::ControlStarted { time, peer: peer.to_string() },
             Event::ControlEnded { peer, what } => {
                 Self::ControlEnded { time, peer: peer.to_string(), text: what }

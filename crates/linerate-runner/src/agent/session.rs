@@ -181,7 +181,7 @@ impl Session {
     /// The conversation. Returns when the controller is gone and settings are back.
     pub(crate) async fn run(self, server: &Arc<Server>) {
         let Self { control, peer, mut host, stop, theirs, ours } = self;
-        let _ = server.events.send(Event::ControlStarted { peer });
+        server.events.send(Event::ControlStarted { peer });
         let (read, write) = control.into_split();
         let requests = read_sealed(read, theirs);
         let (asks, asked) = std::sync::mpsc::channel::<Request>();
@@ -213,8 +213,7 @@ impl Session {
             Some(Ok(Some(Err(error)))) => format!("settings are not put back: {}", error.why),
             _ => "settings are put back at the next start".to_owned(),
         };
-        let _ =
-            server.events.send(Event::ControlEnded { peer, what: format!("{why}; {put_back}") });
+        server.events.send(Event::ControlEnded { peer, what: format!("{why}; {put_back}") });
     }
 }
 

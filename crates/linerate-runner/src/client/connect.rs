@@ -11,6 +11,7 @@ use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::watch;
 
 use crate::errors;
+use crate::event_log::Events;
 use crate::server;
 
 use super::near::Near;
@@ -43,18 +44,17 @@ pub(super) async fn with_own_server(
         max_window: u32::MAX,
         ..Default::default()
     };
+    let listening = tell.clone();
+    // Its user sees this end of the test only.
+    let events = Events::new(move |event| {
+        if let server::Event::Listening(address) = event {
+            let _ = listening.send(Ok(address));
+        }
+    });
     let thread = std::thread::Builder::new().name("server".into()).spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let result = match runtime {
-            Ok(runtime) => runtime.block_on(server::serve_async(
-                &options,
-                &mut |event| {
-                    if let server::Event::Listening(address) = event {
-                        let _ = tell.send(Ok(address));
-                    }
-                },
-                shut,
-            )),
+            Ok(runtime) => runtime.block_on(server::serve_async(&options, events, shut)),
             Err(e) => Err(errors::unable("start a server in this process", &e.to_string())),
         };
         if let Err(e) = result {

@@ -116,7 +116,7 @@ impl Test {
         let by_time = asked.bytes == 0 && asked.blocks == 0 && asked.time_s > 0;
         let time_ns = by_time.then(|| u64::from(asked.time_s) * 1_000_000_000);
         let result = Box::new(served::result(ended, udp, time_ns, reports.iter()));
-        let _ = server.events.send(Event::TestEnded(served, result));
+        server.events.send(Event::TestEnded(served, result));
         self.control.close().await;
     }
 
@@ -155,7 +155,7 @@ impl Test {
             },
             state = self.control.state() => return Err(early(state)),
         };
-        let _ = server.events.send(Event::TestStarted(Box::new(served.clone())));
+        server.events.send(Event::TestStarted(Box::new(served.clone())));
         let ids = data::streams(self.test.plan.plan.direction, self.test.plan.plan.streams);
         let (sockets, _cookie) = self.open(server, ids.len()).await?;
         let mut running = self.start(server, ids, sockets)?;

@@ -8,16 +8,16 @@ use linerate_model::plan::Way;
 use linerate_model::record::ErrorRecord;
 use linerate_model::told::{Connected, Cpu, End, Side, Start, Stream, StreamEnd, Told};
 use linerate_wire::iperf3::{Cookie, stream_id};
-use tokio::sync::mpsc::UnboundedSender;
 
 use super::plan;
 use crate::data::{DataEvent, Report, StreamId, StreamSocket};
+use crate::event_log::Events;
 use crate::rows::{ProcessCpu, RowBook};
 use crate::server::Event;
 
 pub(super) struct Story {
     peer: SocketAddr,
-    events: UnboundedSender<Event>,
+    events: Events,
     rows: RowBook,
     cpu: ProcessCpu,
     congestion: Option<String>,
@@ -27,7 +27,7 @@ pub(super) struct Story {
 impl Story {
     /// All streams exist.
     pub(super) fn begin(
-        events: UnboundedSender<Event>,
+        events: Events,
         (peer, local): (SocketAddr, SocketAddr),
         cookie: &Cookie,
         test: &plan::Test,
@@ -82,7 +82,7 @@ impl Story {
     }
 
     fn tell(&self, told: Told) {
-        let _ = self.events.send(Event::Told { peer: self.peer, told });
+        self.events.send(Event::Told { peer: self.peer, told });
     }
 
     pub(super) fn on_event(&mut self, event: &DataEvent) {

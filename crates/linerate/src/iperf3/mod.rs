@@ -13,6 +13,7 @@ use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Write, stderr, stdout};
 use std::process::ExitCode;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use args::{Line, Stop};
 use linerate_model::record::ErrorRecord;
@@ -28,7 +29,7 @@ pub fn run(args: Vec<OsString>) -> ExitCode {
     for note in &line.notes {
         let _ = writeln!(stderr(), "iperf3: note - {note}");
     }
-    let mut out = match Out::open(&line) {
+    let out = match Out::open(&line) {
         Ok(out) => out,
         Err(e) => return fail(&format!("unable to open log file: {e}")),
     };
@@ -42,9 +43,10 @@ pub fn run(args: Vec<OsString>) -> ExitCode {
         Ok(file) => file,
         Err(e) => return fail(&format!("unable to write PID file: {e}")),
     };
+    let out = Arc::new(Mutex::new(out));
     let done = match line.host {
-        Some(_) => client::run(&line, &mut out),
-        None => server::run(&line, &mut out),
+        Some(_) => client::run(&line, &mut out.lock().unwrap_or_else(PoisonError::into_inner)),
+        None => server::run(&line, &out),
     };
     if let Some(path) = pidfile {
         let _ = std::fs::remove_file(path);
@@ -52,7 +54,8 @@ pub fn run(args: Vec<OsString>) -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(text) => {
-            if let Some(text) = text {
+            // A server's log may still be held by whoever does not read it.
+            if let (Some(text), Ok(mut out)) = (text, out.try_lock()) {
                 out.error(&text);
             }
             ExitCode::FAILURE
@@ -135,7 +138,7 @@ fn write_pid(line: &Line) -> io::Result<Option<&std::path::Path>> {
 
 /// Where output goes, with what each line begins with.
 struct Out {
-    file: Box<dyn Write>,
+    file: Box<dyn Write + Send>,
     is_file: bool,
     timestamps: Option<String>,
     title: Option<String>,
@@ -146,7 +149,7 @@ struct Out {
 
 impl Out {
     fn open(line: &Line) -> io::Result<Self> {
-        let file: Box<dyn Write> = match &line.logfile {
+        let file: Box<dyn Write + Send> = match &line.logfile {
             Some(path) => Box::new(open_log(path)?),
             None => Box::new(stdout()),
         };

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use linerate_model::told::Told;
@@ -15,9 +15,9 @@ use nix::unistd::Pid;
 
 use super::args::Line;
 use super::screen::Screen;
-use super::{Done, Out, options, words};
+use super::{Done, Options, Out, options, words};
 
-pub(super) fn run(line: &Line, out: &mut Out) -> Done {
+pub(super) fn run(line: &Line, out: &Arc<Mutex<Out>>) -> Done {
     let mut wanted = server::Options {
         bind: line.bind,
         port: line.port,
@@ -55,39 +55,70 @@ pub(super) fn run(line: &Line, out: &mut Out) -> Done {
     }
     let busy = Arc::new(AtomicBool::new(false));
     watch_idle(line, &busy);
-    let options = options(line);
-    let mut screens: BTreeMap<SocketAddr, Screen> = BTreeMap::new();
-    let mut tests = 0;
-    let served = server::serve(&wanted, &mut |event| match event {
-        Event::Listening(_) => {
-            tests += 1;
-            Screen::new(line, &options).listening(out, tests);
-        }
-        Event::Told { peer, told } => {
-            busy.store(true, Ordering::Relaxed);
-            let screen = screens.entry(peer).or_insert_with(|| Screen::new(line, &options));
-            screen.told(out, &told, None);
-            if let Told::End(end) = &told {
-                let error = end.error.as_ref().map(words);
-                screen.end(out, error.as_deref());
-                if let Some(error) = error {
-                    out.error(&format!("iperf3: error - {error}"));
-                }
-                screens.remove(&peer);
-                tests += 1;
-                if !line.one_off {
-                    Screen::new(line, &options).listening(out, tests);
-                }
-            }
-        }
-        Event::Refused { peer, why, .. } => {
-            out.error(&format!("iperf3: error - {}: {why}", peer.ip()));
-        }
-        _ => {}
-    });
+    let mut events = Events {
+        line: line.clone(),
+        options: options(line),
+        out: Arc::clone(out),
+        busy,
+        screens: BTreeMap::new(),
+        tests: 0,
+    };
+    let served = server::serve(&wanted, move |_, event| events.show(event));
     served.map_err(|error| {
         Some(format!("iperf3: error - unable to start listener for connections: {}", error.why))
     })
+}
+
+/// What happens, as iperf3 shows it.
+struct Events {
+    line: Line,
+    options: Options,
+    out: Arc<Mutex<Out>>,
+    busy: Arc<AtomicBool>,
+    screens: BTreeMap<SocketAddr, Screen>,
+    tests: u64,
+}
+
+impl Events {
+    fn show(&mut self, event: Event) {
+        let out = &mut *self.out.lock().unwrap_or_else(PoisonError::into_inner);
+        match event {
+            Event::Listening(_) => {
+                self.tests += 1;
+                Screen::new(&self.line, &self.options).listening(out, self.tests);
+            }
+            Event::Told { peer, told } => {
+                self.busy.store(true, Ordering::Relaxed);
+                let fresh = || Screen::new(&self.line, &self.options);
+                let screen = self.screens.entry(peer).or_insert_with(fresh);
+                screen.told(out, &told, None);
+                if let Told::End(end) = &told {
+                    let error = end.error.as_ref().map(words);
+                    screen.end(out, error.as_deref());
+                    if let Some(error) = error {
+                        out.error(&format!("iperf3: error - {error}"));
+                    }
+                    self.screens.remove(&peer);
+                    self.tests += 1;
+                    if !self.line.one_off {
+                        Screen::new(&self.line, &self.options).listening(out, self.tests);
+                    }
+                }
+            }
+            Event::Refused { peer, why, .. } => {
+                out.error(&format!("iperf3: error - {}: {why}", peer.ip()));
+            }
+            Event::RefusedMore { network, count } => {
+                out.error(&format!("iperf3: error - {network}: refused {count} times more"));
+            }
+            Event::LogDropped { events } => {
+                // Ends of tests may be among them.
+                self.screens.clear();
+                out.error(&format!("iperf3: error - {events} events are not shown, as this output was read too slowly"));
+            }
+            _ => {}
+        }
+    }
 }
 
 /// `-A`: this thread, and all that it will start, run on that core only.
