@@ -269,12 +269,40 @@ macro_rules! told {
     }};
 }
 
-/// How long the peer's kernel has said nothing on a TCP connection: neither data nor an
-/// acknowledgement (`tcpi_last_data_recv`, `tcpi_last_ack_recv`, in milliseconds).
-pub fn tcp_silence(socket: &impl AsFd) -> Option<Duration> {
+/// What the kernel knows of the other end of a TCP connection, nothing read from it.
+#[derive(Debug, Clone, Copy)]
+pub struct TcpPeer {
+    /// Neither end has closed it, and it has not failed (`tcpi_state`).
+    pub is_open: bool,
+    /// How long no data came (`tcpi_last_data_recv`, in milliseconds).
+    pub no_data: Duration,
+    /// How long nothing was acknowledged (`tcpi_last_ack_recv`, in milliseconds).
+    pub no_ack: Duration,
+}
+
+impl TcpPeer {
+    /// How long its kernel has said nothing: neither data nor an acknowledgement.
+    pub fn silence(&self) -> Duration {
+        self.no_data.min(self.no_ack)
+    }
+}
+
+/// `TCP_ESTABLISHED`, include/net/tcp_states.h.
+const TCP_ESTABLISHED: u64 = 1;
+
+/// See [`TcpPeer`]. `None` where this kernel does not tell.
+pub fn tcp_peer(socket: &impl AsFd) -> Option<TcpPeer> {
     let info = tcp_info(socket)?;
-    let (data, ack) = (told!(info, tcpi_last_data_recv)?, told!(info, tcpi_last_ack_recv)?);
-    Some(Duration::from_millis(data.min(ack)))
+    Some(TcpPeer {
+        is_open: told!(info, tcpi_state)? == TCP_ESTABLISHED,
+        no_data: Duration::from_millis(told!(info, tcpi_last_data_recv)?),
+        no_ack: Duration::from_millis(told!(info, tcpi_last_ack_recv)?),
+    })
+}
+
+/// How long the peer's kernel has said nothing on a TCP connection: see [`TcpPeer::silence`].
+pub fn tcp_silence(socket: &impl AsFd) -> Option<Duration> {
+    tcp_peer(socket).map(|peer| peer.silence())
 }
 
 /// `TCP_INFO`, as much as this kernel has.

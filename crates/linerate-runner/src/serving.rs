@@ -39,6 +39,8 @@ use running::Running;
 const STREAMS_LIMIT: Duration = Duration::from_secs(10);
 /// A client that says nothing for this long is gone: nothing more is sent to it.
 pub(crate) const SILENCE_LIMIT: Duration = Duration::from_millis(2_500);
+/// Should nobody act on that, data threads end by themselves a little later: within 3 s of the last sign.
+const SILENCE_OF_THREADS: Duration = Duration::from_millis(2_800);
 /// Senders begin this long after the word, so that all threads are awake.
 pub(crate) const HEAD_START_NS: u64 = 30_000_000;
 /// Least time that receivers wait for stragglers after the sender's last word.
@@ -407,6 +409,7 @@ impl Drop for StopOnDrop {
     fn drop(&mut self) {
         self.0.stop();
         self.0.drain_until(0);
+        self.0.let_peer_go();
     }
 }
 

@@ -3,6 +3,7 @@
 //! They share a [`Shared`] with the control side and tell it what they measured through a channel,
 //! once an interval and once at the end. Nothing in their loops locks, allocates or formats.
 
+mod peer;
 mod rr;
 mod tcp;
 mod toll;
@@ -12,8 +13,8 @@ mod wait;
 
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpStream};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -33,6 +34,7 @@ use linerate_wire::native::stream::UdpHello;
 use socket2::Socket;
 use tokio::sync::mpsc::UnboundedSender;
 
+pub(crate) use peer::Sign;
 use toll::Toll;
 
 /// How long a data thread waits in the kernel before it looks at [`Shared`] again.
@@ -100,6 +102,12 @@ pub(crate) struct Shared {
     last_data_ns: AtomicU64,
     /// Data came after it.
     over_time: AtomicBool,
+    /// How the peer is known to be there; nothing is known of it before it is set.
+    peer: OnceLock<peer::PeerWatch>,
+    /// Monotonic time at which a data thread looks after the peer; [`UNKNOWN`] is never.
+    look_at_ns: AtomicU64,
+    /// One did, and found it gone.
+    peer_gone: AtomicBool,
 }
 
 impl Shared {
@@ -130,6 +138,9 @@ impl Shared {
             over_budget: AtomicBool::new(false),
             last_data_ns: AtomicU64::new(UNKNOWN),
             over_time: AtomicBool::new(false),
+            peer: OnceLock::new(),
+            look_at_ns: AtomicU64::new(UNKNOWN),
+            peer_gone: AtomicBool::new(false),
         })
     }
 
@@ -242,6 +253,7 @@ impl Shared {
         while now < until && !self.stopping() {
             clock::sleep_until(until.min(now.saturating_add(LOOK_UP.as_nanos() as u64)));
             now = clock::monotonic_ns();
+            self.look_after_peer(now);
         }
     }
 
@@ -499,6 +511,7 @@ impl Context {
 
     /// Whether a sender must end at `now_ns`: it was told to, or the longest time is over.
     fn ends_sending(&self, now_ns: u64) -> bool {
+        self.shared.look_after_peer(now_ns);
         // A client of iperf3 says by itself when its test ends, and may be late with it.
         if !self.is_iperf3() {
             self.shared.keep_time(now_ns);

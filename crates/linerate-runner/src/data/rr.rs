@@ -373,11 +373,17 @@ fn respond_udp(
         }
         let got = match (&mut &*socket).read(&mut request) {
             Ok(octets) => octets,
-            Err(e) if passing(&e) || answers_earlier(socket, &e) => continue,
+            Err(e) if passing(&e) || answers_earlier(socket, &e) => {
+                context.shared.look_after_peer(clock::monotonic_ns());
+                continue;
+            }
             Err(e) => return Err(e),
         };
         let datagram = request.get(..got).unwrap_or_default();
-        context.shared.keep_time(clock::monotonic_ns());
+        let now = clock::monotonic_ns();
+        // Anybody can send requests from the peer's address, so that being idle is no measure.
+        context.shared.look_after_peer(now);
+        context.shared.keep_time(now);
         context.shared.keep_rate(got as u64, false);
         if super::answer_again(socket, hello, datagram) || got != rr.request as usize {
             continue;
@@ -421,7 +427,10 @@ fn respond_tcp(
                 context.shared.keep_time(clock::monotonic_ns());
                 context.shared.keep_rate(octets as u64, false);
             }
-            Err(e) if passing(&e) => continue,
+            Err(e) if passing(&e) => {
+                context.shared.look_after_peer(clock::monotonic_ns());
+                continue;
+            }
             Err(e) => return Err(e),
         }
         answers.begin(context);
@@ -466,7 +475,9 @@ fn write_out(context: &Context, mut socket: &TcpStream, mut octets: &[u8]) -> io
                 moved_ns = clock::monotonic_ns();
             }
             Err(e) if passing(&e) => {
-                if clock::monotonic_ns().saturating_sub(moved_ns) > UNREAD_NS {
+                let now = clock::monotonic_ns();
+                context.shared.look_after_peer(now);
+                if now.saturating_sub(moved_ns) > UNREAD_NS {
                     return Err(e);
                 }
             }

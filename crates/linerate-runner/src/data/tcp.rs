@@ -214,6 +214,7 @@ pub(super) fn receive(context: &Context, socket: &TcpStream) -> RecvReport {
                 {
                     break;
                 }
+                context.shared.look_after_peer(now);
                 if context.shared.drained_at(now) {
                     if !iperf3 {
                         error = Some("the stream did not end by itself".to_owned());
@@ -339,6 +340,7 @@ fn warm_up(
         if now >= measured_ns {
             break;
         }
+        context.shared.look_after_peer(now);
         let now = now.saturating_sub(start_ns);
         if account.is_due(now) {
             account.roll(now, row(socket, &mut before), &around);

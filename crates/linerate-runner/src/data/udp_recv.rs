@@ -170,6 +170,7 @@ pub(super) fn run(context: &Context, socket: &Socket, hello: Option<UdpHello>) -
             break;
         }
         let now = clock::monotonic_ns();
+        context.shared.look_after_peer(now);
         if context.shared.drained_at(if idle { now } else { now.saturating_sub(HARD_END_NS) }) {
             break;
         }

@@ -19,7 +19,7 @@ use super::plan;
 use super::running::Running;
 use super::story::Story;
 use crate::admission::Slot;
-use crate::data::{self, Context, PROMPT_START_NS, Report, Shared, StreamId, StreamSocket};
+use crate::data::{self, Context, PROMPT_START_NS, Report, Shared, Sign, StreamId, StreamSocket};
 use crate::rows::ProcessCpu;
 use crate::served::{self, Early};
 use crate::server::{Event, Server};
@@ -266,6 +266,10 @@ impl Test {
         let shared = Shared::within(server.options.limits(), ids.len());
         // Whatever happens below, no thread outlives the test.
         let _stop = StopOnDrop(Arc::clone(&shared));
+        let limit = super::running::silence_of_threads(agreed.plan.direction);
+        shared
+            .watch_peer(&self.control.0, Sign::Answers, limit)
+            .map_err(|e| Trouble::new(ErrorNumber::THREAD, format!("no descriptor: {e}")))?;
         let (events, told) = mpsc::unbounded_channel();
         for (id, socket) in ids.iter().zip(sockets) {
             let context = Context {

@@ -37,6 +37,16 @@ const SILENT_SENDING: Duration = Duration::from_secs(10);
 /// A client that only sends, and from which neither data nor an answer comes.
 const SILENT_RECEIVING: Duration = Duration::from_secs(30);
 
+/// How long a client's host may be silent.
+fn silence_limit(direction: Direction) -> Duration {
+    if direction.has_reverse() { SILENT_SENDING } else { SILENT_RECEIVING }
+}
+
+/// Should nobody act on that, data threads end by themselves a little later.
+pub(super) fn silence_of_threads(direction: Direction) -> Duration {
+    silence_limit(direction) + Duration::from_millis(500)
+}
+
 /// The test as it runs.
 pub(super) struct Running {
     pub(super) shared: Arc<Shared>,
@@ -170,7 +180,11 @@ impl Running {
             let why = "the client sends faster than this server allows";
             return Err(Trouble::new(ErrorNumber::RATE, why));
         }
-        let (sends, receives) = (self.direction.has_reverse(), self.direction.has_forward());
+        if self.shared.peer_gone() {
+            let why = "the client's host is gone, or has not answered for too long";
+            return Err(Trouble::quiet(Outcome::Vanished, why));
+        }
+        let receives = self.direction.has_forward();
         let no_data = self.shared.silence(watch.began_ns);
         if receives && no_data > options.no_data {
             let why = format!("no data for {:?}", options.no_data);
@@ -179,7 +193,7 @@ impl Running {
         // Where the kernel does not tell, its own limit holds.
         let answered = control.silence().unwrap_or_default();
         let silent = if receives { answered.min(no_data) } else { answered };
-        let limit = if sends { SILENT_SENDING } else { SILENT_RECEIVING };
+        let limit = silence_limit(self.direction);
         if silent > limit {
             let why = format!("the client's host has not answered for {limit:?}");
             return Err(Trouble::quiet(Outcome::Vanished, why));

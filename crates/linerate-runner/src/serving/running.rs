@@ -16,14 +16,14 @@ use tokio::sync::mpsc::{Receiver, UnboundedReceiver};
 use tokio::time::Instant;
 
 use crate::control::{ControlError, Outbox, next, write_message};
-use crate::data::{self, DataEvent, LAST_DATA_NS, Report, Role, Shared, StreamId, Tick};
+use crate::data::{self, DataEvent, LAST_DATA_NS, Report, Role, Shared, Sign, StreamId, Tick};
 use crate::host::HostWatch;
 use crate::rate_meter::RateMeter;
 use crate::served::Early;
 use crate::server::Server;
 use crate::ticks::Ticks;
 
-use super::{HEAD_START_NS, MOST_DRAIN_NS, SILENCE_LIMIT, answer, count, pong};
+use super::{HEAD_START_NS, MOST_DRAIN_NS, SILENCE_LIMIT, SILENCE_OF_THREADS, answer, count, pong};
 
 /// Rows for the live view are left out while so many octets wait for a client that reads slowly.
 const MOST_LIVE_WAITING: usize = 64 << 10;
@@ -63,6 +63,10 @@ impl Running {
         told: &mut UnboundedReceiver<DataEvent>,
         ids: &[StreamId],
     ) -> Result<(), Early> {
+        // Not before: it may take its time to open streams.
+        self.shared
+            .watch_peer(write.as_ref(), Sign::Words, SILENCE_OF_THREADS)
+            .map_err(|e| Early::failed(format!("cannot watch the client's connection: {e}")))?;
         self.shared.start(clock::monotonic_ns() + HEAD_START_NS);
         write_message(write, &ServerMessage::Started).await?;
         let outcome = self.run(server, messages, write, told).await;
@@ -188,6 +192,7 @@ impl Running {
         }
         match trouble {
             Some(why) => Err(why),
+            None if self.shared.peer_gone() => Err(Early::vanished("the client fell silent")),
             None => Ok(out.empty(write).await?),
         }
     }

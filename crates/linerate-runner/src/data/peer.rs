@@ -1,0 +1,290 @@
+//! Whether the peer is still there, found out by the data threads themselves.
+//!
+//! The control side ends a test whose peer is silent. If it is held up, or gets no core, what sends
+//! must not go on to send to nobody. So a data thread asks the kernel about the control connection ten
+//! times a second, on the way past its other checks, and ends the test when the peer is gone.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::Ordering;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use linerate_engine::sys;
+
+use super::{Shared, UNKNOWN};
+
+/// One of a test's threads looks this often.
+const LOOK_EVERY_NS: u64 = 100_000_000;
+
+/// What counts as a sign of the peer, beside data of its own.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Sign {
+    /// What it says on the control connection (linerate's clients, four times a second).
+    Words,
+    /// An answer of its kernel (iperf3's clients, who say nothing while a test runs).
+    Answers,
+}
+
+/// How the peer of a test is known to be there.
+#[derive(Debug)]
+pub(super) struct PeerWatch {
+    /// A copy of the control connection, until the test lets it go.
+    control: Mutex<Option<OwnedFd>>,
+    sign: Sign,
+    limit: Duration,
+}
+
+impl PeerWatch {
+    fn control(&self) -> MutexGuard<'_, Option<OwnedFd>> {
+        // A panic elsewhere leaves it whole.
+        self.control.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether it closed, or gave no sign for longer than the limit. `no_data` is how long none of its
+    /// data came.
+    fn is_gone(&self, no_data: Duration) -> bool {
+        // What this kernel does not tell, the control side has to find out.
+        let Some(peer) = self.control().as_ref().and_then(sys::tcp_peer) else { return false };
+        let silence = match self.sign {
+            Sign::Words => peer.no_data,
+            Sign::Answers => peer.silence(),
+        };
+        !peer.is_open || silence.min(no_data) > self.limit
+    }
+}
+
+impl Shared {
+    /// From now on the data threads end by themselves when the peer closes its control connection, or
+    /// gives no sign for longer than `limit`.
+    ///
+    /// # Errors
+    /// When there is no descriptor for a copy of the connection.
+    pub(crate) fn watch_peer(
+        &self,
+        control: &impl AsFd,
+        sign: Sign,
+        limit: Duration,
+    ) -> std::io::Result<()> {
+        let control = Mutex::new(Some(control.as_fd().try_clone_to_owned()?));
+        if self.peer.set(PeerWatch { control, sign, limit }).is_ok() {
+            self.look_at_ns.store(0, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// The test is over: its control connection may close.
+    pub(crate) fn let_peer_go(&self) {
+        self.look_at_ns.store(UNKNOWN, Ordering::Relaxed);
+        if let Some(watch) = self.peer.get() {
+            watch.control().take();
+        }
+    }
+
+    /// Whether a data thread found the peer gone.
+    pub(crate) fn peer_gone(&self) -> bool {
+        self.peer_gone.load(Ordering::Relaxed)
+    }
+
+    /// Called wherever a data thread looks whether it shall stop.
+    #[inline]
+    pub(super) fn look_after_peer(&self, now_ns: u64) {
+        let due_ns = self.look_at_ns.load(Ordering::Relaxed);
+        if now_ns >= due_ns {
+            self.look(due_ns, now_ns);
+        }
+    }
+
+    #[cold]
+    fn look(&self, due_ns: u64, now_ns: u64) {
+        let next_ns = now_ns.saturating_add(LOOK_EVERY_NS);
+        // The first of the threads looks for all.
+        let mine =
+            self.look_at_ns.compare_exchange(due_ns, next_ns, Ordering::Relaxed, Ordering::Relaxed);
+        if mine.is_err() || !self.peer.get().is_some_and(|peer| peer.is_gone(self.silence(0))) {
+            return;
+        }
+        self.peer_gone.store(true, Ordering::Relaxed);
+        self.stop();
+        self.drain_until(0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+    use std::sync::Arc;
+    use std::thread::JoinHandle;
+    use std::time::Instant;
+
+    use linerate_engine::clock;
+    use linerate_model::plan::{
+        AgreedPlan, Direction, End, EngineChoice, IpVersion, RrPlan, TestPlan, Traffic, Transport,
+        UdpPlan,
+    };
+    use linerate_model::units::Nanos;
+    use linerate_wire::framing::Framing;
+    use tokio::sync::mpsc::{self, UnboundedReceiver};
+
+    use super::*;
+    use crate::data::{self, Context, DataEvent, Report, Role, StreamSocket};
+
+    /// No step takes as long, on any machine.
+    const HANGS: Duration = Duration::from_secs(60);
+
+    fn pair() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        (client, listener.accept().unwrap().0)
+    }
+
+    fn plan(traffic: Traffic) -> Arc<AgreedPlan> {
+        let plan = TestPlan {
+            traffic,
+            direction: Direction::Reverse,
+            streams: 1,
+            end: End::Time(Nanos::from_secs(3_600)),
+            warmup: Nanos(0),
+            interval: Nanos(100_000_000),
+            window: None,
+            client_cpus: vec![],
+            server_cpus: vec![],
+            dscp: None,
+        };
+        Arc::new(AgreedPlan { plan, cuts: vec![] })
+    }
+
+    fn udp() -> Traffic {
+        Traffic::Udp(UdpPlan {
+            size: serde_json::from_str("200").unwrap(),
+            rate: Some(serde_json::from_str(r#"{"datagrams":1000}"#).unwrap()),
+            burst: Nanos(0),
+            engine: EngineChoice::Send,
+            checksum: true,
+        })
+    }
+
+    fn rr() -> Traffic {
+        let transport = Transport::Udp;
+        Traffic::Rr(RrPlan { transport, request: 1, response: 1, outstanding: 1, rate: None })
+    }
+
+    /// A data thread of an hour's test, and nobody who would tell it to stop.
+    struct Alone {
+        shared: Arc<Shared>,
+        thread: JoinHandle<()>,
+        told: UnboundedReceiver<DataEvent>,
+        _near: std::net::UdpSocket,
+    }
+
+    fn alone(traffic: Traffic, role: Role, control: &TcpStream, sign: Sign, ms: u64) -> Alone {
+        let near = std::net::UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let here = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let socket = sys::udp_socket(here).unwrap();
+        socket.connect(&near.local_addr().unwrap().into()).unwrap();
+        let shared = Shared::new(1);
+        shared.watch_peer(control, sign, Duration::from_millis(ms)).unwrap();
+        let (events, told) = mpsc::unbounded_channel();
+        let agreed = plan(traffic);
+        let id = data::streams(agreed.plan.direction, 1)[0];
+        let context = Context {
+            shared: Arc::clone(&shared),
+            agreed,
+            ip: IpVersion::V4,
+            token: 1,
+            framing: Framing::Native { token: 1, stream: 0 },
+            digits: false,
+            burst: 0,
+            id,
+            role,
+            core: None,
+            events,
+        };
+        let thread = data::spawn(context, StreamSocket::Udp(socket, None)).unwrap();
+        shared.start(clock::monotonic_ns());
+        Alone { shared, thread, told, _near: near }
+    }
+
+    impl Alone {
+        fn waits_for(&self, what: &str, done: impl Fn(&Self) -> bool) {
+            let until = Instant::now() + HANGS;
+            while !done(self) {
+                assert!(Instant::now() < until, "{what}");
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        }
+
+        fn ends(mut self) -> Report {
+            self.waits_for("it goes on", |it| it.thread.is_finished());
+            assert!(self.shared.peer_gone());
+            loop {
+                if let DataEvent::Done(_, report) = self.told.try_recv().expect("a report") {
+                    return *report;
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_sender_ends_by_itself_when_its_client_is_killed() {
+        let (client, control) = pair();
+        let sender = alone(udp(), Role::Send, &control, Sign::Answers, 3_600_000);
+        sender
+            .waits_for("nothing is sent", |it| it.shared.carried_away.load(Ordering::Relaxed) > 0);
+        assert!(!sender.thread.is_finished());
+        drop(client);
+        let Report::Send(report) = sender.ends() else { panic!("no sender") };
+        assert_eq!(report.error, None);
+    }
+
+    #[test]
+    fn a_sender_ends_by_itself_when_its_client_says_nothing() {
+        let (client, control) = pair();
+        // Its kernel is there all the time, and that is no word of its own.
+        let sender = alone(udp(), Role::Send, &control, Sign::Words, 300);
+        assert!(matches!(sender.ends(), Report::Send(_)));
+        drop(client);
+    }
+
+    #[test]
+    fn a_sender_goes_on_while_its_client_speaks() {
+        let (client, control) = pair();
+        let sender = alone(udp(), Role::Send, &control, Sign::Words, 2_000);
+        // Nobody reads it.
+        let until = Instant::now() + Duration::from_secs(3);
+        let (mut spoke, mut longest) = (Instant::now(), Duration::ZERO);
+        while Instant::now() < until {
+            std::io::Write::write_all(&mut &client, b"alive").unwrap();
+            longest = longest.max(spoke.elapsed());
+            spoke = Instant::now();
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        // On a host so busy that this thread was silent itself, nothing is shown.
+        let speaks = longest < Duration::from_secs(1);
+        assert!(!speaks || (!sender.shared.peer_gone() && !sender.thread.is_finished()));
+        drop(client);
+        sender.ends();
+    }
+
+    #[test]
+    fn who_answers_and_who_receives_end_by_themselves() {
+        for (traffic, role) in [(rr(), Role::Respond), (udp(), Role::Receive)] {
+            let (client, control) = pair();
+            let thread = alone(traffic, role, &control, Sign::Answers, 3_600_000);
+            drop(client);
+            thread.ends();
+        }
+    }
+
+    #[test]
+    fn a_test_that_is_over_holds_no_connection() {
+        let (client, control) = pair();
+        let shared = Shared::new(1);
+        shared.watch_peer(&control, Sign::Words, Duration::from_secs(3)).unwrap();
+        drop(control);
+        shared.let_peer_go();
+        client.set_read_timeout(Some(HANGS)).unwrap();
+        assert_eq!(std::io::Read::read(&mut &client, &mut [0]).unwrap(), 0);
+        shared.look_after_peer(clock::monotonic_ns());
+        assert!(!shared.peer_gone());
+    }
+}
