@@ -26,7 +26,7 @@ pub struct Sampler {
     before: Reading,
     roots: Roots,
     irqs: NicIrqs,
-    irqs_at_start: Vec<(u32, u64)>,
+    irqs_at_start: IrqCounts,
 }
 
 impl Sampler {
@@ -42,7 +42,7 @@ impl Sampler {
         let mut sources = Sources::open(&roots, nic);
         let before = Reading(sources.read());
         let irqs = nic.map(|nic| NicIrqs::of(&roots, nic)).unwrap_or_default();
-        let irqs_at_start = irq_counts(&roots, &irqs);
+        let irqs_at_start = IrqCounts(irq_counts(&roots, &irqs));
         Self { sources, before, roots, irqs, irqs_at_start }
     }
 
@@ -65,7 +65,23 @@ impl Sampler {
     /// Not part of a sample, because on hosts with many cores /proc/interrupts is megabytes that
     /// the kernel has to print.
     pub fn irq_cores_delta(&self) -> Vec<u32> {
-        main_cores(&irq::growth(&self.irqs_at_start, &irq_counts(&self.roots, &self.irqs)))
+        self.irq_counts().main_cores_since(&self.irqs_at_start)
+    }
+
+    /// The interface's interrupts now, for spans of the caller's own.
+    pub fn irq_counts(&self) -> IrqCounts {
+        IrqCounts(irq_counts(&self.roots, &self.irqs))
+    }
+}
+
+/// An interface's interrupts so far, core by core.
+#[derive(Debug, Clone, Default)]
+pub struct IrqCounts(Vec<(u32, u64)>);
+
+impl IrqCounts {
+    /// See [`Sampler::irq_cores_delta`].
+    pub fn main_cores_since(&self, earlier: &Self) -> Vec<u32> {
+        main_cores(&irq::growth(&earlier.0, &self.0))
     }
 }
 

@@ -98,7 +98,7 @@ pub(crate) async fn run(
     drop(events);
     observer.start(&record);
     let nic = record.client.nic.as_ref().map(|nic| nic.name.clone());
-    let mut host = HostWatch::new(nic.as_deref());
+    let mut host = HostWatch::new(nic.as_deref()).await;
     shared.start(clock::monotonic_ns() + HEAD_START_NS);
     let mut ticks = Ticks::new(ids.len());
     let mut shown = 0;
@@ -108,25 +108,30 @@ pub(crate) async fn run(
     tokio::pin!(signals);
     loop {
         tokio::select! {
-            event = told.recv() => match event.inspect(|event| host.on_event(event)) {
-                None => break,
-                Some(DataEvent::Done(stream, report)) => {
-                    let index = ids.iter().find(|id| id.stream == stream).map_or(0, |id| id.index);
-                    if let Report::Send(report) = *report {
-                        streams.push(StreamOutcome { index, send: Some(report), ..Default::default() });
+            event = told.recv() => {
+                if let Some(event) = &event {
+                    host.on_event(event).await;
+                }
+                match event {
+                    None => break,
+                    Some(DataEvent::Done(stream, report)) => {
+                        let index = ids.iter().find(|id| id.stream == stream).map_or(0, |id| id.index);
+                        if let Report::Send(report) = *report {
+                            streams.push(StreamOutcome { index, send: Some(report), ..Default::default() });
+                        }
+                    }
+                    Some(DataEvent::Begun) if plan.warmup.0 > 0 => host.warm().await,
+                    Some(DataEvent::Begun | DataEvent::Warm(..)) => {}
+                    Some(DataEvent::Tick(_, index, tick)) => {
+                        if let Some(Tick::Send(send)) = ticks.add(index, tick) {
+                            let side = LiveSide { send: Some(send), recv: None, host: host.row(index) };
+                            shown = index as usize + 1;
+                            let empty = LiveSide::default();
+                            observer.interval(&assemble::live_interval(&plan, index, &side, &empty, None));
+                        }
                     }
                 }
-                Some(DataEvent::Begun) if plan.warmup.0 > 0 => host.warm(),
-                Some(DataEvent::Begun | DataEvent::Warm(..)) => {}
-                Some(DataEvent::Tick(_, index, tick)) => {
-                    if let Some(Tick::Send(send)) = ticks.add(index, tick) {
-                        let side = LiveSide { send: Some(send), recv: None, host: host.row(index) };
-                        shown = index as usize + 1;
-                        let empty = LiveSide::default();
-                        observer.interval(&assemble::live_interval(&plan, index, &side, &empty, None));
-                    }
-                }
-            },
+            }
             () = &mut signals, if !interrupted => {
                 interrupted = true;
                 shared.stop();
@@ -147,7 +152,7 @@ pub(crate) async fn run(
         plan,
         ip,
         streams,
-        client: host.finish(),
+        client: host.finish().await,
         server: HostSamples::default(),
         clock: None,
         same_host: false,

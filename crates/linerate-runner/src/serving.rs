@@ -297,7 +297,7 @@ impl Test {
         let mut running = Running {
             shared: Arc::clone(&shared),
             agreed: Arc::clone(&agreed),
-            host: HostWatch::new(nic.as_deref()),
+            host: HostWatch::new(nic.as_deref()).await,
             reports: BTreeMap::new(),
             streams: ids.len(),
             send_ticks: Ticks::new(count(&ids, &agreed, Role::Send)),

@@ -194,7 +194,7 @@ pub(super) async fn conduct(
         rows: RowBook::new(plan.interval.0, warmup, ids.len()),
         plan,
         shared: Arc::clone(&shared),
-        host: HostWatch::new(nic.as_deref()),
+        host: HostWatch::new(nic.as_deref()).await,
         local: BTreeMap::new(),
         streams: ids.len(),
         congestion,
@@ -240,7 +240,7 @@ pub(super) async fn conduct(
         let _ = control.say(&[State::IperfDone.octet()]).await;
         let _ = control.write.shutdown().await;
     }
-    finish(near, running, &ids, results, trouble, (cpu.percent(), same_host), observer);
+    finish(near, running, &ids, results, trouble, (cpu.percent(), same_host), observer).await;
     Ok(())
 }
 
@@ -259,7 +259,7 @@ async fn exchange(
     Ok(results)
 }
 
-fn finish(
+async fn finish(
     near: &mut Near<'_>,
     mut running: Running,
     ids: &[StreamId],
@@ -279,7 +279,7 @@ fn finish(
         Traffic::Udp(udp) => Some(u64::from(udp.size.octets())),
         _ => None,
     };
-    let client = running.host.finish();
+    let client = running.host.finish().await;
     let each_way = usize::from(near.plan.streams);
     let arriving_ns = received_ns(&running, results.as_ref());
     let mut ends = Vec::new();

@@ -161,7 +161,7 @@ impl Near<'_> {
         }
         shared.start(clock::monotonic_ns() + HEAD_START_NS);
         let nic = self.record.client.nic.as_ref().map(|nic| nic.name.clone());
-        let host = HostWatch::new(nic.as_deref());
+        let host = HostWatch::new(nic.as_deref()).await;
         let count = |role: Role| {
             ids.iter().filter(|id| data::role(&self.plan.traffic, id.way, true) == role).count()
         };
@@ -190,7 +190,8 @@ impl Near<'_> {
         running.run(&mut write, &mut messages, told, observer).await;
         let at_end = running.farewell(&mut write, &mut messages).await;
         let shown = running.live.shown as usize;
-        self.finish(running, &ids, same_host, at_start.map(|start| over_test(start, at_end)));
+        let clock = at_start.map(|start| over_test(start, at_end));
+        self.finish(running, &ids, same_host, clock).await;
         // The last interval ends with the test and so after the last tick.
         self.record.intervals.iter().skip(shown).for_each(|interval| observer.interval(interval));
         Ok(())
@@ -427,7 +428,7 @@ impl Near<'_> {
     }
 
     /// From what both ends told to the record.
-    pub(super) fn finish(
+    pub(super) async fn finish(
         &mut self,
         mut running: Running,
         ids: &[StreamId],
@@ -464,7 +465,7 @@ impl Near<'_> {
             stopping: running.stopping.take(),
             results: running.results.is_some(),
         };
-        let client = running.host.finish();
+        let client = running.host.finish().await;
         let results = running.results.as_ref();
         let server = HostSamples {
             intervals: std::mem::take(&mut running.remote_samples),

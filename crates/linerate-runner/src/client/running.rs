@@ -134,7 +134,7 @@ impl Running {
                     }
                 }
                 event = told.recv(), if events_open => match event {
-                    Some(event) => self.on_event(event, observer),
+                    Some(event) => self.on_event(event, observer).await,
                     None => {
                         events_open = false;
                         if self.local.len() < self.streams {
@@ -145,7 +145,7 @@ impl Running {
                 },
                 () = tokio::time::sleep_until(warm), if cold => {
                     cold = false;
-                    self.host.warm();
+                    self.host.warm().await;
                 }
                 () = tokio::time::sleep_until(deadline), if self.trouble.is_none() => {
                     self.abandon("the test did not end in time");
@@ -187,7 +187,7 @@ impl Running {
         let done = self.local.values().filter(ours).count();
         let wanted = self.senders + self.requesters;
         if done == wanted && (self.far_sent || wanted == self.streams) {
-            self.host.over();
+            self.host.over().await;
         }
         if self.sent_told || wanted == 0 || done < wanted || self.trouble.is_some() {
             return;
@@ -209,8 +209,8 @@ impl Running {
         }
     }
 
-    pub(super) fn on_event(&mut self, event: DataEvent, observer: &mut dyn Observer) {
-        self.host.on_event(&event);
+    pub(super) async fn on_event(&mut self, event: DataEvent, observer: &mut dyn Observer) {
+        self.host.on_event(&event).await;
         match event {
             DataEvent::Done(stream, report) => {
                 self.local.insert(stream, *report);

@@ -133,7 +133,7 @@ impl Running {
                 event = told.recv() => match event {
                     Some(event) => {
                         // Nobody to tell once there is trouble: only the reports count then.
-                        let told = self.on_event(event, &mut out, trouble.is_none());
+                        let told = self.on_event(event, &mut out, trouble.is_none()).await;
                         if let (Err(e), None) = (told, &trouble) {
                             trouble = Some(self.abandon(e));
                         }
@@ -142,7 +142,7 @@ impl Running {
                 },
                 () = tokio::time::sleep_until(warm), if cold => {
                     cold = false;
-                    self.host.warm();
+                    self.host.warm().await;
                 }
                 carried = out.carry(write), if trouble.is_none() => if let Err(e) = carried {
                     trouble = Some(self.abandon(e));
@@ -182,7 +182,7 @@ impl Running {
                 self.reports.values().filter(|r| matches!(r, Report::Send(_))).count();
             let all_sent = senders_done == self.streams_of(Role::Send);
             if all_sent && (self.far_sent || senders_done == self.streams) {
-                self.host.over();
+                self.host.over().await;
             }
             if !sent_told && senders_done > 0 && all_sent {
                 sent_told = true;
@@ -250,13 +250,13 @@ impl Running {
         Ok(())
     }
 
-    fn on_event(
+    async fn on_event(
         &mut self,
         event: DataEvent,
         out: &mut Outbox,
         tell: bool,
     ) -> Result<(), ControlError> {
-        self.host.on_event(&event);
+        self.host.on_event(&event).await;
         match event {
             DataEvent::Done(stream, report) => {
                 self.reports.insert(stream, *report);
@@ -322,7 +322,7 @@ impl Running {
                 write_message(write, &ServerMessage::Chunk(chunk)).await?;
             }
         }
-        let host = self.host.finish();
+        let host = self.host.finish().await;
         for (first, sample) in host.intervals.iter().enumerate() {
             let chunk = HostChunk { first: first as u64, samples: vec![sample.clone()] };
             write_message(write, &ServerMessage::HostChunk(chunk)).await?;

@@ -84,7 +84,7 @@ impl Running {
         let mut end_told = false;
         loop {
             if end_at.is_none() && self.is_done(over, wanted) {
-                self.host.over();
+                self.host.over().await;
                 // What is on its way counts only before the end is told.
                 let sends = self.senders > 0;
                 end_at = Some(Instant::now() + if sends { settle } else { Duration::ZERO });
@@ -100,7 +100,7 @@ impl Running {
                     Heard::Failed(error) => return Err((error, told)),
                 },
                 event = told.recv() => match event {
-                    Some(event) => self.on_event(event, observer),
+                    Some(event) => self.on_event(event, observer).await,
                     None if self.local.len() < self.streams => {
                         return Err((near.lost(doing, "a data thread ended without a word"), told));
                     }
@@ -109,7 +109,7 @@ impl Running {
                 },
                 () = tokio::time::sleep_until(warm), if cold => {
                     cold = false;
-                    self.host.warm();
+                    self.host.warm().await;
                 }
                 _ = look.tick(), if counting => {
                     if self.shared.silence(begun_ns) > near.request.iperf3.silence {
@@ -177,14 +177,14 @@ impl Running {
         let limit = Instant::now() + drain + Duration::from_secs(4);
         while self.local.len() < self.streams {
             match timeout_at(limit, told.recv()).await {
-                Ok(Some(event)) => self.on_event(event, observer),
+                Ok(Some(event)) => self.on_event(event, observer).await,
                 _ => break,
             }
         }
     }
 
-    fn on_event(&mut self, event: DataEvent, observer: &mut dyn Observer) {
-        self.host.on_event(&event);
+    async fn on_event(&mut self, event: DataEvent, observer: &mut dyn Observer) {
+        self.host.on_event(&event).await;
         match event {
             DataEvent::Begun => {}
             DataEvent::Done(stream, report) => {

@@ -1,0 +1,225 @@
+//! The one thread of this process that reads the host's counters, for all tests.
+//!
+//! Reading them takes a millisecond and more, so that many tests with short intervals would keep a
+//! control thread from everything else. Who wants a reading asks this thread and waits; whoever
+//! asked before a reading began has his answer from it, and after each the thread rests, so that it
+//! takes little of a core whatever the number of tests.
+
+use std::collections::HashMap;
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use linerate_host::roots::Roots;
+use linerate_host::sampler::{IrqCounts, Reading, Sampler};
+use tokio::sync::oneshot;
+
+/// Rests so many times as long as a reading took …
+const REST_TIMES: u32 = 4;
+/// … at least so long …
+const LEAST_REST: Duration = Duration::from_millis(1);
+/// … and at most so long: the shortest interval of a test is 10 ms, and each wants a reading.
+const MOST_REST: Duration = Duration::from_millis(5);
+
+/// The interface of a test, if it is known.
+type Nic = Option<String>;
+
+/// What a test hears.
+#[derive(Debug, Clone)]
+pub(super) struct Counted {
+    pub(super) reading: Arc<Reading>,
+    /// Interrupts so far, where they were asked for.
+    pub(super) irqs: Option<IrqCounts>,
+}
+
+enum Ask {
+    /// A test begins.
+    Open(Nic),
+    /// Counters of now; with the interrupts, which are dear, or without.
+    Read(Nic, bool, oneshot::Sender<Counted>),
+    /// A test is over.
+    Close(Nic),
+}
+
+/// The way to the thread, for one test.
+#[derive(Debug)]
+pub(super) struct Counters {
+    asks: Sender<Ask>,
+    nic: Nic,
+}
+
+impl Counters {
+    /// Of this host. `None` where the system gives no thread.
+    pub(super) fn open(nic: Option<&str>) -> Option<Self> {
+        static HOST: Mutex<Option<Sender<Ask>>> = Mutex::new(None);
+        let mut host = HOST.lock().unwrap_or_else(PoisonError::into_inner);
+        if host.is_none() {
+            *host = start(Roots::host());
+        }
+        host.as_ref().map(|asks| Self::of(asks.clone(), nic))
+    }
+
+    fn of(asks: Sender<Ask>, nic: Option<&str>) -> Self {
+        let nic = nic.map(str::to_owned);
+        let _ = asks.send(Ask::Open(nic.clone()));
+        Self { asks, nic }
+    }
+
+    /// Counters as they are after the call; `None` when the thread is gone.
+    pub(super) async fn read(&self, irqs: bool) -> Option<Counted> {
+        let (tell, told) = oneshot::channel();
+        self.asks.send(Ask::Read(self.nic.clone(), irqs, tell)).ok()?;
+        told.await.ok()
+    }
+}
+
+impl Drop for Counters {
+    fn drop(&mut self) {
+        let _ = self.asks.send(Ask::Close(self.nic.take()));
+    }
+}
+
+/// Starts the thread. It is of the network namespace of its maker, and its files stay that.
+fn start(roots: Roots) -> Option<Sender<Ask>> {
+    let (asks, asked) = mpsc::channel();
+    let thread = std::thread::Builder::new().name("host-counters".into());
+    thread.spawn(move || answer(&roots, &asked)).ok().map(|_| asks)
+}
+
+/// The files of one interface, open while a test wants them.
+struct Open {
+    sampler: Sampler,
+    tests: usize,
+    waiting: Vec<oneshot::Sender<Counted>>,
+    with_irqs: Vec<oneshot::Sender<Counted>>,
+}
+
+impl Open {
+    fn answer(&mut self) {
+        if self.waiting.is_empty() && self.with_irqs.is_empty() {
+            return;
+        }
+        let reading = Arc::new(self.sampler.read());
+        let mut counted = Counted { reading, irqs: None };
+        // Who is gone needs no answer.
+        for waiting in self.waiting.drain(..) {
+            let _ = waiting.send(counted.clone());
+        }
+        if self.with_irqs.is_empty() {
+            return;
+        }
+        counted.irqs = Some(self.sampler.irq_counts());
+        for waiting in self.with_irqs.drain(..) {
+            let _ = waiting.send(counted.clone());
+        }
+    }
+}
+
+fn answer(roots: &Roots, asked: &Receiver<Ask>) {
+    let mut open: HashMap<Nic, Open> = HashMap::new();
+    while let Ok(first) = asked.recv() {
+        for ask in std::iter::once(first).chain(asked.try_iter()) {
+            match ask {
+                Ask::Open(nic) => {
+                    let fresh = |nic: &Nic| Open {
+                        sampler: Sampler::at(roots.clone(), nic.as_deref()),
+                        tests: 0,
+                        waiting: vec![],
+                        with_irqs: vec![],
+                    };
+                    open.entry(nic).or_insert_with_key(fresh).tests += 1;
+                }
+                Ask::Read(nic, irqs, tell) => {
+                    let Some(open) = open.get_mut(&nic) else { continue };
+                    if irqs { open.with_irqs.push(tell) } else { open.waiting.push(tell) }
+                }
+                Ask::Close(nic) => {
+                    let Some(closed) = open.get_mut(&nic) else { continue };
+                    closed.tests = closed.tests.saturating_sub(1);
+                    if closed.tests == 0 {
+                        open.remove(&nic);
+                    }
+                }
+            }
+        }
+        let begun = Instant::now();
+        open.values_mut().for_each(Open::answer);
+        if !open.is_empty() {
+            let rest = begun.elapsed().saturating_mul(REST_TIMES);
+            std::thread::sleep(rest.clamp(LEAST_REST, MOST_REST));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn runtime() -> tokio::runtime::Runtime {
+        tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
+    }
+
+    #[test]
+    fn many_tests_that_ask_at_once_share_readings() {
+        let asks = start(Roots::host()).unwrap();
+        let tests: Vec<Counters> =
+            (0..126).map(|_| Counters::of(asks.clone(), Some("lo"))).collect();
+        let readings = runtime().block_on(async {
+            let asked: Vec<_> = tests
+                .iter()
+                .map(|test| {
+                    let (tell, told) = oneshot::channel();
+                    test.asks.send(Ask::Read(test.nic.clone(), false, tell)).unwrap();
+                    told
+                })
+                .collect();
+            let mut readings = Vec::new();
+            for told in asked {
+                readings.push(Arc::as_ptr(&told.await.unwrap().reading) as usize);
+            }
+            readings
+        });
+        // They are asked within a millisecond, on a busy machine within some.
+        let mut apart = readings.clone();
+        apart.dedup();
+        assert_eq!(readings.len(), 126);
+        assert!(apart.len() < 63, "{} readings", apart.len());
+    }
+
+    #[test]
+    fn a_reading_that_takes_for_ever_holds_up_its_own_test_only() {
+        // A pipe that nobody writes into is a file that takes for ever to read.
+        let dir = std::env::temp_dir().join(format!("linerate-slow-{}", std::process::id()));
+        std::fs::create_dir_all(dir.join("proc")).unwrap();
+        nix::unistd::mkfifo(&dir.join("proc/stat"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+        let asks = start(Roots::at(&dir)).unwrap();
+        let test = Counters::of(asks, None);
+        let others = runtime().block_on(async {
+            tokio::select! {
+                biased;
+                _ = test.read(true) => false,
+                () = tokio::time::sleep(Duration::from_millis(50)) => true,
+            }
+        });
+        assert!(others, "it was read on the control thread, or not at all");
+        // Lets the thread go.
+        let _ = std::fs::OpenOptions::new().write(true).open(dir.join("proc/stat"));
+        drop(test);
+        std::fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
+    fn files_are_open_while_a_test_wants_them() {
+        let asks = start(Roots::at("/nonexistent")).unwrap();
+        let (one, two) = (Counters::of(asks.clone(), None), Counters::of(asks.clone(), None));
+        drop(one);
+        runtime().block_on(async {
+            let counted = two.read(true).await.expect("still open");
+            assert!(counted.irqs.is_some());
+            let (tell, told) = oneshot::channel();
+            drop(two);
+            asks.send(Ask::Read(None, false, tell)).unwrap();
+            assert!(told.await.is_err(), "closed with the last test");
+        });
+    }
+}
