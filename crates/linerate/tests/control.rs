@@ -290,22 +290,22 @@ fn a_client_that_is_killed_frees_the_server() {
     let mut server = Server::start(None, &["--max-tests", "1"]);
     let port = server.port.to_string();
     let base = ["127.0.0.1", "-p", &port, "--json"];
-    let before = server.holds();
+    let before = server.at_rest(None, "127.0.0.1");
     for (i, line) in
         ["udp -b 5M", "udp -b 5M -R", "udp -b 5M --both", "tcp", "tcp -R", "rr"].iter().enumerate()
     {
         let args: Vec<&str> = line.split(' ').chain(base).chain(["-t", "30s"]).collect();
         let client = Client::start(None, &args);
         let count = |what: &str| server.log().matches(&format!("\"{what}\"")).count();
-        assert!(wait_for(SECONDS, || count("started") == 2 * i + 1), "{line}");
+        assert!(wait_for(SECONDS, || count("started") == 2 * i + 2), "{line}");
         std::thread::sleep(Duration::from_millis(300));
         client.signal(Signal::SIGKILL);
         assert_eq!(client.end().code, -1);
-        assert!(wait_for(SECONDS, || count("ended") == 2 * i + 1), "{line}: the test goes on");
+        assert!(wait_for(SECONDS, || count("ended") == 2 * i + 2), "{line}: the test goes on");
         let args: Vec<&str> =
             ["udp"].into_iter().chain(base).chain(["-b", "1M", "-t", "200ms"]).collect();
         linerate(None, &args).complete();
-        assert!(wait_for(SECONDS, || server.log().matches("\"ended\"").count() == 2 * i + 2));
+        assert!(wait_for(SECONDS, || server.log().matches("\"ended\"").count() == 2 * i + 3));
     }
     assert!(server.alive());
     assert!(

@@ -148,9 +148,7 @@ fn what_a_client_held_is_free_though_it_keeps_its_socket() {
     let _alone = alone();
     let server = Server::start(None, &[]);
     let at = address(&server);
-    drop(Peer::greeted(at));
-    assert!(wait_for(DEADLINES, || server.holds().threads <= 2));
-    let before = server.holds();
+    let before = server.at_rest(None, "127.0.0.1");
     // Granted, and given back at once; of each kind, with and without its stream.
     let mut kept = Vec::new();
     for _ in 0..200 {
@@ -182,9 +180,7 @@ fn a_thread_that_answers_ends_with_its_test() {
     let _alone = alone();
     let server = Server::start(None, &[]);
     let at = address(&server);
-    drop(Peer::greeted(at));
-    assert!(wait_for(DEADLINES, || server.holds().threads <= 2));
-    let before = server.holds();
+    let before = server.at_rest(None, "127.0.0.1");
     let change = json!({ "traffic": { "rr": { "transport": "tcp", "request": 1,
         "response": 65_536, "outstanding": 1, "rate": null } }, "end": { "time": 60_000_000_000u64 } });
     let (mut peer, granted) = Peer::granted(at, plan(&change));
@@ -205,8 +201,7 @@ fn a_server_out_of_descriptors_says_so_and_serves_again() {
     let _alone = alone();
     let mut server = Server::start(None, &[]);
     let at = address(&server);
-    drop(Peer::greeted(at));
-    let most = (server.holds().descriptors + 8).to_string();
+    let most = (server.at_rest(None, "127.0.0.1").descriptors + 16).to_string();
     let (pid, limit) = (server.pid().to_string(), format!("--nofile={most}:{most}"));
     let set = std::process::Command::new("prlimit").args(["--pid", &pid, &limit]).status();
     if !set.is_ok_and(|status| status.success()) {
@@ -251,9 +246,7 @@ fn what_a_client_behind_a_drop_rule_held_is_free() {
         let place = ["10.77.1.2", "-p", &port, "-t", "60", "--json"];
         Client::start(Some(&a), &[&words[..1], &place, &words[1..]].concat())
     };
-    assert_eq!(linerate(Some(&a), &["udp", "10.77.1.2", "-p", &port, "-t", "100ms", "-q"]).code, 0);
-    assert!(wait_for(DEADLINES, || server.holds().threads <= 2));
-    let before = server.holds();
+    let before = server.at_rest(Some(&a), "10.77.1.2");
     let count = |event: &str| server.log().matches(&format!("\"event\":\"{event}\"")).count();
     let earlier = count("ended");
     let lines = ["udp -b 1M", "udp -R -b 1M", "tcp -b 1M", "tcp -R -b 1M", "rr"];

@@ -7,10 +7,12 @@
 mod hogs;
 mod lab;
 
+use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
@@ -20,13 +22,18 @@ use serde_json::Value;
 pub use hogs::Hogs;
 pub use lab::{Lab, PORT, dropping};
 
+/// The control side, what waits for signals, the log, and the host's counters.
+const RESTING_THREADS: usize = 4;
+
 /// No test of ours takes this long; one that does hangs.
 const HANGS: Duration = Duration::from_secs(60);
 
-/// Tests that send share two cores with nobody of their own kind.
-pub fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+/// Tests that send share two cores with nobody of their own kind, in whichever program of tests those are.
+pub fn alone() -> File {
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("alone.lock");
+    let file = File::create(file).expect("a file to lock");
+    file.lock().expect("a lock");
+    file
 }
 
 /// More repetitions, for those who have the time.
@@ -230,6 +237,16 @@ impl Server {
         wait_for(limit, || !self.alive()).then(|| {
             self.child.try_wait().expect("a child").and_then(|status| status.code()).unwrap_or(-1)
         })
+    }
+
+    /// What it holds when nothing runs, after a first test from `space`: some threads are made then and stay.
+    pub fn at_rest(&self, space: Option<&str>, host: &str) -> Holds {
+        let port = self.port.to_string();
+        linerate(space, &["udp", host, "-p", &port, "-t", "100ms", "--json"]).complete();
+        assert!(wait_for(HANGS, || self.log().contains("\"ended\"")), "{}", self.log());
+        let resting = || self.holds().threads <= RESTING_THREADS;
+        assert!(wait_for(HANGS, resting), "{:?}", self.holds());
+        self.holds()
     }
 
     pub fn holds(&self) -> Holds {
