@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use linerate_model::host::CoreUse;
 use linerate_model::plan::{AgreedPlan, Dialect, Direction, End, IpVersion, TestPlan, Traffic};
@@ -14,8 +15,10 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use crate::data::StreamSocket;
 use crate::host::MOST_CORES;
+use crate::network::Network;
 use crate::place::{self, From};
 use crate::server::Options;
+use crate::shares::{DayBudget, Days};
 
 /// Connections that have not yet asked for a test. Each costs one descriptor, one small task and
 /// about 4 KiB in the kernel.
@@ -25,6 +28,7 @@ pub(crate) const MOST_WAITING: usize = 16_384;
 #[derive(Debug, Default)]
 pub(crate) struct Admission {
     state: Mutex<State>,
+    days: Days,
 }
 
 #[derive(Debug, Default)]
@@ -50,6 +54,8 @@ pub(crate) struct Slot {
     admission: Arc<Admission>,
     pub(crate) token: u64,
     pub(crate) cores: Vec<Option<u32>>,
+    /// Where its bytes count, if a day of its client's has a limit.
+    pub(crate) day: Option<DayBudget>,
     memory: u64,
 }
 
@@ -245,6 +251,18 @@ impl Admission {
                 "try again later, or start the server with a larger --max-tests",
             ));
         }
+        let network = Network::of(peer);
+        let of_one = state.tests.values().filter(|test| Network::of(test.peer) == network).count();
+        if of_one >= options.tests_of_one() {
+            return Err(refuse(
+                RefusalKind::Busy,
+                format!(
+                    "{of_one} tests of {network} are running, and this server allows an address no more"
+                ),
+                "try again later, or start the server with a larger --max-tests-per-address",
+            ));
+        }
+        let day = self.day(peer, plan, options)?;
         if state.tests.contains_key(&token) {
             return Err(refuse(
                 RefusalKind::Busy,
@@ -283,7 +301,34 @@ impl Admission {
         state.tests.insert(token, entry);
         state.memory += memory;
         drop(state);
-        Ok(Slot { admission: Arc::clone(self), token, cores, memory })
+        Ok(Slot { admission: Arc::clone(self), token, cores, day, memory })
+    }
+
+    /// The peer's bytes of the day, if they have a limit and leave room for this plan.
+    fn day(
+        &self,
+        peer: IpAddr,
+        plan: &TestPlan,
+        options: &Options,
+    ) -> Result<Option<DayBudget>, Refused> {
+        let Some(most) = options.max_bytes_per_day else { return Ok(None) };
+        let hint = "start the server with a larger --max-bytes-per-day";
+        let day = self
+            .days
+            .budget(peer, most, Instant::now())
+            .map_err(|why| refuse(RefusalKind::Policy, why, hint))?;
+        match octets(plan).filter(|bytes| *bytes > day.left()) {
+            None => Ok(Some(day)),
+            Some(bytes) => Err(refuse(
+                RefusalKind::Policy,
+                format!(
+                    "{bytes} bytes are more than the {} that this server allows {} for the rest of its day",
+                    day.left(),
+                    Network::of(peer)
+                ),
+                &format!("ask for fewer with --bytes or --count, or {hint}"),
+            )),
+        }
     }
 
     /// Whether a stream's claim is true: right test, right secret, from the address of that test's

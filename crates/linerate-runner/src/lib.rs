@@ -12,6 +12,7 @@ mod discard;
 mod errors;
 mod event_log;
 mod host;
+mod idle;
 mod network;
 mod place;
 mod rate_meter;
@@ -20,6 +21,7 @@ mod serve_iperf3;
 mod served;
 pub mod server;
 mod serving;
+mod shares;
 pub mod signals;
 mod ticks;
 

@@ -29,6 +29,7 @@ use crate::event_log::{EventLog, Events};
 use crate::network::Network;
 use crate::serve_iperf3::lobby::Lobby;
 use crate::serve_iperf3::logins::Logins;
+use crate::shares::Waiting;
 use crate::{agent, errors, serve_iperf3, serving};
 
 /// A connection has this long to ask for a test, counted from its arrival, whatever it sends
@@ -55,6 +56,12 @@ pub struct Options {
     pub logins: Option<Arc<Logins>>,
     /// Tests at once.
     pub max_tests: usize,
+    /// Tests at once of one [`Network`]; `None` is half of `max_tests`, but 16 where it allows as many.
+    pub max_tests_per_address: Option<usize>,
+    /// Connections of one [`Network`] that may wait to ask for a test.
+    pub max_waiting_per_address: usize,
+    /// Bytes that all tests of one [`Network`] may carry in 24 h, both ways together; `None` is no limit.
+    pub max_bytes_per_day: Option<u64>,
     /// Longest test, warm-up included.
     pub max_duration: Nanos,
     /// Largest rate of one direction of one test; `None` is no limit.
@@ -75,7 +82,7 @@ pub struct Options {
     pub one_off: bool,
     /// What is told of a test of iperf3 while it runs is of so much time each.
     pub interval: Nanos,
-    /// A test of iperf3 in which data should come, and none does for so long, ends.
+    /// A test in which nothing moves for so long ends, and one of iperf3 to which nothing comes that should.
     pub no_data: Duration,
     /// Listens on every IPv6 address, and on no IPv4 one; without `bind`.
     pub only_v6: bool,
@@ -100,6 +107,9 @@ impl Default for Options {
             key: None,
             logins: None,
             max_tests: 128,
+            max_tests_per_address: None,
+            max_waiting_per_address: MOST_WAITING / 8,
+            max_bytes_per_day: None,
             max_duration: Nanos::from_secs(3_600),
             max_rate: None,
             max_streams: 128,
@@ -113,6 +123,14 @@ impl Default for Options {
             only_v6: false,
             agent: None,
         }
+    }
+}
+
+impl Options {
+    /// Tests at once of one network.
+    pub(crate) fn tests_of_one(&self) -> usize {
+        // 16 clients behind one address are a laboratory; all places are nobody's.
+        self.max_tests_per_address.unwrap_or((self.max_tests / 2).max(16)).min(self.max_tests)
     }
 }
 
@@ -224,7 +242,7 @@ pub(crate) struct Server {
     pub(crate) events: Events,
     pub(crate) shut: watch::Receiver<bool>,
     pub(crate) agent: agent::Post,
-    waiting: AtomicUsize,
+    waiting: Arc<Waiting>,
     most_waiting: usize,
     running: AtomicUsize,
     finished: AtomicUsize,
@@ -252,7 +270,7 @@ pub(crate) async fn serve_async(
         events,
         shut: shut.clone(),
         agent: post,
-        waiting: AtomicUsize::new(0),
+        waiting: Arc::default(),
         most_waiting: descriptors.map_or(MOST_WAITING, |most| MOST_WAITING.min(most / 2)),
         running: AtomicUsize::new(0),
         finished: AtomicUsize::new(0),
@@ -271,12 +289,9 @@ pub(crate) async fn serve_async(
             () = tokio::time::sleep(Duration::from_millis(100)),
                 if options.one_off || *shut.borrow() => {}
             accepted = full.accept(&listener), if !*shut.borrow() => {
-                let trouble = match accepted {
-                    Ok((stream, peer)) => take_in(&server, stream, sys::plain(peer)).err(),
-                    Err(e) => full.wait(&e),
-                };
-                if let Some(event) = trouble.and_then(|why| full.once(why)) {
-                    server.events.send(event);
+                match accepted {
+                    Ok((stream, peer)) => take_in(&server, stream, sys::plain(peer)),
+                    Err(e) => full.wait(&e, &server.events),
                 }
             },
         }
@@ -357,35 +372,32 @@ impl Full {
     }
 
     /// Out of descriptors or memory; other errors are of the one connection.
-    fn wait(&mut self, error: &std::io::Error) -> Option<String> {
+    fn wait(&mut self, error: &std::io::Error, events: &Events) {
         self.until = Some(Instant::now() + ACCEPT_PAUSE);
         let errno = Errno::from_raw(error.raw_os_error().unwrap_or(0));
-        matches!(errno, Errno::EMFILE | Errno::ENFILE | Errno::ENOBUFS | Errno::ENOMEM).then(|| {
-            format!("{error}; raise the limit of open files (`ulimit -n`), or lower --max-tests")
-        })
-    }
-
-    fn once(&mut self, why: String) -> Option<Event> {
-        if self.told.is_some_and(|told| told.elapsed() < TOLD_AGAIN) {
-            return None;
+        let full = matches!(errno, Errno::EMFILE | Errno::ENFILE | Errno::ENOBUFS | Errno::ENOMEM);
+        if full && self.told.is_none_or(|told| told.elapsed() >= TOLD_AGAIN) {
+            self.told = Some(Instant::now());
+            events.send(Event::CannotAccept(format!(
+                "{error}; raise the limit of open files (`ulimit -n`), or lower --max-tests"
+            )));
         }
-        self.told = Some(Instant::now());
-        Some(Event::CannotAccept(why))
     }
 }
 
 /// Gives a new connection its own task, so that a silent one delays nobody.
-fn take_in(server: &Arc<Server>, stream: TcpStream, peer: SocketAddr) -> Result<(), String> {
-    if server.waiting.load(Ordering::Relaxed) >= server.most_waiting {
-        return Err(format!("{} wait to ask for a test already", server.most_waiting));
-    }
-    server.waiting.fetch_add(1, Ordering::Relaxed);
+fn take_in(server: &Arc<Server>, stream: TcpStream, peer: SocketAddr) {
+    let most_of_one = server.options.max_waiting_per_address;
+    let place = match server.waiting.enter(peer.ip(), server.most_waiting, most_of_one) {
+        Ok(place) => place,
+        Err(why) => return server.turned_away(peer, RefusalKind::Busy, &why),
+    };
     let server = Arc::clone(server);
     let order = server.next_order();
     tokio::spawn(async move {
         let deadline = Instant::now() + GREETING_LIMIT;
         let greeted = timeout_at(deadline, greet(&server, stream, peer, deadline, order)).await;
-        server.waiting.fetch_sub(1, Ordering::Relaxed);
+        drop(place);
         match greeted {
             Ok(Some(work)) => {
                 server.running.fetch_add(1, Ordering::Relaxed);
@@ -399,7 +411,6 @@ fn take_in(server: &Arc<Server>, stream: TcpStream, peer: SocketAddr) -> Result<
             Err(_) => server.refused(peer, "silent for too long before asking for a test"),
         }
     });
-    Ok(())
 }
 
 /// Counts a test as over even when its task is ended by a panic.

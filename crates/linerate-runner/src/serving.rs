@@ -276,6 +276,7 @@ impl Test {
         let mut messages = read_all::<ClientMessage>(read);
         let ids = data::streams(plan.direction, plan.streams);
         let shared = Shared::within(server.options.limits(), ids.len());
+        shared.charge_to(slot.day.clone());
         let (events, mut told) = mpsc::unbounded_channel();
         // Whatever happens below, no thread outlives the test.
         let _stop = StopOnDrop(Arc::clone(&shared));

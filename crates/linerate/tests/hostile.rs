@@ -678,7 +678,7 @@ table inet truth {
 #[test]
 fn a_hundred_tests_at_once_in_little_memory() {
     let _alone = alone();
-    let server = Server::start(None, &[]);
+    let server = Server::start(None, &["--max-tests-per-address", "100"]);
     let port = server.port.to_string();
     let args = ["udp", "127.0.0.1", "-p", &port, "-b", "1M", "-t", "12s", "--json"];
     let clients: Vec<Client> = (0..100).map(|_| Client::start(None, &args)).collect();

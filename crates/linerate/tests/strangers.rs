@@ -11,7 +11,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 use socket2::{Domain, Socket, Type};
-use support::{alone, linerate, wait_for};
+use support::{Client, Ran, Server, alone, linerate, wait_for};
 
 /// No step takes as long, on any machine.
 const HANGS: Duration = Duration::from_secs(60);
@@ -77,7 +77,7 @@ fn a_log_that_nobody_reads_holds_nobody_up() {
 #[test]
 fn what_a_log_leaves_out_is_counted_in_it() {
     let _alone = alone();
-    let mut server = support::Server::start(None, &[]);
+    let mut server = Server::start(None, &[]);
     let at = SocketAddr::from((Ipv4Addr::LOCALHOST, server.port));
     for _ in 0..300 {
         junk(Ipv4Addr::new(127, 0, 0, 9), at);
@@ -99,4 +99,95 @@ fn what_a_log_leaves_out_is_counted_in_it() {
     };
     assert!(wait_for(HANGS, || count() == 300), "{} of 300: {}", count(), server.log());
     assert!(server.log().contains("refused_more"), "{}", server.log());
+}
+
+fn test_line<'a>(server: &Server, from: &'a str, options: &'a str) -> Vec<String> {
+    let line = format!("udp 127.0.0.1 -B {from} -p {} --json {options}", server.port);
+    line.split_whitespace().map(str::to_owned).collect()
+}
+
+fn starts(server: &Server, from: &str, options: &str) -> Client {
+    let line = test_line(server, from, options);
+    Client::start(None, &line.iter().map(String::as_str).collect::<Vec<_>>())
+}
+
+fn runs(server: &Server, from: &str, options: &str) -> Ran {
+    starts(server, from, options).end()
+}
+
+/// The last line of the server's log about the end of a test, once there are `n`.
+fn ended(server: &Server, n: usize) -> Value {
+    let lines = || -> Vec<Value> {
+        let log = server.log();
+        let all = log.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+        all.filter(|line| line["event"] == "ended").collect()
+    };
+    assert!(wait_for(HANGS, || lines().len() >= n), "{}", server.log());
+    lines().remove(n - 1)
+}
+
+#[test]
+fn one_address_has_its_share_of_the_tests_and_others_have_theirs() {
+    let _alone = alone();
+    let server = Server::start(None, &["--max-tests-per-address", "2"]);
+    let holding: Vec<Client> =
+        (0..2).map(|_| starts(&server, "127.0.0.2", "-b 100k -t 60")).collect();
+    assert!(wait_for(HANGS, || server.log().matches("\"started\"").count() == 2));
+    let record = runs(&server, "127.0.0.2", "-b 1M -t 200ms").error("busy", 3);
+    let why = record["error"]["why"].as_str().unwrap();
+    assert!(why.contains("2 tests of 127.0.0.2 are running"), "{why}");
+    runs(&server, "127.0.0.3", "-b 1M -t 200ms").complete();
+    for client in holding {
+        client.signal(Signal::SIGKILL);
+        client.end();
+    }
+    ended(&server, 3);
+    runs(&server, "127.0.0.2", "-b 1M -t 200ms").complete();
+}
+
+#[test]
+fn one_address_has_its_share_of_the_places_to_wait() {
+    let _alone = alone();
+    let server = Server::start(None, &["--max-waiting-per-address", "8"]);
+    let at = SocketAddr::from((Ipv4Addr::LOCALHOST, server.port));
+    let hung_up = |stream: &mut TcpStream, limit: Duration| {
+        stream.set_read_timeout(Some(limit)).unwrap();
+        !stream.read(&mut [0]).is_err_and(|e| e.kind() == ErrorKind::WouldBlock)
+    };
+    let stranger = Ipv4Addr::new(127, 0, 0, 2);
+    let _waiting: Vec<TcpStream> = (0..8).map(|_| connect_from(stranger, at)).collect();
+    // One more is turned away at once, and says so in the log; another address is not.
+    assert!(hung_up(&mut connect_from(stranger, at), HANGS));
+    let turned_away = || server.log().contains("connections of 127.0.0.2 wait to ask");
+    assert!(wait_for(HANGS, turned_away), "{}", server.log());
+    let mut other = connect_from(Ipv4Addr::new(127, 0, 0, 3), at);
+    assert!(!hung_up(&mut other, Duration::from_millis(300)));
+    runs(&server, "127.0.0.4", "-b 1M -t 200ms").complete();
+}
+
+#[test]
+fn one_address_has_its_bytes_of_the_day() {
+    let _alone = alone();
+    let server = Server::start(None, &["--max-bytes-per-day", "1M"]);
+    runs(&server, "127.0.0.2", "-b 10M -n 2M").error("policy", 3);
+    let _ = runs(&server, "127.0.0.2", "-b 10M -n 400k").complete();
+    // By time: it ends when the day's bytes are used up, together with those of before.
+    runs(&server, "127.0.0.2", "-b 20M -t 60");
+    let cut = ended(&server, 2);
+    assert_eq!(cut["outcome"], "cut", "{cut}");
+    assert!(cut["why"].as_str().unwrap().contains("--max-bytes-per-day"), "{cut}");
+    let record = runs(&server, "127.0.0.2", "-b 1M -t 200ms").error("policy", 3);
+    assert!(record["error"]["why"].as_str().unwrap().contains("it may go on in"), "{record}");
+    runs(&server, "127.0.0.3", "-b 1M -t 200ms").complete();
+}
+
+#[test]
+fn a_test_in_which_nothing_moves_ends() {
+    let _alone = alone();
+    let server = Server::start(None, &["--max-idle", "1s"]);
+    // A datagram in some ten minutes, from a client that is there all the time.
+    runs(&server, "127.0.0.2", "-l 1000 -b 10 -t 3000");
+    let cut = ended(&server, 1);
+    assert_eq!(cut["outcome"], "cut", "{cut}");
+    assert!(cut["why"].as_str().unwrap().contains("--max-idle"), "{cut}");
 }

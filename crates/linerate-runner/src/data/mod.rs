@@ -34,6 +34,8 @@ use linerate_wire::native::stream::UdpHello;
 use socket2::Socket;
 use tokio::sync::mpsc::UnboundedSender;
 
+use crate::shares::DayBudget;
+
 pub(crate) use peer::Sign;
 use toll::Toll;
 
@@ -102,6 +104,9 @@ pub(crate) struct Shared {
     last_data_ns: AtomicU64,
     /// Data came after it.
     over_time: AtomicBool,
+    /// Where this test's bytes count as well, and whether they were too many there.
+    day: OnceLock<DayBudget>,
+    over_day: AtomicBool,
     /// How the peer is known to be there; nothing is known of it before it is set.
     peer: OnceLock<peer::PeerWatch>,
     /// Monotonic time at which a data thread looks after the peer; [`UNKNOWN`] is never.
@@ -138,6 +143,8 @@ impl Shared {
             over_budget: AtomicBool::new(false),
             last_data_ns: AtomicU64::new(UNKNOWN),
             over_time: AtomicBool::new(false),
+            day: OnceLock::new(),
+            over_day: AtomicBool::new(false),
             peer: OnceLock::new(),
             look_at_ns: AtomicU64::new(UNKNOWN),
             peer_gone: AtomicBool::new(false),
@@ -216,18 +223,49 @@ impl Shared {
     }
 
     fn add_received(&self, octets: u64) {
+        self.charge(octets);
         self.received.fetch_add(octets, Ordering::Relaxed);
         self.keep_budget();
     }
 
     fn add_received_warm(&self, octets: u64) {
+        self.charge(octets);
         self.received_warm.fetch_add(octets, Ordering::Relaxed);
         self.keep_budget();
     }
 
     fn add_sent(&self, octets: u64) {
+        self.charge(octets);
         self.carried_away.fetch_add(octets, Ordering::Relaxed);
         self.keep_budget();
+    }
+
+    /// From now on its bytes count towards its client's day, too.
+    pub(crate) fn charge_to(&self, day: Option<DayBudget>) {
+        if let Some(day) = day {
+            let _ = self.day.set(day);
+        }
+    }
+
+    /// Whether the test was ended because its client's day had no bytes left.
+    pub(crate) fn over_day(&self) -> bool {
+        self.over_day.load(Ordering::Relaxed)
+    }
+
+    /// Octets that were carried so far, both ways, warm-up included.
+    pub(crate) fn moved(&self) -> u64 {
+        self.arrived().saturating_add(self.carried_away.load(Ordering::Relaxed))
+    }
+
+    #[inline]
+    fn charge(&self, octets: u64) {
+        if let Some(day) = self.day.get()
+            && day.charge(octets)
+        {
+            self.over_day.store(true, Ordering::Relaxed);
+            self.stop();
+            self.drain_until(0);
+        }
     }
 
     /// Ends the test at the first batch above the budget.

@@ -264,6 +264,7 @@ impl Test {
         let congestion = sockets.iter().find_map(StreamSocket::congestion);
         let story = Story::begin(events, ends, &self.cookie, &self.test, &ids, &sockets);
         let shared = Shared::within(server.options.limits(), ids.len());
+        shared.charge_to(self.slot.day.clone());
         // Whatever happens below, no thread outlives the test.
         let _stop = StopOnDrop(Arc::clone(&shared));
         let limit = super::running::silence_of_threads(agreed.plan.direction);

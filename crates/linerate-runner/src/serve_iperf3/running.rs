@@ -20,6 +20,7 @@ use super::run::{Trouble, terminated};
 use super::story::Story;
 use super::{plan, results};
 use crate::data::{DataEvent, Report, Shared, StreamId};
+use crate::idle::Idle;
 use crate::rate_meter::RateMeter;
 use crate::rows::ProcessCpu;
 use crate::server::{Options, Server};
@@ -79,6 +80,7 @@ struct Watch {
     most: Duration,
     meter: Option<RateMeter>,
     fault_seen: bool,
+    idle: Idle,
 }
 
 impl Watch {
@@ -92,6 +94,7 @@ impl Watch {
             most: options.max_duration.as_duration().saturating_add(grace),
             meter: options.max_rate.map(|rate| RateMeter::new(rate.bits_per_second(), began_ns)),
             fault_seen: false,
+            idle: Idle::new(Instant::now().into_std()),
         }
     }
 }
@@ -156,6 +159,12 @@ impl Running {
                     "more bytes than this server allows in a test",
                 ));
             }
+            if self.shared.over_day() {
+                return Err(Trouble::new(
+                    ErrorNumber::END_CONDITIONS,
+                    "more bytes than this server allows an address in a day",
+                ));
+            }
         }
     }
 
@@ -188,6 +197,10 @@ impl Running {
         let no_data = self.shared.silence(watch.began_ns);
         if receives && no_data > options.no_data {
             let why = format!("no data for {:?}", options.no_data);
+            return Err(Trouble::new(ErrorNumber::NO_DATA, why));
+        }
+        if watch.idle.lasts(self.shared.moved(), Instant::now().into_std()) > options.no_data {
+            let why = format!("no data moved for {:?}", options.no_data);
             return Err(Trouble::new(ErrorNumber::NO_DATA, why));
         }
         // Where the kernel does not tell, its own limit holds.

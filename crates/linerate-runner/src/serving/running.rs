@@ -18,6 +18,7 @@ use tokio::time::Instant;
 use crate::control::{ControlError, Outbox, next, write_message};
 use crate::data::{self, DataEvent, LAST_DATA_NS, Report, Role, Shared, Sign, StreamId, Tick};
 use crate::host::HostWatch;
+use crate::idle::Idle;
 use crate::rate_meter::RateMeter;
 use crate::served::Early;
 use crate::server::Server;
@@ -120,6 +121,7 @@ impl Running {
         let rate = server.options.max_rate.filter(|_| !matches!(plan.traffic, Traffic::Rr(_)));
         let mut meter =
             rate.map(|rate| RateMeter::new(rate.bits_per_second(), clock::monotonic_ns()));
+        let mut idle = Idle::new(Instant::now().into_std());
         while self.reports.len() < self.streams {
             tokio::select! {
                 message = messages.recv(), if trouble.is_none() => {
@@ -166,6 +168,11 @@ impl Running {
                         self.stop(&mut out, "the client sends faster than this server allows");
                         self.shared.drain_until(0);
                     }
+                    let most = server.options.no_data;
+                    let idle = idle.lasts(self.shared.moved(), Instant::now().into_std());
+                    if idle > most && !self.stopped {
+                        self.stop(&mut out, &format!("no data moved for {most:?} (--max-idle)"));
+                    }
                 }
                 _ = shut.changed(), if !self.stopped => {
                     self.stop(&mut out, "the server is shutting down");
@@ -177,6 +184,10 @@ impl Running {
             }
             if self.shared.over_time() && !self.stopped {
                 self.stop(&mut out, TOO_LONG);
+            }
+            if self.shared.over_day() && !self.stopped {
+                let why = "its address has carried what this server's --max-bytes-per-day allows";
+                self.stop(&mut out, why);
             }
             let senders_done =
                 self.reports.values().filter(|r| matches!(r, Report::Send(_))).count();

@@ -22,6 +22,24 @@ const MAX_TESTS: limits::Limit =
 const QUEUE: limits::Limit =
     limits::Limit { name: "clients in the queue", min: 0, max: 10_000, why: "a connection each" };
 
+/// What the server can hold at once.
+const WAITING: limits::Limit = limits::Limit {
+    name: "waiting connections of one address",
+    min: 1,
+    max: 16_384,
+    why: "no more wait in all",
+};
+
+/// Shorter ones would end tests on a path that is only slow.
+const IDLE_NS: limits::Limit = limits::Limit {
+    name: "time without data in nanoseconds",
+    min: 1_000_000_000,
+    max: limits::DURATION_NS.max,
+    why: "a path may be slow",
+};
+
+const SHARE: &str = "Share of one address (of IPv6: of one /64)";
+
 /// The far end: answers any number of tests at once, of linerate's clients and of iperf3's.
 ///
 /// A test that asks for more than the limits given here is refused with the reason, never cut in
@@ -46,6 +64,9 @@ pub struct ServeArgs {
     /// Longest test, warm-up included.
     #[arg(long, value_name = "TIME", default_value = "1h")]
     max_duration: Nanos,
+    /// A test in which no data moves for so long ends.
+    #[arg(long, value_name = "TIME", default_value = "2m")]
+    max_idle: Nanos,
     /// Largest rate of one direction of one test: 1G, or max for no limit.
     #[arg(long, value_name = "RATE", default_value = "max")]
     max_rate: BitRateOrMax,
@@ -63,6 +84,16 @@ pub struct ServeArgs {
     /// right to exceed them.
     #[arg(long, value_name = "BYTES", default_value = "4Mi")]
     max_window: ByteCount,
+    /// Tests at once of one address [default: half of --max-tests, at least 16].
+    #[arg(long, value_name = "N", help_heading = SHARE)]
+    max_tests_per_address: Option<u64>,
+    /// Connections of one address that may wait to ask for a test, of 16384 in all.
+    #[arg(long, value_name = "N", default_value_t = 2_048, help_heading = SHARE)]
+    max_waiting_per_address: u64,
+    /// Most bytes of all tests of one address in 24 hours, both ways together: 10T; no limit unless
+    /// given.
+    #[arg(long, value_name = "BYTES", help_heading = SHARE)]
+    max_bytes_per_day: Option<ByteCount>,
     /// One test at a time. Clients of iperf3 wait for their turn, up to --queue of them; others are
     /// told that the server is busy.
     #[arg(long)]
@@ -113,6 +144,13 @@ impl ServeArgs {
         usage::within("--max-duration", &limits::DURATION_NS, self.max_duration.0)?;
         let max_streams = usage::within("--max-streams", &limits::STREAMS, self.max_streams)?;
         let max_window = usage::within("--max-window", &limits::WINDOW_OCTETS, self.max_window.0)?;
+        let of_one = self
+            .max_tests_per_address
+            .map(|most| usage::within("--max-tests-per-address", &MAX_TESTS, most))
+            .transpose()?;
+        let waiting =
+            usage::within("--max-waiting-per-address", &WAITING, self.max_waiting_per_address)?;
+        usage::within("--max-idle", &IDLE_NS, self.max_idle.0)?;
         let queue = usage::within("--queue", &QUEUE, self.queue)?;
         Ok(Options {
             bind: self.bind,
@@ -121,7 +159,11 @@ impl ServeArgs {
             logins: self.logins.open()?,
             // In range, so that neither cast can cut.
             max_tests: max_tests as usize,
+            max_tests_per_address: of_one.map(|most| most as usize),
+            max_waiting_per_address: waiting as usize,
+            max_bytes_per_day: self.max_bytes_per_day.map(|bytes| bytes.0),
             max_duration: self.max_duration,
+            no_data: self.max_idle.as_duration(),
             max_rate: self.max_rate.0,
             max_streams: max_streams as u16,
             max_bytes: self.max_bytes.map(|bytes| bytes.0),
