@@ -9,7 +9,7 @@ use std::time::Duration;
 use linerate_lab::{Hardware, Lab, Machine};
 use linerate_model::setting::{Outcome, Setting, SettingValue};
 use linerate_runner::agent::{Access, DeviceChoice, Hands, Remote};
-use support::{alone, skip, wait_for};
+use support::{machines, skip, wait_for};
 
 const KEY: &str = "a key for tests only, 32 octets.";
 
@@ -44,7 +44,7 @@ fn control(lab: &Lab, work: impl FnOnce(&mut Remote) + Send) {
 
 #[test]
 fn disciplines_rings_and_a_reboot() {
-    let _alone = alone();
+    let _machines = machines();
     let test = "disciplines_rings_and_a_reboot";
     let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("lab");
     let program = Path::new(env!("CARGO_BIN_EXE_linerate"));

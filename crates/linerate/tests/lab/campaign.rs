@@ -7,7 +7,7 @@ use linerate_lab::{Hardware, Lab, Machine};
 use serde_json::Value;
 
 use super::{lab, pressure, two};
-use crate::support::{alone, list, long, skip, wait_for};
+use crate::support::{list, long, machines, skip, wait_for};
 
 /// What a machine does after each boot: `lines`, from its own disk, as a unit of systemd would.
 fn on_boot(machine: &Machine, lines: &str) {
@@ -87,7 +87,7 @@ set.dut = { offload.tso = false, offload.gso = false, offload.tx_checksum = fals
 
 #[test]
 fn offload_is_different_over_three_real_reboots() {
-    let _alone = alone();
+    let _machines = machines();
     let Some(lab) = lab("offload_is_different_over_three_real_reboots") else { return };
     let (mut a, b) = two(&lab, Hardware { disk_mib: 32, ..Hardware::default() });
     let key = "a key of the lab, of more than sixteen octets";
@@ -189,7 +189,7 @@ fn acknowledged(lab: &Lab) -> Vec<(u64, u64)> {
 
 #[test]
 fn a_campaign_survives_reboots_and_power_cuts_of_its_own_controller() {
-    let _alone = alone();
+    let _machines = machines();
     let test = "a_campaign_survives_reboots_and_power_cuts_of_its_own_controller";
     let Some(lab) = lab(test) else { return };
     let mut a = lab.machine("a", 1, Hardware { cores: 2, disk_mib: 64, ..Hardware::default() });

@@ -5,7 +5,7 @@ use linerate_lab::{Hardware, Machine};
 
 use super::wire::Wire;
 use super::{doubts, lab, pressure, record, serve, two};
-use crate::support::{alone, long, number, real};
+use crate::support::{long, machines, number, real};
 
 const OCTETS: usize = 1_000;
 /// Seconds by which a clock is set. A few are what NTP does at a start, an hour what a person does.
@@ -28,7 +28,7 @@ fn set_after(machine: &Machine, group: &str, column: u8, packets: u32, step: i64
 
 #[test]
 fn a_wall_clock_that_is_set_changes_no_figure() {
-    let _alone = alone();
+    let _machines = machines();
     let Some(lab) = lab("a_wall_clock_that_is_set_changes_no_figure") else { return };
     let (a, b) = two(&lab, Hardware::default());
     serve(&b);

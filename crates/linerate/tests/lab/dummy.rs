@@ -4,7 +4,7 @@
 use linerate_lab::{Hardware, Machine};
 
 use super::{lab, ran};
-use crate::support::{alone, list, long, number};
+use crate::support::{list, long, machines, number};
 
 fn packets(machine: &Machine) -> u64 {
     let text = machine.run("cat /sys/class/net/dummy0/statistics/tx_packets");
@@ -13,7 +13,7 @@ fn packets(machine: &Machine) -> u64 {
 
 #[test]
 fn datagrams_into_a_dummy_device_equal_its_counter() {
-    let _alone = alone();
+    let _machines = machines();
     let Some(lab) = lab("datagrams_into_a_dummy_device_equal_its_counter") else { return };
     let mut a = lab.machine("a", 1, Hardware { cores: 2, ..Hardware::default() });
     a.booted();

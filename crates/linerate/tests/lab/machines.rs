@@ -5,11 +5,11 @@ use std::time::Duration;
 use linerate_lab::{Hardware, Unanswered};
 
 use super::{lab, two};
-use crate::support::alone;
+use crate::support::machines;
 
 #[test]
 fn machines_reboot_and_lose_power() {
-    let _alone = alone();
+    let _machines = machines();
     let Some(lab) = lab("machines_reboot_and_lose_power") else { return };
     let (mut a, b) = two(&lab, Hardware { disk_mib: 32, ..Hardware::default() });
     let first = a.boot_id().to_owned();

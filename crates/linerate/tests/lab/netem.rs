@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::wire::Wire;
 use super::{lab, pressure, record, serve, two};
-use crate::support::{alone, list, long, number, real, skip};
+use crate::support::{list, long, machines, number, real, skip};
 
 /// Octets of payload of the test's datagrams, and the length of the IPv4 packets that netem gets by
 /// that: hellos and control pass it by.
@@ -34,7 +34,7 @@ fn counts(machine: &Machine) -> (u64, u64) {
 #[test]
 fn loss_duplicates_and_swaps_of_netem_are_told_apart() {
     let test = "loss_duplicates_and_swaps_of_netem_are_told_apart";
-    let _alone = alone();
+    let _machines = machines();
     let Some(lab) = lab(test) else { return };
     let (a, b) = two(&lab, Hardware::default());
     serve(&b);
@@ -78,7 +78,7 @@ fn loss_duplicates_and_swaps_of_netem_are_told_apart() {
 #[test]
 fn jitter_and_delay_are_what_netem_makes() {
     let test = "jitter_and_delay_are_what_netem_makes";
-    let _alone = alone();
+    let _machines = machines();
     let Some(lab) = lab(test) else { return };
     let (a, b) = two(&lab, Hardware::default());
     serve(&b);
@@ -137,7 +137,7 @@ fn jitter_and_delay_are_what_netem_makes() {
 #[test]
 fn fq_paces_tcp_as_asked() {
     let test = "fq_paces_tcp_as_asked";
-    let _alone = alone();
+    let _machines = machines();
     let Some(lab) = lab(test) else { return };
     let (a, b) = two(&lab, Hardware::default());
     serve(&b);

@@ -28,9 +28,18 @@ const RESTING_THREADS: usize = 4;
 /// No test of ours takes this long; one that does hangs.
 const HANGS: Duration = Duration::from_secs(60);
 
-/// Tests that send share two cores with nobody of their own kind, in whichever program of tests those are.
+/// Tests that send share the cores with nobody of their own kind, in whichever program of tests those are.
 pub fn alone() -> File {
-    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("alone.lock");
+    turn("alone")
+}
+
+/// The same of tests that start virtual machines, which go on beside the others.
+pub fn machines() -> File {
+    turn("machines")
+}
+
+fn turn(name: &str) -> File {
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name).with_extension("lock");
     let file = File::create(file).expect("a file to lock");
     file.lock().expect("a lock");
     file
