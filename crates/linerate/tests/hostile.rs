@@ -482,6 +482,85 @@ fn a_thousand_idle_connections_delay_nobody() {
     honest(&mut server, "the idle ones are gone");
 }
 
+/// Says on every connection that its client is there, and reads what comes, until the flag is set.
+fn keep_alive(controls: &std::sync::Mutex<Vec<TcpStream>>, over: &AtomicBool) {
+    let alive = Value::from("alive").to_string();
+    let mut frame = (alive.len() as u32).to_be_bytes().to_vec();
+    frame.extend(alive.as_bytes());
+    let mut rest = vec![0; 65_536];
+    while !over.load(Ordering::Relaxed) {
+        for mut control in controls.lock().unwrap().iter() {
+            let _ = control.write_all(&frame);
+            while control.read(&mut rest).is_ok_and(|octets| octets == rest.len()) {}
+        }
+        std::thread::sleep(Duration::from_millis(200));
+    }
+}
+
+/// Files' reads so far of the first thread of a process, which holds its control connections, and of the one
+/// that reads counters; nothing where the kernel does not count.
+fn reads(pid: u32) -> Option<(u64, u64)> {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).ok()?;
+    let (mut control, mut counters) = (None, 0);
+    for task in tasks.flatten() {
+        let read = |file: &str| std::fs::read_to_string(task.path().join(file)).ok();
+        let count = read("io")?.lines().find_map(|l| l.strip_prefix("syscr: ")?.parse().ok())?;
+        if task.file_name() == pid.to_string().as_str() {
+            control = Some(count);
+        } else if read("comm")?.trim() == "host-counters" {
+            counters = count;
+        }
+    }
+    Some((control?, counters))
+}
+
+/// Sets its flag when dropped.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn idle_tests_of_short_intervals_delay_nobody() {
+    let _alone = alone();
+    let mut server =
+        Server::start(None, &["--max-tests-per-address", "128", "--max-memory", "4Gi"]);
+    let at = SocketAddr::from(([127, 0, 0, 1], server.port));
+    let controls = std::sync::Mutex::default();
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| keep_alive(&controls, &over));
+        // Also when something below fails: the scope waits for its thread.
+        let _over = Over(&over);
+        let change = json!({ "end": { "time": 60_000_000_000u64 }, "interval": 10_000_000u64 });
+        let sockets: Vec<UdpSocket> = (0..126)
+            .map(|_| {
+                let (peer, granted, socket) = Peer::started(at, plan(&change));
+                // Its time begins with the first datagram, and no other follows.
+                send(&socket, &granted, 0);
+                peer.control.set_nonblocking(true).unwrap();
+                controls.lock().unwrap().push(peer.control);
+                socket
+            })
+            .collect();
+        honest(&mut server, "126 idle tests");
+        // Their rows want readings, of which none is made where control connections are held.
+        let Some(before) = reads(server.pid()) else {
+            support::skip("idle_tests_of_short_intervals_delay_nobody", "reads are not counted");
+            return;
+        };
+        let grown =
+            || reads(server.pid()).map_or((0, 0), |now| (now.0 - before.0, now.1 - before.1));
+        assert!(wait_for(DEADLINES, || grown().1 > 2_000), "{:?}", grown());
+        let (control, counters) = grown();
+        assert!(control < counters / 10, "{control} reads beside control, {counters} apart");
+        drop(sockets);
+    });
+}
+
 #[test]
 fn a_reverse_sender_stops_when_nobody_listens() {
     let _alone = alone();
