@@ -30,7 +30,7 @@ use crate::network::Network;
 use crate::serve_iperf3::lobby::Lobby;
 use crate::serve_iperf3::logins::Logins;
 use crate::shares::Waiting;
-use crate::{agent, errors, serve_iperf3, serving};
+use crate::{agent, errors, host, serve_iperf3, serving};
 
 /// A connection has this long to ask for a test, counted from its arrival, whatever it sends
 /// meanwhile.
@@ -256,6 +256,7 @@ pub(crate) async fn serve_async(
     mut shut: watch::Receiver<bool>,
 ) -> Result<(), ErrorRecord> {
     let descriptors = sys::raise_descriptor_limit().ok();
+    host::prepare();
     let (post, left) = agent::Post::open(options.agent.as_ref())?;
     let (listener, udp) = listen(options)?;
     let address = listener.local_addr().map_err(|e| cannot_listen(options, &e))?;

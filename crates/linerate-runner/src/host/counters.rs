@@ -32,7 +32,7 @@ pub(super) struct Counted {
     pub(super) irqs: Option<IrqCounts>,
 }
 
-enum Ask {
+pub(super) enum Ask {
     /// A test begins.
     Open(Nic),
     /// Counters of now; with the interrupts, which are dear, or without.
@@ -51,12 +51,7 @@ pub(super) struct Counters {
 impl Counters {
     /// Of this host. `None` where the system gives no thread.
     pub(super) fn open(nic: Option<&str>) -> Option<Self> {
-        static HOST: Mutex<Option<Sender<Ask>>> = Mutex::new(None);
-        let mut host = HOST.lock().unwrap_or_else(PoisonError::into_inner);
-        if host.is_none() {
-            *host = start(Roots::host());
-        }
-        host.as_ref().map(|asks| Self::of(asks.clone(), nic))
+        host().map(|asks| Self::of(asks, nic))
     }
 
     fn of(asks: Sender<Ask>, nic: Option<&str>) -> Self {
@@ -77,6 +72,16 @@ impl Drop for Counters {
     fn drop(&mut self) {
         let _ = self.asks.send(Ask::Close(self.nic.take()));
     }
+}
+
+/// The way to this host's thread, which starts when it is first asked for.
+pub(super) fn host() -> Option<Sender<Ask>> {
+    static HOST: Mutex<Option<Sender<Ask>>> = Mutex::new(None);
+    let mut host = HOST.lock().unwrap_or_else(PoisonError::into_inner);
+    if host.is_none() {
+        *host = start(Roots::host());
+    }
+    host.clone()
 }
 
 /// Starts the thread. It is of the network namespace of its maker, and its files stay that.

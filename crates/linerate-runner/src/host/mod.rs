@@ -120,6 +120,11 @@ impl HostWatch {
     }
 }
 
+/// Starts the thread that reads, so that a server holds as much before its first test as after it.
+pub(crate) fn prepare() {
+    let _ = counters::host();
+}
+
 /// Keeps the busiest cores of a large host.
 fn trim(mut sample: HostSample) -> HostSample {
     if sample.cores.len() > MOST_CORES {
