@@ -193,8 +193,20 @@ impl Server {
 
     /// The same on a port of one's choice.
     pub fn on_port(space: Option<&str>, port: u16, args: &[&str]) -> Self {
+        Self::run(command(space), port, args)
+    }
+
+    /// The same, with one arena for all threads to take memory from: what the allocator keeps for later does
+    /// not depend on which threads met, so that memory can be compared.
+    pub fn of_one_arena(space: Option<&str>, port: u16) -> Self {
+        let mut command = command(space);
+        command.env("MALLOC_ARENA_MAX", "1");
+        Self::run(command, port, &[])
+    }
+
+    fn run(mut command: Command, port: u16, args: &[&str]) -> Self {
         let port = port.to_string();
-        let mut child = command(space)
+        let mut child = command
             .args(["serve", "--json-lines", "--port", &port])
             .args(args)
             .stdout(Stdio::piped())

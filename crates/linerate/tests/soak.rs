@@ -1,0 +1,170 @@
+//! What clients of every kind leave behind at a server, however they end: nothing. Descriptors and
+//! threads are counted after each round, memory over all of them. `LINERATE_LONG=1` makes many rounds.
+
+#[path = "support/native.rs"]
+mod native;
+mod support;
+
+use std::io::Write;
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use native::{Peer, plan};
+use nix::sys::signal::Signal;
+use serde_json::json;
+use support::{Client, Holds, Lab, PORT, Server, alone, linerate, long, wait_for};
+
+/// Longer than every deadline that frees what a silent client holds, on a busy machine too.
+const FREE: Duration = Duration::from_secs(30);
+
+/// What memory may differ after the same work: the allocator keeps pages for the next test. A hundred
+/// tests that each kept what they are counted with for `--max-memory` would be far above.
+const SLACK_KIB: u64 = 4 << 10;
+
+/// Tests of each kind; the time is longer than anybody waits here.
+const TESTS: [&str; 6] = [
+    "udp -b 5M -t 60 -P 4",
+    "udp -b 5M -t 60 -R",
+    "tcp -b 50M -t 60 -P 4",
+    "tcp -b 50M -t 60 --both",
+    "rr -t 60",
+    "rr --udp -t 60",
+];
+
+/// The log's lines of one kind so far.
+fn told(server: &Server, event: &str) -> usize {
+    server.log().matches(&format!("\"event\":\"{event}\"")).count()
+}
+
+/// Waits until the server holds what it held `before`.
+fn back_to(server: &Server, before: Holds, what: &str) -> Holds {
+    let back = || {
+        let now = server.holds();
+        now.descriptors <= before.descriptors && now.threads <= before.threads
+    };
+    assert!(wait_for(FREE, back), "{what}: before {before:?}, now {:?}", server.holds());
+    server.holds()
+}
+
+/// A client of each kind; returns once all of their tests have begun.
+fn under_way(server: &Server, space: Option<&str>, to: &str) -> Vec<Client> {
+    let (before, port) = (told(server, "started"), server.port.to_string());
+    let start = |test: &&str| {
+        let (verb, options) = test.split_once(' ').unwrap();
+        let args = [verb, to, "-p", &port, "--json"].into_iter().chain(options.split(' '));
+        Client::start(space, &args.collect::<Vec<_>>())
+    };
+    let clients: Vec<Client> = TESTS.iter().map(start).collect();
+    let begun = || told(server, "started") == before + TESTS.len();
+    assert!(wait_for(FREE, begun), "{}", server.log());
+    clients
+}
+
+/// All tests that began have ended.
+fn all_ended(server: &Server) {
+    let over = || told(server, "ended") == told(server, "started");
+    assert!(wait_for(FREE, over), "{}", server.log());
+}
+
+/// What it holds when nobody is there, after a test of each kind has run once: threads of the runtime
+/// and memory of the allocator are there from then on.
+fn settled(server: &Server, space: Option<&str>, to: &str) -> Holds {
+    let first = server.holds();
+    let clients = under_way(server, space, to);
+    clients.iter().for_each(|client| client.signal(Signal::SIGINT));
+    clients.into_iter().for_each(|client| drop(client.end()));
+    all_ended(server);
+    back_to(server, first, "the first round")
+}
+
+/// Memory is what it was after the second round, which had as many clients at once as any.
+fn flat(server: &Server, warm: Option<Holds>) {
+    let (warm, now) = (warm.expect("two rounds"), server.holds());
+    assert!(now.rss_kib <= warm.rss_kib + SLACK_KIB, "after two rounds {warm:?}, now {now:?}");
+}
+
+/// A packet filter takes the clients away: no reset and no farewell reaches the server.
+#[test]
+fn clients_behind_a_drop_rule_leave_nothing() {
+    let _alone = alone();
+    if !Lab::possible("clients_behind_a_drop_rule_leave_nothing") {
+        return;
+    }
+    let lab = Lab::pair();
+    let server = Server::of_one_arena(Some(&lab.space("b")), PORT);
+    let space = lab.space("a");
+    let before = settled(&server, Some(&space), "10.77.1.2");
+    let mut warm = None;
+    for round in 1..=if long() { 20 } else { 4 } {
+        let clients = under_way(&server, Some(&space), "10.77.1.2");
+        // And those who have not come so far: connected, greeted, granted, ready.
+        let waiting = lab.inside("a", || {
+            let at = SocketAddr::from(([10, 77, 1, 2], PORT));
+            let granted = Peer::granted(at, plan(&json!({})));
+            (TcpStream::connect(at).unwrap(), Peer::greeted(at), granted)
+        });
+        let waiting = waiting.join().unwrap();
+        lab.nft(
+            "b",
+            "flush ruleset
+table inet away {
+    chain ingress { type filter hook prerouting priority -300; iif eth0 drop; }
+    chain egress { type filter hook output priority -300; oif eth0 drop; }
+}
+",
+        );
+        clients.iter().for_each(|client| client.signal(Signal::SIGKILL));
+        clients.into_iter().for_each(|client| drop(client.end()));
+        drop(waiting);
+        all_ended(&server);
+        let now = back_to(&server, before, &format!("round {round}"));
+        println!("round {round}: {now:?}");
+        if round == 2 {
+            warm = Some(now);
+        }
+        lab.nft("b", "flush ruleset\n");
+    }
+    flat(&server, warm);
+    // It serves as before.
+    let args = ["udp", "10.77.1.2", "-p", "5301", "-k", "20", "-b", "2M", "--json"];
+    linerate(Some(&space), &args).complete();
+}
+
+/// Killed, interrupted, said goodbye and kept the socket, sent junk, was refused: round by round.
+#[test]
+fn rounds_of_clients_leave_nothing() {
+    let _alone = alone();
+    let server = Server::of_one_arena(None, 0);
+    let at = SocketAddr::from(([127, 0, 0, 1], server.port));
+    let before = settled(&server, None, "127.0.0.1");
+    let mut warm = None;
+    for round in 1..=if long() { 60 } else { 4 } {
+        let clients = under_way(&server, None, "127.0.0.1");
+        let mut kept = Vec::new();
+        for n in 0..100 {
+            let (mut peer, _) = Peer::granted(at, plan(&json!({})));
+            peer.say(&json!("bye"));
+            kept.push(peer.control);
+            let mut junk = TcpStream::connect(at).unwrap();
+            let _ = junk.write_all(&[n; 64]);
+            kept.push(junk);
+            let mut peer = Peer::greeted(at);
+            peer.say(&json!({ "request": { "plan": plan(&json!({ "streams": 0 })) } }));
+            kept.push(peer.control);
+        }
+        for (n, client) in clients.iter().enumerate() {
+            let kills = (n + round) % 2 == 0;
+            client.signal(if kills { Signal::SIGKILL } else { Signal::SIGINT });
+        }
+        clients.into_iter().for_each(|client| drop(client.end()));
+        all_ended(&server);
+        // While they keep their ends of the connections.
+        let now = back_to(&server, before, &format!("round {round}"));
+        println!("round {round}: {now:?}");
+        if round == 2 {
+            warm = Some(now);
+        }
+        drop(kept);
+    }
+    flat(&server, warm);
+}
