@@ -441,3 +441,50 @@ fn no_other_user_binds_the_port_beside_the_server() {
         assert_eq!(number(&record, "totals.receiver.lost"), 0);
     }
 }
+
+/// Each message of the results may take its time, but not all of them together.
+#[test]
+fn who_takes_the_results_slowly_does_not_keep_its_place() {
+    const STREAMS: u16 = 128;
+    const OCTETS_PER_MS: usize = 1_000;
+    let server = Server::start(None, &[]);
+    let at = address(&server);
+    let change = json!({ "streams": STREAMS, "interval": 10_000_000,
+        "end": { "time": 8_000_000_000u64 } });
+    let (mut peer, granted) = Peer::granted(at, plan(&change));
+    // The kernel holds no more of the results for it than this.
+    socket2::SockRef::from(&peer.control).set_recv_buffer_size(256 << 10).unwrap();
+    let sockets: Vec<_> = (0..STREAMS).map(|stream| granted.udp_stream(at, stream)).collect();
+    assert_eq!(peer.hear(), Some(json!("ready")));
+    peer.say(&json!("start"));
+    peer.control.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
+    let begun = Instant::now();
+    for number in 0..8 {
+        for (stream, socket) in (0..).zip(&sockets) {
+            native::send_of(socket, &granted, stream, number);
+        }
+        peer.say(&json!("alive"));
+        // The rows of the live view are taken in time.
+        while begun.elapsed() < Duration::from_secs(number + 1) {
+            let _ = peer.control.read(&mut [0; 65_536]);
+        }
+    }
+    let sent = |stream| json!({ "stream": stream, "datagrams": 8, "bytes": 8_000, "span_ns": 1 });
+    peer.say(&json!({ "sent": (0..STREAMS).map(sent).collect::<Vec<_>>() }));
+    let (mut taken, begun) = (0, Instant::now());
+    while !server.log().contains("\"ended\"") {
+        assert!(begun.elapsed() < 3 * DEADLINES, "it waits for ever");
+        // Fast enough for each message, as the kernel tells the server of room by the megabyte only.
+        while taken < begun.elapsed().as_millis() as usize * OCTETS_PER_MS {
+            match peer.control.read(&mut [0; 4_096]) {
+                Ok(octets) if octets > 0 => taken += octets,
+                _ => break,
+            }
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    println!("{taken} octets in {:?}", begun.elapsed());
+    let ended = ended(&server);
+    assert_eq!(ended["outcome"], "vanished", "{ended}");
+    assert!(ended["why"].as_str().unwrap().contains("all results"), "{ended}");
+}

@@ -28,8 +28,11 @@ use super::near::{CLOCK_EXCHANGES, Messages, heard};
 /// The server hears from the client this often.
 pub(super) const ALIVE_EVERY: Duration = Duration::from_millis(500);
 
-/// Beyond its planned length and its drain, a test may take this long.
+/// Beyond its planned length and its drain, a test may take this long; and so may the server's results
+/// once this end's are there.
 pub(super) const OVERTIME: Duration = Duration::from_secs(15);
+
+const LATE_RESULTS: &str = "the server did not send all of its results in time";
 
 /// Most characters that are kept of a server's reason to end a test.
 const MOST_REASON: usize = 500;
@@ -148,7 +151,7 @@ impl Running {
                     self.host.warm().await;
                 }
                 () = tokio::time::sleep_until(deadline), if self.trouble.is_none() => {
-                    self.abandon("the test did not end in time");
+                    self.abandon(if over { LATE_RESULTS } else { "the test did not end in time" });
                 }
                 _ = alive.tick(), if self.trouble.is_none() => {
                     let ping = ClientMessage::Ping(Ping { client_ns: clock::monotonic_ns() });

@@ -29,11 +29,11 @@ use super::{HEAD_START_NS, MOST_DRAIN_NS, SILENCE_LIMIT, SILENCE_OF_THREADS, ans
 /// Rows for the live view are left out while so many octets wait for a client that reads slowly.
 const MOST_LIVE_WAITING: usize = 64 << 10;
 
+/// Beyond the drain, a client may take this long for all results: as long as it waits for them.
+const RESULTS_LIMIT: Duration = Duration::from_secs(15);
+
 /// What a client is told at the end of the time that the server's owner allows.
 const TOO_LONG: &str = "the server's longest test time is over";
-
-/// A client has this long to read all results. They are some megabytes at most, and others wait for the place.
-const RESULTS_LIMIT: Duration = Duration::from_secs(30);
 
 /// A test that runs.
 pub(super) struct Running {
@@ -76,8 +76,12 @@ impl Running {
         if self.gone {
             return Ok(());
         }
-        let told = tokio::time::timeout(RESULTS_LIMIT, self.send_results(write, ids)).await;
-        told.map_err(|_| Early::vanished("the client took too long to read its results"))??;
+        // Each message has its limit; this one is of a client that takes them one by one, slowly.
+        let most = Duration::from_nanos(self.drain) + RESULTS_LIMIT;
+        match tokio::time::timeout(most, self.send_results(write, ids)).await {
+            Ok(sent) => sent?,
+            Err(_) => return Err(Early::vanished("the client did not take all results in time")),
+        }
         // The client asks for the clock once more and says goodbye.
         // It may still be receiving what waits in send buffers; as long as it asks, it is there.
         let end = Instant::now() + Duration::from_nanos(self.drain.max(MOST_DRAIN_NS));
@@ -294,7 +298,7 @@ impl Running {
         Ok(())
     }
 
-    pub(super) async fn send_results(
+    async fn send_results(
         &mut self,
         write: &mut OwnedWriteHalf,
         ids: &[StreamId],

@@ -64,13 +64,7 @@ impl Peer {
     /// A UDP test that has its stream.
     pub fn ready(address: SocketAddr, plan: Value) -> (Self, Granted, UdpSocket) {
         let (mut peer, granted) = Self::granted(address, plan);
-        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        socket.connect(address).unwrap();
-        socket.set_read_timeout(Some(DEADLINES)).unwrap();
-        socket.send(&UdpHello(granted.claim(0)).encode()).unwrap();
-        let mut answer = [0; 64];
-        let n = socket.recv(&mut answer).unwrap();
-        assert_eq!(UdpHelloAck::decode(&answer[..n]).unwrap().token, granted.token);
+        let socket = granted.udp_stream(address, 0);
         assert_eq!(peer.hear(), Some(json!("ready")));
         (peer, granted, socket)
     }
@@ -139,6 +133,18 @@ impl Granted {
     pub fn claim(&self, stream: u16) -> Claim {
         Claim { token: self.token, cookie: self.cookie, stream }
     }
+
+    /// A UDP stream, once the server has taken it.
+    pub fn udp_stream(&self, address: SocketAddr, stream: u16) -> UdpSocket {
+        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        socket.connect(address).unwrap();
+        socket.set_read_timeout(Some(DEADLINES)).unwrap();
+        socket.send(&UdpHello(self.claim(stream)).encode()).unwrap();
+        let mut answer = [0; 64];
+        let n = socket.recv(&mut answer).unwrap();
+        assert_eq!(UdpHelloAck::decode(&answer[..n]).unwrap().token, self.token);
+        socket
+    }
 }
 
 pub fn hello(min: u64, max: u64) -> Value {
@@ -179,8 +185,13 @@ pub fn merge(into: &mut Value, change: &Value) {
 
 /// A datagram of a test's first stream.
 pub fn send(socket: &UdpSocket, granted: &Granted, number: u64) {
+    send_of(socket, granted, 0, number);
+}
+
+/// A datagram of one of its streams.
+pub fn send_of(socket: &UdpSocket, granted: &Granted, stream: u16, number: u64) {
     let mut datagram = [0; 1_000];
-    let place = Place { stream: 0, warmup: false, position: 0, train: NonZeroU8::MIN };
+    let place = Place { stream, warmup: false, position: 0, train: NonZeroU8::MIN };
     Header { token: granted.token, number, sent_ns: 1, place }.write(&mut datagram);
     socket.send(&datagram).unwrap();
 }
