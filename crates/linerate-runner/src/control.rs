@@ -3,10 +3,12 @@
 use std::io;
 use std::time::Duration;
 
+use linerate_wire::native::auth::{Seal, SealError};
 use linerate_wire::native::frame::{self, FrameError, PREFIX_OCTETS};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::tcp::OwnedWriteHalf;
 use tokio::sync::mpsc::{self, Receiver};
 use tokio::time::Instant;
 
@@ -33,13 +35,48 @@ pub(crate) enum ControlError {
     /// Not this protocol.
     #[error("{0}")]
     Frame(#[from] FrameError),
+    /// Somebody without the key said it, or changed, repeated or left out something.
+    #[error(
+        "a control message is not proven to be the other end's, in its place: somebody changed, \
+         repeated, left out or added one"
+    )]
+    Unproven,
+}
+
+impl From<SealError> for ControlError {
+    fn from(error: SealError) -> Self {
+        match error {
+            SealError::Unproven => Self::Unproven,
+            SealError::Frame(error) => Self::Frame(error),
+        }
+    }
+}
+
+/// A message as a frame, sealed where there is a key.
+fn encode<T: Serialize>(seal: Option<&mut Seal>, message: &T) -> Result<Vec<u8>, FrameError> {
+    match seal {
+        Some(seal) => seal.seal(message),
+        None => frame::encode(message),
+    }
+}
+
+/// A message from a frame's body, proven where there is a key.
+pub(crate) fn decode<T: DeserializeOwned>(
+    seal: Option<&mut Seal>,
+    body: &[u8],
+) -> Result<T, ControlError> {
+    match seal {
+        Some(seal) => Ok(seal.open(body)?),
+        None => Ok(frame::decode(body)?),
+    }
 }
 
 pub(crate) async fn write_message<T: Serialize>(
     stream: &mut (impl AsyncWrite + Unpin),
+    seal: Option<&mut Seal>,
     message: &T,
 ) -> Result<(), ControlError> {
-    write_octets(stream, &frame::encode(message)?).await
+    write_octets(stream, &encode(seal, message)?).await
 }
 
 /// Octets of whole frames.
@@ -56,16 +93,24 @@ pub(crate) async fn write_octets(
 /// Octets that may wait for a peer that does not read.
 const MOST_WAITING_OCTETS: usize = 1 << 20;
 
-/// Messages on their way out while somebody waits for other things too: putting one in never waits.
+/// The way to the other end. Messages may wait in it while somebody waits for other things too: putting
+/// one in never waits.
 #[derive(Debug)]
-pub(crate) struct Outbox {
+pub(crate) struct Outbox<W = OwnedWriteHalf> {
+    stream: W,
+    seal: Option<Seal>,
     octets: Vec<u8>,
     moved: Instant,
 }
 
-impl Outbox {
-    pub(crate) fn new() -> Self {
-        Self { octets: Vec::new(), moved: Instant::now() }
+impl<W: AsyncWrite + Unpin> Outbox<W> {
+    pub(crate) fn new(stream: W, seal: Option<Seal>) -> Self {
+        Self { stream, seal, octets: Vec::new(), moved: Instant::now() }
+    }
+
+    /// The connection's half that it writes to.
+    pub(crate) fn stream(&self) -> &W {
+        &self.stream
     }
 
     /// Octets that wait.
@@ -78,7 +123,7 @@ impl Outbox {
     /// # Errors
     /// When the peer has left too many octets unread.
     pub(crate) fn put<T: Serialize>(&mut self, message: &T) -> Result<(), ControlError> {
-        let frame = frame::encode(message)?;
+        let frame = encode(self.seal.as_mut(), message)?;
         if self.octets.is_empty() {
             self.moved = Instant::now();
         }
@@ -94,14 +139,12 @@ impl Outbox {
     ///
     /// # Errors
     /// When the connection is gone, or the peer has read nothing for too long.
-    pub(crate) async fn carry(
-        &mut self,
-        stream: &mut (impl AsyncWrite + Unpin),
-    ) -> Result<(), ControlError> {
+    pub(crate) async fn carry(&mut self) -> Result<(), ControlError> {
         if self.octets.is_empty() {
             return std::future::pending().await;
         }
-        match tokio::time::timeout_at(self.moved + WRITE_LIMIT, stream.write(&self.octets)).await {
+        let written = self.stream.write(&self.octets);
+        match tokio::time::timeout_at(self.moved + WRITE_LIMIT, written).await {
             Ok(Ok(0)) => Err(ControlError::Closed),
             Ok(Ok(octets)) => {
                 self.octets.drain(..octets);
@@ -117,21 +160,22 @@ impl Outbox {
     ///
     /// # Errors
     /// As [`Self::carry`].
-    pub(crate) async fn empty(
-        &mut self,
-        stream: &mut (impl AsyncWrite + Unpin),
-    ) -> Result<(), ControlError> {
+    pub(crate) async fn empty(&mut self) -> Result<(), ControlError> {
         while !self.octets.is_empty() {
-            self.carry(stream).await?;
+            self.carry().await?;
         }
         Ok(())
     }
-}
 
-pub(crate) async fn read_message<T: DeserializeOwned>(
-    stream: &mut (impl AsyncRead + Unpin),
-) -> Result<T, ControlError> {
-    Ok(frame::decode(&read_body(stream).await?)?)
+    /// Hands a message over, after all that waits.
+    ///
+    /// # Errors
+    /// When the connection is gone, or the peer takes too long to read it.
+    pub(crate) async fn say<T: Serialize>(&mut self, message: &T) -> Result<(), ControlError> {
+        self.put(message)?;
+        let emptied = tokio::time::timeout(WRITE_LIMIT, self.empty()).await;
+        emptied.unwrap_or(Err(ControlError::Silent))
+    }
 }
 
 /// The body of a frame.
@@ -154,20 +198,19 @@ pub(crate) async fn read_body(
 /// task ends too, and its half of the connection with it.
 pub(crate) fn read_all<T: DeserializeOwned + Send + 'static>(
     mut stream: impl AsyncRead + Unpin + Send + 'static,
+    mut seal: Option<Seal>,
 ) -> Receiver<Result<T, ControlError>> {
     let (tell, told) = mpsc::channel(READ_AHEAD);
     tokio::spawn(async move {
         loop {
-            let message = tokio::select! {
-                message = read_message(&mut stream) => message,
+            let body = tokio::select! {
+                body = read_body(&mut stream) => body,
                 () = tell.closed() => break,
             };
+            let message = body.and_then(|body| decode(seal.as_mut(), &body));
             let last = message.is_err();
-            if tell.send(message).await.is_err() {
+            if tell.send(message).await.is_err() || last {
                 break;
-            }
-            if last {
-                return;
             }
         }
         read_out(&mut stream).await;
@@ -201,33 +244,34 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_put_in_never_waits_and_never_tears() {
-        let (mut near, mut far) = tokio::io::duplex(64);
-        let mut out = Outbox::new();
+        let (near, mut far) = tokio::io::duplex(64);
+        let mut out = Outbox::new(near, None);
         let text = "x".repeat(50_000);
         let fits = (0..99).take_while(|_| out.put(&text).is_ok()).count();
         assert_eq!(fits, MOST_WAITING_OCTETS / (PREFIX_OCTETS + 50_002));
         // Nobody reads: carrying is given up again and again, in the middle of a message.
         for _ in 0..3 {
             let limit = Duration::from_millis(5);
-            while tokio::time::timeout(limit, out.carry(&mut near)).await.is_ok() {}
+            while tokio::time::timeout(limit, out.carry()).await.is_ok() {}
         }
         assert!(out.waiting() > (fits - 1) * 50_006, "nobody read");
         let reading = tokio::spawn(async move {
             for _ in 0..fits {
-                assert_eq!(read_message::<String>(&mut far).await.expect("whole").len(), 50_000);
+                let body = read_body(&mut far).await.expect("whole");
+                assert_eq!(decode::<String>(None, &body).expect("a text").len(), 50_000);
             }
         });
-        out.empty(&mut near).await.expect("somebody reads");
+        out.empty().await.expect("somebody reads");
         reading.await.expect("whole messages");
     }
 
     #[tokio::test]
     async fn a_peer_that_reads_nothing_is_given_up() {
-        let (mut near, _far) = tokio::io::duplex(8);
-        let mut out = Outbox::new();
+        let (near, _far) = tokio::io::duplex(8);
+        let mut out = Outbox::new(near, None);
         out.put(&"some text that does not fit").expect("room");
         let begun = Instant::now();
-        assert!(matches!(out.empty(&mut near).await, Err(ControlError::Silent)));
+        assert!(matches!(out.empty().await, Err(ControlError::Silent)));
         assert!(begun.elapsed() >= WRITE_LIMIT);
     }
 }

@@ -8,6 +8,8 @@ use linerate_model::plan::IpVersion;
 use linerate_model::record::ErrorRecord;
 use linerate_wire::native::message::{RefusalKind, Refused};
 
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
 /// The test failed or was cut short.
 const FAILED: u8 = 1;
 /// The request itself is wrong.
@@ -176,6 +178,31 @@ pub(crate) fn wrong_server_key(name: &str) -> ErrorRecord {
         "it could not prove that it knows the key of --key-file",
         &["start the server with the same --key-file".to_owned()],
         UNREACHED,
+    )
+}
+
+/// Nothing was shown to it.
+pub(crate) fn older_server_key(name: &str, program: &str) -> ErrorRecord {
+    let program: String = program.chars().take(40).collect();
+    error(
+        "key",
+        format!("cannot prove the key of --key-file to {name}"),
+        &format!(
+            "the server ({program}) is of a release that does not prove each control message, so \
+             that whoever stands between could ask for another test"
+        ),
+        &[format!("update linerate at the server to that of the client ({VERSION})")],
+        UNREACHED,
+    )
+}
+
+pub(crate) fn unproven(name: &str, peer: SocketAddr, doing: &str) -> ErrorRecord {
+    error(
+        "authentication",
+        format!("cannot trust what {name} ({}) says while {doing}", peer.ip()),
+        &crate::control::ControlError::Unproven.to_string(),
+        &["find out who stands between; use a tunnel where the path is hostile".to_owned()],
+        FAILED,
     )
 }
 

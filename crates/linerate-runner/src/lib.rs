@@ -15,6 +15,7 @@ mod host;
 mod idle;
 mod network;
 mod place;
+mod proven;
 mod rate_meter;
 mod rows;
 mod serve_iperf3;

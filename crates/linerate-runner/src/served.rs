@@ -66,7 +66,7 @@ impl Early {
 impl From<ControlError> for Early {
     fn from(error: ControlError) -> Self {
         match error {
-            ControlError::Frame(_) => Self::failed(error.to_string()),
+            ControlError::Frame(_) | ControlError::Unproven => Self::failed(error.to_string()),
             _ => Self::vanished(error.to_string()),
         }
     }

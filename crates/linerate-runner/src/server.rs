@@ -27,6 +27,7 @@ use crate::admission::{Admission, MOST_WAITING};
 use crate::data::{Limits, StreamSocket};
 use crate::event_log::{EventLog, Events};
 use crate::network::Network;
+pub use crate::proven::Public;
 use crate::serve_iperf3::lobby::Lobby;
 use crate::serve_iperf3::logins::Logins;
 use crate::shares::Waiting;
@@ -52,6 +53,8 @@ pub struct Options {
     pub port: u16,
     /// Shared key that clients must prove they know.
     pub key: Option<Vec<u8>>,
+    /// Addresses by which clients with the key dial this server, beside its host's own.
+    pub public: Vec<Public>,
     /// Users that clients of iperf3 must prove to be. linerate's own then need the key.
     pub logins: Option<Arc<Logins>>,
     /// Tests at once.
@@ -105,6 +108,7 @@ impl Default for Options {
             bind: None,
             port: 5201,
             key: None,
+            public: Vec::new(),
             logins: None,
             max_tests: 128,
             max_tests_per_address: None,

@@ -13,22 +13,25 @@ use linerate_model::host::HostFacts;
 use linerate_model::plan::{AgreedPlan, Dialect, End, IpVersion, Traffic, Transport};
 use linerate_model::served::{Outcome, ServedResult, ServedTest};
 use linerate_wire::framing::Framing;
-use linerate_wire::native::agent::AGENT_FEATURE;
+use linerate_wire::native::auth::Speaker;
 use linerate_wire::native::message::{
-    Agreed, ClientMessage, Hello, Ping, Pong, RefusalKind, Refused, Request, ServerMessage, Welcome,
+    Agreed, ClientMessage, Ends, Hello, Ping, Pong, RefusalKind, Refused, Request, ServerMessage,
+    Welcome,
 };
-use linerate_wire::native::{FEATURES, VERSIONS, auth};
+use linerate_wire::native::{VERSIONS, auth, frame};
 use tokio::net::TcpStream;
-use tokio::net::tcp::OwnedWriteHalf;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::mpsc::{self, Receiver, UnboundedReceiver, UnboundedSender};
 use tokio::time::Instant;
 
 use crate::admission::{self, Slot};
 use crate::agent;
-use crate::control::{ControlError, next, read_all, read_message, read_out, write_message};
+use crate::control::{
+    ControlError, Outbox, next, read_all, read_body, read_out, write_message, write_octets,
+};
 use crate::data::{self, Context, DataEvent, Role, Shared, StreamId, StreamSocket};
 use crate::host::HostWatch;
+use crate::proven::{self, Seals};
 use crate::served::{self, Early};
 use crate::server::{Event, Server};
 use crate::ticks::Ticks;
@@ -77,6 +80,7 @@ impl Work {
 /// A test that was granted.
 pub(crate) struct Test {
     control: TcpStream,
+    seals: Option<Seals>,
     served: Box<ServedTest>,
     agreed: Arc<AgreedPlan>,
     ip: IpVersion,
@@ -105,8 +109,10 @@ pub(crate) async fn negotiate(
     peer: SocketAddr,
     _deadline: Instant,
 ) -> Option<Work> {
-    let hello = match read_message::<ClientMessage>(&mut stream).await {
-        Ok(ClientMessage::Hello(hello)) => hello,
+    let body = read_body(&mut stream).await;
+    let greeting = body.and_then(|body| Ok((frame::decode::<ClientMessage>(&body)?, body)));
+    let (hello, body) = match greeting {
+        Ok((ClientMessage::Hello(hello), body)) => (hello, body),
         Ok(_) => {
             server.refused(peer, "a conversation that does not begin with a hello");
             return None;
@@ -116,11 +122,13 @@ pub(crate) async fn negotiate(
             return None;
         }
     };
-    match grant(server, &mut stream, peer, &hello).await {
+    let mut seals = None;
+    match grant(server, &mut stream, peer, (&hello, &body), &mut seals).await {
         Ok(work) => work.map(|work| work(stream)),
         Err(refusal) => {
             server.turned_away(peer, refusal.kind, &refusal.why);
-            let _ = write_message(&mut stream, &ServerMessage::Refused(refusal)).await;
+            let seal = seals.as_mut().map(|seals| &mut seals.ours);
+            let _ = write_message(&mut stream, seal, &ServerMessage::Refused(refusal)).await;
             read_out(&mut stream).await;
             None
         }
@@ -133,12 +141,13 @@ fn protocol_error(why: String) -> Refused {
     Refused { kind: RefusalKind::Protocol, why, hints: vec![] }
 }
 
-async fn grant(
+/// Answers the hello and reads the request. From the moment that it is proven, `seals` are there.
+async fn ask(
     server: &Arc<Server>,
     stream: &mut TcpStream,
-    peer: SocketAddr,
-    hello: &Hello,
-) -> Result<Option<Granted>, Refused> {
+    (hello, body): (&Hello, &[u8]),
+    seals: &mut Option<Seals>,
+) -> Result<Option<ClientMessage>, Refused> {
     let version = (*VERSIONS.end()).min(hello.version_max);
     if version < *VERSIONS.start() || version < hello.version_min {
         return Err(Refused {
@@ -153,36 +162,65 @@ async fn grant(
             hints: vec!["use the same release of linerate at both ends".into()],
         });
     }
-    let client_nonce = auth::from_hex::<{ auth::NONCE_OCTETS }>(&hello.nonce)
+    auth::from_hex::<{ auth::NONCE_OCTETS }>(&hello.nonce)
         .ok_or_else(|| protocol_error("a nonce that is not 32 octets in hexadecimal".into()))?;
-    let nonce = random::<{ auth::NONCE_OCTETS }>();
     let key = server.options.key.as_deref();
-    let welcome = Welcome {
+    let welcome = frame::encode(&ServerMessage::Welcome(Welcome {
         version,
-        features: FEATURES.iter().chain([&AGENT_FEATURE]).map(|f| (*f).to_owned()).collect(),
-        nonce: auth::to_hex(&nonce),
+        features: proven::features(),
+        nonce: auth::to_hex(&random::<{ auth::NONCE_OCTETS }>()),
         key_required: key.is_some(),
         program: format!("linerate {}", env!("CARGO_PKG_VERSION")),
-    };
-    if write_message(stream, &ServerMessage::Welcome(welcome)).await.is_err() {
+    }))
+    .map_err(|e| protocol_error(e.to_string()))?;
+    if write_octets(stream, &welcome).await.is_err() {
         return Ok(None);
     }
-    let request: Request = match read_message(stream).await {
-        Ok(ClientMessage::Request(request)) => *request,
-        Ok(ClientMessage::Agent(opening)) => {
-            let nonces = (&client_nonce, &nonce);
-            let session = agent::admit(server, stream, peer, &opening, nonces).await?;
+    let request = match read_body(stream).await {
+        Ok(request) => request,
+        Err(ControlError::Closed | ControlError::Io(_)) => return Ok(None),
+        Err(e) => return Err(protocol_error(e.to_string())),
+    };
+    let Some(key) = key else {
+        return frame::decode(&request).map(Some).map_err(|e| protocol_error(e.to_string()));
+    };
+    let welcome = welcome.get(frame::PREFIX_OCTETS..).unwrap_or_default();
+    let mut session = Seals::new(key, Speaker::Server, body, welcome)
+        .ok_or_else(|| protocol_error("no code can be made of this server's key".into()))?;
+    let request = proven::open(&mut session, hello, &request)?;
+    *seals = Some(session);
+    Ok(Some(request))
+}
+
+async fn grant(
+    server: &Arc<Server>,
+    stream: &mut TcpStream,
+    peer: SocketAddr,
+    hello: (&Hello, &[u8]),
+    seals: &mut Option<Seals>,
+) -> Result<Option<Granted>, Refused> {
+    let message = ask(server, stream, hello, seals).await?;
+    let local = stream
+        .local_addr()
+        .map(sys::plain)
+        .map_err(|e| protocol_error(format!("the server does not know its own address: {e}")))?;
+    let meant = |ends: Option<&Ends>| match seals {
+        Some(_) => proven::meant_for(local, &server.options.public, ends),
+        None => Ok(()),
+    };
+    let request: Request = match message {
+        Some(ClientMessage::Request(request)) => *request,
+        Some(ClientMessage::Agent(ends)) => {
+            meant(Some(&ends))?;
+            let session = agent::admit(server, stream, peer, seals).await?;
             return Ok(session.map(|session| -> Granted {
                 Box::new(move |control| Work::Agent(Box::new(session(control))))
             }));
         }
-        Ok(ClientMessage::Bye) | Err(ControlError::Closed | ControlError::Io(_)) => {
-            return Ok(None);
-        }
-        Ok(_) => return Err(protocol_error("a request was expected".into())),
-        Err(e) => return Err(protocol_error(e.to_string())),
+        Some(ClientMessage::Bye) | None => return Ok(None),
+        Some(_) => return Err(protocol_error("a request was expected".into())),
     };
-    if key.is_none() && server.options.logins.is_some() {
+    if server.options.key.is_none() && server.options.logins.is_some() {
         return Err(Refused {
             kind: RefusalKind::Key,
             why: "this server wants logins of iperf3's clients, and has no key for linerate's"
@@ -190,17 +228,7 @@ async fn grant(
             hints: vec!["start the server with --key-file, too".into()],
         });
     }
-    if let Some(key) = key {
-        let wanted = auth::proof(key, auth::Prover::Client, &client_nonce, &nonce);
-        let shown = request.proof.as_deref().and_then(auth::from_hex::<{ auth::PROOF_OCTETS }>);
-        if !shown.is_some_and(|shown| auth::equal(&shown, &wanted)) {
-            return Err(Refused {
-                kind: RefusalKind::Key,
-                why: "this server wants a shared key, and the client has none or another".into(),
-                hints: vec!["give the server's key file with --key-file".into()],
-            });
-        }
-    }
+    meant(request.ends.as_ref())?;
     let ip = if peer.is_ipv4() { IpVersion::V4 } else { IpVersion::V6 };
     admission::check(&request.plan, Dialect::Native, ip, &server.options)?;
     let alone = server.lobby.try_alone().map_err(|()| Refused {
@@ -208,10 +236,6 @@ async fn grant(
         why: "a test is running, and this server makes one at a time".into(),
         hints: vec!["try again later".into()],
     })?;
-    let local = stream
-        .local_addr()
-        .map(sys::plain)
-        .map_err(|e| protocol_error(format!("the server does not know its own address: {e}")))?;
     let host: HostFacts = facts(Some(peer.ip()));
     let nic = host.nic.clone();
     let agreed = Arc::new(AgreedPlan { plan: request.plan, cuts: vec![] });
@@ -236,18 +260,20 @@ async fn grant(
         token,
         cookie: auth::to_hex(&cookie),
         host,
-        proof: key.map(|key| {
-            auth::to_hex(&auth::proof(key, auth::Prover::Server, &client_nonce, &nonce))
-        }),
+        client: seals.as_ref().map(|_| peer),
         cores: slot.cores.iter().flatten().copied().collect(),
     };
-    if write_message(stream, &ServerMessage::Agreed(Box::new(answer))).await.is_err() {
+    let answer = ServerMessage::Agreed(Box::new(answer));
+    let seal = seals.as_mut().map(|seals| &mut seals.ours);
+    if write_message(stream, seal, &answer).await.is_err() {
         return Ok(None);
     }
     let nic = nic.map(|nic| nic.name);
+    let seals = seals.take();
     Ok(Some(Box::new(move |control| {
         Work::Test(Box::new(Test {
             control,
+            seals,
             served,
             agreed,
             ip,
@@ -269,11 +295,13 @@ impl Test {
     }
 
     async fn conduct(self, server: &Arc<Server>) -> ServedResult {
-        let Self { control, served: _, agreed, ip, slot, nic, mut arrivals, _alone } = self;
+        let Self { control, seals, served: _, agreed, ip, slot, nic, mut arrivals, _alone } = self;
         let plan = &agreed.plan;
         let drain = drain_ns(&control, &plan.traffic);
-        let (read, mut write) = control.into_split();
-        let mut messages = read_all::<ClientMessage>(read);
+        let (read, write) = control.into_split();
+        let (ours, theirs) = seals.map(|seals| (seals.ours, seals.theirs)).unzip();
+        let mut messages = read_all::<ClientMessage>(read, theirs);
+        let mut out = Outbox::new(write, ours);
         let ids = data::streams(plan.direction, plan.streams);
         let shared = Shared::within(server.options.limits(), ids.len());
         shared.charge_to(slot.day.clone());
@@ -283,11 +311,11 @@ impl Test {
 
         let mut shut = server.shut.clone();
         let opened = tokio::select! {
-            opened = Self::open(&agreed, (ip, &slot), &shared, events, &mut arrivals, &mut messages, &mut write) => opened,
+            opened = Self::open(&agreed, (ip, &slot), &shared, events, &mut arrivals, &mut messages, &mut out) => opened,
             _ = shut.changed() => {
                 let why = "the server is shutting down".to_owned();
                 let refused = Refused { kind: RefusalKind::Busy, why, hints: vec![] };
-                let _ = write_message(&mut write, &ServerMessage::Refused(refused)).await;
+                let _ = out.say(&ServerMessage::Refused(refused)).await;
                 Err(Early::new(Outcome::Cut, "the server is shutting down"))
             }
         };
@@ -309,7 +337,7 @@ impl Test {
             gone: false,
             far_sent: false,
         };
-        let ended = running.through(server, &mut messages, &mut write, &mut told, &ids).await;
+        let ended = running.through(server, &mut messages, &mut out, &mut told, &ids).await;
         // What this end knew before anything went wrong is the reason.
         let ended = running.early.take().map_or(ended, Err);
         let time_ns = match plan.end {
@@ -330,7 +358,7 @@ impl Test {
         events: UnboundedSender<DataEvent>,
         arrivals: &mut UnboundedReceiver<(u16, StreamSocket)>,
         messages: &mut Receiver<Result<ClientMessage, ControlError>>,
-        write: &mut OwnedWriteHalf,
+        out: &mut Outbox,
     ) -> Result<(), Early> {
         let plan = &agreed.plan;
         let ids = data::streams(plan.direction, plan.streams);
@@ -367,7 +395,7 @@ impl Test {
                     }
                 }
                 message = messages.recv() => match message {
-                    Some(Ok(ClientMessage::Ping(ping))) => pong(write, ping).await?,
+                    Some(Ok(ClientMessage::Ping(ping))) => pong(out, ping).await?,
                     Some(Ok(ClientMessage::Stop | ClientMessage::Bye)) => return Err(gave_up()),
                     Some(Ok(_)) => return Err(Early::failed("a message out of turn")),
                     Some(Err(e)) => return Err(e.into()),
@@ -380,14 +408,14 @@ impl Test {
             }
         }
         drop(events);
-        write_message(write, &ServerMessage::Ready).await?;
+        out.say(&ServerMessage::Ready).await?;
         // Counted from here, whatever is said meanwhile: a client must not hold the place for ever.
         let deadline = Instant::now() + STREAMS_LIMIT;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             match next(messages, left).await {
                 Ok(ClientMessage::Start) => break,
-                Ok(ClientMessage::Ping(ping)) if !left.is_zero() => pong(write, ping).await?,
+                Ok(ClientMessage::Ping(ping)) if !left.is_zero() => pong(out, ping).await?,
                 Ok(ClientMessage::Ping(_)) => {
                     return Err(Early::failed("the client did not start"));
                 }
@@ -418,8 +446,8 @@ fn gave_up() -> Early {
     Early::new(Outcome::Stopped, "the client stopped before the start")
 }
 
-async fn pong(write: &mut OwnedWriteHalf, ping: Ping) -> Result<(), Early> {
-    Ok(write_message(write, &answer(ping)).await?)
+async fn pong(out: &mut Outbox, ping: Ping) -> Result<(), Early> {
+    Ok(out.say(&answer(ping)).await?)
 }
 
 fn answer(ping: Ping) -> ServerMessage {

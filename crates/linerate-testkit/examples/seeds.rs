@@ -78,6 +78,10 @@ fn plans() -> Vec<(&'static str, TestPlan)> {
     ]
 }
 
+fn ends() -> Ends {
+    Ends { client: ([192, 0, 2, 1], 40_000).into(), server: ([192, 0, 2, 2], 5_201).into() }
+}
+
 fn client_messages() -> Vec<(String, ClientMessage)> {
     let mut all = vec![
         (
@@ -103,8 +107,7 @@ fn client_messages() -> Vec<(String, ClientMessage)> {
         ),
     ];
     for (name, plan) in plans() {
-        let request =
-            Request { plan, proof: Some("a5".repeat(32)), boot_id: Some("boot".into()), run: None };
+        let request = Request { plan, ends: Some(ends()), boot_id: Some("boot".into()), run: None };
         all.push((format!("request-{name}"), ClientMessage::Request(Box::new(request))));
     }
     all
@@ -208,7 +211,7 @@ fn server_messages() -> Vec<(String, ServerMessage)> {
             token: 42,
             cookie: "7e".repeat(16),
             host: HostFacts { hostname: "hydra2".into(), ..Default::default() },
-            proof: None,
+            client: Some(ends().client),
             cores: vec![3],
         };
         all.push((format!("agreed-{name}"), ServerMessage::Agreed(Box::new(agreed))));

@@ -7,12 +7,11 @@ use std::time::Duration;
 
 use linerate_model::plan::IpVersion;
 use linerate_model::record::ErrorRecord;
-use linerate_wire::native::agent::{
-    AGENT_FEATURE, MOST_DOCUMENT_OCTETS, Opening, Reply, Request, Seal, Speaker, check,
-};
-use linerate_wire::native::auth::{self, NONCE_OCTETS, PROOF_OCTETS, Prover};
-use linerate_wire::native::message::{ClientMessage, Hello, ServerMessage};
-use linerate_wire::native::{FEATURES, PREAMBLE, VERSIONS};
+use linerate_wire::native::PREAMBLE;
+use linerate_wire::native::agent::{AGENT_FEATURE, MOST_DOCUMENT_OCTETS, Reply, Request, check};
+use linerate_wire::native::auth::Seal;
+use linerate_wire::native::frame::PREFIX_OCTETS;
+use linerate_wire::native::message::{ClientMessage, ServerMessage};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::net::tcp::OwnedWriteHalf;
@@ -20,11 +19,11 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::Instant;
 
 use super::Hands;
-use super::session::{ALIVE_EVERY, SILENCE_LIMIT, read_sealed};
+use super::session::{ALIVE_EVERY, SILENCE_LIMIT};
 use crate::client::connect_to;
-use crate::control::{read_message, write_message, write_octets};
+use crate::control::{ControlError, decode, read_all, read_body, write_message, write_octets};
 use crate::errors;
-use crate::serving::random;
+use crate::proven::{self, Seals};
 
 /// Each step of the greeting may take this long.
 const GREETING_LIMIT: Duration = Duration::from_secs(10);
@@ -165,8 +164,7 @@ struct Line {
     name: String,
     peer: SocketAddr,
     control: TcpStream,
-    ours: Seal,
-    theirs: Seal,
+    seals: Seals,
 }
 
 async fn open(access: &Access) -> Result<Line, ErrorRecord> {
@@ -176,11 +174,11 @@ async fn open(access: &Access) -> Result<Line, ErrorRecord> {
         .peer_addr()
         .map_err(|e| errors::unable("use the control connection", &e.to_string()))?;
     let greeting = tokio::time::timeout(GREETING_LIMIT, greet(access, &name, peer, &mut control));
-    let (ours, theirs) = match greeting.await {
+    let seals = match greeting.await {
         Ok(seals) => seals?,
         Err(_) => return Err(errors::silent(&name, peer)),
     };
-    Ok(Line { name, peer, control, ours, theirs })
+    Ok(Line { name, peer, control, seals })
 }
 
 async fn greet(
@@ -188,20 +186,15 @@ async fn greet(
     name: &str,
     peer: SocketAddr,
     control: &mut TcpStream,
-) -> Result<(Seal, Seal), ErrorRecord> {
+) -> Result<Seals, ErrorRecord> {
     let doing = "taking the host over";
     let lost = |why: String| errors::server_lost(name, peer, doing, &why);
-    let nonce = random::<NONCE_OCTETS>();
-    control.write_all(&PREAMBLE).await.map_err(|e| lost(e.to_string()))?;
-    let hello = Hello {
-        version_min: *VERSIONS.start(),
-        version_max: *VERSIONS.end(),
-        features: FEATURES.iter().chain([&AGENT_FEATURE]).map(|f| (*f).to_owned()).collect(),
-        nonce: auth::to_hex(&nonce),
-        program: format!("linerate {}", env!("CARGO_PKG_VERSION")),
-    };
-    write_message(control, &ClientMessage::Hello(hello)).await.map_err(|e| lost(e.to_string()))?;
-    let welcome = match read_message(control).await {
+    let ends = proven::ends(control).map_err(|e| lost(e.to_string()))?;
+    let hello = proven::hello().map_err(|e| lost(e.to_string()))?;
+    let opening = [&PREAMBLE[..], &hello].concat();
+    control.write_all(&opening).await.map_err(|e| lost(e.to_string()))?;
+    let body = read_body(control).await.map_err(|_| errors::not_linerate(name, peer))?;
+    let welcome = match decode(None, &body) {
         Ok(ServerMessage::Welcome(welcome)) => welcome,
         Ok(ServerMessage::Refused(refused)) => {
             return Err(errors::refused_control(name, &refused));
@@ -211,36 +204,28 @@ async fn greet(
     if !welcome.features.iter().any(|feature| feature == AGENT_FEATURE) {
         return Err(lost(format!("{} there knows no controllers: it is too old", welcome.program)));
     }
-    let server_nonce = auth::from_hex::<NONCE_OCTETS>(&welcome.nonce)
-        .ok_or_else(|| lost("the server sent no legal nonce".into()))?;
-    let proof = auth::proof(&access.key, Prover::Controller, &nonce, &server_nonce);
-    let opening = ClientMessage::Agent(Opening { proof: auth::to_hex(&proof) });
-    write_message(control, &opening).await.map_err(|e| lost(e.to_string()))?;
-    let opened = match read_message(control).await {
-        Ok(ServerMessage::Opened(opened)) => opened,
-        Ok(ServerMessage::Refused(refused)) => {
-            return Err(errors::refused_control(name, &refused));
-        }
-        Ok(_) => return Err(lost("a message out of turn".into())),
-        Err(e) => return Err(lost(e.to_string())),
-    };
-    let wanted = auth::proof(&access.key, Prover::Host, &nonce, &server_nonce);
-    let shown = auth::from_hex::<PROOF_OCTETS>(&opened.proof);
-    if !shown.is_some_and(|shown| auth::equal(&shown, &wanted)) {
-        return Err(errors::wrong_server_key(name));
+    let hello = hello.get(PREFIX_OCTETS..).unwrap_or_default();
+    let mut seals = proven::client_seals(name, &access.key, hello, (&body, &welcome))?;
+    let opening = ClientMessage::Agent(ends);
+    let sent = write_message(control, Some(&mut seals.ours), &opening).await;
+    sent.map_err(|e| lost(e.to_string()))?;
+    let body = read_body(control).await.map_err(|e| lost(e.to_string()))?;
+    match proven::first_answer(Some(&mut seals), &body) {
+        Ok(ServerMessage::Opened) => Ok(seals),
+        Ok(ServerMessage::Refused(refused)) => Err(errors::refused_control(name, &refused)),
+        Ok(_) => Err(lost("a message out of turn".into())),
+        Err(ControlError::Unproven) => Err(errors::wrong_server_key(name)),
+        Err(e) => Err(lost(e.to_string())),
     }
-    Seal::new(&access.key, Speaker::Controller, &nonce, &server_nonce)
-        .zip(Seal::new(&access.key, Speaker::Host, &nonce, &server_nonce))
-        .ok_or_else(|| lost("no code can be made of this key".into()))
 }
 
 impl Line {
     /// Carries requests and answers until nobody asks any more, or the host is gone: then every
     /// request is answered with that.
     async fn keep(self, mut asked: UnboundedReceiver<Ask>) {
-        let Self { name, peer, control, mut ours, theirs } = self;
+        let Self { name, peer, control, seals: Seals { mut ours, theirs } } = self;
         let (read, mut write) = control.into_split();
-        let mut replies = read_sealed::<Reply>(read, theirs);
+        let mut replies = read_all::<Reply>(read, Some(theirs));
         let mut heard = Instant::now();
         let mut tick = tokio::time::interval(ALIVE_EVERY);
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -280,7 +265,7 @@ impl Line {
                             }
                         }
                         Some(Ok(reply)) => reply,
-                        Some(Err(why)) => break why,
+                        Some(Err(why)) => break why.to_string(),
                         None => break "the connection ended".into(),
                     };
                     let Some(tell) = waiting.take() else { break "it answered nothing".into() };

@@ -7,12 +7,9 @@ use std::time::Duration;
 
 use linerate_model::record::ErrorRecord;
 use linerate_model::setting::{Restoration, RestoreOutcome};
-use linerate_wire::native::agent::{
-    Opened, Opening, PIECE_OCTETS, Permissions, Reply, Request, Seal, Speaker, pieces,
-};
-use linerate_wire::native::auth::{self, NONCE_OCTETS, PROOF_OCTETS, Prover};
+use linerate_wire::native::agent::{PIECE_OCTETS, Permissions, Reply, Request, pieces};
+use linerate_wire::native::auth::Seal;
 use linerate_wire::native::message::{RefusalKind, Refused, ServerMessage};
-use tokio::io::AsyncRead;
 use tokio::net::TcpStream;
 use tokio::net::tcp::OwnedWriteHalf;
 use tokio::sync::mpsc::{self, Receiver};
@@ -21,15 +18,14 @@ use tokio::time::Instant;
 use super::Options;
 use super::hand::{Hand, Stop};
 use super::helper::Privileged;
-use crate::control::{ControlError, read_body, read_out, write_message, write_octets};
+use crate::control::{ControlError, read_all, write_message, write_octets};
+use crate::proven::Seals;
 use crate::server::{Event, Server};
 
 /// Both ends say this often that they are there.
 pub(super) const ALIVE_EVERY: Duration = Duration::from_secs(1);
 /// An end that says nothing for this long is gone. Long, because a test may take every core.
 pub(super) const SILENCE_LIMIT: Duration = Duration::from_secs(15);
-/// Requests read ahead: one, and words that want no answer.
-const READ_AHEAD: usize = 4;
 
 /// The one place of a controller at this server.
 pub(crate) struct Post {
@@ -86,42 +82,23 @@ fn words(restoration: &Restoration) -> String {
 
 type Start = Box<dyn FnOnce(TcpStream) -> Session + Send>;
 
-/// Checks a controller's proof and gives it the host, or says why not.
+/// Gives the host to a controller that has proven the key, or says why not.
 pub(crate) async fn admit(
     server: &Arc<Server>,
     stream: &mut TcpStream,
     peer: SocketAddr,
-    opening: &Opening,
-    (client_nonce, server_nonce): (&[u8; NONCE_OCTETS], &[u8; NONCE_OCTETS]),
+    seals: &mut Option<Seals>,
 ) -> Result<Option<Start>, Refused> {
     let refuse = |kind, why: &str, hint: &str| {
         Err(Refused { kind, why: why.into(), hints: vec![hint.into()] })
     };
     let options = &server.options;
-    let (Some(agent), Some(key)) = (&server.agent.options, options.key.as_deref()) else {
+    let (Some(agent), Some(sealed)) = (&server.agent.options, seals.as_mut()) else {
         return refuse(
             RefusalKind::Policy,
             "this server lets nobody change settings of its host",
             "start it there with --allow-settings and --key-file",
         );
-    };
-    let wanted = auth::proof(key, Prover::Controller, client_nonce, server_nonce);
-    let shown = auth::from_hex::<PROOF_OCTETS>(&opening.proof);
-    if !shown.is_some_and(|shown| auth::equal(&shown, &wanted)) {
-        return refuse(
-            RefusalKind::Key,
-            "the controller has another key than this server",
-            "give the server's key file with --key-file",
-        );
-    }
-    let seals = Seal::new(key, Speaker::Controller, client_nonce, server_nonce).zip(Seal::new(
-        key,
-        Speaker::Host,
-        client_nonce,
-        server_nonce,
-    ));
-    let Some((theirs, ours)) = seals else {
-        return refuse(RefusalKind::Unable, "no code can be made of this key", "make another");
     };
     let Some(helper) = server.agent.helper().take() else {
         return refuse(
@@ -146,11 +123,12 @@ pub(crate) async fn admit(
     };
     // From here on the host is given back by the session, whatever becomes of it.
     let host = Held { hand: Some(hand), server: Arc::clone(server) };
-    let proof = auth::to_hex(&auth::proof(key, Prover::Host, client_nonce, server_nonce));
-    if write_message(stream, &ServerMessage::Opened(Opened { proof })).await.is_err() {
+    if write_message(stream, Some(&mut sealed.ours), &ServerMessage::Opened).await.is_err() {
         return Ok(None);
     }
-    Ok(Some(Box::new(move |control| Session { control, peer, host, stop, theirs, ours })))
+    Ok(seals.take().map(|seals| -> Start {
+        Box::new(move |control| Session { control, peer, host, stop, seals })
+    }))
 }
 
 /// The host in a controller's hands, which goes back to its post.
@@ -173,17 +151,16 @@ pub(crate) struct Session {
     peer: SocketAddr,
     host: Held,
     stop: Arc<Stop>,
-    theirs: Seal,
-    ours: Seal,
+    seals: Seals,
 }
 
 impl Session {
     /// The conversation. Returns when the controller is gone and settings are back.
     pub(crate) async fn run(self, server: &Arc<Server>) {
-        let Self { control, peer, mut host, stop, theirs, ours } = self;
+        let Self { control, peer, mut host, stop, seals: Seals { ours, theirs } } = self;
         server.events.send(Event::ControlStarted { peer });
         let (read, write) = control.into_split();
-        let requests = read_sealed(read, theirs);
+        let requests = read_all(read, Some(theirs));
         let (asks, asked) = std::sync::mpsc::channel::<Request>();
         let (replies, replied) = mpsc::unbounded_channel::<Reply>();
         let worker = std::thread::Builder::new().name("agent".into()).spawn(move || {
@@ -218,7 +195,7 @@ impl Session {
 }
 
 struct Conversation {
-    requests: Receiver<Result<Request, String>>,
+    requests: Receiver<Result<Request, ControlError>>,
     asks: std::sync::mpsc::Sender<Request>,
     replied: mpsc::UnboundedReceiver<Reply>,
     write: OwnedWriteHalf,
@@ -252,7 +229,7 @@ impl Conversation {
                                 return "the worker is gone".into();
                             }
                         }
-                        Some(Err(why)) => return why,
+                        Some(Err(why)) => return why.to_string(),
                         None => return "the controller is gone".into(),
                     }
                 }
@@ -300,30 +277,4 @@ impl Conversation {
             Err(_) => Err(std::io::Error::from(std::io::ErrorKind::TimedOut).into()),
         }
     }
-}
-
-/// Reads sealed messages in a task of its own. The last item is what ended it.
-pub(super) fn read_sealed<T: serde::de::DeserializeOwned + Send + 'static>(
-    mut stream: impl AsyncRead + Unpin + Send + 'static,
-    mut seal: Seal,
-) -> Receiver<Result<T, String>> {
-    let (tell, told) = mpsc::channel(READ_AHEAD);
-    tokio::spawn(async move {
-        loop {
-            let body = tokio::select! {
-                body = read_body(&mut stream) => body,
-                () = tell.closed() => break,
-            };
-            let message = match body {
-                Ok(body) => seal.open(&body).map_err(|e| e.to_string()),
-                Err(e) => Err(e.to_string()),
-            };
-            let last = message.is_err();
-            if tell.send(message).await.is_err() || last {
-                break;
-            }
-        }
-        read_out(&mut stream).await;
-    });
-    told
 }

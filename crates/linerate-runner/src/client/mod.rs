@@ -1,5 +1,6 @@
 //! The near end: asks a server for a test, runs this side of it and assembles the record.
 
+mod agree;
 mod connect;
 mod iperf3;
 pub(crate) mod mtu;

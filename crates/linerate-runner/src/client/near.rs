@@ -14,31 +14,26 @@ use linerate_session::assemble::{self, HostSamples, Outcome, StreamOutcome};
 use linerate_session::clock::{Exchange, offset, over_test};
 use linerate_session::observer::Observer;
 use linerate_wire::framing::Framing;
-use linerate_wire::iperf3::{COOKIE_OCTETS as COOKIE_OCTETS_IPERF3, Cookie};
-use linerate_wire::native::frame::encode;
-use linerate_wire::native::message::{
-    Agreed, ClientMessage, Hello, Ping, Pong, ServerMessage, StreamReport, Welcome,
-};
+use linerate_wire::native::auth;
+use linerate_wire::native::message::{ClientMessage, Ping, Pong, ServerMessage, StreamReport};
 use linerate_wire::native::stream::{
     ACK_OCTETS, COOKIE_OCTETS, Claim, TcpOpening, UdpHello, UdpHelloAck,
 };
-use linerate_wire::native::{FEATURES, PREAMBLE, VERSIONS, auth};
 use socket2::{Domain, Protocol, Socket, Type};
-use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
-use tokio::net::tcp::OwnedWriteHalf;
 use tokio::sync::mpsc::{self, Receiver};
 
-use crate::control::{ControlError, next, read_all, write_message};
+use crate::control::{ControlError, Outbox, next, read_all};
 use crate::data::{self, Context, Report, Role, Shared, StreamId, StreamSocket};
 use crate::errors;
 use crate::host::HostWatch;
 use crate::place::{self, From};
-use crate::serving::{HEAD_START_NS, drain_ns, random};
+use crate::proven;
+use crate::serving::{HEAD_START_NS, drain_ns};
 use crate::ticks::Ticks;
 
 use super::Request;
-use super::connect::{CONNECT_LIMIT, DETECT, address_pair, with_port};
+use super::connect::{CONNECT_LIMIT, address_pair, with_port};
 use super::running::{Live, Running, StopOnDrop};
 use super::{iperf3, mtu};
 
@@ -82,16 +77,19 @@ impl Near<'_> {
         if self.request.dialect == Some(Dialect::Iperf3) {
             return iperf3::conduct(self, control, None, observer).await;
         }
-        let nonce = random::<{ auth::NONCE_OCTETS }>();
         let mut control = control;
-        if let Some(cookie) = self.greet(&mut control, &nonce).await? {
+        let hello =
+            proven::hello().map_err(|e| self.lost("agreeing on the test", &e.to_string()))?;
+        if let Some(cookie) = self.greet(&mut control, &hello).await? {
             observer.note(&format!("{} runs an iperf3 server: speaking its protocol", self.name));
             return iperf3::conduct(self, control, Some(cookie), observer).await;
         }
         self.drain = drain_ns(&control, &self.plan.traffic);
-        let (read, mut write) = control.into_split();
-        let mut messages = read_all::<ServerMessage>(read);
-        let agreed = self.negotiate(&mut write, &mut messages, &nonce).await?;
+        let (agreed, seals) = self.negotiate(&mut control, &hello).await?;
+        let (read, write) = control.into_split();
+        let (ours, theirs) = seals.map(|seals| (seals.ours, seals.theirs)).unzip();
+        let mut messages = read_all::<ServerMessage>(read, theirs);
+        let mut write = Outbox::new(write, ours);
         let cookie = auth::from_hex::<COOKIE_OCTETS>(&agreed.cookie)
             .ok_or_else(|| self.lost("agreeing on the test", "the server sent no legal cookie"))?;
         // Version 1 refuses and never cuts: another plan is that of a server which wants this host to
@@ -182,6 +180,7 @@ impl Near<'_> {
             far_sent: false,
             live: Live::default(),
             trouble: None,
+            unproven: false,
             interrupted: false,
             stopping: None,
             exchanges: Vec::new(),
@@ -195,92 +194,6 @@ impl Near<'_> {
         // The last interval ends with the test and so after the last tick.
         self.record.intervals.iter().skip(shown).for_each(|interval| observer.interval(interval));
         Ok(())
-    }
-
-    /// Says hello. Its first octets are as many as iperf3's cookie has, so that an iperf3 server
-    /// answers them and can go on with them: then they are the cookie that is returned. linerate's
-    /// own server answers only the whole.
-    pub(super) async fn greet(
-        &self,
-        control: &mut TcpStream,
-        nonce: &[u8; auth::NONCE_OCTETS],
-    ) -> Result<Option<Cookie>, ErrorRecord> {
-        let hello = Hello {
-            version_min: *VERSIONS.start(),
-            version_max: *VERSIONS.end(),
-            features: FEATURES.iter().map(|f| (*f).to_owned()).collect(),
-            nonce: auth::to_hex(nonce),
-            program: format!("linerate {}", env!("CARGO_PKG_VERSION")),
-        };
-        let lost = |why: &str| self.lost("agreeing on the test", why);
-        let hello = encode(&ClientMessage::Hello(hello)).map_err(|e| lost(&e.to_string()))?;
-        let opening = [&PREAMBLE[..], &hello].concat();
-        let (mut first, mut rest) = (&opening[..], &[][..]);
-        if self.request.dialect.is_none()
-            && let Some((cookie, after)) = opening.split_first_chunk::<COOKIE_OCTETS_IPERF3>()
-        {
-            (first, rest) = (&cookie[..], after);
-        }
-        control.write_all(first).await.map_err(|e| lost(&e.to_string()))?;
-        if let (Ok(cookie), false) =
-            (<[u8; COOKIE_OCTETS_IPERF3]>::try_from(first), rest.is_empty())
-        {
-            let rtt = sys::tcp_sample(&*control).and_then(|tcp| tcp.rtt_ns).unwrap_or(0);
-            let wait = DETECT + 2 * Duration::from_nanos(rtt);
-            let mut octet = [0];
-            if let Ok(Ok(1)) = tokio::time::timeout(wait, control.peek(&mut octet)).await
-                && iperf3::is_first_octet(octet[0])
-            {
-                return Ok(Some(Cookie::from_octets(cookie)));
-            }
-            control.write_all(rest).await.map_err(|e| lost(&e.to_string()))?;
-        }
-        Ok(None)
-    }
-
-    pub(super) async fn negotiate(
-        &mut self,
-        write: &mut OwnedWriteHalf,
-        messages: &mut Messages,
-        nonce: &[u8; auth::NONCE_OCTETS],
-    ) -> Result<Agreed, ErrorRecord> {
-        let doing = "agreeing on the test";
-        let welcome: Welcome = match self.answer(messages, doing).await? {
-            ServerMessage::Welcome(welcome) => welcome,
-            other => return Err(self.out_of_turn(doing, &other)),
-        };
-        let missing: Vec<&str> =
-            FEATURES.iter().copied().filter(|f| !welcome.features.iter().any(|w| w == f)).collect();
-        if !missing.is_empty() {
-            self.record.doubts.push(Doubt {
-                kind: DoubtKind::Degraded,
-                text: format!("the server ({}) cannot do: {}", welcome.program, missing.join(", ")),
-            });
-        }
-        let server_nonce = auth::from_hex::<{ auth::NONCE_OCTETS }>(&welcome.nonce)
-            .ok_or_else(|| self.lost(doing, "the server sent no legal nonce"))?;
-        let key = self.request.key.as_deref();
-        let request = linerate_wire::native::message::Request {
-            plan: self.plan.clone(),
-            proof: key.map(|key| {
-                auth::to_hex(&auth::proof(key, auth::Prover::Client, nonce, &server_nonce))
-            }),
-            boot_id: self.record.client.boot_id.clone(),
-            run: Some(self.record.id.clone()),
-        };
-        self.say(write, &ClientMessage::Request(Box::new(request)), doing).await?;
-        let agreed = match self.answer(messages, doing).await? {
-            ServerMessage::Agreed(agreed) => *agreed,
-            other => return Err(self.out_of_turn(doing, &other)),
-        };
-        if let Some(key) = key {
-            let wanted = auth::proof(key, auth::Prover::Server, nonce, &server_nonce);
-            let shown = agreed.proof.as_deref().and_then(auth::from_hex::<{ auth::PROOF_OCTETS }>);
-            if !shown.is_some_and(|shown| auth::equal(&shown, &wanted)) {
-                return Err(errors::wrong_server_key(&self.name));
-            }
-        }
-        Ok(agreed)
     }
 
     pub(super) fn cores(
@@ -392,11 +305,11 @@ impl Near<'_> {
 
     pub(super) async fn say(
         &self,
-        write: &mut OwnedWriteHalf,
+        write: &mut Outbox,
         message: &ClientMessage,
         doing: &str,
     ) -> Result<(), ErrorRecord> {
-        write_message(write, message).await.map_err(|e| self.lost(doing, &e.to_string()))
+        write.say(message).await.map_err(|e| self.lost(doing, &e.to_string()))
     }
 
     pub(super) async fn answer(
@@ -404,7 +317,16 @@ impl Near<'_> {
         messages: &mut Messages,
         doing: &str,
     ) -> Result<ServerMessage, ErrorRecord> {
-        match next(messages, ANSWER_LIMIT).await {
+        self.understood(next(messages, ANSWER_LIMIT).await, doing)
+    }
+
+    /// An answer, unless it is a refusal or none.
+    pub(super) fn understood(
+        &self,
+        answer: Result<ServerMessage, ControlError>,
+        doing: &str,
+    ) -> Result<ServerMessage, ErrorRecord> {
+        match answer {
             Ok(ServerMessage::Refused(refused)) => Err(errors::refused(&self.name, &refused)),
             Ok(message) => Ok(message),
             Err(ControlError::Closed) if doing.starts_with("agreeing") => {
@@ -413,6 +335,7 @@ impl Near<'_> {
             Err(ControlError::Frame(_)) if doing.starts_with("agreeing") => {
                 Err(errors::not_linerate(&self.name, self.peer))
             }
+            Err(ControlError::Unproven) => Err(errors::unproven(&self.name, self.peer, doing)),
             Err(e) => Err(self.lost(doing, &e.to_string())),
         }
     }
@@ -458,10 +381,14 @@ impl Near<'_> {
         }
         let ended = Ended {
             interrupted: running.interrupted,
-            trouble: running
-                .trouble
-                .take()
-                .map(|why| errors::server_lost(&self.name, self.peer, "running the test", &why)),
+            trouble: running.trouble.take().map(|why| {
+                let (name, peer, doing) = (&self.name, self.peer, "running the test");
+                if running.unproven {
+                    errors::unproven(name, peer, doing)
+                } else {
+                    errors::server_lost(name, peer, doing, &why)
+                }
+            }),
             stopping: running.stopping.take(),
             results: running.results.is_some(),
         };

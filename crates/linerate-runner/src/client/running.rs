@@ -13,11 +13,10 @@ use linerate_session::observer::Observer;
 use linerate_wire::native::message::{
     ClientMessage, LiveInterval, Ping, Results, ServerMessage, StreamReport, StreamResult,
 };
-use tokio::net::tcp::OwnedWriteHalf;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::Instant;
 
-use crate::control::write_message;
+use crate::control::{ControlError, Outbox};
 use crate::data::{self, DataEvent, Report, Role, Shared, Tick};
 use crate::host::HostWatch;
 use crate::serving::SILENCE_LIMIT;
@@ -94,6 +93,8 @@ pub(super) struct Running {
     pub(super) far_sent: bool,
     pub(super) live: Live,
     pub(super) trouble: Option<String>,
+    /// That is: what came was not proven to be the server's.
+    pub(super) unproven: bool,
     pub(super) interrupted: bool,
     pub(super) stopping: Option<String>,
     pub(super) exchanges: Vec<Exchange>,
@@ -103,7 +104,7 @@ pub(super) struct Running {
 impl Running {
     pub(super) async fn run(
         &mut self,
-        write: &mut OwnedWriteHalf,
+        write: &mut Outbox,
         messages: &mut Messages,
         mut told: UnboundedReceiver<DataEvent>,
         observer: &mut dyn Observer,
@@ -132,7 +133,10 @@ impl Running {
                     closed = !matches!(message, Some(Ok(_)));
                     match message {
                         Some(Ok(message)) => self.on_message(message, observer),
-                        Some(Err(e)) => self.abandon(&e.to_string()),
+                        Some(Err(e)) => {
+                            self.unproven |= matches!(e, ControlError::Unproven);
+                            self.abandon(&e.to_string());
+                        }
                         None => self.abandon("the server is gone"),
                     }
                 }
@@ -155,7 +159,7 @@ impl Running {
                 }
                 _ = alive.tick(), if self.trouble.is_none() => {
                     let ping = ClientMessage::Ping(Ping { client_ns: clock::monotonic_ns() });
-                    if let Err(e) = write_message(write, &ping).await {
+                    if let Err(e) = write.say(&ping).await {
                         self.abandon(&e.to_string());
                     } else if heard_at.elapsed() > SILENCE_LIMIT
                         && !self.shared.heard_within(SILENCE_LIMIT)
@@ -169,7 +173,7 @@ impl Running {
                     self.shared.stop();
                     // Receivers here end when the server has told what it sent, or soon.
                     self.shared.drain_until(clock::monotonic_ns().saturating_add(SILENCE_LIMIT.as_nanos() as u64));
-                    if write_message(write, &ClientMessage::Stop).await.is_err() {
+                    if write.say(&ClientMessage::Stop).await.is_err() {
                         self.abandon("the server is gone");
                     }
                 }
@@ -185,7 +189,7 @@ impl Running {
     }
 
     /// The server's receivers learn how much was sent, so that the tail counts.
-    pub(super) async fn tell_sent(&mut self, write: &mut OwnedWriteHalf) {
+    pub(super) async fn tell_sent(&mut self, write: &mut Outbox) {
         let ours = |report: &&Report| matches!(report, Report::Send(_) | Report::Rr(_));
         let done = self.local.values().filter(ours).count();
         let wanted = self.senders + self.requesters;
@@ -197,7 +201,7 @@ impl Running {
         }
         self.sent_told = true;
         let sent = data::sent_of(&self.local);
-        if let Err(e) = write_message(write, &ClientMessage::Sent(sent)).await {
+        if let Err(e) = write.say(&ClientMessage::Sent(sent)).await {
             self.abandon(&e.to_string());
         }
     }
@@ -353,7 +357,7 @@ impl Running {
     /// The clock once more, then goodbye.
     pub(super) async fn farewell(
         &mut self,
-        write: &mut OwnedWriteHalf,
+        write: &mut Outbox,
         messages: &mut Messages,
     ) -> Option<linerate_session::clock::ClockOffset> {
         if self.trouble.is_some() {
@@ -363,7 +367,7 @@ impl Running {
             self.exchanges.clear();
             for _ in 0..CLOCK_EXCHANGES {
                 let ping = ClientMessage::Ping(Ping { client_ns: clock::monotonic_ns() });
-                write_message(write, &ping).await.ok()?;
+                write.say(&ping).await.ok()?;
                 loop {
                     match messages.recv().await {
                         Some(Ok(ServerMessage::Pong(pong))) => {
@@ -375,7 +379,7 @@ impl Running {
                     }
                 }
             }
-            write_message(write, &ClientMessage::Bye).await.ok()
+            write.say(&ClientMessage::Bye).await.ok()
         };
         let _ = tokio::time::timeout(Duration::from_secs(2), exchange).await;
         offset(&self.exchanges)

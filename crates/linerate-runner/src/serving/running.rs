@@ -11,11 +11,10 @@ use linerate_wire::native::message::{
     CHUNK_INTERVALS, Chunk, ClientMessage, HostChunk, LiveInterval, Results, ServerMessage,
     StreamReport, StreamResult,
 };
-use tokio::net::tcp::OwnedWriteHalf;
 use tokio::sync::mpsc::{Receiver, UnboundedReceiver};
 use tokio::time::Instant;
 
-use crate::control::{ControlError, Outbox, next, write_message};
+use crate::control::{ControlError, Outbox, next};
 use crate::data::{self, DataEvent, LAST_DATA_NS, Report, Role, Shared, Sign, StreamId, Tick};
 use crate::host::HostWatch;
 use crate::idle::Idle;
@@ -60,17 +59,17 @@ impl Running {
         &mut self,
         server: &Arc<Server>,
         messages: &mut Receiver<Result<ClientMessage, ControlError>>,
-        write: &mut OwnedWriteHalf,
+        out: &mut Outbox,
         told: &mut UnboundedReceiver<DataEvent>,
         ids: &[StreamId],
     ) -> Result<(), Early> {
         // Not before: it may take its time to open streams.
         self.shared
-            .watch_peer(write.as_ref(), Sign::Words, SILENCE_OF_THREADS)
+            .watch_peer(out.stream().as_ref(), Sign::Words, SILENCE_OF_THREADS)
             .map_err(|e| Early::failed(format!("cannot watch the client's connection: {e}")))?;
         self.shared.start(clock::monotonic_ns() + HEAD_START_NS);
-        write_message(write, &ServerMessage::Started).await?;
-        let outcome = self.run(server, messages, write, told).await;
+        out.say(&ServerMessage::Started).await?;
+        let outcome = self.run(server, messages, out, told).await;
         self.shared.stop();
         outcome?;
         if self.gone {
@@ -78,7 +77,7 @@ impl Running {
         }
         // Each message has its limit; this one is of a client that takes them one by one, slowly.
         let most = Duration::from_nanos(self.drain) + RESULTS_LIMIT;
-        match tokio::time::timeout(most, self.send_results(write, ids)).await {
+        match tokio::time::timeout(most, self.send_results(out, ids)).await {
             Ok(sent) => sent?,
             Err(_) => return Err(Early::vanished("the client did not take all results in time")),
         }
@@ -87,7 +86,7 @@ impl Running {
         let end = Instant::now() + Duration::from_nanos(self.drain.max(MOST_DRAIN_NS));
         while Instant::now() < end {
             match next(messages, SILENCE_LIMIT).await {
-                Ok(ClientMessage::Ping(ping)) => pong(write, ping).await?,
+                Ok(ClientMessage::Ping(ping)) => pong(out, ping).await?,
                 Ok(ClientMessage::Bye) => break,
                 Ok(_) => {}
                 // Its streams end with it, so that the figures look like those of a whole test.
@@ -105,7 +104,7 @@ impl Running {
         &mut self,
         server: &Arc<Server>,
         messages: &mut Receiver<Result<ClientMessage, ControlError>>,
-        write: &mut OwnedWriteHalf,
+        out: &mut Outbox,
         told: &mut UnboundedReceiver<DataEvent>,
     ) -> Result<(), Early> {
         let plan = &self.agreed.clone().plan;
@@ -114,7 +113,6 @@ impl Running {
         let grace = plan.duration().map_or(HEAD_START_NS, |_| LAST_DATA_NS + MOST_DRAIN_NS);
         let most = server.options.max_duration.0.saturating_add(grace);
         let hard_end = Instant::now() + Duration::from_nanos(most);
-        let mut out = Outbox::new();
         let mut heard = Instant::now();
         let warm = Instant::now() + plan.warmup.as_duration();
         let mut cold = plan.warmup.0 > 0;
@@ -131,7 +129,7 @@ impl Running {
                 message = messages.recv(), if trouble.is_none() => {
                     heard = Instant::now();
                     match message {
-                        Some(Ok(message)) => self.on_message(message, &mut out)?,
+                        Some(Ok(message)) => self.on_message(message, out)?,
                         Some(Err(e)) => trouble = Some(self.abandon(e)),
                         None => trouble = Some(self.abandon(ControlError::Closed)),
                     }
@@ -139,7 +137,7 @@ impl Running {
                 event = told.recv() => match event {
                     Some(event) => {
                         // Nobody to tell once there is trouble: only the reports count then.
-                        let told = self.on_event(event, &mut out, trouble.is_none()).await;
+                        let told = self.on_event(event, out, trouble.is_none()).await;
                         if let (Err(e), None) = (told, &trouble) {
                             trouble = Some(self.abandon(e));
                         }
@@ -150,11 +148,11 @@ impl Running {
                     cold = false;
                     self.host.warm().await;
                 }
-                carried = out.carry(write), if trouble.is_none() => if let Err(e) = carried {
+                carried = out.carry(), if trouble.is_none() => if let Err(e) = carried {
                     trouble = Some(self.abandon(e));
                 },
                 () = tokio::time::sleep_until(hard_end), if !self.stopped => {
-                    self.stop(&mut out, TOO_LONG);
+                    self.stop(out, TOO_LONG);
                     // No data comes any more: either all had time to arrive, or the last is told in time.
                     let wait = if plan.duration().is_some() { 0 } else { self.drain.min(MOST_DRAIN_NS) };
                     self.shared.drain_until(clock::monotonic_ns().saturating_add(wait));
@@ -169,29 +167,29 @@ impl Running {
                         .as_mut()
                         .is_none_or(|m| m.keeps(self.shared.arrived(), clock::monotonic_ns()));
                     if !keeps && !self.stopped {
-                        self.stop(&mut out, "the client sends faster than this server allows");
+                        self.stop(out, "the client sends faster than this server allows");
                         self.shared.drain_until(0);
                     }
                     let most = server.options.no_data;
                     let idle = idle.lasts(self.shared.moved(), Instant::now().into_std());
                     if idle > most && !self.stopped {
-                        self.stop(&mut out, &format!("no data moved for {most:?} (--max-idle)"));
+                        self.stop(out, &format!("no data moved for {most:?} (--max-idle)"));
                     }
                 }
                 _ = shut.changed(), if !self.stopped => {
-                    self.stop(&mut out, "the server is shutting down");
+                    self.stop(out, "the server is shutting down");
                 }
             }
             if self.shared.over_budget() && !self.stopped {
                 let why = "the test carried more bytes than this server's --max-bytes allows";
-                self.stop(&mut out, why);
+                self.stop(out, why);
             }
             if self.shared.over_time() && !self.stopped {
-                self.stop(&mut out, TOO_LONG);
+                self.stop(out, TOO_LONG);
             }
             if self.shared.over_day() && !self.stopped {
                 let why = "its address has carried what this server's --max-bytes-per-day allows";
-                self.stop(&mut out, why);
+                self.stop(out, why);
             }
             let senders_done =
                 self.reports.values().filter(|r| matches!(r, Report::Send(_))).count();
@@ -208,7 +206,7 @@ impl Running {
         match trouble {
             Some(why) => Err(why),
             None if self.shared.peer_gone() => Err(Early::vanished("the client fell silent")),
-            None => Ok(out.empty(write).await?),
+            None => Ok(out.empty().await?),
         }
     }
 
@@ -300,7 +298,7 @@ impl Running {
 
     async fn send_results(
         &mut self,
-        write: &mut OwnedWriteHalf,
+        out: &mut Outbox,
         ids: &[StreamId],
     ) -> Result<(), ControlError> {
         let mut complete = !self.stopped;
@@ -325,25 +323,25 @@ impl Running {
                 Report::Rr(_) => continue,
             };
             let result = StreamResult { stream, way: id.way, report };
-            write_message(write, &ServerMessage::Stream(Box::new(result))).await?;
+            out.say(&ServerMessage::Stream(Box::new(result))).await?;
             for (i, chunk) in send.chunks(CHUNK_INTERVALS).enumerate() {
                 let first = (i * CHUNK_INTERVALS) as u64;
                 let chunk = Chunk { stream, first, send: chunk.to_vec(), recv: vec![] };
-                write_message(write, &ServerMessage::Chunk(chunk)).await?;
+                out.say(&ServerMessage::Chunk(chunk)).await?;
             }
             for (i, chunk) in recv.chunks(CHUNK_INTERVALS).enumerate() {
                 let first = (i * CHUNK_INTERVALS) as u64;
                 let chunk = Chunk { stream, first, send: vec![], recv: chunk.to_vec() };
-                write_message(write, &ServerMessage::Chunk(chunk)).await?;
+                out.say(&ServerMessage::Chunk(chunk)).await?;
             }
         }
         let host = self.host.finish().await;
         for (first, sample) in host.intervals.iter().enumerate() {
             let chunk = HostChunk { first: first as u64, samples: vec![sample.clone()] };
-            write_message(write, &ServerMessage::HostChunk(chunk)).await?;
+            out.say(&ServerMessage::HostChunk(chunk)).await?;
         }
         let results =
             Results { host: host.total.unwrap_or_default(), irq_cores: host.irq_cores, complete };
-        write_message(write, &ServerMessage::Results(Box::new(results))).await
+        out.say(&ServerMessage::Results(Box::new(results))).await
     }
 }

@@ -2,7 +2,8 @@
 
 use linerate_model::setting::{Setting, SettingName, SettingValue};
 use linerate_model::undo::{self, Decision, Place};
-use linerate_wire::native::agent::{self, Reply, Request, Seal, Speaker};
+use linerate_wire::native::agent::{self, Reply, Request};
+use linerate_wire::native::auth::{Seal, Speaker};
 use linerate_wire::native::frame::{self, PREFIX_OCTETS};
 
 /// Names and values of settings as a plan has them.
@@ -47,12 +48,12 @@ pub fn undo_journal(data: &[u8]) {
 pub fn agent_message(data: &[u8]) {
     let seal =
         |speaker| Seal::new(b"sixteen octets!!", speaker, &[1; 32], &[2; 32]).expect("a seal");
-    let mut host = seal(Speaker::Controller);
+    let mut host = seal(Speaker::Client);
     assert!(host.open::<Request>(data).is_err(), "nobody without the key makes a message");
     if let Ok(request) = frame::decode::<Request>(data) {
         let _ = agent::check(&request);
-        if let Ok(sealed) = seal(Speaker::Controller).seal(&request) {
-            let read = seal(Speaker::Controller).open::<Request>(&sealed[PREFIX_OCTETS..]);
+        if let Ok(sealed) = seal(Speaker::Client).seal(&request) {
+            let read = seal(Speaker::Client).open::<Request>(&sealed[PREFIX_OCTETS..]);
             assert_eq!(read.expect("our own message"), request);
         }
     }

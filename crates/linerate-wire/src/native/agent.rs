@@ -1,23 +1,14 @@
-//! What the controller of a campaign asks of a host under test, and how each message is proven.
+//! What the controller of a campaign asks of a host under test.
 //!
-//! After the greeting and [`ClientMessage::Agent`](super::message::ClientMessage::Agent), which
-//! proves the key, both ends speak [`Request`]s and [`Reply`]s. Each travels in a frame of
-//! [`super::frame`]'s size limit whose body is 32 octets of HMAC-SHA-256 and then JSON. The
-//! code covers the direction, the number of the message in that direction and the text, under a key
-//! derived from the shared one and both ends' nonces: nobody on the path can change, repeat, leave
-//! out or add a message. What is said is not secret.
+//! After the greeting and [`ClientMessage::Agent`](super::message::ClientMessage::Agent) both ends
+//! speak [`Request`]s and [`Reply`]s, sealed with the shared key as all that follows a welcome
+//! (see [`super::auth`]).
 
-use hmac::{Hmac, KeyInit, Mac};
 use linerate_model::host::HostFacts;
 use linerate_model::plan::{IpVersion, TestPlan};
 use linerate_model::record::{ErrorRecord, RunRecord};
 use linerate_model::setting::{Applied, ReadBack, Restoration, Setting, SettingName};
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use sha2::Sha256;
-
-use super::auth::{NONCE_OCTETS, PROOF_OCTETS, equal};
-use super::frame::{self, FrameError, MAX_FRAME, PREFIX_OCTETS};
 
 /// The feature's name in a welcome. Not one of [`FEATURES`](super::FEATURES): a test is none the
 /// poorer without it.
@@ -98,20 +89,6 @@ pub struct Permissions {
     pub commands: bool,
     /// A reboot.
     pub reboot: bool,
-}
-
-/// The controller proves the key and asks to take the host over.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Opening {
-    /// Proof of the key, hexadecimal.
-    pub proof: String,
-}
-
-/// The host is the controller's until the connection ends.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Opened {
-    /// The server's proof, hexadecimal.
-    pub proof: String,
 }
 
 /// From the controller.
@@ -264,158 +241,25 @@ pub fn check(request: &Request) -> Result<(), String> {
     }
 }
 
-/// Who speaks; part of what is proven, so that nothing can be sent back as an answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Speaker {
-    /// The controller.
-    Controller,
-    /// The host under test.
-    Host,
-}
-
-/// Proves the messages of one direction, or checks them.
-#[derive(Clone)]
-pub struct Seal {
-    mac: Hmac<Sha256>,
-    count: u64,
-}
-
-impl std::fmt::Debug for Seal {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Seal").field("count", &self.count).finish_non_exhaustive()
-    }
-}
-
-/// Why a sealed frame is not taken.
-#[derive(Debug, thiserror::Error)]
-pub enum SealError {
-    /// Not from the holder of the key, or not in its place.
-    #[error("a message that is not proven to be of the other end, in its place")]
-    Unproven,
-    /// Proven, and yet no message.
-    #[error("{0}")]
-    Frame(#[from] FrameError),
-}
-
-impl Seal {
-    /// For the messages of `speaker` in the session of these nonces.
-    pub fn new(
-        key: &[u8],
-        speaker: Speaker,
-        client_nonce: &[u8; NONCE_OCTETS],
-        server_nonce: &[u8; NONCE_OCTETS],
-    ) -> Option<Self> {
-        let label: &[u8] = match speaker {
-            Speaker::Controller => b"linerate native 1 agent session, controller",
-            Speaker::Host => b"linerate native 1 agent session, host",
-        };
-        let session = Hmac::<Sha256>::new_from_slice(key)
-            .ok()?
-            .chain_update(label)
-            .chain_update(client_nonce)
-            .chain_update(server_nonce)
-            .finalize()
-            .into_bytes();
-        Some(Self { mac: Hmac::<Sha256>::new_from_slice(&session).ok()?, count: 0 })
-    }
-
-    fn next(&mut self, text: &[u8]) -> [u8; PROOF_OCTETS] {
-        self.count = self.count.wrapping_add(1);
-        let mac = self.mac.clone().chain_update(self.count.to_be_bytes()).chain_update(text);
-        mac.finalize().into_bytes().into()
-    }
-
-    /// A message as a frame, length and all.
-    ///
-    /// # Errors
-    /// When it is too long for one.
-    pub fn seal<T: Serialize>(&mut self, message: &T) -> Result<Vec<u8>, FrameError> {
-        let text = serde_json::to_vec(message)?;
-        let length = text.len().saturating_add(PROOF_OCTETS);
-        let prefix = u32::try_from(length).unwrap_or(u32::MAX);
-        if length > MAX_FRAME {
-            return Err(FrameError::Length(prefix));
-        }
-        let mut octets = Vec::with_capacity(PREFIX_OCTETS.saturating_add(length));
-        octets.extend(prefix.to_be_bytes());
-        octets.extend(self.next(&text));
-        octets.extend(text);
-        Ok(octets)
-    }
-
-    /// Reads the body of a frame. After an error the session is over.
-    ///
-    /// # Errors
-    /// When it is not proven, or no message.
-    pub fn open<T: DeserializeOwned>(&mut self, body: &[u8]) -> Result<T, SealError> {
-        let (proof, text) = body.split_first_chunk::<PROOF_OCTETS>().ok_or(SealError::Unproven)?;
-        if !equal(proof, &self.next(text)) {
-            return Err(SealError::Unproven);
-        }
-        Ok(frame::decode(text)?)
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::auth::{Seal, Speaker};
+    use super::super::frame::PREFIX_OCTETS;
     use super::*;
-
-    fn pair(speaker: Speaker) -> (Seal, Seal) {
-        let seal = Seal::new(b"sixteen octets!!", speaker, &[1; 32], &[2; 32]).unwrap();
-        (seal.clone(), seal)
-    }
-
-    fn body(frame: &[u8]) -> &[u8] {
-        &frame[PREFIX_OCTETS..]
-    }
-
-    #[test]
-    fn messages_are_taken_in_their_order_only() {
-        let (mut here, mut there) = pair(Speaker::Controller);
-        let first = here.seal(&Request::Ping).unwrap();
-        let second = here.seal(&Request::Restore).unwrap();
-        assert!(there.clone().open::<Request>(body(&second)).is_err(), "one was left out");
-        assert_eq!(there.open::<Request>(body(&first)).unwrap(), Request::Ping);
-        assert!(there.clone().open::<Request>(body(&first)).is_err(), "repeated");
-        assert_eq!(there.open::<Request>(body(&second)).unwrap(), Request::Restore);
-    }
-
-    #[test]
-    fn every_change_of_one_octet_is_found() {
-        let (mut here, there) = pair(Speaker::Controller);
-        let frame = here.seal(&Request::Reboot { command: None }).unwrap();
-        for at in 0..body(&frame).len() {
-            let mut octets = body(&frame).to_vec();
-            octets[at] ^= 1;
-            assert!(matches!(there.clone().open::<Request>(&octets), Err(SealError::Unproven)));
-        }
-        assert!(there.clone().open::<Request>(&[]).is_err());
-    }
-
-    #[test]
-    fn a_message_cannot_be_sent_back_nor_into_another_session() {
-        let (mut here, _) = pair(Speaker::Controller);
-        let frame = here.seal(&Request::Alive).unwrap();
-        let others = [
-            Seal::new(b"sixteen octets!!", Speaker::Host, &[1; 32], &[2; 32]),
-            Seal::new(b"sixteen octets!!", Speaker::Controller, &[1; 32], &[3; 32]),
-            Seal::new(b"sixteen octets!?", Speaker::Controller, &[1; 32], &[2; 32]),
-        ];
-        for mut other in others.into_iter().flatten() {
-            assert!(other.open::<Request>(body(&frame)).is_err());
-        }
-    }
 
     #[test]
     fn documents_of_any_length_travel_in_frames() {
-        let (mut here, mut there) = pair(Speaker::Host);
+        let seal = Seal::new(b"sixteen octets!!", Speaker::Server, b"hello", b"welcome").unwrap();
+        let (mut here, mut there) = (seal.clone(), seal);
         for text in ["", "\"", &"\"é".repeat(40_000)] {
             let mut whole = String::new();
             let pieces = pieces(text);
             assert_eq!(pieces.iter().filter(|p| p.last).count(), 1);
             for piece in pieces {
                 let frame = here.seal(&Reply::Piece(piece)).unwrap();
-                let Reply::Piece(piece) = there.open(body(&frame)).unwrap() else { panic!() };
+                let Reply::Piece(piece) = there.open(&frame[PREFIX_OCTETS..]).unwrap() else {
+                    panic!()
+                };
                 whole.push_str(&piece.text);
             }
             assert_eq!(whole, text);

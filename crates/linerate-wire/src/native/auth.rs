@@ -1,10 +1,17 @@
-//! Proof of a shared key: HMAC-SHA-256 over both ends' fresh nonces, so that nothing captured can
-//! be replayed, compared in constant time. The key itself never travels. The traffic after it is
-//! neither encrypted nor signed; on a hostile path use a tunnel.
+//! Proof of a shared key. With one, every control message after hello and welcome is sealed: a frame
+//! whose body is 32 octets of HMAC-SHA-256 and then JSON. The code covers the direction, the number of
+//! the message in it and the text, under a key derived from the shared one, the hello and the welcome,
+//! each with its fresh nonce: nobody without the key can make, change, repeat, leave out or add a
+//! message, nor bring one from another session. The key itself never travels. What is said is not
+//! secret, and data is not sealed; on a hostile path use a tunnel.
 
 use hmac::{Hmac, KeyInit, Mac};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use sha2::Sha256;
 use subtle::ConstantTimeEq;
+
+use super::frame::{self, FrameError, MAX_FRAME, PREFIX_OCTETS};
 
 /// Octets of a nonce.
 pub const NONCE_OCTETS: usize = 32;
@@ -14,40 +21,97 @@ pub const PROOF_OCTETS: usize = 32;
 /// whether to insist.
 pub const LEAST_KEY_OCTETS: usize = 16;
 
-/// Who proves; part of what is signed, so that one end's proof is not the other's.
+/// The feature's name in hello and welcome. Not one of [`FEATURES`](super::FEATURES): without a key a
+/// test is none the poorer without it, and with one there is no test without it.
+pub const SEALED_FEATURE: &str = "sealed";
+
+/// Who speaks; part of what is proven, so that nothing can be sent back as an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Prover {
-    /// The client, in its request.
+pub enum Speaker {
+    /// Who connected: the client of a test, or the controller of a campaign.
     Client,
-    /// The server, in its answer.
+    /// Who was connected to.
     Server,
-    /// A controller that takes a host over, in its request.
-    Controller,
-    /// That host, in its answer.
-    Host,
 }
 
-/// What `prover` shows to prove that it knows `key`.
-pub fn proof(
-    key: &[u8],
-    prover: Prover,
-    client_nonce: &[u8; NONCE_OCTETS],
-    server_nonce: &[u8; NONCE_OCTETS],
-) -> [u8; PROOF_OCTETS] {
-    let label: &[u8] = match prover {
-        Prover::Client => b"linerate native 1 client",
-        Prover::Server => b"linerate native 1 server",
-        Prover::Controller => b"linerate native 1 controller",
-        Prover::Host => b"linerate native 1 host",
-    };
-    // HMAC takes keys of any length, so this cannot fail.
-    let Ok(mac) = Hmac::<Sha256>::new_from_slice(key) else { return [0; PROOF_OCTETS] };
-    mac.chain_update(label)
-        .chain_update(client_nonce)
-        .chain_update(server_nonce)
-        .finalize()
-        .into_bytes()
-        .into()
+/// Proves the messages of one direction, or checks them.
+#[derive(Clone)]
+pub struct Seal {
+    mac: Hmac<Sha256>,
+    count: u64,
+}
+
+impl std::fmt::Debug for Seal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Seal").field("count", &self.count).finish_non_exhaustive()
+    }
+}
+
+/// Why a sealed frame is not taken.
+#[derive(Debug, thiserror::Error)]
+pub enum SealError {
+    /// Not from the holder of the key, or not in its place.
+    #[error("a control message that is not proven to be of the other end, in its place")]
+    Unproven,
+    /// Proven, and yet no message.
+    #[error("{0}")]
+    Frame(#[from] FrameError),
+}
+
+impl Seal {
+    /// For the messages of `speaker` in the session that these bodies of hello and welcome began.
+    pub fn new(key: &[u8], speaker: Speaker, hello: &[u8], welcome: &[u8]) -> Option<Self> {
+        // Of one length, so that no label with its hello reads like the other.
+        let label: &[u8] = match speaker {
+            Speaker::Client => b"linerate native 1 sealed, client",
+            Speaker::Server => b"linerate native 1 sealed, server",
+        };
+        let session = Hmac::<Sha256>::new_from_slice(key)
+            .ok()?
+            .chain_update(label)
+            .chain_update((hello.len() as u64).to_be_bytes())
+            .chain_update(hello)
+            .chain_update(welcome)
+            .finalize()
+            .into_bytes();
+        Some(Self { mac: Hmac::<Sha256>::new_from_slice(&session).ok()?, count: 0 })
+    }
+
+    fn next(&mut self, text: &[u8]) -> [u8; PROOF_OCTETS] {
+        self.count = self.count.wrapping_add(1);
+        let mac = self.mac.clone().chain_update(self.count.to_be_bytes()).chain_update(text);
+        mac.finalize().into_bytes().into()
+    }
+
+    /// A message as a frame, length and all.
+    ///
+    /// # Errors
+    /// When it is too long for one.
+    pub fn seal<T: Serialize>(&mut self, message: &T) -> Result<Vec<u8>, FrameError> {
+        let text = serde_json::to_vec(message)?;
+        let length = text.len().saturating_add(PROOF_OCTETS);
+        let prefix = u32::try_from(length).unwrap_or(u32::MAX);
+        if length > MAX_FRAME {
+            return Err(FrameError::Length(prefix));
+        }
+        let mut octets = Vec::with_capacity(PREFIX_OCTETS.saturating_add(length));
+        octets.extend(prefix.to_be_bytes());
+        octets.extend(self.next(&text));
+        octets.extend(text);
+        Ok(octets)
+    }
+
+    /// Reads the body of a frame. After an error the session is over.
+    ///
+    /// # Errors
+    /// When it is not proven, or no message.
+    pub fn open<T: DeserializeOwned>(&mut self, body: &[u8]) -> Result<T, SealError> {
+        let (proof, text) = body.split_first_chunk::<PROOF_OCTETS>().ok_or(SealError::Unproven)?;
+        if !equal(proof, &self.next(text)) {
+            return Err(SealError::Unproven);
+        }
+        Ok(frame::decode(text)?)
+    }
 }
 
 /// Compares in time that does not depend on where they differ.
@@ -77,15 +141,60 @@ pub fn from_hex<const N: usize>(text: &str) -> Option<[u8; N]> {
 mod tests {
     use super::*;
 
+    const KEY: &[u8] = b"sixteen octets!!";
+
+    fn pair(speaker: Speaker) -> (Seal, Seal) {
+        let seal = Seal::new(KEY, speaker, b"hello", b"welcome").unwrap();
+        (seal.clone(), seal)
+    }
+
+    fn body(frame: &[u8]) -> &[u8] {
+        &frame[PREFIX_OCTETS..]
+    }
+
     #[test]
-    fn a_proof_depends_on_everything() {
-        let (a, b) = ([1; 32], [2; 32]);
-        let base = proof(b"sixteen octets!!", Prover::Client, &a, &b);
-        assert_ne!(base, proof(b"sixteen octets!?", Prover::Client, &a, &b));
-        assert_ne!(base, proof(b"sixteen octets!!", Prover::Server, &a, &b));
-        assert_ne!(base, proof(b"sixteen octets!!", Prover::Client, &b, &a));
-        assert!(equal(&base, &proof(b"sixteen octets!!", Prover::Client, &a, &b)));
-        assert!(!equal(&base, &base[..31]));
+    fn messages_are_taken_in_their_order_only() {
+        let (mut here, mut there) = pair(Speaker::Client);
+        let first = here.seal(&"ping").unwrap();
+        let second = here.seal(&"restore").unwrap();
+        assert!(there.clone().open::<String>(body(&second)).is_err(), "one was left out");
+        assert_eq!(there.open::<String>(body(&first)).unwrap(), "ping");
+        assert!(there.clone().open::<String>(body(&first)).is_err(), "repeated");
+        assert_eq!(there.open::<String>(body(&second)).unwrap(), "restore");
+    }
+
+    #[test]
+    fn every_change_of_one_octet_is_found() {
+        let (mut here, there) = pair(Speaker::Client);
+        let frame = here.seal(&"reboot").unwrap();
+        for at in 0..body(&frame).len() {
+            let mut octets = body(&frame).to_vec();
+            octets[at] ^= 1;
+            assert!(matches!(there.clone().open::<String>(&octets), Err(SealError::Unproven)));
+        }
+        assert!(there.clone().open::<String>(&[]).is_err());
+    }
+
+    #[test]
+    fn a_message_cannot_be_sent_back_nor_into_another_session() {
+        let (mut here, _) = pair(Speaker::Client);
+        let frame = here.seal(&"alive").unwrap();
+        let others = [
+            Seal::new(KEY, Speaker::Server, b"hello", b"welcome"),
+            Seal::new(KEY, Speaker::Client, b"hellp", b"welcome"),
+            Seal::new(KEY, Speaker::Client, b"hello", b"welcomf"),
+            Seal::new(KEY, Speaker::Client, b"hellow", b"elcome"),
+            Seal::new(b"sixteen octets!?", Speaker::Client, b"hello", b"welcome"),
+        ];
+        for mut other in others.into_iter().flatten() {
+            assert!(other.open::<String>(body(&frame)).is_err());
+        }
+    }
+
+    #[test]
+    fn a_constant_time_comparison_is_one() {
+        assert!(equal(&[1, 2], &[1, 2]));
+        assert!(!equal(&[1, 2], &[1, 3]) && !equal(&[1, 2], &[1]));
     }
 
     #[test]

@@ -23,6 +23,8 @@
 //!   Ping ×n, Bye     ─────────►
 //! ```
 
+use std::net::SocketAddr;
+
 use linerate_model::host::HostFacts;
 use linerate_model::local_errors::LocalSendErrors;
 use linerate_model::plan::{AgreedPlan, TestPlan, Way};
@@ -40,7 +42,7 @@ pub enum ClientMessage {
     /// Asks for a test.
     Request(Box<Request>),
     /// Asks to take the host over, in place of a test; what follows is of [`super::agent`].
-    Agent(super::agent::Opening),
+    Agent(Ends),
     /// Asks for the server's clock.
     Ping(Ping),
     /// Both may begin.
@@ -64,7 +66,7 @@ pub enum ServerMessage {
     /// What both will run.
     Agreed(Box<Agreed>),
     /// The host is the controller's; what follows is of [`super::agent`].
-    Opened(super::agent::Opened),
+    Opened,
     /// There will be no test.
     Refused(Refused),
     /// Answers [`Ping`].
@@ -121,14 +123,24 @@ pub struct Welcome {
     pub program: String,
 }
 
+/// Both ends of the control connection as the client sees them, so that what is sealed for one server
+/// is not taken by another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ends {
+    /// The client's own.
+    pub client: SocketAddr,
+    /// The server's: what the client dialled.
+    pub server: SocketAddr,
+}
+
 /// A test is asked for.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Request {
     /// What.
     pub plan: TestPlan,
-    /// Proof of the key, hexadecimal.
-    #[serde(default)]
-    pub proof: Option<String>,
+    /// For which server it is, and from whom. With a key the server insists on it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ends: Option<Ends>,
     /// The client's boot, so that a server on the same host can say so.
     #[serde(default)]
     pub boot_id: Option<String>,
@@ -148,9 +160,9 @@ pub struct Agreed {
     pub cookie: String,
     /// The server's host.
     pub host: HostFacts,
-    /// The server's proof of the key, hexadecimal.
-    #[serde(default)]
-    pub proof: Option<String>,
+    /// With a key: where the server sees the client's end of this connection.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client: Option<SocketAddr>,
     /// Cores that the server's threads will use, in stream order.
     #[serde(default)]
     pub cores: Vec<u32>,
@@ -174,7 +186,7 @@ pub struct Refused {
 pub enum RefusalKind {
     /// No common version.
     Version,
-    /// No key, or another one.
+    /// No key, another one, or a request that was sealed for another server.
     Key,
     /// A number outside the table of limits.
     OutOfRange,
@@ -335,8 +347,14 @@ mod tests {
     use linerate_model::local_errors::Errno;
     use linerate_model::sample::{RecvCounts, SendCounts, TcpSample};
 
-    use super::super::frame;
+    use super::super::auth::{Seal, Speaker};
     use super::*;
+
+    /// A sealed message is the longer one.
+    fn fits(message: &ServerMessage) -> bool {
+        let seal = Seal::new(b"sixteen octets!!", Speaker::Server, b"hello", b"welcome");
+        seal.unwrap().seal(message).is_ok()
+    }
 
     #[test]
     fn a_full_chunk_fits_one_frame() {
@@ -395,7 +413,7 @@ mod tests {
         {
             let chunk =
                 ServerMessage::Chunk(Chunk { stream: u16::MAX, first: u64::MAX, send, recv });
-            assert!(frame::encode(&chunk).is_ok());
+            assert!(fits(&chunk));
         }
     }
 
@@ -411,6 +429,6 @@ mod tests {
         };
         let host = HostSample { cores: vec![core; 256], ..Default::default() };
         let live = LiveInterval { index: 0, send: None, recv: None, host: Some(host) };
-        assert!(frame::encode(&ServerMessage::Interval(Box::new(live))).is_ok());
+        assert!(fits(&ServerMessage::Interval(Box::new(live))));
     }
 }

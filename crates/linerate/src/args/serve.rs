@@ -8,7 +8,7 @@ use linerate_model::limits;
 use linerate_model::record::ErrorRecord;
 use linerate_model::units::{ByteCount, Nanos};
 use linerate_runner::agent;
-use linerate_runner::server::Options;
+use linerate_runner::server::{Options, Public};
 
 use super::logins::LoginArgs;
 use super::value::BitRateOrMax;
@@ -56,6 +56,10 @@ pub struct ServeArgs {
     /// File with a key that clients must prove they know.
     #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
+    /// Address by which clients with the key reach this server, where NAT translates it: with
+    /// :PORT, if that is translated too. May be given several times.
+    #[arg(long, value_name = "ADDRESS", requires = "key_file")]
+    public: Vec<Public>,
     #[command(flatten)]
     logins: LoginArgs,
     /// Tests at once.
@@ -156,6 +160,7 @@ impl ServeArgs {
             bind: self.bind,
             port: self.port,
             key: self.key_file.as_deref().map(key::read).transpose()?,
+            public: self.public.clone(),
             logins: self.logins.open()?,
             // In range, so that neither cast can cut.
             max_tests: max_tests as usize,

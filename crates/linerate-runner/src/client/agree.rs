@@ -1,0 +1,126 @@
+//! Greeting a server and agreeing on the test with it.
+
+use std::time::Duration;
+
+use linerate_engine::sys;
+use linerate_model::record::{Doubt, DoubtKind, ErrorRecord};
+use linerate_wire::iperf3::{COOKIE_OCTETS, Cookie};
+use linerate_wire::native::frame::{self, PREFIX_OCTETS};
+use linerate_wire::native::message::{Agreed, ClientMessage, Request, ServerMessage};
+use linerate_wire::native::{FEATURES, PREAMBLE};
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+
+use crate::control::{ControlError, read_body, write_message};
+use crate::errors;
+use crate::proven::{self, Seals};
+
+use super::connect::DETECT;
+use super::iperf3;
+use super::near::{ANSWER_LIMIT, Near};
+
+const DOING: &str = "agreeing on the test";
+
+impl Near<'_> {
+    /// Says hello. Its first octets are as many as iperf3's cookie has, so that an iperf3 server
+    /// answers them and can go on with them: then they are the cookie that is returned. linerate's
+    /// own server answers only the whole.
+    pub(super) async fn greet(
+        &self,
+        control: &mut TcpStream,
+        hello: &[u8],
+    ) -> Result<Option<Cookie>, ErrorRecord> {
+        let lost = |why: &str| self.lost(DOING, why);
+        let opening = [&PREAMBLE[..], hello].concat();
+        let (mut first, mut rest) = (&opening[..], &[][..]);
+        if self.request.dialect.is_none()
+            && let Some((cookie, after)) = opening.split_first_chunk::<COOKIE_OCTETS>()
+        {
+            (first, rest) = (&cookie[..], after);
+        }
+        control.write_all(first).await.map_err(|e| lost(&e.to_string()))?;
+        if let (Ok(cookie), false) = (<[u8; COOKIE_OCTETS]>::try_from(first), rest.is_empty()) {
+            let rtt = sys::tcp_sample(&*control).and_then(|tcp| tcp.rtt_ns).unwrap_or(0);
+            let wait = DETECT + 2 * Duration::from_nanos(rtt);
+            let mut octet = [0];
+            if let Ok(Ok(1)) = tokio::time::timeout(wait, control.peek(&mut octet)).await
+                && iperf3::is_first_octet(octet[0])
+            {
+                return Ok(Some(Cookie::from_octets(cookie)));
+            }
+            control.write_all(rest).await.map_err(|e| lost(&e.to_string()))?;
+        }
+        Ok(None)
+    }
+
+    /// From the server's welcome to what both will run. With a key nothing is asked of a server
+    /// before what is asked can be sealed for it, nor believed without its seal.
+    pub(super) async fn negotiate(
+        &mut self,
+        control: &mut TcpStream,
+        hello: &[u8],
+    ) -> Result<(Agreed, Option<Seals>), ErrorRecord> {
+        let body = self.body(control).await;
+        let welcome = body.and_then(|body| Ok((frame::decode::<ServerMessage>(&body)?, body)));
+        let (welcome, body) = match welcome {
+            Ok((ServerMessage::Welcome(welcome), body)) => (welcome, body),
+            other => {
+                let other = self.understood(other.map(|(message, _)| message), DOING)?;
+                return Err(self.out_of_turn(DOING, &other));
+            }
+        };
+        let missing: Vec<&str> =
+            FEATURES.iter().copied().filter(|f| !welcome.features.iter().any(|w| w == f)).collect();
+        if !missing.is_empty() {
+            self.doubt(format!(
+                "the server ({}) cannot do: {}",
+                welcome.program,
+                missing.join(", ")
+            ));
+        }
+        let hello = hello.get(PREFIX_OCTETS..).unwrap_or_default();
+        let seals = self.request.key.as_deref();
+        let seals =
+            seals.map(|key| proven::client_seals(&self.name, key, hello, (&body, &welcome)));
+        let mut seals = seals.transpose()?;
+        let ends = proven::ends(control).map_err(|e| self.lost(DOING, &e.to_string()))?;
+        let request = ClientMessage::Request(Box::new(Request {
+            plan: self.plan.clone(),
+            ends: seals.as_ref().map(|_| ends),
+            boot_id: self.record.client.boot_id.clone(),
+            run: Some(self.record.id.clone()),
+        }));
+        let seal = seals.as_mut().map(|seals| &mut seals.ours);
+        write_message(control, seal, &request)
+            .await
+            .map_err(|e| self.lost(DOING, &e.to_string()))?;
+        let body = self.body(control).await;
+        let answer = body.and_then(|body| proven::first_answer(seals.as_mut(), &body));
+        let agreed = match answer {
+            Err(ControlError::Unproven) => return Err(errors::wrong_server_key(&self.name)),
+            answer => match self.understood(answer, DOING)? {
+                ServerMessage::Agreed(agreed) => *agreed,
+                other => return Err(self.out_of_turn(DOING, &other)),
+            },
+        };
+        if let Some(seen) = agreed.client
+            && (seen.ip(), seen.port()) != (ends.client.ip(), ends.client.port())
+        {
+            self.doubt(format!(
+                "the server sees this client at {seen}, and not at {}: addresses are translated on \
+                 the way, or somebody stands between, who can touch the data but no control message",
+                ends.client
+            ));
+        }
+        Ok((agreed, seals))
+    }
+
+    async fn body(&self, control: &mut TcpStream) -> Result<Vec<u8>, ControlError> {
+        let answer = tokio::time::timeout(ANSWER_LIMIT, read_body(control)).await;
+        answer.unwrap_or(Err(ControlError::Silent))
+    }
+
+    fn doubt(&mut self, text: String) {
+        self.record.doubts.push(Doubt { kind: DoubtKind::Degraded, text });
+    }
+}

@@ -1,0 +1,221 @@
+//! The greeting of a session under a shared key: the seals that come of it, and which server a sealed
+//! request is for.
+
+use std::net::{AddrParseError, IpAddr, SocketAddr};
+use std::str::FromStr;
+
+use linerate_engine::sys;
+use linerate_model::record::ErrorRecord;
+use linerate_wire::native::agent::AGENT_FEATURE;
+use linerate_wire::native::auth::{self, NONCE_OCTETS, SEALED_FEATURE, Seal, Speaker};
+use linerate_wire::native::frame::{self, FrameError};
+use linerate_wire::native::message::{
+    ClientMessage, Ends, Hello, RefusalKind, Refused, ServerMessage, Welcome,
+};
+use linerate_wire::native::{FEATURES, VERSIONS};
+use tokio::net::TcpStream;
+
+use crate::control::{ControlError, decode};
+use crate::errors;
+use crate::serving::random;
+
+/// Both directions of a session under a key, as one end has them.
+#[derive(Debug)]
+pub(crate) struct Seals {
+    pub(crate) ours: Seal,
+    pub(crate) theirs: Seal,
+}
+
+impl Seals {
+    /// Of the session that these bodies of hello and welcome began, for the end that is `speaker`.
+    pub(crate) fn new(key: &[u8], speaker: Speaker, hello: &[u8], welcome: &[u8]) -> Option<Self> {
+        let other = match speaker {
+            Speaker::Client => Speaker::Server,
+            Speaker::Server => Speaker::Client,
+        };
+        let ours = Seal::new(key, speaker, hello, welcome)?;
+        Some(Self { ours, theirs: Seal::new(key, other, hello, welcome)? })
+    }
+}
+
+/// An address of a server that is not one of its host: translation on the way leads there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Public {
+    /// What clients dial.
+    pub address: IpAddr,
+    /// The port that they dial; the server's own unless named.
+    pub port: Option<u16>,
+}
+
+impl FromStr for Public {
+    type Err = AddrParseError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text.parse::<IpAddr>() {
+            Ok(address) => Ok(Self { address, port: None }),
+            Err(_) => text
+                .parse::<SocketAddr>()
+                .map(|whole| Self { address: whole.ip(), port: Some(whole.port()) }),
+        }
+    }
+}
+
+/// What this program can do, at either end.
+pub(crate) fn features() -> Vec<String> {
+    FEATURES.iter().chain([&AGENT_FEATURE, &SEALED_FEATURE]).map(|f| (*f).to_owned()).collect()
+}
+
+/// The first message of a client or controller, as a frame.
+pub(crate) fn hello() -> Result<Vec<u8>, FrameError> {
+    frame::encode(&ClientMessage::Hello(Hello {
+        version_min: *VERSIONS.start(),
+        version_max: *VERSIONS.end(),
+        features: features(),
+        nonce: auth::to_hex(&random::<NONCE_OCTETS>()),
+        program: format!("linerate {}", env!("CARGO_PKG_VERSION")),
+    }))
+}
+
+/// Both ends as this one, which connected, sees them.
+pub(crate) fn ends(control: &TcpStream) -> std::io::Result<Ends> {
+    let (client, server) = (control.local_addr()?, control.peer_addr()?);
+    Ok(Ends { client: sys::plain(client), server: sys::plain(server) })
+}
+
+/// A client's seals under its key, once the server has answered. Nothing was shown to the server yet.
+///
+/// # Errors
+/// When the server has no key, or is older than this way of proving one.
+pub(crate) fn client_seals(
+    name: &str,
+    key: &[u8],
+    hello: &[u8],
+    (body, welcome): (&[u8], &Welcome),
+) -> Result<Seals, ErrorRecord> {
+    if !welcome.features.iter().any(|feature| feature == SEALED_FEATURE) {
+        return Err(errors::older_server_key(name, &welcome.program));
+    }
+    let seals = Seals::new(key, Speaker::Client, hello, body);
+    seals.filter(|_| welcome.key_required).ok_or_else(|| errors::wrong_server_key(name))
+}
+
+/// The answer to a request. A server with another key can open nothing of this end's and seal nothing
+/// for it: that it has another is all that is believed without a proof.
+pub(crate) fn first_answer(
+    seals: Option<&mut Seals>,
+    body: &[u8],
+) -> Result<ServerMessage, ControlError> {
+    match decode(seals.map(|seals| &mut seals.theirs), body) {
+        Err(ControlError::Unproven) => match frame::decode(body) {
+            Ok(ServerMessage::Refused(refused)) if refused.kind == RefusalKind::Key => {
+                Ok(ServerMessage::Refused(refused))
+            }
+            _ => Err(ControlError::Unproven),
+        },
+        answer => answer,
+    }
+}
+
+fn refused(why: String, hint: String) -> Refused {
+    Refused { kind: RefusalKind::Key, why, hints: vec![hint] }
+}
+
+/// The request of a client that must prove the key.
+///
+/// # Errors
+/// When it does not: without a key, with another, or as older releases did.
+pub(crate) fn open(
+    seals: &mut Seals,
+    hello: &Hello,
+    body: &[u8],
+) -> Result<ClientMessage, Refused> {
+    match decode(Some(&mut seals.theirs), body) {
+        Ok(message) => return Ok(message),
+        Err(ControlError::Unproven) => {}
+        Err(e) => {
+            return Err(Refused { kind: RefusalKind::Protocol, why: e.to_string(), hints: vec![] });
+        }
+    }
+    let give = "give the server's key file with --key-file".to_owned();
+    let plain = frame::decode::<ClientMessage>(body).is_ok();
+    Err(if !plain {
+        refused(
+            "the request is not proven with this server's key: the client has another".into(),
+            give,
+        )
+    } else if hello.features.iter().any(|feature| feature == SEALED_FEATURE) {
+        refused("this server wants a shared key, and the client has none".into(), give)
+    } else {
+        let program: String = hello.program.chars().take(MOST_PROGRAM).collect();
+        refused(
+            format!(
+                "this server wants every control message proven with a shared key, and the client \
+                 ({program}) is of a release that cannot"
+            ),
+            format!(
+                "update linerate at the client to that of the server ({})",
+                env!("CARGO_PKG_VERSION")
+            ),
+        )
+    })
+}
+
+/// Most characters of a client's own name for itself that are told.
+const MOST_PROGRAM: usize = 40;
+
+/// Whether a request that was sealed for the server at one of its ends is for this one, at `local`.
+///
+/// # Errors
+/// When it was relayed, or its address was translated in a way that the owner did not name.
+pub(crate) fn meant_for(
+    local: SocketAddr,
+    public: &[Public],
+    ends: Option<&Ends>,
+) -> Result<(), Refused> {
+    let Some(Ends { server: dialled, .. }) = ends else {
+        let why = "a proven request that does not name its server".to_owned();
+        return Err(Refused { kind: RefusalKind::Protocol, why, hints: vec![] });
+    };
+    // Without the scope of IPv6, which is each host's own number.
+    let is = |address: IpAddr, port: u16| (address, port) == (dialled.ip(), dialled.port());
+    let named = |public: &Public| is(public.address, public.port.unwrap_or(local.port()));
+    if is(local.ip(), local.port()) || public.iter().any(named) {
+        return Ok(());
+    }
+    Err(refused(
+        format!(
+            "the client asks the server at {dialled}, and this is {local}: somebody relays its \
+             request, or translates the address on the way"
+        ),
+        format!(
+            "if {dialled} leads here by your own translation, start the server with --public {dialled}"
+        ),
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_is_for_one_server() {
+        let at = |text: &str| text.parse::<SocketAddr>().unwrap();
+        let takes = |local: &str, public: &[&str], dialled: &str| {
+            let public: Vec<Public> = public.iter().map(|text| text.parse().unwrap()).collect();
+            let ends = Ends { client: at("192.0.2.9:1"), server: at(dialled) };
+            meant_for(at(local), &public, Some(&ends)).is_ok()
+        };
+        assert!(takes("192.0.2.1:5201", &[], "192.0.2.1:5201"));
+        assert!(!takes("192.0.2.1:5201", &[], "192.0.2.1:5202"));
+        assert!(!takes("192.0.2.1:5201", &[], "192.0.2.2:5201"));
+        assert!(takes("[fe80::1%2]:5201", &[], "[fe80::1%7]:5201"));
+        assert!(takes("10.0.0.1:5201", &["192.0.2.2"], "192.0.2.2:5201"));
+        assert!(!takes("10.0.0.1:5201", &["192.0.2.2"], "192.0.2.2:5202"));
+        assert!(takes("10.0.0.1:5201", &["192.0.2.2:7000"], "192.0.2.2:7000"));
+        assert!(takes("10.0.0.1:5201", &["::1", "[2001:db8::1]:7"], "[2001:db8::1]:7"));
+        assert!(meant_for(at("10.0.0.1:5201"), &[], None).is_err());
+        for bad in ["", "example.org", "192.0.2.2:", "192.0.2.2:65536", "2001:db8::1:70000"] {
+            assert!(bad.parse::<Public>().is_err(), "{bad}");
+        }
+    }
+}
