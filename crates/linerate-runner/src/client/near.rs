@@ -358,6 +358,10 @@ impl Near<'_> {
         same_host: bool,
         clock: Option<linerate_session::clock::ClockOffset>,
     ) {
+        if running.results.is_none() {
+            // Told by halves, a stream's figures would contradict its intervals.
+            running.remote.clear();
+        }
         let mut streams: Vec<StreamOutcome> = Vec::new();
         for id in ids {
             let mut outcome = StreamOutcome {

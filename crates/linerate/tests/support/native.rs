@@ -102,11 +102,16 @@ impl Peer {
 
     /// The next message; nothing when the server hangs up.
     pub fn hear(&mut self) -> Option<Value> {
+        Some(serde_json::from_slice(&self.body()?).expect("JSON"))
+    }
+
+    /// The next frame's body.
+    pub fn body(&mut self) -> Option<Vec<u8>> {
         let mut length = [0; 4];
         self.control.read_exact(&mut length).ok()?;
         let mut body = vec![0; u32::from_be_bytes(length) as usize];
         self.control.read_exact(&mut body).ok()?;
-        Some(serde_json::from_slice(&body).expect("JSON"))
+        Some(body)
     }
 
     /// Hears until the server hangs up, which it must; returns the last message.
