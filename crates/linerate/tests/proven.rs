@@ -220,7 +220,9 @@ fn translation_that_the_owner_names_is_a_doubt_at_the_client() {
 }
 
 /// What somebody on the path does to one message.
-fn changes() -> [(&'static str, fn(&[u8]) -> Vec<Vec<u8>>); 4] {
+type Change = fn(&[u8]) -> Vec<Vec<u8>>;
+
+fn changes() -> [(&'static str, Change); 4] {
     [
         ("changed", |body| {
             let mut body = body.to_vec();
@@ -246,7 +248,7 @@ fn name(body: &[u8]) -> String {
 fn once(
     who: From,
     wanted: &'static str,
-    change: fn(&[u8]) -> Vec<Vec<u8>>,
+    change: Change,
 ) -> impl Fn(From, usize, &[u8]) -> Vec<Vec<u8>> + Send + Sync + 'static {
     let done = Mutex::new(false);
     move |from, n, body| {
