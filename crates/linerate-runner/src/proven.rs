@@ -1,7 +1,7 @@
 //! The greeting of a session under a shared key: the seals that come of it, and which server a sealed
 //! request is for.
 
-use std::net::{AddrParseError, IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 
 use linerate_engine::sys;
@@ -48,15 +48,17 @@ pub struct Public {
 }
 
 impl FromStr for Public {
-    type Err = AddrParseError;
+    type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        match text.parse::<IpAddr>() {
-            Ok(address) => Ok(Self { address, port: None }),
-            Err(_) => text
-                .parse::<SocketAddr>()
-                .map(|whole| Self { address: whole.ip(), port: Some(whole.port()) }),
+        if let Ok(address) = text.parse::<IpAddr>() {
+            return Ok(Self { address, port: None });
         }
+        let whole: SocketAddr = text.parse().map_err(|_| {
+            "it is no IP address, with or without a port: 192.0.2.1, 192.0.2.1:5201, [2001:db8::1]:5201"
+                .to_owned()
+        })?;
+        Ok(Self { address: whole.ip(), port: Some(whole.port()) })
     }
 }
 
