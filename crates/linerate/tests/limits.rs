@@ -13,10 +13,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use native::{DEADLINES, Peer, plan};
-use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use socket2::{Domain, Socket, Type};
-use support::{Client, Lab, Server, alone, linerate, number, wait_for};
+use support::{Server, alone, linerate, number, wait_for};
 
 fn address(server: &Server) -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], server.port))
@@ -227,43 +226,6 @@ fn a_server_out_of_descriptors_says_so_and_serves_again() {
     let port = server.port.to_string();
     let args = ["udp", "127.0.0.1", "-p", &port, "-k", "20", "-b", "2M", "--json"];
     linerate(None, &args).complete();
-}
-
-/// Clients of every kind behind a rule that drops all from now on: nothing of them stays once the log has said
-/// that their tests are over. (One of iperf3 says nothing during its test, so it has iperf3's own two minutes.)
-#[test]
-fn what_a_client_behind_a_drop_rule_held_is_free() {
-    const TEST: &str = "what_a_client_behind_a_drop_rule_held_is_free";
-    let _alone = alone();
-    if !Lab::possible(TEST) {
-        return;
-    }
-    let lab = Lab::pair();
-    let server = lab.serve();
-    let (a, port) = (lab.space("a"), server.port.to_string());
-    let client = |line: &str| {
-        let words: Vec<&str> = line.split(' ').collect();
-        let place = ["10.77.1.2", "-p", &port, "-t", "60", "--json"];
-        Client::start(Some(&a), &[&words[..1], &place, &words[1..]].concat())
-    };
-    let before = server.at_rest(Some(&a), "10.77.1.2");
-    let count = |event: &str| server.log().matches(&format!("\"event\":\"{event}\"")).count();
-    let earlier = count("ended");
-    let lines = ["udp -b 1M", "udp -R -b 1M", "tcp -b 1M", "tcp -R -b 1M", "rr"];
-    let clients: Vec<Client> = lines.map(client).into_iter().collect();
-    assert!(wait_for(DEADLINES, || count("started") > lines.len()), "{}", server.log());
-    // And one that has asked for nothing yet.
-    let at = SocketAddr::from(([10, 77, 1, 2], server.port));
-    let idle = lab.inside("a", move || Peer::greeted(at)).join().unwrap();
-    lab.nft("b", "table ip cut { chain in { type filter hook prerouting priority -300; drop\n}\n}");
-    assert!(wait_for(DEADLINES, || count("ended") >= earlier + lines.len()), "{}", server.log());
-    assert!(wait_for(DEADLINES, || count("refused") > 0), "{}", server.log());
-    back_to(&server, before, "clients behind a drop rule");
-    for client in clients {
-        client.signal(Signal::SIGKILL);
-        client.end();
-    }
-    drop(idle);
 }
 
 /// The longest time in the tests below is 1 s. By now each test is cut, and waits for a goodbye only.

@@ -95,7 +95,7 @@ fn clients_behind_a_drop_rule_leave_nothing() {
     let space = lab.space("a");
     let before = settled(&server, Some(&space), "10.77.1.2");
     let mut warm = None;
-    for round in 1..=if long() { 20 } else { 4 } {
+    for round in 1..=if long() { 20 } else { 3 } {
         let clients = under_way(&server, Some(&space), "10.77.1.2");
         // And those who have not come so far: connected, greeted, granted, ready.
         let waiting = lab.inside("a", || {
@@ -138,7 +138,7 @@ fn rounds_of_clients_leave_nothing() {
     let at = SocketAddr::from(([127, 0, 0, 1], server.port));
     let before = settled(&server, None, "127.0.0.1");
     let mut warm = None;
-    for round in 1..=if long() { 60 } else { 4 } {
+    for round in 1..=if long() { 60 } else { 3 } {
         let clients = under_way(&server, None, "127.0.0.1");
         let mut kept = Vec::new();
         for n in 0..100 {
