@@ -333,6 +333,7 @@ fn boasts() -> Vec<ServerMessage> {
         counters,
         cpu_pressure: Some(all),
         span_ns: most,
+        stopped_ns: None,
         clock_step_ns: i64::MIN,
     };
     let mut story = Vec::new();
