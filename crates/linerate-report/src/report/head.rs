@@ -271,7 +271,7 @@ fn aspects(source: &str, record: &RunRecord) -> Vec<String> {
     let stem = Path::new(source).file_stem().map_or(source.into(), |s| s.to_string_lossy());
     vec![
         or(record.label.as_deref().map(text)),
-        text(&plan.protocol).to_uppercase(),
+        shortened(&protocol(plan), 32),
         or(plan.rate_bps.map(|r| number::rate(r as f64))),
         or((plan.streams > 1).then(|| format!("{} streams", plan.streams))),
         if plan.direction == "forward" { String::new() } else { text(&plan.direction) },

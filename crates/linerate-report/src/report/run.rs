@@ -54,8 +54,9 @@ pub(super) struct Overview {
     number: usize,
 }
 
-fn core(cpu: Option<&CpuFigures>) -> Option<f64> {
-    cpu.map(|c| c.core_percent.unwrap_or(c.thread_percent))
+/// The busiest data thread's own share of a core.
+fn own(cpu: Option<&CpuFigures>) -> Option<f64> {
+    cpu.map(|c| c.thread_percent)
 }
 
 pub(super) fn add(
@@ -121,8 +122,8 @@ pub(super) fn add(
         let received = flow.receiver.map(|r| r.bits_per_second);
         let lost = flow.receiver.and_then(|r| r.lost_ratio);
         let cpu = (
-            core(flow.sender.and_then(|s| s.cpu.as_ref())),
-            core(flow.receiver.and_then(|r| r.cpu.as_ref())),
+            own(flow.sender.and_then(|s| s.cpu.as_ref())),
+            own(flow.receiver.and_then(|r| r.cpu.as_ref())),
         );
         let way = flow.way.unwrap_or(&plan.direction);
         let rate = |r: Option<f64>| r.map_or(number::ABSENT.to_owned(), number::rate);
@@ -172,7 +173,7 @@ pub(super) fn add(
         builder.rows.push(row);
         let per_second = format!("{}/s", number::short(rr.transactions_per_second));
         let cpu = |c: &Option<CpuFigures>| {
-            core(c.as_ref()).map_or(number::ABSENT.to_owned(), number::cpu)
+            own(c.as_ref()).map_or(number::ABSENT.to_owned(), number::cpu)
         };
         let absent = || number::ABSENT.to_owned();
         cells = Some(vec![
@@ -286,7 +287,7 @@ fn headlines(builder: &mut Builder, record: &RunRecord, label: &str) {
     if let Some(rr) = &record.totals.rr {
         let p99 = rr.latency_s.as_ref().map(|q| format!("p99 {}", number::seconds_short(q.p99)));
         let rate = rr.transactions_per_second;
-        let result = number::measured(rate, Some("transactions/s"));
+        let result = format!("{} transactions/s", number::integer(rate.round() as u64));
         add(label.to_owned(), Some(rate), "transactions/s", result, p99.unwrap_or_default());
     } else if flows.is_empty() {
         let none = || number::ABSENT.to_owned();
