@@ -486,10 +486,6 @@ pub struct HostSample {
     pub span_ns: u64,
     /// Change of the wall clock against the monotonic clock over the span, in nanoseconds.
     pub clock_step_ns: i64,
-    /// How long nothing of the process ran although it had to, and did not wait for a core: it was stopped,
-    /// or the whole machine was. Told of totals only, and where the kernel keeps run delays.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub stopped_ns: Option<u64>,
 }
 
 #[cfg(test)]

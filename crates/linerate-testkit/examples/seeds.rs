@@ -333,7 +333,6 @@ fn boasts() -> Vec<ServerMessage> {
         counters,
         cpu_pressure: Some(all),
         span_ns: most,
-        stopped_ns: None,
         clock_step_ns: i64::MIN,
     };
     let mut story = Vec::new();

@@ -30,7 +30,6 @@ use crate::host::HostWatch;
 use crate::place::{self, From};
 use crate::proven;
 use crate::serving::{HEAD_START_NS, drain_ns};
-use crate::standstill::Turns;
 use crate::ticks::Ticks;
 
 use super::Request;
@@ -186,8 +185,6 @@ impl Near<'_> {
             stopping: None,
             exchanges: Vec::new(),
             drain: self.drain,
-            turns: Turns::new(Instant::now()),
-            local_address: write.stream().local_addr().ok().map(|at| at.ip()),
         };
         running.run(&mut write, &mut messages, told, observer).await;
         let at_end = running.farewell(&mut write, &mut messages).await;

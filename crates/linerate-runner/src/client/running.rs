@@ -1,7 +1,6 @@
 //! The part of a test between its start and the last figures of both ends.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,7 +20,6 @@ use crate::control::{ControlError, Outbox};
 use crate::data::{self, DataEvent, Report, Role, Shared, Tick};
 use crate::host::HostWatch;
 use crate::serving::SILENCE_LIMIT;
-use crate::standstill::Turns;
 use crate::ticks::Ticks;
 
 use super::near::{CLOCK_EXCHANGES, Messages, heard};
@@ -101,9 +99,6 @@ pub(super) struct Running {
     pub(super) stopping: Option<String>,
     pub(super) exchanges: Vec<Exchange>,
     pub(super) drain: u64,
-    pub(super) turns: Turns,
-    /// This end's address of the control connection.
-    pub(super) local_address: Option<IpAddr>,
 }
 
 impl Running {
@@ -132,9 +127,6 @@ impl Running {
         let (mut closed, mut over) = (false, false);
         while self.local.len() < self.streams || (self.results.is_none() && self.trouble.is_none())
         {
-            if self.turns.turn(Instant::now().into_std()) {
-                heard_at = Instant::now();
-            }
             tokio::select! {
                 message = messages.recv(), if self.trouble.is_none() && !closed => {
                     heard_at = Instant::now();
@@ -143,9 +135,9 @@ impl Running {
                         Some(Ok(message)) => self.on_message(message, observer),
                         Some(Err(e)) => {
                             self.unproven |= matches!(e, ControlError::Unproven);
-                            self.lose(&e.to_string());
+                            self.abandon(&e.to_string());
                         }
-                        None => self.lose("the server is gone"),
+                        None => self.abandon("the server is gone"),
                     }
                 }
                 event = told.recv(), if events_open => match event {
@@ -163,17 +155,16 @@ impl Running {
                     self.host.warm().await;
                 }
                 () = tokio::time::sleep_until(deadline), if self.trouble.is_none() => {
-                    self.lose(if over { LATE_RESULTS } else { "the test did not end in time" });
+                    self.abandon(if over { LATE_RESULTS } else { "the test did not end in time" });
                 }
                 _ = alive.tick(), if self.trouble.is_none() => {
                     let ping = ClientMessage::Ping(Ping { client_ns: clock::monotonic_ns() });
                     if let Err(e) = write.say(&ping).await {
-                        self.lose(&e.to_string());
+                        self.abandon(&e.to_string());
                     } else if heard_at.elapsed() > SILENCE_LIMIT
                         && !self.shared.heard_within(SILENCE_LIMIT)
-                        && !self.turns.is_held_up(Instant::now().into_std())
                     {
-                        self.lose("the server fell silent");
+                        self.abandon("the server fell silent");
                     }
                 }
                 () = &mut signals, if !self.interrupted => {
@@ -183,7 +174,7 @@ impl Running {
                     // Receivers here end when the server has told what it sent, or soon.
                     self.shared.drain_until(clock::monotonic_ns().saturating_add(SILENCE_LIMIT.as_nanos() as u64));
                     if write.say(&ClientMessage::Stop).await.is_err() {
-                        self.lose("the server is gone");
+                        self.abandon("the server is gone");
                     }
                 }
             }
@@ -213,11 +204,6 @@ impl Running {
         if let Err(e) = write.say(&ClientMessage::Sent(sent)).await {
             self.abandon(&e.to_string());
         }
-    }
-
-    /// The server seems to be gone, unless it is this end that was.
-    fn lose(&mut self, why: &str) {
-        self.abandon(&self.turns.explained(why, self.local_address, Instant::now().into_std()));
     }
 
     pub(super) fn abandon(&mut self, why: &str) {

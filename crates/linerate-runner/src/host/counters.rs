@@ -1,5 +1,4 @@
-//! The one thread of this process that reads the host's counters, for all tests. As it does nothing that may
-//! take long, it is also the one that notices when the process was stopped.
+//! The one thread of this process that reads the host's counters, for all tests.
 //!
 //! Reading them takes a millisecond and more, so that many tests with short intervals would keep a
 //! control thread from everything else. Who wants a reading asks this thread and waits; whoever
@@ -7,15 +6,12 @@
 //! takes little of a core whatever the number of tests.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use linerate_host::roots::Roots;
 use linerate_host::sampler::{IrqCounts, Reading, Sampler};
-use linerate_host::thread;
-use linerate_model::sample::ThreadUse;
 use tokio::sync::oneshot;
 
 /// Rests so many times as long as a reading took …
@@ -27,19 +23,6 @@ const MOST_REST: Duration = Duration::from_millis(5);
 
 /// The interface of a test, if it is known.
 type Nic = Option<String>;
-
-/// While tests run, the thread wakes at least so often …
-const PULSE: Duration = Duration::from_millis(20);
-/// … and when it did not for so much longer, it could not.
-const LEAST_STOP: Duration = Duration::from_millis(200);
-
-/// How long this process has been stopped while tests ran, in nanoseconds.
-static STOPPED_NS: AtomicU64 = AtomicU64::new(0);
-
-/// How long this process has been stopped while tests ran; of use as a difference only.
-pub(super) fn stopped_ns() -> u64 {
-    STOPPED_NS.load(Ordering::Relaxed)
-}
 
 /// What a test hears.
 #[derive(Debug, Clone)]
@@ -137,52 +120,10 @@ impl Open {
     }
 }
 
-/// Notices from the gaps between its own turns that nothing of the process ran.
-struct Pulse {
-    turned: Instant,
-    before: ThreadUse,
-}
-
-impl Pulse {
-    fn new() -> Self {
-        Self { turned: Instant::now(), before: thread::usage() }
-    }
-
-    /// A turn is over, of which the thread may have slept [`PULSE`] and [`MOST_REST`]. What it worked, or
-    /// waited for a core, is no stop.
-    fn turn(&mut self) {
-        let (now, used) = (Instant::now(), thread::usage());
-        let gap = now.duration_since(self.turned);
-        let own = used.since(self.before);
-        self.turned = now;
-        self.before = used;
-        let (Some(ran), Some(ready)) = (own.cpu_ns, own.ready_ns) else { return };
-        let known = Duration::from_nanos(ran.saturating_add(ready)) + PULSE + MOST_REST;
-        let stopped = gap.saturating_sub(known);
-        if stopped >= LEAST_STOP {
-            let ns = u64::try_from(stopped.as_nanos()).unwrap_or(u64::MAX);
-            STOPPED_NS.fetch_add(ns, Ordering::Relaxed);
-        }
-    }
-}
-
 fn answer(roots: &Roots, asked: &Receiver<Ask>) {
     let mut open: HashMap<Nic, Open> = HashMap::new();
-    let mut pulse = Pulse::new();
-    loop {
-        let first = if open.is_empty() {
-            let Ok(first) = asked.recv() else { return };
-            pulse = Pulse::new();
-            Some(first)
-        } else {
-            match asked.recv_timeout(PULSE) {
-                Ok(first) => Some(first),
-                Err(RecvTimeoutError::Timeout) => None,
-                Err(RecvTimeoutError::Disconnected) => return,
-            }
-        };
-        pulse.turn();
-        for ask in first.into_iter().chain(asked.try_iter()) {
+    while let Ok(first) = asked.recv() {
+        for ask in std::iter::once(first).chain(asked.try_iter()) {
             match ask {
                 Ask::Open(nic) => {
                     let fresh = |nic: &Nic| Open {

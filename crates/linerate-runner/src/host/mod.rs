@@ -27,7 +27,6 @@ pub(crate) struct HostWatch {
     counters: Option<Counters>,
     counters_from: Option<Arc<Reading>>,
     irqs_from: Option<IrqCounts>,
-    stopped_from_ns: u64,
     begun: Option<Arc<Reading>>,
     over: Option<Arc<Reading>>,
     row_from: Option<Arc<Reading>>,
@@ -47,7 +46,6 @@ impl HostWatch {
             counters,
             counters_from: reading.clone(),
             irqs_from: now.and_then(|now| now.irqs),
-            stopped_from_ns: counters::stopped_ns(),
             begun: None,
             over: None,
             row_from: reading,
@@ -62,7 +60,6 @@ impl HostWatch {
     /// What was counted so far belongs to the warm-up.
     pub(crate) async fn warm(&mut self) {
         self.counters_from = self.read().await;
-        self.stopped_from_ns = counters::stopped_ns();
     }
 
     /// The first stream's word counts: the others' spans begin and end with it.
@@ -113,9 +110,6 @@ impl HostWatch {
         if let (Some(all), Some(begun), Some(over)) = (&mut total, &self.begun, &self.over) {
             let HostSample { cores, cpu_pressure, span_ns, .. } = over.since(begun);
             *all = HostSample { cores, cpu_pressure, span_ns, ..std::mem::take(all) };
-        }
-        if let Some(total) = &mut total {
-            total.stopped_ns = counters::stopped_ns().checked_sub(self.stopped_from_ns);
         }
         let irqs = now.and_then(|now| now.irqs).zip(self.irqs_from.as_ref());
         HostSamples {

@@ -1,7 +1,6 @@
 //! The part of a test at the server between its start and its results.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,7 +21,6 @@ use crate::idle::Idle;
 use crate::rate_meter::RateMeter;
 use crate::served::Early;
 use crate::server::Server;
-use crate::standstill::Turns;
 use crate::ticks::Ticks;
 
 use super::{HEAD_START_NS, MOST_DRAIN_NS, SILENCE_LIMIT, SILENCE_OF_THREADS, answer, count, pong};
@@ -122,23 +120,18 @@ impl Running {
         let mut shut = server.shut.clone();
         let mut sent_told = false;
         let mut trouble = None;
-        let mut turns = Turns::new(Instant::now().into_std());
-        let here = out.stream().local_addr().ok().map(|at| at.ip());
         let rate = server.options.max_rate.filter(|_| !matches!(plan.traffic, Traffic::Rr(_)));
         let mut meter =
             rate.map(|rate| RateMeter::new(rate.bits_per_second(), clock::monotonic_ns()));
         let mut idle = Idle::new(Instant::now().into_std());
         while self.reports.len() < self.streams {
-            if turns.turn(Instant::now().into_std()) {
-                heard = Instant::now();
-            }
             tokio::select! {
                 message = messages.recv(), if trouble.is_none() => {
                     heard = Instant::now();
                     match message {
                         Some(Ok(message)) => self.on_message(message, out)?,
-                        Some(Err(e)) => trouble = Some(self.lose(e, &turns, here)),
-                        None => trouble = Some(self.lose(ControlError::Closed, &turns, here)),
+                        Some(Err(e)) => trouble = Some(self.abandon(e)),
+                        None => trouble = Some(self.abandon(ControlError::Closed)),
                     }
                 }
                 event = told.recv() => match event {
@@ -166,11 +159,9 @@ impl Running {
                 }
                 _ = watch.tick() => {
                     let silent = heard.elapsed() > SILENCE_LIMIT
-                        && !self.shared.heard_within(SILENCE_LIMIT)
-                        && !turns.is_held_up(Instant::now().into_std());
+                        && !self.shared.heard_within(SILENCE_LIMIT);
                     if silent && trouble.is_none() {
-                        let why = Early::vanished("the client fell silent");
-                        trouble = Some(self.lose(why, &turns, here));
+                        trouble = Some(self.abandon(Early::vanished("the client fell silent")));
                     }
                     let keeps = meter
                         .as_mut()
@@ -222,12 +213,6 @@ impl Running {
     fn streams_of(&self, role: Role) -> usize {
         let plan = &self.agreed.plan;
         count(&data::streams(plan.direction, plan.streams), &self.agreed, role)
-    }
-
-    /// The client seems to be gone, unless it is this end that was.
-    fn lose(&mut self, why: impl Into<Early>, turns: &Turns, here: Option<IpAddr>) -> Early {
-        let early = self.abandon(why);
-        Early { why: turns.explained(&early.why, here, Instant::now().into_std()), ..early }
     }
 
     /// The client is gone: nothing more goes to it, and what was under way ends.
