@@ -172,9 +172,8 @@ pub(super) fn add(
         row.number("latency_p99_s", rr.latency_s.as_ref().map(|q| q.p99));
         builder.rows.push(row);
         let per_second = format!("{}/s", number::short(rr.transactions_per_second));
-        let cpu = |c: &Option<CpuFigures>| {
-            own(c.as_ref()).map_or(number::ABSENT.to_owned(), number::cpu)
-        };
+        let cpu =
+            |c: &Option<CpuFigures>| own(c.as_ref()).map_or(number::ABSENT.to_owned(), number::cpu);
         let absent = || number::ABSENT.to_owned();
         cells = Some(vec![
             label.clone(),
