@@ -14,30 +14,26 @@ use linerate_wire::native::PREAMBLE;
 use linerate_wire::native::stream::{Claim, TcpOpening, UdpHello, UdpHelloAck};
 use native::{DEADLINES, Granted, NONCE, Peer, hello, merge, plan, send};
 use serde_json::{Value, json};
-use support::{Client, Lab, Server, alone, linerate, long, number, wait_for};
+use support::{
+    Attack, Client, Lab, Server, alone, attack, linerate, long, number, survives, wait_for,
+};
 
 /// An honest client that comes after is served at once: this is less than any of those deadlines, and
 /// enough for a busy machine.
 const SERVED: Duration = Duration::from_secs(5);
 
-type Case = (&'static str, Box<dyn Fn(SocketAddr)>);
-
-fn case(name: &'static str, attack: impl Fn(SocketAddr) + 'static) -> Case {
-    (name, Box::new(attack))
-}
-
 /// Octets in place of a conversation; the server hangs up by itself or when this end does.
-fn octets(name: &'static str, octets: impl Into<Vec<u8>>) -> Case {
+fn octets(name: &'static str, octets: impl Into<Vec<u8>>) -> Attack {
     let octets = octets.into();
-    case(name, move |at| {
+    attack(name, move |at| {
         Peer::connect(at).octets(&octets);
     })
 }
 
 /// A first frame that the server must answer by hanging up.
-fn frame(name: &'static str, body: impl Into<Vec<u8>>) -> Case {
+fn frame(name: &'static str, body: impl Into<Vec<u8>>) -> Attack {
     let body = body.into();
-    case(name, move |at| {
+    attack(name, move |at| {
         let mut peer = Peer::begin(at);
         peer.frame(&body);
         let last = peer.hung_up();
@@ -46,8 +42,8 @@ fn frame(name: &'static str, body: impl Into<Vec<u8>>) -> Case {
 }
 
 /// A request that must be refused.
-fn refused(name: &'static str, change: Value, kinds: &'static [&'static str]) -> Case {
-    case(name, move |at| {
+fn refused(name: &'static str, change: Value, kinds: &'static [&'static str]) -> Attack {
+    attack(name, move |at| {
         let mut peer = Peer::greeted(at);
         peer.say(&json!({ "request": { "plan": plan(&change) } }));
         let answer = peer.hear().expect("an answer");
@@ -57,7 +53,7 @@ fn refused(name: &'static str, change: Value, kinds: &'static [&'static str]) ->
     })
 }
 
-fn cases() -> Vec<Case> {
+fn cases() -> Vec<Attack> {
     let mut cases = vec![
         octets("nothing", ""),
         octets("half a preamble", &PREAMBLE[..4]),
@@ -96,23 +92,23 @@ fn cases() -> Vec<Case> {
         frame("a start first", r#""start""#),
         frame("a goodbye first", r#""bye""#),
         frame("a request first", json!({ "request": { "plan": plan(&json!({})) } }).to_string()),
-        case("connections that end at once", |at| {
+        attack("connections that end at once", |at| {
             for _ in 0..200 {
                 drop(TcpStream::connect(at).unwrap());
             }
         }),
-        case("connections that are reset", |at| {
+        attack("connections that are reset", |at| {
             for _ in 0..200 {
                 Peer::connect(at).reset();
             }
         }),
-        case("a frame that never ends", |at| {
+        attack("a frame that never ends", |at| {
             let mut peer = Peer::begin(at);
             peer.octets(&65_536u32.to_be_bytes());
             peer.octets(b"{\"hello\":");
             assert_eq!(peer.hung_up(), None);
         }),
-        case("a nonce that is none", |at| {
+        attack("a nonce that is none", |at| {
             for nonce in ["", "00", "zz".repeat(32).as_str(), "é".repeat(32).as_str()] {
                 let mut peer = Peer::begin(at);
                 let mut message = hello(1, 1);
@@ -122,34 +118,34 @@ fn cases() -> Vec<Case> {
                 assert_eq!(answer["refused"]["kind"], "protocol", "{answer}");
             }
         }),
-        case("two hellos", |at| {
+        attack("two hellos", |at| {
             let mut peer = Peer::greeted(at);
             peer.say(&hello(1, 1));
             assert_eq!(peer.hear().unwrap()["refused"]["kind"], "protocol");
         }),
-        case("reset after the hello", |at| {
+        attack("reset after the hello", |at| {
             let mut peer = Peer::begin(at);
             peer.say(&hello(1, 1));
             peer.reset();
         }),
-        case("reset after the welcome", |at| Peer::greeted(at).reset()),
-        case("reset after the request", |at| {
+        attack("reset after the welcome", |at| Peer::greeted(at).reset()),
+        attack("reset after the request", |at| {
             let mut peer = Peer::greeted(at);
             peer.say(&json!({ "request": { "plan": plan(&json!({})) } }));
             peer.reset();
         }),
-        case("reset after the agreement", |at| Peer::granted(at, plan(&json!({}))).0.reset()),
-        case("closed after the agreement", |at| drop(Peer::granted(at, plan(&json!({}))))),
-        case("start without streams", |at| {
+        attack("reset after the agreement", |at| Peer::granted(at, plan(&json!({}))).0.reset()),
+        attack("closed after the agreement", |at| drop(Peer::granted(at, plan(&json!({}))))),
+        attack("start without streams", |at| {
             let (mut peer, _) = Peer::granted(at, plan(&json!({})));
             peer.say(&json!("start"));
             assert_eq!(peer.hung_up(), None);
         }),
-        case("agreed, then silence", |at| {
+        attack("agreed, then silence", |at| {
             let (peer, _) = Peer::granted(at, plan(&json!({ "streams": 128 })));
             assert_eq!(peer.hung_up(), None);
         }),
-        case("TCP streams with false claims", |at| {
+        attack("TCP streams with false claims", |at| {
             let change = json!({ "traffic": { "tcp": { "block": 1000, "nodelay": false,
                 "discard": false, "zerocopy": false } } });
             let (_peer, granted) = Peer::granted(at, plan(&change));
@@ -167,7 +163,7 @@ fn cases() -> Vec<Case> {
                 assert_eq!(stream.hung_up(), None, "{claim:?}");
             }
         }),
-        case("one TCP stream twice", |at| {
+        attack("one TCP stream twice", |at| {
             let change = json!({ "streams": 2, "traffic": { "tcp": { "block": 1000,
                 "nodelay": false, "discard": false, "zerocopy": false } } });
             let (_peer, granted) = Peer::granted(at, plan(&change));
@@ -179,7 +175,7 @@ fn cases() -> Vec<Case> {
             second.octets(&TcpOpening(granted.claim(0)).encode());
             assert_eq!(second.hung_up(), None);
         }),
-        case("UDP hellos with false claims", |at| {
+        attack("UDP hellos with false claims", |at| {
             let (_peer, granted) = Peer::granted(at, plan(&json!({})));
             let mut wrong = granted.claim(0);
             wrong.cookie[0] ^= 1;
@@ -209,7 +205,7 @@ fn cases() -> Vec<Case> {
                 assert!(socket.recv(&mut [0; 100]).is_err(), "the server answered");
             }
         }),
-        case("pings in place of a start", |at| {
+        attack("pings in place of a start", |at| {
             let (mut peer, _, _socket) = Peer::ready(at, plan(&json!({})));
             let begun = Instant::now();
             while peer.say(&json!({ "ping": { "client_ns": 1 } })) && peer.hear().is_some() {
@@ -217,17 +213,17 @@ fn cases() -> Vec<Case> {
                 std::thread::sleep(Duration::from_millis(50));
             }
         }),
-        case("start twice", |at| {
+        attack("start twice", |at| {
             let (mut peer, _, _socket) = Peer::started(at, plan(&json!({})));
             peer.say(&json!("start"));
             peer.hung_up();
         }),
-        case("a request within a test", |at| {
+        attack("a request within a test", |at| {
             let (mut peer, _, _socket) = Peer::started(at, plan(&json!({})));
             peer.say(&json!({ "request": { "plan": plan(&json!({})) } }));
             peer.hung_up();
         }),
-        case("absurd counts sent", |at| {
+        attack("absurd counts sent", |at| {
             for datagrams in [u64::MAX, 1 << 62, 1 << 40] {
                 let (mut peer, granted, socket) = Peer::started(at, plan(&json!({})));
                 send(&socket, &granted, 0);
@@ -241,7 +237,7 @@ fn cases() -> Vec<Case> {
                 peer.say(&json!("bye"));
             }
         }),
-        case("absurd numbers of datagrams", |at| {
+        attack("absurd numbers of datagrams", |at| {
             let (mut peer, granted, socket) = Peer::started(at, plan(&json!({})));
             for number in [0, 1 << 20, 1 << 40, 1 << 63, u64::MAX, u64::MAX - 1, 5, 1 << 62] {
                 send(&socket, &granted, number);
@@ -252,7 +248,7 @@ fn cases() -> Vec<Case> {
             assert!(hear_results(&mut peer).is_some());
             peer.say(&json!("bye"));
         }),
-        case("broken and foreign datagrams", |at| {
+        attack("broken and foreign datagrams", |at| {
             let (mut peer, granted, socket) = Peer::started(at, plan(&json!({})));
             for length in [0usize, 1, 31, 32, 33, 1_000, 65_507] {
                 socket.send(&vec![0xa5; length]).unwrap();
@@ -265,7 +261,7 @@ fn cases() -> Vec<Case> {
             assert!(hear_results(&mut peer).is_some());
             peer.say(&json!("bye"));
         }),
-        case("a flood of pings, never read", |at| {
+        attack("a flood of pings, never read", |at| {
             let (mut peer, _, _socket) = Peer::started(at, plan(&json!({})));
             peer.control.set_write_timeout(Some(Duration::from_secs(5))).unwrap();
             let ping = br#"{"ping":{"client_ns":18446744073709551615}}"#;
@@ -280,29 +276,29 @@ fn cases() -> Vec<Case> {
                 }
             }
         }),
-        case("reset in the middle, both ways", |at| {
+        attack("reset in the middle, both ways", |at| {
             let (peer, _, _socket) = Peer::started(at, plan(&json!({ "direction": "reverse" })));
             peer.reset();
             let (peer, _, _socket) = Peer::started(at, plan(&json!({})));
             peer.reset();
         }),
-        case("garbage in the middle", |at| {
+        attack("garbage in the middle", |at| {
             let (mut peer, _, _socket) = Peer::started(at, plan(&json!({})));
             peer.octets(&[0xff; 64]);
             peer.hung_up();
         }),
-        case("a goodbye in the middle", |at| {
+        attack("a goodbye in the middle", |at| {
             let (mut peer, _, _socket) =
                 Peer::started(at, plan(&json!({ "direction": "reverse" })));
             peer.say(&json!("bye"));
             peer.hung_up();
         }),
-        case("silence in the middle", |at| {
+        attack("silence in the middle", |at| {
             let (peer, _, _socket) =
                 Peer::started(at, plan(&json!({ "end": { "time": 3_600_000_000_000u64 } })));
             peer.hung_up();
         }),
-        case("silence in the middle, and strangers' datagrams from its address", |at| {
+        attack("silence in the middle, and strangers' datagrams from its address", |at| {
             let (peer, _, socket) =
                 Peer::started(at, plan(&json!({ "end": { "time": 20_000_000_000u64 } })));
             let (begun, over) = (Instant::now(), AtomicBool::new(false));
@@ -325,7 +321,7 @@ fn cases() -> Vec<Case> {
         ("length 2^31", 1 << 31),
         ("length 2^32 - 1", u32::MAX),
     ] {
-        cases.push(case(name, move |at| {
+        cases.push(attack(name, move |at| {
             let mut peer = Peer::begin(at);
             peer.octets(&length.to_be_bytes());
             peer.octets(&[b' '; 2_000]);
@@ -337,7 +333,7 @@ fn cases() -> Vec<Case> {
         ("versions 99 to 99", 99, 99, "version"),
         ("versions 2 to 1", 2, 1, "version"),
     ] {
-        cases.push(case(name, move |at| {
+        cases.push(attack(name, move |at| {
             let mut peer = Peer::begin(at);
             peer.say(&hello(min, max));
             let answer = peer.hear().unwrap();
@@ -416,29 +412,10 @@ fn honest(server: &mut Server, name: &str) {
 #[test]
 fn a_catalogue_of_attacks() {
     let _alone = alone();
-    let mut server = Server::start(None, &[]);
-    let at = SocketAddr::from(([127, 0, 0, 1], server.port));
-    honest(&mut server, "the start");
-    let before = server.holds();
-    let cases = cases();
-    println!("{} cases", cases.len());
     let only = std::env::var("LINERATE_CASE").ok();
-    for (name, attack) in
-        cases.iter().filter(|(name, _)| only.as_deref().is_none_or(|o| o == *name))
-    {
-        println!("{name}");
-        let attacked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| attack(at)));
-        assert!(attacked.is_ok(), "{name}; the server says: {}", server.log());
-        honest(&mut server, name);
-    }
-    let settled = wait_for(DEADLINES, || {
-        let now = server.holds();
-        now.descriptors <= before.descriptors && now.threads <= before.threads
-    });
-    let after = server.holds();
-    println!("before {before:?}, after {after:?}");
-    assert!(settled, "before {before:?}, after {after:?}");
-    assert!(after.rss_kib < before.rss_kib + 8 * 1_024, "before {before:?}, after {after:?}");
+    let mut cases = cases();
+    cases.retain(|(name, _)| only.as_deref().is_none_or(|only| only == *name));
+    survives(&mut Server::start(None, &[]), &cases, honest);
 }
 
 #[test]

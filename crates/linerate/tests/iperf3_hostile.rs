@@ -12,41 +12,35 @@ use std::time::{Duration, Instant};
 use iperf3::{DEADLINES, Peer, cookie, results, udp};
 use linerate_wire::iperf3::datagram::{Counters, Header};
 use linerate_wire::iperf3::{ErrorNumber, State, hello};
-use support::{Server, alone, linerate, wait_for};
-
-type Case = (&'static str, Box<dyn Fn(SocketAddr)>);
-
-fn case(name: &'static str, attack: impl Fn(SocketAddr) + 'static) -> Case {
-    (name, Box::new(attack))
-}
+use support::{Attack, Server, alone, attack, linerate, survives};
 
 /// Parameters that must be refused with that number.
-fn refused(json: &'static str, number: ErrorNumber) -> Case {
-    case(json, move |at| Peer::asked(at, json).fails(number))
+fn refused(json: &'static str, number: ErrorNumber) -> Attack {
+    attack(json, move |at| Peer::asked(at, json).fails(number))
 }
 
 const UDP: &str = r#"{"udp":true,"len":500,"time":1,"bandwidth":100000}"#;
 const UDP_REVERSE: &str = r#"{"udp":true,"len":500,"time":5,"bandwidth":1000000,"reverse":true}"#;
 const TCP: &str = r#"{"tcp":true,"time":1,"bandwidth":100000,"len":1000}"#;
 
-fn cases() -> Vec<Case> {
+fn cases() -> Vec<Attack> {
     use ErrorNumber as E;
     let mut cases = vec![
-        case("half a cookie", |at| {
+        attack("half a cookie", |at| {
             let mut stream = Peer::connect(at);
             stream.write_all(b"abcdefghijklmnop").unwrap();
         }),
-        case("half a cookie, then silence", |at| {
+        attack("half a cookie, then silence", |at| {
             let mut stream = Peer::connect(at);
             stream.write_all(b"abcdefghijklmnop").unwrap();
             Peer { control: stream, cookie: cookie(0) }.hung_up();
         }),
-        case("a cookie without an end", |at| {
+        attack("a cookie without an end", |at| {
             let mut stream = Peer::connect(at);
             stream.write_all(&[b'a'; 100]).unwrap();
             Peer { control: stream, cookie: cookie(0) }.hung_up();
         }),
-        case("a cookie one octet at a time", |at| {
+        attack("a cookie one octet at a time", |at| {
             let mut stream = Peer::connect(at);
             let until = Instant::now() + Duration::from_secs(8);
             for octet in cookie(7).octets() {
@@ -57,13 +51,13 @@ fn cases() -> Vec<Case> {
             }
             Peer { control: stream, cookie: cookie(0) }.hung_up();
         }),
-        case("a cookie, then silence", |at| Peer::begin(at).hung_up()),
-        case("parameters of which half comes", |at| {
+        attack("a cookie, then silence", |at| Peer::begin(at).hung_up()),
+        attack("parameters of which half comes", |at| {
             let mut peer = Peer::begin(at);
             peer.octets(&[0, 0, 0, 100, b'{']);
             peer.hung_up();
         }),
-        case("reset in each state", |at| {
+        attack("reset in each state", |at| {
             Peer::begin(at).reset();
             Peer::asked(at, UDP).reset();
             Peer::granted(at, TCP).reset();
@@ -79,13 +73,13 @@ fn cases() -> Vec<Case> {
             peer.octets(&[0, 0]);
             peer.reset();
         }),
-        case("closed in each state", |at| {
+        attack("closed in each state", |at| {
             drop(Peer::begin(at));
             drop(Peer::asked(at, TCP));
             drop(Peer::granted(at, UDP));
             drop(Peer::running(at, UDP));
         }),
-        case("states out of turn", |at| {
+        attack("states out of turn", |at| {
             for state in [State::ParamExchange, State::DisplayResults, State::ServerError] {
                 let mut peer = Peer::granted(at, UDP);
                 peer.say(state);
@@ -98,13 +92,13 @@ fn cases() -> Vec<Case> {
             peer.octets(&[99]);
             peer.fails(E::UNKNOWN_MESSAGE);
         }),
-        case("the client's own end", |at| {
+        attack("the client's own end", |at| {
             let (mut peer, _socket) = Peer::running(at, UDP_REVERSE);
             peer.say(State::ClientTerminate);
             peer.fails(E::CLIENT_TERMINATED);
         }),
-        case("no UDP stream comes", |at| Peer::granted(at, UDP).fails(E::STREAM_ACCEPT)),
-        case("datagrams that are no hello", |at| {
+        attack("no UDP stream comes", |at| Peer::granted(at, UDP).fails(E::STREAM_ACCEPT)),
+        attack("datagrams that are no hello", |at| {
             let mut peer = Peer::granted(at, UDP);
             let socket = udp(at);
             for octets in [&b""[..], b"987", b"98765", &[0; 100]] {
@@ -117,7 +111,7 @@ fn cases() -> Vec<Case> {
             assert_eq!(socket.recv(&mut [0; 64]).unwrap(), 4);
             assert_eq!(peer.state(), Some(State::TestStart));
         }),
-        case("a hello from another address", |at| {
+        attack("a hello from another address", |at| {
             let mut peer = Peer::granted(at, UDP);
             let stranger = UdpSocket::bind("127.0.0.2:0").unwrap();
             stranger.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
@@ -130,13 +124,13 @@ fn cases() -> Vec<Case> {
             assert_eq!(socket.recv(&mut [0; 64]).unwrap(), 4);
             assert_eq!(peer.state(), Some(State::TestStart));
         }),
-        case("a hello without a test", |at| {
+        attack("a hello without a test", |at| {
             let socket = udp(at);
             socket.send(&hello::HELLO).unwrap();
             socket.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
             assert!(socket.recv(&mut [0; 64]).is_err(), "it was answered");
         }),
-        case("a data stream too many, and one of another address", |at| {
+        attack("a data stream too many, and one of another address", |at| {
             let mut peer = Peer::granted(at, TCP);
             let local =
                 socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
@@ -156,7 +150,7 @@ fn cases() -> Vec<Case> {
             assert_eq!(second.state(), Some(State::AccessDenied));
             second.hung_up();
         }),
-        case("datagrams of all kinds", |at| {
+        attack("datagrams of all kinds", |at| {
             let (mut peer, socket) = Peer::running(at, UDP);
             let mut datagram = [0; 500];
             for number in [0, 1, 3, u64::from(u32::MAX), 2, 2, 1 << 31, 5] {
@@ -173,7 +167,7 @@ fn cases() -> Vec<Case> {
             peer.control.read_exact(&mut length).unwrap();
             assert!(u32::from_be_bytes(length) < 10_000);
         }),
-        case("results that lie", |at| {
+        attack("results that lie", |at| {
             for (id, packets, fails) in [
                 ("1", "9223372036854775807", None),
                 ("1", "-5", None),
@@ -194,14 +188,14 @@ fn cases() -> Vec<Case> {
                 }
             }
         }),
-        case("results of 2^32 - 1 octets", |at| {
+        attack("results of 2^32 - 1 octets", |at| {
             let (mut peer, _socket) = Peer::running(at, UDP);
             peer.say(State::TestEnd);
             assert_eq!(peer.state(), Some(State::ExchangeResults));
             peer.octets(&u32::MAX.to_be_bytes());
             peer.fails(E::RECEIVE_RESULTS);
         }),
-        case("a reverse sender whose client goes away", |at| {
+        attack("a reverse sender whose client goes away", |at| {
             let (peer, socket) = Peer::running(at, UDP_REVERSE);
             assert!(socket.recv(&mut [0; 600]).is_ok());
             peer.reset();
@@ -212,14 +206,14 @@ fn cases() -> Vec<Case> {
                 assert!(Instant::now() < until, "the server goes on sending");
             }
         }),
-        case("one cookie for two tests", |at| {
+        attack("one cookie for two tests", |at| {
             let mut first = Peer::granted(at, TCP);
             let mut second = Peer::connect(at);
             // Taken for a data stream, as it says it is one.
             second.write_all(first.cookie.octets()).unwrap();
             assert_eq!(first.state(), Some(State::TestStart));
         }),
-        case("idle connections of every kind", |at| {
+        attack("idle connections of every kind", |at| {
             let idle: Vec<TcpStream> = (0..200).map(|_| Peer::connect(at)).collect();
             let waiting: Vec<Peer> = (0..50).map(|_| Peer::begin(at)).collect();
             honest_within(at.port(), Duration::from_secs(10));
@@ -232,7 +226,7 @@ fn cases() -> Vec<Case> {
         ("a length of 2^31", 1 << 31),
         ("a length of 2^32 - 1", u32::MAX),
     ] {
-        cases.push(case(name, move |at| {
+        cases.push(attack(name, move |at| {
             let mut peer = Peer::begin(at);
             peer.octets(&length.to_be_bytes());
             peer.fails(E::RECEIVE_PARAMETERS);
@@ -271,7 +265,7 @@ fn cases() -> Vec<Case> {
     ] {
         cases.push(refused(json, number));
     }
-    cases.push(case("8 KiB of brackets", |at| {
+    cases.push(attack("8 KiB of brackets", |at| {
         Peer::asked(at, &"[".repeat(8_192)).fails(ErrorNumber::RECEIVE_PARAMETERS);
     }));
     cases
@@ -289,27 +283,10 @@ fn honest_within(port: u16, limit: Duration) {
 #[test]
 fn a_catalogue_of_attacks_in_iperf3s_dialect() {
     let _alone = alone();
-    let mut server = Server::start(None, &[]);
-    let at = SocketAddr::from(([127, 0, 0, 1], server.port));
-    honest_within(server.port, DEADLINES);
-    let before = server.holds();
-    let cases = cases();
-    println!("{} cases", cases.len());
-    for (name, attack) in &cases {
-        println!("{name}");
-        let attacked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| attack(at)));
-        assert!(attacked.is_ok(), "{name}; the server says: {}", server.log());
-        assert!(server.alive(), "{name}: the server is gone");
+    survives(&mut Server::start(None, &[]), &cases(), |server, after| {
+        assert!(server.alive(), "{after}: the server is gone");
         honest_within(server.port, DEADLINES);
-    }
-    let settled = wait_for(DEADLINES, || {
-        let now = server.holds();
-        now.descriptors <= before.descriptors && now.threads <= before.threads
     });
-    let after = server.holds();
-    println!("before {before:?}, after {after:?}");
-    assert!(settled, "before {before:?}, after {after:?}");
-    assert!(after.rss_kib < before.rss_kib + 8 * 1_024, "before {before:?}, after {after:?}");
 }
 
 #[test]

@@ -4,6 +4,7 @@
 
 #![allow(dead_code, unused_imports, reason = "each file of tests uses its own part of this")]
 
+mod attacks;
 mod hogs;
 mod lab;
 
@@ -19,6 +20,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
+pub use attacks::{Attack, attack, survives};
 pub use hogs::Hogs;
 pub use lab::{Lab, PORT, dropping};
 
