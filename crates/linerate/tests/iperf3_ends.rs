@@ -65,9 +65,9 @@ fn a_warm_up_may_last_longer_than_the_clients_wait_for_data() {
     }
 }
 
-/// Half as much again as the path takes: what asks the client's kernel whether it is there goes through
-/// the same full queues, which drop a packet of three each way. A question a second for ten seconds is
-/// answered at least once in 997 of 1,000 tests; at three times the rate it would be in 690 only.
+/// A fifth more than the path takes: what asks the client's kernel whether it is there goes through the same
+/// full queues, which drop a packet of six each way. A question a second for ten seconds is answered at least
+/// once in all but 7 of a million tests; at half as much again, in all but 3 of a thousand.
 #[test]
 fn an_overloaded_path_is_no_vanished_client() {
     let _alone = alone();
@@ -82,14 +82,14 @@ fn an_overloaded_path_is_no_vanished_client() {
         lab.run("r", &format!("tc qdisc add dev {device} parent 1:1 handle 10: pfifo limit 10"));
     }
     let server = Server::start(Some(&lab.space("b")), &[]);
-    let clients: Vec<Iperf3> = ["-u -R -b 15M -t 10 -J", "-u -b 15M -t 10 -J"]
+    let clients: Vec<Iperf3> = ["-u -R -b 12M -t 10 -J", "-u -b 12M -t 10 -J"]
         .iter()
         .map(|args| Iperf3::start(&lab.space("a"), "10.77.2.2", server.port, args))
         .collect();
     for ended in clients.into_iter().map(Iperf3::end) {
         let document = ended.well().document();
         let sum = &document["end"]["sum"];
-        assert!(number(sum, "lost_packets") > number(sum, "packets") / 5, "{sum}");
+        assert!(number(sum, "lost_packets") > number(sum, "packets") / 10, "{sum}");
     }
 }
 
