@@ -1,4 +1,4 @@
-/* The bare request/response loop: one octet each way over TCP, as fast as the answers come.
+/* The bare request/response loop: one byte each way over TCP, as fast as the answers come.
  *
  *   pingpong serve PORT CORE            answers one connection until it closes
  *   pingpong ask ADDRESS PORT SECONDS CORE
@@ -32,7 +32,7 @@ static void pin(int core) {
 
 int main(int c, char **a) {
     int one = 1;
-    char octet = 'x';
+    char byte = 'x';
     if (c == 4 && !strcmp(a[1], "serve")) {
         pin(atoi(a[3]));
         int listener = socket(AF_INET, SOCK_STREAM, 0);
@@ -41,7 +41,7 @@ int main(int c, char **a) {
         if (bind(listener, (void *)&at, sizeof at) || listen(listener, 1)) return perror("listen"), 1;
         int fd = accept(listener, 0, 0);
         setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-        while (recv(fd, &octet, 1, 0) == 1 && send(fd, &octet, 1, 0) == 1) {
+        while (recv(fd, &byte, 1, 0) == 1 && send(fd, &byte, 1, 0) == 1) {
         }
         return 0;
     }
@@ -55,7 +55,7 @@ int main(int c, char **a) {
         double start = now(), end = start + atof(a[4]), t = start;
         unsigned long n = 0;
         while (t < end) {
-            if (send(fd, &octet, 1, 0) != 1 || recv(fd, &octet, 1, 0) != 1) return perror("talk"), 1;
+            if (send(fd, &byte, 1, 0) != 1 || recv(fd, &byte, 1, 0) != 1) return perror("talk"), 1;
             n++;
             t = now();
         }

@@ -1,10 +1,10 @@
 /* The bare kernel loop that linerate is measured against: no header, no accounting, no pacing, no clock but the end.
  *
- *   udp tx ADDRESS PORT OCTETS SECONDS CORE MESSAGES SEGMENTS   sendmmsg of MESSAGES, UDP_SEGMENT when SEGMENTS > 1
- *   udp rx PORT OCTETS SECONDS CORE MESSAGES MERGE              recvmmsg of MESSAGES, UDP_GRO when MERGE is 1;
+ *   udp tx ADDRESS PORT BYTES SECONDS CORE MESSAGES SEGMENTS   sendmmsg of MESSAGES, UDP_SEGMENT when SEGMENTS > 1
+ *   udp rx PORT BYTES SECONDS CORE MESSAGES MERGE              recvmmsg of MESSAGES, UDP_GRO when MERGE is 1;
  *                                                               2: without it, and the system's own buffer
  *
- * Prints one JSON object: datagrams, seconds, octets, cpu_seconds. IPv4 only. cc -O2 -o udp udp.c
+ * Prints one JSON object: datagrams, seconds, bytes, cpu_seconds. IPv4 only. cc -O2 -o udp udp.c
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -32,11 +32,11 @@ static double now(void) {
     return t.tv_sec + t.tv_nsec * 1e-9;
 }
 
-static void report(double datagrams, double octets, double seconds) {
+static void report(double datagrams, double bytes, double seconds) {
     struct rusage u;
     getrusage(RUSAGE_SELF, &u);
     double cpu = u.ru_utime.tv_sec + u.ru_stime.tv_sec + (u.ru_utime.tv_usec + u.ru_stime.tv_usec) * 1e-6;
-    printf("{\"datagrams\":%.0f,\"octets\":%.0f,\"seconds\":%.6f,\"cpu_seconds\":%.3f}\n", datagrams, octets, seconds, cpu);
+    printf("{\"datagrams\":%.0f,\"bytes\":%.0f,\"seconds\":%.6f,\"cpu_seconds\":%.3f}\n", datagrams, bytes, seconds, cpu);
 }
 
 static void pin(int core) {
@@ -47,7 +47,7 @@ static void pin(int core) {
 }
 
 static int tx(char **a) {
-    int octets = atoi(a[2]), messages = atoi(a[5]), segments = atoi(a[6]);
+    int bytes = atoi(a[2]), messages = atoi(a[5]), segments = atoi(a[6]);
     double seconds = atof(a[3]);
     pin(atoi(a[4]));
     int fd = socket(AF_INET, SOCK_DGRAM, 0), buffer = 4 << 20;
@@ -55,13 +55,13 @@ static int tx(char **a) {
     struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(atoi(a[1]))};
     inet_pton(AF_INET, a[0], &to.sin_addr);
     if (connect(fd, (void *)&to, sizeof to)) return perror("connect"), 1;
-    if (segments > 1 && setsockopt(fd, IPPROTO_UDP, UDP_SEGMENT, &octets, sizeof octets)) return perror("UDP_SEGMENT"), 1;
+    if (segments > 1 && setsockopt(fd, IPPROTO_UDP, UDP_SEGMENT, &bytes, sizeof bytes)) return perror("UDP_SEGMENT"), 1;
     static char payload[1 << 17];
     static struct mmsghdr m[MOST];
     static struct iovec v[MOST];
     for (int i = 0; i < messages; i++) {
         v[i].iov_base = payload;
-        v[i].iov_len = (size_t)octets * segments;
+        v[i].iov_len = (size_t)bytes * segments;
         m[i].msg_hdr.msg_iov = &v[i];
         m[i].msg_hdr.msg_iovlen = 1;
     }
@@ -73,12 +73,12 @@ static int tx(char **a) {
         }
         t = now();
     }
-    report(datagrams, datagrams * octets, t - start);
+    report(datagrams, datagrams * bytes, t - start);
     return 0;
 }
 
 static int rx(char **a) {
-    int octets = atoi(a[1]), messages = atoi(a[4]), merge = atoi(a[5]), buffer = 4 << 20, one = 1;
+    int bytes = atoi(a[1]), messages = atoi(a[4]), merge = atoi(a[5]), buffer = 4 << 20, one = 1;
     double seconds = atof(a[2]);
     pin(atoi(a[3]));
     int fd = socket(AF_INET, SOCK_DGRAM, 0);
@@ -89,7 +89,7 @@ static int rx(char **a) {
     if (merge && setsockopt(fd, IPPROTO_UDP, UDP_GRO, &one, sizeof one)) return perror("UDP_GRO"), 1;
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons(atoi(a[0]))};
     if (bind(fd, (void *)&at, sizeof at)) return perror("bind"), 1;
-    size_t room = merge ? 65536 : octets + 16;
+    size_t room = merge ? 65536 : bytes + 16;
     char *space = malloc(room * messages);
     static char control[MOST][64];
     static struct mmsghdr m[MOST];
@@ -107,7 +107,7 @@ static int rx(char **a) {
         int r = recvmmsg(fd, m, messages, MSG_WAITFORONE, 0);
         for (int i = 0; i < r; i++) {
             total += m[i].msg_len;
-            datagrams += merge ? (m[i].msg_len + octets - 1) / octets : 1;
+            datagrams += merge ? (m[i].msg_len + bytes - 1) / bytes : 1;
         }
         t = now();
         if (r > 0) {
@@ -122,6 +122,6 @@ static int rx(char **a) {
 int main(int c, char **a) {
     if (c == 9 && !strcmp(a[1], "tx")) return tx(a + 2);
     if (c == 8 && !strcmp(a[1], "rx")) return rx(a + 2);
-    fprintf(stderr, "usage: udp tx ADDRESS PORT OCTETS SECONDS CORE MESSAGES SEGMENTS | udp rx PORT OCTETS SECONDS CORE MESSAGES MERGE\n");
+    fprintf(stderr, "usage: udp tx ADDRESS PORT BYTES SECONDS CORE MESSAGES SEGMENTS | udp rx PORT BYTES SECONDS CORE MESSAGES MERGE\n");
     return 2;
 }

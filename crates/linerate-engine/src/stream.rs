@@ -1,4 +1,4 @@
-//! Octets over TCP.
+//! Bytes over TCP.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -7,7 +7,7 @@ use std::ptr;
 
 use nix::sys::memfd::{MFdFlags, memfd_create};
 
-/// Writes blocks of the same octets.
+/// Writes blocks of the same bytes.
 #[derive(Debug)]
 pub enum BlockWriter {
     /// `write`: the kernel copies each block.
@@ -17,12 +17,12 @@ pub enum BlockWriter {
         /// Anonymous file that holds one block.
         file: OwnedFd,
         /// Its length.
-        octets: usize,
+        bytes: usize,
     },
 }
 
 impl BlockWriter {
-    /// Blocks of the given octets.
+    /// Blocks of the given bytes.
     ///
     /// # Errors
     /// When there is no memory file to be had (`zerocopy` only).
@@ -33,10 +33,10 @@ impl BlockWriter {
         let file = memfd_create(c"linerate", MFdFlags::MFD_CLOEXEC)?;
         let mut writer = std::fs::File::from(file);
         writer.write_all(&block)?;
-        Ok(Self::Sendfile { file: writer.into(), octets: block.len() })
+        Ok(Self::Sendfile { file: writer.into(), bytes: block.len() })
     }
 
-    /// One call with up to `most` octets of a block; returns how many the kernel took.
+    /// One call with up to `most` bytes of a block; returns how many the kernel took.
     ///
     /// # Errors
     /// Those of write(2) and sendfile(2).
@@ -46,9 +46,9 @@ impl BlockWriter {
                 let end = block.len().min(most);
                 socket.write(block.get(..end).unwrap_or_default())
             }
-            Self::Sendfile { file, octets } => {
+            Self::Sendfile { file, bytes } => {
                 let mut offset = 0;
-                let count = (*octets).min(most);
+                let count = (*bytes).min(most);
                 Ok(nix::sys::sendfile::sendfile(socket, file.as_fd(), Some(&mut offset), count)?)
             }
         }
@@ -60,17 +60,17 @@ impl BlockWriter {
 pub enum BlockReader {
     /// `read` into the same buffer each time.
     Copy(Vec<u8>),
-    /// `recv` with `MSG_TRUNC`: the kernel drops the octets and copies nothing (tcp(7)).
+    /// `recv` with `MSG_TRUNC`: the kernel drops the bytes and copies nothing (tcp(7)).
     Discard {
-        /// Most octets a call.
-        octets: usize,
+        /// Most bytes a call.
+        bytes: usize,
     },
 }
 
 impl BlockReader {
-    /// Reads up to `octets` a call.
-    pub fn new(octets: usize, discard: bool) -> Self {
-        if discard { Self::Discard { octets } } else { Self::Copy(vec![0; octets]) }
+    /// Reads up to `bytes` a call.
+    pub fn new(bytes: usize, discard: bool) -> Self {
+        if discard { Self::Discard { bytes } } else { Self::Copy(vec![0; bytes]) }
     }
 
     /// One call; 0 is the end of the stream.
@@ -80,12 +80,12 @@ impl BlockReader {
     pub fn read(&mut self, mut socket: &TcpStream) -> io::Result<usize> {
         match self {
             Self::Copy(buffer) => socket.read(buffer),
-            Self::Discard { octets } => {
+            Self::Discard { bytes } => {
                 // SAFETY: the descriptor is open for the borrow's life. With MSG_TRUNC on a TCP
                 // socket the kernel does not write to the buffer, so null is allowed (tcp(7),
                 // net/ipv4/tcp.c tcp_recvmsg_locked).
                 let n = unsafe {
-                    libc::recv(socket.as_raw_fd(), ptr::null_mut(), *octets, libc::MSG_TRUNC)
+                    libc::recv(socket.as_raw_fd(), ptr::null_mut(), *bytes, libc::MSG_TRUNC)
                 };
                 if n < 0 { Err(io::Error::last_os_error()) } else { Ok(n as usize) }
             }
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_pairs_carry_every_octet() {
+    fn all_pairs_carry_every_byte() {
         for zerocopy in [false, true] {
             for discard in [false, true] {
                 let listener = TcpListener::bind("127.0.0.1:0").unwrap();

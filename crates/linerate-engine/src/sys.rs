@@ -29,7 +29,7 @@ fn get_int(fd: impl AsFd, level: c_int, name: c_int) -> io::Result<c_int> {
     let mut value: c_int = 0;
     let mut length = size_of::<c_int>() as socklen_t;
     // SAFETY: the descriptor is open for the borrow's life; the kernel writes at most `length`
-    // octets to `value`, which is that large, and the new length to `length`.
+    // bytes to `value`, which is that large, and the new length to `length`.
     check(unsafe {
         libc::getsockopt(
             fd.as_fd().as_raw_fd(),
@@ -62,7 +62,7 @@ pub fn udp_socket(local: SocketAddr) -> io::Result<Socket> {
 
 /// Asks for a socket buffer and reads back what the kernel granted, which is twice the asked (it
 /// counts its own overhead) or less. Where the process may (`CAP_NET_ADMIN`), the
-/// size goes beyond `net.core.?mem_max`, up to `most_forced` octets if that is given.
+/// size goes beyond `net.core.?mem_max`, up to `most_forced` bytes if that is given.
 pub fn set_buffers(
     socket: &impl AsFd,
     send: Option<u32>,
@@ -140,12 +140,12 @@ pub fn merge_on_receive(socket: &impl AsFd) -> io::Result<()> {
     set_int(socket, libc::IPPROTO_UDP, libc::UDP_GRO, 1)
 }
 
-/// Octets of each datagram the kernel cuts from a buffer (`UDP_SEGMENT`, udp(7)); 0 switches it off.
+/// Bytes of each datagram the kernel cuts from a buffer (`UDP_SEGMENT`, udp(7)); 0 switches it off.
 ///
 /// # Errors
 /// `ENOPROTOOPT` on kernels before 4.18; `EINVAL`.
-pub fn segment_on_send(socket: &impl AsFd, octets: u16) -> io::Result<()> {
-    set_int(socket, libc::IPPROTO_UDP, libc::UDP_SEGMENT, c_int::from(octets))
+pub fn segment_on_send(socket: &impl AsFd, bytes: u16) -> io::Result<()> {
+    set_int(socket, libc::IPPROTO_UDP, libc::UDP_SEGMENT, c_int::from(bytes))
 }
 
 /// Messages that the socket has dropped for lack of room since it was made (`SO_MEMINFO`,
@@ -155,7 +155,7 @@ pub fn socket_drops(socket: &impl AsFd) -> Option<u32> {
     memory_info(socket).map(|info| info[8])
 }
 
-/// Octets that wait in a socket to be read, with the kernel's own for each message (`SO_MEMINFO`,
+/// Bytes that wait in a socket to be read, with the kernel's own for each message (`SO_MEMINFO`,
 /// `SK_MEMINFO_RMEM_ALLOC`).
 pub fn receive_queue(socket: &impl AsFd) -> Option<u32> {
     memory_info(socket).map(|info| info[0])
@@ -165,7 +165,7 @@ fn memory_info(socket: &impl AsFd) -> Option<[u32; 9]> {
     let mut info = [0u32; 9];
     let mut length = size_of_val(&info) as socklen_t;
     // SAFETY: the descriptor is open for the borrow's life; the kernel writes at most `length`
-    // octets to `info`, which is that large, and how many to `length`.
+    // bytes to `info`, which is that large, and how many to `length`.
     let result = unsafe {
         libc::getsockopt(
             socket.as_fd().as_raw_fd(),
@@ -196,16 +196,16 @@ pub fn set_dscp(socket: &impl AsFd, v6: bool, dscp: u8) -> io::Result<()> {
     set_tos(socket, v6, dscp << 2)
 }
 
-/// Sets the whole type-of-service octet (traffic class in IPv6).
+/// Sets the whole type-of-service byte (traffic class in IPv6).
 ///
 /// # Errors
 /// Those of setsockopt(2).
-pub fn set_tos(socket: &impl AsFd, v6: bool, octet: u8) -> io::Result<()> {
-    let octet = c_int::from(octet);
+pub fn set_tos(socket: &impl AsFd, v6: bool, byte: u8) -> io::Result<()> {
+    let byte = c_int::from(byte);
     if v6 {
-        set_int(socket, libc::IPPROTO_IPV6, libc::IPV6_TCLASS, octet)
+        set_int(socket, libc::IPPROTO_IPV6, libc::IPV6_TCLASS, byte)
     } else {
-        set_int(socket, libc::IPPROTO_IP, libc::IP_TOS, octet)
+        set_int(socket, libc::IPPROTO_IP, libc::IP_TOS, byte)
     }
 }
 
@@ -223,7 +223,7 @@ pub fn dont_fragment(socket: &impl AsFd) -> io::Result<()> {
 /// # Errors
 /// Those of setsockopt(2).
 pub fn set_pacing_rate(socket: &impl AsFd, bits_per_second: u64) -> io::Result<()> {
-    let octets: u64 = (bits_per_second / 8).max(1);
+    let bytes: u64 = (bits_per_second / 8).max(1);
     // SAFETY: the descriptor is open for the borrow's life; the pointer is to one u64 that lives
     // across the call and the length is its size. The kernel only reads it.
     check(unsafe {
@@ -231,7 +231,7 @@ pub fn set_pacing_rate(socket: &impl AsFd, bits_per_second: u64) -> io::Result<(
             socket.as_fd().as_raw_fd(),
             libc::SOL_SOCKET,
             libc::SO_MAX_PACING_RATE,
-            (&raw const octets).cast::<c_void>(),
+            (&raw const bytes).cast::<c_void>(),
             size_of::<u64>() as socklen_t,
         )
     })
@@ -243,7 +243,7 @@ fn tcp_info(socket: &impl AsFd) -> Option<(libc::tcp_info, usize)> {
     let mut info = MaybeUninit::<libc::tcp_info>::zeroed();
     let mut length = size_of::<libc::tcp_info>() as socklen_t;
     // SAFETY: the descriptor is open for the borrow's life; the kernel writes at most `length`
-    // octets to `info`, which is that large, and how many to `length`.
+    // bytes to `info`, which is that large, and how many to `length`.
     let result = unsafe {
         libc::getsockopt(
             socket.as_fd().as_raw_fd(),
@@ -427,7 +427,7 @@ pub struct TcpOptions {
     pub rate_bps: Option<u64>,
 }
 
-/// What a paced connection's send buffer takes beyond what is on its way, in octets: one part in so
+/// What a paced connection's send buffer takes beyond what is on its way, in bytes: one part in so
 /// many of a second of its rate …
 const UNSENT_SHARE: u64 = 10;
 /// … and no less than this.

@@ -31,7 +31,7 @@ impl Roots {
         self.root.join(below)
     }
 
-    /// The text of a file, given without the leading `/`. Octets that are not UTF-8 are replaced.
+    /// The text of a file, given without the leading `/`. Bytes that are not UTF-8 are replaced.
     pub(crate) fn read(&self, below: &str) -> Option<String> {
         self.try_read(below).ok()
     }
@@ -41,9 +41,9 @@ impl Roots {
     /// # Errors
     /// The system's.
     pub(crate) fn try_read(&self, below: &str) -> io::Result<String> {
-        let mut octets = Vec::new();
-        File::open(self.path(below))?.take(LARGEST_FILE).read_to_end(&mut octets)?;
-        Ok(String::from_utf8_lossy(&octets).into_owned())
+        let mut bytes = Vec::new();
+        File::open(self.path(below))?.take(LARGEST_FILE).read_to_end(&mut bytes)?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
     /// The one line of a file such as those of /proc/sys, trimmed; `None` if there is nothing.
@@ -59,13 +59,13 @@ impl Roots {
     }
 }
 
-/// Most octets read of one file. /proc/interrupts of a host with 1,000 cores and 2,000 interrupts
+/// Most bytes read of one file. /proc/interrupts of a host with 1,000 cores and 2,000 interrupts
 /// has about 24 MB; whatever is larger is not one of the files that are wanted.
 pub(crate) const LARGEST_FILE: u64 = 64 << 20;
 
 /// Whether the kernel allows this as an interface name, so that it may be put into a path.
 ///
-/// As `dev_valid_name` of net/core/dev.c: at most 15 octets, no `/`, `:` or space, not `.` or `..`.
+/// As `dev_valid_name` of net/core/dev.c: at most 15 bytes, no `/`, `:` or space, not `.` or `..`.
 pub(crate) fn is_interface_name(name: &str) -> bool {
     !name.is_empty()
         && name.len() <= 15
@@ -81,7 +81,7 @@ mod tests {
     #[test]
     fn a_name_cannot_leave_the_directory() {
         assert!(is_interface_name("enp3s0f1np1.100"));
-        for bad in ["", ".", "..", "../../etc", "a b", "a:1", "sixteen-octets-x"] {
+        for bad in ["", ".", "..", "../../etc", "a b", "a:1", "sixteen-bytes-xx"] {
             assert!(!is_interface_name(bad), "{bad}");
         }
     }

@@ -49,7 +49,7 @@ pub struct NicFacts {
     /// Link speed in Mbit/s, where the driver knows it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub speed_mbps: Option<u32>,
-    /// MTU in octets.
+    /// MTU in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mtu: Option<u32>,
     /// Offloads by the kernel's feature names, in the order of its feature bits.

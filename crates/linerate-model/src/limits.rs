@@ -63,23 +63,23 @@ limits! {
     INTERVALS = ("intervals in the test", 1, 100_000, "each is kept until the end");
     /// Intervals of all streams together, both ways.
     ROWS = ("intervals of all streams together", 1, 400_000, "each is about 200 bytes at both ends");
-    /// Octets in all blocks of a TCP test.
-    BLOCKS_OCTETS = ("block size x streams in bytes", 1, 67_108_864, "each stream holds one in memory");
-    /// Octets of rr messages in flight on one stream: what the smallest usual socket buffers hold, so
+    /// Bytes in all blocks of a TCP test.
+    BLOCKS_BYTES = ("block size x streams in bytes", 1, 67_108_864, "each stream holds one in memory");
+    /// Bytes of rr messages in flight on one stream: what the smallest usual socket buffers hold, so
     /// that neither end waits for the other to read.
-    FLIGHT_OCTETS = ("outstanding requests x message size in bytes", 1, 65_536, "both ends would wait for the other to read");
+    FLIGHT_BYTES = ("outstanding requests x message size in bytes", 1, 65_536, "both ends would wait for the other to read");
     /// UDP payload. The least holds linerate's own header.
-    DATAGRAM_OCTETS = ("datagram size in bytes", 32, 65_507, "linerate's header needs 32; IPv4 carries 65507");
+    DATAGRAM_BYTES = ("datagram size in bytes", 32, 65_507, "linerate's header needs 32; IPv4 carries 65507");
     /// TCP block.
-    BLOCK_OCTETS = ("block size in bytes", 1, 4_194_304, "one write or read");
+    BLOCK_BYTES = ("block size in bytes", 1, 4_194_304, "one write or read");
     /// RR request and response.
-    MESSAGE_OCTETS = ("request or response size in bytes", 1, 1_048_576, "one megabyte");
+    MESSAGE_BYTES = ("request or response size in bytes", 1, 1_048_576, "one megabyte");
     /// RR requests in flight on one stream.
     OUTSTANDING = ("outstanding requests", 1, 65_536, "each is remembered until answered");
     /// Socket buffers.
-    WINDOW_OCTETS = ("window in bytes", 1_024, 536_870_912, "half a gigabyte, as iperf3");
+    WINDOW_BYTES = ("window in bytes", 1_024, 536_870_912, "half a gigabyte, as iperf3");
     /// TCP maximum segment size.
-    MSS_OCTETS = ("MSS in bytes", 88, 32_767, "the kernel's own range");
+    MSS_BYTES = ("MSS in bytes", 88, 32_767, "the kernel's own range");
     /// Rate of one direction.
     RATE_BPS = ("rate in bit/s", 1, 10_000_000_000_000, "ten terabit/s");
     /// Transactions per second of an open-loop rr.
@@ -90,7 +90,7 @@ limits! {
     DATAGRAMS = ("datagrams", 1, 1_000_000_000_000, "one tera-datagram");
     /// Longest burst at the asked rate.
     BURST_NS = ("burst in nanoseconds", 0, 1_000_000_000, "one second");
-    /// Type-of-service octet.
+    /// Type-of-service byte.
     DSCP = ("DSCP", 0, 63, "six bits, RFC 2474");
     /// Core numbers.
     CORE = ("core", 0, 8_191, "the kernel's NR_CPUS");
@@ -99,17 +99,17 @@ limits! {
     /// `-O` of iperf3.
     IPERF3_OMIT_S = ("iperf3 omit in seconds", 0, 600, "as iperf3 from 3.18 on");
     /// `-l` of iperf3 with TCP.
-    IPERF3_BLOCK_OCTETS = ("iperf3 block size in bytes", 1, 1_048_576, "as iperf3");
+    IPERF3_BLOCK_BYTES = ("iperf3 block size in bytes", 1, 1_048_576, "as iperf3");
     /// `-l` of iperf3 with UDP: its 64-bit header needs 16.
-    IPERF3_DATAGRAM_OCTETS = ("iperf3 datagram size in bytes", 16, 65_507, "as iperf3");
+    IPERF3_DATAGRAM_BYTES = ("iperf3 datagram size in bytes", 16, 65_507, "as iperf3");
     /// `-w` of iperf3.
-    IPERF3_WINDOW_OCTETS = ("iperf3 window in bytes", 1, 536_870_912, "half a gigabyte, as iperf3");
+    IPERF3_WINDOW_BYTES = ("iperf3 window in bytes", 1, 536_870_912, "half a gigabyte, as iperf3");
     /// `-M` of iperf3.
-    IPERF3_MSS_OCTETS = ("iperf3 MSS in bytes", 1, 32_767, "as iperf3 from 3.21 on");
+    IPERF3_MSS_BYTES = ("iperf3 MSS in bytes", 1, 32_767, "as iperf3 from 3.21 on");
     /// Blocks a wake-up, `-b RATE/N` of iperf3.
     IPERF3_BURST = ("iperf3 burst in blocks", 1, 1_000, "as iperf3");
-    /// `-S` of iperf3: the whole octet.
-    IPERF3_TOS = ("iperf3 type of service", 0, 255, "one octet");
+    /// `-S` of iperf3: the whole byte.
+    IPERF3_TOS = ("iperf3 type of service", 0, 255, "one byte");
     /// `-L` of iperf3.
     IPERF3_FLOW_LABEL = ("iperf3 flow label", 1, 0xf_ffff, "20 bits, RFC 8200 section 3");
     /// `-A n,m` of iperf3.

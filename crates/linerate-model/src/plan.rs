@@ -88,7 +88,7 @@ pub enum IpVersion {
 }
 
 impl IpVersion {
-    /// Octets of IP and UDP header before the payload, without options or extension headers.
+    /// Bytes of IP and UDP header before the payload, without options or extension headers.
     pub const fn udp_overhead(self) -> u32 {
         match self {
             Self::V4 => 20 + 8,
@@ -137,7 +137,7 @@ impl EngineChoice {
 pub enum End {
     /// After this much measured time.
     Time(Nanos),
-    /// After exactly this many octets of payload.
+    /// After exactly this many bytes of payload.
     Bytes(u64),
     /// After exactly this many datagrams.
     Datagrams(u64),
@@ -161,7 +161,7 @@ pub struct UdpPlan {
 /// A byte stream.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TcpPlan {
-    /// Octets a write and a read.
+    /// Bytes a write and a read.
     pub block: u32,
     /// `TCP_MAXSEG`.
     pub mss: Option<u32>,
@@ -182,9 +182,9 @@ pub struct TcpPlan {
 pub struct RrPlan {
     /// What carries them.
     pub transport: Transport,
-    /// Octets of a request.
+    /// Bytes of a request.
     pub request: u32,
-    /// Octets of a response.
+    /// Bytes of a response.
     pub response: u32,
     /// Requests in flight on each stream.
     pub outstanding: u32,
@@ -287,7 +287,7 @@ impl TestPlan {
             End::Datagrams(datagrams) => limits::DATAGRAMS.check(datagrams)?,
         }
         if let Some(window) = self.window {
-            limits::WINDOW_OCTETS.check(u64::from(window))?;
+            limits::WINDOW_BYTES.check(u64::from(window))?;
         }
         if let Some(dscp) = self.dscp {
             limits::DSCP.check(u64::from(dscp))?;
@@ -303,10 +303,10 @@ impl TestPlan {
         match &self.traffic {
             Traffic::Udp(udp) => {
                 match dialect {
-                    Dialect::Native => limits::DATAGRAM_OCTETS,
-                    Dialect::Iperf3 => limits::IPERF3_DATAGRAM_OCTETS,
+                    Dialect::Native => limits::DATAGRAM_BYTES,
+                    Dialect::Iperf3 => limits::IPERF3_DATAGRAM_BYTES,
                 }
-                .check(u64::from(udp.size.octets()))?;
+                .check(u64::from(udp.size.bytes()))?;
                 limits::BURST_NS.check(udp.burst.0)?;
                 if let Some(rate) = udp.rate {
                     let bps = rate.bits_per_second(udp.size);
@@ -317,7 +317,7 @@ impl TestPlan {
                 }
                 if let End::Bytes(bytes) = self.end {
                     // Each stream's share must hold one header.
-                    let least = limits::DATAGRAM_OCTETS.min;
+                    let least = limits::DATAGRAM_BYTES.min;
                     if bytes / u64::from(self.streams) < least {
                         return Err(OutOfRange {
                             name: "bytes a stream".into(),
@@ -329,22 +329,22 @@ impl TestPlan {
                 }
             }
             Traffic::Tcp(tcp) => {
-                limits::BLOCK_OCTETS.check(u64::from(tcp.block))?;
-                limits::BLOCKS_OCTETS.check(u64::from(tcp.block) * u64::from(self.threads()))?;
+                limits::BLOCK_BYTES.check(u64::from(tcp.block))?;
+                limits::BLOCKS_BYTES.check(u64::from(tcp.block) * u64::from(self.threads()))?;
                 if let Some(mss) = tcp.mss {
-                    limits::MSS_OCTETS.check(u64::from(mss))?;
+                    limits::MSS_BYTES.check(u64::from(mss))?;
                 }
                 if let Some(rate) = tcp.rate {
                     limits::RATE_BPS.check(rate.bits_per_second())?;
                 }
             }
             Traffic::Rr(rr) => {
-                limits::MESSAGE_OCTETS.check(u64::from(rr.request))?;
-                limits::MESSAGE_OCTETS.check(u64::from(rr.response))?;
+                limits::MESSAGE_BYTES.check(u64::from(rr.request))?;
+                limits::MESSAGE_BYTES.check(u64::from(rr.response))?;
                 limits::OUTSTANDING.check(u64::from(rr.outstanding))?;
                 if rr.outstanding > 1 && rr.transport == Transport::Tcp {
                     let message = u64::from(rr.request.max(rr.response));
-                    limits::FLIGHT_OCTETS.check(u64::from(rr.outstanding) * message)?;
+                    limits::FLIGHT_BYTES.check(u64::from(rr.outstanding) * message)?;
                 }
                 if let Some(rate) = rr.rate {
                     limits::RATE_TPS.check(rate)?;

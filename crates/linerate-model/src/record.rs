@@ -178,7 +178,7 @@ pub struct PlanRecord {
     /// Measured time, when the test ends by time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_s: Option<f64>,
-    /// Octets, when the test ends by them.
+    /// Bytes, when the test ends by them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,
     /// Datagrams, when the test ends by them.
@@ -224,10 +224,10 @@ pub struct PlanRecord {
     /// How the TCP sender writes: `copy`, or `sendfile` (nothing copied).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub send: Option<String>,
-    /// rr: octets of a request.
+    /// rr: bytes of a request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_bytes: Option<u32>,
-    /// rr: octets of a response.
+    /// rr: bytes of a response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response_bytes: Option<u32>,
     /// rr: requests in flight on each stream.
@@ -375,7 +375,7 @@ pub struct PacingFigures {
 /// What a receiving end measured.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ReceiverFigures {
-    /// Payload of unique datagrams, or octets read.
+    /// Payload of unique datagrams, or bytes read.
     pub bytes: u64,
     /// Unique datagrams.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -504,7 +504,7 @@ pub struct OneWayDelay {
     pub clock_error_s: f64,
 }
 
-/// CPU of one end, from the first datagram or octet until nothing more is sent; of a row, over its
+/// CPU of one end, from the first datagram or byte until nothing more is sent; of a row, over its
 /// interval. Of several streams the busiest thread and its core are shown here; all are in
 /// `streams`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -569,7 +569,7 @@ pub struct CoreFigures {
 /// delivery rate are values of a moment: in a row those at its end, in the totals the mean of the rows.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TcpFigures {
-    /// Octets that the far end acknowledged.
+    /// Bytes that the far end acknowledged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes_acked: Option<u64>,
     /// Segments sent again.
@@ -653,7 +653,7 @@ pub struct HostFigures {
     /// Drops of the interface's queueing disciplines.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub qdisc_dropped: Option<u64>,
-    /// Most octets of packets that waited in the interface's queueing disciplines at the end of an
+    /// Most bytes of packets that waited in the interface's queueing disciplines at the end of an
     /// interval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub qdisc_backlog_bytes: Option<u64>,

@@ -11,7 +11,7 @@ use crate::local_errors::LocalSendErrors;
 /// Counters of one sending stream (or several, added up) over a span.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SendCounts {
-    /// Octets of payload that the kernel took.
+    /// Bytes of payload that the kernel took.
     pub bytes: u64,
     /// Datagrams that the kernel took (UDP).
     pub datagrams: u64,
@@ -49,7 +49,7 @@ impl SendCounts {
 /// Counters of one receiving stream (or several, added up) over a span.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecvCounts {
-    /// Octets of payload in unique datagrams, or octets read from TCP.
+    /// Bytes of payload in unique datagrams, or bytes read from TCP.
     pub bytes: u64,
     /// Unique datagrams.
     pub datagrams: u64,
@@ -108,9 +108,9 @@ impl RecvCounts {
 /// field. Counters are since the connection began; the record shows their growth.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TcpSample {
-    /// Octets acknowledged by the far end, `tcpi_bytes_acked`.
+    /// Bytes acknowledged by the far end, `tcpi_bytes_acked`.
     pub bytes_acked: Option<u64>,
-    /// Octets of retransmitted data, `tcpi_bytes_retrans`.
+    /// Bytes of retransmitted data, `tcpi_bytes_retrans`.
     pub bytes_retransmitted: Option<u64>,
     /// Segments sent again, `tcpi_total_retrans`.
     pub retransmits: Option<u64>,
@@ -120,7 +120,7 @@ pub struct TcpSample {
     pub rtt_variation_ns: Option<u64>,
     /// Least round trip seen, `tcpi_min_rtt`, in nanoseconds.
     pub min_rtt_ns: Option<u64>,
-    /// Congestion window in octets, `tcpi_snd_cwnd` x `tcpi_snd_mss`.
+    /// Congestion window in bytes, `tcpi_snd_cwnd` x `tcpi_snd_mss`.
     pub cwnd_bytes: Option<u64>,
     /// Sending maximum segment size.
     pub mss_bytes: Option<u64>,
@@ -134,7 +134,7 @@ pub struct TcpSample {
     pub rwnd_limited_ns: Option<u64>,
     /// Of that, limited by the send buffer, `tcpi_sndbuf_limited`.
     pub sndbuf_limited_ns: Option<u64>,
-    /// Octets in the send buffer, estimated: `tcpi_notsent_bytes` + `tcpi_unacked` x `tcpi_snd_mss`.
+    /// Bytes in the send buffer, estimated: `tcpi_notsent_bytes` + `tcpi_unacked` x `tcpi_snd_mss`.
     pub unsent_bytes: Option<u64>,
 }
 
@@ -276,7 +276,7 @@ pub struct SendReport {
     /// may for a while, in nanoseconds of the measured time.
     #[serde(default)]
     pub acknowledged_ns: Option<u64>,
-    /// Warm-up datagrams or octets (TCP), which are in nothing else here.
+    /// Warm-up datagrams or bytes (TCP), which are in nothing else here.
     pub warmup: u64,
     /// Engines used, in order; more than one when the kernel refused.
     pub engines: Vec<String>,
@@ -286,7 +286,7 @@ pub struct SendReport {
     pub train: u32,
     /// Send buffer granted, as `SO_SNDBUF` reads back (the kernel doubles what is asked).
     pub send_buffer: u64,
-    /// Path MTU in octets as the kernel knew it at the end, where the datagrams did not fit into it and
+    /// Path MTU in bytes as the kernel knew it at the end, where the datagrams did not fit into it and
     /// went as fragments.
     #[serde(default)]
     pub small_mtu: Option<u32>,
@@ -330,7 +330,7 @@ pub struct RecvReport {
     pub first_ns: Option<u64>,
     /// Last arrival on the same clock.
     pub last_ns: Option<u64>,
-    /// Warm-up datagrams or octets that arrived.
+    /// Warm-up datagrams or bytes that arrived.
     pub warmup: u64,
     /// Numbers that fell into the warm-up, where its datagrams are numbered with the measured ones
     /// (iperf3).
@@ -461,7 +461,7 @@ pub struct HostCounters {
     pub nic_rx_packets: Option<u64>,
     /// Drops in the interface's queueing disciplines (root and below), where they could be read.
     pub qdisc_dropped: Option<u64>,
-    /// Octets that wait in them when the span ends: no growth, but what is there.
+    /// Bytes that wait in them when the span ends: no growth, but what is there.
     pub qdisc_backlog: Option<u64>,
     /// Time this process's control group was held back, in nanoseconds.
     pub throttled_ns: Option<u64>,

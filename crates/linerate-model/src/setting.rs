@@ -33,7 +33,7 @@ pub enum SettingName {
     Coalesce(String),
     /// Number of queues, `ethtool -L`.
     Channels(Channels),
-    /// Largest packet of an interface, in octets.
+    /// Largest packet of an interface, in bytes.
     Mtu,
     /// Kind of the root queueing discipline, with the kernel's own options.
     Qdisc,

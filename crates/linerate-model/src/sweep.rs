@@ -76,11 +76,11 @@ pub struct SweepDocument {
 pub enum Variable {
     /// Offered rate of payload, bit/s.
     Rate,
-    /// Payload of a datagram, octets.
+    /// Payload of a datagram, bytes.
     Size,
     /// Streams.
     Streams,
-    /// Socket buffers at both ends, octets.
+    /// Socket buffers at both ends, bytes.
     Window,
 }
 
@@ -101,7 +101,7 @@ impl Variable {
 pub struct SweepPlan {
     /// What is varied.
     pub variable: Variable,
-    /// Its values in rising order: bit/s, octets or streams.
+    /// Its values in rising order: bit/s, bytes or streams.
     pub values: Vec<u64>,
     /// Rates only: after the last value, as fast as the sender can.
     pub then_max: bool,

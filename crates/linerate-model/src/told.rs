@@ -62,7 +62,7 @@ pub struct Asked {
     pub direction: Direction,
     /// Streams each way.
     pub parallel: u16,
-    /// Octets of a block or datagram.
+    /// Bytes of a block or datagram.
     pub block_bytes: u32,
     /// Rate of each stream in bit/s; 0 is unlimited.
     pub rate_bps: u64,
@@ -74,11 +74,11 @@ pub struct Asked {
     pub omit_s: u32,
     /// Seconds; 0 is no limit.
     pub time_s: u32,
-    /// End after so many octets.
+    /// End after so many bytes.
     pub bytes: u64,
     /// End after so many blocks.
     pub blocks: u64,
-    /// Type of service, the whole octet.
+    /// Type of service, the whole byte.
     pub tos: u8,
     /// Socket buffers.
     pub window_bytes: u32,
@@ -192,7 +192,7 @@ pub enum Side {
 /// What an iperf3 tells of a stream.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct FarStream {
-    /// Octets sent or received in the measured time.
+    /// Bytes sent or received in the measured time.
     pub bytes: u64,
     /// Segments sent again; a receiver or an old kernel tells none.
     pub retransmits: Option<u64>,

@@ -3,7 +3,7 @@
 //!
 //! A change is announced in the journal, which is on the disk before the change is made; when it has
 //! been made, what came of it follows. A line is the CRC-32 of its text in eight hexadecimal digits,
-//! a space, the text (JSON) and a line end. CRC-32 finds every change within one octet. Each line
+//! a space, the text (JSON) and a line end. CRC-32 finds every change within one byte. Each line
 //! says all that is needed to use it, so that a damaged one hides no other.
 //!
 //! Where a part could not be put back, the journal stays and one more line says what is settled.
@@ -221,13 +221,13 @@ impl Record {
 
 /// Longest line that is written or read: all knobs of an interface with 1,000 queues and as many
 /// interrupts take 300 KiB.
-pub const MOST_LINE_OCTETS: usize = 1 << 20;
+pub const MOST_LINE_BYTES: usize = 1 << 20;
 
-/// A record as a line, its end included; `None` if it is longer than [`MOST_LINE_OCTETS`].
+/// A record as a line, its end included; `None` if it is longer than [`MOST_LINE_BYTES`].
 pub fn line(record: &Record) -> Option<String> {
     let text = serde_json::to_string(record).ok()?;
     let line = format!("{:08x} {text}\n", crc32fast::hash(text.as_bytes()));
-    (line.len() <= MOST_LINE_OCTETS).then_some(line)
+    (line.len() <= MOST_LINE_BYTES).then_some(line)
 }
 
 /// A part of a journal that cannot be used.
@@ -245,9 +245,9 @@ pub enum Damage {
 }
 
 /// Reads a journal: every whole line, and what is wrong with the others.
-pub fn parse(octets: &[u8]) -> (Vec<Record>, Vec<Damage>) {
+pub fn parse(bytes: &[u8]) -> (Vec<Record>, Vec<Damage>) {
     let (mut records, mut damages) = (Vec::new(), Vec::new());
-    for (index, text) in octets.split_inclusive(|octet| *octet == b'\n').enumerate() {
+    for (index, text) in bytes.split_inclusive(|byte| *byte == b'\n').enumerate() {
         let number = index.saturating_add(1);
         match text.strip_suffix(b"\n") {
             Some(text) => match whole(text) {
@@ -262,10 +262,10 @@ pub fn parse(octets: &[u8]) -> (Vec<Record>, Vec<Damage>) {
 
 fn whole(text: &[u8]) -> Option<Record> {
     let (sum, text) = (text.get(..8)?, text.get(9..)?);
-    if text.len() > MOST_LINE_OCTETS {
+    if text.len() > MOST_LINE_BYTES {
         return None;
     }
-    let digits = |octet: &u8| octet.is_ascii_digit() || (b'a'..=b'f').contains(octet);
+    let digits = |byte: &u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(byte);
     let sum = std::str::from_utf8(sum).ok().filter(|sum| sum.as_bytes().iter().all(digits))?;
     (u32::from_str_radix(sum, 16).ok()? == crc32fast::hash(text)).then_some(())?;
     serde_json::from_slice(text).ok()

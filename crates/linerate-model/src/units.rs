@@ -196,27 +196,27 @@ impl fmt::Display for Rate {
     }
 }
 
-/// Octets of UDP payload: the RFC 768 length less its 8-octet header. 1 to 65,507, which is what
+/// Bytes of UDP payload: the RFC 768 length less its 8-byte header. 1 to 65,507, which is what
 /// IPv4 can carry; IPv6 without jumbograms can carry 20 more, which nobody uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(transparent)]
 pub struct DatagramSize(u16);
 
 impl DatagramSize {
-    /// The largest that fits a 16-bit IPv4 total length with 20 octets of IP and 8 of UDP header.
+    /// The largest that fits a 16-bit IPv4 total length with 20 bytes of IP and 8 of UDP header.
     pub const MAX: Self = Self(65_507);
 
     /// `None` outside 1 to 65,507.
-    pub const fn new(octets: u32) -> Option<Self> {
-        if octets >= 1 && octets <= 65_507 { Some(Self(octets as u16)) } else { None }
+    pub const fn new(bytes: u32) -> Option<Self> {
+        if bytes >= 1 && bytes <= 65_507 { Some(Self(bytes as u16)) } else { None }
     }
 
-    /// Octets.
-    pub const fn octets(self) -> u16 {
+    /// Bytes.
+    pub const fn bytes(self) -> u16 {
         self.0
     }
 
-    /// Octets as a length for slices.
+    /// Bytes as a length for slices.
     pub const fn len(self) -> usize {
         self.0 as usize
     }
@@ -234,13 +234,13 @@ impl DatagramSize {
 
 impl<'de> Deserialize<'de> for DatagramSize {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let octets = u32::deserialize(deserializer)?;
-        Self::new(octets)
-            .ok_or_else(|| serde::de::Error::custom("a datagram has 1 to 65507 octets of payload"))
+        let bytes = u32::deserialize(deserializer)?;
+        Self::new(bytes)
+            .ok_or_else(|| serde::de::Error::custom("a datagram has 1 to 65507 bytes of payload"))
     }
 }
 
-/// A number of octets typed by a user: `1472`, `64K` (64,000), `64Ki` or `64KiB` (65,536).
+/// A number of bytes typed by a user: `1472`, `64K` (64,000), `64Ki` or `64KiB` (65,536).
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]

@@ -36,7 +36,7 @@
     if (value === 0 && unit !== "percent") return "0";
     const list = PREFIXES[unit];
     let chosen = list[0];
-    // Of datagrams every octet counts.
+    // Of datagrams every byte counts.
     const least = unit === "bytes" && Math.abs(top) < 1e4 ? 10 : 0.999999;
     for (const one of list) if (Math.abs(top) >= one[0] * least) chosen = one;
     const text = String(Number((value / chosen[0]).toPrecision(digits)));

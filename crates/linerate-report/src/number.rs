@@ -154,7 +154,7 @@ pub fn cpu(percent: f64) -> String {
     }
 }
 
-/// A number of octets: `208 KiB`, `1.477 MB`.
+/// A number of bytes: `208 KiB`, `1.477 MB`.
 pub fn bytes(value: u64) -> String {
     linerate_model::units::ByteCount(value).to_string()
 }

@@ -10,7 +10,7 @@ use linerate_model::plan::{AgreedPlan, Dialect, Direction, End, IpVersion, TestP
 use linerate_model::units::Nanos;
 use linerate_wire::native::auth;
 use linerate_wire::native::message::{RefusalKind, Refused};
-use linerate_wire::native::stream::{COOKIE_OCTETS, Claim};
+use linerate_wire::native::stream::{COOKIE_BYTES, Claim};
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::data::StreamSocket;
@@ -35,13 +35,13 @@ pub(crate) struct Admission {
 struct State {
     tests: HashMap<u64, Entry>,
     core_users: BTreeMap<u32, usize>,
-    /// Octets that the tests may take, see [`memory`].
+    /// Bytes that the tests may take, see [`memory`].
     memory: u64,
 }
 
 #[derive(Debug)]
 struct Entry {
-    cookie: [u8; COOKIE_OCTETS],
+    cookie: [u8; COOKIE_BYTES],
     peer: IpAddr,
     local: SocketAddr,
     streams: Vec<bool>,
@@ -100,7 +100,7 @@ pub(crate) fn check(
             "ask for less with --time, or start the server with a longer --max-duration",
         ));
     }
-    if let (Some(most), Some(bytes)) = (options.max_bytes, octets(plan))
+    if let (Some(most), Some(bytes)) = (options.max_bytes, bytes(plan))
         && bytes > most
     {
         return Err(refuse(
@@ -158,8 +158,8 @@ pub(crate) fn check(
     Ok(())
 }
 
-/// Octets that a plan with an end by count carries, both ways together.
-pub(crate) fn octets(plan: &TestPlan) -> Option<u64> {
+/// Bytes that a plan with an end by count carries, both ways together.
+pub(crate) fn bytes(plan: &TestPlan) -> Option<u64> {
     let each_way = match (plan.end, &plan.traffic) {
         (End::Time(_), _) => return None,
         (End::Datagrams(count), Traffic::Rr(rr)) => {
@@ -168,26 +168,24 @@ pub(crate) fn octets(plan: &TestPlan) -> Option<u64> {
             return Some(count.saturating_mul(both));
         }
         (End::Bytes(bytes), _) => bytes,
-        (End::Datagrams(count), Traffic::Udp(udp)) => {
-            count.saturating_mul(udp.size.octets().into())
-        }
+        (End::Datagrams(count), Traffic::Udp(udp)) => count.saturating_mul(udp.size.bytes().into()),
         (End::Datagrams(count), Traffic::Tcp(tcp)) => count.saturating_mul(tcp.block.into()),
     };
     let ways = if plan.direction == Direction::Both { 2 } else { 1 };
     Some(each_way.saturating_mul(ways))
 }
 
-/// 2^20 octets.
+/// 2^20 bytes.
 const MIB: u64 = 1 << 20;
-/// Stack, buffers for datagrams, window and histograms of one data thread, in octets: a hundred tests
+/// Stack, buffers for datagrams, window and histograms of one data thread, in bytes: a hundred tests
 /// take less than two thirds of it each.
-const THREAD_OCTETS: u64 = MIB;
-/// Messages of one test that were read ahead, and those that its client has left unread, in octets.
-const MESSAGES_OCTETS: u64 = 2 * MIB;
-/// One interval of one stream, or the host's sample of it without its cores, in octets.
-const ROW_OCTETS: u64 = 256;
+const THREAD_BYTES: u64 = MIB;
+/// Messages of one test that were read ahead, and those that its client has left unread, in bytes.
+const MESSAGES_BYTES: u64 = 2 * MIB;
+/// One interval of one stream, or the host's sample of it without its cores, in bytes.
+const ROW_BYTES: u64 = 256;
 
-/// Octets that a test of this plan may take here until its end, at most: messages, threads, blocks
+/// Bytes that a test of this plan may take here until its end, at most: messages, threads, blocks
 /// of TCP and of rr, intervals, and socket buffers of the size that the client asks for. Those that
 /// this end chooses are bounded by themselves and by the kernel's limits.
 fn memory(plan: &TestPlan, options: &Options) -> u64 {
@@ -200,15 +198,15 @@ fn memory(plan: &TestPlan, options: &Options) -> u64 {
     let time = plan.duration().unwrap_or(options.max_duration).0;
     let rows = time.div_ceil(plan.interval.0.max(1)).min(plan.intervals());
     let cores = linerate_host::cores::allowed_cores().len().min(MOST_CORES);
-    let sample = ROW_OCTETS + (cores * size_of::<CoreUse>()) as u64;
+    let sample = ROW_BYTES + (cores * size_of::<CoreUse>()) as u64;
     let threads = u64::from(plan.threads());
-    let buffers = plan.window.map_or(0, |window| window_octets(window, options.max_window));
-    MESSAGES_OCTETS + threads * (THREAD_OCTETS + held + buffers + rows * ROW_OCTETS) + rows * sample
+    let buffers = plan.window.map_or(0, |window| window_bytes(window, options.max_window));
+    MESSAGES_BYTES + threads * (THREAD_BYTES + held + buffers + rows * ROW_BYTES) + rows * sample
 }
 
-/// Octets that the kernel may keep for one socket whose both buffers have the size `window`: twice what
+/// Bytes that the kernel may keep for one socket whose both buffers have the size `window`: twice what
 /// is asked, as it counts its own overhead.
-fn window_octets(window: u32, most_forced: u32) -> u64 {
+fn window_bytes(window: u32, most_forced: u32) -> u64 {
     let buffer = |limit: &str| {
         let text = std::fs::read_to_string(format!("/proc/sys/net/core/{limit}"));
         let most = text.ok().and_then(|text| text.trim().parse().ok()).unwrap_or(u32::MAX);
@@ -235,7 +233,7 @@ impl Admission {
         self: &Arc<Self>,
         agreed: &AgreedPlan,
         token: u64,
-        cookie: [u8; COOKIE_OCTETS],
+        cookie: [u8; COOKIE_BYTES],
         (peer, local): (IpAddr, SocketAddr),
         irq_cores: &[u32],
         arrivals: UnboundedSender<(u16, StreamSocket)>,
@@ -317,7 +315,7 @@ impl Admission {
             .days
             .budget(peer, most, Instant::now())
             .map_err(|why| refuse(RefusalKind::Policy, why, hint))?;
-        match octets(plan).filter(|bytes| *bytes > day.left()) {
+        match bytes(plan).filter(|bytes| *bytes > day.left()) {
             None => Ok(Some(day)),
             Some(bytes) => Err(refuse(
                 RefusalKind::Policy,

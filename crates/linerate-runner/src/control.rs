@@ -4,7 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use linerate_wire::native::auth::{Seal, SealError};
-use linerate_wire::native::frame::{self, FrameError, PREFIX_OCTETS};
+use linerate_wire::native::frame::{self, FrameError, PREFIX_BYTES};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -76,22 +76,22 @@ pub(crate) async fn write_message<T: Serialize>(
     seal: Option<&mut Seal>,
     message: &T,
 ) -> Result<(), ControlError> {
-    write_octets(stream, &encode(seal, message)?).await
+    write_bytes(stream, &encode(seal, message)?).await
 }
 
-/// Octets of whole frames.
-pub(crate) async fn write_octets(
+/// Bytes of whole frames.
+pub(crate) async fn write_bytes(
     stream: &mut (impl AsyncWrite + Unpin),
-    octets: &[u8],
+    bytes: &[u8],
 ) -> Result<(), ControlError> {
-    match tokio::time::timeout(WRITE_LIMIT, stream.write_all(octets)).await {
+    match tokio::time::timeout(WRITE_LIMIT, stream.write_all(bytes)).await {
         Ok(result) => Ok(result?),
         Err(_) => Err(ControlError::Silent),
     }
 }
 
-/// Octets that may wait for a peer that does not read.
-const MOST_WAITING_OCTETS: usize = 1 << 20;
+/// Bytes that may wait for a peer that does not read.
+const MOST_WAITING_BYTES: usize = 1 << 20;
 
 /// The way to the other end. Messages may wait in it while somebody waits for other things too: putting
 /// one in never waits.
@@ -99,13 +99,13 @@ const MOST_WAITING_OCTETS: usize = 1 << 20;
 pub(crate) struct Outbox<W = OwnedWriteHalf> {
     stream: W,
     seal: Option<Seal>,
-    octets: Vec<u8>,
+    bytes: Vec<u8>,
     moved: Instant,
 }
 
 impl<W: AsyncWrite + Unpin> Outbox<W> {
     pub(crate) fn new(stream: W, seal: Option<Seal>) -> Self {
-        Self { stream, seal, octets: Vec::new(), moved: Instant::now() }
+        Self { stream, seal, bytes: Vec::new(), moved: Instant::now() }
     }
 
     /// The connection's half that it writes to.
@@ -113,24 +113,24 @@ impl<W: AsyncWrite + Unpin> Outbox<W> {
         &self.stream
     }
 
-    /// Octets that wait.
+    /// Bytes that wait.
     pub(crate) fn waiting(&self) -> usize {
-        self.octets.len()
+        self.bytes.len()
     }
 
     /// Puts a message in.
     ///
     /// # Errors
-    /// When the peer has left too many octets unread.
+    /// When the peer has left too many bytes unread.
     pub(crate) fn put<T: Serialize>(&mut self, message: &T) -> Result<(), ControlError> {
         let frame = encode(self.seal.as_mut(), message)?;
-        if self.octets.is_empty() {
+        if self.bytes.is_empty() {
             self.moved = Instant::now();
         }
-        if self.octets.len() + frame.len() > MOST_WAITING_OCTETS {
+        if self.bytes.len() + frame.len() > MOST_WAITING_BYTES {
             return Err(ControlError::Silent);
         }
-        self.octets.extend(frame);
+        self.bytes.extend(frame);
         Ok(())
     }
 
@@ -140,14 +140,14 @@ impl<W: AsyncWrite + Unpin> Outbox<W> {
     /// # Errors
     /// When the connection is gone, or the peer has read nothing for too long.
     pub(crate) async fn carry(&mut self) -> Result<(), ControlError> {
-        if self.octets.is_empty() {
+        if self.bytes.is_empty() {
             return std::future::pending().await;
         }
-        let written = self.stream.write(&self.octets);
+        let written = self.stream.write(&self.bytes);
         match tokio::time::timeout_at(self.moved + WRITE_LIMIT, written).await {
             Ok(Ok(0)) => Err(ControlError::Closed),
-            Ok(Ok(octets)) => {
-                self.octets.drain(..octets);
+            Ok(Ok(bytes)) => {
+                self.bytes.drain(..bytes);
                 self.moved = Instant::now();
                 Ok(())
             }
@@ -161,7 +161,7 @@ impl<W: AsyncWrite + Unpin> Outbox<W> {
     /// # Errors
     /// As [`Self::carry`].
     pub(crate) async fn empty(&mut self) -> Result<(), ControlError> {
-        while !self.octets.is_empty() {
+        while !self.bytes.is_empty() {
             self.carry().await?;
         }
         Ok(())
@@ -182,7 +182,7 @@ impl<W: AsyncWrite + Unpin> Outbox<W> {
 pub(crate) async fn read_body(
     stream: &mut (impl AsyncRead + Unpin),
 ) -> Result<Vec<u8>, ControlError> {
-    let mut prefix = [0; PREFIX_OCTETS];
+    let mut prefix = [0; PREFIX_BYTES];
     match stream.read_exact(&mut prefix).await {
         Ok(_) => {}
         Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => return Err(ControlError::Closed),
@@ -218,7 +218,7 @@ pub(crate) fn read_all<T: DeserializeOwned + Send + 'static>(
     told
 }
 
-/// Reads what a peer still sends until it closes, for a moment: unread octets would turn this end's close
+/// Reads what a peer still sends until it closes, for a moment: unread bytes would turn this end's close
 /// into a reset, and the last word could be lost.
 pub(crate) async fn read_out(stream: &mut (impl AsyncRead + Unpin)) {
     let mut rest = [0; 256];
@@ -248,7 +248,7 @@ mod tests {
         let mut out = Outbox::new(near, None);
         let text = "x".repeat(50_000);
         let fits = (0..99).take_while(|_| out.put(&text).is_ok()).count();
-        assert_eq!(fits, MOST_WAITING_OCTETS / (PREFIX_OCTETS + 50_002));
+        assert_eq!(fits, MOST_WAITING_BYTES / (PREFIX_BYTES + 50_002));
         // Nobody reads: carrying is given up again and again, in the middle of a message.
         for _ in 0..3 {
             let limit = Duration::from_millis(5);

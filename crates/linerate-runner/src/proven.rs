@@ -7,7 +7,7 @@ use std::str::FromStr;
 use linerate_engine::sys;
 use linerate_model::record::ErrorRecord;
 use linerate_wire::native::agent::AGENT_FEATURE;
-use linerate_wire::native::auth::{self, NONCE_OCTETS, SEALED_FEATURE, Seal, Speaker};
+use linerate_wire::native::auth::{self, NONCE_BYTES, SEALED_FEATURE, Seal, Speaker};
 use linerate_wire::native::frame::{self, FrameError};
 use linerate_wire::native::message::{
     ClientMessage, Ends, Hello, RefusalKind, Refused, ServerMessage, Welcome,
@@ -73,7 +73,7 @@ pub(crate) fn hello() -> Result<Vec<u8>, FrameError> {
         version_min: *VERSIONS.start(),
         version_max: *VERSIONS.end(),
         features: features(),
-        nonce: auth::to_hex(&random::<NONCE_OCTETS>()),
+        nonce: auth::to_hex(&random::<NONCE_BYTES>()),
         program: format!("linerate {}", env!("CARGO_PKG_VERSION")),
     }))
 }

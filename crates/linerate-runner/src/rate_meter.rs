@@ -12,7 +12,7 @@ pub(crate) struct RateMeter {
     rate_bps: u64,
     /// Bits that may still come.
     credit: u64,
-    octets: u64,
+    bytes: u64,
     at_ns: u64,
 }
 
@@ -21,14 +21,14 @@ impl RateMeter {
     pub(crate) fn new(limit_bps: u64, now_ns: u64) -> Self {
         let rate_bps = limit_bps.saturating_add(limit_bps / 10);
         let credit = bits(rate_bps, EARLY_NS);
-        Self { rate_bps, credit, octets: 0, at_ns: now_ns }
+        Self { rate_bps, credit, bytes: 0, at_ns: now_ns }
     }
 
-    /// Whether `octets` in all, since the beginning, are within the limit at `now_ns`.
-    pub(crate) fn keeps(&mut self, octets: u64, now_ns: u64) -> bool {
+    /// Whether `bytes` in all, since the beginning, are within the limit at `now_ns`.
+    pub(crate) fn keeps(&mut self, bytes: u64, now_ns: u64) -> bool {
         let span_ns = now_ns.saturating_sub(self.at_ns);
-        let more = octets.saturating_sub(self.octets).saturating_mul(8);
-        (self.octets, self.at_ns) = (octets.max(self.octets), now_ns.max(self.at_ns));
+        let more = bytes.saturating_sub(self.bytes).saturating_mul(8);
+        (self.bytes, self.at_ns) = (bytes.max(self.bytes), now_ns.max(self.at_ns));
         let most = bits(self.rate_bps, CREDIT_NS + EARLY_NS);
         let credit = self.credit.saturating_add(bits(self.rate_bps, span_ns));
         self.credit = credit.saturating_sub(more).min(most);
@@ -48,16 +48,16 @@ mod tests {
     const MS: u64 = 1_000_000;
     const LIMIT: u64 = 8_000_000;
 
-    /// Octets by millisecond, looked at as often as `step_ms`: when the limit was broken.
-    fn broken_at(step_ms: u64, octets: impl Fn(u64) -> u64) -> Option<u64> {
+    /// Bytes by millisecond, looked at as often as `step_ms`: when the limit was broken.
+    fn broken_at(step_ms: u64, bytes: impl Fn(u64) -> u64) -> Option<u64> {
         let mut meter = RateMeter::new(LIMIT, 0);
-        (1..60_000 / step_ms).map(|i| i * step_ms).find(|ms| !meter.keeps(octets(*ms), ms * MS))
+        (1..60_000 / step_ms).map(|i| i * step_ms).find(|ms| !meter.keeps(bytes(*ms), ms * MS))
     }
 
     #[test]
     fn an_honest_client_is_never_cut_off_however_seldom_it_is_looked_at() {
         for step_ms in [1, 250, 1_000, 10_000] {
-            // At the limit: 1,000 octets a millisecond.
+            // At the limit: 1,000 bytes a millisecond.
             assert_eq!(broken_at(step_ms, |ms| ms * 1_000), None, "{step_ms}");
             assert_eq!(broken_at(step_ms, |ms| ms * 1_090), None, "{step_ms}");
         }

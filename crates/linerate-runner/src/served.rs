@@ -11,7 +11,7 @@ use crate::control::ControlError;
 use crate::data::Report;
 
 /// A client's name for its test is cut nowhere: one that is longer, or odd, is none.
-const MOST_ID_OCTETS: usize = 64;
+const MOST_ID_BYTES: usize = 64;
 
 /// What is known when a test begins. `id` is the client's own word.
 pub(crate) fn test(
@@ -22,7 +22,7 @@ pub(crate) fn test(
 ) -> ServedTest {
     let plan = &agreed.plan;
     let plain = |id: &&str| {
-        (1..=MOST_ID_OCTETS).contains(&id.len())
+        (1..=MOST_ID_BYTES).contains(&id.len())
             && id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
     };
     let (asked_bps, asked_per_second) = match &plan.traffic {

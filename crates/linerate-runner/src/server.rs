@@ -14,7 +14,7 @@ use linerate_wire::iperf3::Cookie;
 use linerate_wire::native::PREAMBLE;
 use linerate_wire::native::message::RefusalKind;
 use linerate_wire::native::stream::{
-    HELLO_OCTETS, OPENING_OCTETS, TCP_OPENING, TcpOpening, UdpHello, UdpHelloAck,
+    HELLO_BYTES, OPENING_BYTES, TCP_OPENING, TcpOpening, UdpHello, UdpHelloAck,
 };
 use nix::errno::Errno;
 use socket2::Socket;
@@ -73,9 +73,9 @@ pub struct Options {
     pub max_streams: u16,
     /// Largest byte budget of one test, both ways together; `None` is no limit.
     pub max_bytes: Option<u64>,
-    /// Octets of memory that all tests together may take.
+    /// Bytes of memory that all tests together may take.
     pub max_memory: u64,
-    /// The most of a client's window, in octets, that is forced beyond the kernel's limits where this
+    /// The most of a client's window, in bytes, that is forced beyond the kernel's limits where this
     /// process may.
     pub max_window: u32,
     /// One test at a time. So many clients of iperf3 may wait for their turn; the rest, and
@@ -98,7 +98,7 @@ impl Options {
     pub(crate) fn limits(&self) -> Limits {
         let span_ns = Some(self.max_duration.0);
         let window = Some(self.max_window);
-        Limits { octets: self.max_bytes, rate: self.max_rate, window, span_ns }
+        Limits { bytes: self.max_bytes, rate: self.max_rate, window, span_ns }
     }
 }
 
@@ -467,7 +467,7 @@ async fn greet(
     match magic {
         PREAMBLE => serving::negotiate(server, stream, peer, deadline).await.map(Granted::Native),
         TCP_OPENING => {
-            let mut rest = [0; OPENING_OCTETS];
+            let mut rest = [0; OPENING_BYTES];
             stream.read_exact(&mut rest).await.ok()?;
             let claim = TcpOpening::decode(&rest)?.0;
             if server.admission.verify(&claim, peer.ip()).is_none() {
@@ -501,9 +501,9 @@ pub(crate) fn stream_socket(
 }
 
 /// Answers the first datagrams of UDP streams: only to the address that holds the test's control
-/// connection, and with fewer octets than were asked with.
+/// connection, and with fewer bytes than were asked with.
 async fn answer_hellos(server: Arc<Server>, udp: UdpSocket, port: u16) {
-    let mut buffer = [0; HELLO_OCTETS + 1];
+    let mut buffer = [0; HELLO_BYTES + 1];
     loop {
         let Ok((length, from)) = udp.recv_from(&mut buffer).await else {
             // An ICMP error of some earlier answer.

@@ -27,7 +27,7 @@ use tokio::time::Instant;
 use crate::admission::{self, Slot};
 use crate::agent;
 use crate::control::{
-    ControlError, Outbox, next, read_all, read_body, read_out, write_message, write_octets,
+    ControlError, Outbox, next, read_all, read_body, read_out, write_bytes, write_message,
 };
 use crate::data::{self, Context, DataEvent, Role, Shared, StreamId, StreamSocket};
 use crate::host::HostWatch;
@@ -162,18 +162,18 @@ async fn ask(
             hints: vec!["use the same release of linerate at both ends".into()],
         });
     }
-    auth::from_hex::<{ auth::NONCE_OCTETS }>(&hello.nonce)
-        .ok_or_else(|| protocol_error("a nonce that is not 32 octets in hexadecimal".into()))?;
+    auth::from_hex::<{ auth::NONCE_BYTES }>(&hello.nonce)
+        .ok_or_else(|| protocol_error("a nonce that is not 32 bytes in hexadecimal".into()))?;
     let key = server.options.key.as_deref();
     let welcome = frame::encode(&ServerMessage::Welcome(Welcome {
         version,
         features: proven::features(),
-        nonce: auth::to_hex(&random::<{ auth::NONCE_OCTETS }>()),
+        nonce: auth::to_hex(&random::<{ auth::NONCE_BYTES }>()),
         key_required: key.is_some(),
         program: format!("linerate {}", env!("CARGO_PKG_VERSION")),
     }))
     .map_err(|e| protocol_error(e.to_string()))?;
-    if write_octets(stream, &welcome).await.is_err() {
+    if write_bytes(stream, &welcome).await.is_err() {
         return Ok(None);
     }
     let request = match read_body(stream).await {
@@ -184,7 +184,7 @@ async fn ask(
     let Some(key) = key else {
         return frame::decode(&request).map(Some).map_err(|e| protocol_error(e.to_string()));
     };
-    let welcome = welcome.get(frame::PREFIX_OCTETS..).unwrap_or_default();
+    let welcome = welcome.get(frame::PREFIX_BYTES..).unwrap_or_default();
     let mut session = Seals::new(key, Speaker::Server, body, welcome)
         .ok_or_else(|| protocol_error("no code can be made of this server's key".into()))?;
     let request = proven::open(&mut session, hello, &request)?;
@@ -241,7 +241,7 @@ async fn grant(
     let agreed = Arc::new(AgreedPlan { plan: request.plan, cuts: vec![] });
     let served = served::test(request.run.as_deref(), peer, Dialect::Native, &agreed);
     let served = Box::new(served);
-    // The top octet stays below that of the hello's magic, so that no header looks like one.
+    // The top byte stays below that of the hello's magic, so that no header looks like one.
     let token = u64::from_be_bytes(random()) >> 1;
     let cookie = random();
     let (tell, arrivals) = mpsc::unbounded_channel();

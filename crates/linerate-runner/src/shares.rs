@@ -141,9 +141,9 @@ impl DayBudget {
     }
 
     /// Adds what was carried; whether it is more than allowed now.
-    pub(crate) fn charge(&self, octets: u64) -> bool {
+    pub(crate) fn charge(&self, bytes: u64) -> bool {
         // Nobody carries 2^64 bytes in a day.
-        self.carried.fetch_add(octets, Ordering::Relaxed).saturating_add(octets) > self.most
+        self.carried.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes) > self.most
     }
 }
 

@@ -7,8 +7,8 @@ use linerate_model::plan::{EngineChoice, IpVersion, UdpPlan};
 pub const MAX_SEGMENTS: usize = 128;
 /// Datagrams handed over in one `sendmmsg`: what the engine's arrays hold, made once for each stream.
 pub const MMSG_BATCH: usize = 64;
-/// Octets handed over in one call at most. More would leave the second-level cache.
-pub const CALL_OCTETS: usize = 65_536;
+/// Bytes handed over in one call at most. More would leave the second-level cache.
+pub const CALL_BYTES: usize = 65_536;
 
 /// What both ends will use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub struct Chosen {
 /// rate, so that batching does not change the traffic's shape beyond what the user allows.
 pub fn choose(plan: &UdpPlan, ip: IpVersion, streams: u16) -> Chosen {
     let size = plan.size.len();
-    // One IP packet's worth: 65,535 octets with headers; IPv6 leaves room for an extension header.
+    // One IP packet's worth: 65,535 bytes with headers; IPv6 leaves room for an extension header.
     let packet = match ip {
         IpVersion::V4 => 65_507,
         IpVersion::V6 => 65_487,
@@ -39,7 +39,7 @@ pub fn choose(plan: &UdpPlan, ip: IpVersion, streams: u16) -> Chosen {
     });
     let limit = within_burst.unwrap_or(usize::MAX);
     let engine = match plan.engine {
-        EngineChoice::Auto if limit == 1 || (whole_train == 1 && size > CALL_OCTETS / 2) => {
+        EngineChoice::Auto if limit == 1 || (whole_train == 1 && size > CALL_BYTES / 2) => {
             EngineChoice::Send
         }
         // The kernel refuses segmentation without checksums (net/ipv4/udp.c, udp_send_skb).
@@ -52,19 +52,19 @@ pub fn choose(plan: &UdpPlan, ip: IpVersion, streams: u16) -> Chosen {
     let (train, batch) = match engine {
         EngineChoice::Send | EngineChoice::Auto => (1, 1),
         EngineChoice::Mmsg => {
-            let batch = limit.min(MMSG_BATCH).min((2 * CALL_OCTETS / size).max(1));
+            let batch = limit.min(MMSG_BATCH).min((2 * CALL_BYTES / size).max(1));
             (1, batch)
         }
         EngineChoice::Gso => {
             let train = whole_train.min(limit);
-            let trains = (CALL_OCTETS / (train * size)).min(limit / train).max(1);
+            let trains = (CALL_BYTES / (train * size)).min(limit / train).max(1);
             (train, train * trains)
         }
     };
     Chosen { engine, train, batch }
 }
 
-/// Socket buffers that a test asks for when the user names none, in octets as of `SO_SNDBUF` and
+/// Socket buffers that a test asks for when the user names none, in bytes as of `SO_SNDBUF` and
 /// `SO_RCVBUF` (the kernel doubles them for its own book-keeping).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Buffers {
@@ -81,7 +81,7 @@ const STALL_NS: u128 = 50_000_000;
 const QUEUE_NS: u128 = 20_000_000;
 /// What the kernel counts for a small datagram beside its payload: `sk_buff`, its shared part and
 /// headers, on x86-64.
-const OVERHEAD_OCTETS: u128 = 768;
+const OVERHEAD_BYTES: u128 = 768;
 const LEAST_SEND: u32 = 256 << 10;
 const MOST_SEND: u32 = 4 << 20;
 const LEAST_RECEIVE: u32 = 4 << 20;
@@ -95,8 +95,8 @@ pub fn buffers(plan: &UdpPlan, streams: u16) -> Buffers {
         let Some(rate) = plan.rate else { return most };
         let bits = u128::from(rate.bits_per_second(plan.size)) * ns / 1_000_000_000 / streams;
         let datagrams = bits / u128::from(plan.size.bits());
-        let octets = datagrams * (u128::from(plan.size.octets()) + OVERHEAD_OCTETS) / 2;
-        u32::try_from(octets).unwrap_or(u32::MAX).clamp(least, most)
+        let bytes = datagrams * (u128::from(plan.size.bytes()) + OVERHEAD_BYTES) / 2;
+        u32::try_from(bytes).unwrap_or(u32::MAX).clamp(least, most)
     };
     let most_receive = (MOST_RECEIVE / u32::try_from(streams).unwrap_or(1)).max(LEAST_RECEIVE);
     Buffers {
@@ -131,7 +131,7 @@ mod tests {
         assert_eq!(choose("max", 1448, Auto, true), (Gso, 45, 45));
         assert_eq!(choose("max", 64, Auto, true), (Gso, 128, 1024));
         assert_eq!(choose("10M", 1472, Auto, true), (Send, 1, 1));
-        // 1 Gbit/s: 100 us are 12,500 octets, 8 datagrams of 1472.
+        // 1 Gbit/s: 100 us are 12,500 bytes, 8 datagrams of 1472.
         assert_eq!(choose("1G", 1472, Auto, true), (Gso, 8, 8));
         assert_eq!(choose("1G", 1472, Mmsg, true), (Mmsg, 1, 8));
         assert_eq!(choose("1G", 1472, Send, true), (Send, 1, 1));
@@ -147,7 +147,7 @@ mod tests {
             (b.send, b.receive)
         };
         assert_eq!(of("1M", 1472, 1), (256 << 10, 4 << 20));
-        // 50 ms of 10 Gbit/s are 42,459 datagrams, which the kernel counts as 2,240 octets each.
+        // 50 ms of 10 Gbit/s are 42,459 datagrams, which the kernel counts as 2,240 bytes each.
         assert_eq!(of("10G", 1472, 1), (4 << 20, 32 << 20));
         assert_eq!(of("1G", 1472, 1), (1_698 * 2_240 / 2, 4_245 * 2_240 / 2));
         assert_eq!(of("max", 64, 1), (4 << 20, 32 << 20));

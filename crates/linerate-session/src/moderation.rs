@@ -14,9 +14,9 @@ const WORTH: u64 = 2;
 /// What gathers in that time may take this part of the receive buffer, one in …
 const BUFFER_SHARE: u64 = 8;
 /// What the kernel charges a receive buffer for: `sk_buff` and its shared part with each message …
-const MESSAGE_OCTETS: u64 = 768;
-/// … and at most so many octets for each of payload, as pages are shared and never full.
-const OCTETS_CHARGED: u64 = 2;
+const MESSAGE_BYTES: u64 = 768;
+/// … and at most so many bytes for each of payload, as pages are shared and never full.
+const BYTES_CHARGED: u64 = 2;
 
 /// Decides from what arrived lately.
 #[derive(Debug)]
@@ -24,37 +24,37 @@ pub struct Moderation {
     buffer: u64,
     since_ns: u64,
     messages: u64,
-    octets: u64,
+    bytes: u64,
 }
 
 impl Moderation {
-    /// For a socket with a receive buffer of `buffer` octets, as `SO_RCVBUF` is read back. Counts from
+    /// For a socket with a receive buffer of `buffer` bytes, as `SO_RCVBUF` is read back. Counts from
     /// `now_ns`.
     pub fn new(buffer: u64, now_ns: u64) -> Self {
-        Self { buffer, since_ns: now_ns, messages: 0, octets: 0 }
+        Self { buffer, since_ns: now_ns, messages: 0, bytes: 0 }
     }
 
-    /// A call that returned at `now_ns` brought `messages` with `octets` of payload, and `is_full`
+    /// A call that returned at `now_ns` brought `messages` with `bytes` of payload, and `is_full`
     /// when more may be queued. Returns until when to sleep before the next call, which waits by
     /// itself if nothing has come by then.
     pub fn after_call(
         &mut self,
         now_ns: u64,
         messages: u64,
-        octets: u64,
+        bytes: u64,
         is_full: bool,
     ) -> Option<u64> {
         self.messages = self.messages.saturating_add(messages);
-        self.octets = self.octets.saturating_add(octets);
+        self.bytes = self.bytes.saturating_add(bytes);
         if is_full {
             return None;
         }
         let elapsed = now_ns.saturating_sub(self.since_ns).max(1);
         let within_nap = |count: u64| count.saturating_mul(NAP_NS) / elapsed;
         let charged = self
-            .octets
-            .saturating_mul(OCTETS_CHARGED)
-            .saturating_add(self.messages.saturating_mul(MESSAGE_OCTETS));
+            .bytes
+            .saturating_mul(BYTES_CHARGED)
+            .saturating_add(self.messages.saturating_mul(MESSAGE_BYTES));
         let pays = within_nap(self.messages) >= WORTH;
         let fits = within_nap(charged) <= self.buffer / BUFFER_SHARE;
         *self = Self::new(self.buffer, now_ns);
@@ -87,11 +87,11 @@ mod tests {
 
     #[test]
     fn a_small_buffer_is_never_left_alone() {
-        // 20 Gbit/s in trains of 65,000 octets: 503,000 octets charged in a nap.
+        // 20 Gbit/s in trains of 65,000 bytes: 503,000 bytes charged in a nap.
         let nap = |buffer| Moderation::new(buffer, 0).after_call(104_000, 4, 260_000, false);
         assert_eq!(nap(4 << 20), Some(204_000));
         assert_eq!(nap(1 << 20), None);
-        // Small datagrams are charged for more than they hold: 64 octets a us.
+        // Small datagrams are charged for more than they hold: 64 bytes a us.
         let nap = |buffer| Moderation::new(buffer, 0).after_call(100_000, 100, 6_400, false);
         assert_eq!(nap(1 << 20), Some(200_000));
         assert_eq!(nap(425_984), None);

@@ -182,8 +182,8 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    fn pacer(rate: u64, octets: u64, batch: u64) -> Pacer {
-        Pacer::new(rate, octets * 8, 0, 1, batch, 100_000).unwrap()
+    fn pacer(rate: u64, bytes: u64, batch: u64) -> Pacer {
+        Pacer::new(rate, bytes * 8, 0, 1, batch, 100_000).unwrap()
     }
 
     /// Runs a made-up clock to `end_ns`; each send takes `cost_ns`, each wait ends exactly.
@@ -248,7 +248,7 @@ mod tests {
 
     #[test]
     fn the_error_does_not_grow() {
-        // 64 octets at 100 Gbit/s are due every 5.12 ns; a whole second must hold exactly as many
+        // 64 bytes at 100 Gbit/s are due every 5.12 ns; a whole second must hold exactly as many
         // as the rate says.
         let mut p = pacer(100_000_000_000, 64, 128);
         let sent = run(&mut p, 0, 1_000 * MS, 1);
@@ -307,11 +307,11 @@ mod tests {
         #[test]
         fn never_ahead_of_the_rate(
             rate in 1_000u64..400_000_000_000,
-            octets in 32u64..65_507,
+            bytes in 32u64..65_507,
             batch in 1u64..1_024,
             costs in prop::collection::vec(0u64..5_000_000, 1..100),
         ) {
-            let mut p = Pacer::new(rate, octets * 8, 0, 1, batch, 100_000).unwrap();
+            let mut p = Pacer::new(rate, bytes * 8, 0, 1, batch, 100_000).unwrap();
             let (mut now, mut sent) = (0u64, 0u64);
             for cost in costs {
                 match p.next(now) {
@@ -321,7 +321,7 @@ mod tests {
                         p.taken(datagrams, now);
                         sent += datagrams;
                         // Whatever happened, no more than the rate allows plus one batch.
-                        let allowed = u128::from(now) * u128::from(rate) / (u128::from(octets) * 8_000_000_000) + 1;
+                        let allowed = u128::from(now) * u128::from(rate) / (u128::from(bytes) * 8_000_000_000) + 1;
                         prop_assert!(u128::from(sent) < allowed + u128::from(batch) + 1);
                         now += cost;
                     }

@@ -5,7 +5,7 @@ use linerate_model::plan::{End, TestPlan, Traffic, share};
 use linerate_model::sample::{SendCounts, SendInterval, SendReport, TcpSample, ThreadUse};
 use linerate_model::units::DatagramSize;
 use linerate_stats::online::Latency;
-use linerate_wire::native::datagram::HEADER_OCTETS;
+use linerate_wire::native::datagram::HEADER_BYTES;
 
 use crate::Surroundings;
 
@@ -21,7 +21,7 @@ pub struct Quota {
 }
 
 impl Quota {
-    /// The share of stream `index`. `--bytes` is met to the octet: the last datagram is shorter, and
+    /// The share of stream `index`. `--bytes` is met to the byte: the last datagram is shorter, and
     /// when that would not hold a header, the last but one gives up some of its own.
     pub fn datagrams(plan: &TestPlan, size: DatagramSize, index: u16) -> Self {
         let none = Self { until_ns: None, full: None, tail: [0; 2] };
@@ -30,10 +30,10 @@ impl Quota {
             End::Datagrams(n) => Self { full: Some(share(n, plan.streams, index)), ..none },
             End::Bytes(bytes) => {
                 let bytes = share(bytes, plan.streams, index);
-                let size = u64::from(size.octets());
-                let least = HEADER_OCTETS as u64;
+                let size = u64::from(size.bytes());
+                let least = HEADER_BYTES as u64;
                 let (full, rest) = (bytes / size, bytes % size);
-                let narrow = |octets: u64| u16::try_from(octets).unwrap_or(u16::MAX);
+                let narrow = |bytes: u64| u16::try_from(bytes).unwrap_or(u16::MAX);
                 if rest == 0 {
                     Self { full: Some(full), ..none }
                 } else if rest >= least || full == 0 {
@@ -65,8 +65,8 @@ impl Quota {
         }
     }
 
-    /// Octets that one TCP stream has to send, `None` when it ends by time.
-    pub fn octets(plan: &TestPlan, index: u16) -> Option<u64> {
+    /// Bytes that one TCP stream has to send, `None` when it ends by time.
+    pub fn bytes(plan: &TestPlan, index: u16) -> Option<u64> {
         match (plan.end, &plan.traffic) {
             (End::Bytes(bytes), _) => Some(share(bytes, plan.streams, index)),
             (End::Datagrams(blocks), Traffic::Tcp(tcp)) => {
@@ -145,7 +145,7 @@ impl Sender {
         self.total.datagrams
     }
 
-    /// Octets taken by the kernel so far.
+    /// Bytes taken by the kernel so far.
     pub fn bytes(&self) -> u64 {
         self.total.bytes
     }
@@ -155,7 +155,7 @@ impl Sender {
         self.next_boundary_ns
     }
 
-    /// The hot path: a call that began at `begun_ns` carried `datagrams` (or TCP octets alone).
+    /// The hot path: a call that began at `begun_ns` carried `datagrams` (or TCP bytes alone).
     pub fn on_sent(&mut self, begun_ns: u64, datagrams: u64, bytes: u64, due_ns: Option<u64>) {
         self.on_call(begun_ns, datagrams);
         if let Some(due) = due_ns {
@@ -350,7 +350,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_byte_budget_is_met_to_the_octet(bytes in 4_096u64..100_000_000, streams in 1u16..128, size in 32u32..65_400) {
+        fn a_byte_budget_is_met_to_the_byte(bytes in 4_096u64..100_000_000, streams in 1u16..128, size in 32u32..65_400) {
             let p = plan(End::Bytes(bytes), streams, size);
             let mut sum = 0;
             for stream in 0..streams {

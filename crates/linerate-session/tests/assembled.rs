@@ -1,4 +1,4 @@
-//! What both ends measured becomes a record: known answers of CPU shares, TCP shares, octets and
+//! What both ends measured becomes a record: known answers of CPU shares, TCP shares, bytes and
 //! delay.
 
 use linerate_model::host::CoreUse;
@@ -83,7 +83,7 @@ fn thread(percent: u64, seconds: u64, core: u32) -> ThreadUse {
     ThreadUse { cpu_ns, core: Some(core), ..ThreadUse::default() }
 }
 
-/// A stream of 1,000 octets in each of two intervals of a second, both ends' threads as given.
+/// A stream of 1,000 bytes in each of two intervals of a second, both ends' threads as given.
 fn stream(index: u16, percent: u64, core: u32) -> StreamOutcome {
     let each = (1, 1_000);
     let sent = SendCounts { datagrams: each.0, bytes: each.1, ..SendCounts::default() };
@@ -287,7 +287,7 @@ fn tcp_shares_stand_in_every_row() {
     assert_eq!(tcp.rwnd_limited_ratio, Some(0.25));
 }
 
-/// A total that showed the last moment would say 90 ms and 1,000 octets of a test that had 20 ms and
+/// A total that showed the last moment would say 90 ms and 1,000 bytes of a test that had 20 ms and
 /// 30,000 for most of its time.
 #[test]
 fn totals_of_tcp_are_no_last_moments() {
@@ -326,7 +326,7 @@ fn totals_of_tcp_are_no_last_moments() {
 }
 
 #[test]
-fn octets_of_tcp_must_agree() {
+fn bytes_of_tcp_must_agree() {
     let mut outcome = outcome(tcp(1), vec![stream(0, 10, 0)]);
     // Each end begins its measured time by itself: the whole stream must agree.
     outcome.streams[0].send.as_mut().unwrap().warmup = 500;
@@ -338,7 +338,7 @@ fn octets_of_tcp_must_agree() {
     assert_eq!(
         broken.error.unwrap().why,
         "the figures of the two ends contradict each other: \
-         forward stream 0: 2500 octets sent are not 2501 octets received, warm-up included"
+         forward stream 0: 2500 bytes sent are not 2501 bytes received, warm-up included"
     );
     // What was cut short need not agree, and iperf3 tells its own counts.
     let mut cut = records::empty("tcp");

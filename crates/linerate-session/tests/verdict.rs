@@ -504,7 +504,7 @@ fn a_cgroup_that_throttles_an_end_is_its_cpu() {
     };
     assert_eq!((tcp(0.01, 0.8), tcp(0.8, 0.01)), (Limit::ReceiverCpu, Limit::SenderCpu));
     assert_eq!(tcp(0.01, 0.01), Limit::TcpWindow);
-    // 600 Mbit/s in round trips of 56 us are 4,200 octets: a window of 4 KiB, and a tenth of 40.
+    // 600 Mbit/s in round trips of 56 us are 4,200 bytes: a window of 4 KiB, and a tenth of 40.
     let filled = |window: u64| {
         with(|a, s, r| {
             (a.asked.protocol, a.asked.rate_bps) = ("tcp".into(), None);

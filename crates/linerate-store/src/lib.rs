@@ -6,7 +6,7 @@
 //! last commit reached the disk is then unknown, and only a fresh look can tell.
 //!
 //! Each row carries a SHA-256 of all its columns, and a head row says how many there are. So one
-//! altered octet anywhere is either found by [`Reader::check`] or alters nothing that is read.
+//! altered byte anywhere is either found by [`Reader::check`] or alters nothing that is read.
 
 #![forbid(unsafe_code)]
 
@@ -27,7 +27,7 @@ pub const APPLICATION_ID: i32 = 0x6c69_6e72;
 /// Number of the schema below.
 pub const SCHEMA_VERSION: i32 = 1;
 
-/// The first octets of every SQLite file.
+/// The first bytes of every SQLite file.
 pub const MAGIC: &[u8] = b"SQLite format 3\0";
 
 const SCHEMA: &str = "

@@ -372,12 +372,12 @@ fn uri_path(path: &Path) -> String {
     use std::os::unix::ffi::OsStrExt as _;
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let mut out = String::new();
-    for &octet in absolute.as_os_str().as_bytes() {
-        match octet {
+    for &byte in absolute.as_os_str().as_bytes() {
+        match byte {
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'-' | b'_' | b'.' => {
-                out.push(char::from(octet));
+                out.push(char::from(byte));
             }
-            _ => out.push_str(&format!("%{octet:02x}")),
+            _ => out.push_str(&format!("%{byte:02x}")),
         }
     }
     out

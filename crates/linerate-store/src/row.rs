@@ -7,7 +7,7 @@ use sha2::{Digest as _, Sha256};
 pub(crate) type Sum = [u8; 32];
 
 /// SHA-256 of the table's name and the columns, each after its length, so that no two lists of
-/// columns have the same octets.
+/// columns have the same bytes.
 pub(crate) fn sum(table: &str, columns: &[&[u8]]) -> Sum {
     let mut digest = Sha256::new();
     for part in std::iter::once(table.as_bytes()).chain(columns.iter().copied()) {

@@ -172,9 +172,9 @@ fn told(path: &Path) -> Result<String, ()> {
     ))
 }
 
-/// One octet altered anywhere: either it is found, or nothing that is read is other than it was.
+/// One byte altered anywhere: either it is found, or nothing that is read is other than it was.
 #[test]
-fn no_altered_octet_passes_unseen() {
+fn no_altered_byte_passes_unseen() {
     let path = scratch("flips");
     filled(&path, 6);
     let sound = fs::read(&path).unwrap();
@@ -198,7 +198,7 @@ fn no_altered_octet_passes_unseen() {
         fs::write(&copy, &bytes).unwrap();
         match told(&copy) {
             Err(()) => found += 1,
-            Ok(read) => assert_eq!(read, truth, "octet {at} altered by {mask:#x} was not found"),
+            Ok(read) => assert_eq!(read, truth, "byte {at} altered by {mask:#x} was not found"),
         }
     }
     assert!(found > 500, "{found} found");
@@ -212,7 +212,7 @@ fn no_truncation_passes_unseen_and_other_rows_stay_readable() {
     let copy = path.with_file_name("copy.db");
     for length in (0..sound.len()).step_by(509) {
         fs::write(&copy, &sound[..length]).unwrap();
-        assert!(told(&copy).is_err(), "{length} of {} octets", sound.len());
+        assert!(told(&copy).is_err(), "{length} of {} bytes", sound.len());
     }
     // One record altered: the other five can still be had.
     let mut bytes = sound.clone();

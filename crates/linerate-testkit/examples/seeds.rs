@@ -16,7 +16,7 @@ use linerate_model::sample::{
 };
 use linerate_model::units::{BitRate, DatagramSize, Nanos, Rate};
 use linerate_testkit::records;
-use linerate_wire::native::datagram::{HEADER_OCTETS, Header, Place};
+use linerate_wire::native::datagram::{HEADER_BYTES, Header, Place};
 use linerate_wire::native::frame;
 use linerate_wire::native::message::*;
 use linerate_wire::native::stream::{Claim, TcpOpening, UdpHello, UdpHelloAck};
@@ -29,7 +29,7 @@ fn keep(target: &str, name: &str, bytes: &[u8]) {
 }
 
 fn body<T: Serialize>(message: &T) -> Vec<u8> {
-    frame::encode(message).expect("a message").split_off(frame::PREFIX_OCTETS)
+    frame::encode(message).expect("a message").split_off(frame::PREFIX_BYTES)
 }
 
 fn plan(traffic: Traffic, direction: Direction, end: End) -> TestPlan {
@@ -366,7 +366,7 @@ fn boasts() -> Vec<ServerMessage> {
 /// Recorded conversations of iperf3, cut into the documents they hold.
 fn iperf3() {
     const RECORDED: &str = include_str!("../../linerate-wire/src/iperf3/captured.hex");
-    let octets = |hex: &str| -> Vec<u8> {
+    let bytes = |hex: &str| -> Vec<u8> {
         let digits = hex.as_bytes().chunks(2).map(|pair| std::str::from_utf8(pair).expect("ASCII"));
         digits.map(|pair| u8::from_str_radix(pair, 16).expect("hexadecimal")).collect()
     };
@@ -375,7 +375,7 @@ fn iperf3() {
         match words[..] {
             // The rest has no shape of its own.
             [name @ ("udp64R" | "bidir" | "all"), sender, hex] => {
-                let said = octets(hex);
+                let said = bytes(hex);
                 let text = String::from_utf8_lossy(&said);
                 let results = text.rfind("{\"cpu_util").expect("results");
                 let end = text.rfind('}').expect("an end") + 1;
@@ -388,7 +388,7 @@ fn iperf3() {
                 keep("iperf3_control", &format!("{name}-{sender}"), &said);
             }
             [name, _, sender, hex, _] => {
-                keep("iperf3_datagram", &format!("{name}-{sender}"), &octets(hex));
+                keep("iperf3_datagram", &format!("{name}-{sender}"), &bytes(hex));
             }
             _ => {}
         }
@@ -423,7 +423,7 @@ fn main() {
         keep("server_story", agreed, &story.join(&b'\n'));
     }
     let place = Place { stream: 1, warmup: false, position: 3, train: NonZeroU8::MIN };
-    let mut header = [0; HEADER_OCTETS];
+    let mut header = [0; HEADER_BYTES];
     Header { token: 7, number: 8, sent_ns: 9, place }.write(&mut header);
     keep("datagram_header", "header", &header);
     let claim = Claim { token: 7, cookie: [9; 16], stream: 1 };

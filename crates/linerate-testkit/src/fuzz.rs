@@ -1,7 +1,7 @@
 //! What the fuzz targets do with their input, as plain functions: `fuzz/fuzz_targets/NAME.rs` calls
 //! them under libFuzzer, `tests/corpus.rs` replays the kept inputs with the stable compiler.
 //!
-//! Each function takes any octets and panics only when the code under test is wrong. To add one,
+//! Each function takes any bytes and panics only when the code under test is wrong. To add one,
 //! write it here, list it in [`ALL`], and give it a file in `fuzz/fuzz_targets/` and an entry in
 //! `fuzz/Cargo.toml`.
 
@@ -62,7 +62,7 @@ impl Input<'_> {
 
     /// A number whose size is as random as its value, since most bugs live at small ones.
     fn number(&mut self) -> u64 {
-        let octets = self.byte() % 9;
-        (0..octets).fold(0, |word, _| word << 8 | u64::from(self.byte()))
+        let bytes = self.byte() % 9;
+        (0..bytes).fold(0, |word, _| word << 8 | u64::from(self.byte()))
     }
 }

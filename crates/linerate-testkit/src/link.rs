@@ -30,8 +30,8 @@ pub struct Faults {
 pub struct Simulation {
     /// Payload rate.
     pub bits_per_second: u64,
-    /// Octets of each datagram.
-    pub octets: usize,
+    /// Bytes of each datagram.
+    pub bytes: usize,
     /// Length.
     pub duration_ns: u64,
     /// Number of the first datagram.
@@ -73,11 +73,11 @@ impl Surroundings for Quiet {
 }
 
 impl Simulation {
-    /// A minute at 10 Mbit/s with 1,250-octet datagrams: 60,000 of them, one a millisecond.
+    /// A minute at 10 Mbit/s with 1,250-byte datagrams: 60,000 of them, one a millisecond.
     pub fn minute() -> Self {
         Self {
             bits_per_second: 10_000_000,
-            octets: 1_250,
+            bytes: 1_250,
             duration_ns: 60_000_000_000,
             first_number: 0,
             delay_ns: 5_000_000,
@@ -92,7 +92,7 @@ impl Simulation {
     /// Runs it.
     pub fn run(&self) -> Simulated {
         let Some(mut pacer) =
-            Pacer::new(self.bits_per_second, self.octets as u64 * 8, 0, 1, 1, 100_000)
+            Pacer::new(self.bits_per_second, self.bytes as u64 * 8, 0, 1, 1, 100_000)
         else {
             return Simulated { sent: 0, transits: Vec::new(), report: RecvReport::default() };
         };
@@ -145,20 +145,20 @@ impl Simulation {
                 continue;
             }
             at_ns = self.receivers_clock(arrival).max(at_ns);
-            let mut datagram = vec![0; self.octets];
+            let mut datagram = vec![0; self.bytes];
             let place = Place { stream: 0, warmup: false, position: 0, train: NonZeroU8::MIN };
             Header { token: 7, number: self.first_number.wrapping_add(number), sent_ns, place }
                 .write(&mut datagram);
             if self.faults.damaged.contains(&number)
-                && let Some(octet) = datagram.get_mut(9)
+                && let Some(byte) = datagram.get_mut(9)
             {
-                *octet ^= 0x10;
+                *byte ^= 0x10;
             } else {
                 transits.push(at_ns.wrapping_sub(sent_ns) as i64);
             }
             let message = Message {
                 bytes: &datagram,
-                segment: self.octets,
+                segment: self.bytes,
                 at_ns,
                 stamped: true,
                 socket_drops: (drops > 0).then_some(drops),

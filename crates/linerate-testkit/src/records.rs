@@ -437,7 +437,7 @@ pub fn rr() -> RunRecord {
     record
 }
 
-/// Send only: datagrams of 64 octets into a dummy device.
+/// Send only: datagrams of 64 bytes into a dummy device.
 pub fn discard() -> RunRecord {
     const SIZE: u64 = 64;
     let mut record = empty("udp");

@@ -35,11 +35,11 @@ fn every_target_has_its_files() {
 #[test]
 fn the_corpus_stays_small() {
     let inputs: Vec<_> = fuzz::ALL.iter().flat_map(|(name, _)| corpus(name)).collect();
-    let octets: usize = inputs.iter().map(Vec::len).sum();
-    assert!(inputs.len() <= 200 && octets <= 300 * 1024, "{} files, {octets}", inputs.len());
+    let bytes: usize = inputs.iter().map(Vec::len).sum();
+    assert!(inputs.len() <= 200 && bytes <= 300 * 1024, "{} files, {bytes}", inputs.len());
 }
 
-/// The corpus, then random octets, and inputs of the corpus with some octets changed: the latter
+/// The corpus, then random bytes, and inputs of the corpus with some bytes changed: the latter
 /// get past the first checks of a parser.
 fn replay(name: &str) {
     let (_, target) = fuzz::ALL.iter().find(|(known, _)| *known == name).unwrap();
@@ -50,8 +50,8 @@ fn replay(name: &str) {
     let changed = (prop::sample::select(seeds), changes).prop_map(|(mut seed, changes)| {
         for (index, byte) in changes {
             let at = index.index(seed.len().max(1));
-            if let Some(octet) = seed.get_mut(at) {
-                *octet = byte;
+            if let Some(place) = seed.get_mut(at) {
+                *place = byte;
             }
         }
         seed

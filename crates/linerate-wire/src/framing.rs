@@ -8,12 +8,12 @@
 use std::num::NonZeroU8;
 
 use crate::iperf3::datagram::{self, Counters};
-use crate::native::datagram::{HEADER_OCTETS, Header, Place, Stamp, in_order};
+use crate::native::datagram::{HEADER_BYTES, Header, Place, Stamp, in_order};
 
 /// How a test's datagrams carry their numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Framing {
-    /// linerate's own header of 32 octets.
+    /// linerate's own header of 32 bytes.
     Native {
         /// The test's token.
         token: u64,
@@ -48,8 +48,8 @@ pub struct Mark {
 pub struct Batch {
     /// Number of the first, counted from 0.
     pub first: u64,
-    /// Octets of each; the last may be shorter.
-    pub octets: usize,
+    /// Bytes of each; the last may be shorter.
+    pub size: usize,
     /// Datagrams of one train, 1 to 128; the last may be shorter.
     pub train: usize,
     /// Sender's monotonic clock in nanoseconds.
@@ -68,11 +68,11 @@ pub enum Stray {
 }
 
 impl Framing {
-    /// Octets of the header: the least datagram.
-    pub const fn octets(self) -> usize {
+    /// Bytes of the header: the least datagram.
+    pub const fn bytes(self) -> usize {
         match self {
-            Self::Native { .. } => HEADER_OCTETS,
-            Self::Iperf3 { wide } => counters(wide).header_octets(),
+            Self::Native { .. } => HEADER_BYTES,
+            Self::Iperf3 { wide } => counters(wide).header_bytes(),
         }
     }
 
@@ -96,15 +96,15 @@ impl Framing {
     /// Writes the headers of all datagrams in `bytes`. The hot path of a sender.
     #[inline]
     pub fn write_batch(self, batch: &Batch, bytes: &mut [u8]) {
-        let Batch { first, octets, train, sent_ns, warmup } = *batch;
+        let Batch { first, size, train, sent_ns, warmup } = *batch;
         match self {
             Self::Native { token, stream } => {
-                Stamp { token, sent_ns, stream, warmup }.write(bytes, octets, first, train);
+                Stamp { token, sent_ns, stream, warmup }.write(bytes, size, first, train);
             }
             Self::Iperf3 { wide } => {
                 let mut mark =
                     Mark { number: first, sent_ns, warmup, position: 0, train: NonZeroU8::MIN };
-                for datagram in bytes.chunks_mut(octets.max(1)) {
+                for datagram in bytes.chunks_mut(size.max(1)) {
                     write_iperf3(&mark, counters(wide), datagram);
                     mark.number = mark.number.wrapping_add(1);
                 }
@@ -112,7 +112,7 @@ impl Framing {
         }
     }
 
-    /// How many datagrams at the start of a message of datagrams of `segment` octets each (the last
+    /// How many datagrams at the start of a message of datagrams of `segment` bytes each (the last
     /// may be shorter) are whole, of this test, measured and numbered one after the other from
     /// `first`. The hot path of a receiver: whatever is not counted here needs a closer look.
     #[inline]
@@ -236,23 +236,23 @@ mod tests {
     proptest! {
         #[test]
         fn batches_hold_what_single_headers_would(
-            first in 0u64..(1 << 40), octets in 32usize..100, count in 1usize..200, odd in 0usize..200, wide: bool,
+            first in 0u64..(1 << 40), size in 32usize..100, count in 1usize..200, odd in 0usize..200, wide: bool,
         ) {
             for framing in [Framing::Iperf3 { wide }, Framing::Native { token: 9, stream: 1 }] {
-                let mut bytes = vec![0; octets * count];
-                let batch = Batch { first, octets, train: 128, sent_ns: 5_000, warmup: false };
+                let mut bytes = vec![0; size * count];
+                let batch = Batch { first, size, train: 128, sent_ns: 5_000, warmup: false };
                 framing.write_batch(&batch, &mut bytes);
-                for (i, datagram) in bytes.chunks(octets).enumerate() {
+                for (i, datagram) in bytes.chunks(size).enumerate() {
                     let expected = first + i as u64;
                     let read = framing.read(datagram).unwrap();
                     prop_assert_eq!(framing.number(&read, expected), expected);
                     prop_assert_eq!(read.sent_ns, 5_000);
                 }
-                prop_assert_eq!(framing.in_order(&bytes, octets, first), count);
-                prop_assert_eq!(framing.in_order(&bytes, octets, first + 1), 0);
+                prop_assert_eq!(framing.in_order(&bytes, size, first), count);
+                prop_assert_eq!(framing.in_order(&bytes, size, first + 1), 0);
                 let odd = odd % count;
-                bytes[odd * octets + 11] ^= 1;
-                prop_assert_eq!(framing.in_order(&bytes, octets, first), odd);
+                bytes[odd * size + 11] ^= 1;
+                prop_assert_eq!(framing.in_order(&bytes, size, first), odd);
             }
         }
 

@@ -2,19 +2,19 @@
 
 use serde::Serialize;
 
-/// Octets of the length.
-pub const PREFIX_OCTETS: usize = 4;
+/// Bytes of the length.
+pub const PREFIX_BYTES: usize = 4;
 
 /// A document and its length before it, and that length as it is sent: the largest of 32 bits where it
 /// is longer. Each protocol checks it against its own limit.
 pub(crate) fn write<T: Serialize>(
     document: &T,
-) -> serde_json::Result<([u8; PREFIX_OCTETS], Vec<u8>)> {
-    let mut frame = vec![0; PREFIX_OCTETS];
+) -> serde_json::Result<([u8; PREFIX_BYTES], Vec<u8>)> {
+    let mut frame = vec![0; PREFIX_BYTES];
     serde_json::to_writer(&mut frame, document)?;
-    let length = frame.len() - PREFIX_OCTETS;
+    let length = frame.len() - PREFIX_BYTES;
     let prefix = u32::try_from(length).unwrap_or(u32::MAX).to_be_bytes();
-    if let Some(start) = frame.first_chunk_mut::<PREFIX_OCTETS>() {
+    if let Some(start) = frame.first_chunk_mut::<PREFIX_BYTES>() {
         *start = prefix;
     }
     Ok((prefix, frame))

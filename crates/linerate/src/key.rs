@@ -12,22 +12,22 @@ use linerate_model::record::ErrorRecord;
 use crate::usage;
 
 /// No key is longer; a longer file is another one given by mistake.
-const MOST_OCTETS: usize = 4_096;
+const MOST_BYTES: usize = 4_096;
 
 /// 128 bits: whoever captures one proof can try keys against it at leisure.
-const LEAST_OCTETS: usize = 16;
+const LEAST_BYTES: usize = 16;
 
 /// Files whose permissions were told: a campaign reads one for each of its hosts.
 static WARNED: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
-/// The file's octets without a line end at the end, which editors put there. Says once on standard error
+/// The file's bytes without a line end at the end, which editors put there. Says once on standard error
 /// when others than its owner may read the file.
 pub fn read(path: &Path) -> Result<Vec<u8>, ErrorRecord> {
     let what = || format!("cannot use the key file `{}`", path.display());
     let mut key = Vec::new();
     let found = File::open(path).and_then(|f| {
         let facts = f.metadata()?;
-        f.take(MOST_OCTETS as u64 + 1).read_to_end(&mut key)?;
+        f.take(MOST_BYTES as u64 + 1).read_to_end(&mut key)?;
         Ok(facts)
     });
     let facts = found.map_err(|e| usage::error(what(), e.to_string(), &[]))?;
@@ -37,17 +37,17 @@ pub fn read(path: &Path) -> Result<Vec<u8>, ErrorRecord> {
         // Nobody is left to tell when even this fails.
         let _ = writeln!(std::io::stderr(), "{text}");
     }
-    if key.len() > MOST_OCTETS {
-        return Err(usage::error(what(), format!("it is longer than {MOST_OCTETS} bytes"), &[]));
+    if key.len() > MOST_BYTES {
+        return Err(usage::error(what(), format!("it is longer than {MOST_BYTES} bytes"), &[]));
     }
     while key.last().is_some_and(|&b| b == b'\n' || b == b'\r') {
         key.pop();
     }
-    if key.len() < LEAST_OCTETS {
+    if key.len() < LEAST_BYTES {
         return Err(usage::error(
             what(),
             format!(
-                "it holds {} bytes, and a key of fewer than {LEAST_OCTETS} can be guessed",
+                "it holds {} bytes, and a key of fewer than {LEAST_BYTES} can be guessed",
                 key.len()
             ),
             &["make one: (umask 077; head -c 32 /dev/urandom | base64 > linerate.key)"],
@@ -80,14 +80,14 @@ mod tests {
 
     #[test]
     fn a_key_is_read_without_its_line_end() {
-        let path = file("good", b"sixteen octets!!\r\n");
-        assert_eq!(read(&path).unwrap(), b"sixteen octets!!");
+        let path = file("good", b"sixteen bytes!!!\r\n");
+        assert_eq!(read(&path).unwrap(), b"sixteen bytes!!!");
         std::fs::remove_file(path).unwrap();
     }
 
     #[test]
     fn a_key_that_others_may_read_is_told() {
-        let path = file("mode", b"sixteen octets!!");
+        let path = file("mode", b"sixteen bytes!!!");
         for (mode, told) in [(0o600, false), (0o400, false), (0o640, true), (0o644, true)] {
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
             let text = exposed(&path, &std::fs::metadata(&path).unwrap());
@@ -103,8 +103,8 @@ mod tests {
     fn empty_long_and_missing_files_are_refused() {
         for (name, content) in [
             ("empty", &b"\n"[..]),
-            ("short", b"fifteen octets!"),
-            ("long", &[b'x'; MOST_OCTETS + 1]),
+            ("short", b"fifteen bytes!!"),
+            ("long", &[b'x'; MOST_BYTES + 1]),
         ] {
             let path = file(name, content);
             assert_eq!(read(&path).unwrap_err().exit_code, 2);

@@ -30,7 +30,7 @@ use crate::status::StatusLine;
 use crate::{trial, usage};
 
 /// A log larger than this is none.
-const MOST_LOG_OCTETS: u64 = 1 << 30;
+const MOST_LOG_BYTES: u64 = 1 << 30;
 
 /// `linerate search`.
 pub fn run(args: &SearchArgs, color: Color) -> Result<Exit, ErrorRecord> {
@@ -137,26 +137,26 @@ fn replayed(path: &Path) -> Result<(Log, Repeated), ErrorRecord> {
         usage::error(what(), why, &["it is written by: linerate search HOST --log FILE"])
     };
     let size = std::fs::metadata(path).map_err(|e| fault(e.to_string()))?.len();
-    if size > MOST_LOG_OCTETS {
+    if size > MOST_LOG_BYTES {
         return Err(fault(format!("it has {size} bytes, and no log of a search is so long")));
     }
-    let octets = std::fs::read(path).map_err(|e| fault(e.to_string()))?;
-    let log = read(&octets).map_err(|e| fault(e.to_string()))?;
+    let bytes = std::fs::read(path).map_err(|e| fault(e.to_string()))?;
+    let log = read(&bytes).map_err(|e| fault(e.to_string()))?;
     let search = log.replay().map_err(|e| fault(e.to_string()))?;
     Ok((log, search))
 }
 
-/// Whether octets begin like the log of a search.
-pub fn is_log(octets: &[u8]) -> bool {
-    octets.trim_ascii_start().starts_with(b"{\"event\":\"search\"")
+/// Whether bytes begin like the log of a search.
+pub fn is_log(bytes: &[u8]) -> bool {
+    bytes.trim_ascii_start().starts_with(b"{\"event\":\"search\"")
 }
 
 /// What a log holds, as the document that the search would have printed had it ended there.
 ///
 /// # Errors
 /// A sentence on why it is no log that this version can go through.
-pub fn document_of(octets: &[u8]) -> Result<SearchDocument, String> {
-    let log = read(octets).map_err(|e| e.to_string())?;
+pub fn document_of(bytes: &[u8]) -> Result<SearchDocument, String> {
+    let log = read(bytes).map_err(|e| e.to_string())?;
     let search = log.replay().map_err(|e| e.to_string())?;
     let screen = Screen::new(Output::Json, Color::Never);
     let Log { head, facts, entries, .. } = log;

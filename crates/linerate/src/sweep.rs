@@ -33,7 +33,7 @@ use keep::Keeper;
 use progress::Progress;
 
 /// What a frame on Ethernet takes beside its payload of IP: header, check, preamble and gap.
-const ETHERNET_OCTETS: u64 = 14 + 4 + 8 + 12;
+const ETHERNET_BYTES: u64 = 14 + 4 + 8 + 12;
 /// The first look at a host or path, where the grid's end depends on it.
 const LOOK: Nanos = Nanos::from_millis(500);
 
@@ -159,7 +159,7 @@ fn look(
                 ));
             };
             let ip = if agreed.ip == Some(6) { IpVersion::V6 } else { IpVersion::V4 };
-            let frame = size + u64::from(ip.udp_overhead()) + ETHERNET_OCTETS;
+            let frame = size + u64::from(ip.udp_overhead()) + ETHERNET_BYTES;
             Ok((u128::from(mbps) * 1_000_000 * u128::from(size) / u128::from(frame.max(1))) as u64)
         }
     }
@@ -294,7 +294,7 @@ impl Course {
         match (plan.variable, job.value) {
             (Variable::Size, Some(size)) => variation.size = DatagramSize::new(narrow(size)),
             (Variable::Streams, Some(n)) => variation.streams = u16::try_from(n).ok(),
-            (Variable::Window, Some(octets)) => variation.window = Some(narrow(octets)),
+            (Variable::Window, Some(bytes)) => variation.window = Some(narrow(bytes)),
             _ => {}
         }
         let (record, outcome) = trial::run(&self.request, &trial, variation, &mut status)?;

@@ -29,7 +29,7 @@ pub struct Variation {
     pub size: Option<DatagramSize>,
     /// Streams.
     pub streams: Option<u16>,
-    /// Socket buffers at both ends, octets.
+    /// Socket buffers at both ends, bytes.
     pub window: Option<u32>,
 }
 
@@ -182,7 +182,7 @@ mod tests {
 
     use super::*;
 
-    /// A second of 10,000 datagrams a second of 1,000 octets: 80 Mbit/s asked.
+    /// A second of 10,000 datagrams a second of 1,000 bytes: 80 Mbit/s asked.
     fn record(sent: u64, received: u64) -> RunRecord {
         let mut record = records::udp_receiver_drops();
         record.doubts.clear();

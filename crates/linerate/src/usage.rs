@@ -97,12 +97,12 @@ fn option_of(name: &str) -> Option<&'static str> {
         (&limits::WARMUP_NS, "--warmup"),
         (&limits::INTERVAL_NS, "--interval"),
         (&limits::INTERVALS, "--interval"),
-        (&limits::DATAGRAM_OCTETS, "--size"),
-        (&limits::BLOCK_OCTETS, "--block"),
-        (&limits::MESSAGE_OCTETS, "--request or --response"),
+        (&limits::DATAGRAM_BYTES, "--size"),
+        (&limits::BLOCK_BYTES, "--block"),
+        (&limits::MESSAGE_BYTES, "--request or --response"),
         (&limits::OUTSTANDING, "--outstanding"),
-        (&limits::WINDOW_OCTETS, "--window"),
-        (&limits::MSS_OCTETS, "--mss"),
+        (&limits::WINDOW_BYTES, "--window"),
+        (&limits::MSS_BYTES, "--mss"),
         (&limits::RATE_BPS, "--rate"),
         (&limits::RATE_TPS, "--rate"),
         (&limits::BYTES, "--bytes"),
@@ -111,8 +111,8 @@ fn option_of(name: &str) -> Option<&'static str> {
         (&limits::DSCP, "--dscp"),
         (&limits::CORE, "--cpu"),
         (&limits::ROWS, "--interval"),
-        (&limits::BLOCKS_OCTETS, "--block"),
-        (&limits::FLIGHT_OCTETS, "--outstanding"),
+        (&limits::BLOCKS_BYTES, "--block"),
+        (&limits::FLIGHT_BYTES, "--outstanding"),
     ];
     let row = OPTIONS.iter().find(|(limit, _)| limit.name == name);
     row.map(|(_, option)| *option).or(match name {

@@ -383,7 +383,7 @@ fn a_run_on_another_host_ends_at_ctrl_c() {
                 timeout = \"2h\"\nfrom = \"far\"\nmetric = { column = 1 }\n";
     let folder = scratch("far", plan);
     let path = |name: &str| folder.join(name).to_str().unwrap().to_owned();
-    fs::write(path("key"), "a key for tests only, 32 octets.").unwrap();
+    fs::write(path("key"), "a key for tests only, 32 bytes.").unwrap();
     let (key, state) = (path("key"), path("state"));
     let options =
         ["--key-file", &key, "--allow-settings", "--allow-commands", "--state-dir", &state];

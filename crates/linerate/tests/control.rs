@@ -45,7 +45,7 @@ fn servers_that_are_not_there() {
 fn keys() {
     let _alone = alone();
     let (right, wrong) =
-        (key_file("right", "sixteen octets or more"), key_file("wrong", "another sixteen octets"));
+        (key_file("right", "sixteen bytes or more"), key_file("wrong", "another sixteen bytes"));
     let (right, wrong) = (right.to_str().unwrap(), wrong.to_str().unwrap());
     let server = Server::start(None, &["--key-file", right]);
     let port = server.port.to_string();

@@ -22,11 +22,11 @@ use support::{
 /// enough for a busy machine.
 const SERVED: Duration = Duration::from_secs(5);
 
-/// Octets in place of a conversation; the server hangs up by itself or when this end does.
-fn octets(name: &'static str, octets: impl Into<Vec<u8>>) -> Attack {
-    let octets = octets.into();
+/// Bytes in place of a conversation; the server hangs up by itself or when this end does.
+fn bytes(name: &'static str, bytes: impl Into<Vec<u8>>) -> Attack {
+    let bytes = bytes.into();
     attack(name, move |at| {
-        Peer::connect(at).octets(&octets);
+        Peer::connect(at).bytes(&bytes);
     })
 }
 
@@ -55,14 +55,14 @@ fn refused(name: &'static str, change: Value, kinds: &'static [&'static str]) ->
 
 fn cases() -> Vec<Attack> {
     let mut cases = vec![
-        octets("nothing", ""),
-        octets("half a preamble", &PREAMBLE[..4]),
-        octets("a wrong preamble", "\u{89}LNRATF\n"),
-        octets("garbage", (0..5_000u32).map(|i| ((i * 7919) >> 3) as u8).collect::<Vec<u8>>()),
-        octets("an HTTP request", "GET / HTTP/1.1\r\nHost: x\r\n\r\n"),
-        octets("a TLS hello", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03".to_vec()),
-        octets("an iperf3 cookie", "abcdefghijklmnopqrstuvwxyz234567abcd\0"),
-        octets("zeros", vec![0; 100_000]),
+        bytes("nothing", ""),
+        bytes("half a preamble", &PREAMBLE[..4]),
+        bytes("a wrong preamble", "\u{89}LNRATF\n"),
+        bytes("garbage", (0..5_000u32).map(|i| ((i * 7919) >> 3) as u8).collect::<Vec<u8>>()),
+        bytes("an HTTP request", "GET / HTTP/1.1\r\nHost: x\r\n\r\n"),
+        bytes("a TLS hello", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03".to_vec()),
+        bytes("an iperf3 cookie", "abcdefghijklmnopqrstuvwxyz234567abcd\0"),
+        bytes("zeros", vec![0; 100_000]),
         frame("an empty object", "{}"),
         frame("no JSON", "hello"),
         frame("brackets", "[".repeat(60_000)),
@@ -104,8 +104,8 @@ fn cases() -> Vec<Attack> {
         }),
         attack("a frame that never ends", |at| {
             let mut peer = Peer::begin(at);
-            peer.octets(&65_536u32.to_be_bytes());
-            peer.octets(b"{\"hello\":");
+            peer.bytes(&65_536u32.to_be_bytes());
+            peer.bytes(b"{\"hello\":");
             assert_eq!(peer.hung_up(), None);
         }),
         attack("a nonce that is none", |at| {
@@ -159,7 +159,7 @@ fn cases() -> Vec<Attack> {
             ];
             for claim in claims {
                 let mut stream = Peer::connect(at);
-                stream.octets(&TcpOpening(claim).encode());
+                stream.bytes(&TcpOpening(claim).encode());
                 assert_eq!(stream.hung_up(), None, "{claim:?}");
             }
         }),
@@ -168,11 +168,11 @@ fn cases() -> Vec<Attack> {
                 "nodelay": false, "discard": false, "zerocopy": false } } });
             let (_peer, granted) = Peer::granted(at, plan(&change));
             let mut first = Peer::connect(at);
-            first.octets(&TcpOpening(granted.claim(0)).encode());
+            first.bytes(&TcpOpening(granted.claim(0)).encode());
             let mut answer = [0];
             first.control.read_exact(&mut answer).unwrap();
             let mut second = Peer::connect(at);
-            second.octets(&TcpOpening(granted.claim(0)).encode());
+            second.bytes(&TcpOpening(granted.claim(0)).encode());
             assert_eq!(second.hung_up(), None);
         }),
         attack("UDP hellos with false claims", |at| {
@@ -271,7 +271,7 @@ fn cases() -> Vec<Attack> {
                 flood.extend(ping);
             }
             for _ in 0..2_000 {
-                if !peer.octets(&flood) {
+                if !peer.bytes(&flood) {
                     break;
                 }
             }
@@ -284,7 +284,7 @@ fn cases() -> Vec<Attack> {
         }),
         attack("garbage in the middle", |at| {
             let (mut peer, _, _socket) = Peer::started(at, plan(&json!({})));
-            peer.octets(&[0xff; 64]);
+            peer.bytes(&[0xff; 64]);
             peer.hung_up();
         }),
         attack("a goodbye in the middle", |at| {
@@ -323,8 +323,8 @@ fn cases() -> Vec<Attack> {
     ] {
         cases.push(attack(name, move |at| {
             let mut peer = Peer::begin(at);
-            peer.octets(&length.to_be_bytes());
-            peer.octets(&[b' '; 2_000]);
+            peer.bytes(&length.to_be_bytes());
+            peer.bytes(&[b' '; 2_000]);
             assert_eq!(peer.hung_up(), None);
         }));
     }
@@ -354,13 +354,13 @@ fn cases() -> Vec<Attack> {
         ("129 streams", json!({ "streams": 129 })),
         ("65,535 streams", json!({ "streams": 65_535 })),
         ("65,536 streams", json!({ "streams": 65_536 })),
-        ("0 octets", udp(json!({ "size": 0 }))),
-        ("31 octets", udp(json!({ "size": 31 }))),
-        ("65,508 octets", udp(json!({ "size": 65_508 }))),
+        ("0 bytes", udp(json!({ "size": 0 }))),
+        ("31 bytes", udp(json!({ "size": 31 }))),
+        ("65,508 bytes", udp(json!({ "size": 65_508 }))),
         ("no time", json!({ "end": { "time": 0 } })),
         ("two days", json!({ "end": { "time": 2 * day } })),
         ("all the time there is", json!({ "end": { "time": u64::MAX } })),
-        ("no octets in all", json!({ "end": { "bytes": 0 } })),
+        ("no bytes in all", json!({ "end": { "bytes": 0 } })),
         ("no datagrams in all", json!({ "end": { "datagrams": 0 } })),
         ("2^64 - 1 datagrams", json!({ "end": { "datagrams": u64::MAX } })),
         ("rate 0", udp(json!({ "rate": { "datagrams": 0 } }))),
@@ -468,7 +468,7 @@ fn keep_alive(controls: &std::sync::Mutex<Vec<TcpStream>>, over: &AtomicBool) {
     while !over.load(Ordering::Relaxed) {
         for mut control in controls.lock().unwrap().iter() {
             let _ = control.write_all(&frame);
-            while control.read(&mut rest).is_ok_and(|octets| octets == rest.len()) {}
+            while control.read(&mut rest).is_ok_and(|bytes| bytes == rest.len()) {}
         }
         std::thread::sleep(Duration::from_millis(200));
     }
@@ -596,7 +596,7 @@ impl Random {
         (self.next() % n as u64) as usize
     }
 
-    /// Octets that are no first datagram of a stream, or nearly are.
+    /// Bytes that are no first datagram of a stream, or nearly are.
     fn datagram(&mut self, valid: &[u8]) -> Vec<u8> {
         if self.below(2) == 0 {
             let length = self.below(200);

@@ -38,8 +38,8 @@ impl Files {
         files.openssl("rsa -in private.pem -traditional -out bare.pem", b"");
         files.openssl("rsa -in private.pem -pubout -out public.pem", b"");
         let mut hash = String::new();
-        for octet in Sha256::digest(b"{mario}rossi") {
-            write!(hash, "{octet:02x}").unwrap();
+        for byte in Sha256::digest(b"{mario}rossi") {
+            write!(hash, "{byte:02x}").unwrap();
         }
         std::fs::write(files.0.join("users.csv"), format!("# who\nmario,{hash}\n")).unwrap();
         Some(files)
@@ -121,27 +121,27 @@ fn connect(port: u16) -> TcpStream {
     stream
 }
 
-/// The first octets that a server answers to these parameters.
+/// The first bytes that a server answers to these parameters.
 fn answer(port: u16, seed: u8, json: &str) -> Vec<u8> {
     let mut control = connect(port);
     let mut cookie = [b'a' + seed; 37];
     cookie[36] = 0;
     control.write_all(&cookie).unwrap();
-    let mut octet = [0];
-    control.read_exact(&mut octet).unwrap();
-    assert_eq!(octet[0], State::ParamExchange.octet());
+    let mut byte = [0];
+    control.read_exact(&mut byte).unwrap();
+    assert_eq!(byte[0], State::ParamExchange.byte());
     control.write_all(&u32::try_from(json.len()).unwrap().to_be_bytes()).unwrap();
     control.write_all(json.as_bytes()).unwrap();
-    control.read_exact(&mut octet).unwrap();
-    let mut all = octet.to_vec();
-    if octet[0] == State::ServerError.octet() {
+    control.read_exact(&mut byte).unwrap();
+    let mut all = byte.to_vec();
+    if byte[0] == State::ServerError.byte() {
         control.read_to_end(&mut all).unwrap();
     }
     all
 }
 
 fn granted() -> Vec<u8> {
-    vec![State::CreateStreams.octet()]
+    vec![State::CreateStreams.byte()]
 }
 
 fn refused() -> Vec<u8> {
@@ -156,7 +156,7 @@ fn captured(public: &Path) -> String {
     let client = std::thread::spawn(move || iperf3(port, Some(&public), "mario", "rossi"));
     let (mut control, _) = listener.accept().unwrap();
     control.read_exact(&mut [0; 37]).unwrap();
-    control.write_all(&[State::ParamExchange.octet()]).unwrap();
+    control.write_all(&[State::ParamExchange.byte()]).unwrap();
     let mut length = [0; 4];
     control.read_exact(&mut length).unwrap();
     let mut json = vec![0; u32::from_be_bytes(length) as usize];
@@ -236,7 +236,7 @@ fn a_login_is_good_once_and_for_its_time() {
     assert!(login.contains("authtoken"), "{login}");
     assert_eq!(answer(old.port, 0, &login), granted());
     assert_eq!(answer(old.port, 1, &login), refused());
-    // The same octets in another dress.
+    // The same bytes in another dress.
     assert_eq!(answer(old.port, 2, &login.replace("\"time\"", "\"Time\"")), refused());
     assert!(wait_for(Duration::from_secs(5), || old.log().contains("was used before")));
 
@@ -261,7 +261,7 @@ fn linerates_clients_do_not_pass_by() {
     assert!(ran.err.contains("no key for linerate's"), "{}", ran.err);
 
     let key = files.path("key");
-    std::fs::write(&key, "sixteen octets or more\n").unwrap();
+    std::fs::write(&key, "sixteen bytes or more\n").unwrap();
     let both = files.server("private.pem", &["--key-file", &key]);
     let port = both.port.to_string();
     let args =

@@ -260,7 +260,7 @@ fn a_broken_stream_makes_no_results() {
     let (server, at) = serve(&[]);
     let mut peer = Peer::granted(at, r#"{"tcp":true,"time":5,"bandwidth":100000,"len":1000}"#);
     let mut stream = Peer::connect(at);
-    stream.write_all(peer.cookie.octets()).unwrap();
+    stream.write_all(peer.cookie.bytes()).unwrap();
     assert_eq!(peer.state(), Some(State::TestStart));
     assert_eq!(peer.state(), Some(State::TestRunning));
     stream.write_all(&[0; 1_000]).unwrap();
@@ -396,9 +396,9 @@ fn no_datagram_is_answered_with_more() {
     let (_server, at) = serve(&[]);
     let _waiting = Peer::granted(at, r#"{"udp":true,"len":500,"reverse":true,"parallel":3}"#);
     let native = {
-        let mut octets = vec![0x89; 64];
-        octets[1..].fill(7);
-        octets
+        let mut bytes = vec![0x89; 64];
+        bytes[1..].fill(7);
+        bytes
     };
     let datagrams: Vec<Vec<u8>> = vec![
         hello::HELLO.to_vec(),
@@ -423,7 +423,7 @@ fn no_datagram_is_answered_with_more() {
         (sent, answered)
     };
     let (sent, answered) = exchange("127.0.0.2");
-    assert_eq!(answered, 0, "of {sent} octets from an address without a test");
+    assert_eq!(answered, 0, "of {sent} bytes from an address without a test");
     // From its own address one stream opens, however often it says hello; the test wants three and
     // sends nothing yet.
     let (sent, answered) = exchange("127.0.0.1");

@@ -40,11 +40,11 @@ fn cases() -> Vec<Attack> {
             stream.write_all(&[b'a'; 100]).unwrap();
             Peer { control: stream, cookie: cookie(0) }.hung_up();
         }),
-        attack("a cookie one octet at a time", |at| {
+        attack("a cookie one byte at a time", |at| {
             let mut stream = Peer::connect(at);
             let until = Instant::now() + Duration::from_secs(8);
-            for octet in cookie(7).octets() {
-                if Instant::now() > until || stream.write_all(&[*octet]).is_err() {
+            for byte in cookie(7).bytes() {
+                if Instant::now() > until || stream.write_all(&[*byte]).is_err() {
                     break;
                 }
                 std::thread::sleep(Duration::from_millis(300));
@@ -54,7 +54,7 @@ fn cases() -> Vec<Attack> {
         attack("a cookie, then silence", |at| Peer::begin(at).hung_up()),
         attack("parameters of which half comes", |at| {
             let mut peer = Peer::begin(at);
-            peer.octets(&[0, 0, 0, 100, b'{']);
+            peer.bytes(&[0, 0, 0, 100, b'{']);
             peer.hung_up();
         }),
         attack("reset in each state", |at| {
@@ -70,7 +70,7 @@ fn cases() -> Vec<Attack> {
             let (mut peer, _socket) = Peer::running(at, UDP);
             peer.say(State::TestEnd);
             assert_eq!(peer.state(), Some(State::ExchangeResults));
-            peer.octets(&[0, 0]);
+            peer.bytes(&[0, 0]);
             peer.reset();
         }),
         attack("closed in each state", |at| {
@@ -89,7 +89,7 @@ fn cases() -> Vec<Attack> {
                 peer.fails(E::UNKNOWN_MESSAGE);
             }
             let (mut peer, _socket) = Peer::running(at, UDP);
-            peer.octets(&[99]);
+            peer.bytes(&[99]);
             peer.fails(E::UNKNOWN_MESSAGE);
         }),
         attack("the client's own end", |at| {
@@ -101,8 +101,8 @@ fn cases() -> Vec<Attack> {
         attack("datagrams that are no hello", |at| {
             let mut peer = Peer::granted(at, UDP);
             let socket = udp(at);
-            for octets in [&b""[..], b"987", b"98765", &[0; 100]] {
-                socket.send(octets).unwrap();
+            for bytes in [&b""[..], b"987", b"98765", &[0; 100]] {
+                socket.send(bytes).unwrap();
             }
             socket.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
             assert!(socket.recv(&mut [0; 64]).is_err(), "they were answered");
@@ -138,15 +138,15 @@ fn cases() -> Vec<Attack> {
             local.connect(&at.into()).unwrap();
             let mut stranger: TcpStream = local.into();
             stranger.set_read_timeout(Some(DEADLINES)).unwrap();
-            stranger.write_all(peer.cookie.octets()).unwrap();
+            stranger.write_all(peer.cookie.bytes()).unwrap();
             let mut stranger = Peer { control: stranger, cookie: peer.cookie };
             assert_eq!(stranger.state(), Some(State::AccessDenied));
             stranger.hung_up();
             let mut first = Peer::connect(at);
-            first.write_all(peer.cookie.octets()).unwrap();
+            first.write_all(peer.cookie.bytes()).unwrap();
             assert_eq!(peer.state(), Some(State::TestStart));
             let mut second = Peer { control: Peer::connect(at), cookie: peer.cookie };
-            second.octets(peer.cookie.octets());
+            second.bytes(peer.cookie.bytes());
             assert_eq!(second.state(), Some(State::AccessDenied));
             second.hung_up();
         }),
@@ -157,8 +157,8 @@ fn cases() -> Vec<Attack> {
                 Header { sent_ns: 1, number }.write(Counters::Bits32, &mut datagram);
                 socket.send(&datagram).unwrap();
             }
-            for octets in [&b""[..], b"9876", &[0; 11], &[0xff; 12], &[0xff; 65_000]] {
-                socket.send(octets).unwrap();
+            for bytes in [&b""[..], b"9876", &[0; 11], &[0xff; 12], &[0xff; 65_000]] {
+                socket.send(bytes).unwrap();
             }
             peer.say(State::TestEnd);
             assert_eq!(peer.state(), Some(State::ExchangeResults));
@@ -188,11 +188,11 @@ fn cases() -> Vec<Attack> {
                 }
             }
         }),
-        attack("results of 2^32 - 1 octets", |at| {
+        attack("results of 2^32 - 1 bytes", |at| {
             let (mut peer, _socket) = Peer::running(at, UDP);
             peer.say(State::TestEnd);
             assert_eq!(peer.state(), Some(State::ExchangeResults));
-            peer.octets(&u32::MAX.to_be_bytes());
+            peer.bytes(&u32::MAX.to_be_bytes());
             peer.fails(E::RECEIVE_RESULTS);
         }),
         attack("a reverse sender whose client goes away", |at| {
@@ -210,7 +210,7 @@ fn cases() -> Vec<Attack> {
             let mut first = Peer::granted(at, TCP);
             let mut second = Peer::connect(at);
             // Taken for a data stream, as it says it is one.
-            second.write_all(first.cookie.octets()).unwrap();
+            second.write_all(first.cookie.bytes()).unwrap();
             assert_eq!(first.state(), Some(State::TestStart));
         }),
         attack("idle connections of every kind", |at| {
@@ -228,7 +228,7 @@ fn cases() -> Vec<Attack> {
     ] {
         cases.push(attack(name, move |at| {
             let mut peer = Peer::begin(at);
-            peer.octets(&length.to_be_bytes());
+            peer.bytes(&length.to_be_bytes());
             peer.fails(E::RECEIVE_PARAMETERS);
         }));
     }

@@ -105,9 +105,9 @@ fn options_of_an_unmodified_client() {
 }
 
 #[test]
-fn octets_of_the_omitted_time_are_counted_apart() {
+fn bytes_of_the_omitted_time_are_counted_apart() {
     let _alone = alone();
-    if !possible("octets_of_the_omitted_time_are_counted_apart") {
+    if !possible("bytes_of_the_omitted_time_are_counted_apart") {
         return;
     }
     let lab = Lab::pair();

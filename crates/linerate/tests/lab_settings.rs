@@ -11,7 +11,7 @@ use linerate_model::setting::{Outcome, Setting, SettingValue};
 use linerate_runner::agent::{Access, DeviceChoice, Hands, Remote};
 use support::{machines, skip, wait_for};
 
-const KEY: &str = "a key for tests only, 32 octets.";
+const KEY: &str = "a key for tests only, 32 bytes.";
 
 fn set(name: &str, value: SettingValue) -> Setting {
     Setting::new(name, value).unwrap()

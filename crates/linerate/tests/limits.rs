@@ -82,8 +82,8 @@ fn a_rate_limit_holds_for_answers_to_who_asks_faster() {
         scope.spawn(|| {
             stream.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
             while !over.load(Ordering::Relaxed) {
-                if let Ok(octets) = (&stream).read(&mut [0; 65_536]) {
-                    answered.fetch_add(octets as u64, Ordering::Relaxed);
+                if let Ok(bytes) = (&stream).read(&mut [0; 65_536]) {
+                    answered.fetch_add(bytes as u64, Ordering::Relaxed);
                 }
             }
         });
@@ -95,11 +95,11 @@ fn a_rate_limit_holds_for_answers_to_who_asks_faster() {
         over.store(true, Ordering::Relaxed);
         took
     });
-    let octets = answered.load(Ordering::Relaxed);
+    let bytes = answered.load(Ordering::Relaxed);
     // A tenth more than the limit, half a second of it at once, and some for what is under way.
     let most = 1_100_000 * (took.as_millis() as u64 + 1_000) / 1_000;
-    println!("{octets} octets in {took:?}, at most {most}");
-    assert!((100_000..=most).contains(&octets), "{octets} octets in {took:?}, at most {most}");
+    println!("{bytes} bytes in {took:?}, at most {most}");
+    assert!((100_000..=most).contains(&bytes), "{bytes} bytes in {took:?}, at most {most}");
 }
 
 /// A client that was granted a little and sends much more is cut off.
@@ -408,7 +408,7 @@ fn no_other_user_binds_the_port_beside_the_server() {
 #[test]
 fn who_takes_the_results_slowly_does_not_keep_its_place() {
     const STREAMS: u16 = 128;
-    const OCTETS_PER_MS: usize = 1_000;
+    const BYTES_PER_MS: usize = 1_000;
     let server = Server::start(None, &[]);
     let at = address(&server);
     let change = json!({ "streams": STREAMS, "interval": 10_000_000,
@@ -437,15 +437,15 @@ fn who_takes_the_results_slowly_does_not_keep_its_place() {
     while !server.log().contains("\"ended\"") {
         assert!(begun.elapsed() < 3 * DEADLINES, "it waits for ever");
         // Fast enough for each message, as the kernel tells the server of room by the megabyte only.
-        while taken < begun.elapsed().as_millis() as usize * OCTETS_PER_MS {
+        while taken < begun.elapsed().as_millis() as usize * BYTES_PER_MS {
             match peer.control.read(&mut [0; 4_096]) {
-                Ok(octets) if octets > 0 => taken += octets,
+                Ok(bytes) if bytes > 0 => taken += bytes,
                 _ => break,
             }
         }
         std::thread::sleep(Duration::from_millis(20));
     }
-    println!("{taken} octets in {:?}", begun.elapsed());
+    println!("{taken} bytes in {:?}", begun.elapsed());
     let ended = ended(&server);
     assert_eq!(ended["outcome"], "vanished", "{ended}");
     assert!(ended["why"].as_str().unwrap().contains("all results"), "{ended}");

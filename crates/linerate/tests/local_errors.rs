@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::Value;
 use support::{Client, Lab, PORT, alone, dropping, list, number, wait_for};
 
-/// Octets of payload, and of the headers in front.
+/// Bytes of payload, and of the headers in front.
 const SIZE: u64 = 1_000;
 const L3: u64 = 28;
 /// How long a state may take to come on a busy machine.
@@ -31,9 +31,9 @@ table inet truth {{
 
 /// Datagrams in the packets of that counter: a train is one packet with one set of headers.
 fn dropped(lab: &Lab, space: &str) -> u64 {
-    let (packets, octets) = lab.counter(space, "dropped");
-    let payload = octets - packets * L3;
-    assert_eq!(payload % SIZE, 0, "{packets} packets, {octets} octets");
+    let (packets, bytes) = lab.counter(space, "dropped");
+    let payload = bytes - packets * L3;
+    assert_eq!(payload % SIZE, 0, "{packets} packets, {bytes} bytes");
     payload / SIZE
 }
 

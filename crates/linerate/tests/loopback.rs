@@ -107,7 +107,7 @@ fn counts_are_exact() {
 #[test]
 fn what_is_left_below_a_header_is_still_exact() {
     let _alone = alone();
-    // 7 octets more than a hundred datagrams: no datagram is below 32 octets, the sum is exact.
+    // 7 bytes more than a hundred datagrams: no datagram is below 32 bytes, the sum is exact.
     let record = local("udp -b 20M -n 100007 -l 1000").complete();
     assert_eq!(number(&record, "totals.sender.bytes"), 100_007);
     assert_eq!(number(&record, "totals.receiver.bytes"), 100_007);

@@ -88,7 +88,7 @@ fn a_tail_that_never_came_is_lost_too() {
     }
     let lab = Lab::routed();
     let _server = lab.serve();
-    // After so many octets nothing more passes; 0 lets not one pass.
+    // After so many bytes nothing more passes; 0 lets not one pass.
     for passes in [1_500u64, 1] {
         let quota = passes * (1_000 + L3);
         lab.nft("r", &dropping(&format!("quota over {quota} bytes")));
@@ -278,9 +278,9 @@ fn duplicates_and_swaps_hide_no_loss() {
 }
 
 #[test]
-fn a_token_bucket_in_the_path_is_measured_to_the_octet() {
+fn a_token_bucket_in_the_path_is_measured_to_the_byte() {
     let _alone = alone();
-    if !Lab::possible("a_token_bucket_in_the_path_is_measured_to_the_octet") {
+    if !Lab::possible("a_token_bucket_in_the_path_is_measured_to_the_byte") {
         return;
     }
     let lab = Lab::routed();
@@ -289,10 +289,10 @@ fn a_token_bucket_in_the_path_is_measured_to_the_octet() {
     lab.run("r", "tc qdisc add dev right root tbf rate 40mbit burst 125000 limit 125000");
     lab.nft("b", &dropping("udp length 1"));
     let record = udp(&lab, "10.77.2.2", "-t 2s -l 1400 -b 60M -i 500ms");
-    let (passed, octets) = lab.counter("b", "passed");
+    let (passed, bytes) = lab.counter("b", "passed");
     let receiver = &record["totals"]["receiver"];
     assert_eq!(number(receiver, "datagrams"), passed);
-    assert_eq!(number(receiver, "bytes") + passed * L3, octets);
+    assert_eq!(number(receiver, "bytes") + passed * L3, bytes);
     assert_eq!(number(receiver, "lost_path"), number(&record, "totals.sender.datagrams") - passed);
     assert_eq!(number(receiver, "dropped_receiver"), 0);
     assert_eq!(limit(&record), "path", "{}", record["verdict"]);
@@ -527,7 +527,7 @@ table inet truth {
     let quiet = lab.counter("r", "data").0;
     std::thread::sleep(Duration::from_millis(500));
     assert_eq!(lab.counter("r", "data").0, quiet, "the server still sends");
-    // 5 Mbit/s of 1472 octets for 3 s after the silence, the time before it, and some.
+    // 5 Mbit/s of 1472 bytes for 3 s after the silence, the time before it, and some.
     let most = 5e6 / 8.0 / 1_472.0 * 6.0;
     assert!((quiet as f64) < most, "{quiet} datagrams: it went on for too long");
 }

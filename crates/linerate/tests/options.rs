@@ -68,7 +68,7 @@ table inet truth {
             assert_eq!(lab.counter("b", "whole"), (100, 100 * mtu), "{server}");
             assert_eq!(lab.counter("b", "pieces").0, 0, "{server}");
             assert_eq!(doubts(&record, "fragments"), 0);
-            // One octet more is two packets each, and said.
+            // One byte more is two packets each, and said.
             lab.nft("b", pieces);
             let line = format!("-l {} -k 100 -b 20M", mtu - headers + 1);
             let record = test(&lab, "udp", server, &line);

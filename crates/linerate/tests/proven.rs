@@ -20,8 +20,8 @@ use native::{DEADLINES, Peer, hello, plan};
 use serde_json::{Value, json};
 use support::{Ran, Server, alone, linerate, list, wait_for};
 
-const KEY: &str = "a key for tests only, 32 octets.";
-/// Octets of the code before a sealed message.
+const KEY: &str = "a key for tests only, 32 bytes.";
+/// Bytes of the code before a sealed message.
 const CODE: usize = 32;
 
 struct KeyFile(PathBuf);
@@ -76,7 +76,7 @@ impl Between {
                 let (tell, told) = std::sync::mpsc::channel();
                 std::thread::spawn(move || carry(asks, takes, From::Client, &to, Some(tell)));
                 std::thread::spawn(move || {
-                    // A control connection is known by the client's first octets.
+                    // A control connection is known by the client's first bytes.
                     let framed = told.recv().unwrap_or(false);
                     if framed {
                         carry(far, client, From::Server, &back, None);
@@ -346,7 +346,7 @@ fn answer(server: &Server, message: &Value) -> Value {
     peer.frame(hello.as_bytes());
     let welcome = peer.body().expect("a welcome");
     let seal = |speaker| Seal::new(KEY.as_bytes(), speaker, hello.as_bytes(), &welcome).unwrap();
-    peer.octets(&seal(Speaker::Client).seal(message).unwrap());
+    peer.bytes(&seal(Speaker::Client).seal(message).unwrap());
     let answer = peer.body().expect("an answer");
     seal(Speaker::Server).open(&answer).expect("who has the key hears no unproven word")
 }

@@ -210,7 +210,7 @@ fn one_boot_tells_the_difference_within_it() {
     assert!(text.contains("Within these boots b is 10"), "{text}");
 }
 
-/// Changes one octet of a text in a file.
+/// Changes one byte of a text in a file.
 fn spoil(path: &Path, text: &str) {
     let mut bytes = fs::read(path).unwrap();
     let at = bytes.windows(text.len()).position(|w| w == text.as_bytes()).unwrap();

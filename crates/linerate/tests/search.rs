@@ -14,7 +14,7 @@ use support::{
 };
 
 const PORT: u16 = 5301;
-/// UDP payload of a 1500-octet packet, and that packet as the token bucket counts it.
+/// UDP payload of a 1500-byte packet, and that packet as the token bucket counts it.
 const PAYLOAD_SHARE: f64 = 1_472.0 / 1_514.0;
 
 /// A file that is gone after the test.

@@ -13,7 +13,7 @@ use nix::unistd::Pid;
 use support::{Lab, Server, alone, long, wait_for};
 
 const PORT: u16 = 5302;
-const KEY: &[u8] = b"a key for tests only, 32 octets.";
+const KEY: &[u8] = b"a key for tests only, 32 bytes.";
 
 /// A directory that is gone afterwards.
 struct Scratch(PathBuf);
@@ -247,12 +247,11 @@ fn who_may_not_is_told_why() {
         assert!(error.hints[0].contains("--allow-settings"), "{error:?}");
     }
     let server = serve(&lab, &scratch, &[]);
-    assert_eq!(refused(b"another key of some octets").kind, "key");
+    assert_eq!(refused(b"another key of some bytes").kind, "key");
     control(&lab, "b", |host| {
         let second = Remote::connect(&access("10.77.1.1")).err().expect("one is enough");
         assert_eq!(second.kind, "busy");
-        let command =
-            CommandRequest { argv: vec!["true".into()], limit_ms: 1_000, keep_octets: 10 };
+        let command = CommandRequest { argv: vec!["true".into()], limit_ms: 1_000, keep_bytes: 10 };
         let error = host.run_command(&command).unwrap_err();
         assert_eq!(error.kind, "policy");
         assert!(error.hints[0].contains("--allow-commands"));
@@ -310,7 +309,7 @@ fn tests_commands_and_reboots_are_run_there() {
         assert_eq!(without.error.unwrap().kind, "key");
         let run = |host: &mut Remote, script: &str, limit_ms| {
             let argv = ["sh", "-c", script].map(String::from).to_vec();
-            host.run_command(&CommandRequest { argv, limit_ms, keep_octets: 100_000 })
+            host.run_command(&CommandRequest { argv, limit_ms, keep_bytes: 100_000 })
         };
         let done = run(host, "echo here; head -c 90000 /dev/zero; exit 4", 60_000).unwrap();
         assert_eq!(done.code, Some(4));
@@ -331,7 +330,7 @@ fn tests_commands_and_reboots_are_run_there() {
         let mut host = Remote::connect(&access("10.77.1.1")).expect("let in");
         let script = format!("sleep {sleep} & (sleep {sleep} & wait) & wait");
         let argv = ["sh".to_owned(), "-c".to_owned(), script].to_vec();
-        host.run_command(&CommandRequest { argv, limit_ms: 60_000, keep_octets: 0 }).unwrap_err()
+        host.run_command(&CommandRequest { argv, limit_ms: 60_000, keep_bytes: 0 }).unwrap_err()
     });
     let running = || {
         let out =
@@ -365,7 +364,7 @@ fn settings_of_a_helper_that_died_do_not_hold() {
         let apply = |host: &mut Remote| host.apply(Some(&device()), &settings());
         let command = |host: &mut Remote| {
             let argv = vec!["true".to_owned()];
-            host.run_command(&CommandRequest { argv, limit_ms: 60_000, keep_octets: 0 })
+            host.run_command(&CommandRequest { argv, limit_ms: 60_000, keep_bytes: 0 })
         };
         assert!(apply(host).unwrap().iter().all(|applied| applied.holds()));
         command(host).unwrap();

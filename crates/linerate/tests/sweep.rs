@@ -16,7 +16,7 @@ const SECONDS: Duration = Duration::from_secs(20);
 /// A loaded machine may make of one sweep what it is not.
 const TRIES: usize = 3;
 
-/// A bucket counts Ethernet's header: what is left for 1472 octets of payload.
+/// A bucket counts Ethernet's header: what is left for 1472 bytes of payload.
 fn payload_share(mbit: f64) -> f64 {
     mbit * 1e6 * 1_472.0 / 1_514.0
 }

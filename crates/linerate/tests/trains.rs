@@ -6,7 +6,7 @@ mod support;
 use serde_json::Value;
 use support::{Lab, alone, dropping, list, number};
 
-/// Octets of payload.
+/// Bytes of payload.
 const SIZE: u64 = 1_000;
 
 /// Drops nothing.
@@ -25,10 +25,10 @@ const V4: Family = Family { routed: "10.77.2.2", beside: "10.77.1.2", headers: 2
 const V6: Family = Family { routed: "fd77:2::2", beside: "fd77:1::2", headers: 48 };
 
 impl Family {
-    /// Datagrams of `size` octets in the packets of a counter: a train has one set of headers.
-    fn datagrams(self, (packets, octets): (u64, u64), size: u64) -> u64 {
-        let payload = octets - packets * self.headers;
-        assert_eq!(payload % size, 0, "{packets} packets, {octets} octets");
+    /// Datagrams of `size` bytes in the packets of a counter: a train has one set of headers.
+    fn datagrams(self, (packets, bytes): (u64, u64), size: u64) -> u64 {
+        let payload = bytes - packets * self.headers;
+        assert_eq!(payload % size, 0, "{packets} packets, {bytes} bytes");
         payload / size
     }
 }
@@ -86,7 +86,7 @@ fn loss_inside_trains_equals_the_counter() {
     }
 }
 
-/// A train crosses as one packet, and is lost whole: only its octets tell how many datagrams it had.
+/// A train crosses as one packet, and is lost whole: only its bytes tell how many datagrams it had.
 #[test]
 fn trains_lost_whole_are_counted_by_datagram() {
     let _alone = alone();

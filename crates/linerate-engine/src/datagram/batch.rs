@@ -14,12 +14,12 @@ use socket2::Socket;
 
 use super::mmsg::MAX_MESSAGES;
 
-/// Octets for control messages: SCM_TIMESTAMPNS takes 32 (16 of header, 16 of timespec),
+/// Bytes for control messages: SCM_TIMESTAMPNS takes 32 (16 of header, 16 of timespec),
 /// SO_RXQ_OVFL and UDP_GRO 24 each. A multiple of 8 keeps each array entry aligned for `cmsghdr`.
-const CONTROL_OCTETS: usize = 128;
-/// Octets of receive buffers in all: half a usual second-level cache, and small enough for a
+const CONTROL_BYTES: usize = 128;
+/// Bytes of receive buffers in all: half a usual second-level cache, and small enough for a
 /// hundred tests in a server.
-const BUFFER_OCTETS: usize = 256 * 1024;
+const BUFFER_BYTES: usize = 256 * 1024;
 
 fn empty_header() -> mmsghdr {
     // SAFETY: `mmsghdr` is integers and pointers; all zero means "none" for each of them.
@@ -46,7 +46,7 @@ impl Default for SendArrays {
 }
 
 impl SendArrays {
-    /// One `sendmmsg` of `bytes` cut every `cut` octets; returns how many pieces the kernel took.
+    /// One `sendmmsg` of `bytes` cut every `cut` bytes; returns how many pieces the kernel took.
     pub(super) fn send(&mut self, socket: &Socket, bytes: &[u8], cut: usize) -> io::Result<usize> {
         let mut count = 0usize;
         for ((header, iov), piece) in
@@ -63,7 +63,7 @@ impl SendArrays {
         }
         // SAFETY: the descriptor is open for the borrow's life. The first `count` headers each point
         // to one iovec of `self`, which points into `bytes`; both live across the call, and nothing
-        // moves in between. The kernel reads the octets (the cast to mutable is only the C type's)
+        // moves in between. The kernel reads the bytes (the cast to mutable is only the C type's)
         // and writes `msg_len` of each header. Names and control are null with length 0.
         let sent = unsafe {
             libc::sendmmsg(socket.as_raw_fd(), self.headers.as_mut_ptr(), count as c_uint, 0)
@@ -78,9 +78,9 @@ impl SendArrays {
 /// One message as the kernel delivered it.
 #[derive(Debug, Clone, Copy)]
 pub struct Message<'a> {
-    /// Payload: one datagram, or several of `segment` octets with a shorter last one.
+    /// Payload: one datagram, or several of `segment` bytes with a shorter last one.
     pub bytes: &'a [u8],
-    /// Octets of each datagram in it.
+    /// Bytes of each datagram in it.
     pub segment: usize,
     /// The kernel's time stamp, `CLOCK_REALTIME` in nanoseconds.
     pub realtime_ns: Option<u64>,
@@ -101,7 +101,7 @@ struct Meta {
 
 #[repr(C, align(8))]
 #[derive(Clone, Copy)]
-struct Control([u8; CONTROL_OCTETS]);
+struct Control([u8; CONTROL_BYTES]);
 
 /// Buffers for received messages, and what `recvmmsg` reads and writes.
 pub struct RecvBatch {
@@ -124,11 +124,11 @@ impl std::fmt::Debug for RecvBatch {
 }
 
 impl RecvBatch {
-    /// Room for messages of up to `octets` each, as many as half a second-level cache holds and at
+    /// Room for messages of up to `bytes` each, as many as half a second-level cache holds and at
     /// least one, at most 64.
-    pub fn new(octets: usize) -> Self {
-        let stride = octets.clamp(64, 65_536).next_multiple_of(64);
-        let count = (BUFFER_OCTETS / stride).clamp(1, MAX_MESSAGES);
+    pub fn new(bytes: usize) -> Self {
+        let stride = bytes.clamp(64, 65_536).next_multiple_of(64);
+        let count = (BUFFER_BYTES / stride).clamp(1, MAX_MESSAGES);
         // Zeroed memory straight from the kernel: pages are only touched when messages fill them.
         let mut batch = Self {
             buffer: vec![0; stride * count],
@@ -136,7 +136,7 @@ impl RecvBatch {
             metas: vec![Meta::default(); count],
             headers: vec![empty_header(); count],
             iovecs: Vec::with_capacity(count),
-            controls: vec![Control([0; CONTROL_OCTETS]); count],
+            controls: vec![Control([0; CONTROL_BYTES]); count],
             filled: 0,
         };
         for slot in batch.buffer.chunks_exact_mut(stride) {
@@ -180,16 +180,16 @@ impl RecvBatch {
         let count = self.headers.len().min(most);
         // The kernel overwrote these the last time, for as many messages as it delivered.
         for header in self.headers.iter_mut().take(self.filled) {
-            header.msg_hdr.msg_controllen = CONTROL_OCTETS as _;
+            header.msg_hdr.msg_controllen = CONTROL_BYTES as _;
             header.msg_hdr.msg_flags = 0;
         }
         for header in self.headers.iter_mut().take(count).skip(self.filled) {
-            header.msg_hdr.msg_controllen = CONTROL_OCTETS as _;
+            header.msg_hdr.msg_controllen = CONTROL_BYTES as _;
         }
         self.filled = 0;
         // SAFETY: the descriptor is open for the borrow's life. Each header points to one iovec and
         // one control buffer in vectors of `self` that are never resized after `new`, and each
-        // iovec to its own `stride` octets of `buffer`; moving `self` does not move what vectors
+        // iovec to its own `stride` bytes of `buffer`; moving `self` does not move what vectors
         // point to. Lengths are those of the buffers. A null time-out is allowed.
         let received = unsafe {
             libc::recvmmsg(
@@ -227,9 +227,9 @@ fn read_control(header: &mmsghdr) -> Meta {
             unsafe { ((*cmsg).cmsg_level, (*cmsg).cmsg_type, (*cmsg).cmsg_len as usize) };
         // SAFETY: as above; only a pointer is made here.
         let data = unsafe { libc::CMSG_DATA(cmsg) };
-        let holds = |octets: usize| {
+        let holds = |bytes: usize| {
             // SAFETY: CMSG_LEN only computes.
-            length >= unsafe { libc::CMSG_LEN(octets as c_uint) } as usize
+            length >= unsafe { libc::CMSG_LEN(bytes as c_uint) } as usize
         };
         match (level, kind) {
             (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) if holds(size_of::<libc::timespec>()) => {

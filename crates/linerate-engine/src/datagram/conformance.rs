@@ -25,7 +25,7 @@ fn pair(v6: bool, merge: bool) -> (Socket, Socket) {
     (tx, rx)
 }
 
-/// Sends `count` datagrams of `size` octets, each filled with its own number, in batches of `train`
+/// Sends `count` datagrams of `size` bytes, each filled with its own number, in batches of `train`
 /// and checks that exactly these arrive, in order and with their borders.
 fn borders(choice: EngineChoice, v6: bool, size: usize, count: usize, train: usize, last: usize) {
     let merge = choice == EngineChoice::Gso;

@@ -49,8 +49,8 @@ impl SendEngine for Gso {
             let train = batch.train.clamp(1, self.max_segments);
             match self.arrays.send(socket, batch.bytes, train * batch.segment) {
                 Ok(trains) => {
-                    let octets = (trains * train * batch.segment).min(batch.bytes.len());
-                    return Ok(octets.div_ceil(batch.segment));
+                    let bytes = (trains * train * batch.segment).min(batch.bytes.len());
+                    return Ok(bytes.div_ceil(batch.segment));
                 }
                 Err(error)
                     if error.raw_os_error() == Some(libc::EINVAL)

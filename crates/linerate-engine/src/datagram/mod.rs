@@ -18,13 +18,13 @@ use socket2::Socket;
 
 pub use batch::{Message, RecvBatch};
 
-/// Datagrams to send on a connected socket: one buffer, cut every `segment` octets; the last may be
+/// Datagrams to send on a connected socket: one buffer, cut every `segment` bytes; the last may be
 /// shorter.
 #[derive(Debug, Clone, Copy)]
 pub struct SendBatch<'a> {
     /// All payloads, one after the other.
     pub bytes: &'a [u8],
-    /// Octets of each.
+    /// Bytes of each.
     pub segment: usize,
     /// Datagrams of one train, for engines that hand over trains.
     pub train: usize,

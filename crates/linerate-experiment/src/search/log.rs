@@ -108,12 +108,12 @@ pub struct Log {
     pub facts: Facts,
     /// Trials in their order.
     pub entries: Vec<Entry>,
-    /// Octets up to the end of the last whole line. What comes after is a line that was torn when
+    /// Bytes up to the end of the last whole line. What comes after is a line that was torn when
     /// the writer died, and counts as not written.
     pub whole: usize,
 }
 
-/// Why octets are no log.
+/// Why bytes are no log.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LogError {
     /// There is not one whole line.
@@ -151,12 +151,12 @@ impl Line {
 ///
 /// # Errors
 /// When a whole line is none of a log, or the first one is not its head.
-pub fn read(octets: &[u8]) -> Result<Log, LogError> {
-    let whole = octets.iter().rposition(|b| *b == b'\n').map_or(0, |at| at + 1);
+pub fn read(bytes: &[u8]) -> Result<Log, LogError> {
+    let whole = bytes.iter().rposition(|b| *b == b'\n').map_or(0, |at| at + 1);
     let mut head = None;
     let mut facts = Facts::default();
     let mut entries = Vec::new();
-    for (number, line) in (1..).zip(octets[..whole].split(|b| *b == b'\n')) {
+    for (number, line) in (1..).zip(bytes[..whole].split(|b| *b == b'\n')) {
         if line.is_empty() {
             continue;
         }

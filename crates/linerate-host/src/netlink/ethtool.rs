@@ -21,7 +21,7 @@ impl Ethtool {
         let mut family = None;
         let asked = netlink.ask(GENL_ID_CTRL, NLM_F_ACK, &body, |_, body| {
             family = body
-                .get(GENL_HEADER_OCTETS..)
+                .get(GENL_HEADER_BYTES..)
                 .and_then(|body| u16_at(attribute(body, CTRL_ATTR_FAMILY_ID)?, 0));
         });
         asked.ok()?;
@@ -38,7 +38,7 @@ impl Ethtool {
         let family = self.family;
         self.netlink.ask(family, NLM_F_ACK, &question(command, interface, 0), |kind, body| {
             if kind == family {
-                each(body.get(GENL_HEADER_OCTETS..).unwrap_or_default());
+                each(body.get(GENL_HEADER_BYTES..).unwrap_or_default());
             }
         })
     }
@@ -146,7 +146,7 @@ pub(super) fn switches(body: &[u8]) -> Vec<Feature> {
         .filter_map(|(_, bit)| {
             let index = index(bit)?;
             let name = attribute(bit, ETHTOOL_A_BITSET_BIT_NAME)?;
-            let name = name.split(|octet| *octet == 0).next()?;
+            let name = name.split(|byte| *byte == 0).next()?;
             let name = std::str::from_utf8(name).ok().filter(|name| !name.is_empty())?;
             let switched = attribute(bit, ETHTOOL_A_BITSET_BIT_VALUE).is_some();
             Some(Feature {
@@ -161,7 +161,7 @@ pub(super) fn switches(body: &[u8]) -> Vec<Feature> {
 
 const GENL_ID_CTRL: u16 = 16;
 /// `struct genlmsghdr`: command, version, reserved (u16).
-const GENL_HEADER_OCTETS: usize = 4;
+const GENL_HEADER_BYTES: usize = 4;
 const CTRL_CMD_GETFAMILY: u8 = 3;
 const CTRL_ATTR_FAMILY_ID: u16 = 1;
 const CTRL_ATTR_FAMILY_NAME: u16 = 2;

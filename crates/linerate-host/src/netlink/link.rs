@@ -27,13 +27,13 @@ pub(crate) fn by_name(netlink: &mut Netlink, name: &str) -> Result<Link, Refusal
 }
 
 pub(super) fn read(body: &[u8]) -> Option<Link> {
-    let attributes = body.get(IFINFOMSG_OCTETS..)?;
+    let attributes = body.get(IFINFOMSG_BYTES..)?;
     let number = |kind| u32_at(attribute(attributes, kind)?, 0);
     let address = attribute(attributes, IFLA_ADDRESS).unwrap_or_default();
     Some(Link {
         index: u32_at(body, 4)?,
         name: text(attribute(attributes, IFLA_IFNAME)?),
-        address: address.iter().map(|octet| format!("{octet:02x}")).collect(),
+        address: address.iter().map(|byte| format!("{byte:02x}")).collect(),
         mtu: number(IFLA_MTU)?,
         queue_length: number(IFLA_TXQLEN)?,
     })
@@ -69,7 +69,7 @@ fn message(interface: u32) -> Vec<u8> {
     body
 }
 
-const IFINFOMSG_OCTETS: usize = 16;
+const IFINFOMSG_BYTES: usize = 16;
 const RTM_NEWLINK: u16 = 16;
 const RTM_GETLINK: u16 = 18;
 const RTM_SETLINK: u16 = 19;

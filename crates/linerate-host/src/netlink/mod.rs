@@ -2,7 +2,7 @@
 //! and attributes.
 //!
 //! Own framing, because few fields of the answers are needed, and options of queueing disciplines
-//! must go back as the very octets they came as. The crates that
+//! must go back as the very bytes they came as. The crates that
 //! decode whole messages reject one when a single attribute in it is new to them, and an answer
 //! that is half known is worth more here than none.
 //!
@@ -109,7 +109,7 @@ impl Netlink {
         self.sequence = self.sequence.checked_add(1).unwrap_or(1);
         self.question.clear();
         let length =
-            u32::try_from(HEADER_OCTETS.saturating_add(body.len())).map_err(|_| Errno::EMSGSIZE)?;
+            u32::try_from(HEADER_BYTES.saturating_add(body.len())).map_err(|_| Errno::EMSGSIZE)?;
         self.question.extend(length.to_ne_bytes());
         self.question.extend(kind.to_ne_bytes());
         self.question.extend((flags | NLM_F_REQUEST).to_ne_bytes());
@@ -152,16 +152,16 @@ fn verdict(message: &Message<'_>) -> Result<(), Refusal> {
     }
     // After the number stands the header of the question, without its body (`NETLINK_CAP_ACK`).
     let words = (message.flags & NLM_F_ACK_TLVS != 0)
-        .then(|| attribute(message.body.get(4_usize.saturating_add(HEADER_OCTETS)..)?, 1))
+        .then(|| attribute(message.body.get(4_usize.saturating_add(HEADER_BYTES)..)?, 1))
         .flatten();
     let text = words.map(text).filter(|text| !text.is_empty());
     Err(Refusal { errno: Errno::from_raw(number.saturating_neg()), text })
 }
 
 /// Text up to its end of zero.
-fn text(octets: &[u8]) -> String {
-    let octets = octets.split(|octet| *octet == 0).next().unwrap_or_default();
-    String::from_utf8_lossy(octets).into_owned()
+fn text(bytes: &[u8]) -> String {
+    let bytes = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
+    String::from_utf8_lossy(bytes).into_owned()
 }
 
 /// One message of an answer.
@@ -174,33 +174,33 @@ struct Message<'a> {
 }
 
 /// The messages of a datagram, up to the first that is cut short.
-fn messages(mut octets: &[u8]) -> impl Iterator<Item = Message<'_>> {
+fn messages(mut bytes: &[u8]) -> impl Iterator<Item = Message<'_>> {
     std::iter::from_fn(move || {
-        let length = usize::try_from(u32_at(octets, 0)?).ok()?;
-        let message = octets.get(..length)?;
+        let length = usize::try_from(u32_at(bytes, 0)?).ok()?;
+        let message = bytes.get(..length)?;
         let kind = u16_at(message, 4)?;
         let flags = u16_at(message, 6)?;
         let sequence = u32_at(message, 8)?;
-        let body = message.get(HEADER_OCTETS..)?;
-        octets = octets.get(length.next_multiple_of(4)..).unwrap_or_default();
+        let body = message.get(HEADER_BYTES..)?;
+        bytes = bytes.get(length.next_multiple_of(4)..).unwrap_or_default();
         Some(Message { kind, flags, sequence, body })
     })
 }
 
 /// The attributes in a body, by type and value, up to the first that is cut short.
-fn attributes(mut octets: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     std::iter::from_fn(move || {
-        let length = usize::from(u16_at(octets, 0)?);
-        let kind = u16_at(octets, 2)? & NLA_TYPE_MASK;
-        let value = octets.get(4..length)?;
-        octets = octets.get(length.next_multiple_of(4)..).unwrap_or_default();
+        let length = usize::from(u16_at(bytes, 0)?);
+        let kind = u16_at(bytes, 2)? & NLA_TYPE_MASK;
+        let value = bytes.get(4..length)?;
+        bytes = bytes.get(length.next_multiple_of(4)..).unwrap_or_default();
         Some((kind, value))
     })
 }
 
 /// The value of the first attribute of a type.
-fn attribute(octets: &[u8], wanted: u16) -> Option<&[u8]> {
-    attributes(octets).find_map(|(kind, value)| (kind == wanted).then_some(value))
+fn attribute(bytes: &[u8], wanted: u16) -> Option<&[u8]> {
+    attributes(bytes).find_map(|(kind, value)| (kind == wanted).then_some(value))
 }
 
 /// Appends an attribute with its padding.
@@ -217,12 +217,12 @@ fn put_words(to: &mut Vec<u8>, words: &[u32]) {
     to.extend(words.iter().flat_map(|word| word.to_ne_bytes()));
 }
 
-fn u16_at(octets: &[u8], at: usize) -> Option<u16> {
-    octets.get(at..)?.first_chunk().map(|bytes| u16::from_ne_bytes(*bytes))
+fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
+    bytes.get(at..)?.first_chunk().map(|bytes| u16::from_ne_bytes(*bytes))
 }
 
-fn u32_at(octets: &[u8], at: usize) -> Option<u32> {
-    octets.get(at..)?.first_chunk().map(|bytes| u32::from_ne_bytes(*bytes))
+fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    bytes.get(at..)?.first_chunk().map(|bytes| u32::from_ne_bytes(*bytes))
 }
 
 /// The kernel answers while the question is being sent, so any wait is a fault; this only keeps a
@@ -232,7 +232,7 @@ const PATIENCE: Duration = Duration::from_millis(200);
 const ORDER_PATIENCE: Duration = Duration::from_secs(20);
 /// The kernel fills at most 32 KiB of a datagram (`NLMSG_GOODSIZE`, `netlink_dump`).
 const LARGEST_ANSWER: usize = 64 << 10;
-const HEADER_OCTETS: usize = 16;
+const HEADER_BYTES: usize = 16;
 
 const NLMSG_ERROR: u16 = 2;
 const NLMSG_DONE: u16 = 3;
@@ -255,14 +255,14 @@ mod tests {
 
     #[test]
     fn attributes_are_found_behind_padding() {
-        let mut octets = Vec::new();
-        put_attribute(&mut octets, 1, b"abcde");
-        put_attribute(&mut octets, 2 | NLA_F_NESTED, &7_u32.to_ne_bytes());
-        assert_eq!(octets.len(), 12 + 8);
-        assert_eq!(attribute(&octets, 1), Some(&b"abcde"[..]));
-        assert_eq!(attribute(&octets, 2).and_then(|value| u32_at(value, 0)), Some(7));
-        assert_eq!(attribute(&octets, 3), None);
-        assert_eq!(attributes(&octets[..18]).count(), 1, "the second is cut short");
+        let mut bytes = Vec::new();
+        put_attribute(&mut bytes, 1, b"abcde");
+        put_attribute(&mut bytes, 2 | NLA_F_NESTED, &7_u32.to_ne_bytes());
+        assert_eq!(bytes.len(), 12 + 8);
+        assert_eq!(attribute(&bytes, 1), Some(&b"abcde"[..]));
+        assert_eq!(attribute(&bytes, 2).and_then(|value| u32_at(value, 0)), Some(7));
+        assert_eq!(attribute(&bytes, 3), None);
+        assert_eq!(attributes(&bytes[..18]).count(), 1, "the second is cut short");
     }
 
     #[test]
@@ -279,17 +279,17 @@ mod tests {
     proptest! {
         #[test]
         fn no_bytes_make_a_parser_panic(
-            octets in prop::collection::vec(prop_oneof![0_u8..48, any::<u8>()], 0..300)
+            bytes in prop::collection::vec(prop_oneof![0_u8..48, any::<u8>()], 0..300)
         ) {
-            for message in messages(&octets) {
+            for message in messages(&bytes) {
                 attributes(message.body).count();
             }
-            attributes(&octets).count();
-            route::out_interface(&octets);
-            qdisc::root_queue(&octets, 2);
-            ethtool::switches(&octets);
-            link::read(&octets);
-            tree::node(&octets, 2);
+            attributes(&bytes).count();
+            route::out_interface(&bytes);
+            qdisc::root_queue(&bytes, 2);
+            ethtool::switches(&bytes);
+            link::read(&bytes);
+            tree::node(&bytes, 2);
         }
     }
 }

@@ -23,7 +23,7 @@ impl Group {
         }
     }
 
-    /// Names and attributes of its numbers; a switch is one octet, a count four.
+    /// Names and attributes of its numbers; a switch is one byte, a count four.
     pub(crate) fn names(self) -> Vec<(&'static str, u16, bool)> {
         match self {
             Self::Rings => {

@@ -7,7 +7,7 @@ use super::{NLM_F_DUMP, Netlink, attribute, u32_at};
 pub(crate) struct Queue {
     /// Packets dropped since it was made.
     pub drops: u64,
-    /// Octets that wait in it now.
+    /// Bytes that wait in it now.
     pub backlog: u64,
 }
 
@@ -26,7 +26,7 @@ pub(crate) fn root(netlink: &mut Netlink, interface: u32) -> Option<Queue> {
     // possible, but the kernel may announce its answer to everyone who listens for changes of
     // disciplines (`qdisc_get_notify`; `tc monitor`), which measuring should not do.
     netlink
-        .ask(RTM_GETQDISC, NLM_F_DUMP, &[0; TCMSG_OCTETS], |kind, body| {
+        .ask(RTM_GETQDISC, NLM_F_DUMP, &[0; TCMSG_BYTES], |kind, body| {
             if kind == RTM_NEWQDISC {
                 found = found.or_else(|| root_queue(body, interface));
             }
@@ -39,7 +39,7 @@ pub(super) fn root_queue(body: &[u8], interface: u32) -> Option<Queue> {
     if u32_at(body, 4)? != interface || u32_at(body, 12)? != TC_H_ROOT {
         return None;
     }
-    let statistics = attribute(body.get(TCMSG_OCTETS..)?, TCA_STATS2)?;
+    let statistics = attribute(body.get(TCMSG_BYTES..)?, TCA_STATS2)?;
     // struct gnet_stats_queue: qlen, backlog, drops, requeues, overlimits.
     let queue = attribute(statistics, TCA_STATS_QUEUE)?;
     Some(Queue { drops: u64::from(u32_at(queue, 8)?), backlog: u64::from(u32_at(queue, 4)?) })
@@ -48,7 +48,7 @@ pub(super) fn root_queue(body: &[u8], interface: u32) -> Option<Queue> {
 pub(super) const RTM_NEWQDISC: u16 = 36;
 pub(super) const RTM_GETQDISC: u16 = 38;
 /// `struct tcmsg`: family and padding, ifindex, handle, parent, info (u32 each).
-pub(super) const TCMSG_OCTETS: usize = 20;
+pub(super) const TCMSG_BYTES: usize = 20;
 pub(super) const TC_H_ROOT: u32 = u32::MAX;
 const TCA_STATS2: u16 = 7;
 const TCA_STATS_QUEUE: u16 = 3;

@@ -25,29 +25,29 @@ pub(crate) fn interface_towards(netlink: &mut Netlink, address: IpAddr) -> Optio
 
 fn question(address: IpAddr) -> Vec<u8> {
     // The kernel looks for an IPv4 address mapped into IPv6 among the IPv6 routes.
-    let (family, octets) = match address.to_canonical() {
+    let (family, bytes) = match address.to_canonical() {
         IpAddr::V4(address) => (libc::AF_INET, address.octets().to_vec()),
         IpAddr::V6(address) => (libc::AF_INET6, address.octets().to_vec()),
     };
-    let mut body = vec![0; RTMSG_OCTETS];
-    let prefix_bits = u8::try_from(octets.len().saturating_mul(8)).unwrap_or_default();
-    for (octet, value) in
+    let mut body = vec![0; RTMSG_BYTES];
+    let prefix_bits = u8::try_from(bytes.len().saturating_mul(8)).unwrap_or_default();
+    for (byte, value) in
         body.iter_mut().zip([u8::try_from(family).unwrap_or_default(), prefix_bits])
     {
-        *octet = value;
+        *byte = value;
     }
-    put_attribute(&mut body, RTA_DST, &octets);
+    put_attribute(&mut body, RTA_DST, &bytes);
     body
 }
 
 pub(super) fn out_interface(body: &[u8]) -> Option<u32> {
-    u32_at(attribute(body.get(RTMSG_OCTETS..)?, RTA_OIF)?, 0)
+    u32_at(attribute(body.get(RTMSG_BYTES..)?, RTA_OIF)?, 0)
 }
 
 const RTM_NEWROUTE: u16 = 24;
 const RTM_GETROUTE: u16 = 26;
 /// `struct rtmsg`: family, dst_len, src_len, tos, table, protocol, scope, type, flags (u32).
-const RTMSG_OCTETS: usize = 12;
+const RTMSG_BYTES: usize = 12;
 const RTA_DST: u16 = 1;
 const RTA_OIF: u16 = 4;
 

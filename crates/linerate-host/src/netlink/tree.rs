@@ -1,12 +1,12 @@
 //! The queueing disciplines of an interface with their options, read so that they can be put back
 //! as they were.
 //!
-//! Options are kept as the very octets that the kernel gave. It takes the same octets to make a
+//! Options are kept as the very bytes that the kernel gave. It takes the same bytes to make a
 //! discipline, but for the exceptions in [`again`] and [`steady`].
 
 use nix::errno::Errno;
 
-use super::qdisc::{RTM_GETQDISC, RTM_NEWQDISC, TC_H_ROOT, TCMSG_OCTETS};
+use super::qdisc::{RTM_GETQDISC, RTM_NEWQDISC, TC_H_ROOT, TCMSG_BYTES};
 use super::{
     NLM_F_CREATE, NLM_F_DUMP, NLM_F_REPLACE, Netlink, Refusal, attribute, attributes,
     put_attribute, put_words, text, u32_at,
@@ -93,7 +93,7 @@ pub(super) fn node(body: &[u8], interface: u32) -> Option<Node> {
     if u32_at(body, 4)? != interface {
         return None;
     }
-    let attributes = body.get(TCMSG_OCTETS..)?;
+    let attributes = body.get(TCMSG_BYTES..)?;
     let kind = text(attribute(attributes, TCA_KIND)?);
     let options = attribute(attributes, TCA_OPTIONS).unwrap_or_default();
     Some(Node {
@@ -169,7 +169,7 @@ impl Tree {
             return "none".into();
         }
         let words = |node: &Node| {
-            let hex: String = node.options.iter().map(|octet| format!("{octet:02x}")).collect();
+            let hex: String = node.options.iter().map(|byte| format!("{byte:02x}")).collect();
             let class = if node.class { "class" } else { "qdisc" };
             format!("{} {class} {:x} {:x} {hex}", node.kind, node.handle, node.parent)
         };
@@ -192,7 +192,7 @@ impl Tree {
             let handle = u32::from_str_radix(words.next()?, 16).ok()?;
             let parent = u32::from_str_radix(words.next()?, 16).ok()?;
             let hex = words.next()?.as_bytes();
-            // A journal that was cut in the middle of an octet is damaged.
+            // A journal that was cut in the middle of a byte is damaged.
             let whole = hex.len().is_multiple_of(2) && hex.iter().all(u8::is_ascii_hexdigit);
             let options = Some(hex.chunks(2))
                 .filter(|_| whole)?

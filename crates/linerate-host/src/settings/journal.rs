@@ -10,8 +10,8 @@ use linerate_model::undo::{self, Damage, Held, Knob, Place, Record, Turned, Wish
 
 /// The calls that must not fail unnoticed, so that tests can let each of them fail.
 pub(crate) trait Disk: Send {
-    /// Appends octets to the file, which is made if need be.
-    fn append(&mut self, path: &Path, octets: &[u8]) -> io::Result<()>;
+    /// Appends bytes to the file, which is made if need be.
+    fn append(&mut self, path: &Path, bytes: &[u8]) -> io::Result<()>;
     /// Returns when the file's content is on the disk.
     fn sync(&mut self, path: &Path) -> io::Result<()>;
     /// Returns when the directory's entries are on the disk.
@@ -27,14 +27,14 @@ pub(crate) struct RealDisk {
 }
 
 impl Disk for RealDisk {
-    fn append(&mut self, path: &Path, octets: &[u8]) -> io::Result<()> {
+    fn append(&mut self, path: &Path, bytes: &[u8]) -> io::Result<()> {
         let file = match &mut self.file {
             Some(file) => file,
             none => {
                 none.insert(OpenOptions::new().create(true).append(true).mode(0o600).open(path)?)
             }
         };
-        file.write_all(octets)
+        file.write_all(bytes)
     }
 
     fn sync(&mut self, _path: &Path) -> io::Result<()> {
@@ -138,19 +138,19 @@ impl Journal {
             .and_then(|()| file.seek(SeekFrom::Start(0)))
             .and_then(|_| writeln!(file, "{}", std::process::id()));
         let path = name("journal");
-        let mut octets = Vec::new();
+        let mut bytes = Vec::new();
         match File::open(&path) {
             Ok(file) => {
-                file.take(MOST_OCTETS)
-                    .read_to_end(&mut octets)
+                file.take(MOST_BYTES)
+                    .read_to_end(&mut bytes)
                     .map_err(fault("cannot read", &path))?;
             }
             Err(e) if e.kind() == io::ErrorKind::NotFound => {}
             Err(e) => return Err(fault("cannot read", &path)(e)),
         }
-        let (records, damages) = undo::parse(&octets);
+        let (records, damages) = undo::parse(&bytes);
         Ok(Self {
-            torn: octets.last().is_some_and(|octet| *octet != b'\n'),
+            torn: bytes.last().is_some_and(|byte| *byte != b'\n'),
             directory: directory.to_owned(),
             path,
             place,
@@ -252,7 +252,7 @@ impl Journal {
 const LOCK_TRIES: u32 = 25;
 const LOCK_PAUSE: Duration = Duration::from_millis(20);
 /// A journal of all settings of a large host is far below.
-const MOST_OCTETS: u64 = 64 << 20;
+const MOST_BYTES: u64 = 64 << 20;
 
 /// Takes away what earlier boots left behind: their settings are gone, and so are their namespaces.
 /// The journal of `here` is left to whoever opens it. Locks stay: one that is taken away while
@@ -279,9 +279,9 @@ pub(crate) fn sweep(directory: &Path, here: &Place) {
 
 /// Whether a journal is whole and of other boots only.
 fn all_old(path: &Path, boot_id: &str) -> bool {
-    let mut octets = Vec::new();
-    let read = File::open(path).and_then(|file| file.take(MOST_OCTETS).read_to_end(&mut octets));
-    let (records, damages) = undo::parse(&octets);
+    let mut bytes = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(MOST_BYTES).read_to_end(&mut bytes));
+    let (records, damages) = undo::parse(&bytes);
     read.is_ok()
         && !records.is_empty()
         && damages.is_empty()

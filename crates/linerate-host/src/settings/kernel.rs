@@ -358,7 +358,7 @@ impl Kernel {
                 let tree = tree::read(route, device.index).ok()?;
                 tree.obstacle(route, device.index)
             }
-            // IPv6 needs 1,280 octets (RFC 8200 section 5): below, the kernel takes its addresses
+            // IPv6 needs 1,280 bytes (RFC 8200 section 5): below, the kernel takes its addresses
             // and routes away, and they do not come back with the MTU.
             (SettingName::Mtu, SettingValue::Number(mtu)) if *mtu < 1_280 => {
                 let addresses =
@@ -368,7 +368,7 @@ impl Kernel {
                     .any(|line| line.split_whitespace().last() == Some(&device.name))
                     .then(|| {
                         format!(
-                            "{} has IPv6 addresses, which the kernel takes away below 1280 octets",
+                            "{} has IPv6 addresses, which the kernel takes away below 1280 bytes",
                             device.name
                         )
                     })

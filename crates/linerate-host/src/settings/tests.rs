@@ -294,13 +294,13 @@ impl Faulty {
 }
 
 impl Disk for Faulty {
-    fn append(&mut self, path: &Path, octets: &[u8]) -> io::Result<()> {
+    fn append(&mut self, path: &Path, bytes: &[u8]) -> io::Result<()> {
         if let Err(e) = self.call() {
             // What a full disk leaves behind.
-            self.real.append(path, &octets[..octets.len() / 2])?;
+            self.real.append(path, &bytes[..bytes.len() / 2])?;
             return Err(e);
         }
-        self.real.append(path, octets)
+        self.real.append(path, bytes)
     }
     fn sync(&mut self, path: &Path) -> io::Result<()> {
         self.call()?;
@@ -472,9 +472,9 @@ fn a_damaged_journal_is_told_and_kept_aside() {
     keeper.apply(Some("eth0"), &[set("governor", text("performance")), set("rps", text("0"))]);
     drop(keeper);
     let journal = state.0.join("undo-1.journal");
-    let mut octets = fs::read(&journal).unwrap();
-    octets[40] ^= 1;
-    fs::write(&journal, octets).unwrap();
+    let mut bytes = fs::read(&journal).unwrap();
+    bytes[40] ^= 1;
+    fs::write(&journal, bytes).unwrap();
     let (_keeper, restoration) = open();
     // What came of the change says as much as its announcement.
     assert!(restoration.complete(), "{restoration:?}");

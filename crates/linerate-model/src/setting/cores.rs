@@ -2,8 +2,8 @@
 
 use crate::limits::CORE;
 
-/// Longest list that is read: every second of 8,192 cores takes 20,000 octets.
-const MOST_LIST_OCTETS: usize = 32 << 10;
+/// Longest list that is read: every second of 8,192 cores takes 20,000 bytes.
+const MOST_LIST_BYTES: usize = 32 << 10;
 
 /// Cores as a setting names them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub struct Cores {
 impl Cores {
     /// Reads `0-3,8`, `spread 0-3` or `none`.
     pub fn parse(text: &str) -> Option<Self> {
-        if text.len() > MOST_LIST_OCTETS {
+        if text.len() > MOST_LIST_BYTES {
             return None;
         }
         if text == "none" {

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::tables::{
-    CHANNELS, COALESCE, MOST_OCTETS, NO_WAY_BACK, OFFLOAD_WORDS, OFFLOADS, QDISCS, RINGS, SYSCTLS,
+    CHANNELS, COALESCE, MOST_BYTES, NO_WAY_BACK, OFFLOAD_WORDS, OFFLOADS, QDISCS, RINGS, SYSCTLS,
 };
 use super::{Cores, SettingError, SettingName, SettingValue};
 
@@ -70,8 +70,8 @@ impl SettingName {
                 _ => Err("it takes cores such as \"0-3,8\" or \"spread 0-3\"".into()),
             },
             Self::Sysctl(_) | Self::Governor => match value {
-                SettingValue::Text(text) if text.len() > MOST_OCTETS => {
-                    Err(format!("it is longer than {MOST_OCTETS} octets"))
+                SettingValue::Text(text) if text.len() > MOST_BYTES => {
+                    Err(format!("it is longer than {MOST_BYTES} bytes"))
                 }
                 SettingValue::Text(text) if text.chars().any(char::is_control) => {
                     Err("it has control characters".into())
@@ -102,11 +102,11 @@ impl FromStr for SettingName {
 
     fn from_str(text: &str) -> Result<Self, SettingError> {
         let refuse = |why: &str, hints: Vec<String>| SettingError {
-            what: text.chars().take(MOST_OCTETS).collect(),
+            what: text.chars().take(MOST_BYTES).collect(),
             why: why.into(),
             hints,
         };
-        if text.len() > MOST_OCTETS || text.chars().any(|c| c.is_control() || c.is_whitespace()) {
+        if text.len() > MOST_BYTES || text.chars().any(|c| c.is_control() || c.is_whitespace()) {
             return Err(refuse("no setting has such a name", vec![]));
         }
         let (group, rest) = text.split_once('.').unwrap_or((text, ""));

@@ -106,7 +106,7 @@ pub(super) const CHANNELS: &[(&str, Channels)] = &[
 ];
 pub(super) const SYSCTLS: [&str; 3] = ["net.core.", "net.ipv4.", "net.ipv6."];
 /// Longest name and longest value that are taken.
-pub(super) const MOST_OCTETS: usize = 200;
+pub(super) const MOST_BYTES: usize = 200;
 
 /// Parameters whose change does more than their value says, so that writing the old value back does
 /// not undo it: name's end, and what they do.

@@ -46,27 +46,27 @@ fn what_is_written_is_read() {
 
 #[test]
 fn every_truncation_is_a_torn_tail_at_most() {
-    let octets = written(&sample());
-    for length in 0..octets.len() {
-        let (records, damages) = parse(&octets[..length]);
+    let bytes = written(&sample());
+    for length in 0..bytes.len() {
+        let (records, damages) = parse(&bytes[..length]);
         assert!(sample().starts_with(&records), "{length}");
-        let cut = length > 0 && octets[length - 1] != b'\n';
+        let cut = length > 0 && bytes[length - 1] != b'\n';
         assert_eq!(damages.len(), usize::from(cut), "{length}");
         assert!(damages.iter().all(|d| matches!(d, Damage::Torn(_))));
     }
 }
 
 #[test]
-fn every_change_of_one_octet_is_found_and_hides_at_most_the_neighbour() {
-    let octets = written(&sample());
-    for at in 0..octets.len() {
-        for flip in [1_u8, 0x20, 0x80, 0xff, octets[at] ^ b'\n', octets[at] ^ b'"'] {
+fn every_change_of_one_byte_is_found_and_hides_at_most_the_neighbour() {
+    let bytes = written(&sample());
+    for at in 0..bytes.len() {
+        for flip in [1_u8, 0x20, 0x80, 0xff, bytes[at] ^ b'\n', bytes[at] ^ b'"'] {
             if flip == 0 {
                 continue;
             }
-            let mut octets = octets.clone();
-            octets[at] ^= flip;
-            let (records, damages) = parse(&octets);
+            let mut bytes = bytes.clone();
+            bytes[at] ^= flip;
+            let (records, damages) = parse(&bytes);
             // The space between sum and text says nothing, so its loss loses nothing.
             let space = written(&sample())[at] == b' ' && damages.is_empty();
             assert!(!damages.is_empty() || space && records == sample(), "{at} {flip:#x}");
@@ -198,8 +198,8 @@ fn features_and_disciplines_are_compared_by_what_was_asked() {
 
 proptest! {
     #[test]
-    fn any_octets_are_safe(octets in prop::collection::vec(any::<u8>(), 0..600)) {
-        let (records, _) = parse(&octets);
+    fn any_bytes_are_safe(bytes in prop::collection::vec(any::<u8>(), 0..600)) {
+        let (records, _) = parse(&bytes);
         undos(&records, &here());
     }
 

@@ -44,7 +44,7 @@ pub enum Unit {
     Seconds,
     /// A share of all values, as the number of nines: 0.9 is at 1, 0.99 at 2.
     Nines,
-    /// Octets.
+    /// Bytes.
     Bytes,
 }
 

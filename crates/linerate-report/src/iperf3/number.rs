@@ -51,7 +51,7 @@ fn scaled(mut value: f64, step: f64, units: &[&str; 5], fixed: Option<u8>) -> St
     format!("{} {}", digits(value), units.get(power).copied().unwrap_or_default())
 }
 
-/// An amount of octets.
+/// An amount of bytes.
 pub(super) fn bytes(amount: u64) -> String {
     scaled(amount as f64, 1_024.0, &BYTES, None)
 }

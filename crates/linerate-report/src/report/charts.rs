@@ -207,7 +207,7 @@ fn tcp(x: &[f64], at: &[Option<Flow<'_>>], suffix: &str) -> Chart {
         ),
         x_axis: time(),
         left: Axis::from_zero("smoothed round trip", Unit::Seconds),
-        right: Some(Axis::from_zero("congestion window, octets", Unit::Bytes)),
+        right: Some(Axis::from_zero("congestion window, bytes", Unit::Bytes)),
         x: x.to_vec(),
         series: vec![
             Series::line("round trip", 0, rtt),

@@ -27,7 +27,7 @@ fn value_text(variable: Variable, value: Option<u64>) -> String {
         (_, None) => "max".to_owned(),
         (Variable::Rate, Some(v)) => number::rate(v as f64),
         (Variable::Streams, Some(v)) => v.to_string(),
-        // Of a datagram every octet counts.
+        // Of a datagram every byte counts.
         (Variable::Size, Some(v)) => format!("{} B", number::integer(v)),
         (Variable::Window, Some(v)) => number::bytes(v),
     }
@@ -172,9 +172,9 @@ fn figures(section: &mut Section, document: &SweepDocument, way: Way, all: &[&Sw
     });
     let name = match variable {
         Variable::Rate => "asked rate, bit/s",
-        Variable::Size => "octets of a datagram",
+        Variable::Size => "bytes of a datagram",
         Variable::Streams => "streams",
-        Variable::Window => "socket buffers, octets",
+        Variable::Window => "socket buffers, bytes",
     };
     let unit = match variable {
         Variable::Rate => Unit::BitRate,

@@ -26,7 +26,7 @@ const LOOK_EVERY_MS: u8 = 10;
 /// After a polite end (SIGTERM) a command has this long; and so has what it left running to let go
 /// of its outputs.
 const GRACE: Duration = Duration::from_secs(2);
-/// Octets of an output that are read before anything else is looked at again.
+/// Bytes of an output that are read before anything else is looked at again.
 const READ_AT_ONCE: usize = 1 << 20;
 
 /// A command in a process group of its own, which ends with this value.
@@ -103,7 +103,7 @@ pub fn run(
     let start = Instant::now();
     let command = command.spawn().map_err(|e| fault(e.to_string()))?;
     let mut group = Group { command, keeper };
-    let keep = usize::try_from(request.keep_octets).unwrap_or(usize::MAX);
+    let keep = usize::try_from(request.keep_bytes).unwrap_or(usize::MAX);
     let mut out = Output::of(group.command.stdout.take(), keep);
     let mut err = Output::of(group.command.stderr.take(), keep);
     let limit = Duration::from_millis(request.limit_ms);
@@ -140,7 +140,7 @@ pub fn run(
     })
 }
 
-/// One output of a command: its first octets are kept, the rest is read and thrown away.
+/// One output of a command: its first bytes are kept, the rest is read and thrown away.
 struct Output<R> {
     /// Nothing once its end was read.
     from: Option<R>,
@@ -201,9 +201,9 @@ fn drain<A: Read + AsFd, B: Read + AsFd>(out: &mut Output<A>, err: &mut Output<B
 mod tests {
     use super::*;
 
-    fn shell(script: &str, limit_ms: u64, keep_octets: u32) -> CommandOutcome {
+    fn shell(script: &str, limit_ms: u64, keep_bytes: u32) -> CommandOutcome {
         let argv = ["sh", "-c", script].map(String::from).to_vec();
-        let request = CommandRequest { argv, limit_ms, keep_octets };
+        let request = CommandRequest { argv, limit_ms, keep_bytes };
         run(&request, &AtomicBool::new(false), None).unwrap()
     }
 
@@ -259,7 +259,7 @@ mod tests {
     #[test]
     fn a_program_that_is_none_is_an_error() {
         let request =
-            CommandRequest { argv: vec!["/nonexistent".into()], limit_ms: 1_000, keep_octets: 0 };
+            CommandRequest { argv: vec!["/nonexistent".into()], limit_ms: 1_000, keep_bytes: 0 };
         let error = run(&request, &AtomicBool::new(false), None).unwrap_err();
         assert_eq!(error.kind, "command");
         assert!(error.why.contains("No such file"), "{error:?}");

@@ -205,7 +205,7 @@ impl Hand {
             }
         };
         let request =
-            CommandRequest { argv: argv.to_vec(), limit_ms: REBOOT_LIMIT_MS, keep_octets: 4_096 };
+            CommandRequest { argv: argv.to_vec(), limit_ms: REBOOT_LIMIT_MS, keep_bytes: 4_096 };
         // Without a keeper: what reboots the host may well end this process first.
         let done = command::run(&request, &self.stop.flag, None)?;
         // A command that was still at it, or was ended by the shutdown itself, has begun it.

@@ -18,8 +18,8 @@ use std::time::{Duration, Instant};
 use linerate_host::settings::{Keeper, read};
 use linerate_model::record::ErrorRecord;
 use linerate_model::setting::{Applied, ReadBack, Restoration, Setting, SettingName};
-use linerate_wire::native::agent::{DeviceChoice, MOST_DOCUMENT_OCTETS, Reply, Request, pieces};
-use linerate_wire::native::frame::{self, PREFIX_OCTETS};
+use linerate_wire::native::agent::{DeviceChoice, MOST_DOCUMENT_BYTES, Reply, Request, pieces};
+use linerate_wire::native::frame::{self, PREFIX_BYTES};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -48,7 +48,7 @@ fn send<T: Serialize>(stream: &mut UnixStream, message: &T) -> io::Result<()> {
 
 /// The next message; `None` at the end of the stream.
 fn receive<T: DeserializeOwned>(stream: &mut UnixStream) -> io::Result<Option<T>> {
-    let mut prefix = [0; PREFIX_OCTETS];
+    let mut prefix = [0; PREFIX_BYTES];
     match stream.read_exact(&mut prefix) {
         Ok(()) => {}
         Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
@@ -72,7 +72,7 @@ fn receive_reply(stream: &mut UnixStream) -> io::Result<Option<Reply>> {
             return Ok(None);
         };
         text.push_str(&piece.text);
-        if text.len() > MOST_DOCUMENT_OCTETS {
+        if text.len() > MOST_DOCUMENT_BYTES {
             return Err(io::Error::other("a reply without an end"));
         }
         if piece.last {

@@ -8,9 +8,9 @@ use std::time::Duration;
 use linerate_model::plan::IpVersion;
 use linerate_model::record::ErrorRecord;
 use linerate_wire::native::PREAMBLE;
-use linerate_wire::native::agent::{AGENT_FEATURE, MOST_DOCUMENT_OCTETS, Reply, Request, check};
+use linerate_wire::native::agent::{AGENT_FEATURE, MOST_DOCUMENT_BYTES, Reply, Request, check};
 use linerate_wire::native::auth::Seal;
-use linerate_wire::native::frame::PREFIX_OCTETS;
+use linerate_wire::native::frame::PREFIX_BYTES;
 use linerate_wire::native::message::{ClientMessage, ServerMessage};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
@@ -21,7 +21,7 @@ use tokio::time::Instant;
 use super::Hands;
 use super::session::{ALIVE_EVERY, SILENCE_LIMIT};
 use crate::client::connect_to;
-use crate::control::{ControlError, decode, read_all, read_body, write_message, write_octets};
+use crate::control::{ControlError, decode, read_all, read_body, write_bytes, write_message};
 use crate::errors;
 use crate::proven::{self, Seals};
 
@@ -204,7 +204,7 @@ async fn greet(
     if !welcome.features.iter().any(|feature| feature == AGENT_FEATURE) {
         return Err(lost(format!("{} there knows no controllers: it is too old", welcome.program)));
     }
-    let hello = hello.get(PREFIX_OCTETS..).unwrap_or_default();
+    let hello = hello.get(PREFIX_BYTES..).unwrap_or_default();
     let mut seals = proven::client_seals(name, &access.key, hello, (&body, &welcome))?;
     let opening = ClientMessage::Agent(ends);
     let sent = write_message(control, Some(&mut seals.ours), &opening).await;
@@ -253,7 +253,7 @@ impl Line {
                         Some(Ok(Reply::Alive)) => continue,
                         Some(Ok(Reply::Piece(piece))) => {
                             document.push_str(&piece.text);
-                            if document.len() > MOST_DOCUMENT_OCTETS {
+                            if document.len() > MOST_DOCUMENT_BYTES {
                                 break "it sent an answer without an end".into();
                             }
                             if !piece.last {
@@ -298,5 +298,5 @@ impl Line {
 
 async fn say(write: &mut OwnedWriteHalf, seal: &mut Seal, request: &Request) -> Result<(), String> {
     let frame = seal.seal(request).map_err(|e| e.to_string())?;
-    write_octets(write, &frame).await.map_err(|e| e.to_string())
+    write_bytes(write, &frame).await.map_err(|e| e.to_string())
 }

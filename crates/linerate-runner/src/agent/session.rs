@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use linerate_model::record::ErrorRecord;
 use linerate_model::setting::{Restoration, RestoreOutcome};
-use linerate_wire::native::agent::{PIECE_OCTETS, Permissions, Reply, Request, pieces};
+use linerate_wire::native::agent::{PIECE_BYTES, Permissions, Reply, Request, pieces};
 use linerate_wire::native::auth::Seal;
 use linerate_wire::native::message::{RefusalKind, Refused, ServerMessage};
 use tokio::net::TcpStream;
@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use super::Options;
 use super::hand::{Hand, Stop};
 use super::helper::Privileged;
-use crate::control::{ControlError, read_all, write_message, write_octets};
+use crate::control::{ControlError, read_all, write_bytes, write_message};
 use crate::proven::Seals;
 use crate::server::{Event, Server};
 
@@ -260,7 +260,7 @@ impl Conversation {
 
     async fn say(&mut self, reply: &Reply) -> Result<(), ControlError> {
         let text = serde_json::to_string(reply).map_err(std::io::Error::from)?;
-        if text.len() <= PIECE_OCTETS {
+        if text.len() <= PIECE_BYTES {
             return self.send(reply).await;
         }
         for piece in pieces(&text) {
@@ -272,7 +272,7 @@ impl Conversation {
     /// One frame. A controller that takes none for so long is gone.
     async fn send(&mut self, reply: &Reply) -> Result<(), ControlError> {
         let frame = self.ours.seal(reply)?;
-        match tokio::time::timeout(SILENCE_LIMIT, write_octets(&mut self.write, &frame)).await {
+        match tokio::time::timeout(SILENCE_LIMIT, write_bytes(&mut self.write, &frame)).await {
             Ok(sent) => sent,
             Err(_) => Err(std::io::Error::from(std::io::ErrorKind::TimedOut).into()),
         }

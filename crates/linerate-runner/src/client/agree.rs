@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use linerate_engine::sys;
 use linerate_model::record::{Doubt, DoubtKind, ErrorRecord};
-use linerate_wire::iperf3::{COOKIE_OCTETS, Cookie};
-use linerate_wire::native::frame::{self, PREFIX_OCTETS};
+use linerate_wire::iperf3::{COOKIE_BYTES, Cookie};
+use linerate_wire::native::frame::{self, PREFIX_BYTES};
 use linerate_wire::native::message::{Agreed, ClientMessage, Request, ServerMessage};
 use linerate_wire::native::{FEATURES, PREAMBLE};
 use tokio::io::AsyncWriteExt;
@@ -22,7 +22,7 @@ use super::near::{ANSWER_LIMIT, Near};
 const DOING: &str = "agreeing on the test";
 
 impl Near<'_> {
-    /// Says hello. Its first octets are as many as iperf3's cookie has, so that an iperf3 server
+    /// Says hello. Its first bytes are as many as iperf3's cookie has, so that an iperf3 server
     /// answers them and can go on with them: then they are the cookie that is returned. linerate's
     /// own server answers only the whole.
     pub(super) async fn greet(
@@ -34,19 +34,19 @@ impl Near<'_> {
         let opening = [&PREAMBLE[..], hello].concat();
         let (mut first, mut rest) = (&opening[..], &[][..]);
         if self.request.dialect.is_none()
-            && let Some((cookie, after)) = opening.split_first_chunk::<COOKIE_OCTETS>()
+            && let Some((cookie, after)) = opening.split_first_chunk::<COOKIE_BYTES>()
         {
             (first, rest) = (&cookie[..], after);
         }
         control.write_all(first).await.map_err(|e| lost(&e.to_string()))?;
-        if let (Ok(cookie), false) = (<[u8; COOKIE_OCTETS]>::try_from(first), rest.is_empty()) {
+        if let (Ok(cookie), false) = (<[u8; COOKIE_BYTES]>::try_from(first), rest.is_empty()) {
             let rtt = sys::tcp_sample(&*control).and_then(|tcp| tcp.rtt_ns).unwrap_or(0);
             let wait = DETECT + 2 * Duration::from_nanos(rtt);
-            let mut octet = [0];
-            if let Ok(Ok(1)) = tokio::time::timeout(wait, control.peek(&mut octet)).await
-                && iperf3::is_first_octet(octet[0])
+            let mut byte = [0];
+            if let Ok(Ok(1)) = tokio::time::timeout(wait, control.peek(&mut byte)).await
+                && iperf3::is_first_byte(byte[0])
             {
-                return Ok(Some(Cookie::from_octets(cookie)));
+                return Ok(Some(Cookie::from_bytes(cookie)));
             }
             control.write_all(rest).await.map_err(|e| lost(&e.to_string()))?;
         }
@@ -78,7 +78,7 @@ impl Near<'_> {
                 missing.join(", ")
             ));
         }
-        let hello = hello.get(PREFIX_OCTETS..).unwrap_or_default();
+        let hello = hello.get(PREFIX_BYTES..).unwrap_or_default();
         let seals = self.request.key.as_deref();
         let seals =
             seals.map(|key| proven::client_seals(&self.name, key, hello, (&body, &welcome)));

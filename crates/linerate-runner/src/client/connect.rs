@@ -1,4 +1,4 @@
-//! Finding a server, and the first octets that tell which dialect it speaks.
+//! Finding a server, and the first bytes that tell which dialect it speaks.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;

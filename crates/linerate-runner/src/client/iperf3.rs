@@ -55,11 +55,11 @@ const MOST_SETTLE: Duration = Duration::from_secs(5);
 /// After the end, receivers here wait this long for their TCP streams to end.
 const STREAM_END: Duration = Duration::from_secs(5);
 
-/// Whether the first octet that a server says can be only iperf3's.
-pub(super) fn is_first_octet(octet: u8) -> bool {
+/// Whether the first byte that a server says can be only iperf3's.
+pub(super) fn is_first_byte(byte: u8) -> bool {
     // A message of linerate's own begins with a length below 2^24.
     matches!(
-        State::from_octet(octet),
+        State::from_byte(byte),
         Some(State::ParamExchange | State::AccessDenied | State::ServerError)
     )
 }
@@ -80,7 +80,7 @@ pub(super) async fn conduct(
         && let (Traffic::Udp(udp), Some(mss)) = (&mut near.plan.traffic, mss)
     {
         udp.size = DatagramSize::new(mss.min(65_507)).unwrap_or(udp.size);
-        near.record.asked.datagram_bytes = Some(u32::from(udp.size.octets()));
+        near.record.asked.datagram_bytes = Some(u32::from(udp.size.bytes()));
     }
     let (plan, cuts) = fitted(&near.plan, extras.burst)?;
     let parameters = parameters(&plan, &extras, &near.plan);
@@ -103,7 +103,7 @@ pub(super) async fn conduct(
         None => {
             let cookie = Cookie::from_random(random());
             control
-                .say(cookie.octets())
+                .say(cookie.bytes())
                 .await
                 .map_err(|why| near.lost("agreeing on the test", &why))?;
             cookie
@@ -237,7 +237,7 @@ pub(super) async fn conduct(
     };
     drop(kept);
     if results.is_some() {
-        let _ = control.say(&[State::IperfDone.octet()]).await;
+        let _ = control.say(&[State::IperfDone.byte()]).await;
         let _ = control.write.shutdown().await;
     }
     finish(near, running, &ids, results, trouble, (cpu.percent(), same_host), observer).await;
@@ -276,7 +276,7 @@ async fn finish(
         }
     }
     let datagram = match &near.plan.traffic {
-        Traffic::Udp(udp) => Some(u64::from(udp.size.octets())),
+        Traffic::Udp(udp) => Some(u64::from(udp.size.bytes())),
         _ => None,
     };
     let client = running.host.finish().await;
@@ -368,8 +368,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_iperf3_begins_with_these_octets() {
-        assert!(is_first_octet(9) && is_first_octet(0xff) && is_first_octet(0xfe));
-        assert!(!is_first_octet(0) && !is_first_octet(1) && !is_first_octet(b'H'));
+    fn only_iperf3_begins_with_these_bytes() {
+        assert!(is_first_byte(9) && is_first_byte(0xff) && is_first_byte(0xfe));
+        assert!(!is_first_byte(0) && !is_first_byte(1) && !is_first_byte(b'H'));
     }
 }

@@ -9,7 +9,7 @@ use linerate_model::units::DatagramSize;
 
 use super::connect::with_port;
 
-/// Largest UDP payload: 65,535 octets of an IPv4 packet less its headers.
+/// Largest UDP payload: 65,535 bytes of an IPv4 packet less its headers.
 const LARGEST: u32 = 65_507;
 /// Taken where the kernel does not tell the MTU: Ethernet's.
 const USUAL_MTU: u32 = 1_500;
@@ -32,12 +32,12 @@ pub(crate) fn fit(
         Traffic::Udp(udp) if from_mtu => {
             let size = fits(mtu.unwrap_or(USUAL_MTU)).min(LARGEST);
             udp.size = DatagramSize::new(size).unwrap_or(udp.size);
-            record.asked.datagram_bytes = Some(u32::from(udp.size.octets()));
+            record.asked.datagram_bytes = Some(u32::from(udp.size.bytes()));
             // Datagrams per second are another bit rate now.
             record.asked.rate_bps = udp.rate.map(|rate| rate.bits_per_second(udp.size));
             return;
         }
-        Traffic::Udp(udp) => u32::from(udp.size.octets()),
+        Traffic::Udp(udp) => u32::from(udp.size.bytes()),
         Traffic::Rr(rr) => rr.request.max(rr.response),
         Traffic::Tcp(_) => return,
     };

@@ -17,7 +17,7 @@ use linerate_wire::framing::Framing;
 use linerate_wire::native::auth;
 use linerate_wire::native::message::{ClientMessage, Ping, Pong, ServerMessage, StreamReport};
 use linerate_wire::native::stream::{
-    ACK_OCTETS, COOKIE_OCTETS, Claim, TcpOpening, UdpHello, UdpHelloAck,
+    ACK_BYTES, COOKIE_BYTES, Claim, TcpOpening, UdpHello, UdpHelloAck,
 };
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::TcpStream;
@@ -90,7 +90,7 @@ impl Near<'_> {
         let (ours, theirs) = seals.map(|seals| (seals.ours, seals.theirs)).unzip();
         let mut messages = read_all::<ServerMessage>(read, theirs);
         let mut write = Outbox::new(write, ours);
-        let cookie = auth::from_hex::<COOKIE_OCTETS>(&agreed.cookie)
+        let cookie = auth::from_hex::<COOKIE_BYTES>(&agreed.cookie)
             .ok_or_else(|| self.lost("agreeing on the test", "the server sent no legal cookie"))?;
         // Version 1 refuses and never cuts: another plan is that of a server which wants this host to
         // send more, longer or elsewhere than its user asked for.
@@ -220,7 +220,7 @@ impl Near<'_> {
         &self,
         ids: &[StreamId],
         token: u64,
-        cookie: [u8; COOKIE_OCTETS],
+        cookie: [u8; COOKIE_BYTES],
     ) -> Result<Vec<StreamSocket>, ErrorRecord> {
         ids.iter()
             .map(|id| {
@@ -254,7 +254,7 @@ impl Near<'_> {
                 std::thread::sleep(HELLO_EVERY);
                 continue;
             }
-            let mut answer = [0; ACK_OCTETS + 1];
+            let mut answer = [0; ACK_BYTES + 1];
             match (&socket).read(&mut answer) {
                 Ok(n) if answer.get(..n).and_then(UdpHelloAck::decode) == Some(wanted) => {
                     return Ok(StreamSocket::Udp(socket, None));

@@ -58,11 +58,11 @@ const UNKNOWN: u64 = u64::MAX;
 /// What a server's owner allows one test, whatever its plan says.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Limits {
-    /// Most octets that it may carry, both ways together.
-    pub(crate) octets: Option<u64>,
+    /// Most bytes that it may carry, both ways together.
+    pub(crate) bytes: Option<u64>,
     /// Largest rate of one direction.
     pub(crate) rate: Option<BitRate>,
-    /// The most of a window, in octets, that is forced beyond the kernel's limits.
+    /// The most of a window, in bytes, that is forced beyond the kernel's limits.
     pub(crate) window: Option<u32>,
     /// Longest time, warm-up included, in nanoseconds.
     pub(crate) span_ns: Option<u64>,
@@ -89,11 +89,11 @@ pub(crate) struct Shared {
     heard_ns: AtomicU64,
     /// Monotonic time after which receivers give up waiting; [`UNKNOWN`] is not yet.
     drain_until_ns: AtomicU64,
-    /// Octets that this end has received in the measured time.
+    /// Bytes that this end has received in the measured time.
     received: AtomicU64,
-    /// Octets that this end has received before it. Each octet is in one of these three.
+    /// Bytes that this end has received before it. Each byte is in one of these three.
     received_warm: AtomicU64,
-    /// Octets that this end has sent, warm-up included.
+    /// Bytes that this end has sent, warm-up included.
     carried_away: AtomicU64,
     limits: Limits,
     /// What arrives for threads that answer, and what they send.
@@ -187,13 +187,13 @@ impl Shared {
         self.drain_until_ns.fetch_min(at_ns, Ordering::Release);
     }
 
-    /// Octets that this end has received, for dialects in which the receiver says when it has
+    /// Bytes that this end has received, for dialects in which the receiver says when it has
     /// enough.
     pub(crate) fn received(&self) -> u64 {
         self.received.load(Ordering::Relaxed)
     }
 
-    /// Octets that have arrived here, warm-up included.
+    /// Bytes that have arrived here, warm-up included.
     pub(crate) fn arrived(&self) -> u64 {
         self.received().saturating_add(self.received_warm.load(Ordering::Relaxed))
     }
@@ -222,21 +222,21 @@ impl Shared {
         }
     }
 
-    fn add_received(&self, octets: u64) {
-        self.charge(octets);
-        self.received.fetch_add(octets, Ordering::Relaxed);
+    fn add_received(&self, bytes: u64) {
+        self.charge(bytes);
+        self.received.fetch_add(bytes, Ordering::Relaxed);
         self.keep_budget();
     }
 
-    fn add_received_warm(&self, octets: u64) {
-        self.charge(octets);
-        self.received_warm.fetch_add(octets, Ordering::Relaxed);
+    fn add_received_warm(&self, bytes: u64) {
+        self.charge(bytes);
+        self.received_warm.fetch_add(bytes, Ordering::Relaxed);
         self.keep_budget();
     }
 
-    fn add_sent(&self, octets: u64) {
-        self.charge(octets);
-        self.carried_away.fetch_add(octets, Ordering::Relaxed);
+    fn add_sent(&self, bytes: u64) {
+        self.charge(bytes);
+        self.carried_away.fetch_add(bytes, Ordering::Relaxed);
         self.keep_budget();
     }
 
@@ -252,15 +252,15 @@ impl Shared {
         self.over_day.load(Ordering::Relaxed)
     }
 
-    /// Octets that were carried so far, both ways, warm-up included.
+    /// Bytes that were carried so far, both ways, warm-up included.
     pub(crate) fn moved(&self) -> u64 {
         self.arrived().saturating_add(self.carried_away.load(Ordering::Relaxed))
     }
 
     #[inline]
-    fn charge(&self, octets: u64) {
+    fn charge(&self, bytes: u64) {
         if let Some(day) = self.day.get()
-            && day.charge(octets)
+            && day.charge(bytes)
         {
             self.over_day.store(true, Ordering::Relaxed);
             self.stop();
@@ -271,7 +271,7 @@ impl Shared {
     /// Ends the test at the first batch above the budget.
     #[inline]
     fn keep_budget(&self) {
-        if let Some(most) = self.limits.octets {
+        if let Some(most) = self.limits.bytes {
             let carried = self.arrived().saturating_add(self.carried_away.load(Ordering::Relaxed));
             if carried > most {
                 self.over_budget.store(true, Ordering::Relaxed);
@@ -281,13 +281,13 @@ impl Shared {
         }
     }
 
-    /// Waits until the owner's limit lets more through after `octets` that a thread which answers has
+    /// Waits until the owner's limit lets more through after `bytes` that a thread which answers has
     /// read, or is about to send (`sends`); ends with the test.
-    fn keep_rate(&self, octets: u64, sends: bool) {
+    fn keep_rate(&self, bytes: u64, sends: bool) {
         let Some([arrive, leave]) = &self.tolls else { return };
         let toll = if sends { leave } else { arrive };
         let mut now = clock::monotonic_ns();
-        let until = toll.pass(octets, now);
+        let until = toll.pass(bytes, now);
         while now < until && !self.stopping() {
             clock::sleep_until(until.min(now.saturating_add(LOOK_UP.as_nanos() as u64)));
             now = clock::monotonic_ns();
@@ -486,10 +486,10 @@ pub(crate) fn sent_of(reports: &BTreeMap<u16, Report>) -> Vec<StreamSent> {
     reports.iter().filter_map(sent).collect()
 }
 
-/// How long `blocks` of so many octets last at a rate in bit/s: what leaves at once in iperf3's dialect,
+/// How long `blocks` of so many bytes last at a rate in bit/s: what leaves at once in iperf3's dialect,
 /// as the time that plans have for it.
-pub(crate) fn burst_time(blocks: u32, octets: u32, rate_bps: u64) -> Nanos {
-    let bits = u128::from(blocks) * u128::from(octets) * 8;
+pub(crate) fn burst_time(blocks: u32, bytes: u32, rate_bps: u64) -> Nanos {
+    let bits = u128::from(blocks) * u128::from(bytes) * 8;
     let ns = (bits * 1_000_000_000).div_ceil(u128::from(rate_bps.max(1)));
     Nanos(u64::try_from(ns).unwrap_or(u64::MAX).min(limits::BURST_NS.max))
 }
@@ -502,7 +502,7 @@ pub(crate) struct Context {
     pub(crate) token: u64,
     /// What its datagrams begin with, and with that the dialect of the test.
     pub(crate) framing: Framing,
-    /// Senders repeat the ten digits instead of random octets.
+    /// Senders repeat the ten digits instead of random bytes.
     pub(crate) digits: bool,
     /// Datagrams or blocks that leave at once, where the user of iperf3 names a number.
     pub(crate) burst: u32,
@@ -561,14 +561,14 @@ impl Context {
         matches!(self.framing, Framing::Iperf3 { .. })
     }
 
-    /// What senders fill their buffer with, block after block of `each` octets: digits, as iperf3's
-    /// users may ask, or octets that do not compress. Never the peer's own.
-    fn payload(&self, octets: usize, each: usize) -> Vec<u8> {
+    /// What senders fill their buffer with, block after block of `each` bytes: digits, as iperf3's
+    /// users may ask, or bytes that do not compress. Never the peer's own.
+    fn payload(&self, bytes: usize, each: usize) -> Vec<u8> {
         if !self.digits {
-            return incompressible(octets, self.token);
+            return incompressible(bytes, self.token);
         }
         let each = each.max(1);
-        (0..octets).map(|i| b'0' + (i % each % 10) as u8).collect()
+        (0..bytes).map(|i| b'0' + (i % each % 10) as u8).collect()
     }
 
     /// Sets what the plan asks of any data socket.
@@ -585,10 +585,10 @@ impl Context {
     }
 }
 
-/// Octets that do not compress, from a generator seeded by the test.
-fn incompressible(octets: usize, seed: u64) -> Vec<u8> {
+/// Bytes that do not compress, from a generator seeded by the test.
+fn incompressible(length: usize, seed: u64) -> Vec<u8> {
     let mut state = seed | 1;
-    let mut bytes = vec![0; octets];
+    let mut bytes = vec![0; length];
     for chunk in bytes.chunks_mut(8) {
         // xorshift64*, Vigna 2016.
         state ^= state >> 12;

@@ -24,8 +24,8 @@ const UNANSWERED_NS: u64 = 1_000_000_000;
 const UNREAD_NS: u64 = 3_000_000_000;
 /// Requests in flight of an open loop whose user named no limit.
 const OPEN_LOOP_LIMIT: u32 = 65_536;
-/// Octets of a UDP request that tell it from the others, where it has as many.
-const ID_OCTETS: usize = 8;
+/// Bytes of a UDP request that tell it from the others, where it has as many.
+const ID_BYTES: usize = 8;
 
 /// The asking end.
 pub(super) fn request(context: &Context, socket: &StreamSocket) -> RrReport {
@@ -57,28 +57,28 @@ fn ask(
 ) -> io::Result<()> {
     let plan = &context.agreed.plan;
     let wanted = linerate_session::sender::Quota::transactions(plan, context.id.index);
-    let id_octets = ID_OCTETS.min(rr.request as usize).min(rr.response as usize);
+    let id_bytes = ID_BYTES.min(rr.request as usize).min(rr.response as usize);
     // Over TCP answers come in order, and no name is on the wire that could come twice.
     let is_udp = matches!(socket, StreamSocket::Udp(..));
-    let mut flight = Flight::new(if is_udp { id_octets } else { ID_OCTETS });
+    let mut flight = Flight::new(if is_udp { id_bytes } else { ID_BYTES });
     let mut pacer = rr.rate.and_then(|rate| {
         // One "bit" a transaction.
         Pacer::new(rate, 1, context.id.index, plan.streams, 1, 1_000_000)
     });
     let mut limit =
         if pacer.is_some() && rr.outstanding == 1 { OPEN_LOOP_LIMIT } else { rr.outstanding };
-    if is_udp && id_octets < 4 {
+    if is_udp && id_bytes < 4 {
         // More in flight than there are names would be mixed up.
-        limit = limit.min(1 << (8 * id_octets - 1));
+        limit = limit.min(1 << (8 * id_bytes - 1));
     }
-    // Over TCP, no more octets in flight than the smallest usual buffers hold, or both ends would wait
+    // Over TCP, no more bytes in flight than the smallest usual buffers hold, or both ends would wait
     // for the other to read.
-    let flight_octets = match socket {
-        StreamSocket::Tcp(_) => linerate_model::limits::FLIGHT_OCTETS.max,
+    let flight_bytes = match socket {
+        StreamSocket::Tcp(_) => linerate_model::limits::FLIGHT_BYTES.max,
         StreamSocket::Udp(..) => u64::MAX,
     };
-    let limit = u64::from(limit)
-        .min((flight_octets / u64::from(rr.request.max(rr.response)).max(1)).max(1));
+    let limit =
+        u64::from(limit).min((flight_bytes / u64::from(rr.request.max(rr.response)).max(1)).max(1));
     let limit = usize::try_from(limit).unwrap_or(1);
     let mut conversation = Conversation::new(socket, rr, pacer.is_some())?;
     let mut launched_measured = 0u64;
@@ -164,7 +164,7 @@ struct Conversation<'a> {
     pending: Vec<u8>,
     buffer: Vec<u8>,
     response: usize,
-    id_octets: usize,
+    id_bytes: usize,
     partial: usize,
     open_loop: bool,
 }
@@ -190,7 +190,7 @@ impl<'a> Conversation<'a> {
             pending: Vec::new(),
             buffer: vec![0; response.max(65_536)],
             response,
-            id_octets: ID_OCTETS.min(rr.request as usize).min(response),
+            id_bytes: ID_BYTES.min(rr.request as usize).min(response),
             partial: 0,
             open_loop,
         })
@@ -201,8 +201,8 @@ impl<'a> Conversation<'a> {
         match self.socket {
             StreamSocket::Udp(udp, _) => {
                 let name = id.to_le_bytes();
-                for (slot, octet) in self.request.iter_mut().zip(name).take(self.id_octets) {
-                    *slot = octet;
+                for (slot, byte) in self.request.iter_mut().zip(name).take(self.id_bytes) {
+                    *slot = byte;
                 }
                 // Not sent is not answered; the tally will say so.
                 send_one(udp, &self.request)
@@ -237,7 +237,7 @@ impl<'a> Conversation<'a> {
         match self.socket {
             StreamSocket::Udp(udp, _) => {
                 let got = match (&mut &*udp).read(&mut self.buffer) {
-                    Ok(octets) => octets,
+                    Ok(bytes) => bytes,
                     Err(e) if passing(&e) || answers_earlier(udp, &e) => return Ok(0),
                     Err(e) => return Err(e),
                 };
@@ -245,8 +245,8 @@ impl<'a> Conversation<'a> {
                     return Ok(0);
                 }
                 let mut name = [0; 8];
-                for (slot, octet) in name.iter_mut().zip(&self.buffer).take(self.id_octets) {
-                    *slot = *octet;
+                for (slot, byte) in name.iter_mut().zip(&self.buffer).take(self.id_bytes) {
+                    *slot = *byte;
                 }
                 each(Some(u64::from_le_bytes(name)));
                 Ok(1)
@@ -254,7 +254,7 @@ impl<'a> Conversation<'a> {
             StreamSocket::Tcp(tcp) => {
                 let got = match (&mut &*tcp).read(&mut self.buffer) {
                     Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
-                    Ok(octets) => octets,
+                    Ok(bytes) => bytes,
                     Err(e) if passing(&e) => return Ok(0),
                     Err(e) => return Err(e),
                 };
@@ -366,13 +366,13 @@ fn respond_udp(
     report_errors(socket);
     let mut request = vec![0; rr.request as usize + 65];
     let mut response = vec![0xa5; rr.response as usize];
-    let id_octets = ID_OCTETS.min(rr.request as usize).min(rr.response as usize);
+    let id_bytes = ID_BYTES.min(rr.request as usize).min(rr.response as usize);
     loop {
         if context.shared.stopping() {
             return Ok(());
         }
         let got = match (&mut &*socket).read(&mut request) {
-            Ok(octets) => octets,
+            Ok(bytes) => bytes,
             Err(e) if passing(&e) || answers_earlier(socket, &e) => {
                 context.shared.look_after_peer(clock::monotonic_ns());
                 continue;
@@ -390,8 +390,8 @@ fn respond_udp(
         }
         context.shared.keep_rate(response.len() as u64, true);
         answers.begin(context);
-        for (slot, octet) in response.iter_mut().zip(datagram).take(id_octets) {
-            *slot = *octet;
+        for (slot, byte) in response.iter_mut().zip(datagram).take(id_bytes) {
+            *slot = *byte;
         }
         if let Some(errno) = send_one(socket, &response)? {
             answers.dropped_here.count(errno, 1);
@@ -422,10 +422,10 @@ fn respond_tcp(
         }
         match socket.read(&mut buffer) {
             Ok(0) => return Ok(()),
-            Ok(octets) => {
-                partial += octets;
+            Ok(bytes) => {
+                partial += bytes;
                 context.shared.keep_time(clock::monotonic_ns());
-                context.shared.keep_rate(octets as u64, false);
+                context.shared.keep_rate(bytes as u64, false);
             }
             Err(e) if passing(&e) => {
                 context.shared.look_after_peer(clock::monotonic_ns());
@@ -436,8 +436,8 @@ fn respond_tcp(
         answers.begin(context);
         let whole = partial / request;
         partial %= request;
-        let octets = whole as u64 * (u64::from(rr.request) + u64::from(rr.response));
-        context.shared.add_sent(octets);
+        let bytes = whole as u64 * (u64::from(rr.request) + u64::from(rr.response));
+        context.shared.add_sent(bytes);
         if whole == 1 {
             context.shared.keep_rate(response.len() as u64, true);
             write_out(context, socket, &response)?;
@@ -465,13 +465,13 @@ fn respond_tcp(
 
 /// Writes all of it, unless the test ends or the asking end, which may ask and never read, takes nothing
 /// for too long.
-fn write_out(context: &Context, mut socket: &TcpStream, mut octets: &[u8]) -> io::Result<()> {
+fn write_out(context: &Context, mut socket: &TcpStream, mut bytes: &[u8]) -> io::Result<()> {
     let mut moved_ns = clock::monotonic_ns();
-    while !octets.is_empty() && !context.shared.stopping() {
-        match socket.write(octets) {
+    while !bytes.is_empty() && !context.shared.stopping() {
+        match socket.write(bytes) {
             Ok(0) => return Err(ErrorKind::WriteZero.into()),
             Ok(taken) => {
-                octets = octets.get(taken..).unwrap_or_default();
+                bytes = bytes.get(taken..).unwrap_or_default();
                 moved_ns = clock::monotonic_ns();
             }
             Err(e) if passing(&e) => {

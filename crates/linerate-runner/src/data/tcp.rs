@@ -1,4 +1,4 @@
-//! Threads that send and receive octets over TCP.
+//! Threads that send and receive bytes over TCP.
 
 use std::io::ErrorKind;
 use std::net::{Shutdown, TcpStream};
@@ -53,7 +53,7 @@ pub(super) fn send(context: &Context, socket: &TcpStream) -> SendReport {
     if measured_ns > start_ns {
         thread = thread_use();
     }
-    let octets_wanted = Quota::octets(plan, context.id.index);
+    let bytes_wanted = Quota::bytes(plan, context.id.index);
     let until_ns = plan.duration().map(|d| d.0);
     let base = sys::tcp_sample(socket).unwrap_or_default();
     let mut before = base;
@@ -74,7 +74,7 @@ pub(super) fn send(context: &Context, socket: &TcpStream) -> SendReport {
         {
             break;
         }
-        let most = match octets_wanted {
+        let most = match bytes_wanted {
             Some(wanted) => match wanted.saturating_sub(account.bytes()) {
                 0 => break,
                 left => usize::try_from(left).unwrap_or(usize::MAX),
@@ -87,10 +87,10 @@ pub(super) fn send(context: &Context, socket: &TcpStream) -> SendReport {
         };
         let most = most.min(room);
         match writer.write(socket, most) {
-            Ok(octets) => {
-                account.on_sent(now, 0, octets as u64, None);
-                context.shared.add_sent(octets as u64);
-                paced.sent(octets as u64);
+            Ok(bytes) => {
+                account.on_sent(now, 0, bytes as u64, None);
+                context.shared.add_sent(bytes as u64);
+                paced.sent(bytes as u64);
             }
             Err(e) if passing(e.kind()) => {}
             // Its clients close their streams once the test is over.
@@ -142,7 +142,7 @@ pub(super) fn receive(context: &Context, socket: &TcpStream) -> RecvReport {
     let iperf3 = context.is_iperf3();
     let warm_ns = if iperf3 { 0 } else { plan.warmup.0 };
     let mut account = ByteReceiver::new(plan.interval.0, context.intervals(), warm_ns);
-    // iperf3's warm-up begins for all with the test and not with a stream's first octet.
+    // iperf3's warm-up begins for all with the test and not with a stream's first byte.
     let mut warmup = (iperf3 && plan.warmup.0 > 0)
         .then(|| ByteReceiver::new(plan.interval.0, Some(context.warm_intervals()), 0));
     let mut warmed = RecvReport::default();
@@ -173,17 +173,17 @@ pub(super) fn receive(context: &Context, socket: &TcpStream) -> RecvReport {
         }
         match reader.read(socket) {
             Ok(0) => break,
-            Ok(octets) => {
+            Ok(bytes) => {
                 let now = clock::monotonic_ns();
                 context.shared.hear(now);
                 match &mut warmup {
                     Some(warm) => {
-                        warm.on_bytes(octets as u64, now, &context.alone());
-                        context.shared.add_received_warm(octets as u64);
+                        warm.on_bytes(bytes as u64, now, &context.alone());
+                        context.shared.add_received_warm(bytes as u64);
                     }
                     None => {
-                        account.on_bytes(octets as u64, now, &around);
-                        context.shared.add_received(octets as u64);
+                        account.on_bytes(bytes as u64, now, &around);
+                        context.shared.add_received(bytes as u64);
                     }
                 }
                 if iperf3
@@ -222,7 +222,7 @@ pub(super) fn receive(context: &Context, socket: &TcpStream) -> RecvReport {
                     break;
                 }
             }
-            // iperf3 closes its data connections at the end of a test, unread octets or not.
+            // iperf3 closes its data connections at the end of a test, unread bytes or not.
             Err(_) if iperf3 && context.shared.stopping() => break,
             Err(e) => {
                 error = Some(format!("receiving failed: {e}"));
@@ -252,7 +252,7 @@ fn finished(report: RecvReport, warmed: &RecvReport) -> RecvReport {
 struct Paced {
     pacer: Option<Pacer>,
     block: u64,
-    /// Octets of the block that was begun.
+    /// Bytes of the block that was begun.
     part: u64,
     begun_ns: Option<u64>,
     /// End of the last write.
@@ -277,7 +277,7 @@ impl Paced {
         Self { pacer, block, part: 0, begun_ns: None, last_ns: 0 }
     }
 
-    /// Most octets to write at `now_ns`; `None` when nothing was due, after a wait that ends at
+    /// Most bytes to write at `now_ns`; `None` when nothing was due, after a wait that ends at
     /// `until_ns` at the latest.
     fn most(&mut self, now_ns: u64, until_ns: u64) -> Option<usize> {
         let Some(pacer) = &mut self.pacer else { return Some(usize::MAX) };
@@ -305,9 +305,9 @@ impl Paced {
         }
     }
 
-    fn sent(&mut self, octets: u64) {
+    fn sent(&mut self, bytes: u64) {
         let Some(pacer) = &mut self.pacer else { return };
-        self.part += octets;
+        self.part += bytes;
         self.last_ns = clock::monotonic_ns();
         if self.part >= self.block {
             self.part = 0;
@@ -317,7 +317,7 @@ impl Paced {
     }
 }
 
-/// Sends until the measured time begins; returns the octets.
+/// Sends until the measured time begins; returns the bytes.
 fn warm_up(
     context: &Context,
     socket: &TcpStream,
@@ -347,10 +347,10 @@ fn warm_up(
         }
         let Some(most) = paced.most(now + start_ns, measured_ns) else { continue };
         match writer.write(socket, most) {
-            Ok(octets) => {
-                account.on_sent(now, 0, octets as u64, None);
-                context.shared.add_sent(octets as u64);
-                paced.sent(octets as u64);
+            Ok(bytes) => {
+                account.on_sent(now, 0, bytes as u64, None);
+                context.shared.add_sent(bytes as u64);
+                paced.sent(bytes as u64);
             }
             Err(e) if passing(e.kind()) => {}
             Err(_) if context.is_iperf3() && context.shared.stopping() => break,
@@ -394,9 +394,9 @@ fn finish_block(
             return;
         }
         match writer.write(socket, (block - part) as usize) {
-            Ok(octets) => {
-                account.on_sent(now.saturating_sub(measured_ns), 0, octets as u64, None);
-                context.shared.add_sent(octets as u64);
+            Ok(bytes) => {
+                account.on_sent(now.saturating_sub(measured_ns), 0, bytes as u64, None);
+                context.shared.add_sent(bytes as u64);
             }
             Err(e) if passing(e.kind()) => {}
             Err(_) => return,

@@ -9,13 +9,13 @@ use linerate_model::sample::{RecvCounts, RecvReport};
 use linerate_session::engine_choice;
 use linerate_session::moderation::Moderation;
 use linerate_session::receiver::{Message, Receiver, Setup};
-use linerate_wire::native::stream::{HELLO_OCTETS, UdpHello, UdpHelloAck};
+use linerate_wire::native::stream::{HELLO_BYTES, UdpHello, UdpHelloAck};
 use socket2::Socket;
 
 use super::{Context, HARD_END_NS, LOOK_UP, Tick, answer_again, thread_use};
 
-/// First octet of hellos and their answers.
-const HELLO_FIRST_OCTET: u8 = 0x89;
+/// First byte of hellos and their answers.
+const HELLO_FIRST_BYTE: u8 = 0x89;
 
 /// Whether a datagram belongs to the opening of streams and not to the test: our own hello again,
 /// which is answered, an answer that came late, or another client's hello that was on its way when
@@ -30,13 +30,13 @@ fn is_opening(
         return is_iperf3_opening(datagram);
     }
     // No header begins so: a token's highest bit is clear.
-    datagram.first() == Some(&HELLO_FIRST_OCTET)
+    datagram.first() == Some(&HELLO_FIRST_BYTE)
         && (answer_again(socket, hello, datagram)
             || UdpHelloAck::decode(datagram).is_some()
             || UdpHello::decode(datagram).is_some())
 }
 
-/// iperf3's hello and its answer are 4 octets, fewer than any of its headers.
+/// iperf3's hello and its answer are 4 bytes, fewer than any of its headers.
 fn is_iperf3_opening(datagram: &[u8]) -> bool {
     datagram.len() == 4
 }
@@ -56,10 +56,10 @@ pub(super) fn run(context: &Context, socket: &Socket, hello: Option<UdpHello>) -
     } else {
         EngineChoice::Mmsg
     });
-    // A merged message has at most the 128 datagrams of a train, or one IP packet's octets.
-    let octets =
+    // A merged message has at most the 128 datagrams of a train, or one IP packet's bytes.
+    let bytes =
         if merging { udp.size.len() * engine_choice::MAX_SEGMENTS } else { udp.size.len() + 64 };
-    let mut batch = RecvBatch::new(octets.max(HELLO_OCTETS));
+    let mut batch = RecvBatch::new(bytes.max(HELLO_BYTES));
 
     let around = context.around();
     let setup = Setup {
@@ -86,7 +86,7 @@ pub(super) fn run(context: &Context, socket: &Socket, hello: Option<UdpHello>) -
                 account.on_call();
                 let now = clock::monotonic_ns();
                 wall_clock.look(now);
-                let (mut octets, mut warm_octets, mut ours) = (0, 0, false);
+                let (mut bytes, mut warm_bytes, mut ours) = (0, 0, false);
                 for message in batch.messages() {
                     if is_opening(context, socket, hello, message.bytes) {
                         continue;
@@ -102,32 +102,32 @@ pub(super) fn run(context: &Context, socket: &Socket, hello: Option<UdpHello>) -
                     if let Some(warm) = &mut warmup
                         && !warm.is_over(context, message.at_ns)
                     {
-                        warm_octets += message.bytes.len() as u64;
+                        warm_bytes += message.bytes.len() as u64;
                         ours |= warm.account.on_message(&message, &around);
                         continue;
                     }
                     if let Some(warm) = warmup.take() {
                         warm.end(context, &mut account, &mut warmed);
                     }
-                    octets += message.bytes.len() as u64;
+                    bytes += message.bytes.len() as u64;
                     ours |= account.on_message(&message, &around);
                 }
                 // Anybody can send datagrams from a peer's address; only the peer knows the token.
                 if ours {
                     context.shared.hear(now);
                 }
-                if octets > 0 {
-                    context.shared.add_received(octets);
+                if bytes > 0 {
+                    context.shared.add_received(bytes);
                 }
-                if warm_octets > 0 {
-                    context.shared.add_received_warm(warm_octets);
+                if warm_bytes > 0 {
+                    context.shared.add_received_warm(warm_bytes);
                 }
                 if warmup.is_none() {
                     account.on_read(now);
                 }
                 let is_full = messages >= engine.max_messages(&batch);
-                let octets = octets + warm_octets;
-                nap_until = moderation.after_call(now, messages as u64, octets, is_full);
+                let bytes = bytes + warm_bytes;
+                nap_until = moderation.after_call(now, messages as u64, bytes, is_full);
             }
             Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
                 idle = true;

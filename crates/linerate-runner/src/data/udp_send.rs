@@ -11,7 +11,7 @@ use linerate_session::engine_choice::{self, Chosen};
 use linerate_session::pacer::{Pace, Pacer};
 use linerate_session::sender::{Quota, Sender};
 use linerate_wire::framing::Batch;
-use linerate_wire::native::stream::{HELLO_OCTETS, UdpHello};
+use linerate_wire::native::stream::{HELLO_BYTES, UdpHello};
 use socket2::Socket;
 
 use super::wait::Waiter;
@@ -98,7 +98,7 @@ pub(super) fn run(context: &Context, socket: &Socket, hello: Option<UdpHello>) -
         train: u32::try_from(stream.chosen.train).unwrap_or(u32::MAX),
         send_buffer: sys::send_buffer(socket),
         small_mtu: sys::path_mtu(socket, context.ip == IpVersion::V6)
-            .filter(|mtu| *mtu < u32::from(udp.size.octets()) + context.ip.udp_overhead()),
+            .filter(|mtu| *mtu < u32::from(udp.size.bytes()) + context.ip.udp_overhead()),
         pacing_error_ppb: pacing,
         nominal_gap_ns,
         error: phase.error,
@@ -109,7 +109,7 @@ pub(super) fn run(context: &Context, socket: &Socket, hello: Option<UdpHello>) -
 /// Waits for the start and answers hellos meanwhile. `None` when the test ended before it began.
 fn wait_for_start(context: &Context, socket: &Socket, hello: Option<UdpHello>) -> Option<u64> {
     let _ = socket.set_read_timeout(Some(LOOK_UP));
-    let mut reader = linerate_engine::datagram::RecvBatch::new(HELLO_OCTETS);
+    let mut reader = linerate_engine::datagram::RecvBatch::new(HELLO_BYTES);
     let mut engine = linerate_engine::datagram::receiver(EngineChoice::Send);
     let start = loop {
         if let Some(start) = context.shared.running() {
@@ -250,15 +250,15 @@ impl Stream<'_> {
                     }
                 }
             }
-            let mut octets = size;
+            let mut length = size;
             let mut is_tail = false;
             if let Some(full) = quota.full {
                 let left = full.saturating_sub(account.datagrams());
                 datagrams = datagrams.min(left);
                 if left == 0 {
-                    let short = quota.tail.get(tails_sent).copied().filter(|octets| *octets > 0);
+                    let short = quota.tail.get(tails_sent).copied().filter(|length| *length > 0);
                     let Some(short) = short else { break };
-                    octets = usize::from(short);
+                    length = usize::from(short);
                     is_tail = true;
                     datagrams = 1;
                 }
@@ -266,15 +266,15 @@ impl Stream<'_> {
             let sent_ns = if pacer.is_some() { clock::monotonic_ns() } else { start_ns + now };
             let count = datagrams as usize;
             let first = self.first_number + account.datagrams();
-            self.stamp(first, count, octets, sent_ns, warmup);
-            let bytes = self.buffer.get(..count * octets).unwrap_or(&self.buffer);
-            let batch = SendBatch { bytes, segment: octets, train: self.chosen.train };
+            self.stamp(first, count, length, sent_ns, warmup);
+            let bytes = self.buffer.get(..count * length).unwrap_or(&self.buffer);
+            let batch = SendBatch { bytes, segment: length, train: self.chosen.train };
             let begun = sent_ns.saturating_sub(start_ns);
             match self.engine.send(self.socket, &batch) {
                 Ok(taken) => {
                     let taken = (taken as u64).min(datagrams);
-                    account.on_sent(begun, taken, taken * octets as u64, due);
-                    self.context.shared.add_sent(taken * octets as u64);
+                    account.on_sent(begun, taken, taken * length as u64, due);
+                    self.context.shared.add_sent(taken * length as u64);
                     self.errors = 0;
                     self.failures = 0;
                     self.failing_since_ns = None;
@@ -360,9 +360,9 @@ impl Stream<'_> {
     }
 
     /// Writes numbers, time and places into the datagrams of the buffer.
-    fn stamp(&mut self, first: u64, count: usize, octets: usize, sent_ns: u64, warmup: bool) {
-        let batch = Batch { first, octets, train: self.chosen.train, sent_ns, warmup };
-        if let Some(bytes) = self.buffer.get_mut(..count * octets) {
+    fn stamp(&mut self, first: u64, count: usize, size: usize, sent_ns: u64, warmup: bool) {
+        let batch = Batch { first, size, train: self.chosen.train, sent_ns, warmup };
+        if let Some(bytes) = self.buffer.get_mut(..count * size) {
             self.context.framing.write_batch(&batch, bytes);
         }
     }
@@ -410,7 +410,7 @@ impl Stream<'_> {
         }
         self.errors += 1;
         if error.raw_os_error() == Some(EMSGSIZE) && self.errors >= MOST_TOO_LARGE {
-            let size = self.udp.size.octets();
+            let size = self.udp.size.bytes();
             return Some(format!(
                 "the kernel refuses datagrams of {size} bytes on this path: {error}"
             ));

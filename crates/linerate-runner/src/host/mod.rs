@@ -18,7 +18,7 @@ pub(crate) const MOST_CORES: usize = 128;
 /// shares of cores are over the same time as those of threads, in rows and in totals.
 ///
 /// Cores and the pressure on them are counted over the measured time: from the first datagram or
-/// octet until nothing more is sent. Counters are counted from before it (or from the end of the
+/// byte until nothing more is sent. Counters are counted from before it (or from the end of the
 /// warm-up) until the last datagram was waited for, because a drop at either edge is this test's.
 ///
 /// A thread of its own reads them, for all tests; whoever asks waits without holding others up.

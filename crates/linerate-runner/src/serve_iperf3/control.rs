@@ -1,10 +1,10 @@
-//! The control connection of iperf3: single octets, and JSON with its length.
+//! The control connection of iperf3: single bytes, and JSON with its length.
 
 use std::io;
 use std::time::Duration;
 
 use linerate_engine::sys;
-use linerate_wire::iperf3::frame::{self, FrameError, PREFIX_OCTETS};
+use linerate_wire::iperf3::frame::{self, FrameError, PREFIX_BYTES};
 use linerate_wire::iperf3::{Failure, State};
 use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -70,25 +70,25 @@ impl Control {
         }
     }
 
-    /// The client's next octet. Safe to give up at any time: an octet is read or it is not.
+    /// The client's next byte. Safe to give up at any time: a byte is read or it is not.
     pub(super) async fn state(&mut self) -> Result<State, Broken> {
-        let mut octet = [0];
-        match self.0.read(&mut octet).await {
+        let mut byte = [0];
+        match self.0.read(&mut byte).await {
             Ok(0) => Err(Broken::Closed),
-            Ok(_) => State::from_octet(octet[0]).ok_or(Broken::Unknown(octet[0])),
+            Ok(_) => State::from_byte(byte[0]).ok_or(Broken::Unknown(byte[0])),
             Err(e) if e.kind() == io::ErrorKind::ConnectionReset => Err(Broken::Closed),
             Err(e) => Err(e.into()),
         }
     }
 
-    /// A document's body, of at most `most` octets, within `limit`.
+    /// A document's body, of at most `most` bytes, within `limit`.
     pub(super) async fn document(
         &mut self,
         most: usize,
         limit: Duration,
     ) -> Result<Vec<u8>, Broken> {
         let read = async {
-            let mut prefix = [0; PREFIX_OCTETS];
+            let mut prefix = [0; PREFIX_BYTES];
             self.0.read_exact(&mut prefix).await?;
             let mut body = vec![0; frame::body_length(prefix, most)?];
             self.0.read_exact(&mut body).await?;
@@ -103,26 +103,26 @@ impl Control {
         }
     }
 
-    pub(super) async fn octets(&mut self, octets: &[u8]) -> Result<(), Broken> {
-        match timeout(TALK_LIMIT, self.0.write_all(octets)).await {
+    pub(super) async fn bytes(&mut self, bytes: &[u8]) -> Result<(), Broken> {
+        match timeout(TALK_LIMIT, self.0.write_all(bytes)).await {
             Ok(result) => Ok(result?),
             Err(_) => Err(Broken::Silent),
         }
     }
 
     pub(super) async fn say(&mut self, states: &[State]) -> Result<(), Broken> {
-        let octets: Vec<u8> = states.iter().map(|state| state.octet()).collect();
-        self.octets(&octets).await
+        let bytes: Vec<u8> = states.iter().map(|state| state.byte()).collect();
+        self.bytes(&bytes).await
     }
 
     /// Says why there is no test, and closes.
     pub(super) async fn fail(mut self, failure: Failure) {
-        let _ = self.octets(&failure.encode()).await;
+        let _ = self.bytes(&failure.encode()).await;
         self.close().await;
     }
 
     /// Closes so that nothing said is lost: what the other end has sent is read first, as unread
-    /// octets would turn the close into a reset.
+    /// bytes would turn the close into a reset.
     pub(super) async fn close(mut self) {
         let _ = self.0.shutdown().await;
         read_out(&mut self.0).await;

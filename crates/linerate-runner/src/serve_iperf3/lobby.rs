@@ -226,7 +226,7 @@ mod tests {
     #[test]
     fn a_cookie_is_a_stream_of_its_own_client_only_and_as_often_as_wanted() {
         let lobby = Arc::new(Lobby::new(None));
-        let cookie = Cookie::from_octets([b'a'; 37]);
+        let cookie = Cookie::from_bytes([b'a'; 37]);
         assert_eq!(lobby.shown(&cookie, A), Shown::New);
         let (tell, mut told) = mpsc::unbounded_channel();
         let local = SocketAddr::new(B, 5201);

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use linerate_engine::sys;
 use linerate_model::plan::IpVersion;
 use linerate_wire::iperf3::frame::MAX_PARAMETERS;
-use linerate_wire::iperf3::{COOKIE_OCTETS, Cookie, ErrorNumber, Parameters, State, hello};
+use linerate_wire::iperf3::{COOKIE_BYTES, Cookie, ErrorNumber, Parameters, State, hello};
 use linerate_wire::native::message::RefusalKind;
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
@@ -33,7 +33,7 @@ use crate::server::{Server, stream_socket};
 
 pub(crate) use self::run::Test;
 
-/// Finds out what a connection wants that opened with `start`, the first octets of a cookie: a test
+/// Finds out what a connection wants that opened with `start`, the first bytes of a cookie: a test
 /// of its own, or to be a data stream of one. Bounded by the caller's deadline.
 pub(crate) async fn greet(
     server: &Arc<Server>,
@@ -42,11 +42,11 @@ pub(crate) async fn greet(
     start: [u8; 8],
     order: u64,
 ) -> Option<Box<Test>> {
-    let mut cookie = [0; COOKIE_OCTETS];
+    let mut cookie = [0; COOKIE_BYTES];
     let (head, rest) = cookie.split_at_mut(start.len());
     head.copy_from_slice(&start);
     stream.read_exact(rest).await.ok()?;
-    let cookie = Cookie::from_octets(cookie);
+    let cookie = Cookie::from_bytes(cookie);
     if !cookie.is_plausible() {
         server.refused(peer, "not a protocol spoken here");
         return None;
@@ -167,7 +167,7 @@ fn grant(
     Ok(Box::new(move |control| Test::new(control, peer, local, cookie, ip, test, slot)))
 }
 
-/// Answers the first datagram of a UDP stream, if a test of that address waits for one: four octets
+/// Answers the first datagram of a UDP stream, if a test of that address waits for one: four bytes
 /// for four.
 pub(crate) fn greet_udp(server: &Server, datagram: &[u8], peer: SocketAddr, port: u16) {
     let Some(answer) = hello::answer(datagram) else { return };

@@ -140,7 +140,7 @@ impl Test {
             window: Some(asked.window_bytes)
                 .filter(|window| *window > 0)
                 // The kernel grants no less than twice this.
-                .map(|window| window.max(limits::WINDOW_OCTETS.min as u32)),
+                .map(|window| window.max(limits::WINDOW_BYTES.min as u32)),
             client_cpus: vec![],
             server_cpus: p
                 .server_affinity
@@ -155,7 +155,7 @@ impl Test {
                 RefusalKind::Policy if plan.streams > options.max_streams => ErrorNumber::STREAMS,
                 RefusalKind::Policy => ErrorNumber::RATE,
                 RefusalKind::Unable => ErrorNumber::AFFINITY,
-                _ if asked.mss_bytes > 0 && u64::from(asked.mss_bytes) < limits::MSS_OCTETS.min => {
+                _ if asked.mss_bytes > 0 && u64::from(asked.mss_bytes) < limits::MSS_BYTES.min => {
                     ErrorNumber::MSS
                 }
                 _ if total > limits::RATE_BPS.max => ErrorNumber::RATE,
@@ -275,7 +275,7 @@ mod tests {
         assert!(!stream.discard && stream.rate.is_none());
         let udp = test(r#"{"udp":true}"#).unwrap();
         let Traffic::Udp(stream) = &udp.plan.plan.traffic else { panic!() };
-        assert_eq!((stream.size.octets(), stream.rate), (1_460, None));
+        assert_eq!((stream.size.bytes(), stream.rate), (1_460, None));
         assert_eq!(udp.framing, Framing::Iperf3 { wide: false });
         // Smaller than linerate's own header, and legal here.
         assert!(test(r#"{"udp":true,"len":16}"#).is_ok());

@@ -52,8 +52,8 @@ pub(super) fn in_words<'a>(
             Report::Rr(_) | Report::Respond(_) => {}
         }
     }
-    let warmup = |octets: u64| {
-        if octets > 0 { format!(" after {octets} in the warm-up") } else { String::new() }
+    let warmup = |bytes: u64| {
+        if bytes > 0 { format!(" after {bytes} in the warm-up") } else { String::new() }
     };
     let mut words = vec![];
     if !received.is_empty() {

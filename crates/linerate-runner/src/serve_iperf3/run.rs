@@ -101,12 +101,12 @@ impl Test {
             Ok(()) => self.farewell().await,
             Err(trouble) => {
                 if let Some(failure) = trouble.failure {
-                    let octets = if failure.number == ErrorNumber::SERVER_TERMINATED {
-                        vec![State::ServerTerminate.octet()]
+                    let bytes = if failure.number == ErrorNumber::SERVER_TERMINATED {
+                        vec![State::ServerTerminate.byte()]
                     } else {
                         failure.encode().to_vec()
                     };
-                    let _ = self.control.octets(&octets).await;
+                    let _ = self.control.bytes(&bytes).await;
                 }
                 Err(trouble.early)
             }

@@ -293,7 +293,7 @@ impl Running {
         let results = results::results(self, test, output);
         let frame =
             results.encode().map_err(|e| Trouble::new(ErrorNumber::PACK_RESULTS, e.to_string()))?;
-        control.octets(&frame).await?;
+        control.bytes(&frame).await?;
         control.say(&[State::DisplayResults]).await?;
         let far_cpu = far_cpu(&client);
         self.story.end(self.reports.values(), self.span_ns(), far_cpu, None);

@@ -25,7 +25,7 @@ use crate::ticks::Ticks;
 
 use super::{HEAD_START_NS, MOST_DRAIN_NS, SILENCE_LIMIT, SILENCE_OF_THREADS, answer, count, pong};
 
-/// Rows for the live view are left out while so many octets wait for a client that reads slowly.
+/// Rows for the live view are left out while so many bytes wait for a client that reads slowly.
 const MOST_LIVE_WAITING: usize = 64 << 10;
 
 /// Beyond the drain, a client may take this long for all results: as long as it waits for them.

@@ -26,7 +26,7 @@ pub(super) fn coarse_rate(outcome: &Outcome) -> Option<String> {
     Some(format!(
         "at {} a datagram of {} bytes is due every {gap}, the first at the start: the rate comes to {datagrams} in {time}, which is {}",
         si(bps as f64, "bit/s"),
-        udp.size.octets(),
+        udp.size.bytes(),
         si(whole as f64 * udp.size.bits() as f64 / time.as_secs_f64(), "bit/s"),
     ))
 }

@@ -130,7 +130,7 @@ pub(super) fn broken_identity(
             let received = recv.counts.bytes.saturating_add(recv.warmup);
             if sent != received {
                 return Whose::Between.broken(format!(
-                    "{way} stream {index}: {sent} octets sent are not {received} octets received, warm-up included"
+                    "{way} stream {index}: {sent} bytes sent are not {received} bytes received, warm-up included"
                 ));
             }
         }

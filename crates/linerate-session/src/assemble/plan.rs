@@ -38,7 +38,7 @@ pub fn plan_record(plan: &TestPlan, ip: Option<IpVersion>) -> PlanRecord {
     }
     match &plan.traffic {
         Traffic::Udp(udp) => {
-            record.datagram_bytes = Some(u32::from(udp.size.octets()));
+            record.datagram_bytes = Some(u32::from(udp.size.bytes()));
             record.rate_bps = udp.rate.map(|rate| rate.bits_per_second(udp.size));
             record.rate_pps = udp.rate.and_then(|rate| match rate {
                 linerate_model::units::Rate::Datagrams(n) => Some(n.get()),

@@ -1,10 +1,10 @@
-//! Accounting at the receiving end of a stream of octets.
+//! Accounting at the receiving end of a stream of bytes.
 
 use linerate_model::sample::{RecvCounts, RecvInterval, RecvReport, ThreadUse};
 
 use crate::Surroundings;
 
-/// The accounting of a TCP receiver: octets, placed in intervals by the time they were read.
+/// The accounting of a TCP receiver: bytes, placed in intervals by the time they were read.
 #[derive(Debug)]
 pub struct ByteReceiver {
     interval_ns: u64,
@@ -25,7 +25,7 @@ pub struct ByteReceiver {
 
 impl ByteReceiver {
     /// The measured time begins at `at_ns`, whether anything arrives or not. Otherwise it begins
-    /// with the first octet after the warm-up.
+    /// with the first byte after the warm-up.
     pub fn begin_at(&mut self, at_ns: u64, around: &dyn Surroundings) {
         if self.origin_ns.is_some() {
             return;
@@ -40,7 +40,7 @@ impl ByteReceiver {
         self.thread_before = self.thread_at_start;
     }
 
-    /// Before the first octet. Octets that arrive within `warmup_ns` of the first are not measured.
+    /// Before the first byte. Bytes that arrive within `warmup_ns` of the first are not measured.
     pub fn new(interval_ns: u64, intervals: Option<u64>, warmup_ns: u64) -> Self {
         Self {
             interval_ns,
@@ -65,23 +65,23 @@ impl ByteReceiver {
         &self.intervals
     }
 
-    /// Octets of the measured time so far.
+    /// Bytes of the measured time so far.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// `octets` were read at `now_ns`.
-    pub fn on_bytes(&mut self, octets: u64, now_ns: u64, around: &dyn Surroundings) {
+    /// `bytes` were read at `now_ns`.
+    pub fn on_bytes(&mut self, bytes: u64, now_ns: u64, around: &dyn Surroundings) {
         let opened = *self.opened_ns.get_or_insert(now_ns);
         if self.warmup_ns > 0 && now_ns < opened.saturating_add(self.warmup_ns) {
-            self.warmup += octets;
+            self.warmup += bytes;
             return;
         }
         self.begin_at(now_ns, around);
         self.on_idle(now_ns, around);
-        self.bytes += octets;
+        self.bytes += bytes;
         self.calls += 1;
-        self.current.bytes += octets;
+        self.current.bytes += bytes;
         self.current.calls += 1;
         self.last_ns = self.last_ns.max(now_ns);
     }

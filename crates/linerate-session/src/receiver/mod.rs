@@ -20,7 +20,7 @@ pub use bytes::ByteReceiver;
 pub struct Message<'a> {
     /// Payload of all datagrams, one after the other.
     pub bytes: &'a [u8],
-    /// Octets of each but the last, which may be shorter.
+    /// Bytes of each but the last, which may be shorter.
     pub segment: usize,
     /// Arrival on this host's monotonic clock.
     pub at_ns: u64,
@@ -247,13 +247,13 @@ impl Receiver {
             let is_head = rest.len() == message.bytes.len();
             let first = self.setup.first_number.wrapping_add(self.window.next());
             let run = framing.in_order(rest, segment, first);
-            let octets = (run.max(1) * segment).min(rest.len());
-            let (datagrams, after) = rest.split_at(octets);
+            let bytes = (run.max(1) * segment).min(rest.len());
+            let (datagrams, after) = rest.split_at(bytes);
             rest = after;
             if run > 0 {
                 self.window.in_order(run as u64);
                 self.current.datagrams += run as u64;
-                self.current.bytes += octets as u64;
+                self.current.bytes += bytes as u64;
             } else {
                 gap += self.odd_one(datagrams, first);
             }
@@ -395,7 +395,7 @@ impl Receiver {
     }
 
     /// A datagram that is not the next one. Returns how many numbers it skipped.
-    fn out_of_line(&mut self, number: u64, octets: u64) -> u64 {
+    fn out_of_line(&mut self, number: u64, bytes: u64) -> u64 {
         if number > LARGEST {
             // No sender counts so far: the number is made up.
             self.current.corrupt += 1;
@@ -404,13 +404,13 @@ impl Receiver {
         match self.window.record(number) {
             Arrival::New { gap } => {
                 self.current.datagrams += 1;
-                self.current.bytes += octets;
+                self.current.bytes += bytes;
                 self.current.lost += gap;
                 return gap;
             }
             Arrival::Reordered { extent, late } => {
                 self.current.datagrams += 1;
-                self.current.bytes += octets;
+                self.current.bytes += bytes;
                 self.current.reordered += 1;
                 self.current.late += u64::from(late);
                 self.reorder_extent_max = self.reorder_extent_max.max(extent);

@@ -85,7 +85,7 @@ impl Case<'_> {
             asked.request_bytes.max(asked.response_bytes).map_or(1, |n| u64::from(n.max(1)));
         let room = match asked.transport.as_deref() {
             Some("udp") => limits::OUTSTANDING.max,
-            _ => (limits::FLIGHT_OCTETS.max / message).min(limits::OUTSTANDING.max),
+            _ => (limits::FLIGHT_BYTES.max / message).min(limits::OUTSTANDING.max),
         };
         let more = now.saturating_mul(8).min(room);
         (more > now).then(|| format!("--outstanding {more}: more requests in flight"))
@@ -122,7 +122,7 @@ impl Case<'_> {
         // Linux grants twice what is asked, for its own bookkeeping (socket(7)).
         let now = now?;
         let wanted = now.max(WORTHWHILE_WINDOW).checked_next_power_of_two()?;
-        let wanted = wanted.min(limits::WINDOW_OCTETS.max);
+        let wanted = wanted.min(limits::WINDOW_BYTES.max);
         if wanted.saturating_mul(2) <= now {
             return None;
         }

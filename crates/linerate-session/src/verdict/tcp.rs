@@ -57,7 +57,7 @@ impl Case<'_> {
         let rwnd = tcp.rwnd_limited_ratio.unwrap_or(0.0);
         let sndbuf = tcp.sndbuf_limited_ratio.unwrap_or(0.0);
         let asked = &self.record.asked;
-        let window = asked.window_bytes.map(|octets| octets as f64);
+        let window = asked.window_bytes.map(|bytes| bytes as f64);
         let in_flight = tcp.rtt_s.map(|rtt| rate / 8.0 * rtt / f64::from(asked.streams.max(1)));
         let is_filled = in_flight
             .zip(window)

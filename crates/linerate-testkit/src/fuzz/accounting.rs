@@ -9,7 +9,7 @@ use linerate_session::receiver::{Message, Receiver, Setup};
 use linerate_stats::online::sequence::WINDOW;
 use linerate_stats::online::{Arrival, LARGEST, SequenceWindow};
 use linerate_wire::framing::Framing;
-use linerate_wire::native::datagram::{HEADER_OCTETS, Header, Place};
+use linerate_wire::native::datagram::{HEADER_BYTES, Header, Place};
 
 use super::Input;
 
@@ -145,7 +145,7 @@ pub fn receiver(data: &[u8]) {
     let mut model = Arrived::default();
     let mut now_ns = 1_000u64;
     let mut drops = 0u32;
-    let (mut duplicates, mut octets) = (0, 0);
+    let (mut duplicates, mut counted) = (0, 0);
     let mut bytes = Vec::new();
     let mut steps = 0;
     while !input.is_empty() && steps < 2_000 {
@@ -156,7 +156,7 @@ pub fn receiver(data: &[u8]) {
             receiver.on_idle(now_ns, &Still);
             continue;
         }
-        let size = HEADER_OCTETS + usize::from(shape >> 4);
+        let size = HEADER_BYTES + usize::from(shape >> 4);
         let claimed = NonZeroU8::new(input.byte() & 0x7f).unwrap_or(NonZeroU8::MIN);
         let count = if shape & 4 == 0 { claimed.get() } else { claimed.get() / 2 + 1 };
         let warmup = shape & 8 != 0;
@@ -192,7 +192,7 @@ pub fn receiver(data: &[u8]) {
                     duplicates += 1;
                 } else if number <= LARGEST || number == model.next {
                     model.add(number, number + 1);
-                    octets += size as u64;
+                    counted += size as u64;
                 }
             }
             number = number.wrapping_add(1);
@@ -213,7 +213,7 @@ pub fn receiver(data: &[u8]) {
     let report = receiver.finish(sent, Some(drops), &Still);
     let counts = report.counts;
     assert_eq!(counts.datagrams, model.unique);
-    assert_eq!(counts.bytes, octets);
+    assert_eq!(counts.bytes, counted);
     assert_eq!(counts.duplicates, duplicates);
     assert_eq!(counts.expected, sent.unwrap_or(model.next));
     assert_eq!(counts.datagrams + counts.lost, counts.expected);

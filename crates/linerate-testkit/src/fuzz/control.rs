@@ -4,7 +4,7 @@ use linerate_model::setting::{Setting, SettingName, SettingValue};
 use linerate_model::undo::{self, Decision, Place};
 use linerate_wire::native::agent::{self, Reply, Request};
 use linerate_wire::native::auth::{Seal, Speaker};
-use linerate_wire::native::frame::{self, PREFIX_OCTETS};
+use linerate_wire::native::frame::{self, PREFIX_BYTES};
 
 /// Names and values of settings as a plan has them.
 pub fn setting(data: &[u8]) {
@@ -25,10 +25,10 @@ pub fn setting(data: &[u8]) {
     }
 }
 
-/// An undo journal: lines of any octets.
+/// An undo journal: lines of any bytes.
 pub fn undo_journal(data: &[u8]) {
     let (records, damages) = undo::parse(data);
-    let lines = data.split_inclusive(|octet| *octet == b'\n').count();
+    let lines = data.split_inclusive(|byte| *byte == b'\n').count();
     assert_eq!(records.len() + damages.len(), lines, "each line is a record or a damage");
     let written: String = records.iter().filter_map(undo::line).collect();
     assert_eq!(undo::parse(written.as_bytes()), (records.clone(), vec![]));
@@ -47,13 +47,13 @@ pub fn undo_journal(data: &[u8]) {
 /// sender the key.
 pub fn agent_message(data: &[u8]) {
     let seal =
-        |speaker| Seal::new(b"sixteen octets!!", speaker, &[1; 32], &[2; 32]).expect("a seal");
+        |speaker| Seal::new(b"sixteen bytes!!!", speaker, &[1; 32], &[2; 32]).expect("a seal");
     let mut host = seal(Speaker::Client);
     assert!(host.open::<Request>(data).is_err(), "nobody without the key makes a message");
     if let Ok(request) = frame::decode::<Request>(data) {
         let _ = agent::check(&request);
         if let Ok(sealed) = seal(Speaker::Client).seal(&request) {
-            let read = seal(Speaker::Client).open::<Request>(&sealed[PREFIX_OCTETS..]);
+            let read = seal(Speaker::Client).open::<Request>(&sealed[PREFIX_BYTES..]);
             assert_eq!(read.expect("our own message"), request);
         }
     }

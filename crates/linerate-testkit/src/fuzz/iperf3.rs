@@ -1,11 +1,11 @@
-//! iperf3's dialect: documents, the octets between them, and UDP headers.
+//! iperf3's dialect: documents, the bytes between them, and UDP headers.
 
 use linerate_wire::iperf3::datagram::{Counters, Header, widen};
 use linerate_wire::iperf3::frame::{
-    FrameError, MAX_CLIENT_RESULTS, MAX_PARAMETERS, MAX_SERVER_RESULTS, PREFIX_OCTETS, body_length,
+    FrameError, MAX_CLIENT_RESULTS, MAX_PARAMETERS, MAX_SERVER_RESULTS, PREFIX_BYTES, body_length,
 };
 use linerate_wire::iperf3::{
-    COOKIE_OCTETS, Cookie, Failure, Parameters, Results, State, Token, hello, stream_id,
+    COOKIE_BYTES, Cookie, Failure, Parameters, Results, State, Token, hello, stream_id,
     stream_index,
 };
 
@@ -20,7 +20,7 @@ pub fn iperf3_parameters(data: &[u8]) {
     }
     match read.encode() {
         Ok(frame) => {
-            let (prefix, body) = frame.split_first_chunk::<PREFIX_OCTETS>().expect("a frame");
+            let (prefix, body) = frame.split_first_chunk::<PREFIX_BYTES>().expect("a frame");
             assert_eq!(body_length(*prefix, MAX_PARAMETERS).expect("a legal length"), body.len());
             assert_eq!(Parameters::decode(body).expect("our own document"), read);
         }
@@ -43,7 +43,7 @@ pub fn iperf3_results(data: &[u8]) {
         Err(FrameError::Length { .. }) => return,
         Err(e) => panic!("what was read cannot be written: {e}"),
     };
-    let again = Results::decode_server(frame.split_at(PREFIX_OCTETS).1).expect("our own document");
+    let again = Results::decode_server(frame.split_at(PREFIX_BYTES).1).expect("our own document");
     assert_eq!(again.streams.len(), read.streams.len());
     for (again, read) in again.streams.iter().zip(&read.streams) {
         assert_eq!((again.id, again.bytes, again.packets), (read.id, read.bytes, read.packets));
@@ -55,21 +55,21 @@ pub fn iperf3_results(data: &[u8]) {
 }
 
 /// One end of a control connection: a cookie, then states, each with what follows it. Every step
-/// consumes at least one octet.
+/// consumes at least one byte.
 pub fn iperf3_control(data: &[u8]) {
     let mut rest = data;
-    if let Some((cookie, after)) = rest.split_first_chunk::<COOKIE_OCTETS>() {
-        let cookie = Cookie::from_octets(*cookie);
-        assert_eq!(Cookie::from_octets(*cookie.octets()), cookie);
+    if let Some((cookie, after)) = rest.split_first_chunk::<COOKIE_BYTES>() {
+        let cookie = Cookie::from_bytes(*cookie);
+        assert_eq!(Cookie::from_bytes(*cookie.bytes()), cookie);
         assert!(!cookie.is_plausible() || !cookie.text().is_empty());
-        let random: [u8; COOKIE_OCTETS - 1] = std::array::from_fn(|i| cookie.octets()[i]);
+        let random: [u8; COOKIE_BYTES - 1] = std::array::from_fn(|i| cookie.bytes()[i]);
         assert!(Cookie::from_random(random).is_plausible());
         rest = after;
     }
-    while let Some((octet, after)) = rest.split_first() {
+    while let Some((byte, after)) = rest.split_first() {
         rest = after;
-        let Some(state) = State::from_octet(*octet) else { continue };
-        assert_eq!(state.octet(), *octet);
+        let Some(state) = State::from_byte(*byte) else { continue };
+        assert_eq!(state.byte(), *byte);
         match state {
             State::ServerError => {
                 if let Some(failure) = Failure::decode(rest) {
@@ -77,7 +77,7 @@ pub fn iperf3_control(data: &[u8]) {
                 }
             }
             State::ParamExchange | State::ExchangeResults => {
-                let Some((prefix, after)) = rest.split_first_chunk::<PREFIX_OCTETS>() else {
+                let Some((prefix, after)) = rest.split_first_chunk::<PREFIX_BYTES>() else {
                     break;
                 };
                 rest = after;
@@ -108,9 +108,9 @@ pub fn iperf3_datagram(data: &[u8]) {
     }
     for counters in [Counters::Bits32, Counters::Bits64] {
         let read = Header::read(counters, data);
-        assert!(read.is_none() || data.len() >= counters.header_octets());
+        assert!(read.is_none() || data.len() >= counters.header_bytes());
         if let Some(header) = read {
-            let mut again = vec![0; counters.header_octets()];
+            let mut again = vec![0; counters.header_bytes()];
             header.write(counters, &mut again);
             assert_eq!(Header::read(counters, &again), Some(header));
         }

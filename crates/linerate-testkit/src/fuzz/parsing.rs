@@ -1,4 +1,4 @@
-//! Parsers: any octets, and what was read must be read again from what it is written as.
+//! Parsers: any bytes, and what was read must be read again from what it is written as.
 
 use std::fmt::{Debug, Display};
 use std::num::NonZeroU8;
@@ -6,17 +6,17 @@ use std::num::NonZeroU8;
 use linerate_model::record::RunRecord;
 use linerate_model::units::{BitRate, ByteCount, Nanos, Rate};
 use linerate_wire::native::auth;
-use linerate_wire::native::datagram::{HEADER_OCTETS, Header, Place};
-use linerate_wire::native::frame::{self, FrameError, MAX_FRAME, PREFIX_OCTETS};
+use linerate_wire::native::datagram::{HEADER_BYTES, Header, Place};
+use linerate_wire::native::frame::{self, FrameError, MAX_FRAME, PREFIX_BYTES};
 use linerate_wire::native::message::{ClientMessage, ServerMessage};
-use linerate_wire::native::stream::{OPENING_OCTETS, TcpOpening, UdpHello, UdpHelloAck};
+use linerate_wire::native::stream::{OPENING_BYTES, TcpOpening, UdpHello, UdpHelloAck};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::Input;
 
 fn message<T: Serialize + DeserializeOwned + PartialEq + Debug>(data: &[u8]) {
-    if let Some(prefix) = data.first_chunk::<PREFIX_OCTETS>()
+    if let Some(prefix) = data.first_chunk::<PREFIX_BYTES>()
         && let Ok(length) = frame::body_length(*prefix)
     {
         assert!((1..=MAX_FRAME).contains(&length));
@@ -31,7 +31,7 @@ fn message<T: Serialize + DeserializeOwned + PartialEq + Debug>(data: &[u8]) {
         Err(FrameError::Length(_)) => return,
         Err(e) => panic!("what was read cannot be written: {e}"),
     };
-    let (prefix, body) = written.split_first_chunk::<PREFIX_OCTETS>().expect("a frame");
+    let (prefix, body) = written.split_first_chunk::<PREFIX_BYTES>().expect("a frame");
     assert_eq!(frame::body_length(*prefix).expect("a legal length"), body.len());
     assert_eq!(frame::decode::<T>(body).expect("our own message"), read);
 }
@@ -46,10 +46,10 @@ pub fn server_message(data: &[u8]) {
     message::<ServerMessage>(data);
 }
 
-/// The header of a UDP datagram: read from any octets, and written from any values.
+/// The header of a UDP datagram: read from any bytes, and written from any values.
 pub fn datagram_header(data: &[u8]) {
     if let Some(read) = Header::read(data) {
-        let mut again = [0; HEADER_OCTETS];
+        let mut again = [0; HEADER_BYTES];
         read.write(&mut again);
         assert_eq!(Header::read(&again), Some(read));
     }
@@ -65,18 +65,18 @@ pub fn datagram_header(data: &[u8]) {
             train: NonZeroU8::new(input.byte() & 0x7f).unwrap_or(NonZeroU8::MIN),
         },
     };
-    let mut bytes = [0; HEADER_OCTETS];
+    let mut bytes = [0; HEADER_BYTES];
     header.write(&mut bytes);
     assert_eq!(Header::read(&bytes), Some(header));
     let at = usize::from(input.byte());
     bytes[at / 8] ^= 1 << (at % 8);
     assert_eq!(Header::read(&bytes), None, "one flipped bit");
-    let short = at % HEADER_OCTETS;
+    let short = at % HEADER_BYTES;
     header.write(&mut bytes[..short]);
     assert_eq!(Header::read(&bytes[..short]), None, "too short");
 }
 
-/// The first octets of data streams, and hexadecimal secrets.
+/// The first bytes of data streams, and hexadecimal secrets.
 pub fn stream_opening(data: &[u8]) {
     if let Some(hello) = UdpHello::decode(data) {
         assert_eq!(UdpHello::decode(&hello.encode()), Some(hello));
@@ -87,16 +87,16 @@ pub fn stream_opening(data: &[u8]) {
     if let Some(ack) = UdpHelloAck::decode(data) {
         assert_eq!(UdpHelloAck::decode(&ack.encode()), Some(ack));
     }
-    if let Some(rest) = data.first_chunk::<OPENING_OCTETS>() {
+    if let Some(rest) = data.first_chunk::<OPENING_BYTES>() {
         // The magic is read before; what follows has every value.
         let opening = TcpOpening::decode(rest).expect("a claim has no illegal value");
         let again = opening.encode();
         let (_, rest) = again.split_first_chunk::<8>().expect("the magic");
-        let rest = rest.first_chunk::<OPENING_OCTETS>().expect("the claim");
+        let rest = rest.first_chunk::<OPENING_BYTES>().expect("the claim");
         assert_eq!(TcpOpening::decode(rest), Some(opening));
     }
     if let Ok(text) = std::str::from_utf8(data)
-        && let Some(nonce) = auth::from_hex::<{ auth::NONCE_OCTETS }>(text)
+        && let Some(nonce) = auth::from_hex::<{ auth::NONCE_BYTES }>(text)
     {
         assert_eq!(auth::to_hex(&nonce), text.to_ascii_lowercase());
     }

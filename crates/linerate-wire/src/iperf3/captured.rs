@@ -1,8 +1,8 @@
 //! Whole conversations of Debian's iperf3 3.12 with itself, recorded by a relay between its client
-//! and server, and those of the development source of July 2026 (it calls itself 3.21+), as octets.
+//! and server, and those of the development source of July 2026 (it calls itself 3.21+), as bytes.
 //!
 //! A line of `captured.hex` is a recording's name, the sender (C or S) and all it said on the control
-//! connection; or name, UDP flow, sender, first octets of a datagram, and its length.
+//! connection; or name, UDP flow, sender, first bytes of a datagram, and its length.
 
 use super::datagram::{Counters, Header};
 use super::frame::{MAX_CLIENT_RESULTS, MAX_PARAMETERS, MAX_SERVER_RESULTS, body_length};
@@ -10,7 +10,7 @@ use super::*;
 
 const RECORDED: &str = include_str!("captured.hex");
 
-fn octets(hex: &str) -> Vec<u8> {
+fn bytes(hex: &str) -> Vec<u8> {
     hex.as_bytes()
         .chunks(2)
         .map(|pair| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap())
@@ -20,17 +20,17 @@ fn octets(hex: &str) -> Vec<u8> {
 /// What one end said on the control connection.
 fn said(name: &str, sender: &str) -> Vec<u8> {
     let start = format!("{name} {sender} ");
-    octets(RECORDED.lines().find_map(|line| line.strip_prefix(&start)).unwrap())
+    bytes(RECORDED.lines().find_map(|line| line.strip_prefix(&start)).unwrap())
 }
 
-/// First datagrams of a recording: flow, sender, octets, length.
+/// First datagrams of a recording: flow, sender, bytes, length.
 fn datagrams(name: &str) -> Vec<(String, String, Vec<u8>, usize)> {
     RECORDED
         .lines()
         .filter_map(|line| {
             let words: Vec<&str> = line.split(' ').collect();
             let [of, flow, sender, hex, length] = words[..] else { return None };
-            (of == name).then(|| (flow.into(), sender.into(), octets(hex), length.parse().unwrap()))
+            (of == name).then(|| (flow.into(), sender.into(), bytes(hex), length.parse().unwrap()))
         })
         .collect()
 }
@@ -38,8 +38,8 @@ fn datagrams(name: &str) -> Vec<(String, String, Vec<u8>, usize)> {
 fn state(bytes: &mut &[u8]) -> State {
     let (first, rest) = bytes.split_first().unwrap();
     *bytes = rest;
-    let state = State::from_octet(*first).unwrap();
-    assert_eq!(state.octet(), *first);
+    let state = State::from_byte(*first).unwrap();
+    assert_eq!(state.byte(), *first);
     state
 }
 
@@ -50,14 +50,14 @@ fn body<'a>(bytes: &mut &'a [u8], most: usize) -> &'a [u8] {
     body
 }
 
-/// Walks through a recording; every octet must be understood, and the client's parameters written
+/// Walks through a recording; every byte must be understood, and the client's parameters written
 /// again as they came.
 fn conversation(name: &str) -> (Parameters, Results, Results) {
     let (client, server) = (said(name, "C"), said(name, "S"));
     let (mut c, mut s) = (&client[..], &server[..]);
-    let (cookie, rest) = c.split_first_chunk::<COOKIE_OCTETS>().unwrap();
+    let (cookie, rest) = c.split_first_chunk::<COOKIE_BYTES>().unwrap();
     c = rest;
-    let cookie = Cookie::from_octets(*cookie);
+    let cookie = Cookie::from_bytes(*cookie);
     assert!(cookie.is_plausible() && cookie.text().len() == 36);
     assert_eq!(state(&mut s), State::ParamExchange);
     let asked = body(&mut c, MAX_PARAMETERS);
@@ -167,7 +167,7 @@ fn recorded_datagrams() {
             assert_eq!(header.number, flow.1 + 1);
             assert!(header.sent_ns >= flow.2);
             (flow.1, flow.2) = (header.number, header.sent_ns);
-            let mut again = vec![0; counters.header_octets()];
+            let mut again = vec![0; counters.header_bytes()];
             header.write(counters, &mut again);
             assert_eq!(again, bytes[..again.len()]);
         }
@@ -175,7 +175,7 @@ fn recorded_datagrams() {
     }
 }
 
-/// Of the development source: the documents of a UDP test of 1 s with 64 octets at 20 kbit/s.
+/// Of the development source: the documents of a UDP test of 1 s with 64 bytes at 20 kbit/s.
 #[test]
 fn the_source_of_2026() {
     let asked = r#"{"udp":true,"omit":0,"time":1,"num":0,"blockcount":0,"parallel":1,"len":64,"bandwidth":20000,"pacing_timer":1000,"gso":0,"gso_dg_size":0,"gso_bf_size":65507,"gro":0,"gro_bf_size":65507,"client_version":"3.21+"}"#;

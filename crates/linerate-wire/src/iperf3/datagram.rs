@@ -18,12 +18,12 @@ pub enum Counters {
     Bits64,
 }
 
-/// Most octets of a header.
-pub const MOST_HEADER_OCTETS: usize = 16;
+/// Most bytes of a header.
+pub const MOST_HEADER_BYTES: usize = 16;
 
 impl Counters {
-    /// Octets of the header.
-    pub const fn header_octets(self) -> usize {
+    /// Bytes of the header.
+    pub const fn header_bytes(self) -> usize {
         match self {
             Self::Bits32 => 12,
             Self::Bits64 => 16,
@@ -63,7 +63,7 @@ impl Header {
         }
     }
 
-    /// Reads a header. `None` when there are too few octets or the microseconds are no part of a
+    /// Reads a header. `None` when there are too few bytes or the microseconds are no part of a
     /// second: there is no other check.
     #[inline]
     pub fn read(counters: Counters, datagram: &[u8]) -> Option<Self> {

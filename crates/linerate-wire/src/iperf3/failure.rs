@@ -83,8 +83,8 @@ numbers! {
     STREAM_ID = 208, "results of a stream that does not exist";
 }
 
-/// Octets of a failure on the wire, its state included.
-pub const FAILURE_OCTETS: usize = 9;
+/// Bytes of a failure on the wire, its state included.
+pub const FAILURE_BYTES: usize = 9;
 
 /// What follows [`State::ServerError`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -97,11 +97,11 @@ pub struct Failure {
 
 impl Failure {
     /// State and both numbers.
-    pub fn encode(&self) -> [u8; FAILURE_OCTETS] {
-        let mut bytes = [State::ServerError.octet(); FAILURE_OCTETS];
+    pub fn encode(&self) -> [u8; FAILURE_BYTES] {
+        let mut bytes = [State::ServerError.byte(); FAILURE_BYTES];
         let numbers = [self.number.0.to_be_bytes(), self.errno.to_be_bytes()];
-        for (slot, octet) in bytes.iter_mut().skip(1).zip(numbers.as_flattened()) {
-            *slot = *octet;
+        for (slot, byte) in bytes.iter_mut().skip(1).zip(numbers.as_flattened()) {
+            *slot = *byte;
         }
         bytes
     }

@@ -1,25 +1,25 @@
-//! JSON on the control connection: a 32-bit length in network byte order, then that many octets.
+//! JSON on the control connection: a 32-bit length in network byte order, then that many bytes.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::depth::{self, TooDeep};
 use crate::prefixed;
-pub use crate::prefixed::PREFIX_OCTETS;
+pub use crate::prefixed::PREFIX_BYTES;
 
-/// Most octets of [`super::Parameters`]: what releases from 3.18 on accept.
+/// Most bytes of [`super::Parameters`]: what releases from 3.18 on accept.
 pub const MAX_PARAMETERS: usize = 8_192;
-/// Most octets of a client's results: 256 streams at 300 octets each fit three times over.
+/// Most bytes of a client's results: 256 streams at 300 bytes each fit three times over.
 pub const MAX_CLIENT_RESULTS: usize = 256 << 10;
-/// Most octets of a server's results, which may hold all it printed (`--get-server-output`). iperf3
+/// Most bytes of a server's results, which may hold all it printed (`--get-server-output`). iperf3
 /// itself has no limit here.
 pub const MAX_SERVER_RESULTS: usize = 16 << 20;
 
-/// Why octets are no document.
+/// Why bytes are no document.
 #[derive(Debug, thiserror::Error)]
 pub enum FrameError {
     /// The length is zero or above the limit; nothing was allocated for it.
-    #[error("a JSON document of {length} octets (1 to {most} are legal)")]
+    #[error("a JSON document of {length} bytes (1 to {most} are legal)")]
     Length {
         /// As told.
         length: u64,
@@ -39,7 +39,7 @@ pub enum FrameError {
 ///
 /// # Errors
 /// [`FrameError::Length`].
-pub fn body_length(prefix: [u8; PREFIX_OCTETS], most: usize) -> Result<usize, FrameError> {
+pub fn body_length(prefix: [u8; PREFIX_BYTES], most: usize) -> Result<usize, FrameError> {
     let length = u32::from_be_bytes(prefix);
     match usize::try_from(length) {
         Ok(n) if (1..=most).contains(&n) => Ok(n),

@@ -1,13 +1,13 @@
-//! The first datagram of a UDP stream and its answer: four octets each, different ones in different
+//! The first datagram of a UDP stream and its answer: four bytes each, different ones in different
 //! releases and on hosts of different byte order.
 
-/// Octets of both.
-pub const HELLO_OCTETS: usize = 4;
+/// Bytes of both.
+pub const HELLO_BYTES: usize = 4;
 
 /// What clients from 3.12 on send.
-pub const HELLO: [u8; HELLO_OCTETS] = *b"9876";
+pub const HELLO: [u8; HELLO_BYTES] = *b"9876";
 /// What servers from 3.12 on answer.
-pub const ANSWER: [u8; HELLO_OCTETS] = *b"6789";
+pub const ANSWER: [u8; HELLO_BYTES] = *b"6789";
 
 /// 123456789, of clients up to 3.11.
 const OLD_HELLO: u32 = 123_456_789;
@@ -15,10 +15,10 @@ const OLD_HELLO: u32 = 123_456_789;
 const OLD_ANSWER: u32 = 987_654_321;
 
 /// What to answer, so that a client of that release and byte order knows it. Servers of iperf3 look
-/// at neither content nor length; four octets is what every client sends, and the answer is no longer
+/// at neither content nor length; four bytes is what every client sends, and the answer is no longer
 /// than the question.
-pub fn answer(datagram: &[u8]) -> Option<[u8; HELLO_OCTETS]> {
-    let hello: [u8; HELLO_OCTETS] = datagram.try_into().ok()?;
+pub fn answer(datagram: &[u8]) -> Option<[u8; HELLO_BYTES]> {
+    let hello: [u8; HELLO_BYTES] = datagram.try_into().ok()?;
     Some(if hello == OLD_HELLO.to_le_bytes() {
         OLD_ANSWER.to_le_bytes()
     } else if hello == OLD_HELLO.to_be_bytes() {

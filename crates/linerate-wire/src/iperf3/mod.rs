@@ -1,8 +1,8 @@
 //! iperf3's protocol, as its releases 3.1 to 3.21 and the development source of July 2026 speak it.
 //!
-//! One TCP control connection a test: a [`Cookie`], then single [`State`] octets and
+//! One TCP control connection a test: a [`Cookie`], then single [`State`] bytes and
 //! length-prefixed JSON ([`frame`]) with [`Parameters`] and [`Results`]. Data streams go to the same
-//! port: TCP connections that open with the same cookie, or UDP flows that open with four octets
+//! port: TCP connections that open with the same cookie, or UDP flows that open with four bytes
 //! ([`hello`]) and then carry [`datagram`]s. Nothing says which version a peer has; every tolerance
 //! here is one that some release needs. `docs/iperf3.md` has the sequence.
 
@@ -17,8 +17,8 @@ mod results;
 mod state;
 mod token;
 
-pub use cookie::{COOKIE_OCTETS, Cookie};
-pub use failure::{ErrorNumber, FAILURE_OCTETS, Failure};
+pub use cookie::{COOKIE_BYTES, Cookie};
+pub use failure::{ErrorNumber, FAILURE_BYTES, Failure};
 pub use parameters::{MOST_TEXT, Parameters, Protocol, Unfit};
 pub use results::{Results, StreamResults};
 pub use state::State;

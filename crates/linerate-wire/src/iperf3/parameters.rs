@@ -37,11 +37,11 @@ pub struct Parameters {
     pub server_affinity: Option<i64>,
     /// `time`, seconds of measured time, 0 is no limit; 10.
     pub time: Option<i64>,
-    /// `num`, octets after which the client ends the test, 0 is no limit.
+    /// `num`, bytes after which the client ends the test, 0 is no limit.
     pub num: Option<i64>,
     /// `blockcount`, the same in blocks.
     pub blockcount: Option<i64>,
-    /// `MSS`, octets; the kernel's choice.
+    /// `MSS`, bytes; the kernel's choice.
     pub mss: Option<i64>,
     /// `nodelay`.
     pub nodelay: bool,
@@ -53,9 +53,9 @@ pub struct Parameters {
     pub bidirectional: bool,
     /// `mptcp`: data streams are multipath TCP, RFC 8684.
     pub mptcp: bool,
-    /// `window`, octets of send and receive buffer at both ends.
+    /// `window`, bytes of send and receive buffer at both ends.
     pub window: Option<i64>,
-    /// `len`, octets of a block or datagram; 131072 for TCP.
+    /// `len`, bytes of a block or datagram; 131072 for TCP.
     pub len: Option<i64>,
     /// `bandwidth`, bit/s of each stream, 0 or absent is no limit.
     pub bandwidth: Option<i64>,
@@ -67,15 +67,15 @@ pub struct Parameters {
     pub burst: Option<i64>,
     /// `gso`: segmentation offload wanted; changes nothing on the wire.
     pub gso: Option<i64>,
-    /// `gso_dg_size`, octets.
+    /// `gso_dg_size`, bytes.
     pub gso_dg_size: Option<i64>,
-    /// `gso_bf_size`, octets.
+    /// `gso_bf_size`, bytes.
     pub gso_bf_size: Option<i64>,
     /// `gro`: merging on receive wanted; changes nothing on the wire.
     pub gro: Option<i64>,
-    /// `gro_bf_size`, octets.
+    /// `gro_bf_size`, bytes.
     pub gro_bf_size: Option<i64>,
-    /// `TOS`, the whole octet.
+    /// `TOS`, the whole byte.
     pub tos: Option<i64>,
     /// `flowlabel` of IPv6.
     pub flowlabel: Option<i64>,
@@ -91,7 +91,7 @@ pub struct Parameters {
     pub get_server_output: bool,
     /// `udp_counters_64bit`.
     pub udp_counters_64bit: bool,
-    /// `repeating_payload`: digits instead of random octets.
+    /// `repeating_payload`: digits instead of random bytes.
     pub repeating_payload: bool,
     /// `zerocopy`: the server sends with sendfile(2).
     pub zerocopy: bool,
@@ -105,7 +105,7 @@ pub struct Parameters {
     pub client_version: Option<String>,
 }
 
-/// Most octets of a text that is kept from a peer: what a line of a log holds.
+/// Most bytes of a text that is kept from a peer: what a line of a log holds.
 pub const MOST_TEXT: usize = 8_192;
 
 /// A parameter that no test may have.
@@ -143,8 +143,8 @@ impl Parameters {
     pub fn check(&self) -> Result<(), Unfit> {
         use ErrorNumber as E;
         let blocks = match self.protocol {
-            Protocol::Udp => (limits::IPERF3_DATAGRAM_OCTETS, E::UDP_BLOCK_SIZE),
-            Protocol::Tcp | Protocol::Sctp => (limits::IPERF3_BLOCK_OCTETS, E::BLOCK_SIZE),
+            Protocol::Udp => (limits::IPERF3_DATAGRAM_BYTES, E::UDP_BLOCK_SIZE),
+            Protocol::Tcp | Protocol::Sctp => (limits::IPERF3_BLOCK_BYTES, E::BLOCK_SIZE),
         };
         let rows: [(Option<i64>, Limit, ErrorNumber); 14] = [
             (self.omit, limits::IPERF3_OMIT_S, E::OMIT),
@@ -152,9 +152,9 @@ impl Parameters {
             (self.time, limits::IPERF3_TIME_S, E::DURATION),
             (self.num.filter(|n| *n != 0), limits::BYTES, E::END_CONDITIONS),
             (self.blockcount.filter(|n| *n != 0), limits::DATAGRAMS, E::END_CONDITIONS),
-            (self.mss.filter(|n| *n != 0), limits::IPERF3_MSS_OCTETS, E::MSS),
+            (self.mss.filter(|n| *n != 0), limits::IPERF3_MSS_BYTES, E::MSS),
             (self.parallel, limits::STREAMS, E::STREAMS),
-            (self.window.filter(|n| *n != 0), limits::IPERF3_WINDOW_OCTETS, E::WINDOW),
+            (self.window.filter(|n| *n != 0), limits::IPERF3_WINDOW_BYTES, E::WINDOW),
             (self.len, blocks.0, blocks.1),
             (self.bandwidth.filter(|n| *n != 0), limits::RATE_BPS, E::RATE),
             (self.fqrate.filter(|n| *n != 0), limits::RATE_BPS, E::RATE),

@@ -1,6 +1,6 @@
-//! The single octets of the control connection.
+//! The single bytes of the control connection.
 
-/// What one end tells the other with one signed octet.
+/// What one end tells the other with one signed byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum State {
     /// Server: all streams exist.
@@ -46,13 +46,13 @@ const TABLE: [(State, i8); 12] = [
 
 impl State {
     /// As it travels.
-    pub fn octet(self) -> u8 {
+    pub fn byte(self) -> u8 {
         TABLE.iter().find(|(state, _)| *state == self).map_or(0, |(_, value)| value.cast_unsigned())
     }
 
     /// `None` for values that no release sends.
-    pub fn from_octet(octet: u8) -> Option<Self> {
-        let value = octet.cast_signed();
+    pub fn from_byte(byte: u8) -> Option<Self> {
+        let value = byte.cast_signed();
         TABLE.iter().find(|(_, known)| *known == value).map(|(state, _)| *state)
     }
 }
@@ -63,23 +63,23 @@ mod tests {
 
     #[test]
     fn values_are_those_of_iperf3() {
-        for octet in 0..=u8::MAX {
-            if let Some(state) = State::from_octet(octet) {
-                assert_eq!(state.octet(), octet);
+        for byte in 0..=u8::MAX {
+            if let Some(state) = State::from_byte(byte) {
+                assert_eq!(state.byte(), byte);
             }
         }
-        for (state, octet) in [
+        for (state, byte) in [
             (State::CreateStreams, 0x0a),
             (State::ExchangeResults, 0x0d),
             (State::IperfDone, 0x10),
             (State::AccessDenied, 0xff),
             (State::ServerError, 0xfe),
         ] {
-            assert_eq!((state.octet(), State::from_octet(octet)), (octet, Some(state)));
+            assert_eq!((state.byte(), State::from_byte(byte)), (byte, Some(state)));
         }
         // Proposed but never released, unused, and local to iperf3.
         for none in [0, 3, 5, 8, 15, 17, 0x80] {
-            assert_eq!(State::from_octet(none), None);
+            assert_eq!(State::from_byte(none), None);
         }
     }
 }

@@ -57,8 +57,9 @@ pub struct CommandRequest {
     pub argv: Vec<String>,
     /// It is ended after this many milliseconds, with all it started.
     pub limit_ms: u64,
-    /// Octets kept of each of its outputs; what is beyond is read and thrown away.
-    pub keep_octets: u32,
+    /// Bytes kept of each of its outputs; what is beyond is read and thrown away.
+    #[serde(rename = "keep_octets")]
+    pub keep_bytes: u32,
 }
 
 /// What a command did.
@@ -70,7 +71,7 @@ pub struct CommandOutcome {
     pub signal: Option<i32>,
     /// It was ended because its time was up.
     pub timed_out: bool,
-    /// Standard output as text, octets that are not UTF-8 replaced.
+    /// Standard output as text, bytes that are not UTF-8 replaced.
     pub out: String,
     /// Standard error as text.
     pub err: String,
@@ -170,27 +171,27 @@ pub struct Piece {
     pub last: bool,
 }
 
-/// Octets of text in one [`Piece`]: quoting makes at most twice as many of JSON.
-pub const PIECE_OCTETS: usize = 24 << 10;
-/// Most octets of a document in pieces: the record of the longest test that limits allow is less.
-pub const MOST_DOCUMENT_OCTETS: usize = 256 << 20;
+/// Bytes of text in one [`Piece`]: quoting makes at most twice as many of JSON.
+pub const PIECE_BYTES: usize = 24 << 10;
+/// Most bytes of a document in pieces: the record of the longest test that limits allow is less.
+pub const MOST_DOCUMENT_BYTES: usize = 256 << 20;
 /// Most settings in one request.
 pub const MOST_SETTINGS: usize = 256;
-/// Most words of a command, and octets of all of them.
+/// Most words of a command, and bytes of all of them.
 pub const MOST_WORDS: usize = 256;
-/// Octets of a command's words.
-pub const MOST_WORD_OCTETS: usize = 32 << 10;
+/// Bytes of a command's words.
+pub const MOST_WORD_BYTES: usize = 32 << 10;
 /// Longest time of a command, in milliseconds: one day, as a test.
 pub const MOST_COMMAND_MS: u64 = 86_400_000;
-/// Most octets kept of an output.
-pub const MOST_OUTPUT_OCTETS: u32 = 16 << 20;
+/// Most bytes kept of an output.
+pub const MOST_OUTPUT_BYTES: u32 = 16 << 20;
 
 /// Cuts a document into pieces at characters.
 pub fn pieces(text: &str) -> Vec<Piece> {
     let mut pieces = Vec::new();
     let mut rest = text;
     loop {
-        let mut at = PIECE_OCTETS.min(rest.len());
+        let mut at = PIECE_BYTES.min(rest.len());
         while !rest.is_char_boundary(at) {
             at = at.saturating_sub(1);
         }
@@ -210,7 +211,7 @@ pub fn check(request: &Request) -> Result<(), String> {
     };
     let words = |argv: &[String]| {
         at_most("words of a command", argv.len(), MOST_WORDS)?;
-        at_most("octets of a command", argv.iter().map(String::len).sum(), MOST_WORD_OCTETS)?;
+        at_most("bytes of a command", argv.iter().map(String::len).sum(), MOST_WORD_BYTES)?;
         match argv.first() {
             Some(program) if !program.is_empty() => Ok(()),
             _ => Err("a command without a program".to_owned()),
@@ -227,10 +228,10 @@ pub fn check(request: &Request) -> Result<(), String> {
                     command.limit_ms
                 ));
             }
-            if command.keep_octets > MOST_OUTPUT_OCTETS {
+            if command.keep_bytes > MOST_OUTPUT_BYTES {
                 return Err(format!(
-                    "{} octets of output are more than {MOST_OUTPUT_OCTETS}",
-                    command.keep_octets
+                    "{} bytes of output are more than {MOST_OUTPUT_BYTES}",
+                    command.keep_bytes
                 ));
             }
             Ok(())
@@ -244,12 +245,12 @@ pub fn check(request: &Request) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::super::auth::{Seal, Speaker};
-    use super::super::frame::PREFIX_OCTETS;
+    use super::super::frame::PREFIX_BYTES;
     use super::*;
 
     #[test]
     fn documents_of_any_length_travel_in_frames() {
-        let seal = Seal::new(b"sixteen octets!!", Speaker::Server, b"hello", b"welcome").unwrap();
+        let seal = Seal::new(b"sixteen bytes!!!", Speaker::Server, b"hello", b"welcome").unwrap();
         let (mut here, mut there) = (seal.clone(), seal);
         for text in ["", "\"", &"\"é".repeat(40_000)] {
             let mut whole = String::new();
@@ -257,7 +258,7 @@ mod tests {
             assert_eq!(pieces.iter().filter(|p| p.last).count(), 1);
             for piece in pieces {
                 let frame = here.seal(&Reply::Piece(piece)).unwrap();
-                let Reply::Piece(piece) = there.open(&frame[PREFIX_OCTETS..]).unwrap() else {
+                let Reply::Piece(piece) = there.open(&frame[PREFIX_BYTES..]).unwrap() else {
                     panic!()
                 };
                 whole.push_str(&piece.text);
@@ -268,9 +269,9 @@ mod tests {
 
     #[test]
     fn requests_beyond_the_limits_are_refused() {
-        let command = |argv: &[&str], limit_ms, keep_octets| {
+        let command = |argv: &[&str], limit_ms, keep_bytes| {
             let argv = argv.iter().map(|w| (*w).to_owned()).collect();
-            check(&Request::Command(CommandRequest { argv, limit_ms, keep_octets }))
+            check(&Request::Command(CommandRequest { argv, limit_ms, keep_bytes }))
         };
         assert!(command(&["true"], 1, 0).is_ok());
         assert!(command(&["true"], 0, 0).is_err());

@@ -1,5 +1,5 @@
 //! Proof of a shared key. With one, every control message after hello and welcome is sealed: a frame
-//! whose body is 32 octets of HMAC-SHA-256 and then JSON. The code covers the direction, the number of
+//! whose body is 32 bytes of HMAC-SHA-256 and then JSON. The code covers the direction, the number of
 //! the message in it and the text, under a key derived from the shared one, the hello and the welcome,
 //! each with its fresh nonce: nobody without the key can make, change, repeat, leave out or add a
 //! message, nor bring one from another session. The key itself never travels. What is said is not
@@ -11,15 +11,15 @@ use serde::de::DeserializeOwned;
 use sha2::Sha256;
 use subtle::ConstantTimeEq;
 
-use super::frame::{self, FrameError, MAX_FRAME, PREFIX_OCTETS};
+use super::frame::{self, FrameError, MAX_FRAME, PREFIX_BYTES};
 
-/// Octets of a nonce.
-pub const NONCE_OCTETS: usize = 32;
-/// Octets of a proof.
-pub const PROOF_OCTETS: usize = 32;
+/// Bytes of a nonce.
+pub const NONCE_BYTES: usize = 32;
+/// Bytes of a proof.
+pub const PROOF_BYTES: usize = 32;
 /// Shortest key that withstands guessing from a captured proof: 128 bits. Whoever reads keys decides
 /// whether to insist.
-pub const LEAST_KEY_OCTETS: usize = 16;
+pub const LEAST_KEY_BYTES: usize = 16;
 
 /// The feature's name in hello and welcome. Not one of [`FEATURES`](super::FEATURES): without a key a
 /// test is none the poorer without it, and with one there is no test without it.
@@ -77,7 +77,7 @@ impl Seal {
         Some(Self { mac: Hmac::<Sha256>::new_from_slice(&session).ok()?, count: 0 })
     }
 
-    fn next(&mut self, text: &[u8]) -> [u8; PROOF_OCTETS] {
+    fn next(&mut self, text: &[u8]) -> [u8; PROOF_BYTES] {
         self.count = self.count.wrapping_add(1);
         let mac = self.mac.clone().chain_update(self.count.to_be_bytes()).chain_update(text);
         mac.finalize().into_bytes().into()
@@ -89,16 +89,16 @@ impl Seal {
     /// When it is too long for one.
     pub fn seal<T: Serialize>(&mut self, message: &T) -> Result<Vec<u8>, FrameError> {
         let text = serde_json::to_vec(message)?;
-        let length = text.len().saturating_add(PROOF_OCTETS);
+        let length = text.len().saturating_add(PROOF_BYTES);
         let prefix = u32::try_from(length).unwrap_or(u32::MAX);
         if length > MAX_FRAME {
             return Err(FrameError::Length(prefix));
         }
-        let mut octets = Vec::with_capacity(PREFIX_OCTETS.saturating_add(length));
-        octets.extend(prefix.to_be_bytes());
-        octets.extend(self.next(&text));
-        octets.extend(text);
-        Ok(octets)
+        let mut bytes = Vec::with_capacity(PREFIX_BYTES.saturating_add(length));
+        bytes.extend(prefix.to_be_bytes());
+        bytes.extend(self.next(&text));
+        bytes.extend(text);
+        Ok(bytes)
     }
 
     /// Reads the body of a frame. After an error the session is over.
@@ -106,7 +106,7 @@ impl Seal {
     /// # Errors
     /// When it is not proven, or no message.
     pub fn open<T: DeserializeOwned>(&mut self, body: &[u8]) -> Result<T, SealError> {
-        let (proof, text) = body.split_first_chunk::<PROOF_OCTETS>().ok_or(SealError::Unproven)?;
+        let (proof, text) = body.split_first_chunk::<PROOF_BYTES>().ok_or(SealError::Unproven)?;
         if !equal(proof, &self.next(text)) {
             return Err(SealError::Unproven);
         }
@@ -119,12 +119,12 @@ pub fn equal(a: &[u8], b: &[u8]) -> bool {
     a.ct_eq(b).into()
 }
 
-/// Octets as lower-case hexadecimal digits.
+/// Bytes as lower-case hexadecimal digits.
 pub fn to_hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The reverse; `None` unless it is exactly `N` octets.
+/// The reverse; `None` unless it is exactly `N` bytes.
 pub fn from_hex<const N: usize>(text: &str) -> Option<[u8; N]> {
     // The standard parser would take a plus sign for a digit.
     if text.len() != 2 * N || !text.bytes().all(|b| b.is_ascii_hexdigit()) {
@@ -141,7 +141,7 @@ pub fn from_hex<const N: usize>(text: &str) -> Option<[u8; N]> {
 mod tests {
     use super::*;
 
-    const KEY: &[u8] = b"sixteen octets!!";
+    const KEY: &[u8] = b"sixteen bytes!!!";
 
     fn pair(speaker: Speaker) -> (Seal, Seal) {
         let seal = Seal::new(KEY, speaker, b"hello", b"welcome").unwrap();
@@ -149,7 +149,7 @@ mod tests {
     }
 
     fn body(frame: &[u8]) -> &[u8] {
-        &frame[PREFIX_OCTETS..]
+        &frame[PREFIX_BYTES..]
     }
 
     #[test]
@@ -164,13 +164,13 @@ mod tests {
     }
 
     #[test]
-    fn every_change_of_one_octet_is_found() {
+    fn every_change_of_one_byte_is_found() {
         let (mut here, there) = pair(Speaker::Client);
         let frame = here.seal(&"reboot").unwrap();
         for at in 0..body(&frame).len() {
-            let mut octets = body(&frame).to_vec();
-            octets[at] ^= 1;
-            assert!(matches!(there.clone().open::<String>(&octets), Err(SealError::Unproven)));
+            let mut bytes = body(&frame).to_vec();
+            bytes[at] ^= 1;
+            assert!(matches!(there.clone().open::<String>(&bytes), Err(SealError::Unproven)));
         }
         assert!(there.clone().open::<String>(&[]).is_err());
     }
@@ -184,7 +184,7 @@ mod tests {
             Seal::new(KEY, Speaker::Client, b"hellp", b"welcome"),
             Seal::new(KEY, Speaker::Client, b"hello", b"welcomf"),
             Seal::new(KEY, Speaker::Client, b"hellow", b"elcome"),
-            Seal::new(b"sixteen octets!?", Speaker::Client, b"hello", b"welcome"),
+            Seal::new(b"sixteen bytes!!?", Speaker::Client, b"hello", b"welcome"),
         ];
         for mut other in others.into_iter().flatten() {
             assert!(other.open::<String>(body(&frame)).is_err());

@@ -1,4 +1,4 @@
-//! The header at the start of every UDP datagram, 32 octets, network byte order:
+//! The header at the start of every UDP datagram, 32 bytes, network byte order:
 //!
 //! ```text
 //!  0       8        16       24        26           27          28      32
@@ -14,12 +14,12 @@
 
 use std::num::NonZeroU8;
 
-/// Octets of the header, and so the least datagram.
-pub const HEADER_OCTETS: usize = 32;
+/// Bytes of the header, and so the least datagram.
+pub const HEADER_BYTES: usize = 32;
 /// Most datagrams in one train: the kernel's `UDP_MAX_SEGMENTS` (net/udp.h, 128 since Linux 6.9).
 pub const MAX_TRAIN: usize = 128;
 
-const _: () = assert!(HEADER_OCTETS as u64 == linerate_model::limits::DATAGRAM_OCTETS.min);
+const _: () = assert!(HEADER_BYTES as u64 == linerate_model::limits::DATAGRAM_BYTES.min);
 
 /// What a datagram says of itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,7 +86,7 @@ impl Header {
     /// Writes the header over the start of `datagram`; does nothing if there is no room.
     #[inline]
     pub fn write(&self, datagram: &mut [u8]) {
-        let Some(header) = datagram.first_chunk_mut::<HEADER_OCTETS>() else { return };
+        let Some(header) = datagram.first_chunk_mut::<HEADER_BYTES>() else { return };
         let place = self.place.bits();
         let (token, rest) = header.split_at_mut(8);
         let (number, rest) = rest.split_at_mut(8);
@@ -99,10 +99,10 @@ impl Header {
         checks.copy_from_slice(&check(self.token, self.number, self.sent_ns, place).to_be_bytes());
     }
 
-    /// Reads a header. `None` when there are fewer than 32 octets or the check fails.
+    /// Reads a header. `None` when there are fewer than 32 bytes or the check fails.
     #[inline]
     pub fn read(datagram: &[u8]) -> Option<Self> {
-        let header = datagram.first_chunk::<HEADER_OCTETS>()?;
+        let header = datagram.first_chunk::<HEADER_BYTES>()?;
         let word = |range: &[u8]| range.first_chunk::<8>().map(|b| u64::from_be_bytes(*b));
         let (token, rest) = header.split_at(8);
         let (number, rest) = rest.split_at(8);
@@ -134,16 +134,16 @@ pub struct Stamp {
 }
 
 impl Stamp {
-    /// Writes headers over datagrams of `octets` each, numbered from `first`, that go out as trains
+    /// Writes headers over datagrams of `bytes` each, numbered from `first`, that go out as trains
     /// of `train` (1 to 128), the last train and the last datagram maybe shorter.
     #[inline]
-    pub fn write(&self, bytes: &mut [u8], octets: usize, first: u64, train: usize) {
-        let octets = octets.max(1);
+    pub fn write(&self, bytes: &mut [u8], size: usize, first: u64, train: usize) {
+        let size = size.max(1);
         let train = train.clamp(1, MAX_TRAIN);
         let (token, sent) = (self.token.to_be_bytes(), self.sent_ns.to_be_bytes());
         let mut number = first;
-        for whole in bytes.chunks_mut(octets * train) {
-            let length = NonZeroU8::new(whole.len().div_ceil(octets) as u8);
+        for whole in bytes.chunks_mut(size * train) {
+            let length = NonZeroU8::new(whole.len().div_ceil(size) as u8);
             let mut place = Place {
                 stream: self.stream,
                 warmup: self.warmup,
@@ -151,8 +151,8 @@ impl Stamp {
                 train: length.unwrap_or(NonZeroU8::MIN),
             }
             .bits();
-            for datagram in whole.chunks_mut(octets) {
-                if let Some(header) = datagram.first_chunk_mut::<HEADER_OCTETS>() {
+            for datagram in whole.chunks_mut(size) {
+                if let Some(header) = datagram.first_chunk_mut::<HEADER_BYTES>() {
                     let sum = check(self.token, number, self.sent_ns, place);
                     let tail = u64::from(place) << 32 | u64::from(sum);
                     let (words, _) = header.as_chunks_mut::<8>();
@@ -168,7 +168,7 @@ impl Stamp {
     }
 }
 
-/// How many datagrams at the start of a message of datagrams of `segment` octets each (the last may
+/// How many datagrams at the start of a message of datagrams of `segment` bytes each (the last may
 /// be shorter) are whole, of this test, measured and numbered one after the other from `first`. The
 /// hot path of a receiver; whatever is not counted here needs a closer look.
 #[inline]
@@ -177,7 +177,7 @@ pub fn in_order(message: &[u8], segment: usize, token: u64, first: u64) -> usize
     message
         .chunks(segment.max(1))
         .take_while(|datagram| {
-            let Some(header) = datagram.first_chunk::<HEADER_OCTETS>() else { return false };
+            let Some(header) = datagram.first_chunk::<HEADER_BYTES>() else { return false };
             let ([a, b, c, d], _) = header.as_chunks::<8>() else { return false };
             let sent_ns = u64::from_be_bytes(*c);
             let tail = u64::from_be_bytes(*d);
@@ -236,11 +236,11 @@ mod tests {
         #[test]
         fn a_stamped_buffer_holds_what_single_headers_would(
             token: u64, first: u64, sent_ns: u64, stream: u16, warmup: bool,
-            octets in 32usize..200, count in 1usize..300, train in 1usize..=128,
+            size in 32usize..200, count in 1usize..300, train in 1usize..=128,
         ) {
-            let mut bytes = vec![7u8; octets * count];
-            Stamp { token, sent_ns, stream, warmup }.write(&mut bytes, octets, first, train);
-            for (i, datagram) in bytes.chunks(octets).enumerate() {
+            let mut bytes = vec![7u8; size * count];
+            Stamp { token, sent_ns, stream, warmup }.write(&mut bytes, size, first, train);
+            for (i, datagram) in bytes.chunks(size).enumerate() {
                 let length = train.min(count - i / train * train) as u8;
                 let place = Place {
                     stream, warmup, position: (i % train) as u8, train: NonZeroU8::new(length).unwrap(),
@@ -250,25 +250,25 @@ mod tests {
                 prop_assert!(datagram[32..].iter().all(|b| *b == 7));
             }
             let whole = if warmup { 0 } else { count };
-            prop_assert_eq!(in_order(&bytes, octets, token, first), whole);
+            prop_assert_eq!(in_order(&bytes, size, token, first), whole);
         }
 
         #[test]
         fn a_run_ends_before_the_first_odd_datagram(
             count in 1usize..130, at in 0usize..130, flip in 0usize..256, cut in 0usize..40,
         ) {
-            let octets = 40;
-            let mut bytes = vec![0u8; octets * count];
-            Stamp { token: 5, sent_ns: 6, stream: 7, warmup: false }.write(&mut bytes, octets, 8, 128);
+            let size = 40;
+            let mut bytes = vec![0u8; size * count];
+            Stamp { token: 5, sent_ns: 6, stream: 7, warmup: false }.write(&mut bytes, size, 8, 128);
             bytes.truncate(bytes.len() - cut);
-            let whole = if octets - cut < HEADER_OCTETS { count - 1 } else { count };
-            prop_assert_eq!(in_order(&bytes, octets, 5, 8), whole);
-            prop_assert_eq!(in_order(&bytes, octets, 4, 8), 0);
-            prop_assert_eq!(in_order(&bytes, octets, 5, 9), 0);
+            let whole = if size - cut < HEADER_BYTES { count - 1 } else { count };
+            prop_assert_eq!(in_order(&bytes, size, 5, 8), whole);
+            prop_assert_eq!(in_order(&bytes, size, 4, 8), 0);
+            prop_assert_eq!(in_order(&bytes, size, 5, 9), 0);
             let at = at % count;
-            if let Some(byte) = bytes.get_mut(at * octets + flip / 8) {
+            if let Some(byte) = bytes.get_mut(at * size + flip / 8) {
                 *byte ^= 1 << (flip % 8);
-                prop_assert_eq!(in_order(&bytes, octets, 5, 8), at.min(whole));
+                prop_assert_eq!(in_order(&bytes, size, 5, 8), at.min(whole));
             }
         }
 

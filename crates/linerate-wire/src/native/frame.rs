@@ -1,4 +1,4 @@
-//! Control messages on the wire: a 32-bit length in network byte order, then that many octets of
+//! Control messages on the wire: a 32-bit length in network byte order, then that many bytes of
 //! JSON.
 
 use serde::Serialize;
@@ -6,9 +6,9 @@ use serde::de::DeserializeOwned;
 
 use crate::depth::{self, TooDeep};
 use crate::prefixed;
-pub use crate::prefixed::PREFIX_OCTETS;
+pub use crate::prefixed::PREFIX_BYTES;
 
-/// Most octets of one message. Results of long tests travel as many messages (see
+/// Most bytes of one message. Results of long tests travel as many messages (see
 /// [`super::message`]), so none needs more.
 pub const MAX_FRAME: usize = 65_536;
 
@@ -16,7 +16,7 @@ pub const MAX_FRAME: usize = 65_536;
 #[derive(Debug, thiserror::Error)]
 pub enum FrameError {
     /// The length is zero or above [`MAX_FRAME`]; nothing was allocated for it.
-    #[error("a control message of {0} octets (1 to {MAX_FRAME} are legal)")]
+    #[error("a control message of {0} bytes (1 to {MAX_FRAME} are legal)")]
     Length(u32),
     /// Too deeply nested.
     #[error("{0}")]
@@ -30,7 +30,7 @@ pub enum FrameError {
 ///
 /// # Errors
 /// [`FrameError::Length`].
-pub fn body_length(prefix: [u8; PREFIX_OCTETS]) -> Result<usize, FrameError> {
+pub fn body_length(prefix: [u8; PREFIX_BYTES]) -> Result<usize, FrameError> {
     let length = u32::from_be_bytes(prefix);
     match usize::try_from(length) {
         Ok(n @ 1..=MAX_FRAME) => Ok(n),

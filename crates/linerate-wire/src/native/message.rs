@@ -101,7 +101,7 @@ pub struct Hello {
     /// Features beyond the version's base.
     #[serde(default)]
     pub features: Vec<String>,
-    /// Fresh random octets, hexadecimal.
+    /// Fresh random bytes, hexadecimal.
     pub nonce: String,
     /// Program and version, for people.
     pub program: String,
@@ -115,7 +115,7 @@ pub struct Welcome {
     /// The server's features.
     #[serde(default)]
     pub features: Vec<String>,
-    /// Fresh random octets, hexadecimal.
+    /// Fresh random bytes, hexadecimal.
     pub nonce: String,
     /// Whether a request must prove a key.
     pub key_required: bool,
@@ -239,7 +239,7 @@ pub struct StreamSent {
     pub stream: u16,
     /// Datagrams of the measured time; the last number is one less.
     pub datagrams: u64,
-    /// Octets of payload.
+    /// Bytes of payload.
     pub bytes: u64,
     /// Measured time in nanoseconds.
     pub span_ns: u64,
@@ -338,7 +338,7 @@ pub struct Results {
 }
 
 /// Intervals in one [`Chunk`], so that it stays below
-/// [`MAX_FRAME`](super::frame::MAX_FRAME): an interval takes at most about 1,300 octets.
+/// [`MAX_FRAME`](super::frame::MAX_FRAME): an interval takes at most about 1,300 bytes.
 pub const CHUNK_INTERVALS: usize = 48;
 
 #[cfg(test)]
@@ -352,7 +352,7 @@ mod tests {
 
     /// A sealed message is the longer one.
     fn fits(message: &ServerMessage) -> bool {
-        let seal = Seal::new(b"sixteen octets!!", Speaker::Server, b"hello", b"welcome");
+        let seal = Seal::new(b"sixteen bytes!!!", Speaker::Server, b"hello", b"welcome");
         seal.unwrap().seal(message).is_ok()
     }
 

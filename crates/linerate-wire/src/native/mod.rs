@@ -12,7 +12,7 @@ pub mod frame;
 pub mod message;
 pub mod stream;
 
-/// First octets of a control connection. The first is no ASCII, so no text protocol (an iperf3
+/// First bytes of a control connection. The first is no ASCII, so no text protocol (an iperf3
 /// cookie is lower-case base32) can be mistaken for it.
 pub const PREAMBLE: [u8; 8] = *b"\x89LNRATE\n";
 

@@ -1,21 +1,21 @@
 //! How a data stream says which test it belongs to.
 
-/// Octets of the secret that a client learns on the control connection and shows on each stream.
-pub const COOKIE_OCTETS: usize = 16;
-/// Octets of a [`UdpHello`]: padded, so that no answer is larger.
-pub const HELLO_OCTETS: usize = 64;
-/// Octets of a [`UdpHelloAck`].
-pub const ACK_OCTETS: usize = 32;
-/// Octets of a [`TcpOpening`] after its magic.
-pub const OPENING_OCTETS: usize = 32;
+/// Bytes of the secret that a client learns on the control connection and shows on each stream.
+pub const COOKIE_BYTES: usize = 16;
+/// Bytes of a [`UdpHello`]: padded, so that no answer is larger.
+pub const HELLO_BYTES: usize = 64;
+/// Bytes of a [`UdpHelloAck`].
+pub const ACK_BYTES: usize = 32;
+/// Bytes of a [`TcpOpening`] after its magic.
+pub const OPENING_BYTES: usize = 32;
 
-/// First octets of a TCP data connection.
+/// First bytes of a TCP data connection.
 pub const TCP_OPENING: [u8; 8] = *b"\x89LNDATA\n";
 const UDP_HELLO: [u8; 8] = *b"\x89LNHELO\n";
 const UDP_ACK: [u8; 8] = *b"\x89LNHACK\n";
 
 // The answer never exceeds the question: reflection factor at most 1.
-const _: () = assert!(ACK_OCTETS <= HELLO_OCTETS);
+const _: () = assert!(ACK_BYTES <= HELLO_BYTES);
 
 /// What a data stream claims.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub struct Claim {
     /// The test's token.
     pub token: u64,
     /// The secret of the test.
-    pub cookie: [u8; COOKIE_OCTETS],
+    pub cookie: [u8; COOKIE_BYTES],
     /// Stream, counted from 0 over both directions.
     pub stream: u16,
 }
@@ -43,7 +43,7 @@ impl Claim {
     fn read(magic: [u8; 8], bytes: &[u8]) -> Option<Self> {
         let (found, rest) = bytes.split_first_chunk::<8>()?;
         let (token, rest) = rest.split_first_chunk::<8>()?;
-        let (cookie, rest) = rest.split_first_chunk::<COOKIE_OCTETS>()?;
+        let (cookie, rest) = rest.split_first_chunk::<COOKIE_BYTES>()?;
         let (stream, _) = rest.split_first_chunk::<2>()?;
         (*found == magic).then(|| Self {
             token: u64::from_be_bytes(*token),
@@ -58,16 +58,16 @@ impl Claim {
 pub struct UdpHello(pub Claim);
 
 impl UdpHello {
-    /// 64 octets.
-    pub fn encode(&self) -> [u8; HELLO_OCTETS] {
-        let mut bytes = [0; HELLO_OCTETS];
+    /// 64 bytes.
+    pub fn encode(&self) -> [u8; HELLO_BYTES] {
+        let mut bytes = [0; HELLO_BYTES];
         self.0.write(UDP_HELLO, &mut bytes);
         bytes
     }
 
     /// `None` unless it is one, of full length.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
-        if bytes.len() != HELLO_OCTETS {
+        if bytes.len() != HELLO_BYTES {
             return None;
         }
         Claim::read(UDP_HELLO, bytes).map(Self)
@@ -84,11 +84,11 @@ pub struct UdpHelloAck {
 }
 
 impl UdpHelloAck {
-    /// 32 octets.
-    pub fn encode(&self) -> [u8; ACK_OCTETS] {
-        let mut bytes = [0; ACK_OCTETS];
-        let claim = Claim { token: self.token, cookie: [0; COOKIE_OCTETS], stream: self.stream };
-        // 34 octets of claim do not fit; the stream goes where the cookie would be.
+    /// 32 bytes.
+    pub fn encode(&self) -> [u8; ACK_BYTES] {
+        let mut bytes = [0; ACK_BYTES];
+        let claim = Claim { token: self.token, cookie: [0; COOKIE_BYTES], stream: self.stream };
+        // 34 bytes of claim do not fit; the stream goes where the cookie would be.
         claim.write(UDP_ACK, &mut bytes);
         if let Some(slot) = bytes.get_mut(16..18) {
             slot.copy_from_slice(&self.stream.to_be_bytes());
@@ -101,29 +101,29 @@ impl UdpHelloAck {
         let (found, rest) = bytes.split_first_chunk::<8>()?;
         let (token, rest) = rest.split_first_chunk::<8>()?;
         let (stream, _) = rest.split_first_chunk::<2>()?;
-        (*found == UDP_ACK && bytes.len() == ACK_OCTETS).then(|| Self {
+        (*found == UDP_ACK && bytes.len() == ACK_BYTES).then(|| Self {
             token: u64::from_be_bytes(*token),
             stream: u16::from_be_bytes(*stream),
         })
     }
 }
 
-/// First octets of a TCP data connection after [`TCP_OPENING`]: the claim, 26 octets in all with
-/// 6 of padding. The server answers with one octet, 1, once the stream belongs to the test.
+/// First bytes of a TCP data connection after [`TCP_OPENING`]: the claim, 26 bytes in all with
+/// 6 of padding. The server answers with one byte, 1, once the stream belongs to the test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TcpOpening(pub Claim);
 
 impl TcpOpening {
-    /// 40 octets: 8 of magic, then [`OPENING_OCTETS`].
-    pub fn encode(&self) -> [u8; 8 + OPENING_OCTETS] {
-        let mut bytes = [0; 8 + OPENING_OCTETS];
+    /// 40 bytes: 8 of magic, then [`OPENING_BYTES`].
+    pub fn encode(&self) -> [u8; 8 + OPENING_BYTES] {
+        let mut bytes = [0; 8 + OPENING_BYTES];
         self.0.write(TCP_OPENING, &mut bytes);
         bytes
     }
 
     /// Reads what follows the magic.
-    pub fn decode(bytes: &[u8; OPENING_OCTETS]) -> Option<Self> {
-        let mut whole = [0; 8 + OPENING_OCTETS];
+    pub fn decode(bytes: &[u8; OPENING_BYTES]) -> Option<Self> {
+        let mut whole = [0; 8 + OPENING_BYTES];
         let (magic, rest) = whole.split_at_mut(8);
         magic.copy_from_slice(&TCP_OPENING);
         rest.copy_from_slice(bytes);
@@ -146,7 +146,7 @@ mod tests {
             prop_assert_eq!(UdpHelloAck::decode(&ack.encode()), Some(ack));
             let opening = TcpOpening(claim).encode();
             prop_assert_eq!(&opening[..8], &TCP_OPENING[..]);
-            let rest: [u8; OPENING_OCTETS] = opening[8..].try_into().unwrap();
+            let rest: [u8; OPENING_BYTES] = opening[8..].try_into().unwrap();
             prop_assert_eq!(TcpOpening::decode(&rest), Some(TcpOpening(claim)));
         }
 

@@ -138,7 +138,7 @@ impl Parts<'_> {
         let streams = usage::within("--streams", &limits::STREAMS, sockets.streams)?;
         let window = sockets
             .window
-            .map(|w| usage::within("--window", &limits::WINDOW_OCTETS, w.0))
+            .map(|w| usage::within("--window", &limits::WINDOW_BYTES, w.0))
             .transpose()?;
         let cpus = sockets.cpu.clone().unwrap_or_default();
         let plan = TestPlan {

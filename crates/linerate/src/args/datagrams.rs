@@ -12,7 +12,7 @@ use super::target::Found;
 use super::value::Size;
 use crate::usage;
 
-/// What Ethernet leaves of its 1500 octets. Also the size over loopback, whose MTU of 65,536 would
+/// What Ethernet leaves of its 1500 bytes. Also the size over loopback, whose MTU of 65,536 would
 /// measure memory copies that no network sees.
 const fn ethernet_payload(ip: IpVersion) -> u32 {
     1_500 - ip.udp_overhead()
@@ -87,13 +87,13 @@ impl Datagrams {
 
     fn size(&self, found: &Found) -> Result<(DatagramSize, bool), ErrorRecord> {
         let ip = found.ip.unwrap_or(IpVersion::V4);
-        let (octets, from_mtu) = match self.size {
-            Some(Size::Octets(octets)) => (octets, false),
+        let (bytes, from_mtu) = match self.size {
+            Some(Size::Bytes(bytes)) => (bytes, false),
             Some(Size::Mtu) => (u64::from(ethernet_payload(ip)), true),
             None => (u64::from(ethernet_payload(ip)), !found.this_machine),
         };
-        let octets = usage::within("--size", &limits::DATAGRAM_OCTETS, octets)?;
-        let size = u32::try_from(octets).ok().and_then(DatagramSize::new);
+        let bytes = usage::within("--size", &limits::DATAGRAM_BYTES, bytes)?;
+        let size = u32::try_from(bytes).ok().and_then(DatagramSize::new);
         Ok((size.unwrap_or(DatagramSize::MAX), from_mtu))
     }
 }

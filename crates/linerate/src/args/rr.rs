@@ -53,10 +53,10 @@ impl RrArgs {
     pub fn asked(&self) -> Result<Asked, ErrorRecord> {
         let found = self.place.find("rr", false)?;
         let message =
-            |option, bytes: ByteCount| usage::within(option, &limits::MESSAGE_OCTETS, bytes.0);
+            |option, bytes: ByteCount| usage::within(option, &limits::MESSAGE_BYTES, bytes.0);
         let (request, response) =
             (message("--request", self.request)?, message("--response", self.response)?);
-        let largest = u64::from(linerate_model::units::DatagramSize::MAX.octets());
+        let largest = u64::from(linerate_model::units::DatagramSize::MAX.bytes());
         if self.udp && request.max(response) > largest {
             return Err(usage::error(
                 "cannot use messages of this size with `--udp`",

@@ -147,7 +147,7 @@ impl ServeArgs {
         let max_tests = usage::within("--max-tests", &MAX_TESTS, self.max_tests)?;
         usage::within("--max-duration", &limits::DURATION_NS, self.max_duration.0)?;
         let max_streams = usage::within("--max-streams", &limits::STREAMS, self.max_streams)?;
-        let max_window = usage::within("--max-window", &limits::WINDOW_OCTETS, self.max_window.0)?;
+        let max_window = usage::within("--max-window", &limits::WINDOW_BYTES, self.max_window.0)?;
         let of_one = self
             .max_tests_per_address
             .map(|most| usage::within("--max-tests-per-address", &MAX_TESTS, most))

@@ -325,14 +325,14 @@ fn value(option: &str, variable: Variable, text: &str) -> Result<u64, ErrorRecor
         ),
         Variable::Size => (
             text.parse::<ByteCount>().map_err(|_| wrong("size in bytes"))?.0,
-            &limits::DATAGRAM_OCTETS,
+            &limits::DATAGRAM_BYTES,
         ),
         Variable::Streams => {
             (text.parse::<Count>().map_err(|_| wrong("number of streams"))?.0, &limits::STREAMS)
         }
         Variable::Window => (
             text.parse::<ByteCount>().map_err(|_| wrong("size in bytes"))?.0,
-            &limits::WINDOW_OCTETS,
+            &limits::WINDOW_BYTES,
         ),
     };
     if option == "--step" { Ok(found) } else { usage::within(option, limit, found) }

@@ -85,8 +85,8 @@ impl TcpArgs {
         if let Some(name) = &self.congestion {
             check_congestion(name)?;
         }
-        let block = usage::within("--block", &limits::BLOCK_OCTETS, self.block.0)?;
-        let mss = self.mss.map(|m| usage::within("--mss", &limits::MSS_OCTETS, m.0)).transpose()?;
+        let block = usage::within("--block", &limits::BLOCK_BYTES, self.block.0)?;
+        let mss = self.mss.map(|m| usage::within("--mss", &limits::MSS_BYTES, m.0)).transpose()?;
         let traffic = Traffic::Tcp(TcpPlan {
             // In range, so that neither cast can cut.
             block: block as u32,

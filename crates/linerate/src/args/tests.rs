@@ -63,7 +63,7 @@ fn the_default_rate_harms_nobody() {
 fn the_default_size_fits_ethernet_over_loopback_and_the_path_elsewhere() {
     let size = |line: &str| {
         let asked = ask(line).unwrap();
-        (udp(line).size.octets(), asked.request.size_from_mtu)
+        (udp(line).size.bytes(), asked.request.size_from_mtu)
     };
     assert_eq!(size("udp --local"), (1472, false));
     assert_eq!(size("udp --local -6"), (1452, false));

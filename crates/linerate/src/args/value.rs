@@ -49,13 +49,13 @@ impl FromStr for Count {
     }
 }
 
-/// Octets of a datagram, or what the path's MTU leaves for them.
+/// Bytes of a datagram, or what the path's MTU leaves for them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Size {
     /// Path MTU less headers.
     Mtu,
     /// This many.
-    Octets(u64),
+    Bytes(u64),
 }
 
 impl FromStr for Size {
@@ -66,7 +66,7 @@ impl FromStr for Size {
             return Ok(Self::Mtu);
         }
         text.parse::<ByteCount>()
-            .map(|n| Self::Octets(n.0))
+            .map(|n| Self::Bytes(n.0))
             .map_err(|_| format!("`{text}` is not a number of bytes, such as 1472 or 8k, or mtu"))
     }
 }
@@ -190,7 +190,7 @@ mod tests {
         assert_eq!("10k".parse(), Ok(Count(10_000)));
         assert!("10Ki".parse::<Count>().is_err());
         assert_eq!("mtu".parse(), Ok(Size::Mtu));
-        assert_eq!("1Ki".parse(), Ok(Size::Octets(1_024)));
+        assert_eq!("1Ki".parse(), Ok(Size::Bytes(1_024)));
         assert_eq!("max".parse(), Ok(BitRateOrMax(None)));
         assert!("100kpps".parse::<BitRateOrMax>().is_err());
         assert!("100kpps".parse::<RateOrMax>().is_ok());

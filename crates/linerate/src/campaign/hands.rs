@@ -140,7 +140,7 @@ impl Hands for Here {
                 let default = || vec!["systemctl".to_owned(), "reboot".to_owned()];
                 let argv = command.unwrap_or_else(default);
                 let shown = argv.join(" ");
-                let request = CommandRequest { argv, limit_ms: 60_000, keep_octets: 4_096 };
+                let request = CommandRequest { argv, limit_ms: 60_000, keep_bytes: 4_096 };
                 // What reboots the machine may well end this process first.
                 let done = self.command(&request, None)?;
                 if done.code == Some(0) || done.signal.is_some() {

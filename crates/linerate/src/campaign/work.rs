@@ -10,8 +10,8 @@ use linerate_runner::client::{self, Target};
 use super::hosts::{Fleet, Trouble, is_final};
 use super::tests::{Prepared, Test};
 
-/// Octets kept of what a command prints.
-const KEEP_OCTETS: u32 = 4 << 20;
+/// Bytes kept of what a command prints.
+const KEEP_BYTES: u32 = 4 << 20;
 
 /// What came of a run.
 pub struct Ran {
@@ -41,7 +41,7 @@ pub fn run(plan: &Plan, at: usize, prepared: &Prepared, fleet: &mut Fleet) -> Re
             let request = CommandRequest {
                 argv: words.clone(),
                 limit_ms: (timeout.0 / 1_000_000).max(1),
-                keep_octets: KEEP_OCTETS,
+                keep_bytes: KEEP_BYTES,
             };
             let done = fleet.hands(plan.settings[at].from, |hands| hands.run_command(&request))?;
             let record = serde_json::json!({

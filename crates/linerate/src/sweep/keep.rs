@@ -15,7 +15,7 @@ use crate::exit::Exit;
 /// The sweep itself beside its runs.
 const SWEEP: &str = "sweep.json";
 /// A larger file is no sweep: ten thousand trials of ten intervals are a fifth of it.
-const MOST_OCTETS: u64 = 64 << 20;
+const MOST_BYTES: u64 = 64 << 20;
 
 /// Writes runs and the sweep into a directory. A failure is told once and the sweep goes on.
 pub struct Keeper {
@@ -129,11 +129,11 @@ pub fn read(path: &Path) -> Result<(SweepDocument, PathBuf), ErrorRecord> {
     let file = if path.is_dir() { path.join(SWEEP) } else { path.to_owned() };
     let mut text = String::new();
     let read =
-        fs::File::open(&file).and_then(|open| open.take(MOST_OCTETS + 1).read_to_string(&mut text));
+        fs::File::open(&file).and_then(|open| open.take(MOST_BYTES + 1).read_to_string(&mut text));
     if let Err(error) = read {
         return Err(unusable(&file, &error.to_string()));
     }
-    if text.len() as u64 > MOST_OCTETS {
+    if text.len() as u64 > MOST_BYTES {
         return Err(unusable(&file, "it is larger than any sweep"));
     }
     let document: SweepDocument = serde_json::from_str(&text)

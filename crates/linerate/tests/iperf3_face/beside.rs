@@ -114,13 +114,13 @@ fn same_story(line: &str, document: &Value) {
         let (sent, received) = (member("sum_sent"), member("sum_received"));
         for half in [sent, received] {
             let rate = 8.0 * real(half, "bytes") / real(half, "seconds");
-            exact("a rate is octets over time", real(half, "bits_per_second"), rate);
+            exact("a rate is bytes over time", real(half, "bits_per_second"), rate);
             exact("the end is the time", real(half, "end"), real(half, "seconds"));
         }
         if line.contains("-u") {
             let sum = member("sum");
             exact("time of sum", real(sum, "seconds"), real(received, "seconds"));
-            exact("octets of sum", real(sum, "bytes"), real(sent, "bytes"));
+            exact("bytes of sum", real(sum, "bytes"), real(sent, "bytes"));
             exact("rate of sum", real(sum, "bits_per_second"), real(sent, "bits_per_second"));
             for name in ["lost_packets", "jitter_ms"] {
                 exact(name, real(sum, name), real(received, name));

@@ -90,7 +90,7 @@ fn offload_is_different_over_three_real_reboots() {
     let _machines = machines();
     let Some(lab) = lab("offload_is_different_over_three_real_reboots") else { return };
     let (mut a, b) = two(&lab, Hardware { disk_mib: 32, ..Hardware::default() });
-    let key = "a key of the lab, of more than sixteen octets";
+    let key = "a key of the lab, of more than sixteen bytes";
     put(&a, "/data/key", key);
     a.run("chmod 600 /data/key");
     on_boot(

@@ -7,7 +7,7 @@ use super::wire::Wire;
 use super::{doubts, lab, pressure, record, serve, two};
 use crate::support::{long, machines, number, real};
 
-const OCTETS: usize = 1_000;
+const BYTES: usize = 1_000;
 /// Seconds by which a clock is set. A few are what NTP does at a start, an hour what a person does.
 const STEPS: &[i64] = &[5, -5, 1, -1, 3_600, -3_600];
 
@@ -40,10 +40,10 @@ fn a_wall_clock_that_is_set_changes_no_figure() {
             if both {
                 set_after(&a, "Udp", 5, 2_500, step);
             }
-            let wire = Wire::watch(&lab, 2, OCTETS);
+            let wire = Wire::watch(&lab, 2, BYTES);
             let sent = 6_000;
             let line =
-                format!("udp {} -k {sent} -b 2kpps -l {OCTETS} --engine mmsg -i 500ms", b.ipv4());
+                format!("udp {} -k {sent} -b 2kpps -l {BYTES} --engine mmsg -i 500ms", b.ipv4());
             let (record, busy) = pressure(|| record(&a, &line));
             let truth = wire.truth(sent);
             let receiver = &record["totals"]["receiver"];
@@ -70,7 +70,7 @@ fn a_wall_clock_that_is_set_changes_no_figure() {
                 "{step}: {seconds} s, not {right}"
             );
             let of_span = rate * seconds / 8.0 - number(receiver, "bytes") as f64;
-            assert!(of_span.abs() < 1.0, "{step}: rate, span and octets disagree");
+            assert!(of_span.abs() < 1.0, "{step}: rate, span and bytes disagree");
             // The step itself must be in no delay; a stalled host makes tenths of a second at most.
             let least = (step.unsigned_abs() as f64) - 0.9;
             assert!(most < least.max(0.5), "{step}: a delay of {most} s");

@@ -7,9 +7,9 @@ use super::wire::Wire;
 use super::{lab, pressure, record, serve, two};
 use crate::support::{list, long, machines, number, real, skip};
 
-/// Octets of payload of the test's datagrams, and the length of the IPv4 packets that netem gets by
+/// Bytes of payload of the test's datagrams, and the length of the IPv4 packets that netem gets by
 /// that: hellos and control pass it by.
-const OCTETS: usize = 1_000;
+const BYTES: usize = 1_000;
 const IP_LENGTH: &str = "0x0404";
 
 /// Sends only the test's datagrams through netem, so that its counters are theirs.
@@ -46,8 +46,8 @@ fn loss_duplicates_and_swaps_of_netem_are_told_apart() {
         "delay 10ms 5ms loss 1% duplicate 1% limit 100000",
     ] {
         netem(&a, what);
-        let wire = Wire::watch(&lab, 2, OCTETS);
-        let line = format!("udp {} -k {sent} -l {OCTETS} -b 2kpps --engine mmsg", b.ipv4());
+        let wire = Wire::watch(&lab, 2, BYTES);
+        let line = format!("udp {} -k {sent} -l {BYTES} -b 2kpps --engine mmsg", b.ipv4());
         let record = record(&a, &line);
         let truth = wire.truth(sent);
         let (passed, dropped) = counts(&a);
@@ -88,7 +88,7 @@ fn jitter_and_delay_are_what_netem_makes() {
     let half_width = 0.002;
     let datagrams = 1_000;
     let line =
-        format!("udp {} -k {datagrams} -l {OCTETS} -b 200pps --engine send -i 50ms", b.ipv4());
+        format!("udp {} -k {datagrams} -l {BYTES} -b 200pps --engine send -i 50ms", b.ipv4());
     for attempt in 1.. {
         let (record, busy) = pressure(|| record(&a, &line));
         let receiver = &record["totals"]["receiver"];
@@ -152,7 +152,7 @@ fn fq_paces_tcp_as_asked() {
             let bytes = number(receiver, "bytes");
             let received = real(receiver, "bits_per_second");
             println!(
-                "asked {rate}, received {received:.0}, {on_wire} octets sent, pressure {busy:.2}"
+                "asked {rate}, received {received:.0}, {on_wire} bytes sent, pressure {busy:.2}"
             );
             // Nothing was counted that was not sent: payload is at least 90 % of what the card sent.
             assert!(bytes <= on_wire && bytes as f64 > 0.9 * on_wire as f64);

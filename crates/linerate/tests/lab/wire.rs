@@ -26,7 +26,7 @@ pub struct Wire {
 
 impl Wire {
     /// Looks at what leaves the bridge for the machine with this number.
-    pub fn watch(lab: &Lab, number: u8, octets: usize) -> Self {
+    pub fn watch(lab: &Lab, number: u8, bytes: usize) -> Self {
         let space =
             std::fs::File::open(format!("/run/netns/{}", lab.space())).expect("a namespace");
         let stop = Arc::new(AtomicBool::new(false));
@@ -53,7 +53,7 @@ impl Wire {
                 match recvfrom::<LinkAddr>(packets.as_raw_fd(), &mut frame) {
                     Ok((length, Some(from))) if from.ifindex() == index => {
                         let payload = frame.get(HEADERS..length).unwrap_or_default();
-                        if payload.len() == octets
+                        if payload.len() == bytes
                             && let Some(header) = Header::read(payload)
                         {
                             seen.push(header.number);

@@ -40,7 +40,7 @@ impl Peer {
         static SEED: std::sync::atomic::AtomicU8 = std::sync::atomic::AtomicU8::new(0);
         let cookie = cookie(SEED.fetch_add(1, std::sync::atomic::Ordering::Relaxed));
         let mut peer = Self { control: Self::connect(at), cookie };
-        peer.octets(cookie.octets());
+        peer.bytes(cookie.bytes());
         assert_eq!(peer.state(), Some(State::ParamExchange));
         peer
     }
@@ -73,24 +73,24 @@ impl Peer {
     }
 
     /// Errors are the server's right: it may have hung up.
-    pub fn octets(&mut self, octets: &[u8]) {
-        let _ = self.control.write_all(octets);
+    pub fn bytes(&mut self, bytes: &[u8]) {
+        let _ = self.control.write_all(bytes);
     }
 
     pub fn json(&mut self, json: &str) {
-        self.octets(&(json.len() as u32).to_be_bytes());
-        self.octets(json.as_bytes());
+        self.bytes(&(json.len() as u32).to_be_bytes());
+        self.bytes(json.as_bytes());
     }
 
     pub fn say(&mut self, state: State) {
-        self.octets(&[state.octet()]);
+        self.bytes(&[state.byte()]);
     }
 
     /// The next state; nothing when the server hangs up.
     pub fn state(&mut self) -> Option<State> {
-        let mut octet = [0];
-        match self.control.read_exact(&mut octet) {
-            Ok(()) => Some(State::from_octet(octet[0]).expect("a state")),
+        let mut byte = [0];
+        match self.control.read_exact(&mut byte) {
+            Ok(()) => Some(State::from_byte(byte[0]).expect("a state")),
             Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
                 panic!("the server keeps the connection")
             }
@@ -101,9 +101,9 @@ impl Peer {
     /// The server says this and hangs up.
     pub fn fails(mut self, number: ErrorNumber) {
         assert_eq!(self.state(), Some(State::ServerError));
-        let mut octets = [0; 8];
-        self.control.read_exact(&mut octets).unwrap();
-        assert_eq!(Failure::decode(&octets).unwrap().number, number);
+        let mut bytes = [0; 8];
+        self.control.read_exact(&mut bytes).unwrap();
+        assert_eq!(Failure::decode(&bytes).unwrap().number, number);
         assert_eq!(self.state(), None);
     }
 

@@ -9,7 +9,7 @@ use super::{Ran, Server, linerate, list, number, run, skip};
 /// Where [`Lab::serve`] listens.
 pub const PORT: u16 = 5301;
 
-/// Rules that count data on the way to the server and drop some of it. Hellos are 64 octets long, data
+/// Rules that count data on the way to the server and drop some of it. Hellos are 64 bytes long, data
 /// more.
 pub fn dropping(rule: &str) -> String {
     format!(
@@ -95,7 +95,7 @@ impl Lab {
     }
 
     /// [`Lab::routed`] with a token bucket each way in the router: so many Mbit/s from `a` to `b` and
-    /// back, counted with Ethernet's 14 octets. Bursts of 6 ms and a queue of 10 ms, so that the
+    /// back, counted with Ethernet's 14 bytes. Bursts of 6 ms and a queue of 10 ms, so that the
     /// buffer adds little to a trial of a second.
     pub fn bottleneck(forward_mbit: u64, reverse_mbit: u64) -> Self {
         let lab = Self::routed();
@@ -159,7 +159,7 @@ impl Lab {
     }
 
     /// Switches segmentation on again everywhere: trains of `gso` then cross as they were sent, each
-    /// one packet to every counter, and its octets the only count of its datagrams.
+    /// one packet to every counter, and its bytes the only count of its datagrams.
     pub fn whole_trains(self) -> Self {
         for space in &self.spaces {
             for dev in if *space == "r" { &["left", "right"][..] } else { &["eth0"] } {
@@ -209,7 +209,7 @@ impl Lab {
         assert!(done, "nft: {text}\n{rules}");
     }
 
-    /// Packets and octets of a named counter.
+    /// Packets and bytes of a named counter.
     pub fn counter(&self, which: &str, name: &str) -> (u64, u64) {
         let text = self.run(which, "nft -j list counters");
         let all: Value = serde_json::from_str(&text).expect("JSON of nft");

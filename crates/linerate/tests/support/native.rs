@@ -38,7 +38,7 @@ impl Peer {
     /// Past the preamble.
     pub fn begin(address: SocketAddr) -> Self {
         let mut peer = Self::connect(address);
-        peer.octets(&PREAMBLE);
+        peer.bytes(&PREAMBLE);
         peer
     }
 
@@ -80,20 +80,20 @@ impl Peer {
     /// A TCP stream of a granted test, once the server has taken it.
     pub fn stream(address: SocketAddr, granted: &Granted, stream: u16) -> TcpStream {
         let mut peer = Self::connect(address);
-        peer.octets(&TcpOpening(granted.claim(stream)).encode());
+        peer.bytes(&TcpOpening(granted.claim(stream)).encode());
         peer.control.read_exact(&mut [0]).expect("the server takes it");
         peer.control
     }
 
     /// Errors are the server's right: it may have hung up.
-    pub fn octets(&mut self, octets: &[u8]) -> bool {
-        self.control.write_all(octets).is_ok()
+    pub fn bytes(&mut self, bytes: &[u8]) -> bool {
+        self.control.write_all(bytes).is_ok()
     }
 
     pub fn frame(&mut self, body: &[u8]) -> bool {
-        let mut octets = (body.len() as u32).to_be_bytes().to_vec();
-        octets.extend(body);
-        self.octets(&octets)
+        let mut bytes = (body.len() as u32).to_be_bytes().to_vec();
+        bytes.extend(body);
+        self.bytes(&bytes)
     }
 
     pub fn say(&mut self, message: &Value) -> bool {

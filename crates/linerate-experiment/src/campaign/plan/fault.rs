@@ -13,7 +13,7 @@ pub struct Position {
 }
 
 impl Position {
-    /// Of an octet of the text.
+    /// Of a byte of the text.
     pub fn of(text: &str, offset: usize) -> Self {
         let mut offset = offset.min(text.len());
         while !text.is_char_boundary(offset) {

@@ -15,7 +15,7 @@ use super::matrix::{self, Draft};
 use super::{Fault, MOST_SETTINGS, MOST_SLOTS, Plan, Position, Setting, Vocabulary, nearest};
 
 /// No plan written by a person is longer, and every fault of one is looked up in its text.
-const MOST_OCTETS: usize = 1 << 20;
+const MOST_BYTES: usize = 1 << 20;
 
 /// A key with its value.
 #[derive(Clone, Copy)]
@@ -45,8 +45,8 @@ pub(super) struct Reader<'a> {
 }
 
 pub(super) fn read(text: &str, vocabulary: &Vocabulary) -> Result<Plan, Vec<Fault>> {
-    if text.len() > MOST_OCTETS {
-        let what = format!("a plan of {} bytes; at most {MOST_OCTETS} are read", text.len());
+    if text.len() > MOST_BYTES {
+        let what = format!("a plan of {} bytes; at most {MOST_BYTES} are read", text.len());
         return Err(vec![Fault::new(Position { line: 1, column: 1 }, what)]);
     }
     let (root, errors) = DeTable::parse_recoverable(text);

@@ -126,9 +126,9 @@ fn what_moved_with_a_change_comes_back_though_nobody_noted_it() {
         assert!(done[0].also.iter().any(|s| s.what.contains("queue length")), "{done:?}");
         let path = keeper.journal.path.clone();
         drop(keeper);
-        let octets = fs::read(&path).unwrap();
-        let first = octets.iter().position(|octet| *octet == b'\n').unwrap();
-        fs::write(&path, &octets[..=first]).unwrap();
+        let bytes = fs::read(&path).unwrap();
+        let first = bytes.iter().position(|byte| *byte == b'\n').unwrap();
+        fs::write(&path, &bytes[..=first]).unwrap();
         let (_keeper, restoration) = Keeper::open(&state.0).unwrap();
         assert!(restoration.complete(), "{restoration:?}");
         assert_eq!(restoration.knobs.len(), 2, "what did not move is not told: {restoration:?}");
@@ -182,8 +182,8 @@ fn a_line_after_a_torn_one_is_a_line_of_its_own() {
     first.announce(vec![wish(1)], vec![]).unwrap();
     drop(first);
     let path = state.0.join("undo-1.journal");
-    let octets = fs::read(&path).unwrap();
-    fs::write(&path, &octets[..octets.len() - 5]).unwrap();
+    let bytes = fs::read(&path).unwrap();
+    fs::write(&path, &bytes[..bytes.len() - 5]).unwrap();
     let mut second = journal(&state, paper_place("b1"));
     assert!(matches!(second.damages(), [undo::Damage::Torn(2)]), "{:?}", second.damages());
     second.announce(vec![wish(2)], vec![]).unwrap();

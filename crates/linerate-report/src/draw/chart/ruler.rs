@@ -218,7 +218,7 @@ pub(super) fn tick_text(value: f64, top: f64, unit: Unit) -> String {
         Unit::BitRate | Unit::Count | Unit::Whole => {
             prefixed(&[(1.0, ""), (1e3, "k"), (1e6, "M"), (1e9, "G"), (1e12, "T")])
         }
-        // Of datagrams every octet counts.
+        // Of datagrams every byte counts.
         Unit::Bytes if top.abs() < 1e4 => prefixed(&[(1.0, "B")]),
         Unit::Bytes => prefixed(&[(1.0, ""), (1e3, "kB"), (1e6, "MB"), (1e9, "GB"), (1e12, "TB")]),
         Unit::Seconds => prefixed(&[(1e-9, "ns"), (1e-6, "µs"), (1e-3, "ms"), (1.0, "s")]),

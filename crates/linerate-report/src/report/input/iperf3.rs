@@ -132,7 +132,7 @@ fn pair(sent: &Value, received: &Value) -> Pair {
     Pair { sender: sender(sent), receiver: receiver(received) }
 }
 
-/// The one sum of an older UDP document: octets sent, and how many datagrams did not arrive.
+/// The one sum of an older UDP document: bytes sent, and how many datagrams did not arrive.
 fn one_sum(sum: &Value) -> Figures {
     let share = sum["lost_percent"].as_f64().map(|p| p / 100.0);
     let receiver = receiver(sum).zip(share).map(|(receiver, lost)| ReceiverFigures {

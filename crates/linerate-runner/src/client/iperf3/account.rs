@@ -85,11 +85,11 @@ pub(super) fn far_span_ns(far: &StreamResults) -> Option<u64> {
     far.end_s.filter(|s| s.is_finite() && *s > 0.0 && *s < 1e6).map(|s| (s * 1e9) as u64)
 }
 
-/// How long the forward streams arrived, from the first octet to the last, nanoseconds.
+/// How long the forward streams arrived, from the first byte to the last, nanoseconds.
 ///
 /// A far iperf3's clock runs from its word that the test begins until it hears of the end, and so counts
 /// the start of the threads here, two ways and what is waited for stragglers as well. What is known here
-/// is closer: datagrams arrive for as long as they were sent, and octets until the acknowledgement of the
+/// is closer: datagrams arrive for as long as they were sent, and bytes until the acknowledgement of the
 /// last, less a round trip. Only where the word of the end came later than it can have by more than all
 /// that was waited, did datagrams stand in a queue before it, and arrived until then.
 pub(super) fn received_ns(running: &Running, results: Option<&Results>) -> u64 {
@@ -153,7 +153,7 @@ pub(super) fn far_receiver(
     let lost = match (warmup, far.omitted_errors) {
         (false, _) => lost_in_all,
         (true, Some(omitted)) => lost_in_all.saturating_sub(counted(omitted)),
-        // Releases before 3.14 do not tell the warm-up's part: what is missing in the octets.
+        // Releases before 3.14 do not tell the warm-up's part: what is missing in the bytes.
         (true, None) => measured.saturating_sub(far.bytes / size.max(1)).min(lost_in_all),
     }
     .min(measured);
@@ -249,7 +249,7 @@ mod tests {
 
     #[test]
     fn a_receivers_totals_become_an_account_that_adds_up() {
-        // Sent, warm-up, highest seen, errors, their omitted part, octets: lost in the measured time.
+        // Sent, warm-up, highest seen, errors, their omitted part, bytes: lost in the measured time.
         for (datagrams, warmup, far, lost) in [
             (10, 0, told(10, 0, Some(0), 1_000), 0),
             // The tail that the receiver never saw.

@@ -33,7 +33,7 @@ pub struct Extras {
     pub fq_rate_bps: u64,
     /// `--pacing-timer` in microseconds, for servers up to 3.17.
     pub pacing_timer_us: u32,
-    /// `-S`: the whole octet.
+    /// `-S`: the whole byte.
     pub tos: Option<u8>,
     /// `-L`, for the server.
     pub flow_label: Option<u32>,
@@ -77,7 +77,7 @@ impl Default for Extras {
     }
 }
 
-/// Most octets of a TCP block in this dialect (`len`).
+/// Most bytes of a TCP block in this dialect (`len`).
 const MOST_BLOCK: u32 = 1 << 20;
 
 /// The plan as this dialect can run it, with `burst` datagrams at once if that is not 0, and what that
@@ -116,7 +116,7 @@ pub(super) fn fitted(plan: &TestPlan, burst: u32) -> Result<(TestPlan, Vec<Strin
             }
         }
         Traffic::Udp(udp) => {
-            let size = u64::from(udp.size.octets());
+            let size = u64::from(udp.size.bytes());
             if let End::Bytes(bytes) = plan.end {
                 plan.end = End::Datagrams(bytes.div_ceil(size));
                 if !bytes.is_multiple_of(size) {
@@ -127,7 +127,7 @@ pub(super) fn fitted(plan: &TestPlan, burst: u32) -> Result<(TestPlan, Vec<Strin
             }
             if let (Some(rate), 1..) = (udp.rate, burst) {
                 let each = rate.bits_per_second(udp.size) / u64::from(plan.streams.max(1));
-                udp.burst = burst_time(burst, udp.size.octets().into(), each);
+                udp.burst = burst_time(burst, udp.size.bytes().into(), each);
             }
             if !udp.checksum && plan.direction.has_reverse() {
                 cuts.push("iperf3 cannot be asked to leave out UDP checksums".into());
@@ -180,7 +180,7 @@ pub(super) fn parameters(plan: &TestPlan, extras: &Extras, asked: &TestPlan) -> 
     match &plan.traffic {
         Traffic::Udp(udp) => {
             parameters.protocol = Protocol::Udp;
-            parameters.len = whole(u64::from(udp.size.octets()));
+            parameters.len = whole(u64::from(udp.size.bytes()));
             parameters.bandwidth =
                 udp.rate.and_then(|rate| whole(rate.bits_per_second(udp.size) / streams));
             parameters.udp_counters_64bit = extras.udp_counters_64bit;

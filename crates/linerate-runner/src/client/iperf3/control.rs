@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use linerate_model::record::ErrorRecord;
-use linerate_wire::iperf3::frame::{self, MAX_SERVER_RESULTS, PREFIX_OCTETS};
-use linerate_wire::iperf3::{FAILURE_OCTETS, Failure, Results, State};
+use linerate_wire::iperf3::frame::{self, MAX_SERVER_RESULTS, PREFIX_BYTES};
+use linerate_wire::iperf3::{FAILURE_BYTES, Failure, Results, State};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
@@ -22,7 +22,7 @@ pub(super) struct Control {
     pub(super) write: OwnedWriteHalf,
     pub(super) early: Option<State>,
     pub(super) patience: Duration,
-    /// Octets of a failure whose state has come, and when no more of them are waited for.
+    /// Bytes of a failure whose state has come, and when no more of them are waited for.
     failing: Option<(Vec<u8>, Instant)>,
 }
 
@@ -54,29 +54,26 @@ impl Control {
         if self.failing.is_some() {
             return Heard::Failed(self.failure(near).await);
         }
-        let mut octet = [0];
-        match self.read.read(&mut octet).await {
+        let mut byte = [0];
+        match self.read.read(&mut byte).await {
             Ok(1) => {}
             Ok(_) => return Heard::Failed(near.lost(doing, "it closed the control connection")),
             Err(e) => return Heard::Failed(near.lost(doing, &e.to_string())),
         }
-        match State::from_octet(octet[0]) {
+        match State::from_byte(byte[0]) {
             Some(State::AccessDenied) => Heard::Failed(errors::iperf3_busy(&near.name)),
             Some(State::ServerTerminate) => {
                 Heard::Failed(errors::server_stopped(&near.name, "it was told to stop"))
             }
             Some(State::ServerError) => {
                 let deadline = Instant::now() + REASON_LIMIT;
-                self.failing = Some((Vec::with_capacity(FAILURE_OCTETS), deadline));
+                self.failing = Some((Vec::with_capacity(FAILURE_BYTES), deadline));
                 Heard::Failed(self.failure(near).await)
             }
             Some(state) => Heard::State(state),
             None => Heard::Failed(near.lost(
                 doing,
-                &format!(
-                    "an octet {} that no iperf3 sends came on its control connection",
-                    octet[0]
-                ),
+                &format!("a byte {} that no iperf3 sends came on its control connection", byte[0]),
             )),
         }
     }
@@ -86,10 +83,10 @@ impl Control {
     async fn failure(&mut self, near: &Near<'_>) -> ErrorRecord {
         let Self { read, failing, .. } = self;
         let (bytes, deadline) = failing.get_or_insert_with(|| (Vec::new(), Instant::now()));
-        while bytes.len() + 1 < FAILURE_OCTETS {
-            let mut octet = [0];
-            match timeout_at(*deadline, read.read(&mut octet)).await {
-                Ok(Ok(1)) => bytes.push(octet[0]),
+        while bytes.len() + 1 < FAILURE_BYTES {
+            let mut byte = [0];
+            match timeout_at(*deadline, read.read(&mut byte)).await {
+                Ok(Ok(1)) => bytes.push(byte[0]),
                 _ => break,
             }
         }
@@ -126,7 +123,7 @@ impl Control {
     pub(super) async fn results(&mut self, near: &Near<'_>) -> Result<Results, ErrorRecord> {
         let doing = "exchanging results";
         let reading = async {
-            let mut prefix = [0; PREFIX_OCTETS];
+            let mut prefix = [0; PREFIX_BYTES];
             self.read.read_exact(&mut prefix).await.map_err(|e| e.to_string())?;
             let length =
                 frame::body_length(prefix, MAX_SERVER_RESULTS).map_err(|e| e.to_string())?;

@@ -35,7 +35,7 @@ pub(super) async fn open_streams(
             }
             Transport::Tcp => {
                 let mut stream = near.connect_tcp(local)?;
-                std::io::Write::write_all(&mut stream, cookie.octets())
+                std::io::Write::write_all(&mut stream, cookie.bytes())
                     .map_err(|e| errors::tcp_stream(&near.name, near.peer, &e.to_string()))?;
                 StreamSocket::Tcp(stream)
             }
@@ -59,12 +59,12 @@ async fn open_udp(
     socket.send(&hello::HELLO).map_err(|e| fault(&e))?;
     let deadline = Instant::now() + control.patience;
     while Instant::now() < deadline {
-        let mut datagram = [std::mem::MaybeUninit::<u8>::uninit(); hello::HELLO_OCTETS + 1];
+        let mut datagram = [std::mem::MaybeUninit::<u8>::uninit(); hello::HELLO_BYTES + 1];
         match socket.peek(&mut datagram) {
             // Data that overtook the answer: the stream is there. The data stays for its receiver.
-            Ok(n) if n > hello::HELLO_OCTETS => return Ok(StreamSocket::Udp(socket, None)),
+            Ok(n) if n > hello::HELLO_BYTES => return Ok(StreamSocket::Udp(socket, None)),
             Ok(_) => {
-                let mut answer = [0; hello::HELLO_OCTETS];
+                let mut answer = [0; hello::HELLO_BYTES];
                 let n = std::io::Read::read(&mut &socket, &mut answer).map_err(|e| fault(&e))?;
                 if answer.get(..n).is_some_and(hello::is_answer) {
                     return Ok(StreamSocket::Udp(socket, None));

@@ -74,7 +74,7 @@ impl Running {
         let signals = crate::signals::first();
         tokio::pin!(signals);
         let receives = self.plan.direction.has_reverse();
-        let wanted = self.wanted_octets();
+        let wanted = self.wanted_bytes();
         let over = self.plan.duration().map(|d| warm + d.as_duration());
         let longest = Duration::from_secs(86_400);
         let mut deadline = over.unwrap_or(warm + longest) + control.patience + MOST_SETTLE;
@@ -123,7 +123,7 @@ impl Running {
                     self.shared.stop();
                     // The server has nothing to do any more but to ask for the results.
                     deadline = Instant::now() + control.patience + settle;
-                    if let Err(why) = control.say(&[State::TestEnd.octet()]).await {
+                    if let Err(why) = control.say(&[State::TestEnd.byte()]).await {
                         return Err((near.lost(doing, &why), told));
                     }
                 }
@@ -145,11 +145,11 @@ impl Running {
         }
     }
 
-    /// Octets after which a receiving client has enough.
-    fn wanted_octets(&self) -> Option<u64> {
+    /// Bytes after which a receiving client has enough.
+    fn wanted_bytes(&self) -> Option<u64> {
         let End::Datagrams(count) = self.plan.end else { return None };
         let size = match &self.plan.traffic {
-            Traffic::Udp(udp) => u64::from(udp.size.octets()),
+            Traffic::Udp(udp) => u64::from(udp.size.bytes()),
             Traffic::Tcp(tcp) => u64::from(tcp.block),
             Traffic::Rr(_) => return None,
         };

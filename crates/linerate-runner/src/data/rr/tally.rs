@@ -21,12 +21,12 @@ pub(super) struct Flight {
 }
 
 impl Flight {
-    /// Requests that bear a name of `id_octets`.
-    pub(super) fn new(id_octets: usize) -> Self {
+    /// Requests that bear a name of `id_bytes`.
+    pub(super) fn new(id_bytes: usize) -> Self {
         Self {
             queue: VecDeque::with_capacity(1_024),
             next_id: 0,
-            id_mask: if id_octets >= 8 { u64::MAX } else { (1 << (8 * id_octets)) - 1 },
+            id_mask: if id_bytes >= 8 { u64::MAX } else { (1 << (8 * id_bytes)) - 1 },
         }
     }
 

@@ -22,7 +22,7 @@ use super::Settings;
 use super::users::{Seen, knows, lines};
 
 /// Keys and files of users are smaller; a larger one is another file given by mistake.
-const MOST_OCTETS: u64 = 1 << 20;
+const MOST_BYTES: u64 = 1 << 20;
 
 /// Every refusal is told this long after the token came, whatever was wrong: time tells nothing about
 /// the padding, the user or the password.
@@ -174,7 +174,7 @@ impl Key {
 }
 
 /// A bare RSA key (RFC 8017, A.1.2) as a key of any kind (RFC 5208): version 0, the algorithm
-/// rsaEncryption, and the key as octets.
+/// rsaEncryption, and the key as bytes.
 fn pkcs8(rsa: &[u8]) -> Vec<u8> {
     const HEAD: &[u8] = &[
         0x02, 0x01, 0x00, 0x30, 0x0d, 0x06, 0x09, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01,
@@ -184,7 +184,7 @@ fn pkcs8(rsa: &[u8]) -> Vec<u8> {
     der(0x30, &[HEAD, &key].concat())
 }
 
-/// Tag, length in two octets or more as needed, content.
+/// Tag, length in two bytes or more as needed, content.
 fn der(tag: u8, content: &[u8]) -> Vec<u8> {
     let length = content.len();
     let mut out = vec![tag];
@@ -193,11 +193,11 @@ fn der(tag: u8, content: &[u8]) -> Vec<u8> {
     {
         out.push(short);
     } else {
-        let octets = length.to_be_bytes();
-        let zeros = octets.iter().take_while(|octet| **octet == 0).count();
+        let bytes = length.to_be_bytes();
+        let zeros = bytes.iter().take_while(|byte| **byte == 0).count();
         // At most eight.
-        out.push(0x80 | (octets.len() - zeros) as u8);
-        out.extend(octets.iter().skip(zeros));
+        out.push(0x80 | (bytes.len() - zeros) as u8);
+        out.extend(bytes.iter().skip(zeros));
     }
     out.extend_from_slice(content);
     out
@@ -206,11 +206,11 @@ fn der(tag: u8, content: &[u8]) -> Vec<u8> {
 fn read(path: &Path) -> Result<Vec<u8>, String> {
     let mut content = vec![];
     let read = std::fs::File::open(path)
-        .and_then(|file| file.take(MOST_OCTETS + 1).read_to_end(&mut content));
+        .and_then(|file| file.take(MOST_BYTES + 1).read_to_end(&mut content));
     match read {
         Err(e) => Err(e.to_string()),
-        Ok(_) if content.len() as u64 > MOST_OCTETS => {
-            Err(format!("it is longer than {MOST_OCTETS} bytes"))
+        Ok(_) if content.len() as u64 > MOST_BYTES => {
+            Err(format!("it is longer than {MOST_BYTES} bytes"))
         }
         Ok(_) => Ok(content),
     }

@@ -104,7 +104,7 @@ pub(super) const REFUSED: &[(&str, &str)] = &[
     ("xbind", "it belongs to SCTP, which is not spoken"),
     ("nstreams", "it belongs to SCTP, which is not spoken"),
     ("mptcp", "data streams are plain TCP or UDP"),
-    ("file", "streams carry made-up octets, never files"),
+    ("file", "streams carry made-up bytes, never files"),
     ("bind-dev", "binding to an interface is not supported; bind to its address with -B"),
     ("flowlabel", "the kernel is not asked for IPv6 flow labels"),
     (

@@ -28,7 +28,7 @@ fn scaled(text: &str, base: f64, what: &str) -> Parsed<f64> {
     }
 }
 
-/// Octets: base 1024.
+/// Bytes: base 1024.
 pub(super) fn size(text: &str, what: &str) -> Parsed<u64> {
     scaled(text, 1_024.0, what).map(|value| value as u64)
 }
