@@ -116,13 +116,13 @@ impl Pacer {
         self.late
     }
 
-    /// Parts per billion by which `slots` slots in `elapsed_ns` were faster than asked.
+    /// Parts per billion by which `slots` slots in the first `elapsed_ns` were faster than asked: their own
+    /// last one is due as late as the next.
     pub fn error_ppb(&self, slots: u64, elapsed_ns: u64) -> Option<i64> {
         if slots == 0 || elapsed_ns == 0 {
             return None;
         }
-        let planned = u128::from(slots) * self.gap.0 / self.gap.1;
-        let difference = i128::try_from(planned).ok()? - i128::from(elapsed_ns);
+        let difference = i128::from(self.due_ns(slots)) - i128::from(elapsed_ns);
         i64::try_from(difference.checked_mul(1_000_000_000)? / i128::from(elapsed_ns)).ok()
     }
 

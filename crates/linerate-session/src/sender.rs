@@ -8,6 +8,7 @@ use linerate_stats::online::Latency;
 use linerate_wire::native::datagram::HEADER_BYTES;
 
 use crate::Surroundings;
+use crate::pacer::Pacer;
 
 /// What one stream has to send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,8 +89,7 @@ pub struct Sender {
     intervals: Vec<SendInterval>,
     gaps: Latency,
     lateness: Latency,
-    first_call_ns: Option<u64>,
-    last_call_ns: u64,
+    last_call_ns: Option<u64>,
     /// Slots taken before the last call.
     before_last_call: u64,
     slots: u64,
@@ -117,8 +117,7 @@ impl Sender {
             intervals: Vec::with_capacity(intervals.unwrap_or(64).min(100_000) as usize),
             gaps: Latency::default(),
             lateness: Latency::default(),
-            first_call_ns: None,
-            last_call_ns: 0,
+            last_call_ns: None,
             before_last_call: 0,
             slots: 0,
             late_seen: 0,
@@ -223,11 +222,15 @@ impl Sender {
         }
     }
 
-    /// First and last call and the slots between them, for the pacing error: the mean rate is taken
-    /// from call to call, so that the number of datagrams need not be a whole share of the time.
-    pub fn slots_and_time(&self) -> Option<(u64, u64)> {
-        let first = self.first_call_ns?;
-        Some((self.before_last_call, self.last_call_ns - first))
+    /// Parts per billion by which datagrams left faster than `pacer` asks. Until the last call, so that their
+    /// number need not be a whole share of the time; until the end where more were due by then.
+    pub fn pacing_error_ppb(&self, pacer: &Pacer, span_ns: u64) -> Option<i64> {
+        let (slots, elapsed_ns) = if pacer.due_ns(self.slots) < span_ns {
+            (self.slots, span_ns)
+        } else {
+            (self.before_last_call, self.last_call_ns?)
+        };
+        pacer.error_ppb(slots, elapsed_ns)
     }
 
     /// The end, after `span_ns` of measured time.
@@ -259,11 +262,9 @@ impl Sender {
     }
 
     fn on_call(&mut self, begun_ns: u64, slots: u64) {
-        match self.first_call_ns {
-            None => self.first_call_ns = Some(begun_ns),
-            Some(_) => self.gaps.record(begun_ns.saturating_sub(self.last_call_ns)),
+        if let Some(last_ns) = self.last_call_ns.replace(begun_ns) {
+            self.gaps.record(begun_ns.saturating_sub(last_ns));
         }
-        self.last_call_ns = begun_ns;
         self.before_last_call = self.slots;
         self.slots += slots;
     }
@@ -308,6 +309,29 @@ mod tests {
             server_cpus: vec![],
             dscp: None,
         }
+    }
+
+    /// Ten datagrams of 1 ms each are asked for, and those in `at_ms` leave.
+    fn error_ppm(at_ms: &[u64], span_ms: u64) -> i64 {
+        let pacer = Pacer::new(8_000_000, 8_000, 0, 1, 1, 0).unwrap();
+        let mut sender = Sender::new(1_000_000_000, None);
+        sender.begin(ThreadUse::default());
+        for at in at_ms {
+            sender.on_sent(at * 1_000_000, 1, 1_000, None);
+        }
+        sender.pacing_error_ppb(&pacer, span_ms * 1_000_000).unwrap() / 1_000
+    }
+
+    #[test]
+    fn the_pacing_error_is_of_the_whole_time() {
+        assert_eq!(error_ppm(&[0, 1, 2, 3, 4, 5, 6, 7, 8, 9], 10), 0);
+        // A late last one; the end says nothing more, since the next would be due after it.
+        assert_eq!(error_ppm(&[0, 1, 2, 3, 4, 5, 6, 7, 8, 10], 10), -100_000);
+        // A late start, caught up at twice the rate: half of what was asked for left.
+        assert_eq!(error_ppm(&[8, 8, 9, 9, 9], 10), -500_000);
+        // A stop before the end.
+        assert_eq!(error_ppm(&[0, 1, 2], 10), -700_000);
+        assert_eq!(error_ppm(&[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10], 10), 0);
     }
 
     #[test]

@@ -85,11 +85,9 @@ pub(super) fn run(context: &Context, socket: &Socket, hello: Option<UdpHello>) -
     };
     let quota = Quota::datagrams(plan, udp.size, context.id.index);
     let phase = stream.phase(start_ns.saturating_add(plan.warmup.0), quota, false);
-    let pacing = phase.pacer.as_ref().and_then(|pacer| {
-        let (slots, time) = phase.account.slots_and_time()?;
-        pacer.error_ppb(slots, time)
-    });
-    let nominal_gap_ns = phase.pacer.as_ref().map(Pacer::nominal_gap_ns);
+    let pacer = phase.pacer.as_ref();
+    let pacing = pacer.and_then(|pacer| phase.account.pacing_error_ppb(pacer, phase.span_ns));
+    let nominal_gap_ns = pacer.map(Pacer::nominal_gap_ns);
     let report = phase.account.finish(phase.span_ns, None, &context.around());
     SendReport {
         warmup,
