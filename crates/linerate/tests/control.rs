@@ -210,6 +210,7 @@ fn a_peer_that_vanishes_is_noticed_in_time() {
 }
 
 #[test]
+#[ignore = "long"]
 fn a_warm_up_can_be_left_as_well() {
     let _alone = alone();
     let lines = ["udp -b 5M", "udp -b 5M -R", "udp -b 5M --both", "tcp", "tcp -R", "rr"];

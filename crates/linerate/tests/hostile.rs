@@ -732,6 +732,7 @@ table inet truth {
 }
 
 #[test]
+#[ignore = "long"]
 fn a_hundred_tests_at_once_in_little_memory() {
     let _alone = alone();
     let server = Server::start(None, &["--max-tests-per-address", "100"]);

@@ -282,6 +282,7 @@ table inet truth {
 /// At 100 Mbit/s each client, linerate's and iperf3's own, calls lost what nft dropped of its
 /// datagrams, and what the server's socket had no room for.
 #[test]
+#[ignore = "long"]
 fn both_clients_see_the_loss_that_the_counter_saw() {
     let _alone = alone();
     let test = "both_clients_see_the_loss_that_the_counter_saw";
@@ -542,6 +543,7 @@ fn bad_servers_are_named_and_left() {
 
 /// Ends by count, or at Ctrl-C, also when the server says nothing more: a day is no answer.
 #[test]
+#[ignore = "long"]
 fn a_server_that_is_silent_after_the_end_is_left() {
     use Act::{Hear, Pause, Say, Wait};
     let _alone = alone();

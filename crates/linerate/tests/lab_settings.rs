@@ -43,6 +43,7 @@ fn control(lab: &Lab, work: impl FnOnce(&mut Remote) + Send) {
 }
 
 #[test]
+#[ignore = "long"]
 fn disciplines_rings_and_a_reboot() {
     let _machines = machines();
     let test = "disciplines_rings_and_a_reboot";

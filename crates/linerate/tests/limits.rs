@@ -254,6 +254,7 @@ fn never_ends(server: &Server, mut peer: Peer, mut send: impl FnMut()) {
 }
 
 #[test]
+#[ignore = "long"]
 fn no_data_is_taken_after_the_longest_time() {
     let _alone = alone();
     let server = || Server::start(None, &["--max-duration", "1s"]);
@@ -406,6 +407,7 @@ fn no_other_user_binds_the_port_beside_the_server() {
 
 /// Each message of the results may take its time, but not all of them together.
 #[test]
+#[ignore = "long"]
 fn who_takes_the_results_slowly_does_not_keep_its_place() {
     const STREAMS: u16 = 128;
     const BYTES_PER_MS: usize = 1_000;

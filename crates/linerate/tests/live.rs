@@ -44,6 +44,7 @@ fn lines(text: &str) -> Vec<String> {
 }
 
 #[test]
+#[ignore = "long"]
 fn a_terminal_has_a_line_that_moves_and_nothing_wraps() {
     let _alone = alone();
     let test = "a_terminal_has_a_line_that_moves_and_nothing_wraps";

@@ -64,6 +64,7 @@ fn limit(record: &Value) -> &str {
 }
 
 #[test]
+#[ignore = "long"]
 fn a_filter_of_the_own_host_counts_each_datagram() {
     let _alone = alone();
     if !Lab::possible("a_filter_of_the_own_host_counts_each_datagram") {
@@ -170,6 +171,7 @@ fn a_link_that_goes_down_and_comes_back_is_survived_and_told() {
 }
 
 #[test]
+#[ignore = "long"]
 fn a_route_that_the_server_loses_is_survived_and_told() {
     let _alone = alone();
     if !Lab::possible("a_route_that_the_server_loses_is_survived_and_told") {
@@ -210,6 +212,7 @@ fn drops_of_the_own_queue_that_nobody_tells_are_not_the_paths() {
 }
 
 #[test]
+#[ignore = "long"]
 fn an_interface_without_carrier_is_the_own_host() {
     let _alone = alone();
     if !Lab::possible("an_interface_without_carrier_is_the_own_host") {
@@ -252,6 +255,7 @@ fn an_interface_without_carrier_is_the_own_host() {
 }
 
 #[test]
+#[ignore = "long"]
 fn requests_and_answers_that_the_own_host_drops_are_told() {
     let _alone = alone();
     if !Lab::possible("requests_and_answers_that_the_own_host_drops_are_told") {

@@ -226,6 +226,7 @@ fn the_record_fits_the_schema() {
 }
 
 #[test]
+#[ignore = "long"]
 fn sweeps_and_searches_fit_their_schemas() {
     let _alone = alone();
     let goal = "--max 5M --goal loss=50%,time=100ms,sum=300ms";

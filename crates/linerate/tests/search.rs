@@ -65,6 +65,7 @@ fn disturbed(document: &Value) -> bool {
 }
 
 #[test]
+#[ignore = "long"]
 fn a_bottleneck_is_found_within_two_percent() {
     let _alone = alone();
     if !Lab::possible("a_bottleneck_is_found_within_two_percent") {
@@ -111,6 +112,7 @@ fn a_bottleneck_is_found_within_two_percent() {
 }
 
 #[test]
+#[ignore = "long"]
 fn a_small_buffer_of_the_receiver_is_the_limit() {
     let _alone = alone();
     if !Lab::possible("a_small_buffer_of_the_receiver_is_the_limit") {
@@ -139,6 +141,7 @@ fn a_small_buffer_of_the_receiver_is_the_limit() {
 
 /// A receiver that gets 2 % of a core: what it cannot read in time, its socket drops.
 #[test]
+#[ignore = "long"]
 fn a_receiver_without_time_is_the_limit() {
     const TEST: &str = "a_receiver_without_time_is_the_limit";
     let _alone = alone();
@@ -172,6 +175,7 @@ fn a_receiver_without_time_is_the_limit() {
 
 /// What waits in the sender's own queue until the trial is over came late, and not by the path's doing.
 #[test]
+#[ignore = "long"]
 fn the_senders_own_queue_is_not_taken_for_the_path() {
     let _alone = alone();
     if !Lab::possible("the_senders_own_queue_is_not_taken_for_the_path") {
@@ -200,6 +204,7 @@ fn the_senders_own_queue_is_not_taken_for_the_path() {
 }
 
 #[test]
+#[ignore = "long"]
 fn what_the_sender_does_not_reach_is_said_and_ends_early() {
     let _alone = alone();
     if !Lab::possible("what_the_sender_does_not_reach_is_said_and_ends_early") {

@@ -402,6 +402,7 @@ fn a_controller_that_left_finds_the_host_as_it_was() {
 
 /// A server without a key must not be taken for one that has shown it.
 #[test]
+#[ignore = "long"]
 fn a_test_with_the_key_is_not_run_in_a_dialect_that_has_none() {
     const TEST: &str = "a_test_with_the_key_is_not_run_in_a_dialect_that_has_none";
     let _alone = alone();
@@ -471,6 +472,7 @@ fn plan() -> linerate_model::plan::TestPlan {
 }
 
 #[test]
+#[ignore = "long"]
 fn a_controller_that_vanishes_leaves_the_host_as_it_was() {
     let _alone = alone();
     if !Lab::possible("a_controller_that_vanishes_leaves_the_host_as_it_was") {

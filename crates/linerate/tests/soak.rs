@@ -85,6 +85,7 @@ fn flat(server: &Server, warm: Option<Holds>) {
 
 /// A packet filter takes the clients away: no reset and no farewell reaches the server.
 #[test]
+#[ignore = "long"]
 fn clients_behind_a_drop_rule_leave_nothing() {
     let _alone = alone();
     if !Lab::possible("clients_behind_a_drop_rule_leave_nothing") {
@@ -132,6 +133,7 @@ table inet away {
 
 /// Killed, interrupted, said goodbye and kept the socket, sent junk, was refused: round by round.
 #[test]
+#[ignore = "long"]
 fn rounds_of_clients_leave_nothing() {
     let _alone = alone();
     let server = Server::of_one_arena(None, 0);

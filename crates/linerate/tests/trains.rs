@@ -50,6 +50,7 @@ fn sent_in_trains(record: &Value, at_least: u64) {
 
 /// Each datagram of a train is a packet of its own on the path, and may be lost alone.
 #[test]
+#[ignore = "long"]
 fn loss_inside_trains_equals_the_counter() {
     let _alone = alone();
     if !Lab::possible("loss_inside_trains_equals_the_counter") {
@@ -158,6 +159,7 @@ fn trains_dropped_by_a_small_buffer_are_not_the_paths() {
 /// Where the path takes trains apart and `UDP_GRO` makes others of them, a drop is one datagram or many,
 /// and the record says between what.
 #[test]
+#[ignore = "long"]
 fn bounds_hold_where_trains_are_torn() {
     let _alone = alone();
     if !Lab::possible("bounds_hold_where_trains_are_torn") {

@@ -203,6 +203,7 @@ fn compare(kind: &str, line: &str) -> Result<(), String> {
 }
 
 #[test]
+#[ignore = "long"]
 fn received_is_what_iperf3_says_of_it() {
     let _alone = alone();
     if !possible("received_is_what_iperf3_says_of_it") {
@@ -246,6 +247,7 @@ fn a_short_test_is_not_stretched_by_the_wait() {
 /// What stands in buffers and queues when sending ends arrives later, and has its time: nothing is received
 /// faster than the path carries.
 #[test]
+#[ignore = "long"]
 fn what_drains_after_the_end_has_its_time() {
     let _alone = alone();
     let test = "what_drains_after_the_end_has_its_time";
@@ -289,6 +291,7 @@ fn what_drains_after_the_end_has_its_time() {
 
 /// linerate's own record of a test against any of these servers.
 #[test]
+#[ignore = "long"]
 fn the_record_says_the_same() {
     let _alone = alone();
     if !possible("the_record_says_the_same") {

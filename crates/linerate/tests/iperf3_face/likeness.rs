@@ -251,6 +251,7 @@ const SERVED: &[(&str, &str)] = &[
 ];
 
 #[test]
+#[ignore = "long"]
 fn the_server_prints_what_iperf3s_prints() {
     let _alone = alone();
     if !possible("the_server_prints_what_iperf3s_prints") {
@@ -357,6 +358,7 @@ fn pypi(folder: &Path) -> bool {
 }
 
 #[test]
+#[ignore = "long"]
 fn consumers_of_the_document() {
     let _alone = alone();
     if !possible("consumers_of_the_document") {

@@ -86,6 +86,7 @@ set.dut = { offload.tso = false, offload.gso = false, offload.tx_checksum = fals
 "#;
 
 #[test]
+#[ignore = "long"]
 fn offload_is_different_over_three_real_reboots() {
     let _machines = machines();
     let Some(lab) = lab("offload_is_different_over_three_real_reboots") else { return };
@@ -194,7 +195,7 @@ fn a_campaign_survives_reboots_and_power_cuts_of_its_own_controller() {
     let Some(lab) = lab(test) else { return };
     let mut a = lab.machine("a", 1, Hardware { cores: 2, disk_mib: 64, ..Hardware::default() });
     a.booted();
-    let (cuts, runs_a_cell) = if long() { (20u64, 30) } else { (5, 8) };
+    let (cuts, runs_a_cell) = if long() { (20u64, 30) } else { (1, 2) };
     put(&a, "/data/pps.toml", &SEED_001.replace("RUNS", &runs_a_cell.to_string()));
     on_boot(
         &a,

@@ -27,6 +27,7 @@ fn set_after(machine: &Machine, group: &str, column: u8, packets: u32, step: i64
 }
 
 #[test]
+#[ignore = "long"]
 fn a_wall_clock_that_is_set_changes_no_figure() {
     let _machines = machines();
     let Some(lab) = lab("a_wall_clock_that_is_set_changes_no_figure") else { return };

@@ -12,6 +12,7 @@ fn packets(machine: &Machine) -> u64 {
 }
 
 #[test]
+#[ignore = "long"]
 fn datagrams_into_a_dummy_device_equal_its_counter() {
     let _machines = machines();
     let Some(lab) = lab("datagrams_into_a_dummy_device_equal_its_counter") else { return };

@@ -8,6 +8,7 @@ use super::{lab, two};
 use crate::support::machines;
 
 #[test]
+#[ignore = "long"]
 fn machines_reboot_and_lose_power() {
     let _machines = machines();
     let Some(lab) = lab("machines_reboot_and_lose_power") else { return };

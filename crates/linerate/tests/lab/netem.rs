@@ -32,6 +32,7 @@ fn counts(machine: &Machine) -> (u64, u64) {
 }
 
 #[test]
+#[ignore = "long"]
 fn loss_duplicates_and_swaps_of_netem_are_told_apart() {
     let test = "loss_duplicates_and_swaps_of_netem_are_told_apart";
     let _machines = machines();
@@ -76,6 +77,7 @@ fn loss_duplicates_and_swaps_of_netem_are_told_apart() {
 }
 
 #[test]
+#[ignore = "long"]
 fn jitter_and_delay_are_what_netem_makes() {
     let test = "jitter_and_delay_are_what_netem_makes";
     let _machines = machines();
@@ -135,6 +137,7 @@ fn jitter_and_delay_are_what_netem_makes() {
 }
 
 #[test]
+#[ignore = "long"]
 fn fq_paces_tcp_as_asked() {
     let test = "fq_paces_tcp_as_asked";
     let _machines = machines();

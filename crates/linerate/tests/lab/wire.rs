@@ -111,6 +111,7 @@ impl Truth {
 }
 
 #[test]
+#[ignore = "long"]
 fn the_rules_of_the_wire() {
     let truth = |numbers: &[u64]| Truth::of(numbers, 6);
     let clean = Truth { datagrams: 6, lost: 0, duplicates: 0, reordered: 0 };
