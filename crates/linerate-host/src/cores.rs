@@ -8,7 +8,7 @@ use crate::roots::Roots;
 use crate::text::cpulist;
 
 /// The cores that the calling thread may run on, ascending: what its affinity mask, `taskset` and
-/// the control group's cpuset leave. Empty if that cannot be known.
+/// the cgroup's cpuset leave. Empty if that cannot be known.
 pub fn allowed_cores() -> Vec<u32> {
     if let Ok(set) = sched_getaffinity(Pid::from_raw(0)) {
         return (0..CpuSet::count())

@@ -102,7 +102,7 @@ impl Errno {
     pub const fn look_at(self) -> Option<&'static str> {
         match self {
             Self::Eperm => Some(
-                "`nft list ruleset`, `iptables -S OUTPUT`: a rule in the own output chain; `bpftool cgroup tree`: a control group's filter",
+                "`nft list ruleset`, `iptables -S OUTPUT`: a rule in the own output chain; `bpftool cgroup tree`: a cgroup's filter",
             ),
             Self::Eacces | Self::Einval | Self::Ehostunreach => {
                 Some("`ip route get ADDRESS`: the route to the other end")

@@ -62,7 +62,7 @@ pub enum Dialect {
     /// linerate's own: everything that is measured here is told by both ends.
     #[default]
     Native,
-    /// iperf3's: the far end tells totals of each stream when the test is over.
+    /// iperf3's: the peer reports totals of each stream when the test is over.
     Iperf3,
 }
 

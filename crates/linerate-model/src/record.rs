@@ -569,7 +569,7 @@ pub struct CoreFigures {
 /// delivery rate are values of a moment: in a row those at its end, in the totals the mean of the rows.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TcpFigures {
-    /// Bytes that the far end acknowledged.
+    /// Bytes that the peer acknowledged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes_acked: Option<u64>,
     /// Segments sent again.
@@ -657,7 +657,7 @@ pub struct HostFigures {
     /// interval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub qdisc_backlog_bytes: Option<u64>,
-    /// Time that a control group held linerate back.
+    /// Time that a cgroup's CPU limit throttled linerate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub throttled_s: Option<f64>,
 }
@@ -796,9 +796,9 @@ pub struct Doubt {
 pub enum DoubtKind {
     /// The wall clock stepped; spans are monotonic and unharmed, time stamps of the kernel are not.
     ClockStepped,
-    /// Other work, the hypervisor or a control group took time from the data threads.
+    /// Other work, the hypervisor or a cgroup took time from the data threads.
     HostBusy,
-    /// The far end did not tell something.
+    /// The peer did not report something.
     PeerValuesMissing,
     /// One kernel packet stood for several datagrams, so a figure has bounds or fewer samples.
     OffloadMerging,

@@ -108,7 +108,7 @@ impl RecvCounts {
 /// field. Counters are since the connection began; the record shows their growth.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TcpSample {
-    /// Bytes acknowledged by the far end, `tcpi_bytes_acked`.
+    /// Bytes acknowledged by the peer, `tcpi_bytes_acked`.
     pub bytes_acked: Option<u64>,
     /// Bytes of retransmitted data, `tcpi_bytes_retrans`.
     pub bytes_retransmitted: Option<u64>,
@@ -272,7 +272,7 @@ pub struct SendReport {
     /// Measured time in nanoseconds: from the start to the end of the last datagram's slot, or of the
     /// last write.
     pub span_ns: u64,
-    /// TCP in iperf3's dialect: when the far end's kernel had acknowledged all but two segments, which it
+    /// TCP in iperf3's dialect: when the peer's kernel had acknowledged all but two segments, which it
     /// may for a while, in nanoseconds of the measured time.
     #[serde(default)]
     pub acknowledged_ns: Option<u64>,
@@ -463,7 +463,7 @@ pub struct HostCounters {
     pub qdisc_dropped: Option<u64>,
     /// Bytes that wait in them when the span ends: no growth, but what is there.
     pub qdisc_backlog: Option<u64>,
-    /// Time this process's control group was held back, in nanoseconds.
+    /// Time this process's cgroup was throttled, in nanoseconds.
     pub throttled_ns: Option<u64>,
 }
 

@@ -114,7 +114,7 @@ pub struct SweepPlan {
     pub repeat: u32,
     /// Measured time of a trial, seconds.
     pub trial_s: f64,
-    /// Width to which a bend is narrowed, as a share of its place; absent without zoom.
+    /// Width to which a knee is narrowed, as a share of its place; absent without zoom.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zoom_width: Option<f64>,
     /// Seed of the order of the second and later passes.
@@ -128,7 +128,7 @@ pub struct SweepTrial {
     pub direction: Way,
     /// Value of the swept variable; absent is as fast as the sender can.
     pub value: Option<u64>,
-    /// Whether it was tried to narrow a bend, and not as part of the grid.
+    /// Whether it was tried to narrow a knee, and not as part of the grid.
     pub zoom: bool,
     /// What came of it.
     pub outcome: Outcome,
@@ -206,7 +206,8 @@ pub struct SweepPoint {
 #[serde(rename_all = "lowercase")]
 pub enum RegimeKind {
     /// What is asked for arrives.
-    Follows,
+    #[serde(rename = "follows")]
+    Sustained,
     /// Not all arrives, and how much varies from moment to moment or is less than the path carries
     /// elsewhere.
     Unstable,
@@ -220,10 +221,10 @@ pub enum RegimeKind {
 }
 
 impl RegimeKind {
-    /// As in the document.
+    /// On a screen. Documents keep "follows" for what is sustained.
     pub const fn name(self) -> &'static str {
         match self {
-            Self::Follows => "follows",
+            Self::Sustained => "sustained",
             Self::Unstable => "unstable",
             Self::Plateau => "plateau",
             Self::Collapse => "collapse",
@@ -273,6 +274,6 @@ pub struct SweepBend {
     pub width_ratio: Option<f64>,
     /// Whether it is no wider than was asked.
     pub narrow: bool,
-    /// What limits above it (below it, where the value must rise to be followed).
+    /// What limits above it (below it, where the value must rise to be sustained).
     pub limit: Limit,
 }

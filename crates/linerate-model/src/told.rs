@@ -26,7 +26,7 @@ pub enum Told {
 /// The control connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Connected {
-    /// The far end.
+    /// The peer.
     pub peer: SocketAddr,
     /// This end.
     pub local: SocketAddr,
@@ -99,7 +99,7 @@ pub struct Stream {
     pub socket: i32,
     /// This end.
     pub local: SocketAddr,
-    /// The far end.
+    /// The peer.
     pub remote: SocketAddr,
     /// This end sends.
     pub sends: bool,
@@ -137,11 +137,11 @@ pub struct End {
     pub span_ns: u64,
     /// This process.
     pub cpu: Cpu,
-    /// The far end's process, if it told.
+    /// The peer's process, if it told.
     pub far_cpu: Option<Cpu>,
     /// Congestion control here.
     pub congestion: Option<String>,
-    /// Congestion control at the far end.
+    /// Congestion control at the peer.
     pub far_congestion: Option<String>,
     /// What the server printed.
     pub server_output: Option<ServerOutput>,
@@ -176,7 +176,7 @@ pub enum ServerOutput {
 pub struct StreamEnd {
     /// What this end measured.
     pub here: Side,
-    /// What the far end told.
+    /// What the peer reported.
     pub far: Option<FarStream>,
 }
 

@@ -40,16 +40,16 @@ fn point(asked: f64, received: f64, regime: RegimeKind, limit: Limit) -> SweepPo
 
 /// The published board as sender.
 fn board() -> SweepDocument {
-    use RegimeKind::{Collapse, Follows, Plateau};
+    use RegimeKind::{Collapse, Plateau, Sustained};
     let rows = [
-        (32.0, 32.0, Follows),
-        (64.0, 64.0, Follows),
+        (32.0, 32.0, Sustained),
+        (64.0, 64.0, Sustained),
         (128.0, 88.6, Plateau),
         (256.0, 89.1, Plateau),
         (512.0, 66.5, Collapse),
         (1000.0, 64.3, Collapse),
     ];
-    let limit = |kind| if kind == Follows { Limit::RequestedRate } else { Limit::SenderCpu };
+    let limit = |kind| if kind == Sustained { Limit::RequestedRate } else { Limit::SenderCpu };
     let regime = |kind, from: u64, to: u64, text: &str| SweepRegime {
         direction: Way::Forward,
         kind,
@@ -86,13 +86,13 @@ fn board() -> SweepDocument {
         server: None,
         points: rows.iter().map(|(a, r, kind)| point(*a, *r, *kind, limit(*kind))).collect(),
         regimes: vec![
-            regime(Follows, 32, 64, "from 32 to 64 Mbit/s what is asked for arrives"),
+            regime(Sustained, 32, 64, "from 32 to 64 Mbit/s what is asked for arrives"),
             regime(Plateau, 128, 256, "88.6 to 89.1 Mbit/s arrives, whatever is asked"),
             regime(Collapse, 512, 1000, "less arrives"),
         ],
         bends: vec![],
         trials: vec![],
-        because: vec!["client to server: 64 Mbit/s is followed, 128 Mbit/s no longer".into()],
+        because: vec!["client to server: 64 Mbit/s is sustained, 128 Mbit/s no longer".into()],
         advice: vec!["--zoom: finer points around every bend".into()],
         seconds: 65.0,
         doubts: vec![],
@@ -119,7 +119,7 @@ fn eighty_columns_hold_what_matters() {
         "limited by",
         "●",
         "collapse  less arrives",
-        "client to server: 64 Mbit/s is followed",
+        "client to server: 64 Mbit/s is sustained",
         "try: --zoom",
         "took 1 min 05 s",
     ] {

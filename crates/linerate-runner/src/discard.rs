@@ -1,4 +1,4 @@
-//! Sending without a far end: what the kernel takes, and what the device says it sent.
+//! Sending without a server: what the kernel takes, and what the device says it sent.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The far end: any number of tests at once on one TCP and UDP port.
+//! A server: any number of tests at once on one TCP and UDP port.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;

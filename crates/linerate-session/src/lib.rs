@@ -8,9 +8,9 @@
 pub mod assemble;
 pub mod clock;
 pub mod engine_choice;
-pub mod moderation;
 pub mod observer;
 pub mod pacer;
+pub mod receive_batching;
 pub mod receiver;
 pub mod sender;
 pub mod verdict;

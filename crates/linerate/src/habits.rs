@@ -41,7 +41,7 @@ fn within_a_verb(words: &[String]) -> Option<ErrorRecord> {
     if words.iter().any(|w| w == "-s" || w == "--server") {
         return Some(usage::error(
             "a test runs at the client",
-            "the far end answers tests of every kind, and has a command of its own",
+            "the server answers tests of every kind, and has a command of its own",
             &["linerate serve"],
         ));
     }

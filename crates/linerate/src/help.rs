@@ -13,7 +13,7 @@ fn with_exit_codes(examples: &str) -> String {
 pub fn top() -> String {
     with_exit_codes(
         "  linerate udp --local                 see a real result on this machine alone
-  linerate serve                       the far end, on another machine
+  linerate serve                       the server, on another machine
   linerate udp HOST --rate 1G          loss, jitter and CPU at a given rate
   linerate tcp HOST                    what TCP gets through
   linerate rr HOST                     transactions per second and latency
@@ -52,7 +52,7 @@ pub fn tcp() -> String {
   linerate tcp HOST -P 4 -t 30s
   linerate tcp HOST -R -C bbr               the server sends, with BBR
   linerate tcp HOST -b 500M                 paced by the kernel
-  linerate tcp HOST --rx discard            receivers do not copy the bytes
+  linerate tcp HOST --rx truncate           receivers do not copy the bytes
 ",
     )
 }
@@ -112,7 +112,7 @@ pub fn tools(examples: &str) -> String {
 
 pub fn sweep() -> String {
     with_exit_codes(
-        "  linerate sweep HOST --both-ways --zoom     1 to 1000 Mbit/s each way, finer at the bends
+        "  linerate sweep HOST --both-ways --zoom     1 to 1000 Mbit/s each way, finer at the knees
   linerate sweep HOST --rates 64M,70M,128M --repeat 5 -t 10s
   linerate sweep HOST --rates 10M..200M --step 10M
   linerate sweep HOST --rates 1M..max --save runs

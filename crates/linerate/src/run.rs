@@ -133,7 +133,7 @@ impl Screen {
         self.text.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Without a reader the test has no purpose: it is ended as by Ctrl-C, so that the far end is
+    /// Without a reader the test has no purpose: it is ended as by Ctrl-C, so that the peer is
     /// told.
     fn check(&mut self, written: io::Result<()>) {
         let Err(error) = written else { return };

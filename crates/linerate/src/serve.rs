@@ -1,4 +1,4 @@
-//! Runs the far end and tells what happens there.
+//! Runs a server and reports what happens there.
 
 use std::io::{ErrorKind, Write, stderr, stdout};
 

@@ -41,14 +41,13 @@ fn the_help_says_why_a_rate_is_the_default() {
 
 #[test]
 fn the_first_page_of_help() {
-    insta::assert_snapshot!(text(&linerate(&["-h"]).stdout), @r"
+    insta::assert_snapshot!(text(&linerate(&["-h"]).stdout), @"
     Measures what a network path and the hosts at its ends can carry, and says what limits it
 
     Usage: linerate [OPTIONS] <COMMAND>
 
     Commands:
-      serve        The far end: answers any number of tests at once, of linerate's clients and of
-                   iperf3's
+      serve        A server: answers any number of tests at once, of linerate's clients and of iperf3's
       udp          Datagrams: rate, loss by place, jitter, delay variation, CPU and what limits them
       tcp          A byte stream: rate, retransmissions, round trip, window, CPU and what limits it
       rr           Requests and responses: transactions per second and their latency
@@ -77,7 +76,7 @@ fn the_first_page_of_help() {
 
     Examples:
       linerate udp --local                 see a real result on this machine alone
-      linerate serve                       the far end, on another machine
+      linerate serve                       the server, on another machine
       linerate udp HOST --rate 1G          loss, jitter and CPU at a given rate
       linerate tcp HOST                    what TCP gets through
       linerate rr HOST                     transactions per second and latency

@@ -342,7 +342,7 @@ fn a_slow_server_is_the_limit() {
     let server = Real::start(None, &[]);
     let port = server.port.to_string();
     let args = ["udp", "127.0.0.1", "-p", &port, "--json", "-t", "2s", "-b", "max", "-l", "1448"];
-    // The far end tells no intervals, so that not all identities can hold.
+    // The peer reports no intervals, so that not all identities can hold.
     let record = linerate(None, &args).record();
     assert_eq!(record["status"], "complete", "{}", record["error"]);
     let receiver = &record["totals"]["receiver"];

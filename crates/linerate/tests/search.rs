@@ -364,7 +364,7 @@ fn what_cannot_be_is_refused_before_any_packet() {
         ("search --local --goal speed", 2, "has no value"),
         ("search --local --goal loss=0 --both", 2, "both directions"),
         ("search --local --ci=0%", 2, "0.1% to 50%"),
-        ("search", 2, "no far end"),
+        ("search", 2, "no server was given"),
         ("search h --resume x", 2, "cannot use `HOST` with `--resume`"),
         ("search --resume x --bind 127.0.0.1", 2, "cannot use `--bind` with `--resume`"),
         ("search --resume x --streams 2", 2, "cannot use `--streams` with `--resume`"),

@@ -387,7 +387,7 @@ fn all_forms_of_output_say_the_same() {
     let line = "--local --rates 1M,2M,4M -t 200ms --seed 3";
     let text = sweep(None, line);
     assert_eq!(text.code, 0, "{}", text.err);
-    for words in ["asked", "received", "● received", "follows", "took"] {
+    for words in ["asked", "received", "● received", "sustained", "took"] {
         assert!(text.out.contains(words), "{words}: {}", text.out);
     }
     assert!(!text.out.contains('\u{1b}'), "no colour in a pipe");

@@ -101,7 +101,7 @@ pub fn is_refusal(error: &io::Error) -> bool {
 }
 
 /// With what errno this host itself dropped the datagram, or the train, of a call that failed. `None`
-/// where it did not: a signal came first, or the error is the far end's or the path's answer to an
+/// where it did not: a signal came first, or the error is the peer's or the path's answer to an
 /// earlier datagram. Where [`Errno::may_answer_earlier`], only the error queue tells the two apart.
 pub fn local_errno(error: &io::Error) -> Option<Errno> {
     Some(match error.raw_os_error()? {

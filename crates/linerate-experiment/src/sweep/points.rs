@@ -8,14 +8,14 @@ use linerate_stats::offline::summary;
 
 /// A CPU this busy, in percent, has no time left.
 const CPU_FULL_PERCENT: f64 = 90.0;
-/// A trial follows when at most this share of what was called for is missing …
+/// A trial sustains its load when at most this share of what was called for is missing …
 const MISSING: f64 = 0.005;
 /// … and the rate, the time that a queue took to drain counted, is at most this share lower.
 const SLOWER: f64 = 0.01;
 
 /// Whether all that was asked for arrived, as fast as it was asked for. Without an asked rate, of
 /// what was sent.
-pub(super) fn follows(outcome: &Outcome, asked_bps: Option<u64>) -> bool {
+pub(super) fn sustains(outcome: &Outcome, asked_bps: Option<u64>) -> bool {
     let target = asked_bps.map_or(outcome.sent_bps, |asked| asked as f64);
     outcome.undelivered_ratio <= MISSING && outcome.received_bps >= target * (1.0 - SLOWER)
 }
@@ -28,10 +28,10 @@ pub(super) fn trials_at(trials: &[SweepTrial], way: Way, value: Option<u64>) -> 
     if valid.is_empty() { all().collect() } else { valid }
 }
 
-/// Votes of the trials: those that followed, and those that did not.
+/// Votes of the trials: those that sustained it, and those that did not.
 pub(super) fn votes(trials: &[&Outcome], asked_bps: Option<u64>) -> (usize, usize) {
-    let followed = trials.iter().filter(|o| follows(o, asked_bps)).count();
-    (followed, trials.len() - followed)
+    let sustained = trials.iter().filter(|o| sustains(o, asked_bps)).count();
+    (sustained, trials.len() - sustained)
 }
 
 /// The points of a direction in rising order, their regime not yet judged.
@@ -107,7 +107,7 @@ fn point(plan: &SweepPlan, trials: &[&Outcome], way: Way, value: Option<u64>) ->
         cpu_sender_percent: some(|o| o.cpu_sender_percent),
         cpu_receiver_percent: some(|o| o.cpu_receiver_percent),
         limit: Limit::Unknown,
-        regime: RegimeKind::Follows,
+        regime: RegimeKind::Sustained,
         invalid: trials
             .iter()
             .all(|o| o.invalid.is_some())
@@ -132,7 +132,7 @@ fn limit(point: &SweepPoint, trials: &[&Outcome]) -> Limit {
     // A verdict of the trials that failed, not of those that went well.
     let failed: Vec<Limit> = trials
         .iter()
-        .filter(|o| !follows(o, point.asked_bps))
+        .filter(|o| !sustains(o, point.asked_bps))
         .filter_map(|o| o.limit)
         .filter(|limit| *limit != Limit::RequestedRate && *limit != Limit::Unknown)
         .collect();

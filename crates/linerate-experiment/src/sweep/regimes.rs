@@ -38,7 +38,7 @@ fn kind(
     let is_rate = plan.variable == Variable::Rate;
     // As fast as it can, everything that was sent may arrive and still be less than before.
     if followed && (point.asked_bps.is_some() || (is_rate && received >= before)) {
-        return RegimeKind::Follows;
+        return RegimeKind::Sustained;
     }
     let less = |than: f64| received < than * (1.0 - LESS);
     if less(before) {

@@ -64,7 +64,7 @@ fn kinds(sweep: &Sweep) -> Vec<(RegimeKind, u64, u64)> {
     sweep.regimes().iter().map(|r| (r.kind, mega(r.from), mega(r.to))).collect()
 }
 
-/// Board as sender: follows to 70, peaks at 89 and falls to 64 when asked for 1000, loss 0 in all.
+/// Board as sender: sustains 70, peaks at 89 and falls to 64 when asked for 1000, loss 0 in all.
 #[test]
 fn the_board_as_sender() {
     let table = [
@@ -93,7 +93,7 @@ fn the_board_as_sender() {
     assert_eq!(
         kinds(&sweep),
         [
-            (RegimeKind::Follows, 1, 70),
+            (RegimeKind::Sustained, 1, 70),
             (RegimeKind::Plateau, 128, 256),
             (RegimeKind::Collapse, 512, 1000)
         ]
@@ -115,11 +115,14 @@ fn the_board_as_sender() {
         (70_000_000, Some(128_000_000), Limit::SenderCpu)
     );
     let (because, advice) = conclusion(&sweep);
-    assert!(because[0].contains("70.00 Mbit/s is followed, 128.0 Mbit/s no longer"), "{because:?}");
+    assert!(
+        because[0].contains("70.00 Mbit/s is sustained, 128.0 Mbit/s no longer"),
+        "{because:?}"
+    );
     assert!(advice.iter().any(|a| a.contains("CPU profile of the client")), "{advice:?}");
 }
 
-/// Board as receiver: follows to 128; at 160 single seconds range from 107 to 160; 175 to 183 is what
+/// Board as receiver: sustains 128; at 160 single seconds range from 107 to 160; 175 to 183 is what
 /// it takes, whatever is asked.
 #[test]
 fn the_board_as_receiver() {
@@ -147,7 +150,7 @@ fn the_board_as_receiver() {
         })
     };
     let wanted = [
-        (RegimeKind::Follows, 64, 128),
+        (RegimeKind::Sustained, 64, 128),
         (RegimeKind::Unstable, 160, 160),
         (RegimeKind::Plateau, 256, 1000),
     ];
@@ -225,7 +228,7 @@ fn the_width_limits_the_trials_of_a_fuzzy_border_too() {
         }
         sweep
     };
-    assert!(sweep.bends().iter().any(|b| b.from == RegimeKind::Follows));
+    assert!(sweep.bends().iter().any(|b| b.from == RegimeKind::Sustained));
     let bend = &sweep.bends()[0];
     assert!((30.0..50.0).contains(&(bend.low as f64 / M)), "{bend:?}");
 }
@@ -241,7 +244,7 @@ fn a_bend_left_wide_has_its_true_reason() {
         let wide = sweep
             .bends()
             .iter()
-            .any(|b| b.from == RegimeKind::Follows && !b.narrow && b.width_ratio.is_some());
+            .any(|b| b.from == RegimeKind::Sustained && !b.narrow && b.width_ratio.is_some());
         let because = conclusion(&sweep).0.join(" ");
         let ended = because.contains("was ended before it was narrowed");
         assert_eq!(ended, wide && !sweep.is_finished(), "{because}");
@@ -342,7 +345,7 @@ fn one_bad_trial_is_no_bend() {
         let stall = job.value == Some(4_000_000) && !std::mem::replace(&mut stalled, true);
         sweep.tell(bottleneck(job, if stall { 3.0 } else { 1e3 }, 1e4), vec![]);
     }
-    assert_eq!(kinds(&sweep), [(RegimeKind::Follows, 1, 32)]);
+    assert_eq!(kinds(&sweep), [(RegimeKind::Sustained, 1, 32)]);
     assert!(sweep.trials().len() <= grid.len() + 3, "{} trials", sweep.trials().len());
 }
 
@@ -429,7 +432,7 @@ fn a_generator_at_fault_is_asked_again_but_not_for_ever() {
 
 #[test]
 fn sizes_and_streams_are_swept_as_well() {
-    // 50,000 datagrams a second at most, 100 Mbit/s asked: from 250 B on it is followed.
+    // 50,000 datagrams a second at most, 100 Mbit/s asked: from 250 B on it is sustained.
     let plan = SweepPlan {
         variable: Variable::Size,
         values: grid::doubling(64, 1472),
@@ -447,8 +450,8 @@ fn sizes_and_streams_are_swept_as_well() {
         (regimes[0].kind, regimes[0].from, regimes[0].limit),
         (RegimeKind::Rises, Some(64), Limit::SenderCpu)
     );
-    assert_eq!(regimes.last().unwrap().kind, RegimeKind::Follows);
-    let bend = sweep.bends().into_iter().find(|b| b.to == RegimeKind::Follows).unwrap();
+    assert_eq!(regimes.last().unwrap().kind, RegimeKind::Sustained);
+    let bend = sweep.bends().into_iter().find(|b| b.to == RegimeKind::Sustained).unwrap();
     assert!(bend.narrow, "{bend:?}");
     assert!(
         (245..=250).contains(&bend.low) && (247..=252).contains(&bend.high.unwrap()),

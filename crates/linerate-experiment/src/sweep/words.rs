@@ -172,7 +172,7 @@ pub(super) fn regime(
     // The point whose verdict is the regime's, the fullest one.
     let witness = points.iter().rfind(|p| p.limit == limit).unwrap_or(last);
     match first.regime {
-        RegimeKind::Follows => {
+        RegimeKind::Sustained => {
             format!("{place} what is asked for arrives ({arrived})")
         }
         RegimeKind::Plateau => {
@@ -224,7 +224,7 @@ pub fn conclusion(sweep: &Sweep) -> (Vec<String>, Vec<String>) {
         if ours.is_empty() {
             continue;
         }
-        let bend = bends.iter().find(|b| b.direction == *way && b.from == RegimeKind::Follows);
+        let bend = bends.iter().find(|b| b.direction == *way && b.from == RegimeKind::Sustained);
         because.push(format!("{}: {}", direction(*way), found(sweep, bend, &regimes, &ours)));
         if let Some((_, Some(least))) = sweep.out_of_reach().iter().find(|(w, _)| w == way) {
             let most = ours.iter().map(|p| p.sent_bps).fold(0.0, f64::max);
@@ -250,11 +250,11 @@ fn found(
     let plan = sweep.plan();
     let way = points.first().map(|p| p.direction);
     let Some(bend) = bend else {
-        let none_follows = points.iter().all(|p| p.regime != RegimeKind::Follows);
+        let none_sustained = points.iter().all(|p| p.regime != RegimeKind::Sustained);
         let texts: Vec<&str> =
             regimes.iter().filter(|r| Some(r.direction) == way).map(|r| r.text.as_str()).collect();
         let first = texts.first().copied().unwrap_or_default();
-        return if none_follows && plan.variable == Variable::Rate {
+        return if none_sustained && plan.variable == Variable::Rate {
             format!("not even the least rate arrives whole; {first}")
         } else {
             first.to_owned()
@@ -283,7 +283,7 @@ fn found(
         let doubt = p.invalid.as_ref().map_or(String::new(), |why| format!(". Doubtful: {why}"));
         format!("; {}{doubt}", blame(p, p.limit))
     });
-    format!("{} is followed, {upper}{width}{why}", value(plan, Some(bend.low)))
+    format!("{} is sustained, {upper}{width}{why}", value(plan, Some(bend.low)))
 }
 
 fn next_step(
@@ -294,7 +294,7 @@ fn next_step(
 ) -> Vec<String> {
     let reverse = if way == Way::Reverse { " -R" } else { "" };
     let Some(bend) = bend else {
-        let Some(last) = points.last().filter(|p| p.regime == RegimeKind::Follows) else {
+        let Some(last) = points.last().filter(|p| p.regime == RegimeKind::Sustained) else {
             return Vec::new();
         };
         if plan.variable != Variable::Rate || plan.then_max {
@@ -309,7 +309,7 @@ fn next_step(
     };
     let mut advice = Vec::new();
     if !bend.narrow && plan.zoom_width.is_none() {
-        advice.push("--zoom: finer points around every bend".to_owned());
+        advice.push("--zoom: finer points around every knee".to_owned());
     }
     if plan.variable == Variable::Rate {
         let (sender, receiver) = ends(way);

@@ -40,7 +40,8 @@ pub(super) fn bends(plan: &SweepPlan, points: &[SweepPoint]) -> Vec<SweepBend> {
             let width_ratio =
                 above.value.map(|high| high.saturating_sub(low) as f64 / low.max(1) as f64);
             let narrow = above.value.is_some_and(|high| is_narrow(plan, low, high));
-            let limit = if above.regime == RegimeKind::Follows { below.limit } else { above.limit };
+            let limit =
+                if above.regime == RegimeKind::Sustained { below.limit } else { above.limit };
             Some(SweepBend {
                 direction: below.direction,
                 from: below.regime,
@@ -79,7 +80,7 @@ pub(super) fn next(plan: &SweepPlan, trials: &[SweepTrial], way: Way) -> Option<
 /// Why a bend is left wide when nothing more is tried.
 pub(super) fn spent_words(trials: &[SweepTrial], way: Way) -> String {
     format!(
-        "zoom made {} trials this way, of at most {MOST_FOR_KNEE} for one bend and {MOST_FOR_DIRECTION} in all, so it was narrowed no further",
+        "zoom made {} trials this way, of at most {MOST_FOR_KNEE} for one knee and {MOST_FOR_DIRECTION} in all, so it was narrowed no further",
         all_spent(trials, way)
     )
 }
@@ -102,8 +103,8 @@ pub(super) fn left(plan: &SweepPlan, trials: &[SweepTrial], way: Way) -> usize {
 /// The first end of following, then its other borders, then the rest; each from below.
 fn rank(bend: &SweepBend) -> u8 {
     match (bend.from, bend.to) {
-        (RegimeKind::Follows, _) => 0,
-        (_, RegimeKind::Follows) => 1,
+        (RegimeKind::Sustained, _) => 0,
+        (_, RegimeKind::Sustained) => 1,
         (_, RegimeKind::Collapse) | (RegimeKind::Rises, _) => 2,
         _ => 3,
     }
@@ -146,8 +147,8 @@ fn step(
     }
     // One trial that went wrong is no bend: the failing end is tried again before it is believed.
     let failing = match (bend.from, bend.to) {
-        (RegimeKind::Follows, _) => Some(high),
-        (_, RegimeKind::Follows) => Some(bend.low),
+        (RegimeKind::Sustained, _) => Some(high),
+        (_, RegimeKind::Sustained) => Some(bend.low),
         _ => None,
     };
     if let Some(value) = failing.filter(|value| tried(*value).len() < SURE) {
@@ -182,7 +183,7 @@ fn split(
     let low = below.value?;
     let inside = |value: u64| (low < value && value < high).then_some(value);
     let width = plan.zoom_width?;
-    if plan.variable == Variable::Rate && below.regime == RegimeKind::Follows && spent < GUESSES {
+    if plan.variable == Variable::Rate && below.regime == RegimeKind::Sustained && spent < GUESSES {
         // What arrived when too much was asked for is what the path, or an end, carries.
         let guess = above.received_bps;
         let under = rounded((guess * (1.0 - BELOW * width)) as u64);

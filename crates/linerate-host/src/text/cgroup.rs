@@ -1,4 +1,4 @@
-//! The control groups of this process and how long they were held back.
+//! The cgroups of this process and how long they were throttled.
 
 /// Time that a group's tasks were ready but not let onto a core, in nanoseconds, from its
 /// `cpu.stat`: `throttled_usec` of version 2, `throttled_time` (in nanoseconds) of version 1.
@@ -43,7 +43,7 @@ pub(crate) fn throttle_files(cgroup: &str, mountinfo: &str) -> Vec<String> {
     files
 }
 
-/// One control group file system, a line of /proc/self/mountinfo, proc_pid_mountinfo(5).
+/// One cgroup file system, a line of /proc/self/mountinfo, proc_pid_mountinfo(5).
 struct Mount<'a> {
     /// What part of the hierarchy is mounted.
     root: &'a str,

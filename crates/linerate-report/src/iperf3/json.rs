@@ -339,7 +339,7 @@ fn tcp_stream(end: &End, group: Group, f: &Final, here: &Side) -> Node {
     if let Some(again) = f.sent.retransmits {
         let (cwnd, max, min, mean) = match here {
             Side::Send(sent) => round_trips(sent),
-            // The far end does not tell them.
+            // The peer does not report them.
             Side::Recv(_) => (0, 0, 0, 0),
         };
         sender.extend([

@@ -173,7 +173,7 @@ fn percent(part: i64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { 100.0 * part as f64 / whole as f64 }
 }
 
-/// Where a server tells nothing of the far end, as iperf3's does not.
+/// Where a server reports nothing of its peer, as iperf3's does not.
 fn finals(start: &Start, end: &End, group: Group) -> Vec<Final> {
     start
         .streams

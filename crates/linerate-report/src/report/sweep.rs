@@ -240,7 +240,7 @@ fn figures(section: &mut Section, document: &SweepDocument, way: Way, all: &[&Sw
             let (low, high) =
                 (value_text(variable, Some(bend.low)), value_text(variable, bend.high));
             let title = format!(
-                "Zoom on the bend from {} to {} between {low} and {high}, {words}",
+                "Zoom on the knee from {} to {} between {low} and {high}, {words}",
                 bend.from.name(),
                 bend.to.name()
             );

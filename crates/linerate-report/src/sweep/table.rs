@@ -146,7 +146,7 @@ const COLUMNS: &[Column] = &[
         rank: 3,
         cell: |_, p| {
             let tone = match p.regime {
-                RegimeKind::Follows => Tone::Good,
+                RegimeKind::Sustained => Tone::Good,
                 RegimeKind::Plateau | RegimeKind::Rises => Tone::Warn,
                 RegimeKind::Unstable | RegimeKind::Collapse => Tone::Bad,
             };

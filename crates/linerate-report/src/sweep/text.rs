@@ -180,7 +180,7 @@ fn regimes(document: &SweepDocument, way: Way, layout: Layout, out: &mut String)
     let width = layout.room.width.map_or(usize::MAX, |w| w.clamp(20, TEXT_MOST));
     for regime in document.regimes.iter().filter(|r| r.direction == way) {
         let tone = match regime.kind {
-            RegimeKind::Follows => Tone::Good,
+            RegimeKind::Sustained => Tone::Good,
             RegimeKind::Plateau | RegimeKind::Rises => Tone::Warn,
             RegimeKind::Unstable | RegimeKind::Collapse => Tone::Bad,
         };

@@ -1,9 +1,9 @@
-//! The near end in iperf3's dialect: the same data threads, pacing, accounting, record and verdict
+//! The client in iperf3's dialect: the same data threads, pacing, accounting, record and verdict
 //! as in linerate's own, over iperf3's control connection. `docs/iperf3.md` has the sequence.
 //!
-//! The far end tells totals of each stream when the test is over, and nothing before. So a client
+//! The peer reports totals of each stream when the test is over, and nothing before. So a client
 //! that sends waits a moment before it says that the test is over: what is on its way then would
-//! not be counted at the far end.
+//! not be counted at the peer.
 
 mod account;
 mod ask;

@@ -1,4 +1,4 @@
-//! The near end: asks a server for a test, runs this side of it and assembles the record.
+//! The client: asks a server for a test, runs this side of it and assembles the record.
 
 mod agree;
 mod connect;
@@ -39,7 +39,7 @@ pub enum Target {
     },
     /// A server inside this process, on loopback.
     Local,
-    /// No far end: datagrams to this address, nobody answers.
+    /// No server: datagrams to this address, nobody answers.
     Discard {
         /// As the user gave it.
         name: String,

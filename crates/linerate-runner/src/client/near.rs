@@ -52,7 +52,7 @@ pub(super) const CLOCK_EXCHANGES: usize = 16;
 /// Over a long path fewer of them must do: the server waits 10 s for the start.
 const EXCHANGES_LIMIT: Duration = Duration::from_secs(4);
 
-/// The near end of one test.
+/// The client's side of one test.
 pub(super) struct Near<'a> {
     pub(super) request: &'a Request,
     pub(super) name: String,
@@ -503,7 +503,7 @@ pub(super) fn heard(pong: Pong) -> Exchange {
     }
 }
 
-/// The plan as both would run it, for a test without a far end.
+/// The plan as both would run it, for a test without a server.
 pub(crate) fn unchanged(plan: &TestPlan) -> AgreedPlan {
     AgreedPlan { plan: plan.clone(), cuts: vec![] }
 }

@@ -56,7 +56,7 @@ pub(super) struct Live {
 
 impl Live {
     /// Whether all that will be told of an interval is there. Senders and receivers of each end are
-    /// asked by themselves: the far end's rows come a transit time later, which may be many
+    /// asked by themselves: the peer's rows come a transit time later, which may be many
     /// intervals. Who tells of a later one, or is behind by what counts as silence, tells no more.
     fn is_due(&self, index: u64, plan: &TestPlan) -> bool {
         let silence = SILENCE_LIMIT.as_nanos() as u64 / plan.interval.0.max(1);

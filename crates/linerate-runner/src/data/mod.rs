@@ -82,7 +82,7 @@ pub(crate) struct Shared {
     stopped_ns: AtomicU64,
     /// First measured arrival on any of this end's streams; 0 is none.
     origin_ns: AtomicU64,
-    /// Datagrams that the far end sent on each stream.
+    /// Datagrams that the peer sent on each stream.
     sent: Vec<AtomicU64>,
     /// Last time that data came, over UDP or TCP: a peer whose control connection is held up by its
     /// own flood is not silent.
@@ -174,7 +174,7 @@ impl Shared {
         Some(self.stopped_ns.load(Ordering::Relaxed)).filter(|at| *at != UNKNOWN)
     }
 
-    /// The far end says how much it sent.
+    /// The peer says how much it sent.
     pub(crate) fn far_end_sent(&self, stream: u16, datagrams: u64) {
         if let Some(slot) = self.sent.get(usize::from(stream)) {
             // The largest value means "unknown"; nobody can have sent as many.
@@ -472,7 +472,7 @@ pub(crate) enum Report {
     Respond(RespondReport),
 }
 
-/// What the senders among these sent, as the far end is told it.
+/// What the senders among these sent, as the peer is told it.
 pub(crate) fn sent_of(reports: &BTreeMap<u16, Report>) -> Vec<StreamSent> {
     let sent = |(stream, report): (&u16, &Report)| match report {
         Report::Send(report) => Some(StreamSent {

@@ -307,7 +307,7 @@ fn send_one(socket: &Socket, datagram: &[u8]) -> io::Result<Option<Errno>> {
             _ if error.kind() == ErrorKind::Interrupted => {}
             _ if answer && earlier < 3 => earlier += 1,
             Some(errno) => return Ok(Some(errno)),
-            // The far end's word, and no drop of this host.
+            // The peer's word, and no drop of this host.
             None if answer => return Ok(None),
             None => return Err(error),
         }

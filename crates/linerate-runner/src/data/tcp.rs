@@ -404,7 +404,7 @@ fn finish_block(
     }
 }
 
-/// Waits until the far end's kernel has everything, or the test is over all the same. Returns when it had
+/// Waits until the peer's kernel has everything, or the test is over all the same. Returns when it had
 /// all but what it may leave unacknowledged for a while.
 fn wait_until_acknowledged(context: &Context, socket: &TcpStream) -> u64 {
     let until = clock::monotonic_ns().saturating_add(MOST_UNACKNOWLEDGED_NS);

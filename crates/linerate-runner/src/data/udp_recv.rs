@@ -7,7 +7,7 @@ use linerate_engine::{clock, sys};
 use linerate_model::plan::{EngineChoice, Traffic};
 use linerate_model::sample::{RecvCounts, RecvReport};
 use linerate_session::engine_choice;
-use linerate_session::moderation::Moderation;
+use linerate_session::receive_batching::ReceiveBatching;
 use linerate_session::receiver::{Message, Receiver, Setup};
 use linerate_wire::native::stream::{HELLO_BYTES, UdpHello, UdpHelloAck};
 use socket2::Socket;
@@ -75,7 +75,7 @@ pub(super) fn run(context: &Context, socket: &Socket, hello: Option<UdpHello>) -
     let mut warmed = RecvCounts::default();
     let mut wall_clock = clock::WallClock::default();
     wall_clock.look(clock::monotonic_ns());
-    let mut moderation = Moderation::new(sys::receive_buffer(socket), clock::monotonic_ns());
+    let mut batching = ReceiveBatching::new(sys::receive_buffer(socket), clock::monotonic_ns());
     let mut told = 0;
     let mut error = described.err().map(|e| format!("cannot ask for receive time stamps: {e}"));
     while error.is_none() {
@@ -127,7 +127,7 @@ pub(super) fn run(context: &Context, socket: &Socket, hello: Option<UdpHello>) -
                 }
                 let is_full = messages >= engine.max_messages(&batch);
                 let bytes = bytes + warm_bytes;
-                nap_until = moderation.after_call(now, messages as u64, bytes, is_full);
+                nap_until = batching.after_call(now, messages as u64, bytes, is_full);
             }
             Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
                 idle = true;
@@ -144,7 +144,7 @@ pub(super) fn run(context: &Context, socket: &Socket, hello: Option<UdpHello>) -
                     }
                 }
             }
-            // An ICMP message of the far end's host; the datagrams that do arrive are what counts.
+            // An ICMP message of the peer's host; the datagrams that do arrive are what counts.
             Err(e) if matches!(e.kind(), ErrorKind::ConnectionRefused | ErrorKind::Interrupted) => {
                 idle = true;
             }
@@ -197,7 +197,7 @@ pub(super) fn run(context: &Context, socket: &Socket, hello: Option<UdpHello>) -
     }
 }
 
-/// Datagrams that the far end says it sent in the measured time; iperf3 tells those of the warm-up
+/// Datagrams that the peer says it sent in the measured time; iperf3 tells those of the warm-up
 /// with them.
 fn sent(context: &Context, warmed: &RecvCounts) -> Option<u64> {
     Some(context.shared.sent(context.id.stream)?.saturating_sub(warmed.expected))

@@ -400,7 +400,7 @@ impl Stream<'_> {
         now_ns.saturating_sub(since) >= GIVE_UP_NS
     }
 
-    /// An error that this host's dropping a datagram does not explain: the far end's host, or the path.
+    /// An error that this host's dropping a datagram does not explain: the peer's host, or the path.
     /// Some are passing; a stream ends when they do not pass.
     fn tolerate(&mut self, error: &io::Error) -> Option<String> {
         if error.kind() == ErrorKind::Interrupted {

@@ -1,4 +1,4 @@
-//! The far end of iperf3's clients, on the same port as linerate's own.
+//! The server of iperf3's clients, on the same port as linerate's own.
 //!
 //! Data threads, accounting and admission are those of every test; this is the conversation around
 //! them. Many tests run at once: TCP streams are told apart by their cookie, UDP streams by taking

@@ -287,9 +287,7 @@ pub(super) fn iperf3_doubt(outcome: &Outcome) -> String {
     let mut text =
         format!("the server speaks iperf3's protocol, which does not tell {}", missing.join(", "));
     if udp && outcome.plan.direction.has_forward() {
-        text.push_str(
-            "; its receiver counts what arrives twice as two arrivals, so duplicates hide loss",
-        );
+        text.push_str("; its receiver counts duplicates as arrivals, so they hide loss");
     }
     if outcome.plan.warmup.0 > 0 {
         text.push_str("; the border between warm-up and measured time is each end's own");

@@ -78,7 +78,7 @@ pub struct Outcome {
     pub clock: Option<ClockOffset>,
     /// Both ends ran under one kernel.
     pub same_host: bool,
-    /// No far end was meant to receive.
+    /// No server was meant to receive.
     pub discard: bool,
     /// The test came to its planned end.
     pub complete: bool,

@@ -93,7 +93,7 @@ impl Case<'_> {
 
     pub(super) fn discard_advice(&self) -> Option<String> {
         (self.record.asked.receive.as_deref() == Some("copy"))
-            .then(|| "--rx discard: what the path carries without the copy".to_owned())
+            .then(|| "--rx truncate: what the path carries without the copy".to_owned())
     }
 
     pub(super) fn sendfile_advice(&self) -> Option<String> {

@@ -39,7 +39,7 @@ pub struct RemoteTest {
     /// Use only this version of IP.
     #[serde(default)]
     pub ip: Option<IpVersion>,
-    /// No far end: datagrams to that address, nobody answers.
+    /// No server: datagrams to that address, nobody answers.
     #[serde(default)]
     pub discard: bool,
     /// Show that server the key that the host itself has. The key does not travel.

@@ -40,7 +40,7 @@ const IDLE_NS: limits::Limit = limits::Limit {
 
 const SHARE: &str = "Share of one address (of IPv6: of one /64)";
 
-/// The far end: answers any number of tests at once, of linerate's clients and of iperf3's.
+/// A server: answers any number of tests at once, of linerate's clients and of iperf3's.
 ///
 /// A test that asks for more than the limits given here is refused with the reason, never cut in
 /// silence.

@@ -61,10 +61,10 @@ pub struct SweepArgs {
     /// Seed of the passes' order [default: by chance; it is printed].
     #[arg(long, value_name = "NUMBER", help_heading = "Sweep")]
     seed: Option<u64>,
-    /// Finer values around every bend, until it is bracketed to --width.
+    /// Finer values around every knee, until it is bracketed to --width.
     #[arg(long, help_heading = "Sweep")]
     zoom: bool,
-    /// Width of a bend's bracket, 1 % to 50 % [default: 2 %].
+    /// Width of a knee's bracket, 1 % to 50 % [default: 2 %].
     #[arg(long, value_name = "PERCENT", help_heading = "Sweep", requires = "zoom")]
     width: Option<String>,
     /// The server sends, this end receives.
@@ -214,7 +214,7 @@ impl SweepArgs {
         width.map(Some).ok_or_else(|| {
             usage::error(
                 format!("cannot use `--width {text}`"),
-                "it is a share of the bend's place, 1 % to 50 %: below that a trial's own tolerance is wider",
+                "it is a share of the knee's place, 1 % to 50 %: below that a trial's own tolerance is wider",
                 &["--width 2%", "`linerate search` gives tighter bounds for one goal"],
             )
         })

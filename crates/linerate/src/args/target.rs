@@ -119,7 +119,7 @@ impl Where {
             let far =
                 format!("`linerate serve` on the other machine, then `linerate {verb} HOST` here");
             return Err(usage::error(
-                "no far end was given",
+                "no server was given",
                 "a test needs a host that runs `linerate serve`",
                 &[&local, &far],
             ));

@@ -41,9 +41,9 @@ pub struct TcpArgs {
     /// Send small blocks at once (TCP_NODELAY).
     #[arg(short = 'N', long, help_heading = "Traffic")]
     nodelay: bool,
-    /// How receivers read: discard, which drops the bytes inside the kernel, shows what the path
-    /// carries and is said in the result, or copy, as an application does.
-    #[arg(long, value_name = "HOW", default_value = "discard", help_heading = "Traffic")]
+    /// How receivers read: truncate, which drops the bytes inside the kernel (MSG_TRUNC), shows what
+    /// the path carries and is said in the result, or copy, as an application does.
+    #[arg(long, value_name = "HOW", default_value = "truncate", help_heading = "Traffic")]
     rx: Receive,
     /// How senders write: copy, as an application does, or sendfile, which hands over the same
     /// pages again and again and is said in the result.
@@ -67,7 +67,8 @@ pub struct TcpArgs {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Receive {
     Copy,
-    Discard,
+    #[value(alias = "discard")]
+    Truncate,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -94,7 +95,7 @@ impl TcpArgs {
             congestion: self.congestion.clone(),
             nodelay: self.nodelay,
             rate: self.rate.0,
-            discard: self.rx == Receive::Discard,
+            discard: self.rx == Receive::Truncate,
             zerocopy: self.tx == Send::Sendfile,
         });
         Parts {

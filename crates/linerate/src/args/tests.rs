@@ -232,7 +232,7 @@ fn refusals_say_what_why_and_what_to_try() {
     .collect();
     insta::assert_snapshot!(all.join("\n"), @r"
     $ linerate udp
-    error: no far end was given
+    error: no server was given
       caused by: a test needs a host that runs `linerate serve`
 
     hint: `linerate udp --local` tests this machine alone

@@ -97,13 +97,13 @@ impl UdpArgs {
         if direction != Direction::Forward {
             return Err(usage::error(
                 "cannot use `--discard` with `--reverse` or `--both`",
-                "nobody is at the far end who could send",
+                "there is no server that could send",
                 &["leave out `--discard` and run `linerate serve` there"],
             ));
         }
         if self.sockets.cpu.as_ref().is_some_and(|c| !c.remote.is_empty()) {
             return Err(usage::error(
-                "cannot use `--cpu` for the far end with `--discard`",
+                "cannot use `--cpu` for the server with `--discard`",
                 "nobody is there",
                 &["give the cores of this end only: --cpu 2,3"],
             ));

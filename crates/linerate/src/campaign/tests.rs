@@ -202,7 +202,7 @@ fn test(
     let to = setting.to.unwrap_or(from);
     let discard = is_true(options, "discard");
     let here = |host: usize| plan.hosts[host].address.is_none();
-    // Towards this machine the client is here and the far end sends: the data goes the same way,
+    // Towards this machine the client is here and the peer sends: the data goes the same way,
     // and no server needs to listen here.
     let flipped = from != to && here(to) && !here(from) && !discard;
     let (client, far) = if flipped { (to, from) } else { (from, to) };

@@ -21,7 +21,7 @@ pub struct Ran {
     pub record: Option<String>,
     /// Why it does not count.
     pub error: Option<String>,
-    /// Nobody answered at the far end: it is worth waiting for.
+    /// Nobody answered at the peer: it is worth waiting for.
     pub unreached: bool,
     /// Ctrl-C.
     pub interrupted: bool,

@@ -174,7 +174,7 @@ impl Lab {
         format!("{}{which}", self.name)
     }
 
-    /// The same for programs that must see this host's control groups, which `ip netns exec` hides.
+    /// The same for programs that must see this host's cgroups, which `ip netns exec` hides.
     pub fn with_groups(&self, which: &str) -> String {
         format!("/run/netns/{}", self.space(which))
     }

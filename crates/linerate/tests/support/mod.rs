@@ -102,7 +102,7 @@ impl Drop for Urgent {
     }
 }
 
-/// A control group of its own with little CPU time, for a process that shall be slow whatever else
+/// A cgroup of its own with little CPU time, for a process that shall be slow whatever else
 /// runs. Declare it before the process, so that it is empty when it goes.
 pub struct LittleCpu(std::path::PathBuf);
 
@@ -141,7 +141,7 @@ impl LittleCpu {
                 return Some(group);
             }
         }
-        skip(test, "no control group with a limit of CPU time can be made here");
+        skip(test, "no cgroup with a limit of CPU time can be made here");
         None
     }
 

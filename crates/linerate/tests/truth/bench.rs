@@ -18,7 +18,7 @@ const HANGS: Duration = Duration::from_secs(60);
 const WAITED: f64 = 0.2;
 /// One that ran and waited for less than this, together, slept.
 const SLEPT: f64 = 0.2;
-/// A control group that held an end back for this share of the time held the test back.
+/// A cgroup that throttled an end for this share of the time held the test back.
 const HELD_BACK: f64 = 0.1;
 /// What is on its way to a limit may fall short of it by headers and the start.
 const REACHED: f64 = 0.85;
@@ -35,7 +35,7 @@ pub enum Beside {
 pub struct Share {
     /// On a core.
     pub ran: f64,
-    /// Ready, and waiting for one; a control group's holding back counts here too.
+    /// Ready, and waiting for one; a cgroup's throttling counts here too.
     pub waited: f64,
 }
 
@@ -178,7 +178,7 @@ impl Outcome {
         rr.unwrap_or_else(|| real(totals, "receiver.bits_per_second"))
     }
 
-    /// For which share of the time a control group held that end back, as the record tells.
+    /// For which share of the time a cgroup throttled that end, as the record says.
     fn held_back(&self, end: &str) -> f64 {
         let totals = &self.record["totals"];
         let (figures, host) = match (end, totals.get("rr")) {

@@ -16,7 +16,7 @@ pub enum Limited {
     Path(u64),
     /// This process is stopped for three quarters of the time, in bursts.
     Stops(End),
-    /// The control group of this process may run for a twentieth of the time.
+    /// The cgroup of this process may run for a twentieth of the time.
     Quota(End),
     /// So many threads on core 0.
     Hogs(usize),

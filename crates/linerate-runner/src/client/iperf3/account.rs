@@ -1,4 +1,4 @@
-//! What both ends tell of their streams, and what the far end's few totals mean for the record.
+//! What both ends report of their streams, and what the peer's few totals mean for the record.
 
 use linerate_model::plan::Transport;
 use linerate_model::sample::{RecvReport, SendReport, TcpSample, ThreadUse};
@@ -71,7 +71,7 @@ pub(super) fn our_results(running: &Running, ids: &[StreamId], cpu: Cpu, span_ns
     }
 }
 
-/// The far end's process as a thread of `streams`: iperf3 tells no more of its CPU.
+/// The peer's process as a thread of `streams`: iperf3 tells no more of its CPU.
 pub(super) fn far_thread(results: &Results, span_ns: u64, streams: usize) -> ThreadUse {
     let share = |percent: f64| span_ns as f64 * percent.max(0.0) / 100.0 / streams.max(1) as f64;
     ThreadUse {
@@ -80,7 +80,7 @@ pub(super) fn far_thread(results: &Results, span_ns: u64, streams: usize) -> Thr
     }
 }
 
-/// Measured time of a stream as the far end's clock has it, nanoseconds.
+/// Measured time of a stream as the peer's clock has it, nanoseconds.
 pub(super) fn far_span_ns(far: &StreamResults) -> Option<u64> {
     far.end_s.filter(|s| s.is_finite() && *s > 0.0 && *s < 1e6).map(|s| (s * 1e9) as u64)
 }
@@ -104,7 +104,7 @@ pub(super) fn received_ns(running: &Running, results: Option<&Results>) -> u64 {
         return all_ns.saturating_sub(running.rtt_ns).max(span_ns);
     }
     let measured_ns = running.start_ns.saturating_add(running.plan.warmup.0);
-    // What the far end sent itself may have gone on through the wait.
+    // What the peer sent itself may have gone on through the wait.
     let is_sent = |far: &&StreamResults| {
         let mut local = running.local.iter();
         local.any(|(id, report)| matches!(report, Report::Send(_)) && stream_id(*id) == far.id)

@@ -20,14 +20,14 @@ const BYTES_CHARGED: u64 = 2;
 
 /// Decides from what arrived lately.
 #[derive(Debug)]
-pub struct Moderation {
+pub struct ReceiveBatching {
     buffer: u64,
     since_ns: u64,
     messages: u64,
     bytes: u64,
 }
 
-impl Moderation {
+impl ReceiveBatching {
     /// For a socket with a receive buffer of `buffer` bytes, as `SO_RCVBUF` is read back. Counts from
     /// `now_ns`.
     pub fn new(buffer: u64, now_ns: u64) -> Self {
@@ -70,7 +70,7 @@ mod tests {
 
     #[test]
     fn sleeps_only_where_messages_come_quickly() {
-        let mut slow = Moderation::new(BUFFER, 0);
+        let mut slow = ReceiveBatching::new(BUFFER, 0);
         assert_eq!(slow.after_call(1_000_000, 1, 1472, false), None);
         assert_eq!(slow.after_call(1_051_000, 1, 1472, false), None, "51 us apart");
         assert_eq!(slow.after_call(1_100_000, 1, 1472, false), Some(1_200_000), "49 us apart");
@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn takes_what_is_queued_first() {
-        let mut m = Moderation::new(BUFFER, 0);
+        let mut m = ReceiveBatching::new(BUFFER, 0);
         assert_eq!(m.after_call(100_000, 4, 262_144, true), None);
         assert_eq!(m.after_call(110_000, 4, 262_144, true), None);
         assert_eq!(m.after_call(120_000, 1, 65_536, false), Some(220_000));
@@ -88,18 +88,18 @@ mod tests {
     #[test]
     fn a_small_buffer_is_never_left_alone() {
         // 20 Gbit/s in trains of 65,000 bytes: 503,000 bytes charged in a nap.
-        let nap = |buffer| Moderation::new(buffer, 0).after_call(104_000, 4, 260_000, false);
+        let nap = |buffer| ReceiveBatching::new(buffer, 0).after_call(104_000, 4, 260_000, false);
         assert_eq!(nap(4 << 20), Some(204_000));
         assert_eq!(nap(1 << 20), None);
         // Small datagrams are charged for more than they hold: 64 bytes a us.
-        let nap = |buffer| Moderation::new(buffer, 0).after_call(100_000, 100, 6_400, false);
+        let nap = |buffer| ReceiveBatching::new(buffer, 0).after_call(100_000, 100, 6_400, false);
         assert_eq!(nap(1 << 20), Some(200_000));
         assert_eq!(nap(425_984), None);
     }
 
     #[test]
     fn bears_any_numbers() {
-        let mut m = Moderation::new(u64::MAX, u64::MAX);
+        let mut m = ReceiveBatching::new(u64::MAX, u64::MAX);
         let _ = m.after_call(0, u64::MAX, u64::MAX, true);
         let _ = m.after_call(u64::MAX, u64::MAX, u64::MAX, false);
         let _ = m.after_call(5, 1, 1, false);
