@@ -19,6 +19,11 @@ pub fn monotonic_ns() -> u64 {
     nanos(ClockId::CLOCK_MONOTONIC)
 }
 
+/// `CLOCK_BOOTTIME` in nanoseconds: the monotonic clock and the time in which the machine was suspended.
+pub fn boottime_ns() -> u64 {
+    nanos(ClockId::CLOCK_BOOTTIME)
+}
+
 /// `CLOCK_REALTIME` in nanoseconds: only to place the kernel's time stamps, which are of this clock.
 #[inline]
 pub fn realtime_ns() -> u64 {

@@ -22,6 +22,7 @@
 pub mod cores;
 pub mod facts;
 mod irq;
+pub mod link;
 mod netlink;
 pub mod roots;
 pub mod sampler;

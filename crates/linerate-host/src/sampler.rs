@@ -281,6 +281,7 @@ fn growth(before: &Snapshot, after: &Snapshot) -> HostSample {
             .and_then(|(before, after)| pressure::share(before, after, span_ns)),
         interrupts_apart: after.interrupts_apart,
         span_ns,
+        stopped_ns: None,
         clock_step_ns: after.clocks.wall_ahead_ns.saturating_sub(before.clocks.wall_ahead_ns),
     }
 }
@@ -369,6 +370,7 @@ mod tests {
             cpu_pressure: Some(1_250),
             interrupts_apart: None,
             span_ns: 1_000_000_000,
+            stopped_ns: None,
             clock_step_ns: -250,
         };
         assert_eq!(growth(&before, &after), expected);

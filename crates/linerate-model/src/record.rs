@@ -806,6 +806,8 @@ pub enum DoubtKind {
     TimerLate,
     /// The kernel refused an engine during the run.
     EngineFallback,
+    /// An end, or its whole machine, did not run for a part of the test.
+    Stopped,
     /// A sending host itself dropped datagrams, and not because its queue was full.
     LocalSendErrors,
     /// Two counters that should agree do not.

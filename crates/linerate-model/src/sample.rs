@@ -486,6 +486,10 @@ pub struct HostSample {
     pub span_ns: u64,
     /// Change of the wall clock against the monotonic clock over the span, in nanoseconds.
     pub clock_step_ns: i64,
+    /// How long nothing of the process ran although it had to, and neither waited for a core nor was throttled:
+    /// it was stopped, or the whole machine was. Of totals only, and where the kernel keeps run delays.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopped_ns: Option<u64>,
 }
 
 #[cfg(test)]

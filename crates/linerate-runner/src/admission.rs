@@ -19,6 +19,7 @@ use crate::network::Network;
 use crate::place::{self, From};
 use crate::server::Options;
 use crate::shares::{DayBudget, Days};
+use crate::standstill;
 
 /// Connections that have not yet asked for a test. Each costs one descriptor, one small task and
 /// about 4 KiB in the kernel.
@@ -57,6 +58,7 @@ pub(crate) struct Slot {
     /// Where its bytes count, if a day of its client's has a limit.
     pub(crate) day: Option<DayBudget>,
     memory: u64,
+    _watch: standstill::Watch,
 }
 
 impl Drop for Slot {
@@ -299,7 +301,14 @@ impl Admission {
         state.tests.insert(token, entry);
         state.memory += memory;
         drop(state);
-        Ok(Slot { admission: Arc::clone(self), token, cores, day, memory })
+        Ok(Slot {
+            admission: Arc::clone(self),
+            token,
+            cores,
+            day,
+            memory,
+            _watch: standstill::Watch::new(),
+        })
     }
 
     /// The peer's bytes of the day, if they have a limit and leave room for this plan.

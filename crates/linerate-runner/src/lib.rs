@@ -24,6 +24,7 @@ pub mod server;
 mod serving;
 mod shares;
 pub mod signals;
+mod standstill;
 mod ticks;
 
 pub use network::Network;

@@ -1,7 +1,7 @@
 //! What the server's log says of a test: made of its plan and of its data threads' reports, the same
 //! way for every dialect.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use linerate_model::plan::{AgreedPlan, Dialect, Traffic};
 use linerate_model::sample::{RecvCounts, RecvReport, SendCounts, SendReport};
@@ -9,6 +9,7 @@ use linerate_model::served::{Outcome, ServedReceived, ServedResult, ServedSent, 
 
 use crate::control::ControlError;
 use crate::data::Report;
+use crate::standstill;
 
 /// A client's name for its test is cut nowhere: one that is longer, or odd, is none.
 const MOST_ID_BYTES: usize = 64;
@@ -52,6 +53,16 @@ pub(crate) struct Early {
 impl Early {
     pub(crate) fn new(outcome: Outcome, why: impl Into<String>) -> Self {
         Self { outcome, why: why.into() }
+    }
+
+    /// What is known of this end, at `local`, goes first where the client seems to be at fault.
+    pub(crate) fn explained(self, local: IpAddr) -> Self {
+        match self.outcome {
+            Outcome::Vanished | Outcome::Failed => {
+                Self { why: standstill::explained(&self.why, local), ..self }
+            }
+            _ => self,
+        }
     }
 
     pub(crate) fn failed(why: impl Into<String>) -> Self {

@@ -3,7 +3,7 @@
 mod running;
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -84,6 +84,8 @@ pub(crate) struct Test {
     served: Box<ServedTest>,
     agreed: Arc<AgreedPlan>,
     ip: IpVersion,
+    /// This end's address of the control connection.
+    local: IpAddr,
     slot: Slot,
     nic: Option<String>,
     arrivals: UnboundedReceiver<(u16, StreamSocket)>,
@@ -277,6 +279,7 @@ async fn grant(
             served,
             agreed,
             ip,
+            local: local.ip(),
             slot,
             nic,
             arrivals,
@@ -295,7 +298,8 @@ impl Test {
     }
 
     async fn conduct(self, server: &Arc<Server>) -> ServedResult {
-        let Self { control, seals, served: _, agreed, ip, slot, nic, mut arrivals, _alone } = self;
+        let Self { control, seals, served: _, agreed, ip, local, slot, nic, mut arrivals, _alone } =
+            self;
         let plan = &agreed.plan;
         let drain = drain_ns(&control, &plan.traffic);
         let (read, write) = control.into_split();
@@ -321,7 +325,7 @@ impl Test {
         };
         let udp = plan.traffic.transport() == Transport::Udp;
         if let Err(early) = opened {
-            return served::result(Err(early), udp, None, [].iter());
+            return served::result(Err(early.explained(local)), udp, None, [].iter());
         }
         let mut running = Running {
             shared: Arc::clone(&shared),
@@ -347,6 +351,7 @@ impl Test {
         // A sum over some of the streams would pass for the whole.
         let whole = running.reports.len() == running.streams;
         let reports = running.reports.values().filter(|_| whole);
+        let ended = ended.map_err(|early| early.explained(local));
         served::result(ended, udp, time_ns, reports)
     }
 

@@ -334,6 +334,7 @@ fn boasts() -> Vec<ServerMessage> {
         cpu_pressure: Some(all),
         span_ns: most,
         clock_step_ns: i64::MIN,
+        stopped_ns: None,
     };
     let mut story = Vec::new();
     for stream in 0..4 {

@@ -19,6 +19,7 @@ use tokio::sync::watch;
 
 use crate::errors;
 use crate::serving::random;
+use crate::standstill;
 
 pub(crate) use connect::{connect_to, resolve, with_port};
 use connect::{over_control, with_own_server};
@@ -90,6 +91,7 @@ pub fn run_until(
     stop: watch::Receiver<bool>,
 ) -> RunRecord {
     let record = blank(request);
+    let _watch = standstill::Watch::new();
     let allowed = linerate_host::cores::allowed_cores();
     let wanted = request.plan.client_cpus.iter();
     if !allowed.is_empty()

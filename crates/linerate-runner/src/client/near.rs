@@ -30,6 +30,7 @@ use crate::host::HostWatch;
 use crate::place::{self, From};
 use crate::proven;
 use crate::serving::{HEAD_START_NS, drain_ns};
+use crate::standstill;
 use crate::ticks::Ticks;
 
 use super::Request;
@@ -341,7 +342,8 @@ impl Near<'_> {
     }
 
     pub(super) fn lost(&self, doing: &str, why: &str) -> ErrorRecord {
-        errors::server_lost(&self.name, self.peer, doing, why)
+        let why = standstill::explained(why, self.local.ip());
+        errors::server_lost(&self.name, self.peer, doing, &why)
     }
 
     pub(super) fn out_of_turn(&self, doing: &str, message: &ServerMessage) -> ErrorRecord {
@@ -386,11 +388,11 @@ impl Near<'_> {
         let ended = Ended {
             interrupted: running.interrupted,
             trouble: running.trouble.take().map(|why| {
-                let (name, peer, doing) = (&self.name, self.peer, "running the test");
+                let doing = "running the test";
                 if running.unproven {
-                    errors::unproven(name, peer, doing)
+                    errors::unproven(&self.name, self.peer, doing)
                 } else {
-                    errors::server_lost(name, peer, doing, &why)
+                    self.lost(doing, &why)
                 }
             }),
             stopping: running.stopping.take(),

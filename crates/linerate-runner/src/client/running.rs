@@ -20,6 +20,7 @@ use crate::control::{ControlError, Outbox};
 use crate::data::{self, DataEvent, Report, Role, Shared, Tick};
 use crate::host::HostWatch;
 use crate::serving::SILENCE_LIMIT;
+use crate::standstill;
 use crate::ticks::Ticks;
 
 use super::near::{CLOCK_EXCHANGES, Messages, heard};
@@ -161,7 +162,7 @@ impl Running {
                     let ping = ClientMessage::Ping(Ping { client_ns: clock::monotonic_ns() });
                     if let Err(e) = write.say(&ping).await {
                         self.abandon(&e.to_string());
-                    } else if heard_at.elapsed() > SILENCE_LIMIT
+                    } else if heard_at.elapsed().min(standstill::ran_for()) > SILENCE_LIMIT
                         && !self.shared.heard_within(SILENCE_LIMIT)
                     {
                         self.abandon("the server fell silent");

@@ -12,6 +12,7 @@ use std::time::Duration;
 use linerate_engine::sys;
 
 use super::{Shared, UNKNOWN};
+use crate::standstill;
 
 /// One of a test's threads looks this often.
 const LOOK_EVERY_NS: u64 = 100_000_000;
@@ -49,7 +50,7 @@ impl PeerWatch {
             Sign::Words => peer.no_data,
             Sign::Answers => peer.silence(),
         };
-        !peer.is_open || silence.min(no_data) > self.limit
+        !peer.is_open || silence.min(no_data).min(standstill::ran_for()) > self.limit
     }
 }
 

@@ -9,6 +9,7 @@ use linerate_model::sample::HostSample;
 use linerate_session::assemble::HostSamples;
 
 use crate::data::DataEvent;
+use crate::standstill;
 use counters::{Counted, Counters};
 
 /// Cores that are told: the busiest, where a host has more.
@@ -27,6 +28,7 @@ pub(crate) struct HostWatch {
     counters: Option<Counters>,
     counters_from: Option<Arc<Reading>>,
     irqs_from: Option<IrqCounts>,
+    stopped_from_ns: u64,
     begun: Option<Arc<Reading>>,
     over: Option<Arc<Reading>>,
     row_from: Option<Arc<Reading>>,
@@ -46,6 +48,7 @@ impl HostWatch {
             counters,
             counters_from: reading.clone(),
             irqs_from: now.and_then(|now| now.irqs),
+            stopped_from_ns: standstill::stopped_ns(),
             begun: None,
             over: None,
             row_from: reading,
@@ -60,6 +63,7 @@ impl HostWatch {
     /// What was counted so far belongs to the warm-up.
     pub(crate) async fn warm(&mut self) {
         self.counters_from = self.read().await;
+        self.stopped_from_ns = standstill::stopped_ns();
     }
 
     /// The first stream's word counts: the others' spans begin and end with it.
@@ -111,6 +115,12 @@ impl HostWatch {
             let HostSample { cores, cpu_pressure, span_ns, .. } = over.since(begun);
             *all = HostSample { cores, cpu_pressure, span_ns, ..std::mem::take(all) };
         }
+        if let Some(total) = &mut total {
+            let stopped_ns = standstill::stopped_ns().saturating_sub(self.stopped_from_ns);
+            // A thread whose cgroup is throttled does not count as waiting for a core.
+            let throttled_ns = total.counters.throttled_ns.unwrap_or(0);
+            total.stopped_ns = Some(stopped_ns.saturating_sub(throttled_ns));
+        }
         let irqs = now.and_then(|now| now.irqs).zip(self.irqs_from.as_ref());
         HostSamples {
             intervals: std::mem::take(&mut self.rows),
@@ -120,9 +130,10 @@ impl HostWatch {
     }
 }
 
-/// Starts the thread that reads, so that a server holds as much before its first test as after it.
+/// Starts the threads that read and beat, so that a server holds as much before its first test as after it.
 pub(crate) fn prepare() {
     let _ = counters::host();
+    standstill::prepare();
 }
 
 /// Keeps the busiest cores of a large host.

@@ -25,6 +25,7 @@ use crate::rate_meter::RateMeter;
 use crate::rows::ProcessCpu;
 use crate::server::{Options, Server};
 use crate::serving::{StopOnDrop, straggler_ns};
+use crate::standstill;
 
 /// What is still in a client's send buffer may take this long; clients wait 10 s for results.
 const TCP_DRAIN_NS: u64 = 5_000_000_000;
@@ -194,7 +195,9 @@ impl Running {
             return Err(Trouble::quiet(Outcome::Vanished, why));
         }
         let receives = self.direction.has_forward();
-        let no_data = self.shared.silence(watch.began_ns);
+        // Nobody was silent while this end did not run.
+        let ran = standstill::ran_for();
+        let no_data = self.shared.silence(watch.began_ns).min(ran);
         if receives && no_data > options.no_data {
             let why = format!("no data for {:?}", options.no_data);
             return Err(Trouble::new(ErrorNumber::NO_DATA, why));
@@ -204,7 +207,7 @@ impl Running {
             return Err(Trouble::new(ErrorNumber::NO_DATA, why));
         }
         // Where the kernel does not tell, its own limit holds.
-        let answered = control.silence().unwrap_or_default();
+        let answered = control.silence().unwrap_or_default().min(ran);
         let silent = if receives { answered.min(no_data) } else { answered };
         let limit = silence_limit(self.direction);
         if silent > limit {

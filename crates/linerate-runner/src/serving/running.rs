@@ -21,6 +21,7 @@ use crate::idle::Idle;
 use crate::rate_meter::RateMeter;
 use crate::served::Early;
 use crate::server::Server;
+use crate::standstill;
 use crate::ticks::Ticks;
 
 use super::{HEAD_START_NS, MOST_DRAIN_NS, SILENCE_LIMIT, SILENCE_OF_THREADS, answer, count, pong};
@@ -158,7 +159,7 @@ impl Running {
                     self.shared.drain_until(clock::monotonic_ns().saturating_add(wait));
                 }
                 _ = watch.tick() => {
-                    let silent = heard.elapsed() > SILENCE_LIMIT
+                    let silent = heard.elapsed().min(standstill::ran_for()) > SILENCE_LIMIT
                         && !self.shared.heard_within(SILENCE_LIMIT);
                     if silent && trouble.is_none() {
                         trouble = Some(self.abandon(Early::vanished("the client fell silent")));

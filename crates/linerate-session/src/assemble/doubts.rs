@@ -102,6 +102,15 @@ pub(super) fn doubts(record: &mut RunRecord, outcome: &Outcome) {
                 ),
             );
         }
+        if let Some(stopped_ns) = total.stopped_ns.filter(|ns| *ns > 0) {
+            add(
+                DoubtKind::Stopped,
+                format!(
+                    "the {name} did not run for {:.1} s during the test: its process was stopped, or its whole machine",
+                    seconds(stopped_ns)
+                ),
+            );
+        }
         if let Some(core) =
             total.cores.iter().max_by_key(|core| core.steal).filter(|core| core.steal >= 500)
         {

@@ -20,6 +20,7 @@ use crate::client::Near;
 use crate::data::{DataEvent, Report, Shared, Tick};
 use crate::host::HostWatch;
 use crate::rows::RowBook;
+use crate::standstill;
 use crate::ticks::Ticks;
 
 /// Who has interrupted a test waits this long for the server's results, beyond two round trips.
@@ -112,7 +113,7 @@ impl Running {
                     self.host.warm().await;
                 }
                 _ = look.tick(), if counting => {
-                    if self.shared.silence(begun_ns) > near.request.iperf3.silence {
+                    if self.shared.silence(begun_ns).min(standstill::ran_for()) > near.request.iperf3.silence {
                         let why = "no data came for too long";
                         return Err((near.lost(doing, why), told));
                     }

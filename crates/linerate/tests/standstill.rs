@@ -1,0 +1,153 @@
+//! Which end did not run, or lost its link, is named, and leaves a doubt where the test goes on.
+
+#[path = "support/iperf3.rs"]
+mod iperf3;
+mod support;
+
+use std::time::{Duration, Instant};
+
+use iperf3::Iperf3;
+use nix::sys::signal::Signal;
+use serde_json::Value;
+use support::{Client, Lab, Server, alone, list, wait_for};
+
+/// No step takes as long.
+const HANGS: Duration = Duration::from_secs(60);
+
+/// A client whose test runs at the server.
+fn running(server: &Server, space: Option<&str>, line: &str) -> Client {
+    let earlier = server.log().matches("\"started\"").count();
+    let port = server.port.to_string();
+    let words: Vec<&str> = line.split(' ').chain(["-p", &port, "--json"]).collect();
+    let client = Client::start(space, &words);
+    let started = || server.log().matches("\"started\"").count() > earlier;
+    assert!(wait_for(HANGS, started), "{}", server.log());
+    std::thread::sleep(Duration::from_millis(300));
+    client
+}
+
+/// Keeps a process stopped for longer than a peer can miss, while `meanwhile` happens; returns for how long.
+fn stopped(signal: impl Fn(Signal), meanwhile: impl FnOnce()) -> Duration {
+    signal(Signal::SIGSTOP);
+    let begun = Instant::now();
+    meanwhile();
+    std::thread::sleep(Duration::from_millis(1_700));
+    let took = begun.elapsed();
+    signal(Signal::SIGCONT);
+    took
+}
+
+fn doubts_of_a_stop(record: &Value) -> Vec<&str> {
+    let doubts = list(&record["doubts"]).iter().filter(|doubt| doubt["kind"] == "stopped");
+    doubts.map(|doubt| doubt["text"].as_str().expect("a text")).collect()
+}
+
+#[test]
+fn an_end_that_was_stopped_for_a_while_is_named_in_a_doubt() {
+    let _alone = alone();
+    for (line, end) in [
+        ("udp 127.0.0.1 -b 2M -t 4s", "server"),
+        ("tcp 127.0.0.1 -b 2M -t 4s -R", "client"),
+        ("rr 127.0.0.1 --rate 100 -t 4s", "server"),
+    ] {
+        let server = Server::start(None, &[]);
+        let client = running(&server, None, line);
+        let took = match end {
+            "server" => stopped(|signal| server.signal(signal), || ()),
+            _ => stopped(|signal| client.signal(signal), || ()),
+        };
+        let record = client.end().complete();
+        let found = doubts_of_a_stop(&record);
+        let [text] = found[..] else { panic!("{line}: {}", record["doubts"]) };
+        println!("{line}: {text}");
+        assert!(text.contains(&format!("the {end} did not run for ")), "{text}");
+        let told: f64 = text.split(' ').nth(6).and_then(|word| word.parse().ok()).expect(text);
+        assert!(told > 1.2 && told < took.as_secs_f64() + 0.5, "{told} of {took:?}");
+    }
+}
+
+#[test]
+fn a_client_that_was_stopped_does_not_blame_its_server() {
+    let _alone = alone();
+    let server = Server::start(None, &[]);
+    let client = running(&server, None, "udp 127.0.0.1 -b 2M -t 60s");
+    client.signal(Signal::SIGSTOP);
+    assert!(wait_for(HANGS, || server.log().contains("\"ended\"")), "{}", server.log());
+    assert!(server.log().contains("fell silent"), "{}", server.log());
+    client.signal(Signal::SIGCONT);
+    let record = client.end().error("server_lost", 1);
+    let why = record["error"]["why"].as_str().unwrap();
+    assert!(why.contains("this end itself did not run for"), "{why}");
+    assert_eq!(doubts_of_a_stop(&record).len(), 1, "{}", record["doubts"]);
+}
+
+#[test]
+fn a_server_that_was_stopped_does_not_blame_its_client() {
+    let _alone = alone();
+    let server = Server::start(None, &[]);
+    let client = running(&server, None, "udp 127.0.0.1 -b 2M -t 60s");
+    server.signal(Signal::SIGSTOP);
+    let record = client.end().error("server_lost", 1);
+    let why = record["error"]["why"].as_str().unwrap();
+    assert!(why.contains("the server fell silent") && !why.contains("itself"), "{why}");
+    server.signal(Signal::SIGCONT);
+    assert!(wait_for(HANGS, || server.log().contains("\"ended\"")), "{}", server.log());
+    assert!(server.log().contains("this end itself did not run for"), "{}", server.log());
+}
+
+#[test]
+fn a_lost_link_and_a_lost_address_are_named() {
+    let _alone = alone();
+    if !Lab::possible("a_lost_link_and_a_lost_address_are_named") {
+        return;
+    }
+    for (change, why) in [
+        ("ip link set eth0 down", "its own interface eth0 is down"),
+        ("ip addr flush dev eth0", "this host has lost its address 10.77.1.1"),
+    ] {
+        let lab = Lab::pair();
+        let server = lab.serve();
+        let client = running(&server, Some(&lab.space("a")), "udp 10.77.1.2 -b 2M -t 60s");
+        lab.run("a", change);
+        let record = client.end().error("server_lost", 1);
+        assert!(record["error"]["why"].as_str().unwrap().contains(why), "{change}: {record}");
+    }
+    // The other end of the cable.
+    let lab = Lab::pair();
+    let server = lab.serve();
+    let client = running(&server, Some(&lab.space("a")), "udp 10.77.1.2 -b 2M -t 60s");
+    lab.run("b", "ip link set eth0 down");
+    let record = client.end().error("server_lost", 1);
+    let why = record["error"]["why"].as_str().unwrap();
+    assert!(why.contains("its own interface eth0 has no carrier"), "{why}");
+    assert!(wait_for(HANGS, || server.log().contains("\"ended\"")), "{}", server.log());
+    assert!(server.log().contains("its own interface eth0 is down"), "{}", server.log());
+}
+
+/// Who was killed while this end was stopped left nobody blamed for silence, in iperf3's dialect too.
+#[test]
+fn a_stop_is_named_in_iperf3s_dialect() {
+    let _alone = alone();
+    if !iperf3::possible("a_stop_is_named_in_iperf3s_dialect") {
+        return;
+    }
+    let own = "this end itself did not run for";
+    let server = Server::start(None, &[]);
+    let client = Iperf3::here("127.0.0.1", server.port, "-u -b 1M -t 60");
+    assert!(wait_for(HANGS, || server.log().contains("\"started\"")), "{}", server.log());
+    stopped(|signal| server.signal(signal), || client.kill());
+    assert!(wait_for(HANGS, || server.log().contains("\"ended\"")), "{}", server.log());
+    assert!(server.log().contains(own), "{}", server.log());
+
+    // The last record is of the face, which prints what iperf3 would.
+    let args = ["iperf3", "-c", "127.0.0.1", "-p", &server.port.to_string(), "-u", "-t", "60"];
+    let client = Client::start(None, &args);
+    assert!(
+        wait_for(HANGS, || server.log().matches("\"started\"").count() == 2),
+        "{}",
+        server.log()
+    );
+    stopped(|signal| client.signal(signal), || server.signal(Signal::SIGKILL));
+    let ran = client.end();
+    assert!(ran.err.contains(own) || ran.out.contains(own), "{}{}", ran.out, ran.err);
+}
