@@ -96,21 +96,22 @@ fn trains_lost_whole_are_counted_by_datagram() {
     }
     let lab = Lab::routed().v6().whole_trains();
     let _server = lab.serve();
-    // 10,003: the last train of a stream is a short one.
+    // 4,003: the last train of a stream is a short one. So slow that what waits for a receiver without a core
+    // fits its buffer.
     for (family, way) in [(V4, ""), (V6, ""), (V4, "-P 2"), (V6, "-R")] {
-        let mut rules = dropping("numgen random mod 1000 < 100");
+        let mut rules = dropping("numgen inc mod 5 < 1");
         if way == "-R" {
             rules = rules.replace("dport", "sport");
         }
         lab.nft("r", &rules);
-        let line = format!("-k 10003 -l {SIZE} -b 400M --burst 1ms -w 16Mi --engine gso {way}");
+        let line = format!("-k 4003 -l {SIZE} -b 40M --burst 10ms -w 4Mi --engine gso {way}");
         let record = udp(&lab, family.routed, &line);
         let trains = lab.counter("r", "dropped");
         let dropped = family.datagrams(trains, SIZE);
         let passed = family.datagrams(lab.counter("r", "passed"), SIZE);
         println!("{way}: {} trains of {dropped} datagrams dropped, {passed} passed", trains.0);
         sent_in_trains(&record, 20);
-        assert_eq!(dropped + passed, 10_003);
+        assert_eq!(dropped + passed, 4_003);
         assert!(trains.0 > 5 && dropped > 5 * trains.0, "trains did not stay together");
         let receiver = &record["totals"]["receiver"];
         assert_eq!(number(receiver, "lost"), dropped);
