@@ -251,7 +251,8 @@ fn who_may_not_is_told_why() {
     control(&lab, "b", |host| {
         let second = Remote::connect(&access("10.77.1.1")).err().expect("one is enough");
         assert_eq!(second.kind, "busy");
-        let command = CommandRequest { argv: vec!["true".into()], limit_ms: 1_000, keep_bytes: 10 };
+        let command =
+            CommandRequest { argv: vec!["true".into()], limit_ms: 1_000, keep_bytes: 10 };
         let error = host.run_command(&command).unwrap_err();
         assert_eq!(error.kind, "policy");
         assert!(error.hints[0].contains("--allow-commands"));

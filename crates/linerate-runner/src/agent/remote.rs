@@ -21,7 +21,7 @@ use tokio::time::Instant;
 use super::Hands;
 use super::session::{ALIVE_EVERY, SILENCE_LIMIT};
 use crate::client::connect_to;
-use crate::control::{ControlError, decode, read_all, read_body, write_bytes, write_message};
+use crate::control::{ControlError, decode, read_all, read_body, write_message, write_bytes};
 use crate::errors;
 use crate::proven::{self, Seals};
 

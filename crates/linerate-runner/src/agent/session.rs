@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use super::Options;
 use super::hand::{Hand, Stop};
 use super::helper::Privileged;
-use crate::control::{ControlError, read_all, write_bytes, write_message};
+use crate::control::{ControlError, read_all, write_message, write_bytes};
 use crate::proven::Seals;
 use crate::server::{Event, Server};
 
