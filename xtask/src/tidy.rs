@@ -16,6 +16,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("runner", &["model", "wire", "session", "engine", "host", "stats"]),
     ("experiment", &["model", "stats"]),
     ("store", &["model"]),
+    ("ask", &["model", "experiment", "runner"]),
+    ("drive", &["model", "session", "experiment", "runner", "host", "store", "report", "ask"]),
     (
         "",
         &[
@@ -29,6 +31,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "runner",
             "experiment",
             "store",
+            "ask",
+            "drive",
         ],
     ),
     ("testkit", &["model", "stats", "wire", "session"]),

@@ -7,13 +7,11 @@ use linerate_model::limits;
 use linerate_model::plan::{Direction, End, TestPlan, Traffic};
 use linerate_model::record::ErrorRecord;
 use linerate_model::units::{ByteCount, Nanos};
-use linerate_report::run::headline::Detail;
 use linerate_runner::client::{Extras, Request};
 
 use super::Asked;
 use super::target::Found;
 use super::value::{Cpus, Dscp};
-use crate::output::Output;
 use crate::usage;
 
 /// How long, and in which steps.
@@ -198,6 +196,7 @@ pub struct Keep {
     /// Keep the record as JSON in FILE, whatever is shown; a file that is there is not written over.
     #[arg(long, value_name = "FILE")]
     pub save: Option<PathBuf>,
+    /// By which name it is known.
     #[command(flatten)]
     pub names: Names,
 }
@@ -223,29 +222,8 @@ pub struct Show {
     pub output: OutputArgs,
     /// Print every detail, every reason and all advice before the headline.
     #[arg(short, long, conflicts_with_all = ["quiet", "json", "json_lines"])]
-    verbose: bool,
+    pub verbose: bool,
     /// Print the headline only: result, limit and what to try.
     #[arg(short, long, conflicts_with_all = ["json", "json_lines"])]
-    quiet: bool,
-}
-
-impl Show {
-    /// How much is said beside the headline.
-    pub fn detail(self) -> Detail {
-        match (self.verbose, self.quiet) {
-            (true, _) => Detail::All,
-            (_, true) => Detail::Headline,
-            _ => Detail::Some,
-        }
-    }
-}
-
-impl From<OutputArgs> for Output {
-    fn from(args: OutputArgs) -> Self {
-        match (args.json, args.json_lines) {
-            (true, _) => Self::Json,
-            (_, true) => Self::JsonLines,
-            _ => Self::Text,
-        }
-    }
+    pub quiet: bool,
 }

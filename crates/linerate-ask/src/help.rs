@@ -1,6 +1,8 @@
 //! What `--help` says after the options: examples, and the exit codes.
 
-use crate::exit::Exit;
+#![allow(missing_docs, reason = "each is what --help of the verb of its name says at its end")]
+
+use linerate_model::exit::Exit;
 
 fn with_exit_codes(examples: &str) -> String {
     let mut text = format!("Examples:\n{examples}\nExit codes:\n");

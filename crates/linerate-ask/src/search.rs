@@ -23,6 +23,7 @@ use crate::{help, usage};
 #[derive(Debug, Clone, Args)]
 #[command(after_help = help::search())]
 pub struct SearchArgs {
+    /// What all trials share.
     #[command(flatten)]
     pub trials: TrialArgs,
     #[command(flatten)]

@@ -38,6 +38,7 @@ const PASSES: Limit = Limit { name: "passes", min: 1, max: 1_000, why: "" };
 #[derive(Debug, Clone, Args)]
 #[command(after_help = help::sweep())]
 pub struct SweepArgs {
+    /// What all trials share.
     #[command(flatten)]
     pub trial: TrialArgs,
     /// Rates of payload: 1M..1000M (each twice the one before), 10M..1G with --step, a list such as

@@ -10,22 +10,32 @@ use super::Asked;
 use super::common::{Keep, Names, Parts, Sockets, Span};
 use super::datagrams::Datagrams;
 use super::target::Where;
-use crate::{trial, usage};
+use crate::usage;
 
 /// Options of every verb that runs trials.
 #[derive(Debug, Clone, Args)]
 pub struct TrialArgs {
+    /// Where to.
     #[command(flatten)]
     pub place: Where,
+    /// What they are like.
     #[command(flatten)]
     pub datagrams: Datagrams,
+    /// Sockets and cores.
     #[command(flatten)]
     pub sockets: Sockets,
     /// Traffic before the measured time of each trial, counted apart.
     #[arg(short = 'O', long, value_name = "TIME", default_value = "0", help_heading = "How long")]
     pub warmup: Nanos,
+    /// By which name it is known.
     #[command(flatten)]
     pub names: Names,
+}
+
+/// Report interval of a trial of this length: a tenth, enough to see a rate that is not steady.
+pub fn interval(time: Nanos) -> Nanos {
+    // Shorter intervals measure the scheduler, longer ones tell no more.
+    Nanos((time.0 / 10).clamp(50_000_000, 1_000_000_000))
 }
 
 impl TrialArgs {
@@ -35,7 +45,7 @@ impl TrialArgs {
         let mut found = self.place.find(verb, false)?;
         let this_machine = found.this_machine;
         let (plan, size_from_mtu) = self.datagrams.plan(&mut found, None)?;
-        let span = Span { time: Some(time), warmup: self.warmup, interval: trial::interval(time) };
+        let span = Span { time: Some(time), warmup: self.warmup, interval: interval(time) };
         let asked = Parts {
             found,
             traffic: Traffic::Udp(plan),

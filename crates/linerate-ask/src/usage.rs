@@ -2,13 +2,11 @@
 //! other. All take the shape of every other error: what, why, what to try.
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use linerate_model::exit::Exit;
 use linerate_model::limits::{self, Limit, OutOfRange};
 use linerate_model::plan::ONE_DATAGRAM;
 use linerate_model::record::ErrorRecord;
-use linerate_model::units::{BitRate, Nanos};
-use linerate_report::number;
-
-use crate::exit::Exit;
+use linerate_model::units::{BitRate, Nanos, grouped};
 
 /// A usage error.
 pub fn error(what: impl Into<String>, why: impl Into<String>, hints: &[&str]) -> ErrorRecord {
@@ -148,7 +146,7 @@ fn ranged_error(option: &str, found: &OutOfRange) -> ErrorRecord {
         } else if found.name.ends_with("in bit/s") {
             BitRate::new(value).map_or("0 bit/s".to_owned(), |r| r.to_string())
         } else {
-            number::integer(value)
+            grouped(value)
         }
     };
     let name = found.name.trim_end_matches(" in nanoseconds").trim_end_matches(" in bit/s");

@@ -4,9 +4,8 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
+use linerate_model::exit::Exit;
 use linerate_model::record::ErrorRecord;
-
-use crate::exit::Exit;
 
 /// A file that a result will be kept in. It is made whole or not at all, and nothing is written over.
 #[derive(Debug)]

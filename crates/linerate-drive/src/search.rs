@@ -1,112 +1,306 @@
-//! Runs a search: asks the controller for the next trial, runs it, writes it down.
+//! A search: asks the controller for the next trial, runs it, writes it down.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, ErrorKind, Write, stderr, stdout};
-use std::path::Path;
+use std::io::{self, ErrorKind, Write};
+use std::path::{Path, PathBuf};
 
+use linerate_ask::search::SearchArgs;
+use linerate_ask::target::{Speak, Where};
+use linerate_ask::{Asked, usage};
 use linerate_experiment::doubts;
 use linerate_experiment::search::log::{Entry, FORMAT, Facts, Head, Line, Log, read};
 use linerate_experiment::search::repeat::Repeated;
 use linerate_experiment::search::{Ending, Next};
 use linerate_experiment::trial::Trial;
-use linerate_model::lines::SearchLine;
+use linerate_model::clean::clean_json;
+use linerate_model::exit::Exit;
 use linerate_model::plan::{Dialect, IpVersion};
 use linerate_model::record::{ErrorRecord, Limit, ProgramFacts, RunRecord, Status};
 use linerate_model::search::{GoalRecord, SearchDocument, TrialPurpose, TrialRecord};
-use linerate_report::clean::clean_json;
-use linerate_report::live::Live;
-use linerate_report::run::json;
-use linerate_report::{error, number, search as text};
-use linerate_runner::client::{Request, Target};
-use linerate_runner::signals::Interrupts;
+use linerate_runner::client::{Request, Target, stamp};
 
-use crate::args::search::SearchArgs;
-use crate::args::target::{Speak, Where};
-use crate::args::{Asked, Color};
-use crate::exit::Exit;
-use crate::keep::SavedFile;
-use crate::output::{self, Output};
-use crate::status::StatusLine;
-use crate::{trial, usage};
+use crate::trial::{self, Variation};
+use crate::{Env, failure};
 
 /// A log larger than this is none.
 const MOST_LOG_BYTES: u64 = 1 << 30;
 
-/// `linerate search`.
-pub fn run(args: &SearchArgs, color: Color) -> Result<Exit, ErrorRecord> {
-    let screen = Screen::new(args.output.into(), color);
-    let saved = args.save.as_deref().map(SavedFile::new).transpose()?;
-    if let Some(path) = &args.replay {
-        let (log, search) = replayed(path)?;
-        return Work {
-            search,
-            log: None,
-            head: log.head,
-            facts: log.facts,
-            entries: log.entries,
-            screen,
-            saved,
+/// How a search goes.
+#[derive(Debug)]
+pub enum Event<'a> {
+    /// For the user, before anything is sent.
+    Note(&'a str),
+    /// It starts or goes on; the trials of its log follow as [`Event::Ended`].
+    Started,
+    /// A trial begins.
+    Trial {
+        /// The search so far.
+        search: &'a Repeated,
+        /// Number of the trial, from 1.
+        number: usize,
+        /// What is tried.
+        trial: &'a Trial,
+        /// What for.
+        purpose: TrialPurpose,
+    },
+    /// It is over.
+    Ended {
+        /// Number of the trial, from 1.
+        number: usize,
+        /// What came of it.
+        trial: &'a TrialRecord,
+    },
+}
+
+/// A search on its way.
+pub struct Search {
+    search: Repeated,
+    /// What its trials are variants of; a search that is only gone through again has none.
+    request: Option<Request>,
+    notes: Vec<String>,
+    log: Option<(PathBuf, File)>,
+    head: Head,
+    facts: Facts,
+    entries: Vec<Entry>,
+}
+
+impl Search {
+    /// What is asked for: a search of its own, one that goes on, or one that is gone through again.
+    ///
+    /// # Errors
+    /// What makes no sense, and a log that cannot be read or written.
+    pub fn new(args: &SearchArgs) -> Result<Self, ErrorRecord> {
+        if let Some(path) = &args.replay {
+            let (log, search) = replayed(path)?;
+            return Ok(Self::of_log(log, search));
         }
-        .replay();
+        if let Some(path) = &args.resume {
+            let (log, mut search) = replayed(path)?;
+            if let Some(most) = args.max_time {
+                search.set_max_time(Some(most));
+            }
+            let request = Some(request_of(&log.head, args)?);
+            let file = go_on(path, &log).map_err(|e| unwritable(path, &e))?;
+            let log_file = Some((path.clone(), file));
+            return Ok(Self { request, log: log_file, ..Self::of_log(log, search) });
+        }
+        Self::start(args)
     }
-    if let Some(path) = &args.resume {
-        let (log, mut search) = replayed(path)?;
-        if let Some(most) = args.max_time {
-            search.set_max_time(Some(most));
-        }
-        let request = request_of(&log.head, args)?;
-        let file = go_on(path, &log).map_err(|e| unwritable(path, &e))?;
-        return Work {
-            search,
-            log: Some((path.clone(), file)),
-            head: log.head,
-            facts: log.facts,
-            entries: log.entries,
-            screen,
-            saved,
-        }
-        .run(&request);
+
+    fn of_log(log: Log, search: Repeated) -> Self {
+        let Log { head, facts, entries, .. } = log;
+        Self { search, request: None, notes: Vec::new(), log: None, head, facts, entries }
     }
-    let (settings, Asked { request, notes, .. }) = args.asked()?;
-    let now = jiff::Timestamp::now();
-    let target = match &request.target {
-        Target::Host { name, port } | Target::Discard { name, port } => Some((name.clone(), *port)),
-        Target::Local => None,
-    };
-    let head = Head {
-        format: FORMAT,
-        id: format!("{:012x}-{:08x}", now.as_millisecond(), std::process::id()),
-        started: now.to_string(),
-        command: request.command.clone(),
-        target,
-        label: request.label.clone(),
-        title: request.title.clone(),
-        ip: request.ip,
-        bind: request.bind,
-        dialect: request.dialect,
-        key_file: args.trials.place.key_file.clone(),
-        plan: request.plan.clone(),
-        size_from_mtu: request.size_from_mtu,
-        settings: settings.clone(),
-        repeats: args.repeat,
-    };
-    let log = match &args.log {
-        None => None,
-        // An older log is somebody's measurements.
-        Some(path) => {
-            let made = OpenOptions::new().write(true).create_new(true).open(path);
-            let mut file = made.map_err(|e| unwritable(path, &e))?;
-            put(&mut file, &Line::Search(Box::new(head.clone())))
-                .map_err(|e| unwritable(path, &e))?;
-            Some((path.clone(), file))
-        }
-    };
-    for note in &notes {
-        screen.note(note);
+
+    fn start(args: &SearchArgs) -> Result<Self, ErrorRecord> {
+        let (settings, Asked { request, notes, .. }) = args.asked()?;
+        let (id, started) = stamp();
+        let target = match &request.target {
+            Target::Host { name, port } | Target::Discard { name, port } => {
+                Some((name.clone(), *port))
+            }
+            Target::Local => None,
+        };
+        let head = Head {
+            format: FORMAT,
+            id,
+            started,
+            command: request.command.clone(),
+            target,
+            label: request.label.clone(),
+            title: request.title.clone(),
+            ip: request.ip,
+            bind: request.bind,
+            dialect: request.dialect,
+            key_file: args.trials.place.key_file.clone(),
+            plan: request.plan.clone(),
+            size_from_mtu: request.size_from_mtu,
+            settings: settings.clone(),
+            repeats: args.repeat,
+        };
+        let log = match &args.log {
+            None => None,
+            // An older log is somebody's measurements.
+            Some(path) => {
+                let made = OpenOptions::new().write(true).create_new(true).open(path);
+                let mut file = made.map_err(|e| unwritable(path, &e))?;
+                put(&mut file, &Line::Search(Box::new(head.clone())))
+                    .map_err(|e| unwritable(path, &e))?;
+                Some((path.clone(), file))
+            }
+        };
+        let search = Repeated::new(settings, args.repeat);
+        let (facts, entries) = (Facts::default(), Vec::new());
+        Ok(Self { search, request: Some(request), notes, log, head, facts, entries })
     }
-    let search = Repeated::new(settings, args.repeat);
-    Work { search, log, head, facts: Facts::default(), entries: Vec::new(), screen, saved }
-        .run(&request)
+
+    /// To its end, or to where it must stop; the document's error says why that is not the end.
+    pub fn run(mut self, env: &mut Env<'_>) -> SearchDocument {
+        for note in &self.notes {
+            env.watcher.search(&Event::Note(note));
+        }
+        env.watcher.search(&Event::Started);
+        for (number, trial) in (1..).zip(&self.search.trials()) {
+            env.watcher.search(&Event::Ended { number, trial });
+        }
+        let error = match self.request.take() {
+            None => self.ending(),
+            Some(request) => self.trials(&request, env),
+        };
+        self.document(error)
+    }
+
+    /// Runs what is to be tried; what keeps the search from being complete.
+    fn trials(&mut self, request: &Request, env: &mut Env<'_>) -> Option<ErrorRecord> {
+        loop {
+            let (trial, purpose) = match self.search.next() {
+                Next::Done(ending) => return self.trouble(ending),
+                Next::Run { trial, purpose, .. } => (trial, purpose),
+            };
+            if env.stop.seen() {
+                return Some(interrupted());
+            }
+            env.watcher.search(&Event::Trial {
+                search: &self.search,
+                number: self.entries.len() + 1,
+                trial: &trial,
+                purpose,
+            });
+            match trial::run(env, request, &trial, Variation::default()) {
+                Ok((record, outcome)) => {
+                    let doubts = record.doubts.clone();
+                    if let Err(error) =
+                        self.take(Entry { purpose, trial, outcome, doubts }, &record)
+                    {
+                        return Some(error);
+                    }
+                    if let Some(trial) = self.search.trials().last() {
+                        let number = self.entries.len();
+                        env.watcher.search(&Event::Ended { number, trial });
+                    }
+                }
+                Err(error) if error.kind == "interrupted" => return Some(interrupted()),
+                Err(error) => return Some(self.lost(*error)),
+            }
+        }
+    }
+
+    /// What is wrong with the end of a log.
+    fn ending(&mut self) -> Option<ErrorRecord> {
+        match self.search.next() {
+            Next::Done(ending) => self.trouble(ending),
+            Next::Run { .. } => Some(self.unfinished()),
+        }
+    }
+
+    fn take(&mut self, entry: Entry, record: &RunRecord) -> Result<(), ErrorRecord> {
+        let mut lines = Vec::new();
+        if self.facts == Facts::default() {
+            let plan = record.agreed.clone().unwrap_or_else(|| record.asked.clone());
+            self.facts = Facts {
+                plan: Some(plan),
+                client: Some(record.client.clone()),
+                server: record.server.clone(),
+            };
+            lines.push(Line::Facts(Box::new(self.facts.clone())));
+        }
+        lines.push(Line::Trial(Box::new(entry.clone())));
+        self.search.take(entry.outcome.clone());
+        self.entries.push(entry);
+        if let Some((path, file)) = &mut self.log {
+            for line in &lines {
+                put(file, line).map_err(|e| unwritable(path, &e))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What keeps a search from being complete although it has ended by itself.
+    fn trouble(&self, ending: Ending) -> Option<ErrorRecord> {
+        let reason = || {
+            let goals = self.search.goals();
+            goals.first().and_then(|g| g.irregular.clone()).unwrap_or_default()
+        };
+        match ending {
+            Ending::Settled => None,
+            Ending::OutOfTime => Some(failure(
+                "out_of_time",
+                "the time allowed was over before the search was",
+                format!(
+                    "{:.1} s were spent, and the next trial would have passed --max-time",
+                    self.search.seconds()
+                ),
+                &["a longer --max-time", "--preset quick needs less time"],
+            )),
+            Ending::GeneratorTooSlow => Some(failure(
+                "generator",
+                "the sender does not reach the least rate that was to be tried",
+                reason(),
+                &["a lower --min", "what limits the sender: linerate udp HOST --rate max"],
+            )),
+            Ending::NoValidTrial => Some(failure(
+                "invalid",
+                "the first trial said nothing, however often it was made",
+                reason(),
+                &["end other work on both hosts"],
+            )),
+        }
+    }
+
+    fn unfinished(&self) -> ErrorRecord {
+        failure(
+            "unfinished",
+            "the log ends before the search does",
+            "it was interrupted or lost its server",
+            &["go on with it: linerate search --resume FILE"],
+        )
+    }
+
+    /// The same error, with the way to go on.
+    fn lost(&self, mut error: ErrorRecord) -> ErrorRecord {
+        if let Some((path, _)) = &self.log {
+            error.hints.push(format!("go on later: linerate search --resume {}", path.display()));
+        }
+        error
+    }
+
+    fn document(&self, error: Option<ErrorRecord>) -> SearchDocument {
+        let searches = self.search.searches();
+        let settings = &self.head.settings;
+        let goals = self.search.goals();
+        let status = match &error {
+            None => Status::Complete,
+            Some(_) if self.entries.is_empty() => Status::Failed,
+            Some(_) => Status::Partial,
+        };
+        SearchDocument {
+            format: linerate_model::record::FORMAT,
+            kind: "search".into(),
+            id: self.head.id.clone(),
+            started: self.head.started.clone(),
+            linerate: ProgramFacts { version: env!("CARGO_PKG_VERSION").to_owned() },
+            command: self.head.command.clone(),
+            target: self.head.target.as_ref().map(|(name, _)| name.clone()),
+            label: self.head.label.clone(),
+            title: self.head.title.clone(),
+            plan: self.facts.plan.clone(),
+            direction: settings.way,
+            client: self.facts.client.clone(),
+            server: self.facts.server.clone(),
+            min_bps: settings.min.bits_per_second() as f64,
+            max_bps: searches.first().and_then(|s| s.max_bps()),
+            generator_bps: searches.iter().filter_map(|s| s.generator_bps()).reduce(f64::max),
+            advice: advice(&goals, &self.entries),
+            goals,
+            repeats: self.search.each(),
+            trials: self.search.trials(),
+            seconds: self.search.seconds(),
+            because: self.search.because(),
+            doubts: doubts::told(self.entries.iter().map(|entry| entry.doubts.as_slice())),
+            status,
+            error,
+        }
+    }
 }
 
 fn put(file: &mut File, line: &Line) -> io::Result<()> {
@@ -158,11 +352,9 @@ pub fn is_log(bytes: &[u8]) -> bool {
 pub fn document_of(bytes: &[u8]) -> Result<SearchDocument, String> {
     let log = read(bytes).map_err(|e| e.to_string())?;
     let search = log.replay().map_err(|e| e.to_string())?;
-    let screen = Screen::new(Output::Json, Color::Never);
-    let Log { head, facts, entries, .. } = log;
-    let mut work = Work { search, log: None, head, facts, entries, screen, saved: None };
-    let error = work.ending();
-    Ok(work.document(error))
+    let mut search = Search::of_log(log, search);
+    let error = search.ending();
+    Ok(search.document(error))
 }
 
 /// Opens the log behind its last whole line.
@@ -209,225 +401,6 @@ fn request_of(head: &Head, args: &SearchArgs) -> Result<Request, ErrorRecord> {
     })
 }
 
-/// A search at work.
-struct Work {
-    search: Repeated,
-    log: Option<(std::path::PathBuf, File)>,
-    head: Head,
-    facts: Facts,
-    entries: Vec<Entry>,
-    screen: Screen,
-    saved: Option<SavedFile>,
-}
-
-impl Work {
-    /// Shows what a log holds.
-    fn replay(mut self) -> Result<Exit, ErrorRecord> {
-        self.show_known();
-        let error = self.ending();
-        self.end(error)
-    }
-
-    /// What is wrong with the end of a log.
-    fn ending(&mut self) -> Option<ErrorRecord> {
-        match self.search.next() {
-            Next::Done(ending) => self.trouble(ending),
-            Next::Run { .. } => Some(self.unfinished()),
-        }
-    }
-
-    fn run(mut self, request: &Request) -> Result<Exit, ErrorRecord> {
-        let interrupts = Interrupts::watch().map_err(|e| ErrorRecord {
-            kind: "unable".into(),
-            what: "cannot listen for Ctrl-C".into(),
-            why: e.to_string(),
-            hints: Vec::new(),
-            exit_code: Exit::Failed as u8,
-        })?;
-        self.show_known();
-        let error = loop {
-            if self.screen.closed() {
-                break None;
-            }
-            let planned = match self.search.next() {
-                Next::Done(ending) => break self.trouble(ending),
-                Next::Run { trial, purpose, .. } => (trial, purpose),
-            };
-            if interrupts.seen() {
-                break Some(interrupted());
-            }
-            self.screen.begin(&self.search, self.entries.len(), &planned);
-            let ran = {
-                let mut status = &self.screen.status;
-                trial::run(request, &planned.0, trial::Variation::default(), &mut status)
-            };
-            match ran {
-                Ok((record, outcome)) => {
-                    let entry = Entry {
-                        purpose: planned.1,
-                        trial: planned.0,
-                        outcome,
-                        doubts: record.doubts.clone(),
-                    };
-                    if let Err(error) = self.take(entry, &record) {
-                        break Some(error);
-                    }
-                }
-                Err(error) if error.kind == "interrupted" => break Some(interrupted()),
-                Err(error) => break Some(self.lost(*error)),
-            }
-        };
-        self.end(error)
-    }
-
-    fn take(&mut self, entry: Entry, record: &RunRecord) -> Result<(), ErrorRecord> {
-        let mut lines = Vec::new();
-        if self.facts == Facts::default() {
-            let plan = record.agreed.clone().unwrap_or_else(|| record.asked.clone());
-            self.facts = Facts {
-                plan: Some(plan),
-                client: Some(record.client.clone()),
-                server: record.server.clone(),
-            };
-            lines.push(Line::Facts(Box::new(self.facts.clone())));
-        }
-        lines.push(Line::Trial(Box::new(entry.clone())));
-        self.search.take(entry.outcome.clone());
-        self.entries.push(entry);
-        if let Some(trial) = self.search.trials().last() {
-            self.screen.trial(self.entries.len(), trial);
-        }
-        if let Some((path, file)) = &mut self.log {
-            for line in &lines {
-                put(file, line).map_err(|e| unwritable(path, &e))?;
-            }
-        }
-        Ok(())
-    }
-
-    /// The trials of the log.
-    fn show_known(&mut self) {
-        self.screen.head();
-        for (number, trial) in (1..).zip(&self.search.trials()) {
-            self.screen.trial(number, trial);
-        }
-    }
-
-    /// What keeps a search from being complete although it has ended by itself.
-    fn trouble(&self, ending: Ending) -> Option<ErrorRecord> {
-        let failed = |kind: &str, what: &str, why: String, hints: &[&str]| ErrorRecord {
-            kind: kind.into(),
-            what: what.into(),
-            why,
-            hints: hints.iter().map(|h| (*h).to_owned()).collect(),
-            exit_code: Exit::Failed as u8,
-        };
-        let reason = || {
-            let goals = self.search.goals();
-            goals.first().and_then(|g| g.irregular.clone()).unwrap_or_default()
-        };
-        match ending {
-            Ending::Settled => None,
-            Ending::OutOfTime => Some(failed(
-                "out_of_time",
-                "the time allowed was over before the search was",
-                format!(
-                    "{:.1} s were spent, and the next trial would have passed --max-time",
-                    self.search.seconds()
-                ),
-                &["a longer --max-time", "--preset quick needs less time"],
-            )),
-            Ending::GeneratorTooSlow => Some(failed(
-                "generator",
-                "the sender does not reach the least rate that was to be tried",
-                reason(),
-                &["a lower --min", "what limits the sender: linerate udp HOST --rate max"],
-            )),
-            Ending::NoValidTrial => Some(failed(
-                "invalid",
-                "the first trial said nothing, however often it was made",
-                reason(),
-                &["end other work on both hosts"],
-            )),
-        }
-    }
-
-    fn unfinished(&self) -> ErrorRecord {
-        ErrorRecord {
-            kind: "unfinished".into(),
-            what: "the log ends before the search does".into(),
-            why: "it was interrupted or lost its server".into(),
-            hints: vec!["go on with it: linerate search --resume FILE".into()],
-            exit_code: Exit::Failed as u8,
-        }
-    }
-
-    /// The same error, with the way to go on.
-    fn lost(&self, mut error: ErrorRecord) -> ErrorRecord {
-        if let Some((path, _)) = &self.log {
-            error.hints.push(format!("go on later: linerate search --resume {}", path.display()));
-        }
-        error
-    }
-
-    fn document(&self, error: Option<ErrorRecord>) -> SearchDocument {
-        let searches = self.search.searches();
-        let settings = &self.head.settings;
-        let goals = self.search.goals();
-        let status = match &error {
-            None => Status::Complete,
-            Some(_) if self.entries.is_empty() => Status::Failed,
-            Some(_) => Status::Partial,
-        };
-        SearchDocument {
-            format: linerate_model::record::FORMAT,
-            kind: "search".into(),
-            id: self.head.id.clone(),
-            started: self.head.started.clone(),
-            linerate: ProgramFacts { version: env!("CARGO_PKG_VERSION").to_owned() },
-            command: self.head.command.clone(),
-            target: self.head.target.as_ref().map(|(name, _)| name.clone()),
-            label: self.head.label.clone(),
-            title: self.head.title.clone(),
-            plan: self.facts.plan.clone(),
-            direction: settings.way,
-            client: self.facts.client.clone(),
-            server: self.facts.server.clone(),
-            min_bps: settings.min.bits_per_second() as f64,
-            max_bps: searches.first().and_then(|s| s.max_bps()),
-            generator_bps: searches.iter().filter_map(|s| s.generator_bps()).reduce(f64::max),
-            advice: advice(&goals, &self.entries),
-            goals,
-            repeats: self.search.each(),
-            trials: self.search.trials(),
-            seconds: self.search.seconds(),
-            because: self.search.because(),
-            doubts: doubts::told(self.entries.iter().map(|entry| entry.doubts.as_slice())),
-            status,
-            error,
-        }
-    }
-
-    fn end(mut self, error: Option<ErrorRecord>) -> Result<Exit, ErrorRecord> {
-        let document = self.document(error);
-        self.screen.end(&document);
-        if let Some(saved) = &self.saved {
-            saved.keep(json::document(&document))?;
-        }
-        match self.screen.failure.take() {
-            Some(why) => Err(ErrorRecord {
-                kind: "output".into(),
-                what: "cannot write the result to standard output".into(),
-                why: why.to_string(),
-                hints: Vec::new(),
-                exit_code: Exit::Failed as u8,
-            }),
-            None if self.screen.closed => Ok(Exit::Complete),
-            None => Ok(document.error.map_or(Exit::Complete, |e| Exit::from_code(e.exit_code))),
-        }
-    }
-}
-
 fn interrupted() -> ErrorRecord {
     ErrorRecord {
         kind: "interrupted".into(),
@@ -459,113 +432,4 @@ fn advice(goals: &[GoalRecord], entries: &[Entry]) -> Vec<String> {
         advice.push("--reverse: whether the other direction has the same limit".to_owned());
     }
     advice
-}
-
-/// Shows a search in the form that was asked for.
-struct Screen {
-    output: Output,
-    layout: linerate_report::run::text::Layout,
-    side: linerate_report::style::Paint,
-    status: StatusLine,
-    closed: bool,
-    failure: Option<io::Error>,
-}
-
-impl Screen {
-    fn new(output: Output, color: Color) -> Self {
-        Self {
-            output,
-            layout: output::layout(color),
-            side: output::side_paint(color),
-            status: StatusLine::new(),
-            closed: false,
-            failure: None,
-        }
-    }
-
-    fn closed(&self) -> bool {
-        self.closed
-    }
-
-    fn note(&self, note: &str) {
-        let _ = writeln!(stderr(), "note: {note}");
-    }
-
-    /// Without a reader the search has no purpose.
-    fn put(&mut self, text: &str) {
-        if self.closed {
-            return;
-        }
-        let write = || stdout().write_all(text.as_bytes()).and_then(|()| stdout().flush());
-        let written = self.status.above(write);
-        if let Err(error) = written {
-            self.closed = true;
-            if error.kind() != ErrorKind::BrokenPipe {
-                self.failure = Some(error);
-            }
-        }
-    }
-
-    fn head(&mut self) {
-        if self.output == Output::Text {
-            self.put(&text::head(self.layout.room.width, self.layout.paint));
-        }
-    }
-
-    /// A trial begins after `done` others.
-    fn begin(&self, search: &Repeated, done: usize, (trial, purpose): &(Trial, TrialPurpose)) {
-        if !self.status.is_shown() {
-            return;
-        }
-        let goals = search.searches().last().map(|s| s.goals()).unwrap_or_default();
-        let rate =
-            trial.rate.map_or("max".to_owned(), |r| number::rate(r.bits_per_second() as f64));
-        let what = match purpose {
-            TrialPurpose::WarmUp => "warm-up".to_owned(),
-            _ => rate,
-        };
-        self.status.begin(Live {
-            unit: "trial",
-            number: done + 1,
-            what,
-            length_s: Some(trial.time.as_secs_f64()),
-            bounds: text::bounds(&goals),
-            left_s: Some(search.left_s()),
-            ..Live::default()
-        });
-    }
-
-    fn trial(&mut self, number: usize, trial: &TrialRecord) {
-        match self.output {
-            Output::Text => {
-                let layout = self.layout;
-                self.put(&text::row(number, trial, layout.room.width, layout.paint));
-            }
-            Output::Json => {}
-            Output::JsonLines => {
-                let line = json::line(&SearchLine::Trial { trial });
-                self.put(&line.unwrap_or_default());
-            }
-        }
-    }
-
-    fn end(&mut self, document: &SearchDocument) {
-        self.status.clear();
-        let shown = match self.output {
-            Output::Text => {
-                format!("\n{}", text::end(document, self.layout.room.width, self.layout.paint))
-            }
-            Output::Json => json::document(document).unwrap_or_default(),
-            Output::JsonLines => {
-                let line = json::line(&SearchLine::End { search: Some(document), error: None });
-                line.unwrap_or_default()
-            }
-        };
-        self.put(&shown);
-        if let Some(found) = &document.error
-            && !self.closed
-        {
-            let _ = stderr().write_all(error::text(found, self.side).as_bytes());
-        }
-    }
 }

@@ -1,98 +1,30 @@
-//! `linerate sweep`: drives the controller, shows its way, keeps what is known.
+//! A sweep: runs the trials its controller asks for, keeps what is known.
 
 mod keep;
-mod progress;
 
-use std::io::{ErrorKind, Write, stderr, stdout};
-use std::time::Instant;
+use std::path::Path;
 
+use linerate_ask::sweep::{Grid, Open, SweepArgs};
+use linerate_ask::usage;
 use linerate_experiment::doubts;
 use linerate_experiment::sweep::{self, Job, Sweep};
 use linerate_experiment::trial::Trial;
+use linerate_model::exit::Exit;
 use linerate_model::host::HostFacts;
-use linerate_model::lines::SweepLine;
 use linerate_model::plan::{IpVersion, Traffic, Way};
 use linerate_model::record::{ErrorRecord, FORMAT, PlanRecord, ProgramFacts, RunRecord, Status};
 use linerate_model::sweep::{SweepDocument, SweepPlan, Variable};
 use linerate_model::units::{BitRate, DatagramSize, NANOS_PER_SECOND, Nanos};
-use linerate_report::error;
-use linerate_report::run::json;
-use linerate_report::sweep::text;
 use linerate_runner::client::{Request, Target};
-use linerate_runner::signals::Interrupts;
 
-use crate::args::Color;
-use crate::args::common::OutputArgs;
-use crate::args::sweep::{Grid, Open, SweepArgs};
-use crate::exit::Exit;
-use crate::output::{self, Output};
-use crate::status::StatusLine;
 use crate::trial::{self, Variation};
-use crate::usage;
+use crate::{Env, Watcher};
 use keep::Keeper;
-use progress::Progress;
 
 /// What a frame on Ethernet takes beside its payload of IP: header, check, preamble and gap.
 const ETHERNET_BYTES: u64 = 14 + 4 + 8 + 12;
 /// The first look at a host or path, where the grid's end depends on it.
 const LOOK: Nanos = Nanos::from_millis(500);
-
-/// Runs the command.
-pub fn run(args: &SweepArgs, color: Color) -> Result<Exit, ErrorRecord> {
-    match &args.resume {
-        None => start(args, color),
-        Some(path) => resume(args, path, color),
-    }
-}
-
-fn start(args: &SweepArgs, color: Color) -> Result<Exit, ErrorRecord> {
-    let asked = args.asked()?;
-    let mut plan = asked.plan;
-    if args.chooses_seed() {
-        plan.seed = chance();
-    }
-    // Before any packet: a sweep whose result cannot be kept would be for nothing.
-    let keeper = args.save.as_deref().map(|dir| Keeper::new(dir, None)).transpose()?;
-    let interrupts = watch()?;
-    let request = asked.test.request;
-    plan.values = match asked.grid.open {
-        Open::Known => asked.grid.resolve(0)?,
-        open => asked.grid.resolve(looks(&request, &plan, &asked.grid, open)?)?,
-    };
-    let document = blank(&request, &plan);
-    Course::new(request, Sweep::new(plan), document, keeper, interrupts).run(args.output, color)
-}
-
-fn resume(args: &SweepArgs, path: &std::path::Path, color: Color) -> Result<Exit, ErrorRecord> {
-    let (document, from) = keep::read(path)?;
-    let first = keep::arguments(&document, &from)?;
-    let asked = first.asked()?;
-    let known = document.trials.len();
-    let sweep =
-        Sweep::replay(document.sweep.clone(), document.trials.clone()).map_err(|other| {
-            keep::unusable(
-                &from,
-                &format!("trial {} of {known} is not one that its plan leads to", other.trial),
-            )
-        })?;
-    let save = args.save.as_deref().or(first.save.as_deref());
-    let keeper = save.map(|dir| Keeper::new(dir, Some(&document.id))).transpose()?;
-    let interrupts = watch()?;
-    let mut request = asked.test.request;
-    request.command.clone_from(&document.command);
-    let document = SweepDocument { status: Status::Complete, error: None, ..document };
-    Course::new(request, sweep, document, keeper, interrupts).run(args.output, color)
-}
-
-fn watch() -> Result<Interrupts, ErrorRecord> {
-    Interrupts::watch().map_err(|e| ErrorRecord {
-        kind: "unable".into(),
-        what: "cannot watch for Ctrl-C".into(),
-        why: e.to_string(),
-        hints: Vec::new(),
-        exit_code: Exit::Failed as u8,
-    })
-}
 
 /// A seed by chance: the random state that every hash map gets.
 fn chance() -> u64 {
@@ -103,10 +35,16 @@ fn chance() -> u64 {
 
 /// The end of the grid that only a first look can tell. Both directions have the same values, so rates
 /// go up to what the faster of the two senders reaches, and sizes to what fits both ways.
-fn looks(request: &Request, plan: &SweepPlan, grid: &Grid, open: Open) -> Result<u64, ErrorRecord> {
+fn looks(
+    env: &mut Env<'_>,
+    request: &Request,
+    plan: &SweepPlan,
+    grid: &Grid,
+    open: Open,
+) -> Result<u64, ErrorRecord> {
     let mut ends = Vec::with_capacity(plan.directions.len());
     for way in &plan.directions {
-        ends.push(look(request, plan, grid, open, *way)?);
+        ends.push(look(env, request, plan, grid, open, *way)?);
     }
     let end = if open == Open::PathMtu { ends.iter().min() } else { ends.iter().max() };
     Ok(end.copied().unwrap_or(0))
@@ -123,6 +61,7 @@ fn one_datagram_bps(request: &Request) -> u64 {
 
 /// The same for one direction.
 fn look(
+    env: &mut Env<'_>,
     request: &Request,
     plan: &SweepPlan,
     grid: &Grid,
@@ -137,7 +76,8 @@ fn look(
     };
     // A look is short, and its rate must let a datagram go in it.
     let rate = rate.and_then(|bps| BitRate::new(bps.max(one_datagram_bps(request))));
-    let seen = trial::run(request, &Trial { way, rate, time: LOOK }, Variation::default(), &mut ());
+    let trial = Trial { way, rate, time: LOOK };
+    let seen = trial::run(env, request, &trial, Variation::default());
     let (record, outcome) = seen.map_err(|error| *error)?;
     let agreed = record.agreed.as_ref().unwrap_or(&record.asked);
     let size = u64::from(agreed.datagram_bytes.unwrap_or(0));
@@ -197,52 +137,110 @@ fn blank(request: &Request, plan: &SweepPlan) -> SweepDocument {
     }
 }
 
+/// How a sweep goes.
+#[derive(Debug)]
+pub enum Event<'a> {
+    /// Its values are known.
+    Started(&'a Sweep),
+    /// A trial begins.
+    Trial(&'a Job, &'a Sweep),
+    /// It is over: the last of the sweep's trials.
+    Ended(&'a Sweep),
+    /// The results cannot be written; it goes on without.
+    Unkept(&'a ErrorRecord),
+}
+
 /// A sweep on its way.
-struct Course {
+pub struct Course {
     request: Request,
     sweep: Sweep,
     document: SweepDocument,
     keeper: Option<Keeper>,
-    interrupts: Interrupts,
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub struct Swept {
+    /// The result, also of a sweep that was cut short.
+    pub document: SweepDocument,
+    /// The directory of `--save`.
+    pub place: Option<String>,
+    /// Why not all of it is kept there.
+    pub unkept: Option<ErrorRecord>,
 }
 
 impl Course {
-    fn new(
-        request: Request,
-        sweep: Sweep,
-        document: SweepDocument,
-        keeper: Option<Keeper>,
-        interrupts: Interrupts,
-    ) -> Self {
-        Self { request, sweep, document, keeper, interrupts }
+    /// What is asked for, with the first looks at the path where the values depend on them; or
+    /// where an earlier sweep ended.
+    ///
+    /// # Errors
+    /// What makes no sense, cannot be kept or resumed, or failed in a first look.
+    pub fn new(args: &SweepArgs, env: &mut Env<'_>) -> Result<Self, ErrorRecord> {
+        match &args.resume {
+            None => Self::start(args, env),
+            Some(path) => Self::resume(args, path),
+        }
     }
 
-    fn run(mut self, output: OutputArgs, color: Color) -> Result<Exit, ErrorRecord> {
-        let output = Output::from(output);
-        let mut out = Out { output, color, closed: false, failure: None };
-        out.line(&SweepLine::Start { sweep: self.sweep.plan() });
-        let layout = (out.output == Output::Text).then(|| output::layout(color));
-        let mut progress = Progress::new(layout);
-        let begun = Instant::now();
+    fn start(args: &SweepArgs, env: &mut Env<'_>) -> Result<Self, ErrorRecord> {
+        let asked = args.asked()?;
+        let mut plan = asked.plan;
+        if args.chooses_seed() {
+            plan.seed = chance();
+        }
+        // Before any packet: a sweep whose result cannot be kept would be for nothing.
+        let keeper = args.save.as_deref().map(|dir| Keeper::new(dir, None)).transpose()?;
+        let request = asked.test.request;
+        plan.values = match asked.grid.open {
+            Open::Known => asked.grid.resolve(0)?,
+            open => asked.grid.resolve(looks(env, &request, &plan, &asked.grid, open)?)?,
+        };
+        let document = blank(&request, &plan);
+        Ok(Self { request, sweep: Sweep::new(plan), document, keeper })
+    }
+
+    fn resume(args: &SweepArgs, path: &Path) -> Result<Self, ErrorRecord> {
+        let (document, from) = keep::read(path)?;
+        let first = keep::arguments(&document, &from)?;
+        let asked = first.asked()?;
+        let known = document.trials.len();
+        let sweep =
+            Sweep::replay(document.sweep.clone(), document.trials.clone()).map_err(|other| {
+                keep::unusable(
+                    &from,
+                    &format!("trial {} of {known} is not one that its plan leads to", other.trial),
+                )
+            })?;
+        let save = args.save.as_deref().or(first.save.as_deref());
+        let keeper = save.map(|dir| Keeper::new(dir, Some(&document.id))).transpose()?;
+        let mut request = asked.test.request;
+        request.command.clone_from(&document.command);
+        let document = SweepDocument { status: Status::Complete, error: None, ..document };
+        Ok(Self { request, sweep, document, keeper })
+    }
+
+    /// To its end, or to where it must stop.
+    ///
+    /// # Errors
+    /// Why nothing at all was measured.
+    pub fn run(mut self, env: &mut Env<'_>) -> Result<Swept, ErrorRecord> {
+        env.watcher.sweep(&Event::Started(&self.sweep));
+        let begun = env.clock.elapsed();
         let before = self.document.seconds;
         let mut trouble = None;
         while let Some(job) = self.sweep.next() {
-            if self.interrupts.seen() || out.closed {
+            if env.stop.seen() {
                 trouble = Some(interrupted());
                 break;
             }
-            progress.begin(&job, &self.sweep);
-            match self.trial(&job, &progress.status) {
+            env.watcher.sweep(&Event::Trial(&job, &self.sweep));
+            match self.trial(env, &job) {
                 Ok(record) => {
                     self.learn(&record);
-                    self.document.seconds = before + begun.elapsed().as_secs_f64();
-                    self.keep(&record, &progress);
-                    let row = progress.end(&self.sweep);
-                    progress.status.above(|| out.write(&row));
-                    if let Some(trial) = self.sweep.trials().last() {
-                        let (number, left) = (self.sweep.trials().len(), self.sweep.left());
-                        out.line(&SweepLine::Trial { number, left, trial });
-                    }
+                    let spent = env.clock.elapsed().saturating_sub(begun);
+                    self.document.seconds = before + spent.as_secs_f64();
+                    self.keep(&record, env.watcher);
+                    env.watcher.sweep(&Event::Ended(&self.sweep));
                 }
                 Err(error) => {
                     trouble = Some(*error);
@@ -250,39 +248,22 @@ impl Course {
                 }
             }
         }
-        progress.status.clear();
-        if out.output == Output::Text && !self.sweep.trials().is_empty() {
-            out.write("\n");
-        }
         if let Some(error) = &trouble
             && self.sweep.trials().is_empty()
         {
             // Nothing was measured, so there is nothing to show but why.
             return Err(error.clone());
         }
-        let lost = self.keeper.as_mut().and_then(Keeper::failure);
         self.fill(trouble);
-        if let Some(keeper) = &mut self.keeper {
-            keeper.sweep(&self.document);
+        let Self { document, mut keeper, .. } = self;
+        if let Some(keeper) = &mut keeper {
+            keeper.sweep(&document);
         }
-        self.show(&mut out);
-        let late = self.keeper.as_mut().and_then(Keeper::failure);
-        if let Some(found) = lost.or(late) {
-            let _ = stderr().write_all(error::text(&found, output::side_paint(color)).as_bytes());
-            return Ok(Exit::Failed);
-        }
-        if let Some(why) = out.failure {
-            return Err(keep::output_failed(&why));
-        }
-        Ok(match &self.document.error {
-            // Whoever read the output had enough of it, and that is their right.
-            _ if out.closed => Exit::Complete,
-            Some(error) => Exit::from_code(error.exit_code),
-            None => Exit::Complete,
-        })
+        let place = keeper.as_ref().map(Keeper::place);
+        Ok(Swept { document, place, unkept: keeper.and_then(|keeper| keeper.failure) })
     }
 
-    fn trial(&mut self, job: &Job, mut status: &StatusLine) -> Result<RunRecord, Box<ErrorRecord>> {
+    fn trial(&mut self, env: &mut Env<'_>, job: &Job) -> Result<RunRecord, Box<ErrorRecord>> {
         let plan = self.sweep.plan();
         let trial = Trial {
             way: job.way,
@@ -297,7 +278,7 @@ impl Course {
             (Variable::Window, Some(bytes)) => variation.window = Some(narrow(bytes)),
             _ => {}
         }
-        let (record, outcome) = trial::run(&self.request, &trial, variation, &mut status)?;
+        let (record, outcome) = trial::run(env, &self.request, &trial, variation)?;
         self.sweep.tell(outcome, record.doubts.clone());
         Ok(record)
     }
@@ -318,16 +299,16 @@ impl Course {
         }
     }
 
-    fn keep(&mut self, record: &RunRecord, progress: &Progress) {
+    fn keep(&mut self, record: &RunRecord, watcher: &mut dyn Watcher) {
         if self.keeper.is_none() {
             return;
         }
         self.fill(Some(unfinished()));
         if let Some(keeper) = &mut self.keeper
             && !(keeper.run(record) && keeper.sweep(&self.document))
+            && let Some(why) = &keeper.failure
         {
-            progress
-                .note("the results cannot be written; the sweep goes on and shows them at its end");
+            watcher.sweep(&Event::Unkept(why));
         }
     }
 
@@ -345,35 +326,6 @@ impl Course {
         document.advice = if trouble.is_some() { Vec::new() } else { advice };
         document.status = if trouble.is_some() { Status::Partial } else { Status::Complete };
         document.error = trouble;
-    }
-
-    fn show(&self, out: &mut Out) {
-        let document = &self.document;
-        match out.output {
-            Output::Text => out.write(&text::render(document, output::layout(out.color))),
-            Output::Json => {
-                let text = json::document(document);
-                out.result(text);
-            }
-            Output::JsonLines => {
-                out.line(&SweepLine::End { document: Some(document), error: None })
-            }
-        }
-        if let Some(found) = &document.error {
-            let mut found = found.clone();
-            found.hints.insert(
-                0,
-                match &self.keeper {
-                    Some(keeper) => format!("linerate sweep --resume {}", keeper.place()),
-                    None if out.output == Output::Text => {
-                        "with --save DIR a sweep that is cut short can be resumed".to_owned()
-                    }
-                    None => "linerate sweep --resume FILE, the JSON being in FILE".to_owned(),
-                },
-            );
-            let _ =
-                stderr().write_all(error::text(&found, output::side_paint(out.color)).as_bytes());
-        }
     }
 }
 
@@ -395,42 +347,5 @@ fn unfinished() -> ErrorRecord {
         why: "it was still running, or it was killed".into(),
         hints: Vec::new(),
         exit_code: Exit::Failed as u8,
-    }
-}
-
-/// Standard output, in the form that was asked for.
-struct Out {
-    output: Output,
-    color: Color,
-    /// Nobody reads any more.
-    closed: bool,
-    failure: Option<std::io::Error>,
-}
-
-impl Out {
-    fn line(&mut self, line: &SweepLine<'_>) {
-        if self.output == Output::JsonLines {
-            self.result(json::line(line));
-        }
-    }
-
-    fn result(&mut self, text: std::io::Result<String>) {
-        match text {
-            Ok(text) => self.write(&text),
-            Err(error) => self.failure = Some(error),
-        }
-    }
-
-    fn write(&mut self, text: &str) {
-        if self.closed {
-            return;
-        }
-        let written = stdout().write_all(text.as_bytes()).and_then(|()| stdout().flush());
-        if let Err(error) = written {
-            self.closed = true;
-            if error.kind() != ErrorKind::BrokenPipe {
-                self.failure = Some(error);
-            }
-        }
     }
 }

@@ -1,15 +1,18 @@
 //! Runs the trials of a sweep or a search: each is a test of its own, with its own record.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use linerate_ask::trial::interval;
 use linerate_experiment::trial::{Outcome, Trial};
 use linerate_model::plan::{Direction, End, Traffic, Way};
 use linerate_model::record::{
     DoubtKind, ErrorRecord, ReceiverFigures, RunRecord, SenderFigures, Status,
 };
-use linerate_model::units::{DatagramSize, Nanos, Rate};
-use linerate_runner::client::{self, Request};
+use linerate_model::units::{DatagramSize, Rate};
+use linerate_runner::client::Request;
 use linerate_session::observer::Observer;
+
+use crate::{Env, failure};
 
 /// A sender this close to the asked rate met it, as in the verdict.
 const RATE_MET: f64 = 0.995;
@@ -31,12 +34,6 @@ pub struct Variation {
     pub streams: Option<u16>,
     /// Socket buffers at both ends, bytes.
     pub window: Option<u32>,
-}
-
-/// Report interval of a trial of this length: a tenth, enough to see a rate that is not steady.
-pub fn interval(time: Nanos) -> Nanos {
-    // Shorter intervals measure the scheduler, longer ones tell no more.
-    Nanos((time.0 / 10).clamp(50_000_000, 1_000_000_000))
 }
 
 /// The request of one trial: that of the experiment with the trial's own way, rate and time.
@@ -65,37 +62,33 @@ pub fn request(base: &Request, trial: &Trial, variation: Variation) -> Request {
 /// Runs one trial to its end.
 ///
 /// # Errors
-/// When it did not come to its end: no server, a server that was lost or stopped, Ctrl-C (kind
-/// `interrupted`).
+/// When it did not come to its end: no server, a server that was lost or stopped, or `interrupted`.
 pub fn run(
+    env: &mut Env<'_>,
     base: &Request,
     trial: &Trial,
     variation: Variation,
-    observer: &mut dyn Observer,
 ) -> Result<(RunRecord, Outcome), Box<ErrorRecord>> {
     let request = request(base, trial, variation);
-    let begun = Instant::now();
+    let begun = env.clock.elapsed();
     loop {
-        let record = client::run(&request, observer);
+        let observer: &mut dyn Observer = env.watcher;
+        let record = env.executor.run(&request, observer, &env.stop);
+        let took = env.clock.elapsed().saturating_sub(begun);
         match (&record.error, record.status) {
             // The server may still be at the end of the trial before.
-            (Some(error), _) if error.kind == "busy" && begun.elapsed() < BUSY_LIMIT => {
-                std::thread::sleep(BUSY_EVERY);
+            (Some(error), _) if error.kind == "busy" && took < BUSY_LIMIT && !env.stop.seen() => {
+                env.clock.sleep(BUSY_EVERY);
             }
             // A record that contradicts itself is told, and repeated by whoever decides.
             (_, Status::Complete | Status::Invalid) => {
-                let outcome = outcome(&record, trial, begun.elapsed().as_secs_f64());
+                let outcome = outcome(&record, trial, took.as_secs_f64());
                 return Ok((record, outcome));
             }
             (Some(error), _) => return Err(Box::new(error.clone())),
             (None, _) => {
-                return Err(Box::new(ErrorRecord {
-                    kind: "unable".into(),
-                    what: "a trial failed".into(),
-                    why: "it gave no reason".into(),
-                    hints: Vec::new(),
-                    exit_code: 1,
-                }));
+                let error = failure("unable", "a trial failed", "it gave no reason", &[]);
+                return Err(Box::new(error));
             }
         }
     }
@@ -177,7 +170,7 @@ fn fault(record: &RunRecord, trial: &Trial, sender: &SenderFigures) -> Option<St
 #[cfg(test)]
 mod tests {
     use linerate_model::record::{CpuFigures, Doubt};
-    use linerate_model::units::BitRate;
+    use linerate_model::units::{BitRate, Nanos};
     use linerate_testkit::records;
 
     use super::*;

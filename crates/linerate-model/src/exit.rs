@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use linerate_model::record::{RunRecord, Status};
+use crate::record::{RunRecord, Status};
 
 /// How a command ended. Scripts may rely on these numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,20 +72,6 @@ impl From<Exit> for ExitCode {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use linerate_testkit::records;
-
-    #[test]
-    fn a_record_says_how_the_command_ends() {
-        assert_eq!(Exit::of(&records::tcp()), Exit::Complete);
-        assert_eq!(Exit::of(&records::partial()), Exit::Failed);
-        assert_eq!(Exit::of(&records::failed()), Exit::Unreachable);
-        assert_eq!(Exit::of(&records::invalid()), Exit::Invalid);
-        let mut record = records::partial();
-        record.error.as_mut().unwrap().exit_code = 130;
-        assert_eq!(Exit::of(&record), Exit::Interrupted);
-        record.error = None;
-        assert_eq!(Exit::of(&record), Exit::Failed);
-    }
 
     #[test]
     fn an_error_never_ends_with_zero() {

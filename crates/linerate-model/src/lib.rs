@@ -13,6 +13,8 @@
 #![forbid(unsafe_code)]
 
 pub mod campaign;
+pub mod clean;
+pub mod exit;
 pub mod host;
 pub mod limits;
 pub mod lines;

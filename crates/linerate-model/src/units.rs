@@ -365,6 +365,19 @@ pub fn si(value: f64, unit: &str) -> String {
     format!("{scaled:.digits$} {}{unit}", prefixes[prefix])
 }
 
+/// `20 737`.
+pub fn grouped(value: u64) -> String {
+    let digits = value.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (i, c) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            text.push(' ');
+        }
+        text.push(c);
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

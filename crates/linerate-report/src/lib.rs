@@ -10,7 +10,6 @@
 //! ```
 #![forbid(unsafe_code)]
 
-pub mod clean;
 pub mod compare;
 pub mod draw;
 pub mod error;
@@ -27,3 +26,5 @@ pub mod served;
 pub mod spark;
 pub mod style;
 pub mod sweep;
+
+pub use linerate_model::clean;

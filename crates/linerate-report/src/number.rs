@@ -7,18 +7,7 @@ use linerate_model::units::si;
 /// What stands for a value that was not or could not be measured. Never zero.
 pub const ABSENT: &str = "-";
 
-/// `20 737`.
-pub fn integer(value: u64) -> String {
-    let digits = value.to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (i, c) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            text.push(' ');
-        }
-        text.push(c);
-    }
-    text
-}
+pub use linerate_model::units::grouped as integer;
 
 /// A count in at most `width` columns: exact where it fits, else with a prefix (`20.74 M`).
 pub fn count(value: u64, width: usize) -> String {

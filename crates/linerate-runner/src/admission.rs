@@ -170,9 +170,7 @@ pub(crate) fn bytes(plan: &TestPlan) -> Option<u64> {
             return Some(count.saturating_mul(both));
         }
         (End::Bytes(bytes), _) => bytes,
-        (End::Datagrams(count), Traffic::Udp(udp)) => {
-            count.saturating_mul(udp.size.bytes().into())
-        }
+        (End::Datagrams(count), Traffic::Udp(udp)) => count.saturating_mul(udp.size.bytes().into()),
         (End::Datagrams(count), Traffic::Tcp(tcp)) => count.saturating_mul(tcp.block.into()),
     };
     let ways = if plan.direction == Direction::Both { 2 } else { 1 };

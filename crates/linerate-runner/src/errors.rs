@@ -148,8 +148,7 @@ pub(crate) fn not_linerate(name: &str, peer: SocketAddr) -> ErrorRecord {
 }
 
 pub(crate) fn no_such_test(what: &str, why: &str) -> ErrorRecord {
-    let hints =
-        ["run `linerate serve` there, which speaks linerate's own protocol".to_owned()];
+    let hints = ["run `linerate serve` there, which speaks linerate's own protocol".to_owned()];
     error("dialect", format!("cannot ask an iperf3 server for {what}"), why, &hints, USAGE)
 }
 

@@ -226,7 +226,7 @@ fn run(options: &Options, events: Events) -> Result<(), ErrorRecord> {
     runtime.block_on(async {
         let (shut_tell, shut) = watch::channel(false);
         let signals = async {
-            crate::signals::first().await;
+            crate::signals::signalled().await;
             let _ = shut_tell.send(true);
             // Never resolves: the server ends when its tests have.
             std::future::pending::<()>().await;

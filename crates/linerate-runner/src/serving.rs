@@ -27,7 +27,7 @@ use tokio::time::Instant;
 use crate::admission::{self, Slot};
 use crate::agent;
 use crate::control::{
-    ControlError, Outbox, next, read_all, read_body, read_out, write_message, write_bytes,
+    ControlError, Outbox, next, read_all, read_body, read_out, write_bytes, write_message,
 };
 use crate::data::{self, Context, DataEvent, Role, Shared, StreamId, StreamSocket};
 use crate::host::HostWatch;

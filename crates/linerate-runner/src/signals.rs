@@ -1,65 +1,87 @@
-//! What ends a test early: SIGINT, SIGTERM, or the word of whoever runs it.
+//! What ends a test early: a [`Stop`] in the hands of whoever runs it. Only a server and
+//! [`Stop::at_signals`] listen for SIGINT and SIGTERM.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 tokio::task_local! {
-    /// Becomes true when the test of this task shall end as by a signal.
-    pub(crate) static STOP: watch::Receiver<bool>;
+    /// Ends the test of this task.
+    pub(crate) static STOP: Stop;
 }
 
-/// Resolves at the first of them.
-pub(crate) async fn first() {
-    let stop = STOP.try_with(Clone::clone).ok();
-    let both = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()));
-    let (Ok(mut interrupt), Ok(mut terminate)) = both else {
-        return stopped(stop).await;
-    };
-    tokio::select! {
-        _ = interrupt.recv() => {}
-        _ = terminate.recv() => {}
-        () = stopped(stop) => {}
+/// Ends what runs under it early; clones are one. Nothing takes it back.
+#[derive(Debug, Clone)]
+pub struct Stop(Arc<watch::Sender<bool>>);
+
+impl Default for Stop {
+    fn default() -> Self {
+        Self(Arc::new(watch::channel(false).0))
     }
 }
 
-async fn stopped(stop: Option<watch::Receiver<bool>>) {
-    if let Some(mut stop) = stop
-        && stop.wait_for(|stop| *stop).await.is_ok()
-    {
-        return;
-    }
-    // Nobody can say so any more.
-    std::future::pending().await
-}
-
-/// Remembers that SIGINT or SIGTERM came, for those who run one test after the other: between two
-/// tests nobody else listens, and the program must not end without its result.
-#[derive(Debug, Clone, Default)]
-pub struct Interrupts(Arc<AtomicBool>);
-
-impl Interrupts {
-    /// Listens from now on, on a thread of its own.
+impl Stop {
+    /// One that the first SIGINT or SIGTERM sets; a thread of its own listens from now on.
     ///
     /// # Errors
     /// When the system gives no thread or no signal handler.
-    pub fn watch() -> std::io::Result<Self> {
-        let seen = Self::default();
-        let teller = seen.clone();
+    pub fn at_signals() -> std::io::Result<Self> {
+        let stop = Self::default();
+        let told = stop.clone();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let (interrupt, terminate) = {
+            let _inside = runtime.enter();
+            (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?)
+        };
         std::thread::Builder::new().name("signals".into()).stack_size(256 * 1024).spawn(
             move || {
-                runtime.block_on(first());
-                teller.0.store(true, Ordering::Relaxed);
+                runtime.block_on(either(interrupt, terminate));
+                told.now();
             },
         )?;
-        Ok(seen)
+        Ok(stop)
     }
 
-    /// Whether one came.
+    /// Ends it.
+    pub fn now(&self) {
+        self.0.send_replace(true);
+    }
+
+    /// Whether it shall end.
     pub fn seen(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        *self.0.borrow()
+    }
+
+    /// Resolves when it shall end.
+    pub(crate) async fn asked(&self) {
+        // The sender is this very value, so the channel stays open.
+        let _ = self.0.subscribe().wait_for(|stop| *stop).await;
+    }
+}
+
+async fn either(
+    mut interrupt: tokio::signal::unix::Signal,
+    mut terminate: tokio::signal::unix::Signal,
+) {
+    tokio::select! {
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
+    }
+}
+
+/// Resolves when the test of this task shall end early.
+pub(crate) async fn first() {
+    match STOP.try_with(Clone::clone) {
+        Ok(stop) => stop.asked().await,
+        Err(_) => std::future::pending().await,
+    }
+}
+
+/// Resolves at the first SIGINT or SIGTERM; never where the system lets nobody listen.
+pub(crate) async fn signalled() {
+    match (signal(SignalKind::interrupt()), signal(SignalKind::terminate())) {
+        (Ok(interrupt), Ok(terminate)) => either(interrupt, terminate).await,
+        _ => std::future::pending().await,
     }
 }

@@ -562,3 +562,23 @@ pub fn hostile() -> RunRecord {
     });
     record
 }
+
+#[cfg(test)]
+mod tests {
+    use linerate_model::exit::Exit;
+
+    use super::*;
+
+    #[test]
+    fn a_record_says_how_the_command_ends() {
+        assert_eq!(Exit::of(&tcp()), Exit::Complete);
+        assert_eq!(Exit::of(&partial()), Exit::Failed);
+        assert_eq!(Exit::of(&failed()), Exit::Unreachable);
+        assert_eq!(Exit::of(&invalid()), Exit::Invalid);
+        let mut record = partial();
+        record.error.as_mut().unwrap().exit_code = 130;
+        assert_eq!(Exit::of(&record), Exit::Interrupted);
+        record.error = None;
+        assert_eq!(Exit::of(&record), Exit::Failed);
+    }
+}

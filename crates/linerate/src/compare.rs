@@ -205,7 +205,7 @@ fn compare(args: &CompareArgs) -> Result<(), Failure> {
     let mut files = args.files.clone();
     if let Some(file) = &args.baseline
         && !args.summary
-        && !(files.len() == 1 && crate::campaign::is_store(&files[0]))
+        && !(files.len() == 1 && linerate_drive::campaign::is_store(&files[0]))
         && !files.contains(file)
     {
         files.insert(0, file.clone());
@@ -218,7 +218,7 @@ fn compare(args: &CompareArgs) -> Result<(), Failure> {
         within_a_boot |= within;
         sets.extend(read);
     }
-    let one_store = args.files.len() == 1 && crate::campaign::is_store(&args.files[0]);
+    let one_store = args.files.len() == 1 && linerate_drive::campaign::is_store(&args.files[0]);
     if (args.summary || one_store)
         && let Some(label) = &args.baseline
     {

@@ -8,7 +8,7 @@ use linerate_model::units::BitRate;
 use linerate_report::run::view::shell_word;
 
 use crate::args::Cli;
-use crate::{iperf3, usage};
+use linerate_ask::{iperf3, usage};
 
 /// For a command line that could not be understood: what it asks for, if that can be seen.
 pub fn explain(argv: &[OsString], verb: Option<&str>) -> Option<ErrorRecord> {

@@ -6,12 +6,8 @@
 mod args;
 mod campaign;
 mod compare;
-mod exit;
 mod habits;
-mod help;
 mod iperf3;
-mod keep;
-mod key;
 mod ministat;
 mod output;
 mod report;
@@ -21,15 +17,14 @@ mod serve;
 mod status;
 mod sweep;
 mod tools;
-mod trial;
-mod usage;
 
 use std::ffi::OsStr;
 use std::path::Path;
 use std::process::ExitCode;
 
 use args::{Cli, Command};
-use exit::Exit;
+use linerate_ask::Measure;
+use linerate_model::exit::Exit;
 use linerate_model::record::ErrorRecord;
 
 fn main() -> ExitCode {
@@ -73,11 +68,13 @@ fn dispatch(cli: Cli) -> Result<ExitCode, ErrorRecord> {
             linerate_runner::agent::helper(&args.state_dir).map(|()| Exit::Complete)?
         }
         Command::Keeper => linerate_runner::agent::keep().map(|()| Exit::Complete)?,
-        Command::Udp(args) => run::run(&args.asked()?, args.show, color)?,
-        Command::Tcp(args) => run::run(&args.asked()?, args.show, color)?,
-        Command::Rr(args) => run::run(&args.asked()?, args.show, color)?,
-        Command::Sweep(args) => sweep::run(&args, color)?,
-        Command::Search(args) => search::run(&args, color)?,
+        Command::Measure(measure) => match measure {
+            Measure::Udp(args) => run::run(&args.asked()?, args.show, color)?,
+            Measure::Tcp(args) => run::run(&args.asked()?, args.show, color)?,
+            Measure::Rr(args) => run::run(&args.asked()?, args.show, color)?,
+            Measure::Sweep(args) => sweep::run(&args, color)?,
+            Measure::Search(args) => search::run(&args, color)?,
+        },
         Command::Campaign(args) => campaign::run(&args)?,
         Command::Compare(args) => return Ok(compare::run(&args)),
         Command::Iperf3 { args } => return Ok(iperf3::run(args)),

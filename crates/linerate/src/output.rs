@@ -10,7 +10,11 @@ use linerate_report::run::text::{Layout, PLAIN};
 use linerate_report::style::Paint;
 use linerate_report::{clean, error};
 
-use crate::args::Color;
+use linerate_ask::Color;
+use linerate_ask::common::{OutputArgs, Show};
+use linerate_model::exit::Exit;
+use linerate_report::run::headline::Detail;
+use linerate_runner::signals::Stop;
 
 /// Form of the result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,6 +25,47 @@ pub enum Output {
     Json,
     /// One object a line while it runs.
     JsonLines,
+}
+
+impl From<OutputArgs> for Output {
+    fn from(args: OutputArgs) -> Self {
+        match (args.json, args.json_lines) {
+            (true, _) => Self::Json,
+            (_, true) => Self::JsonLines,
+            _ => Self::Text,
+        }
+    }
+}
+
+/// How much is said beside the headline.
+pub fn detail(show: Show) -> Detail {
+    match (show.verbose, show.quiet) {
+        (true, _) => Detail::All,
+        (_, true) => Detail::Headline,
+        _ => Detail::Some,
+    }
+}
+
+/// Ends what runs at Ctrl-C.
+pub fn stop_at_signals() -> Result<Stop, ErrorRecord> {
+    Stop::at_signals().map_err(|e| ErrorRecord {
+        kind: "unable".into(),
+        what: "cannot listen for Ctrl-C".into(),
+        why: e.to_string(),
+        hints: Vec::new(),
+        exit_code: Exit::Failed as u8,
+    })
+}
+
+/// Standard output failed, for another reason than that its reader left.
+pub fn failed(why: &std::io::Error, hints: &[&str]) -> ErrorRecord {
+    ErrorRecord {
+        kind: "output".into(),
+        what: "cannot write the result to standard output".into(),
+        why: why.to_string(),
+        hints: hints.iter().map(|h| (*h).to_owned()).collect(),
+        exit_code: Exit::Failed as u8,
+    }
 }
 
 /// What the command line wishes, read before it is understood: an error in it takes the same form.

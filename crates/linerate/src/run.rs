@@ -6,27 +6,29 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use linerate_ask::common::Show;
+use linerate_ask::{Asked, Color};
+use linerate_drive::keep::SavedFile;
+use linerate_model::exit::Exit;
 use linerate_model::record::{ErrorRecord, Interval, RunRecord, Status};
 use linerate_report::error;
 use linerate_report::run::json::{self, JsonLines};
 use linerate_report::run::live::LiveText;
 use linerate_runner::client;
+use linerate_runner::signals::Stop;
 use linerate_session::observer::Observer;
 
-use crate::args::common::Show;
-use crate::args::{Asked, Color};
-use crate::exit::Exit;
-use crate::keep::SavedFile;
 use crate::output::{self, Output};
 
 /// Runs the test to its end and shows it while it runs.
 pub fn run(asked: &Asked, show: Show, color: Color) -> Result<Exit, ErrorRecord> {
     let kept = asked.save.as_deref().map(SavedFile::new).transpose()?;
-    let mut screen = Screen::new(show, color);
+    let stop = output::stop_at_signals()?;
+    let mut screen = Screen::new(show, color, stop.clone());
     for note in &asked.notes {
         screen.note(note);
     }
-    let record = client::run(&asked.request, &mut screen);
+    let record = client::run(&asked.request, &mut screen, &stop);
     screen.end(&record);
     let kept = kept.map_or(Ok(()), |kept| kept.keep(json::record(&record)));
     if let Some(found) = &record.error
@@ -44,13 +46,7 @@ pub fn run(asked: &Asked, show: Show, color: Color) -> Result<Exit, ErrorRecord>
     }
     kept?;
     match screen.failure {
-        Some(why) => Err(ErrorRecord {
-            kind: "output".into(),
-            what: "cannot write the result to standard output".into(),
-            why: why.to_string(),
-            hints: Vec::new(),
-            exit_code: Exit::Failed as u8,
-        }),
+        Some(why) => Err(output::failed(&why, &[])),
         // Whoever read the output had enough of it, and that is their right.
         None if screen.closed => Ok(Exit::Complete),
         None => Ok(Exit::of(&record)),
@@ -108,10 +104,11 @@ struct Screen {
     /// It failed for another reason than that its reader left.
     failure: Option<io::Error>,
     ended: bool,
+    stop: Stop,
 }
 
 impl Screen {
-    fn new(show: Show, color: Color) -> Self {
+    fn new(show: Show, color: Color, stop: Stop) -> Self {
         let output = show.output.into();
         let out: Box<dyn Write + Send> = match output {
             Output::Text => Box::new(stdout()),
@@ -119,13 +116,14 @@ impl Screen {
         };
         let text = LiveText::new(out, stderr(), output::layout(color), output::progress());
         Self {
-            text: Arc::new(Mutex::new(text.detail(show.detail()))),
+            text: Arc::new(Mutex::new(text.detail(output::detail(show)))),
             clock: None,
             lines: JsonLines::new(stdout()),
             output,
             closed: false,
             failure: None,
             ended: false,
+            stop,
         }
     }
 
@@ -133,8 +131,8 @@ impl Screen {
         self.text.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Without a reader the test has no purpose: it is ended as by Ctrl-C, so that the peer is
-    /// told.
+    /// Without a reader the test has no purpose: it is ended as by Ctrl-C, so that the server
+    /// knows.
     fn check(&mut self, written: io::Result<()>) {
         let Err(error) = written else { return };
         if self.closed {
@@ -145,7 +143,7 @@ impl Screen {
             self.failure = Some(error);
         }
         if !self.ended {
-            let _ = nix::sys::signal::kill(nix::unistd::getpid(), nix::sys::signal::SIGINT);
+            self.stop.now();
         }
     }
 }

@@ -12,7 +12,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::args::serve::ServeArgs;
-use crate::exit::Exit;
+use linerate_model::exit::Exit;
 
 /// Serves until Ctrl-C.
 pub fn serve(args: &ServeArgs) -> Result<Exit, ErrorRecord> {

@@ -15,8 +15,8 @@ use linerate_report::compare::view::View;
 
 use crate::args::Cli;
 use crate::args::tools::Document;
-use crate::exit::Exit;
 use crate::serve::ServerLine;
+use linerate_model::exit::Exit;
 
 /// `linerate schema`.
 pub fn schema(document: Document) -> Result<Exit, ErrorRecord> {

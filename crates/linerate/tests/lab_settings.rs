@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use linerate_lab::{Hardware, Lab, Machine};
 use linerate_model::setting::{Outcome, Setting, SettingValue};
-use linerate_runner::agent::{Access, DeviceChoice, Hands, Remote};
+use linerate_runner::agent::{Access, DeviceChoice, HostAgent, Remote};
 use support::{machines, skip, wait_for};
 
 const KEY: &str = "a key for tests only, 32 bytes.";

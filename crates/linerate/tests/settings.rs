@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use linerate_model::setting::{Outcome, RestoreOutcome, Setting, SettingValue};
-use linerate_runner::agent::{Access, CommandRequest, DeviceChoice, Hands, Remote, RemoteTest};
+use linerate_runner::agent::{Access, CommandRequest, DeviceChoice, HostAgent, Remote, RemoteTest};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use support::{Lab, Server, alone, long, wait_for};
@@ -251,8 +251,7 @@ fn who_may_not_is_told_why() {
     control(&lab, "b", |host| {
         let second = Remote::connect(&access("10.77.1.1")).err().expect("one is enough");
         assert_eq!(second.kind, "busy");
-        let command =
-            CommandRequest { argv: vec!["true".into()], limit_ms: 1_000, keep_bytes: 10 };
+        let command = CommandRequest { argv: vec!["true".into()], limit_ms: 1_000, keep_bytes: 10 };
         let error = host.run_command(&command).unwrap_err();
         assert_eq!(error.kind, "policy");
         assert!(error.hints[0].contains("--allow-commands"));

@@ -3,15 +3,15 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-use linerate_report::iperf3::Format;
-
 /// A command line, understood.
+#[allow(missing_docs, reason = "the options of iperf3, by their long names")]
 #[derive(Debug, Clone, PartialEq)]
 pub struct Line {
     /// `-c`; `None` is a server.
     pub host: Option<String>,
     pub port: u16,
-    pub format: Format,
+    /// `-f`: one of kmgtKMGT; none lets each figure have its own unit.
+    pub format: Option<char>,
     /// Seconds; 0 is none.
     pub interval_s: f64,
     pub pidfile: Option<PathBuf>,
@@ -74,7 +74,7 @@ impl Default for Line {
         Self {
             host: None,
             port: 5201,
-            format: Format::Adaptive,
+            format: None,
             interval_s: 1.0,
             pidfile: None,
             affinity: (None, None),

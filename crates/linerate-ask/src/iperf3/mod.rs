@@ -3,6 +3,7 @@
 mod getopt;
 mod line;
 mod parse;
+mod request;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -10,6 +11,7 @@ mod value;
 
 pub use self::line::Line;
 pub use self::parse::parse;
+pub use self::request::request;
 
 /// Why a command line is not run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,6 +28,7 @@ pub enum Stop {
     Refused(String),
 }
 
+/// An option or value, or why there is none.
 type Parsed<T> = Result<T, Stop>;
 
 fn wrong<T>(text: impl Into<String>) -> Parsed<T> {

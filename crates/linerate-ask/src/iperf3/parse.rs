@@ -1,7 +1,5 @@
 //! Options and values to a [`Line`], and the faults of their combinations.
 
-use linerate_report::iperf3::Format;
-
 use super::getopt::options;
 use super::table::{REFUSED, Side, WITHOUT_EFFECT};
 use super::value::{affinity, any_base, bits, client_host, dscp, size, whole};
@@ -37,15 +35,11 @@ pub fn parse(args: &[String]) -> Parsed<Line> {
                         as u16;
             }
             "format" => {
-                let format = text.chars().next().and_then(Format::from_letter);
-                line.format = match format {
-                    Some(format) => format,
-                    None => {
-                        return wrong(
-                            "bad format specifier (valid formats are in the set [kmgtKMGT])",
-                        );
-                    }
-                };
+                let letter = text.chars().next().filter(|&c| "kmgtKMGT".contains(c));
+                line.format = Some(letter.ok_or_else(|| {
+                    let why = "bad format specifier (valid formats are in the set [kmgtKMGT])";
+                    Stop::Parameter(why.to_owned())
+                })?);
             }
             "interval" => {
                 let seconds = text.parse::<f64>().unwrap_or(f64::NAN);
@@ -220,7 +214,7 @@ pub fn parse(args: &[String]) -> Parsed<Line> {
             line.notes.push(format!("--{name} changes nothing here: no user is proven"));
         }
     }
-    if line.json && interval_given && line.format != Format::Adaptive {
+    if line.json && interval_given && line.format.is_some() {
         line.notes.push("the report format (-f) is ignored with JSON output (-J)".into());
     }
     match line.length {

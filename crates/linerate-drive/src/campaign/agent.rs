@@ -1,8 +1,8 @@
-//! Who does things on a host: this process, with its helper where settings are made, or a
+//! The hosts of a plan on the network: this process, with its helper where settings are made, or a
 //! `linerate serve` there.
 
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::net::{TcpStream, ToSocketAddrs as _};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use linerate_experiment::campaign::plan::{self, Host};
@@ -10,81 +10,107 @@ use linerate_host::facts::facts;
 use linerate_model::record::ErrorRecord;
 use linerate_model::setting::Restoration;
 use linerate_runner::agent::{
-    self, Access, CommandOutcome, CommandRequest, Hands, Local, Permissions, Remote, Reply,
-    Request, run_command,
+    self, Access, CommandRequest, HostAgent, Local, Permissions, Remote, Reply, Request,
+    run_command,
 };
-use linerate_runner::signals::Interrupts;
+use linerate_runner::signals::Stop;
 
-use super::hosts::failure;
+use crate::failure;
 
-/// While a command runs, Ctrl-C is looked for this often.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// A port that takes no connection in this time is not there.
+const LISTENS: Duration = Duration::from_secs(2);
 
-/// Connects to a host. `changed` says that settings will be made there. Also says what an earlier
-/// process had left changed on this machine.
-///
-/// # Errors
-/// As [`Hands`].
-pub fn of(
-    host: &Host,
-    key: Option<&[u8]>,
-    changed: bool,
-    interrupts: &Interrupts,
-) -> Result<(Box<dyn Hands>, Restoration), ErrorRecord> {
-    let Some(address) = &host.address else {
-        let mut left = Restoration::default();
-        let mut local = None;
-        if changed {
-            let program = program()?;
-            let reboot = host.reboot.as_deref().and_then(|text| plan::split(text).ok());
-            let taken = Local::take(&program, &agent::state_directory(), reboot, None)?;
-            left = taken.1;
-            local = Some(taken.0);
-        }
-        return Ok((Box::new(Here { local, interrupts: interrupts.clone() }), left));
-    };
-    let Some(key) = key else {
-        return Err(ErrorRecord {
-            exit_code: 2,
-            ..failure(
-                "key",
-                format!("cannot take over {address}"),
-                format!("the host `{}` has no `key_file` in the plan", host.name),
-                &[
-                    "there: linerate serve --key-file FILE --allow-settings",
-                    "in the plan: key_file = \"FILE\"",
-                ],
-            )
-        });
-    };
-    let access =
-        Access { name: address.clone(), port: host.port, ip: None, bind: None, key: key.to_vec() };
-    let remote = Remote::connect(&access)?;
-    Ok((Box::new(Far { remote, interrupts: interrupts.clone() }), Restoration::default()))
+/// Finds the hosts of a plan.
+pub trait Hosts {
+    /// Connects to a host; `changed` says that settings will be made there. `stop` ends what may
+    /// take long on it. Also says what an earlier process had left changed.
+    ///
+    /// # Errors
+    /// As [`HostAgent`]; why it cannot be reached.
+    fn connect(
+        &mut self,
+        host: &Host,
+        key: Option<&[u8]>,
+        changed: bool,
+        stop: &Stop,
+    ) -> Result<(Box<dyn HostAgent>, Restoration), ErrorRecord>;
+
+    /// Whether something listens on a TCP port.
+    ///
+    /// # Errors
+    /// Why not, in words.
+    fn listens(&mut self, name: &str, port: u16) -> Result<(), String>;
 }
 
-/// linerate's own file, for its helpers.
-fn program() -> Result<PathBuf, ErrorRecord> {
-    std::env::current_exe()
-        .map_err(|e| failure("unable", "cannot find linerate's own file", e.to_string(), &[]))
+/// Those that the network reaches, and this one.
+#[derive(Debug, Clone)]
+pub struct NetworkHosts {
+    /// A program that has linerate's helpers ([`agent::helper`], [`agent::keep`]) as verbs of their
+    /// names; usually this one.
+    pub program: PathBuf,
 }
 
-/// A host elsewhere. What may take long ends at Ctrl-C.
+impl Hosts for NetworkHosts {
+    fn connect(
+        &mut self,
+        host: &Host,
+        key: Option<&[u8]>,
+        changed: bool,
+        stop: &Stop,
+    ) -> Result<(Box<dyn HostAgent>, Restoration), ErrorRecord> {
+        let Some(address) = &host.address else {
+            let mut left = Restoration::default();
+            let mut local = None;
+            if changed {
+                let reboot = host.reboot.as_deref().and_then(|text| plan::split(text).ok());
+                let taken = Local::take(&self.program, &agent::state_directory(), reboot, None)?;
+                left = taken.1;
+                local = Some(taken.0);
+            }
+            let here = Here { local, program: self.program.clone(), stop: stop.clone() };
+            return Ok((Box::new(here), left));
+        };
+        let Some(key) = key else {
+            return Err(ErrorRecord {
+                exit_code: 2,
+                ..failure(
+                    "key",
+                    format!("cannot take over {address}"),
+                    format!("the host `{}` has no `key_file` in the plan", host.name),
+                    &[
+                        "there: linerate serve --key-file FILE --allow-settings",
+                        "in the plan: key_file = \"FILE\"",
+                    ],
+                )
+            });
+        };
+        let (name, key) = (address.clone(), key.to_vec());
+        let access = Access { name, port: host.port, ip: None, bind: None, key };
+        let remote = Remote::connect(&access)?;
+        Ok((Box::new(Far { remote, stop: stop.clone() }), Restoration::default()))
+    }
+
+    fn listens(&mut self, name: &str, port: u16) -> Result<(), String> {
+        let mut addresses = (name, port).to_socket_addrs().map_err(|e| e.to_string())?;
+        let open = |a| TcpStream::connect_timeout(&a, LISTENS).is_ok();
+        addresses.any(open).then_some(()).ok_or_else(|| "nobody answers there".to_owned())
+    }
+}
+
+/// A host elsewhere. What may take long ends when told to stop.
 struct Far {
     remote: Remote,
-    interrupts: Interrupts,
+    stop: Stop,
 }
 
-impl Hands for Far {
+impl HostAgent for Far {
     fn name(&self) -> &str {
         self.remote.name()
     }
 
     fn ask(&mut self, request: Request) -> Result<Reply, ErrorRecord> {
         match request {
-            Request::Test(_) | Request::Command(_) => {
-                self.remote.ask_until(request, &|| self.interrupts.seen())
-            }
+            Request::Test(_) | Request::Command(_) => self.remote.ask_until(request, &self.stop),
             request => self.remote.ask(request),
         }
     }
@@ -93,36 +119,11 @@ impl Hands for Far {
 /// This machine. Settings go through a helper, which is started only where there are some.
 struct Here {
     local: Option<Local>,
-    interrupts: Interrupts,
+    program: PathBuf,
+    stop: Stop,
 }
 
-impl Here {
-    /// Ends the command at Ctrl-C: the terminal's own signal does not reach its process group.
-    /// With `program`, linerate itself, it does not outlive this process.
-    fn command(
-        &self,
-        request: &CommandRequest,
-        program: Option<&Path>,
-    ) -> Result<CommandOutcome, ErrorRecord> {
-        let (stop, over) = (AtomicBool::new(false), AtomicBool::new(false));
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                while !over.load(Ordering::Relaxed) {
-                    if self.interrupts.seen() {
-                        stop.store(true, Ordering::Relaxed);
-                        return;
-                    }
-                    std::thread::sleep(LOOK_EVERY);
-                }
-            });
-            let done = run_command(request, &stop, program);
-            over.store(true, Ordering::Relaxed);
-            done
-        })
-    }
-}
-
-impl Hands for Here {
+impl HostAgent for Here {
     fn name(&self) -> &str {
         "local"
     }
@@ -134,7 +135,9 @@ impl Hands for Here {
                 Ok(Reply::Facts { host: Box::new(facts(None)), permissions })
             }
             Request::Command(command) => {
-                self.command(&command, Some(&program()?)).map(Reply::Command)
+                // The terminal's own signal does not reach its process group; with the program it
+                // does not outlive this process.
+                run_command(&command, &self.stop, Some(&self.program)).map(Reply::Command)
             }
             Request::Reboot { command } => {
                 let default = || vec!["systemctl".to_owned(), "reboot".to_owned()];
@@ -142,7 +145,7 @@ impl Hands for Here {
                 let shown = argv.join(" ");
                 let request = CommandRequest { argv, limit_ms: 60_000, keep_bytes: 4_096 };
                 // What reboots the machine may well end this process first.
-                let done = self.command(&request, None)?;
+                let done = run_command(&request, &self.stop, None)?;
                 if done.code == Some(0) || done.signal.is_some() {
                     return Ok(Reply::Done);
                 }

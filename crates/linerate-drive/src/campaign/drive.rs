@@ -1,25 +1,24 @@
 //! Runs a campaign: asks the controller for the next step, does it, keeps what came of it.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use linerate_experiment::campaign::control::{Controller, Pace, Step};
 use linerate_experiment::campaign::plan::Plan;
-use linerate_model::campaign::{Event, RunState, Slot, StoredRun};
+use linerate_host::facts::facts;
+use linerate_model::campaign::{Event as Kept, RunState, Slot, StoredRun};
 use linerate_model::record::ErrorRecord;
-use linerate_runner::signals::Interrupts;
 use linerate_store::Campaign;
 
-use super::hosts::{Fleet, Trouble, failure, folder};
-use super::show::{Show, place};
-use super::tests::Prepared;
-use super::{now, store_error, work};
-use crate::exit::Exit;
+use super::hosts::{Fleet, Trouble, folder};
+use super::prepare::Prepared;
+use super::{Event, Hosts, place, store_error, work};
+use crate::{Clock, Env, failure};
 
 /// After its reboot command, this machine has so long to go down.
 const GO_DOWN: Duration = Duration::from_secs(300);
 
-/// During a pause, Ctrl-C is looked for this often.
+/// During a pause, whether to stop is looked for this often.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// A campaign under way.
@@ -28,9 +27,7 @@ pub struct Drive<'a> {
     prepared: &'a [Prepared],
     store: Campaign,
     controller: Controller,
-    fleet: Fleet,
-    show: Show,
-    interrupts: Interrupts,
+    fleet: Fleet<'a>,
     pace: Pace,
     /// Runs whose time has been learnt.
     learnt: u32,
@@ -39,10 +36,13 @@ pub struct Drive<'a> {
 }
 
 /// How it ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ended {
     /// Every slot is settled.
     Done,
-    /// Ctrl-C, SIGTERM.
+    /// The same, but some stayed empty.
+    Short,
+    /// It was told to stop.
     Interrupted,
     /// This machine goes down for a reboot of the design.
     Rebooting,
@@ -50,34 +50,24 @@ pub enum Ended {
 
 impl<'a> Drive<'a> {
     /// Goes on where the store stands.
+    ///
+    /// # Errors
+    /// When the store or a key cannot be read.
     pub fn new(
         plan: &'a Plan,
         prepared: &'a [Prepared],
         plan_path: &Path,
         store: Campaign,
-        show: Show,
+        hosts: &'a mut dyn Hosts,
     ) -> Result<Self, ErrorRecord> {
         let reader = store.reader().map_err(store_error)?;
-        let interrupts = Interrupts::watch()
-            .map_err(|e| failure("unable", "cannot listen for Ctrl-C", e.to_string(), &[]))?;
-        let fleet = Fleet::new(plan, prepared, &folder(plan_path), interrupts.clone())?;
+        let fleet = Fleet::new(plan, prepared, &folder(plan_path), hosts)?;
         let rebooted = plan.rebooted().iter().map(|&h| plan.hosts[h].name.clone()).collect();
         let slots = reader.slots().map_err(store_error)?;
         let mut controller = Controller::new(slots, rebooted, fleet.watched(), plan.repeat.retries);
         super::replay(&mut controller, &reader)?;
         let pace = Pace::default();
-        Ok(Self {
-            plan,
-            prepared,
-            store,
-            controller,
-            fleet,
-            show,
-            interrupts,
-            pace,
-            learnt: 0,
-            unheld: 0,
-        })
+        Ok(Self { plan, prepared, store, controller, fleet, pace, learnt: 0, unheld: 0 })
     }
 
     /// Whether there is nothing left to run.
@@ -86,85 +76,85 @@ impl<'a> Drive<'a> {
     }
 
     /// Runs it to its end, or to where it must stop; then the hosts are put back.
-    pub fn run(mut self) -> Result<Exit, ErrorRecord> {
-        let opened = Event::Opened {
+    ///
+    /// # Errors
+    /// What it cannot go on after: a store or host that fails for good.
+    pub fn run(mut self, env: &mut Env<'_>) -> Result<Ended, ErrorRecord> {
+        let here = facts(None);
+        let opened = Kept::Opened {
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            host: super::hostname(),
-            boot_id: super::boot_id(),
+            host: here.hostname,
+            boot_id: here.boot_id,
         };
-        self.keep(&opened)?;
-        self.show.begin(self.plan, &self.controller);
-        let ended = self.steps();
-        let (event, result) = match ended {
-            Ok(Ended::Done) => (Event::Done, Ok(Exit::Complete)),
+        self.keep(env, &opened)?;
+        env.watcher.campaign(&Event::Began { plan: self.plan, controller: &self.controller });
+        let mut result = self.steps(env);
+        let event = match &result {
+            Ok(Ended::Done | Ended::Short) => Kept::Done,
             Ok(Ended::Rebooting) => {
-                let why = "this machine reboots; `campaign resume` goes on".to_owned();
-                (Event::Stopped { why }, Ok(Exit::Complete))
+                Kept::Stopped { why: "this machine reboots; `campaign resume` goes on".to_owned() }
             }
-            Ok(Ended::Interrupted) => {
-                (Event::Stopped { why: "interrupted".into() }, Ok(Exit::Interrupted))
-            }
-            Err(error) => {
-                let why = format!("{}: {}", error.what, error.why);
-                (Event::Stopped { why }, Err(error))
-            }
+            Ok(Ended::Interrupted) => Kept::Stopped { why: "interrupted".into() },
+            Err(error) => Kept::Stopped { why: format!("{}: {}", error.what, error.why) },
         };
         for (host, left) in self.fleet.restore() {
-            self.show.restored(&host, &left);
+            env.watcher.campaign(&Event::Restored { host: &host, left: &left });
             // Putting back matters more than keeping that it was.
-            let _ = self.keep(&Event::Restored { host, left });
+            let _ = self.keep(env, &Kept::Restored { host, left });
         }
-        if let Err(error) = self.keep(&event)
+        if let Err(error) = self.keep(env, &event)
             && result.is_ok()
         {
             return Err(error);
         }
-        self.show.end(
-            self.plan,
-            &self.controller,
-            self.store.path(),
-            result.as_ref().ok().copied(),
-        );
-        match result {
-            Ok(Exit::Complete) if event == Event::Done && !self.controller.short().is_empty() => {
-                Ok(Exit::Failed)
-            }
-            result => result,
+        env.watcher.campaign(&Event::Over {
+            plan: self.plan,
+            controller: &self.controller,
+            store: self.store.path(),
+            complete: matches!(result, Ok(Ended::Done | Ended::Rebooting)),
+        });
+        if let Ok(ended @ Ended::Done) = &mut result
+            && !self.controller.short().is_empty()
+        {
+            *ended = Ended::Short;
         }
+        result
     }
 
-    fn keep(&mut self, event: &Event) -> Result<(), ErrorRecord> {
-        self.store.keep(&now(), event).map_err(store_error)?;
+    fn keep(&mut self, env: &mut Env<'_>, event: &Kept) -> Result<(), ErrorRecord> {
+        self.store.keep(&env.clock.date(), event).map_err(store_error)?;
         self.controller.observe(event, None);
-        self.show.event(event);
+        env.watcher.campaign(&Event::Happened(event));
         Ok(())
     }
 
-    fn steps(&mut self) -> Result<Ended, ErrorRecord> {
+    fn steps(&mut self, env: &mut Env<'_>) -> Result<Ended, ErrorRecord> {
         // A host that does not answer now is awaited when its turn comes.
-        self.fleet.connect_all()?;
+        self.fleet.connect_all(&env.stop)?;
         let limit = Duration::from_nanos(self.plan.repeat.wait.0);
         loop {
-            if self.interrupts.seen() {
+            if env.stop.seen() {
                 return Ok(Ended::Interrupted);
             }
             for note in std::mem::take(&mut self.fleet.notes) {
-                self.show.note(&note);
+                env.watcher.campaign(&Event::Note(&note));
             }
             match self.controller.next(&self.fleet.world()) {
                 Step::Done => return Ok(Ended::Done),
-                Step::MarkCut { slot, attempt, extra } => self.mark_cut(slot, attempt, extra)?,
+                Step::MarkCut { slot, attempt, extra } => {
+                    self.mark_cut(env, slot, attempt, extra)?
+                }
                 Step::Reboot { boot, host, old } => {
                     let here = self.fleet.is_here(&host);
-                    self.keep(&Event::BootBegan { boot, host: host.clone(), old })?;
+                    self.keep(env, &Kept::BootBegan { boot, host: host.clone(), old })?;
                     if here {
                         for (host, left) in self.fleet.restore() {
-                            self.keep(&Event::Restored { host, left })?;
+                            self.keep(env, &Kept::Restored { host, left })?;
                         }
                     }
                     self.fleet.reboot(&host)?;
                     if here {
-                        return self.go_down();
+                        return self.go_down(env);
                     }
                 }
                 Step::Await { host, not } => {
@@ -172,24 +162,22 @@ impl<'a> Drive<'a> {
                         Some(_) => format!("{host} to come back from its reboot"),
                         None => format!("{host} to answer"),
                     };
-                    self.keep(&Event::Waiting { what: what.clone() })?;
-                    let interrupts = self.interrupts.clone();
-                    let took =
-                        self.fleet.wait(&host, not.as_deref(), limit, &|| interrupts.seen())?;
+                    self.keep(env, &Kept::Waiting { what: what.clone() })?;
+                    let took = self.fleet.wait(env, &host, not.as_deref(), limit)?;
                     match (took, not) {
                         (Some(seconds), None) => {
                             let why = "it did not answer".to_owned();
-                            self.keep(&Event::Gap { host, seconds, why })?;
+                            self.keep(env, &Kept::Gap { host, seconds, why })?;
                         }
                         (Some(seconds), Some(_)) => self.pace.boot_s = seconds.max(1.0),
                         (None, _) => {}
                     }
                 }
                 Step::Prove { boot, host, boot_id } => {
-                    self.keep(&Event::BootProved { boot, host, boot_id })?;
+                    self.keep(env, &Kept::BootProved { boot, host, boot_id })?;
                 }
                 Step::Seen { boot, host, boot_id } => {
-                    self.keep(&Event::BootSeen { boot, host, boot_id })?;
+                    self.keep(env, &Kept::BootSeen { boot, host, boot_id })?;
                 }
                 Step::Set { setting } => {
                     let at = self.setting(&setting);
@@ -198,9 +186,9 @@ impl<'a> Drive<'a> {
                         Err(Trouble::Fatal(error)) => return Err(error),
                     }
                 }
-                Step::GiveUp { slot, why } => self.keep(&Event::Short { slot, why })?,
+                Step::GiveUp { slot, why } => self.keep(env, &Kept::Short { slot, why })?,
                 Step::Run { slot, attempt, extra } => {
-                    if let Some(ended) = self.one_run(slot, attempt, extra, limit)? {
+                    if let Some(ended) = self.one_run(env, (slot, attempt, extra), limit)? {
                         return Ok(ended);
                     }
                 }
@@ -213,14 +201,15 @@ impl<'a> Drive<'a> {
     }
 
     /// Waits until this process is ended by the reboot it asked for.
-    fn go_down(&mut self) -> Result<Ended, ErrorRecord> {
-        self.show.note("this machine reboots now; `linerate campaign resume` goes on");
-        let begun = Instant::now();
-        while begun.elapsed() < GO_DOWN {
-            if self.interrupts.seen() {
+    fn go_down(&mut self, env: &mut Env<'_>) -> Result<Ended, ErrorRecord> {
+        let note = "this machine reboots now; `linerate campaign resume` goes on";
+        env.watcher.campaign(&Event::Note(note));
+        let begun = env.clock.elapsed();
+        while env.clock.elapsed().saturating_sub(begun) < GO_DOWN {
+            if env.stop.seen() {
                 return Ok(Ended::Rebooting);
             }
-            std::thread::sleep(Duration::from_millis(50));
+            env.clock.sleep(LOOK_EVERY);
         }
         Err(failure(
             "reboot",
@@ -230,7 +219,7 @@ impl<'a> Drive<'a> {
         ))
     }
 
-    fn blank(&self, slot: &Slot, attempt: u32, state: RunState) -> StoredRun {
+    fn blank(&self, clock: &dyn Clock, slot: &Slot, attempt: u32, state: RunState) -> StoredRun {
         let prepared = &self.prepared[self.setting(&slot.setting)];
         StoredRun {
             id: 0,
@@ -243,7 +232,7 @@ impl<'a> Drive<'a> {
             setting: slot.setting.clone(),
             warmup: slot.warmup,
             number: slot.number,
-            started: now(),
+            started: clock.date(),
             seconds: 0.0,
             value: None,
             metric: prepared.metric.clone(),
@@ -255,21 +244,41 @@ impl<'a> Drive<'a> {
         }
     }
 
-    fn mark_cut(&mut self, slot: u32, attempt: u32, extra: bool) -> Result<(), ErrorRecord> {
+    fn mark_cut(
+        &mut self,
+        env: &mut Env<'_>,
+        slot: u32,
+        attempt: u32,
+        extra: bool,
+    ) -> Result<(), ErrorRecord> {
         let Some(of) = self.controller.slots().get(slot as usize).cloned() else { return Ok(()) };
         let error = Some("its controller ended during this run".to_owned());
         // On which boot it ran is not known any more.
-        let run = StoredRun { error, boot_id: None, ..self.blank(&of, attempt, RunState::Cut) };
-        self.keep_run(run, extra)
+        let run = StoredRun {
+            error,
+            boot_id: None,
+            ..self.blank(env.clock, &of, attempt, RunState::Cut)
+        };
+        self.keep_run(env, run, extra)
     }
 
-    fn keep_run(&mut self, run: StoredRun, extra: bool) -> Result<(), ErrorRecord> {
+    fn keep_run(
+        &mut self,
+        env: &mut Env<'_>,
+        run: StoredRun,
+        extra: bool,
+    ) -> Result<(), ErrorRecord> {
         let (slot, attempt, state) = (run.slot, run.attempt, run.state);
-        let event = Event::RunEnded { slot, attempt, extra, state };
-        let id = self.store.keep_run(&now(), &run, &event).map_err(store_error)?;
+        let event = Kept::RunEnded { slot, attempt, extra, state };
+        let id = self.store.keep_run(&env.clock.date(), &run, &event).map_err(store_error)?;
         self.controller.observe(&event, run.error.as_deref());
         // Only now, with its commit on the disk, is it told.
-        self.show.run(&StoredRun { id, ..run }, &self.controller, self.left());
+        let run = StoredRun { id, ..run };
+        env.watcher.campaign(&Event::Ran {
+            run: &run,
+            controller: &self.controller,
+            left_s: self.left(),
+        });
         Ok(())
     }
 
@@ -280,16 +289,15 @@ impl<'a> Drive<'a> {
 
     fn one_run(
         &mut self,
-        slot: u32,
-        attempt: u32,
-        extra: bool,
+        env: &mut Env<'_>,
+        (slot, attempt, extra): (u32, u32, bool),
         limit: Duration,
     ) -> Result<Option<Ended>, ErrorRecord> {
         let Some(of) = self.controller.slots().get(slot as usize).cloned() else {
             return Ok(Some(Ended::Done));
         };
         let at = self.setting(&of.setting);
-        if !self.pause() {
+        if !self.pause(env) {
             return Ok(Some(Ended::Interrupted));
         }
         let wrong = match self.fleet.verify(self.plan, at) {
@@ -298,34 +306,39 @@ impl<'a> Drive<'a> {
             Err(Trouble::Fatal(error)) => return Err(error),
         };
         if !wrong.is_empty() {
-            return self.does_not_hold(&of, (slot, attempt, extra), &wrong);
+            return self.does_not_hold(env, &of, (slot, attempt, extra), &wrong);
         }
         self.unheld = 0;
-        self.keep(&Event::RunBegan { slot, attempt, extra })?;
-        let times = (self.prepared[at].seconds, self.left());
-        self.show.running(&of, attempt, &self.controller, times);
+        self.keep(env, &Kept::RunBegan { slot, attempt, extra })?;
+        env.watcher.campaign(&Event::Running {
+            slot: &of,
+            attempt,
+            controller: &self.controller,
+            length_s: self.prepared[at].seconds,
+            left_s: self.left(),
+        });
         let counts = if extra { RunState::Extra } else { RunState::Counted };
-        let begun = Instant::now();
-        let mut run = self.blank(&of, attempt, counts);
+        let begun = env.clock.elapsed();
+        let mut run = self.blank(env.clock, &of, attempt, counts);
         run.settings = self.fleet.settings();
         run.doubts = self.fleet.doubts();
-        let ran = work::run(self.plan, at, &self.prepared[at], &mut self.fleet);
-        run.seconds = begun.elapsed().as_secs_f64();
+        let ran = work::run(env, self.plan, at, &self.prepared[at], &mut self.fleet);
+        run.seconds = env.clock.elapsed().saturating_sub(begun).as_secs_f64();
         let mut unreached = false;
         match ran {
             Err(Trouble::Fatal(error)) => {
                 run.error = Some(format!("{}: {}", error.what, error.why));
                 run.state = RunState::Failed;
-                self.keep_run(run, extra)?;
+                self.keep_run(env, run, extra)?;
                 return Err(error);
             }
-            Err(Trouble::Gone(_)) if self.interrupts.seen() => {
-                return self.interrupted(run, extra).map(Some);
+            Err(Trouble::Gone(_)) if env.stop.seen() => {
+                return self.interrupted(env, run, extra).map(Some);
             }
             Err(Trouble::Gone(why)) => run.error = Some(why),
             Ok(ran) => {
-                if ran.interrupted || self.interrupts.seen() && ran.error.is_some() {
-                    return self.interrupted(run, extra).map(Some);
+                if ran.interrupted || env.stop.seen() && ran.error.is_some() {
+                    return self.interrupted(env, run, extra).map(Some);
                 }
                 (run.value, run.record, run.error) = (ran.value, ran.record, ran.error);
                 unreached = ran.unreached;
@@ -347,41 +360,45 @@ impl<'a> Drive<'a> {
             self.learn(run.seconds - self.prepared[at].seconds);
         }
         let why = run.error.clone();
-        self.keep_run(run, extra)?;
+        self.keep_run(env, run, extra)?;
         if let (true, Some(host), Some(why)) =
             (unreached, self.prepared[at].test.as_ref().and_then(|t| t.server), why)
         {
             let name = self.plan.hosts[host].name.clone();
-            self.keep(&Event::Waiting { what: format!("{name} to answer") })?;
-            let interrupts = self.interrupts.clone();
-            let took = self.fleet.wait_for_server(host, limit, &|| interrupts.seen())?;
+            self.keep(env, &Kept::Waiting { what: format!("{name} to answer") })?;
+            let took = self.fleet.wait_for_server(env, host, limit)?;
             if let Some(seconds) = took {
-                self.keep(&Event::Gap { host: name, seconds, why })?;
+                self.keep(env, &Kept::Gap { host: name, seconds, why })?;
             }
         }
         Ok(None)
     }
 
-    /// Ends a run that Ctrl-C has cut.
-    fn interrupted(&mut self, mut run: StoredRun, extra: bool) -> Result<Ended, ErrorRecord> {
+    /// Ends a run that was told to stop.
+    fn interrupted(
+        &mut self,
+        env: &mut Env<'_>,
+        mut run: StoredRun,
+        extra: bool,
+    ) -> Result<Ended, ErrorRecord> {
         run.state = RunState::Cut;
         run.error = Some("interrupted".into());
-        self.keep_run(run, extra)?;
+        self.keep_run(env, run, extra)?;
         Ok(Ended::Interrupted)
     }
 
-    /// The plan's pause before a run; `false` at Ctrl-C.
-    fn pause(&self) -> bool {
-        let (begun, whole) = (Instant::now(), Duration::from_nanos(self.plan.repeat.pause.0));
+    /// The plan's pause before a run; `false` when told to stop.
+    fn pause(&self, env: &Env<'_>) -> bool {
+        let (begun, whole) = (env.clock.elapsed(), Duration::from_nanos(self.plan.repeat.pause.0));
         loop {
-            if self.interrupts.seen() {
+            if env.stop.seen() {
                 return false;
             }
-            let left = whole.saturating_sub(begun.elapsed());
+            let left = (begun + whole).saturating_sub(env.clock.elapsed());
             if left.is_zero() {
                 return true;
             }
-            std::thread::sleep(left.min(LOOK_EVERY));
+            env.clock.sleep(left.min(LOOK_EVERY));
         }
     }
 
@@ -389,6 +406,7 @@ impl<'a> Drive<'a> {
     /// is tried; then the run has failed, so that this has an end.
     fn does_not_hold(
         &mut self,
+        env: &mut Env<'_>,
         of: &Slot,
         (slot, attempt, extra): (u32, u32, bool),
         wrong: &[String],
@@ -396,15 +414,16 @@ impl<'a> Drive<'a> {
         let why = format!("before the run {}", wrong.join("; "));
         self.unheld = self.unheld.saturating_add(1);
         if self.unheld <= self.plan.repeat.retries {
-            self.show.note(&format!("{}: {why}; it is set anew", place(of)));
+            let note = format!("{}: {why}; it is set anew", place(of));
+            env.watcher.campaign(&Event::Note(&note));
             return Ok(None);
         }
         self.unheld = 0;
-        self.keep(&Event::RunBegan { slot, attempt, extra })?;
-        let mut run = self.blank(of, attempt, RunState::Failed);
+        self.keep(env, &Kept::RunBegan { slot, attempt, extra })?;
+        let mut run = self.blank(env.clock, of, attempt, RunState::Failed);
         run.settings = self.fleet.settings();
         run.error = Some(why);
-        self.keep_run(run, extra)?;
+        self.keep_run(env, run, extra)?;
         Ok(None)
     }
 

@@ -1,19 +1,19 @@
 //! The hosts of a campaign while it runs: connected, on which boot, and with what set.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{TcpStream, ToSocketAddrs as _};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use linerate_experiment::campaign::control::World;
 use linerate_experiment::campaign::plan::{self, Plan};
 use linerate_model::record::ErrorRecord;
 use linerate_model::setting::{Applied, Outcome, Setting as HostSetting, SettingValue};
-use linerate_runner::agent::{DeviceChoice, Hands, Permissions};
-use linerate_runner::signals::Interrupts;
+use linerate_runner::agent::{DeviceChoice, HostAgent, Permissions};
+use linerate_runner::signals::Stop;
 
-use super::hands;
-use super::tests::Prepared;
+use super::Hosts;
+use super::prepare::Prepared;
+use crate::{Env, failure};
 
 /// A host that is awaited is asked this often.
 const ASK_EVERY: Duration = Duration::from_millis(250);
@@ -32,7 +32,7 @@ struct Member {
     reboots: bool,
     /// What it lets a controller do.
     permissions: Permissions,
-    hands: Option<Box<dyn Hands>>,
+    agent: Option<Box<dyn HostAgent>>,
     boot_id: Option<String>,
     /// What is set now, with the values read back when it was set.
     set: Vec<(HostSetting, Option<SettingValue>)>,
@@ -49,9 +49,9 @@ impl Member {
 }
 
 /// All hosts of a plan.
-pub struct Fleet {
+pub struct Fleet<'a> {
     members: Vec<Member>,
-    interrupts: Interrupts,
+    hosts: &'a mut dyn Hosts,
     /// For the user, until they are taken.
     pub notes: Vec<String>,
     /// Setting whose values are set on all of them.
@@ -68,29 +68,13 @@ pub enum Trouble {
     Fatal(ErrorRecord),
 }
 
-/// An error of a campaign.
-pub fn failure(
-    kind: &str,
-    what: impl Into<String>,
-    why: impl Into<String>,
-    hints: &[&str],
-) -> ErrorRecord {
-    ErrorRecord {
-        kind: kind.into(),
-        what: what.into(),
-        why: why.into(),
-        hints: hints.iter().map(|h| (*h).to_owned()).collect(),
-        exit_code: 1,
-    }
-}
-
-impl Fleet {
+impl<'a> Fleet<'a> {
     /// Reads the keys; connects to nobody yet. Paths of keys are relative to the plan.
     pub fn new(
         plan: &Plan,
         prepared: &[Prepared],
         folder: &Path,
-        interrupts: Interrupts,
+        hosts: &'a mut dyn Hosts,
     ) -> Result<Self, ErrorRecord> {
         let mut members = Vec::new();
         for (index, host) in plan.hosts.iter().enumerate() {
@@ -106,7 +90,7 @@ impl Fleet {
                 .zip(prepared)
                 .any(|(s, p)| p.test.is_none() && s.from == index);
             let key = match &host.key_file {
-                Some(file) => Some(crate::key::read(&folder.join(file))?),
+                Some(file) => Some(linerate_ask::key::read(&folder.join(file))?),
                 None => None,
             };
             members.push(Member {
@@ -117,13 +101,13 @@ impl Fleet {
                 commands,
                 reboots,
                 permissions: Permissions::default(),
-                hands: None,
+                agent: None,
                 boot_id: None,
                 set: Vec::new(),
                 rounded: Vec::new(),
             });
         }
-        Ok(Self { members, interrupts, notes: Vec::new(), set: None, told: BTreeSet::new() })
+        Ok(Self { members, hosts, notes: Vec::new(), set: None, told: BTreeSet::new() })
     }
 
     /// Names of the hosts whose boots are known.
@@ -134,7 +118,7 @@ impl Fleet {
     /// What is known of the hosts now.
     pub fn world(&self) -> World {
         let booted = |m: &Member| {
-            let id = m.hands.as_ref().and(m.boot_id.clone())?;
+            let id = m.agent.as_ref().and(m.boot_id.clone())?;
             m.watched.then(|| (m.host.name.clone(), id))
         };
         World { boots: self.members.iter().filter_map(booted).collect(), set: self.set.clone() }
@@ -164,23 +148,23 @@ impl Fleet {
     ///
     /// # Errors
     /// What will not be better later: a wrong key, no permission.
-    pub fn connect_all(&mut self) -> Result<(), ErrorRecord> {
+    pub fn connect_all(&mut self, stop: &Stop) -> Result<(), ErrorRecord> {
         for index in 0..self.members.len() {
-            if self.members[index].watched && self.members[index].hands.is_none() {
-                let _ = self.connect(index)?;
+            if self.members[index].watched && self.members[index].agent.is_none() {
+                let _ = self.connect(index, stop)?;
             }
         }
         Ok(())
     }
 
     /// One attempt; why it failed, if another may not.
-    fn connect(&mut self, index: usize) -> Result<Option<String>, ErrorRecord> {
+    fn connect(&mut self, index: usize, stop: &Stop) -> Result<Option<String>, ErrorRecord> {
         let member = &mut self.members[index];
-        let made = hands::of(&member.host, member.key.as_deref(), member.changed, &self.interrupts);
+        let made = self.hosts.connect(&member.host, member.key.as_deref(), member.changed, stop);
         let tried =
-            made.and_then(|(mut hands, left)| hands.facts().map(|facts| (hands, left, facts)));
+            made.and_then(|(mut agent, left)| agent.facts().map(|facts| (agent, left, facts)));
         match tried {
-            Ok((hands, earlier, (facts, permissions))) => {
+            Ok((agent, earlier, (facts, permissions))) => {
                 let name = &member.host.name;
                 if facts.boot_id.is_none() {
                     return Err(failure(
@@ -212,7 +196,7 @@ impl Fleet {
                 }
                 member.boot_id = facts.boot_id;
                 member.permissions = permissions;
-                member.hands = Some(hands);
+                member.agent = Some(agent);
                 member.clear();
                 self.set = None;
                 Ok(None)
@@ -222,22 +206,23 @@ impl Fleet {
         }
     }
 
-    /// Waits until a watched host answers, on another boot than `not` if that is given; `ended` is
-    /// asked whether to give up early. Returns the seconds it took; `None` if `ended`.
+    /// Waits until a watched host answers, on another boot than `not` if that is given. Returns
+    /// the seconds it took; `None` if it was told to stop.
     pub fn wait(
         &mut self,
+        env: &Env<'_>,
         name: &str,
         not: Option<&str>,
         limit: Duration,
-        ended: &dyn Fn() -> bool,
     ) -> Result<Option<f64>, ErrorRecord> {
         let Some(index) = self.index(name) else { return Ok(Some(0.0)) };
-        let begun = Instant::now();
+        let begun = env.clock.elapsed();
+        let spent = || env.clock.elapsed().saturating_sub(begun);
         loop {
-            if ended() {
+            if env.stop.seen() {
                 return Ok(None);
             }
-            let tried = match self.connect(index) {
+            let tried = match self.connect(index, &env.stop) {
                 // A host on its way down or up takes connections and ends them without a word, or
                 // answers when its /proc is unmounted already.
                 Err(error) if matches!(error.kind.as_str(), "not_linerate" | "boot_id") => {
@@ -249,16 +234,16 @@ impl Fleet {
                 None if not
                     .is_none_or(|old| self.members[index].boot_id.as_deref() != Some(old)) =>
                 {
-                    return Ok(Some(begun.elapsed().as_secs_f64()));
+                    return Ok(Some(spent().as_secs_f64()));
                 }
                 None => {
                     // It has not gone down yet.
-                    self.members[index].hands = None;
+                    self.members[index].agent = None;
                     "it answers, but is still on the boot from before".to_owned()
                 }
                 Some(why) => why,
             };
-            if begun.elapsed() > limit {
+            if spent() > limit {
                 let what = format!(
                     "{name} did not come {} within {:.0} s",
                     if not.is_some() { "back with another boot_id" } else { "back" },
@@ -270,36 +255,29 @@ impl Fleet {
                 ];
                 return Err(failure("host_gone", what, last, &hints));
             }
-            std::thread::sleep(ASK_EVERY);
+            env.clock.sleep(ASK_EVERY);
         }
     }
 
     /// Waits until something listens where a test goes to. Returns the seconds it took, or nothing
-    /// if it was `ended`.
+    /// if it was told to stop.
     pub fn wait_for_server(
-        &self,
+        &mut self,
+        env: &Env<'_>,
         host: usize,
         limit: Duration,
-        ended: &dyn Fn() -> bool,
     ) -> Result<Option<f64>, ErrorRecord> {
         let Some(member) = self.members.get(host) else { return Ok(Some(0.0)) };
-        let begun = Instant::now();
+        let begun = env.clock.elapsed();
+        let spent = || env.clock.elapsed().saturating_sub(begun);
         loop {
-            if ended() {
+            if env.stop.seen() {
                 return Ok(None);
             }
-            let found = (member.host.target(), member.host.port).to_socket_addrs();
-            let why = match found {
-                Ok(mut addresses) => {
-                    let open = |a| TcpStream::connect_timeout(&a, Duration::from_secs(2)).is_ok();
-                    if addresses.any(open) {
-                        return Ok(Some(begun.elapsed().as_secs_f64()));
-                    }
-                    "nobody answers there".to_owned()
-                }
-                Err(e) => e.to_string(),
+            let Err(why) = self.hosts.listens(member.host.target(), member.host.port) else {
+                return Ok(Some(spent().as_secs_f64()));
             };
-            if begun.elapsed() > limit {
+            if spent() > limit {
                 let what = format!(
                     "{} port {} did not answer for {:.0} s",
                     member.host.target(),
@@ -312,28 +290,28 @@ impl Fleet {
                 ];
                 return Err(failure("host_gone", what, why, &hints));
             }
-            std::thread::sleep(ASK_EVERY);
+            env.clock.sleep(ASK_EVERY);
         }
     }
 
     /// Uses a host's connection. An error after which the host does not answer any more drops it.
-    fn with<T>(
+    pub fn with<T>(
         &mut self,
         index: usize,
-        work: impl FnOnce(&mut dyn Hands) -> Result<T, ErrorRecord>,
+        work: impl FnOnce(&mut dyn HostAgent) -> Result<T, ErrorRecord>,
     ) -> Result<T, Trouble> {
         let member = &mut self.members[index];
-        let Some(hands) = member.hands.as_mut() else {
+        let Some(agent) = member.agent.as_mut() else {
             return Err(Trouble::Gone(format!("{} is gone", member.host.name)));
         };
-        let error = match work(hands.as_mut()) {
+        let error = match work(agent.as_mut()) {
             Ok(value) => return Ok(value),
             Err(error) => error,
         };
-        if hands.ping().is_ok() {
+        if agent.ping().is_ok() {
             return Err(Trouble::Fatal(error));
         }
-        member.hands = None;
+        member.agent = None;
         self.set = None;
         Err(Trouble::Gone(format!("{}: {}", error.what, error.why)))
     }
@@ -351,7 +329,7 @@ impl Fleet {
                 prepared.changes.iter().find(|(h, _)| *h == index).map_or(&none, |(_, s)| s);
             let stays = |(old, _): &(HostSetting, _)| wanted.iter().any(|new| new.name == old.name);
             if !self.members[index].set.iter().all(stays) {
-                let back = self.with(index, |hands| hands.restore())?;
+                let back = self.with(index, |agent| agent.restore())?;
                 if !back.complete() {
                     return Err(Trouble::Fatal(failure(
                         "not_restored",
@@ -366,7 +344,7 @@ impl Fleet {
                 continue;
             }
             let device = device(plan, at, index);
-            let applied = self.with(index, |hands| hands.apply(Some(&device), wanted))?;
+            let applied = self.with(index, |agent| agent.apply(Some(&device), wanted))?;
             if let Some(bad) = applied.iter().find(|a| !a.holds() && !is_rounded(a)) {
                 let setting = &plan.settings[at].name;
                 return Err(Trouble::Fatal(failure(
@@ -417,7 +395,7 @@ impl Fleet {
             let set = self.members[index].set.clone();
             let names: Vec<_> = set.iter().map(|(s, _)| s.name.clone()).collect();
             let device = device(plan, at, index);
-            let read = self.with(index, |hands| hands.read(Some(&device), &names))?;
+            let read = self.with(index, |agent| agent.read(Some(&device), &names))?;
             for ((setting, was), now) in set.iter().zip(read) {
                 if now.value != *was {
                     let name = &self.members[index].host.name;
@@ -456,15 +434,6 @@ impl Fleet {
         self.members.iter().flat_map(|m| m.rounded.iter().cloned()).collect()
     }
 
-    /// Runs `work` with the hands of a host.
-    pub fn hands<T>(
-        &mut self,
-        host: usize,
-        work: impl FnOnce(&mut dyn Hands) -> Result<T, ErrorRecord>,
-    ) -> Result<T, Trouble> {
-        self.with(host, work)
-    }
-
     /// Tells a host to reboot. Its connection is gone afterwards.
     pub fn reboot(&mut self, name: &str) -> Result<(), ErrorRecord> {
         let Some(index) = self.index(name) else { return Ok(()) };
@@ -472,8 +441,8 @@ impl Fleet {
         let words = words.and_then(Result::ok);
         // A server that runs no commands of others has its own for this.
         let words = words.filter(|_| self.members[index].permissions.commands);
-        let done = self.with(index, |hands| hands.reboot(words.as_deref()));
-        self.members[index].hands = None;
+        let done = self.with(index, |agent| agent.reboot(words.as_deref()));
+        self.members[index].agent = None;
         self.set = None;
         match done {
             // A host that goes down at once does not answer any more.
@@ -491,11 +460,11 @@ impl Fleet {
     pub fn restore(&mut self) -> BTreeMap<String, Vec<String>> {
         let mut told = BTreeMap::new();
         for index in 0..self.members.len() {
-            if !self.members[index].changed || self.members[index].hands.is_none() {
+            if !self.members[index].changed || self.members[index].agent.is_none() {
                 continue;
             }
             let name = self.members[index].host.name.clone();
-            let words = match self.with(index, |hands| hands.restore()) {
+            let words = match self.with(index, |agent| agent.restore()) {
                 Ok(back) => left(&back),
                 Err(Trouble::Gone(why)) => vec![format!("{why}: it puts itself back")],
                 Err(Trouble::Fatal(error)) => vec![format!("{}: {}", error.what, error.why)],
@@ -582,10 +551,10 @@ pub fn folder(path: &Path) -> PathBuf {
     }
 }
 
-impl Fleet {
+impl Fleet<'_> {
     /// Hosts on which something was to be set, and that do not answer.
     pub fn unreached(&self) -> Vec<String> {
-        let gone = |m: &&Member| m.changed && m.hands.is_none();
+        let gone = |m: &&Member| m.changed && m.agent.is_none();
         self.members.iter().filter(gone).map(|m| m.host.name.clone()).collect()
     }
 }

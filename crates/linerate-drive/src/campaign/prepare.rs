@@ -1,17 +1,14 @@
 //! The tests of a plan in terms of the verbs: which options they have, and what they become.
 
-use std::ffi::OsString;
-
-use clap::{CommandFactory as _, Parser as _};
+use linerate_ask::{Asked, Measure};
 use linerate_experiment::campaign::plan::{
     Fault, Plan, Scalar, Setting, TestOption, Vocabulary, Workload,
 };
 use linerate_model::record::ErrorRecord;
 use linerate_model::setting::{Setting as HostSetting, SettingValue};
-use linerate_report::compare::input::metric;
 use linerate_runner::client::{Request, Target};
 
-use crate::args::{Asked, Cli, Command};
+use super::figure;
 
 /// Verbs that a plan may use.
 const VERBS: &[&str] = &["tcp", "udp", "rr"];
@@ -32,20 +29,15 @@ const NOT_OPTIONS: &[&str] = &[
 
 /// What a plan may say, made from the verbs' own arguments.
 pub fn vocabulary() -> Vocabulary {
-    let cli = Cli::command();
     let options = |verb: &&str| {
-        let command = cli.find_subcommand(verb)?;
-        let own = command.get_arguments().filter_map(|a| a.get_long());
-        let mut names: Vec<String> = own
-            .filter(|name| !NOT_OPTIONS.contains(name))
-            .map(|name| name.replace('-', "_"))
-            .collect();
+        let own = Measure::options(verb).filter(|name| !NOT_OPTIONS.contains(&name.as_str()));
+        let mut names: Vec<String> = own.map(|name| name.replace('-', "_")).collect();
         names.push("ip".to_owned());
-        Some(((*verb).to_owned(), names))
+        ((*verb).to_owned(), names)
     };
     Vocabulary {
-        verbs: VERBS.iter().filter_map(options).collect(),
-        metrics: metric::METRICS.iter().map(|m| m.name.to_owned()).collect(),
+        verbs: VERBS.iter().map(options).collect(),
+        metrics: figure::names().map(str::to_owned).collect(),
     }
 }
 
@@ -162,7 +154,7 @@ fn work(plan: &Plan, setting: &Setting) -> Result<Prepared, Fault> {
                 let what = format!("`{name}` of a test with discard: nobody receives");
                 return Err(Fault::new(at, what).hint("metric = \"sent_pps\" or \"sent_bps\""));
             }
-            let unit = metric::find(name).map(|m| m.unit.to_owned());
+            let unit = figure::unit(name).map(str::to_owned);
             let metric = name.to_owned();
             let test = Some(test);
             Ok(Prepared { test, changes: Vec::new(), seconds, metric, unit, notes })
@@ -241,13 +233,10 @@ fn test(
             None => fault,
         }
     };
-    let words_os: Vec<OsString> = words.iter().map(OsString::from).collect();
-    let parsed = Cli::try_parse_from(words_os)
-        .map_err(|e| fault(crate::usage::from_clap(&e, Some(verb))))?;
-    let asked = match &parsed.command {
-        Command::Udp(args) => args.asked(),
-        Command::Tcp(args) => args.asked(),
-        Command::Rr(args) => args.asked(),
+    let asked = match Measure::from_words(&words).map_err(fault)? {
+        Measure::Udp(args) => args.asked(),
+        Measure::Tcp(args) => args.asked(),
+        Measure::Rr(args) => args.asked(),
         _ => return Err(Fault::new(setting.at, format!("no test `{verb}`"))),
     };
     let Asked { mut request, notes, .. } = asked.map_err(fault)?;

@@ -3,12 +3,14 @@
 use linerate_experiment::campaign::plan::{Plan, Workload};
 use linerate_model::plan::Dialect;
 use linerate_model::record::{Doubt, DoubtKind, ErrorRecord, RunRecord, Status};
-use linerate_report::compare::input::{self, metric};
 use linerate_runner::agent::{CommandRequest, RemoteTest};
-use linerate_runner::client::{self, Target};
+use linerate_runner::client::Target;
+use linerate_session::observer::Observer;
 
+use super::figure;
 use super::hosts::{Fleet, Trouble, is_final};
-use super::tests::{Prepared, Test};
+use super::prepare::{Prepared, Test};
+use crate::Env;
 
 /// Bytes kept of what a command prints.
 const KEEP_BYTES: u32 = 4 << 20;
@@ -23,7 +25,7 @@ pub struct Ran {
     pub error: Option<String>,
     /// Nobody answered at the peer: it is worth waiting for.
     pub unreached: bool,
-    /// Ctrl-C.
+    /// It was told to stop.
     pub interrupted: bool,
 }
 
@@ -35,7 +37,13 @@ impl Ran {
 }
 
 /// Runs it.
-pub fn run(plan: &Plan, at: usize, prepared: &Prepared, fleet: &mut Fleet) -> Result<Ran, Trouble> {
+pub fn run(
+    env: &mut Env<'_>,
+    plan: &Plan,
+    at: usize,
+    prepared: &Prepared,
+    fleet: &mut Fleet<'_>,
+) -> Result<Ran, Trouble> {
     match (&plan.settings[at].workload, &prepared.test) {
         (Workload::Command { words, extract, timeout, .. }, _) => {
             let request = CommandRequest {
@@ -43,7 +51,7 @@ pub fn run(plan: &Plan, at: usize, prepared: &Prepared, fleet: &mut Fleet) -> Re
                 limit_ms: (timeout.0 / 1_000_000).max(1),
                 keep_bytes: KEEP_BYTES,
             };
-            let done = fleet.hands(plan.settings[at].from, |hands| hands.run_command(&request))?;
+            let done = fleet.with(plan.settings[at].from, |agent| agent.run_command(&request))?;
             let record = serde_json::json!({
                 "command": words, "code": done.code, "signal": done.signal,
                 "timed_out": done.timed_out, "took_ms": done.took_ms,
@@ -66,7 +74,8 @@ pub fn run(plan: &Plan, at: usize, prepared: &Prepared, fleet: &mut Fleet) -> Re
         }
         (Workload::Test { .. }, Some(test)) => {
             let here = plan.hosts[test.client].address.is_none();
-            let mut record = if here { local(test, fleet) } else { remote(plan, test, fleet)? };
+            let mut record =
+                if here { local(env, test, fleet) } else { remote(plan, test, fleet)? };
             record.doubts.extend(
                 fleet.doubts().into_iter().map(|text| Doubt { kind: DoubtKind::Degraded, text }),
             );
@@ -76,15 +85,16 @@ pub fn run(plan: &Plan, at: usize, prepared: &Prepared, fleet: &mut Fleet) -> Re
     }
 }
 
-fn local(test: &Test, fleet: &Fleet) -> RunRecord {
+fn local(env: &mut Env<'_>, test: &Test, fleet: &Fleet<'_>) -> RunRecord {
     let mut request = test.request.clone();
     request.key = test.server.and_then(|host| fleet.key(host));
     // As with --key-file: whoever has the key must not be answered by what has none.
     request.dialect = request.dialect.or(request.key.as_ref().map(|_| Dialect::Native));
-    client::run(&request, &mut ())
+    let observer: &mut dyn Observer = env.watcher;
+    env.executor.run(&request, observer, &env.stop)
 }
 
-fn remote(plan: &Plan, test: &Test, fleet: &mut Fleet) -> Result<RunRecord, Trouble> {
+fn remote(plan: &Plan, test: &Test, fleet: &mut Fleet<'_>) -> Result<RunRecord, Trouble> {
     let (name, port, discard) = match &test.request.target {
         Target::Host { name, port } => (name.clone(), *port, false),
         Target::Discard { name, port } => (name.clone(), *port, true),
@@ -100,7 +110,7 @@ fn remote(plan: &Plan, test: &Test, fleet: &mut Fleet) -> Result<RunRecord, Trou
         with_key: test.server.is_some_and(|host| fleet.key(host).is_some()),
         command: test.words.clone(),
     };
-    fleet.hands(test.client, |hands| hands.run_test(&remote))
+    fleet.with(test.client, |agent| agent.run_test(&remote))
 }
 
 fn judge(prepared: &Prepared, record: &RunRecord) -> Result<Ran, Trouble> {
@@ -112,15 +122,10 @@ fn judge(prepared: &Prepared, record: &RunRecord) -> Result<Ran, Trouble> {
         Trouble::Fatal(ErrorRecord { why: e.to_string(), exit_code: 1, ..error.clone() })
     })?;
     let mut ran = match record.status {
-        Status::Complete => {
-            let figure = metric::find(&prepared.metric)
-                .ok_or_else(|| format!("no metric {}", prepared.metric))
-                .and_then(|m| input::figure(&document, m).map_err(|e| e.what));
-            match figure {
-                Ok(value) => Ran { value: Some(value), error: None, ..Ran::failed("") },
-                Err(why) => Ran::failed(why),
-            }
-        }
+        Status::Complete => match figure::of(&document, &prepared.metric) {
+            Ok(value) => Ran { value: Some(value), error: None, ..Ran::failed("") },
+            Err(why) => Ran::failed(why),
+        },
         _ => Ran {
             unreached: error.exit_code == 3,
             interrupted: error.exit_code == 130,

@@ -4,13 +4,11 @@ use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use linerate_ask::Measure;
+use linerate_ask::sweep::SweepArgs;
+use linerate_model::exit::Exit;
 use linerate_model::record::{ErrorRecord, FORMAT, RunRecord};
 use linerate_model::sweep::SweepDocument;
-use linerate_report::run::json;
-
-use crate::args::sweep::SweepArgs;
-use crate::args::{self, Command};
-use crate::exit::Exit;
 
 /// The sweep itself beside its runs.
 const SWEEP: &str = "sweep.json";
@@ -20,8 +18,8 @@ const MOST_BYTES: u64 = 64 << 20;
 /// Writes runs and the sweep into a directory. A failure is told once and the sweep goes on.
 pub struct Keeper {
     dir: PathBuf,
-    failure: Option<ErrorRecord>,
-    failed: bool,
+    /// The first; the rest would be the same.
+    pub failure: Option<ErrorRecord>,
 }
 
 impl Keeper {
@@ -47,7 +45,7 @@ impl Keeper {
             .and_then(|()| fs::write(&trial, b""))
             .and_then(|()| fs::remove_file(&trial))
             .map_err(|e| unwritable(dir, &e))?;
-        Ok(Self { dir: dir.to_owned(), failure: None, failed: false })
+        Ok(Self { dir: dir.to_owned(), failure: None })
     }
 
     /// For a hint.
@@ -57,17 +55,12 @@ impl Keeper {
 
     /// Keeps a run's record; says whether it could.
     pub fn run(&mut self, record: &RunRecord) -> bool {
-        self.write(&format!("{}.json", record.id), json::record(record))
+        self.write(&format!("{}.json", record.id), crate::document(record))
     }
 
     /// Keeps the sweep so far; says whether it could.
     pub fn sweep(&mut self, document: &SweepDocument) -> bool {
-        self.write(SWEEP, json::document(document))
-    }
-
-    /// The first failure, told once.
-    pub fn failure(&mut self) -> Option<ErrorRecord> {
-        self.failure.take()
+        self.write(SWEEP, crate::document(document))
     }
 
     /// Whole or not at all: a reader, or a sweep that is killed, never leaves half a file.
@@ -78,10 +71,9 @@ impl Keeper {
             text.and_then(|text| fs::write(&part, text)).and_then(|()| fs::rename(&part, &path));
         match written {
             Ok(()) => true,
-            // Said once; the rest would be the same.
-            Err(_) if self.failed => true,
+            // Said once.
+            Err(_) if self.failure.is_some() => true,
             Err(error) => {
-                self.failed = true;
                 self.failure = Some(unwritable(&path, &error));
                 false
             }
@@ -95,17 +87,6 @@ fn unwritable(path: &Path, error: &io::Error) -> ErrorRecord {
         what: format!("cannot write to `{}`", path.display()),
         why: error.to_string(),
         hints: vec!["give a directory that can be written: --save DIR".into()],
-        exit_code: Exit::Failed as u8,
-    }
-}
-
-/// Standard output failed.
-pub fn output_failed(error: &io::Error) -> ErrorRecord {
-    ErrorRecord {
-        kind: "output".into(),
-        what: "cannot write the result to standard output".into(),
-        why: error.to_string(),
-        hints: vec!["--save DIR keeps it in files as well".into()],
         exit_code: Exit::Failed as u8,
     }
 }
@@ -148,13 +129,9 @@ pub fn read(path: &Path) -> Result<(SweepDocument, PathBuf), ErrorRecord> {
 /// The command line that began the sweep, understood once more.
 pub fn arguments(document: &SweepDocument, file: &Path) -> Result<Box<SweepArgs>, ErrorRecord> {
     let cannot = |why: &str| unusable(file, &format!("its command cannot be repeated: {why}"));
-    let argv = document.command.iter().map(std::ffi::OsString::from).collect();
-    match args::parse(argv) {
-        Ok(Some(cli)) => match cli.command {
-            Command::Sweep(args) if args.resume.is_none() => Ok(args),
-            _ => Err(cannot("it is no sweep")),
-        },
-        Ok(None) => Err(cannot("it is no sweep")),
+    match Measure::from_words(&document.command) {
+        Ok(Measure::Sweep(args)) if args.resume.is_none() => Ok(args),
+        Ok(_) => Err(cannot("it is no sweep")),
         Err(error) => Err(cannot(&error.why)),
     }
 }

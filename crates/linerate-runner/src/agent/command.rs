@@ -5,7 +5,6 @@ use std::os::fd::AsFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use linerate_engine::process::die_with_parent;
@@ -19,6 +18,7 @@ use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
 
 use super::keeper::Keeper;
+use crate::signals::Stop;
 
 /// A command's end is looked for this often.
 const LOOK_EVERY: Duration = Duration::from_millis(LOOK_EVERY_MS as u64);
@@ -73,7 +73,7 @@ impl Drop for Group {
 /// When a program cannot be started.
 pub fn run(
     request: &CommandRequest,
-    stop: &AtomicBool,
+    stop: &Stop,
     program: Option<&Path>,
 ) -> Result<CommandOutcome, ErrorRecord> {
     let fault = |why: String| ErrorRecord {
@@ -110,7 +110,7 @@ pub fn run(
     let (mut timed_out, mut asked_to_end) = (false, None);
     while !group.has_ended().map_err(|e| fault(e.to_string()))? {
         let over = start.elapsed() >= limit;
-        if asked_to_end.is_none() && (over || stop.load(Ordering::Relaxed)) {
+        if asked_to_end.is_none() && (over || stop.seen()) {
             timed_out = over;
             group.signal(Signal::SIGTERM);
             asked_to_end = Some(Instant::now());
@@ -204,7 +204,7 @@ mod tests {
     fn shell(script: &str, limit_ms: u64, keep_bytes: u32) -> CommandOutcome {
         let argv = ["sh", "-c", script].map(String::from).to_vec();
         let request = CommandRequest { argv, limit_ms, keep_bytes };
-        run(&request, &AtomicBool::new(false), None).unwrap()
+        run(&request, &Stop::default(), None).unwrap()
     }
 
     #[test]
@@ -260,7 +260,7 @@ mod tests {
     fn a_program_that_is_none_is_an_error() {
         let request =
             CommandRequest { argv: vec!["/nonexistent".into()], limit_ms: 1_000, keep_bytes: 0 };
-        let error = run(&request, &AtomicBool::new(false), None).unwrap_err();
+        let error = run(&request, &Stop::default(), None).unwrap_err();
         assert_eq!(error.kind, "command");
         assert!(error.why.contains("No such file"), "{error:?}");
     }

@@ -3,8 +3,6 @@
 
 use std::net::{IpAddr, ToSocketAddrs};
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use linerate_host::facts::facts;
 use linerate_host::settings::device_towards;
@@ -13,11 +11,11 @@ use linerate_model::record::ErrorRecord;
 use linerate_wire::native::agent::{
     CommandRequest, DeviceChoice, Permissions, RemoteTest, Reply, Request, check,
 };
-use tokio::sync::watch;
 
 use super::command;
 use super::helper::Privileged;
 use crate::client::{self, Target};
+use crate::signals::Stop;
 
 /// A reboot that has not begun by then will not.
 const REBOOT_LIMIT_MS: u64 = 30_000;
@@ -35,30 +33,12 @@ pub(crate) struct Hand {
     /// What a plan may ask for.
     pub(crate) policy: Option<crate::server::Options>,
     /// Ends what is under way.
-    pub(crate) stop: Arc<Stop>,
+    pub(crate) stop: Stop,
     /// Which life of the helper has made the settings that should hold now; nothing when none were
     /// made, or all were put back since.
     pub(crate) held: Option<u64>,
     /// linerate itself, which keeps commands from outliving this process.
     pub(crate) program: Option<PathBuf>,
-}
-
-/// Tells a test or a command to end.
-#[derive(Debug)]
-pub(crate) struct Stop {
-    flag: AtomicBool,
-    tell: watch::Sender<bool>,
-}
-
-impl Stop {
-    pub(crate) fn new() -> Arc<Self> {
-        Arc::new(Self { flag: AtomicBool::new(false), tell: watch::channel(false).0 })
-    }
-
-    pub(crate) fn now(&self) {
-        self.flag.store(true, Ordering::Relaxed);
-        self.tell.send_replace(true);
-    }
 }
 
 fn failed(kind: &str, what: &str, why: impl Into<String>, hint: &str) -> ErrorRecord {
@@ -110,8 +90,7 @@ impl Hand {
                     ));
                 }
                 self.with_settings(|hand| {
-                    command::run(command, &hand.stop.flag, hand.program.as_deref())
-                        .map(Reply::Command)
+                    command::run(command, &hand.stop, hand.program.as_deref()).map(Reply::Command)
                 })
             }
             Request::Reboot { command } => self.begin_reboot(command.as_deref()),
@@ -176,7 +155,7 @@ impl Hand {
             label: None,
             title: None,
         };
-        let record = client::run_until(&request, &mut (), self.stop.tell.subscribe());
+        let record = client::run(&request, &mut (), &self.stop);
         Ok(Reply::Record(Box::new(record)))
     }
 
@@ -207,7 +186,7 @@ impl Hand {
         let request =
             CommandRequest { argv: argv.to_vec(), limit_ms: REBOOT_LIMIT_MS, keep_bytes: 4_096 };
         // Without a keeper: what reboots the host may well end this process first.
-        let done = command::run(&request, &self.stop.flag, None)?;
+        let done = command::run(&request, &self.stop, None)?;
         // A command that was still at it, or was ended by the shutdown itself, has begun it.
         if done.code.is_none_or(|code| code == 0) {
             return Ok(Reply::Done);

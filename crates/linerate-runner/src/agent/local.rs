@@ -6,9 +6,10 @@ use linerate_model::record::ErrorRecord;
 use linerate_model::setting::Restoration;
 use linerate_wire::native::agent::{Permissions, Reply, Request};
 
-use super::Hands;
-use super::hand::{Hand, Stop};
+use super::HostAgent;
+use super::hand::Hand;
 use super::helper::Privileged;
+use crate::signals::Stop;
 
 /// This host. A helper process keeps its settings.
 pub struct Local {
@@ -36,7 +37,7 @@ impl Local {
             key,
             towards: None,
             policy: None,
-            stop: Stop::new(),
+            stop: Stop::default(),
             held: None,
             program: Some(program.to_owned()),
         };
@@ -44,7 +45,7 @@ impl Local {
     }
 }
 
-impl Hands for Local {
+impl HostAgent for Local {
     fn name(&self) -> &str {
         "local"
     }

@@ -43,7 +43,7 @@ pub struct Options {
 ///
 /// Whatever happens to the one who holds it, the host is put back: when this is dropped, when the
 /// process dies, when the connection breaks or falls silent.
-pub trait Hands: Send {
+pub trait HostAgent: Send {
     /// How the host was named.
     fn name(&self) -> &str;
 
@@ -84,7 +84,7 @@ pub trait Hands: Send {
     /// Reads settings as they are now, in the given order.
     ///
     /// # Errors
-    /// As [`Hands::apply`].
+    /// As [`HostAgent::apply`].
     fn read(
         &mut self,
         device: Option<&DeviceChoice>,
@@ -100,7 +100,7 @@ pub trait Hands: Send {
     /// times.
     ///
     /// # Errors
-    /// As [`Hands::apply`].
+    /// As [`HostAgent::apply`].
     fn restore(&mut self) -> Result<Restoration, ErrorRecord> {
         match self.ask(Request::Restore)? {
             Reply::Restored(restoration) => Ok(restoration),
@@ -111,7 +111,7 @@ pub trait Hands: Send {
     /// Runs a test with that host as the client. A test that fails is a record that says so.
     ///
     /// # Errors
-    /// As [`Hands::apply`]; `helper_lost` when the settings did not hold to the end.
+    /// As [`HostAgent::apply`]; `helper_lost` when the settings did not hold to the end.
     fn run_test(&mut self, test: &RemoteTest) -> Result<RunRecord, ErrorRecord> {
         match self.ask(Request::Test(Box::new(test.clone())))? {
             Reply::Record(record) => Ok(*record),
@@ -122,7 +122,7 @@ pub trait Hands: Send {
     /// Runs a command there. A command that fails is an outcome.
     ///
     /// # Errors
-    /// When the program cannot be started; as [`Hands::run_test`].
+    /// When the program cannot be started; as [`HostAgent::run_test`].
     fn run_command(&mut self, command: &CommandRequest) -> Result<CommandOutcome, ErrorRecord> {
         match self.ask(Request::Command(command.clone()))? {
             Reply::Command(outcome) => Ok(outcome),

@@ -18,12 +18,13 @@ use tokio::net::tcp::OwnedWriteHalf;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::Instant;
 
-use super::Hands;
+use super::HostAgent;
 use super::session::{ALIVE_EVERY, SILENCE_LIMIT};
 use crate::client::connect_to;
-use crate::control::{ControlError, decode, read_all, read_body, write_message, write_bytes};
+use crate::control::{ControlError, decode, read_all, read_body, write_bytes, write_message};
 use crate::errors;
 use crate::proven::{self, Seals};
+use crate::signals::Stop;
 
 /// Each step of the greeting may take this long.
 const GREETING_LIMIT: Duration = Duration::from_secs(10);
@@ -102,23 +103,23 @@ impl Remote {
     }
 }
 
-impl Hands for Remote {
+impl HostAgent for Remote {
     fn name(&self) -> &str {
         &self.name
     }
 
     fn ask(&mut self, request: Request) -> Answer {
-        self.ask_until(request, &|| false)
+        self.ask_until(request, &Stop::default())
     }
 }
 
 impl Remote {
-    /// As [`Hands::ask`], but once `ended` says so the connection is given up: the host ends what it
+    /// As [`HostAgent::ask`], but once `stop` says so the connection is given up: the host ends what it
     /// was asked for and puts its settings back, which dropping this waits for.
     ///
     /// # Errors
-    /// As [`Hands::ask`]; `interrupted`.
-    pub fn ask_until(&mut self, request: Request, ended: &dyn Fn() -> bool) -> Answer {
+    /// As [`HostAgent::ask`]; `interrupted`.
+    pub fn ask_until(&mut self, request: Request, stop: &Stop) -> Answer {
         check(&request).map_err(|why| ErrorRecord {
             kind: "out_of_range".into(),
             what: format!("cannot ask {} for this", self.name),
@@ -134,7 +135,7 @@ impl Remote {
             match told.recv_timeout(LOOK_EVERY) {
                 Ok(answer) => return answer,
                 Err(RecvTimeoutError::Disconnected) => return Err(gone()),
-                Err(RecvTimeoutError::Timeout) if ended() => {
+                Err(RecvTimeoutError::Timeout) if stop.seen() => {
                     self.ask = None;
                     return Err(ErrorRecord {
                         kind: "interrupted".into(),

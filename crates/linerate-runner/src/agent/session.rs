@@ -16,11 +16,12 @@ use tokio::sync::mpsc::{self, Receiver};
 use tokio::time::Instant;
 
 use super::Options;
-use super::hand::{Hand, Stop};
+use super::hand::Hand;
 use super::helper::Privileged;
-use crate::control::{ControlError, read_all, write_message, write_bytes};
+use crate::control::{ControlError, read_all, write_bytes, write_message};
 use crate::proven::Seals;
 use crate::server::{Event, Server};
+use crate::signals::Stop;
 
 /// Both ends say this often that they are there.
 pub(super) const ALIVE_EVERY: Duration = Duration::from_secs(1);
@@ -109,7 +110,7 @@ pub(crate) async fn admit(
     };
     let permissions =
         Permissions { settings: true, commands: agent.commands, reboot: agent.reboot.is_some() };
-    let stop = Stop::new();
+    let stop = Stop::default();
     let hand = Hand {
         helper,
         permissions,
@@ -117,7 +118,7 @@ pub(crate) async fn admit(
         key: options.key.clone(),
         towards: Some(peer.ip()),
         policy: Some(options.clone()),
-        stop: Arc::clone(&stop),
+        stop: stop.clone(),
         held: None,
         program: Some(agent.program.clone()),
     };
@@ -150,7 +151,7 @@ pub(crate) struct Session {
     control: TcpStream,
     peer: SocketAddr,
     host: Held,
-    stop: Arc<Stop>,
+    stop: Stop,
     seals: Seals,
 }
 
@@ -204,12 +205,12 @@ struct Conversation {
 
 impl Conversation {
     /// Says why it ended, and gives the way to the controller back, still open.
-    async fn run(mut self, server: &Arc<Server>, stop: &Arc<Stop>) -> (String, OwnedWriteHalf) {
+    async fn run(mut self, server: &Arc<Server>, stop: &Stop) -> (String, OwnedWriteHalf) {
         let why = self.until_its_end(server, stop).await;
         (why, self.write)
     }
 
-    async fn until_its_end(&mut self, server: &Arc<Server>, stop: &Arc<Stop>) -> String {
+    async fn until_its_end(&mut self, server: &Arc<Server>, stop: &Stop) -> String {
         let mut shut = server.shut.clone();
         let mut heard = Instant::now();
         let mut tick = tokio::time::interval(ALIVE_EVERY);

@@ -7,18 +7,22 @@ pub(crate) mod mtu;
 mod near;
 mod running;
 
+use std::cell::Cell;
 use std::net::IpAddr;
 
 use linerate_host::facts::facts;
 use linerate_model::plan::{Dialect, IpVersion, TestPlan};
-use linerate_model::record::{ErrorRecord, FORMAT, Figures, ProgramFacts, RunRecord, Status};
+use linerate_model::record::{
+    ErrorRecord, FORMAT, Figures, Interval, ProgramFacts, RunRecord, Status,
+};
+use linerate_model::told::Told;
 use linerate_session::assemble;
 use linerate_session::observer::Observer;
 use linerate_wire::native::auth;
-use tokio::sync::watch;
 
 use crate::errors;
 use crate::serving::random;
+use crate::signals::Stop;
 use crate::standstill;
 
 pub(crate) use connect::{connect_to, resolve, with_port};
@@ -77,19 +81,9 @@ pub struct Request {
     pub title: Option<String>,
 }
 
-/// Runs one test and returns its record, whose `status` and `error` say how it ended. The first
-/// Ctrl-C (SIGINT) or SIGTERM ends the test early with what was measured.
-pub fn run(request: &Request, observer: &mut dyn Observer) -> RunRecord {
-    let (_never, stop) = watch::channel(false);
-    run_until(request, observer, stop)
-}
-
-/// The same, which ends early too when `stop` becomes true.
-pub fn run_until(
-    request: &Request,
-    observer: &mut dyn Observer,
-    stop: watch::Receiver<bool>,
-) -> RunRecord {
+/// Runs one test and returns its record, whose `status` and `error` say how it ended. `stop` ends it
+/// early with what was measured; before the streams exist nothing was.
+pub fn run(request: &Request, observer: &mut dyn Observer, stop: &Stop) -> RunRecord {
     let record = blank(request);
     let _watch = standstill::Watch::new();
     let allowed = linerate_host::cores::allowed_cores();
@@ -105,21 +99,62 @@ pub fn run_until(
         Ok(runtime) => runtime,
         Err(e) => return failed(record, errors::unable("start the client", &e.to_string())),
     };
-    let record = runtime.block_on(crate::signals::STOP.scope(stop, async {
+    let begun = Cell::new(false);
+    let early = async {
+        stop.asked().await;
+        if begun.get() {
+            // Whoever runs the streams ends them in order.
+            std::future::pending::<()>().await;
+        }
+    };
+    let mut watched = Begun { observer, begun: &begun };
+    let conversation = crate::signals::STOP.scope(stop.clone(), async {
         match &request.target {
-            Target::Local => with_own_server(request, record, observer).await,
+            Target::Local => with_own_server(request, record, &mut watched).await,
             Target::Host { name, port } => {
-                over_control(request, record, name, *port, observer).await
+                over_control(request, record, name, *port, &mut watched).await
             }
             Target::Discard { name, port } => {
-                crate::discard::run(request, record, name, *port, observer).await
+                crate::discard::run(request, record, name, *port, &mut watched).await
             }
         }
-    }));
+    });
+    let record = runtime.block_on(async {
+        tokio::select! {
+            biased;
+            record = conversation => record,
+            () = early => failed(blank(request), errors::interrupted()),
+        }
+    });
     // Name lookups that hang must not hold the program back.
     runtime.shutdown_background();
     observer.end(&record);
     record
+}
+
+/// Notes that the streams exist.
+struct Begun<'a> {
+    observer: &'a mut dyn Observer,
+    begun: &'a Cell<bool>,
+}
+
+impl Observer for Begun<'_> {
+    fn start(&mut self, record: &RunRecord) {
+        self.begun.set(true);
+        self.observer.start(record);
+    }
+    fn interval(&mut self, interval: &Interval) {
+        self.observer.interval(interval);
+    }
+    fn told(&mut self, told: &Told) {
+        self.observer.told(told);
+    }
+    fn note(&mut self, text: &str) {
+        self.observer.note(text);
+    }
+    fn end(&mut self, record: &RunRecord) {
+        self.observer.end(record);
+    }
 }
 
 /// Identifier and start time of a record or of a document of many: the first sorts by time

@@ -77,8 +77,8 @@ fn ask(
         StreamSocket::Tcp(_) => linerate_model::limits::FLIGHT_BYTES.max,
         StreamSocket::Udp(..) => u64::MAX,
     };
-    let limit = u64::from(limit)
-        .min((flight_bytes / u64::from(rr.request.max(rr.response)).max(1)).max(1));
+    let limit =
+        u64::from(limit).min((flight_bytes / u64::from(rr.request.max(rr.response)).max(1)).max(1));
     let limit = usize::try_from(limit).unwrap_or(1);
     let mut conversation = Conversation::new(socket, rr, pacer.is_some())?;
     let mut launched_measured = 0u64;

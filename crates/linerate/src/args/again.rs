@@ -5,7 +5,7 @@ use clap::parser::ValueSource;
 use clap::{ArgMatches, Command};
 use linerate_model::record::ErrorRecord;
 
-use crate::usage;
+use linerate_ask::usage;
 
 /// Verb, the option by which it goes on, what may be given beside it, and what says the rest.
 const AGAIN: [(&str, &str, &[&str], &str); 3] = [

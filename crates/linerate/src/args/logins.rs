@@ -8,7 +8,7 @@ use linerate_model::limits;
 use linerate_model::record::ErrorRecord;
 use linerate_runner::logins::{self, Logins, Settings};
 
-use crate::usage;
+use linerate_ask::usage;
 
 /// A day apart is no clock.
 const SKEW: limits::Limit = limits::Limit {

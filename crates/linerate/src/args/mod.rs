@@ -1,30 +1,18 @@
 //! The command line: one file a verb, shared groups in [`common`].
 
 pub mod again;
-pub mod common;
-pub mod datagrams;
 pub mod logins;
-pub mod rr;
-pub mod search;
 pub mod serve;
-pub mod sweep;
-pub mod target;
-pub mod tcp;
 pub mod tools;
-pub mod trial;
-pub mod udp;
-pub mod value;
-
-use std::path::PathBuf;
 
 use std::ffi::OsString;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use linerate_model::record::ErrorRecord;
-use linerate_runner::client::Request;
 
-use crate::{habits, help, usage};
+use crate::habits;
+use linerate_ask::{Color, Measure, help, usage};
 
 /// Measures what a network path and the hosts at its ends can carry, and says what limits it.
 #[derive(Debug, Parser)]
@@ -55,11 +43,8 @@ pub enum Command {
     #[command(hide = true)]
     #[command(name = linerate_runner::agent::KEEPER_VERB)]
     Keeper,
-    Udp(udp::UdpArgs),
-    Tcp(tcp::TcpArgs),
-    Rr(rr::RrArgs),
-    Sweep(Box<sweep::SweepArgs>),
-    Search(Box<search::SearchArgs>),
+    #[command(flatten)]
+    Measure(Measure),
     Campaign(crate::campaign::args::CampaignArgs),
     Compare(Box<crate::compare::CompareArgs>),
     /// iperf3's client and server, with its options and output.
@@ -80,28 +65,6 @@ pub enum Command {
     Schema(tools::SchemaArgs),
     Completions(tools::CompletionsArgs),
     Man(tools::ManArgs),
-}
-
-/// When to use colour.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum Color {
-    /// On a terminal, unless NO_COLOR is set.
-    Auto,
-    /// Always.
-    Always,
-    /// Never.
-    Never,
-}
-
-/// One test, as asked on the command line.
-#[derive(Debug, Clone)]
-pub struct Asked {
-    /// For the runner.
-    pub request: Request,
-    /// What the user should know of it before it starts, such as a rate that was not asked for.
-    pub notes: Vec<String>,
-    /// Where the record is kept.
-    pub save: Option<PathBuf>,
 }
 
 /// The definition, in which a number below zero after an option is its value, and is refused as one; `-5`

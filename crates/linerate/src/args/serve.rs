@@ -11,8 +11,8 @@ use linerate_runner::agent;
 use linerate_runner::server::{Options, Public};
 
 use super::logins::LoginArgs;
-use super::value::BitRateOrMax;
-use crate::{help, key, usage};
+use linerate_ask::value::BitRateOrMax;
+use linerate_ask::{help, key, usage};
 
 /// More control connections than this at once would want more threads than a host should give.
 const MAX_TESTS: limits::Limit =

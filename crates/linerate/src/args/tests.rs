@@ -1,3 +1,4 @@
+use linerate_ask::Asked;
 use linerate_model::plan::{Direction, End, EngineChoice, IpVersion, Traffic, Transport};
 use linerate_model::units::Nanos;
 use linerate_report::{error, style::Paint};
@@ -9,9 +10,9 @@ fn ask(line: &str) -> Result<Asked, ErrorRecord> {
     let argv = std::iter::once("linerate").chain(line.split_whitespace()).map(OsString::from);
     let cli = parse(argv.collect())?.expect("no help was asked for");
     match cli.command {
-        Command::Udp(args) => args.asked(),
-        Command::Tcp(args) => args.asked(),
-        Command::Rr(args) => args.asked(),
+        Command::Measure(Measure::Udp(args)) => args.asked(),
+        Command::Measure(Measure::Tcp(args)) => args.asked(),
+        Command::Measure(Measure::Rr(args)) => args.asked(),
         other => panic!("{other:?} is no test"),
     }
 }
@@ -348,8 +349,8 @@ fn experiments_refuse_rates_of_less_than_a_datagram() {
     let refused = |line: &str| {
         let argv = std::iter::once("linerate").chain(line.split_whitespace()).map(OsString::from);
         let asked = match parse(argv.collect()).unwrap().unwrap().command {
-            Command::Sweep(args) => args.asked().map(drop),
-            Command::Search(args) => args.asked().map(drop),
+            Command::Measure(Measure::Sweep(args)) => args.asked().map(drop),
+            Command::Measure(Measure::Search(args)) => args.asked().map(drop),
             other => panic!("{other:?}"),
         };
         asked.err().map(|error| error.what)

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::help;
+use linerate_ask::help;
 
 /// Prints the JSON Schema of the run record, or of another document.
 #[derive(Debug, Clone, Args)]

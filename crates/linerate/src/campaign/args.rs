@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use crate::args::common::OutputArgs;
-use crate::help;
+use linerate_ask::common::OutputArgs;
+use linerate_ask::help;
 
 /// Settings x reboots x runs by one plan, crash-safe; leaves the hosts as it found them.
 #[derive(Debug, Clone, Args)]

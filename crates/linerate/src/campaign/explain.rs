@@ -9,7 +9,7 @@ use linerate_experiment::campaign::plan::{Order, Workload};
 use linerate_report::clean::clean;
 
 use super::show::span;
-use super::{Read, hosts};
+use linerate_drive::campaign::{Read, left, shown};
 
 /// Says what a sound plan amounts to.
 pub fn check(read: &Read) {
@@ -37,7 +37,7 @@ pub fn explain(read: &Read) {
             if at == plan.baseline { "  baseline" } else { "" }
         );
         for (host, list) in &prepared.changes {
-            let list: Vec<String> = list.iter().map(hosts::shown).collect();
+            let list: Vec<String> = list.iter().map(shown).collect();
             let _ = writeln!(
                 text,
                 "  {:width$}    sets on {}: {}",
@@ -89,7 +89,7 @@ fn head(read: &Read) -> String {
     let rebooted: Vec<String> =
         plan.rebooted().iter().map(|&h| plan.hosts[h].name.clone()).collect();
     let controller = Controller::new(slots, rebooted, Vec::new(), repeat.retries);
-    let seconds = super::left(plan, &read.prepared, &controller, Pace::default());
+    let seconds = left(plan, &read.prepared, &controller, Pace::default());
     let mut text = format!("{}: ", plan.name);
     let boots = match repeat.boots {
         0 => String::new(),

@@ -15,10 +15,10 @@ use linerate_report::run::json;
 use linerate_store::Reader;
 
 use super::args::Format;
-use super::hosts::failure;
-use super::{Read, store_error};
-use crate::exit::Exit;
-use crate::usage;
+use super::failure;
+use linerate_ask::usage;
+use linerate_drive::campaign::{Read, store_error};
+use linerate_model::exit::Exit;
 
 /// A store's recorded runs that count, with what is needed to name them.
 pub struct Recorded {
@@ -41,7 +41,7 @@ impl Recorded {
 pub fn recorded(path: &Path) -> Result<Recorded, ErrorRecord> {
     let reader = Reader::open(path).map_err(store_error)?;
     let meta = reader.meta().map_err(store_error)?;
-    let read = Read::from(meta.plan, &meta.plan_path)?;
+    let read = Read::new(meta.plan, &meta.plan_path)?;
     let mut runs = reader.runs().map_err(store_error)?;
     runs.retain(|run| run.state == RunState::Counted && !run.warmup);
     runs.sort_by_key(|run| run.slot);

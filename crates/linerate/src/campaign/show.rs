@@ -5,6 +5,8 @@ use std::cell::RefCell;
 use std::io::{Write as _, stdout};
 use std::path::Path;
 
+use linerate_drive::Watcher;
+use linerate_drive::campaign::{Event as Progress, place};
 use linerate_experiment::campaign::control::Controller;
 use linerate_experiment::campaign::plan::Plan;
 use linerate_model::campaign::{Event, RunState, Slot, StoredRun};
@@ -16,11 +18,11 @@ pub use linerate_report::live::span;
 use linerate_report::rows::cut;
 use linerate_report::run::json;
 use linerate_report::style::wrap;
+use linerate_session::observer::Observer;
 
-use crate::args::Color;
-use crate::exit::Exit;
 use crate::output::{self, Output};
 use crate::status::StatusLine;
+use linerate_ask::Color;
 
 /// A name cut shorter than this says nothing.
 const NAME_LEAST: usize = 16;
@@ -47,13 +49,6 @@ pub fn figure(value: f64, unit: Option<&str>) -> String {
     }
 }
 
-/// Where a slot is in the design.
-pub fn place(slot: &Slot) -> String {
-    let boot = if slot.boot > 0 { format!("boot {} · ", slot.boot) } else { String::new() };
-    let kind = if slot.warmup { "warm-up" } else { "run" };
-    format!("{boot}{kind} {} · {}", slot.number, slot.setting)
-}
-
 /// A line for a run. The name is cut before the figure is, and the figure before the line wraps.
 fn row(number: &str, name: &str, figure: &str, width: Option<usize>) -> String {
     let Some(width) = width else { return format!("{number}{name}{figure}") };
@@ -71,6 +66,26 @@ fn put(line: std::io::Result<String>) {
 
 fn count(value: u64) -> usize {
     usize::try_from(value).unwrap_or(usize::MAX)
+}
+
+impl Observer for Show {}
+
+impl Watcher for Show {
+    fn campaign(&mut self, event: &Progress<'_>) {
+        match *event {
+            Progress::Began { plan, controller } => self.begin(plan, controller),
+            Progress::Happened(event) => self.event(event),
+            Progress::Running { slot, attempt, controller, length_s, left_s } => {
+                self.running(slot, attempt, controller, (length_s, left_s));
+            }
+            Progress::Ran { run, controller, left_s } => self.run(run, controller, left_s),
+            Progress::Restored { host, left } => self.restored(host, left),
+            Progress::Note(text) => self.remark(text),
+            Progress::Over { plan, controller, store, complete } => {
+                self.over(plan, controller, store, complete);
+            }
+        }
+    }
 }
 
 impl Show {
@@ -103,17 +118,17 @@ impl Show {
         }
     }
 
-    fn told(&self, told: &CampaignTold) {
+    fn report(&self, told: &CampaignTold) {
         self.object(&CampaignLine::Told(told));
     }
 
     /// It starts or goes on.
-    pub fn begin(&mut self, plan: &Plan, controller: &Controller) {
+    fn begin(&mut self, plan: &Plan, controller: &Controller) {
         self.total = controller.slots().len() as u64;
         let filled = controller.filled();
         if self.json() {
             let settings: Vec<String> = plan.settings.iter().map(|s| s.name.clone()).collect();
-            self.told(&CampaignTold::Campaign {
+            self.report(&CampaignTold::Campaign {
                 name: plan.name.clone(),
                 done: filled,
                 total: self.total,
@@ -132,7 +147,7 @@ impl Show {
     }
 
     /// Something durable happened.
-    pub fn event(&mut self, event: &Event) {
+    fn event(&mut self, event: &Event) {
         if self.json() {
             self.object(&CampaignLine::Happened(event));
             return;
@@ -161,7 +176,7 @@ impl Show {
     }
 
     /// A run starts, of `length` seconds where that is known, with `left` seconds to the end.
-    pub fn running(
+    fn running(
         &mut self,
         slot: &Slot,
         attempt: u32,
@@ -187,13 +202,13 @@ impl Show {
     }
 
     /// A run was kept: it is acknowledged.
-    pub fn run(&self, run: &StoredRun, controller: &Controller, left: f64) {
+    fn run(&self, run: &StoredRun, controller: &Controller, left: f64) {
         if self.json() {
             let brief = StoredRun { record: None, ..run.clone() };
             if self.form == Output::Json {
                 self.runs.borrow_mut().push(brief.clone());
             }
-            self.told(&CampaignTold::Run(Box::new(brief)));
+            self.report(&CampaignTold::Run(Box::new(brief)));
             return;
         }
         let Some(slot) = controller.slots().get(run.slot as usize) else { return };
@@ -218,7 +233,7 @@ impl Show {
     }
 
     /// What could not be put back.
-    pub fn restored(&self, host: &str, left: &[String]) {
+    fn restored(&self, host: &str, left: &[String]) {
         if self.json() {
             return;
         }
@@ -228,16 +243,16 @@ impl Show {
     }
 
     /// For the user.
-    pub fn note(&self, text: &str) {
+    fn remark(&self, text: &str) {
         if self.json() {
-            self.told(&CampaignTold::Note { text: text.to_owned() });
+            self.report(&CampaignTold::Note { text: text.to_owned() });
         } else {
             self.line(text);
         }
     }
 
     /// It is over.
-    pub fn end(&self, plan: &Plan, controller: &Controller, store: &Path, exit: Option<Exit>) {
+    fn over(&self, plan: &Plan, controller: &Controller, store: &Path, complete: bool) {
         self.status.clear();
         if self.json() {
             let runs = (self.form == Output::Json).then(|| self.runs.take());
@@ -252,7 +267,7 @@ impl Show {
             return;
         }
         let store = store.display();
-        if exit != Some(Exit::Complete) || controller.open().next().is_some() {
+        if !complete || controller.open().next().is_some() {
             self.line(&format!(
                 "stopped with {} of {} runs kept; go on: linerate campaign resume {store}",
                 controller.filled(),

@@ -3,19 +3,17 @@
 use std::io::Write as _;
 use std::path::Path;
 
-use linerate_experiment::campaign::control::{Controller, Pace};
-use linerate_model::campaign::{CampaignState, CampaignStatus, Event};
+use linerate_drive::campaign;
+use linerate_model::campaign::{CampaignState, CampaignStatus};
 use linerate_model::record::ErrorRecord;
 use linerate_report::clean::clean;
-use linerate_store::Reader;
 
 use super::show::span;
-use super::{Read, store_error};
-use crate::exit::Exit;
+use linerate_model::exit::Exit;
 
 /// Prints it. A campaign that is not whole is no error of this verb: damage is.
 pub fn status(path: &Path, json: bool) -> Result<Exit, ErrorRecord> {
-    let status = read(path)?;
+    let status = campaign::status(path)?;
     let mut text = if json {
         serde_json::to_string_pretty(&status).unwrap_or_default()
     } else {
@@ -26,103 +24,6 @@ pub fn status(path: &Path, json: bool) -> Result<Exit, ErrorRecord> {
     }
     let _ = std::io::stdout().write_all(text.as_bytes());
     Ok(if status.lost + status.doubled == 0 { Exit::Complete } else { Exit::Invalid })
-}
-
-/// From the store alone.
-pub fn read(path: &Path) -> Result<CampaignStatus, ErrorRecord> {
-    let running = linerate_store::is_locked(path);
-    let reader = Reader::open(path).map_err(store_error)?;
-    let meta = reader.meta().map_err(store_error)?;
-    let checked = Read::from(meta.plan.clone(), &meta.plan_path)?;
-    let plan = &checked.plan;
-    let rebooted = plan.rebooted().iter().map(|&h| plan.hosts[h].name.clone()).collect();
-    let slots = reader.slots().map_err(store_error)?;
-    let mut controller = Controller::new(slots, rebooted, Vec::new(), plan.repeat.retries);
-    let (lost, doubled) = reader.lost_and_doubled();
-    let events = reader.events().map_err(store_error)?;
-    if lost == 0 {
-        super::replay(&mut controller, &reader)?;
-    } else {
-        for (_, event) in &events {
-            controller.observe(event, None);
-        }
-    }
-    let last = events.iter().rev().map(|(_, e)| e);
-    let mut last = last.skip_while(|e| matches!(e, Event::Restored { .. }) && running);
-    let (mut waiting_for, mut why) = (None, None);
-    let done = controller.open().next().is_none();
-    let state = match last.next() {
-        _ if done && !running => CampaignState::Done,
-        Some(Event::Waiting { what }) if running => {
-            waiting_for = Some(what.clone());
-            CampaignState::Waiting
-        }
-        _ if running => CampaignState::Running,
-        Some(Event::Restored { .. }) => CampaignState::Restored,
-        Some(Event::Stopped { why: text }) => {
-            why = Some(text.clone());
-            let chosen = text == "interrupted" || text.contains("reboots");
-            if chosen { CampaignState::Stopped } else { CampaignState::Failed }
-        }
-        _ => CampaignState::Stopped,
-    };
-    if let (CampaignState::Stopped, None) = (state, &why) {
-        why = Some("its controller ended without a word: `linerate campaign resume`".to_owned());
-    }
-    let filled = controller.filled();
-    let pace = pace(&checked, &reader)?;
-    let eta_s =
-        (filled > 0 && !done).then(|| super::left(plan, &checked.prepared, &controller, pace));
-    let (cut, failed) = controller.cut_and_failed();
-    let (boots_done, boots) = controller.boots_done();
-    Ok(CampaignStatus {
-        format: 1,
-        name: meta.name,
-        state,
-        done: filled,
-        total: controller.slots().len() as u64,
-        lost,
-        doubled,
-        cut,
-        failed,
-        boots_done,
-        boots,
-        waiting_for,
-        eta_s,
-        short: controller.short(),
-        why,
-    })
-}
-
-/// What runs and reboots have taken so far.
-fn pace(read: &Read, reader: &Reader) -> Result<Pace, ErrorRecord> {
-    let mut pace = Pace::default();
-    let runs = reader.runs_briefly().map_err(store_error)?;
-    let over: Vec<f64> = runs
-        .iter()
-        .filter(|run| run.error.is_none())
-        .filter_map(|run| {
-            let at = read.plan.settings.iter().position(|s| s.name == run.setting)?;
-            Some((run.seconds - read.prepared[at].seconds).max(0.0))
-        })
-        .collect();
-    if !over.is_empty() {
-        pace.overhead_s = over.iter().sum::<f64>() / over.len() as f64;
-    }
-    let mut began = None;
-    for (at, event) in reader.events().map_err(store_error)? {
-        let at = at.parse::<jiff::Timestamp>().ok();
-        match event {
-            Event::BootBegan { .. } => began = at,
-            Event::BootProved { .. } => {
-                if let (Some(began), Some(at)) = (began.take(), at) {
-                    pace.boot_s = (at.as_second() - began.as_second()).max(1) as f64;
-                }
-            }
-            _ => {}
-        }
-    }
-    Ok(pace)
 }
 
 fn words(status: &CampaignStatus) -> String {

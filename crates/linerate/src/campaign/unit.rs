@@ -5,9 +5,9 @@ use std::process::Command;
 
 use linerate_model::record::ErrorRecord;
 
-use super::Read;
-use super::hosts::failure;
-use crate::exit::Exit;
+use super::failure;
+use linerate_drive::campaign::Read;
+use linerate_model::exit::Exit;
 
 /// A path as systemd.unit(5) wants it in a command line: quoted, `%` and `$` doubled.
 fn quoted(path: &Path) -> String {

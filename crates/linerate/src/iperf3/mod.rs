@@ -2,12 +2,9 @@
 //! codes. The client runs linerate's test against any iperf3 server; the server is linerate's, with
 //! iperf3's screen.
 
-mod args;
 mod client;
 mod screen;
 mod server;
-
-pub use args::pairs;
 
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
@@ -15,14 +12,14 @@ use std::io::{self, ErrorKind, Write, stderr, stdout};
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use args::{Line, Stop};
+use linerate_ask::iperf3::{Line, Stop, parse};
 use linerate_model::record::ErrorRecord;
-use linerate_report::iperf3::{Options, RELEASE};
+use linerate_report::iperf3::{Format, Options, RELEASE};
 
 /// Runs the command; `args` are what follows its name.
 pub fn run(args: Vec<OsString>) -> ExitCode {
     let words: Vec<String> = args.iter().map(|w| w.to_string_lossy().into_owned()).collect();
-    let line = match args::parse(&words) {
+    let line = match parse(&words) {
         Ok(line) => line,
         Err(stop) => return told_why(&stop),
     };
@@ -73,7 +70,7 @@ fn fail(text: &str) -> ExitCode {
 
 fn told_why(stop: &Stop) -> ExitCode {
     let _ = match stop {
-        Stop::Help => return said(&crate::help::iperf3()),
+        Stop::Help => return said(&linerate_ask::help::iperf3()),
         Stop::Version => {
             let features = "Optional features available: CPU affinity setting, TCP congestion algorithm setting, sendfile / zerocopy, socket pacing";
             return said(&format!("{}\n{}\n{features}\n", version(), system()));
@@ -124,7 +121,7 @@ fn options(line: &Line) -> Options {
         host: line.host.clone().unwrap_or_default(),
         port: line.port,
         verbose: line.verbose,
-        format: line.format,
+        format: line.format.and_then(Format::from_letter).unwrap_or_default(),
         version: version(),
         system: system(),
     }

@@ -3,8 +3,8 @@
 use linerate_model::told::Told;
 use linerate_report::iperf3::{Document, Options, Text};
 
-use super::args::Line;
 use super::{Out, now};
+use linerate_ask::iperf3::Line;
 
 /// Shows one test.
 pub(super) struct Screen {

@@ -13,9 +13,9 @@ use linerate_runner::server::{self, Event};
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 
-use super::args::Line;
 use super::screen::Screen;
 use super::{Done, Options, Out, options, words};
+use linerate_ask::iperf3::Line;
 
 pub(super) fn run(line: &Line, out: &Arc<Mutex<Out>>) -> Done {
     let mut wanted = server::Options {

@@ -15,8 +15,9 @@ use linerate_report::report::format::{self, Format, Look};
 use linerate_report::report::input::Input;
 use linerate_report::report::view::View;
 
-use crate::exit::Exit;
-use crate::{help, search, usage};
+use linerate_ask::{help, usage};
+use linerate_drive::search;
+use linerate_model::exit::Exit;
 
 /// A page, picture or table of any results: runs, sweeps, searches, comparisons, campaigns, together.
 ///

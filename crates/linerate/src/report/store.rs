@@ -6,8 +6,6 @@ use linerate_report::report::input::Input;
 use linerate_report::report::input::campaign::Told;
 use linerate_store::Reader;
 
-use crate::campaign;
-
 /// How every SQLite file begins.
 pub const MAGIC: &[u8] = linerate_store::MAGIC;
 
@@ -26,7 +24,7 @@ pub fn read(input: &mut Input, name: &str, path: &Path) {
     }
     let mut told = Told { name: meta.get("name").cloned().unwrap_or_default(), ..Told::default() };
     let plan = meta.get("plan");
-    match plan.and_then(|plan| campaign::names(plan)) {
+    match plan.and_then(|plan| linerate_drive::campaign::names(plan)) {
         Some((settings, baseline)) => {
             told.settings = settings;
             told.baseline = Some(baseline);

@@ -73,10 +73,7 @@ impl Control {
             Some(state) => Heard::State(state),
             None => Heard::Failed(near.lost(
                 doing,
-                &format!(
-                    "a byte {} that no iperf3 sends came on its control connection",
-                    byte[0]
-                ),
+                &format!("a byte {} that no iperf3 sends came on its control connection", byte[0]),
             )),
         }
     }

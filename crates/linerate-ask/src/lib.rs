@@ -1,0 +1,90 @@
+//! What a user may ask: options as data, checked against the table of limits and turned into the
+//! runner's requests. The command line fills them, and so does a campaign's plan.
+
+#![forbid(unsafe_code)]
+
+pub mod common;
+pub mod datagrams;
+pub mod help;
+pub mod iperf3;
+pub mod key;
+pub mod rr;
+pub mod search;
+pub mod sweep;
+pub mod target;
+pub mod tcp;
+pub mod trial;
+pub mod udp;
+pub mod usage;
+pub mod value;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{CommandFactory as _, Parser, Subcommand};
+use linerate_model::record::ErrorRecord;
+use linerate_runner::client::Request;
+
+/// The verbs that measure. Each is described where its options are.
+#[allow(missing_docs, reason = "what is said of a variant here would be its help")]
+#[derive(Debug, Subcommand)]
+pub enum Measure {
+    Udp(udp::UdpArgs),
+    Tcp(tcp::TcpArgs),
+    Rr(rr::RrArgs),
+    Sweep(Box<sweep::SweepArgs>),
+    Search(Box<search::SearchArgs>),
+}
+
+/// A command line of a verb that measures.
+#[derive(Debug, Parser)]
+#[command(name = "linerate")]
+struct Line {
+    /// Concerns the screen only.
+    #[arg(long, global = true, default_value = "auto")]
+    color: Color,
+    #[command(subcommand)]
+    measure: Measure,
+}
+
+impl Measure {
+    /// Long names of the options of a verb.
+    pub fn options(verb: &str) -> impl Iterator<Item = String> {
+        let command = Line::command().find_subcommand(verb).cloned().unwrap_or_default();
+        let names: Vec<String> =
+            command.get_arguments().filter_map(|a| a.get_long()).map(str::to_owned).collect();
+        names.into_iter()
+    }
+
+    /// Understands the command line of an earlier run once more.
+    ///
+    /// # Errors
+    /// When it is none of these verbs', or not of this version.
+    pub fn from_words(words: &[String]) -> Result<Self, ErrorRecord> {
+        Line::try_parse_from(words.iter().map(OsString::from))
+            .map(|line| line.measure)
+            .map_err(|error| usage::from_clap(&error, None))
+    }
+}
+
+/// When to use colour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Color {
+    /// On a terminal, unless NO_COLOR is set.
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// One test, as asked.
+#[derive(Debug, Clone)]
+pub struct Asked {
+    /// For the runner.
+    pub request: Request,
+    /// What the user should know of it before it starts, such as a rate that was not asked for.
+    pub notes: Vec<String>,
+    /// Where the record is kept.
+    pub save: Option<PathBuf>,
+}
