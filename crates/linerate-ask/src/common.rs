@@ -5,39 +5,47 @@ use std::path::PathBuf;
 use clap::Args;
 use linerate_model::limits;
 use linerate_model::plan::{Direction, End, TestPlan, Traffic};
-use linerate_model::record::ErrorRecord;
 use linerate_model::units::{ByteCount, Nanos};
 use linerate_runner::client::{Extras, Request};
+use serde::Deserialize;
 
 use super::Asked;
 use super::target::Found;
 use super::value::{Cpus, Dscp};
-use crate::usage;
+use crate::test::{some, text};
+use crate::usage::{self, Refusal};
 
 /// How long, and in which steps.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Args, Deserialize)]
+#[serde(default)]
 #[command(next_help_heading = "How long")]
 pub struct Span {
     /// Measured time, such as 30s, 500ms or 2m [default: 10s].
     #[arg(short, long, value_name = "TIME")]
+    #[serde(deserialize_with = "some")]
     pub time: Option<Nanos>,
     /// Traffic before the measured time, counted apart.
     #[arg(short = 'O', long, value_name = "TIME", default_value = "0")]
+    #[serde(deserialize_with = "text")]
     pub warmup: Nanos,
     /// Time between two lines of the report.
     #[arg(short, long, value_name = "TIME", default_value = "1s")]
+    #[serde(deserialize_with = "text")]
     pub interval: Nanos,
 }
 
 /// What is the same for all data sockets and threads.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Args, Deserialize)]
+#[serde(default)]
 #[command(next_help_heading = "Streams, sockets and cores")]
 pub struct Sockets {
     /// Streams each way: a socket and a thread each.
     #[arg(short = 'P', long, value_name = "N", default_value_t = 1)]
+    #[serde(deserialize_with = "text")]
     pub streams: u64,
     /// Socket buffers at both ends, such as 4Mi; what the kernel grants is reported.
     #[arg(short, long, value_name = "BYTES")]
+    #[serde(deserialize_with = "some")]
     pub window: Option<ByteCount>,
     /// Cores of the data threads, an entry a stream: here, and after a slash at the server.
     ///
@@ -51,7 +59,8 @@ pub struct Sockets {
 }
 
 /// Which way the data goes.
-#[derive(Debug, Clone, Copy, Args)]
+#[derive(Debug, Clone, Copy, Args, Deserialize)]
+#[serde(default)]
 #[command(next_help_heading = "Traffic")]
 pub struct Way {
     /// The server sends, this end receives.
@@ -64,9 +73,10 @@ pub struct Way {
 
 impl Way {
     /// The direction, if it is one.
-    pub fn direction(self) -> Result<Direction, ErrorRecord> {
+    pub fn direction(self) -> Result<Direction, Refusal> {
         match (self.reverse, self.both) {
-            (true, true) => Err(usage::error(
+            (true, true) => Err(usage::refusal(
+                &["--reverse", "--both"],
                 "cannot use `--reverse` and `--both` together",
                 "`--both` sends in both directions already",
                 &["leave out one of the two"],
@@ -79,22 +89,19 @@ impl Way {
 }
 
 /// The end of a test, from the options that can each end one.
-pub fn end(
-    span: &Span,
-    bytes: Option<ByteCount>,
-    datagrams: Option<u64>,
-) -> Result<End, ErrorRecord> {
+pub fn end(span: &Span, bytes: Option<ByteCount>, datagrams: Option<u64>) -> Result<End, Refusal> {
     let given: Vec<&str> = [
-        (span.time.is_some(), "`--time`"),
-        (bytes.is_some(), "`--bytes`"),
-        (datagrams.is_some(), "`--datagrams`"),
+        (span.time.is_some(), "--time"),
+        (bytes.is_some(), "--bytes"),
+        (datagrams.is_some(), "--datagrams"),
     ]
     .into_iter()
     .filter_map(|(given, name)| given.then_some(name))
     .collect();
     if given.len() > 1 {
-        return Err(usage::error(
-            format!("cannot use {} together", given.join(" and ")),
+        return Err(usage::refusal(
+            &given,
+            format!("cannot use `{}` together", given.join("` and `")),
             "each of them alone says when the test ends",
             &["keep one of them"],
         ));
@@ -131,7 +138,7 @@ pub struct Parts<'a> {
 
 impl Parts<'_> {
     /// Puts them together and checks every number against the table of limits.
-    pub fn asked(self) -> Result<Asked, ErrorRecord> {
+    pub fn asked(self) -> Result<Asked, Refusal> {
         let sockets = self.sockets;
         let streams = usage::within("--streams", &limits::STREAMS, sockets.streams)?;
         let window = sockets
@@ -178,7 +185,8 @@ fn command() -> Vec<String> {
 }
 
 /// How the result is shown: flattened into each verb that runs a test.
-#[derive(Debug, Clone, Copy, Args)]
+#[derive(Debug, Clone, Copy, Args, Deserialize)]
+#[serde(default)]
 #[command(next_help_heading = "Output")]
 pub struct OutputArgs {
     /// Print one JSON record when the test is over.
@@ -190,7 +198,8 @@ pub struct OutputArgs {
 }
 
 /// Where a result is kept, and by which name it is known.
-#[derive(Debug, Clone, Default, Args)]
+#[derive(Debug, Clone, Default, Args, Deserialize)]
+#[serde(default)]
 #[command(next_help_heading = "Output")]
 pub struct Keep {
     /// Keep the record as JSON in FILE, whatever is shown; a file that is there is not written over.
@@ -198,11 +207,13 @@ pub struct Keep {
     pub save: Option<PathBuf>,
     /// By which name it is known.
     #[command(flatten)]
+    #[serde(flatten)]
     pub names: Names,
 }
 
 /// By which name a result is known.
-#[derive(Debug, Clone, Default, Args)]
+#[derive(Debug, Clone, Default, Args, Deserialize)]
+#[serde(default)]
 #[command(next_help_heading = "Output")]
 pub struct Names {
     /// Name in reports and comparisons, kept in the result.
@@ -214,11 +225,13 @@ pub struct Names {
 }
 
 /// How the result of a single test is shown.
-#[derive(Debug, Clone, Copy, Args)]
+#[derive(Debug, Clone, Copy, Args, Deserialize)]
+#[serde(default)]
 #[command(next_help_heading = "Output")]
 pub struct Show {
     /// In which form.
     #[command(flatten)]
+    #[serde(flatten)]
     pub output: OutputArgs,
     /// Print every detail, every reason and all advice before the headline.
     #[arg(short, long, conflicts_with_all = ["quiet", "json", "json_lines"])]

@@ -5,12 +5,13 @@ use clap::builder::PossibleValuesParser;
 use clap::builder::TypedValueParser as _;
 use linerate_model::limits;
 use linerate_model::plan::{EngineChoice, IpVersion, UdpPlan};
-use linerate_model::record::ErrorRecord;
 use linerate_model::units::{DatagramSize, Nanos, Rate};
+use serde::Deserialize;
 
 use super::target::Found;
 use super::value::Size;
-use crate::usage;
+use crate::test::text;
+use crate::usage::{self, Refusal};
 
 /// What Ethernet leaves of its 1500 bytes. Also the size over loopback, whose MTU of 65,536 would
 /// measure memory copies that no network sees.
@@ -19,7 +20,8 @@ const fn ethernet_payload(ip: IpVersion) -> u32 {
 }
 
 /// Size of datagrams and the way they are sent.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Args, Deserialize)]
+#[serde(default)]
 #[command(next_help_heading = "Traffic")]
 pub struct Datagrams {
     /// Payload of each datagram in bytes, or mtu: the path's MTU less headers [default: mtu; over
@@ -33,6 +35,7 @@ pub struct Datagrams {
     pub engine: EngineChoice,
     /// Longest burst at the asked rate: datagrams that are due within it may leave at once.
     #[arg(long, value_name = "TIME", default_value = "100us")]
+    #[serde(deserialize_with = "text")]
     pub burst: Nanos,
     /// Make no UDP checksums (IPv4 only).
     #[arg(long)]
@@ -49,11 +52,7 @@ fn engine(name: &str) -> EngineChoice {
 impl Datagrams {
     /// The datagrams at this rate, and whether their size is a placeholder until the path's MTU is
     /// known.
-    pub fn plan(
-        &self,
-        found: &mut Found,
-        rate: Option<Rate>,
-    ) -> Result<(UdpPlan, bool), ErrorRecord> {
+    pub fn plan(&self, found: &mut Found, rate: Option<Rate>) -> Result<(UdpPlan, bool), Refusal> {
         self.check_checksum(found)?;
         let (size, size_from_mtu) = self.size(found)?;
         let plan = UdpPlan {
@@ -68,12 +67,13 @@ impl Datagrams {
 
     /// IPv6 has no checksum of its own, so RFC 8200 section 8.1 makes that of UDP a duty; without
     /// it the receiver drops the datagram.
-    fn check_checksum(&self, found: &mut Found) -> Result<(), ErrorRecord> {
+    fn check_checksum(&self, found: &mut Found) -> Result<(), Refusal> {
         if !self.no_checksum {
             return Ok(());
         }
         if found.ip == Some(IpVersion::V6) {
-            return Err(usage::error(
+            return Err(usage::refusal(
+                &["--no-checksum"],
                 "cannot use `--no-checksum` on IPv6",
                 "IPv6 has no header checksum of its own, so a receiver drops UDP without one \
                  (RFC 8200, section 8.1)",
@@ -85,7 +85,7 @@ impl Datagrams {
         Ok(())
     }
 
-    fn size(&self, found: &Found) -> Result<(DatagramSize, bool), ErrorRecord> {
+    fn size(&self, found: &Found) -> Result<(DatagramSize, bool), Refusal> {
         let ip = found.ip.unwrap_or(IpVersion::V4);
         let (bytes, from_mtu) = match self.size {
             Some(Size::Bytes(bytes)) => (bytes, false),

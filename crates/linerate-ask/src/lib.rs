@@ -13,6 +13,7 @@ pub mod search;
 pub mod sweep;
 pub mod target;
 pub mod tcp;
+pub mod test;
 pub mod trial;
 pub mod udp;
 pub mod usage;
@@ -48,12 +49,10 @@ struct Line {
 }
 
 impl Measure {
-    /// Long names of the options of a verb.
-    pub fn options(verb: &str) -> impl Iterator<Item = String> {
+    /// The options of a verb: `--window`.
+    pub fn options(verb: &str) -> Vec<String> {
         let command = Line::command().find_subcommand(verb).cloned().unwrap_or_default();
-        let names: Vec<String> =
-            command.get_arguments().filter_map(|a| a.get_long()).map(str::to_owned).collect();
-        names.into_iter()
+        command.get_arguments().filter_map(|a| Some(format!("--{}", a.get_long()?))).collect()
     }
 
     /// Understands the command line of an earlier run once more.

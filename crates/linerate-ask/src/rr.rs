@@ -3,54 +3,65 @@
 use clap::Args;
 use linerate_model::limits;
 use linerate_model::plan::{Direction, RrPlan, Traffic, Transport};
-use linerate_model::record::ErrorRecord;
 use linerate_model::units::ByteCount;
+use serde::Deserialize;
 
 use super::Asked;
 use super::common::{Keep, Parts, Show, Sockets, Span, end};
 use super::target::Where;
 use super::value::Count;
-use crate::{help, usage};
+use crate::help;
+use crate::test::text;
+use crate::usage::{self, Refusal};
 
 /// Requests and responses: transactions per second and their latency.
 ///
 /// Without `--rate` the next request leaves when a response has come. With it, requests leave on a
 /// fixed schedule and latency counts from the time each was due, so that a stall is not left out.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Args, Deserialize)]
+#[serde(default)]
 #[command(after_help = help::rr())]
 pub struct RrArgs {
     #[command(flatten)]
+    #[serde(flatten)]
     place: Where,
     /// Over UDP instead of TCP.
     #[arg(long, help_heading = "Traffic")]
     udp: bool,
     /// Bytes of a request.
     #[arg(long, value_name = "BYTES", default_value = "1", help_heading = "Traffic")]
+    #[serde(deserialize_with = "text")]
     request: ByteCount,
     /// Bytes of a response.
     #[arg(long, value_name = "BYTES", default_value = "1", help_heading = "Traffic")]
+    #[serde(deserialize_with = "text")]
     response: ByteCount,
     /// Requests in flight on each stream.
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Traffic")]
+    #[serde(deserialize_with = "text")]
     outstanding: u64,
     /// Transactions per second over all streams, on a fixed schedule: 500, 10k.
     #[arg(long, value_name = "TPS", help_heading = "Traffic")]
     rate: Option<Count>,
     #[command(flatten)]
+    #[serde(flatten)]
     span: Span,
     #[command(flatten)]
+    #[serde(flatten)]
     sockets: Sockets,
     /// How the result is shown.
     #[command(flatten)]
+    #[serde(flatten)]
     pub show: Show,
     /// Where it is kept.
     #[command(flatten)]
+    #[serde(flatten)]
     keep: Keep,
 }
 
 impl RrArgs {
     /// The test, if it makes sense.
-    pub fn asked(&self) -> Result<Asked, ErrorRecord> {
+    pub fn asked(&self) -> Result<Asked, Refusal> {
         let found = self.place.find("rr", false)?;
         let message =
             |option, bytes: ByteCount| usage::within(option, &limits::MESSAGE_BYTES, bytes.0);
@@ -58,7 +69,8 @@ impl RrArgs {
             (message("--request", self.request)?, message("--response", self.response)?);
         let largest = u64::from(linerate_model::units::DatagramSize::MAX.bytes());
         if self.udp && request.max(response) > largest {
-            return Err(usage::error(
+            return Err(usage::refusal(
+                &["--udp"],
                 "cannot use messages of this size with `--udp`",
                 format!("a datagram carries at most {largest} bytes"),
                 &["leave out `--udp`: TCP has no such limit"],

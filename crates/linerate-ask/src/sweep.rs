@@ -336,7 +336,7 @@ fn value(option: &str, variable: Variable, text: &str) -> Result<u64, ErrorRecor
             &limits::WINDOW_BYTES,
         ),
     };
-    if option == "--step" { Ok(found) } else { usage::within(option, limit, found) }
+    if option == "--step" { Ok(found) } else { Ok(usage::within(option, limit, found)?) }
 }
 
 fn shape(variable: Variable) -> &'static str {

@@ -5,13 +5,16 @@ use std::path::PathBuf;
 
 use clap::Args;
 use linerate_model::plan::{Dialect, IpVersion};
-use linerate_model::record::ErrorRecord;
 use linerate_runner::client::Target;
+use serde::Deserialize;
 
-use crate::{key, usage};
+use crate::key;
+use crate::test::text;
+use crate::usage::{self, Refusal};
 
 /// The options that say where to.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Args, Deserialize)]
+#[serde(default)]
 #[command(next_help_heading = "Where")]
 pub struct Where {
     /// Host name or address of a machine that runs `linerate serve`.
@@ -22,6 +25,7 @@ pub struct Where {
     pub local: bool,
     /// The server's port, TCP and UDP.
     #[arg(short, long, value_name = "PORT", default_value_t = 5201, value_parser = clap::value_parser!(u16).range(1..))]
+    #[serde(deserialize_with = "text")]
     pub port: u16,
     /// Use IPv4 only.
     #[arg(short = '4', long, conflicts_with = "ipv6")]
@@ -41,7 +45,8 @@ pub struct Where {
 }
 
 /// `--dialect`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Speak {
     /// What the server speaks.
     Auto,
@@ -70,7 +75,7 @@ pub struct Found {
 
 impl Where {
     /// Checks what can be checked here. `discard` is the option of that name.
-    pub fn find(&self, verb: &str, discard: bool) -> Result<Found, ErrorRecord> {
+    pub fn find(&self, verb: &str, discard: bool) -> Result<Found, Refusal> {
         let target = self.target(verb, discard)?;
         let literal = match &target {
             Target::Local => None,
@@ -84,7 +89,8 @@ impl Where {
             }
         };
         if self.key_file.is_some() && (discard || self.local) {
-            return Err(usage::error(
+            return Err(usage::refusal(
+                &["--key-file"],
                 "cannot use `--key-file` here",
                 "there is no other machine that would ask for a key",
                 &["leave it out"],
@@ -103,9 +109,10 @@ impl Where {
         Ok(Found { target, ip, bind: self.bind, key, dialect, this_machine })
     }
 
-    fn target(&self, verb: &str, discard: bool) -> Result<Target, ErrorRecord> {
+    fn target(&self, verb: &str, discard: bool) -> Result<Target, Refusal> {
         if self.local && discard {
-            return Err(usage::error(
+            return Err(usage::refusal(
+                &["--local", "--discard"],
                 "cannot use `--local` and `--discard` together",
                 "`--local` starts a server that counts what arrives, `--discard` has nobody there",
                 &["linerate udp --local", "linerate udp 127.0.0.1 --discard"],
@@ -118,14 +125,16 @@ impl Where {
             let local = format!("`linerate {verb} --local` tests this machine alone");
             let far =
                 format!("`linerate serve` on the other machine, then `linerate {verb} HOST` here");
-            return Err(usage::error(
+            return Err(usage::refusal(
+                &[],
                 "no server was given",
                 "a test needs a host that runs `linerate serve`",
                 &[&local, &far],
             ));
         };
         if self.local {
-            return Err(usage::error(
+            return Err(usage::refusal(
+                &["--local"],
                 format!("cannot use `--local` with the host `{host}`"),
                 "`--local` tests this machine alone and has no other host",
                 &["leave out one of the two"],
@@ -134,7 +143,8 @@ impl Where {
         let name = host.strip_prefix('[').and_then(|h| h.strip_suffix(']')).unwrap_or(host);
         let odd = |c: char| c.is_control() || c.is_whitespace() || "/[]@".contains(c);
         if name.is_empty() || name.len() > 255 || name.contains(odd) {
-            return Err(usage::error(
+            return Err(usage::refusal(
+                &[],
                 format!("`{host}` is no host"),
                 "a host is a name such as hydra2, or an address such as 192.0.2.7 or 2001:db8::7",
                 &["the port is given apart: --port 5201"],
@@ -145,7 +155,8 @@ impl Where {
             && address(name).is_none()
         {
             let hint = format!("{bare} --port {port}");
-            return Err(usage::error(
+            return Err(usage::refusal(
+                &[],
                 format!("`{host}` is no host"),
                 "the port is given apart, since an IPv6 address has colons too",
                 &[&hint],
@@ -158,7 +169,7 @@ impl Where {
         Ok(if discard { Target::Discard { name, port } } else { Target::Host { name, port } })
     }
 
-    fn version(&self, literal: Option<IpAddr>) -> Result<Option<IpVersion>, ErrorRecord> {
+    fn version(&self, literal: Option<IpAddr>) -> Result<Option<IpVersion>, Refusal> {
         let asked = match (self.ipv4, self.ipv6) {
             (true, _) => Some(IpVersion::V4),
             (_, true) => Some(IpVersion::V6),
@@ -170,7 +181,8 @@ impl Where {
             let version = if address.is_ipv4() { IpVersion::V4 } else { IpVersion::V6 };
             match &known {
                 Some((other, whose)) if *other != version => {
-                    return Err(usage::error(
+                    return Err(usage::refusal(
+                        &["--bind", "--ip"],
                         format!(
                             "cannot reach {} from here as asked",
                             literal.map_or("the host".to_owned(), |a| format!("`{a}`"))
@@ -192,7 +204,7 @@ impl Where {
 }
 
 /// A link-local address is one of each link, so it says nothing without the interface.
-fn without_zone(name: &str, verb: &str) -> Option<ErrorRecord> {
+fn without_zone(name: &str, verb: &str) -> Option<Refusal> {
     let IpAddr::V6(address) = name.parse().ok()? else { return None };
     if !address.is_unicast_link_local() {
         return None;
@@ -209,7 +221,8 @@ fn without_zone(name: &str, verb: &str) -> Option<ErrorRecord> {
     let hints: Vec<String> =
         devices.iter().map(|d| format!("linerate {verb} {name}%{d}")).collect();
     let hints: Vec<&str> = hints.iter().map(String::as_str).collect();
-    Some(usage::error(
+    Some(usage::refusal(
+        &[],
         format!("`{name}` does not say by which interface it is reached"),
         "every link has its own link-local addresses (fe80::/10), so the interface is part of the address",
         &hints,

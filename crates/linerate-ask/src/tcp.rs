@@ -3,20 +3,24 @@
 use clap::Args;
 use linerate_model::limits;
 use linerate_model::plan::{TcpPlan, Traffic};
-use linerate_model::record::ErrorRecord;
 use linerate_model::units::ByteCount;
+use serde::Deserialize;
 
 use super::Asked;
 use super::common::{Keep, Parts, Show, Sockets, Span, Way, end};
 use super::target::Where;
 use super::value::BitRateOrMax;
-use crate::{help, usage};
+use crate::help;
+use crate::test::{some, text};
+use crate::usage::{self, Refusal};
 
 /// A byte stream: rate, retransmissions, round trip, window, CPU and what limits it.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Args, Deserialize)]
+#[serde(default)]
 #[command(after_help = help::tcp())]
 pub struct TcpArgs {
     #[command(flatten)]
+    #[serde(flatten)]
     place: Where,
     /// Pacing rate of each direction, over all streams, kept by the kernel: 500M, 1.5G or max.
     #[arg(short = 'b', long, value_name = "RATE", default_value = "max", help_heading = "Traffic")]
@@ -29,14 +33,17 @@ pub struct TcpArgs {
         default_value = "512Ki",
         help_heading = "Traffic"
     )]
+    #[serde(deserialize_with = "text")]
     block: ByteCount,
     #[command(flatten)]
+    #[serde(flatten)]
     way: Way,
     /// Congestion control of the senders, such as cubic or bbr.
     #[arg(short = 'C', long, value_name = "NAME", help_heading = "Traffic")]
     congestion: Option<String>,
     /// Maximum segment size.
     #[arg(short = 'M', long, value_name = "BYTES", help_heading = "Traffic")]
+    #[serde(deserialize_with = "some")]
     mss: Option<ByteCount>,
     /// Send small blocks at once (TCP_NODELAY).
     #[arg(short = 'N', long, help_heading = "Traffic")]
@@ -50,28 +57,35 @@ pub struct TcpArgs {
     #[arg(long, value_name = "HOW", default_value = "copy", help_heading = "Traffic")]
     tx: Send,
     #[command(flatten)]
+    #[serde(flatten)]
     span: Span,
     /// End after exactly this many bytes, each direction.
     #[arg(short = 'n', long, value_name = "BYTES", help_heading = "How long")]
+    #[serde(deserialize_with = "some")]
     bytes: Option<ByteCount>,
     #[command(flatten)]
+    #[serde(flatten)]
     sockets: Sockets,
     /// How the result is shown.
     #[command(flatten)]
+    #[serde(flatten)]
     pub show: Show,
     /// Where it is kept.
     #[command(flatten)]
+    #[serde(flatten)]
     keep: Keep,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
 enum Receive {
     Copy,
     #[value(alias = "discard")]
     Truncate,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
 enum Send {
     Copy,
     Sendfile,
@@ -79,7 +93,7 @@ enum Send {
 
 impl TcpArgs {
     /// The test, if it makes sense.
-    pub fn asked(&self) -> Result<Asked, ErrorRecord> {
+    pub fn asked(&self) -> Result<Asked, Refusal> {
         let direction = self.way.direction()?;
         let found = self.place.find("tcp", false)?;
         let end = end(&self.span, self.bytes, None)?;
@@ -114,12 +128,13 @@ impl TcpArgs {
 }
 
 /// `TCP_CA_NAME_MAX` of the kernel is 16 with the closing zero.
-fn check_congestion(name: &str) -> Result<(), ErrorRecord> {
+fn check_congestion(name: &str) -> Result<(), Refusal> {
     let word = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
     if !name.is_empty() && name.len() <= 15 && name.bytes().all(word) {
         return Ok(());
     }
-    Err(usage::error(
+    Err(usage::refusal(
+        &["--congestion"],
         format!("cannot use `--congestion {name}`"),
         "a congestion control has a name of 1 to 15 letters and digits",
         &["`sysctl net.ipv4.tcp_available_congestion_control` lists those of a host"],

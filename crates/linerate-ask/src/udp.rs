@@ -2,15 +2,17 @@
 
 use clap::Args;
 use linerate_model::plan::{Direction, Traffic};
-use linerate_model::record::ErrorRecord;
 use linerate_model::units::{BitRate, ByteCount, Rate};
+use serde::Deserialize;
 
 use super::Asked;
 use super::common::{Keep, Parts, Show, Sockets, Span, Way, end};
 use super::datagrams::Datagrams;
 use super::target::Where;
 use super::value::{Count, RateOrMax};
-use crate::{help, usage};
+use crate::help;
+use crate::test::some;
+use crate::usage::{self, Refusal};
 
 /// To another host when no rate is asked for: what nearly every path carries.
 const DEFAULT_RATE: u64 = 100_000_000;
@@ -20,43 +22,53 @@ const DEFAULT_RATE: u64 = 100_000_000;
 /// UDP has no congestion control: a flood harms whoever shares the path. So without `--rate` this
 /// sends 100 Mbit/s to another host, and as fast as it can only where no packet leaves this machine
 /// or nobody answers: `--local`, loopback addresses and `--discard`. The rate used is printed.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Args, Deserialize)]
+#[serde(default)]
 #[command(after_help = help::udp())]
 pub struct UdpArgs {
     #[command(flatten)]
+    #[serde(flatten)]
     place: Where,
     /// Rate of each direction, over all streams: 10M, 1.5G (bit/s of payload), 100kpps (datagrams
     /// per second) or max [default: 100M to another host, max on this machine and with --discard].
     #[arg(short = 'b', long, value_name = "RATE", help_heading = "Traffic")]
     rate: Option<RateOrMax>,
     #[command(flatten)]
+    #[serde(flatten)]
     datagrams: Datagrams,
     #[command(flatten)]
+    #[serde(flatten)]
     way: Way,
     /// Send only: nobody has to answer. Counts what the kernel took and what the device sent.
     #[arg(long, help_heading = "Where")]
     discard: bool,
     #[command(flatten)]
+    #[serde(flatten)]
     span: Span,
     /// End after exactly this many bytes of payload, each direction.
     #[arg(short = 'n', long, value_name = "BYTES", help_heading = "How long")]
+    #[serde(deserialize_with = "some")]
     bytes: Option<ByteCount>,
     /// End after exactly this many datagrams, each direction.
     #[arg(short = 'k', long = "datagrams", value_name = "N", help_heading = "How long")]
+    #[serde(rename = "datagrams")]
     count: Option<Count>,
     #[command(flatten)]
+    #[serde(flatten)]
     sockets: Sockets,
     /// How the result is shown.
     #[command(flatten)]
+    #[serde(flatten)]
     pub show: Show,
     /// Where it is kept.
     #[command(flatten)]
+    #[serde(flatten)]
     keep: Keep,
 }
 
 impl UdpArgs {
     /// The test, if it makes sense.
-    pub fn asked(&self) -> Result<Asked, ErrorRecord> {
+    pub fn asked(&self) -> Result<Asked, Refusal> {
         let direction = self.way.direction()?;
         let mut found = self.place.find("udp", self.discard)?;
         if self.discard {
@@ -93,16 +105,18 @@ impl UdpArgs {
         .asked()
     }
 
-    fn check_discard(&self, direction: Direction) -> Result<(), ErrorRecord> {
+    fn check_discard(&self, direction: Direction) -> Result<(), Refusal> {
         if direction != Direction::Forward {
-            return Err(usage::error(
+            return Err(usage::refusal(
+                &["--discard", "--reverse", "--both"],
                 "cannot use `--discard` with `--reverse` or `--both`",
                 "there is no server that could send",
                 &["leave out `--discard` and run `linerate serve` there"],
             ));
         }
         if self.sockets.cpu.as_ref().is_some_and(|c| !c.remote.is_empty()) {
-            return Err(usage::error(
+            return Err(usage::refusal(
+                &["--cpu", "--discard"],
                 "cannot use `--cpu` for the server with `--discard`",
                 "nobody is there",
                 &["give the cores of this end only: --cpu 2,3"],

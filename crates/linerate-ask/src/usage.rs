@@ -8,6 +8,39 @@ use linerate_model::plan::ONE_DATAGRAM;
 use linerate_model::record::ErrorRecord;
 use linerate_model::units::{BitRate, Nanos, grouped};
 
+/// Why what is asked for makes no sense, and by which options: whoever has them from a file can say
+/// where they stand.
+#[derive(Debug, Clone)]
+pub struct Refusal {
+    /// As on the command line: `--window`.
+    pub options: Vec<String>,
+    /// For the user.
+    pub error: Box<ErrorRecord>,
+}
+
+impl From<ErrorRecord> for Refusal {
+    fn from(error: ErrorRecord) -> Self {
+        Self { options: Vec::new(), error: Box::new(error) }
+    }
+}
+
+impl From<Refusal> for ErrorRecord {
+    fn from(refusal: Refusal) -> Self {
+        *refusal.error
+    }
+}
+
+/// The same, for what these options say.
+pub fn refusal(
+    options: &[&str],
+    what: impl Into<String>,
+    why: impl Into<String>,
+    hints: &[&str],
+) -> Refusal {
+    let options = options.iter().map(|option| (*option).to_owned()).collect();
+    Refusal { options, error: Box::new(error(what, why, hints)) }
+}
+
 /// A usage error.
 pub fn error(what: impl Into<String>, why: impl Into<String>, hints: &[&str]) -> ErrorRecord {
     ErrorRecord {
@@ -87,46 +120,52 @@ fn is_negative(word: &str) -> bool {
     word.strip_prefix('-').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
 }
 
-/// The option behind a row of the table of limits.
-fn option_of(name: &str) -> Option<&'static str> {
-    const OPTIONS: &[(&Limit, &str)] = &[
-        (&limits::STREAMS, "--streams"),
-        (&limits::DURATION_NS, "--time"),
-        (&limits::WARMUP_NS, "--warmup"),
-        (&limits::INTERVAL_NS, "--interval"),
-        (&limits::INTERVALS, "--interval"),
-        (&limits::DATAGRAM_BYTES, "--size"),
-        (&limits::BLOCK_BYTES, "--block"),
-        (&limits::MESSAGE_BYTES, "--request or --response"),
-        (&limits::OUTSTANDING, "--outstanding"),
-        (&limits::WINDOW_BYTES, "--window"),
-        (&limits::MSS_BYTES, "--mss"),
-        (&limits::RATE_BPS, "--rate"),
-        (&limits::RATE_TPS, "--rate"),
-        (&limits::BYTES, "--bytes"),
-        (&limits::DATAGRAMS, "--datagrams"),
-        (&limits::BURST_NS, "--burst"),
-        (&limits::DSCP, "--dscp"),
-        (&limits::CORE, "--cpu"),
-        (&limits::ROWS, "--interval"),
-        (&limits::BLOCKS_BYTES, "--block"),
-        (&limits::FLIGHT_BYTES, "--outstanding"),
+/// The options behind a row of the table of limits.
+fn options_of(name: &str) -> Vec<String> {
+    const OPTIONS: &[(&Limit, &[&str])] = &[
+        (&limits::STREAMS, &["--streams"]),
+        (&limits::DURATION_NS, &["--time"]),
+        (&limits::WARMUP_NS, &["--warmup"]),
+        (&limits::INTERVAL_NS, &["--interval"]),
+        (&limits::INTERVALS, &["--interval"]),
+        (&limits::DATAGRAM_BYTES, &["--size"]),
+        (&limits::BLOCK_BYTES, &["--block"]),
+        (&limits::MESSAGE_BYTES, &["--request", "--response"]),
+        (&limits::OUTSTANDING, &["--outstanding"]),
+        (&limits::WINDOW_BYTES, &["--window"]),
+        (&limits::MSS_BYTES, &["--mss"]),
+        (&limits::RATE_BPS, &["--rate"]),
+        (&limits::RATE_TPS, &["--rate"]),
+        (&limits::BYTES, &["--bytes"]),
+        (&limits::DATAGRAMS, &["--datagrams"]),
+        (&limits::BURST_NS, &["--burst"]),
+        (&limits::DSCP, &["--dscp"]),
+        (&limits::CORE, &["--cpu"]),
+        (&limits::ROWS, &["--interval"]),
+        (&limits::BLOCKS_BYTES, &["--block"]),
+        (&limits::FLIGHT_BYTES, &["--outstanding"]),
     ];
     let row = OPTIONS.iter().find(|(limit, _)| limit.name == name);
-    row.map(|(_, option)| *option).or(match name {
-        "bytes a stream" => Some("--bytes"),
-        ONE_DATAGRAM => Some("--rate"),
-        _ => None,
-    })
+    let options = row.map_or(
+        match name {
+            "bytes a stream" => &["--bytes"][..],
+            ONE_DATAGRAM => &["--rate"],
+            _ => &[],
+        },
+        |(_, options)| options,
+    );
+    options.iter().map(|option| (*option).to_owned()).collect()
 }
 
 /// A number outside the table of limits, said with its option and in the user's units.
-pub fn out_of_range(found: &OutOfRange) -> ErrorRecord {
+pub fn out_of_range(found: &OutOfRange) -> Refusal {
+    let options = options_of(&found.name);
     if found.name == ONE_DATAGRAM {
-        return too_slow("--rate", found);
+        let error = Box::new(too_slow("--rate", found));
+        return Refusal { options, error };
     }
-    let option = option_of(&found.name).unwrap_or("an option");
-    ranged_error(option, found)
+    let named = if options.is_empty() { "an option".to_owned() } else { options.join(" or ") };
+    Refusal { error: Box::new(ranged_error(&named, found)), options }
 }
 
 /// A rate, given by `option`, at which not even one datagram is sent in the time of the test.
@@ -165,9 +204,11 @@ fn ranged_error(option: &str, found: &OutOfRange) -> ErrorRecord {
 }
 
 /// `value`, if the table of limits allows it for `option`.
-pub fn within(option: &str, limit: &Limit, value: u64) -> Result<u64, ErrorRecord> {
-    limit.check(value).map_err(|found| ranged_error(option, &found))?;
-    Ok(value)
+pub fn within(option: &str, limit: &Limit, value: u64) -> Result<u64, Refusal> {
+    limit.check(value).map(|()| value).map_err(|found| Refusal {
+        options: vec![option.to_owned()],
+        error: Box::new(ranged_error(option, &found)),
+    })
 }
 
 #[cfg(test)]
@@ -178,21 +219,23 @@ mod tests {
     fn every_limit_has_an_option() {
         // What only iperf3's peers negotiate is worded by its face.
         for limit in limits::ALL.iter().filter(|limit| !limit.name.starts_with("iperf3 ")) {
-            assert!(option_of(limit.name).is_some(), "{}", limit.name);
+            assert!(!options_of(limit.name).is_empty(), "{}", limit.name);
         }
     }
 
     #[test]
     fn numbers_are_refused_in_the_users_units() {
         let found = limits::DURATION_NS.check(172_800_000_000_000).unwrap_err();
-        let error = out_of_range(&found);
+        let error = out_of_range(&found).error;
         assert_eq!(error.what, "cannot use `--time`: duration would be 172800 s");
         assert_eq!(error.why, "it must be 1 ms to 86400 s (one day; longer runs are campaigns)");
         let found = OutOfRange { name: ONE_DATAGRAM.into(), value: 1, min: 1_178, max: 9_999 };
-        let error = out_of_range(&found);
+        let error = out_of_range(&found).error;
         assert_eq!(error.what, "cannot use `--rate`: 1 bit/s is less than one datagram");
         assert_eq!(error.hints[0], "--rate 1178: one datagram in this time");
-        let error = within("--streams", &limits::STREAMS, 500).unwrap_err();
+        let refused = within("--streams", &limits::STREAMS, 500).unwrap_err();
+        assert_eq!(refused.options, ["--streams"]);
+        let error = refused.error;
         assert_eq!(error.what, "cannot use `--streams`: streams would be 500");
         assert_eq!(error.exit_code, 2);
     }

@@ -1,17 +1,17 @@
 //! The tests of a plan in terms of the verbs: which options they have, and what they become.
 
+use linerate_ask::test::VERBS;
+use linerate_ask::usage::Refusal;
 use linerate_ask::{Asked, Measure};
 use linerate_experiment::campaign::plan::{
     Fault, Plan, Scalar, Setting, TestOption, Vocabulary, Workload,
 };
-use linerate_model::record::ErrorRecord;
 use linerate_model::setting::{Setting as HostSetting, SettingValue};
 use linerate_runner::client::{Request, Target};
 
-use super::figure;
+use serde_json::Value;
 
-/// Verbs that a plan may use.
-const VERBS: &[&str] = &["tcp", "udp", "rr"];
+use super::figure;
 
 /// Options that the plan says in its own way, or that concern a screen.
 const NOT_OPTIONS: &[&str] = &[
@@ -30,7 +30,8 @@ const NOT_OPTIONS: &[&str] = &[
 /// What a plan may say, made from the verbs' own arguments.
 pub fn vocabulary() -> Vocabulary {
     let options = |verb: &&str| {
-        let own = Measure::options(verb).filter(|name| !NOT_OPTIONS.contains(&name.as_str()));
+        let own = Measure::options(verb).into_iter().map(|name| name.replace("--", ""));
+        let own = own.filter(|name| !NOT_OPTIONS.contains(&name.as_str()));
         let mut names: Vec<String> = own.map(|name| name.replace('-', "_")).collect();
         names.push("ip".to_owned());
         ((*verb).to_owned(), names)
@@ -166,9 +167,9 @@ fn is_true(options: &[TestOption], key: &str) -> bool {
     options.iter().any(|o| o.key == key && o.value == Scalar::Bool(true))
 }
 
-/// The words that turn a test around, so that it reads, runs and is recorded as the command that
-/// does the same by hand.
-fn flip(setting: &Setting, verb: &str, options: &[TestOption]) -> Result<Option<String>, Fault> {
+/// Whether a test towards this machine needs `--reverse`; what asks for it has the data go away from
+/// here already.
+fn turns_around(setting: &Setting, verb: &str, options: &[TestOption]) -> Result<bool, Fault> {
     let refuse = |at, what: &str| {
         let hint = "swap `from` and `to`: the client is on this machine";
         Err(Fault::new(at, format!("{what} towards this machine")).hint(hint))
@@ -181,7 +182,26 @@ fn flip(setting: &Setting, verb: &str, options: &[TestOption]) -> Result<Option<
     if let Some(option) = both.filter(|o| o.value == Scalar::Bool(true)) {
         return refuse(option.at, "a test both ways");
     }
-    Ok((!is_true(options, "reverse")).then(|| "--reverse".to_owned()))
+    Ok(!is_true(options, "reverse"))
+}
+
+fn dashed(key: &str) -> String {
+    format!("--{}", key.replace('_', "-"))
+}
+
+/// The command line that does the same by hand.
+fn words(verb: &str, said: &[(String, Value)]) -> Vec<String> {
+    let words = |(key, value): &(String, Value)| match (&key[..], value) {
+        (_, Value::Bool(false)) => vec![],
+        ("ipv4", _) => vec!["-4".to_owned()],
+        ("ipv6", _) => vec!["-6".to_owned()],
+        ("host", Value::String(host)) => vec![host.clone()],
+        ("port", port) => vec!["--port".to_owned(), port.to_string()],
+        (_, Value::Bool(true)) => vec![dashed(key)],
+        (_, Value::String(value)) => vec![format!("{}={value}", dashed(key))],
+        (_, value) => vec![format!("{}={value}", dashed(key))],
+    };
+    ["linerate", verb].map(str::to_owned).into_iter().chain(said.iter().flat_map(words)).collect()
 }
 
 fn test(
@@ -198,47 +218,40 @@ fn test(
     // and no server needs to listen here.
     let flipped = from != to && here(to) && !here(from) && !discard;
     let (client, far) = if flipped { (to, from) } else { (from, to) };
-    let mut words = vec!["linerate".to_owned(), verb.to_owned()];
+    let mut said: Vec<(String, Value)> = Vec::new();
+    let mut say = |key: &str, value: Value| said.push((key.to_owned(), value));
     if from == to && here(from) {
-        words.push("--local".to_owned());
+        say("local", true.into());
     } else {
-        words.push(plan.hosts[far].target().to_owned());
+        say("host", plan.hosts[far].target().into());
         if plan.hosts[far].port != 5201 {
-            words.extend(["--port".to_owned(), plan.hosts[far].port.to_string()]);
+            say("port", plan.hosts[far].port.into());
         }
     }
-    if flipped {
-        words.extend(flip(setting, verb, options)?);
+    if flipped && turns_around(setting, verb, options)? {
+        say("reverse", true.into());
     }
     for option in options {
-        let name = option.key.replace('_', "-");
         match (&option.key[..], &option.value) {
             ("reverse", _) if flipped => {}
-            ("ip", Scalar::Integer(version @ (4 | 6))) => words.push(format!("-{version}")),
+            ("ip", Scalar::Integer(4)) => say("ipv4", true.into()),
+            ("ip", Scalar::Integer(6)) => say("ipv6", true.into()),
             ("ip", _) => return Err(Fault::new(option.at, "`ip` is 4 or 6")),
-            (_, Scalar::Bool(true)) => words.push(format!("--{name}")),
-            (_, Scalar::Bool(false)) => {}
-            (_, value) => words.push(format!("--{name}={value}")),
+            (key, Scalar::Bool(on)) => say(key, (*on).into()),
+            (key, value) => say(key, value.to_string().into()),
         }
     }
-    let fault = |error: ErrorRecord| {
-        let named = |o: &&TestOption| {
-            let option = format!("--{}", o.key.replace('_', "-"));
-            error.what.contains(&option) || error.why.contains(&option)
-        };
+    let fault = |refused: Refusal| {
+        let named = |o: &&TestOption| refused.options.contains(&dashed(&o.key));
         let at = options.iter().find(named).map_or(setting.at, |o| o.at);
-        let fault = Fault::new(at, format!("{}: {}", error.what, error.why));
-        match error.hints.first() {
+        let fault = Fault::new(at, format!("{}: {}", refused.error.what, refused.error.why));
+        match refused.error.hints.first() {
             Some(hint) => fault.hint(hint.clone()),
             None => fault,
         }
     };
-    let asked = match Measure::from_words(&words).map_err(fault)? {
-        Measure::Udp(args) => args.asked(),
-        Measure::Tcp(args) => args.asked(),
-        Measure::Rr(args) => args.asked(),
-        _ => return Err(Fault::new(setting.at, format!("no test `{verb}`"))),
-    };
+    let asked = linerate_ask::test::asked(verb, &said);
+    let words = words(verb, &said);
     let Asked { mut request, notes, .. } = asked.map_err(fault)?;
     request.command.clone_from(&words);
     let server = matches!(request.target, Target::Host { .. }).then_some(far);

@@ -10,9 +10,9 @@ fn ask(line: &str) -> Result<Asked, ErrorRecord> {
     let argv = std::iter::once("linerate").chain(line.split_whitespace()).map(OsString::from);
     let cli = parse(argv.collect())?.expect("no help was asked for");
     match cli.command {
-        Command::Measure(Measure::Udp(args)) => args.asked(),
-        Command::Measure(Measure::Tcp(args)) => args.asked(),
-        Command::Measure(Measure::Rr(args)) => args.asked(),
+        Command::Measure(Measure::Udp(args)) => args.asked().map_err(ErrorRecord::from),
+        Command::Measure(Measure::Tcp(args)) => args.asked().map_err(ErrorRecord::from),
+        Command::Measure(Measure::Rr(args)) => args.asked().map_err(ErrorRecord::from),
         other => panic!("{other:?} is no test"),
     }
 }
