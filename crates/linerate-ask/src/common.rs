@@ -170,18 +170,12 @@ impl Parts<'_> {
             key: found.key,
             dialect: found.dialect,
             iperf3: Extras::default(),
-            command: command(),
+            command: Vec::new(),
             label: self.keep.names.label,
             title: self.keep.names.title,
         };
         Ok(Asked { request, notes: self.notes, save: self.keep.save })
     }
-}
-
-/// The command line for the record, with the program by its name and not by its path.
-fn command() -> Vec<String> {
-    let words = std::env::args_os().skip(1).map(|w| w.to_string_lossy().into_owned());
-    std::iter::once("linerate".to_owned()).chain(words).collect()
 }
 
 /// How the result is shown: flattened into each verb that runs a test.

@@ -80,7 +80,7 @@ pub enum Color {
 /// One test, as asked.
 #[derive(Debug, Clone)]
 pub struct Asked {
-    /// For the runner.
+    /// For the runner. It has no command yet: that is known to whoever asks.
     pub request: Request,
     /// What the user should know of it before it starts, such as a rate that was not asked for.
     pub notes: Vec<String>,

@@ -65,11 +65,11 @@ pub struct Search {
 }
 
 impl Search {
-    /// What is asked for: a search of its own, one that goes on, or one that is gone through again.
+    /// What is asked for by `command`: a search of its own, one that goes on, or one that is gone through again.
     ///
     /// # Errors
     /// What makes no sense, and a log that cannot be read or written.
-    pub fn new(args: &SearchArgs) -> Result<Self, ErrorRecord> {
+    pub fn new(args: &SearchArgs, command: Vec<String>) -> Result<Self, ErrorRecord> {
         if let Some(path) = &args.replay {
             let (log, search) = replayed(path)?;
             return Ok(Self::of_log(log, search));
@@ -84,7 +84,7 @@ impl Search {
             let log_file = Some((path.clone(), file));
             return Ok(Self { request, log: log_file, ..Self::of_log(log, search) });
         }
-        Self::start(args)
+        Self::start(args, command)
     }
 
     fn of_log(log: Log, search: Repeated) -> Self {
@@ -92,8 +92,9 @@ impl Search {
         Self { search, request: None, notes: Vec::new(), log: None, head, facts, entries }
     }
 
-    fn start(args: &SearchArgs) -> Result<Self, ErrorRecord> {
+    fn start(args: &SearchArgs, command: Vec<String>) -> Result<Self, ErrorRecord> {
         let (settings, Asked { request, notes, .. }) = args.asked()?;
+        let request = Request { command, ..request };
         let (id, started) = stamp();
         let target = match &request.target {
             Target::Host { name, port } | Target::Discard { name, port } => {

@@ -170,19 +170,27 @@ pub struct Swept {
 }
 
 impl Course {
-    /// What is asked for, with the first looks at the path where the values depend on them; or
+    /// What is asked for by `command`, with the first looks at the path where the values depend on them; or
     /// where an earlier sweep ended.
     ///
     /// # Errors
     /// What makes no sense, cannot be kept or resumed, or failed in a first look.
-    pub fn new(args: &SweepArgs, env: &mut Env<'_>) -> Result<Self, ErrorRecord> {
+    pub fn new(
+        args: &SweepArgs,
+        command: Vec<String>,
+        env: &mut Env<'_>,
+    ) -> Result<Self, ErrorRecord> {
         match &args.resume {
-            None => Self::start(args, env),
+            None => Self::start(args, command, env),
             Some(path) => Self::resume(args, path),
         }
     }
 
-    fn start(args: &SweepArgs, env: &mut Env<'_>) -> Result<Self, ErrorRecord> {
+    fn start(
+        args: &SweepArgs,
+        command: Vec<String>,
+        env: &mut Env<'_>,
+    ) -> Result<Self, ErrorRecord> {
         let asked = args.asked()?;
         let mut plan = asked.plan;
         if args.chooses_seed() {
@@ -190,7 +198,7 @@ impl Course {
         }
         // Before any packet: a sweep whose result cannot be kept would be for nothing.
         let keeper = args.save.as_deref().map(|dir| Keeper::new(dir, None)).transpose()?;
-        let request = asked.test.request;
+        let request = Request { command, ..asked.test.request };
         plan.values = match asked.grid.open {
             Open::Known => asked.grid.resolve(0)?,
             open => asked.grid.resolve(looks(env, &request, &plan, &asked.grid, open)?)?,

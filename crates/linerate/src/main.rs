@@ -69,9 +69,9 @@ fn dispatch(cli: Cli) -> Result<ExitCode, ErrorRecord> {
         }
         Command::Keeper => linerate_runner::agent::keep().map(|()| Exit::Complete)?,
         Command::Measure(measure) => match measure {
-            Measure::Udp(args) => run::run(&args.asked()?, args.show, color)?,
-            Measure::Tcp(args) => run::run(&args.asked()?, args.show, color)?,
-            Measure::Rr(args) => run::run(&args.asked()?, args.show, color)?,
+            Measure::Udp(args) => run::run(args.asked()?, args.show, color)?,
+            Measure::Tcp(args) => run::run(args.asked()?, args.show, color)?,
+            Measure::Rr(args) => run::run(args.asked()?, args.show, color)?,
             Measure::Sweep(args) => sweep::run(&args, color)?,
             Measure::Search(args) => search::run(&args, color)?,
         },

@@ -46,6 +46,12 @@ pub fn detail(show: Show) -> Detail {
     }
 }
 
+/// The command line for records, with the program by its name and not by its path.
+pub fn command() -> Vec<String> {
+    let words = std::env::args_os().skip(1).map(|w| w.to_string_lossy().into_owned());
+    std::iter::once("linerate".to_owned()).chain(words).collect()
+}
+
 /// Ends what runs at Ctrl-C.
 pub fn stop_at_signals() -> Result<Stop, ErrorRecord> {
     Stop::at_signals().map_err(|e| ErrorRecord {

@@ -14,21 +14,22 @@ use linerate_model::record::{ErrorRecord, Interval, RunRecord, Status};
 use linerate_report::error;
 use linerate_report::run::json::{self, JsonLines};
 use linerate_report::run::live::LiveText;
-use linerate_runner::client;
+use linerate_runner::client::{self, Request};
 use linerate_runner::signals::Stop;
 use linerate_session::observer::Observer;
 
 use crate::output::{self, Output};
 
 /// Runs the test to its end and shows it while it runs.
-pub fn run(asked: &Asked, show: Show, color: Color) -> Result<Exit, ErrorRecord> {
+pub fn run(asked: Asked, show: Show, color: Color) -> Result<Exit, ErrorRecord> {
     let kept = asked.save.as_deref().map(SavedFile::new).transpose()?;
+    let request = Request { command: output::command(), ..asked.request };
     let stop = output::stop_at_signals()?;
     let mut screen = Screen::new(show, color, stop.clone());
     for note in &asked.notes {
         screen.note(note);
     }
-    let record = client::run(&asked.request, &mut screen, &stop);
+    let record = client::run(&request, &mut screen, &stop);
     screen.end(&record);
     let kept = kept.map_or(Ok(()), |kept| kept.keep(json::record(&record)));
     if let Some(found) = &record.error

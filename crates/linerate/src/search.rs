@@ -25,7 +25,7 @@ use crate::status::StatusLine;
 /// Runs the command.
 pub fn run(args: &SearchArgs, color: Color) -> Result<Exit, ErrorRecord> {
     let saved = args.save.as_deref().map(SavedFile::new).transpose()?;
-    let search = Search::new(args)?;
+    let search = Search::new(args, output::command())?;
     let stop = output::stop_at_signals()?;
     let mut screen = Screen::new(args.output.into(), color, stop.clone());
     let document = {

@@ -34,7 +34,7 @@ pub fn run(args: &SweepArgs, color: Color) -> Result<Exit, ErrorRecord> {
     let swept = {
         let (clock, executor) = (SystemClock::default(), &mut FromHere);
         let mut env = Env { executor, clock: &clock, stop, watcher: &mut screen };
-        Course::new(args, &mut env).and_then(|course| course.run(&mut env))
+        Course::new(args, output::command(), &mut env).and_then(|course| course.run(&mut env))
     };
     let Screen { mut out, progress, .. } = screen;
     progress.status.clear();

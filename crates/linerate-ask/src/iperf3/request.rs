@@ -117,8 +117,6 @@ pub fn request(line: &Line) -> Result<Request, String> {
             patience: receive.max(Duration::from_secs(1)),
             silence: receive,
         },
-        command: std::iter::once("iperf3".to_owned())
-            .chain(std::env::args().skip(1).skip_while(|word| word == "iperf3"))
-            .collect(),
+        command: Vec::new(),
     })
 }

@@ -11,8 +11,11 @@ use super::screen::Screen;
 use super::{Done, Out, options, words};
 
 pub(super) fn run(line: &Line, out: &mut Out) -> Done {
-    let request =
+    let mut request =
         request(line).map_err(|text| Some(format!("iperf3: parameter error - {text}")))?;
+    request.command = std::iter::once("iperf3".to_owned())
+        .chain(std::env::args().skip(1).skip_while(|word| word == "iperf3"))
+        .collect();
     let stop = Stop::at_signals().map_err(|e| Some(format!("iperf3: error - {e}")))?;
     let screen = Screen::new(line, &options(line));
     let mut face = Face { screen, out, end: None, stop: stop.clone() };

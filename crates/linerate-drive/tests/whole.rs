@@ -1,0 +1,287 @@
+//! Whole experiments in a made-up world: driven to their end, told to stop at every step and gone on
+//! with, and with tests that fail.
+
+mod world;
+
+use linerate_ask::Measure;
+use linerate_ask::search::SearchArgs;
+use linerate_ask::sweep::SweepArgs;
+use linerate_drive::campaign::{self, Ended, Read};
+use linerate_drive::search::Search;
+use linerate_drive::sweep::{Course, Swept};
+use linerate_model::record::{ErrorRecord, Status};
+use linerate_model::search::SearchDocument;
+use linerate_store::Reader;
+use world::{Folder, World, error};
+
+fn words(line: &str) -> Vec<String> {
+    format!("linerate {line}").split_whitespace().map(str::to_owned).collect()
+}
+
+fn sweep_args(words: &[String]) -> Box<SweepArgs> {
+    let Ok(Measure::Sweep(args)) = Measure::from_words(words) else { panic!("{words:?}") };
+    args
+}
+
+fn sweep(world: &World, line: &str) -> Result<Swept, ErrorRecord> {
+    let words = words(line);
+    let args = sweep_args(&words);
+    world.run(|env| Course::new(&args, words.clone(), env)?.run(env))
+}
+
+fn search(world: &World, line: &str) -> SearchDocument {
+    let words = words(line);
+    let Ok(Measure::Search(args)) = Measure::from_words(&words) else { panic!("{words:?}") };
+    let args: Box<SearchArgs> = args;
+    world.run(|env| Search::new(&args, words.clone()).unwrap().run(env))
+}
+
+const SWEEP: &str = "sweep hydra2 --rates 10M..max --zoom --seed 1 -t 1s -l 1000 --repeat 2";
+
+#[test]
+fn a_sweep_finds_the_knee_and_its_time_is_made_up() {
+    let world = World::default();
+    let swept = sweep(&world, SWEEP).unwrap();
+    assert_eq!(
+        (swept.document.status, &swept.unkept, &swept.place),
+        (Status::Complete, &None, &None)
+    );
+    let knees = &swept.document.bends;
+    assert!(!knees.is_empty(), "{:?}", swept.document.points);
+    let trials = swept.document.trials.len();
+    // The first look as well.
+    assert_eq!(world.tests() as usize, trials + 1);
+    assert!(world.now().as_secs() as usize > trials, "{:?}", world.now());
+    let events = world.events();
+    assert_eq!(events[0], "started");
+    let count = |name: &str| events.iter().filter(|event| *event == name).count();
+    assert_eq!((count("trial"), count("ended")), (trials, trials));
+}
+
+#[test]
+fn a_sweep_that_is_stopped_anywhere_goes_on_to_the_same_end() {
+    let whole = World::default();
+    let expected = sweep(&whole, SWEEP).unwrap().document;
+    let mut stopped = 0;
+    for step in 1..=whole.steps() {
+        let folder = Folder::new("sweep");
+        let dir = folder.file("runs");
+        let world = World::stopped_at(Some(step));
+        let found = match sweep(&world, &format!("{SWEEP} --save {}", dir.display())) {
+            Ok(swept) => swept,
+            // Before anything was measured there is nothing to keep.
+            Err(error) => {
+                assert_eq!(error.kind, "interrupted", "step {step}: {error:?}");
+                stopped += 1;
+                continue;
+            }
+        };
+        let document = match &found.document.error {
+            None => found.document,
+            Some(error) => {
+                assert_eq!((&*error.kind, found.document.status), ("interrupted", Status::Partial));
+                stopped += 1;
+                sweep(&World::default(), &format!("sweep --resume {}", dir.display()))
+                    .unwrap()
+                    .document
+            }
+        };
+        assert_eq!(document.status, Status::Complete, "step {step}");
+        assert_eq!(document.bends, expected.bends, "step {step}");
+        assert_eq!(document.points.len(), expected.points.len(), "step {step}");
+        assert_eq!(document.trials.len(), expected.trials.len(), "step {step}");
+    }
+    assert!(stopped > whole.steps() / 2, "{stopped} of {}", whole.steps());
+}
+
+#[test]
+fn a_sweep_ends_at_a_test_that_fails_and_waits_for_a_busy_server() {
+    for test in 1..6 {
+        let lost = World::failing(test, error("refused", 3));
+        match sweep(&lost, SWEEP) {
+            Err(error) => assert_eq!((&*error.kind, lost.tests()), ("refused", test)),
+            Ok(swept) => {
+                let error = swept.document.error.unwrap();
+                assert_eq!((&*error.kind, swept.document.status), ("refused", Status::Partial));
+                assert_eq!(swept.document.trials.len() as u32, test - 2);
+            }
+        }
+        let busy = World::failing(test, error("busy", 3));
+        assert_eq!(sweep(&busy, SWEEP).unwrap().document.status, Status::Complete);
+        // What contradicts itself is tried again.
+        let invalid = World::failing(test, error("invalid", 4));
+        assert_eq!(sweep(&invalid, SWEEP).unwrap().document.status, Status::Complete);
+    }
+}
+
+#[test]
+fn a_sweep_that_cannot_be_kept_says_so_and_goes_on() {
+    let folder = Folder::new("unkept");
+    let dir = folder.file("runs");
+    let (world, words) = (World::default(), words(&format!("{SWEEP} --save {}", dir.display())));
+    let swept = world.run(|env| {
+        let course = Course::new(&sweep_args(&words), words.clone(), env).unwrap();
+        std::fs::remove_dir_all(&dir).unwrap();
+        course.run(env).unwrap()
+    });
+    assert_eq!(swept.document.status, Status::Complete);
+    assert_eq!(swept.unkept.unwrap().kind, "output");
+    assert_eq!(world.events().iter().filter(|event| *event == "unkept").count(), 1);
+}
+
+const SEARCH: &str = "search hydra2 --goal loss=0 --preset quick --max 1G -l 1000";
+
+#[test]
+fn a_search_finds_what_the_path_carries() {
+    let world = World::default();
+    let document = search(&world, SEARCH);
+    assert_eq!((document.status, &document.error), (Status::Complete, &None));
+    assert_eq!(document.goals.len(), 2);
+    for goal in &document.goals {
+        let (lower, upper) = (goal.lower_bps.unwrap(), goal.upper_bps.unwrap());
+        assert!(lower <= 101e6 && upper >= 99e6 && upper / lower < 1.02, "{lower}..{upper}");
+    }
+    assert_eq!(world.tests() as usize, document.trials.len());
+}
+
+#[test]
+fn a_search_that_is_stopped_anywhere_goes_on_to_the_same_end() {
+    let whole = World::default();
+    let expected = search(&whole, SEARCH);
+    for step in 1..=whole.steps() {
+        let folder = Folder::new("search");
+        let log = folder.file("log.jsonl");
+        let world = World::stopped_at(Some(step));
+        let document = search(&world, &format!("{SEARCH} --log {}", log.display()));
+        let document = match &document.error {
+            None => document,
+            Some(error) => {
+                assert_eq!(error.kind, "interrupted", "step {step}");
+                let status =
+                    if document.trials.is_empty() { Status::Failed } else { Status::Partial };
+                assert_eq!(document.status, status, "step {step}");
+                search(&World::default(), &format!("search --resume {}", log.display()))
+            }
+        };
+        assert_eq!(document.status, Status::Complete, "step {step}");
+        assert_eq!(document.goals, expected.goals, "step {step}");
+        let replayed = search(&World::default(), &format!("search --replay {}", log.display()));
+        assert_eq!(replayed.goals, expected.goals, "step {step}");
+    }
+}
+
+#[test]
+fn a_search_whose_server_is_lost_keeps_what_it_knows() {
+    for test in 1..6 {
+        let document = search(&World::failing(test, error("lost", 1)), SEARCH);
+        assert_eq!(document.error.unwrap().kind, "lost");
+        assert_eq!(document.trials.len() as u32, test - 1);
+    }
+}
+
+const PLAN: &str = r#"
+name = "made-up"
+[repeat]
+boots = 2
+warmup = 1
+runs = 2
+retries = 2
+wait = "1m"
+pause = "1s"
+[hosts.local]
+address = "local"
+[hosts.dut]
+address = "dut"
+reboot = "reboot"
+[hosts.peer]
+address = "peer"
+[defaults]
+test = "tcp"
+time = "1s"
+[settings.here]
+from = "local"
+to = "peer"
+[settings.off]
+from = "dut"
+to = "peer"
+set.dut.offload.tso = false
+[settings.command]
+from = "dut"
+command = "measure"
+metric = { regex = 'rate ([0-9.]+)' }
+"#;
+
+/// Two boots of three runs of three settings.
+const SLOTS: u64 = 18;
+
+fn begin(world: &World, folder: &Folder, plan: &str) -> Result<Ended, ErrorRecord> {
+    let read = Read::new(plan.to_owned(), &folder.file("plan.toml")).unwrap();
+    let store = folder.file("plan.db");
+    world.run(|env| campaign::begin(&read, &store, &mut world.clone(), env))
+}
+
+/// Every slot has one run that counts, and nothing is lost or twice.
+fn check(folder: &Folder, world: &World, filled: u64, about: &str) {
+    let reader = Reader::open(&folder.file("plan.db")).unwrap();
+    assert_eq!(reader.lost_and_doubled(), (0, 0), "{about}");
+    let counted =
+        |run: &&linerate_model::campaign::StoredRun| run.error.is_none() && run.value.is_some();
+    let runs = reader.runs().unwrap();
+    let mut slots: Vec<u32> = runs.iter().filter(counted).map(|run| run.slot).collect();
+    slots.sort_unstable();
+    slots.dedup();
+    assert_eq!(slots.len() as u64, filled, "{about}");
+    assert!(world.is_put_back(), "{about}");
+}
+
+#[test]
+fn a_campaign_reboots_sets_runs_and_puts_back() {
+    let (world, folder) = (World::default(), Folder::new("campaign"));
+    assert_eq!(begin(&world, &folder, PLAN).unwrap(), Ended::Done);
+    check(&folder, &world, SLOTS, "whole");
+    let events = world.events();
+    assert_eq!(events.iter().filter(|event| *event == "ran").count() as u64, SLOTS);
+    assert_eq!(events.last().unwrap(), "over true");
+    assert!(events.contains(&"restored dut []".to_owned()), "{events:?}");
+    let status = campaign::status(&folder.file("plan.db")).unwrap();
+    assert_eq!((status.done, status.total, status.boots_done), (SLOTS, SLOTS, 2));
+}
+
+#[test]
+fn a_campaign_that_is_stopped_anywhere_loses_and_doubles_nothing() {
+    // Each commit of each of them waits for the disk.
+    let plan = PLAN.replace("boots = 2", "boots = 1").replace("runs = 2", "runs = 1");
+    let steps = {
+        let (world, folder) = (World::default(), Folder::new("steps"));
+        begin(&world, &folder, &plan).unwrap();
+        world.steps()
+    };
+    let mut stopped = 0;
+    for step in 1..=steps {
+        let (world, folder) = (World::stopped_at(Some(step)), Folder::new("stopped"));
+        let ended = begin(&world, &folder, &plan).unwrap_or_else(|e| panic!("step {step}: {e:?}"));
+        assert!(world.is_put_back(), "step {step}");
+        if ended == Ended::Interrupted {
+            stopped += 1;
+            let again = world.again();
+            let store = folder.file("plan.db");
+            let ended =
+                again.run(|env| campaign::resume(None, &store, &mut again.clone(), env)).unwrap();
+            assert_eq!(ended, Ended::Done, "step {step}");
+        }
+        check(&folder, &world, 6, &format!("step {step}"));
+    }
+    assert!(stopped > steps / 2, "{stopped} of {steps}");
+}
+
+#[test]
+fn a_run_that_fails_is_repeated_and_a_final_error_ends_the_campaign() {
+    for test in [1, 2, 5] {
+        let (world, folder) = (World::failing(test, error("refused", 3)), Folder::new("failed"));
+        assert_eq!(begin(&world, &folder, PLAN).unwrap(), Ended::Done);
+        check(&folder, &world, SLOTS, &format!("test {test}"));
+        let (world, folder) = (World::failing(test, error("key", 3)), Folder::new("final"));
+        assert_eq!(begin(&world, &folder, PLAN).unwrap_err().kind, "key");
+        assert!(world.is_put_back());
+    }
+}

@@ -1,0 +1,358 @@
+//! A made-up world: a path with a capacity, hosts that reboot, and a clock that stands still while
+//! nobody waits. Everything that an experiment does in it is a step, and at one of them it can be
+//! told to stop.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use linerate_drive::campaign::Hosts;
+use linerate_drive::{Clock, Env, Executor, Watcher, campaign, search, sweep};
+use linerate_experiment::campaign::plan::Host;
+use linerate_model::plan::{End, TestPlan, Traffic};
+use linerate_model::record::{ErrorRecord, RunRecord, Status};
+use linerate_model::setting::{Applied, Outcome, ReadBack, Restoration, SettingName, SettingValue};
+use linerate_model::units::Rate;
+use linerate_runner::agent::{CommandOutcome, HostAgent, Permissions, Reply, Request as Ask};
+use linerate_runner::client::Request;
+use linerate_runner::signals::Stop;
+use linerate_session::assemble::plan_record;
+use linerate_session::observer::Observer;
+use linerate_testkit::records;
+
+/// What the path carries, bit/s.
+const CAPACITY_BPS: u64 = 100_000_000;
+/// What the sender can.
+const SENDER_BPS: u64 = 400_000_000;
+
+#[derive(Default)]
+struct State {
+    now: Duration,
+    steps: u32,
+    cut_at: Option<u32>,
+    stop: Stop,
+    tests: u32,
+    /// What test of this number becomes instead.
+    fails: Option<(u32, ErrorRecord)>,
+    /// By host: how often it booted, what is set, and how often it does not answer yet.
+    machines: BTreeMap<String, Machine>,
+    log: Vec<String>,
+}
+
+#[derive(Default)]
+struct Machine {
+    boots: u32,
+    set: BTreeMap<SettingName, SettingValue>,
+    away: u32,
+}
+
+/// Clones are one world.
+#[derive(Clone, Default)]
+pub struct World(Arc<Mutex<State>>);
+
+pub fn error(kind: &str, exit_code: u8) -> ErrorRecord {
+    ErrorRecord {
+        kind: kind.into(),
+        what: "made up".into(),
+        why: format!("to see what {kind} does"),
+        hints: Vec::new(),
+        exit_code,
+    }
+}
+
+impl World {
+    /// One in which the experiment is told to stop at a step.
+    pub fn stopped_at(step: Option<u32>) -> Self {
+        let world = Self::default();
+        world.with(|state| state.cut_at = step);
+        world
+    }
+
+    /// One in which a test, by its number from 1, becomes an error.
+    pub fn failing(test: u32, error: ErrorRecord) -> Self {
+        let world = Self::default();
+        world.with(|state| state.fails = Some((test, error)));
+        world
+    }
+
+    /// The same hosts under another process, which nobody stops.
+    pub fn again(&self) -> Self {
+        self.with(|state| (state.stop, state.cut_at) = (Stop::default(), None));
+        self.clone()
+    }
+
+    fn with<T>(&self, work: impl FnOnce(&mut State) -> T) -> T {
+        work(&mut self.0.lock().unwrap())
+    }
+
+    fn step(&self) {
+        self.with(|state| {
+            state.steps += 1;
+            if state.cut_at == Some(state.steps) {
+                state.stop.now();
+            }
+        });
+    }
+
+    pub fn steps(&self) -> u32 {
+        self.with(|state| state.steps)
+    }
+
+    pub fn tests(&self) -> u32 {
+        self.with(|state| state.tests)
+    }
+
+    pub fn now(&self) -> Duration {
+        self.with(|state| state.now)
+    }
+
+    pub fn events(&self) -> Vec<String> {
+        self.with(|state| state.log.clone())
+    }
+
+    /// Whether nothing is left set anywhere.
+    pub fn is_put_back(&self) -> bool {
+        self.with(|state| state.machines.values().all(|machine| machine.set.is_empty()))
+    }
+
+    /// Runs something in it.
+    pub fn run<T>(&self, work: impl FnOnce(&mut Env<'_>) -> T) -> T {
+        let (mut executor, mut watcher) = (self.clone(), self.clone());
+        let stop = self.with(|state| state.stop.clone());
+        work(&mut Env { executor: &mut executor, clock: self, stop, watcher: &mut watcher })
+    }
+
+    fn test(&self, plan: &TestPlan) -> RunRecord {
+        self.step();
+        let mut record = self.with(|state| {
+            state.tests += 1;
+            let record = measured(plan, state.tests);
+            state.now += Duration::from_secs_f64(record.asked.duration_s.unwrap_or(1.0) + 0.1);
+            match &state.fails {
+                Some((test, error)) if *test == state.tests => {
+                    let status =
+                        if error.exit_code == 4 { Status::Invalid } else { Status::Failed };
+                    RunRecord { status, error: Some(error.clone()), ..record }
+                }
+                _ => record,
+            }
+        });
+        if self.with(|state| state.stop.seen()) {
+            record.status = Status::Partial;
+            record.error = Some(error("interrupted", 130));
+        }
+        record
+    }
+}
+
+/// What the path makes of a test.
+fn measured(plan: &TestPlan, number: u32) -> RunRecord {
+    let End::Time(time) = plan.end else { panic!("{:?}", plan.end) };
+    let (seconds, mut record) = (time.as_secs_f64(), records::empty(plan.traffic.name()));
+    let (offered, size) = match &plan.traffic {
+        Traffic::Udp(udp) => match udp.rate {
+            Some(Rate::Bits(rate)) => (rate.bits_per_second().min(SENDER_BPS), udp.size.bytes()),
+            _ => (SENDER_BPS, udp.size.bytes()),
+        },
+        _ => (CAPACITY_BPS, 1_000),
+    };
+    let datagrams = |bps: u64| (bps as f64 * seconds / f64::from(size * 8)) as u64;
+    let (sent, carried) = (datagrams(offered), datagrams(offered.min(CAPACITY_BPS)));
+    record.id = format!("{number:012}");
+    record.asked = plan_record(plan, None);
+    record.agreed = Some(record.asked.clone());
+    record.totals.sender = Some(records::udp_sender(seconds, u64::from(size), sent, 0));
+    record.totals.receiver = Some(records::udp_receiver(
+        seconds,
+        u64::from(size),
+        sent.max(1),
+        sent.max(1) - carried.max(1),
+        0,
+        0,
+    ));
+    record
+}
+
+impl Executor for World {
+    fn run(&mut self, request: &Request, observer: &mut dyn Observer, _stop: &Stop) -> RunRecord {
+        let record = self.test(&request.plan);
+        observer.start(&record);
+        observer.end(&record);
+        record
+    }
+}
+
+impl Clock for World {
+    fn elapsed(&self) -> Duration {
+        self.with(|state| state.now)
+    }
+    fn date(&self) -> String {
+        format!("2026-01-02T03:04:05.{:09}Z", self.with(|state| state.now.subsec_nanos()))
+    }
+    fn sleep(&self, time: Duration) {
+        self.step();
+        self.with(|state| state.now += time);
+    }
+}
+
+impl Observer for World {}
+
+impl Watcher for World {
+    fn sweep(&mut self, event: &sweep::Event<'_>) {
+        self.step();
+        let name = match event {
+            sweep::Event::Started(_) => "started",
+            sweep::Event::Trial(..) => "trial",
+            sweep::Event::Ended(_) => "ended",
+            sweep::Event::Unkept(_) => "unkept",
+        };
+        self.with(|state| state.log.push(name.into()));
+    }
+    fn search(&mut self, event: &search::Event<'_>) {
+        self.step();
+        let name = match event {
+            search::Event::Note(_) => "note",
+            search::Event::Started => "started",
+            search::Event::Trial { .. } => "trial",
+            search::Event::Ended { .. } => "ended",
+        };
+        self.with(|state| state.log.push(name.into()));
+    }
+    fn campaign(&mut self, event: &campaign::Event<'_>) {
+        self.step();
+        let name = match event {
+            campaign::Event::Began { .. } => "began".to_owned(),
+            campaign::Event::Happened(_) => return,
+            campaign::Event::Running { .. } => "running".to_owned(),
+            campaign::Event::Ran { .. } => "ran".to_owned(),
+            campaign::Event::Restored { host, left } => format!("restored {host} {left:?}"),
+            campaign::Event::Note(text) => format!("note {text}"),
+            campaign::Event::Over { complete, .. } => format!("over {complete}"),
+        };
+        self.with(|state| state.log.push(name));
+    }
+}
+
+/// A host's agent.
+struct Agent {
+    world: World,
+    name: String,
+    boots: u32,
+}
+
+impl Hosts for World {
+    fn connect(
+        &mut self,
+        host: &Host,
+        _key: Option<&[u8]>,
+        _changed: bool,
+        _stop: &Stop,
+    ) -> Result<(Box<dyn HostAgent>, Restoration), ErrorRecord> {
+        self.step();
+        let boots = self.with(|state| {
+            let machine = state.machines.entry(host.name.clone()).or_default();
+            machine.away = machine.away.saturating_sub(1);
+            if machine.away > 0 { Err(error("refused", 3)) } else { Ok(machine.boots) }
+        })?;
+        let agent = Agent { world: self.clone(), name: host.name.clone(), boots };
+        Ok((Box::new(agent), Restoration::default()))
+    }
+
+    fn listens(&mut self, _name: &str, _port: u16) -> Result<(), String> {
+        self.step();
+        Ok(())
+    }
+}
+
+impl HostAgent for Agent {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn ask(&mut self, request: Ask) -> Result<Reply, ErrorRecord> {
+        self.world.step();
+        if let Ask::Test(test) = &request {
+            return Ok(Reply::Record(Box::new(self.world.test(&test.plan))));
+        }
+        let boots = self.boots;
+        self.world.with(|state| {
+            let machine = state.machines.get_mut(&self.name).expect("it was connected to");
+            if machine.boots != boots {
+                return Err(error("gone", 3));
+            }
+            Ok(match request {
+                Ask::Facts => {
+                    let mut host = records::empty("tcp").client;
+                    host.boot_id = Some(format!("{}-{boots}", self.name));
+                    let permissions = Permissions { settings: true, commands: true, reboot: true };
+                    Reply::Facts { host: Box::new(host), permissions }
+                }
+                Ask::Apply { settings, .. } => Reply::Applied(
+                    settings
+                        .into_iter()
+                        .map(|asked| {
+                            machine.set.insert(asked.name.clone(), asked.value.clone());
+                            Applied {
+                                device: None,
+                                before: None,
+                                after: Some(asked.value.clone()),
+                                outcome: Outcome::Set,
+                                why: None,
+                                also: Vec::new(),
+                                asked,
+                            }
+                        })
+                        .collect(),
+                ),
+                Ask::Read { names, .. } => {
+                    let read = |name: SettingName| {
+                        let value = machine.set.get(&name).cloned();
+                        ReadBack { name, device: None, value, why: None }
+                    };
+                    Reply::Read(names.into_iter().map(read).collect())
+                }
+                Ask::Restore => {
+                    machine.set.clear();
+                    Reply::Restored(Restoration::default())
+                }
+                Ask::Reboot { .. } => {
+                    *machine = Machine { boots: boots + 1, away: 3, ..Machine::default() };
+                    Reply::Done
+                }
+                Ask::Command(_) => Reply::Command(CommandOutcome {
+                    code: Some(0),
+                    signal: None,
+                    timed_out: false,
+                    out: "rate 12.5\n".into(),
+                    err: String::new(),
+                    truncated: false,
+                    took_ms: 10,
+                }),
+                _ => Reply::Done,
+            })
+        })
+    }
+}
+
+/// A folder of its own, which goes when this is dropped.
+pub struct Folder(pub std::path::PathBuf);
+
+impl Folder {
+    pub fn new(name: &str) -> Self {
+        let path =
+            std::env::temp_dir().join(format!("linerate-drive-{}-{name}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&path);
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    pub fn file(&self, name: &str) -> std::path::PathBuf {
+        self.0.join(name)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
