@@ -22,7 +22,7 @@ pub mod value;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{CommandFactory as _, Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use linerate_model::record::ErrorRecord;
 use linerate_runner::client::Request;
 
@@ -60,10 +60,28 @@ impl Measure {
     /// # Errors
     /// When it is none of these verbs', or not of this version.
     pub fn from_words(words: &[String]) -> Result<Self, ErrorRecord> {
-        Line::try_parse_from(words.iter().map(OsString::from))
-            .map(|line| line.measure)
-            .map_err(|error| usage::from_clap(&error, None))
+        let argv: Vec<OsString> = words.iter().map(OsString::from).collect();
+        let found = with_numbers_below_zero(Line::command()).try_get_matches_from(&argv);
+        let line = found.and_then(|found| Line::from_arg_matches(&found));
+        line.map(|line| line.measure)
+            .map_err(|error| usage::from_clap(&error, verb_of(&Line::command(), &argv).as_deref()))
     }
+}
+
+/// A command in which a number below zero after an option is its value, and is refused as one; `-5`
+/// alone would be taken for an option.
+pub fn with_numbers_below_zero(command: clap::Command) -> clap::Command {
+    let value = |arg: clap::Arg| {
+        let negative = arg.get_action().takes_values() && !arg.is_positional();
+        if negative { arg.allow_negative_numbers(true) } else { arg }
+    };
+    command.mut_subcommands(|command| command.mut_args(value))
+}
+
+/// The verb among the words, if it is one: an error in its arguments is explained by its own help.
+pub fn verb_of(command: &clap::Command, argv: &[OsString]) -> Option<String> {
+    let word = argv.iter().skip(1).find_map(|w| w.to_str().filter(|w| !w.starts_with('-')))?;
+    command.find_subcommand(word).map(|c| c.get_name().to_owned())
 }
 
 /// When to use colour.
@@ -87,3 +105,6 @@ pub struct Asked {
     /// Where the record is kept.
     pub save: Option<PathBuf>,
 }
+
+#[cfg(test)]
+mod tests;

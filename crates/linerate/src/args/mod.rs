@@ -1,4 +1,4 @@
-//! The command line: one file a verb, shared groups in [`common`].
+//! The command line: one file a verb, what measures in `linerate_ask`.
 
 pub mod again;
 pub mod logins;
@@ -67,20 +67,10 @@ pub enum Command {
     Man(tools::ManArgs),
 }
 
-/// The definition, in which a number below zero after an option is its value, and is refused as one; `-5`
-/// alone would be taken for an option.
-fn definition() -> clap::Command {
-    let value = |arg: clap::Arg| {
-        let negative = arg.get_action().takes_values() && !arg.is_positional();
-        if negative { arg.allow_negative_numbers(true) } else { arg }
-    };
-    Cli::command().mut_subcommands(|command| command.mut_args(value))
-}
-
 /// The command line, or nothing when help or the version was asked for and printed.
 pub fn parse(argv: Vec<OsString>) -> Result<Option<Cli>, ErrorRecord> {
-    let verb = verb_of(&argv);
-    let mut command = definition();
+    let verb = linerate_ask::verb_of(&Cli::command(), &argv);
+    let mut command = linerate_ask::with_numbers_below_zero(Cli::command());
     let found = command.try_get_matches_from_mut(&argv);
     match found.and_then(|found| Ok((Cli::from_arg_matches(&found)?, found))) {
         Ok((cli, found)) => again::refuse_ignored(&command, &found).map(|()| Some(cli)),
@@ -101,12 +91,12 @@ pub fn parse(argv: Vec<OsString>) -> Result<Option<Cli>, ErrorRecord> {
     }
 }
 
-/// The verb among the words, if it is one: an error in its arguments is explained by its own help.
-fn verb_of(argv: &[OsString]) -> Option<String> {
-    let command = Cli::command();
-    let word = argv.iter().skip(1).find_map(|w| w.to_str().filter(|w| !w.starts_with('-')))?;
-    command.find_subcommand(word).map(|c| c.get_name().to_owned())
-}
-
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_definition_holds_together() {
+        Cli::command().debug_assert();
+    }
+}

@@ -1,20 +1,21 @@
-use linerate_ask::Asked;
 use linerate_model::plan::{Direction, End, EngineChoice, IpVersion, Traffic, Transport};
 use linerate_model::units::Nanos;
-use linerate_report::{error, style::Paint};
 use linerate_runner::client::Target;
 
 use super::*;
 
+fn measure(line: &str) -> Result<Measure, ErrorRecord> {
+    let words = std::iter::once("linerate").chain(line.split_whitespace()).map(str::to_owned);
+    Measure::from_words(&words.collect::<Vec<_>>())
+}
+
 fn ask(line: &str) -> Result<Asked, ErrorRecord> {
-    let argv = std::iter::once("linerate").chain(line.split_whitespace()).map(OsString::from);
-    let cli = parse(argv.collect())?.expect("no help was asked for");
-    match cli.command {
-        Command::Measure(Measure::Udp(args)) => args.asked().map_err(ErrorRecord::from),
-        Command::Measure(Measure::Tcp(args)) => args.asked().map_err(ErrorRecord::from),
-        Command::Measure(Measure::Rr(args)) => args.asked().map_err(ErrorRecord::from),
+    Ok(match measure(line)? {
+        Measure::Udp(args) => args.asked()?,
+        Measure::Tcp(args) => args.asked()?,
+        Measure::Rr(args) => args.asked()?,
         other => panic!("{other:?} is no test"),
-    }
+    })
 }
 
 fn plan(line: &str) -> linerate_model::plan::TestPlan {
@@ -24,12 +25,9 @@ fn plan(line: &str) -> linerate_model::plan::TestPlan {
 fn refusal(line: &str) -> String {
     let found = ask(line).expect_err(line);
     assert_eq!((found.exit_code, found.kind.as_str()), (2, "usage"), "{line}");
-    error::text(&found, Paint { colour: false })
-}
-
-#[test]
-fn the_definition_holds_together() {
-    Cli::command().debug_assert();
+    let hints: String = found.hints.iter().map(|hint| format!("hint: {hint}\n")).collect();
+    let gap = if hints.is_empty() { "" } else { "\n" };
+    format!("error: {}\n  caused by: {}\n{gap}{hints}", found.what, found.why)
 }
 
 fn udp(line: &str) -> linerate_model::plan::UdpPlan {
@@ -347,10 +345,9 @@ fn a_link_local_address_needs_its_interface() {
 #[test]
 fn experiments_refuse_rates_of_less_than_a_datagram() {
     let refused = |line: &str| {
-        let argv = std::iter::once("linerate").chain(line.split_whitespace()).map(OsString::from);
-        let asked = match parse(argv.collect()).unwrap().unwrap().command {
-            Command::Measure(Measure::Sweep(args)) => args.asked().map(drop),
-            Command::Measure(Measure::Search(args)) => args.asked().map(drop),
+        let asked = match measure(line).unwrap() {
+            Measure::Sweep(args) => args.asked().map(drop),
+            Measure::Search(args) => args.asked().map(drop),
             other => panic!("{other:?}"),
         };
         asked.err().map(|error| error.what)
