@@ -201,3 +201,62 @@ pub(crate) fn failed(mut record: RunRecord, error: ErrorRecord) -> RunRecord {
     record.error = Some(error);
     record
 }
+
+#[cfg(test)]
+mod tests {
+    use linerate_model::plan::{Direction, End, TcpPlan, Traffic};
+    use linerate_model::units::Nanos;
+
+    use super::*;
+
+    #[test]
+    fn a_test_that_is_told_to_stop_before_it_began_ends() {
+        let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = silent.local_addr().unwrap().port();
+        let traffic = Traffic::Tcp(TcpPlan {
+            block: 1_024,
+            mss: None,
+            congestion: None,
+            nodelay: false,
+            rate: None,
+            discard: true,
+            zerocopy: false,
+        });
+        let request = Request {
+            target: Target::Host { name: "127.0.0.1".into(), port },
+            plan: TestPlan {
+                traffic,
+                direction: Direction::Forward,
+                streams: 1,
+                end: End::Time(Nanos::from_secs(1)),
+                warmup: Nanos(0),
+                interval: Nanos::from_secs(1),
+                window: None,
+                client_cpus: Vec::new(),
+                server_cpus: Vec::new(),
+                dscp: None,
+            },
+            size_from_mtu: false,
+            ip: None,
+            bind: None,
+            key: None,
+            dialect: Some(Dialect::Native),
+            iperf3: Extras::default(),
+            command: Vec::new(),
+            label: None,
+            title: None,
+        };
+        let stop = Stop::default();
+        let told = stop.clone();
+        // It takes the connection and says nothing, until the client goes.
+        let server = std::thread::spawn(move || {
+            let taken = silent.accept().unwrap();
+            told.now();
+            std::io::copy(&mut &taken.0, &mut std::io::sink())
+        });
+        let record = run(&request, &mut (), &stop);
+        assert_eq!(record.status, Status::Failed);
+        assert_eq!(record.error.unwrap().kind, "interrupted");
+        let _ = server.join().unwrap();
+    }
+}
