@@ -29,7 +29,7 @@ const LEAST_WIDTH: f64 = 0.01;
 /// Shorter trials measure the start.
 const LEAST_TIME: Nanos = Nanos::from_millis(100);
 /// Passes over the grid.
-const PASSES: Limit = Limit { name: "passes", min: 1, max: 1_000, why: "" };
+const PASSES: Limit = Limit { name: "passes", min: 1, max: 1_000, why: "", options: &[] };
 
 /// Offered rates one after the other: where received leaves offered, and what limits it there.
 ///

@@ -120,51 +120,24 @@ fn is_negative(word: &str) -> bool {
     word.strip_prefix('-').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
 }
 
-/// The options behind a row of the table of limits.
-fn options_of(name: &str) -> Vec<String> {
-    const OPTIONS: &[(&Limit, &[&str])] = &[
-        (&limits::STREAMS, &["--streams"]),
-        (&limits::DURATION_NS, &["--time"]),
-        (&limits::WARMUP_NS, &["--warmup"]),
-        (&limits::INTERVAL_NS, &["--interval"]),
-        (&limits::INTERVALS, &["--interval"]),
-        (&limits::DATAGRAM_BYTES, &["--size"]),
-        (&limits::BLOCK_BYTES, &["--block"]),
-        (&limits::MESSAGE_BYTES, &["--request", "--response"]),
-        (&limits::OUTSTANDING, &["--outstanding"]),
-        (&limits::WINDOW_BYTES, &["--window"]),
-        (&limits::MSS_BYTES, &["--mss"]),
-        (&limits::RATE_BPS, &["--rate"]),
-        (&limits::RATE_TPS, &["--rate"]),
-        (&limits::BYTES, &["--bytes"]),
-        (&limits::DATAGRAMS, &["--datagrams"]),
-        (&limits::BURST_NS, &["--burst"]),
-        (&limits::DSCP, &["--dscp"]),
-        (&limits::CORE, &["--cpu"]),
-        (&limits::ROWS, &["--interval"]),
-        (&limits::BLOCKS_BYTES, &["--block"]),
-        (&limits::FLIGHT_BYTES, &["--outstanding"]),
-    ];
-    let row = OPTIONS.iter().find(|(limit, _)| limit.name == name);
-    let options = row.map_or(
-        match name {
-            "bytes a stream" => &["--bytes"][..],
-            ONE_DATAGRAM => &["--rate"],
-            _ => &[],
-        },
-        |(_, options)| options,
-    );
-    options.iter().map(|option| (*option).to_owned()).collect()
+/// The options behind a number that a plan was refused for.
+fn options_of(name: &str) -> &'static [&'static str] {
+    match name {
+        "bytes a stream" => &["--bytes"],
+        ONE_DATAGRAM => &["--rate"],
+        name => limits::ALL.iter().find(|limit| limit.name == name).map_or(&[], |l| l.options),
+    }
 }
 
 /// A number outside the table of limits, said with its option and in the user's units.
 pub fn out_of_range(found: &OutOfRange) -> Refusal {
-    let options = options_of(&found.name);
+    let named = options_of(&found.name);
+    let options = named.iter().map(|option| (*option).to_owned()).collect();
     if found.name == ONE_DATAGRAM {
         let error = Box::new(too_slow("--rate", found));
         return Refusal { options, error };
     }
-    let named = if options.is_empty() { "an option".to_owned() } else { options.join(" or ") };
+    let named = if named.is_empty() { "an option".to_owned() } else { named.join(" or ") };
     Refusal { error: Box::new(ranged_error(&named, found)), options }
 }
 

@@ -16,6 +16,7 @@ const SKEW: limits::Limit = limits::Limit {
     min: 1,
     max: 86_400,
     why: "a login may be used within this time",
+    options: &[],
 };
 
 const HEADING: &str = "Logins of iperf3's clients";

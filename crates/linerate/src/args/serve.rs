@@ -15,12 +15,22 @@ use linerate_ask::value::BitRateOrMax;
 use linerate_ask::{help, key, usage};
 
 /// More control connections than this at once would want more threads than a host should give.
-const MAX_TESTS: limits::Limit =
-    limits::Limit { name: "tests at once", min: 1, max: 10_000, why: "each has its own threads" };
+const MAX_TESTS: limits::Limit = limits::Limit {
+    name: "tests at once",
+    min: 1,
+    max: 10_000,
+    why: "each has its own threads",
+    options: &[],
+};
 
 /// Each is an open connection.
-const QUEUE: limits::Limit =
-    limits::Limit { name: "clients in the queue", min: 0, max: 10_000, why: "a connection each" };
+const QUEUE: limits::Limit = limits::Limit {
+    name: "clients in the queue",
+    min: 0,
+    max: 10_000,
+    why: "a connection each",
+    options: &[],
+};
 
 /// What the server can hold at once.
 const WAITING: limits::Limit = limits::Limit {
@@ -28,6 +38,7 @@ const WAITING: limits::Limit = limits::Limit {
     min: 1,
     max: 16_384,
     why: "no more wait in all",
+    options: &[],
 };
 
 /// Shorter ones would end tests on a path that is only slow.
@@ -36,6 +47,7 @@ const IDLE_NS: limits::Limit = limits::Limit {
     min: 1_000_000_000,
     max: limits::DURATION_NS.max,
     why: "a path may be slow",
+    options: &[],
 };
 
 const SHARE: &str = "Share of one address (of IPv6: of one /64)";
