@@ -15,7 +15,7 @@ use linerate_wire::native::stream::{Claim, TcpOpening, UdpHello, UdpHelloAck};
 use native::{DEADLINES, Granted, NONCE, Peer, hello, merge, plan, send};
 use serde_json::{Value, json};
 use support::{
-    Attack, Client, Lab, Server, alone, attack, linerate, long, number, survives, wait_for,
+    Attack, Client, Lab, MANY, Server, alone, attack, linerate, long, number, survives, wait_for,
 };
 
 /// An honest client that comes after is served at once: this is less than any of those deadlines, and
@@ -415,7 +415,7 @@ fn a_catalogue_of_attacks() {
     let only = std::env::var("LINERATE_CASE").ok();
     let mut cases = cases();
     cases.retain(|(name, _)| only.as_deref().is_none_or(|only| only == *name));
-    survives(&mut Server::start(None, &[]), &cases, honest);
+    survives(&mut Server::start(None, MANY), &cases, honest);
 }
 
 #[test]

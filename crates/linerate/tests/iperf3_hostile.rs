@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use iperf3::{DEADLINES, Peer, cookie, results, udp};
 use linerate_wire::iperf3::datagram::{Counters, Header};
 use linerate_wire::iperf3::{ErrorNumber, State, hello};
-use support::{Attack, Server, alone, attack, linerate, survives};
+use support::{Attack, MANY, Server, alone, attack, linerate, survives};
 
 /// Parameters that must be refused with that number.
 fn refused(json: &'static str, number: ErrorNumber) -> Attack {
@@ -283,7 +283,7 @@ fn honest_within(port: u16, limit: Duration) {
 #[test]
 fn a_catalogue_of_attacks_in_iperf3s_dialect() {
     let _alone = alone();
-    survives(&mut Server::start(None, &[]), &cases(), |server, after| {
+    survives(&mut Server::start(None, MANY), &cases(), |server, after| {
         assert!(server.alive(), "{after}: the server is gone");
         honest_within(server.port, DEADLINES);
     });

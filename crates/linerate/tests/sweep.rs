@@ -387,16 +387,19 @@ fn all_forms_of_output_say_the_same() {
     let line = "--local --rates 1M,2M,4M -t 200ms --seed 3";
     let text = sweep(None, line);
     assert_eq!(text.code, 0, "{}", text.err);
-    for words in ["asked", "received", "● received", "sustained", "took"] {
+    for words in ["asked", "received", "● received", "took"] {
         assert!(text.out.contains(words), "{words}: {}", text.out);
     }
     assert!(!text.out.contains('\u{1b}'), "no colour in a pipe");
     let lines = sweep(None, &format!("{line} --json-lines"));
     let events: Vec<Value> = lines.out.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
     let names: Vec<&str> = events.iter().map(|e| e["event"].as_str().unwrap()).collect();
-    assert_eq!(names, ["start", "trial", "trial", "trial", "end"]);
-    assert_eq!(events[4]["document"]["sweep"]["seed"], 3);
-    assert_eq!(list(&events[4]["document"]["points"]).len(), 3);
+    // A trial that other work spoiled is made again.
+    let ["start", trials @ .., "end"] = &names[..] else { panic!("{names:?}") };
+    assert!(trials.len() >= 3 && trials.iter().all(|name| *name == "trial"), "{names:?}");
+    let document = &events.last().unwrap()["document"];
+    assert_eq!(document["sweep"]["seed"], 3);
+    assert_eq!(list(&document["points"]).len(), 3);
 }
 
 #[test]

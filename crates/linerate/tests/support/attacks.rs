@@ -15,6 +15,9 @@ pub fn attack(name: &'static str, what: impl Fn(SocketAddr) + Send + Sync + 'sta
     (name, Box::new(what))
 }
 
+/// All may come at once, from one address.
+pub const MANY: &[&str] = &["--max-tests", "1024", "--max-tests-per-address", "1024"];
+
 /// All attacks at once and then an `honest` test; where time allows, one after the other instead, with an
 /// honest one after each. What the server held it must let go of.
 pub fn survives(server: &mut Server, attacks: &[Attack], honest: impl Fn(&mut Server, &str)) {

@@ -20,7 +20,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
-pub use attacks::{Attack, attack, survives};
+pub use attacks::{Attack, MANY, attack, survives};
 pub use hogs::Hogs;
 pub use lab::{Lab, PORT, dropping};
 
