@@ -16,7 +16,7 @@ pub mod trial;
 use std::time::{Duration, Instant};
 
 use linerate_model::clean::clean_json;
-use linerate_model::record::{ErrorRecord, RunRecord};
+use linerate_model::record::RunRecord;
 use linerate_runner::client::{self, Request};
 use linerate_runner::signals::Stop;
 use linerate_session::observer::Observer;
@@ -92,22 +92,6 @@ pub trait Watcher: Observer {
 }
 
 impl Watcher for () {}
-
-/// An error that ends an experiment, or keeps it from its beginning.
-pub(crate) fn failure(
-    kind: &str,
-    what: impl Into<String>,
-    why: impl Into<String>,
-    hints: &[&str],
-) -> ErrorRecord {
-    ErrorRecord {
-        kind: kind.into(),
-        what: what.into(),
-        why: why.into(),
-        hints: hints.iter().map(|h| (*h).to_owned()).collect(),
-        exit_code: 1,
-    }
-}
 
 /// A document for a file: indented, with a line end, harmless on a terminal.
 pub(crate) fn document(document: &impl serde::Serialize) -> std::io::Result<String> {

@@ -19,8 +19,8 @@ use linerate_model::record::{ErrorRecord, Limit, ProgramFacts, RunRecord, Status
 use linerate_model::search::{GoalRecord, SearchDocument, TrialPurpose, TrialRecord};
 use linerate_runner::client::{Request, Target, stamp};
 
+use crate::Env;
 use crate::trial::{self, Variation};
-use crate::{Env, failure};
 
 /// A log larger than this is none.
 const MOST_LOG_BYTES: u64 = 1 << 30;
@@ -224,7 +224,7 @@ impl Search {
         };
         match ending {
             Ending::Settled => None,
-            Ending::OutOfTime => Some(failure(
+            Ending::OutOfTime => Some(ErrorRecord::failure(
                 "out_of_time",
                 "the time allowed was over before the search was",
                 format!(
@@ -233,13 +233,13 @@ impl Search {
                 ),
                 &["a longer --max-time", "--preset quick needs less time"],
             )),
-            Ending::GeneratorTooSlow => Some(failure(
+            Ending::GeneratorTooSlow => Some(ErrorRecord::failure(
                 "generator",
                 "the sender does not reach the least rate that was to be tried",
                 reason(),
                 &["a lower --min", "what limits the sender: linerate udp HOST --rate max"],
             )),
-            Ending::NoValidTrial => Some(failure(
+            Ending::NoValidTrial => Some(ErrorRecord::failure(
                 "invalid",
                 "the first trial said nothing, however often it was made",
                 reason(),
@@ -249,7 +249,7 @@ impl Search {
     }
 
     fn unfinished(&self) -> ErrorRecord {
-        failure(
+        ErrorRecord::failure(
             "unfinished",
             "the log ends before the search does",
             "it was interrupted or lost its server",

@@ -349,11 +349,10 @@ fn interrupted() -> ErrorRecord {
 
 /// What stands in sweep.json while the sweep runs, and for ever if it is killed.
 fn unfinished() -> ErrorRecord {
-    ErrorRecord {
-        kind: "unfinished".into(),
-        what: "the sweep was not at its end when this was written".into(),
-        why: "it was still running, or it was killed".into(),
-        hints: Vec::new(),
-        exit_code: Exit::Failed as u8,
-    }
+    ErrorRecord::failure(
+        "unfinished",
+        "the sweep was not at its end when this was written",
+        "it was still running, or it was killed",
+        &[],
+    )
 }

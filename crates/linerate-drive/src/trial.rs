@@ -12,7 +12,7 @@ use linerate_model::units::{DatagramSize, Rate};
 use linerate_runner::client::Request;
 use linerate_session::observer::Observer;
 
-use crate::{Env, failure};
+use crate::Env;
 
 /// A sender this close to the asked rate met it, as in the verdict.
 const RATE_MET: f64 = 0.995;
@@ -87,7 +87,8 @@ pub fn run(
             }
             (Some(error), _) => return Err(Box::new(error.clone())),
             (None, _) => {
-                let error = failure("unable", "a trial failed", "it gave no reason", &[]);
+                let error =
+                    ErrorRecord::failure("unable", "a trial failed", "it gave no reason", &[]);
                 return Err(Box::new(error));
             }
         }

@@ -849,3 +849,18 @@ pub struct ErrorRecord {
     /// The exit code of the command.
     pub exit_code: u8,
 }
+
+impl ErrorRecord {
+    /// One that ends a command with [`Exit::Failed`].
+    ///
+    /// [`Exit::Failed`]: crate::exit::Exit::Failed
+    pub fn failure(
+        kind: &str,
+        what: impl Into<String>,
+        why: impl Into<String>,
+        hints: &[&str],
+    ) -> Self {
+        let hints = hints.iter().map(|hint| (*hint).to_owned()).collect();
+        Self { kind: kind.into(), what: what.into(), why: why.into(), hints, exit_code: 1 }
+    }
+}

@@ -12,7 +12,6 @@ use linerate_report::{clean, error};
 
 use linerate_ask::Color;
 use linerate_ask::common::{OutputArgs, Show};
-use linerate_model::exit::Exit;
 use linerate_report::run::headline::Detail;
 use linerate_runner::signals::Stop;
 
@@ -54,24 +53,18 @@ pub fn command() -> Vec<String> {
 
 /// Ends what runs at Ctrl-C.
 pub fn stop_at_signals() -> Result<Stop, ErrorRecord> {
-    Stop::at_signals().map_err(|e| ErrorRecord {
-        kind: "unable".into(),
-        what: "cannot listen for Ctrl-C".into(),
-        why: e.to_string(),
-        hints: Vec::new(),
-        exit_code: Exit::Failed as u8,
-    })
+    Stop::at_signals()
+        .map_err(|e| ErrorRecord::failure("unable", "cannot listen for Ctrl-C", e.to_string(), &[]))
 }
 
 /// Standard output failed, for another reason than that its reader left.
 pub fn failed(why: &std::io::Error, hints: &[&str]) -> ErrorRecord {
-    ErrorRecord {
-        kind: "output".into(),
-        what: "cannot write the result to standard output".into(),
-        why: why.to_string(),
-        hints: hints.iter().map(|h| (*h).to_owned()).collect(),
-        exit_code: Exit::Failed as u8,
-    }
+    ErrorRecord::failure(
+        "output",
+        "cannot write the result to standard output",
+        why.to_string(),
+        hints,
+    )
 }
 
 /// What the command line wishes, read before it is understood: an error in it takes the same form.

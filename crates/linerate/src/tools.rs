@@ -69,11 +69,5 @@ fn print(text: &[u8]) -> Result<Exit, ErrorRecord> {
 }
 
 fn failure(what: &str, why: &io::Error) -> ErrorRecord {
-    ErrorRecord {
-        kind: "output".into(),
-        what: what.to_owned(),
-        why: why.to_string(),
-        hints: Vec::new(),
-        exit_code: Exit::Failed as u8,
-    }
+    ErrorRecord::failure("output", what, why.to_string(), &[])
 }

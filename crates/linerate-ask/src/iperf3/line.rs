@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 /// A command line, understood.
 #[allow(missing_docs, reason = "the options of iperf3, by their long names")]
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Line {
     /// `-c`; `None` is a server.
     pub host: Option<String>,
@@ -69,62 +69,16 @@ pub struct Line {
     pub notes: Vec<String>,
 }
 
-impl Default for Line {
-    fn default() -> Self {
+impl Line {
+    /// What holds where nothing is said.
+    pub(super) fn nothing_said() -> Self {
         Self {
-            host: None,
             port: 5201,
-            format: None,
             interval_s: 1.0,
-            pidfile: None,
-            affinity: (None, None),
-            bind: None,
-            verbose: false,
-            json: false,
-            json_stream: false,
-            json_stream_full: false,
-            logfile: None,
-            timestamps: None,
             receive_timeout_ms: 120_000,
-            connect_timeout_ms: None,
-            daemon: false,
-            one_off: false,
-            server_limit_bps: 0,
-            idle_timeout_s: None,
-            server_max_s: None,
-            private_key: None,
-            users: None,
-            pkcs1: false,
-            time_skew_s: None,
-            udp: false,
-            rate_bps: None,
-            burst: 0,
             pacing_timer_us: 1_000,
-            fq_rate_bps: 0,
-            time_s: None,
-            bytes: 0,
-            blocks: 0,
-            length: None,
-            cport: None,
             parallel: 1,
-            reverse: false,
-            bidir: false,
-            window: None,
-            congestion: None,
-            mss: None,
-            no_delay: false,
-            ip: None,
-            tos: 0,
-            zerocopy: false,
-            skip_rx_copy: false,
-            omit_s: 0,
-            title: None,
-            extra_data: None,
-            get_server_output: false,
-            counters_64bit: false,
-            repeating_payload: false,
-            dont_fragment: false,
-            notes: Vec::new(),
+            ..Self::default()
         }
     }
 }

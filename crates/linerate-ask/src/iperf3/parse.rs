@@ -11,7 +11,7 @@ use super::{Line, Parsed, Stop, wrong};
 /// Why it is not run.
 pub fn parse(args: &[String]) -> Parsed<Line> {
     let found = options(args)?;
-    let mut line = Line::default();
+    let mut line = Line::nothing_said();
     let (mut server, mut sides) = (false, Vec::new());
     let (mut ends, mut interval_given) = (0, false);
     for (name, side, value) in found {

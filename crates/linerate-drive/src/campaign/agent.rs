@@ -15,8 +15,6 @@ use linerate_runner::agent::{
 };
 use linerate_runner::signals::Stop;
 
-use crate::failure;
-
 /// A port that takes no connection in this time is not there.
 const LISTENS: Duration = Duration::from_secs(2);
 
@@ -73,7 +71,7 @@ impl Hosts for NetworkHosts {
         let Some(key) = key else {
             return Err(ErrorRecord {
                 exit_code: 2,
-                ..failure(
+                ..ErrorRecord::failure(
                     "key",
                     format!("cannot take over {address}"),
                     format!("the host `{}` has no `key_file` in the plan", host.name),
@@ -150,7 +148,7 @@ impl HostAgent for Here {
                     return Ok(Reply::Done);
                 }
                 let why = format!("`{shown}` ended with code {:?}: {}", done.code, done.err.trim());
-                Err(failure("reboot", "cannot reboot this machine", why, &[]))
+                Err(ErrorRecord::failure("reboot", "cannot reboot this machine", why, &[]))
             }
             Request::Ping | Request::Alive | Request::Bye => Ok(Reply::Done),
             request => match &mut self.local {

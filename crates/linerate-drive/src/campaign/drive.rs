@@ -13,7 +13,7 @@ use linerate_store::Campaign;
 use super::hosts::{Fleet, Trouble, folder};
 use super::prepare::Prepared;
 use super::{Event, Hosts, place, store_error, work};
-use crate::{Clock, Env, failure};
+use crate::{Clock, Env};
 
 /// After its reboot command, this machine has so long to go down.
 const GO_DOWN: Duration = Duration::from_secs(300);
@@ -211,7 +211,7 @@ impl<'a> Drive<'a> {
             }
             env.clock.sleep(LOOK_EVERY);
         }
-        Err(failure(
+        Err(ErrorRecord::failure(
             "reboot",
             "this machine did not go down",
             format!("its reboot command ended well {} s ago", GO_DOWN.as_secs()),

@@ -13,7 +13,7 @@ use linerate_runner::signals::Stop;
 
 use super::Hosts;
 use super::prepare::Prepared;
-use crate::{Env, failure};
+use crate::Env;
 
 /// A host that is awaited is asked this often.
 const ASK_EVERY: Duration = Duration::from_millis(250);
@@ -167,7 +167,7 @@ impl<'a> Fleet<'a> {
             Ok((agent, earlier, (facts, permissions))) => {
                 let name = &member.host.name;
                 if facts.boot_id.is_none() {
-                    return Err(failure(
+                    return Err(ErrorRecord::failure(
                         "boot_id",
                         format!("cannot tell the boots of {name} apart"),
                         "it has no /proc/sys/kernel/random/boot_id",
@@ -180,7 +180,7 @@ impl<'a> Fleet<'a> {
                     (member.reboots, permissions.reboot, "a reboot", "--allow-reboot"),
                 ] {
                     if wanted && !given {
-                        return Err(failure(
+                        return Err(ErrorRecord::failure(
                             "permission",
                             format!("{name} does not let a campaign do what the plan says"),
                             format!(
@@ -253,7 +253,7 @@ impl<'a> Fleet<'a> {
                     "`linerate campaign resume` goes on when it is there",
                     "[repeat] wait = \"30m\" waits longer",
                 ];
-                return Err(failure("host_gone", what, last, &hints));
+                return Err(ErrorRecord::failure("host_gone", what, last, &hints));
             }
             env.clock.sleep(ASK_EVERY);
         }
@@ -288,7 +288,7 @@ impl<'a> Fleet<'a> {
                     "is `linerate serve` running there?",
                     "`linerate campaign resume` goes on when it is there",
                 ];
-                return Err(failure("host_gone", what, why, &hints));
+                return Err(ErrorRecord::failure("host_gone", what, why, &hints));
             }
             env.clock.sleep(ASK_EVERY);
         }
@@ -331,7 +331,7 @@ impl<'a> Fleet<'a> {
             if !self.members[index].set.iter().all(stays) {
                 let back = self.with(index, |agent| agent.restore())?;
                 if !back.complete() {
-                    return Err(Trouble::Fatal(failure(
+                    return Err(Trouble::Fatal(ErrorRecord::failure(
                         "not_restored",
                         format!("cannot put {} back", self.members[index].host.name),
                         left(&back).join("; "),
@@ -347,7 +347,7 @@ impl<'a> Fleet<'a> {
             let applied = self.with(index, |agent| agent.apply(Some(&device), wanted))?;
             if let Some(bad) = applied.iter().find(|a| !a.holds() && !is_rounded(a)) {
                 let setting = &plan.settings[at].name;
-                return Err(Trouble::Fatal(failure(
+                return Err(Trouble::Fatal(ErrorRecord::failure(
                     "setting",
                     format!(
                         "cannot set {} on {} for {setting}",

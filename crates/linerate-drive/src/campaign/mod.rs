@@ -30,7 +30,7 @@ use self::hosts::Fleet;
 pub use self::hosts::shown;
 pub use self::prepare::{Prepared, Test};
 pub use self::status::status;
-use crate::{Env, failure};
+use crate::Env;
 
 /// How a campaign goes.
 #[derive(Debug)]
@@ -205,7 +205,7 @@ pub fn store_error(error: StoreError) -> ErrorRecord {
         ),
         StoreError::Io { .. } => ("store", &["`linerate campaign resume` goes on where it stands"]),
     };
-    failure(kind, "cannot use the campaign's store", error.to_string(), hints)
+    ErrorRecord::failure(kind, "cannot use the campaign's store", error.to_string(), hints)
 }
 
 /// Begins the campaign of a plan, or goes on with one that was begun by this very plan.

@@ -15,7 +15,6 @@ use linerate_report::run::json;
 use linerate_store::Reader;
 
 use super::args::Format;
-use super::failure;
 use linerate_ask::usage;
 use linerate_drive::campaign::{Read, store_error};
 use linerate_model::exit::Exit;
@@ -55,7 +54,12 @@ pub fn recorded(path: &Path) -> Result<Recorded, ErrorRecord> {
 pub fn figure(run: &StoredRun, wanted: Option<&metric::Metric>) -> Result<f64, ErrorRecord> {
     let none = |why: String| {
         let what = format!("no figure of run {} ({})", run.id, run.setting);
-        failure("metric", what, why, &["leave out --metric for the figure that the plan names"])
+        ErrorRecord::failure(
+            "metric",
+            what,
+            why,
+            &["leave out --metric for the figure that the plan names"],
+        )
     };
     match wanted {
         None => run.value.ok_or_else(|| none("the run has none".into())),
@@ -124,7 +128,12 @@ fn scaled(value: f64, unit: Option<&str>) -> (f64, Option<&str>) {
 }
 
 fn io_error(path: &Path, error: &std::io::Error) -> ErrorRecord {
-    failure("output", format!("cannot write {}", path.display()), error.to_string(), &[])
+    ErrorRecord::failure(
+        "output",
+        format!("cannot write {}", path.display()),
+        error.to_string(),
+        &[],
+    )
 }
 
 fn stat(
@@ -232,9 +241,12 @@ fn json_lines(path: &Path) -> Result<Exit, ErrorRecord> {
 
 fn print(text: &str) -> Result<Exit, ErrorRecord> {
     match std::io::stdout().write_all(text.as_bytes()) {
-        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => {
-            Err(failure("output", "cannot write to standard output", e.to_string(), &[]))
-        }
+        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => Err(ErrorRecord::failure(
+            "output",
+            "cannot write to standard output",
+            e.to_string(),
+            &[],
+        )),
         _ => Ok(Exit::Complete),
     }
 }

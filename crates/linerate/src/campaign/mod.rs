@@ -64,26 +64,11 @@ impl Which {
     }
 }
 
-/// An error of this verb.
-pub(super) fn failure(
-    kind: &str,
-    what: impl Into<String>,
-    why: impl Into<String>,
-    hints: &[&str],
-) -> ErrorRecord {
-    ErrorRecord {
-        kind: kind.into(),
-        what: what.into(),
-        why: why.into(),
-        hints: hints.iter().map(|h| (*h).to_owned()).collect(),
-        exit_code: Exit::Failed as u8,
-    }
-}
-
 /// The hosts, with linerate's own file for its helpers.
 fn hosts() -> Result<NetworkHosts, ErrorRecord> {
-    let program = std::env::current_exe()
-        .map_err(|e| failure("unable", "cannot find linerate's own file", e.to_string(), &[]))?;
+    let program = std::env::current_exe().map_err(|e| {
+        ErrorRecord::failure("unable", "cannot find linerate's own file", e.to_string(), &[])
+    })?;
     Ok(NetworkHosts { program })
 }
 
@@ -104,7 +89,7 @@ fn drive(
 fn resume(which: &Which, form: Output) -> Result<Exit, ErrorRecord> {
     let path = which.store()?;
     if !path.exists() {
-        return Err(failure(
+        return Err(ErrorRecord::failure(
             "no_store",
             format!("there is no campaign {}", path.display()),
             "no store of this name exists",

@@ -5,7 +5,6 @@ use std::process::Command;
 
 use linerate_model::record::ErrorRecord;
 
-use super::failure;
 use linerate_drive::campaign::Read;
 use linerate_model::exit::Exit;
 
@@ -95,7 +94,7 @@ pub fn install(
     enable: bool,
 ) -> Result<Exit, ErrorRecord> {
     let program = std::env::current_exe().map_err(|e| {
-        failure("unable", "cannot find this program's own file", e.to_string(), &[])
+        ErrorRecord::failure("unable", "cannot find this program's own file", e.to_string(), &[])
     })?;
     let text = unit(read, store, &program);
     if print {
@@ -106,7 +105,7 @@ pub fn install(
     let path = dir.join(&name);
     let draft = dir.join(format!(".{name}.new"));
     let unable = |e: std::io::Error| {
-        failure(
+        ErrorRecord::failure(
             "output",
             format!("cannot write {}", path.display()),
             e.to_string(),
@@ -126,7 +125,7 @@ pub fn install(
             Err(e) => e.to_string(),
         };
         let what = format!("cannot enable {name}: `systemctl {}` failed", words.join(" "));
-        return Err(failure("systemd", what, why, &["the unit itself is written"]));
+        return Err(ErrorRecord::failure("systemd", what, why, &["the unit itself is written"]));
     }
     println!(
         "after each boot of this machine it goes on; begin with: linerate campaign run {}",
