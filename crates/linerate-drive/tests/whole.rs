@@ -249,7 +249,6 @@ fn a_campaign_reboots_sets_runs_and_puts_back() {
 
 #[test]
 fn a_campaign_that_is_stopped_anywhere_loses_and_doubles_nothing() {
-    // Each commit of each of them waits for the disk.
     let plan = PLAN.replace("boots = 2", "boots = 1").replace("runs = 2", "runs = 1");
     let steps = {
         let (world, folder) = (World::default(), Folder::new("steps"));
