@@ -12,7 +12,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("engine", &["model"]),
     ("host", &["model"]),
     ("session", &["model", "stats", "wire"]),
-    ("report", &["model", "stats"]),
+    ("analysis", &["model", "stats"]),
+    ("report", &["model", "stats", "analysis"]),
     ("runner", &["model", "wire", "session", "engine", "host", "stats"]),
     ("experiment", &["model", "stats"]),
     ("store", &["model"]),
@@ -25,6 +26,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "stats",
             "wire",
             "session",
+            "analysis",
             "engine",
             "host",
             "report",
@@ -43,7 +45,7 @@ const TESTS_MAY_USE: &[&str] = &["testkit", "lab", "wire", "model"];
 /// The one crate with `unsafe`.
 const UNSAFE: &str = "engine";
 /// No clock, no sockets, no files: clippy is told so by a file in each.
-const PURE: &[&str] = &["model", "stats", "wire", "session", "report", "experiment"];
+const PURE: &[&str] = &["model", "stats", "wire", "session", "analysis", "report", "experiment"];
 const BANS: &[&str] =
     &["Instant::now", "SystemTime::now", "thread::sleep", "UdpSocket", "TcpStream", "fs::File"];
 /// Paths of some machine; cut in two so that this file does not hold them.

@@ -71,7 +71,7 @@ pub fn plain(value: f64) -> String {
     if (1e6..1e15).contains(&value.abs()) {
         return format!("{value:.0}");
     }
-    crate::ministat::general(value, 6)
+    general(value, 6)
 }
 
 /// `151.4 µs`, `12.34 ms`, `10.00 s`.
@@ -159,6 +159,32 @@ pub fn ppm(value: f64) -> String {
     }
 }
 
+/// Prints as `%.{digits}g` does: `digits` significant digits, trailing zeros removed, an exponent
+/// below 1e-4 and from 10^digits on, `inf`, `nan` and `-nan`.
+pub fn general(value: f64, digits: usize) -> String {
+    if value.is_nan() {
+        return if value.is_sign_negative() { "-nan".into() } else { "nan".into() };
+    }
+    if value.is_infinite() {
+        return if value < 0.0 { "-inf".into() } else { "inf".into() };
+    }
+    let digits = digits.max(1);
+    let scientific = format!("{value:.*e}", digits - 1);
+    let Some((mantissa, exponent)) = scientific.split_once('e') else { return scientific };
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    let whole_digits = i32::try_from(digits).unwrap_or(i32::MAX);
+    if exponent < -4 || exponent >= whole_digits {
+        let sign = if exponent < 0 { '-' } else { '+' };
+        return format!("{}e{sign}{:02}", trim_zeros(mantissa), exponent.abs());
+    }
+    let decimals = usize::try_from(whole_digits - 1 - exponent).unwrap_or(0);
+    trim_zeros(&format!("{value:.decimals$}")).to_owned()
+}
+
+fn trim_zeros(text: &str) -> &str {
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { text }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -216,5 +242,24 @@ mod tests {
         assert_eq!(rate(f64::NAN), "-");
         assert_eq!(ppm(2.44), "+2.4 ppm");
         assert_eq!(ppm(-0.01), "<0.1 ppm");
+    }
+
+    #[test]
+    fn prints_like_percent_g() {
+        for (value, digits, text) in [
+            (0.0, 8, "0"),
+            (-0.0, 8, "-0"),
+            (1e9, 8, "1e+09"),
+            (12_345_678.5, 8, "12345678"),
+            (12_345_679.5, 8, "12345680"),
+            (0.000_123_456_789, 6, "0.000123457"),
+            (0.000_012_345_678_9, 6, "1.23457e-05"),
+            (999_999.5, 6, "1e+06"),
+            (f64::INFINITY, 6, "inf"),
+            (5e-324, 8, "4.9406565e-324"),
+            (100.0, 6, "100"),
+        ] {
+            assert_eq!(general(value, digits), text);
+        }
     }
 }

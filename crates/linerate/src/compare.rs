@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use crate::campaign::export;
-use linerate_report::compare::analysis::{self, Adjust, Margin};
-use linerate_report::compare::input::{self, BootRule, InputError, ReadOptions};
-use linerate_report::compare::set::Set;
+use linerate_analysis::compare::{self as analysis, Adjust, Margin};
+use linerate_analysis::input::{self, BootRule, InputError, ReadOptions};
+use linerate_analysis::metric;
+use linerate_analysis::set::Set;
 use linerate_report::compare::view::View;
 use linerate_report::compare::{html, svg, text};
 
@@ -194,10 +195,10 @@ fn compare(args: &CompareArgs) -> Result<(), Failure> {
         summary: args.summary,
     };
     if let Some(metric) = &args.metric
-        && input::metric::find(metric).is_none()
+        && metric::find(metric).is_none()
     {
         let what = format!("no metric `{metric}`");
-        return Err(Failure::usage(what, format!("the metrics are {}", input::metric::names())));
+        return Err(Failure::usage(what, format!("the metrics are {}", metric::names())));
     }
     let mut sets = Vec::new();
     let mut baseline = None;

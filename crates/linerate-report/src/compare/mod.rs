@@ -16,12 +16,11 @@
 //! assert!(text::render(&view, 80).contains("new is 12.0 % lower than old"));
 //! ```
 
-pub mod analysis;
 pub mod html;
-pub mod input;
 mod number;
 pub mod plot;
-pub mod set;
 pub mod svg;
 pub mod text;
 pub mod view;
+
+pub use linerate_analysis::{compare as analysis, input, set};

@@ -1,7 +1,7 @@
 //! Numbers in words and tables.
 
-use crate::ministat::general;
 use crate::number;
+use crate::number::general;
 
 /// Decimals up to which a number is written out; what needs more has an exponent.
 const MOST_DECIMALS: f64 = 12.0;

@@ -7,8 +7,8 @@ use std::fmt::Write;
 use super::plot::{Scale, counts, stacks, ticks};
 use super::view::{Mark, SetView, View};
 use crate::draw::{self, COLOURS, Theme, WIDTH, document, escape, shortened};
-use crate::ministat::general;
 use crate::number;
+use crate::number::general;
 
 /// Room left of the lanes for the labels.
 const LEFT: f64 = 190.0;

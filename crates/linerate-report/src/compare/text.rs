@@ -180,7 +180,7 @@ fn axis(out: &mut String, scale: &Scale, size: f64, inner: usize) {
         if let Some(cell) = line.get_mut(column) {
             *cell = '┴';
         }
-        let text: Vec<char> = crate::ministat::general(tick / size, 7).chars().collect();
+        let text: Vec<char> = crate::number::general(tick / size, 7).chars().collect();
         let start = column.saturating_sub(text.len() / 2).min(inner.saturating_sub(text.len()));
         if start >= free && start + text.len() <= inner {
             for (cell, c) in labels.iter_mut().skip(start).zip(&text) {

@@ -11,8 +11,8 @@ use serde::Serialize;
 use self::words::{Words, headline, notes, numbers_for, tidy};
 use super::analysis::{Analysis, Margin, Verdict};
 use super::number::short;
-use crate::ministat::general;
 use crate::number;
+use crate::number::general;
 
 /// Values of a set up to which the document repeats them.
 const MOST_VALUES: usize = 100_000;

@@ -12,17 +12,15 @@
 //! assert!(out.starts_with(b"x a\n    N           Min"));
 //! ```
 
-mod number;
 mod plot;
 mod read;
 
 use std::io::{self, Write};
 
+use crate::number::general;
 use linerate_stats::offline::ministat::{Arithmetic, LEVELS, SetFigures, compare};
 
-pub use number::{general, parse_c_double};
 pub use plot::StrayMemory;
-pub(crate) use read::plain_number;
 pub use read::{ReadError, Set};
 
 /// Marks of the sets, in their order; the plot also uses them for overlaps, by bitwise or of the

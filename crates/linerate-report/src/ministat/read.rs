@@ -4,9 +4,9 @@
 
 use std::io::{self, BufRead};
 
+use linerate_analysis::strtod::{is_space, parse_c_double, plain_number};
 use linerate_stats::offline::ministat::{Arithmetic, RunningSums, SetFigures, two_pass_variance};
 
-use super::number::{is_space, parse_c_double};
 use super::{FEWEST_VALUES, Options};
 
 /// What the original's line buffer holds, less its closing zero.
@@ -206,40 +206,6 @@ fn number_of(piece: &[u8], options: &Options) -> Result<Option<f64>, ()> {
         column += 1;
         text = rest;
     }
-}
-
-/// `-?digits[.digits]` of at most 15 digits, and nothing else. Both parts of the division are exact doubles, so its
-/// one rounding gives the double nearest to the written number, as every correct reader does.
-#[inline]
-pub(crate) fn plain_number(text: &[u8]) -> Option<f64> {
-    const POWERS: [f64; 16] =
-        [1.0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15];
-    let (negative, digits) = match text.split_first() {
-        Some((b'-', rest)) => (true, rest),
-        _ => (false, text),
-    };
-    if digits.is_empty() || digits.len() > 16 {
-        return None;
-    }
-    let mut whole: u64 = 0;
-    let mut point = None;
-    for (i, byte) in digits.iter().enumerate() {
-        let digit = byte.wrapping_sub(b'0');
-        if digit < 10 {
-            whole = whole * 10 + u64::from(digit);
-        } else if *byte == b'.' && point.is_none() {
-            point = Some(i);
-        } else {
-            return None;
-        }
-    }
-    let decimals = point.map_or(0, |i| digits.len() - 1 - i);
-    let count = digits.len() - usize::from(point.is_some());
-    if count == 0 || count > 15 {
-        return None;
-    }
-    let value = whole as f64 / POWERS.get(decimals)?;
-    Some(if negative { -value } else { value })
 }
 
 /// The C library's merge sort, step for step: with a not-a-number in the set the order depends on

@@ -16,8 +16,8 @@ use crate::clean::clean;
 use crate::compare::analysis::{self, Options};
 use crate::compare::set::{Boots, Data, Set};
 use crate::compare::view::{HOW_TO_TELL_BOOTS, Mark, SetView, View};
-use crate::ministat::general;
 use crate::number;
+use crate::number::general;
 
 /// Odd runs that are marked; of more, the farthest.
 const MOST_MARKS: usize = 40;

@@ -4,11 +4,12 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::Path;
 
+use linerate_analysis::input::{self, LabelledRun};
+use linerate_analysis::metric;
 use linerate_experiment::campaign::plan::Workload;
 use linerate_model::campaign::{RunState, StoredRun};
 use linerate_model::lines::ExportedRun;
 use linerate_model::record::ErrorRecord;
-use linerate_report::compare::input::{self, LabelledRun, metric};
 use linerate_report::report::format::csv::field;
 use linerate_report::report::input::campaign::{boot, within_a_boot};
 use linerate_report::run::json;

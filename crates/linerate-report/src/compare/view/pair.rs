@@ -8,7 +8,7 @@ use super::{ComparisonView, Interval, MannWhitneyView, MinistatView, RunsNeeded}
 use crate::compare::analysis::{Comparison, NoVerdict, SetFigures, Verdict};
 use crate::compare::number::{p, percent, short};
 use crate::compare::set::Data;
-use crate::ministat::general;
+use crate::number::general;
 
 impl Words<'_> {
     pub(super) fn comparison(

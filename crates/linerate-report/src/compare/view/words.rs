@@ -9,7 +9,7 @@ use super::{Flag, HOW_TO_TELL_BOOTS, Interval, MOST_NAMED, MOST_VALUES, SetView}
 use crate::compare::analysis::{Analysis, SetFigures};
 use crate::compare::number::{Numbers, p, short};
 use crate::compare::set::Data;
-use crate::ministat::general;
+use crate::number::general;
 
 /// 95.00000000000001 is 95.
 pub(super) fn tidy(x: f64) -> f64 {

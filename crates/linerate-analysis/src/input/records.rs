@@ -3,8 +3,8 @@
 
 use serde_json::Value;
 
-use super::metric::{METRICS, Metric, find, names};
 use super::{Boots, InputError, ReadOptions, Set, finish, in_range};
+use crate::metric::{METRICS, Metric, find, names};
 
 pub(super) fn read(
     file: &str,

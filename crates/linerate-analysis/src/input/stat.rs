@@ -6,7 +6,7 @@
 //! a number (`941Mbit/s`), then behind all of them.
 
 use super::{BootRule, Boots, InputError, ReadOptions, Set, finish, in_range};
-use crate::ministat::parse_c_double;
+use crate::strtod::{parse_c_double, plain_number};
 
 pub(super) fn read(
     file: &str,
@@ -45,7 +45,7 @@ pub(super) fn read(
         index += 1;
         // Nearly every line of nearly every file is a bare number.
         if reader.bare()
-            && let Some(value) = crate::ministat::plain_number(line)
+            && let Some(value) = plain_number(line)
         {
             reader.started = true;
             reader.values.push(value);

@@ -4,14 +4,14 @@
 //! finite number, a run without a boot among runs with one, two units in one file are errors that
 //! name the line.
 
-pub mod metric;
 mod records;
 mod stat;
 mod summary;
 
 use std::fmt;
 
-use super::set::{Boots, Data, Set};
+use crate::metric::Metric;
+use crate::set::{Boots, Data, Set};
 
 /// Fewest values of a set: two have a spread, but no interval worth printing.
 pub const FEWEST_VALUES: usize = 3;
@@ -159,7 +159,7 @@ pub fn read(file: &str, bytes: &[u8], options: &ReadOptions) -> Result<Vec<Set>,
 ///
 /// # Errors
 /// A run that failed, or that has no such figure.
-pub fn figure(record: &serde_json::Value, metric: &metric::Metric) -> Result<f64, InputError> {
+pub fn figure(record: &serde_json::Value, metric: &Metric) -> Result<f64, InputError> {
     records::figure("the record", 1, record, metric)
 }
 

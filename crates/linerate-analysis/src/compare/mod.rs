@@ -9,7 +9,7 @@ use linerate_stats::offline::{
     mann_whitney, modes, mser, outliers, pelt, power, tost,
 };
 
-use super::set::{Boots, Data, Set};
+use crate::set::{Boots, Data, Set};
 
 /// Values of a set above which second opinions, which look at pairs or resample, are left out.
 const MOST_FOR_SECOND_OPINION: usize = 20_000;
