@@ -1,135 +1,318 @@
-//! Figures of a run that can be compared, and where each format keeps them.
+//! The one list of figures that a run has: names, units, and where a record keeps them. What compares,
+//! tabulates, exports or optimises takes its figures from here.
+//!
+//! ```
+//! use linerate_analysis::metric;
+//! use linerate_model::record::{Figures, SenderFigures};
+//! let sender = Some(SenderFigures { bits_per_second: 5e8, ..SenderFigures::default() });
+//! let totals = Figures { sender, ..Figures::default() };
+//! assert_eq!(metric::find("sent_bps").unwrap().of_figures(&totals), Some(5e8));
+//! assert_eq!(metric::find("received_bps").unwrap().of_figures(&totals), None);
+//! ```
+
+use linerate_model::record::{Figures, ReceiverFigures, RrFigures, RunRecord, SenderFigures};
+use serde_json::Value;
 
 /// One figure.
+#[derive(Debug)]
 pub struct Metric {
     /// As `--metric` takes it.
     pub name: &'static str,
-    /// Unit after scaling.
+    /// Unit.
     pub unit: &'static str,
-    /// JSON pointers into a linerate record, the first that is there counts.
-    pub record: &'static [&'static str],
-    /// The same for an iperf3 document.
-    pub iperf3: &'static [&'static str],
-    /// What the number there is multiplied by.
-    pub record_scale: f64,
-    /// The same for an iperf3 document.
-    pub iperf3_scale: f64,
+    /// Which way is better.
+    pub better: Better,
+    /// What it is, for documents.
+    pub about: &'static str,
+    /// Column of a report's CSV, in the record's own unit.
+    pub column: Option<&'static str>,
+    /// What the record's number is multiplied by to be in `unit`.
+    scale: f64,
+    /// In the record's own unit.
+    figure: fn(&Flow<'_>) -> Option<f64>,
+    /// JSON pointer to the same below a record's totals, or below one direction of them: a record
+    /// need not be whole to be compared.
+    place: &'static str,
+    /// JSON pointers into an iperf3 document, the first that is there counts.
+    iperf3: &'static [&'static str],
+    /// What the number there is multiplied by to be in `unit`.
+    iperf3_scale: f64,
 }
 
-/// The list; the first is the default.
+/// Which values of a metric one wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Better {
+    /// Large ones.
+    Higher,
+    /// Small ones.
+    Lower,
+}
+
+impl Better {
+    /// As documents say it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Higher => "higher",
+            Self::Lower => "lower",
+        }
+    }
+}
+
+/// One direction of some figures: of an interval, of the totals or of a stream.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Flow<'a> {
+    /// forward, reverse, or none where there is but one.
+    pub way: Option<&'static str>,
+    /// What the sending end measured.
+    pub sender: Option<&'a SenderFigures>,
+    /// What the receiving end measured.
+    pub receiver: Option<&'a ReceiverFigures>,
+    /// Of a request/response test, which has no ends.
+    pub rr: Option<&'a RrFigures>,
+}
+
+/// The directions of some figures: the pair at their top, or one pair each; none of a
+/// request/response test.
+pub fn flows(figures: &Figures) -> Vec<Flow<'_>> {
+    let mut flows = Vec::new();
+    let (sender, receiver) = (figures.sender.as_ref(), figures.receiver.as_ref());
+    if sender.is_some() || receiver.is_some() {
+        flows.push(Flow { sender, receiver, ..Flow::default() });
+    }
+    for (way, pair) in [("forward", &figures.forward), ("reverse", &figures.reverse)] {
+        let Some(pair) = pair else { continue };
+        let (sender, receiver) = (pair.sender.as_ref(), pair.receiver.as_ref());
+        flows.push(Flow { way: Some(way), sender, receiver, rr: None });
+    }
+    flows
+}
+
+impl Metric {
+    const fn new(
+        (name, unit, better): (&'static str, &'static str, Better),
+        about: &'static str,
+        place: &'static str,
+        figure: fn(&Flow<'_>) -> Option<f64>,
+    ) -> Self {
+        Self {
+            name,
+            unit,
+            better,
+            about,
+            column: None,
+            scale: 1.0,
+            figure,
+            place,
+            iperf3: &[],
+            iperf3_scale: 1.0,
+        }
+    }
+
+    const fn column(mut self, column: &'static str) -> Self {
+        self.column = Some(column);
+        self
+    }
+
+    const fn scaled(mut self, scale: f64) -> Self {
+        self.scale = scale;
+        self
+    }
+
+    const fn iperf3(mut self, places: &'static [&'static str], scale: f64) -> Self {
+        (self.iperf3, self.iperf3_scale) = (places, scale);
+        self
+    }
+
+    /// Of one direction, in the record's own unit: what [`Metric::column`] holds.
+    pub fn raw(&self, flow: &Flow<'_>) -> Option<f64> {
+        (self.figure)(flow)
+    }
+
+    /// Of one direction.
+    pub fn of_flow(&self, flow: &Flow<'_>) -> Option<f64> {
+        self.raw(flow).map(|x| x * self.scale)
+    }
+
+    /// Of an interval, a stream or totals; of the forward direction when both ran.
+    pub fn of_figures(&self, figures: &Figures) -> Option<f64> {
+        let rr = Flow { rr: figures.rr.as_ref(), ..Flow::default() };
+        let mut flows = flows(figures).into_iter().filter(|flow| flow.way != Some("reverse"));
+        flows.find_map(|flow| self.of_flow(&flow)).or_else(|| self.of_flow(&rr))
+    }
+
+    /// Of a run.
+    pub fn of(&self, record: &RunRecord) -> Option<f64> {
+        self.of_figures(&record.totals)
+    }
+
+    /// Of a run's document: a record, or what `iperf3 -J` printed.
+    pub fn of_document(&self, run: &Value, is_iperf3: bool) -> Option<f64> {
+        let (number, scale) = if is_iperf3 {
+            (self.iperf3.iter().find_map(|place| run.pointer(place)), self.iperf3_scale)
+        } else {
+            let totals = run.get("totals")?;
+            let forward = || totals.get("forward")?.pointer(self.place);
+            (totals.pointer(self.place).or_else(forward), self.scale)
+        };
+        number?.as_f64().map(|x| x * scale)
+    }
+}
+
+/// The list; the first is [`DEFAULT`].
 pub const METRICS: &[Metric] = &[
-    Metric {
-        name: "received_bps",
-        unit: "bit/s",
-        record: &["/totals/receiver/bits_per_second", "/totals/forward/receiver/bits_per_second"],
-        iperf3: &["/end/sum_received/bits_per_second", "/end/sum/bits_per_second"],
-        record_scale: 1.0,
-        iperf3_scale: 1.0,
-    },
-    Metric {
-        name: "sent_bps",
-        unit: "bit/s",
-        record: &["/totals/sender/bits_per_second", "/totals/forward/sender/bits_per_second"],
-        iperf3: &["/end/sum_sent/bits_per_second", "/end/sum/bits_per_second"],
-        record_scale: 1.0,
-        iperf3_scale: 1.0,
-    },
-    Metric {
-        name: "loss",
-        unit: "%",
-        record: &["/totals/receiver/lost_ratio", "/totals/forward/receiver/lost_ratio"],
-        iperf3: &["/end/sum_received/lost_percent", "/end/sum/lost_percent"],
-        record_scale: 100.0,
-        iperf3_scale: 1.0,
-    },
-    Metric {
-        name: "jitter",
-        unit: "s",
-        record: &["/totals/receiver/jitter_s", "/totals/forward/receiver/jitter_s"],
-        iperf3: &["/end/sum_received/jitter_ms", "/end/sum/jitter_ms"],
-        record_scale: 1.0,
-        iperf3_scale: 1e-3,
-    },
-    Metric {
-        name: "delay_variation_p99",
-        unit: "s",
-        record: &[
-            "/totals/receiver/delay_variation_s/p99",
-            "/totals/forward/receiver/delay_variation_s/p99",
-        ],
-        iperf3: &[],
-        record_scale: 1.0,
-        iperf3_scale: 1.0,
-    },
-    Metric {
-        name: "retransmits",
-        unit: "segments",
-        record: &["/totals/sender/tcp/retransmits", "/totals/forward/sender/tcp/retransmits"],
-        iperf3: &["/end/sum_sent/retransmits"],
-        record_scale: 1.0,
-        iperf3_scale: 1.0,
-    },
-    Metric {
-        name: "received_pps",
-        unit: "datagrams/s",
-        record: &[
-            "/totals/receiver/datagrams_per_second",
-            "/totals/forward/receiver/datagrams_per_second",
-        ],
-        iperf3: &[],
-        record_scale: 1.0,
-        iperf3_scale: 1.0,
-    },
-    Metric {
-        name: "sent_pps",
-        unit: "datagrams/s",
-        record: &[
-            "/totals/sender/datagrams_per_second",
-            "/totals/forward/sender/datagrams_per_second",
-        ],
-        iperf3: &[],
-        record_scale: 1.0,
-        iperf3_scale: 1.0,
-    },
-    Metric {
-        name: "transactions_per_second",
-        unit: "transactions/s",
-        record: &["/totals/rr/transactions_per_second"],
-        iperf3: &[],
-        record_scale: 1.0,
-        iperf3_scale: 1.0,
-    },
-    Metric {
-        name: "latency_p99",
-        unit: "s",
-        record: &["/totals/rr/latency_s/p99"],
-        iperf3: &[],
-        record_scale: 1.0,
-        iperf3_scale: 1.0,
-    },
-    Metric {
-        name: "sender_cpu",
-        unit: "% of a core",
-        record: &[
-            "/totals/sender/cpu/threads_percent",
-            "/totals/forward/sender/cpu/threads_percent",
-        ],
-        iperf3: &["/end/cpu_utilization_percent/host_total"],
-        record_scale: 1.0,
-        iperf3_scale: 1.0,
-    },
-    Metric {
-        name: "receiver_cpu",
-        unit: "% of a core",
-        record: &[
-            "/totals/receiver/cpu/threads_percent",
-            "/totals/forward/receiver/cpu/threads_percent",
-        ],
-        iperf3: &["/end/cpu_utilization_percent/remote_total"],
-        record_scale: 1.0,
-        iperf3_scale: 1.0,
-    },
+    Metric::new(
+        ("received_bps", "bit/s", Better::Higher),
+        "payload that arrived",
+        "/receiver/bits_per_second",
+        |flow| Some(flow.receiver?.bits_per_second),
+    )
+    .column("received_bps")
+    .iperf3(&["/end/sum_received/bits_per_second", "/end/sum/bits_per_second"], 1.0),
+    Metric::new(
+        ("sent_bps", "bit/s", Better::Higher),
+        "payload that the sender's kernel took",
+        "/sender/bits_per_second",
+        |flow| Some(flow.sender?.bits_per_second),
+    )
+    .column("sent_bps")
+    .iperf3(&["/end/sum_sent/bits_per_second", "/end/sum/bits_per_second"], 1.0),
+    Metric::new(
+        ("loss", "%", Better::Lower),
+        "datagrams that did not arrive, of those sent",
+        "/receiver/lost_ratio",
+        |flow| flow.receiver?.lost_ratio,
+    )
+    .column("lost_ratio")
+    .scaled(100.0)
+    .iperf3(&["/end/sum_received/lost_percent", "/end/sum/lost_percent"], 1.0),
+    Metric::new(
+        ("jitter", "s", Better::Lower),
+        "jitter of RFC 3550",
+        "/receiver/jitter_s",
+        |flow| flow.receiver?.jitter_s,
+    )
+    .column("jitter_s")
+    .iperf3(&["/end/sum_received/jitter_ms", "/end/sum/jitter_ms"], 1e-3),
+    Metric::new(
+        ("delay_variation_p99", "s", Better::Lower),
+        "99th percentile of the delay less the least delay",
+        "/receiver/delay_variation_s/p99",
+        |flow| Some(flow.receiver?.delay_variation_s.as_ref()?.p99),
+    )
+    .column("delay_p99_s"),
+    Metric::new(
+        ("retransmits", "segments", Better::Lower),
+        "TCP segments sent again",
+        "/sender/tcp/retransmits",
+        |flow| count(flow.sender?.tcp.as_ref()?.retransmits),
+    )
+    .column("retransmits")
+    .iperf3(&["/end/sum_sent/retransmits"], 1.0),
+    Metric::new(
+        ("received_pps", "datagrams/s", Better::Higher),
+        "distinct datagrams that arrived",
+        "/receiver/datagrams_per_second",
+        |flow| flow.receiver?.datagrams_per_second,
+    ),
+    Metric::new(
+        ("sent_pps", "datagrams/s", Better::Higher),
+        "datagrams that the sender's kernel took",
+        "/sender/datagrams_per_second",
+        |flow| flow.sender?.datagrams_per_second,
+    ),
+    Metric::new(
+        ("transactions_per_second", "transactions/s", Better::Higher),
+        "requests answered",
+        "/rr/transactions_per_second",
+        |flow| Some(flow.rr?.transactions_per_second),
+    )
+    .column("transactions_per_second"),
+    Metric::new(
+        ("latency_p99", "s", Better::Lower),
+        "99th percentile of the time from request to response",
+        "/rr/latency_s/p99",
+        |flow| Some(flow.rr?.latency_s.as_ref()?.p99),
+    )
+    .column("latency_p99_s"),
+    Metric::new(
+        ("sender_cpu", "% of a core", Better::Lower),
+        "CPU of the sender's data threads together; of iperf3, of the client",
+        "/sender/cpu/threads_percent",
+        |flow| Some(flow.sender?.cpu.as_ref()?.threads_percent),
+    )
+    .iperf3(&["/end/cpu_utilization_percent/host_total"], 1.0),
+    Metric::new(
+        ("receiver_cpu", "% of a core", Better::Lower),
+        "CPU of the receiver's data threads together; of iperf3, of the server",
+        "/receiver/cpu/threads_percent",
+        |flow| Some(flow.receiver?.cpu.as_ref()?.threads_percent),
+    )
+    .iperf3(&["/end/cpu_utilization_percent/remote_total"], 1.0),
+    Metric::new(
+        ("sender_thread_cpu", "% of a core", Better::Lower),
+        "CPU of the sender's busiest data thread",
+        "/sender/cpu/thread_percent",
+        |flow| Some(flow.sender?.cpu.as_ref()?.thread_percent),
+    )
+    .column("cpu_sender_percent"),
+    Metric::new(
+        ("receiver_thread_cpu", "% of a core", Better::Lower),
+        "CPU of the receiver's busiest data thread",
+        "/receiver/cpu/thread_percent",
+        |flow| Some(flow.receiver?.cpu.as_ref()?.thread_percent),
+    )
+    .column("cpu_receiver_percent"),
+    Metric::new(
+        ("receiver_softirq", "% of a core", Better::Lower),
+        "interrupts and softirq on the receiver's core",
+        "/receiver/cpu/softirq_percent",
+        |flow| flow.receiver?.cpu.as_ref()?.softirq_percent,
+    )
+    .column("softirq_receiver_percent"),
+    Metric::new(
+        ("datagrams_sent", "datagrams", Better::Higher),
+        "datagrams that the sender's kernel took",
+        "/sender/datagrams",
+        |flow| count(flow.sender?.datagrams),
+    )
+    .column("datagrams_sent"),
+    Metric::new(
+        ("datagrams_received", "datagrams", Better::Higher),
+        "distinct datagrams that arrived",
+        "/receiver/datagrams",
+        |flow| count(flow.receiver?.datagrams),
+    )
+    .column("datagrams_received"),
+    Metric::new(
+        ("lost", "datagrams", Better::Lower),
+        "datagrams that did not arrive",
+        "/receiver/lost",
+        |flow| count(flow.receiver?.lost),
+    )
+    .column("lost"),
+    Metric::new(
+        ("lost_path", "datagrams", Better::Lower),
+        "of those lost: between the two hosts' sockets",
+        "/receiver/lost_path",
+        |flow| count(flow.receiver?.lost_path),
+    )
+    .column("lost_path"),
+    Metric::new(
+        ("rcvbuf_drops", "datagrams", Better::Lower),
+        "of those lost: in the receiver's socket buffer",
+        "/receiver/dropped_receiver",
+        |flow| count(flow.receiver?.dropped_receiver),
+    )
+    .column("dropped_receiver"),
 ];
+
+/// What is taken where nothing else is asked for.
+pub const DEFAULT: &Metric = &METRICS[0];
+
+/// Exact up to 2^53, more than any test sends.
+fn count(n: Option<u64>) -> Option<f64> {
+    n.map(|n| n as f64)
+}
 
 /// Finds one by name.
 pub fn find(name: &str) -> Option<&'static Metric> {
@@ -146,45 +329,102 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_metric_has_a_unit_and_a_place() {
-        for m in METRICS {
-            assert!(!m.unit.is_empty() && !m.record.is_empty(), "{}", m.name);
-            assert!(m.record.iter().chain(m.iperf3).all(|p| p.starts_with('/')), "{}", m.name);
+    fn names_are_unique_and_every_metric_has_a_unit_and_a_place() {
+        for (i, m) in METRICS.iter().enumerate() {
+            assert!(!m.unit.is_empty() && !m.about.is_empty(), "{}", m.name);
+            assert!(m.iperf3.iter().chain([&m.place]).all(|p| p.starts_with('/')), "{}", m.name);
+            let others = || METRICS.iter().skip(i + 1);
+            assert!(others().all(|o| o.name != m.name), "{} twice", m.name);
+            assert!(m.column.is_none() || others().all(|o| o.column != m.column), "{}", m.name);
         }
+    }
+
+    /// Every figure has a number of its own here, so that none can be taken for another.
+    fn totals() -> Figures {
+        use linerate_model::record::{CpuFigures, Quantiles, TcpFigures};
+        let cpu = |of: f64| CpuFigures {
+            thread_percent: of + 0.25,
+            threads_percent: of + 0.5,
+            softirq_percent: Some(of + 0.75),
+            ..CpuFigures::default()
+        };
+        let sender = SenderFigures {
+            datagrams: Some(1),
+            bits_per_second: 2.0,
+            datagrams_per_second: Some(3.0),
+            cpu: Some(cpu(4.0)),
+            tcp: Some(TcpFigures { retransmits: Some(5), ..TcpFigures::default() }),
+            ..SenderFigures::default()
+        };
+        let receiver = ReceiverFigures {
+            datagrams: Some(6),
+            bits_per_second: 7.0,
+            datagrams_per_second: Some(8.0),
+            lost: Some(9),
+            lost_ratio: Some(0.5),
+            lost_path: Some(10),
+            dropped_receiver: Some(11),
+            jitter_s: Some(12.0),
+            delay_variation_s: Some(Quantiles { p99: 13.0, ..Quantiles::default() }),
+            cpu: Some(cpu(14.0)),
+            ..ReceiverFigures::default()
+        };
+        let rr = RrFigures {
+            transactions_per_second: 15.0,
+            latency_s: Some(Quantiles { p99: 16.0, ..Quantiles::default() }),
+            ..RrFigures::default()
+        };
+        let (sender, receiver) = (Some(sender), Some(receiver));
+        Figures { sender, receiver, rr: Some(rr), ..Figures::default() }
     }
 
     /// The pointers must follow the record when its keys change.
     #[test]
-    fn every_metric_is_where_a_record_keeps_it() {
-        use linerate_model::record::{
-            CpuFigures, Figures, Pair, Quantiles, ReceiverFigures, RrFigures, SenderFigures,
-            TcpFigures,
-        };
-        let sender = SenderFigures {
-            datagrams_per_second: Some(1.0),
-            cpu: Some(CpuFigures::default()),
-            tcp: Some(TcpFigures { retransmits: Some(1), ..TcpFigures::default() }),
-            ..SenderFigures::default()
-        };
-        let receiver = ReceiverFigures {
-            datagrams_per_second: Some(1.0),
-            lost_ratio: Some(0.5),
-            jitter_s: Some(1e-3),
-            delay_variation_s: Some(Quantiles::default()),
-            cpu: Some(CpuFigures::default()),
-            ..ReceiverFigures::default()
-        };
-        let (sender, receiver) = (Some(sender), Some(receiver));
-        let pair = Pair { sender: sender.clone(), receiver: receiver.clone() };
-        let latency_s = Some(Quantiles::default());
-        let rr = Some(RrFigures { latency_s, ..RrFigures::default() });
-        let totals = Figures { sender, receiver, forward: Some(pair), rr, ..Figures::default() };
-        let record = serde_json::json!({ "totals": totals });
-        for metric in METRICS {
-            for place in metric.record {
-                let found = record.pointer(place).and_then(serde_json::Value::as_f64);
-                assert!(found.is_some(), "{} is not at {place}", metric.name);
+    fn a_record_and_its_document_have_the_same_figures() {
+        let mut totals = totals();
+        let mut seen = Vec::new();
+        for both_ways in [false, true] {
+            if both_ways {
+                let pair = linerate_model::record::Pair {
+                    sender: totals.sender.take(),
+                    receiver: totals.receiver.take(),
+                };
+                totals.forward = Some(pair);
+                totals.reverse = Some(Default::default());
+            }
+            let document = serde_json::json!({ "totals": totals });
+            for metric in METRICS {
+                let figure = metric.of_figures(&totals);
+                assert!(figure.is_some(), "{}", metric.name);
+                assert_eq!(figure, metric.of_document(&document, false), "{}", metric.name);
+                if !both_ways {
+                    assert!(!seen.contains(&figure), "{} is another's", metric.name);
+                    seen.push(figure);
+                }
             }
         }
+    }
+
+    /// What was not measured is absent, not 0.
+    #[test]
+    fn empty_figures_have_no_metric() {
+        let empty = Figures::default();
+        let document = serde_json::json!({ "totals": empty });
+        for metric in METRICS {
+            assert_eq!(metric.of_figures(&empty), None, "{}", metric.name);
+            assert_eq!(metric.of_document(&document, false), None, "{}", metric.name);
+        }
+    }
+
+    #[test]
+    fn the_documents_list_every_metric() {
+        let page = include_str!("../../../docs/compare.md");
+        let row = |line: &str| line.starts_with("| `") && line.matches('|').count() == 5;
+        let listed: Vec<&str> = page.lines().filter(|line| row(line)).collect();
+        let line = |m: &Metric| {
+            format!("| `{}` | {} | {} | {} |", m.name, m.unit, m.better.name(), m.about)
+        };
+        let wanted: Vec<String> = METRICS.iter().map(line).collect();
+        assert_eq!(listed, wanted, "the table in docs/compare.md is made of the catalogue");
     }
 }

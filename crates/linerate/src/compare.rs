@@ -69,9 +69,7 @@ pub struct CompareArgs {
     #[arg(long, value_name = "COLUMN")]
     pub column: Option<String>,
 
-    /// Figure of each record: received_bps, sent_bps, loss, jitter, delay_variation_p99,
-    /// retransmits, received_pps, sender_cpu, receiver_cpu
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", help = format!("Figure of each record: {}", metric::names()))]
     pub metric: Option<String>,
 
     /// Unit of the values, for the words; of a rate (with /s) less is called slower

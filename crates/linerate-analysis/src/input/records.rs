@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use super::{Boots, InputError, ReadOptions, Set, finish, in_range};
-use crate::metric::{METRICS, Metric, find, names};
+use crate::metric::{DEFAULT, Metric, find, names};
 
 pub(super) fn read(
     file: &str,
@@ -12,7 +12,7 @@ pub(super) fn read(
     options: &ReadOptions,
 ) -> Result<Vec<Set>, InputError> {
     let metric = match &options.metric {
-        None => METRICS.first(),
+        None => Some(DEFAULT),
         Some(name) => find(name),
     };
     let Some(metric) = metric else {
@@ -103,13 +103,7 @@ pub(super) fn figure(
     if let Some(status @ ("failed" | "invalid")) = run.get("status").and_then(Value::as_str) {
         return Err(fail(format!("this run has status {status}")).hint("take it out and run again"));
     }
-    let (places, scale) = if iperf3 {
-        (metric.iperf3, metric.iperf3_scale)
-    } else {
-        (metric.record, metric.record_scale)
-    };
-    let number = places.iter().find_map(|p| run.pointer(p)).and_then(Value::as_f64);
-    number.map(|x| x * scale).filter(|x| in_range(*x)).ok_or_else(|| {
+    metric.of_document(run, iperf3).filter(|x| in_range(*x)).ok_or_else(|| {
         fail(format!("no {} in it", metric.name)).hint(format!("choose with --metric: {}", names()))
     })
 }

@@ -1,37 +1,11 @@
 //! The charts of one test: rates, cores and delays over time, and distributions.
 
-use linerate_model::record::{
-    CpuFigures, Figures, Interval, PlanRecord, Quantiles, ReceiverFigures, RunRecord, SenderFigures,
-};
+use linerate_analysis::metric::{Flow, flows};
+use linerate_model::record::{CpuFigures, Interval, PlanRecord, Quantiles, RunRecord};
 
 use super::view::way_words;
 use crate::draw::chart::{Axis, Chart, Kind, Series, Unit};
 use crate::number;
-
-/// One direction of some figures.
-#[derive(Clone, Copy)]
-pub(super) struct Flow<'a> {
-    /// forward, reverse, or none where there is but one.
-    pub way: Option<&'static str>,
-    pub sender: Option<&'a SenderFigures>,
-    pub receiver: Option<&'a ReceiverFigures>,
-}
-
-/// The directions of some figures: the pair at their top, or one pair each.
-pub(super) fn flows(figures: &Figures) -> Vec<Flow<'_>> {
-    let mut flows = Vec::new();
-    if figures.sender.is_some() || figures.receiver.is_some() {
-        let (sender, receiver) = (figures.sender.as_ref(), figures.receiver.as_ref());
-        flows.push(Flow { way: None, sender, receiver });
-    }
-    for (way, pair) in [("forward", &figures.forward), ("reverse", &figures.reverse)] {
-        if let Some(pair) = pair {
-            let (sender, receiver) = (pair.sender.as_ref(), pair.receiver.as_ref());
-            flows.push(Flow { way: Some(way), sender, receiver });
-        }
-    }
-    flows
-}
 
 /// All charts of a test that have something to show.
 pub(super) fn of(record: &RunRecord) -> Vec<Chart> {

@@ -1,9 +1,10 @@
 //! Single tests, and what many of them have in common.
 
+use linerate_analysis::metric::{Flow, METRICS, flows};
 use linerate_model::record::{CpuFigures, RunRecord, Status};
 use linerate_stats::offline::summary;
 
-use super::charts::{self, flows};
+use super::charts;
 use super::head::{self, Headline, Subject};
 use super::search::wide;
 use super::view::{Builder, Figure, MOST_DRAWN_RUNS, Row, RunView, Section, settings, way_words};
@@ -130,25 +131,7 @@ pub(super) fn add(
         let percent = |c: Option<f64>| c.map_or(number::ABSENT.to_owned(), number::cpu);
         let mut row = row(source, record, place);
         row.text("direction", way);
-        row.number("sent_bps", sent);
-        row.number("received_bps", received);
-        row.number("lost_ratio", lost);
-        row.number("cpu_sender_percent", cpu.0);
-        row.number("cpu_receiver_percent", cpu.1);
-        if let Some(sender) = flow.sender {
-            row.count("datagrams_sent", sender.datagrams);
-            row.count("retransmits", sender.tcp.as_ref().and_then(|t| t.retransmits));
-        }
-        if let Some(receiver) = flow.receiver {
-            row.count("datagrams_received", receiver.datagrams);
-            row.count("lost", receiver.lost);
-            row.count("lost_path", receiver.lost_path);
-            row.count("dropped_receiver", receiver.dropped_receiver);
-            row.number("jitter_s", receiver.jitter_s);
-            row.number("delay_p99_s", receiver.delay_variation_s.as_ref().map(|q| q.p99));
-            let softirq = receiver.cpu.as_ref().and_then(|c| c.softirq_percent);
-            row.number("softirq_receiver_percent", softirq);
-        }
+        measured(&mut row, &flow);
         builder.rows.push(row);
         let number = builder.runs.len() + 1;
         builder.overview.push(Overview { sent, received, lost, number });
@@ -168,8 +151,7 @@ pub(super) fn add(
     }
     if let Some(rr) = &record.totals.rr {
         let mut row = row(source, record, place);
-        row.number("transactions_per_second", Some(rr.transactions_per_second));
-        row.number("latency_p99_s", rr.latency_s.as_ref().map(|q| q.p99));
+        measured(&mut row, &Flow { rr: Some(rr), ..Flow::default() });
         builder.rows.push(row);
         let per_second = format!("{}/s", number::short(rr.transactions_per_second));
         let cpu =
@@ -303,6 +285,15 @@ fn capital(text: &str) -> String {
     letters
         .next()
         .map_or(String::new(), |c| c.to_uppercase().collect::<String>() + letters.as_str())
+}
+
+/// Every figure of the catalogue that has a column.
+fn measured(row: &mut Row, flow: &Flow<'_>) {
+    for metric in METRICS {
+        if let Some(column) = metric.column {
+            row.number(column, metric.raw(flow));
+        }
+    }
 }
 
 fn row(source: &str, record: &RunRecord, place: Option<Place<'_>>) -> Row {

@@ -3,11 +3,11 @@
 
 use std::rc::Rc;
 
+use linerate_analysis::metric::flows;
 use linerate_model::record::RunRecord;
 use linerate_stats::offline::outliers::{self, Grade};
 use linerate_stats::offline::summary;
 
-use super::charts::flows;
 use super::head::{self, Headline, Subject};
 use super::input::{SetOfRuns, SetRun, SetsOfRuns};
 use super::run::{self, Place, limit_words};

@@ -433,3 +433,15 @@ pub(super) fn settings(plan: &PlanRecord) -> Vec<(String, String)> {
     };
     keys.iter().map(|(key, value)| (key.replace('_', " "), text(value))).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_metric_with_a_column_has_its_place_in_the_rows() {
+        for metric in linerate_analysis::metric::METRICS {
+            assert!(metric.column.is_none_or(|c| COLUMNS.contains(&c)), "{}", metric.name);
+        }
+    }
+}

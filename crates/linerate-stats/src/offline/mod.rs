@@ -1,12 +1,11 @@
 //! Statistics over the results of runs.
 //!
-//! Every file is one method. Each function states its unit, formula, source and limits; the list
-//! of all of them is [`catalog`]. Values are `f64` and must be finite: the callers that read files
-//! refuse anything else, with the line it stands on.
+//! Every file is one method. Each function states its unit, formula, source and limits. Values are
+//! `f64` and must be finite: the callers that read files refuse anything else, with the line it
+//! stands on.
 
 pub mod autocorrelation;
 pub mod bootstrap;
-pub mod catalog;
 pub mod distribution;
 pub mod drift;
 pub mod dunnett;

@@ -1,5 +1,6 @@
 //! Files that hold the runs of one setting and nothing else: `.stat` files, and iperf3's documents.
 
+use linerate_analysis::metric::DEFAULT;
 use linerate_model::record::RunRecord;
 
 use super::{Damage, Input, Item, SetOfRuns, SetRun, What};
@@ -35,20 +36,16 @@ pub(super) fn iperf3(input: &mut Input, file: &str, records: Vec<Box<RunRecord>>
         let item = |record| Item { source: file.to_owned(), what: What::Run(record) };
         return input.items.extend(records.into_iter().map(item));
     }
-    let received = |r: &RunRecord| {
-        let pair = r.totals.forward.as_ref().and_then(|f| f.receiver.as_ref());
-        r.totals.receiver.as_ref().or(pair).map(|r| r.bits_per_second)
-    };
     let runs = records.into_iter().zip(1..).map(|(record, run)| SetRun {
         boot: None,
         run,
-        value: received(&record),
+        value: DEFAULT.of(&record),
         record: Some(record),
     });
     let set = SetOfRuns {
         label: label(file),
-        metric: "received_bps".to_owned(),
-        unit: Some("bit/s".to_owned()),
+        metric: DEFAULT.name.to_owned(),
+        unit: Some(DEFAULT.unit.to_owned()),
         runs: runs.collect(),
     };
     input.setting(file, set);
