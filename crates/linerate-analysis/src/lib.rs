@@ -8,5 +8,6 @@
 pub mod compare;
 pub mod input;
 pub mod metric;
+pub mod runs;
 pub mod set;
 pub mod strtod;

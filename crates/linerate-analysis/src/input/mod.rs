@@ -18,7 +18,7 @@ pub const FEWEST_VALUES: usize = 3;
 
 /// Whether a value can be squared and added up without leaving the range of a double. No
 /// measurement is beyond it; a file with such a number is damaged.
-fn in_range(x: f64) -> bool {
+pub(crate) fn in_range(x: f64) -> bool {
     x == 0.0 || (1e-140..=1e140).contains(&x.abs())
 }
 

@@ -4,17 +4,15 @@
 use std::rc::Rc;
 
 use linerate_analysis::metric::flows;
+use linerate_analysis::runs::{Odd, comparable, odd_runs};
 use linerate_model::record::RunRecord;
-use linerate_stats::offline::outliers::{self, Grade};
-use linerate_stats::offline::summary;
 
 use super::head::{self, Headline, Subject};
-use super::input::{SetOfRuns, SetRun, SetsOfRuns};
+use super::input::{SetOfRuns, SetsOfRuns};
 use super::run::{self, Place, limit_words};
 use super::view::{Builder, Figure, Lanes, Row, Section, Table};
 use crate::clean::clean;
 use crate::compare::analysis::{self, Options};
-use crate::compare::set::{Boots, Data, Set};
 use crate::compare::view::{HOW_TO_TELL_BOOTS, Mark, SetView, View};
 use crate::number;
 use crate::number::general;
@@ -36,7 +34,7 @@ pub(super) fn add(builder: &mut Builder, source: &str, given: &SetsOfRuns) {
     if given.sets.is_empty() {
         section.words.push("No run of this campaign counts yet.".into());
     }
-    let groups = groups(given);
+    let groups = given.by_unit();
     let several = groups.len() > 1;
     let mut aside = Vec::new();
     for (i, group) in groups.iter().enumerate() {
@@ -71,18 +69,6 @@ fn few(labels: &[String]) -> String {
     head::listed(&parts)
 }
 
-/// The sets by unit: only figures of one unit can be compared. The baseline's come first.
-fn groups(given: &SetsOfRuns) -> Vec<Vec<&SetOfRuns>> {
-    let mut groups: Vec<Vec<&SetOfRuns>> = Vec::new();
-    for set in &given.sets {
-        match groups.iter_mut().find(|g| g.first().is_some_and(|first| first.unit == set.unit)) {
-            Some(group) => group.push(set),
-            None => groups.push(vec![set]),
-        }
-    }
-    groups
-}
-
 fn unit_name(unit: Option<&str>) -> String {
     unit.map_or("no unit".into(), |u| clean(u).into_owned())
 }
@@ -111,7 +97,7 @@ fn compare(
     group: &[&SetOfRuns],
     of: &str,
 ) -> Vec<String> {
-    let (sets, short) = compared(given.paired, group);
+    let (sets, short) = comparable(given.paired, group);
     for (label, n) in &short {
         section.words.push(format!(
             "{} has {n} run{} with a figure: fewer than three cannot be compared.",
@@ -119,7 +105,8 @@ fn compare(
             if *n == 1 { "" } else { "s" }
         ));
     }
-    if let (Some(first), Some(stand_in)) = (group.first(), sets.get(..2).and_then(<[Set]>::first))
+    if let (Some(first), Some(stand_in)) =
+        (group.first(), sets.get(..2).and_then(|sets| sets.first()))
         && first.label != stand_in.label
     {
         section.words.push(format!(
@@ -142,11 +129,13 @@ fn compare(
             if given.within_a_boot {
                 view.told_within_a_boot();
             }
-            let odd = odd_runs(group, &sets);
-            view.marks = odd
-                .iter()
-                .map(|o| Mark { set: o.set, index: o.index, text: o.mark.to_string() })
-                .collect();
+            let odd = odd_runs(group, &sets, MOST_MARKS);
+            let mark = |(i, o): (usize, &Odd<'_>)| Mark {
+                set: o.set,
+                index: o.index,
+                text: (i + 1).to_string(),
+            };
+            view.marks = odd.iter().enumerate().map(mark).collect();
             let mut figures: Vec<String> = Vec::new();
             for metric in group.iter().map(|s| clean(&s.metric)).filter(|m| !m.is_empty()) {
                 if !figures.iter().any(|f| *f == metric) {
@@ -285,75 +274,6 @@ fn headline(view: &View, set: &SetView) -> Headline {
     }
 }
 
-/// The sets as compare takes them, and those that are too small for it. Boots count where every run
-/// has one: compare takes no sets of which some have boots and others none.
-fn compared<'a>(paired: bool, group: &[&'a SetOfRuns]) -> (Vec<Set>, Vec<(&'a str, usize)>) {
-    let (enough, short): (Vec<_>, Vec<_>) = group
-        .iter()
-        .map(|set| (*set, figured(&set.runs).collect::<Vec<&SetRun>>()))
-        .partition(|(_, runs)| runs.len() >= 3);
-    let booted = enough.iter().all(|(_, runs)| runs.iter().all(|r| r.boot.is_some()));
-    let sets = enough.into_iter().map(|(set, runs)| {
-        let values: Vec<f64> = runs.iter().filter_map(|r| r.value).collect();
-        let labels = runs.iter().filter_map(|r| r.boot.clone());
-        let boots = booted.then(|| Boots::of_labels(labels, paired));
-        Set {
-            label: set.label.clone(),
-            unit: set.unit.clone(),
-            data: Data::Runs { values: values.into(), boots },
-            notes: Vec::new(),
-        }
-    });
-    let short = short.into_iter().map(|(set, runs)| (set.label.as_str(), runs.len())).collect();
-    (sets.collect(), short)
-}
-
-/// Runs that have a figure which can be compared.
-fn figured(runs: &[SetRun]) -> impl Iterator<Item = &SetRun> {
-    runs.iter().filter(|r| r.value.is_some_and(|v| v == 0.0 || (1e-140..=1e140).contains(&v.abs())))
-}
-
-/// A run far from the others of its set.
-struct Odd<'a> {
-    mark: usize,
-    set: usize,
-    index: usize,
-    label: &'a str,
-    run: &'a SetRun,
-    value: f64,
-    median: f64,
-    severe: bool,
-}
-
-fn odd_runs<'a>(group: &[&'a SetOfRuns], sets: &[Set]) -> Vec<Odd<'a>> {
-    let mut odd = Vec::new();
-    for (index, set) in sets.iter().enumerate() {
-        let Some(from) = group.iter().find(|s| s.label == set.label) else { continue };
-        let runs: Vec<&SetRun> = figured(&from.runs).collect();
-        let Some(median) = summary::median(&summary::sorted(set.values())) else { continue };
-        for outlier in outliers::flag(set.values()) {
-            let Some(run) = runs.get(outlier.index) else { continue };
-            odd.push(Odd {
-                mark: 0,
-                set: index,
-                index: outlier.index,
-                label: &from.label,
-                run,
-                value: outlier.value,
-                median,
-                severe: outlier.grade == Grade::Severe,
-            });
-        }
-    }
-    let far = |o: &Odd<'_>| (o.value - o.median).abs() / o.median.abs().max(f64::MIN_POSITIVE);
-    odd.sort_by(|a, b| far(b).total_cmp(&far(a)));
-    odd.truncate(MOST_MARKS);
-    for (i, one) in odd.iter_mut().enumerate() {
-        one.mark = i + 1;
-    }
-    odd
-}
-
 fn odd_table(odd: &[Odd<'_>], of: &str, unit: Option<&str>) -> Option<Table> {
     let mut table = Table::new(
         &format!("Odd runs{of}, with what the hosts told of them"),
@@ -373,9 +293,9 @@ fn odd_table(odd: &[Odd<'_>], of: &str, unit: Option<&str>) -> Option<Table> {
             "doubts",
         ],
     );
-    for one in odd {
+    for (i, one) in odd.iter().enumerate() {
         let mut row = vec![
-            one.mark.to_string(),
+            (i + 1).to_string(),
             clean(one.label).into_owned(),
             one.run.boot.as_deref().map_or(number::ABSENT.into(), |b| clean(b).into_owned()),
             one.run.run.to_string(),

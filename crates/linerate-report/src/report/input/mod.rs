@@ -6,6 +6,7 @@ mod documents;
 mod iperf3;
 mod plain;
 
+pub use linerate_analysis::runs::{SetOfRuns, SetRun, SetsOfRuns};
 use linerate_model::record::RunRecord;
 use linerate_model::search::SearchDocument;
 use linerate_model::sweep::SweepDocument;
@@ -45,57 +46,6 @@ pub enum What {
     Compare(Box<Comparison>),
     /// A campaign, or any other runs that know to which setting they belong.
     Sets(SetsOfRuns),
-}
-
-/// Runs of several settings. The first set is the baseline of all others.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct SetsOfRuns {
-    /// Name of the campaign.
-    pub name: String,
-    /// Whether boots of one name are the same boot in every set, so that two sets that share all
-    /// their boots are compared boot by boot.
-    pub paired: bool,
-    /// The campaign reboots nothing: its runs are compared, and no boots.
-    pub within_a_boot: bool,
-    /// The sets.
-    pub sets: Vec<SetOfRuns>,
-    /// What the reader should know: cells that are short, gaps, hosts that were not restored.
-    pub notes: Vec<String>,
-    /// Whether they are plain files, one a setting, and no campaign.
-    pub plain: bool,
-}
-
-impl SetsOfRuns {
-    /// Whether a campaign made them; else they are files that were given to be compared.
-    pub fn is_campaign(&self) -> bool {
-        !self.plain
-    }
-}
-
-/// The runs of one setting.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct SetOfRuns {
-    /// Name of the setting.
-    pub label: String,
-    /// What is compared, such as `received_bps`.
-    pub metric: String,
-    /// Its unit. Sets of different units are not compared with each other.
-    pub unit: Option<String>,
-    /// The runs that count, in the order they ran.
-    pub runs: Vec<SetRun>,
-}
-
-/// One run of a set.
-#[derive(Debug, Clone, PartialEq)]
-pub struct SetRun {
-    /// Boot during which it ran; the same name is the same boot.
-    pub boot: Option<String>,
-    /// Number within its boot, from 1.
-    pub run: u64,
-    /// The figure that is compared, in the unit of its set. Absent: it is not in any comparison.
-    pub value: Option<f64>,
-    /// The whole record, where it is linerate's own.
-    pub record: Option<Box<RunRecord>>,
 }
 
 /// A file, or a document in it, that could not be read.
