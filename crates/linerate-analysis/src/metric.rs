@@ -123,7 +123,7 @@ impl Metric {
         self
     }
 
-    /// Of one direction, in the record's own unit: what [`Metric::column`] holds.
+    /// Of one direction, in the record's own unit: what its `column` holds.
     pub fn raw(&self, flow: &Flow<'_>) -> Option<f64> {
         (self.figure)(flow)
     }
