@@ -18,7 +18,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("experiment", &["model", "stats"]),
     ("store", &["model"]),
     ("ask", &["model", "experiment", "runner"]),
-    ("drive", &["model", "session", "experiment", "runner", "host", "store", "report", "ask"]),
+    ("drive", &["model", "session", "experiment", "runner", "host", "store", "analysis", "ask"]),
     (
         "",
         &[

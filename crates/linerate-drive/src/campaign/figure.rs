@@ -1,6 +1,6 @@
 //! The figures of a record that campaigns compare.
 
-use linerate_report::compare::input::{self, metric};
+use linerate_analysis::{input, metric};
 use serde_json::Value;
 
 /// Names of all of them.

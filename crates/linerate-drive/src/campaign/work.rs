@@ -1,6 +1,5 @@
 //! One run: a test or a command, and what of it is kept.
 
-use linerate_analysis::{input, metric};
 use linerate_experiment::campaign::plan::{Plan, Workload};
 use linerate_model::plan::Dialect;
 use linerate_model::record::{Doubt, DoubtKind, ErrorRecord, RunRecord, Status};
