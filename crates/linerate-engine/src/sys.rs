@@ -63,7 +63,7 @@ pub fn udp_socket(local: SocketAddr) -> io::Result<Socket> {
 /// Asks for a socket buffer and reads back what the kernel granted, which is twice the asked (it
 /// counts its own overhead) or less. Where the process may (`CAP_NET_ADMIN`), the
 /// size goes beyond `net.core.?mem_max`, up to `most_forced` bytes if that is given.
-pub fn set_buffers(
+pub(crate) fn set_buffers(
     socket: &impl AsFd,
     send: Option<u32>,
     receive: Option<u32>,
@@ -98,13 +98,13 @@ pub fn receive_buffer(socket: &impl AsFd) -> u64 {
 ///
 /// # Errors
 /// Those of setsockopt(2).
-pub fn without_checksum(socket: &impl AsFd) -> io::Result<()> {
+pub(crate) fn without_checksum(socket: &impl AsFd) -> io::Result<()> {
     set_int(socket, libc::SOL_SOCKET, libc::SO_NO_CHECK, 1)
 }
 
 /// Makes send calls tell of drops in this host's own queueing disciplines (`ENOBUFS`), which the
 /// kernel hides from UDP senders otherwise (net/ipv4/udp.c, `udp_send_skb`), and of ICMP errors.
-pub fn report_errors(socket: &impl AsFd, v6: bool) {
+pub(crate) fn report_errors(socket: &impl AsFd, v6: bool) {
     let _ = if v6 {
         set_int(socket, libc::IPPROTO_IPV6, libc::IPV6_RECVERR, 1)
     } else {
@@ -114,7 +114,7 @@ pub fn report_errors(socket: &impl AsFd, v6: bool) {
 
 /// Takes what waits in the error queue of such a socket, or it would fail the next call too; says whether
 /// anything did.
-pub fn take_errors(socket: &socket2::Socket) -> bool {
+pub(crate) fn take_errors(socket: &socket2::Socket) -> bool {
     let mut scratch = [std::mem::MaybeUninit::<u8>::uninit(); 64];
     let mut any = false;
     while socket.recv_with_flags(&mut scratch, libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT).is_ok() {
@@ -123,20 +123,21 @@ pub fn take_errors(socket: &socket2::Socket) -> bool {
     any
 }
 
-/// Time stamps (`SO_TIMESTAMPNS`) and the drop counter (`SO_RXQ_OVFL`) with every message.
+/// The drop counter (`SO_RXQ_OVFL`), where the system has it, and time stamps (`SO_TIMESTAMPNS`) with
+/// every message.
 ///
 /// # Errors
-/// Those of setsockopt(2).
-pub fn describe_messages(socket: &impl AsFd) -> io::Result<()> {
-    set_int(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)?;
-    set_int(socket, libc::SOL_SOCKET, libc::SO_RXQ_OVFL, 1)
+/// Those of setsockopt(2) for the time stamps.
+pub(crate) fn describe_messages(socket: &impl AsFd) -> io::Result<()> {
+    let _ = set_int(socket, libc::SOL_SOCKET, libc::SO_RXQ_OVFL, 1);
+    set_int(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)
 }
 
 /// Lets the kernel deliver several datagrams of one size as one message (`UDP_GRO`, udp(7)).
 ///
 /// # Errors
 /// `ENOPROTOOPT` on kernels before 5.0.
-pub fn merge_on_receive(socket: &impl AsFd) -> io::Result<()> {
+pub(crate) fn merge_on_receive(socket: &impl AsFd) -> io::Result<()> {
     set_int(socket, libc::IPPROTO_UDP, libc::UDP_GRO, 1)
 }
 
@@ -144,20 +145,20 @@ pub fn merge_on_receive(socket: &impl AsFd) -> io::Result<()> {
 ///
 /// # Errors
 /// `ENOPROTOOPT` on kernels before 4.18; `EINVAL`.
-pub fn segment_on_send(socket: &impl AsFd, bytes: u16) -> io::Result<()> {
+pub(crate) fn segment_on_send(socket: &impl AsFd, bytes: u16) -> io::Result<()> {
     set_int(socket, libc::IPPROTO_UDP, libc::UDP_SEGMENT, c_int::from(bytes))
 }
 
 /// Messages that the socket has dropped for lack of room since it was made (`SO_MEMINFO`,
 /// `SK_MEMINFO_DROPS`).
-pub fn socket_drops(socket: &impl AsFd) -> Option<u32> {
+pub(crate) fn socket_drops(socket: &impl AsFd) -> Option<u32> {
     // include/uapi/linux/sock_diag.h: the last of nine.
     memory_info(socket).map(|info| info[8])
 }
 
 /// Bytes that wait in a socket to be read, with the kernel's own for each message (`SO_MEMINFO`,
 /// `SK_MEMINFO_RMEM_ALLOC`).
-pub fn receive_queue(socket: &impl AsFd) -> Option<u32> {
+pub(crate) fn receive_queue(socket: &impl AsFd) -> Option<u32> {
     memory_info(socket).map(|info| info[0])
 }
 
@@ -192,7 +193,7 @@ pub fn path_mtu(socket: &impl AsFd, v6: bool) -> Option<u32> {
 ///
 /// # Errors
 /// Those of setsockopt(2).
-pub fn set_dscp(socket: &impl AsFd, v6: bool, dscp: u8) -> io::Result<()> {
+pub(crate) fn set_dscp(socket: &impl AsFd, v6: bool, dscp: u8) -> io::Result<()> {
     set_tos(socket, v6, dscp << 2)
 }
 

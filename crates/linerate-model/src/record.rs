@@ -188,9 +188,12 @@ pub struct PlanRecord {
     pub warmup_s: f64,
     /// Report interval.
     pub interval_s: f64,
-    /// auto, gso, mmsg, send; in `agreed` the one that ran.
+    /// auto, gso, mmsg, send; in `agreed` the one that the sending end ran last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub engine: Option<String>,
+    /// In `agreed` the one that the receiving end ran, which chooses for itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub receive_engine: Option<String>,
     /// Most datagrams handed to the kernel as one train.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub train_datagrams: Option<u32>,

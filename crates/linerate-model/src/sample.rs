@@ -339,8 +339,14 @@ pub struct RecvReport {
     /// Of those, not arrived.
     #[serde(default)]
     pub warmup_lost: u64,
-    /// Receive engine.
+    /// Receive engine that ran.
     pub engine: String,
+    /// Why an engine was given up for it, if one was.
+    #[serde(default)]
+    pub fallback: Option<String>,
+    /// Why arrivals are of the times at which they were read, if the system does not stamp them.
+    #[serde(default)]
+    pub unstamped: Option<String>,
     /// Receive buffer granted, as `SO_RCVBUF` reads back.
     pub receive_buffer: u64,
     /// RFC 3550 A.8 jitter at the end, in nanoseconds.

@@ -2,66 +2,84 @@
 
 use linerate_model::plan::{EngineChoice, IpVersion, UdpPlan};
 
-/// Most datagrams the kernel cuts from one buffer: `UDP_MAX_SEGMENTS`, 128 since Linux 6.9 and 64
-/// before.
-pub const MAX_SEGMENTS: usize = 128;
-/// Datagrams handed over in one `sendmmsg`: what the engine's arrays hold, made once for each stream.
-pub const MMSG_BATCH: usize = 64;
 /// Bytes handed over in one call at most. More would leave the second-level cache.
 pub const CALL_BYTES: usize = 65_536;
 
-/// What both ends will use.
+/// Most datagrams that the sender's port takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Chosen {
-    /// Never `Auto`.
-    pub engine: EngineChoice,
-    /// Datagrams the kernel gets as one buffer: 1 unless the engine is `Gso`.
+pub struct Reach {
+    /// In one train.
     pub train: usize,
-    /// Datagrams in one call, a multiple of `train`.
+    /// In one call.
     pub batch: usize,
 }
 
-/// Chooses from asked rate, size and burst: a batch never lasts longer than `burst` at the asked
-/// rate, so that batching does not change the traffic's shape beyond what the user allows.
-pub fn choose(plan: &UdpPlan, ip: IpVersion, streams: u16) -> Chosen {
-    let size = plan.size.len();
-    // One IP packet's worth: 65,535 bytes with headers; IPv6 leaves room for an extension header.
+/// How many datagrams a sender hands over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shape {
+    /// As one buffer: 1 unless the port takes trains.
+    pub train: usize,
+    /// In one call, a multiple of `train`.
+    pub batch: usize,
+}
+
+/// Datagrams of one IP packet's worth: 65,535 bytes with headers; IPv6 leaves room for an extension
+/// header.
+fn in_a_packet(plan: &UdpPlan, ip: IpVersion) -> usize {
     let packet = match ip {
         IpVersion::V4 => 65_507,
         IpVersion::V6 => 65_487,
     };
-    let whole_train = (packet / size).clamp(1, MAX_SEGMENTS);
-    let within_burst = plan.rate.map(|rate| {
-        let bits_per_stream =
-            u128::from(rate.bits_per_second(plan.size)) / u128::from(streams.max(1));
-        let bits = bits_per_stream * u128::from(plan.burst.0) / 1_000_000_000;
-        usize::try_from(bits / u128::from(plan.size.bits())).unwrap_or(usize::MAX).max(1)
-    });
-    let limit = within_burst.unwrap_or(usize::MAX);
-    let engine = match plan.engine {
-        EngineChoice::Auto if limit == 1 || (whole_train == 1 && size > CALL_BYTES / 2) => {
+    (packet / plan.size.len()).max(1)
+}
+
+/// Datagrams of a stream that may leave at once, which never last longer than the plan's burst at the
+/// asked rate: batching does not change the traffic's shape beyond what the user allows.
+fn within_burst(plan: &UdpPlan, streams: u16) -> usize {
+    let Some(rate) = plan.rate else { return usize::MAX };
+    let bits_per_stream = u128::from(rate.bits_per_second(plan.size)) / u128::from(streams.max(1));
+    let bits = bits_per_stream * u128::from(plan.burst.0) / 1_000_000_000;
+    usize::try_from(bits / u128::from(plan.size.bits())).unwrap_or(usize::MAX).max(1)
+}
+
+/// The engine to begin sending with, from asked rate, size and burst. Never `Auto`.
+pub fn sending(plan: &UdpPlan, ip: IpVersion, streams: u16) -> EngineChoice {
+    let one_a_packet = in_a_packet(plan, ip) == 1;
+    let one_at_a_time = within_burst(plan, streams) == 1;
+    match plan.engine {
+        EngineChoice::Auto
+            if one_at_a_time || (one_a_packet && plan.size.len() > CALL_BYTES / 2) =>
+        {
             EngineChoice::Send
         }
         // The kernel refuses segmentation without checksums (net/ipv4/udp.c, udp_send_skb).
-        EngineChoice::Auto | EngineChoice::Gso if !plan.checksum || whole_train == 1 => {
+        EngineChoice::Auto | EngineChoice::Gso if !plan.checksum || one_a_packet => {
             EngineChoice::Mmsg
         }
         EngineChoice::Auto => EngineChoice::Gso,
         asked => asked,
-    };
-    let (train, batch) = match engine {
-        EngineChoice::Send | EngineChoice::Auto => (1, 1),
-        EngineChoice::Mmsg => {
-            let batch = limit.min(MMSG_BATCH).min((2 * CALL_BYTES / size).max(1));
-            (1, batch)
-        }
-        EngineChoice::Gso => {
-            let train = whole_train.min(limit);
-            let trains = (CALL_BYTES / (train * size)).min(limit / train).max(1);
-            (train, train * trains)
-        }
-    };
-    Chosen { engine, train, batch }
+    }
+}
+
+/// The engine to begin receiving with. Never `Auto`, and one datagram a call only where that was asked
+/// for.
+pub fn receiving(plan: &UdpPlan, ip: IpVersion, streams: u16) -> EngineChoice {
+    match sending(plan, ip, streams) {
+        EngineChoice::Send if plan.engine != EngineChoice::Send => EngineChoice::Mmsg,
+        sending => sending,
+    }
+}
+
+/// How many datagrams go into one train and one call of a port of that reach.
+pub fn shape(plan: &UdpPlan, ip: IpVersion, streams: u16, reach: Reach) -> Shape {
+    let (size, limit) = (plan.size.len(), within_burst(plan, streams));
+    let most_batch = reach.batch.max(1);
+    let most_train = reach.train.clamp(1, most_batch);
+    let train = in_a_packet(plan, ip).min(most_train).min(limit);
+    // Without trains each datagram is handed over by itself, which costs more than its bytes.
+    let bytes = if most_train == 1 { 2 * CALL_BYTES } else { CALL_BYTES };
+    let trains = (bytes / (train * size)).min(limit / train).min(most_batch / train).max(1);
+    Shape { train, batch: train * trains }
 }
 
 /// Socket buffers that a test asks for when the user names none, in bytes as of `SO_SNDBUF` and
@@ -121,12 +139,23 @@ mod tests {
         }
     }
 
+    /// What the engines take today; 128 segments since Linux 6.9.
+    fn reach(engine: EngineChoice) -> Reach {
+        match engine {
+            EngineChoice::Gso => Reach { train: 128, batch: 128 * 64 },
+            EngineChoice::Mmsg => Reach { train: 1, batch: 64 },
+            EngineChoice::Send | EngineChoice::Auto => Reach { train: 1, batch: 1 },
+        }
+    }
+
     #[test]
     fn known_choices() {
         use EngineChoice::{Auto, Gso, Mmsg, Send};
         let choose = |rate, size, engine, checksum| {
-            let c = choose(&plan(rate, size, engine, checksum), IpVersion::V4, 1);
-            (c.engine, c.train, c.batch)
+            let plan = plan(rate, size, engine, checksum);
+            let engine = sending(&plan, IpVersion::V4, 1);
+            let shape = shape(&plan, IpVersion::V4, 1, reach(engine));
+            (engine, shape.train, shape.batch)
         };
         assert_eq!(choose("max", 1448, Auto, true), (Gso, 45, 45));
         assert_eq!(choose("max", 64, Auto, true), (Gso, 128, 1024));
@@ -138,6 +167,16 @@ mod tests {
         assert_eq!(choose("max", 1472, Auto, false), (Mmsg, 1, 64));
         assert_eq!(choose("max", 65_507, Auto, true), (Send, 1, 1));
         assert_eq!(choose("max", 40_000, Gso, true), (Mmsg, 1, 3));
+    }
+
+    #[test]
+    fn a_receiver_takes_many_unless_one_was_asked_for() {
+        use EngineChoice::{Auto, Gso, Mmsg, Send};
+        let receiving = |rate, engine| receiving(&plan(rate, 1472, engine, true), IpVersion::V4, 1);
+        assert_eq!(receiving("10M", Auto), Mmsg);
+        assert_eq!(receiving("max", Auto), Gso);
+        assert_eq!(receiving("10M", Gso), Gso);
+        assert_eq!(receiving("max", Send), Send);
     }
 
     #[test]
@@ -162,7 +201,8 @@ mod tests {
                 for engine in [EngineChoice::Auto, EngineChoice::Gso, EngineChoice::Mmsg] {
                     for streams in [1u16, 3] {
                         let plan = plan(rate, size, engine, true);
-                        let c = super::choose(&plan, IpVersion::V6, streams);
+                        let engine = sending(&plan, IpVersion::V6, streams);
+                        let c = shape(&plan, IpVersion::V6, streams, reach(engine));
                         assert!(c.batch >= 1 && c.batch.is_multiple_of(c.train));
                         assert!(c.train * size as usize <= 65_507);
                         let bits = plan.rate.map_or(0, |r| r.bits_per_second(plan.size));

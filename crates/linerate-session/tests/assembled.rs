@@ -5,7 +5,9 @@ use linerate_model::host::CoreUse;
 use linerate_model::plan::{
     Dialect, Direction, End, EngineChoice, IpVersion, TcpPlan, TestPlan, Traffic, UdpPlan,
 };
-use linerate_model::record::{CpuFigures, HostFigures, Pair, RunRecord, SenderFigures, Status};
+use linerate_model::record::{
+    CpuFigures, DoubtKind, HostFigures, Pair, RunRecord, SenderFigures, Status,
+};
 use linerate_model::sample::{
     DelayQuantiles, HostCounters, HostSample, RecvCounts, RecvInterval, RecvReport, SendCounts,
     SendInterval, SendReport, TcpSample, ThreadUse,
@@ -136,6 +138,40 @@ fn host() -> HostSample {
 fn both_cpus(pair: &Pair) -> [CpuFigures; 2] {
     let sender = pair.sender.as_ref().unwrap().cpu.clone().unwrap();
     [sender, pair.receiver.as_ref().unwrap().cpu.clone().unwrap()]
+}
+
+#[test]
+fn each_end_says_which_engine_it_ran_and_which_it_could_not() {
+    let mut stream = stream(0, 10, 1);
+    if let (Some(send), Some(recv)) = (&mut stream.send, &mut stream.recv) {
+        send.engines = vec!["gso".into(), "mmsg".into()];
+        send.fallback = Some("gso was refused: EIO".into());
+        recv.engine = "send".into();
+        recv.fallback = Some("mmsg could not be opened: EPERM".into());
+        recv.unstamped = Some("SO_TIMESTAMPNS: ENOPROTOOPT".into());
+    }
+    let texts = |reverse: bool| {
+        let stream = StreamOutcome { reverse, ..stream.clone() };
+        let mut plan = udp(1);
+        plan.direction = if reverse { Direction::Reverse } else { Direction::Forward };
+        let record = record(&outcome(plan, vec![stream]));
+        let agreed = record.agreed.expect("a plan");
+        assert_eq!(agreed.engine.as_deref(), Some("mmsg"));
+        assert_eq!(agreed.receive_engine.as_deref(), Some("send"));
+        let ours = |kind| matches!(kind, DoubtKind::EngineFallback | DoubtKind::Degraded);
+        let doubts = record.doubts.into_iter().filter(|doubt| ours(doubt.kind));
+        doubts.map(|doubt| doubt.text).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        texts(false),
+        [
+            "the client's gso was refused: EIO; engines used: gso, then mmsg",
+            "the server's mmsg could not be opened: EPERM; it received with send",
+            "the server's system stamps no arrivals (SO_TIMESTAMPNS: ENOPROTOOPT): jitter and delay are of the times at which datagrams were read",
+        ]
+    );
+    assert!(texts(true)[0].starts_with("the server's gso"));
+    assert!(texts(true)[1].starts_with("the client's mmsg"));
 }
 
 #[test]

@@ -5,7 +5,7 @@
 //!           └──► control[i]    (time stamp, drop counter, segment size)
 //! ```
 
-use std::io;
+use std::io::{self, Read};
 use std::os::fd::AsRawFd;
 use std::ptr;
 
@@ -13,6 +13,7 @@ use libc::{c_uint, c_void, iovec, mmsghdr};
 use socket2::Socket;
 
 use super::mmsg::MAX_MESSAGES;
+use super::{Arrivals, Slot};
 
 /// Bytes for control messages: SCM_TIMESTAMPNS takes 32 (16 of header, 16 of timespec),
 /// SO_RXQ_OVFL and UDP_GRO 24 each. A multiple of 8 keeps each array entry aligned for `cmsghdr`.
@@ -75,65 +76,41 @@ impl SendArrays {
     }
 }
 
-/// One message as the kernel delivered it.
-#[derive(Debug, Clone, Copy)]
-pub struct Message<'a> {
-    /// Payload: one datagram, or several of `segment` bytes with a shorter last one.
-    pub bytes: &'a [u8],
-    /// Bytes of each datagram in it.
-    pub segment: usize,
-    /// The kernel's time stamp, `CLOCK_REALTIME` in nanoseconds.
-    pub realtime_ns: Option<u64>,
-    /// The socket's drop counter when this message was queued; absent before the first drop.
-    pub drops: Option<u32>,
-    /// The message was longer than the buffer.
-    pub truncated: bool,
-}
-
-#[derive(Debug, Clone, Copy, Default)]
-struct Meta {
-    length: usize,
-    segment: Option<usize>,
-    realtime_ns: Option<u64>,
-    drops: Option<u32>,
-    truncated: bool,
-}
-
 #[repr(C, align(8))]
 #[derive(Clone, Copy)]
 struct Control([u8; CONTROL_BYTES]);
 
 /// Buffers for received messages, and what `recvmmsg` reads and writes.
-pub struct RecvBatch {
+pub(super) struct RecvArrays {
     buffer: Vec<u8>,
     stride: usize,
-    metas: Vec<Meta>,
+    slots: Vec<Slot>,
     headers: Vec<mmsghdr>,
     iovecs: Vec<iovec>,
     controls: Vec<Control>,
     filled: usize,
 }
 
-impl std::fmt::Debug for RecvBatch {
+impl std::fmt::Debug for RecvArrays {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("RecvBatch")
+        f.debug_struct("RecvArrays")
             .field("stride", &self.stride)
-            .field("messages", &self.metas.len())
+            .field("messages", &self.slots.len())
             .finish_non_exhaustive()
     }
 }
 
-impl RecvBatch {
-    /// Room for messages of up to `bytes` each, as many as half a second-level cache holds and at
-    /// least one, at most 64.
-    pub fn new(bytes: usize) -> Self {
+impl RecvArrays {
+    /// Room for up to `most` messages of up to `bytes` each, as many as half a second-level cache holds
+    /// and at least one, at most 64.
+    pub(super) fn new(bytes: usize, most: usize) -> Self {
         let stride = bytes.clamp(64, 65_536).next_multiple_of(64);
-        let count = (BUFFER_BYTES / stride).clamp(1, MAX_MESSAGES);
+        let count = (BUFFER_BYTES / stride).min(most).clamp(1, MAX_MESSAGES);
         // Zeroed memory straight from the kernel: pages are only touched when messages fill them.
         let mut batch = Self {
             buffer: vec![0; stride * count],
             stride,
-            metas: vec![Meta::default(); count],
+            slots: vec![Slot::default(); count],
             headers: vec![empty_header(); count],
             iovecs: Vec::with_capacity(count),
             controls: vec![Control([0; CONTROL_BYTES]); count],
@@ -154,30 +131,21 @@ impl RecvBatch {
         batch
     }
 
-    /// Messages that it has room for.
-    pub(super) fn capacity(&self) -> usize {
-        self.metas.len()
+    /// One `recv` for one message of which nothing else is asked: a tenth of a microsecond less than
+    /// [`RecvArrays::receive`] takes.
+    pub(super) fn receive_one(&mut self, socket: &Socket) -> io::Result<Arrivals<'_>> {
+        let room = self.buffer.get_mut(..self.stride).unwrap_or_default();
+        let length = (&mut &*socket).read(room)?;
+        // What fills the room is longer than any awaited datagram, and may be longer still.
+        let slot = Slot { length, truncated: length == self.stride, ..Slot::default() };
+        let slots = self.slots.get_mut(..1).unwrap_or_default();
+        slots.fill(slot);
+        Ok(Arrivals::new(&self.buffer, slots, true))
     }
 
-    /// What the last call brought.
-    pub fn messages(&self) -> impl Iterator<Item = Message<'_>> {
-        self.buffer.chunks_exact(self.stride).zip(&self.metas).take(self.filled).map(
-            |(slot, meta)| {
-                let bytes = &slot[..meta.length.min(slot.len())];
-                Message {
-                    bytes,
-                    segment: meta.segment.unwrap_or(bytes.len().max(1)),
-                    realtime_ns: meta.realtime_ns,
-                    drops: meta.drops,
-                    truncated: meta.truncated,
-                }
-            },
-        )
-    }
-
-    /// One `recvmmsg` for up to `most` messages.
-    pub(super) fn receive(&mut self, socket: &Socket, most: usize) -> io::Result<usize> {
-        let count = self.headers.len().min(most);
+    /// One `recvmmsg`.
+    pub(super) fn receive(&mut self, socket: &Socket) -> io::Result<Arrivals<'_>> {
+        let count = self.headers.len();
         // The kernel overwrote these the last time, for as many messages as it delivered.
         for header in self.headers.iter_mut().take(self.filled) {
             header.msg_hdr.msg_controllen = CONTROL_BYTES as _;
@@ -204,18 +172,21 @@ impl RecvBatch {
             return Err(io::Error::last_os_error());
         }
         self.filled = (received as usize).min(count);
-        for (header, meta) in self.headers.iter().zip(&mut self.metas).take(self.filled) {
-            *meta = read_control(header);
+        let slots = self.slots.get_mut(..self.filled).unwrap_or_default();
+        for (index, (header, slot)) in self.headers.iter().zip(&mut *slots).enumerate() {
+            *slot = read_control(header, index * self.stride, self.stride);
         }
-        Ok(self.filled)
+        Ok(Arrivals::new(&self.buffer, slots, self.filled == count))
     }
 }
 
-fn read_control(header: &mmsghdr) -> Meta {
-    let mut meta = Meta {
-        length: header.msg_len as usize,
+/// What a header says of the message at `offset`, which has `stride` bytes of room.
+fn read_control(header: &mmsghdr, offset: usize, stride: usize) -> Slot {
+    let mut slot = Slot {
+        offset,
+        length: (header.msg_len as usize).min(stride),
         truncated: header.msg_hdr.msg_flags & libc::MSG_TRUNC != 0,
-        ..Meta::default()
+        ..Slot::default()
     };
     // SAFETY: `msg_hdr` was filled by a `recvmmsg` that succeeded; its control pointer and length
     // describe a live, 8-aligned buffer that the kernel wrote well-formed messages to, and these two
@@ -237,21 +208,21 @@ fn read_control(header: &mmsghdr) -> Meta {
                 let time = unsafe { data.cast::<libc::timespec>().read_unaligned() };
                 let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
                 let rest = u64::try_from(time.tv_nsec).unwrap_or(0);
-                meta.realtime_ns = Some(seconds.saturating_mul(1_000_000_000).saturating_add(rest));
+                slot.stamp_ns = Some(seconds.saturating_mul(1_000_000_000).saturating_add(rest));
             }
             (libc::SOL_SOCKET, libc::SO_RXQ_OVFL) if holds(size_of::<u32>()) => {
                 // SAFETY: the length says that a u32 is there; the read needs no alignment.
-                meta.drops = Some(unsafe { data.cast::<u32>().read_unaligned() });
+                slot.drops = Some(unsafe { data.cast::<u32>().read_unaligned() });
             }
             (libc::IPPROTO_UDP, libc::UDP_GRO) if holds(size_of::<libc::c_int>()) => {
                 // SAFETY: the length says that an int is there; the read needs no alignment.
                 let segment = unsafe { data.cast::<libc::c_int>().read_unaligned() };
-                meta.segment = usize::try_from(segment).ok().filter(|s| *s > 0);
+                slot.segment = usize::try_from(segment).ok().filter(|s| *s > 0);
             }
             _ => {}
         }
         // SAFETY: `cmsg` is a header inside the buffer that `msg_hdr` describes.
         cmsg = unsafe { libc::CMSG_NXTHDR(&raw const header.msg_hdr, cmsg) };
     }
-    meta
+    slot
 }

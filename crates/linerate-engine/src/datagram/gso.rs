@@ -5,14 +5,15 @@ use std::io;
 use socket2::Socket;
 
 use super::batch::SendArrays;
-use super::{SendBatch, SendEngine};
+use super::socket::SocketCalls;
+use super::{Duty, SendBatch, Taken};
 use crate::sys;
 
 /// Most datagrams in one train: `UDP_MAX_SEGMENTS` since Linux 6.9. An older kernel refuses more
 /// than 64 with `EINVAL`, which halves the train.
 const MAX_SEGMENTS: usize = 128;
 
-/// `UDP_SEGMENT`, several trains a `sendmmsg`.
+/// `UDP_SEGMENT`, several trains a `sendmmsg`; `recvmmsg` with `UDP_GRO`.
 #[derive(Debug)]
 pub(super) struct Gso {
     arrays: SendArrays,
@@ -26,9 +27,16 @@ impl Default for Gso {
     }
 }
 
-impl SendEngine for Gso {
-    fn name(&self) -> &'static str {
-        "gso"
+impl SocketCalls for Gso {
+    const NAME: &'static str = "gso";
+    const MERGED: usize = MAX_SEGMENTS;
+
+    fn prepare(&self, socket: &Socket, duty: Duty) -> io::Result<()> {
+        match duty {
+            Duty::Receive => sys::merge_on_receive(socket),
+            // Whether the kernel knows it at all; what it segments is seen with the first train.
+            Duty::Send | Duty::Both => sys::segment_on_send(socket, 0),
+        }
     }
 
     fn max_batch(&self) -> usize {
@@ -39,7 +47,7 @@ impl SendEngine for Gso {
         self.max_segments
     }
 
-    fn send(&mut self, socket: &Socket, batch: &SendBatch<'_>) -> io::Result<usize> {
+    fn send(&mut self, socket: &Socket, batch: &SendBatch<'_>) -> io::Result<Taken> {
         if self.segment != batch.segment {
             let segment = u16::try_from(batch.segment).unwrap_or(u16::MAX);
             sys::segment_on_send(socket, segment)?;
@@ -50,7 +58,8 @@ impl SendEngine for Gso {
             match self.arrays.send(socket, batch.bytes, train * batch.segment) {
                 Ok(trains) => {
                     let bytes = (trains * train * batch.segment).min(batch.bytes.len());
-                    return Ok(bytes.div_ceil(batch.segment));
+                    let datagrams = bytes.div_ceil(batch.segment);
+                    return Ok(Taken { datagrams, max_train: self.max_segments });
                 }
                 Err(error)
                     if error.raw_os_error() == Some(libc::EINVAL)
@@ -60,7 +69,7 @@ impl SendEngine for Gso {
                     self.max_segments = MAX_SEGMENTS / 2;
                 }
                 Err(error) => {
-                    if super::is_refusal(&error) {
+                    if self.is_refusal(&error) {
                         // Whoever goes on with this socket must find it as it was.
                         let _ = sys::segment_on_send(socket, 0);
                         self.segment = 0;
@@ -69,5 +78,22 @@ impl SendEngine for Gso {
                 }
             }
         }
+    }
+
+    /// `EIO` from a device without checksum offload, `EINVAL` for too many segments or no checksum,
+    /// `EMSGSIZE` for segments that do not fit the MTU (a datagram sent alone would be fragmented),
+    /// and the like.
+    fn is_refusal(&self, error: &io::Error) -> bool {
+        matches!(
+            error.raw_os_error(),
+            Some(
+                libc::EIO
+                    | libc::EINVAL
+                    | libc::EMSGSIZE
+                    | libc::EOPNOTSUPP
+                    | libc::ENOPROTOOPT
+                    | libc::ENOSYS
+            )
+        )
     }
 }

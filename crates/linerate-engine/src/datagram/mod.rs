@@ -1,25 +1,172 @@
-//! Engines: ways to hand datagrams to the kernel and to take them from it.
+//! Engines: ways to carry the datagrams of one end of one stream.
 //!
-//! A new engine is one file here, one line in [`sender`] or [`receiver`], and one line in
-//! `conformance.rs`.
+//! An [`Engine`] opens a [`DatagramPort`]; what the port can do, counts and stamps with is asked of
+//! the port. It need not be a socket: a ring shared with a card is one as well, and so is a queue in
+//! memory. A new engine is one file here, one line in [`ENGINES`] and one in `conformance.rs`.
 
+mod arrivals;
 mod batch;
 #[cfg(test)]
 mod conformance;
 mod gso;
+mod ladder;
+#[cfg(any(test, feature = "memory"))]
+pub mod memory;
 mod mmsg;
 mod send;
+mod socket;
+#[cfg(test)]
+mod veth;
 
 use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
 
 use linerate_model::local_errors::Errno;
-use linerate_model::plan::EngineChoice;
 use socket2::Socket;
 
-pub use batch::{Message, RecvBatch};
+pub use arrivals::{ArrivalClock, Arrivals, Message, Slot, Stamps};
+pub use ladder::Ladder;
+use socket::Sockets;
 
-/// Datagrams to send on a connected socket: one buffer, cut every `segment` bytes; the last may be
-/// shorter.
+/// All engines. Where one cannot be opened, or is refused while it runs, the next goes on.
+pub static ENGINES: &[&dyn Engine] =
+    &[&Sockets::<gso::Gso>::NEW, &Sockets::<mmsg::Mmsg>::NEW, &Sockets::<send::Single>::NEW];
+
+/// A way to carry datagrams.
+pub trait Engine: Sync {
+    /// As in `--engine` and in every record.
+    fn name(&self) -> &'static str;
+
+    /// A port for one end of one stream. What is set on the way is what the next engine may find set,
+    /// if it does no harm there.
+    ///
+    /// # Errors
+    /// When this system, the process's rights or the stream do not allow it: another engine may do.
+    fn open(&self, config: &Config, context: &Context) -> io::Result<Box<dyn DatagramPort>>;
+}
+
+/// What an end does with its port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Duty {
+    /// Sends; receives a late word of the stream's opening at most.
+    Send,
+    /// Receives; answers a late word of the stream's opening at most.
+    Receive,
+    /// Sends one datagram a call and receives one a call.
+    Both,
+}
+
+/// What a test asks of a port.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// What it is for.
+    pub duty: Duty,
+    /// Largest payload that is sent or awaited, in bytes.
+    pub datagram: usize,
+    /// Bytes that may wait to be sent, as of `SO_SNDBUF`.
+    pub send_buffer: Option<u32>,
+    /// Bytes that may wait to be read, as of `SO_RCVBUF`.
+    pub receive_buffer: Option<u32>,
+    /// The most of these that is forced beyond the kernel's limits; `None` is all.
+    pub most_forced: Option<u32>,
+    /// Differentiated services code point.
+    pub dscp: Option<u8>,
+    /// Whether UDP checksums are made; only IPv4 can do without.
+    pub checksum: bool,
+    /// Whether arrivals should be stamped.
+    pub stamps: bool,
+    /// How long one call may wait for a datagram; zero does not wait.
+    pub receive_wait: Duration,
+    /// How long one call may wait for room; zero does not wait.
+    pub send_wait: Duration,
+}
+
+/// Where a port is opened.
+#[derive(Clone)]
+pub struct Context {
+    /// The connected socket over which the stream was opened. It holds the stream's port in the
+    /// kernel for as long as this lives, also for an engine that carries nothing over it.
+    pub socket: Option<Arc<Socket>>,
+    /// This end of the stream.
+    pub local: SocketAddr,
+    /// The other end.
+    pub remote: SocketAddr,
+    /// The core that the thread is bound to, if any: a queue of a card should be this one's.
+    pub core: Option<u32>,
+    /// What may be chosen from: [`ENGINES`], unless a test brings its own.
+    pub engines: &'static [&'static dyn Engine],
+}
+
+impl std::fmt::Debug for Context {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Context")
+            .field("local", &self.local)
+            .field("remote", &self.remote)
+            .field("core", &self.core)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Context {
+    /// For a connected socket.
+    ///
+    /// # Errors
+    /// When it is not connected.
+    pub fn of_socket(socket: Socket, core: Option<u32>) -> io::Result<Self> {
+        let plain = |address: socket2::SockAddr| {
+            let address = address.as_socket().ok_or(io::ErrorKind::AddrNotAvailable)?;
+            io::Result::Ok(crate::sys::plain(address))
+        };
+        let (local, remote) = (plain(socket.local_addr()?)?, plain(socket.peer_addr()?)?);
+        Ok(Self { socket: Some(Arc::new(socket)), local, remote, core, engines: ENGINES })
+    }
+
+    /// The interface that bears the local address, where an engine that goes around the kernel's
+    /// sockets attaches.
+    pub fn interface(&self) -> Option<String> {
+        let bears = |address: &nix::ifaddrs::InterfaceAddress| {
+            let address = address.address.as_ref()?;
+            let v4 = address.as_sockaddr_in().map(|a| std::net::IpAddr::from(a.ip()));
+            v4.or_else(|| address.as_sockaddr_in6().map(|a| a.ip().into()))
+        };
+        let mut all = nix::ifaddrs::getifaddrs().ok()?;
+        all.find(|interface| bears(interface) == Some(self.local.ip()))
+            .map(|found| found.interface_name)
+    }
+}
+
+/// What a port can do. Asked once it is open, and once more when the test is over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Capabilities {
+    /// Most datagrams that one call takes.
+    pub max_batch: usize,
+    /// Most datagrams of one train. May fall with a call: see [`Taken::max_train`].
+    pub max_train: usize,
+    /// Whether one message may be several datagrams that arrived together.
+    pub merges: bool,
+    /// With what arrivals are stamped.
+    pub stamps: Stamps,
+    /// Bytes that may wait to be sent, where the port knows (`SO_SNDBUF`).
+    pub send_buffer: Option<u64>,
+    /// Bytes that may wait to be read, where the port knows (`SO_RCVBUF`).
+    pub receive_buffer: Option<u64>,
+}
+
+/// What a port has counted since it was opened, each where it counts that.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Messages dropped for lack of room at this end (`SO_MEMINFO`; of a ring `rx_dropped` and
+    /// `rx_ring_full`), modulo 2^32.
+    pub drops: Option<u32>,
+    /// Bytes that wait to be read, with what the kernel charges beside their payload.
+    pub unread_bytes: Option<u32>,
+    /// The path's MTU in bytes, as known now.
+    pub path_mtu: Option<u32>,
+}
+
+/// Datagrams to send: one buffer, cut every `segment` bytes; the last may be shorter.
 #[derive(Debug, Clone, Copy)]
 pub struct SendBatch<'a> {
     /// All payloads, one after the other.
@@ -30,74 +177,50 @@ pub struct SendBatch<'a> {
     pub train: usize,
 }
 
-/// Hands datagrams to the kernel.
-pub trait SendEngine {
-    /// As in `--engine` and in every record.
-    fn name(&self) -> &'static str;
-    /// Most datagrams that one call takes.
-    fn max_batch(&self) -> usize;
-    /// Most datagrams of one train. May fall with the first call: kernels differ.
-    fn max_train(&self) -> usize {
-        1
-    }
-    /// Sends what it can in one call and says how many datagrams the kernel took. Blocks as the
-    /// socket does; never retries. Fewer than in `batch`: the kernel failed the next one, or train of
-    /// them, and does not say why (sendmmsg(2)).
+/// What a call took.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Taken {
+    /// Datagrams. Fewer than in the batch: the next one, or train of them, failed, and nobody says why
+    /// (sendmmsg(2)).
+    pub datagrams: usize,
+    /// Most datagrams of one train from now on: kernels differ, and tell it by refusing.
+    pub max_train: usize,
+}
+
+/// One end of one stream of datagrams.
+pub trait DatagramPort {
+    /// What it can do.
+    fn capabilities(&self) -> Capabilities;
+
+    /// Sends what it can in one call. Waits for room as long as it was told to; never retries.
     ///
     /// # Errors
-    /// When the kernel took none. See [`is_refusal`] and [`local_errno`].
-    fn send(&mut self, socket: &Socket, batch: &SendBatch<'_>) -> io::Result<usize>;
-}
+    /// When none was taken. See [`DatagramPort::is_refusal`] and [`local_errno`].
+    fn send(&mut self, batch: &SendBatch<'_>) -> io::Result<Taken>;
 
-/// Takes datagrams from the kernel.
-pub trait RecvEngine {
-    /// As in `--engine` and in every record.
-    fn name(&self) -> &'static str;
-    /// Most messages that one call puts into `batch`: after fewer, nothing more was queued.
-    fn max_messages(&self, batch: &RecvBatch) -> usize;
-    /// Waits for one message, as long as the socket's time-out, and takes what else is there.
-    /// Returns the number of messages now in `batch`.
+    /// Waits for one message as long as it was told to, and takes what else is there.
     ///
     /// # Errors
-    /// `WouldBlock` when the time-out passed; otherwise those of recvmsg(2).
-    fn recv(&mut self, socket: &Socket, batch: &mut RecvBatch) -> io::Result<usize>;
-}
+    /// `WouldBlock` when nothing came; otherwise those of recvmsg(2).
+    fn recv(&mut self) -> io::Result<Arrivals<'_>>;
 
-/// The sending engine of that name; `Auto` is the plain one.
-pub fn sender(choice: EngineChoice) -> Box<dyn SendEngine> {
-    match choice {
-        EngineChoice::Gso => Box::new(gso::Gso::default()),
-        EngineChoice::Mmsg => Box::new(mmsg::Mmsg::default()),
-        EngineChoice::Send | EngineChoice::Auto => Box::new(send::Single),
+    /// Waits until something can be received, or `until_ns` of the monotonic clock, or 20 ms; says
+    /// whether it can.
+    fn wait_readable(&mut self, until_ns: Option<u64>, now_ns: u64) -> bool;
+
+    /// What it has counted.
+    fn counters(&self) -> Counters;
+
+    /// Takes what the network said of earlier datagrams, where the port is told; says whether it was.
+    fn take_errors(&mut self) -> bool {
+        false
     }
-}
 
-/// The receiving engine of that name. `Gso` and `Mmsg` receive alike (`recvmmsg`); whether messages
-/// are merged is the socket's option.
-pub fn receiver(choice: EngineChoice) -> Box<dyn RecvEngine> {
-    match choice {
-        EngineChoice::Send => Box::new(send::Single),
-        EngineChoice::Gso => Box::new(mmsg::RecvMany { name: "gso" }),
-        EngineChoice::Mmsg | EngineChoice::Auto => Box::new(mmsg::RecvMany { name: "mmsg" }),
+    /// Whether an error of [`DatagramPort::send`] means that this engine can never do what is asked
+    /// of it on this stream, so that another must go on.
+    fn is_refusal(&self, _error: &io::Error) -> bool {
+        false
     }
-}
-
-/// Whether an error means that the kernel or the card cannot do what the engine asks, so that
-/// another engine must go on: `EIO` from a device without checksum offload, `EINVAL` for too many
-/// segments or no checksum, `EMSGSIZE` for segments that do not fit the MTU (a datagram sent alone
-/// would be fragmented), and the like.
-pub fn is_refusal(error: &io::Error) -> bool {
-    matches!(
-        error.raw_os_error(),
-        Some(
-            libc::EIO
-                | libc::EINVAL
-                | libc::EMSGSIZE
-                | libc::EOPNOTSUPP
-                | libc::ENOPROTOOPT
-                | libc::ENOSYS
-        )
-    )
 }
 
 /// With what errno this host itself dropped the datagram, or the train, of a call that failed. `None`

@@ -4,37 +4,23 @@ use std::io;
 
 use socket2::Socket;
 
-use super::{RecvBatch, RecvEngine, SendBatch, SendEngine};
+use super::socket::SocketCalls;
+use super::{SendBatch, Taken};
 
-/// One datagram a call, both ways.
+/// `send` and `recvmmsg` for one.
 #[derive(Debug, Default)]
 pub(super) struct Single;
 
-impl SendEngine for Single {
-    fn name(&self) -> &'static str {
-        "send"
-    }
+impl SocketCalls for Single {
+    const NAME: &'static str = "send";
+    const MESSAGES: usize = 1;
 
     fn max_batch(&self) -> usize {
         1
     }
 
-    fn send(&mut self, socket: &Socket, batch: &SendBatch<'_>) -> io::Result<usize> {
+    fn send(&mut self, socket: &Socket, batch: &SendBatch<'_>) -> io::Result<Taken> {
         let end = batch.segment.min(batch.bytes.len());
-        socket.send(&batch.bytes[..end]).map(|_| 1)
-    }
-}
-
-impl RecvEngine for Single {
-    fn name(&self) -> &'static str {
-        "send"
-    }
-
-    fn max_messages(&self, _: &RecvBatch) -> usize {
-        1
-    }
-
-    fn recv(&mut self, socket: &Socket, batch: &mut RecvBatch) -> io::Result<usize> {
-        batch.receive(socket, 1)
+        socket.send(&batch.bytes[..end]).map(|_| Taken { datagrams: 1, max_train: 1 })
     }
 }

@@ -4,7 +4,10 @@
 //! once an interval and once at the end. Nothing in their loops locks, allocates or formats.
 
 mod peer;
+#[cfg(test)]
+mod ports;
 mod rr;
+mod shared;
 mod tcp;
 mod toll;
 mod udp_recv;
@@ -13,11 +16,12 @@ mod wait;
 
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use linerate_engine::datagram::{self, Config, DatagramPort, Duty, SendBatch};
 use linerate_engine::{clock, sys};
 use linerate_host::thread::usage as thread_use;
 use linerate_model::limits;
@@ -25,7 +29,7 @@ use linerate_model::plan::{AgreedPlan, Direction, IpVersion, Traffic, Way};
 use linerate_model::sample::{
     RecvInterval, RecvReport, RrInterval, RrReport, SendInterval, SendReport, ThreadUse,
 };
-use linerate_model::units::{BitRate, Nanos};
+use linerate_model::units::Nanos;
 use linerate_session::Surroundings;
 use linerate_session::engine_choice::Buffers;
 use linerate_wire::framing::Framing;
@@ -34,10 +38,8 @@ use linerate_wire::native::stream::UdpHello;
 use socket2::Socket;
 use tokio::sync::mpsc::UnboundedSender;
 
-use crate::shares::DayBudget;
-
 pub(crate) use peer::Sign;
-use toll::Toll;
+pub(crate) use shared::{LAST_DATA_NS, Limits, Shared};
 
 /// How long a data thread waits in the kernel before it looks at [`Shared`] again.
 const LOOK_UP: Duration = Duration::from_millis(20);
@@ -47,289 +49,6 @@ const PROMPT: Duration = Duration::from_micros(500);
 pub(crate) const PROMPT_START_NS: u64 = 2_000_000;
 /// A receiver to which data still comes ends this long after its drain time all the same.
 const HARD_END_NS: u64 = 2_000_000_000;
-
-const WAITING: u8 = 0;
-const RUNNING: u8 = 1;
-const STOPPING: u8 = 2;
-
-/// Not yet told.
-const UNKNOWN: u64 = u64::MAX;
-
-/// What a server's owner allows one test, whatever its plan says.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Limits {
-    /// Most bytes that it may carry, both ways together.
-    pub(crate) bytes: Option<u64>,
-    /// Largest rate of one direction.
-    pub(crate) rate: Option<BitRate>,
-    /// The most of a window, in bytes, that is forced beyond the kernel's limits.
-    pub(crate) window: Option<u32>,
-    /// Longest time, warm-up included, in nanoseconds.
-    pub(crate) span_ns: Option<u64>,
-}
-
-/// Data of a test that has the longest allowed time may come so much later, in nanoseconds: what was on
-/// its way, and what the client learnt late of the start.
-pub(crate) const LAST_DATA_NS: u64 = 500_000_000;
-
-/// What the control side tells the data threads.
-#[derive(Debug)]
-pub(crate) struct Shared {
-    phase: AtomicU8,
-    /// Monotonic time at which senders begin.
-    start_ns: AtomicU64,
-    /// Monotonic time at which senders were told to end; [`UNKNOWN`] is not yet.
-    stopped_ns: AtomicU64,
-    /// First measured arrival on any of this end's streams; 0 is none.
-    origin_ns: AtomicU64,
-    /// Datagrams that the peer sent on each stream.
-    sent: Vec<AtomicU64>,
-    /// Last time that data came, over UDP or TCP: a peer whose control connection is held up by its
-    /// own flood is not silent.
-    heard_ns: AtomicU64,
-    /// Monotonic time after which receivers give up waiting; [`UNKNOWN`] is not yet.
-    drain_until_ns: AtomicU64,
-    /// Bytes that this end has received in the measured time.
-    received: AtomicU64,
-    /// Bytes that this end has received before it. Each byte is in one of these three.
-    received_warm: AtomicU64,
-    /// Bytes that this end has sent, warm-up included.
-    carried_away: AtomicU64,
-    limits: Limits,
-    /// What arrives for threads that answer, and what they send.
-    tolls: Option<[Toll; 2]>,
-    /// It carried more.
-    over_budget: AtomicBool,
-    /// Monotonic time after which no data is taken or sent; [`UNKNOWN`] is no such time.
-    last_data_ns: AtomicU64,
-    /// Data came after it.
-    over_time: AtomicBool,
-    /// Where this test's bytes count as well, and whether they were too many there.
-    day: OnceLock<DayBudget>,
-    over_day: AtomicBool,
-    /// How the peer is known to be there; nothing is known of it before it is set.
-    peer: OnceLock<peer::PeerWatch>,
-    /// Monotonic time at which a data thread looks after the peer; [`UNKNOWN`] is never.
-    look_at_ns: AtomicU64,
-    /// One did, and found it gone.
-    peer_gone: AtomicBool,
-}
-
-impl Shared {
-    pub(crate) fn new(streams: usize) -> Arc<Self> {
-        Self::within(Limits::default(), streams)
-    }
-
-    /// What the owner allows.
-    pub(crate) fn limits(&self) -> Limits {
-        self.limits
-    }
-
-    /// A test whose threads keep to the owner's limits.
-    pub(crate) fn within(limits: Limits, streams: usize) -> Arc<Self> {
-        Arc::new(Self {
-            phase: AtomicU8::new(WAITING),
-            start_ns: AtomicU64::new(UNKNOWN),
-            stopped_ns: AtomicU64::new(UNKNOWN),
-            origin_ns: AtomicU64::new(0),
-            sent: (0..streams).map(|_| AtomicU64::new(UNKNOWN)).collect(),
-            heard_ns: AtomicU64::new(0),
-            drain_until_ns: AtomicU64::new(UNKNOWN),
-            received: AtomicU64::new(0),
-            received_warm: AtomicU64::new(0),
-            carried_away: AtomicU64::new(0),
-            limits,
-            tolls: limits.rate.map(|rate| [Toll::new(rate), Toll::new(rate)]),
-            over_budget: AtomicBool::new(false),
-            last_data_ns: AtomicU64::new(UNKNOWN),
-            over_time: AtomicBool::new(false),
-            day: OnceLock::new(),
-            over_day: AtomicBool::new(false),
-            peer: OnceLock::new(),
-            look_at_ns: AtomicU64::new(UNKNOWN),
-            peer_gone: AtomicBool::new(false),
-        })
-    }
-
-    /// Senders begin at `at_ns`.
-    pub(crate) fn start(&self, at_ns: u64) {
-        self.start_ns.store(at_ns, Ordering::Relaxed);
-        if let Some(span_ns) = self.limits.span_ns {
-            let last = at_ns.saturating_add(span_ns).saturating_add(LAST_DATA_NS);
-            self.last_data_ns.store(last, Ordering::Relaxed);
-        }
-        // Release: whoever sees the phase sees the start.
-        let _ = self.phase.compare_exchange(WAITING, RUNNING, Ordering::Release, Ordering::Relaxed);
-    }
-
-    /// Senders end now, requesters too.
-    pub(crate) fn stop(&self) {
-        self.stopped_ns.fetch_min(clock::monotonic_ns(), Ordering::Relaxed);
-        // Release: whoever sees the phase sees the time.
-        self.phase.store(STOPPING, Ordering::Release);
-    }
-
-    /// When senders were told to end.
-    fn stopped_ns(&self) -> Option<u64> {
-        Some(self.stopped_ns.load(Ordering::Relaxed)).filter(|at| *at != UNKNOWN)
-    }
-
-    /// The peer says how much it sent.
-    pub(crate) fn far_end_sent(&self, stream: u16, datagrams: u64) {
-        if let Some(slot) = self.sent.get(usize::from(stream)) {
-            // The largest value means "unknown"; nobody can have sent as many.
-            slot.store(datagrams.min(UNKNOWN - 1), Ordering::Release);
-        }
-    }
-
-    /// Receivers give up at `at_ns`, or when everything has arrived.
-    pub(crate) fn drain_until(&self, at_ns: u64) {
-        self.drain_until_ns.fetch_min(at_ns, Ordering::Release);
-    }
-
-    /// Bytes that this end has received, for dialects in which the receiver says when it has
-    /// enough.
-    pub(crate) fn received(&self) -> u64 {
-        self.received.load(Ordering::Relaxed)
-    }
-
-    /// Bytes that have arrived here, warm-up included.
-    pub(crate) fn arrived(&self) -> u64 {
-        self.received().saturating_add(self.received_warm.load(Ordering::Relaxed))
-    }
-
-    /// Whether the test was ended because it carried more than it may.
-    pub(crate) fn over_budget(&self) -> bool {
-        self.over_budget.load(Ordering::Relaxed)
-    }
-
-    /// Whether the test was ended because data went on after the longest time.
-    pub(crate) fn over_time(&self) -> bool {
-        self.over_time.load(Ordering::Relaxed)
-    }
-
-    fn is_late(&self, now_ns: u64) -> bool {
-        now_ns > self.last_data_ns.load(Ordering::Relaxed)
-    }
-
-    /// Ends a test in which data came, or was about to leave, at `now_ns` after the longest time.
-    #[inline]
-    fn keep_time(&self, now_ns: u64) {
-        if self.is_late(now_ns) {
-            self.over_time.store(true, Ordering::Relaxed);
-            self.stop();
-            self.drain_until(0);
-        }
-    }
-
-    fn add_received(&self, bytes: u64) {
-        self.charge(bytes);
-        self.received.fetch_add(bytes, Ordering::Relaxed);
-        self.keep_budget();
-    }
-
-    fn add_received_warm(&self, bytes: u64) {
-        self.charge(bytes);
-        self.received_warm.fetch_add(bytes, Ordering::Relaxed);
-        self.keep_budget();
-    }
-
-    fn add_sent(&self, bytes: u64) {
-        self.charge(bytes);
-        self.carried_away.fetch_add(bytes, Ordering::Relaxed);
-        self.keep_budget();
-    }
-
-    /// From now on its bytes count towards its client's day, too.
-    pub(crate) fn charge_to(&self, day: Option<DayBudget>) {
-        if let Some(day) = day {
-            let _ = self.day.set(day);
-        }
-    }
-
-    /// Whether the test was ended because its client's day had no bytes left.
-    pub(crate) fn over_day(&self) -> bool {
-        self.over_day.load(Ordering::Relaxed)
-    }
-
-    /// Bytes that were carried so far, both ways, warm-up included.
-    pub(crate) fn moved(&self) -> u64 {
-        self.arrived().saturating_add(self.carried_away.load(Ordering::Relaxed))
-    }
-
-    #[inline]
-    fn charge(&self, bytes: u64) {
-        if let Some(day) = self.day.get()
-            && day.charge(bytes)
-        {
-            self.over_day.store(true, Ordering::Relaxed);
-            self.stop();
-            self.drain_until(0);
-        }
-    }
-
-    /// Ends the test at the first batch above the budget.
-    #[inline]
-    fn keep_budget(&self) {
-        if let Some(most) = self.limits.bytes {
-            let carried = self.arrived().saturating_add(self.carried_away.load(Ordering::Relaxed));
-            if carried > most {
-                self.over_budget.store(true, Ordering::Relaxed);
-                self.stop();
-                self.drain_until(0);
-            }
-        }
-    }
-
-    /// Waits until the owner's limit lets more through after `bytes` that a thread which answers has
-    /// read, or is about to send (`sends`); ends with the test.
-    fn keep_rate(&self, bytes: u64, sends: bool) {
-        let Some([arrive, leave]) = &self.tolls else { return };
-        let toll = if sends { leave } else { arrive };
-        let mut now = clock::monotonic_ns();
-        let until = toll.pass(bytes, now);
-        while now < until && !self.stopping() {
-            clock::sleep_until(until.min(now.saturating_add(LOOK_UP.as_nanos() as u64)));
-            now = clock::monotonic_ns();
-            self.look_after_peer(now);
-        }
-    }
-
-    /// Data came at `now_ns`.
-    fn hear(&self, now_ns: u64) {
-        self.keep_time(now_ns);
-        self.heard_ns.store(now_ns, Ordering::Relaxed);
-    }
-
-    /// Whether data came within `limit` before now.
-    pub(crate) fn heard_within(&self, limit: Duration) -> bool {
-        self.silence(0) <= limit
-    }
-
-    /// How long no data has come, counted from `since_ns` of the monotonic clock at the earliest.
-    pub(crate) fn silence(&self, since_ns: u64) -> Duration {
-        let heard = self.heard_ns.load(Ordering::Relaxed).max(since_ns);
-        Duration::from_nanos(clock::monotonic_ns().saturating_sub(heard))
-    }
-
-    fn running(&self) -> Option<u64> {
-        (self.phase.load(Ordering::Acquire) == RUNNING)
-            .then(|| self.start_ns.load(Ordering::Relaxed))
-    }
-
-    fn stopping(&self) -> bool {
-        self.phase.load(Ordering::Acquire) == STOPPING
-    }
-
-    fn sent(&self, stream: u16) -> Option<u64> {
-        let slot = self.sent.get(usize::from(stream))?;
-        Some(slot.load(Ordering::Acquire)).filter(|sent| *sent != UNKNOWN)
-    }
-
-    fn drained_at(&self, now_ns: u64) -> bool {
-        now_ns >= self.drain_until_ns.load(Ordering::Acquire)
-    }
-}
 
 /// What [`linerate_session`] asks of a data thread.
 struct Around<'a>(&'a Context);
@@ -571,16 +290,27 @@ impl Context {
         (0..bytes).map(|i| b'0' + (i % each % 10) as u8).collect()
     }
 
-    /// Sets what the plan asks of any data socket.
-    fn prepare(&self, socket: &impl std::os::fd::AsFd, default: Option<Buffers>) {
+    /// What the plan asks of a port for datagrams of up to so many bytes. `default` are the buffers
+    /// where its user named none.
+    fn port(&self, duty: Duty, datagram: usize, default: Option<Buffers>) -> Config {
         let plan = &self.agreed.plan;
-        let send = plan.window.or(default.map(|d| d.send));
-        let receive = plan.window.or(default.map(|d| d.receive));
-        // The default is this end's own choice, and bounded by itself.
-        let most_forced = plan.window.and(self.shared.limits.window);
-        sys::set_buffers(socket, send, receive, most_forced);
-        if let Some(dscp) = plan.dscp {
-            let _ = sys::set_dscp(socket, self.ip == IpVersion::V6, dscp);
+        let checksum = match &plan.traffic {
+            Traffic::Udp(udp) => udp.checksum || self.ip == IpVersion::V6,
+            _ => true,
+        };
+        Config {
+            duty,
+            datagram,
+            send_buffer: plan.window.or(default.map(|d| d.send)),
+            receive_buffer: plan.window.or(default.map(|d| d.receive)),
+            // The default is this end's own choice, and bounded by itself.
+            most_forced: plan.window.and(self.shared.limits().window),
+            dscp: plan.dscp,
+            checksum,
+            stamps: duty == Duty::Receive,
+            receive_wait: LOOK_UP,
+            // A full send buffer makes the thread wait, but not for ever.
+            send_wait: LOOK_UP * 5,
         }
     }
 }
@@ -600,11 +330,24 @@ fn incompressible(length: usize, seed: u64) -> Vec<u8> {
     bytes
 }
 
+/// What carries one end of one stream.
+enum Carrier {
+    /// Ports, to be opened, and the hello to answer if it comes again (server only).
+    Datagrams(datagram::Context, Option<UdpHello>),
+    Tcp(TcpStream),
+}
+
 /// Starts the thread of one stream.
 ///
 /// # Errors
-/// When the system has no thread to give.
+/// When the system has no thread to give, or the socket is not connected.
 pub(crate) fn spawn(context: Context, socket: StreamSocket) -> std::io::Result<JoinHandle<()>> {
+    let carrier = match socket {
+        StreamSocket::Udp(socket, hello) => {
+            Carrier::Datagrams(datagram::Context::of_socket(socket, context.core)?, hello)
+        }
+        StreamSocket::Tcp(socket) => Carrier::Tcp(socket),
+    };
     let name = format!("{:?}-{}", context.role, context.id.stream).to_lowercase();
     std::thread::Builder::new().name(name).stack_size(256 * 1024).spawn(move || {
         if let Some(core) = context.core {
@@ -612,34 +355,34 @@ pub(crate) fn spawn(context: Context, socket: StreamSocket) -> std::io::Result<J
             let _ = clock::pin_to(core);
         }
         clock::wake_precisely();
-        let report = match (context.role, socket) {
-            (Role::Send, StreamSocket::Udp(socket, hello)) => {
-                Report::Send(udp_send::run(&context, &socket, hello))
+        let report = match (context.role, carrier) {
+            (Role::Send, Carrier::Datagrams(at, hello)) => {
+                Report::Send(udp_send::run(&context, at, hello))
             }
-            (Role::Receive, StreamSocket::Udp(socket, hello)) => {
-                Report::Recv(udp_recv::run(&context, &socket, hello))
+            (Role::Receive, Carrier::Datagrams(at, hello)) => {
+                Report::Recv(udp_recv::run(&context, at, hello))
             }
-            (Role::Send, StreamSocket::Tcp(socket)) => Report::Send(tcp::send(&context, &socket)),
-            (Role::Receive, StreamSocket::Tcp(socket)) => {
-                Report::Recv(tcp::receive(&context, &socket))
-            }
-            (Role::Request, socket) => Report::Rr(rr::request(&context, &socket)),
-            (Role::Respond, socket) => Report::Respond(rr::respond(&context, &socket)),
+            (Role::Send, Carrier::Tcp(socket)) => Report::Send(tcp::send(&context, &socket)),
+            (Role::Receive, Carrier::Tcp(socket)) => Report::Recv(tcp::receive(&context, &socket)),
+            (Role::Request, carrier) => Report::Rr(rr::request(&context, carrier)),
+            (Role::Respond, carrier) => Report::Respond(rr::respond(&context, carrier)),
         };
         let _ = context.events.send(DataEvent::Done(context.id.stream, Box::new(report)));
     })
 }
 
-/// Answers a client's hello that came again because the first answer was lost.
-fn answer_again(socket: &Socket, hello: Option<UdpHello>, datagram: &[u8]) -> bool {
-    let Some(ours) = hello else { return false };
-    if UdpHello::decode(datagram) != Some(ours) {
-        return false;
-    }
+/// Whether a datagram is the client's hello again, because the first answer was lost.
+fn is_hello_again(hello: Option<UdpHello>, datagram: &[u8]) -> bool {
+    hello.is_some() && UdpHello::decode(datagram) == hello
+}
+
+/// Answers it.
+fn answer_again(port: &mut dyn DatagramPort, hello: Option<UdpHello>) {
+    let Some(ours) = hello else { return };
     let ack =
         linerate_wire::native::stream::UdpHelloAck { token: ours.0.token, stream: ours.0.stream };
-    let _ = socket.send(&ack.encode());
-    true
+    let ack = ack.encode();
+    let _ = port.send(&SendBatch { bytes: &ack, segment: ack.len(), train: 1 });
 }
 
 /// Sets what a plan asks of a TCP socket, as far as an established one still takes it.

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use linerate_engine::sys;
 
-use super::{Shared, UNKNOWN};
+use super::shared::{Shared, UNKNOWN};
 use crate::standstill;
 
 /// One of a test's threads looks this often.

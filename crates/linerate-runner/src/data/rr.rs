@@ -6,16 +6,16 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use linerate_engine::datagram::local_errno;
-use linerate_engine::{clock, sys};
+use linerate_engine::clock;
+use linerate_engine::datagram::{self, DatagramPort, Duty, Ladder, SendBatch, local_errno};
 use linerate_model::local_errors::{Errno, LocalSendErrors};
-use linerate_model::plan::{RrPlan, Traffic};
+use linerate_model::plan::{EngineChoice, RrPlan, Traffic};
 use linerate_model::sample::{RrReport, ThreadUse};
 use linerate_session::pacer::Pacer;
 use linerate_wire::native::message::RespondReport;
-use socket2::Socket;
+use linerate_wire::native::stream::{HELLO_BYTES, UdpHello};
 
-use super::{Context, LOOK_UP, StreamSocket, thread_use};
+use super::{Carrier, Context, LOOK_UP, thread_use};
 use tally::{Flight, Tally};
 
 /// A UDP request that has no answer after this long never gets one.
@@ -28,7 +28,7 @@ const OPEN_LOOP_LIMIT: u32 = 65_536;
 const ID_BYTES: usize = 8;
 
 /// The asking end.
-pub(super) fn request(context: &Context, socket: &StreamSocket) -> RrReport {
+pub(super) fn request(context: &Context, carrier: Carrier) -> RrReport {
     let plan = &context.agreed.plan;
     let Traffic::Rr(rr) = &plan.traffic else { return RrReport::default() };
     let start_ns = loop {
@@ -43,7 +43,7 @@ pub(super) fn request(context: &Context, socket: &StreamSocket) -> RrReport {
     // Made before the wait, so that a thread that gets its core late has waited for it.
     let mut tally = Tally::new(context, start_ns);
     clock::sleep_until(start_ns);
-    let result = ask(context, rr, socket, start_ns, &mut tally);
+    let result = ask(context, rr, carrier, start_ns, &mut tally);
     let report = tally.report(context, clock::monotonic_ns());
     RrReport { error: result.err().map(|e| format!("request/response failed: {e}")), ..report }
 }
@@ -51,7 +51,7 @@ pub(super) fn request(context: &Context, socket: &StreamSocket) -> RrReport {
 fn ask(
     context: &Context,
     rr: &RrPlan,
-    socket: &StreamSocket,
+    carrier: Carrier,
     start_ns: u64,
     tally: &mut Tally,
 ) -> io::Result<()> {
@@ -59,7 +59,7 @@ fn ask(
     let wanted = linerate_session::sender::Quota::transactions(plan, context.id.index);
     let id_bytes = ID_BYTES.min(rr.request as usize).min(rr.response as usize);
     // Over TCP answers come in order, and no name is on the wire that could come twice.
-    let is_udp = matches!(socket, StreamSocket::Udp(..));
+    let is_udp = matches!(carrier, Carrier::Datagrams(..));
     let mut flight = Flight::new(if is_udp { id_bytes } else { ID_BYTES });
     let mut pacer = rr.rate.and_then(|rate| {
         // One "bit" a transaction.
@@ -73,14 +73,11 @@ fn ask(
     }
     // Over TCP, no more bytes in flight than the smallest usual buffers hold, or both ends would wait
     // for the other to read.
-    let flight_bytes = match socket {
-        StreamSocket::Tcp(_) => linerate_model::limits::FLIGHT_BYTES.max,
-        StreamSocket::Udp(..) => u64::MAX,
-    };
+    let flight_bytes = if is_udp { u64::MAX } else { linerate_model::limits::FLIGHT_BYTES.max };
     let limit =
         u64::from(limit).min((flight_bytes / u64::from(rr.request.max(rr.response)).max(1)).max(1));
     let limit = usize::try_from(limit).unwrap_or(1);
-    let mut conversation = Conversation::new(socket, rr, pacer.is_some())?;
+    let mut conversation = Conversation::new(context, carrier, rr, pacer.is_some())?;
     let mut launched_measured = 0u64;
     loop {
         let now = clock::monotonic_ns();
@@ -157,9 +154,30 @@ fn ask(
     }
 }
 
+/// A port for requests and their answers. `waits`: a call waits for what comes.
+fn open(
+    context: &Context,
+    rr: &RrPlan,
+    at: datagram::Context,
+    waits: bool,
+) -> io::Result<Box<dyn DatagramPort>> {
+    let largest = rr.request.max(rr.response) as usize;
+    let mut config = context.port(Duty::Both, largest.max(HELLO_BYTES), None);
+    if !waits {
+        (config.receive_wait, config.send_wait) = (Duration::ZERO, Duration::ZERO);
+    }
+    Ladder::new(EngineChoice::Send, config, at).open()
+}
+
+/// What carries a conversation.
+enum Link {
+    Port(Box<dyn DatagramPort>),
+    Tcp(TcpStream),
+}
+
 /// One connection, seen from the asking end.
-struct Conversation<'a> {
-    socket: &'a StreamSocket,
+struct Conversation {
+    link: Link,
     request: Vec<u8>,
     pending: Vec<u8>,
     buffer: Vec<u8>,
@@ -169,26 +187,25 @@ struct Conversation<'a> {
     open_loop: bool,
 }
 
-impl<'a> Conversation<'a> {
-    fn new(socket: &'a StreamSocket, rr: &RrPlan, open_loop: bool) -> io::Result<Self> {
-        match socket {
-            StreamSocket::Udp(udp, _) => {
-                udp.set_read_timeout(Some(LOOK_UP))?;
-                udp.set_nonblocking(open_loop)?;
-                report_errors(udp);
+impl Conversation {
+    fn new(context: &Context, carrier: Carrier, rr: &RrPlan, open_loop: bool) -> io::Result<Self> {
+        let response = rr.response as usize;
+        let (link, buffer) = match carrier {
+            Carrier::Datagrams(at, _) => {
+                (Link::Port(open(context, rr, at, !open_loop)?), Vec::new())
             }
-            StreamSocket::Tcp(tcp) => {
+            Carrier::Tcp(tcp) => {
                 tcp.set_nodelay(true)?;
                 tcp.set_read_timeout(Some(LOOK_UP))?;
                 tcp.set_write_timeout(Some(Duration::from_secs(3)))?;
+                (Link::Tcp(tcp), vec![0; response.max(65_536)])
             }
-        }
-        let response = rr.response as usize;
+        };
         Ok(Self {
-            socket,
+            link,
             request: vec![0x5a; rr.request as usize],
             pending: Vec::new(),
-            buffer: vec![0; response.max(65_536)],
+            buffer,
             response,
             id_bytes: ID_BYTES.min(rr.request as usize).min(response),
             partial: 0,
@@ -198,16 +215,16 @@ impl<'a> Conversation<'a> {
 
     /// Asks; the errno is that with which this host dropped the request (UDP).
     fn ask(&mut self, id: u64) -> io::Result<Option<Errno>> {
-        match self.socket {
-            StreamSocket::Udp(udp, _) => {
+        match &mut self.link {
+            Link::Port(port) => {
                 let name = id.to_le_bytes();
                 for (slot, byte) in self.request.iter_mut().zip(name).take(self.id_bytes) {
                     *slot = byte;
                 }
                 // Not sent is not answered; the tally will say so.
-                send_one(udp, &self.request)
+                send_one(&mut **port, &self.request)
             }
-            StreamSocket::Tcp(_) => {
+            Link::Tcp(_) => {
                 self.pending.extend_from_slice(&self.request);
                 Ok(None)
             }
@@ -215,16 +232,16 @@ impl<'a> Conversation<'a> {
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        if let StreamSocket::Tcp(tcp) = self.socket
+        if let Link::Tcp(tcp) = &mut self.link
             && !self.pending.is_empty()
         {
-            (&mut &*tcp).write_all(&self.pending)?;
+            tcp.write_all(&self.pending)?;
             self.pending.clear();
         }
         Ok(())
     }
 
-    /// Takes answers, waiting for the first: as long as the socket's time-out, or until `until_ns`.
+    /// Takes answers, waiting for the first: as long as the link's time-out, or until `until_ns`.
     /// Calls `each` with the identity (UDP) or `None` (TCP: in order) of each and counts them.
     fn take(
         &mut self,
@@ -234,25 +251,35 @@ impl<'a> Conversation<'a> {
         if self.open_loop && !self.readable(until_ns) {
             return Ok(0);
         }
-        match self.socket {
-            StreamSocket::Udp(udp, _) => {
-                let got = match (&mut &*udp).read(&mut self.buffer) {
-                    Ok(bytes) => bytes,
-                    Err(e) if passing(&e) || answers_earlier(udp, &e) => return Ok(0),
-                    Err(e) => return Err(e),
+        match &mut self.link {
+            Link::Port(port) => {
+                let mut answers = 0;
+                let failed = match port.recv() {
+                    Ok(arrivals) => {
+                        for message in arrivals.messages() {
+                            if message.bytes.len() != self.response || message.truncated {
+                                continue;
+                            }
+                            let mut name = [0; 8];
+                            for (slot, byte) in
+                                name.iter_mut().zip(message.bytes).take(self.id_bytes)
+                            {
+                                *slot = *byte;
+                            }
+                            each(Some(u64::from_le_bytes(name)));
+                            answers += 1;
+                        }
+                        return Ok(answers);
+                    }
+                    Err(e) => e,
                 };
-                if got != self.response {
+                if passing(&failed) || answers_earlier(&mut **port, &failed) {
                     return Ok(0);
                 }
-                let mut name = [0; 8];
-                for (slot, byte) in name.iter_mut().zip(&self.buffer).take(self.id_bytes) {
-                    *slot = *byte;
-                }
-                each(Some(u64::from_le_bytes(name)));
-                Ok(1)
+                Err(failed)
             }
-            StreamSocket::Tcp(tcp) => {
-                let got = match (&mut &*tcp).read(&mut self.buffer) {
+            Link::Tcp(tcp) => {
+                let got = match tcp.read(&mut self.buffer) {
                     Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
                     Ok(bytes) => bytes,
                     Err(e) if passing(&e) => return Ok(0),
@@ -270,13 +297,13 @@ impl<'a> Conversation<'a> {
     }
 
     /// Waits until there is something to read or the time has come; true for the former.
-    fn readable(&self, until_ns: Option<u64>) -> bool {
+    fn readable(&mut self, until_ns: Option<u64>) -> bool {
         use std::os::fd::AsFd;
-        let fd = match self.socket {
-            StreamSocket::Udp(udp, _) => udp.as_fd(),
-            StreamSocket::Tcp(tcp) => tcp.as_fd(),
-        };
-        linerate_engine::sys::wait_readable(fd, until_ns, clock::monotonic_ns())
+        let now_ns = clock::monotonic_ns();
+        match &mut self.link {
+            Link::Port(port) => port.wait_readable(until_ns, now_ns),
+            Link::Tcp(tcp) => linerate_engine::sys::wait_readable(tcp.as_fd(), until_ns, now_ns),
+        }
     }
 }
 
@@ -284,25 +311,20 @@ fn passing(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
 }
 
-/// Has the kernel tell of each datagram that this host drops, also of those for which its queue has no room.
-fn report_errors(socket: &Socket) {
-    let peer = socket.peer_addr().ok().and_then(|peer| peer.as_socket());
-    sys::report_errors(socket, peer.is_some_and(|peer| sys::plain(peer).is_ipv6()));
-}
-
 /// Whether a call failed with what the network said of an earlier datagram.
-fn answers_earlier(socket: &Socket, error: &io::Error) -> bool {
-    sys::take_errors(socket) || error.kind() == ErrorKind::ConnectionRefused
+fn answers_earlier(port: &mut dyn DatagramPort, error: &io::Error) -> bool {
+    port.take_errors() || error.kind() == ErrorKind::ConnectionRefused
 }
 
 /// Sends one datagram; the errno is that with which this host dropped it.
-fn send_one(socket: &Socket, datagram: &[u8]) -> io::Result<Option<Errno>> {
+fn send_one(port: &mut dyn DatagramPort, datagram: &[u8]) -> io::Result<Option<Errno>> {
+    let batch = SendBatch { bytes: datagram, segment: datagram.len(), train: 1 };
     // A call may fail with the answer to an earlier datagram, and twice where two came.
     let mut earlier = 0;
     loop {
-        let Err(error) = socket.send(datagram) else { return Ok(None) };
+        let Err(error) = port.send(&batch) else { return Ok(None) };
         let local = local_errno(&error);
-        let answer = local.is_none_or(Errno::may_answer_earlier) && answers_earlier(socket, &error);
+        let answer = local.is_none_or(Errno::may_answer_earlier) && answers_earlier(port, &error);
         match local {
             _ if error.kind() == ErrorKind::Interrupted => {}
             _ if answer && earlier < 3 => earlier += 1,
@@ -315,12 +337,12 @@ fn send_one(socket: &Socket, datagram: &[u8]) -> io::Result<Option<Errno>> {
 }
 
 /// The answering end. Ends when the asking end closes (TCP) or the control side says so.
-pub(super) fn respond(context: &Context, socket: &StreamSocket) -> RespondReport {
+pub(super) fn respond(context: &Context, carrier: Carrier) -> RespondReport {
     let Traffic::Rr(rr) = &context.agreed.plan.traffic else { return RespondReport::default() };
     let mut answers = Answers::default();
-    let result = match socket {
-        StreamSocket::Udp(udp, hello) => respond_udp(context, rr, udp, *hello, &mut answers),
-        StreamSocket::Tcp(tcp) => respond_tcp(context, rr, tcp, &mut answers),
+    let result = match carrier {
+        Carrier::Datagrams(at, hello) => respond_udp(context, rr, at, hello, &mut answers),
+        Carrier::Tcp(tcp) => respond_tcp(context, rr, &tcp, &mut answers),
     };
     let (thread, span_ns) = answers
         .begun
@@ -358,48 +380,55 @@ impl Answers {
 fn respond_udp(
     context: &Context,
     rr: &RrPlan,
-    socket: &Socket,
-    hello: Option<linerate_wire::native::stream::UdpHello>,
+    at: datagram::Context,
+    hello: Option<UdpHello>,
     answers: &mut Answers,
 ) -> io::Result<()> {
-    socket.set_read_timeout(Some(LOOK_UP))?;
-    report_errors(socket);
-    let mut request = vec![0; rr.request as usize + 65];
+    let mut port = open(context, rr, at, true)?;
     let mut response = vec![0xa5; rr.response as usize];
     let id_bytes = ID_BYTES.min(rr.request as usize).min(rr.response as usize);
-    loop {
-        if context.shared.stopping() {
-            return Ok(());
-        }
-        let got = match (&mut &*socket).read(&mut request) {
-            Ok(bytes) => bytes,
-            Err(e) if passing(&e) || answers_earlier(socket, &e) => {
+    while !context.shared.stopping() {
+        // One at a time: the next waits in the port.
+        let heard = port.recv().map(|arrivals| {
+            arrivals.messages().next().map(|message| {
+                for (slot, byte) in response.iter_mut().zip(message.bytes).take(id_bytes) {
+                    *slot = *byte;
+                }
+                let is_whole = !message.truncated && message.bytes.len() == rr.request as usize;
+                (message.bytes.len(), is_whole, super::is_hello_again(hello, message.bytes))
+            })
+        });
+        let (got, is_whole, again) = match heard {
+            Ok(Some(heard)) => heard,
+            Ok(None) => continue,
+            Err(e) if passing(&e) || answers_earlier(&mut *port, &e) => {
                 context.shared.look_after_peer(clock::monotonic_ns());
                 continue;
             }
             Err(e) => return Err(e),
         };
-        let datagram = request.get(..got).unwrap_or_default();
         let now = clock::monotonic_ns();
         // Anybody can send requests from the peer's address, so that being idle is no measure.
         context.shared.look_after_peer(now);
         context.shared.keep_time(now);
         context.shared.keep_rate(got as u64, false);
-        if super::answer_again(socket, hello, datagram) || got != rr.request as usize {
+        if again {
+            super::answer_again(&mut *port, hello);
+            continue;
+        }
+        if !is_whole {
             continue;
         }
         context.shared.keep_rate(response.len() as u64, true);
         answers.begin(context);
-        for (slot, byte) in response.iter_mut().zip(datagram).take(id_bytes) {
-            *slot = *byte;
-        }
-        if let Some(errno) = send_one(socket, &response)? {
+        if let Some(errno) = send_one(&mut *port, &response)? {
             answers.dropped_here.count(errno, 1);
             continue;
         }
         answers.count += 1;
         context.shared.add_sent(got as u64 + response.len() as u64);
     }
+    Ok(())
 }
 
 fn respond_tcp(

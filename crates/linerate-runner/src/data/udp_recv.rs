@@ -2,38 +2,30 @@
 
 use std::io::ErrorKind;
 
-use linerate_engine::datagram::{RecvBatch, receiver};
-use linerate_engine::{clock, sys};
-use linerate_model::plan::{EngineChoice, Traffic};
+use linerate_engine::clock;
+use linerate_engine::datagram::{self, ArrivalClock, Duty, Ladder};
+use linerate_model::plan::Traffic;
 use linerate_model::sample::{RecvCounts, RecvReport};
 use linerate_session::engine_choice;
 use linerate_session::receive_batching::ReceiveBatching;
 use linerate_session::receiver::{Message, Receiver, Setup};
 use linerate_wire::native::stream::{HELLO_BYTES, UdpHello, UdpHelloAck};
-use socket2::Socket;
 
-use super::{Context, HARD_END_NS, LOOK_UP, Tick, answer_again, thread_use};
+use super::{Context, HARD_END_NS, Tick, answer_again, is_hello_again, thread_use};
 
 /// First byte of hellos and their answers.
 const HELLO_FIRST_BYTE: u8 = 0x89;
 
 /// Whether a datagram belongs to the opening of streams and not to the test: our own hello again,
-/// which is answered, an answer that came late, or another client's hello that was on its way when
-/// this socket was bound.
-fn is_opening(
-    context: &Context,
-    socket: &Socket,
-    hello: Option<UdpHello>,
-    datagram: &[u8],
-) -> bool {
+/// which is to be answered, an answer that came late, or another client's hello that was on its way
+/// when this socket was bound.
+fn is_opening(context: &Context, datagram: &[u8]) -> bool {
     if context.is_iperf3() {
         return is_iperf3_opening(datagram);
     }
     // No header begins so: a token's highest bit is clear.
     datagram.first() == Some(&HELLO_FIRST_BYTE)
-        && (answer_again(socket, hello, datagram)
-            || UdpHelloAck::decode(datagram).is_some()
-            || UdpHello::decode(datagram).is_some())
+        && (UdpHelloAck::decode(datagram).is_some() || UdpHello::decode(datagram).is_some())
 }
 
 /// iperf3's hello and its answer are 4 bytes, fewer than any of its headers.
@@ -41,25 +33,19 @@ fn is_iperf3_opening(datagram: &[u8]) -> bool {
     datagram.len() == 4
 }
 
-pub(super) fn run(context: &Context, socket: &Socket, hello: Option<UdpHello>) -> RecvReport {
+pub(super) fn run(context: &Context, at: datagram::Context, hello: Option<UdpHello>) -> RecvReport {
     let plan = &context.agreed.plan;
     let Traffic::Udp(udp) = &plan.traffic else { return RecvReport::default() };
-    context.prepare(socket, Some(engine_choice::buffers(udp, plan.streams)));
-    let chosen = engine_choice::choose(udp, context.ip, plan.streams);
-    let described = sys::describe_messages(socket);
-    let _ = socket.set_read_timeout(Some(LOOK_UP));
-    let merging = chosen.engine == EngineChoice::Gso && sys::merge_on_receive(socket).is_ok();
-    let mut engine = receiver(if udp.engine == EngineChoice::Send {
-        EngineChoice::Send
-    } else if merging {
-        EngineChoice::Gso
-    } else {
-        EngineChoice::Mmsg
-    });
-    // A merged message has at most the 128 datagrams of a train, or one IP packet's bytes.
-    let bytes =
-        if merging { udp.size.len() * engine_choice::MAX_SEGMENTS } else { udp.size.len() + 64 };
-    let mut batch = RecvBatch::new(bytes.max(HELLO_BYTES));
+    let buffers = engine_choice::buffers(udp, plan.streams);
+    let config = context.port(Duty::Receive, udp.size.len().max(HELLO_BYTES), Some(buffers));
+    let first = engine_choice::receiving(udp, context.ip, plan.streams);
+    let mut engines = Ladder::new(first, config, at);
+    let mut port = match engines.open() {
+        Ok(port) => port,
+        Err(e) => return RecvReport { error: Some(e.to_string()), ..RecvReport::default() },
+    };
+    let can = port.capabilities();
+    let receive_buffer = can.receive_buffer.unwrap_or(0);
 
     let around = context.around();
     let setup = Setup {
@@ -67,31 +53,33 @@ pub(super) fn run(context: &Context, socket: &Socket, hello: Option<UdpHello>) -
         first_number: 0,
         interval_ns: plan.interval.0,
         intervals: context.intervals(),
-        merging,
+        merging: can.merges,
     };
     let mut account = Receiver::new(setup, thread_use()).ending_after(plan.duration().map(|d| d.0));
     // Where datagrams do not say that they are warm-up, time does: it has an account of its own.
     let mut warmup = WarmUp::new(context, &setup);
     let mut warmed = RecvCounts::default();
-    let mut wall_clock = clock::WallClock::default();
-    wall_clock.look(clock::monotonic_ns());
-    let mut batching = ReceiveBatching::new(sys::receive_buffer(socket), clock::monotonic_ns());
+    let mut arrival = ArrivalClock::new(can.stamps);
+    arrival.look(clock::monotonic_ns());
+    let mut batching = ReceiveBatching::new(receive_buffer, clock::monotonic_ns());
     let mut told = 0;
-    let mut error = described.err().map(|e| format!("cannot ask for receive time stamps: {e}"));
+    let mut error: Option<String> = None;
     while error.is_none() {
         let mut idle = false;
         let mut nap_until = None;
-        match engine.recv(socket, &mut batch) {
-            Ok(messages) => {
+        match port.recv() {
+            Ok(arrivals) => {
                 account.on_call();
                 let now = clock::monotonic_ns();
-                wall_clock.look(now);
+                arrival.look(now);
                 let (mut bytes, mut warm_bytes, mut ours) = (0, 0, false);
-                for message in batch.messages() {
-                    if is_opening(context, socket, hello, message.bytes) {
+                let (messages, is_full, mut again) = (arrivals.len(), arrivals.is_full(), false);
+                for message in arrivals.messages() {
+                    if is_opening(context, message.bytes) {
+                        again |= is_hello_again(hello, message.bytes);
                         continue;
                     }
-                    let stamp = message.realtime_ns.and_then(|wall| wall_clock.place(wall, now));
+                    let stamp = arrival.place(message.stamp_ns, now);
                     let message = Message {
                         bytes: message.bytes,
                         segment: message.segment,
@@ -125,9 +113,14 @@ pub(super) fn run(context: &Context, socket: &Socket, hello: Option<UdpHello>) -
                 if warmup.is_none() {
                     account.on_read(now);
                 }
-                let is_full = messages >= engine.max_messages(&batch);
-                let bytes = bytes + warm_bytes;
-                nap_until = batching.after_call(now, messages as u64, bytes, is_full);
+                if again {
+                    answer_again(&mut *port, hello);
+                }
+                // Without stamps, when it is read is all that is known of a datagram.
+                if arrival.is_of_reading().is_none() {
+                    let bytes = bytes + warm_bytes;
+                    nap_until = batching.after_call(now, messages as u64, bytes, is_full);
+                }
             }
             Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
                 idle = true;
@@ -182,13 +175,16 @@ pub(super) fn run(context: &Context, socket: &Socket, hello: Option<UdpHello>) -
         warm.end(context, &mut account, &mut warmed);
     }
     let sent = sent(context, &warmed);
+    let counters = port.counters();
     // The kernel counts more for a datagram than its payload.
-    let queued = u64::from(sys::receive_queue(socket).unwrap_or(0));
+    let queued = u64::from(counters.unread_bytes.unwrap_or(0));
     account.leave_unread(queued / udp.size.len().max(1) as u64);
-    let report = account.finish(sent, sys::socket_drops(socket), &around);
+    let report = account.finish(sent, counters.drops, &around);
     RecvReport {
-        engine: engine.name().to_owned(),
-        receive_buffer: sys::receive_buffer(socket),
+        engine: engines.used().last().cloned().unwrap_or_default(),
+        fallback: engines.why(),
+        unstamped: arrival.is_of_reading().map(str::to_owned),
+        receive_buffer,
         error,
         warmup: report.warmup.saturating_add(warmed.datagrams),
         warmup_expected: warmed.expected,

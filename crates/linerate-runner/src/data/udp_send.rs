@@ -2,20 +2,19 @@
 
 use std::io::{self, ErrorKind};
 
-use linerate_engine::datagram::{SendBatch, SendEngine, is_refusal, local_errno, sender};
-use linerate_engine::{clock, sys};
+use linerate_engine::clock;
+use linerate_engine::datagram::{self, DatagramPort, Duty, Ladder, SendBatch, local_errno};
 use linerate_model::local_errors::{Errno, LocalSendErrors};
-use linerate_model::plan::{EngineChoice, IpVersion, Traffic, UdpPlan};
+use linerate_model::plan::{Traffic, UdpPlan};
 use linerate_model::sample::SendReport;
-use linerate_session::engine_choice::{self, Chosen};
+use linerate_session::engine_choice::{self, Reach, Shape};
 use linerate_session::pacer::{Pace, Pacer};
 use linerate_session::sender::{Quota, Sender};
 use linerate_wire::framing::Batch;
 use linerate_wire::native::stream::{HELLO_BYTES, UdpHello};
-use socket2::Socket;
 
 use super::wait::Waiter;
-use super::{Context, LOOK_UP, PROMPT, Tick, answer_again, thread_use};
+use super::{Context, PROMPT, Tick, answer_again, is_hello_again, thread_use};
 
 /// Errors in a row that end a stream, of those that do not say that this host dropped a datagram.
 const MOST_ERRORS: u32 = 1_000;
@@ -33,39 +32,34 @@ const AFTER_FAILURE_NS: u64 = 1_000_000;
 /// A stream that got nothing out for so long ends, if it has no end by time or got nothing out ever.
 const GIVE_UP_NS: u64 = 10_000_000_000;
 
-pub(super) fn run(context: &Context, socket: &Socket, hello: Option<UdpHello>) -> SendReport {
+pub(super) fn run(context: &Context, at: datagram::Context, hello: Option<UdpHello>) -> SendReport {
     let plan = &context.agreed.plan;
     let Traffic::Udp(udp) = &plan.traffic else { return SendReport::default() };
-    context.prepare(socket, Some(engine_choice::buffers(udp, plan.streams)));
-    sys::report_errors(socket, context.ip == IpVersion::V6);
-    let mut early = None;
-    if !udp.checksum
-        && context.ip == IpVersion::V4
-        && let Err(e) = sys::without_checksum(socket)
-    {
-        early = Some(format!("cannot switch UDP checksums off: {e}"));
-    }
-    let start_ns = wait_for_start(context, socket, hello);
-    let Some(start_ns) = start_ns.filter(|_| early.is_none()) else {
-        return SendReport { error: early, ..SendReport::default() };
+    let buffers = engine_choice::buffers(udp, plan.streams);
+    let config = context.port(Duty::Send, udp.size.len().max(HELLO_BYTES), Some(buffers));
+    let first = engine_choice::sending(udp, context.ip, plan.streams);
+    let mut engines = Ladder::new(first, config, at);
+    let mut port = match engines.open() {
+        Ok(port) => port,
+        Err(e) => return SendReport { error: Some(e.to_string()), ..SendReport::default() },
     };
-    let chosen = engine_choice::choose(udp, context.ip, plan.streams);
+    let Some(start_ns) = wait_for_start(context, &mut *port, hello) else {
+        return SendReport::default();
+    };
+    let shape = engine_choice::shape(udp, context.ip, plan.streams, reach(&*port));
     let mut stream = Stream {
         context,
-        socket,
         udp,
-        engine: sender(chosen.engine),
-        engines: Vec::new(),
-        fallback: None,
-        chosen,
-        buffer: context.payload(udp.size.len() * chosen.batch + 64, udp.size.len()),
+        port,
+        engines,
+        shape,
+        buffer: context.payload(udp.size.len() * shape.batch + 64, udp.size.len()),
         waiter: Waiter::default(),
         errors: 0,
         failures: 0,
         failing_since_ns: None,
         first_number: 0,
     };
-    stream.engines.push(stream.engine.name().to_owned());
     let warmup = if plan.warmup.0 > 0 {
         let quota = Quota { until_ns: Some(plan.warmup.0), full: None, tail: [0; 2] };
         // A phase with its own counters, and its own numbers but in iperf3's dialect, where they go
@@ -91,11 +85,14 @@ pub(super) fn run(context: &Context, socket: &Socket, hello: Option<UdpHello>) -
     let report = phase.account.finish(phase.span_ns, None, &context.around());
     SendReport {
         warmup,
-        engines: stream.engines,
-        fallback: stream.fallback,
-        train: u32::try_from(stream.chosen.train).unwrap_or(u32::MAX),
-        send_buffer: sys::send_buffer(socket),
-        small_mtu: sys::path_mtu(socket, context.ip == IpVersion::V6)
+        engines: stream.engines.used().to_vec(),
+        fallback: stream.engines.why(),
+        train: u32::try_from(stream.shape.train).unwrap_or(u32::MAX),
+        send_buffer: stream.port.capabilities().send_buffer.unwrap_or(0),
+        small_mtu: stream
+            .port
+            .counters()
+            .path_mtu
             .filter(|mtu| *mtu < u32::from(udp.size.bytes()) + context.ip.udp_overhead()),
         pacing_error_ppb: pacing,
         nominal_gap_ns,
@@ -104,14 +101,20 @@ pub(super) fn run(context: &Context, socket: &Socket, hello: Option<UdpHello>) -
     }
 }
 
+fn reach(port: &dyn DatagramPort) -> Reach {
+    let can = port.capabilities();
+    Reach { train: can.max_train, batch: can.max_batch }
+}
+
 /// Waits for the start and answers hellos meanwhile. `None` when the test ended before it began.
-fn wait_for_start(context: &Context, socket: &Socket, hello: Option<UdpHello>) -> Option<u64> {
-    let _ = socket.set_read_timeout(Some(LOOK_UP));
-    let mut reader = linerate_engine::datagram::RecvBatch::new(HELLO_BYTES);
-    let mut engine = linerate_engine::datagram::receiver(EngineChoice::Send);
-    let start = loop {
+fn wait_for_start(
+    context: &Context,
+    port: &mut dyn DatagramPort,
+    hello: Option<UdpHello>,
+) -> Option<u64> {
+    loop {
         if let Some(start) = context.shared.running() {
-            break start;
+            return Some(start);
         }
         if context.shared.stopping() {
             return None;
@@ -121,25 +124,21 @@ fn wait_for_start(context: &Context, socket: &Socket, hello: Option<UdpHello>) -
             std::thread::sleep(PROMPT);
             continue;
         }
-        if engine.recv(socket, &mut reader).is_ok() {
-            for message in reader.messages() {
-                answer_again(socket, hello, message.bytes);
-            }
+        let again = port.recv().is_ok_and(|arrivals| {
+            arrivals.messages().any(|message| is_hello_again(hello, message.bytes))
+        });
+        if again {
+            answer_again(port, hello);
         }
-    };
-    // From here on a full send buffer makes the thread wait, but not for ever.
-    let _ = socket.set_write_timeout(Some(LOOK_UP * 5));
-    Some(start)
+    }
 }
 
 struct Stream<'a> {
     context: &'a Context,
-    socket: &'a Socket,
     udp: &'a UdpPlan,
-    engine: Box<dyn SendEngine>,
-    engines: Vec<String>,
-    fallback: Option<String>,
-    chosen: Chosen,
+    port: Box<dyn DatagramPort>,
+    engines: Ladder,
+    shape: Shape,
     buffer: Vec<u8>,
     waiter: Waiter,
     errors: u32,
@@ -170,7 +169,7 @@ impl Stream<'_> {
                 self.udp.size.bits(),
                 self.context.id.index,
                 plan.streams,
-                self.chosen.batch as u64,
+                self.shape.batch as u64,
                 self.udp.burst.0.max(100_000),
             )
         });
@@ -230,7 +229,7 @@ impl Stream<'_> {
             if quota.until_ns.is_some_and(|until| now >= until) {
                 break;
             }
-            let mut datagrams = self.chosen.batch as u64;
+            let mut datagrams = self.shape.batch as u64;
             let mut due = None;
             if let Some(pacer) = &mut pacer {
                 match pacer.next(now) {
@@ -266,11 +265,11 @@ impl Stream<'_> {
             let first = self.first_number + account.datagrams();
             self.stamp(first, count, length, sent_ns, warmup);
             let bytes = self.buffer.get(..count * length).unwrap_or(&self.buffer);
-            let batch = SendBatch { bytes, segment: length, train: self.chosen.train };
+            let batch = SendBatch { bytes, segment: length, train: self.shape.train };
             let begun = sent_ns.saturating_sub(start_ns);
-            match self.engine.send(self.socket, &batch) {
-                Ok(taken) => {
-                    let taken = (taken as u64).min(datagrams);
+            match self.port.send(&batch) {
+                Ok(call) => {
+                    let taken = (call.datagrams as u64).min(datagrams);
                     account.on_sent(begun, taken, taken * length as u64, due);
                     self.context.shared.add_sent(taken * length as u64);
                     self.errors = 0;
@@ -279,29 +278,30 @@ impl Stream<'_> {
                     let mut refused = 0;
                     // The kernel stops at an error and keeps silent about it. What ICMP brought, or a
                     // datagram that was too large, is in the error queue as well; a lack of room is not.
-                    if taken < datagrams && !sys::take_errors(self.socket) {
-                        refused = (datagrams - taken).min(self.chosen.train as u64);
+                    if taken < datagrams && !self.port.take_errors() {
+                        refused = (datagrams - taken).min(self.shape.train as u64);
                         account.on_cut_short(refused);
                     }
                     self.give_way(&mut pacer, taken, refused, begun);
-                    if self.engine.max_train() < self.chosen.train {
-                        // An older kernel takes shorter trains; the headers must say so.
-                        self.chosen.train = self.engine.max_train();
-                    }
+                    // An older kernel takes shorter trains; the headers must say so.
+                    self.shape.train = self.shape.train.min(call.max_train);
                     if is_tail {
                         tails_sent += taken as usize;
                     }
                 }
-                Err(e) if is_refusal(&e) && self.chosen.engine == EngineChoice::Gso => {
-                    self.fall_back(&e);
+                Err(e) if self.port.is_refusal(&e) => {
+                    if let Err(none) = self.fall_back(&e) {
+                        error = Some(none.to_string());
+                        break;
+                    }
                     if let Some(pacer) = &mut pacer {
-                        pacer.set_batch(self.chosen.batch as u64);
+                        pacer.set_batch(self.shape.batch as u64);
                     }
                 }
                 Err(e) => {
                     if let Some(errno) = self.dropped_here(&e) {
                         // Of a call that took nothing, the kernel tried one datagram, or one train.
-                        let refused = datagrams.min(self.chosen.train as u64);
+                        let refused = datagrams.min(self.shape.train as u64);
                         account.on_refused(begun, refused, errno);
                         self.give_way(&mut pacer, 0, refused, begun);
                         let for_ever = quota.until_ns.is_none() || account.datagrams() == 0;
@@ -359,22 +359,21 @@ impl Stream<'_> {
 
     /// Writes numbers, time and places into the datagrams of the buffer.
     fn stamp(&mut self, first: u64, count: usize, size: usize, sent_ns: u64, warmup: bool) {
-        let batch = Batch { first, size, train: self.chosen.train, sent_ns, warmup };
+        let batch = Batch { first, size, train: self.shape.train, sent_ns, warmup };
         if let Some(bytes) = self.buffer.get_mut(..count * size) {
             self.context.framing.write_batch(&batch, bytes);
         }
     }
 
-    /// The kernel or the card cannot segment: goes on with many datagrams a call.
-    fn fall_back(&mut self, error: &io::Error) {
-        self.fallback = Some(format!("gso was refused: {error}"));
-        let plan = UdpPlan { engine: EngineChoice::Mmsg, ..self.udp.clone() };
+    /// The kernel or the card cannot do what the engine asks of it: goes on with the next.
+    fn fall_back(&mut self, error: &io::Error) -> io::Result<()> {
+        self.port = self.engines.after_refusal(error)?;
+        // Keeps the pacer's batch legal, and the buffer long enough: never more than before.
+        let mut reach = reach(&*self.port);
+        reach.batch = reach.batch.min(self.shape.batch);
         let streams = self.context.agreed.plan.streams;
-        let chosen = engine_choice::choose(&plan, self.context.ip, streams);
-        // Keeps the pacer's batch legal: never more than before.
-        self.chosen = Chosen { batch: chosen.batch.min(self.chosen.batch), ..chosen };
-        self.engine = sender(self.chosen.engine);
-        self.engines.push(self.engine.name().to_owned());
+        self.shape = engine_choice::shape(self.udp, self.context.ip, streams, reach);
+        Ok(())
     }
 
     /// The errno with which this host dropped the first datagram, or train, of a call.
@@ -385,7 +384,7 @@ impl Stream<'_> {
             self.failures = 0;
             return Some(errno);
         }
-        if errno.may_answer_earlier() && sys::take_errors(self.socket) {
+        if errno.may_answer_earlier() && self.port.take_errors() {
             return None;
         }
         self.failures = self.failures.saturating_add(1);
@@ -420,7 +419,7 @@ impl Stream<'_> {
             let now = clock::monotonic_ns();
             self.waiter.wait_until(now + AFTER_FAILURE_NS, now);
         }
-        sys::take_errors(self.socket);
+        self.port.take_errors();
         None
     }
 }

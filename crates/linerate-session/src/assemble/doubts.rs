@@ -11,19 +11,41 @@ use super::figures::{added, hundredths, percent, seconds};
 use super::totals::{is_udp, streams_of};
 use crate::verdict::local_errors::{main_failure, told};
 
+/// Engines that an end could not use, and clocks that it lacks.
+fn of_engines(outcome: &Outcome) -> Vec<(DoubtKind, String)> {
+    let mut doubts = Vec::new();
+    for (way, sender, receiver) in
+        [(Way::Forward, "client", "server"), (Way::Reverse, "server", "client")]
+    {
+        let sends = streams_of(outcome, way).filter_map(|s| s.send.as_ref());
+        if let Some((why, report)) = sends.filter_map(|s| Some((s.fallback.as_ref()?, s))).next() {
+            let used = report.engines.join(", then ");
+            let text = format!("the {sender}'s {why}; engines used: {used}");
+            doubts.push((DoubtKind::EngineFallback, text));
+        }
+        let recvs = || streams_of(outcome, way).filter_map(|s| s.recv.as_ref());
+        if let Some((why, used)) = recvs().find_map(|r| Some((r.fallback.as_ref()?, &r.engine))) {
+            let text = format!("the {receiver}'s {why}; it received with {used}");
+            doubts.push((DoubtKind::EngineFallback, text));
+        }
+        if let Some(why) = recvs().find_map(|r| r.unstamped.as_ref()) {
+            let text = format!(
+                "the {receiver}'s system stamps no arrivals ({why}): jitter and delay are of the times at which datagrams were read"
+            );
+            doubts.push((DoubtKind::Degraded, text));
+        }
+    }
+    doubts
+}
+
 pub(super) fn doubts(record: &mut RunRecord, outcome: &Outcome) {
     // Where the client could see it beforehand, it said so.
     let known = record.doubts.iter().any(|d| d.text.contains("fragments"));
     let mut add = |kind, text: String| record.doubts.push(Doubt { kind, text });
     let sends = || outcome.streams.iter().filter_map(|s| s.send.as_ref());
     let recvs = || outcome.streams.iter().filter_map(|s| s.recv.as_ref());
-    if let Some(why) = sends().find_map(|s| s.fallback.as_ref()) {
-        let engines =
-            sends().find_map(|s| (s.engines.len() > 1).then(|| s.engines.join(", then ")));
-        add(
-            DoubtKind::EngineFallback,
-            format!("{why}; engines used: {}", engines.unwrap_or_default()),
-        );
+    for (kind, text) in of_engines(outcome) {
+        add(kind, text);
     }
     if let Traffic::Udp(udp) = &outcome.plan.traffic
         && udp.engine == EngineChoice::Gso

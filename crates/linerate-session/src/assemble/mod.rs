@@ -259,6 +259,7 @@ fn describe_run(agreed: &mut PlanRecord, outcome: &Outcome) {
     let recvs = || outcome.streams.iter().filter_map(|s| s.recv.as_ref());
     if is_udp(outcome) {
         agreed.engine = sends().find_map(|s| s.engines.last().cloned()).or(agreed.engine.take());
+        agreed.receive_engine = recvs().map(|r| r.engine.clone()).find(|name| !name.is_empty());
         agreed.train_datagrams = sends().map(|s| s.train).max();
     }
     if let Some(congestion) = sends().find_map(|s| s.congestion.clone()) {

@@ -1,0 +1,249 @@
+//! Data threads over ports that are no sockets, and over engines that cannot go on.
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::{Arc, Mutex};
+use std::thread::ScopedJoinHandle;
+use std::time::{Duration, Instant};
+
+use linerate_engine::clock;
+use linerate_engine::datagram::memory::Memory;
+use linerate_engine::datagram::{
+    self, Arrivals, Capabilities, Config, Counters, DatagramPort, Engine, SendBatch, Stamps, Taken,
+};
+use linerate_model::plan::{
+    AgreedPlan, Direction, End, EngineChoice, IpVersion, RrPlan, TestPlan, Traffic, Transport,
+    UdpPlan,
+};
+use linerate_model::units::Nanos;
+use linerate_wire::framing::Framing;
+use tokio::sync::mpsc;
+
+use super::{Carrier, Context, Role, Shared, rr, streams, udp_recv, udp_send};
+
+/// No step takes as long, on any machine.
+const HANGS: Duration = Duration::from_secs(60);
+const COUNT: u64 = 3_000;
+
+/// Cannot be opened.
+struct Closed(&'static str);
+
+impl Engine for Closed {
+    fn name(&self) -> &'static str {
+        self.0
+    }
+
+    fn open(&self, _: &Config, _: &datagram::Context) -> io::Result<Box<dyn DatagramPort>> {
+        Err(io::ErrorKind::PermissionDenied.into())
+    }
+}
+
+/// Opens, and is refused with the first datagram.
+struct Refused(&'static str, &'static dyn Engine);
+
+impl Engine for Refused {
+    fn name(&self) -> &'static str {
+        self.0
+    }
+
+    fn open(&self, config: &Config, at: &datagram::Context) -> io::Result<Box<dyn DatagramPort>> {
+        Ok(Box::new(RefusedPort(self.1.open(config, at)?)))
+    }
+}
+
+struct RefusedPort(Box<dyn DatagramPort>);
+
+impl DatagramPort for RefusedPort {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { max_batch: 64, max_train: 8, ..self.0.capabilities() }
+    }
+
+    fn send(&mut self, _: &SendBatch<'_>) -> io::Result<Taken> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn recv(&mut self) -> io::Result<Arrivals<'_>> {
+        self.0.recv()
+    }
+
+    fn wait_readable(&mut self, until_ns: Option<u64>, now_ns: u64) -> bool {
+        self.0.wait_readable(until_ns, now_ns)
+    }
+
+    fn counters(&self) -> Counters {
+        self.0.counters()
+    }
+
+    fn is_refusal(&self, error: &io::Error) -> bool {
+        error.kind() == io::ErrorKind::Unsupported
+    }
+}
+
+/// Keeps what its ports were asked for.
+struct Asked(&'static dyn Engine, Mutex<Vec<Config>>);
+
+impl Engine for Asked {
+    fn name(&self) -> &'static str {
+        self.0.name()
+    }
+
+    fn open(&self, config: &Config, at: &datagram::Context) -> io::Result<Box<dyn DatagramPort>> {
+        self.1.lock().expect("no panic").push(config.clone());
+        self.0.open(config, at)
+    }
+}
+
+fn leaked<T>(value: T) -> &'static T {
+    Box::leak(Box::new(value))
+}
+
+fn plan(traffic: Traffic) -> Arc<AgreedPlan> {
+    let plan = TestPlan {
+        traffic,
+        direction: Direction::Forward,
+        streams: 1,
+        end: End::Datagrams(COUNT),
+        warmup: Nanos(0),
+        interval: Nanos::from_secs(1),
+        window: None,
+        client_cpus: vec![],
+        server_cpus: vec![],
+        dscp: None,
+    };
+    Arc::new(AgreedPlan { plan, cuts: vec![] })
+}
+
+/// One end of the only stream.
+fn end(agreed: &Arc<AgreedPlan>, role: Role, shared: &Arc<Shared>) -> Context {
+    Context {
+        shared: Arc::clone(shared),
+        agreed: Arc::clone(agreed),
+        ip: IpVersion::V4,
+        token: 1,
+        framing: Framing::Native { token: 1, stream: 0 },
+        digits: false,
+        burst: 0,
+        id: streams(agreed.plan.direction, 1)[0],
+        role,
+        core: None,
+        events: mpsc::unbounded_channel().0,
+    }
+}
+
+/// Where the two ends' ports are opened, with the engines of each.
+fn places(near: &[&'static dyn Engine], far: &[&'static dyn Engine]) -> [datagram::Context; 2] {
+    let [a, b] = [1, 2].map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
+    let place = |local, remote, engines: &[&'static dyn Engine]| datagram::Context {
+        socket: None,
+        local,
+        remote,
+        core: None,
+        engines: Vec::leak(engines.to_vec()),
+    };
+    [place(a, b, near), place(b, a, far)]
+}
+
+fn joined<T>(thread: ScopedJoinHandle<'_, T>, what: &str) -> T {
+    let until = Instant::now() + HANGS;
+    while !thread.is_finished() {
+        assert!(Instant::now() < until, "{what} goes on");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    thread.join().expect("no panic")
+}
+
+fn udp(rate: &str) -> Arc<AgreedPlan> {
+    plan(Traffic::Udp(UdpPlan {
+        size: serde_json::from_str("200").expect("a size"),
+        rate: serde_json::from_str(rate).expect("a rate"),
+        burst: Nanos(1_000_000),
+        engine: EngineChoice::Gso,
+        checksum: true,
+    }))
+}
+
+#[test]
+fn each_end_goes_on_with_what_it_has() {
+    for rate in ["null", r#"{"datagrams":50000}"#] {
+        let memory = leaked(Memory::new(Stamps::Absent("no clock".into())));
+        let sends: [&'static dyn Engine; 3] =
+            [&Closed("gso"), leaked(Refused("mmsg", memory)), memory];
+        let receives: [&'static dyn Engine; 3] = [&Closed("gso"), &Closed("mmsg"), memory];
+        let [near, far] = places(&sends, &receives);
+        let agreed = udp(rate);
+        let (client, server) = (Shared::new(1), Shared::new(1));
+        let (sent, received) = std::thread::scope(|scope| {
+            let receiver = end(&agreed, Role::Receive, &server);
+            let receiver = scope.spawn(move || udp_recv::run(&receiver, far, None));
+            let sender = end(&agreed, Role::Send, &client);
+            let sender = scope.spawn(move || udp_send::run(&sender, near, None));
+            client.start(clock::monotonic_ns());
+            let sent = joined(sender, "the sender");
+            server.far_end_sent(0, sent.counts.datagrams);
+            (sent, joined(receiver, "the receiver"))
+        });
+        assert_eq!((sent.error, received.error), (None, None));
+        assert_eq!(sent.engines, ["mmsg", "memory"]);
+        let why = sent.fallback.expect("a reason");
+        assert!(why.contains("gso could not be opened: permission denied"), "{why}");
+        assert!(why.ends_with("mmsg was refused: unsupported"), "{why}");
+        assert_eq!(sent.train, 1);
+        assert_eq!(received.engine, "memory");
+        let why = received.fallback.expect("a reason");
+        assert!(why.contains("gso could") && why.contains("mmsg could"), "{why}");
+        // All of it fits into the queue, however late the receiver gets a core.
+        assert_eq!(sent.counts.datagrams, COUNT);
+        assert_eq!(received.counts.datagrams, COUNT);
+        assert_eq!((received.counts.lost, received.counts.socket_drops), (0, 0));
+        // Times of reading take the place of stamps.
+        assert_eq!(received.unstamped.as_deref(), Some("no clock"));
+        assert_eq!(received.timestamp_faults, 0);
+        assert!(received.jitter_ns.is_some() && received.delay_variation.is_some());
+    }
+}
+
+#[test]
+fn an_end_without_any_engine_says_what_each_of_them_lacked() {
+    let none: [&'static dyn Engine; 2] = [&Closed("gso"), &Closed("mmsg")];
+    let [near, far] = places(&none, &none);
+    let (agreed, shared) = (udp("null"), Shared::new(1));
+    let sent = udp_send::run(&end(&agreed, Role::Send, &shared), near, None);
+    let received = udp_recv::run(&end(&agreed, Role::Receive, &shared), far, None);
+    for error in [sent.error, received.error].map(|error| error.expect("an error")) {
+        assert!(error.starts_with("no engine is left: gso could not be opened"), "{error}");
+        assert!(error.contains("mmsg could not be opened"), "{error}");
+    }
+}
+
+#[test]
+fn requests_and_answers_need_no_socket_either() {
+    for rate in [None, Some(20_000)] {
+        let memory = leaked(Asked(leaked(Memory::new(Stamps::Monotonic)), Mutex::default()));
+        let [near, far] = places(&[memory], &[memory]);
+        let transport = Transport::Udp;
+        let rr = RrPlan { transport, request: 20, response: 30, outstanding: 1, rate };
+        let mut agreed = AgreedPlan::clone(&plan(Traffic::Rr(rr)));
+        (agreed.plan.dscp, agreed.plan.window) = (Some(46), Some(100_000));
+        let agreed = Arc::new(agreed);
+        let (client, server) = (Shared::new(1), Shared::new(1));
+        let (asked, answered) = std::thread::scope(|scope| {
+            let answers = end(&agreed, Role::Respond, &server);
+            let answers = scope.spawn(move || rr::respond(&answers, Carrier::Datagrams(far, None)));
+            let asks = end(&agreed, Role::Request, &client);
+            let asks = scope.spawn(move || rr::request(&asks, Carrier::Datagrams(near, None)));
+            client.start(clock::monotonic_ns());
+            let asked = joined(asks, "who asks");
+            server.stop();
+            (asked, joined(answers, "who answers"))
+        });
+        assert_eq!((asked.error, answered.error), (None, None));
+        assert_eq!(asked.transactions + asked.unanswered, COUNT);
+        let asked_for = memory.1.lock().expect("no panic");
+        assert_eq!(asked_for.len(), 2);
+        for config in asked_for.iter() {
+            assert_eq!((config.dscp, config.receive_buffer), (Some(46), Some(100_000)));
+        }
+        // One that waited for longer than a second may be answered and not counted.
+        assert!(answered.answered >= asked.transactions && asked.transactions > 0);
+    }
+}

@@ -1,0 +1,295 @@
+//! What the control side and the data threads of one end of one test know of each other.
+
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use linerate_engine::clock;
+use linerate_model::units::BitRate;
+
+use super::toll::Toll;
+use super::{LOOK_UP, peer};
+use crate::shares::DayBudget;
+
+const WAITING: u8 = 0;
+const RUNNING: u8 = 1;
+const STOPPING: u8 = 2;
+
+/// Not yet told.
+pub(super) const UNKNOWN: u64 = u64::MAX;
+
+/// What a server's owner allows one test, whatever its plan says.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Limits {
+    /// Most bytes that it may carry, both ways together.
+    pub(crate) bytes: Option<u64>,
+    /// Largest rate of one direction.
+    pub(crate) rate: Option<BitRate>,
+    /// The most of a window, in bytes, that is forced beyond the kernel's limits.
+    pub(crate) window: Option<u32>,
+    /// Longest time, warm-up included, in nanoseconds.
+    pub(crate) span_ns: Option<u64>,
+}
+
+/// Data of a test that has the longest allowed time may come so much later, in nanoseconds: what was on
+/// its way, and what the client learnt late of the start.
+pub(crate) const LAST_DATA_NS: u64 = 500_000_000;
+
+/// What the control side tells the data threads.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    phase: AtomicU8,
+    /// Monotonic time at which senders begin.
+    start_ns: AtomicU64,
+    /// Monotonic time at which senders were told to end; [`UNKNOWN`] is not yet.
+    stopped_ns: AtomicU64,
+    /// First measured arrival on any of this end's streams; 0 is none.
+    pub(super) origin_ns: AtomicU64,
+    /// Datagrams that the peer sent on each stream.
+    sent: Vec<AtomicU64>,
+    /// Last time that data came, over UDP or TCP: a peer whose control connection is held up by its
+    /// own flood is not silent.
+    heard_ns: AtomicU64,
+    /// Monotonic time after which receivers give up waiting; [`UNKNOWN`] is not yet.
+    drain_until_ns: AtomicU64,
+    /// Bytes that this end has received in the measured time.
+    received: AtomicU64,
+    /// Bytes that this end has received before it. Each byte is in one of these three.
+    received_warm: AtomicU64,
+    /// Bytes that this end has sent, warm-up included.
+    pub(super) carried_away: AtomicU64,
+    limits: Limits,
+    /// What arrives for threads that answer, and what they send.
+    tolls: Option<[Toll; 2]>,
+    /// It carried more.
+    over_budget: AtomicBool,
+    /// Monotonic time after which no data is taken or sent; [`UNKNOWN`] is no such time.
+    last_data_ns: AtomicU64,
+    /// Data came after it.
+    over_time: AtomicBool,
+    /// Where this test's bytes count as well, and whether they were too many there.
+    day: OnceLock<DayBudget>,
+    over_day: AtomicBool,
+    /// How the peer is known to be there; nothing is known of it before it is set.
+    pub(super) peer: OnceLock<peer::PeerWatch>,
+    /// Monotonic time at which a data thread looks after the peer; [`UNKNOWN`] is never.
+    pub(super) look_at_ns: AtomicU64,
+    /// One did, and found it gone.
+    pub(super) peer_gone: AtomicBool,
+}
+
+impl Shared {
+    pub(crate) fn new(streams: usize) -> Arc<Self> {
+        Self::within(Limits::default(), streams)
+    }
+
+    /// What the owner allows.
+    pub(crate) fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    /// A test whose threads keep to the owner's limits.
+    pub(crate) fn within(limits: Limits, streams: usize) -> Arc<Self> {
+        Arc::new(Self {
+            phase: AtomicU8::new(WAITING),
+            start_ns: AtomicU64::new(UNKNOWN),
+            stopped_ns: AtomicU64::new(UNKNOWN),
+            origin_ns: AtomicU64::new(0),
+            sent: (0..streams).map(|_| AtomicU64::new(UNKNOWN)).collect(),
+            heard_ns: AtomicU64::new(0),
+            drain_until_ns: AtomicU64::new(UNKNOWN),
+            received: AtomicU64::new(0),
+            received_warm: AtomicU64::new(0),
+            carried_away: AtomicU64::new(0),
+            limits,
+            tolls: limits.rate.map(|rate| [Toll::new(rate), Toll::new(rate)]),
+            over_budget: AtomicBool::new(false),
+            last_data_ns: AtomicU64::new(UNKNOWN),
+            over_time: AtomicBool::new(false),
+            day: OnceLock::new(),
+            over_day: AtomicBool::new(false),
+            peer: OnceLock::new(),
+            look_at_ns: AtomicU64::new(UNKNOWN),
+            peer_gone: AtomicBool::new(false),
+        })
+    }
+
+    /// Senders begin at `at_ns`.
+    pub(crate) fn start(&self, at_ns: u64) {
+        self.start_ns.store(at_ns, Ordering::Relaxed);
+        if let Some(span_ns) = self.limits.span_ns {
+            let last = at_ns.saturating_add(span_ns).saturating_add(LAST_DATA_NS);
+            self.last_data_ns.store(last, Ordering::Relaxed);
+        }
+        // Release: whoever sees the phase sees the start.
+        let _ = self.phase.compare_exchange(WAITING, RUNNING, Ordering::Release, Ordering::Relaxed);
+    }
+
+    /// Senders end now, requesters too.
+    pub(crate) fn stop(&self) {
+        self.stopped_ns.fetch_min(clock::monotonic_ns(), Ordering::Relaxed);
+        // Release: whoever sees the phase sees the time.
+        self.phase.store(STOPPING, Ordering::Release);
+    }
+
+    /// When senders were told to end.
+    pub(super) fn stopped_ns(&self) -> Option<u64> {
+        Some(self.stopped_ns.load(Ordering::Relaxed)).filter(|at| *at != UNKNOWN)
+    }
+
+    /// The peer says how much it sent.
+    pub(crate) fn far_end_sent(&self, stream: u16, datagrams: u64) {
+        if let Some(slot) = self.sent.get(usize::from(stream)) {
+            // The largest value means "unknown"; nobody can have sent as many.
+            slot.store(datagrams.min(UNKNOWN - 1), Ordering::Release);
+        }
+    }
+
+    /// Receivers give up at `at_ns`, or when everything has arrived.
+    pub(crate) fn drain_until(&self, at_ns: u64) {
+        self.drain_until_ns.fetch_min(at_ns, Ordering::Release);
+    }
+
+    /// Bytes that this end has received, for dialects in which the receiver says when it has
+    /// enough.
+    pub(crate) fn received(&self) -> u64 {
+        self.received.load(Ordering::Relaxed)
+    }
+
+    /// Bytes that have arrived here, warm-up included.
+    pub(crate) fn arrived(&self) -> u64 {
+        self.received().saturating_add(self.received_warm.load(Ordering::Relaxed))
+    }
+
+    /// Whether the test was ended because it carried more than it may.
+    pub(crate) fn over_budget(&self) -> bool {
+        self.over_budget.load(Ordering::Relaxed)
+    }
+
+    /// Whether the test was ended because data went on after the longest time.
+    pub(crate) fn over_time(&self) -> bool {
+        self.over_time.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn is_late(&self, now_ns: u64) -> bool {
+        now_ns > self.last_data_ns.load(Ordering::Relaxed)
+    }
+
+    /// Ends a test in which data came, or was about to leave, at `now_ns` after the longest time.
+    #[inline]
+    pub(super) fn keep_time(&self, now_ns: u64) {
+        if self.is_late(now_ns) {
+            self.over_time.store(true, Ordering::Relaxed);
+            self.stop();
+            self.drain_until(0);
+        }
+    }
+
+    pub(super) fn add_received(&self, bytes: u64) {
+        self.charge(bytes);
+        self.received.fetch_add(bytes, Ordering::Relaxed);
+        self.keep_budget();
+    }
+
+    pub(super) fn add_received_warm(&self, bytes: u64) {
+        self.charge(bytes);
+        self.received_warm.fetch_add(bytes, Ordering::Relaxed);
+        self.keep_budget();
+    }
+
+    pub(super) fn add_sent(&self, bytes: u64) {
+        self.charge(bytes);
+        self.carried_away.fetch_add(bytes, Ordering::Relaxed);
+        self.keep_budget();
+    }
+
+    /// From now on its bytes count towards its client's day, too.
+    pub(crate) fn charge_to(&self, day: Option<DayBudget>) {
+        if let Some(day) = day {
+            let _ = self.day.set(day);
+        }
+    }
+
+    /// Whether the test was ended because its client's day had no bytes left.
+    pub(crate) fn over_day(&self) -> bool {
+        self.over_day.load(Ordering::Relaxed)
+    }
+
+    /// Bytes that were carried so far, both ways, warm-up included.
+    pub(crate) fn moved(&self) -> u64 {
+        self.arrived().saturating_add(self.carried_away.load(Ordering::Relaxed))
+    }
+
+    #[inline]
+    fn charge(&self, bytes: u64) {
+        if let Some(day) = self.day.get()
+            && day.charge(bytes)
+        {
+            self.over_day.store(true, Ordering::Relaxed);
+            self.stop();
+            self.drain_until(0);
+        }
+    }
+
+    /// Ends the test at the first batch above the budget.
+    #[inline]
+    fn keep_budget(&self) {
+        if let Some(most) = self.limits.bytes {
+            let carried = self.arrived().saturating_add(self.carried_away.load(Ordering::Relaxed));
+            if carried > most {
+                self.over_budget.store(true, Ordering::Relaxed);
+                self.stop();
+                self.drain_until(0);
+            }
+        }
+    }
+
+    /// Waits until the owner's limit lets more through after `bytes` that a thread which answers has
+    /// read, or is about to send (`sends`); ends with the test.
+    pub(super) fn keep_rate(&self, bytes: u64, sends: bool) {
+        let Some([arrive, leave]) = &self.tolls else { return };
+        let toll = if sends { leave } else { arrive };
+        let mut now = clock::monotonic_ns();
+        let until = toll.pass(bytes, now);
+        while now < until && !self.stopping() {
+            clock::sleep_until(until.min(now.saturating_add(LOOK_UP.as_nanos() as u64)));
+            now = clock::monotonic_ns();
+            self.look_after_peer(now);
+        }
+    }
+
+    /// Data came at `now_ns`.
+    pub(super) fn hear(&self, now_ns: u64) {
+        self.keep_time(now_ns);
+        self.heard_ns.store(now_ns, Ordering::Relaxed);
+    }
+
+    /// Whether data came within `limit` before now.
+    pub(crate) fn heard_within(&self, limit: Duration) -> bool {
+        self.silence(0) <= limit
+    }
+
+    /// How long no data has come, counted from `since_ns` of the monotonic clock at the earliest.
+    pub(crate) fn silence(&self, since_ns: u64) -> Duration {
+        let heard = self.heard_ns.load(Ordering::Relaxed).max(since_ns);
+        Duration::from_nanos(clock::monotonic_ns().saturating_sub(heard))
+    }
+
+    pub(super) fn running(&self) -> Option<u64> {
+        (self.phase.load(Ordering::Acquire) == RUNNING)
+            .then(|| self.start_ns.load(Ordering::Relaxed))
+    }
+
+    pub(super) fn stopping(&self) -> bool {
+        self.phase.load(Ordering::Acquire) == STOPPING
+    }
+
+    pub(super) fn sent(&self, stream: u16) -> Option<u64> {
+        let slot = self.sent.get(usize::from(stream))?;
+        Some(slot.load(Ordering::Acquire)).filter(|sent| *sent != UNKNOWN)
+    }
+
+    pub(super) fn drained_at(&self, now_ns: u64) -> bool {
+        now_ns >= self.drain_until_ns.load(Ordering::Acquire)
+    }
+}
