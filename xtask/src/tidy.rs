@@ -12,9 +12,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("engine", &["model"]),
     ("host", &["model"]),
     ("session", &["model", "stats", "wire"]),
+    ("dialect", &["model", "wire", "session"]),
     ("analysis", &["model", "stats"]),
     ("report", &["model", "stats", "analysis"]),
-    ("runner", &["model", "wire", "session", "engine", "host", "stats"]),
+    ("runner", &["model", "wire", "session", "dialect", "engine", "host", "stats"]),
     ("experiment", &["model", "stats"]),
     ("store", &["model"]),
     ("ask", &["model", "experiment", "runner"]),
@@ -26,6 +27,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "stats",
             "wire",
             "session",
+            "dialect",
             "analysis",
             "engine",
             "host",
@@ -45,7 +47,8 @@ const TESTS_MAY_USE: &[&str] = &["testkit", "lab", "wire", "model"];
 /// The one crate with `unsafe`.
 const UNSAFE: &str = "engine";
 /// No clock, no sockets, no files: clippy is told so by a file in each.
-const PURE: &[&str] = &["model", "stats", "wire", "session", "analysis", "report", "experiment"];
+const PURE: &[&str] =
+    &["model", "stats", "wire", "session", "dialect", "analysis", "report", "experiment"];
 const BANS: &[&str] =
     &["Instant::now", "SystemTime::now", "thread::sleep", "UdpSocket", "TcpStream", "fs::File"];
 /// Paths of some machine; cut in two so that this file does not hold them.

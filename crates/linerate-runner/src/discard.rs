@@ -18,7 +18,7 @@ use crate::errors;
 use crate::host::HostWatch;
 use crate::place::{self, From};
 use crate::serving::{HEAD_START_NS, random};
-use crate::ticks::Ticks;
+use linerate_dialect::ticks::Ticks;
 
 /// Runs a send-only test.
 pub(crate) async fn run(

@@ -3,11 +3,11 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+pub(crate) use linerate_dialect::ending::Early;
 use linerate_model::plan::{AgreedPlan, Dialect, Traffic};
 use linerate_model::sample::{RecvCounts, RecvReport, SendCounts, SendReport};
 use linerate_model::served::{Outcome, ServedReceived, ServedResult, ServedSent, ServedTest};
 
-use crate::control::ControlError;
 use crate::data::Report;
 use crate::standstill;
 
@@ -43,43 +43,13 @@ pub(crate) fn test(
     }
 }
 
-/// Why a test did not come to its end.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Early {
-    pub(crate) outcome: Outcome,
-    pub(crate) why: String,
-}
-
-impl Early {
-    pub(crate) fn new(outcome: Outcome, why: impl Into<String>) -> Self {
-        Self { outcome, why: why.into() }
-    }
-
-    /// What is known of this end, at `local`, goes first where the client seems to be at fault.
-    pub(crate) fn explained(self, local: IpAddr) -> Self {
-        match self.outcome {
-            Outcome::Vanished | Outcome::Failed => {
-                Self { why: standstill::explained(&self.why, local), ..self }
-            }
-            _ => self,
+/// What is known of this end, at `local`, goes first where the client seems to be at fault.
+pub(crate) fn explained(early: Early, local: IpAddr) -> Early {
+    match early.outcome {
+        Outcome::Vanished | Outcome::Failed => {
+            Early { why: standstill::explained(&early.why, local), ..early }
         }
-    }
-
-    pub(crate) fn failed(why: impl Into<String>) -> Self {
-        Self::new(Outcome::Failed, why)
-    }
-
-    pub(crate) fn vanished(why: impl Into<String>) -> Self {
-        Self::new(Outcome::Vanished, why)
-    }
-}
-
-impl From<ControlError> for Early {
-    fn from(error: ControlError) -> Self {
-        match error {
-            ControlError::Frame(_) | ControlError::Unproven => Self::failed(error.to_string()),
-            _ => Self::vanished(error.to_string()),
-        }
+        _ => early,
     }
 }
 

@@ -1,54 +1,43 @@
 //! One test at the server, from its request to its results.
 
-mod running;
+mod driver;
 
-use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use linerate_dialect::native::server as conversation;
+pub(crate) use linerate_dialect::native::server::HEAD_START_NS;
+use linerate_dialect::native::server::MOST_DRAIN_NS;
 use linerate_engine::{clock, sys};
 use linerate_host::facts::facts;
 use linerate_model::host::HostFacts;
 use linerate_model::plan::{AgreedPlan, Dialect, End, IpVersion, Traffic, Transport};
-use linerate_model::served::{Outcome, ServedResult, ServedTest};
-use linerate_wire::framing::Framing;
+use linerate_model::served::{ServedResult, ServedTest};
 use linerate_wire::native::auth::Speaker;
 use linerate_wire::native::message::{
-    Agreed, ClientMessage, Ends, Hello, Ping, Pong, RefusalKind, Refused, Request, ServerMessage,
-    Welcome,
+    Agreed, ClientMessage, Ends, Hello, RefusalKind, Refused, Request, ServerMessage, Welcome,
 };
 use linerate_wire::native::{VERSIONS, auth, frame};
 use tokio::net::TcpStream;
 use tokio::sync::OwnedSemaphorePermit;
-use tokio::sync::mpsc::{self, Receiver, UnboundedReceiver, UnboundedSender};
+use tokio::sync::mpsc::{self, UnboundedReceiver};
 use tokio::time::Instant;
 
 use crate::admission::{self, Slot};
 use crate::agent;
-use crate::control::{
-    ControlError, Outbox, next, read_all, read_body, read_out, write_bytes, write_message,
-};
-use crate::data::{self, Context, DataEvent, Role, Shared, StreamId, StreamSocket};
-use crate::host::HostWatch;
+use crate::control::{ControlError, read_body, read_out, write_bytes, write_message};
+use crate::data::{self, Shared, StreamSocket};
 use crate::proven::{self, Seals};
-use crate::served::{self, Early};
+use crate::served;
 use crate::server::{Event, Server};
-use crate::ticks::Ticks;
 
-use running::Running;
+use driver::Driver;
 
-/// Data streams must arrive, and the client must say "start", within this time each.
-const STREAMS_LIMIT: Duration = Duration::from_secs(10);
 /// A client that says nothing for this long is gone: nothing more is sent to it.
-pub(crate) const SILENCE_LIMIT: Duration = Duration::from_millis(2_500);
-/// Should nobody act on that, data threads end by themselves a little later: within 3 s of the last sign.
-const SILENCE_OF_THREADS: Duration = Duration::from_millis(2_800);
-/// Senders begin this long after the word, so that all threads are awake.
-pub(crate) const HEAD_START_NS: u64 = 30_000_000;
+pub(crate) const SILENCE_LIMIT: Duration = Duration::from_nanos(conversation::SILENCE_LIMIT_NS);
 /// Least time that receivers wait for stragglers after the sender's last word.
 const LEAST_DRAIN_NS: u64 = 250_000_000;
-const MOST_DRAIN_NS: u64 = 5_000_000_000;
 /// TCP streams end by themselves; this is for one that does not.
 const TCP_DRAIN_NS: u64 = 20_000_000_000;
 
@@ -301,139 +290,29 @@ impl Test {
         let Self { control, seals, served: _, agreed, ip, local, slot, nic, mut arrivals, _alone } =
             self;
         let plan = &agreed.plan;
-        let drain = drain_ns(&control, &plan.traffic);
-        let (read, write) = control.into_split();
-        let (ours, theirs) = seals.map(|seals| (seals.ours, seals.theirs)).unzip();
-        let mut messages = read_all::<ClientMessage>(read, theirs);
-        let mut out = Outbox::new(write, ours);
-        let ids = data::streams(plan.direction, plan.streams);
-        let shared = Shared::within(server.options.limits(), ids.len());
+        let (options, streams) =
+            (&server.options, data::streams(plan.direction, plan.streams).len());
+        let shared = Shared::within(options.limits(), streams);
         shared.charge_to(slot.day.clone());
-        let (events, mut told) = mpsc::unbounded_channel();
-        // Whatever happens below, no thread outlives the test.
-        let _stop = StopOnDrop(Arc::clone(&shared));
-
-        let mut shut = server.shut.clone();
-        let opened = tokio::select! {
-            opened = Self::open(&agreed, (ip, &slot), &shared, events, &mut arrivals, &mut messages, &mut out) => opened,
-            _ = shut.changed() => {
-                let why = "the server is shutting down".to_owned();
-                let refused = Refused { kind: RefusalKind::Busy, why, hints: vec![] };
-                let _ = out.say(&ServerMessage::Refused(refused)).await;
-                Err(Early::new(Outcome::Cut, "the server is shutting down"))
-            }
-        };
-        let udp = plan.traffic.transport() == Transport::Udp;
-        if let Err(early) = opened {
-            return served::result(Err(early.explained(local)), udp, None, [].iter());
-        }
-        let mut running = Running {
-            shared: Arc::clone(&shared),
+        let terms = conversation::Terms {
             agreed: Arc::clone(&agreed),
-            host: HostWatch::new(nic.as_deref()).await,
-            reports: BTreeMap::new(),
-            streams: ids.len(),
-            send_ticks: Ticks::new(count(&ids, &agreed, Role::Send)),
-            recv_ticks: Ticks::new(count(&ids, &agreed, Role::Receive)),
-            drain,
-            stopped: false,
-            early: None,
-            gone: false,
-            far_sent: false,
+            drain_ns: drain_ns(&control, &plan.traffic),
+            longest_ns: options.max_duration.0,
+            most_bps: options.max_rate.map(|rate| rate.bits_per_second()),
+            idle_ns: u64::try_from(options.no_data.as_nanos()).unwrap_or(u64::MAX),
         };
-        let ended = running.through(server, &mut messages, &mut out, &mut told, &ids).await;
-        // What this end knew before anything went wrong is the reason.
-        let ended = running.early.take().map_or(ended, Err);
+        let (ours, theirs) = seals.map(|seals| (seals.ours, seals.theirs)).unzip();
+        let test = conversation::Server::new(terms, clock::monotonic_ns(), ours, theirs);
+        let driver = Driver::new(test, control, shared, (Arc::clone(&agreed), ip), slot, nic);
+        let (ended, test) = driver.run(server, &mut arrivals).await;
+        let ended = ended.map_err(|early| served::explained(early, local));
         let time_ns = match plan.end {
             End::Time(time) => Some(time.0),
             _ => None,
         };
-        // A sum over some of the streams would pass for the whole.
-        let whole = running.reports.len() == running.streams;
-        let reports = running.reports.values().filter(|_| whole);
-        let ended = ended.map_err(|early| early.explained(local));
-        served::result(ended, udp, time_ns, reports)
+        let udp = plan.traffic.transport() == Transport::Udp;
+        served::result(ended, udp, time_ns, test.reports())
     }
-
-    /// Until every stream is there and the client says "start".
-    async fn open(
-        agreed: &Arc<AgreedPlan>,
-        (ip, slot): (IpVersion, &Slot),
-        shared: &Arc<Shared>,
-        events: UnboundedSender<DataEvent>,
-        arrivals: &mut UnboundedReceiver<(u16, StreamSocket)>,
-        messages: &mut Receiver<Result<ClientMessage, ControlError>>,
-        out: &mut Outbox,
-    ) -> Result<(), Early> {
-        let plan = &agreed.plan;
-        let ids = data::streams(plan.direction, plan.streams);
-        let mut missing: BTreeMap<u16, StreamId> = ids.iter().map(|id| (id.stream, *id)).collect();
-        // Counted from the latest arrival: over a long path many streams take their time.
-        let mut deadline = Instant::now() + STREAMS_LIMIT;
-        while !missing.is_empty() {
-            tokio::select! {
-                arrival = arrivals.recv() => {
-                    let Some((stream, socket)) = arrival else { return Err(Early::failed("no streams")) };
-                    let Some(id) = missing.remove(&stream) else { continue };
-                    deadline = Instant::now() + STREAMS_LIMIT;
-                    let copy = match &socket {
-                        StreamSocket::Tcp(tcp) => tcp.try_clone().ok(),
-                        StreamSocket::Udp(..) => None,
-                    };
-                    let context = Context {
-                        shared: Arc::clone(shared),
-                        agreed: Arc::clone(agreed),
-                        ip,
-                        token: slot.token,
-                        framing: Framing::Native { token: slot.token, stream },
-                        digits: false,
-                        burst: 0,
-                        id,
-                        role: data::role(&plan.traffic, id.way, false),
-                        core: slot.cores.get(usize::from(stream)).copied().flatten(),
-                        events: events.clone(),
-                    };
-                    data::prepare_tcp(&socket, plan, shared.limits().window);
-                    data::spawn(context, socket).map_err(|e| Early::failed(format!("no thread: {e}")))?;
-                    if let Some(mut tcp) = copy {
-                        let _ = std::io::Write::write_all(&mut tcp, &[1]);
-                    }
-                }
-                message = messages.recv() => match message {
-                    Some(Ok(ClientMessage::Ping(ping))) => pong(out, ping).await?,
-                    Some(Ok(ClientMessage::Stop | ClientMessage::Bye)) => return Err(gave_up()),
-                    Some(Ok(_)) => return Err(Early::failed("a message out of turn")),
-                    Some(Err(e)) => return Err(e.into()),
-                    None => return Err(Early::vanished("the client is gone")),
-                },
-                () = tokio::time::sleep_until(deadline) => {
-                    let why = format!("{} data streams did not arrive", missing.len());
-                    return Err(Early::failed(why));
-                }
-            }
-        }
-        drop(events);
-        out.say(&ServerMessage::Ready).await?;
-        // Counted from here, whatever is said meanwhile: a client must not hold the place for ever.
-        let deadline = Instant::now() + STREAMS_LIMIT;
-        loop {
-            let left = deadline.saturating_duration_since(Instant::now());
-            match next(messages, left).await {
-                Ok(ClientMessage::Start) => break,
-                Ok(ClientMessage::Ping(ping)) if !left.is_zero() => pong(out, ping).await?,
-                Ok(ClientMessage::Ping(_)) => {
-                    return Err(Early::failed("the client did not start"));
-                }
-                Ok(_) => return Err(gave_up()),
-                Err(e) => return Err(e.into()),
-            }
-        }
-        Ok(())
-    }
-}
-
-fn count(ids: &[StreamId], agreed: &AgreedPlan, wanted: Role) -> usize {
-    ids.iter().filter(|id| data::role(&agreed.plan.traffic, id.way, false) == wanted).count()
 }
 
 /// Ends the data threads of a test with it.
@@ -445,16 +324,4 @@ impl Drop for StopOnDrop {
         self.0.drain_until(0);
         self.0.let_peer_go();
     }
-}
-
-fn gave_up() -> Early {
-    Early::new(Outcome::Stopped, "the client stopped before the start")
-}
-
-async fn pong(out: &mut Outbox, ping: Ping) -> Result<(), Early> {
-    Ok(out.say(&answer(ping)).await?)
-}
-
-fn answer(ping: Ping) -> ServerMessage {
-    ServerMessage::Pong(Pong { client_ns: ping.client_ns, server_ns: clock::monotonic_ns() })
 }

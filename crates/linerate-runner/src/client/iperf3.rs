@@ -45,7 +45,7 @@ use crate::errors;
 use crate::host::HostWatch;
 use crate::rows::{ProcessCpu, RowBook};
 use crate::serving::random;
-use crate::ticks::Ticks;
+use linerate_dialect::ticks::Ticks;
 
 /// Waits this long beyond two round trips for what is on its way, before the end is told. Less than
 /// a tenth of iperf3's usual interval, which it then leaves out of its report.

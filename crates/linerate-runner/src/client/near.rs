@@ -31,7 +31,7 @@ use crate::place::{self, From};
 use crate::proven;
 use crate::serving::{HEAD_START_NS, drain_ns};
 use crate::standstill;
-use crate::ticks::Ticks;
+use linerate_dialect::ticks::Ticks;
 
 use super::Request;
 use super::connect::{CONNECT_LIMIT, address_pair, with_port};

@@ -21,7 +21,7 @@ use crate::data::{self, DataEvent, Report, Role, Shared, Tick};
 use crate::host::HostWatch;
 use crate::serving::SILENCE_LIMIT;
 use crate::standstill;
-use crate::ticks::Ticks;
+use linerate_dialect::ticks::Ticks;
 
 use super::near::{CLOCK_EXCHANGES, Messages, heard};
 

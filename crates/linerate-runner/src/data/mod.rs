@@ -14,7 +14,6 @@ mod udp_recv;
 mod udp_send;
 mod wait;
 
-use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -25,21 +24,21 @@ use linerate_engine::datagram::{self, Config, DatagramPort, Duty, SendBatch};
 use linerate_engine::{clock, sys};
 use linerate_host::thread::usage as thread_use;
 use linerate_model::limits;
-use linerate_model::plan::{AgreedPlan, Direction, IpVersion, Traffic, Way};
-use linerate_model::sample::{
-    RecvInterval, RecvReport, RrInterval, RrReport, SendInterval, SendReport, ThreadUse,
-};
+use linerate_model::plan::{AgreedPlan, IpVersion, Traffic};
+use linerate_model::sample::ThreadUse;
 use linerate_model::units::Nanos;
 use linerate_session::Surroundings;
 use linerate_session::engine_choice::Buffers;
 use linerate_wire::framing::Framing;
-use linerate_wire::native::message::{RespondReport, StreamSent};
 use linerate_wire::native::stream::UdpHello;
 use socket2::Socket;
 use tokio::sync::mpsc::UnboundedSender;
 
+pub(crate) use linerate_dialect::stream::{
+    DataEvent, Report, Role, StreamId, Tick, role, sent_of, streams,
+};
 pub(crate) use peer::Sign;
-pub(crate) use shared::{LAST_DATA_NS, Limits, Shared};
+pub(crate) use shared::{Limits, Shared};
 
 /// How long a data thread waits in the kernel before it looks at [`Shared`] again.
 const LOOK_UP: Duration = Duration::from_millis(20);
@@ -112,97 +111,6 @@ impl StreamSocket {
             Self::Udp(..) => None,
         }
     }
-}
-
-/// What this end does on a stream.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Role {
-    Send,
-    Receive,
-    Request,
-    Respond,
-}
-
-/// A stream's number, direction and this end's role.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct StreamId {
-    /// Over both directions.
-    pub(crate) stream: u16,
-    /// Within its direction.
-    pub(crate) index: u16,
-    pub(crate) way: Way,
-}
-
-/// All streams of a plan: those of the forward direction first.
-pub(crate) fn streams(direction: Direction, each: u16) -> Vec<StreamId> {
-    let mut all = Vec::new();
-    for way in [Way::Forward, Way::Reverse] {
-        let wanted = match way {
-            Way::Forward => direction.has_forward(),
-            Way::Reverse => direction.has_reverse(),
-        };
-        if wanted {
-            for index in 0..each {
-                all.push(StreamId { stream: all.len() as u16, index, way });
-            }
-        }
-    }
-    all
-}
-
-/// What this end does on a stream of that way.
-pub(crate) fn role(traffic: &Traffic, way: Way, is_client: bool) -> Role {
-    match (traffic, is_client) {
-        (Traffic::Rr(_), true) => Role::Request,
-        (Traffic::Rr(_), false) => Role::Respond,
-        _ if (way == Way::Forward) == is_client => Role::Send,
-        _ => Role::Receive,
-    }
-}
-
-/// Told by a data thread.
-#[derive(Debug)]
-pub(crate) enum DataEvent {
-    /// The measured time has begun on a stream: it sends now, or something has arrived.
-    Begun,
-    /// An interval of a stream is over.
-    Tick(u16, u64, Tick),
-    /// An interval of a stream's warm-up is over: told in dialects whose users see the warm-up.
-    Warm(u16, u64, Tick),
-    /// The stream has ended.
-    Done(u16, Box<Report>),
-}
-
-/// One interval of one stream.
-#[derive(Debug, Clone, Copy)]
-#[allow(clippy::large_enum_variant, reason = "rows are copied, one an interval")]
-pub(crate) enum Tick {
-    Send(SendInterval),
-    Recv(RecvInterval),
-    Rr(RrInterval),
-}
-
-/// The whole of one stream.
-#[derive(Debug)]
-pub(crate) enum Report {
-    Send(SendReport),
-    Recv(RecvReport),
-    Rr(RrReport),
-    Respond(RespondReport),
-}
-
-/// What the senders among these sent, as the peer is told it.
-pub(crate) fn sent_of(reports: &BTreeMap<u16, Report>) -> Vec<StreamSent> {
-    let sent = |(stream, report): (&u16, &Report)| match report {
-        Report::Send(report) => Some(StreamSent {
-            stream: *stream,
-            datagrams: report.counts.datagrams,
-            bytes: report.counts.bytes,
-            span_ns: report.span_ns,
-        }),
-        _ => None,
-    };
-    reports.iter().filter_map(sent).collect()
 }
 
 /// How long `blocks` of so many bytes last at a rate in bit/s: what leaves at once in iperf3's dialect,

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use linerate_dialect::stream::LAST_DATA_NS;
 use linerate_engine::clock;
 use linerate_model::units::BitRate;
 
@@ -30,10 +31,6 @@ pub(crate) struct Limits {
     /// Longest time, warm-up included, in nanoseconds.
     pub(crate) span_ns: Option<u64>,
 }
-
-/// Data of a test that has the longest allowed time may come so much later, in nanoseconds: what was on
-/// its way, and what the client learnt late of the start.
-pub(crate) const LAST_DATA_NS: u64 = 500_000_000;
 
 /// What the control side tells the data threads.
 #[derive(Debug)]

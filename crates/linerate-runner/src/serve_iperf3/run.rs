@@ -115,7 +115,7 @@ impl Test {
         let asked = &self.test.asked;
         let by_time = asked.bytes == 0 && asked.blocks == 0 && asked.time_s > 0;
         let time_ns = by_time.then(|| u64::from(asked.time_s) * 1_000_000_000);
-        let ended = ended.map_err(|early| early.explained(self.local.ip()));
+        let ended = ended.map_err(|early| served::explained(early, self.local.ip()));
         let result = Box::new(served::result(ended, udp, time_ns, reports.iter()));
         server.events.send(Event::TestEnded(served, result));
         self.control.close().await;

@@ -5,6 +5,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use linerate_dialect::idle::Idle;
+use linerate_dialect::rate_meter::RateMeter;
 use linerate_engine::clock;
 use linerate_model::plan::{Direction, Transport};
 use linerate_model::served::Outcome;
@@ -20,8 +22,6 @@ use super::run::{Trouble, terminated};
 use super::story::Story;
 use super::{plan, results};
 use crate::data::{DataEvent, Report, Shared, StreamId};
-use crate::idle::Idle;
-use crate::rate_meter::RateMeter;
 use crate::rows::ProcessCpu;
 use crate::server::{Options, Server};
 use crate::serving::{StopOnDrop, straggler_ns};
@@ -95,7 +95,7 @@ impl Watch {
             most: options.max_duration.as_duration().saturating_add(grace),
             meter: options.max_rate.map(|rate| RateMeter::new(rate.bits_per_second(), began_ns)),
             fault_seen: false,
-            idle: Idle::new(Instant::now().into_std()),
+            idle: Idle::new(0, began_ns),
         }
     }
 }
@@ -202,7 +202,8 @@ impl Running {
             let why = format!("no data for {:?}", options.no_data);
             return Err(Trouble::new(ErrorNumber::NO_DATA, why));
         }
-        if watch.idle.lasts(self.shared.moved(), Instant::now().into_std()) > options.no_data {
+        let idle = watch.idle.lasts(self.shared.moved(), clock::monotonic_ns());
+        if Duration::from_nanos(idle) > options.no_data {
             let why = format!("no data moved for {:?}", options.no_data);
             return Err(Trouble::new(ErrorNumber::NO_DATA, why));
         }

@@ -21,7 +21,7 @@ use crate::data::{DataEvent, Report, Shared, Tick};
 use crate::host::HostWatch;
 use crate::rows::RowBook;
 use crate::standstill;
-use crate::ticks::Ticks;
+use linerate_dialect::ticks::Ticks;
 
 /// Who has interrupted a test waits this long for the server's results, beyond two round trips.
 const INTERRUPTED: Duration = Duration::from_secs(3);

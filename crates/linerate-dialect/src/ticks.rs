@@ -4,22 +4,23 @@ use std::collections::BTreeMap;
 
 use linerate_model::sample::{RecvInterval, RrInterval, SendInterval};
 
-use crate::data::Tick;
+use crate::stream::Tick;
 
 /// Intervals that not all streams have told yet. One for each role of one end.
 #[derive(Debug)]
-pub(crate) struct Ticks {
+pub struct Ticks {
     streams: usize,
     open: BTreeMap<u64, (usize, Option<Tick>)>,
 }
 
 impl Ticks {
-    pub(crate) fn new(streams: usize) -> Self {
+    /// Of so many streams.
+    pub fn new(streams: usize) -> Self {
         Self { streams, open: BTreeMap::new() }
     }
 
     /// One stream's interval; returns the sum when it was the last stream's.
-    pub(crate) fn add(&mut self, index: u64, tick: Tick) -> Option<Tick> {
+    pub fn add(&mut self, index: u64, tick: Tick) -> Option<Tick> {
         let (told, sum) = self.open.entry(index).or_default();
         *told += 1;
         *sum = Some(match sum.take() {

@@ -7,7 +7,7 @@ const EARLY_NS: u64 = 500_000_000;
 
 /// A bucket that fills at the limit and a tenth, and that arrivals empty. Pure: told the time.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct RateMeter {
+pub struct RateMeter {
     /// bit/s, the tenth included.
     rate_bps: u64,
     /// Bits that may still come.
@@ -18,14 +18,14 @@ pub(crate) struct RateMeter {
 
 impl RateMeter {
     /// For a limit of `limit_bps` from `now_ns` on.
-    pub(crate) fn new(limit_bps: u64, now_ns: u64) -> Self {
+    pub fn new(limit_bps: u64, now_ns: u64) -> Self {
         let rate_bps = limit_bps.saturating_add(limit_bps / 10);
         let credit = bits(rate_bps, EARLY_NS);
         Self { rate_bps, credit, bytes: 0, at_ns: now_ns }
     }
 
     /// Whether `bytes` in all, since the beginning, are within the limit at `now_ns`.
-    pub(crate) fn keeps(&mut self, bytes: u64, now_ns: u64) -> bool {
+    pub fn keeps(&mut self, bytes: u64, now_ns: u64) -> bool {
         let span_ns = now_ns.saturating_sub(self.at_ns);
         let more = bytes.saturating_sub(self.bytes).saturating_mul(8);
         (self.bytes, self.at_ns) = (bytes.max(self.bytes), now_ns.max(self.at_ns));

@@ -1,0 +1,97 @@
+//! Conversations of the dialects without I/O: bytes, ends of connections and times go in, actions come
+//! out. A driver owns sockets, threads and the clock, performs the actions and reports what came of
+//! them; under a made-up clock a test does the same.
+//!
+//! Times are nanoseconds of one monotonic clock of this end.
+#![forbid(unsafe_code)]
+
+pub mod control;
+pub mod ending;
+pub mod idle;
+pub mod native;
+pub mod rate_meter;
+pub mod stream;
+pub mod ticks;
+
+use linerate_model::sample::HostSample;
+use linerate_session::assemble::HostSamples;
+
+use control::ControlError;
+use stream::{DataEvent, Role, StreamId};
+
+/// What a conversation is told.
+pub enum Input<'a> {
+    /// Bytes came on the control connection.
+    Bytes(&'a [u8]),
+    /// So many of the bytes that waited were handed to the kernel.
+    Carried(usize),
+    /// Nothing more comes from the control connection, or nothing more goes to it.
+    Lost(ControlError),
+    /// The socket of a data stream arrived.
+    Arrived(u16),
+    /// A data thread's word. The host's sample of an interval is asked for where it is of use.
+    Data(DataEvent, &'a dyn Fn(u64) -> Option<HostSample>),
+    /// No data thread is left.
+    NoMoreData,
+    /// What [`Action::Prepare`] asked for is there.
+    Prepared,
+    /// The host's counters over the test, as [`Action::FinishHost`] asked.
+    Host(HostSamples),
+    /// This end could not do what an action asked of it.
+    Failed(String),
+    /// This process shuts down.
+    Shutdown,
+    /// Nothing but time has passed.
+    Time,
+}
+
+/// What a conversation asks of its driver, to be done in this order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Action {
+    /// Start the data thread of the stream whose socket arrived, and tell the peer so.
+    Spawn(StreamId, Role),
+    /// Make ready what a running test needs: the host's counters, the watch over the peer.
+    Prepare,
+    /// Senders begin at this time.
+    Begin(u64),
+    /// Senders end now.
+    Stop,
+    /// Receivers end at this time at the latest.
+    DrainUntil(u64),
+    /// The peer sent so many datagrams on a stream.
+    PeerSent(u16, u64),
+    /// What the host counted so far belongs to the warm-up.
+    HostWarm,
+    /// Nothing more is sent, at neither end.
+    HostOver,
+    /// Read the host's counters a last time.
+    FinishHost,
+}
+
+/// What the driver knows of the data and of this end at the moment of an input.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// Bytes that arrived, warm-up included.
+    pub arrived: u64,
+    /// Bytes that were carried, both ways, warm-up included.
+    pub moved: u64,
+    /// How long no data has come, in nanoseconds.
+    pub data_silence_ns: u64,
+    /// How long this end has run without being held up: no peer can have been silent for longer.
+    pub ran_ns: u64,
+    /// The owner's limit at which the data threads ended the test.
+    pub over: Option<Over>,
+    /// A data thread found the peer gone, and ended the test.
+    pub peer_gone: bool,
+}
+
+/// Limits that data threads keep by themselves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Over {
+    /// Of the bytes of one test.
+    Bytes,
+    /// Of the time of one test.
+    Time,
+    /// Of the bytes of one address in a day.
+    Day,
+}

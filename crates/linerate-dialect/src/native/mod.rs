@@ -1,0 +1,4 @@
+//! linerate's own dialect.
+
+mod results;
+pub mod server;

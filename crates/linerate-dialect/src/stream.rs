@@ -1,0 +1,116 @@
+//! The streams of a test, and what their data threads report.
+
+use std::collections::BTreeMap;
+
+use linerate_model::plan::{Direction, Traffic, Way};
+use linerate_model::sample::{
+    RecvInterval, RecvReport, RrInterval, RrReport, SendInterval, SendReport,
+};
+use linerate_wire::native::message::{RespondReport, StreamSent};
+
+/// Data of a test that has the longest allowed time may come so much later, in nanoseconds: what was on
+/// its way, and what the client learnt late of the start.
+pub const LAST_DATA_NS: u64 = 500_000_000;
+
+/// What this end does on a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// Sends a flow.
+    Send,
+    /// Receives one.
+    Receive,
+    /// Asks, and waits for answers.
+    Request,
+    /// Answers.
+    Respond,
+}
+
+/// A stream's number, direction and this end's role.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StreamId {
+    /// Over both directions.
+    pub stream: u16,
+    /// Within its direction.
+    pub index: u16,
+    /// Its direction.
+    pub way: Way,
+}
+
+/// All streams of a plan: those of the forward direction first.
+pub fn streams(direction: Direction, each: u16) -> Vec<StreamId> {
+    let mut all = Vec::new();
+    for way in [Way::Forward, Way::Reverse] {
+        let wanted = match way {
+            Way::Forward => direction.has_forward(),
+            Way::Reverse => direction.has_reverse(),
+        };
+        if wanted {
+            for index in 0..each {
+                all.push(StreamId { stream: all.len() as u16, index, way });
+            }
+        }
+    }
+    all
+}
+
+/// What this end does on a stream of that way.
+pub fn role(traffic: &Traffic, way: Way, is_client: bool) -> Role {
+    match (traffic, is_client) {
+        (Traffic::Rr(_), true) => Role::Request,
+        (Traffic::Rr(_), false) => Role::Respond,
+        _ if (way == Way::Forward) == is_client => Role::Send,
+        _ => Role::Receive,
+    }
+}
+
+/// Told by a data thread.
+#[derive(Debug)]
+pub enum DataEvent {
+    /// The measured time has begun on a stream: it sends now, or something has arrived.
+    Begun,
+    /// An interval of a stream is over.
+    Tick(u16, u64, Tick),
+    /// An interval of a stream's warm-up is over: told in dialects whose users see the warm-up.
+    Warm(u16, u64, Tick),
+    /// The stream has ended.
+    Done(u16, Box<Report>),
+}
+
+/// One interval of one stream.
+#[derive(Debug, Clone, Copy)]
+#[allow(clippy::large_enum_variant, reason = "rows are copied, one an interval")]
+pub enum Tick {
+    /// A sender's.
+    Send(SendInterval),
+    /// A receiver's.
+    Recv(RecvInterval),
+    /// A requester's.
+    Rr(RrInterval),
+}
+
+/// The whole of one stream.
+#[derive(Debug)]
+pub enum Report {
+    /// A sender's.
+    Send(SendReport),
+    /// A receiver's.
+    Recv(RecvReport),
+    /// A requester's.
+    Rr(RrReport),
+    /// A responder's.
+    Respond(RespondReport),
+}
+
+/// What the senders among these sent, as the peer is told it.
+pub fn sent_of(reports: &BTreeMap<u16, Report>) -> Vec<StreamSent> {
+    let sent = |(stream, report): (&u16, &Report)| match report {
+        Report::Send(report) => Some(StreamSent {
+            stream: *stream,
+            datagrams: report.counts.datagrams,
+            bytes: report.counts.bytes,
+            span_ns: report.span_ns,
+        }),
+        _ => None,
+    };
+    reports.iter().filter_map(sent).collect()
+}
