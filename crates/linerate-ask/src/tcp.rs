@@ -81,6 +81,7 @@ pub struct TcpArgs {
 enum Receive {
     Copy,
     #[value(alias = "discard")]
+    #[serde(alias = "discard")]
     Truncate,
 }
 

@@ -196,6 +196,13 @@ mod tests {
     }
 
     #[test]
+    fn old_names_of_values_stay() {
+        let plan = |rx: &str| ask("tcp", json!({ "rx": rx })).map(|asked| asked.request.plan);
+        assert_eq!(plan("discard").unwrap(), plan("truncate").unwrap());
+        assert!(plan("cut").is_err());
+    }
+
+    #[test]
     fn a_refusal_names_its_option() {
         for (verb, options, named) in [
             ("tcp", json!({"window": "much"}), "--window"),
