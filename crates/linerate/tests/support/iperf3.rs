@@ -18,8 +18,9 @@ pub const HANGS: Duration = Duration::from_secs(40);
 /// Longer than every deadline of the protocol.
 pub const DEADLINES: Duration = Duration::from_secs(25);
 
-pub fn cookie(seed: u8) -> Cookie {
-    Cookie::from_random(std::array::from_fn(|i| seed.wrapping_mul(31).wrapping_add(i as u8)))
+/// Another one for each seed: five bits make a letter.
+pub fn cookie(seed: u32) -> Cookie {
+    Cookie::from_random(std::array::from_fn(|i| (seed >> (5 * (i % 6))) as u8))
 }
 
 /// A client made by hand.
@@ -37,7 +38,7 @@ impl Peer {
 
     /// Past the cookie.
     pub fn begin(at: SocketAddr) -> Self {
-        static SEED: std::sync::atomic::AtomicU8 = std::sync::atomic::AtomicU8::new(0);
+        static SEED: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(1);
         let cookie = cookie(SEED.fetch_add(1, std::sync::atomic::Ordering::Relaxed));
         let mut peer = Self { control: Self::connect(at), cookie };
         peer.bytes(cookie.bytes());
