@@ -77,7 +77,7 @@ pub fn run(
         let took = env.clock.elapsed().saturating_sub(begun);
         match (&record.error, record.status) {
             // The server may still be at the end of the trial before.
-            (Some(error), _) if error.kind == "busy" && took < BUSY_LIMIT && !env.stop.seen() => {
+            (Some(error), _) if error.kind == "busy" && took < BUSY_LIMIT => {
                 env.clock.sleep(BUSY_EVERY);
             }
             // A record that contradicts itself is told, and repeated by whoever decides.

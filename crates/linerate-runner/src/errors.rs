@@ -17,7 +17,7 @@ const USAGE: u8 = 2;
 /// The server could not be reached, or refused.
 const UNREACHED: u8 = 3;
 /// SIGINT, as shells count it.
-const INTERRUPTED: u8 = 130;
+pub(crate) const INTERRUPTED: u8 = 130;
 
 fn error(kind: &str, what: String, why: &str, hints: &[String], exit_code: u8) -> ErrorRecord {
     ErrorRecord { kind: kind.into(), what, why: why.into(), hints: hints.to_vec(), exit_code }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
 tokio::task_local! {
@@ -13,16 +13,20 @@ tokio::task_local! {
 
 /// Ends what runs under it early; clones are one. Nothing takes it back.
 #[derive(Debug, Clone)]
-pub struct Stop(Arc<watch::Sender<bool>>);
+pub struct Stop(Arc<watch::Sender<u32>>);
+
+/// Whoever interrupts this often does not wait for anything any more.
+const IMPATIENT: u32 = 3;
 
 impl Default for Stop {
     fn default() -> Self {
-        Self(Arc::new(watch::channel(false).0))
+        Self(Arc::new(watch::channel(0).0))
     }
 }
 
 impl Stop {
-    /// One that the first SIGINT or SIGTERM sets; a thread of its own listens from now on.
+    /// One that the first SIGINT or SIGTERM sets; a thread of its own listens from now on. The third one ends
+    /// this process at once, whatever it waits for.
     ///
     /// # Errors
     /// When the system gives no thread or no signal handler.
@@ -30,14 +34,19 @@ impl Stop {
         let stop = Self::default();
         let told = stop.clone();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let (interrupt, terminate) = {
+        let (mut interrupt, mut terminate) = {
             let _inside = runtime.enter();
             (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?)
         };
         std::thread::Builder::new().name("signals".into()).stack_size(256 * 1024).spawn(
             move || {
-                runtime.block_on(either(interrupt, terminate));
-                told.now();
+                runtime.block_on(async {
+                    for count in 1..=IMPATIENT {
+                        either(&mut interrupt, &mut terminate).await;
+                        told.0.send_replace(count);
+                    }
+                });
+                std::process::exit(crate::errors::INTERRUPTED.into());
             },
         )?;
         Ok(stop)
@@ -45,25 +54,26 @@ impl Stop {
 
     /// Ends it.
     pub fn now(&self) {
-        self.0.send_replace(true);
+        self.0.send_modify(|count| *count = (*count).max(1));
     }
 
     /// Whether it shall end.
     pub fn seen(&self) -> bool {
-        *self.0.borrow()
+        *self.0.borrow() > 0
     }
 
     /// Resolves when it shall end.
     pub(crate) async fn asked(&self) {
+        self.asked_times(1).await;
+    }
+
+    async fn asked_times(&self, least: u32) {
         // The sender is this very value, so the channel stays open.
-        let _ = self.0.subscribe().wait_for(|stop| *stop).await;
+        let _ = self.0.subscribe().wait_for(|count| *count >= least).await;
     }
 }
 
-async fn either(
-    mut interrupt: tokio::signal::unix::Signal,
-    mut terminate: tokio::signal::unix::Signal,
-) {
+async fn either(interrupt: &mut Signal, terminate: &mut Signal) {
     tokio::select! {
         _ = interrupt.recv() => {}
         _ = terminate.recv() => {}
@@ -72,8 +82,18 @@ async fn either(
 
 /// Resolves when the test of this task shall end early.
 pub(crate) async fn first() {
+    times(1).await;
+}
+
+/// Resolves at the next interruption from now on: what is waited for is not worth it.
+pub(crate) async fn next() {
+    let before = STOP.try_with(|stop| *stop.0.borrow()).unwrap_or(0);
+    times(before + 1).await;
+}
+
+async fn times(least: u32) {
     match STOP.try_with(Clone::clone) {
-        Ok(stop) => stop.asked().await,
+        Ok(stop) => stop.asked_times(least).await,
         Err(_) => std::future::pending().await,
     }
 }
@@ -81,7 +101,7 @@ pub(crate) async fn first() {
 /// Resolves at the first SIGINT or SIGTERM; never where the system lets nobody listen.
 pub(crate) async fn signalled() {
     match (signal(SignalKind::interrupt()), signal(SignalKind::terminate())) {
-        (Ok(interrupt), Ok(terminate)) => either(interrupt, terminate).await,
+        (Ok(mut interrupt), Ok(mut terminate)) => either(&mut interrupt, &mut terminate).await,
         _ => std::future::pending().await,
     }
 }

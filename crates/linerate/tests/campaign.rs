@@ -601,6 +601,14 @@ fn bad_input_is_told_with_its_place() {
 }
 
 #[test]
+fn a_setting_takes_back_what_the_defaults_say() {
+    let plan = "name = \"t\"\n[defaults]\ntest = \"tcp\"\nwindow = \"1M\"\n\
+                [settings.a]\n[settings.b]\nwindow = false\n";
+    let explained = ok(&scratch("back", plan), &["explain", "c.toml"]);
+    assert_eq!(explained.matches("--window").count(), 1, "{explained}");
+}
+
+#[test]
 fn status_while_another_runs_it_and_where_nothing_may_be_written() {
     let folder = scratch("status", &quick(COMMANDS).replace("sleep 0.01", "sleep 0.1"));
     let (mut child, mut events) = watched(&folder, "run");

@@ -569,6 +569,23 @@ fn a_server_that_is_silent_after_the_end_is_left() {
     server.join().expect("the server ended");
 }
 
+/// Ctrl-C ends the sending; the server's figures are still asked for.
+#[test]
+fn an_interrupted_test_has_the_servers_figures() {
+    let _alone = alone();
+    let server = support::Server::start(None, &[]);
+    let port = server.port.to_string();
+    let words = ["iperf3", "-c", "127.0.0.1", "-p", &port, "-u", "-b", "1M", "-t", "60", "-J"];
+    let client = Client::start(None, &words);
+    let started = || server.log().contains("\"started\"");
+    assert!(wait_for(Duration::from_secs(40), started), "{}", server.log());
+    std::thread::sleep(Duration::from_millis(500));
+    client.signal(nix::sys::signal::Signal::SIGINT);
+    let ended = client.end();
+    let document: Value = serde_json::from_str(&ended.out).expect("JSON");
+    assert!(number(&document, "end.sum_received.packets") > 0, "{}", document["end"]);
+}
+
 /// A failure whose number comes later than its state, while streams are being opened.
 #[test]
 fn an_error_number_that_comes_in_pieces_is_read_whole() {

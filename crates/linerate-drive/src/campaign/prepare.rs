@@ -237,7 +237,9 @@ fn test(
             ("ip", Scalar::Integer(4)) => say("ipv4", true.into()),
             ("ip", Scalar::Integer(6)) => say("ipv6", true.into()),
             ("ip", _) => return Err(Fault::new(option.at, "`ip` is 4 or 6")),
-            (key, Scalar::Bool(on)) => say(key, (*on).into()),
+            // Takes back what the defaults say, of options with a value too.
+            (_, Scalar::Bool(false)) => {}
+            (key, Scalar::Bool(true)) => say(key, true.into()),
             (key, value) => say(key, value.to_string().into()),
         }
     }

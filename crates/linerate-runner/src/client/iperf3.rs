@@ -222,7 +222,7 @@ pub(super) async fn conduct(
                     Ok(results) => (Some(results), None),
                     Err(error) => (None, Some(error)),
                 },
-                () = crate::signals::first() => {
+                () = crate::signals::next() => {
                     running.interrupted = true;
                     (None, Some(errors::interrupted()))
                 }

@@ -100,6 +100,7 @@ pub fn run(request: &Request, observer: &mut dyn Observer, stop: &Stop) -> RunRe
         Err(e) => return failed(record, errors::unable("start the client", &e.to_string())),
     };
     let begun = Cell::new(false);
+    let unbegun = record.clone();
     let early = async {
         stop.asked().await;
         if begun.get() {
@@ -123,7 +124,7 @@ pub fn run(request: &Request, observer: &mut dyn Observer, stop: &Stop) -> RunRe
         tokio::select! {
             biased;
             record = conversation => record,
-            () = early => failed(blank(request), errors::interrupted()),
+            () = early => failed(unbegun, errors::interrupted()),
         }
     });
     // Name lookups that hang must not hold the program back.

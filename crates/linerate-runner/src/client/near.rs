@@ -154,7 +154,11 @@ impl Near<'_> {
         drop(events);
         observer.start(&self.record);
         self.say(&mut write, &ClientMessage::Start, "starting the test").await?;
-        match self.answer(&mut messages, "starting the test").await? {
+        let answer = tokio::select! {
+            answer = self.answer(&mut messages, "starting the test") => answer?,
+            () = crate::signals::first() => return Err(errors::interrupted()),
+        };
+        match answer {
             ServerMessage::Started => {}
             other => return Err(self.out_of_turn("starting the test", &other)),
         }
