@@ -85,6 +85,11 @@ pub(crate) async fn first() {
     times(1).await;
 }
 
+/// Whether the test of this task shall end early.
+pub(crate) fn seen() -> bool {
+    STOP.try_with(Stop::seen).unwrap_or(false)
+}
+
 /// Resolves at the next interruption from now on: what is waited for is not worth it.
 pub(crate) async fn next() {
     let before = STOP.try_with(|stop| *stop.0.borrow()).unwrap_or(0);

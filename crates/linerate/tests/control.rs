@@ -23,8 +23,7 @@ fn servers_that_are_not_there() {
     let ran = linerate(None, &["udp", "no-such-host.invalid", "--json"]);
     let record = ran.error("unknown_host", 3);
     assert_eq!(record["status"], "failed");
-    // A port that was free a moment ago.
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let free = support::free_port();
     let port = free.to_string();
     let record = linerate(None, &["tcp", "127.0.0.1", "-p", &port, "--json"]).error("refused", 3);
     assert!(record["error"]["hints"][0].as_str().unwrap().contains("linerate serve --port"));

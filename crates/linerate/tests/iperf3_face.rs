@@ -16,7 +16,7 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use support::{Client, Lab, alone, linerate, list, number, real, skip, wait_for};
+use support::{Client, Lab, alone, free_port, linerate, list, number, real, skip, wait_for};
 
 /// Whether a real iperf3 is here; skips loudly where it is not.
 fn possible(test: &str) -> bool {
@@ -31,11 +31,6 @@ fn possible(test: &str) -> bool {
 struct Real {
     child: Child,
     port: u16,
-}
-
-fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    listener.local_addr().expect("its address").port()
 }
 
 /// Whether somebody listens on `port` in the network namespace of a process.

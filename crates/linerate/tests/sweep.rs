@@ -260,7 +260,7 @@ fn what_makes_no_sense_is_refused_before_any_packet() {
     assert_eq!(ran.code, 1, "{}", ran.err);
     assert!(ran.err.contains("cannot write to `/proc/nowhere`"), "{}", ran.err);
     // A server that is not there.
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let free = support::free_port();
     assert_eq!(sweep(None, &format!("127.0.0.1 -p {free} --json")).code, 3);
 }
 

@@ -154,13 +154,12 @@ impl Near<'_> {
         drop(events);
         observer.start(&self.record);
         self.say(&mut write, &ClientMessage::Start, "starting the test").await?;
-        let answer = tokio::select! {
-            answer = self.answer(&mut messages, "starting the test") => answer?,
-            () = crate::signals::first() => return Err(errors::interrupted()),
-        };
-        match answer {
-            ServerMessage::Started => {}
-            other => return Err(self.out_of_turn("starting the test", &other)),
+        // Who interrupts now still waits for this answer: with it the server learns why the test ends.
+        match self.answer(&mut messages, "starting the test").await {
+            Ok(ServerMessage::Started) => {}
+            Ok(other) => return Err(self.out_of_turn("starting the test", &other)),
+            Err(_) if crate::signals::seen() => return Err(errors::interrupted()),
+            Err(error) => return Err(error),
         }
         shared.start(clock::monotonic_ns() + HEAD_START_NS);
         let nic = self.record.client.nic.as_ref().map(|nic| nic.name.clone());

@@ -106,6 +106,7 @@ fn ways(line: &str) -> &'static [&'static str] {
 
 /// What the members of iperf3's documents say of each other, whatever was measured.
 fn same_story(line: &str, document: &Value) {
+    assert!(document["error"].is_null(), "{line}: {}", document["error"]);
     for way in ways(line) {
         let member = |name: &str| &document["end"][format!("{name}{way}")];
         let exact = |what: &str, one: f64, other: f64| {
@@ -132,7 +133,6 @@ fn same_story(line: &str, document: &Value) {
 /// Each direction's received rate over the sent one, less what was lost: what the receiver's time is to
 /// the sender's.
 fn shares(line: &str, document: &Value) -> Vec<f64> {
-    assert!(document["error"].is_null(), "{line}: {}", document["error"]);
     same_story(line, document);
     let mut shares = Vec::new();
     for way in ways(line) {
@@ -234,7 +234,7 @@ fn a_short_test_is_not_stretched_by_the_wait() {
             let (_, out, _) = face(None, &line);
             let busy_s = (lag.end() - NEAR) * SHORTEST_S;
             let document = document(&out);
-            same_story(&line, &document);
+            same_story(&format!("{line} against {kind}"), &document);
             let seconds = |name: &str| real(&document["end"][name], "seconds");
             let (sent, received) = (seconds("sum_sent"), seconds("sum_received"));
             // The wait alone is 50 ms.

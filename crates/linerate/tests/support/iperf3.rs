@@ -4,14 +4,14 @@
 #![allow(dead_code, reason = "each file of tests uses its own part of this")]
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use linerate_wire::iperf3::{Cookie, ErrorNumber, Failure, State, hello};
 use serde_json::Value;
 
-use crate::support::{Lab, skip, wait_for};
+use crate::support::{Lab, free_port, skip, wait_for};
 
 /// No run of Debian's client takes this long.
 pub const HANGS: Duration = Duration::from_secs(40);
@@ -240,11 +240,6 @@ impl Ended {
         serde_json::from_str(&self.text)
             .unwrap_or_else(|e| panic!("{}: {e}: {}", self.args, self.text))
     }
-}
-
-pub fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    listener.local_addr().expect("its address").port()
 }
 
 /// `linerate iperf3 -s`.

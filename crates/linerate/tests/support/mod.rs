@@ -395,6 +395,21 @@ impl Ran {
     }
 }
 
+/// A port of this host where nobody listens, kept for this process. It is bound and never listens: a program
+/// that another thread starts holds a copy of each descriptor until it runs, and a copy of a listener would
+/// keep the port's user out and make the port look served.
+pub fn free_port() -> u16 {
+    static KEPT: Mutex<Vec<socket2::Socket>> = Mutex::new(Vec::new());
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None);
+    let socket = socket.expect("a socket");
+    socket.set_reuse_address(true).expect("an option");
+    let any = std::net::SocketAddr::from(([127, 0, 0, 1], 0));
+    socket.bind(&any.into()).expect("a port");
+    let port = socket.local_addr().expect("an address").as_socket().expect("an address").port();
+    KEPT.lock().unwrap().push(socket);
+    port
+}
+
 /// A number of the record; absent is a fault.
 pub fn number(value: &Value, path: &str) -> u64 {
     get(value, path).as_u64().unwrap_or_else(|| panic!("no number at {path}: {value}"))
