@@ -19,7 +19,7 @@ use linerate_runner::client::{Request, Target};
 
 use crate::trial::{self, Variation};
 use crate::{Env, Watcher};
-use keep::Keeper;
+use keep::SettingsGuard;
 
 /// What a frame on Ethernet takes beside its payload of IP: header, check, preamble and gap.
 const ETHERNET_BYTES: u64 = 14 + 4 + 8 + 12;
@@ -155,7 +155,7 @@ pub struct Course {
     request: Request,
     sweep: Sweep,
     document: SweepDocument,
-    keeper: Option<Keeper>,
+    keeper: Option<SettingsGuard>,
 }
 
 /// What came of it.
@@ -197,7 +197,7 @@ impl Course {
             plan.seed = chance();
         }
         // Before any packet: a sweep whose result cannot be kept would be for nothing.
-        let keeper = args.save.as_deref().map(|dir| Keeper::new(dir, None)).transpose()?;
+        let keeper = args.save.as_deref().map(|dir| SettingsGuard::new(dir, None)).transpose()?;
         let request = Request { command, ..asked.test.request };
         plan.values = match asked.grid.open {
             Open::Known => asked.grid.resolve(0)?,
@@ -220,7 +220,7 @@ impl Course {
                 )
             })?;
         let save = args.save.as_deref().or(first.save.as_deref());
-        let keeper = save.map(|dir| Keeper::new(dir, Some(&document.id))).transpose()?;
+        let keeper = save.map(|dir| SettingsGuard::new(dir, Some(&document.id))).transpose()?;
         let mut request = asked.test.request;
         request.command.clone_from(&document.command);
         let document = SweepDocument { status: Status::Complete, error: None, ..document };
@@ -267,7 +267,7 @@ impl Course {
         if let Some(keeper) = &mut keeper {
             keeper.sweep(&document);
         }
-        let place = keeper.as_ref().map(Keeper::place);
+        let place = keeper.as_ref().map(SettingsGuard::place);
         Ok(Swept { document, place, unkept: keeper.and_then(|keeper| keeper.failure) })
     }
 

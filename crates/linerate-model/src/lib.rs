@@ -26,7 +26,7 @@ pub mod search;
 pub mod served;
 pub mod setting;
 pub mod sweep;
-pub mod told;
+pub mod test_event;
 pub mod trial;
 pub mod undo;
 pub mod units;

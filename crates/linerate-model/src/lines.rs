@@ -88,13 +88,13 @@ pub enum CampaignLine<'a> {
     /// Something durable happened.
     Happened(&'a Event),
     /// Of the controller.
-    Told(&'a CampaignTold),
+    Event(&'a CampaignEvent),
 }
 
 /// What the controller of a campaign says.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(tag = "event", rename_all = "snake_case")]
-pub enum CampaignTold {
+pub enum CampaignEvent {
     /// It starts or goes on.
     Campaign {
         /// Name of the plan.

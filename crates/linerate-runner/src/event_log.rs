@@ -55,7 +55,7 @@ struct State {
     /// Events that found no room, and were not yet told of.
     dropped: u64,
     refusals: HashMap<Network, Refusals>,
-    counts_told: Option<Instant>,
+    counts_reported: Option<Instant>,
     closed: bool,
     /// The writer has told everything there was.
     written: bool,
@@ -86,12 +86,12 @@ impl State {
     fn put(&mut self, at: SystemTime, now: Instant, event: Event) {
         let most = match &event {
             Event::Refused { peer, .. } => {
-                if !self.tells_refusal(Network::of(peer.ip()), now) {
+                if !self.reports_refusal(Network::of(peer.ip()), now) {
                     return;
                 }
                 MOST_COMMON
             }
-            Event::Told { .. } => MOST_COMMON,
+            Event::Test { .. } => MOST_COMMON,
             _ => MOST_QUEUED,
         };
         if self.queue.len() < most {
@@ -101,7 +101,7 @@ impl State {
         }
     }
 
-    fn tells_refusal(&mut self, network: Network, now: Instant) -> bool {
+    fn reports_refusal(&mut self, network: Network, now: Instant) -> bool {
         if self.refusals.len() >= MOST_NETWORKS && !self.refusals.contains_key(&network) {
             self.refusals.retain(|_, refusals| {
                 refusals.refill(now);
@@ -129,9 +129,9 @@ impl State {
         if self.dropped > 0 {
             told.push(Event::LogDropped { events: std::mem::take(&mut self.dropped) });
         }
-        let since = *self.counts_told.get_or_insert(now);
+        let since = *self.counts_reported.get_or_insert(now);
         if self.closed || now.saturating_duration_since(since) >= COUNTS_EVERY {
-            self.counts_told = Some(now);
+            self.counts_reported = Some(now);
             for (network, refusals) in &mut self.refusals {
                 refusals.refill(now);
                 let count = std::mem::take(&mut refusals.untold);

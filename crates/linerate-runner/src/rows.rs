@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use linerate_engine::clock;
-use linerate_model::told::{Cpu, Row, Rows};
+use linerate_model::test_event::{Cpu, Row, Rows};
 
 use crate::data::{Report, Tick};
 

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 use linerate_engine::sys;
 use linerate_model::record::ErrorRecord;
 use linerate_model::served::{ServedResult, ServedTest};
-use linerate_model::told::Told;
+use linerate_model::test_event::TestEvent;
 use linerate_model::units::{BitRate, Nanos};
 use linerate_wire::iperf3::Cookie;
 use linerate_wire::native::PREAMBLE;
@@ -28,8 +28,8 @@ use crate::data::{Limits, StreamSocket};
 use crate::event_log::{EventLog, Events};
 use crate::network::Network;
 pub use crate::proven::Public;
-use crate::serve_iperf3::lobby::Lobby;
 use crate::serve_iperf3::logins::Logins;
+use crate::serve_iperf3::rendezvous::StreamRendezvous;
 use crate::shares::Waiting;
 use crate::{agent, errors, host, serve_iperf3, serving};
 
@@ -164,11 +164,11 @@ pub enum Event {
     /// No connection can be taken for now. Told at most once in ten seconds.
     CannotAccept(String),
     /// What a test in iperf3's dialect tells while it runs.
-    Told {
+    Test {
         /// The client's control connection.
         peer: SocketAddr,
         /// What.
-        told: Told,
+        event: TestEvent,
     },
     /// A connection was turned away or dropped before a test.
     Refused {
@@ -224,10 +224,10 @@ fn run(options: &Options, events: Events) -> Result<(), ErrorRecord> {
         .build()
         .map_err(|e| errors::unable("start the server", &e.to_string()))?;
     runtime.block_on(async {
-        let (shut_tell, shut) = watch::channel(false);
+        let (shut_sender, shut) = watch::channel(false);
         let signals = async {
             crate::signals::signalled().await;
-            let _ = shut_tell.send(true);
+            let _ = shut_sender.send(true);
             // Never resolves: the server ends when its tests have.
             std::future::pending::<()>().await;
         };
@@ -242,10 +242,10 @@ fn run(options: &Options, events: Events) -> Result<(), ErrorRecord> {
 pub(crate) struct Server {
     pub(crate) options: Options,
     pub(crate) admission: Arc<Admission>,
-    pub(crate) lobby: Arc<Lobby>,
+    pub(crate) rendezvous: Arc<StreamRendezvous>,
     pub(crate) events: Events,
     pub(crate) shut: watch::Receiver<bool>,
-    pub(crate) agent: agent::Post,
+    pub(crate) agent: agent::AgentSlot,
     waiting: Arc<Waiting>,
     most_waiting: usize,
     running: AtomicUsize,
@@ -261,7 +261,7 @@ pub(crate) async fn serve_async(
 ) -> Result<(), ErrorRecord> {
     let descriptors = sys::raise_descriptor_limit().ok();
     host::prepare();
-    let (post, left) = agent::Post::open(options.agent.as_ref())?;
+    let (post, left) = agent::AgentSlot::open(options.agent.as_ref())?;
     let (listener, udp) = listen(options)?;
     let address = listener.local_addr().map_err(|e| cannot_listen(options, &e))?;
     events.send(Event::Listening(sys::plain(address)));
@@ -271,7 +271,7 @@ pub(crate) async fn serve_async(
     let server = Arc::new(Server {
         options: options.clone(),
         admission: Arc::new(Admission::default()),
-        lobby: Arc::new(Lobby::new(options.exclusive)),
+        rendezvous: Arc::new(StreamRendezvous::new(options.exclusive)),
         events,
         shut: shut.clone(),
         agent: post,

@@ -222,7 +222,7 @@ async fn grant(
     meant(request.ends.as_ref())?;
     let ip = if peer.is_ipv4() { IpVersion::V4 } else { IpVersion::V6 };
     admission::check(&request.plan, Dialect::Native, ip, &server.options)?;
-    let alone = server.lobby.try_alone().map_err(|()| Refused {
+    let alone = server.rendezvous.try_alone().map_err(|()| Refused {
         kind: RefusalKind::Busy,
         why: "a test is running, and this server makes one at a time".into(),
         hints: vec!["try again later".into()],

@@ -1,7 +1,7 @@
 //! Who is told of what a test measures, while it runs.
 
 use linerate_model::record::{Interval, RunRecord};
-use linerate_model::told::Told;
+use linerate_model::test_event::TestEvent;
 
 /// Told of everything a test measures. Does nothing unless overridden.
 pub trait Observer {
@@ -12,7 +12,7 @@ pub trait Observer {
     /// because a datagram that came late is not lost.
     fn interval(&mut self, _interval: &Interval) {}
     /// What users of iperf3 see: each stream by itself, the warm-up too. Told in its dialect only.
-    fn told(&mut self, _told: &Told) {}
+    fn event(&mut self, _event: &TestEvent) {}
     /// Something worth a line on the way: "waiting for a free slot".
     fn note(&mut self, _text: &str) {}
     /// The test is over, well or badly.
@@ -29,9 +29,9 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
         self.0.interval(interval);
         self.1.interval(interval);
     }
-    fn told(&mut self, told: &Told) {
-        self.0.told(told);
-        self.1.told(told);
+    fn event(&mut self, event: &TestEvent) {
+        self.0.event(event);
+        self.1.event(event);
     }
     fn note(&mut self, text: &str) {
         self.0.note(text);

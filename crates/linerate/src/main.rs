@@ -32,13 +32,13 @@ fn main() -> ExitCode {
     if let Some(code) = drop_in(&argv) {
         return code;
     }
-    let wish = output::Wish::of(&argv);
+    let wish = output::OutputMode::of(&argv);
     let done = args::parse(argv).and_then(|cli| match cli {
         Some(cli) => dispatch(cli),
         None => Ok(Exit::Complete.into()),
     });
     done.unwrap_or_else(|error| {
-        output::tell_error(&error, wish);
+        output::report_error(&error, wish);
         Exit::from_code(error.exit_code).into()
     })
 }
@@ -67,7 +67,7 @@ fn dispatch(cli: Cli) -> Result<ExitCode, ErrorRecord> {
         Command::SettingsHelper(args) => {
             linerate_runner::agent::helper(&args.state_dir).map(|()| Exit::Complete)?
         }
-        Command::Keeper => linerate_runner::agent::keep().map(|()| Exit::Complete)?,
+        Command::SettingsGuard => linerate_runner::agent::keep().map(|()| Exit::Complete)?,
         Command::Measure(measure) => match measure {
             Measure::Udp(args) => run::run(args.asked()?, args.show, color)?,
             Measure::Tcp(args) => run::run(args.asked()?, args.show, color)?,

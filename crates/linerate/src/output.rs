@@ -69,12 +69,12 @@ pub fn failed(why: &std::io::Error, hints: &[&str]) -> ErrorRecord {
 
 /// What the command line wishes, read before it is understood: an error in it takes the same form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Wish {
+pub struct OutputMode {
     output: Output,
     color: Color,
 }
 
-impl Wish {
+impl OutputMode {
     /// From the raw words.
     pub fn of(argv: &[OsString]) -> Self {
         let words: Vec<&str> = argv
@@ -140,7 +140,7 @@ pub fn side_paint(color: Color) -> Paint {
 
 /// An error for people on standard error and, where JSON was wished for, as an object on standard
 /// output. Neither stream's own error is of use to anyone.
-pub fn tell_error(found: &ErrorRecord, wish: Wish) {
+pub fn report_error(found: &ErrorRecord, wish: OutputMode) {
     let _ = stderr().write_all(error::text(found, side_paint(wish.color)).as_bytes());
     let _ = match wish.output {
         Output::Text => Ok(()),
@@ -156,8 +156,8 @@ pub fn tell_error(found: &ErrorRecord, wish: Wish) {
 mod tests {
     use super::*;
 
-    fn wish(words: &[&str]) -> Wish {
-        Wish::of(&words.iter().map(OsString::from).collect::<Vec<_>>())
+    fn wish(words: &[&str]) -> OutputMode {
+        OutputMode::of(&words.iter().map(OsString::from).collect::<Vec<_>>())
     }
 
     #[test]

@@ -20,7 +20,7 @@ pub fn serve(args: &ServeArgs) -> Result<Exit, ErrorRecord> {
     let mut closed = false;
     let json_lines = args.json_lines;
     server::serve(&options, move |at, event| {
-        if matches!(event, Event::Told { .. }) {
+        if matches!(event, Event::Test { .. }) {
             // For iperf3's screen, which this is not.
             return;
         }
@@ -55,7 +55,7 @@ fn words(event: &Event) -> String {
         }
         Event::PutBack(what) => format!("from before: {}", clean(what)),
         Event::CannotAccept(why) => format!("cannot take connections: {}", clean(why)),
-        Event::Told { peer, .. } => format!("{peer} goes on"),
+        Event::Test { peer, .. } => format!("{peer} goes on"),
         Event::Refused { peer, why, .. } => format!("{peer} refused: {}", clean(why)),
         Event::RefusedMore { network, count } => format!("{network} refused {count} times more"),
         Event::LogDropped { events } => {
@@ -173,7 +173,7 @@ impl ServerLine {
             }
             Event::PutBack(text) => Self::PutBack { time, text },
             Event::CannotAccept(text) => Self::CannotAccept { time, text },
-            Event::Told { .. } => return None,
+            Event::Test { .. } => return None,
         })
     }
 }

@@ -370,7 +370,7 @@ fn settings_of_a_helper_that_died_do_not_hold() {
         command(host).unwrap();
         kill(helper_of(pid).expect("a helper"), Signal::SIGKILL).unwrap();
         assert_eq!(apply(host).unwrap_err().kind, "helper_lost");
-        // Told, and yet nothing runs on settings that are not there.
+        // TestEvent, and yet nothing runs on settings that are not there.
         assert_eq!(command(host).unwrap_err().kind, "helper_lost");
         assert_eq!(command(host).unwrap_err().kind, "helper_lost");
         assert!(apply(host).unwrap().iter().all(|applied| applied.holds()));

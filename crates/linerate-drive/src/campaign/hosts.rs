@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use linerate_experiment::campaign::control::World;
+use linerate_experiment::campaign::control::HostStates;
 use linerate_experiment::campaign::plan::{self, Plan};
 use linerate_model::record::ErrorRecord;
 use linerate_model::setting::{Applied, Outcome, Setting as HostSetting, SettingValue};
@@ -116,12 +116,15 @@ impl<'a> Fleet<'a> {
     }
 
     /// What is known of the hosts now.
-    pub fn world(&self) -> World {
+    pub fn world(&self) -> HostStates {
         let booted = |m: &Member| {
             let id = m.agent.as_ref().and(m.boot_id.clone())?;
             m.watched.then(|| (m.host.name.clone(), id))
         };
-        World { boots: self.members.iter().filter_map(booted).collect(), set: self.set.clone() }
+        HostStates {
+            boots: self.members.iter().filter_map(booted).collect(),
+            set: self.set.clone(),
+        }
     }
 
     /// Boot ids of the watched hosts, as runs are marked with them.

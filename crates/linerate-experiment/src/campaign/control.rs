@@ -15,7 +15,7 @@ pub const MOST_CUTS: u32 = 50;
 
 /// What is known of the hosts right now.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct World {
+pub struct HostStates {
     /// Boot id of each watched host that answers.
     pub boots: BTreeMap<String, String>,
     /// Setting whose values were applied to all hosts since they booted.
@@ -129,7 +129,7 @@ pub struct Controller {
 }
 
 impl Controller {
-    /// At the start. `watched` holds the hosts whose boot ids [`World`] will tell.
+    /// At the start. `watched` holds the hosts whose boot ids [`HostStates`] will tell.
     pub fn new(
         slots: Vec<Slot>,
         rebooted: Vec<String>,
@@ -244,7 +244,7 @@ impl Controller {
     }
 
     /// The next step.
-    pub fn next(&self, world: &World) -> Step {
+    pub fn next(&self, world: &HostStates) -> Step {
         if let Some((slot, attempt, extra)) = self.running {
             return Step::MarkCut { slot, attempt, extra };
         }
@@ -281,7 +281,7 @@ impl Controller {
     }
 
     /// What must be done before the hosts are on the boot that `slot` wants.
-    fn boots(&self, slot: &Slot, world: &World) -> Option<Step> {
+    fn boots(&self, slot: &Slot, world: &HostStates) -> Option<Step> {
         if slot.boot > 0 {
             for host in &self.rebooted {
                 let key = (slot.boot, host.clone());

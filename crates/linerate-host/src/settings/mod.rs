@@ -78,13 +78,13 @@ pub fn read(device: Option<&str>, names: &[SettingName]) -> Vec<ReadBack> {
 /// journal for whoever comes after this process.
 ///
 /// One process at a time may do so in a network namespace. Dropping it puts nothing back; see
-/// [`Keeper::restore`].
-pub struct Keeper {
+/// [`SettingsGuard::restore`].
+pub struct SettingsGuard {
     kernel: Kernel,
     journal: Journal,
 }
 
-impl Keeper {
+impl SettingsGuard {
     /// Takes the journal in `directory` and puts back what an earlier process left changed.
     ///
     /// # Errors

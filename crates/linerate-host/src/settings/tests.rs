@@ -111,7 +111,7 @@ fn settings_are_read_back_and_all_come_back() {
     in_namespace("settings_are_read_back_and_all_come_back", || {
         let state = Scratch::new();
         let before = snapshot();
-        let (mut keeper, nothing) = Keeper::open(&state.0).unwrap();
+        let (mut keeper, nothing) = SettingsGuard::open(&state.0).unwrap();
         assert_eq!(nothing, Restoration::default());
         let done = keeper.apply(Some("va"), &everything());
         for applied in &done {
@@ -145,15 +145,15 @@ fn the_next_process_puts_back_what_one_left_behind() {
     in_namespace("the_next_process_puts_back_what_one_left_behind", || {
         let state = Scratch::new();
         let before = snapshot();
-        let (mut keeper, _) = Keeper::open(&state.0).unwrap();
+        let (mut keeper, _) = SettingsGuard::open(&state.0).unwrap();
         keeper.apply(Some("va"), &everything());
-        assert!(matches!(Keeper::open(&state.0), Err(e) if e.kind == "busy"));
+        assert!(matches!(SettingsGuard::open(&state.0), Err(e) if e.kind == "busy"));
         drop(keeper);
         assert_ne!(snapshot(), before);
         // Somebody else sets two of them meanwhile.
         run("ip link set va mtu 4000");
         run("sysctl -qw net.ipv4.conf.va.rp_filter=1");
-        let (_keeper, restoration) = Keeper::open(&state.0).unwrap();
+        let (_keeper, restoration) = SettingsGuard::open(&state.0).unwrap();
         let left: Vec<&str> = restoration
             .knobs
             .iter()
@@ -172,7 +172,7 @@ fn the_next_process_puts_back_what_one_left_behind() {
 fn disciplines_come_back_with_options_classes_and_children() {
     in_namespace("disciplines_come_back_with_options_classes_and_children", || {
         let state = Scratch::new();
-        let (mut keeper, _) = Keeper::open(&state.0).unwrap();
+        let (mut keeper, _) = SettingsGuard::open(&state.0).unwrap();
         let fifo = [set("qdisc", text("pfifo_fast"))];
         let trees: &[&[&str]] = &[
             &["qdisc replace dev va root tbf rate 10mbit burst 64k limit 100k"],
@@ -232,7 +232,7 @@ fn disciplines_come_back_with_options_classes_and_children() {
 fn what_cannot_be_is_refused_with_its_reason() {
     in_namespace("what_cannot_be_is_refused_with_its_reason", || {
         let state = Scratch::new();
-        let (mut keeper, _) = Keeper::open(&state.0).unwrap();
+        let (mut keeper, _) = SettingsGuard::open(&state.0).unwrap();
         let before = snapshot();
         for (setting, words) in [
             (set("ring.rx", SettingValue::Number(512)), "no such setting"),
@@ -264,7 +264,7 @@ fn what_cannot_be_is_refused_with_its_reason() {
 fn another_interface_of_the_name_is_left() {
     in_namespace("another_interface_of_the_name_is_left", || {
         let state = Scratch::new();
-        let (mut keeper, _) = Keeper::open(&state.0).unwrap();
+        let (mut keeper, _) = SettingsGuard::open(&state.0).unwrap();
         keeper.apply(Some("va"), &[set("mtu", SettingValue::Number(9_000))]);
         run("ip link del va");
         run("ip link add va mtu 9000 type veth peer name vb");
@@ -335,7 +335,7 @@ fn nothing_changes_without_its_undo_on_the_disk() {
                 let disk =
                     Box::new(Faulty { real: RealDisk::default(), calls: 0, fails_at, error });
                 let (mut keeper, _) =
-                    Keeper::open_with(&state.0, roots.clone(), place.clone(), disk).unwrap();
+                    SettingsGuard::open_with(&state.0, roots.clone(), place.clone(), disk).unwrap();
                 let done = keeper.apply(Some("va"), &settings);
                 for applied in &done {
                     // What did not hold did not happen.
@@ -347,7 +347,7 @@ fn nothing_changes_without_its_undo_on_the_disk() {
                 }
                 drop(keeper);
                 // The next process has a sound disk.
-                let (_keeper, restoration) = Keeper::open(&state.0).unwrap();
+                let (_keeper, restoration) = SettingsGuard::open(&state.0).unwrap();
                 assert!(restoration.complete(), "{fails_at} {restoration:?}");
                 assert_eq!(snapshot(), before, "{fails_at}");
             }
@@ -369,7 +369,7 @@ fn a_journal_that_cannot_be_removed_is_told_and_harmless() {
             fails_at: 6,
             error: nix::libc::EIO,
         });
-        let (mut keeper, _) = Keeper::open_with(&state.0, roots, place, disk).unwrap();
+        let (mut keeper, _) = SettingsGuard::open_with(&state.0, roots, place, disk).unwrap();
         keeper.apply(Some("va"), &[set("mtu", SettingValue::Number(9_000))]);
         let restoration = keeper.restore();
         assert!(restoration.complete());
@@ -412,7 +412,7 @@ fn queues_interrupts_and_governors_come_back_each_as_it_was() {
     let ((root, roots), state) = (paper_host(), Scratch::new());
     let open = |boot: &str| {
         let disk = Box::<RealDisk>::default();
-        Keeper::open_with(&state.0, roots.clone(), paper_place(boot), disk).unwrap()
+        SettingsGuard::open_with(&state.0, roots.clone(), paper_place(boot), disk).unwrap()
     };
     let content = |path: &str| fs::read_to_string(root.0.join(path)).unwrap().trim().to_owned();
     let (mut keeper, _) = open("b1");
@@ -448,7 +448,7 @@ fn after_a_reboot_nothing_is_put_back() {
     let ((root, roots), state) = (paper_host(), Scratch::new());
     let open = |boot: &str| {
         let disk = Box::<RealDisk>::default();
-        Keeper::open_with(&state.0, roots.clone(), paper_place(boot), disk).unwrap()
+        SettingsGuard::open_with(&state.0, roots.clone(), paper_place(boot), disk).unwrap()
     };
     let (mut keeper, _) = open("b1");
     keeper.apply(Some("eth0"), &[set("governor", text("performance"))]);
@@ -466,7 +466,7 @@ fn a_damaged_journal_is_told_and_kept_aside() {
     let ((_root, roots), state) = (paper_host(), Scratch::new());
     let open = || {
         let disk = Box::<RealDisk>::default();
-        Keeper::open_with(&state.0, roots.clone(), paper_place("b1"), disk).unwrap()
+        SettingsGuard::open_with(&state.0, roots.clone(), paper_place("b1"), disk).unwrap()
     };
     let (mut keeper, _) = open();
     keeper.apply(Some("eth0"), &[set("governor", text("performance")), set("rps", text("0"))]);

@@ -1,6 +1,6 @@
 //! iperf3's JSON document, and the lines of `--json-stream`.
 
-use linerate_model::told::{Cpu, End, Rows, ServerOutput, Side, Start, Told};
+use linerate_model::test_event::{Cpu, End, Rows, ServerOutput, Side, Start, TestEvent};
 
 use super::node::Node;
 use super::{
@@ -36,26 +36,26 @@ impl Document {
 
     /// Takes in one thing told; returns the line of `--json-stream` for it. `time` is now: RFC 1123
     /// and seconds since 1970. `linerate` is what only linerate knows, for the end.
-    pub fn told(
+    pub fn event(
         &mut self,
-        told: &Told,
+        event: &TestEvent,
         time: (&str, i64),
         linerate: Option<serde_json::Value>,
     ) -> Option<String> {
-        match told {
-            Told::Connected(_) => None,
-            Told::Start(start) => {
+        match event {
+            TestEvent::Connected(_) => None,
+            TestEvent::Start(start) => {
                 let head = self.started(start, time);
                 self.start = Some((**start).clone());
                 self.head = Some(head.clone());
-                Some(event("start", head))
+                Some(line("start", head))
             }
-            Told::Rows(rows) => {
+            TestEvent::Rows(rows) => {
                 let interval = interval(self.start.as_ref()?, rows);
                 self.intervals.push(interval.clone());
-                Some(event("interval", interval))
+                Some(line("interval", interval))
             }
-            Told::End(end) => {
+            TestEvent::End(end) => {
                 let start = self.start.as_ref()?;
                 self.end = ended(start, end, linerate);
                 self.output = end.server_output.as_ref().map(|output| match output {
@@ -79,12 +79,12 @@ impl Document {
     pub fn last_lines(&self) -> String {
         let mut out = String::new();
         if let Some(error) = &self.error {
-            out.push_str(&event("error", Node::text(error.as_str())));
+            out.push_str(&line("error", Node::text(error.as_str())));
         }
         if let Some((name, node)) = &self.output {
-            out.push_str(&event(name, node.clone()));
+            out.push_str(&line(name, node.clone()));
         }
-        out.push_str(&event("end", self.end.clone()));
+        out.push_str(&line("end", self.end.clone()));
         out
     }
 
@@ -192,7 +192,7 @@ impl Document {
     }
 }
 
-fn event(name: &'static str, data: Node) -> String {
+fn line(name: &'static str, data: Node) -> String {
     let line = Node::Map(vec![("event", Node::text(name)), ("data", data)]);
     format!("{}\n", line.compact())
 }

@@ -16,7 +16,7 @@ pub use text::Text;
 
 use linerate_model::plan::{Direction, Transport};
 use linerate_model::sample::{RecvCounts, SendReport};
-use linerate_model::told::{End, Row, Rows, Side, Start, StreamEnd};
+use linerate_model::test_event::{End, Row, Rows, Side, Start, StreamEnd};
 
 /// The release whose output this is.
 pub const RELEASE: &str = "3.12";

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use linerate_model::told::{Connected, End, Rows, ServerOutput, Start, Told};
+use linerate_model::test_event::{Connected, End, Rows, ServerOutput, Start, TestEvent};
 
 use super::number::{self, two_digits};
 use super::{
@@ -38,16 +38,16 @@ impl Text {
     }
 
     /// Lines for one thing told, each with its end. `time` is now as in RFC 1123.
-    pub fn told(&mut self, told: &Told, time: &str) -> String {
-        match told {
-            Told::Connected(_) => String::new(),
-            Told::Start(start) => {
+    pub fn event(&mut self, event: &TestEvent, time: &str) -> String {
+        match event {
+            TestEvent::Connected(_) => String::new(),
+            TestEvent::Start(start) => {
                 let text = self.started(start, time);
                 self.start = Some((**start).clone());
                 text
             }
-            Told::Rows(rows) => self.interval(rows),
-            Told::End(end) => self.ended(end),
+            TestEvent::Rows(rows) => self.interval(rows),
+            TestEvent::End(end) => self.ended(end),
         }
     }
 

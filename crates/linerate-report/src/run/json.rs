@@ -28,13 +28,13 @@ pub fn line(document: &impl Serialize) -> io::Result<String> {
 pub struct JsonLines<W> {
     out: W,
     /// End of the last interval that was told.
-    told_s: f64,
+    reported_s: f64,
 }
 
 impl<W: Write> JsonLines<W> {
     /// Lines go to `out`.
     pub fn new(out: W) -> Self {
-        Self { out, told_s: 0.0 }
+        Self { out, reported_s: 0.0 }
     }
 
     /// `{"event":"start","record":{…}}`
@@ -44,7 +44,7 @@ impl<W: Write> JsonLines<W> {
 
     /// `{"event":"interval","start_s":…,"end_s":…,…}`
     pub fn interval(&mut self, interval: &Interval) -> io::Result<()> {
-        self.told_s = interval.end_s;
+        self.reported_s = interval.end_s;
         self.line(&RunLine::Interval(interval))
     }
 
@@ -52,7 +52,7 @@ impl<W: Write> JsonLines<W> {
     /// often known at both ends only when the test is over.
     pub fn end(&mut self, record: &RunRecord) -> io::Result<()> {
         for interval in &record.intervals {
-            if interval.end_s > self.told_s {
+            if interval.end_s > self.reported_s {
                 self.interval(interval)?;
             }
         }

@@ -17,7 +17,7 @@ use nix::sys::signal::{Signal, killpg};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
 
-use super::keeper::Keeper;
+use super::guard::SettingsGuard;
 use crate::signals::Stop;
 
 /// A command's end is looked for this often.
@@ -34,12 +34,12 @@ struct Group {
     command: Child,
     /// Leads the group. Fields are dropped after `drop` was called, so the group's number is its
     /// own until all of it has been killed.
-    keeper: Option<Keeper>,
+    keeper: Option<SettingsGuard>,
 }
 
 impl Group {
     fn signal(&self, signal: Signal) {
-        let leader = self.keeper.as_ref().map_or_else(|| self.command.id(), Keeper::group);
+        let leader = self.keeper.as_ref().map_or_else(|| self.command.id(), SettingsGuard::group);
         // The group has the number of its first process, which is waited for after this: so the
         // number is not another's yet.
         let group = i32::try_from(leader).unwrap_or(i32::MAX);
@@ -87,7 +87,7 @@ pub fn run(
         request.argv.split_first().ok_or_else(|| fault("it has no program".into()))?;
     let keeper = program
         .map(|program| {
-            Keeper::start(program).map_err(|e| fault(format!("{}: {e}", program.display())))
+            SettingsGuard::start(program).map_err(|e| fault(format!("{}: {e}", program.display())))
         })
         .transpose()?;
     let leader = keeper.as_ref().and_then(|keeper| i32::try_from(keeper.group()).ok()).unwrap_or(0);

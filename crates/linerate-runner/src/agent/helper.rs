@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use linerate_host::settings::{Keeper, read};
+use linerate_host::settings::{SettingsGuard, read};
 use linerate_model::record::ErrorRecord;
 use linerate_model::setting::{Applied, ReadBack, Restoration, Setting, SettingName};
 use linerate_wire::native::agent::{DeviceChoice, MOST_DOCUMENT_BYTES, Reply, Request, pieces};
@@ -101,7 +101,7 @@ pub fn helper(state: &Path) -> Result<(), ErrorRecord> {
     let _ignored = ignore_signals();
     let start = Instant::now();
     let opened = loop {
-        match Keeper::open(state) {
+        match SettingsGuard::open(state) {
             Err(e) if e.kind == "busy" && start.elapsed() < BUSY_LIMIT => {
                 std::thread::sleep(Duration::from_millis(50));
             }
@@ -141,7 +141,7 @@ pub fn helper(state: &Path) -> Result<(), ErrorRecord> {
     })
 }
 
-fn answer(keeper: &mut Keeper, request: Request) -> Reply {
+fn answer(keeper: &mut SettingsGuard, request: Request) -> Reply {
     let named = |device: Option<DeviceChoice>| match device {
         Some(DeviceChoice::Named(name)) => Some(name),
         _ => None,
@@ -289,7 +289,7 @@ impl Privileged {
         error
     }
 
-    /// Sets in the given order; see [`Keeper::apply`].
+    /// Sets in the given order; see [`SettingsGuard::apply`].
     ///
     /// # Errors
     /// When the helper has died, after everything was put back.
@@ -357,7 +357,7 @@ impl Drop for Privileged {
 /// # Errors
 /// When another process has the journal, or it cannot be read.
 pub fn restore(state: &Path) -> Result<Restoration, ErrorRecord> {
-    Keeper::open(state).map(|(_, restoration)| restoration)
+    SettingsGuard::open(state).map(|(_, restoration)| restoration)
 }
 
 /// Where the journal is unless it is said otherwise: what systemd gives a service, else where the

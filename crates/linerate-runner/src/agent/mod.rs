@@ -2,9 +2,9 @@
 //! `linerate serve --allow-settings` runs. All calls wait for their end.
 
 mod command;
+mod guard;
 mod hand;
 mod helper;
-mod keeper;
 mod local;
 mod remote;
 mod session;
@@ -20,11 +20,11 @@ pub use linerate_wire::native::agent::{
 };
 
 pub use self::command::run as run_command;
+pub use self::guard::{KEEPER_VERB, keep};
 pub use self::helper::{HELPER_VERB, Privileged, helper, restore, state_directory};
-pub use self::keeper::{KEEPER_VERB, keep};
 pub use self::local::Local;
 pub use self::remote::{Access, Remote};
-pub(crate) use self::session::{Post, Session, admit};
+pub(crate) use self::session::{AgentSlot, Session, admit};
 
 /// What a server lets controllers do beyond settings, and how.
 #[derive(Debug, Clone)]

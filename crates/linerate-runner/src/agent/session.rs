@@ -29,13 +29,13 @@ pub(super) const ALIVE_EVERY: Duration = Duration::from_secs(1);
 pub(super) const SILENCE_LIMIT: Duration = Duration::from_secs(15);
 
 /// The one place of a controller at this server.
-pub(crate) struct Post {
+pub(crate) struct AgentSlot {
     options: Option<Options>,
     /// The helper while no controller has it.
     helper: Mutex<Option<Privileged>>,
 }
 
-impl Post {
+impl AgentSlot {
     /// Starts the helper, if controllers are let in. Says in words what an earlier process had left
     /// changed.
     pub(crate) fn open(options: Option<&Options>) -> Result<(Self, Option<String>), ErrorRecord> {

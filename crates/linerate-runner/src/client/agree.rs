@@ -17,11 +17,11 @@ use crate::proven::{self, Seals};
 
 use super::connect::DETECT;
 use super::iperf3;
-use super::near::{ANSWER_LIMIT, Near};
+use super::test::{ANSWER_LIMIT, ClientTest};
 
 const DOING: &str = "agreeing on the test";
 
-impl Near<'_> {
+impl ClientTest<'_> {
     /// Says hello. Its first bytes are as many as iperf3's cookie has, so that an iperf3 server
     /// answers them and can go on with them: then they are the cookie that is returned. linerate's
     /// own server answers only the whole.

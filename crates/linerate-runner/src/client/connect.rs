@@ -14,7 +14,7 @@ use crate::errors;
 use crate::event_log::Events;
 use crate::server;
 
-use super::near::Near;
+use super::test::ClientTest;
 use super::{Request, failed};
 
 /// A connection attempt may take this long for each address of the host.
@@ -35,7 +35,7 @@ pub(super) async fn with_own_server(
         _ => std::net::Ipv4Addr::LOCALHOST.into(),
     };
     let (tell, told) = std::sync::mpsc::channel();
-    let (shut_tell, shut) = watch::channel(false);
+    let (shut_sender, shut) = watch::channel(false);
     // Both ends are the same owner's, and may take what the one asks for.
     let options = server::Options {
         bind: Some(loopback),
@@ -73,7 +73,7 @@ pub(super) async fn with_own_server(
     };
     let name = address.ip().to_string();
     let record = over_control(request, record, &name, address.port(), observer).await;
-    let _ = shut_tell.send(true);
+    let _ = shut_sender.send(true);
     record
 }
 
@@ -171,7 +171,7 @@ pub(super) async fn over_control(
     record.client = facts(Some(peer.ip()));
     record.addresses =
         Some(Addresses { control: address_pair(local, peer), ..Addresses::default() });
-    let mut near = Near {
+    let mut near = ClientTest {
         request,
         name: name.to_owned(),
         peer,

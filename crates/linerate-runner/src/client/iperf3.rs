@@ -21,7 +21,7 @@ use linerate_engine::{clock, sys};
 use linerate_host::facts::facts;
 use linerate_model::plan::{AgreedPlan, Dialect, Traffic, Transport, Way};
 use linerate_model::record::{Doubt, DoubtKind, ErrorRecord};
-use linerate_model::told::{self, Connected, Cpu, ServerOutput, Side, StreamEnd, Told};
+use linerate_model::test_event::{self, Connected, Cpu, ServerOutput, Side, StreamEnd, TestEvent};
 use linerate_model::units::DatagramSize;
 use linerate_session::assemble::{self, HostSamples, StreamOutcome};
 use linerate_session::observer::Observer;
@@ -37,9 +37,9 @@ use self::account::{
 };
 use self::ask::{fitted, parameters};
 use self::control::Control;
-use self::open::{open_streams, start_told};
+use self::open::{open_streams, start_reported};
 use self::running::Running;
-use super::{Ended, Near, StopOnDrop};
+use super::{ClientTest, Ended, StopOnDrop};
 use crate::data::{self, Context, PROMPT_START_NS, Report, Role, Shared, StreamId, StreamSocket};
 use crate::errors;
 use crate::host::HostWatch;
@@ -67,7 +67,7 @@ pub(super) fn is_first_byte(byte: u8) -> bool {
 /// Runs the test. `cookie` has been sent already when the server was found to be an iperf3 by its
 /// answer.
 pub(super) async fn conduct(
-    near: &mut Near<'_>,
+    near: &mut ClientTest<'_>,
     control: TcpStream,
     greeted: Option<Cookie>,
     observer: &mut dyn Observer,
@@ -96,7 +96,7 @@ pub(super) async fn conduct(
     let settle =
         rtt_ns.map_or(SETTLE, |rtt| SETTLE + 2 * Duration::from_nanos(rtt)).min(MOST_SETTLE);
     let connected = Connected { peer: near.peer, local: near.local, mss };
-    observer.told(&Told::Connected(connected.clone()));
+    observer.event(&TestEvent::Connected(connected.clone()));
     let mut control = Control::new(control, extras.patience);
     let cookie = match greeted {
         Some(cookie) => cookie,
@@ -139,7 +139,7 @@ pub(super) async fn conduct(
     let ids = data::streams(near.plan.direction, near.plan.streams);
     let sockets = open_streams(near, &mut control, &ids, &cookie, &extras).await?;
     near.note_addresses(&sockets);
-    let start = start_told(near, &connected, &cookie, &parameters, &ids, &sockets);
+    let start = start_reported(near, &connected, &cookie, &parameters, &ids, &sockets);
     let congestion = sockets.iter().find_map(StreamSocket::congestion);
     let counters_wide = parameters.udp_counters_64bit;
 
@@ -178,7 +178,7 @@ pub(super) async fn conduct(
     let word_ns = clock::monotonic_ns();
     control.expect(near, State::TestRunning, doing).await?;
     observer.start(&near.record);
-    observer.told(&Told::Start(Box::new(start)));
+    observer.event(&TestEvent::Start(Box::new(start)));
     let head = if near.plan.direction.has_forward() { PROMPT_START_NS } else { 0 };
     let start_ns = clock::monotonic_ns() + head;
     shared.start(start_ns);
@@ -246,7 +246,7 @@ pub(super) async fn conduct(
 
 /// Results there and back.
 async fn exchange(
-    near: &Near<'_>,
+    near: &ClientTest<'_>,
     control: &mut Control,
     ours: &Results,
 ) -> Result<Results, ErrorRecord> {
@@ -260,7 +260,7 @@ async fn exchange(
 }
 
 async fn finish(
-    near: &mut Near<'_>,
+    near: &mut ClientTest<'_>,
     mut running: Running,
     ids: &[StreamId],
     results: Option<Results>,
@@ -272,7 +272,7 @@ async fn finish(
     let reports: Vec<&Report> = ids.iter().filter_map(|id| running.local.get(&id.stream)).collect();
     if reports.len() == ids.len() {
         for rows in running.rows.rest(&reports, span_ns) {
-            observer.told(&Told::Rows(rows));
+            observer.event(&TestEvent::Rows(rows));
         }
     }
     let datagram = match &near.plan.traffic {
@@ -343,7 +343,7 @@ async fn finish(
     };
     near.conclude(streams, ended, (client, server), None, same_host, Dialect::Iperf3);
     near.record.intervals.iter().skip(shown).for_each(|interval| observer.interval(interval));
-    observer.told(&Told::End(Box::new(told::End {
+    observer.event(&TestEvent::End(Box::new(test_event::End {
         streams: ends,
         span_ns,
         cpu,

@@ -4,8 +4,8 @@ mod agree;
 mod connect;
 mod iperf3;
 pub(crate) mod mtu;
-mod near;
 mod running;
+mod test;
 
 use std::cell::Cell;
 use std::net::IpAddr;
@@ -15,7 +15,7 @@ use linerate_model::plan::{Dialect, IpVersion, TestPlan};
 use linerate_model::record::{
     ErrorRecord, FORMAT, Figures, Interval, ProgramFacts, RunRecord, Status,
 };
-use linerate_model::told::Told;
+use linerate_model::test_event::TestEvent;
 use linerate_session::assemble;
 use linerate_session::observer::Observer;
 use linerate_wire::native::auth;
@@ -28,9 +28,9 @@ use crate::standstill;
 pub(crate) use connect::{connect_to, resolve, with_port};
 use connect::{over_control, with_own_server};
 pub use iperf3::Extras;
-pub(crate) use near::unchanged;
-use near::{Ended, Near};
 use running::StopOnDrop;
+pub(crate) use test::unchanged;
+use test::{ClientTest, Ended};
 
 /// Where a test goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -147,8 +147,8 @@ impl Observer for Begun<'_> {
     fn interval(&mut self, interval: &Interval) {
         self.observer.interval(interval);
     }
-    fn told(&mut self, told: &Told) {
-        self.observer.told(told);
+    fn event(&mut self, event: &TestEvent) {
+        self.observer.event(event);
     }
     fn note(&mut self, text: &str) {
         self.observer.note(text);

@@ -23,7 +23,7 @@ use crate::serving::SILENCE_LIMIT;
 use crate::standstill;
 use linerate_dialect::ticks::Ticks;
 
-use super::near::{CLOCK_EXCHANGES, Messages, heard};
+use super::test::{CLOCK_EXCHANGES, Messages, heard};
 
 /// The server hears from the client this often.
 pub(super) const ALIVE_EVERY: Duration = Duration::from_millis(500);
@@ -89,7 +89,7 @@ pub(super) struct Running {
     pub(super) senders: usize,
     pub(super) requesters: usize,
     pub(super) streams: usize,
-    pub(super) sent_told: bool,
+    pub(super) sent_reported: bool,
     /// The server has told how much it sent: it sends no more.
     pub(super) far_sent: bool,
     pub(super) live: Live,
@@ -185,22 +185,22 @@ impl Running {
                 let left = Duration::from_nanos(self.drain) + OVERTIME;
                 deadline = deadline.min(Instant::now() + left);
             }
-            self.tell_sent(write).await;
+            self.report_sent(write).await;
         }
     }
 
     /// The server's receivers learn how much was sent, so that the tail counts.
-    pub(super) async fn tell_sent(&mut self, write: &mut Outbox) {
+    pub(super) async fn report_sent(&mut self, write: &mut Outbox) {
         let ours = |report: &&Report| matches!(report, Report::Send(_) | Report::Rr(_));
         let done = self.local.values().filter(ours).count();
         let wanted = self.senders + self.requesters;
         if done == wanted && (self.far_sent || wanted == self.streams) {
             self.host.over().await;
         }
-        if self.sent_told || wanted == 0 || done < wanted || self.trouble.is_some() {
+        if self.sent_reported || wanted == 0 || done < wanted || self.trouble.is_some() {
             return;
         }
-        self.sent_told = true;
+        self.sent_reported = true;
         let sent = data::sent_of(&self.local);
         if let Err(e) = write.say(&ClientMessage::Sent(sent)).await {
             self.abandon(&e.to_string());

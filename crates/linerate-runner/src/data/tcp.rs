@@ -146,7 +146,7 @@ pub(super) fn receive(context: &Context, socket: &TcpStream) -> RecvReport {
     let mut warmup = (iperf3 && plan.warmup.0 > 0)
         .then(|| ByteReceiver::new(plan.interval.0, Some(context.warm_intervals()), 0));
     let mut warmed = RecvReport::default();
-    let mut warm_told = 0;
+    let mut warm_reported = 0;
     let mut told = 0;
     let mut error = None;
     loop {
@@ -155,15 +155,15 @@ pub(super) fn receive(context: &Context, socket: &TcpStream) -> RecvReport {
             match warmup.take() {
                 Some(mut warm) if clock::monotonic_ns() < measured => {
                     warm.begin_at(start, &context.alone());
-                    while let Some(interval) = warm.intervals().get(warm_told) {
-                        context.warm_tick(warm_told, Tick::Recv(*interval));
-                        warm_told += 1;
+                    while let Some(interval) = warm.intervals().get(warm_reported) {
+                        context.warm_tick(warm_reported, Tick::Recv(*interval));
+                        warm_reported += 1;
                     }
                     warmup = Some(warm);
                 }
                 Some(warm) => {
                     warmed = warm.finish(&context.alone());
-                    for (index, row) in warmed.intervals.iter().enumerate().skip(warm_told) {
+                    for (index, row) in warmed.intervals.iter().enumerate().skip(warm_reported) {
                         context.warm_tick(index, Tick::Recv(*row));
                     }
                     account.begin_at(measured, &around);

@@ -2,17 +2,17 @@
 //!
 //! Data threads, accounting and admission are those of every test; this is the conversation around
 //! them. Many tests run at once: TCP streams are told apart by their cookie, UDP streams by taking
-//! turns ([`lobby`]).
+//! turns ([`rendezvous`]).
 
 mod control;
-pub(crate) mod lobby;
+mod events;
 pub mod logins;
 mod output;
 mod plan;
+pub(crate) mod rendezvous;
 mod results;
 mod run;
 mod running;
-mod story;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -26,8 +26,8 @@ use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 
 use self::control::{Control, TALK_LIMIT};
-use self::lobby::Shown;
 use self::plan::{Refusal, refuse};
+use self::rendezvous::Shown;
 use crate::data::StreamSocket;
 use crate::server::{Server, stream_socket};
 
@@ -51,12 +51,12 @@ pub(crate) async fn greet(
         server.refused(peer, "not a protocol spoken here");
         return None;
     }
-    let control = match server.lobby.shown(&cookie, peer.ip()) {
+    let control = match server.rendezvous.shown(&cookie, peer.ip()) {
         Shown::New => Control(stream),
         Shown::Stream => {
             let stream = stream.into_std().ok()?;
             stream.set_nonblocking(false).ok()?;
-            server.lobby.deliver_tcp(&cookie, (order, StreamSocket::Tcp(stream)));
+            server.rendezvous.deliver_tcp(&cookie, (order, StreamSocket::Tcp(stream)));
             return None;
         }
         Shown::Refused => {
@@ -171,13 +171,13 @@ fn grant(
 /// for four.
 pub(crate) fn greet_udp(server: &Server, datagram: &[u8], peer: SocketAddr, port: u16) {
     let Some(answer) = hello::answer(datagram) else { return };
-    let Some(local) = server.lobby.waits_for_udp(peer) else { return };
+    let Some(local) = server.rendezvous.waits_for_udp(peer) else { return };
     let Ok(socket) = stream_socket(local, port, peer) else {
         server.turned_away(peer, RefusalKind::Unable, "no socket for a UDP stream");
         return;
     };
     let Ok(copy) = socket.try_clone() else { return };
-    if server.lobby.deliver_udp(peer, (server.next_order(), StreamSocket::Udp(socket, None))) {
+    if server.rendezvous.deliver_udp(peer, (server.next_order(), StreamSocket::Udp(socket, None))) {
         let _ = copy.send(&answer);
     }
 }

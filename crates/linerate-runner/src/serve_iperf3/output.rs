@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::net::SocketAddr;
 
 use linerate_model::plan::Transport;
-use linerate_model::told::{Row, Rows};
+use linerate_model::test_event::{Row, Rows};
 
 use super::plan;
 use crate::data::DataEvent;

@@ -5,7 +5,7 @@ use linerate_model::plan::{
     AgreedPlan, Dialect, Direction, End, EngineChoice, IpVersion, TcpPlan, TestPlan, Traffic,
     Transport, UdpPlan,
 };
-use linerate_model::told::Asked;
+use linerate_model::test_event::Asked;
 use linerate_model::units::{BitRate, DatagramSize, Nanos, Rate};
 use linerate_wire::framing::Framing;
 use linerate_wire::iperf3::{ErrorNumber, Failure, Parameters, Protocol};

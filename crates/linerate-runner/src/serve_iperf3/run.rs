@@ -13,11 +13,11 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::control::{Broken, Control, TALK_LIMIT};
-use super::lobby::{Arrival, Expectation};
+use super::events::TestEvents;
 use super::output::Output;
 use super::plan;
+use super::rendezvous::{Arrival, Expectation};
 use super::running::Running;
-use super::story::Story;
 use crate::admission::Slot;
 use crate::data::{self, Context, PROMPT_START_NS, Report, Shared, Sign, StreamId, StreamSocket};
 use crate::rows::ProcessCpu;
@@ -144,7 +144,7 @@ impl Test {
         reports: &mut Vec<Report>,
     ) -> Result<(), Trouble> {
         let _alone = tokio::select! {
-            alone = server.lobby.wait_alone() => match alone {
+            alone = server.rendezvous.wait_alone() => match alone {
                 Ok(alone) => alone,
                 Err(()) => {
                     let _ = self.control.say(&[State::AccessDenied]).await;
@@ -196,11 +196,11 @@ impl Test {
         count: usize,
     ) -> Result<(Vec<StreamSocket>, Option<Expectation>), Trouble> {
         let ends = (self.peer.ip(), self.local);
-        let (tell, mut arrivals) = mpsc::unbounded_channel::<Arrival>();
+        let (arrived, mut arrivals) = mpsc::unbounded_channel::<Arrival>();
         let mut turn = None;
         let (limit, expectation) = match self.test.asked.transport {
             Transport::Tcp => {
-                let expectation = server.lobby.expect_tcp(self.cookie, ends, count, tell);
+                let expectation = server.rendezvous.expect_tcp(self.cookie, ends, count, arrived);
                 let expectation = expectation.ok_or_else(|| {
                     Trouble::new(ErrorNumber::RECEIVE_COOKIE, "another test has the same cookie")
                 })?;
@@ -208,10 +208,10 @@ impl Test {
             }
             Transport::Udp => {
                 let held = tokio::select! {
-                    held = server.lobby.turn(self.peer.ip()) => held,
+                    held = server.rendezvous.turn(self.peer.ip()) => held,
                     state = self.control.state() => return Err(early(state)),
                 };
-                let expectation = server.lobby.expect_udp(&held, ends, count, tell);
+                let expectation = server.rendezvous.expect_udp(&held, ends, count, arrived);
                 turn = Some(held);
                 (HELLO_LIMIT, expectation)
             }
@@ -259,11 +259,11 @@ impl Test {
         let agreed = Arc::new(self.test.plan.clone());
         // First: what is told of the sockets is what the test runs with.
         for socket in &sockets {
-            self.dress(socket);
+            self.apply_options(socket);
             data::prepare_tcp(socket, &agreed.plan, Some(server.options.max_window));
         }
         let congestion = sockets.iter().find_map(StreamSocket::congestion);
-        let story = Story::begin(events, ends, &self.cookie, &self.test, &ids, &sockets);
+        let shown = TestEvents::begin(events, ends, &self.cookie, &self.test, &ids, &sockets);
         let shared = Shared::within(server.options.limits(), ids.len());
         shared.charge_to(self.slot.day.clone());
         // Whatever happens below, no thread outlives the test.
@@ -304,14 +304,14 @@ impl Test {
             ended_ns: None,
             cpu: ProcessCpu::start(),
             transport: self.test.asked.transport,
-            story,
+            shown,
             output: self.test.output.then(|| Output::new(self.peer, &self.test)),
             fault: None,
         })
     }
 
     /// What iperf3's options ask of any data socket.
-    fn dress(&self, socket: &StreamSocket) {
+    fn apply_options(&self, socket: &StreamSocket) {
         let v6 = self.ip == IpVersion::V6;
         let asked = &self.test.asked;
         let (fd, udp): (&dyn std::os::fd::AsFd, bool) = match socket {

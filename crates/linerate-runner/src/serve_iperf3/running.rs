@@ -10,16 +10,16 @@ use linerate_dialect::rate_meter::RateMeter;
 use linerate_engine::clock;
 use linerate_model::plan::{Direction, Transport};
 use linerate_model::served::Outcome;
-use linerate_model::told::Cpu;
+use linerate_model::test_event::Cpu;
 use linerate_wire::iperf3::frame::MAX_CLIENT_RESULTS;
 use linerate_wire::iperf3::{ErrorNumber, Results, State, stream_index};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Instant, MissedTickBehavior, sleep, timeout};
 
 use super::control::{Control, RESULTS_LIMIT};
+use super::events::TestEvents;
 use super::output::Output;
 use super::run::{Trouble, terminated};
-use super::story::Story;
 use super::{plan, results};
 use crate::data::{DataEvent, Report, Shared, StreamId};
 use crate::rows::ProcessCpu;
@@ -66,7 +66,7 @@ pub(super) struct Running {
     pub(super) ended_ns: Option<u64>,
     pub(super) cpu: ProcessCpu,
     pub(super) transport: Transport,
-    pub(super) story: Story,
+    pub(super) shown: TestEvents,
     /// What this server shows of the test, if the client wants to see it.
     pub(super) output: Option<Output>,
     /// Why a stream ended that should not have.
@@ -227,7 +227,7 @@ impl Running {
     }
 
     fn on_event(&mut self, event: DataEvent) {
-        self.story.on_event(&event);
+        self.shown.on_event(&event);
         if let Some(output) = &mut self.output {
             output.on_event(&event);
         }
@@ -300,7 +300,7 @@ impl Running {
         control.bytes(&frame).await?;
         control.say(&[State::DisplayResults]).await?;
         let far_cpu = far_cpu(&client);
-        self.story.end(self.reports.values(), self.span_ns(), far_cpu, None);
+        self.shown.end(self.reports.values(), self.span_ns(), far_cpu, None);
         Ok(())
     }
 
@@ -312,7 +312,7 @@ impl Running {
             vec![]
         };
         let span_ns = self.span_ns();
-        self.story.fail(peer, reports, span_ns, why);
+        self.shown.fail(peer, reports, span_ns, why);
     }
 
     /// After trouble: ends the data threads and takes their reports, which are told nobody but the log.

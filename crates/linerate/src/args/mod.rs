@@ -42,7 +42,7 @@ pub enum Command {
     /// Ends a command when its parent is gone; linerate starts it by itself.
     #[command(hide = true)]
     #[command(name = linerate_runner::agent::KEEPER_VERB)]
-    Keeper,
+    SettingsGuard,
     #[command(flatten)]
     Measure(Measure),
     Campaign(crate::campaign::args::CampaignArgs),

@@ -10,7 +10,7 @@ use linerate_drive::campaign::{Event as Progress, place};
 use linerate_experiment::campaign::control::Controller;
 use linerate_experiment::campaign::plan::Plan;
 use linerate_model::campaign::{Event, RunState, Slot, StoredRun};
-use linerate_model::lines::{CampaignEnd, CampaignLine, CampaignTold};
+use linerate_model::lines::{CampaignEnd, CampaignEvent, CampaignLine};
 use linerate_model::units::si;
 use linerate_report::clean::clean;
 use linerate_report::live::Live;
@@ -118,8 +118,8 @@ impl Show {
         }
     }
 
-    fn report(&self, told: &CampaignTold) {
-        self.object(&CampaignLine::Told(told));
+    fn report(&self, told: &CampaignEvent) {
+        self.object(&CampaignLine::Event(told));
     }
 
     /// It starts or goes on.
@@ -128,7 +128,7 @@ impl Show {
         let filled = controller.filled();
         if self.json() {
             let settings: Vec<String> = plan.settings.iter().map(|s| s.name.clone()).collect();
-            self.report(&CampaignTold::Campaign {
+            self.report(&CampaignEvent::Campaign {
                 name: plan.name.clone(),
                 done: filled,
                 total: self.total,
@@ -208,7 +208,7 @@ impl Show {
             if self.form == Output::Json {
                 self.runs.borrow_mut().push(brief.clone());
             }
-            self.report(&CampaignTold::Run(Box::new(brief)));
+            self.report(&CampaignEvent::Run(Box::new(brief)));
             return;
         }
         let Some(slot) = controller.slots().get(run.slot as usize) else { return };
@@ -245,7 +245,7 @@ impl Show {
     /// For the user.
     fn remark(&self, text: &str) {
         if self.json() {
-            self.report(&CampaignTold::Note { text: text.to_owned() });
+            self.report(&CampaignEvent::Note { text: text.to_owned() });
         } else {
             self.line(text);
         }
@@ -256,7 +256,7 @@ impl Show {
         self.status.clear();
         if self.json() {
             let runs = (self.form == Output::Json).then(|| self.runs.take());
-            let told = CampaignTold::End(CampaignEnd {
+            let told = CampaignEvent::End(CampaignEnd {
                 name: plan.name.clone(),
                 done: controller.filled(),
                 total: self.total,

@@ -2,7 +2,7 @@
 
 use linerate_ask::iperf3::{Line, request};
 use linerate_model::record::{RunRecord, Status};
-use linerate_model::told::Told;
+use linerate_model::test_event::TestEvent;
 use linerate_runner::client;
 use linerate_runner::signals::Stop;
 use linerate_session::observer::Observer;
@@ -27,17 +27,17 @@ struct Face<'a> {
     screen: Screen,
     out: &'a mut Out,
     /// Shown with the record, which comes after it.
-    end: Option<Told>,
+    end: Option<TestEvent>,
     stop: Stop,
 }
 
 impl Observer for Face<'_> {
-    fn told(&mut self, told: &Told) {
-        if matches!(told, Told::End(_)) {
-            self.end = Some(told.clone());
+    fn event(&mut self, event: &TestEvent) {
+        if matches!(event, TestEvent::End(_)) {
+            self.end = Some(event.clone());
             return;
         }
-        self.screen.told(self.out, told, None);
+        self.screen.event(self.out, event, None);
         if self.out.closed {
             // Without a reader the test has no purpose: ended as by Ctrl-C, so that the server knows.
             self.stop.now();
@@ -48,7 +48,7 @@ impl Observer for Face<'_> {
 impl Face<'_> {
     fn finish(mut self, record: &RunRecord) -> Done {
         if let Some(end) = self.end.take() {
-            self.screen.told(self.out, &end, Some(exact(record)));
+            self.screen.event(self.out, &end, Some(exact(record)));
         }
         if record.status == Status::Complete {
             self.screen.end(self.out, None);

@@ -21,7 +21,7 @@ pub fn run(args: Vec<OsString>) -> ExitCode {
     let words: Vec<String> = args.iter().map(|w| w.to_string_lossy().into_owned()).collect();
     let line = match parse(&words) {
         Ok(line) => line,
-        Err(stop) => return told_why(&stop),
+        Err(stop) => return reported_why(&stop),
     };
     for note in &line.notes {
         let _ = writeln!(stderr(), "iperf3: note - {note}");
@@ -68,7 +68,7 @@ fn fail(text: &str) -> ExitCode {
     ExitCode::FAILURE
 }
 
-fn told_why(stop: &Stop) -> ExitCode {
+fn reported_why(stop: &Stop) -> ExitCode {
     let _ = match stop {
         Stop::Help => return said(&linerate_ask::help::iperf3()),
         Stop::Version => {

@@ -1,6 +1,6 @@
 //! One test on iperf3's screen: text, a document at the end, or a line for each thing told.
 
-use linerate_model::told::Told;
+use linerate_model::test_event::TestEvent;
 use linerate_report::iperf3::{Document, Options, Text};
 
 use super::{Out, now};
@@ -39,19 +39,24 @@ impl Screen {
     }
 
     /// `exact` is linerate's own member of the document's end.
-    pub(super) fn told(&mut self, out: &mut Out, told: &Told, exact: Option<serde_json::Value>) {
-        self.started |= matches!(told, Told::Start(_));
-        if self.silent && matches!(told, Told::Rows(_)) {
+    pub(super) fn event(
+        &mut self,
+        out: &mut Out,
+        event: &TestEvent,
+        exact: Option<serde_json::Value>,
+    ) {
+        self.started |= matches!(event, TestEvent::Start(_));
+        if self.silent && matches!(event, TestEvent::Rows(_)) {
             return;
         }
         let (time, seconds) = now();
         if self.json {
-            let line = self.document.told(told, (&time, seconds), exact);
+            let line = self.document.event(event, (&time, seconds), exact);
             if let Some(line) = line.filter(|_| self.stream) {
                 out.write(&line);
             }
         } else {
-            let text = self.text.told(told, &time);
+            let text = self.text.event(event, &time);
             out.write(&text);
         }
     }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use linerate_model::told::Told;
+use linerate_model::test_event::TestEvent;
 use linerate_model::units::{BitRate, Nanos};
 use linerate_runner::logins::{self, Logins, Settings};
 use linerate_runner::server::{self, Event};
@@ -87,12 +87,12 @@ impl Events {
                 self.tests += 1;
                 Screen::new(&self.line, &self.options).listening(out, self.tests);
             }
-            Event::Told { peer, told } => {
+            Event::Test { peer, event } => {
                 self.busy.store(true, Ordering::Relaxed);
                 let fresh = || Screen::new(&self.line, &self.options);
                 let screen = self.screens.entry(peer).or_insert_with(fresh);
-                screen.told(out, &told, None);
-                if let Told::End(end) = &told {
+                screen.event(out, &event, None);
+                if let TestEvent::End(end) = &event {
                     let error = end.error.as_ref().map(words);
                     screen.end(out, error.as_deref());
                     if let Some(error) = error {

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use linerate_report::report::input::Input;
-use linerate_report::report::input::campaign::Told;
+use linerate_report::report::input::campaign::CampaignNotes;
 use linerate_store::Reader;
 
 /// How every SQLite file begins.
@@ -22,7 +22,10 @@ pub fn read(input: &mut Input, name: &str, path: &Path) {
     for damage in [&bad_meta, &bad_events, &bad_runs].into_iter().flatten() {
         input.damage(name, damage.to_string());
     }
-    let mut told = Told { name: meta.get("name").cloned().unwrap_or_default(), ..Told::default() };
+    let mut told = CampaignNotes {
+        name: meta.get("name").cloned().unwrap_or_default(),
+        ..CampaignNotes::default()
+    };
     let plan = meta.get("plan");
     match plan.and_then(|plan| linerate_drive::campaign::names(plan)) {
         Some((settings, baseline)) => {

@@ -55,9 +55,9 @@ impl Lab {
         c
     }
 
-    fn world(&self) -> World {
+    fn world(&self) -> HostStates {
         let id = format!("boot-{}", self.boot_number);
-        World { boots: BTreeMap::from([(HOST.to_owned(), id)]), set: self.set.clone() }
+        HostStates { boots: BTreeMap::from([(HOST.to_owned(), id)]), set: self.set.clone() }
     }
 
     fn keep(&mut self, event: Event) {
@@ -181,7 +181,7 @@ fn a_run_that_kills_its_host_is_given_up() {
 fn a_host_that_is_away_is_waited_for() {
     let lab = Lab::new(1, 1, 1, &["a"]);
     let mut c = lab.controller();
-    let away = World::default();
+    let away = HostStates::default();
     assert_eq!(c.next(&away), Step::Await { host: HOST.into(), not: None });
     let old = "boot-0".to_owned();
     c.observe(&Event::BootBegan { boot: 1, host: HOST.into(), old: old.clone() }, None);

@@ -2,9 +2,9 @@
 
 use super::*;
 
-fn open(state: &Scratch, roots: &Roots) -> (Keeper, Restoration) {
+fn open(state: &Scratch, roots: &Roots) -> (SettingsGuard, Restoration) {
     let disk = Box::<RealDisk>::default();
-    Keeper::open_with(&state.0, roots.clone(), paper_place("b1"), disk).unwrap()
+    SettingsGuard::open_with(&state.0, roots.clone(), paper_place("b1"), disk).unwrap()
 }
 
 fn governor(core: u32) -> String {
@@ -92,7 +92,7 @@ fn what_could_not_be_read_back_is_no_absence() {
 fn a_parameter_that_is_gone_is_told_as_gone() {
     in_namespace("a_parameter_that_is_gone_is_told_as_gone", || {
         let state = Scratch::new();
-        let (mut keeper, _) = Keeper::open(&state.0).unwrap();
+        let (mut keeper, _) = SettingsGuard::open(&state.0).unwrap();
         let setting = set("sysctl.net.ipv4.conf.va.rp_filter", SettingValue::Number(2));
         assert!(keeper.apply(None, &[setting])[0].holds());
         run("ip link del va");
@@ -104,7 +104,7 @@ fn a_parameter_that_is_gone_is_told_as_gone() {
 fn what_others_set_between_two_changes_comes_back() {
     in_namespace("what_others_set_between_two_changes_comes_back", || {
         let state = Scratch::new();
-        let (mut keeper, _) = Keeper::open(&state.0).unwrap();
+        let (mut keeper, _) = SettingsGuard::open(&state.0).unwrap();
         assert!(keeper.apply(Some("va"), &[set("mtu", SettingValue::Number(9_000))])[0].holds());
         run("ip link set va mtu 4000");
         assert!(keeper.apply(Some("va"), &[set("mtu", SettingValue::Number(2_000))])[0].holds());
@@ -121,7 +121,7 @@ fn what_moved_with_a_change_comes_back_though_nobody_noted_it() {
         // A discipline in place of none makes the kernel give the queue a length.
         run("ip link set va txqueuelen 0");
         let before = snapshot();
-        let (mut keeper, _) = Keeper::open(&state.0).unwrap();
+        let (mut keeper, _) = SettingsGuard::open(&state.0).unwrap();
         let done = keeper.apply(Some("va"), &[set("qdisc", text("pfifo"))]);
         assert!(done[0].also.iter().any(|s| s.what.contains("queue length")), "{done:?}");
         let path = keeper.journal.path.clone();
@@ -129,7 +129,7 @@ fn what_moved_with_a_change_comes_back_though_nobody_noted_it() {
         let bytes = fs::read(&path).unwrap();
         let first = bytes.iter().position(|byte| *byte == b'\n').unwrap();
         fs::write(&path, &bytes[..=first]).unwrap();
-        let (_keeper, restoration) = Keeper::open(&state.0).unwrap();
+        let (_keeper, restoration) = SettingsGuard::open(&state.0).unwrap();
         assert!(restoration.complete(), "{restoration:?}");
         assert_eq!(restoration.knobs.len(), 2, "what did not move is not told: {restoration:?}");
         assert_eq!(snapshot(), before);
@@ -144,7 +144,7 @@ fn coalescing_is_set_rounded_and_put_back() {
         let state = Scratch::new();
         run("ip tuntap add dev tap7 mode tap");
         let before = run("ethtool -c tap7");
-        let (mut keeper, _) = Keeper::open(&state.0).unwrap();
+        let (mut keeper, _) = SettingsGuard::open(&state.0).unwrap();
         let frames = |n| [set("coalesce.rx-frames", SettingValue::Number(n))];
         let done = keeper.apply(Some("tap7"), &frames(32));
         assert_eq!(done[0].outcome, Outcome::Set, "{done:?}");

@@ -10,7 +10,7 @@ use super::{SetOfRuns, SetRun, SetsOfRuns};
 
 /// Everything that is known of a campaign.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Told {
+pub struct CampaignNotes {
     /// Of the plan.
     pub name: String,
     /// Names of the settings, as the plan has them; empty when that is not known.
@@ -23,7 +23,7 @@ pub struct Told {
     pub runs: Vec<StoredRun>,
 }
 
-impl Told {
+impl CampaignNotes {
     /// The runs that count, by setting: the baseline first, the others as the plan has them.
     pub fn sets(self) -> SetsOfRuns {
         let mut runs: Vec<&StoredRun> =
@@ -149,11 +149,11 @@ mod tests {
     }
 
     fn told(runs: Vec<StoredRun>, settings: &[&str], baseline: Option<&str>) -> SetsOfRuns {
-        Told {
+        CampaignNotes {
             settings: settings.iter().map(|s| (*s).to_owned()).collect(),
             baseline: baseline.map(str::to_owned),
             runs,
-            ..Told::default()
+            ..CampaignNotes::default()
         }
         .sets()
     }

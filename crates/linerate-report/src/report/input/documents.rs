@@ -6,7 +6,7 @@ use linerate_model::record::{ErrorRecord, Interval, RunRecord, Status};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::campaign::Told;
+use super::campaign::CampaignNotes;
 use super::{Damage, Input, Item, What, iperf3, plain};
 use crate::compare::analysis::{self, Adjust, Margin, Options};
 use crate::compare::set::{Boots, Data, Set};
@@ -102,7 +102,7 @@ struct Reader<'a> {
 /// Lines of a campaign, of one controller or of several that went on with it.
 #[derive(Default)]
 struct Lines {
-    told: Told,
+    told: CampaignNotes,
     /// Slots that were filled before the first line.
     before: u64,
     /// Slots of the design; 0 when they are not told.

@@ -2,7 +2,7 @@
 
 use linerate_model::plan::Transport;
 use linerate_model::sample::{RecvReport, SendReport, TcpSample, ThreadUse};
-use linerate_model::told::{Cpu, FarStream};
+use linerate_model::test_event::{Cpu, FarStream};
 use linerate_session::assemble::StreamOutcome;
 use linerate_session::receiver::add_tail;
 use linerate_wire::iperf3::{Results, StreamResults, stream_id};
@@ -120,13 +120,13 @@ pub(super) fn received_ns(running: &Running, results: Option<&Results>) -> u64 {
     queued_ns(span_ns, ended_ns.saturating_sub(measured_ns), far_ns, running.head_ns())
 }
 
-/// `span_ns` of sending whose end was told after `told_ns`, while the far clock, which had begun
+/// `span_ns` of sending whose end was told after `reported_ns`, while the far clock, which had begun
 /// `ahead_ns` earlier, ran `far_ns`.
-fn queued_ns(span_ns: u64, told_ns: u64, far_ns: u64, ahead_ns: u64) -> u64 {
-    let heard_ns = told_ns.saturating_add(ahead_ns);
-    let waited_ns = told_ns.saturating_sub(span_ns);
+fn queued_ns(span_ns: u64, reported_ns: u64, far_ns: u64, ahead_ns: u64) -> u64 {
+    let heard_ns = reported_ns.saturating_add(ahead_ns);
+    let waited_ns = reported_ns.saturating_sub(span_ns);
     let late_ns = far_ns.saturating_sub(heard_ns);
-    if late_ns > waited_ns { told_ns.saturating_add(late_ns) } else { span_ns }
+    if late_ns > waited_ns { reported_ns.saturating_add(late_ns) } else { span_ns }
 }
 
 pub(super) fn counted(value: i64) -> u64 {

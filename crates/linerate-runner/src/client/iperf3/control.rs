@@ -10,7 +10,7 @@ use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::time::{Instant, timeout, timeout_at};
 
-use crate::client::Near;
+use crate::client::ClientTest;
 use crate::errors;
 
 /// How long the numbers of a failure may take to follow their state.
@@ -47,7 +47,7 @@ impl Control {
     }
 
     /// The next state, whenever it comes. Can be dropped at any time without losing one.
-    pub(super) async fn state(&mut self, near: &Near<'_>, doing: &str) -> Heard {
+    pub(super) async fn state(&mut self, near: &ClientTest<'_>, doing: &str) -> Heard {
         if let Some(state) = self.early.take() {
             return Heard::State(state);
         }
@@ -80,7 +80,7 @@ impl Control {
 
     /// What follows [`State::ServerError`]: some releases send one number, some two. What has come of
     /// it is kept, should the caller give up in the middle.
-    async fn failure(&mut self, near: &Near<'_>) -> ErrorRecord {
+    async fn failure(&mut self, near: &ClientTest<'_>) -> ErrorRecord {
         let Self { read, failing, .. } = self;
         let (bytes, deadline) = failing.get_or_insert_with(|| (Vec::new(), Instant::now()));
         while bytes.len() + 1 < FAILURE_BYTES {
@@ -103,7 +103,7 @@ impl Control {
     /// The state that must come now, at the latest after the patience.
     pub(super) async fn expect(
         &mut self,
-        near: &Near<'_>,
+        near: &ClientTest<'_>,
         wanted: State,
         doing: &str,
     ) -> Result<(), ErrorRecord> {
@@ -120,7 +120,7 @@ impl Control {
     }
 
     /// The server's results, of bounded length and within the patience.
-    pub(super) async fn results(&mut self, near: &Near<'_>) -> Result<Results, ErrorRecord> {
+    pub(super) async fn results(&mut self, near: &ClientTest<'_>) -> Result<Results, ErrorRecord> {
         let doing = "exchanging results";
         let reading = async {
             let mut prefix = [0; PREFIX_BYTES];

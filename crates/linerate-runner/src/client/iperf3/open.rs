@@ -7,19 +7,19 @@ use std::time::Duration;
 use linerate_engine::sys;
 use linerate_model::plan::{Transport, Way};
 use linerate_model::record::ErrorRecord;
-use linerate_model::told::{self, Connected};
+use linerate_model::test_event::{self, Connected};
 use linerate_wire::iperf3::{Cookie, Parameters, State, hello, stream_id};
 use tokio::time::{Instant, timeout};
 
 use super::ask::Extras;
 use super::control::{Control, Heard};
-use crate::client::{Near, with_port};
+use crate::client::{ClientTest, with_port};
 use crate::data::{StreamId, StreamSocket};
 use crate::errors;
 
 /// Opens the streams one after another, as iperf3 expects them.
 pub(super) async fn open_streams(
-    near: &Near<'_>,
+    near: &ClientTest<'_>,
     control: &mut Control,
     ids: &[StreamId],
     cookie: &Cookie,
@@ -47,7 +47,7 @@ pub(super) async fn open_streams(
 /// Says hello once and waits for the answer: a second hello would be taken for data by a server that
 /// has heard the first. For the last stream the start of the test is an answer too.
 async fn open_udp(
-    near: &Near<'_>,
+    near: &ClientTest<'_>,
     control: &mut Control,
     local: SocketAddr,
     last: bool,
@@ -93,14 +93,14 @@ async fn open_udp(
 }
 
 /// What is told of a test when all streams exist.
-pub(super) fn start_told(
-    near: &Near<'_>,
+pub(super) fn start_reported(
+    near: &ClientTest<'_>,
     connected: &Connected,
     cookie: &Cookie,
     parameters: &Parameters,
     ids: &[StreamId],
     sockets: &[StreamSocket],
-) -> told::Start {
+) -> test_event::Start {
     let number = |value: Option<i64>| value.and_then(|n| u64::try_from(n).ok()).unwrap_or(0);
     let small = |value: Option<i64>| u32::try_from(number(value)).unwrap_or(u32::MAX);
     let addresses = |socket: &StreamSocket| match socket {
@@ -114,11 +114,11 @@ pub(super) fn start_told(
         StreamSocket::Tcp(socket) => (sys::send_buffer(socket), sys::receive_buffer(socket)),
     };
     let first = sockets.first().map(buffers);
-    told::Start {
+    test_event::Start {
         client: true,
         control: connected.clone(),
         cookie: cookie.text(),
-        asked: told::Asked {
+        asked: test_event::Asked {
             transport: near.plan.traffic.transport(),
             direction: near.plan.direction,
             parallel: near.plan.streams,
@@ -141,7 +141,7 @@ pub(super) fn start_told(
             .zip(sockets)
             .map(|(id, socket)| {
                 let (descriptor, local) = addresses(socket);
-                told::Stream {
+                test_event::Stream {
                     id: stream_id(id.stream),
                     socket: descriptor,
                     local: local.unwrap_or(near.local),

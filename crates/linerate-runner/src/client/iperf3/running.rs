@@ -7,7 +7,7 @@ use std::time::Duration;
 use linerate_engine::clock;
 use linerate_model::plan::{End, TestPlan, Traffic};
 use linerate_model::record::ErrorRecord;
-use linerate_model::told::Told;
+use linerate_model::test_event::TestEvent;
 use linerate_session::assemble::{self, LiveSide};
 use linerate_session::observer::Observer;
 use linerate_wire::iperf3::State;
@@ -16,7 +16,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::MOST_SETTLE;
 use super::control::{Control, Heard};
-use crate::client::Near;
+use crate::client::ClientTest;
 use crate::data::{DataEvent, Report, Shared, Tick};
 use crate::host::HostWatch;
 use crate::rows::RowBook;
@@ -58,7 +58,7 @@ impl Running {
     /// Until the server wants results, or something goes wrong.
     pub(super) async fn run(
         &mut self,
-        near: &Near<'_>,
+        near: &ClientTest<'_>,
         control: &mut Control,
         mut told: Events,
         settle: Duration,
@@ -82,7 +82,7 @@ impl Running {
         let begun_ns = clock::monotonic_ns();
         // When the end is told, and whether it has been.
         let mut end_at: Option<Instant> = None;
-        let mut end_told = false;
+        let mut end_reported = false;
         loop {
             if end_at.is_none() && self.is_done(over, wanted) {
                 self.host.over().await;
@@ -90,10 +90,10 @@ impl Running {
                 let sends = self.senders > 0;
                 end_at = Some(Instant::now() + if sends { settle } else { Duration::ZERO });
             }
-            let counting = receives && !end_told;
+            let counting = receives && !end_reported;
             tokio::select! {
                 heard = control.state(near, doing) => match heard {
-                    Heard::State(State::ExchangeResults) if end_told => return Ok(told),
+                    Heard::State(State::ExchangeResults) if end_reported => return Ok(told),
                     Heard::State(state) => {
                         let why = format!("it said {state:?} while the test ran");
                         return Err((near.lost(doing, &why), told));
@@ -118,8 +118,8 @@ impl Running {
                         return Err((near.lost(doing, why), told));
                     }
                 }
-                () = tokio::time::sleep_until(end_at.unwrap_or(deadline)), if end_at.is_some() && !end_told => {
-                    end_told = true;
+                () = tokio::time::sleep_until(end_at.unwrap_or(deadline)), if end_at.is_some() && !end_reported => {
+                    end_reported = true;
                     self.ended_ns = Some(clock::monotonic_ns());
                     self.shared.stop();
                     // The server has nothing to do any more but to ask for the results.
@@ -138,7 +138,7 @@ impl Running {
                     self.shared.stop();
                     end_at = end_at.or(Some(Instant::now() + settle));
                     control.patience = control.patience.min(INTERRUPTED + settle);
-                    if end_told {
+                    if end_reported {
                         deadline = deadline.min(Instant::now() + control.patience);
                     }
                 }
@@ -193,12 +193,12 @@ impl Running {
             }
             DataEvent::Warm(stream, index, tick) => {
                 if let Some(rows) = self.rows.add(true, stream, index, tick) {
-                    observer.told(&Told::Rows(rows));
+                    observer.event(&TestEvent::Rows(rows));
                 }
             }
             DataEvent::Tick(stream, index, tick) => {
                 if let Some(rows) = self.rows.add(false, stream, index, tick) {
-                    observer.told(&Told::Rows(rows));
+                    observer.event(&TestEvent::Rows(rows));
                 }
                 let sum = match tick {
                     Tick::Send(_) => self.ticks.0.add(index, tick),

@@ -6,7 +6,7 @@ use std::os::fd::AsRawFd;
 use linerate_engine::sys;
 use linerate_model::plan::Way;
 use linerate_model::record::ErrorRecord;
-use linerate_model::told::{Connected, Cpu, End, Side, Start, Stream, StreamEnd, Told};
+use linerate_model::test_event::{Connected, Cpu, End, Side, Start, Stream, StreamEnd, TestEvent};
 use linerate_wire::iperf3::{Cookie, stream_id};
 
 use super::plan;
@@ -15,7 +15,7 @@ use crate::event_log::Events;
 use crate::rows::{ProcessCpu, RowBook};
 use crate::server::Event;
 
-pub(super) struct Story {
+pub(super) struct TestEvents {
     peer: SocketAddr,
     events: Events,
     rows: RowBook,
@@ -24,7 +24,7 @@ pub(super) struct Story {
     over: bool,
 }
 
-impl Story {
+impl TestEvents {
     /// All streams exist.
     pub(super) fn begin(
         events: Events,
@@ -69,7 +69,7 @@ impl Story {
             send_buffer,
             receive_buffer,
         };
-        let story = Self {
+        let events = Self {
             peer,
             events,
             rows: RowBook::new(plan.interval.0, plan.warmup.0, ids.len()),
@@ -77,12 +77,12 @@ impl Story {
             congestion,
             over: false,
         };
-        story.tell(Told::Start(Box::new(start)));
-        story
+        events.report(TestEvent::Start(Box::new(start)));
+        events
     }
 
-    fn tell(&self, told: Told) {
-        self.events.send(Event::Told { peer: self.peer, told });
+    fn report(&self, event: TestEvent) {
+        self.events.send(Event::Test { peer: self.peer, event });
     }
 
     pub(super) fn on_event(&mut self, event: &DataEvent) {
@@ -92,7 +92,7 @@ impl Story {
             DataEvent::Begun | DataEvent::Done(..) => None,
         };
         if let Some(rows) = rows {
-            self.tell(Told::Rows(rows));
+            self.report(TestEvent::Rows(rows));
         }
     }
 
@@ -127,7 +127,7 @@ impl Story {
         }
         let reports: Vec<&Report> = reports.collect();
         for rows in self.rows.rest(&reports, span_ns) {
-            self.tell(Told::Rows(rows));
+            self.report(TestEvent::Rows(rows));
         }
         let streams = reports.iter().filter_map(|report| {
             let here = match report {
@@ -137,7 +137,7 @@ impl Story {
             };
             Some(StreamEnd { here, far: None })
         });
-        self.tell(Told::End(Box::new(End {
+        self.report(TestEvent::End(Box::new(End {
             streams: streams.collect(),
             span_ns,
             cpu: self.cpu.percent(),

@@ -20,7 +20,7 @@ pub(super) type Arrival = (u64, StreamSocket);
 
 /// The tests that wait for data streams, and those that wait for their turn.
 #[derive(Debug)]
-pub(crate) struct Lobby {
+pub(crate) struct StreamRendezvous {
     state: Mutex<State>,
     turns: Mutex<HashMap<IpAddr, Weak<AsyncMutex<()>>>>,
     /// One permit when tests run one at a time.
@@ -46,7 +46,7 @@ struct Expected {
     left: usize,
     /// Ports of its UDP streams so far: a hello that comes twice opens no second stream.
     ports: Vec<u16>,
-    tell: UnboundedSender<Arrival>,
+    arrivals: UnboundedSender<Arrival>,
 }
 
 /// What a connection that showed a cookie is.
@@ -63,7 +63,7 @@ pub(super) enum Shown {
 /// The turn to open UDP streams for an address.
 pub(super) type Turn = OwnedMutexGuard<()>;
 
-impl Lobby {
+impl StreamRendezvous {
     /// With `queue`, tests run one at a time and so many may wait.
     pub(crate) fn new(queue: Option<usize>) -> Self {
         let alone = queue.map(|queue| Alone {
@@ -118,14 +118,14 @@ impl Lobby {
         cookie: Cookie,
         (peer, local): (IpAddr, SocketAddr),
         left: usize,
-        tell: UnboundedSender<Arrival>,
+        arrivals: UnboundedSender<Arrival>,
     ) -> Option<Expectation> {
         let mut state = self.lock();
         if state.tcp.contains_key(&cookie) {
             return None;
         }
-        state.tcp.insert(cookie, Expected { peer, local, left, ports: vec![], tell });
-        Some(Expectation { lobby: Arc::clone(self), of: Of::Cookie(cookie) })
+        state.tcp.insert(cookie, Expected { peer, local, left, ports: vec![], arrivals });
+        Some(Expectation { rendezvous: Arc::clone(self), of: Of::Cookie(cookie) })
     }
 
     /// UDP streams from that address are a test's from now on; needs the address' [`Turn`].
@@ -134,11 +134,11 @@ impl Lobby {
         _turn: &Turn,
         (peer, local): (IpAddr, SocketAddr),
         left: usize,
-        tell: UnboundedSender<Arrival>,
+        arrivals: UnboundedSender<Arrival>,
     ) -> Expectation {
         let ports = Vec::with_capacity(left);
-        self.lock().udp.insert(peer, Expected { peer, local, left, ports, tell });
-        Expectation { lobby: Arc::clone(self), of: Of::Address(peer) }
+        self.lock().udp.insert(peer, Expected { peer, local, left, ports, arrivals });
+        Expectation { rendezvous: Arc::clone(self), of: Of::Address(peer) }
     }
 
     /// What a connection that showed a cookie is.
@@ -177,14 +177,14 @@ impl Expected {
     fn deliver(&mut self, arrival: Arrival) -> bool {
         let Some(left) = self.left.checked_sub(1) else { return false };
         self.left = left;
-        self.tell.send(arrival).is_ok()
+        self.arrivals.send(arrival).is_ok()
     }
 }
 
 /// Ends when dropped.
 #[derive(Debug)]
 pub(super) struct Expectation {
-    lobby: Arc<Lobby>,
+    rendezvous: Arc<StreamRendezvous>,
     of: Of,
 }
 
@@ -196,7 +196,7 @@ enum Of {
 
 impl Drop for Expectation {
     fn drop(&mut self) {
-        let mut state = self.lobby.lock();
+        let mut state = self.rendezvous.lock();
         match &self.of {
             Of::Cookie(cookie) => drop(state.tcp.remove(cookie)),
             Of::Address(peer) => drop(state.udp.remove(peer)),
@@ -225,15 +225,15 @@ mod tests {
 
     #[test]
     fn a_cookie_is_a_stream_of_its_own_client_only_and_as_often_as_wanted() {
-        let lobby = Arc::new(Lobby::new(None));
+        let rendezvous = Arc::new(StreamRendezvous::new(None));
         let cookie = Cookie::from_bytes([b'a'; 37]);
-        assert_eq!(lobby.shown(&cookie, A), Shown::New);
-        let (tell, mut told) = mpsc::unbounded_channel();
+        assert_eq!(rendezvous.shown(&cookie, A), Shown::New);
+        let (arrivals, mut arrived) = mpsc::unbounded_channel();
         let local = SocketAddr::new(B, 5201);
-        let expectation = lobby.expect_tcp(cookie, (A, local), 1, tell.clone()).unwrap();
-        assert!(lobby.expect_tcp(cookie, (B, local), 1, tell).is_none());
+        let expectation = rendezvous.expect_tcp(cookie, (A, local), 1, arrivals.clone()).unwrap();
+        assert!(rendezvous.expect_tcp(cookie, (B, local), 1, arrivals).is_none());
         assert_eq!(
-            (lobby.shown(&cookie, A), lobby.shown(&cookie, B)),
+            (rendezvous.shown(&cookie, A), rendezvous.shown(&cookie, B)),
             (Shown::Stream, Shown::Refused)
         );
         let socket = || {
@@ -242,19 +242,19 @@ mod tests {
                 None,
             )
         };
-        lobby.deliver_tcp(&cookie, (1, socket()));
-        assert_eq!(told.try_recv().unwrap().0, 1);
-        assert_eq!(lobby.shown(&cookie, A), Shown::Refused);
+        rendezvous.deliver_tcp(&cookie, (1, socket()));
+        assert_eq!(arrived.try_recv().unwrap().0, 1);
+        assert_eq!(rendezvous.shown(&cookie, A), Shown::Refused);
         drop(expectation);
-        assert_eq!(lobby.shown(&cookie, A), Shown::New);
+        assert_eq!(rendezvous.shown(&cookie, A), Shown::New);
     }
 
     #[test]
     fn udp_turns_are_of_an_address_and_in_order() {
-        let lobby = Lobby::new(None);
-        let mut first = Box::pin(lobby.turn(A));
-        let mut second = Box::pin(lobby.turn(A));
-        let mut other = Box::pin(lobby.turn(B));
+        let rendezvous = StreamRendezvous::new(None);
+        let mut first = Box::pin(rendezvous.turn(A));
+        let mut second = Box::pin(rendezvous.turn(A));
+        let mut other = Box::pin(rendezvous.turn(B));
         let held = ready(first.as_mut()).unwrap();
         assert!(ready(second.as_mut()).is_none());
         assert!(ready(other.as_mut()).is_some());
@@ -264,17 +264,17 @@ mod tests {
 
     #[test]
     fn one_at_a_time_with_a_queue() {
-        let lobby = Lobby::new(Some(1));
-        let running = lobby.try_alone().unwrap();
-        assert!(running.is_some() && lobby.try_alone().is_err());
-        let mut queued = Box::pin(lobby.wait_alone());
+        let rendezvous = StreamRendezvous::new(Some(1));
+        let running = rendezvous.try_alone().unwrap();
+        assert!(running.is_some() && rendezvous.try_alone().is_err());
+        let mut queued = Box::pin(rendezvous.wait_alone());
         assert!(ready(queued.as_mut()).is_none());
         assert!(
-            ready(Box::pin(lobby.wait_alone()).as_mut()).unwrap().is_err(),
+            ready(Box::pin(rendezvous.wait_alone()).as_mut()).unwrap().is_err(),
             "the queue is full"
         );
         drop(running);
         assert!(matches!(ready(queued.as_mut()), Some(Ok(Some(_)))));
-        assert!(matches!(Lobby::new(None).try_alone(), Ok(None)));
+        assert!(matches!(StreamRendezvous::new(None).try_alone(), Ok(None)));
     }
 }

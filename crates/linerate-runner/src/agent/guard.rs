@@ -21,9 +21,9 @@ use nix::unistd::{Pid, getpgrp};
 pub const KEEPER_VERB: &str = "command-keeper";
 
 /// The parent's end of a keeper, which ends with it.
-pub(super) struct Keeper(Child);
+pub(super) struct SettingsGuard(Child);
 
-impl Keeper {
+impl SettingsGuard {
     /// Starts one. `program` is linerate itself.
     pub(super) fn start(program: &Path) -> io::Result<Self> {
         let mut command = Command::new(program);
@@ -37,7 +37,7 @@ impl Keeper {
     }
 }
 
-impl Drop for Keeper {
+impl Drop for SettingsGuard {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();

@@ -54,7 +54,7 @@ pub(super) const CLOCK_EXCHANGES: usize = 16;
 const EXCHANGES_LIMIT: Duration = Duration::from_secs(4);
 
 /// The client's side of one test.
-pub(super) struct Near<'a> {
+pub(super) struct ClientTest<'a> {
     pub(super) request: &'a Request,
     pub(super) name: String,
     pub(super) peer: SocketAddr,
@@ -67,7 +67,7 @@ pub(super) struct Near<'a> {
 
 pub(super) type Messages = Receiver<Result<ServerMessage, ControlError>>;
 
-impl Near<'_> {
+impl ClientTest<'_> {
     pub(super) async fn conduct(
         &mut self,
         control: TcpStream,
@@ -180,7 +180,7 @@ impl Near<'_> {
             senders: counts.0,
             requesters: counts.2,
             streams: ids.len(),
-            sent_told: false,
+            sent_reported: false,
             far_sent: false,
             live: Live::default(),
             trouble: None,

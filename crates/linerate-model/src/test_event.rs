@@ -12,7 +12,7 @@ use crate::sample::{RecvInterval, RecvReport, SendInterval, SendReport};
 /// One thing told. A test tells its start once, then rows, then its end once; one that fails before
 /// its streams exist tells its end only.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Told {
+pub enum TestEvent {
     /// A client has connected, or this end has: before anything is agreed.
     Connected(Connected),
     /// All streams exist and data begins to flow.
