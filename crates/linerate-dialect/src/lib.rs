@@ -13,6 +13,7 @@ pub mod rate_meter;
 pub mod stream;
 pub mod ticks;
 
+use linerate_model::record::Interval;
 use linerate_model::sample::HostSample;
 use linerate_session::assemble::HostSamples;
 
@@ -27,7 +28,7 @@ pub enum Input<'a> {
     Carried(usize),
     /// Nothing more comes from the control connection, or nothing more goes to it.
     Lost(ControlError),
-    /// The socket of a data stream arrived.
+    /// The socket of a data stream arrived, or was opened.
     Arrived(u16),
     /// A data thread's word. The host's sample of an interval is asked for where it is of use.
     Data(DataEvent, &'a dyn Fn(u64) -> Option<HostSample>),
@@ -39,15 +40,17 @@ pub enum Input<'a> {
     Host(HostSamples),
     /// This end could not do what an action asked of it.
     Failed(String),
-    /// This process shuts down.
+    /// This end shall stop: its process shuts down, or its user has seen enough.
     Shutdown,
     /// Nothing but time has passed.
     Time,
 }
 
 /// What a conversation asks of its driver, to be done in this order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Action {
+    /// Open this data stream; [`Input::Arrived`] follows.
+    Open(StreamId),
     /// Start the data thread of the stream whose socket arrived, and tell the peer so.
     Spawn(StreamId, Role),
     /// Make ready what a running test needs: the host's counters, the watch over the peer.
@@ -66,6 +69,12 @@ pub enum Action {
     HostOver,
     /// Read the host's counters a last time.
     FinishHost,
+    /// All streams are there: their addresses are known.
+    Announce,
+    /// An interval is over at both ends.
+    Show(Box<Interval>),
+    /// Something that whoever watches shall know.
+    Note(String),
 }
 
 /// What the driver knows of the data and of this end at the moment of an input.

@@ -252,6 +252,7 @@ impl World {
             }
             Action::FinishHost => self.input(Input::Host(HostSamples::default())),
             Action::HostWarm | Action::HostOver => {}
+            action => panic!("of a client: {action:?}"),
         }
     }
 

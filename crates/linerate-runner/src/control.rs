@@ -10,7 +10,6 @@ use linerate_wire::native::frame::{self, PREFIX_BYTES};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::net::tcp::OwnedWriteHalf;
 use tokio::sync::mpsc::{self, Receiver};
 
 /// A peer that takes longer than this to read a message is gone.
@@ -37,27 +36,6 @@ pub(crate) async fn write_bytes(
     match tokio::time::timeout(WRITE_LIMIT, stream.write_all(bytes)).await {
         Ok(result) => Ok(result?),
         Err(_) => Err(ControlError::Silent),
-    }
-}
-
-/// The way to the other end.
-#[derive(Debug)]
-pub(crate) struct Outbox {
-    stream: OwnedWriteHalf,
-    seal: Option<Seal>,
-}
-
-impl Outbox {
-    pub(crate) fn new(stream: OwnedWriteHalf, seal: Option<Seal>) -> Self {
-        Self { stream, seal }
-    }
-
-    /// Hands a message over.
-    ///
-    /// # Errors
-    /// When the connection is gone, or the peer takes too long to read it.
-    pub(crate) async fn say<T: Serialize>(&mut self, message: &T) -> Result<(), ControlError> {
-        write_message(&mut self.stream, self.seal.as_mut(), message).await
     }
 }
 
@@ -107,16 +85,4 @@ pub(crate) async fn read_out(stream: &mut (impl AsyncRead + Unpin)) {
     let mut rest = [0; 256];
     let read = async { while matches!(stream.read(&mut rest).await, Ok(n) if n > 0) {} };
     let _ = tokio::time::timeout(FAREWELL_LIMIT, read).await;
-}
-
-/// The next message, at the latest after `limit`.
-pub(crate) async fn next<T>(
-    messages: &mut Receiver<Result<T, ControlError>>,
-    limit: Duration,
-) -> Result<T, ControlError> {
-    match tokio::time::timeout(limit, messages.recv()).await {
-        Ok(Some(message)) => message,
-        Ok(None) => Err(ControlError::Closed),
-        Err(_) => Err(ControlError::Silent),
-    }
 }

@@ -96,6 +96,7 @@ pub(crate) async fn run(
         }
     }
     drop(events);
+    crate::signals::ends_in_order();
     observer.start(&record);
     let nic = record.client.nic.as_ref().map(|nic| nic.name.clone());
     let mut host = HostWatch::new(nic.as_deref()).await;

@@ -4,7 +4,6 @@ mod driver;
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::time::Duration;
 
 use linerate_dialect::native::server as conversation;
 pub(crate) use linerate_dialect::native::server::HEAD_START_NS;
@@ -34,8 +33,6 @@ use crate::server::{Event, Server};
 
 use driver::Driver;
 
-/// A client that says nothing for this long is gone: nothing more is sent to it.
-pub(crate) const SILENCE_LIMIT: Duration = Duration::from_nanos(conversation::SILENCE_LIMIT_NS);
 /// Least time that receivers wait for stragglers after the sender's last word.
 const LEAST_DRAIN_NS: u64 = 250_000_000;
 /// TCP streams end by themselves; this is for one that does not.

@@ -1,6 +1,8 @@
 //! What ends a test early: a [`Stop`] in the hands of whoever runs it. Only a server and
 //! [`Stop::at_signals`] listen for SIGINT and SIGTERM.
 
+use std::cell::Cell;
+use std::pin::pin;
 use std::sync::Arc;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -8,7 +10,9 @@ use tokio::sync::watch;
 
 tokio::task_local! {
     /// Ends the test of this task.
-    pub(crate) static STOP: Stop;
+    static STOP: Stop;
+    /// Whoever runs it ends it in order.
+    static IN_ORDER: Cell<bool>;
 }
 
 /// Ends what runs under it early; clones are one. Nothing takes it back.
@@ -62,11 +66,6 @@ impl Stop {
         *self.0.borrow() > 0
     }
 
-    /// Resolves when it shall end.
-    pub(crate) async fn asked(&self) {
-        self.asked_times(1).await;
-    }
-
     async fn asked_times(&self, least: u32) {
         // The sender is this very value, so the channel stays open.
         let _ = self.0.subscribe().wait_for(|count| *count >= least).await;
@@ -80,14 +79,32 @@ async fn either(interrupt: &mut Signal, terminate: &mut Signal) {
     }
 }
 
+/// Runs a test that `stop` ends; `None` where it did before anybody said that it [`ends_in_order`].
+pub(crate) async fn until<T>(stop: &Stop, test: impl Future<Output = T>) -> Option<T> {
+    let early = async {
+        first().await;
+        if IN_ORDER.with(Cell::get) {
+            std::future::pending::<()>().await;
+        }
+    };
+    let both = async {
+        tokio::select! {
+            biased;
+            done = pin!(test) => Some(done),
+            () = early => None,
+        }
+    };
+    STOP.scope(stop.clone(), IN_ORDER.scope(Cell::new(false), both)).await
+}
+
+/// From now on whoever runs the test of this task looks after its end.
+pub(crate) fn ends_in_order() {
+    let _ = IN_ORDER.try_with(|ends| ends.set(true));
+}
+
 /// Resolves when the test of this task shall end early.
 pub(crate) async fn first() {
     times(1).await;
-}
-
-/// Whether the test of this task shall end early.
-pub(crate) fn seen() -> bool {
-    STOP.try_with(Stop::seen).unwrap_or(false)
 }
 
 /// Resolves at the next interruption from now on: what is waited for is not worth it.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use linerate_dialect::native::client::ANSWER_LIMIT_NS;
 use linerate_engine::sys;
 use linerate_model::record::{Doubt, DoubtKind, ErrorRecord};
 use linerate_wire::iperf3::{COOKIE_BYTES, Cookie};
@@ -17,9 +18,10 @@ use crate::proven::{self, Seals};
 
 use super::connect::DETECT;
 use super::iperf3;
-use super::test::{ANSWER_LIMIT, ClientTest};
+use super::test::ClientTest;
 
 const DOING: &str = "agreeing on the test";
+const ANSWER_LIMIT: Duration = Duration::from_nanos(ANSWER_LIMIT_NS);
 
 impl ClientTest<'_> {
     /// Says hello. Its first bytes are as many as iperf3's cookie has, so that an iperf3 server

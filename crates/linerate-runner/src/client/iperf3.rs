@@ -39,11 +39,12 @@ use self::ask::{fitted, parameters};
 use self::control::Control;
 use self::open::{open_streams, start_reported};
 use self::running::Running;
-use super::{ClientTest, Ended, StopOnDrop};
+use super::{ClientTest, Ended};
 use crate::data::{self, Context, PROMPT_START_NS, Report, Role, Shared, StreamId, StreamSocket};
 use crate::errors;
 use crate::host::HostWatch;
 use crate::rows::{ProcessCpu, RowBook};
+use crate::serving::StopOnDrop;
 use crate::serving::random;
 use linerate_dialect::ticks::Ticks;
 
@@ -177,6 +178,7 @@ pub(super) async fn conduct(
     // The server's clock runs from that word on.
     let word_ns = clock::monotonic_ns();
     control.expect(near, State::TestRunning, doing).await?;
+    crate::signals::ends_in_order();
     observer.start(&near.record);
     observer.event(&TestEvent::Start(Box::new(start)));
     let head = if near.plan.direction.has_forward() { PROMPT_START_NS } else { 0 };

@@ -2,20 +2,17 @@
 
 mod agree;
 mod connect;
+mod driver;
 mod iperf3;
 pub(crate) mod mtu;
-mod running;
+mod open;
 mod test;
 
-use std::cell::Cell;
 use std::net::IpAddr;
 
 use linerate_host::facts::facts;
 use linerate_model::plan::{Dialect, IpVersion, TestPlan};
-use linerate_model::record::{
-    ErrorRecord, FORMAT, Figures, Interval, ProgramFacts, RunRecord, Status,
-};
-use linerate_model::test_event::TestEvent;
+use linerate_model::record::{ErrorRecord, FORMAT, Figures, ProgramFacts, RunRecord, Status};
 use linerate_session::assemble;
 use linerate_session::observer::Observer;
 use linerate_wire::native::auth;
@@ -28,7 +25,6 @@ use crate::standstill;
 pub(crate) use connect::{connect_to, resolve, with_port};
 use connect::{over_control, with_own_server};
 pub use iperf3::Extras;
-use running::StopOnDrop;
 pub(crate) use test::unchanged;
 use test::{ClientTest, Ended};
 
@@ -99,63 +95,24 @@ pub fn run(request: &Request, observer: &mut dyn Observer, stop: &Stop) -> RunRe
         Ok(runtime) => runtime,
         Err(e) => return failed(record, errors::unable("start the client", &e.to_string())),
     };
-    let begun = Cell::new(false);
     let unbegun = record.clone();
-    let early = async {
-        stop.asked().await;
-        if begun.get() {
-            // Whoever runs the streams ends them in order.
-            std::future::pending::<()>().await;
-        }
-    };
-    let mut watched = Begun { observer, begun: &begun };
-    let conversation = crate::signals::STOP.scope(stop.clone(), async {
+    let test = async {
         match &request.target {
-            Target::Local => with_own_server(request, record, &mut watched).await,
+            Target::Local => with_own_server(request, record, observer).await,
             Target::Host { name, port } => {
-                over_control(request, record, name, *port, &mut watched).await
+                over_control(request, record, name, *port, observer).await
             }
             Target::Discard { name, port } => {
-                crate::discard::run(request, record, name, *port, &mut watched).await
+                crate::discard::run(request, record, name, *port, observer).await
             }
         }
-    });
-    let record = runtime.block_on(async {
-        tokio::select! {
-            biased;
-            record = conversation => record,
-            () = early => failed(unbegun, errors::interrupted()),
-        }
-    });
+    };
+    let record = runtime.block_on(crate::signals::until(stop, test));
+    let record = record.unwrap_or_else(|| failed(unbegun, errors::interrupted()));
     // Name lookups that hang must not hold the program back.
     runtime.shutdown_background();
     observer.end(&record);
     record
-}
-
-/// Notes that the streams exist.
-struct Begun<'a> {
-    observer: &'a mut dyn Observer,
-    begun: &'a Cell<bool>,
-}
-
-impl Observer for Begun<'_> {
-    fn start(&mut self, record: &RunRecord) {
-        self.begun.set(true);
-        self.observer.start(record);
-    }
-    fn interval(&mut self, interval: &Interval) {
-        self.observer.interval(interval);
-    }
-    fn event(&mut self, event: &TestEvent) {
-        self.observer.event(event);
-    }
-    fn note(&mut self, text: &str) {
-        self.observer.note(text);
-    }
-    fn end(&mut self, record: &RunRecord) {
-        self.observer.end(record);
-    }
 }
 
 /// Identifier and start time of a record or of a document of many: the first sorts by time

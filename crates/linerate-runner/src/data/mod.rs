@@ -34,9 +34,7 @@ use linerate_wire::native::stream::UdpHello;
 use socket2::Socket;
 use tokio::sync::mpsc::UnboundedSender;
 
-pub(crate) use linerate_dialect::stream::{
-    DataEvent, Report, Role, StreamId, Tick, role, sent_of, streams,
-};
+pub(crate) use linerate_dialect::stream::{DataEvent, Report, Role, StreamId, Tick, role, streams};
 pub(crate) use peer::Sign;
 pub(crate) use shared::{Limits, Shared};
 

@@ -261,11 +261,6 @@ impl Shared {
         self.heard_ns.store(now_ns, Ordering::Relaxed);
     }
 
-    /// Whether data came within `limit` before now.
-    pub(crate) fn heard_within(&self, limit: Duration) -> bool {
-        self.silence(0) <= limit
-    }
-
     /// How long no data has come, counted from `since_ns` of the monotonic clock at the earliest.
     pub(crate) fn silence(&self, since_ns: u64) -> Duration {
         let heard = self.heard_ns.load(Ordering::Relaxed).max(since_ns);

@@ -27,7 +27,7 @@ use crate::server::Server;
 use crate::standstill;
 
 /// Should nobody act on a client's silence, data threads end by themselves a little after
-/// [`super::SILENCE_LIMIT`]: within 3 s of the last sign.
+/// [`linerate_dialect::native::server::SILENCE_LIMIT_NS`]: within 3 s of the last sign.
 const SILENCE_OF_THREADS: Duration = Duration::from_millis(2_800);
 /// Control bytes that are read at once.
 const READ_BYTES: usize = 16 << 10;
@@ -217,6 +217,8 @@ impl Driver {
             }
             // The host is watched from the time that the test is prepared.
             (Action::HostWarm | Action::HostOver | Action::FinishHost, None) => {}
+            // A client's.
+            (Action::Open(_) | Action::Announce | Action::Show(_) | Action::Note(_), _) => {}
         }
     }
 

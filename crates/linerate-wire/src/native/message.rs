@@ -91,6 +91,28 @@ pub enum ServerMessage {
     Stopping(String),
 }
 
+impl ServerMessage {
+    /// Its name on the wire.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Welcome(_) => "welcome",
+            Self::Agreed(_) => "agreed",
+            Self::Opened => "opened",
+            Self::Refused(_) => "refused",
+            Self::Pong(_) => "pong",
+            Self::Ready => "ready",
+            Self::Started => "started",
+            Self::Interval(_) => "interval",
+            Self::Sent(_) => "sent",
+            Self::Stream(_) => "stream",
+            Self::Chunk(_) => "chunk",
+            Self::HostChunk(_) => "host_chunk",
+            Self::Results(_) => "results",
+            Self::Stopping(_) => "stopping",
+        }
+    }
+}
+
 /// Versions and features of the client.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Hello {

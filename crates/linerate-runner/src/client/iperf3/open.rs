@@ -34,7 +34,7 @@ pub(super) async fn open_streams(
                 open_udp(near, control, local, id.stream as usize + 1 == ids.len()).await?
             }
             Transport::Tcp => {
-                let mut stream = near.connect_tcp(local)?;
+                let mut stream = near.opener().connect(local)?;
                 std::io::Write::write_all(&mut stream, cookie.bytes())
                     .map_err(|e| errors::tcp_stream(&near.name, near.peer, &e.to_string()))?;
                 StreamSocket::Tcp(stream)
