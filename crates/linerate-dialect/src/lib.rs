@@ -20,7 +20,32 @@ use linerate_session::assemble::HostSamples;
 use control::ControlError;
 use stream::{DataEvent, Role, StreamId};
 
-/// What a conversation is told.
+/// One end of one test in one dialect, without I/O. Its driver gives it an input, does what it asks for and
+/// sends what waits, until it is over.
+pub trait Conversation {
+    /// Why it came to no end of its own.
+    type Failure;
+
+    /// Takes an input at `now_ns`. Actions and bytes may have come of it.
+    fn input(&mut self, now_ns: u64, seen: &Seen, input: Input<'_>);
+
+    /// The next thing to do.
+    fn action(&mut self) -> Option<Action>;
+
+    /// Bytes that wait to be sent on the control connection.
+    fn outgoing(&self) -> &[u8];
+
+    /// Whether it wants to know what the peer says. Where it does not, the peer's bytes stay in the kernel.
+    fn reads(&self) -> bool;
+
+    /// When it wants an input, at the latest.
+    fn deadline_ns(&self) -> Option<u64>;
+
+    /// How it ended, once it has.
+    fn outcome(&self) -> Option<Result<(), Self::Failure>>;
+}
+
+/// What a conversation is given.
 pub enum Input<'a> {
     /// Bytes came on the control connection.
     Bytes(&'a [u8]),

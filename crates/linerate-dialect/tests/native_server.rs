@@ -8,7 +8,7 @@ use linerate_dialect::control::{ControlError, Inbox};
 use linerate_dialect::ending::Early;
 use linerate_dialect::native::server::{HEAD_START_NS, Server, Terms};
 use linerate_dialect::stream::{DataEvent, Report, Role, Tick};
-use linerate_dialect::{Action, Input, Over, Seen};
+use linerate_dialect::{Action, Conversation, Input, Over, Seen};
 use linerate_model::plan::{AgreedPlan, Direction, End, EngineChoice, TestPlan, Traffic, UdpPlan};
 use linerate_model::sample::{RecvInterval, RecvReport, SendInterval, SendReport};
 use linerate_model::served::Outcome;

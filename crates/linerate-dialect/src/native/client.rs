@@ -16,7 +16,7 @@ use super::live::Live;
 use super::server::{HEAD_START_NS, SILENCE_LIMIT_NS};
 use crate::control::{ControlError, Inbox, Outbox};
 use crate::stream::{self, DataEvent, Report, Role, StreamId};
-use crate::{Action, Input, Seen};
+use crate::{Action, Conversation, Input, Seen};
 
 /// Each answer before the test may take this long, in nanoseconds.
 pub const ANSWER_LIMIT_NS: u64 = 10_000_000_000;
@@ -168,6 +168,74 @@ pub struct Client {
     threads_over: bool,
 }
 
+impl Conversation for Client {
+    type Failure = Trouble;
+
+    fn input(&mut self, now_ns: u64, seen: &Seen, input: Input<'_>) {
+        match input {
+            Input::Bytes(bytes) => self.inbox.put(bytes),
+            Input::Carried(bytes) => self.out.carried(now_ns, bytes),
+            Input::Lost(error) => self.lost(error),
+            Input::Arrived(_) => self.on_opened(now_ns),
+            Input::Data(event, host) => self.on_data(event, host),
+            Input::NoMoreData => self.threads_over = true,
+            Input::Host(_) | Input::Time => {}
+            Input::Prepared => self.begin(now_ns),
+            Input::Failed(why) => self.fail(Failure::Here(why)),
+            Input::Shutdown => self.interrupt(now_ns),
+        }
+        self.read(now_ns);
+        if self.out.deadline_ns().is_some_and(|at| now_ns >= at) {
+            self.lost(ControlError::Silent);
+        }
+        self.settle(now_ns, seen);
+    }
+
+    fn action(&mut self) -> Option<Action> {
+        self.actions.pop_front()
+    }
+
+    fn outgoing(&self) -> &[u8] {
+        self.out.bytes()
+    }
+
+    fn reads(&self) -> bool {
+        let waits = matches!(
+            self.phase,
+            Phase::Ready { .. }
+                | Phase::Clock { .. }
+                | Phase::Starting { .. }
+                | Phase::Running(_)
+                | Phase::Farewell { said: false, .. }
+        );
+        waits && self.trouble.is_none() && !self.closed
+    }
+
+    fn deadline_ns(&self) -> Option<u64> {
+        let own = match &self.phase {
+            Phase::Ready { deadline_ns }
+            | Phase::Clock { deadline_ns, .. }
+            | Phase::Starting { deadline_ns }
+            | Phase::Leaving { deadline_ns, .. }
+            | Phase::Farewell { deadline_ns, .. } => Some(*deadline_ns),
+            Phase::Running(running) => {
+                let of_server = [running.alive_ns, running.deadline_ns];
+                let of_server = of_server.into_iter().filter(|_| self.trouble.is_none());
+                of_server.chain(running.warm_ns).min()
+            }
+            Phase::Opening { .. } | Phase::Preparing | Phase::Done(_) => None,
+        };
+        own.into_iter().chain(self.out.deadline_ns()).min()
+    }
+
+    fn outcome(&self) -> Option<Result<(), Trouble>> {
+        match &self.phase {
+            Phase::Done(ended) => Some(ended.clone()),
+            _ => None,
+        }
+    }
+}
+
 impl Client {
     /// A test that the server granted. With a key, `ours` seals and `theirs` opens.
     pub fn new(terms: Terms, ours: Option<Seal>, theirs: Option<Seal>) -> Self {
@@ -194,76 +262,6 @@ impl Client {
             trouble: None,
             closed: false,
             threads_over: false,
-        }
-    }
-
-    /// Takes an input at `now_ns`. Actions and bytes may have come of it.
-    pub fn input(&mut self, now_ns: u64, seen: &Seen, input: Input<'_>) {
-        match input {
-            Input::Bytes(bytes) => self.inbox.put(bytes),
-            Input::Carried(bytes) => self.out.carried(now_ns, bytes),
-            Input::Lost(error) => self.lost(error),
-            Input::Arrived(_) => self.on_opened(now_ns),
-            Input::Data(event, host) => self.on_data(event, host),
-            Input::NoMoreData => self.threads_over = true,
-            Input::Host(_) | Input::Time => {}
-            Input::Prepared => self.begin(now_ns),
-            Input::Failed(why) => self.fail(Failure::Here(why)),
-            Input::Shutdown => self.interrupt(now_ns),
-        }
-        self.read(now_ns);
-        if self.out.deadline_ns().is_some_and(|at| now_ns >= at) {
-            self.lost(ControlError::Silent);
-        }
-        self.settle(now_ns, seen);
-    }
-
-    /// The next thing to do.
-    pub fn action(&mut self) -> Option<Action> {
-        self.actions.pop_front()
-    }
-
-    /// Bytes that wait to be sent.
-    pub fn outgoing(&self) -> &[u8] {
-        self.out.bytes()
-    }
-
-    /// Whether it wants to know what the server says.
-    pub fn reads(&self) -> bool {
-        let waits = matches!(
-            self.phase,
-            Phase::Ready { .. }
-                | Phase::Clock { .. }
-                | Phase::Starting { .. }
-                | Phase::Running(_)
-                | Phase::Farewell { said: false, .. }
-        );
-        waits && self.trouble.is_none() && !self.closed
-    }
-
-    /// When it wants an input, at the latest.
-    pub fn deadline_ns(&self) -> Option<u64> {
-        let own = match &self.phase {
-            Phase::Ready { deadline_ns }
-            | Phase::Clock { deadline_ns, .. }
-            | Phase::Starting { deadline_ns }
-            | Phase::Leaving { deadline_ns, .. }
-            | Phase::Farewell { deadline_ns, .. } => Some(*deadline_ns),
-            Phase::Running(running) => {
-                let of_server = [running.alive_ns, running.deadline_ns];
-                let of_server = of_server.into_iter().filter(|_| self.trouble.is_none());
-                of_server.chain(running.warm_ns).min()
-            }
-            Phase::Opening { .. } | Phase::Preparing | Phase::Done(_) => None,
-        };
-        own.into_iter().chain(self.out.deadline_ns()).min()
-    }
-
-    /// How it ended, once it has: with figures, or without any.
-    pub fn outcome(&self) -> Option<Result<(), Trouble>> {
-        match &self.phase {
-            Phase::Done(ended) => Some(ended.clone()),
-            _ => None,
         }
     }
 

@@ -17,7 +17,7 @@ use crate::idle::Idle;
 use crate::rate_meter::RateMeter;
 use crate::stream::{self, DataEvent, LAST_DATA_NS, Report, Role, StreamId, Tick};
 use crate::ticks::Ticks;
-use crate::{Action, Input, Over, Seen};
+use crate::{Action, Conversation, Input, Over, Seen};
 
 /// Data streams must arrive, and the client must say "start", within this time each, in nanoseconds.
 pub const STREAMS_LIMIT_NS: u64 = 10_000_000_000;
@@ -118,30 +118,10 @@ pub struct Server {
     gone: bool,
 }
 
-impl Server {
-    /// A test that was granted at `now_ns`. With a key, `ours` seals and `theirs` opens.
-    pub fn new(terms: Terms, now_ns: u64, ours: Option<Seal>, theirs: Option<Seal>) -> Self {
-        let plan = &terms.agreed.plan;
-        let ids = stream::streams(plan.direction, plan.streams);
-        let missing = ids.iter().map(|id| (id.stream, *id)).collect();
-        // Counted from the latest arrival: over a long path many streams take their time.
-        let deadline_ns = now_ns.saturating_add(STREAMS_LIMIT_NS);
-        Self {
-            terms,
-            ids,
-            inbox: Inbox::new(theirs),
-            out: Outbox::new(ours),
-            actions: VecDeque::new(),
-            reports: BTreeMap::new(),
-            phase: Phase::Streams { missing, deadline_ns },
-            stopped: false,
-            early: None,
-            gone: false,
-        }
-    }
+impl Conversation for Server {
+    type Failure = Early;
 
-    /// Takes an input at `now_ns`. Actions and bytes may have come of it.
-    pub fn input(&mut self, now_ns: u64, seen: &Seen, input: Input<'_>) {
+    fn input(&mut self, now_ns: u64, seen: &Seen, input: Input<'_>) {
         match input {
             Input::Bytes(bytes) => self.inbox.put(bytes),
             Input::Carried(bytes) => self.out.carried(now_ns, bytes),
@@ -171,19 +151,15 @@ impl Server {
         self.settle(now_ns, seen);
     }
 
-    /// The next thing to do.
-    pub fn action(&mut self) -> Option<Action> {
+    fn action(&mut self) -> Option<Action> {
         self.actions.pop_front()
     }
 
-    /// Bytes that wait to be sent.
-    pub fn outgoing(&self) -> &[u8] {
+    fn outgoing(&self) -> &[u8] {
         self.out.bytes()
     }
 
-    /// Whether it wants to know what the client says. Where it does not, the client's bytes stay in the
-    /// kernel.
-    pub fn reads(&self) -> bool {
+    fn reads(&self) -> bool {
         match &self.phase {
             Phase::Streams { .. } | Phase::Ready { .. } | Phase::Farewell { .. } => true,
             Phase::Running(running) => running.trouble.is_none(),
@@ -191,8 +167,7 @@ impl Server {
         }
     }
 
-    /// When it wants an input, at the latest.
-    pub fn deadline_ns(&self) -> Option<u64> {
+    fn deadline_ns(&self) -> Option<u64> {
         let own = match &self.phase {
             Phase::Streams { deadline_ns, .. }
             | Phase::Ready { deadline_ns }
@@ -210,12 +185,34 @@ impl Server {
         own.into_iter().chain(self.out.deadline_ns()).min()
     }
 
-    /// How it ended, once it has: nothing of it is of use any more but [`Self::reports`].
-    pub fn outcome(&self) -> Option<Result<(), Early>> {
+    fn outcome(&self) -> Option<Result<(), Early>> {
         match &self.phase {
             // What this end knew before anything went wrong is the reason.
             Phase::Done(ended) => Some(self.early.clone().map_or_else(|| ended.clone(), Err)),
             _ => None,
+        }
+    }
+}
+
+impl Server {
+    /// A test that was granted at `now_ns`. With a key, `ours` seals and `theirs` opens.
+    pub fn new(terms: Terms, now_ns: u64, ours: Option<Seal>, theirs: Option<Seal>) -> Self {
+        let plan = &terms.agreed.plan;
+        let ids = stream::streams(plan.direction, plan.streams);
+        let missing = ids.iter().map(|id| (id.stream, *id)).collect();
+        // Counted from the latest arrival: over a long path many streams take their time.
+        let deadline_ns = now_ns.saturating_add(STREAMS_LIMIT_NS);
+        Self {
+            terms,
+            ids,
+            inbox: Inbox::new(theirs),
+            out: Outbox::new(ours),
+            actions: VecDeque::new(),
+            reports: BTreeMap::new(),
+            phase: Phase::Streams { missing, deadline_ns },
+            stopped: false,
+            early: None,
+            gone: false,
         }
     }
 

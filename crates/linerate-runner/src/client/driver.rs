@@ -8,7 +8,7 @@ use std::time::Duration;
 use linerate_dialect::control::ControlError;
 use linerate_dialect::native::client::{Client as Conversation, Trouble};
 use linerate_dialect::stream::{DataEvent, Role, StreamId};
-use linerate_dialect::{Action, Input, Seen};
+use linerate_dialect::{Action, Conversation as _, Input, Seen};
 use linerate_engine::clock;
 use linerate_model::plan::AgreedPlan;
 use linerate_model::record::{ErrorRecord, RunRecord};

@@ -9,7 +9,7 @@ use linerate_dialect::control::ControlError;
 use linerate_dialect::ending::Early;
 use linerate_dialect::native::server::Server as Conversation;
 use linerate_dialect::stream::{DataEvent, Role, StreamId};
-use linerate_dialect::{Action, Input, Over, Seen};
+use linerate_dialect::{Action, Conversation as _, Input, Over, Seen};
 use linerate_engine::clock;
 use linerate_model::plan::{AgreedPlan, IpVersion};
 use linerate_wire::framing::Framing;
