@@ -39,7 +39,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "drive",
         ],
     ),
-    ("testkit", &["model", "stats", "wire", "session"]),
+    ("testkit", &["model", "stats", "wire", "session", "dialect"]),
     ("lab", &[]),
 ];
 /// Tests of any crate may use these too.

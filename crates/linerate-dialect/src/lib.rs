@@ -23,9 +23,6 @@ use stream::{DataEvent, Role, StreamId};
 /// One end of one test in one dialect, without I/O. Its driver gives it an input, does what it asks for and
 /// sends what waits, until it is over.
 pub trait Conversation {
-    /// Why it came to no end of its own.
-    type Failure;
-
     /// Takes an input at `now_ns`. Actions and bytes may have come of it.
     fn input(&mut self, now_ns: u64, seen: &Seen, input: Input<'_>);
 
@@ -41,8 +38,8 @@ pub trait Conversation {
     /// When it wants an input, at the latest.
     fn deadline_ns(&self) -> Option<u64>;
 
-    /// How it ended, once it has.
-    fn outcome(&self) -> Option<Result<(), Self::Failure>>;
+    /// Whether it has ended: nothing is asked for any more, and nothing sent.
+    fn is_over(&self) -> bool;
 }
 
 /// What a conversation is given.

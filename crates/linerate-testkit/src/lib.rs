@@ -5,3 +5,4 @@
 pub mod fuzz;
 pub mod link;
 pub mod records;
+pub mod whole;

@@ -169,8 +169,6 @@ pub struct Client {
 }
 
 impl Conversation for Client {
-    type Failure = Trouble;
-
     fn input(&mut self, now_ns: u64, seen: &Seen, input: Input<'_>) {
         match input {
             Input::Bytes(bytes) => self.inbox.put(bytes),
@@ -228,15 +226,20 @@ impl Conversation for Client {
         own.into_iter().chain(self.out.deadline_ns()).min()
     }
 
-    fn outcome(&self) -> Option<Result<(), Trouble>> {
+    fn is_over(&self) -> bool {
+        matches!(self.phase, Phase::Done(_))
+    }
+}
+
+impl Client {
+    /// How it ended, once it has: with figures, or without any.
+    pub fn outcome(&self) -> Option<Result<(), Trouble>> {
         match &self.phase {
             Phase::Done(ended) => Some(ended.clone()),
             _ => None,
         }
     }
-}
 
-impl Client {
     /// A test that the server granted. With a key, `ours` seals and `theirs` opens.
     pub fn new(terms: Terms, ours: Option<Seal>, theirs: Option<Seal>) -> Self {
         let plan = &terms.plan;
@@ -381,9 +384,6 @@ impl Client {
     }
 
     fn interrupt(&mut self, now_ns: u64) {
-        if std::mem::replace(&mut self.interrupted, true) {
-            return;
-        }
         match self.phase {
             Phase::Opening { .. } | Phase::Ready { .. } | Phase::Clock { .. } => {
                 let why = Trouble { doing: self.doing(), failure: Failure::Interrupted };
@@ -391,8 +391,12 @@ impl Client {
                 self.phase = Phase::Leaving { deadline_ns, why };
                 self.say(now_ns, &ClientMessage::Stop);
             }
-            Phase::Running(_) => self.stop(now_ns),
-            // As soon as it runs; or it ends already.
+            // As soon as it runs.
+            Phase::Starting { .. } | Phase::Preparing => self.interrupted = true,
+            Phase::Running(_) if !std::mem::replace(&mut self.interrupted, true) => {
+                self.stop(now_ns);
+            }
+            // It has all figures, or none.
             _ => {}
         }
     }
@@ -618,7 +622,9 @@ impl Client {
         self.report_sent(now_ns);
         let all = self.reports.len() == self.ids.len();
         if self.threads_over && !all {
-            self.abandon(Failure::Server("a data thread ended without a word".into()));
+            // Whatever the server reported, a stream's own figures are missing.
+            let failure = Failure::Here("a data thread ended without a word".into());
+            self.trouble.get_or_insert(Trouble { doing: RUNNING, failure });
             self.end_run(now_ns);
         } else if all && (self.results.is_some() || self.trouble.is_some()) {
             self.end_run(now_ns);

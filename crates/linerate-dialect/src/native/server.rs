@@ -96,6 +96,7 @@ struct Running {
     send_ticks: Ticks,
     recv_ticks: Ticks,
     sent_said: bool,
+    host_over: bool,
     /// The client has said how much it sent: it sends no more.
     peer_sent: bool,
     /// The client is gone, and why.
@@ -119,8 +120,6 @@ pub struct Server {
 }
 
 impl Conversation for Server {
-    type Failure = Early;
-
     fn input(&mut self, now_ns: u64, seen: &Seen, input: Input<'_>) {
         match input {
             Input::Bytes(bytes) => self.inbox.put(bytes),
@@ -185,16 +184,21 @@ impl Conversation for Server {
         own.into_iter().chain(self.out.deadline_ns()).min()
     }
 
-    fn outcome(&self) -> Option<Result<(), Early>> {
+    fn is_over(&self) -> bool {
+        matches!(self.phase, Phase::Done(_))
+    }
+}
+
+impl Server {
+    /// How it ended, once it has: nothing of it is of use any more but [`Self::reports`].
+    pub fn outcome(&self) -> Option<Result<(), Early>> {
         match &self.phase {
             // What this end knew before anything went wrong is the reason.
             Phase::Done(ended) => Some(self.early.clone().map_or_else(|| ended.clone(), Err)),
             _ => None,
         }
     }
-}
 
-impl Server {
     /// A test that was granted at `now_ns`. With a key, `ours` seals and `theirs` opens.
     pub fn new(terms: Terms, now_ns: u64, ours: Option<Seal>, theirs: Option<Seal>) -> Self {
         let plan = &terms.agreed.plan;
@@ -368,6 +372,7 @@ impl Server {
             send_ticks: Ticks::new(self.streams_of(Role::Send)),
             recv_ticks: Ticks::new(self.streams_of(Role::Receive)),
             sent_said: false,
+            host_over: false,
             peer_sent: false,
             trouble: None,
         }));
@@ -548,7 +553,8 @@ impl Server {
         if done < senders {
             return;
         }
-        if running.peer_sent || done == self.ids.len() {
+        let over = running.peer_sent || done == self.ids.len();
+        if over && !std::mem::replace(&mut running.host_over, true) {
             self.actions.push_back(Action::HostOver);
         }
         if done > 0 && !std::mem::replace(&mut running.sent_said, true) {

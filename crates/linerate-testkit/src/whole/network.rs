@@ -1,0 +1,63 @@
+//! What the network does to data, and the truth about it.
+
+use std::collections::BTreeSet;
+
+use linerate_wire::framing::Framing;
+
+use super::chance::Chance;
+
+/// A path, the same both ways. Times are nanoseconds.
+#[derive(Debug, Clone, Default)]
+pub struct Network {
+    /// Least delay of each way.
+    pub delay_ns: u64,
+    /// Up to this much more, each time anew: so datagrams overtake each other.
+    pub jitter_ns: u64,
+    /// One datagram in so many is lost; 0 is none.
+    pub loses_one_in: u64,
+    /// One in so many comes twice; 0 is none.
+    pub doubles_one_in: u64,
+}
+
+impl Network {
+    /// Of control bytes.
+    pub fn delay(&self, chance: &mut Chance) -> u64 {
+        self.delay_ns + chance.below(self.jitter_ns + 1)
+    }
+
+    pub(super) fn delay_of_data(&self, chance: &mut Chance) -> u64 {
+        self.delay(chance)
+    }
+
+    /// How often a datagram arrives.
+    pub(super) fn copies(&self, chance: &mut Chance) -> usize {
+        if chance.one_in(self.loses_one_in) {
+            0
+        } else if chance.one_in(self.doubles_one_in) {
+            2
+        } else {
+            1
+        }
+    }
+}
+
+/// What happened to the measured datagrams of one stream.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Truth {
+    /// Entered the network.
+    pub sent: u64,
+    /// Numbers of those that a receiver took.
+    pub delivered: BTreeSet<u64>,
+    /// Taken a second time.
+    pub doubled: u64,
+}
+
+impl Truth {
+    /// A datagram that a receiver took.
+    pub(super) fn deliver(&mut self, framing: Framing, bytes: &[u8]) {
+        let Ok(head) = framing.read(bytes) else { return };
+        if !head.warmup && !self.delivered.insert(head.number) {
+            self.doubled += 1;
+        }
+    }
+}
