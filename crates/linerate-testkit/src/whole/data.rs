@@ -50,6 +50,7 @@ impl Surroundings for Around<'_> {
 }
 
 /// What a thread does next.
+#[allow(clippy::large_enum_variant, reason = "there is one at a time")]
 pub(super) enum Step {
     /// A datagram leaves; whether it is measured.
     Send(Vec<u8>, bool),
