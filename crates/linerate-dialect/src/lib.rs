@@ -15,6 +15,7 @@ pub mod ticks;
 
 use linerate_model::record::Interval;
 use linerate_model::sample::HostSample;
+use linerate_model::test_event::{Cpu, TestEvent};
 use linerate_session::assemble::HostSamples;
 
 use control::ControlError;
@@ -58,8 +59,9 @@ pub enum Input<'a> {
     NoMoreData,
     /// What [`Action::Prepare`] asked for is there.
     Prepared,
-    /// The host's counters over the test, as [`Action::FinishHost`] asked.
-    Host(HostSamples),
+    /// The host's counters over the test, as [`Action::FinishHost`] asked, and what share of a core this
+    /// process took.
+    Host(HostSamples, Cpu),
     /// This end could not do what an action asked of it.
     Failed(String),
     /// This end shall stop: its process shuts down, or its user has seen enough.
@@ -95,6 +97,8 @@ pub enum Action {
     Announce,
     /// An interval is over at both ends.
     Show(Box<Interval>),
+    /// Something that users of iperf3 see.
+    Event(Box<TestEvent>),
     /// Something that whoever watches shall know.
     Note(String),
 }

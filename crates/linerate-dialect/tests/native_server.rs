@@ -12,6 +12,7 @@ use linerate_dialect::{Action, Conversation, Input, Over, Seen};
 use linerate_model::plan::{AgreedPlan, Direction, End, EngineChoice, TestPlan, Traffic, UdpPlan};
 use linerate_model::sample::{RecvInterval, RecvReport, SendInterval, SendReport};
 use linerate_model::served::Outcome;
+use linerate_model::test_event::Cpu;
 use linerate_model::units::{DatagramSize, Nanos};
 use linerate_session::assemble::HostSamples;
 use linerate_wire::native::frame;
@@ -22,6 +23,7 @@ use linerate_wire::native::message::{
 const MS: u64 = 1_000_000;
 const SECOND: u64 = 1_000 * MS;
 const DRAIN_NS: u64 = SECOND;
+const NO_CPU: Cpu = Cpu { total: 0.0, user: 0.0, system: 0.0 };
 const SEEDS: u64 = 10_000;
 
 /// SplitMix64, Steele and others 2014.
@@ -250,7 +252,7 @@ impl World {
                     thread.ends_ns = Some(now + 1);
                 }
             }
-            Action::FinishHost => self.input(Input::Host(HostSamples::default())),
+            Action::FinishHost => self.input(Input::Host(HostSamples::default(), NO_CPU)),
             Action::HostWarm | Action::HostOver => {}
             action => panic!("of a client: {action:?}"),
         }

@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use linerate_dialect::control::ControlError;
 use linerate_dialect::stream::{DataEvent, Role, StreamId};
 use linerate_dialect::{Action, Conversation, Input};
+use linerate_model::test_event::Cpu;
 use linerate_session::assemble::HostSamples;
 
 use chance::Chance;
@@ -326,10 +327,13 @@ impl<'a> World<'a> {
                 self.side(place).shared.peer_sent.insert(stream, datagrams);
                 self.wake_at(place, stream, self.now);
             }
-            Action::FinishHost => self.input(place, Input::Host(HostSamples::default())),
+            Action::FinishHost => {
+                let cpu = Cpu { total: 0.0, user: 0.0, system: 0.0 };
+                self.input(place, Input::Host(HostSamples::default(), cpu));
+            }
             Action::Show(row) => self.shown.push(row.start_s),
             Action::Announce => self.side(place).complete = true,
-            Action::HostWarm | Action::HostOver | Action::Note(_) => {}
+            Action::HostWarm | Action::HostOver | Action::Event(_) | Action::Note(_) => {}
         }
     }
 

@@ -132,7 +132,7 @@ impl Conversation for Server {
             }
             Input::NoMoreData => {}
             Input::Prepared => self.begin(now_ns, seen),
-            Input::Host(host) => {
+            Input::Host(host, _) => {
                 if let Phase::Counting { deadline_ns } = self.phase {
                     let complete = !self.stopped;
                     let rest = results::messages(&mut self.reports, &self.ids, host, complete);

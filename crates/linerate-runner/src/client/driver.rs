@@ -266,6 +266,7 @@ impl<'a> Driver<'a> {
             }
             (Action::Show(row), _) => self.observer.interval(&row),
             (Action::Note(text), _) => self.observer.note(&text),
+            (Action::Event(event), _) => self.observer.event(&event),
             (Action::HostWarm, Some(host)) => host.warm().await,
             (Action::HostOver, Some(host)) => host.over().await,
             // The host is watched from the time that the test is prepared to its end.

@@ -23,6 +23,7 @@ use crate::admission::Slot;
 use crate::control::read_out;
 use crate::data::{self, Context, Shared, Sign, StreamSocket};
 use crate::host::HostWatch;
+use crate::rows::ProcessCpu;
 use crate::server::Server;
 use crate::standstill;
 
@@ -45,6 +46,7 @@ pub(super) struct Driver {
     slot: Slot,
     nic: Option<String>,
     host: Option<HostWatch>,
+    cpu: ProcessCpu,
     arrived: BTreeMap<u16, StreamSocket>,
     /// For the threads that are still to be started.
     events: Option<UnboundedSender<DataEvent>>,
@@ -83,6 +85,7 @@ impl Driver {
             slot,
             nic,
             host,
+            cpu: ProcessCpu::start(),
             arrived,
             events,
         }
@@ -213,12 +216,19 @@ impl Driver {
             (Action::HostOver, Some(host)) => host.over().await,
             (Action::FinishHost, Some(host)) => {
                 let samples = host.finish().await;
-                self.input(Input::Host(samples));
+                self.input(Input::Host(samples, self.cpu.percent()));
             }
             // The host is watched from the time that the test is prepared.
             (Action::HostWarm | Action::HostOver | Action::FinishHost, None) => {}
             // A client's.
-            (Action::Open(_) | Action::Announce | Action::Show(_) | Action::Note(_), _) => {}
+            (
+                Action::Open(_)
+                | Action::Announce
+                | Action::Show(_)
+                | Action::Event(_)
+                | Action::Note(_),
+                _,
+            ) => {}
         }
     }
 
