@@ -109,6 +109,7 @@ impl<T: DeserializeOwned> Inbox<T> {
 pub struct Outbox {
     seal: Option<Seal>,
     bytes: Vec<u8>,
+    limit_ns: u64,
     moved_ns: u64,
     /// When all of it must be gone, where it must.
     empty_by_ns: Option<u64>,
@@ -117,7 +118,12 @@ pub struct Outbox {
 impl Outbox {
     /// What is said is sealed, where there is a key.
     pub fn new(seal: Option<Seal>) -> Self {
-        Self { seal, bytes: Vec::new(), moved_ns: 0, empty_by_ns: None }
+        Self { seal, bytes: Vec::new(), limit_ns: WRITE_LIMIT_NS, moved_ns: 0, empty_by_ns: None }
+    }
+
+    /// For a peer that may take `limit_ns` to read.
+    pub fn within(limit_ns: u64) -> Self {
+        Self { limit_ns, ..Self::new(None) }
     }
 
     /// What waits.
@@ -131,13 +137,21 @@ impl Outbox {
     /// When the peer has left too many bytes unread.
     pub fn put<T: Serialize>(&mut self, now_ns: u64, message: &T) -> Result<(), ControlError> {
         let frame = encode(self.seal.as_mut(), message)?;
+        self.put_bytes(now_ns, &frame)
+    }
+
+    /// Puts bytes in as they are.
+    ///
+    /// # Errors
+    /// As [`Self::put`].
+    pub fn put_bytes(&mut self, now_ns: u64, bytes: &[u8]) -> Result<(), ControlError> {
         if self.bytes.is_empty() {
             self.moved_ns = now_ns;
         }
-        if self.bytes.len() + frame.len() > MOST_WAITING_BYTES {
+        if self.bytes.len() + bytes.len() > MOST_WAITING_BYTES {
             return Err(ControlError::Silent);
         }
-        self.bytes.extend(frame);
+        self.bytes.extend_from_slice(bytes);
         Ok(())
     }
 
@@ -147,7 +161,7 @@ impl Outbox {
     /// As [`Self::put`].
     pub fn say<T: Serialize>(&mut self, now_ns: u64, message: &T) -> Result<(), ControlError> {
         self.put(now_ns, message)?;
-        self.empty_by_ns = Some(now_ns.saturating_add(WRITE_LIMIT_NS));
+        self.empty_by_ns = Some(now_ns.saturating_add(self.limit_ns));
         Ok(())
     }
 
@@ -162,7 +176,7 @@ impl Outbox {
 
     /// When a peer that takes nothing is given up; nothing waits, nothing ends.
     pub fn deadline_ns(&self) -> Option<u64> {
-        let moved = self.moved_ns.saturating_add(WRITE_LIMIT_NS);
+        let moved = self.moved_ns.saturating_add(self.limit_ns);
         (!self.bytes.is_empty()).then(|| self.empty_by_ns.map_or(moved, |by| by.min(moved)))
     }
 

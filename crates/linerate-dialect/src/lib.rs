@@ -8,6 +8,7 @@
 pub mod control;
 pub mod ending;
 pub mod idle;
+pub mod iperf3;
 pub mod native;
 pub mod rate_meter;
 pub mod stream;
@@ -57,8 +58,8 @@ pub enum Input<'a> {
     Data(DataEvent, &'a dyn Fn(u64) -> Option<HostSample>),
     /// No data thread is left.
     NoMoreData,
-    /// What [`Action::Prepare`] asked for is there.
-    Prepared,
+    /// What [`Action::Prepare`] asked for is there; and the congestion control of TCP streams.
+    Prepared(Option<String>),
     /// The host's counters over the test, as [`Action::FinishHost`] asked, and what share of a core this
     /// process took.
     Host(HostSamples, Cpu),
@@ -75,6 +76,8 @@ pub enum Input<'a> {
 pub enum Action {
     /// Open this data stream; [`Input::Arrived`] follows.
     Open(StreamId),
+    /// What is being opened is: the peer has said so in another way.
+    TakeOpen,
     /// Start the data thread of the stream whose socket arrived, and tell the peer so.
     Spawn(StreamId, Role),
     /// Make ready what a running test needs: the host's counters, the watch over the peer.
@@ -95,6 +98,8 @@ pub enum Action {
     FinishHost,
     /// All streams are there: their addresses are known.
     Announce,
+    /// Data connections that outlive their threads may close.
+    Release,
     /// An interval is over at both ends.
     Show(Box<Interval>),
     /// Something that users of iperf3 see.
@@ -108,6 +113,8 @@ pub enum Action {
 pub struct Seen {
     /// Bytes that arrived, warm-up included.
     pub arrived: u64,
+    /// Bytes of the measured time that arrived.
+    pub received: u64,
     /// Bytes that were carried, both ways, warm-up included.
     pub moved: u64,
     /// How long no data has come, in nanoseconds.

@@ -23,7 +23,6 @@ use linerate_wire::native::message::{
 const MS: u64 = 1_000_000;
 const SECOND: u64 = 1_000 * MS;
 const DRAIN_NS: u64 = SECOND;
-const NO_CPU: Cpu = Cpu { total: 0.0, user: 0.0, system: 0.0 };
 const SEEDS: u64 = 10_000;
 
 /// SplitMix64, Steele and others 2014.
@@ -196,6 +195,7 @@ impl World {
         let comes = !self.dead && self.sent_ns.is_some_and(|at| self.now < at);
         Seen {
             arrived: moved,
+            received: moved,
             moved,
             data_silence_ns: if comes { 0 } else { u64::MAX },
             ran_ns: u64::MAX,
@@ -237,7 +237,7 @@ impl World {
             }
             Action::Prepare => {
                 self.now += self.chance.below(20 * MS);
-                self.input(Input::Prepared);
+                self.input(Input::Prepared(None));
             }
             Action::Begin(at) => {
                 self.begin_ns = Some(at);
@@ -252,7 +252,7 @@ impl World {
                     thread.ends_ns = Some(now + 1);
                 }
             }
-            Action::FinishHost => self.input(Input::Host(HostSamples::default(), NO_CPU)),
+            Action::FinishHost => self.input(Input::Host(HostSamples::default(), Cpu::default())),
             Action::HostWarm | Action::HostOver => {}
             action => panic!("of a client: {action:?}"),
         }

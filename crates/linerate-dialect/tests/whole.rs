@@ -7,7 +7,8 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use linerate_dialect::Over;
-use linerate_dialect::native::client::{self, Client, Failure};
+use linerate_dialect::ending::Failure;
+use linerate_dialect::native::client::{self, Client};
 use linerate_dialect::native::server::{self, Server};
 use linerate_model::plan::{
     AgreedPlan, Dialect, Direction, End, EngineChoice, IpVersion, TestPlan, Traffic, UdpPlan,
@@ -165,7 +166,9 @@ fn kind(failure: &Failure) -> &'static str {
         Failure::Here(_) => "its own",
         Failure::Refused(_) => "refused",
         Failure::Unproven => "unproven",
-        Failure::Server(_) => "the server's",
+        Failure::Server(_) | Failure::TurnedAway(_) | Failure::Iperf3(_) => "the server's",
+        Failure::Busy => "busy",
+        Failure::Stopped(_) => "stopped",
     }
 }
 

@@ -6,6 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use linerate_engine::sys::TcpOptions;
 use linerate_model::plan::IpVersion;
 use linerate_model::record::ErrorRecord;
+use linerate_wire::iperf3;
 use linerate_wire::native::message::{RefusalKind, Refused};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -161,11 +162,15 @@ pub(crate) fn iperf3_busy(name: &str) -> ErrorRecord {
     error("busy", what, "its iperf3 server runs another one", &hints, UNREACHED)
 }
 
-/// `number` as iperf3 counts its errors, `errno` of the server's system.
-pub(crate) fn iperf3_error(name: &str, number: i32, words: &str, errno: i32) -> ErrorRecord {
-    let why = match errno {
-        0 => format!("its iperf3 says error {number}: {words}"),
-        _ => format!("its iperf3 says error {number} (errno {errno}): {words}"),
+/// What an iperf3 server said of its failure, if anything.
+pub(crate) fn iperf3_failed(name: &str, failure: Option<iperf3::Failure>) -> ErrorRecord {
+    let why = match failure {
+        None => "its iperf3 says error 0: it did not say why".to_owned(),
+        Some(iperf3::Failure { number, errno }) => {
+            let words = number.words().unwrap_or("an error of a number not known here");
+            let errno = if errno == 0 { String::new() } else { format!(" (errno {errno})") };
+            format!("its iperf3 says error {}{errno}: {words}", number.0)
+        }
     };
     error("server_error", format!("{name} ended the test"), &why, &[], FAILED)
 }

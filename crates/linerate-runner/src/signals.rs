@@ -107,13 +107,8 @@ pub(crate) async fn first() {
     times(1).await;
 }
 
-/// Resolves at the next interruption from now on: what is waited for is not worth it.
-pub(crate) async fn next() {
-    let before = STOP.try_with(|stop| *stop.0.borrow()).unwrap_or(0);
-    times(before + 1).await;
-}
-
-async fn times(least: u32) {
+/// Resolves when the test of this task was interrupted so often.
+pub(crate) async fn times(least: u32) {
     match STOP.try_with(Clone::clone) {
         Ok(stop) => stop.asked_times(least).await,
         Err(_) => std::future::pending().await,

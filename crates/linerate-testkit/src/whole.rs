@@ -308,7 +308,7 @@ impl<'a> World<'a> {
             Action::Spawn(id, role) => self.spawn(place, id, role, delay),
             Action::Prepare => {
                 self.side(place).complete = true;
-                self.input(place, Input::Prepared);
+                self.input(place, Input::Prepared(None));
             }
             Action::Begin(at_ns) => {
                 self.side(place).shared.begin_ns = Some(at_ns);
@@ -328,12 +328,16 @@ impl<'a> World<'a> {
                 self.wake_at(place, stream, self.now);
             }
             Action::FinishHost => {
-                let cpu = Cpu { total: 0.0, user: 0.0, system: 0.0 };
-                self.input(place, Input::Host(HostSamples::default(), cpu));
+                self.input(place, Input::Host(HostSamples::default(), Cpu::default()));
             }
             Action::Show(row) => self.shown.push(row.start_s),
             Action::Announce => self.side(place).complete = true,
-            Action::HostWarm | Action::HostOver | Action::Event(_) | Action::Note(_) => {}
+            Action::HostWarm
+            | Action::HostOver
+            | Action::Event(_)
+            | Action::Note(_)
+            | Action::TakeOpen
+            | Action::Release => {}
         }
     }
 

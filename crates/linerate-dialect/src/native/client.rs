@@ -9,12 +9,13 @@ use linerate_session::assemble::{HostSamples, StreamOutcome};
 use linerate_session::clock::{ClockOffset, Exchange, offset, over_test};
 use linerate_wire::native::auth::Seal;
 use linerate_wire::native::message::{
-    ClientMessage, Ping, Pong, Refused, Results, ServerMessage, StreamReport, StreamResult,
+    ClientMessage, Ping, Pong, Results, ServerMessage, StreamReport, StreamResult,
 };
 
 use super::live::Live;
 use super::server::{HEAD_START_NS, SILENCE_LIMIT_NS};
 use crate::control::{ControlError, Inbox, Outbox};
+use crate::ending::{Failure, Trouble};
 use crate::stream::{self, DataEvent, Report, Role, StreamId};
 use crate::{Action, Conversation, Input, Seen};
 
@@ -46,30 +47,6 @@ pub struct Terms {
     pub plan: TestPlan,
     /// How long receivers wait after the sender's last word, in nanoseconds.
     pub drain_ns: u64,
-}
-
-/// Why a test has no end, or not all of its figures.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Failure {
-    /// This end was told to stop before there was anything to measure.
-    Interrupted,
-    /// This end could not do what an action asked.
-    Here(String),
-    /// The server refuses.
-    Refused(Refused),
-    /// What came is not proven to be the server's.
-    Unproven,
-    /// The server is lost, or did what it must not.
-    Server(String),
-}
-
-/// What was under way when it failed, and how.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Trouble {
-    /// In words, such as "running the test".
-    pub doing: &'static str,
-    /// How.
-    pub failure: Failure,
 }
 
 /// What is known of a test that ran.
@@ -178,7 +155,7 @@ impl Conversation for Client {
             Input::Data(event, host) => self.on_data(event, host),
             Input::NoMoreData => self.threads_over = true,
             Input::Host(..) | Input::Time => {}
-            Input::Prepared => self.begin(now_ns),
+            Input::Prepared(_) => self.begin(now_ns),
             Input::Failed(why) => self.fail(Failure::Here(why)),
             Input::Shutdown => self.interrupt(now_ns),
         }

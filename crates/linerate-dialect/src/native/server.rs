@@ -131,7 +131,7 @@ impl Conversation for Server {
                 self.end(Err(Early::failed("a data thread ended without a word")));
             }
             Input::NoMoreData => {}
-            Input::Prepared => self.begin(now_ns, seen),
+            Input::Prepared(_) => self.begin(now_ns, seen),
             Input::Host(host, _) => {
                 if let Phase::Counting { deadline_ns } = self.phase {
                     let complete = !self.stopped;

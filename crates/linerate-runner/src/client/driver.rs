@@ -2,54 +2,86 @@
 //! the clock.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
 use std::time::Duration;
 
 use linerate_dialect::control::ControlError;
-use linerate_dialect::native::client::{Client as Conversation, Trouble};
 use linerate_dialect::stream::{DataEvent, Role, StreamId};
-use linerate_dialect::{Action, Conversation as _, Input, Seen};
-use linerate_engine::clock;
-use linerate_model::plan::AgreedPlan;
+use linerate_dialect::{Action, Conversation, Input, Seen};
+use linerate_engine::{clock, sys};
+use linerate_model::plan::{AgreedPlan, IpVersion};
 use linerate_model::record::{ErrorRecord, RunRecord};
+use linerate_model::test_event::TestEvent;
 use linerate_session::assemble::HostSamples;
 use linerate_session::observer::Observer;
 use linerate_wire::framing::Framing;
-use linerate_wire::native::stream::COOKIE_BYTES;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
+use tokio::sync::mpsc::{self, UnboundedSender};
 
 use super::connect::address_pair;
-use super::open::Opener;
+use super::open::{Opened, Opening};
 use crate::control::read_out;
 use crate::data::{self, Context, Shared, StreamSocket};
 use crate::errors;
 use crate::host::HostWatch;
+use crate::process_cpu::ProcessCpu;
 use crate::serving::StopOnDrop;
 use crate::standstill;
 
 /// Control bytes that are read at once.
 const READ_BYTES: usize = 16 << 10;
 
-type Opened = (u16, Result<StreamSocket, ErrorRecord>);
-
-/// What names a test's data streams, and where their threads run.
+/// What a test's data streams are, and where their threads run.
 pub(super) struct Streams {
     pub(super) agreed: Arc<AgreedPlan>,
-    pub(super) opener: Opener,
+    pub(super) ip: IpVersion,
     pub(super) token: u64,
-    pub(super) cookie: [u8; COOKIE_BYTES],
+    /// What the datagrams of a stream begin with.
+    pub(super) framing: Box<dyn Fn(u16) -> Framing + Send>,
+    /// Datagrams or blocks that leave at once, where the user of iperf3 names a number.
+    pub(super) burst: u32,
+    /// Their TCP connections outlive their threads.
+    pub(super) outlive: bool,
     /// For each stream.
     pub(super) cores: Vec<Option<u32>>,
 }
 
+/// What is known of a data stream's socket.
+pub(super) struct SocketFacts {
+    pub(super) descriptor: RawFd,
+    pub(super) local: Option<SocketAddr>,
+    pub(super) send_buffer: u64,
+    pub(super) receive_buffer: u64,
+    congestion: Option<String>,
+}
+
+impl SocketFacts {
+    fn of(socket: &StreamSocket, local: Option<SocketAddr>) -> Self {
+        let (descriptor, send_buffer, receive_buffer) = match socket {
+            StreamSocket::Udp(socket, _) => {
+                (socket.as_raw_fd(), sys::send_buffer(socket), sys::receive_buffer(socket))
+            }
+            StreamSocket::Tcp(socket) => {
+                (socket.as_raw_fd(), sys::send_buffer(socket), sys::receive_buffer(socket))
+            }
+        };
+        let congestion = socket.congestion();
+        Self { descriptor, local, send_buffer, receive_buffer, congestion }
+    }
+}
+
+/// What those who watch see of a test when all its streams are there.
+pub(super) type Announce<'a> = Box<dyn FnOnce(&[SocketFacts]) -> Option<TestEvent> + Send + 'a>;
+
 /// One end of one test, with all that its conversation does not know of.
-pub(super) struct Driver<'a> {
+pub(super) struct Driver<'a, C> {
     /// Whatever happens, no thread outlives the test.
     _stop: StopOnDrop,
-    conversation: Conversation,
+    conversation: C,
     read: OwnedReadHalf,
     write: OwnedWriteHalf,
     shared: Arc<Shared>,
@@ -58,8 +90,14 @@ pub(super) struct Driver<'a> {
     /// The record so far.
     record: &'a mut RunRecord,
     observer: &'a mut dyn Observer,
-    to_open: Vec<u16>,
+    announce: Option<Announce<'a>>,
+    opening: Opening,
     opened: BTreeMap<u16, StreamSocket>,
+    facts: Vec<SocketFacts>,
+    /// Connections that outlive their threads.
+    kept: Vec<std::net::TcpStream>,
+    cpu: ProcessCpu,
+    counted: Option<HostSamples>,
     /// For the threads that are still to be started.
     events: Option<UnboundedSender<DataEvent>>,
     /// What this end could not do.
@@ -67,9 +105,8 @@ pub(super) struct Driver<'a> {
 }
 
 /// How a conversation ended.
-pub(super) struct Over {
-    pub(super) conversation: Conversation,
-    pub(super) outcome: Result<(), Trouble>,
+pub(super) struct Over<C> {
+    pub(super) conversation: C,
     /// What this end could not do.
     pub(super) fault: Option<ErrorRecord>,
     pub(super) host: HostSamples,
@@ -86,12 +123,13 @@ enum Woken {
     Time,
 }
 
-impl<'a> Driver<'a> {
+impl<'a, C: Conversation> Driver<'a, C> {
     pub(super) fn new(
-        conversation: Conversation,
+        conversation: C,
         control: TcpStream,
+        opening: Opening,
         streams: Streams,
-        record: &'a mut RunRecord,
+        (record, announce): (&'a mut RunRecord, Announce<'a>),
         observer: &'a mut dyn Observer,
     ) -> Self {
         let shared = Shared::new(streams.cores.len());
@@ -106,40 +144,38 @@ impl<'a> Driver<'a> {
             host: None,
             record,
             observer,
-            to_open: Vec::new(),
+            announce: Some(announce),
+            opening,
             opened: BTreeMap::new(),
+            facts: Vec::new(),
+            kept: Vec::new(),
+            cpu: ProcessCpu::start(),
+            counted: None,
             events: None,
             fault: None,
         }
     }
 
     /// Until the conversation is over.
-    pub(super) async fn run(mut self) -> Over {
+    pub(super) async fn run(mut self) -> Over<C> {
         let (events, mut reported) = mpsc::unbounded_channel();
         self.events = Some(events);
         self.perform_all().await;
-        let mut opened = self.open_streams();
         crate::signals::ends_in_order();
-        let mut stop = std::pin::pin!(crate::signals::first());
-        let (mut opening, mut threads, mut stopped) = (true, true, false);
+        let mut stop = std::pin::pin!(crate::signals::times(1));
+        let (mut threads, mut stops) = (true, 1);
         let mut bytes = vec![0; READ_BYTES];
         loop {
-            if let Some(outcome) = self.conversation.outcome() {
-                return self.over(outcome).await;
+            if self.conversation.is_over() {
+                return self.over().await;
             }
             let outgoing = self.conversation.outgoing();
             let woken = tokio::select! {
                 read = self.read.read(&mut bytes), if self.conversation.reads() => Woken::Read(read),
                 written = self.write.write(outgoing), if !outgoing.is_empty() => Woken::Written(written),
-                stream = opened.recv(), if opening => match stream {
-                    Some(stream) => Woken::Opened(stream),
-                    None => {
-                        opening = false;
-                        continue;
-                    }
-                },
+                stream = self.opening.next() => Woken::Opened(stream),
                 event = reported.recv(), if threads => Woken::Data(event),
-                () = &mut stop, if !stopped => Woken::Stop,
+                () = &mut stop => Woken::Stop,
                 () = until(self.conversation.deadline_ns()) => Woken::Time,
             };
             match woken {
@@ -152,9 +188,11 @@ impl<'a> Driver<'a> {
                     self.input(Input::Lost(ControlError::Io(e)));
                 }
                 Woken::Opened((stream, Ok(socket))) => {
-                    let addresses = self.record.addresses.get_or_insert_default();
-                    let pair = socket.addresses().map(|(local, peer)| address_pair(local, peer));
-                    addresses.streams.extend(pair);
+                    let pair = socket.addresses();
+                    let facts = SocketFacts::of(&socket, pair.map(|(local, _)| local));
+                    self.facts.push(facts);
+                    let pair = pair.map(|(local, peer)| address_pair(local, peer));
+                    self.record.addresses.get_or_insert_default().streams.extend(pair);
                     self.opened.insert(stream, socket);
                     self.input(Input::Arrived(stream));
                 }
@@ -165,7 +203,8 @@ impl<'a> Driver<'a> {
                     self.input(Input::NoMoreData);
                 }
                 Woken::Stop => {
-                    stopped = true;
+                    stops += 1;
+                    stop.set(crate::signals::times(stops));
                     self.input(Input::Shutdown);
                 }
                 Woken::Time => self.input(Input::Time),
@@ -174,34 +213,16 @@ impl<'a> Driver<'a> {
         }
     }
 
-    async fn over(self, outcome: Result<(), Trouble>) -> Over {
-        let Self { conversation, mut read, fault, host, .. } = self;
+    async fn over(self) -> Over<C> {
+        let Self { conversation, mut read, fault, host, counted, .. } = self;
         // Its other half is closed by now; the last word may still be on its way.
         tokio::spawn(async move { read_out(&mut read).await });
-        let host = match host {
-            Some(mut host) => host.finish().await,
-            None => HostSamples::default(),
+        let host = match (counted, host) {
+            (Some(counted), _) => counted,
+            (None, Some(mut host)) => host.finish().await,
+            (None, None) => HostSamples::default(),
         };
-        Over { conversation, outcome, fault, host }
-    }
-
-    /// Opens all streams that the conversation asked for, one after another, on a thread of their own. It ends
-    /// when nobody waits for them any more.
-    fn open_streams(&mut self) -> UnboundedReceiver<Opened> {
-        let (sender, opened) = mpsc::unbounded_channel();
-        let streams = std::mem::take(&mut self.to_open);
-        let Streams { opener, token, cookie, .. } = &self.streams;
-        let (opener, token, cookie) = (opener.clone(), *token, *cookie);
-        tokio::task::spawn_blocking(move || {
-            for stream in streams {
-                let socket = opener.open(token, cookie, stream);
-                let failed = socket.is_err();
-                if sender.send((stream, socket)).is_err() || failed {
-                    return;
-                }
-            }
-        });
-        opened
+        Over { conversation, fault, host }
     }
 
     fn input(&mut self, input: Input<'_>) {
@@ -212,6 +233,7 @@ impl<'a> Driver<'a> {
     fn seen(&self) -> Seen {
         Seen {
             arrived: self.shared.arrived(),
+            received: self.shared.received(),
             moved: self.shared.moved(),
             data_silence_ns: nanos(self.shared.silence(0)),
             ran_ns: nanos(standstill::ran_for()),
@@ -242,7 +264,9 @@ impl<'a> Driver<'a> {
 
     async fn perform(&mut self, action: Action) {
         match (action, &mut self.host) {
-            (Action::Open(id), _) => self.to_open.push(id.stream),
+            (Action::Open(id), _) => self.opening.open(id.stream),
+            (Action::TakeOpen, _) => self.opening.take(),
+            (Action::Release, _) => self.kept.clear(),
             (Action::Spawn(id, role), _) => {
                 if let Err(e) = self.spawn(id, role) {
                     self.fail(errors::unable("start a data thread", &e.to_string()));
@@ -252,11 +276,14 @@ impl<'a> Driver<'a> {
                 // Those who hold the channel from now on are the threads.
                 self.events = None;
                 self.observer.start(self.record);
+                let event = self.announce.take().and_then(|announce| announce(&self.facts));
+                event.iter().for_each(|event| self.observer.event(event));
             }
             (Action::Prepare, _) => {
                 let nic = self.record.client.nic.as_ref().map(|nic| nic.name.clone());
                 self.host = Some(HostWatch::new(nic.as_deref()).await);
-                self.input(Input::Prepared);
+                let congestion = self.facts.iter().find_map(|facts| facts.congestion.clone());
+                self.input(Input::Prepared(congestion));
             }
             (Action::Begin(at_ns), _) => self.shared.start(at_ns),
             (Action::Stop, _) => self.shared.stop(),
@@ -269,8 +296,13 @@ impl<'a> Driver<'a> {
             (Action::Event(event), _) => self.observer.event(&event),
             (Action::HostWarm, Some(host)) => host.warm().await,
             (Action::HostOver, Some(host)) => host.over().await,
-            // The host is watched from the time that the test is prepared to its end.
-            (Action::HostWarm | Action::HostOver | Action::FinishHost, _) => {}
+            (Action::FinishHost, Some(host)) => {
+                let samples = host.finish().await;
+                self.counted = Some(samples.clone());
+                self.input(Input::Host(samples, self.cpu.percent()));
+            }
+            // The host is watched from the time that the test is prepared.
+            (Action::HostWarm | Action::HostOver | Action::FinishHost, None) => {}
         }
     }
 
@@ -279,15 +311,18 @@ impl<'a> Driver<'a> {
         let (Some(socket), Some(events)) = (self.opened.remove(&id.stream), &self.events) else {
             return Ok(());
         };
-        let Streams { agreed, opener, token, cores, .. } = &self.streams;
+        let Streams { agreed, ip, token, framing, burst, outlive, cores, .. } = &self.streams;
+        if let (true, StreamSocket::Tcp(tcp)) = (outlive, &socket) {
+            self.kept.extend(tcp.try_clone());
+        }
         let context = Context {
             shared: Arc::clone(&self.shared),
             agreed: Arc::clone(agreed),
-            ip: opener.ip,
+            ip: *ip,
             token: *token,
-            framing: Framing::Native { token: *token, stream: id.stream },
+            framing: framing(id.stream),
             digits: false,
-            burst: 0,
+            burst: *burst,
             id,
             role,
             core: cores.get(usize::from(id.stream)).copied().flatten(),

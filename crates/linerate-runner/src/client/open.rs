@@ -2,6 +2,8 @@
 
 use std::io::{Read, Write};
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use linerate_engine::sys;
@@ -11,6 +13,7 @@ use linerate_wire::native::stream::{
     ACK_BYTES, COOKIE_BYTES, Claim, TcpOpening, UdpHello, UdpHelloAck,
 };
 use socket2::{Domain, Protocol, Socket, Type};
+use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 
 use super::connect::{CONNECT_LIMIT, with_port};
 use crate::data::{self, StreamSocket};
@@ -25,7 +28,79 @@ const HELLO_TIMES: usize = 50;
 /// A server answers a TCP stream's claim within this time.
 const CLAIM_LIMIT: Duration = Duration::from_secs(10);
 
-/// Opens streams to one server. Each takes its time: for a thread that may wait.
+/// What opens data streams. Each takes its time: for a thread that may wait.
+pub(super) trait Open: Send + 'static {
+    /// Opens one. Once `taken` is set, the peer has said in another way that it has it.
+    fn open(&self, stream: u16, taken: &AtomicBool) -> Result<StreamSocket, ErrorRecord>;
+}
+
+/// A stream that was to be opened.
+pub(super) type Opened = (u16, Result<StreamSocket, ErrorRecord>);
+
+/// A thread that opens streams, one after another. It ends with the first that fails, or when nobody waits
+/// any more.
+pub(super) struct Opening {
+    wanted: UnboundedSender<u16>,
+    opened: UnboundedReceiver<Opened>,
+    taken: Arc<AtomicBool>,
+}
+
+impl Opening {
+    pub(super) fn start(opener: impl Open) -> Self {
+        let (wanted, mut to_open) = mpsc::unbounded_channel();
+        let (sender, opened) = mpsc::unbounded_channel();
+        let taken = Arc::new(AtomicBool::new(false));
+        let seen = Arc::clone(&taken);
+        tokio::task::spawn_blocking(move || {
+            while let Some(stream) = to_open.blocking_recv() {
+                let socket = opener.open(stream, &seen);
+                let failed = socket.is_err();
+                if sender.send((stream, socket)).is_err() || failed {
+                    return;
+                }
+            }
+        });
+        Self { wanted, opened, taken }
+    }
+
+    /// Opens this one, too.
+    pub(super) fn open(&self, stream: u16) {
+        // After a failure nothing is opened any more.
+        let _ = self.wanted.send(stream);
+    }
+
+    /// What is being opened is.
+    pub(super) fn take(&self) {
+        self.taken.store(true, Ordering::Relaxed);
+    }
+
+    /// The next one that was opened, or was not.
+    pub(super) async fn next(&mut self) -> Opened {
+        match self.opened.recv().await {
+            Some(opened) => opened,
+            None => std::future::pending().await,
+        }
+    }
+}
+
+/// Opens the native dialect's streams.
+pub(super) struct Native {
+    pub(super) opener: Opener,
+    pub(super) token: u64,
+    pub(super) cookie: [u8; COOKIE_BYTES],
+}
+
+impl Open for Native {
+    fn open(&self, stream: u16, _: &AtomicBool) -> Result<StreamSocket, ErrorRecord> {
+        let claim = Claim { token: self.token, cookie: self.cookie, stream };
+        match self.opener.plan.traffic.transport() {
+            Transport::Udp => self.opener.udp(claim),
+            Transport::Tcp => self.opener.tcp(claim),
+        }
+    }
+}
+
+/// Opens connections of one test to its server.
 #[derive(Debug, Clone)]
 pub(super) struct Opener {
     /// The server, as the user gave it.
@@ -37,20 +112,6 @@ pub(super) struct Opener {
 }
 
 impl Opener {
-    /// The stream that this claim names.
-    pub(super) fn open(
-        &self,
-        token: u64,
-        cookie: [u8; COOKIE_BYTES],
-        stream: u16,
-    ) -> Result<StreamSocket, ErrorRecord> {
-        let claim = Claim { token, cookie, stream };
-        match self.plan.traffic.transport() {
-            Transport::Udp => self.udp(claim),
-            Transport::Tcp => self.tcp(claim),
-        }
-    }
-
     fn udp(&self, claim: Claim) -> Result<StreamSocket, ErrorRecord> {
         let fault = |e: &std::io::Error| errors::udp_stream(&self.name, self.peer, &e.to_string());
         let socket = sys::udp_socket(with_port(self.local, 0)).map_err(|e| fault(&e))?;

@@ -4,20 +4,22 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use linerate_dialect::native::client::{self, Client, Failure, Terms, Trouble};
+use linerate_dialect::ending::{Failure, Trouble};
+use linerate_dialect::native::client::{self, Client, Terms};
 use linerate_model::plan::{AgreedPlan, Dialect, IpVersion, TestPlan};
 use linerate_model::record::{Doubt, DoubtKind, ErrorRecord, RunRecord, Status};
 use linerate_model::sample::SendCounts;
 use linerate_session::assemble::{self, HostSamples, Outcome, StreamOutcome};
 use linerate_session::clock::ClockOffset;
 use linerate_session::observer::Observer;
+use linerate_wire::framing::Framing;
 use linerate_wire::native::auth;
 use linerate_wire::native::message::ServerMessage;
 use linerate_wire::native::stream::COOKIE_BYTES;
 use tokio::net::TcpStream;
 
 use crate::control::ControlError;
-use crate::data::{self, StreamId, StreamSocket};
+use crate::data::{self, StreamId};
 use crate::errors;
 use crate::place::{self, From};
 use crate::proven;
@@ -25,9 +27,8 @@ use crate::serving::drain_ns;
 use crate::standstill;
 
 use super::Request;
-use super::connect::address_pair;
 use super::driver::{Driver, Over, Streams};
-use super::open::Opener;
+use super::open::{Native, Opener, Opening};
 use super::{iperf3, mtu};
 
 /// The client's side of one test.
@@ -79,19 +80,24 @@ impl ClientTest<'_> {
         self.record.server = Some(agreed.host.clone());
 
         let ids = data::streams(self.plan.direction, self.plan.streams);
+        let token = agreed.token;
         let streams = Streams {
             agreed: Arc::new(unchanged(&self.plan)),
-            opener: self.opener(),
-            token: agreed.token,
-            cookie,
+            ip: self.ip,
+            token,
+            framing: Box::new(move |stream| Framing::Native { token, stream }),
+            burst: 0,
+            outlive: false,
             cores: self.cores(&ids, same_host, &agreed.cores),
         };
         let (ours, theirs) = seals.map(|seals| (seals.ours, seals.theirs)).unzip();
         let terms = Terms { plan: self.plan.clone(), drain_ns: self.drain };
         let conversation = Client::new(terms, ours, theirs);
-        let Over { conversation, outcome, fault, host } =
-            Driver::new(conversation, control, streams, &mut self.record, observer).run().await;
-        if let Err(trouble) = outcome {
+        let opening = Opening::start(Native { opener: self.opener(), token, cookie });
+        let watched = (&mut self.record, Box::new(|_: &[_]| None) as _);
+        let driver = Driver::new(conversation, control, opening, streams, watched, observer);
+        let Over { conversation, fault, host } = driver.run().await;
+        if let Some(Err(trouble)) = conversation.outcome() {
             return Err(fault.unwrap_or_else(|| self.failed(trouble)));
         }
         let ended = conversation.ended();
@@ -134,13 +140,6 @@ impl ClientTest<'_> {
         place::cores(&linerate_host::cores::allowed_cores(), avoid, &users, ids.len(), From::Bottom)
     }
 
-    /// Keeps the streams' addresses and ports.
-    pub(super) fn note_addresses(&mut self, sockets: &[StreamSocket]) {
-        let addresses = self.record.addresses.get_or_insert_default();
-        let pairs = sockets.iter().filter_map(StreamSocket::addresses);
-        addresses.streams = pairs.map(|(local, peer)| address_pair(local, peer)).collect();
-    }
-
     /// An answer, unless it is a refusal or none.
     pub(super) fn understood(
         &self,
@@ -170,7 +169,8 @@ impl ClientTest<'_> {
         self.lost(doing, &format!("the server sent \"{}\" out of turn", message.name()))
     }
 
-    fn failed(&self, trouble: Trouble) -> ErrorRecord {
+    /// In words of this test.
+    pub(super) fn failed(&self, trouble: Trouble) -> ErrorRecord {
         let Trouble { doing, failure } = trouble;
         match failure {
             Failure::Interrupted => errors::interrupted(),
@@ -178,6 +178,16 @@ impl ClientTest<'_> {
             Failure::Refused(refused) => errors::refused(&self.name, &refused),
             Failure::Unproven => errors::unproven(&self.name, self.peer, doing),
             Failure::Server(why) => self.lost(doing, &why),
+            Failure::TurnedAway(why) => {
+                let mut error = self.lost(doing, &why);
+                let hint = "an iperf3 server that wants a user name, or allows no such rate, may \
+                            just close";
+                error.hints.insert(0, hint.to_owned());
+                error
+            }
+            Failure::Busy => errors::iperf3_busy(&self.name),
+            Failure::Stopped(why) => errors::server_stopped(&self.name, &why),
+            Failure::Iperf3(failure) => errors::iperf3_failed(&self.name, failure),
         }
     }
 

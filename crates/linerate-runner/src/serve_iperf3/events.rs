@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
 
+use linerate_dialect::iperf3::rows::RowBook;
 use linerate_engine::sys;
 use linerate_model::plan::Way;
 use linerate_model::record::ErrorRecord;
@@ -12,7 +13,7 @@ use linerate_wire::iperf3::{Cookie, stream_id};
 use super::plan;
 use crate::data::{DataEvent, Report, StreamId, StreamSocket};
 use crate::event_log::Events;
-use crate::rows::{ProcessCpu, RowBook};
+use crate::process_cpu::ProcessCpu;
 use crate::server::Event;
 
 pub(super) struct TestEvents {

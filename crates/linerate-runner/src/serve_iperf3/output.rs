@@ -3,12 +3,12 @@
 use std::fmt::Write;
 use std::net::SocketAddr;
 
+use linerate_dialect::iperf3::rows::RowBook;
 use linerate_model::plan::Transport;
 use linerate_model::test_event::{Row, Rows};
 
 use super::plan;
 use crate::data::DataEvent;
-use crate::rows::RowBook;
 
 /// Lines kept at most; a longer test shows its first ones and its end.
 const MOST_LINES: usize = 4_000;

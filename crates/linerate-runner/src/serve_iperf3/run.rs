@@ -20,7 +20,7 @@ use super::rendezvous::{Arrival, Expectation};
 use super::running::Running;
 use crate::admission::Slot;
 use crate::data::{self, Context, PROMPT_START_NS, Report, Shared, Sign, StreamId, StreamSocket};
-use crate::rows::ProcessCpu;
+use crate::process_cpu::ProcessCpu;
 use crate::served::{self, Early};
 use crate::server::{Event, Server};
 use crate::serving::StopOnDrop;

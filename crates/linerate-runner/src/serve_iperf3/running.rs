@@ -22,7 +22,7 @@ use super::output::Output;
 use super::run::{Trouble, terminated};
 use super::{plan, results};
 use crate::data::{DataEvent, Report, Shared, StreamId};
-use crate::rows::ProcessCpu;
+use crate::process_cpu::ProcessCpu;
 use crate::server::{Options, Server};
 use crate::serving::{StopOnDrop, straggler_ns};
 use crate::standstill;

@@ -23,7 +23,7 @@ use crate::admission::Slot;
 use crate::control::read_out;
 use crate::data::{self, Context, Shared, Sign, StreamSocket};
 use crate::host::HostWatch;
-use crate::rows::ProcessCpu;
+use crate::process_cpu::ProcessCpu;
 use crate::server::Server;
 use crate::standstill;
 
@@ -165,6 +165,7 @@ impl Driver {
         ];
         Seen {
             arrived: shared.arrived(),
+            received: shared.received(),
             moved: shared.moved(),
             data_silence_ns: nanos(shared.silence(0)),
             ran_ns: nanos(standstill::ran_for()),
@@ -202,7 +203,7 @@ impl Driver {
                 let watched =
                     self.shared.watch_peer(self.write.as_ref(), Sign::Words, SILENCE_OF_THREADS);
                 self.input(match watched {
-                    Ok(()) => Input::Prepared,
+                    Ok(()) => Input::Prepared(None),
                     Err(e) => Input::Failed(format!("cannot watch the client's connection: {e}")),
                 });
             }
@@ -223,7 +224,9 @@ impl Driver {
             // A client's.
             (
                 Action::Open(_)
+                | Action::TakeOpen
                 | Action::Announce
+                | Action::Release
                 | Action::Show(_)
                 | Action::Event(_)
                 | Action::Note(_),

@@ -1,23 +1,69 @@
 //! What both ends report of their streams, and what the peer's few totals mean for the record.
 
-use linerate_model::plan::Transport;
+use std::collections::BTreeMap;
+
+use linerate_model::plan::{TestPlan, Transport};
 use linerate_model::sample::{RecvReport, SendReport, TcpSample, ThreadUse};
 use linerate_model::test_event::{Cpu, FarStream};
 use linerate_session::assemble::StreamOutcome;
 use linerate_session::receiver::add_tail;
 use linerate_wire::iperf3::{Results, StreamResults, stream_id};
 
-use super::running::Running;
-use crate::data::{Report, StreamId};
+use crate::stream::{Report, StreamId};
 
 pub(super) fn clipped(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
 
-/// What this end tells of its streams.
-pub(super) fn our_results(running: &Running, ids: &[StreamId], cpu: Cpu, span_ns: u64) -> Results {
+/// What this end measured, and when: nanoseconds of its clock.
+pub(super) struct Measured<'a> {
+    pub(super) plan: &'a TestPlan,
+    pub(super) reports: &'a BTreeMap<u16, Report>,
+    /// When the server said that the test begins: its clock runs from then on.
+    pub(super) word_ns: u64,
+    /// Of the control connection, before the test; 0 where unknown.
+    pub(super) rtt_ns: u64,
+    pub(super) start_ns: u64,
+    /// When the end was said, or else now.
+    pub(super) ended_ns: u64,
+}
+
+impl Measured<'_> {
+    /// How much earlier than this end's the server's clock began, and how much later it ends: a round trip
+    /// in all, and what passed here between its word and the start.
+    fn head_ns(&self) -> u64 {
+        self.start_ns.saturating_sub(self.word_ns).saturating_add(self.rtt_ns)
+    }
+
+    /// Measured time of this end.
+    pub(super) fn span_ns(&self) -> u64 {
+        let sent = self.reports.values().filter_map(|report| match report {
+            Report::Send(report) => Some(report.span_ns),
+            _ => None,
+        });
+        let measured = self.start_ns.saturating_add(self.plan.warmup.0);
+        let ended = self.ended_ns.saturating_sub(measured);
+        if !self.plan.direction.has_reverse() {
+            return sent.max().unwrap_or(ended);
+        }
+        // A receiver counts until the end was said, and what was under way then as long as it came.
+        let last = self.reports.values().filter_map(|report| match report {
+            Report::Recv(report) => report.last_ns,
+            _ => None,
+        });
+        last.max().unwrap_or(0).saturating_sub(measured).max(ended)
+    }
+}
+
+/// What this end reports of its streams.
+pub(super) fn our_results(
+    measured: &Measured<'_>,
+    ids: &[StreamId],
+    (cpu, span_ns): (Cpu, u64),
+    congestion: Option<String>,
+) -> Results {
     let end_s = Some(span_ns as f64 / 1e9);
-    let tcp = running.plan.traffic.transport() == Transport::Tcp;
+    let tcp = measured.plan.traffic.transport() == Transport::Tcp;
     let streams = ids.iter().map(|id| {
         let mut stream = StreamResults {
             id: stream_id(id.stream),
@@ -29,7 +75,7 @@ pub(super) fn our_results(running: &Running, ids: &[StreamId], cpu: Cpu, span_ns
             omitted_packets: Some(0),
             ..StreamResults::default()
         };
-        match running.local.get(&id.stream) {
+        match measured.reports.get(&id.stream) {
             Some(Report::Send(report)) => {
                 stream.bytes = report.counts.bytes;
                 if tcp {
@@ -56,7 +102,7 @@ pub(super) fn our_results(running: &Running, ids: &[StreamId], cpu: Cpu, span_ns
         }
         stream
     });
-    let has_retransmits = match (running.senders > 0, tcp) {
+    let has_retransmits = match (measured.plan.direction.has_forward(), tcp) {
         (false, _) => -1,
         (true, tcp) => i64::from(tcp),
     };
@@ -65,7 +111,7 @@ pub(super) fn our_results(running: &Running, ids: &[StreamId], cpu: Cpu, span_ns
         cpu_user: Some(cpu.user),
         cpu_system: Some(cpu.system),
         sender_has_retransmits: has_retransmits,
-        congestion_used: running.congestion.clone(),
+        congestion_used: congestion,
         streams: streams.collect(),
         ..Results::default()
     }
@@ -92,35 +138,33 @@ pub(super) fn far_span_ns(far: &StreamResults) -> Option<u64> {
 /// is closer: datagrams arrive for as long as they were sent, and bytes until the acknowledgement of the
 /// last, less a round trip. Only where the word of the end came later than it can have by more than all
 /// that was waited, did datagrams stand in a queue before it, and arrived until then.
-pub(super) fn received_ns(running: &Running, results: Option<&Results>) -> u64 {
+pub(super) fn received_ns(measured: &Measured<'_>, results: Option<&Results>) -> u64 {
     let sent = || {
-        running.local.values().filter_map(|report| match report {
+        measured.reports.values().filter_map(|report| match report {
             Report::Send(report) => Some(report),
             _ => None,
         })
     };
     let span_ns = sent().map(|report| report.span_ns).max().unwrap_or(0);
     if let Some(all_ns) = sent().filter_map(|report| report.acknowledged_ns).max() {
-        return all_ns.saturating_sub(running.rtt_ns).max(span_ns);
+        return all_ns.saturating_sub(measured.rtt_ns).max(span_ns);
     }
-    let measured_ns = running.start_ns.saturating_add(running.plan.warmup.0);
+    let begun_ns = measured.start_ns.saturating_add(measured.plan.warmup.0);
     // What the peer sent itself may have gone on through the wait.
     let is_sent = |far: &&StreamResults| {
-        let mut local = running.local.iter();
-        local.any(|(id, report)| matches!(report, Report::Send(_)) && stream_id(*id) == far.id)
+        let mut reports = measured.reports.iter();
+        reports.any(|(id, report)| matches!(report, Report::Send(_)) && stream_id(*id) == far.id)
     };
     let far_ns =
         results.and_then(|r| r.streams.iter().filter(is_sent).filter_map(far_span_ns).max());
-    let (Some(ended_ns), Some(far_ns)) = (running.ended_ns, far_ns) else {
-        return span_ns;
-    };
+    let Some(far_ns) = far_ns else { return span_ns };
     if results.is_some_and(|results| results.ends_with_last_arrival) {
-        return far_ns.saturating_sub(running.head_ns()).max(span_ns);
+        return far_ns.saturating_sub(measured.head_ns()).max(span_ns);
     }
-    queued_ns(span_ns, ended_ns.saturating_sub(measured_ns), far_ns, running.head_ns())
+    queued_ns(span_ns, measured.ended_ns.saturating_sub(begun_ns), far_ns, measured.head_ns())
 }
 
-/// `span_ns` of sending whose end was told after `reported_ns`, while the far clock, which had begun
+/// `span_ns` of sending whose end was said after `reported_ns`, while the far clock, which had begun
 /// `ahead_ns` earlier, ran `far_ns`.
 fn queued_ns(span_ns: u64, reported_ns: u64, far_ns: u64, ahead_ns: u64) -> u64 {
     let heard_ns = reported_ns.saturating_add(ahead_ns);
@@ -243,29 +287,29 @@ mod tests {
         }
     }
 
-    fn told(packets: i64, errors: i64, omitted: Option<i64>, bytes: u64) -> StreamResults {
+    fn far(packets: i64, errors: i64, omitted: Option<i64>, bytes: u64) -> StreamResults {
         StreamResults { packets, errors, omitted_errors: omitted, bytes, ..Default::default() }
     }
 
     #[test]
     fn a_receivers_totals_become_an_account_that_adds_up() {
         // Sent, warm-up, highest seen, errors, their omitted part, bytes: lost in the measured time.
-        for (datagrams, warmup, far, lost) in [
-            (10, 0, told(10, 0, Some(0), 1_000), 0),
+        for (datagrams, warmup, results, lost) in [
+            (10, 0, far(10, 0, Some(0), 1_000), 0),
             // The tail that the receiver never saw.
-            (10, 0, told(5, 0, Some(0), 500), 5),
-            (10, 0, told(10, 2, Some(0), 800), 2),
+            (10, 0, far(5, 0, Some(0), 500), 5),
+            (10, 0, far(10, 2, Some(0), 800), 2),
             // Three of five lost before the measured time.
-            (10, 10, told(20, 5, Some(3), 800), 2),
+            (10, 10, far(20, 5, Some(3), 800), 2),
             // The same from a release that does not divide them.
-            (10, 10, told(20, 5, None, 800), 2),
-            (10, 10, told(20, 0, None, 990), 0),
+            (10, 10, far(20, 5, None, 800), 2),
+            (10, 10, far(20, 0, None, 990), 0),
             // Nothing that a peer may say breaks the sum.
-            (10, 0, told(-5, i64::MAX, Some(-1), u64::MAX), 10),
-            (10, 0, told(i64::MAX, i64::MIN, None, 0), 0),
+            (10, 0, far(-5, i64::MAX, Some(-1), u64::MAX), 10),
+            (10, 0, far(i64::MAX, i64::MIN, None, 0), 0),
         ] {
-            let report = far_receiver(&sent(datagrams, warmup), &far, Some(100), warmup > 0);
-            assert_eq!(report.counts.lost, lost, "{far:?}");
+            let report = far_receiver(&sent(datagrams, warmup), &results, Some(100), warmup > 0);
+            assert_eq!(report.counts.lost, lost, "{results:?}");
             assert_eq!(report.counts.datagrams + report.counts.lost, datagrams);
         }
     }
@@ -295,7 +339,7 @@ mod tests {
     #[test]
     fn a_wait_for_stragglers_is_no_receiving_time() {
         const MS: u64 = 1_000_000;
-        for (span, told, far, arriving) in [
+        for (span, said, far, arriving) in [
             // 2 s and the wait; the far clock began 3 ms earlier.
             (2_000, 2_052, 2_055, 2_000),
             // A server that was slow to hear it.
@@ -308,7 +352,7 @@ mod tests {
             (2_000, 2_052, 1_900, 2_000),
             (2_000, 0, 0, 2_000),
         ] {
-            assert_eq!(queued_ns(span * MS, told * MS, far * MS, 3 * MS), arriving * MS);
+            assert_eq!(queued_ns(span * MS, said * MS, far * MS, 3 * MS), arriving * MS);
         }
         assert_eq!(queued_ns(u64::MAX, u64::MAX, u64::MAX, u64::MAX), u64::MAX);
     }
@@ -325,10 +369,10 @@ mod tests {
         let mut received = RecvReport { warmup_expected: 10, ..Default::default() };
         received.counts.expected = 8;
         received.counts.datagrams = 8;
-        let report = far_sender(&mut received, &told(20, 0, None, 0), Some(100), 1);
+        let report = far_sender(&mut received, &far(20, 0, None, 0), Some(100), 1);
         assert_eq!((report.counts.datagrams, received.counts.lost), (10, 2));
         // A sender that admits to less than arrived is not believed.
-        let report = far_sender(&mut received, &told(3, 0, None, 0), Some(100), 1);
+        let report = far_sender(&mut received, &far(3, 0, None, 0), Some(100), 1);
         assert_eq!(report.counts.datagrams, 10);
     }
 }

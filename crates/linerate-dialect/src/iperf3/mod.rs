@@ -1,0 +1,5 @@
+//! iperf3's dialect. `docs/iperf3.md` has the sequence.
+
+mod account;
+pub mod client;
+pub mod rows;
