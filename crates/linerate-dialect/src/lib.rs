@@ -96,6 +96,8 @@ pub enum Action {
     HostOver,
     /// Read the host's counters a last time.
     FinishHost,
+    /// Ask the peer's kernel whether it is there.
+    AskPeer,
     /// All streams are there: their addresses are known.
     Announce,
     /// Data connections that outlive their threads may close.
@@ -125,6 +127,10 @@ pub struct Seen {
     pub over: Option<Over>,
     /// A data thread found the peer gone, and ended the test.
     pub peer_gone: bool,
+    /// How long nothing came from the peer's kernel, where this one tells, in nanoseconds.
+    pub answer_silence_ns: Option<u64>,
+    /// Of the control connection by now; 0 where unknown, in nanoseconds.
+    pub round_trip_ns: u64,
 }
 
 /// Limits that data threads keep by themselves.

@@ -12,6 +12,18 @@ use linerate_wire::native::message::{RespondReport, StreamSent};
 /// its way, and what the client learnt late of the start.
 pub const LAST_DATA_NS: u64 = 500_000_000;
 
+/// Least time that receivers wait for stragglers after the sender's last word, in nanoseconds, …
+const LEAST_DRAIN_NS: u64 = 250_000_000;
+/// … and the most.
+pub const MOST_DRAIN_NS: u64 = 5_000_000_000;
+
+/// How long datagrams may still be under way after the sender's last word, in nanoseconds: two round trips
+/// and some for the host.
+pub fn straggler_ns(round_trip_ns: u64) -> u64 {
+    let wanted = round_trip_ns.saturating_mul(2).saturating_add(100_000_000);
+    wanted.clamp(LEAST_DRAIN_NS, MOST_DRAIN_NS)
+}
+
 /// What this end does on a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {

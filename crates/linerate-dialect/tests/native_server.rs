@@ -200,7 +200,7 @@ impl World {
             data_silence_ns: if comes { 0 } else { u64::MAX },
             ran_ns: u64::MAX,
             over: self.over,
-            peer_gone: false,
+            ..Seen::default()
         }
     }
 

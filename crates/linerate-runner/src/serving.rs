@@ -1,18 +1,20 @@
 //! One test at the server, from its request to its results.
 
-mod driver;
+pub(crate) mod driver;
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::time::Duration;
 
 use linerate_dialect::native::server as conversation;
 pub(crate) use linerate_dialect::native::server::HEAD_START_NS;
-use linerate_dialect::native::server::MOST_DRAIN_NS;
+use linerate_dialect::stream;
 use linerate_engine::{clock, sys};
 use linerate_host::facts::facts;
 use linerate_model::host::HostFacts;
 use linerate_model::plan::{AgreedPlan, Dialect, End, IpVersion, Traffic, Transport};
 use linerate_model::served::{ServedResult, ServedTest};
+use linerate_wire::framing::Framing;
 use linerate_wire::native::auth::Speaker;
 use linerate_wire::native::message::{
     Agreed, ClientMessage, Ends, Hello, RefusalKind, Refused, Request, ServerMessage, Welcome,
@@ -26,15 +28,16 @@ use tokio::time::Instant;
 use crate::admission::{self, Slot};
 use crate::agent;
 use crate::control::{ControlError, read_body, read_out, write_bytes, write_message};
-use crate::data::{self, Shared, StreamSocket};
+use crate::data::{self, Shared, Sign, StreamSocket};
 use crate::proven::{self, Seals};
 use crate::served;
 use crate::server::{Event, Server};
 
-use driver::Driver;
+use driver::{Driver, Guest, Setup};
 
-/// Least time that receivers wait for stragglers after the sender's last word.
-const LEAST_DRAIN_NS: u64 = 250_000_000;
+/// Should nobody act on a client's silence, data threads end by themselves a little after
+/// [`conversation::SILENCE_LIMIT_NS`]: within 3 s of the last sign.
+const SILENCE_OF_THREADS: Duration = Duration::from_millis(2_800);
 /// TCP streams end by themselves; this is for one that does not.
 const TCP_DRAIN_NS: u64 = 20_000_000_000;
 
@@ -84,10 +87,8 @@ pub(crate) fn drain_ns(control: &impl std::os::fd::AsFd, traffic: &Traffic) -> u
     if matches!(traffic, Traffic::Tcp(_)) { TCP_DRAIN_NS } else { straggler_ns(control) }
 }
 
-/// How long datagrams may still be under way after the sender's last word.
-pub(crate) fn straggler_ns(control: &impl std::os::fd::AsFd) -> u64 {
-    let rtt = sys::tcp_sample(control).and_then(|tcp| tcp.rtt_ns).unwrap_or(0);
-    (2 * rtt + 100_000_000).clamp(LEAST_DRAIN_NS, MOST_DRAIN_NS)
+fn straggler_ns(control: &impl std::os::fd::AsFd) -> u64 {
+    stream::straggler_ns(sys::tcp_sample(control).and_then(|tcp| tcp.rtt_ns).unwrap_or(0))
 }
 
 /// Hello, welcome, request, agreement. Bounded by the caller's deadline.
@@ -300,8 +301,23 @@ impl Test {
         };
         let (ours, theirs) = seals.map(|seals| (seals.ours, seals.theirs)).unzip();
         let test = conversation::Server::new(terms, clock::monotonic_ns(), ours, theirs);
-        let driver = Driver::new(test, control, shared, (Arc::clone(&agreed), ip), slot, nic);
-        let (ended, test) = driver.run(server, &mut arrivals).await;
+        let framing = Framing::Native { token: slot.token, stream: 0 };
+        let guest = Native { agreed: Arc::clone(&agreed), window: shared.limits().window };
+        let setup = Setup {
+            agreed: Arc::clone(&agreed),
+            ip,
+            shared,
+            slot,
+            guest,
+            framing,
+            digits: false,
+            burst: 0,
+            nic: Some(nic),
+            sign: (Sign::Words, SILENCE_OF_THREADS),
+            named: true,
+        };
+        let test = Driver::new(test, control, setup).run(server, &mut arrivals).await;
+        let ended = test.outcome().unwrap_or(Ok(()));
         let ended = ended.map_err(|early| served::explained(early, local));
         let time_ns = match plan.end {
             End::Time(time) => Some(time.0),
@@ -309,6 +325,24 @@ impl Test {
         };
         let udp = plan.traffic.transport() == Transport::Udp;
         served::result(ended, udp, time_ns, test.reports())
+    }
+}
+
+/// What the native dialect does with its data sockets.
+struct Native {
+    agreed: Arc<AgreedPlan>,
+    window: Option<u32>,
+}
+
+impl Guest for Native {
+    fn prepare(&mut self, socket: &StreamSocket) {
+        data::prepare_tcp(socket, &self.agreed.plan, self.window);
+    }
+
+    fn started(&mut self, tcp: Option<std::net::TcpStream>) {
+        if let Some(mut tcp) = tcp {
+            let _ = std::io::Write::write_all(&mut tcp, &[1]);
+        }
     }
 }
 

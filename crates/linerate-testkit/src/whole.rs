@@ -337,6 +337,7 @@ impl<'a> World<'a> {
             | Action::Event(_)
             | Action::Note(_)
             | Action::TakeOpen
+            | Action::AskPeer
             | Action::Release => {}
         }
     }

@@ -76,6 +76,15 @@ impl Framing {
         }
     }
 
+    /// The same of another stream of the test.
+    #[must_use]
+    pub fn of_stream(self, stream: u16) -> Self {
+        match self {
+            Self::Native { token, .. } => Self::Native { token, stream },
+            Self::Iperf3 { .. } => self,
+        }
+    }
+
     /// Writes the header over the start of `datagram`; does nothing if there is no room.
     #[inline]
     pub fn write(self, mark: &Mark, datagram: &mut [u8]) {

@@ -2,4 +2,7 @@
 
 mod account;
 pub mod client;
-pub mod rows;
+mod output;
+mod results;
+mod rows;
+pub mod server;

@@ -9,7 +9,7 @@ use crate::stream::{Report, Tick};
 
 /// Collects rows. One for each end of a test.
 #[derive(Debug)]
-pub struct RowBook {
+pub(super) struct RowBook {
     interval_ns: u64,
     warmup_ns: u64,
     streams: usize,
@@ -20,12 +20,18 @@ pub struct RowBook {
 
 impl RowBook {
     /// Of so many streams; times in nanoseconds.
-    pub fn new(interval_ns: u64, warmup_ns: u64, streams: usize) -> Self {
+    pub(super) fn new(interval_ns: u64, warmup_ns: u64, streams: usize) -> Self {
         Self { interval_ns, warmup_ns, streams, open: BTreeMap::new(), reported: 0 }
     }
 
     /// One stream's interval; returns the whole row when it was the last stream's.
-    pub fn add(&mut self, omitted: bool, stream: u16, index: u64, tick: Tick) -> Option<Rows> {
+    pub(super) fn add(
+        &mut self,
+        omitted: bool,
+        stream: u16,
+        index: u64,
+        tick: Tick,
+    ) -> Option<Rows> {
         let row = match tick {
             Tick::Send(send) => Row::Send(send),
             Tick::Recv(recv) => Row::Recv(recv),
@@ -52,7 +58,7 @@ impl RowBook {
 
     /// The rows that had not been reported when the streams ended, the last of which ends with the
     /// measured time. An empty one of a tenth of an interval or less is left out, as iperf3 does.
-    pub fn rest(&mut self, reports: &[&Report], span_ns: u64) -> Vec<Rows> {
+    pub(super) fn rest(&mut self, reports: &[&Report], span_ns: u64) -> Vec<Rows> {
         let rows_of = |report: &Report| match report {
             Report::Send(report) => report.intervals.len(),
             Report::Recv(report) => report.intervals.len(),

@@ -15,7 +15,7 @@ use crate::control::{ControlError, Inbox, Outbox};
 use crate::ending::Early;
 use crate::idle::Idle;
 use crate::rate_meter::RateMeter;
-use crate::stream::{self, DataEvent, LAST_DATA_NS, Report, Role, StreamId, Tick};
+use crate::stream::{self, DataEvent, LAST_DATA_NS, MOST_DRAIN_NS, Report, Role, StreamId, Tick};
 use crate::ticks::Ticks;
 use crate::{Action, Conversation, Input, Over, Seen};
 
@@ -25,8 +25,6 @@ pub const STREAMS_LIMIT_NS: u64 = 10_000_000_000;
 pub const SILENCE_LIMIT_NS: u64 = 2_500_000_000;
 /// Senders begin this long after the word, in nanoseconds, so that all threads are awake.
 pub const HEAD_START_NS: u64 = 30_000_000;
-/// The longest that receivers wait for what is under way, in nanoseconds.
-pub const MOST_DRAIN_NS: u64 = 5_000_000_000;
 /// Beyond the drain, a client may take this long for all results, in nanoseconds: as long as it waits for
 /// them.
 pub const RESULTS_LIMIT_NS: u64 = 15_000_000_000;

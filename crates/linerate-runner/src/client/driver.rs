@@ -2,15 +2,13 @@
 //! the clock.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
-use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
 use std::time::Duration;
 
 use linerate_dialect::control::ControlError;
 use linerate_dialect::stream::{DataEvent, Role, StreamId};
 use linerate_dialect::{Action, Conversation, Input, Seen};
-use linerate_engine::{clock, sys};
+use linerate_engine::clock;
 use linerate_model::plan::{AgreedPlan, IpVersion};
 use linerate_model::record::{ErrorRecord, RunRecord};
 use linerate_model::test_event::TestEvent;
@@ -25,7 +23,7 @@ use tokio::sync::mpsc::{self, UnboundedSender};
 use super::connect::address_pair;
 use super::open::{Opened, Opening};
 use crate::control::read_out;
-use crate::data::{self, Context, Shared, StreamSocket};
+use crate::data::{self, Context, Shared, SocketFacts, StreamSocket};
 use crate::errors;
 use crate::host::HostWatch;
 use crate::process_cpu::ProcessCpu;
@@ -40,38 +38,14 @@ pub(super) struct Streams {
     pub(super) agreed: Arc<AgreedPlan>,
     pub(super) ip: IpVersion,
     pub(super) token: u64,
-    /// What the datagrams of a stream begin with.
-    pub(super) framing: Box<dyn Fn(u16) -> Framing + Send>,
+    /// What the datagrams of the first stream begin with.
+    pub(super) framing: Framing,
     /// Datagrams or blocks that leave at once, where the user of iperf3 names a number.
     pub(super) burst: u32,
     /// Their TCP connections outlive their threads.
     pub(super) outlive: bool,
     /// For each stream.
     pub(super) cores: Vec<Option<u32>>,
-}
-
-/// What is known of a data stream's socket.
-pub(super) struct SocketFacts {
-    pub(super) descriptor: RawFd,
-    pub(super) local: Option<SocketAddr>,
-    pub(super) send_buffer: u64,
-    pub(super) receive_buffer: u64,
-    congestion: Option<String>,
-}
-
-impl SocketFacts {
-    fn of(socket: &StreamSocket, local: Option<SocketAddr>) -> Self {
-        let (descriptor, send_buffer, receive_buffer) = match socket {
-            StreamSocket::Udp(socket, _) => {
-                (socket.as_raw_fd(), sys::send_buffer(socket), sys::receive_buffer(socket))
-            }
-            StreamSocket::Tcp(socket) => {
-                (socket.as_raw_fd(), sys::send_buffer(socket), sys::receive_buffer(socket))
-            }
-        };
-        let congestion = socket.congestion();
-        Self { descriptor, local, send_buffer, receive_buffer, congestion }
-    }
 }
 
 /// What those who watch see of a test when all its streams are there.
@@ -188,10 +162,9 @@ impl<'a, C: Conversation> Driver<'a, C> {
                     self.input(Input::Lost(ControlError::Io(e)));
                 }
                 Woken::Opened((stream, Ok(socket))) => {
-                    let pair = socket.addresses();
-                    let facts = SocketFacts::of(&socket, pair.map(|(local, _)| local));
+                    let facts = socket.facts();
+                    let pair = facts.addresses.map(|(local, peer)| address_pair(local, peer));
                     self.facts.push(facts);
-                    let pair = pair.map(|(local, peer)| address_pair(local, peer));
                     self.record.addresses.get_or_insert_default().streams.extend(pair);
                     self.opened.insert(stream, socket);
                     self.input(Input::Arrived(stream));
@@ -303,6 +276,8 @@ impl<'a, C: Conversation> Driver<'a, C> {
             }
             // The host is watched from the time that the test is prepared.
             (Action::HostWarm | Action::HostOver | Action::FinishHost, None) => {}
+            // A server's.
+            (Action::AskPeer, _) => {}
         }
     }
 
@@ -320,7 +295,7 @@ impl<'a, C: Conversation> Driver<'a, C> {
             agreed: Arc::clone(agreed),
             ip: *ip,
             token: *token,
-            framing: framing(id.stream),
+            framing: framing.of_stream(id.stream),
             digits: false,
             burst: *burst,
             id,

@@ -2,7 +2,7 @@
 //! as in linerate's own, over iperf3's control connection. `docs/iperf3.md` has the sequence.
 
 mod ask;
-mod open;
+pub(crate) mod open;
 
 pub use ask::Extras;
 
@@ -12,7 +12,7 @@ use std::time::Duration;
 use linerate_dialect::iperf3::client::{Client, Ended as Measured, MOST_SETTLE_NS, Terms};
 use linerate_engine::{clock, sys};
 use linerate_host::facts::facts;
-use linerate_model::plan::{Dialect, Traffic};
+use linerate_model::plan::{Dialect, Traffic, Way};
 use linerate_model::record::{Doubt, DoubtKind, ErrorRecord};
 use linerate_model::test_event::{self, Connected, TestEvent};
 use linerate_model::units::DatagramSize;
@@ -24,11 +24,11 @@ use tokio::net::TcpStream;
 
 use self::ask::{fitted, parameters};
 use self::open::{Iperf3, asked, stream};
-use super::driver::{Driver, Over, SocketFacts, Streams};
+use super::driver::{Driver, Over, Streams};
 use super::open::Opening;
 use super::test::unchanged;
 use super::{ClientTest, Ended};
-use crate::data;
+use crate::data::{self, SocketFacts};
 use crate::errors;
 use crate::serving::random;
 
@@ -87,7 +87,7 @@ pub(super) async fn conduct(
         agreed: Arc::new(unchanged(&test.plan)),
         ip: test.ip,
         token: u64::from_be_bytes(random()),
-        framing: Box::new(move |_| Framing::Iperf3 { wide }),
+        framing: Framing::Iperf3 { wide },
         burst: extras.burst,
         // iperf3's streams end when both ends have said all: the data threads end before that.
         outlive: true,
@@ -111,7 +111,7 @@ pub(super) async fn conduct(
             streams: ids
                 .iter()
                 .zip(facts)
-                .map(|(id, facts)| stream(*id, facts, (local, peer)))
+                .map(|(id, facts)| stream(*id, facts, (local, peer), Way::Forward))
                 .collect(),
             send_buffer: first.map(|facts| facts.send_buffer),
             receive_buffer: first.map(|facts| facts.receive_buffer),

@@ -3,7 +3,7 @@
 mod agree;
 mod connect;
 mod driver;
-mod iperf3;
+pub(crate) mod iperf3;
 pub(crate) mod mtu;
 mod open;
 mod test;

@@ -85,7 +85,7 @@ impl ClientTest<'_> {
             agreed: Arc::new(unchanged(&self.plan)),
             ip: self.ip,
             token,
-            framing: Box::new(move |stream| Framing::Native { token, stream }),
+            framing: Framing::Native { token, stream: 0 },
             burst: 0,
             outlive: false,
             cores: self.cores(&ids, same_host, &agreed.cores),

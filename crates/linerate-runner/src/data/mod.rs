@@ -15,6 +15,7 @@ mod udp_send;
 mod wait;
 
 use std::net::{SocketAddr, TcpStream};
+use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
@@ -42,8 +43,6 @@ pub(crate) use shared::{Limits, Shared};
 const LOOK_UP: Duration = Duration::from_millis(20);
 /// How long one that must begin at once sleeps before it does.
 const PROMPT: Duration = Duration::from_micros(500);
-/// From the word that an iperf3 test runs to the first datagram: every thread has seen that it may begin.
-pub(crate) const PROMPT_START_NS: u64 = 2_000_000;
 /// A receiver to which data still comes ends this long after its drain time all the same.
 const HARD_END_NS: u64 = 2_000_000_000;
 
@@ -91,15 +90,21 @@ pub(crate) enum StreamSocket {
 }
 
 impl StreamSocket {
-    /// This end's address and the peer's.
-    pub(crate) fn addresses(&self) -> Option<(SocketAddr, SocketAddr)> {
-        let (local, peer) = match self {
+    pub(crate) fn facts(&self) -> SocketFacts {
+        let (descriptor, send_buffer, receive_buffer, addresses) = match self {
             Self::Udp(socket, _) => {
-                (socket.local_addr().ok()?.as_socket()?, socket.peer_addr().ok()?.as_socket()?)
+                let address = |a: std::io::Result<socket2::SockAddr>| a.ok()?.as_socket();
+                let ends = address(socket.local_addr()).zip(address(socket.peer_addr()));
+                (socket.as_raw_fd(), sys::send_buffer(socket), sys::receive_buffer(socket), ends)
             }
-            Self::Tcp(socket) => (socket.local_addr().ok()?, socket.peer_addr().ok()?),
+            Self::Tcp(socket) => {
+                let ends = socket.local_addr().ok().zip(socket.peer_addr().ok());
+                (socket.as_raw_fd(), sys::send_buffer(socket), sys::receive_buffer(socket), ends)
+            }
         };
-        Some((sys::plain(local), sys::plain(peer)))
+        let addresses = addresses.map(|(local, peer)| (sys::plain(local), sys::plain(peer)));
+        let congestion = self.congestion();
+        SocketFacts { descriptor, addresses, send_buffer, receive_buffer, congestion }
     }
 
     /// Congestion control of a TCP stream, whichever way it carries.
@@ -109,6 +114,20 @@ impl StreamSocket {
             Self::Udp(..) => None,
         }
     }
+}
+
+/// What is known of a stream's socket before its thread has it.
+#[derive(Debug)]
+pub(crate) struct SocketFacts {
+    pub(crate) descriptor: RawFd,
+    /// This end's, and the peer's.
+    pub(crate) addresses: Option<(SocketAddr, SocketAddr)>,
+    /// `SO_SNDBUF`, in bytes.
+    pub(crate) send_buffer: u64,
+    /// `SO_RCVBUF`, in bytes.
+    pub(crate) receive_buffer: u64,
+    /// Of TCP.
+    pub(crate) congestion: Option<String>,
 }
 
 /// How long `blocks` of so many bytes last at a rate in bit/s: what leaves at once in iperf3's dialect,

@@ -3,6 +3,7 @@
 use std::io;
 use std::time::Duration;
 
+use linerate_dialect::iperf3::server::TALK_LIMIT_NS;
 use linerate_engine::sys;
 use linerate_wire::iperf3::frame::{self, FrameError, PREFIX_BYTES};
 use linerate_wire::iperf3::{Failure, State};
@@ -14,10 +15,7 @@ use tokio::time::timeout;
 use crate::control::read_out;
 
 /// A client that takes longer than this to take or to send what is due is gone.
-pub(super) const TALK_LIMIT: Duration = Duration::from_secs(5);
-/// As long as iperf3's own servers wait for results: a client's may wait behind a queue that the test
-/// has filled.
-pub(super) const RESULTS_LIMIT: Duration = Duration::from_secs(10);
+pub(super) const TALK_LIMIT: Duration = Duration::from_nanos(TALK_LIMIT_NS);
 /// From the last word of the client's kernel to the first question, and from each to the next.
 const QUIET: Duration = Duration::from_secs(1);
 /// The most that Linux takes (`MAX_TCP_KEEPCNT`); the user timeout counts before it.
@@ -43,33 +41,28 @@ pub(super) enum Broken {
     Unknown(u8),
 }
 
+/// iperf3's clients say nothing while a test runs, so their kernels are asked whether they are
+/// there. Whoever runs the test judges by what they answer; the kernel's own limit is only for
+/// where that cannot be known.
+pub(super) fn watch(control: &TcpStream) {
+    let keepalive =
+        TcpKeepalive::new().with_time(QUIET).with_interval(QUIET).with_retries(MOST_PROBES);
+    let socket = SockRef::from(control);
+    let _ = socket.set_tcp_keepalive(&keepalive);
+    let _ = socket.set_tcp_user_timeout(Some(KERNELS_LIMIT));
+}
+
+/// Asks again at once where the last question has no answer yet: it may have been lost in a queue
+/// that the test itself fills, and the kernel asks once a second only. Setting the time again
+/// makes it look at the clock (`tcp_sock_set_keepidle_locked`, net/ipv4/tcp.c).
+pub(super) fn ask(control: &TcpStream) {
+    if sys::tcp_silence(control).is_some_and(|silence| silence > QUIET) {
+        let keepalive = TcpKeepalive::new().with_time(QUIET);
+        let _ = SockRef::from(control).set_tcp_keepalive(&keepalive);
+    }
+}
+
 impl Control {
-    /// iperf3's clients say nothing while a test runs, so their kernels are asked whether they are
-    /// there. Whoever runs the test judges by [`Self::silence`]; the kernel's own limit is only for
-    /// where that cannot be known.
-    pub(super) fn watch(&self) {
-        let keepalive =
-            TcpKeepalive::new().with_time(QUIET).with_interval(QUIET).with_retries(MOST_PROBES);
-        let socket = SockRef::from(&self.0);
-        let _ = socket.set_tcp_keepalive(&keepalive);
-        let _ = socket.set_tcp_user_timeout(Some(KERNELS_LIMIT));
-    }
-
-    /// How long nothing has come from the client's kernel, `None` where this one does not tell.
-    pub(super) fn silence(&self) -> Option<Duration> {
-        sys::tcp_silence(&self.0)
-    }
-
-    /// Asks again at once where the last question has no answer yet: it may have been lost in a queue
-    /// that the test itself fills, and the kernel asks once a second only. Setting the time again
-    /// makes it look at the clock (`tcp_sock_set_keepidle_locked`, net/ipv4/tcp.c).
-    pub(super) fn ask(&self) {
-        if self.silence().is_some_and(|silence| silence > QUIET) {
-            let keepalive = TcpKeepalive::new().with_time(QUIET);
-            let _ = SockRef::from(&self.0).set_tcp_keepalive(&keepalive);
-        }
-    }
-
     /// The client's next byte. Safe to give up at any time: a byte is read or it is not.
     pub(super) async fn state(&mut self) -> Result<State, Broken> {
         let mut byte = [0];

@@ -5,14 +5,11 @@
 //! turns ([`rendezvous`]).
 
 mod control;
-mod events;
 pub mod logins;
-mod output;
 mod plan;
 pub(crate) mod rendezvous;
-mod results;
 mod run;
-mod running;
+mod sockets;
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use linerate_dialect::control::ControlError;
-use linerate_dialect::ending::Early;
-use linerate_dialect::native::server::Server as Conversation;
 use linerate_dialect::stream::{DataEvent, Role, StreamId};
-use linerate_dialect::{Action, Conversation as _, Input, Over, Seen};
-use linerate_engine::clock;
+use linerate_dialect::{Action, Conversation, Input, Over, Seen};
+use linerate_engine::{clock, sys};
 use linerate_model::plan::{AgreedPlan, IpVersion};
+use linerate_model::test_event::TestEvent;
+use linerate_session::assemble::HostSamples;
 use linerate_wire::framing::Framing;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -27,87 +27,115 @@ use crate::process_cpu::ProcessCpu;
 use crate::server::Server;
 use crate::standstill;
 
-/// Should nobody act on a client's silence, data threads end by themselves a little after
-/// [`linerate_dialect::native::server::SILENCE_LIMIT_NS`]: within 3 s of the last sign.
-const SILENCE_OF_THREADS: Duration = Duration::from_millis(2_800);
 /// Control bytes that are read at once.
 const READ_BYTES: usize = 16 << 10;
 
+/// What a dialect does with its data sockets, and with what its users see.
+pub(crate) trait Guest: Send {
+    /// All data sockets are there, in the order of their arrival; their threads are not.
+    fn announce(&mut self, _sockets: &[&StreamSocket]) {}
+
+    /// The thread of a stream is about to start on this socket.
+    fn prepare(&mut self, _socket: &StreamSocket) {}
+
+    /// It has started; over TCP, `tcp` is its connection.
+    fn started(&mut self, _tcp: Option<std::net::TcpStream>) {}
+
+    /// Something that its users see.
+    fn event(&mut self, _event: TestEvent) {}
+
+    /// From now on it matters whether the client is there.
+    fn watch(&mut self, _control: &TcpStream) {}
+
+    /// Asks the client's kernel whether it is there.
+    fn ask(&mut self, _control: &TcpStream) {}
+}
+
+/// What a test runs with.
+pub(crate) struct Setup<G> {
+    pub(crate) agreed: Arc<AgreedPlan>,
+    pub(crate) ip: IpVersion,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) slot: Slot,
+    pub(crate) guest: G,
+    /// What the datagrams of the first stream begin with.
+    pub(crate) framing: Framing,
+    /// Senders repeat the ten digits instead of random bytes.
+    pub(crate) digits: bool,
+    /// Datagrams or blocks that leave at once, where the user of iperf3 names a number.
+    pub(crate) burst: u32,
+    /// The interface of a test whose host is watched.
+    pub(crate) nic: Option<Option<String>>,
+    /// How the client is known to be there, and how long it may give no sign of it.
+    pub(crate) sign: (Sign, Duration),
+    /// Streams say which one they are; otherwise it is the order in which they came.
+    pub(crate) named: bool,
+}
+
 /// One end of one test, with all that its conversation does not know of.
-pub(super) struct Driver {
+pub(crate) struct Driver<C, G> {
     /// Whatever happens, no thread outlives the test; and before its place is free, they are told to end.
     _stop: StopOnDrop,
-    conversation: Conversation,
+    conversation: C,
     read: OwnedReadHalf,
     write: OwnedWriteHalf,
-    shared: Arc<Shared>,
-    agreed: Arc<AgreedPlan>,
-    ip: IpVersion,
-    slot: Slot,
-    nic: Option<String>,
+    setup: Setup<G>,
     host: Option<HostWatch>,
     cpu: ProcessCpu,
-    arrived: BTreeMap<u16, StreamSocket>,
+    congestion: Option<String>,
+    arrived: BTreeMap<u64, StreamSocket>,
     /// For the threads that are still to be started.
     events: Option<UnboundedSender<DataEvent>>,
 }
 
-/// What is to be told to the conversation.
+/// What is to be reported to the conversation.
 #[allow(clippy::large_enum_variant, reason = "there is one at a time")]
 enum Woken {
     Read(std::io::Result<usize>),
     Written(std::io::Result<usize>),
-    Arrived(Option<(u16, StreamSocket)>),
+    Arrived(Option<(u64, StreamSocket)>),
     Data(Option<DataEvent>),
     Shutdown,
     Time,
 }
 
-impl Driver {
-    pub(super) fn new(
-        conversation: Conversation,
-        control: TcpStream,
-        shared: Arc<Shared>,
-        (agreed, ip): (Arc<AgreedPlan>, IpVersion),
-        slot: Slot,
-        nic: Option<String>,
-    ) -> Self {
+impl<C: Conversation, G: Guest> Driver<C, G> {
+    pub(crate) fn new(conversation: C, control: TcpStream, setup: Setup<G>) -> Self {
         let (read, write) = control.into_split();
-        let (host, arrived, events) = (None, BTreeMap::new(), None);
         Self {
-            _stop: StopOnDrop(Arc::clone(&shared)),
+            _stop: StopOnDrop(Arc::clone(&setup.shared)),
             conversation,
             read,
             write,
-            shared,
-            agreed,
-            ip,
-            slot,
-            nic,
-            host,
+            setup,
+            host: None,
             cpu: ProcessCpu::start(),
-            arrived,
-            events,
+            congestion: None,
+            arrived: BTreeMap::new(),
+            events: None,
         }
     }
 
-    /// Until the conversation is over: how it ended, and itself with its reports.
-    pub(super) async fn run(
+    /// Until the conversation is over.
+    pub(crate) async fn run<K: Into<u64>>(
         mut self,
         server: &Server,
-        arrivals: &mut UnboundedReceiver<(u16, StreamSocket)>,
-    ) -> (Result<(), Early>, Conversation) {
+        arrivals: &mut UnboundedReceiver<(K, StreamSocket)>,
+    ) -> C {
         let (events, mut reported) = mpsc::unbounded_channel();
         self.events = Some(events);
         let mut shut = server.shut.clone();
         let (mut shutting, mut threads) = (false, true);
         let mut bytes = vec![0; READ_BYTES];
         loop {
-            if let Some(ended) = self.conversation.outcome() {
+            while let Some(action) = self.conversation.action() {
+                self.perform(action).await;
+            }
+            if self.conversation.is_over() {
                 let Self { conversation, mut read, .. } = self;
                 // Its other half is closed by now; the last word may still be on its way.
                 tokio::spawn(async move { read_out(&mut read).await });
-                return (ended, conversation);
+                return conversation;
             }
             let deadline = async |at: Option<u64>| match at {
                 Some(at) => {
@@ -120,7 +148,9 @@ impl Driver {
             let woken = tokio::select! {
                 read = self.read.read(&mut bytes), if self.conversation.reads() => Woken::Read(read),
                 written = self.write.write(outgoing), if !outgoing.is_empty() => Woken::Written(written),
-                arrival = arrivals.recv(), if self.events.is_some() => Woken::Arrived(arrival),
+                arrival = arrivals.recv(), if self.events.is_some() => {
+                    Woken::Arrived(arrival.map(|(key, socket)| (key.into(), socket)))
+                }
                 event = reported.recv(), if threads => Woken::Data(event),
                 _ = shut.changed(), if !shutting => Woken::Shutdown,
                 () = deadline(self.conversation.deadline_ns()) => Woken::Time,
@@ -134,9 +164,9 @@ impl Driver {
                 Woken::Read(Err(e)) | Woken::Written(Err(e)) => {
                     self.input(Input::Lost(ControlError::Io(e)));
                 }
-                Woken::Arrived(Some((stream, socket))) => {
-                    self.arrived.entry(stream).or_insert(socket);
-                    self.input(Input::Arrived(stream));
+                Woken::Arrived(Some((key, socket))) => {
+                    self.arrived.entry(key).or_insert(socket);
+                    self.input(Input::Arrived(u16::try_from(key).unwrap_or(u16::MAX)));
                 }
                 Woken::Arrived(None) => self.input(Input::Failed("no streams".into())),
                 Woken::Data(Some(event)) => self.on_data(event).await,
@@ -150,14 +180,13 @@ impl Driver {
                 }
                 Woken::Time => self.input(Input::Time),
             }
-            while let Some(action) = self.conversation.action() {
-                self.perform(action).await;
-            }
         }
     }
 
     fn seen(&self) -> Seen {
-        let shared = &self.shared;
+        let shared = &self.setup.shared;
+        let answers = matches!(self.setup.sign.0, Sign::Answers);
+        let control = Some(self.write.as_ref()).filter(|_| answers);
         let over = [
             (shared.over_budget(), Over::Bytes),
             (shared.over_time(), Over::Time),
@@ -171,6 +200,11 @@ impl Driver {
             ran_ns: nanos(standstill::ran_for()),
             over: over.into_iter().find_map(|(broken, over)| broken.then_some(over)),
             peer_gone: shared.peer_gone(),
+            answer_silence_ns: control.and_then(sys::tcp_silence).map(nanos),
+            round_trip_ns: control
+                .and_then(sys::tcp_sample)
+                .and_then(|tcp| tcp.rtt_ns)
+                .unwrap_or(0),
         }
     }
 
@@ -195,40 +229,51 @@ impl Driver {
                     self.input(Input::Failed(format!("no thread: {e}")));
                 }
             }
+            (Action::Announce, _) => {
+                let sockets: Vec<&StreamSocket> = self.arrived.values().collect();
+                self.setup.guest.announce(&sockets);
+                self.congestion = sockets.iter().find_map(|socket| socket.congestion());
+            }
             (Action::Prepare, _) => {
                 // Those who hold the channel from now on are the threads, and no stream comes any more.
                 self.events = None;
-                self.host = Some(HostWatch::new(self.nic.as_deref()).await);
+                if let Some(nic) = &self.setup.nic {
+                    self.host = Some(HostWatch::new(nic.as_deref()).await);
+                }
                 // Not before: the client may take its time to open streams.
-                let watched =
-                    self.shared.watch_peer(self.write.as_ref(), Sign::Words, SILENCE_OF_THREADS);
+                self.setup.guest.watch(self.write.as_ref());
+                let (sign, limit) = self.setup.sign;
+                let watched = self.setup.shared.watch_peer(self.write.as_ref(), sign, limit);
                 self.input(match watched {
-                    Ok(()) => Input::Prepared(None),
+                    Ok(()) => Input::Prepared(self.congestion.clone()),
                     Err(e) => Input::Failed(format!("cannot watch the client's connection: {e}")),
                 });
             }
-            (Action::Begin(at_ns), _) => self.shared.start(at_ns),
-            (Action::Stop, _) => self.shared.stop(),
-            (Action::DrainUntil(at_ns), _) => self.shared.drain_until(at_ns),
+            (Action::AskPeer, _) => self.setup.guest.ask(self.write.as_ref()),
+            (Action::Event(event), _) => self.setup.guest.event(*event),
+            (Action::Begin(at_ns), _) => self.setup.shared.start(at_ns),
+            (Action::Stop, _) => self.setup.shared.stop(),
+            (Action::DrainUntil(at_ns), _) => self.setup.shared.drain_until(at_ns),
             (Action::PeerSent(stream, datagrams), _) => {
-                self.shared.far_end_sent(stream, datagrams);
+                self.setup.shared.far_end_sent(stream, datagrams);
             }
             (Action::HostWarm, Some(host)) => host.warm().await,
             (Action::HostOver, Some(host)) => host.over().await,
-            (Action::FinishHost, Some(host)) => {
-                let samples = host.finish().await;
+            (Action::FinishHost, host) => {
+                let samples = match host {
+                    Some(host) => host.finish().await,
+                    None => HostSamples::default(),
+                };
                 self.input(Input::Host(samples, self.cpu.percent()));
             }
-            // The host is watched from the time that the test is prepared.
-            (Action::HostWarm | Action::HostOver | Action::FinishHost, None) => {}
+            // Of a host that nobody watches.
+            (Action::HostWarm | Action::HostOver, None) => {}
             // A client's.
             (
                 Action::Open(_)
                 | Action::TakeOpen
-                | Action::Announce
                 | Action::Release
                 | Action::Show(_)
-                | Action::Event(_)
                 | Action::Note(_),
                 _,
             ) => {}
@@ -237,31 +282,33 @@ impl Driver {
 
     /// The thread of a stream whose socket is there; the client learns that it is.
     fn spawn(&mut self, id: StreamId, role: Role) -> std::io::Result<()> {
-        let (Some(socket), Some(events)) = (self.arrived.remove(&id.stream), &self.events) else {
-            return Ok(());
+        let socket = if self.setup.named {
+            self.arrived.remove(&u64::from(id.stream))
+        } else {
+            self.arrived.pop_first().map(|(_, socket)| socket)
         };
+        let (Some(socket), Some(events)) = (socket, &self.events) else { return Ok(()) };
+        let setup = &mut self.setup;
         let copy = match &socket {
             StreamSocket::Tcp(tcp) => tcp.try_clone().ok(),
             StreamSocket::Udp(..) => None,
         };
         let context = Context {
-            shared: Arc::clone(&self.shared),
-            agreed: Arc::clone(&self.agreed),
-            ip: self.ip,
-            token: self.slot.token,
-            framing: Framing::Native { token: self.slot.token, stream: id.stream },
-            digits: false,
-            burst: 0,
+            shared: Arc::clone(&setup.shared),
+            agreed: Arc::clone(&setup.agreed),
+            ip: setup.ip,
+            token: setup.slot.token,
+            framing: setup.framing.of_stream(id.stream),
+            digits: setup.digits,
+            burst: setup.burst,
             id,
             role,
-            core: self.slot.cores.get(usize::from(id.stream)).copied().flatten(),
+            core: setup.slot.cores.get(usize::from(id.stream)).copied().flatten(),
             events: events.clone(),
         };
-        data::prepare_tcp(&socket, &self.agreed.plan, self.shared.limits().window);
+        setup.guest.prepare(&socket);
         data::spawn(context, socket)?;
-        if let Some(mut tcp) = copy {
-            let _ = std::io::Write::write_all(&mut tcp, &[1]);
-        }
+        setup.guest.started(copy);
         Ok(())
     }
 }

@@ -99,7 +99,7 @@ impl Shared {
             data_silence_ns: self.heard_ns.map_or(u64::MAX, |at| now_ns.saturating_sub(at)),
             ran_ns: u64::MAX,
             over: self.over,
-            peer_gone: false,
+            ..Seen::default()
         }
     }
 }

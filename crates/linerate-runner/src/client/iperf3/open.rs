@@ -10,10 +10,9 @@ use linerate_model::record::ErrorRecord;
 use linerate_model::test_event;
 use linerate_wire::iperf3::{Cookie, Parameters, hello, stream_id};
 
-use crate::client::driver::SocketFacts;
 use crate::client::open::{Open, Opener};
 use crate::client::with_port;
-use crate::data::{StreamId, StreamSocket};
+use crate::data::{SocketFacts, StreamId, StreamSocket};
 use crate::errors;
 
 /// Opens the streams of a test of iperf3's.
@@ -102,17 +101,14 @@ pub(super) fn asked(plan: &TestPlan, parameters: &Parameters) -> test_event::Ask
     }
 }
 
-/// A stream's socket, for its users.
-pub(super) fn stream(
+/// A stream's socket, for its users; with the control connection's addresses where it has none.
+pub(crate) fn stream(
     id: StreamId,
     facts: &SocketFacts,
-    (local, remote): (SocketAddr, SocketAddr),
+    ends: (SocketAddr, SocketAddr),
+    sends: Way,
 ) -> test_event::Stream {
-    test_event::Stream {
-        id: stream_id(id.stream),
-        socket: facts.descriptor,
-        local: facts.local.unwrap_or(local),
-        remote,
-        sends: id.way == Way::Forward,
-    }
+    let (local, remote) = facts.addresses.unwrap_or(ends);
+    let sends = id.way == sends;
+    test_event::Stream { id: stream_id(id.stream), socket: facts.descriptor, local, remote, sends }
 }

@@ -1,24 +1,28 @@
-//! What the server tells of a test that came to its end: in iperf3's fields, and in words.
+//! What the server reports of a test that came to its end: in iperf3's fields, and in words.
 
-use linerate_model::plan::{Direction, Transport};
+use std::collections::BTreeMap;
+
+use linerate_model::plan::{TestPlan, Transport};
 use linerate_model::sample::{RecvReport, SendReport};
+use linerate_model::test_event::Cpu;
 use linerate_wire::iperf3::{Results, StreamResults, stream_id};
 
-use super::plan;
-use super::running::Running;
-use crate::data::Report;
+use crate::stream::Report;
 
-/// `output` is what the client sees of this server's own lines, if it asked for them.
-pub(super) fn results(running: &Running, test: &plan::Test, output: Option<String>) -> Results {
-    let sends = test.asked.direction != Direction::Forward;
-    let cpu = running.cpu.percent();
-    let streams = running.reports.iter().filter_map(|(stream, report)| {
+/// `output` is what the client sees of this server's own lines, if it asked for them; data arrived here for
+/// `received_ns` nanoseconds.
+pub(super) fn results(
+    plan: &TestPlan,
+    reports: &BTreeMap<u16, Report>,
+    received_ns: u64,
+    (cpu, congestion): (Cpu, Option<String>),
+    output: Option<String>,
+) -> Results {
+    let streams = reports.iter().filter_map(|(stream, report)| {
         let id = stream_id(*stream);
         match report {
             Report::Send(report) => Some(sent_stream(id, report)),
-            Report::Recv(report) => {
-                Some(received_stream(id, report, running.received_ns().unwrap_or(0)))
-            }
+            Report::Recv(report) => Some(received_stream(id, report, received_ns)),
             Report::Rr(_) | Report::Respond(_) => None,
         }
     });
@@ -26,12 +30,12 @@ pub(super) fn results(running: &Running, test: &plan::Test, output: Option<Strin
         cpu_total: Some(cpu.total),
         cpu_user: Some(cpu.user),
         cpu_system: Some(cpu.system),
-        sender_has_retransmits: match (sends, test.asked.transport) {
+        sender_has_retransmits: match (plan.direction.has_reverse(), plan.traffic.transport()) {
             (true, Transport::Tcp) => 1,
             (true, Transport::Udp) => 0,
             (false, _) => -1,
         },
-        congestion_used: running.congestion.clone(),
+        congestion_used: congestion,
         server_output_text: output,
         server_output_json: None,
         ends_with_last_arrival: true,

@@ -1,49 +1,28 @@
 //! What a client gets that asks for the server's output: the test as this end saw it, in lines.
 
 use std::fmt::Write;
-use std::net::SocketAddr;
 
-use linerate_dialect::iperf3::rows::RowBook;
-use linerate_model::plan::Transport;
+use linerate_model::plan::{TestPlan, Transport};
 use linerate_model::test_event::{Row, Rows};
-
-use super::plan;
-use crate::data::DataEvent;
 
 /// Lines kept at most; a longer test shows its first ones and its end.
 const MOST_LINES: usize = 4_000;
 
 #[derive(Debug)]
 pub(super) struct Output {
-    rows: RowBook,
     lines: usize,
     udp: bool,
     text: String,
 }
 
 impl Output {
-    pub(super) fn new(peer: SocketAddr, test: &plan::Test) -> Self {
-        let plan = &test.plan.plan;
-        let streams = plan.threads() as usize;
-        let version = env!("CARGO_PKG_VERSION");
-        let udp = test.asked.transport == Transport::Udp;
-        let what = test.describe();
-        let text = format!("linerate {version} serves {}: {what}\n", peer.ip());
-        Self { rows: RowBook::new(plan.interval.0, plan.warmup.0, streams), lines: 0, udp, text }
+    /// `title` says who serves whom with what.
+    pub(super) fn new(title: &str, plan: &TestPlan) -> Self {
+        let udp = plan.traffic.transport() == Transport::Udp;
+        Self { lines: 0, udp, text: format!("{title}\n") }
     }
 
-    pub(super) fn on_event(&mut self, event: &DataEvent) {
-        let rows = match event {
-            DataEvent::Tick(stream, index, tick) => self.rows.add(false, *stream, *index, *tick),
-            DataEvent::Warm(stream, index, tick) => self.rows.add(true, *stream, *index, *tick),
-            DataEvent::Begun | DataEvent::Done(..) => None,
-        };
-        if let Some(rows) = rows {
-            self.show(&rows);
-        }
-    }
-
-    fn show(&mut self, rows: &Rows) {
+    pub(super) fn show(&mut self, rows: &Rows) {
         let (start, end) = (rows.start_ns as f64 / 1e9, rows.end_ns as f64 / 1e9);
         let omitted = if rows.omitted { " (omitted)" } else { "" };
         for (i, row) in rows.streams.iter().enumerate() {
