@@ -2,6 +2,7 @@
 //! between them. One seed, one story.
 
 pub mod chance;
+pub mod conformance;
 pub mod data;
 pub mod network;
 pub mod script;
@@ -50,6 +51,8 @@ pub struct World<'a> {
     cut: bool,
     /// Streams that the client has open.
     opened: BTreeSet<u16>,
+    /// So many were asked for.
+    asked: u16,
     truth: BTreeMap<u16, Truth>,
     shown: Vec<f64>,
     struck: bool,
@@ -88,6 +91,7 @@ impl<'a> World<'a> {
             sides: [Side::new(client, client_clock), Side::new(server, server_clock)],
             cut: false,
             opened: BTreeSet::new(),
+            asked: 0,
             truth: BTreeMap::new(),
             shown: Vec::new(),
             struck: false,
@@ -128,7 +132,7 @@ impl<'a> World<'a> {
                 return Err(format!("an end waits for nothing: {:#?}", self.story));
             }
         }
-        Err(format!("it never ends: {:#?}", self.story))
+        Err(format!("it never ends, at {} ns: {:#?}", self.now, self.story))
     }
 
     fn side(&mut self, place: Place) -> &mut Side<'a> {
@@ -171,10 +175,12 @@ impl<'a> World<'a> {
             Event::Control(to, bytes) => self.side(to).inbox.push_back(bytes),
             Event::Closed(to) => self.side(to).closed = true,
             Event::Stream(to, stream) if !self.over(to) => {
-                if to == Place::Client {
-                    self.opened.insert(stream);
+                if to == Place::Server && self.script.answers_at_once {
+                    self.answer(stream);
                 }
-                self.input(to, Input::Arrived(stream));
+                if to == Place::Server || self.opened.insert(stream) {
+                    self.input(to, Input::Arrived(stream));
+                }
             }
             Event::Unanswered(stream)
                 if !self.over(Place::Client) && !self.opened.contains(&stream) =>
@@ -299,13 +305,21 @@ impl<'a> World<'a> {
     }
 
     fn perform(&mut self, place: Place, action: Action) {
-        if self.story.len() < 2_000 && !matches!(action, Action::Show(_)) {
+        let often = matches!(action, Action::Show(_) | Action::Event(_) | Action::AskPeer);
+        if self.story.len() < 2_000 && !often {
             self.story.push(format!("{} {place:?} {action:?}", self.now));
         }
         let delay = self.script.network.delay(&mut self.chance);
         match action {
             Action::Open(id) => self.open(id.stream, delay),
-            Action::Spawn(id, role) => self.spawn(place, id, role, delay),
+            Action::TakeOpen => {
+                // It has asked for all up to this one.
+                let stream = self.asked.saturating_sub(1);
+                if self.opened.insert(stream) {
+                    self.input(place, Input::Arrived(stream));
+                }
+            }
+            Action::Spawn(id, role) => self.spawn(place, id, role),
             Action::Prepare => {
                 self.side(place).complete = true;
                 self.input(place, Input::Prepared(None));
@@ -336,7 +350,6 @@ impl<'a> World<'a> {
             | Action::HostOver
             | Action::Event(_)
             | Action::Note(_)
-            | Action::TakeOpen
             | Action::AskPeer
             | Action::Release => {}
         }
@@ -344,6 +357,7 @@ impl<'a> World<'a> {
 
     /// The client says hello for a stream until the server answers.
     fn open(&mut self, stream: u16, delay: u64) {
+        self.asked = stream + 1;
         let lost = stream == 0 && self.script.fault.1 == Fault::NoStream;
         self.struck |= lost;
         self.at(self.now + OPEN_LIMIT_NS, Event::Unanswered(stream));
@@ -352,11 +366,21 @@ impl<'a> World<'a> {
         }
     }
 
-    fn spawn(&mut self, place: Place, id: StreamId, role: Role, delay: u64) {
-        if place == Place::Server && !self.cut {
-            self.at(self.now + delay, Event::Stream(Place::Client, id.stream));
+    /// The client hears that a stream is there.
+    fn answer(&mut self, stream: u16) {
+        let delay = self.script.network.delay(&mut self.chance);
+        if !self.cut {
+            self.at(self.now + delay, Event::Stream(Place::Client, stream));
         }
-        let thread = Thread::new(&self.script.plan, id, role, (self.script.framing)(id.stream));
+    }
+
+    fn spawn(&mut self, place: Place, id: StreamId, role: Role) {
+        if place == Place::Server && !self.script.answers_at_once {
+            self.answer(id.stream);
+        }
+        let [client, server] = &self.script.plans;
+        let plan = if place == Place::Client { client } else { server };
+        let thread = Thread::new(plan, id, role, (self.script.framing)(id.stream));
         self.side(place).threads.insert(id.stream, thread);
         self.wake_at(place, id.stream, self.now);
     }
@@ -465,7 +489,8 @@ impl<'a> World<'a> {
             }
             Fault::Stopped(place) if !self.over(place) => self.input(place, Input::Shutdown),
             Fault::Garbage(place) => {
-                let bytes: Vec<u8> = (0..64).map(|_| self.chance.below(256) as u8 | 128).collect();
+                // Neither a length nor a state of any dialect.
+                let bytes: Vec<u8> = (0..64).map(|_| 128 + self.chance.below(120) as u8).collect();
                 self.side(place).inbox.push_back(bytes);
             }
             Fault::DeadThread(place) => {

@@ -145,8 +145,9 @@ struct Running {
     look_ns: u64,
     /// The end of the warm-up, until it is there.
     warm_ns: Option<u64>,
-    /// The end of a test by time.
+    /// The end of a test by time, and whether it is past.
     over_ns: Option<u64>,
+    over: bool,
     deadline_ns: u64,
     /// When the end is said, and whether it has been.
     end_ns: Option<u64>,
@@ -178,6 +179,8 @@ pub struct Client {
     cpu: Cpu,
     results: Option<Results>,
     interrupted: bool,
+    /// This end was told to stop once.
+    hurries: bool,
     trouble: Option<Trouble>,
     threads_over: bool,
     /// Nothing comes from the server any more.
@@ -238,7 +241,7 @@ impl Conversation for Client {
             | Phase::Leaving { deadline_ns } => Some(*deadline_ns),
             Phase::Running(running) => {
                 let end_ns = running.end_ns.filter(|_| !running.end_said);
-                let over_ns = running.over_ns.filter(|_| running.end_ns.is_none());
+                let over_ns = running.over_ns.filter(|_| !running.over);
                 let looks = self.terms.plan.direction.has_reverse() && !running.end_said;
                 let look_ns = looks.then_some(running.look_ns);
                 let times = [end_ns, over_ns, look_ns, running.warm_ns];
@@ -284,6 +287,7 @@ impl Client {
             cpu: Cpu::default(),
             results: None,
             interrupted: false,
+            hurries: false,
             trouble: None,
             threads_over: false,
             closed: false,
@@ -534,6 +538,7 @@ impl Client {
             look_ns: now_ns,
             warm_ns: Some(warm_ns).filter(|_| plan.warmup.0 > 0),
             over_ns,
+            over: false,
             deadline_ns: latest.saturating_add(limit),
             end_ns: None,
             end_said: false,
@@ -555,7 +560,15 @@ impl Client {
                     running.deadline_ns = running.deadline_ns.min(soon);
                 }
             }
-            // Whoever asks again does not wait for the server's figures.
+            // All is measured: the server's figures have a little time.
+            Phase::Collecting { .. } | Phase::Exchanging { .. } if !self.hurries => {
+                let patience = INTERRUPTED_NS.saturating_add(settle_ns);
+                self.terms.patience_ns = self.terms.patience_ns.min(patience);
+                if let Phase::Exchanging { deadline_ns } = &mut self.phase {
+                    *deadline_ns = (*deadline_ns).min(now_ns.saturating_add(patience));
+                }
+            }
+            // Whoever asks again does not wait for them.
             Phase::Running(_) | Phase::Collecting { .. } | Phase::Exchanging { .. } => {
                 self.interrupted = true;
                 self.fail(now_ns, Failure::Interrupted);
@@ -566,6 +579,7 @@ impl Client {
                 self.end(Err(trouble));
             }
         }
+        self.hurries = true;
     }
 
     fn on_data(&mut self, event: DataEvent, host: &dyn Fn(u64) -> Option<HostSample>) {
@@ -626,6 +640,11 @@ impl Client {
             {
                 let deadline_ns = *deadline_ns;
                 self.phase = Phase::Collecting { deadline_ns, counted: true };
+                if self.reports.len() < self.ids.len() {
+                    // Whatever the server reports, a stream's own figures are missing.
+                    let failure = Failure::Here("a data thread ended without a word".into());
+                    self.trouble.get_or_insert(Trouble { doing: RUNNING, failure });
+                }
                 self.actions.push_back(Action::FinishHost);
             }
             Phase::Agreeing { deadline_ns, .. } | Phase::Starting { deadline_ns, .. }
@@ -655,6 +674,7 @@ impl Client {
             running.warm_ns = None;
             self.actions.push_back(Action::HostWarm);
         }
+        running.over |= running.over_ns.is_some_and(|at| now_ns >= at);
         if running.end_ns.is_none() && done {
             self.actions.push_back(Action::HostOver);
             // What is on its way counts only before the end is said.
@@ -678,10 +698,12 @@ impl Client {
             self.ended_ns = Some(now_ns);
             self.actions.push_back(Action::Stop);
             self.say(now_ns, &[State::TestEnd.byte()]);
+        } else if now_ns >= running.deadline_ns && running.end_ns.is_none() && sends {
+            self.fail(now_ns, Failure::Here("its data threads did not end in time".into()));
         } else if now_ns >= running.deadline_ns {
             self.fail_server(now_ns, "the test did not end in time".into());
         } else if self.threads_over && self.reports.len() < self.ids.len() {
-            self.fail_server(now_ns, "a data thread ended without a word".into());
+            self.fail(now_ns, Failure::Here("a data thread ended without a word".into()));
         }
     }
 

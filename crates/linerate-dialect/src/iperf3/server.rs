@@ -476,6 +476,9 @@ impl Server {
             // Not before the word: a client takes data that comes earlier for something else. What receives
             // begins with it, as the client may send at once.
             Phase::Word if self.out.bytes().is_empty() => self.begin(now_ns),
+            Phase::Running(_) if self.threads_over && self.reports.len() < self.ids.len() => {
+                self.thread_died(now_ns);
+            }
             Phase::Running(_) => self.watch(now_ns, seen),
             Phase::Results { deadline_ns } if now_ns >= *deadline_ns => {
                 self.lost(now_ns, &ControlError::Silent);
@@ -647,9 +650,13 @@ impl Server {
             }
             self.actions.push_back(Action::FinishHost);
         } else if self.threads_over {
-            let why = "a data thread ended without a word";
-            self.trouble(now_ns, Trouble::new(ErrorNumber::STREAM_CLOSED, why));
+            self.thread_died(now_ns);
         }
+    }
+
+    fn thread_died(&mut self, now_ns: u64) {
+        let why = "a data thread ended without a word";
+        self.trouble(now_ns, Trouble::new(ErrorNumber::STREAM_CLOSED, why));
     }
 
     fn on_host(&mut self, now_ns: u64, cpu: Cpu) {

@@ -226,6 +226,8 @@ impl Sending {
 
 pub(super) struct Receiving {
     account: Option<Receiver>,
+    /// The measured time begins with the start of the test, and not with the first arrival.
+    begins: bool,
     interval_ns: u64,
     reported: usize,
 }
@@ -241,7 +243,8 @@ impl Receiving {
         };
         let account = Receiver::new(setup, ThreadUse::default());
         let account = account.ending_after(plan.duration().map(|d| d.0));
-        Self { account: Some(account), interval_ns: plan.interval.0, reported: 0 }
+        let begins = matches!(framing, Framing::Iperf3 { .. });
+        Self { account: Some(account), begins, interval_ns: plan.interval.0, reported: 0 }
     }
 
     fn hear(&mut self, bytes: &[u8], now_ns: u64, shared: &mut Shared) -> bool {
@@ -266,6 +269,9 @@ impl Receiving {
 
     fn step(&mut self, now_ns: u64, stream: u16, shared: &mut Shared) -> Step {
         let Some(account) = &mut self.account else { return Step::Wait(None) };
+        if let Some(begin_ns) = shared.begin_ns.filter(|_| self.begins) {
+            account.begin_at(begin_ns, &Around(&shared.origin_ns));
+        }
         account.on_idle(now_ns, &Around(&shared.origin_ns));
         if let Some(row) = account.intervals().get(self.reported) {
             let index = self.reported as u64;

@@ -54,10 +54,12 @@ pub enum Fault {
 
 /// What the ends run, and how datagrams of a stream are marked.
 pub struct Script {
-    /// What both agreed on.
-    pub plan: TestPlan,
+    /// What the threads of the client do, and those of the server.
+    pub plans: [TestPlan; 2],
     /// The marks of a stream's datagrams.
     pub framing: fn(u16) -> Framing,
+    /// The server answers a stream as it comes, and not when its thread starts.
+    pub answers_at_once: bool,
     /// What the network does.
     pub network: Network,
     /// What goes wrong, and when.

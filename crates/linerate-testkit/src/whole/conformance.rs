@@ -1,0 +1,317 @@
+//! What every dialect must keep: stories by seeds, each with a plan, a network and a fault, judged by what
+//! both ends say at their end.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use linerate_dialect::{Conversation, Over};
+use linerate_model::plan::{
+    Dialect as Name, Direction, End, EngineChoice, IpVersion, TestPlan, Traffic, UdpPlan,
+};
+use linerate_model::record::{RunRecord, Status};
+use linerate_model::units::{DatagramSize, Nanos, Rate};
+use linerate_session::assemble::{self, HostSamples, Outcome, StreamOutcome};
+use linerate_session::clock::ClockOffset;
+use linerate_wire::framing::Framing;
+
+use super::chance::Chance;
+use super::network::{Network, Truth};
+use super::script::{Fault, Place, Script};
+use super::{Ending, World};
+use crate::records;
+
+const MS: u64 = 1_000_000;
+const SECOND: u64 = 1_000 * MS;
+/// The owner's longest test, in nanoseconds.
+pub const LONGEST_NS: u64 = 60 * SECOND;
+/// A test in which nothing moves for so long ends, in nanoseconds.
+pub const IDLE_NS: u64 = 20 * SECOND;
+
+/// A dialect, as the suite needs it.
+pub trait Dialect {
+    /// One end.
+    type Client: Conversation;
+    /// The other end.
+    type Server: Conversation;
+    /// Its name in records.
+    const NAME: Name;
+    /// Streams are answered as they come, and not when their threads start.
+    const ANSWERS_AT_ONCE: bool;
+    /// The receiver tells which datagrams came twice.
+    const TELLS_DOUBLES: bool;
+    /// From the fault, or else from the planned end, until both ends are over, in nanoseconds.
+    const PATIENCE_NS: u64;
+
+    /// What it can do of a plan.
+    fn fit(plan: &mut TestPlan);
+
+    /// What the server's senders make of it.
+    fn of_server(plan: &TestPlan) -> TestPlan {
+        plan.clone()
+    }
+
+    /// The marks of a stream's datagrams.
+    fn framing(stream: u16) -> Framing;
+
+    /// Both ends of a test that was agreed on, each at a time of its own clock.
+    fn ends(plan: &TestPlan, client_ns: u64, server_ns: u64) -> (Self::Client, Self::Server);
+
+    /// How the client ended; at a time of its clock.
+    fn client_end(client: Self::Client, now_ns: u64) -> ClientEnd;
+
+    /// How the server ended: "done", or otherwise; `None` where it did not.
+    fn server_end(server: &Self::Server) -> Option<String>;
+
+    /// Ends that a fault may have at the client beside [`clients`].
+    fn more_clients(_fault: Fault) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// Ends that a fault may have at the server beside [`servers`].
+    fn more_servers(_fault: Fault) -> &'static [&'static str] {
+        &[]
+    }
+}
+
+/// How a client ended.
+pub enum ClientEnd {
+    /// It did not.
+    Gone,
+    /// Nothing was measured, and why.
+    None(&'static str),
+    /// Some of the figures are missing, and why.
+    Part(&'static str),
+    /// All figures of a test that ended in time or early.
+    Figures(Box<Figures>),
+}
+
+/// Of both ends.
+pub struct Figures {
+    /// "whole", or what ended the test early.
+    pub end: &'static str,
+    /// Of all streams.
+    pub streams: Vec<StreamOutcome>,
+    /// The server's clock, where the dialect asks.
+    pub clock: Option<ClockOffset>,
+    /// Of the server's host.
+    pub server: HostSamples,
+}
+
+/// How a client may end; which of them depends on when the fault strikes.
+pub fn clients(fault: Fault) -> &'static [&'static str] {
+    match fault {
+        Fault::None => &["whole"],
+        Fault::Killed(Place::Client) | Fault::Gone(Place::Client) => &["gone", "whole"],
+        Fault::Stopped(Place::Client) => &["interrupted", "none, interrupted", "whole"],
+        // Where it stops before all streams are there, nobody answers the rest.
+        Fault::Stopped(Place::Server) => {
+            &["ended by the server", "none, refused", "none, its own", "whole"]
+        }
+        Fault::Over(_) => &["ended by the server", "whole"],
+        Fault::NoStream => &["none, its own"],
+        Fault::DeadThread(Place::Client) => &["part, its own", "none, its own", "whole"],
+        _ => &["part, the server's", "none, the server's", "none, its own", "whole"],
+    }
+}
+
+/// How a server may end.
+pub fn servers(fault: Fault) -> &'static [&'static str] {
+    match fault {
+        Fault::None => &["done"],
+        Fault::Killed(Place::Server) | Fault::Gone(Place::Server) => &["gone", "done"],
+        // A client that has all its figures says goodbye, and is not stopped any more.
+        Fault::Stopped(Place::Client) => &["Stopped", "done"],
+        Fault::Stopped(Place::Server) | Fault::Over(_) => &["Cut", "done"],
+        Fault::DeadThread(Place::Server) | Fault::Garbage(Place::Server) => &["Failed", "done"],
+        Fault::NoStream => &["Vanished"],
+        _ => &["Vanished", "done"],
+    }
+}
+
+const FAULTS: [Fault; 24] = [
+    Fault::None,
+    Fault::None,
+    Fault::None,
+    Fault::None,
+    Fault::Killed(Place::Client),
+    Fault::Killed(Place::Server),
+    Fault::Gone(Place::Client),
+    Fault::Gone(Place::Server),
+    Fault::Cut,
+    Fault::Reset,
+    Fault::Stopped(Place::Client),
+    Fault::Stopped(Place::Client),
+    Fault::Stopped(Place::Server),
+    Fault::Stopped(Place::Server),
+    Fault::Garbage(Place::Client),
+    Fault::Garbage(Place::Server),
+    Fault::DeadThread(Place::Client),
+    Fault::DeadThread(Place::Server),
+    Fault::NoStream,
+    Fault::Over(Over::Bytes),
+    Fault::Over(Over::Time),
+    Fault::Over(Over::Day),
+    Fault::Unread(Place::Client),
+    Fault::Unread(Place::Server),
+];
+
+/// Any plan of datagrams.
+fn plan(chance: &mut Chance) -> Option<TestPlan> {
+    let streams = 1 + chance.below(4);
+    let rate = Rate::Datagrams((streams * (20 + chance.below(200))).try_into().ok()?);
+    let end = match chance.below(4) {
+        0 => End::Datagrams(1 + chance.below(300)),
+        1 => End::Bytes(1 + chance.below(10_000)),
+        _ => End::Time(Nanos(300 * MS + chance.below(1_700 * MS))),
+    };
+    let udp = UdpPlan {
+        size: DatagramSize::new(u32::try_from(32 + chance.below(1_000)).ok()?)?,
+        rate: Some(rate),
+        burst: Nanos(0),
+        engine: EngineChoice::Auto,
+        checksum: true,
+    };
+    let directions = [Direction::Forward, Direction::Reverse, Direction::Both];
+    Some(TestPlan {
+        traffic: Traffic::Udp(udp),
+        direction: *chance.of(&directions)?,
+        streams: u16::try_from(streams).ok()?,
+        end,
+        warmup: Nanos(chance.below(3) * 100 * MS),
+        interval: Nanos(100 * MS),
+        window: None,
+        client_cpus: vec![],
+        server_cpus: vec![],
+        dscp: None,
+    })
+}
+
+/// Runs the stories of all `seeds` and gives how often each end was met.
+///
+/// # Panics
+/// At the first story that breaks a rule, with its seed and all that happened in it.
+pub fn hold<D: Dialect>(seeds: Range<u64>) -> BTreeMap<String, u64> {
+    let all = seeds.end.saturating_sub(seeds.start) >= 5_000;
+    let mut ends = BTreeMap::<String, u64>::new();
+    for seed in seeds {
+        let (fault, client, server) = story::<D>(seed);
+        *ends.entry(format!("{fault:?}: {client}, {server}")).or_default() += 1;
+    }
+    for fault in FAULTS.into_iter().filter(|_| all) {
+        let strikes = |(end, _): (&String, &u64)| {
+            end.starts_with(&format!("{fault:?}: "))
+                && (fault == Fault::None || !end.ends_with(": whole, done"))
+        };
+        assert!(ends.iter().any(strikes), "{fault:?} has no effect among {ends:#?}");
+    }
+    ends
+}
+
+/// One seed's story, judged: how it ended at the client and at the server.
+fn story<D: Dialect>(seed: u64) -> (Fault, &'static str, String) {
+    let mut chance = Chance::new(seed);
+    let mut plan = plan(&mut chance).expect("a legal plan");
+    D::fit(&mut plan);
+    let network = Network {
+        delay_ns: chance.below(50 * MS),
+        jitter_ns: chance.below(5 * MS),
+        loses_one_in: *chance.of(&[0, 3, 10, 100]).unwrap_or(&0),
+        doubles_one_in: *chance.of(&[0, 10]).unwrap_or(&0),
+    };
+    let strikes = chance.below(3 * SECOND);
+    let fault = *chance.of(&FAULTS).unwrap_or(&Fault::None);
+    let (client_clock, server_clock) = (chance.below(1 << 50), chance.below(1 << 50));
+    let (mut client, mut server) = D::ends(&plan, client_clock, server_clock);
+    let script = Script {
+        plans: [plan.clone(), D::of_server(&plan)],
+        framing: D::framing,
+        answers_at_once: D::ANSWERS_AT_ONCE,
+        network,
+        fault: (strikes, fault),
+    };
+    let ends = ((&mut client as _, client_clock), (&mut server as _, server_clock));
+    let ending = World::new(script, chance, ends.0, ends.1).run();
+    let ending = ending.unwrap_or_else(|why| panic!("seed {seed}, {fault:?}: {why}"));
+    let Ending { at_ns, offset_ns, truth, shown, struck, story } = ending;
+    let why = |what: &str| format!("seed {seed}, {fault:?}: {what}\n{plan:#?}\n{story:#?}");
+
+    // No end hangs past its limits.
+    let planned = plan.duration().map_or(30 * SECOND, |d| d.0) + plan.warmup.0;
+    let most = planned + if struck { strikes } else { 0 } + D::PATIENCE_NS;
+    assert!(at_ns < most, "{}", why(&format!("it lasted {at_ns} ns")));
+    // Rows come in order, and each once.
+    let in_order = shown.windows(2).all(|pair| pair.first() < pair.last());
+    assert!(in_order, "{}", why(&format!("rows {shown:?}")));
+
+    let client = D::client_end(client, client_clock.wrapping_add(at_ns));
+    let server_end = D::server_end(&server).unwrap_or_else(|| "gone".into());
+    let client_end = match &client {
+        ClientEnd::Gone => "gone",
+        ClientEnd::None(end) | ClientEnd::Part(end) => end,
+        ClientEnd::Figures(figures) => figures.end,
+    };
+    let of_client = [clients(fault), D::more_clients(fault)].concat().contains(&client_end);
+    let of_server = [servers(fault), D::more_servers(fault)].concat();
+    let of_server = of_server.contains(&server_end.as_str());
+    assert!(of_client && of_server, "{}", why(&format!("{client_end}, {server_end}")));
+    if fault == Fault::None || !struck {
+        assert_eq!((client_end, server_end.as_str()), ("whole", "done"), "{}", why(""));
+    }
+    if let ClientEnd::Figures(figures) = client {
+        if let Some(clock) = figures.clock.filter(|_| client_end == "whole") {
+            let wrong = clock.offset_ns.abs_diff(offset_ns);
+            assert!(wrong <= clock.error_ns, "{}", why(&format!("{clock:?}, {offset_ns}")));
+        }
+        check::<D>(&plan, *figures, &truth, &why);
+    }
+    (fault, client_end, server_end)
+}
+
+/// What both ends reported is what the network saw, and the record holds together.
+fn check<D: Dialect>(
+    plan: &TestPlan,
+    figures: Figures,
+    truth: &BTreeMap<u16, Truth>,
+    why: &dyn Fn(&str) -> String,
+) {
+    let whole = figures.end == "whole";
+    let Traffic::Udp(udp) = &plan.traffic else { return };
+    let ids = linerate_dialect::stream::streams(plan.direction, plan.streams);
+    for (id, stream) in ids.iter().zip(&figures.streams) {
+        let none = Truth::default();
+        let truth = truth.get(&id.stream).unwrap_or(&none);
+        let (Some(send), Some(recv)) = (&stream.send, &stream.recv) else {
+            panic!("{}", why("an end did not report"));
+        };
+        let arrived = truth.delivered.len() as u64;
+        assert_eq!(send.counts.datagrams, truth.sent, "{}", why("sent"));
+        assert_eq!(recv.counts.datagrams, arrived, "{}", why("received"));
+        if D::TELLS_DOUBLES {
+            assert_eq!(recv.counts.duplicates, truth.doubled, "{}", why("duplicates"));
+        }
+        if whole {
+            assert_eq!(recv.counts.lost, truth.sent - arrived, "{}", why("lost"));
+            assert_eq!(recv.counts.expected, truth.sent, "{}", why("expected"));
+            let plan = if stream.reverse { &D::of_server(plan) } else { plan };
+            let quota = linerate_session::sender::Quota::datagrams(plan, udp.size, id.index);
+            let tails = quota.tail.iter().filter(|length| **length > 0).count() as u64;
+            let full = quota.full.map_or(truth.sent, |full| full + tails);
+            assert_eq!(truth.sent, full, "{}", why("the quota"));
+        }
+    }
+    let outcome = Outcome {
+        plan: plan.clone(),
+        ip: IpVersion::V4,
+        streams: figures.streams,
+        client: HostSamples::default(),
+        server: figures.server,
+        clock: figures.clock,
+        same_host: false,
+        dialect: D::NAME,
+        discard: false,
+        complete: whole,
+    };
+    let status = if whole { Status::Complete } else { Status::Partial };
+    let record = assemble::assemble(RunRecord { status, ..records::empty("udp") }, &outcome);
+    assert_ne!(record.status, Status::Invalid, "{}", why(&format!("{:?}", record.error)));
+}
