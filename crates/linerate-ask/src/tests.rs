@@ -24,7 +24,7 @@ fn plan(line: &str) -> linerate_model::plan::TestPlan {
 
 fn refusal(line: &str) -> String {
     let found = ask(line).expect_err(line);
-    assert_eq!((found.exit_code, found.kind.as_str()), (2, "usage"), "{line}");
+    assert_eq!((found.exit_code, found.kind.name()), (2, "usage"), "{line}");
     let hints: String = found.hints.iter().map(|hint| format!("hint: {hint}\n")).collect();
     let gap = if hints.is_empty() { "" } else { "\n" };
     format!("error: {}\n  caused by: {}\n{gap}{hints}", found.what, found.why)

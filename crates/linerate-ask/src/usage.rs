@@ -2,10 +2,9 @@
 //! other. All take the shape of every other error: what, why, what to try.
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use linerate_model::exit::Exit;
 use linerate_model::limits::{self, Limit, OutOfRange};
 use linerate_model::plan::ONE_DATAGRAM;
-use linerate_model::record::ErrorRecord;
+use linerate_model::record::{ErrorKind as Kind, ErrorRecord};
 use linerate_model::units::{BitRate, Nanos, grouped};
 
 /// Why what is asked for makes no sense, and by which options: whoever has them from a file can say
@@ -43,13 +42,7 @@ pub fn refusal(
 
 /// A usage error.
 pub fn error(what: impl Into<String>, why: impl Into<String>, hints: &[&str]) -> ErrorRecord {
-    ErrorRecord {
-        kind: "usage".into(),
-        what: what.into(),
-        why: why.into(),
-        hints: hints.iter().map(|h| (*h).to_owned()).collect(),
-        exit_code: Exit::Usage as u8,
-    }
+    ErrorRecord::new(Kind::Usage, what, why, hints)
 }
 
 /// The same for what clap found in the arguments of `verb`.
@@ -112,7 +105,7 @@ pub fn from_clap(error: &clap::Error, verb: Option<&str>) -> ErrorRecord {
     }
     let verb = verb.map_or("linerate".to_owned(), |v| format!("linerate {v}"));
     hints.push(format!("`{verb} --help` lists what can be given"));
-    ErrorRecord { kind: "usage".into(), what, why, hints, exit_code: Exit::Usage as u8 }
+    ErrorRecord::new(Kind::Usage, what, why, &[]).with_hints(hints)
 }
 
 /// Whether a word begins as a number below zero.

@@ -4,8 +4,7 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-use linerate_model::exit::Exit;
-use linerate_model::record::ErrorRecord;
+use linerate_model::record::{ErrorKind as Kind, ErrorRecord};
 
 /// A file that a result will be kept in. It is made whole or not at all, and nothing is written over.
 #[derive(Debug)]
@@ -51,21 +50,15 @@ impl SavedFile {
     }
 
     fn unable(&self, why: &io::Error) -> ErrorRecord {
-        let exists = why.kind() == ErrorKind::AlreadyExists;
-        ErrorRecord {
-            kind: "output".into(),
-            what: format!("cannot keep the result in `{}`", self.path.display()),
-            why: if exists {
-                "the file is there, and what is in it would be lost".to_owned()
-            } else {
-                why.to_string()
-            },
-            hints: vec![match exists {
-                true => "another name, or move that file away".into(),
-                false => "--save FILE in a folder that may be written".into(),
-            }],
-            exit_code: Exit::Failed as u8,
-        }
+        let (why, hint) = match why.kind() {
+            ErrorKind::AlreadyExists => (
+                "the file is there, and what is in it would be lost".to_owned(),
+                "another name, or move that file away",
+            ),
+            _ => (why.to_string(), "--save FILE in a folder that may be written"),
+        };
+        let what = format!("cannot keep the result in `{}`", self.path.display());
+        ErrorRecord::new(Kind::Output, what, why, &[hint])
     }
 }
 

@@ -13,9 +13,10 @@ use linerate_experiment::search::repeat::Repeated;
 use linerate_experiment::search::{Ending, Next};
 use linerate_experiment::trial::Trial;
 use linerate_model::clean::clean_json;
-use linerate_model::exit::Exit;
 use linerate_model::plan::{Dialect, IpVersion};
-use linerate_model::record::{ErrorRecord, Limit, ProgramFacts, RunRecord, Status};
+use linerate_model::record::{
+    ErrorKind as Kind, ErrorRecord, Limit, ProgramFacts, RunRecord, Status,
+};
 use linerate_model::search::{GoalRecord, SearchDocument, TrialPurpose, TrialRecord};
 use linerate_runner::client::{Request, Target, stamp};
 
@@ -180,7 +181,7 @@ impl Search {
                         env.watcher.search(&Event::Ended { number, trial });
                     }
                 }
-                Err(error) if error.kind == "interrupted" => return Some(interrupted()),
+                Err(error) if error.kind == Kind::Interrupted => return Some(interrupted()),
                 Err(error) => return Some(self.lost(*error)),
             }
         }
@@ -224,8 +225,8 @@ impl Search {
         };
         match ending {
             Ending::Settled => None,
-            Ending::OutOfTime => Some(ErrorRecord::failure(
-                "out_of_time",
+            Ending::OutOfTime => Some(ErrorRecord::new(
+                Kind::OutOfTime,
                 "the time allowed was over before the search was",
                 format!(
                     "{:.1} s were spent, and the next trial would have passed --max-time",
@@ -233,14 +234,14 @@ impl Search {
                 ),
                 &["a longer --max-time", "--preset quick needs less time"],
             )),
-            Ending::GeneratorTooSlow => Some(ErrorRecord::failure(
-                "generator",
+            Ending::GeneratorTooSlow => Some(ErrorRecord::new(
+                Kind::Generator,
                 "the sender does not reach the least rate that was to be tried",
                 reason(),
                 &["a lower --min", "what limits the sender: linerate udp HOST --rate max"],
             )),
-            Ending::NoValidTrial => Some(ErrorRecord::failure(
-                "invalid",
+            Ending::NoValidTrial => Some(ErrorRecord::new(
+                Kind::Invalid,
                 "the first trial said nothing, however often it was made",
                 reason(),
                 &["end other work on both hosts"],
@@ -249,8 +250,8 @@ impl Search {
     }
 
     fn unfinished(&self) -> ErrorRecord {
-        ErrorRecord::failure(
-            "unfinished",
+        ErrorRecord::new(
+            Kind::Unfinished,
             "the log ends before the search does",
             "it was interrupted or lost its server",
             &["go on with it: linerate search --resume FILE"],
@@ -317,13 +318,13 @@ fn unwritable(path: &Path, why: &io::Error) -> ErrorRecord {
         ],
         _ => Vec::new(),
     };
-    ErrorRecord {
-        kind: "output".into(),
-        what: format!("cannot write the log `{}`", path.display()),
-        why: why.to_string(),
-        hints,
-        exit_code: Exit::Failed as u8,
-    }
+    ErrorRecord::new(
+        Kind::Output,
+        format!("cannot write the log `{}`", path.display()),
+        why.to_string(),
+        &[],
+    )
+    .with_hints(hints)
 }
 
 fn replayed(path: &Path) -> Result<(Log, Repeated), ErrorRecord> {
@@ -403,13 +404,7 @@ fn request_of(head: &Head, args: &SearchArgs) -> Result<Request, ErrorRecord> {
 }
 
 fn interrupted() -> ErrorRecord {
-    ErrorRecord {
-        kind: "interrupted".into(),
-        what: "the search was interrupted".into(),
-        why: "SIGINT or SIGTERM".into(),
-        hints: Vec::new(),
-        exit_code: Exit::Interrupted as u8,
-    }
+    ErrorRecord::new(Kind::Interrupted, "the search was interrupted", "SIGINT or SIGTERM", &[])
 }
 
 /// What to try against a goal's limit: what the verdict advised of the trial at the upper bound, for

@@ -9,10 +9,11 @@ use linerate_ask::usage;
 use linerate_experiment::doubts;
 use linerate_experiment::sweep::{self, Job, Sweep};
 use linerate_experiment::trial::Trial;
-use linerate_model::exit::Exit;
 use linerate_model::host::HostFacts;
 use linerate_model::plan::{IpVersion, Traffic, Way};
-use linerate_model::record::{ErrorRecord, FORMAT, PlanRecord, ProgramFacts, RunRecord, Status};
+use linerate_model::record::{
+    ErrorKind, ErrorRecord, FORMAT, PlanRecord, ProgramFacts, RunRecord, Status,
+};
 use linerate_model::sweep::{SweepDocument, SweepPlan, Variable};
 use linerate_model::units::{BitRate, DatagramSize, NANOS_PER_SECOND, Nanos};
 use linerate_runner::client::{Request, Target};
@@ -338,19 +339,13 @@ impl Course {
 }
 
 fn interrupted() -> ErrorRecord {
-    ErrorRecord {
-        kind: "interrupted".into(),
-        what: "the sweep was ended early".into(),
-        why: "Ctrl-C or SIGTERM".into(),
-        hints: Vec::new(),
-        exit_code: Exit::Interrupted as u8,
-    }
+    ErrorRecord::new(ErrorKind::Interrupted, "the sweep was ended early", "Ctrl-C or SIGTERM", &[])
 }
 
 /// What stands in sweep.json while the sweep runs, and for ever if it is killed.
 fn unfinished() -> ErrorRecord {
-    ErrorRecord::failure(
-        "unfinished",
+    ErrorRecord::new(
+        ErrorKind::Unfinished,
         "the sweep was not at its end when this was written",
         "it was still running, or it was killed",
         &[],

@@ -6,7 +6,7 @@ use linerate_ask::trial::interval;
 use linerate_experiment::trial::{Outcome, Trial};
 use linerate_model::plan::{Direction, End, Traffic, Way};
 use linerate_model::record::{
-    DoubtKind, ErrorRecord, ReceiverFigures, RunRecord, SenderFigures, Status,
+    DoubtKind, ErrorKind, ErrorRecord, ReceiverFigures, RunRecord, SenderFigures, Status,
 };
 use linerate_model::units::{DatagramSize, Rate};
 use linerate_runner::client::Request;
@@ -77,7 +77,7 @@ pub fn run(
         let took = env.clock.elapsed().saturating_sub(begun);
         match (&record.error, record.status) {
             // The server may still be at the end of the trial before.
-            (Some(error), _) if error.kind == "busy" && took < BUSY_LIMIT => {
+            (Some(error), _) if error.kind == ErrorKind::Busy && took < BUSY_LIMIT => {
                 env.clock.sleep(BUSY_EVERY);
             }
             // A record that contradicts itself is told, and repeated by whoever decides.
@@ -88,7 +88,7 @@ pub fn run(
             (Some(error), _) => return Err(Box::new(error.clone())),
             (None, _) => {
                 let error =
-                    ErrorRecord::failure("unable", "a trial failed", "it gave no reason", &[]);
+                    ErrorRecord::new(ErrorKind::Unable, "a trial failed", "it gave no reason", &[]);
                 return Err(Box::new(error));
             }
         }

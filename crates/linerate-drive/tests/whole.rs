@@ -71,7 +71,7 @@ fn a_sweep_that_is_stopped_anywhere_goes_on_to_the_same_end() {
             Ok(swept) => swept,
             // Before anything was measured there is nothing to keep.
             Err(error) => {
-                assert_eq!(error.kind, "interrupted", "step {step}: {error:?}");
+                assert_eq!(error.kind.name(), "interrupted", "step {step}: {error:?}");
                 stopped += 1;
                 continue;
             }
@@ -79,7 +79,10 @@ fn a_sweep_that_is_stopped_anywhere_goes_on_to_the_same_end() {
         let document = match &found.document.error {
             None => found.document,
             Some(error) => {
-                assert_eq!((&*error.kind, found.document.status), ("interrupted", Status::Partial));
+                assert_eq!(
+                    (error.kind.name(), found.document.status),
+                    ("interrupted", Status::Partial)
+                );
                 stopped += 1;
                 sweep(&World::default(), &format!("sweep --resume {}", dir.display()))
                     .unwrap()
@@ -99,10 +102,13 @@ fn a_sweep_ends_at_a_test_that_fails_and_waits_for_a_busy_server() {
     for test in 1..6 {
         let lost = World::failing(test, error("refused", 3));
         match sweep(&lost, SWEEP) {
-            Err(error) => assert_eq!((&*error.kind, lost.tests()), ("refused", test)),
+            Err(error) => assert_eq!((error.kind.name(), lost.tests()), ("refused", test)),
             Ok(swept) => {
                 let error = swept.document.error.unwrap();
-                assert_eq!((&*error.kind, swept.document.status), ("refused", Status::Partial));
+                assert_eq!(
+                    (error.kind.name(), swept.document.status),
+                    ("refused", Status::Partial)
+                );
                 assert_eq!(swept.document.trials.len() as u32, test - 2);
             }
         }
@@ -125,7 +131,7 @@ fn a_sweep_that_cannot_be_kept_says_so_and_goes_on() {
         course.run(env).unwrap()
     });
     assert_eq!(swept.document.status, Status::Complete);
-    assert_eq!(swept.unkept.unwrap().kind, "output");
+    assert_eq!(swept.unkept.unwrap().kind.name(), "output");
     assert_eq!(world.events().iter().filter(|event| *event == "unkept").count(), 1);
 }
 
@@ -156,7 +162,7 @@ fn a_search_that_is_stopped_anywhere_goes_on_to_the_same_end() {
         let document = match &document.error {
             None => document,
             Some(error) => {
-                assert_eq!(error.kind, "interrupted", "step {step}");
+                assert_eq!(error.kind.name(), "interrupted", "step {step}");
                 let status =
                     if document.trials.is_empty() { Status::Failed } else { Status::Partial };
                 assert_eq!(document.status, status, "step {step}");
@@ -174,7 +180,7 @@ fn a_search_that_is_stopped_anywhere_goes_on_to_the_same_end() {
 fn a_search_whose_server_is_lost_keeps_what_it_knows() {
     for test in 1..6 {
         let document = search(&World::failing(test, error("lost", 1)), SEARCH);
-        assert_eq!(document.error.unwrap().kind, "lost");
+        assert_eq!(document.error.unwrap().kind.name(), "lost");
         assert_eq!(document.trials.len() as u32, test - 1);
     }
 }
@@ -280,7 +286,7 @@ fn a_run_that_fails_is_repeated_and_a_final_error_ends_the_campaign() {
         assert_eq!(begin(&world, &folder, PLAN).unwrap(), Ended::Done);
         check(&folder, &world, SLOTS, &format!("test {test}"));
         let (world, folder) = (World::failing(test, error("key", 3)), Folder::new("final"));
-        assert_eq!(begin(&world, &folder, PLAN).unwrap_err().kind, "key");
+        assert_eq!(begin(&world, &folder, PLAN).unwrap_err().kind.name(), "key");
         assert!(world.is_put_back());
     }
 }

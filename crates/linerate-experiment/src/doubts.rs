@@ -18,7 +18,7 @@ pub fn told<'a>(trials: impl IntoIterator<Item = &'a [Doubt]>) -> Vec<Doubt> {
                 Some(known) if known.last == count => {}
                 Some(known) => (known.trials, known.last) = (known.trials + 1, count),
                 None => found.push(Found {
-                    kind: doubt.kind,
+                    kind: doubt.kind.clone(),
                     wording,
                     first: &doubt.text,
                     trials: 1,
@@ -31,7 +31,7 @@ pub fn told<'a>(trials: impl IntoIterator<Item = &'a [Doubt]>) -> Vec<Doubt> {
         1 => f.first.to_owned(),
         _ => format!("in {} of {count} trials, first: {}", f.trials, f.first),
     };
-    found.iter().map(|f| Doubt { kind: f.kind, text: text(f) }).collect()
+    found.iter().map(|f| Doubt { kind: f.kind.clone(), text: text(f) }).collect()
 }
 
 struct Found<'a> {

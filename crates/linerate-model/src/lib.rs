@@ -14,8 +14,11 @@
 
 pub mod campaign;
 pub mod clean;
+pub mod doubt;
+pub mod error;
 pub mod exit;
 pub mod host;
+mod kinds;
 pub mod limits;
 pub mod lines;
 pub mod local_errors;

@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use crate::doubt::{Doubt, DoubtKind};
+pub use crate::error::{ErrorKind, ErrorRecord};
 use crate::host::HostFacts;
 use crate::plan::Cut;
 
@@ -784,45 +786,6 @@ pub struct Verdict {
     pub evidence: BTreeMap<String, f64>,
 }
 
-/// Why a result may not mean what it seems to.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Doubt {
-    /// Which.
-    pub kind: DoubtKind,
-    /// In words, with its numbers.
-    pub text: String,
-}
-
-/// Kinds of [`Doubt`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum DoubtKind {
-    /// The wall clock stepped; spans are monotonic and unharmed, time stamps of the kernel are not.
-    ClockStepped,
-    /// Other work, the hypervisor or a cgroup took time from the data threads.
-    HostBusy,
-    /// The peer did not report something.
-    PeerValuesMissing,
-    /// One kernel packet stood for several datagrams, so a figure has bounds or fewer samples.
-    OffloadMerging,
-    /// The sender kept its schedule badly.
-    TimerLate,
-    /// The kernel refused an engine during the run.
-    EngineFallback,
-    /// An end, or its whole machine, did not run for a part of the test.
-    Stopped,
-    /// A sending host itself dropped datagrams, and not because its queue was full.
-    LocalSendErrors,
-    /// Two counters that should agree do not.
-    CountersDisagree,
-    /// Something the plan asked for was granted only in part.
-    Degraded,
-    /// The receiver or sender did not touch the bytes, as an application would.
-    BytesNotCopied,
-    /// Sender and receiver shared a host or a core.
-    SharedHost,
-}
-
 /// Whether a run came to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
@@ -835,35 +798,4 @@ pub enum Status {
     Failed,
     /// An accounting identity does not hold: do not use these numbers.
     Invalid,
-}
-
-/// What went wrong.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct ErrorRecord {
-    /// Stable name, such as `refused` or `no_route`.
-    pub kind: String,
-    /// What was tried, on what.
-    pub what: String,
-    /// Why it failed.
-    pub why: String,
-    /// What to try.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub hints: Vec<String>,
-    /// The exit code of the command.
-    pub exit_code: u8,
-}
-
-impl ErrorRecord {
-    /// One that ends a command with [`Exit::Failed`].
-    ///
-    /// [`Exit::Failed`]: crate::exit::Exit::Failed
-    pub fn failure(
-        kind: &str,
-        what: impl Into<String>,
-        why: impl Into<String>,
-        hints: &[&str],
-    ) -> Self {
-        let hints = hints.iter().map(|hint| (*hint).to_owned()).collect();
-        Self { kind: kind.into(), what: what.into(), why: why.into(), hints, exit_code: 1 }
-    }
 }

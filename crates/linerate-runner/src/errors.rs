@@ -4,54 +4,44 @@ use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr};
 
 use linerate_engine::sys::TcpOptions;
+use linerate_model::exit::Exit;
 use linerate_model::plan::IpVersion;
-use linerate_model::record::ErrorRecord;
+use linerate_model::record::{ErrorKind as Kind, ErrorRecord};
 use linerate_wire::iperf3;
 use linerate_wire::native::message::{RefusalKind, Refused};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// The test failed or was cut short.
-const FAILED: u8 = 1;
-/// The request itself is wrong.
-const USAGE: u8 = 2;
-/// The server could not be reached, or refused.
-const UNREACHED: u8 = 3;
-/// SIGINT, as shells count it.
-pub(crate) const INTERRUPTED: u8 = 130;
-
-fn error(kind: &str, what: String, why: &str, hints: &[String], exit_code: u8) -> ErrorRecord {
-    ErrorRecord { kind: kind.into(), what, why: why.into(), hints: hints.to_vec(), exit_code }
+fn error(kind: Kind, what: String, why: &str, hints: &[String]) -> ErrorRecord {
+    ErrorRecord::new(kind, what, why, &[]).with_hints(hints.to_vec())
 }
 
 pub(crate) fn unable(what: &str, why: &str) -> ErrorRecord {
-    error("unable", format!("cannot {what}"), why, &[], FAILED)
+    error(Kind::Unable, format!("cannot {what}"), why, &[])
 }
 
 pub(crate) fn no_core(core: u16, allowed: &[u32]) -> ErrorRecord {
     error(
-        "no_core",
+        Kind::NoCore,
         format!("cannot run data threads on core {core}"),
         &format!("this process has no such core (it has {allowed:?})"),
         &["name another with --cpu, or leave it out".to_owned()],
-        USAGE,
     )
 }
 
 pub(crate) fn unknown_host(name: &str, why: &str) -> ErrorRecord {
     let hints = [format!("check the spelling; `getent ahosts {name}` asks the same resolver")];
-    error("unknown_host", format!("cannot find the address of {name}"), why, &hints, UNREACHED)
+    error(Kind::UnknownHost, format!("cannot find the address of {name}"), why, &hints)
 }
 
 pub(crate) fn no_address(name: &str, ip: Option<IpVersion>, has_other: bool) -> ErrorRecord {
     let version = ip.map_or("any", |ip| if ip == IpVersion::V4 { "an IPv4" } else { "an IPv6" });
     let hints = if has_other { vec!["leave out -4 or -6".to_owned()] } else { vec![] };
     error(
-        "no_address",
+        Kind::NoAddress,
         format!("cannot find {version} address of {name}"),
         "the name has none",
         &hints,
-        UNREACHED,
     )
 }
 
@@ -64,56 +54,56 @@ pub(crate) fn connect(
     let (ip, port) = (address.ip(), address.port());
     let (kind, hints) = match e.kind() {
         ErrorKind::ConnectionRefused => (
-            "refused",
+            Kind::Refused,
             vec![
                 format!("start the server there: linerate serve --port {port}"),
                 "another port is chosen with --port at both ends".to_owned(),
             ],
         ),
         ErrorKind::NetworkUnreachable | ErrorKind::HostUnreachable => {
-            ("no_route", vec![format!("`ip route get {ip}` shows what the routing table says")])
+            (Kind::NoRoute, vec![format!("`ip route get {ip}` shows what the routing table says")])
         }
         ErrorKind::PermissionDenied => (
-            "no_permission",
+            Kind::NoPermission,
             vec!["a firewall of this host forbids it (`nft list ruleset`)".to_owned()],
         ),
-        ErrorKind::AddrNotAvailable if bind.is_some() => {
-            ("bind", vec!["the address of --bind must be one of this host (`ip addr`)".to_owned()])
-        }
+        ErrorKind::AddrNotAvailable if bind.is_some() => (
+            Kind::Bind,
+            vec!["the address of --bind must be one of this host (`ip addr`)".to_owned()],
+        ),
         ErrorKind::InvalidInput if bind.is_some() => (
-            "bind",
+            Kind::Bind,
             vec![
                 "the address of --bind and the server's must be of the same IP version".to_owned(),
             ],
         ),
         ErrorKind::ConnectionReset => {
-            ("reset", vec![format!("is it linerate that listens on port {port}?")])
+            (Kind::Reset, vec![format!("is it linerate that listens on port {port}?")])
         }
         ErrorKind::TimedOut => return silent(name, address),
-        _ => ("connect", vec![]),
+        _ => (Kind::Connect, vec![]),
     };
     let what = format!("cannot connect to {name} ({ip}) port {port}, TCP");
-    error(kind, what, &e.to_string(), &hints, UNREACHED)
+    error(kind, what, &e.to_string(), &hints)
 }
 
 pub(crate) fn silent(name: &str, address: SocketAddr) -> ErrorRecord {
     let (ip, port) = (address.ip(), address.port());
     error(
-        "timed_out",
+        Kind::TimedOut,
         format!("cannot connect to {name} ({ip}) port {port}, TCP"),
         "no answer within 5 s",
         &[
             format!("a firewall on the way may drop TCP port {port}"),
             format!("`ping {ip}` shows whether the host answers at all"),
         ],
-        UNREACHED,
     )
 }
 
 /// The user's own limit has passed.
 pub(crate) fn late(name: &str, port: u16, limit: std::time::Duration) -> ErrorRecord {
     let why = format!("no answer within {limit:?}");
-    error("timed_out", format!("cannot connect to {name} port {port}, TCP"), &why, &[], UNREACHED)
+    error(Kind::TimedOut, format!("cannot connect to {name} port {port}, TCP"), &why, &[])
 }
 
 pub(crate) fn refused(name: &str, refused: &Refused) -> ErrorRecord {
@@ -125,32 +115,31 @@ pub(crate) fn refused_control(name: &str, refused: &Refused) -> ErrorRecord {
 }
 
 fn refused_what(what: String, refused: &Refused) -> ErrorRecord {
-    let (kind, exit_code) = match refused.kind {
-        RefusalKind::Version => ("version", UNREACHED),
-        RefusalKind::Key => ("key", UNREACHED),
-        RefusalKind::OutOfRange => ("out_of_range", USAGE),
-        RefusalKind::Policy => ("policy", UNREACHED),
-        RefusalKind::Busy => ("busy", UNREACHED),
-        RefusalKind::Unable => ("unable", UNREACHED),
-        RefusalKind::Protocol => ("protocol", UNREACHED),
+    let (kind, exit) = match refused.kind {
+        RefusalKind::Version => (Kind::Version, Exit::Unreachable),
+        RefusalKind::Key => (Kind::Key, Exit::Unreachable),
+        RefusalKind::OutOfRange => (Kind::OutOfRange, Exit::Usage),
+        RefusalKind::Policy => (Kind::Policy, Exit::Unreachable),
+        RefusalKind::Busy => (Kind::Busy, Exit::Unreachable),
+        RefusalKind::Unable => (Kind::Unable, Exit::Unreachable),
+        RefusalKind::Protocol => (Kind::Protocol, Exit::Unreachable),
     };
-    error(kind, what, &refused.why, &refused.hints, exit_code)
+    error(kind, what, &refused.why, &refused.hints).ending(exit)
 }
 
 pub(crate) fn not_linerate(name: &str, peer: SocketAddr) -> ErrorRecord {
     let port = peer.port();
     error(
-        "not_linerate",
+        Kind::NotLinerate,
         format!("cannot agree on a test with {name} ({}) port {port}", peer.ip()),
         "what listens there does not speak linerate's protocol",
         &[format!("start the server there: linerate serve --port {port}")],
-        UNREACHED,
     )
 }
 
 pub(crate) fn no_such_test(what: &str, why: &str) -> ErrorRecord {
     let hints = ["run `linerate serve` there, which speaks linerate's own protocol".to_owned()];
-    error("dialect", format!("cannot ask an iperf3 server for {what}"), why, &hints, USAGE)
+    error(Kind::Dialect, format!("cannot ask an iperf3 server for {what}"), why, &hints)
 }
 
 pub(crate) fn iperf3_busy(name: &str) -> ErrorRecord {
@@ -159,7 +148,7 @@ pub(crate) fn iperf3_busy(name: &str) -> ErrorRecord {
         "`linerate serve` runs any number at once".to_owned(),
     ];
     let what = format!("{name} refuses this test");
-    error("busy", what, "its iperf3 server runs another one", &hints, UNREACHED)
+    error(Kind::Busy, what, "its iperf3 server runs another one", &hints)
 }
 
 /// What an iperf3 server said of its failure, if anything.
@@ -172,16 +161,15 @@ pub(crate) fn iperf3_failed(name: &str, failure: Option<iperf3::Failure>) -> Err
             format!("its iperf3 says error {}{errno}: {words}", number.0)
         }
     };
-    error("server_error", format!("{name} ended the test"), &why, &[], FAILED)
+    error(Kind::ServerError, format!("{name} ended the test"), &why, &[])
 }
 
 pub(crate) fn wrong_server_key(name: &str) -> ErrorRecord {
     error(
-        "key",
+        Kind::Key,
         format!("cannot trust {name}"),
         "it could not prove that it knows the key of --key-file",
         &["start the server with the same --key-file".to_owned()],
-        UNREACHED,
     )
 }
 
@@ -189,59 +177,50 @@ pub(crate) fn wrong_server_key(name: &str) -> ErrorRecord {
 pub(crate) fn older_server_key(name: &str, program: &str) -> ErrorRecord {
     let program: String = program.chars().take(40).collect();
     error(
-        "key",
+        Kind::Key,
         format!("cannot prove the key of --key-file to {name}"),
         &format!(
             "the server ({program}) is of a release that does not prove each control message, so \
              that whoever stands between could ask for another test"
         ),
         &[format!("update linerate at the server to that of the client ({VERSION})")],
-        UNREACHED,
     )
 }
 
 pub(crate) fn unproven(name: &str, peer: SocketAddr, doing: &str) -> ErrorRecord {
     error(
-        "authentication",
+        Kind::Authentication,
         format!("cannot trust what {name} ({}) says while {doing}", peer.ip()),
         &crate::control::ControlError::Unproven.to_string(),
         &["find out who stands between; use a tunnel where the path is hostile".to_owned()],
-        FAILED,
     )
 }
 
 pub(crate) fn server_lost(name: &str, peer: SocketAddr, doing: &str, why: &str) -> ErrorRecord {
     error(
-        "server_lost",
+        Kind::ServerLost,
         format!("lost the server {name} ({}) while {doing}", peer.ip()),
         why,
         &["the server's own log says what it saw".to_owned()],
-        FAILED,
     )
 }
 
 pub(crate) fn server_stopped(name: &str, why: &str) -> ErrorRecord {
-    error("server_stopped", format!("{name} ended the test early"), why, &[], FAILED)
+    error(Kind::ServerStopped, format!("{name} ended the test early"), why, &[])
 }
 
 pub(crate) fn stream(name: &str, why: &str) -> ErrorRecord {
-    error("stream", format!("a data stream of the test with {name} ended early"), why, &[], FAILED)
+    error(Kind::Stream, format!("a data stream of the test with {name} ended early"), why, &[])
 }
 
 pub(crate) fn interrupted() -> ErrorRecord {
-    error(
-        "interrupted",
-        "the test was interrupted".to_owned(),
-        "SIGINT or SIGTERM",
-        &[],
-        INTERRUPTED,
-    )
+    error(Kind::Interrupted, "the test was interrupted".to_owned(), "SIGINT or SIGTERM", &[])
 }
 
 pub(crate) fn udp_stream(name: &str, peer: SocketAddr, why: &str) -> ErrorRecord {
     let port = peer.port();
     error(
-        "udp_blocked",
+        Kind::UdpBlocked,
         format!("cannot open a UDP stream to {name} ({}) port {port}", peer.ip()),
         why,
         &[
@@ -249,17 +228,15 @@ pub(crate) fn udp_stream(name: &str, peer: SocketAddr, why: &str) -> ErrorRecord
             "a NAT that gives UDP another address than TCP is refused by the server on purpose"
                 .to_owned(),
         ],
-        UNREACHED,
     )
 }
 
 pub(crate) fn tcp_stream(name: &str, peer: SocketAddr, why: &str) -> ErrorRecord {
     error(
-        "tcp_stream",
+        Kind::TcpStream,
         format!("cannot open a TCP stream to {name} ({}) port {}", peer.ip(), peer.port()),
         why,
         &[],
-        UNREACHED,
     )
 }
 
@@ -278,5 +255,5 @@ pub(crate) fn tcp_option(what: &str, options: &TcpOptions, e: &io::Error) -> Err
     } else {
         vec![]
     };
-    error("tcp_option", format!("cannot set --{what} {value}"), &e.to_string(), &hints, USAGE)
+    error(Kind::TcpOption, format!("cannot set --{what} {value}"), &e.to_string(), &hints)
 }

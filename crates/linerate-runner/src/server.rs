@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 
 use linerate_engine::sys;
-use linerate_model::record::ErrorRecord;
+use linerate_model::record::{ErrorKind, ErrorRecord};
 use linerate_model::served::{ServedResult, ServedTest};
 use linerate_model::test_event::TestEvent;
 use linerate_model::units::{BitRate, Nanos};
@@ -321,16 +321,16 @@ fn cannot_listen(options: &Options, error: &std::io::Error) -> ErrorRecord {
         }
         _ => "choose another with --bind and --port".into(),
     };
-    ErrorRecord {
-        kind: "listen".into(),
-        what: match options.bind {
+    ErrorRecord::new(
+        ErrorKind::Listen,
+        match options.bind {
             Some(address) => format!("cannot listen on {address} port {port}, TCP and UDP"),
             None => format!("cannot listen on port {port}, TCP and UDP"),
         },
-        why: error.to_string(),
-        hints: vec![hint],
-        exit_code: 1,
-    }
+        error.to_string(),
+        &[],
+    )
+    .hint(hint)
 }
 
 fn listen(options: &Options) -> Result<(TcpListener, UdpSocket), ErrorRecord> {

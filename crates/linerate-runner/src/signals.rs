@@ -50,7 +50,7 @@ impl Stop {
                         told.0.send_replace(count);
                     }
                 });
-                std::process::exit(crate::errors::INTERRUPTED.into());
+                std::process::exit(linerate_model::exit::Exit::Interrupted as i32);
             },
         )?;
         Ok(stop)

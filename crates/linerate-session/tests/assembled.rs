@@ -158,8 +158,9 @@ fn each_end_says_which_engine_it_ran_and_which_it_could_not() {
         let agreed = record.agreed.expect("a plan");
         assert_eq!(agreed.engine.as_deref(), Some("mmsg"));
         assert_eq!(agreed.receive_engine.as_deref(), Some("send"));
-        let ours = |kind| matches!(kind, DoubtKind::EngineFallback | DoubtKind::Degraded);
-        let doubts = record.doubts.into_iter().filter(|doubt| ours(doubt.kind));
+        let ours =
+            |kind: &DoubtKind| matches!(kind, DoubtKind::EngineFallback | DoubtKind::Degraded);
+        let doubts = record.doubts.into_iter().filter(|doubt| ours(&doubt.kind));
         doubts.map(|doubt| doubt.text).collect::<Vec<_>>()
     };
     assert_eq!(

@@ -492,13 +492,12 @@ pub fn partial() -> RunRecord {
     record.totals.receiver = None;
     record.verdict = None;
     record.status = Status::Partial;
-    record.error = Some(ErrorRecord {
-        kind: "peer_lost".into(),
-        what: "the server hydra2 fell silent 2.1 s into the test".into(),
-        why: "nothing was heard from it for 3 s".into(),
-        hints: vec!["see whether `linerate serve` still runs there".into()],
-        exit_code: 1,
-    });
+    record.error = Some(ErrorRecord::new(
+        ErrorKind::ServerLost,
+        "the server hydra2 fell silent 2.1 s into the test",
+        "nothing was heard from it for 3 s",
+        &["see whether `linerate serve` still runs there"],
+    ));
     record
 }
 
@@ -508,16 +507,12 @@ pub fn failed() -> RunRecord {
     record.server = None;
     record.agreed = None;
     record.status = Status::Failed;
-    record.error = Some(ErrorRecord {
-        kind: "refused".into(),
-        what: "cannot reach a linerate server at hydra2 port 5201".into(),
-        why: "Connection refused (os error 111)".into(),
-        hints: vec![
-            "start one there: linerate serve".into(),
-            "if it listens on another port: --port N".into(),
-        ],
-        exit_code: 3,
-    });
+    record.error = Some(ErrorRecord::new(
+        ErrorKind::Refused,
+        "cannot reach a linerate server at hydra2 port 5201",
+        "Connection refused (os error 111)",
+        &["start one there: linerate serve", "if it listens on another port: --port N"],
+    ));
     record
 }
 
@@ -526,13 +521,12 @@ pub fn invalid() -> RunRecord {
     let mut record = udp_receiver_drops();
     record.status = Status::Invalid;
     record.verdict = None;
-    record.error = Some(ErrorRecord {
-        kind: "identity".into(),
-        what: "the counts of this test contradict each other".into(),
-        why: "sender.datagrams 135870 is not receiver.datagrams 115132 + lost 20737".into(),
-        hints: vec!["do not use these numbers; please report the record".into()],
-        exit_code: 4,
-    });
+    record.error = Some(ErrorRecord::new(
+        ErrorKind::Accounting,
+        "the counts of this test contradict each other",
+        "sender.datagrams 135870 is not receiver.datagrams 115132 + lost 20737",
+        &["do not use these numbers; please report the record"],
+    ));
     record
 }
 
@@ -553,13 +547,10 @@ pub fn hostile() -> RunRecord {
     }
     record.doubts = vec![Doubt { kind: DoubtKind::HostBusy, text: evil("doubt") }];
     record.status = Status::Partial;
-    record.error = Some(ErrorRecord {
-        kind: evil("kind"),
-        what: evil("what"),
-        why: evil("why"),
-        hints: vec![evil("hint")],
-        exit_code: 1,
-    });
+    record.error = Some(
+        ErrorRecord::new(ErrorKind::Other(evil("kind")), evil("what"), evil("why"), &[])
+            .hint(evil("hint")),
+    );
     record
 }
 

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::io::{IsTerminal, Write, stderr, stdout};
 
-use linerate_model::record::ErrorRecord;
+use linerate_model::record::{ErrorKind, ErrorRecord};
 use linerate_report::run::json::JsonLines;
 use linerate_report::run::table::Room;
 use linerate_report::run::text::{Layout, PLAIN};
@@ -53,14 +53,15 @@ pub fn command() -> Vec<String> {
 
 /// Ends what runs at Ctrl-C.
 pub fn stop_at_signals() -> Result<Stop, ErrorRecord> {
-    Stop::at_signals()
-        .map_err(|e| ErrorRecord::failure("unable", "cannot listen for Ctrl-C", e.to_string(), &[]))
+    Stop::at_signals().map_err(|e| {
+        ErrorRecord::new(ErrorKind::Unable, "cannot listen for Ctrl-C", e.to_string(), &[])
+    })
 }
 
 /// Standard output failed, for another reason than that its reader left.
 pub fn failed(why: &std::io::Error, hints: &[&str]) -> ErrorRecord {
-    ErrorRecord::failure(
-        "output",
+    ErrorRecord::new(
+        ErrorKind::Output,
         "cannot write the result to standard output",
         why.to_string(),
         hints,

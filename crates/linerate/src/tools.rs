@@ -8,7 +8,7 @@ use linerate_model::campaign::CampaignStatus;
 use linerate_model::lines::{
     CampaignLine, ExportedRun, NoDocument, RunLine, SearchLine, SweepLine,
 };
-use linerate_model::record::{ErrorRecord, RunRecord};
+use linerate_model::record::{ErrorKind as Kind, ErrorRecord, RunRecord};
 use linerate_model::search::SearchDocument;
 use linerate_model::sweep::SweepDocument;
 use linerate_report::compare::view::View;
@@ -69,5 +69,5 @@ fn print(text: &[u8]) -> Result<Exit, ErrorRecord> {
 }
 
 fn failure(what: &str, why: &io::Error) -> ErrorRecord {
-    ErrorRecord::failure("output", what, why.to_string(), &[])
+    ErrorRecord::new(Kind::Output, what, why.to_string(), &[])
 }

@@ -243,17 +243,17 @@ fn who_may_not_is_told_why() {
         let _server =
             Server::on_port(Some(&lab.space("a")), PORT, &["--key-file", &scratch.path("key")]);
         let error = refused(KEY);
-        assert_eq!((error.kind.as_str(), error.exit_code), ("policy", 3), "{error:?}");
+        assert_eq!((error.kind.name(), error.exit_code), ("policy", 3), "{error:?}");
         assert!(error.hints[0].contains("--allow-settings"), "{error:?}");
     }
     let server = serve(&lab, &scratch, &[]);
-    assert_eq!(refused(b"another key of some bytes").kind, "key");
+    assert_eq!(refused(b"another key of some bytes").kind.name(), "key");
     control(&lab, "b", |host| {
         let second = Remote::connect(&access("10.77.1.1")).err().expect("one is enough");
-        assert_eq!(second.kind, "busy");
+        assert_eq!(second.kind.name(), "busy");
         let command = CommandRequest { argv: vec!["true".into()], limit_ms: 1_000, keep_bytes: 10 };
         let error = host.run_command(&command).unwrap_err();
-        assert_eq!(error.kind, "policy");
+        assert_eq!(error.kind.name(), "policy");
         assert!(error.hints[0].contains("--allow-commands"));
         let error = host.reboot(None).unwrap_err();
         assert!(error.hints[0].contains("--allow-reboot"), "{error:?}");
@@ -306,7 +306,7 @@ fn tests_commands_and_reboots_are_run_there() {
         assert_eq!(record.error, None);
         assert!(serde_json::to_string(&record).unwrap().len() > 24 << 10, "in pieces");
         let without = host.run_test(&RemoteTest { with_key: false, ..test.clone() }).unwrap();
-        assert_eq!(without.error.unwrap().kind, "key");
+        assert_eq!(without.error.unwrap().kind.name(), "key");
         let run = |host: &mut Remote, script: &str, limit_ms| {
             let argv = ["sh", "-c", script].map(String::from).to_vec();
             host.run_command(&CommandRequest { argv, limit_ms, keep_bytes: 100_000 })
@@ -345,7 +345,7 @@ fn tests_commands_and_reboots_are_run_there() {
     assert!(wait_for(Duration::from_secs(20), || running() == 4), "the command runs");
     server.signal(Signal::SIGKILL);
     server.ends(Duration::from_secs(10)).expect("killed");
-    assert_eq!(controller.join().unwrap().kind, "server_lost");
+    assert_eq!(controller.join().unwrap().kind.name(), "server_lost");
     assert!(wait_for(Duration::from_secs(20), || running() == 0), "all of it died with it");
 }
 
@@ -369,10 +369,10 @@ fn settings_of_a_helper_that_died_do_not_hold() {
         assert!(apply(host).unwrap().iter().all(|applied| applied.holds()));
         command(host).unwrap();
         kill(helper_of(pid).expect("a helper"), Signal::SIGKILL).unwrap();
-        assert_eq!(apply(host).unwrap_err().kind, "helper_lost");
+        assert_eq!(apply(host).unwrap_err().kind.name(), "helper_lost");
         // TestEvent, and yet nothing runs on settings that are not there.
-        assert_eq!(command(host).unwrap_err().kind, "helper_lost");
-        assert_eq!(command(host).unwrap_err().kind, "helper_lost");
+        assert_eq!(command(host).unwrap_err().kind.name(), "helper_lost");
+        assert_eq!(command(host).unwrap_err().kind.name(), "helper_lost");
         assert!(apply(host).unwrap().iter().all(|applied| applied.holds()));
         command(host).unwrap();
         assert!(host.restore().unwrap().complete());
@@ -503,5 +503,5 @@ fn a_controller_that_vanishes_leaves_the_host_as_it_was() {
         server.log()
     );
     comes_back(&lab, &before, "silence");
-    assert_eq!(controller.join().unwrap().kind, "server_lost");
+    assert_eq!(controller.join().unwrap().kind.name(), "server_lost");
 }

@@ -217,6 +217,17 @@ pub enum Verdict {
     Inconclusive,
 }
 
+impl Verdict {
+    /// As in JSON and in tables.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Different => "different",
+            Self::Equivalent => "equivalent",
+            Self::Inconclusive => "inconclusive",
+        }
+    }
+}
+
 /// Why there is no verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoVerdict {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use linerate_model::plan::{AgreedPlan, Direction, TestPlan, Transport};
-use linerate_model::record::ErrorRecord;
+use linerate_model::record::{ErrorKind, ErrorRecord};
 use linerate_model::served::Outcome;
 use linerate_model::test_event::{Cpu, End, Side, StreamEnd, TestEvent};
 use linerate_wire::iperf3::frame::{self, FrameError, MAX_CLIENT_RESULTS, PREFIX_BYTES};
@@ -667,13 +667,9 @@ impl Server {
             }
             Phase::Gathering { trouble, counted, .. } => {
                 *counted = true;
-                let error = ErrorRecord {
-                    kind: "test".into(),
-                    what: format!("the test of {} ended early", self.terms.peer),
-                    why: trouble.early.why.clone(),
-                    hints: vec![],
-                    exit_code: 1,
-                };
+                let what = format!("the test of {} ended early", self.terms.peer);
+                let why = trouble.early.why.clone();
+                let error = ErrorRecord::new(ErrorKind::Test, what, why, &[]);
                 let end = self.ending(cpu, None, Some(error));
                 self.actions.push_back(Action::Event(Box::new(TestEvent::End(Box::new(end)))));
             }

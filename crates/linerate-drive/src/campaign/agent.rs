@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use linerate_experiment::campaign::plan::{self, Host};
 use linerate_host::facts::facts;
-use linerate_model::record::ErrorRecord;
+use linerate_model::exit::Exit;
+use linerate_model::record::{ErrorKind, ErrorRecord};
 use linerate_model::setting::Restoration;
 use linerate_runner::agent::{
     self, Access, CommandRequest, HostAgent, Local, Permissions, Remote, Reply, Request,
@@ -69,18 +70,16 @@ impl Hosts for NetworkHosts {
             return Ok((Box::new(here), left));
         };
         let Some(key) = key else {
-            return Err(ErrorRecord {
-                exit_code: 2,
-                ..ErrorRecord::failure(
-                    "key",
-                    format!("cannot take over {address}"),
-                    format!("the host `{}` has no `key_file` in the plan", host.name),
-                    &[
-                        "there: linerate serve --key-file FILE --allow-settings",
-                        "in the plan: key_file = \"FILE\"",
-                    ],
-                )
-            });
+            return Err(ErrorRecord::new(
+                ErrorKind::Key,
+                format!("cannot take over {address}"),
+                format!("the host `{}` has no `key_file` in the plan", host.name),
+                &[
+                    "there: linerate serve --key-file FILE --allow-settings",
+                    "in the plan: key_file = \"FILE\"",
+                ],
+            )
+            .ending(Exit::Usage));
         };
         let (name, key) = (address.clone(), key.to_vec());
         let access = Access { name, port: host.port, ip: None, bind: None, key };
@@ -148,7 +147,7 @@ impl HostAgent for Here {
                     return Ok(Reply::Done);
                 }
                 let why = format!("`{shown}` ended with code {:?}: {}", done.code, done.err.trim());
-                Err(ErrorRecord::failure("reboot", "cannot reboot this machine", why, &[]))
+                Err(ErrorRecord::new(ErrorKind::Reboot, "cannot reboot this machine", why, &[]))
             }
             Request::Ping | Request::Alive | Request::Bye => Ok(Reply::Done),
             request => match &mut self.local {

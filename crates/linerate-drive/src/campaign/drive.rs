@@ -7,7 +7,7 @@ use linerate_experiment::campaign::control::{Controller, Pace, Step};
 use linerate_experiment::campaign::plan::Plan;
 use linerate_host::facts::facts;
 use linerate_model::campaign::{Event as Kept, RunState, Slot, StoredRun};
-use linerate_model::record::ErrorRecord;
+use linerate_model::record::{ErrorKind, ErrorRecord};
 use linerate_store::Campaign;
 
 use super::hosts::{Fleet, Trouble, folder};
@@ -211,8 +211,8 @@ impl<'a> Drive<'a> {
             }
             env.clock.sleep(LOOK_EVERY);
         }
-        Err(ErrorRecord::failure(
-            "reboot",
+        Err(ErrorRecord::new(
+            ErrorKind::Reboot,
             "this machine did not go down",
             format!("its reboot command ended well {} s ago", GO_DOWN.as_secs()),
             &["check `reboot` of the host in the plan"],

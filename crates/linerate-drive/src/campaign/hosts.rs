@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use linerate_experiment::campaign::control::HostStates;
 use linerate_experiment::campaign::plan::{self, Plan};
-use linerate_model::record::ErrorRecord;
+use linerate_model::exit::Exit;
+use linerate_model::record::{ErrorKind, ErrorRecord};
 use linerate_model::setting::{Applied, Outcome, Setting as HostSetting, SettingValue};
 use linerate_runner::agent::{DeviceChoice, HostAgent, Permissions};
 use linerate_runner::signals::Stop;
@@ -170,8 +171,8 @@ impl<'a> Fleet<'a> {
             Ok((agent, earlier, (facts, permissions))) => {
                 let name = &member.host.name;
                 if facts.boot_id.is_none() {
-                    return Err(ErrorRecord::failure(
-                        "boot_id",
+                    return Err(ErrorRecord::new(
+                        ErrorKind::BootId,
                         format!("cannot tell the boots of {name} apart"),
                         "it has no /proc/sys/kernel/random/boot_id",
                         &[],
@@ -183,8 +184,8 @@ impl<'a> Fleet<'a> {
                     (member.reboots, permissions.reboot, "a reboot", "--allow-reboot"),
                 ] {
                     if wanted && !given {
-                        return Err(ErrorRecord::failure(
-                            "permission",
+                        return Err(ErrorRecord::new(
+                            ErrorKind::Permission,
                             format!("{name} does not let a campaign do what the plan says"),
                             format!(
                                 "its `linerate serve` permits no {}",
@@ -228,7 +229,7 @@ impl<'a> Fleet<'a> {
             let tried = match self.connect(index, &env.stop) {
                 // A host on its way down or up takes connections and ends them without a word, or
                 // answers when its /proc is unmounted already.
-                Err(error) if matches!(error.kind.as_str(), "not_linerate" | "boot_id") => {
+                Err(error) if matches!(error.kind, ErrorKind::NotLinerate | ErrorKind::BootId) => {
                     Some(format!("{}: {}", error.what, error.why))
                 }
                 tried => tried?,
@@ -256,7 +257,7 @@ impl<'a> Fleet<'a> {
                     "`linerate campaign resume` goes on when it is there",
                     "[repeat] wait = \"30m\" waits longer",
                 ];
-                return Err(ErrorRecord::failure("host_gone", what, last, &hints));
+                return Err(ErrorRecord::new(ErrorKind::HostGone, what, last, &hints));
             }
             env.clock.sleep(ASK_EVERY);
         }
@@ -291,7 +292,7 @@ impl<'a> Fleet<'a> {
                     "is `linerate serve` running there?",
                     "`linerate campaign resume` goes on when it is there",
                 ];
-                return Err(ErrorRecord::failure("host_gone", what, why, &hints));
+                return Err(ErrorRecord::new(ErrorKind::HostGone, what, why, &hints));
             }
             env.clock.sleep(ASK_EVERY);
         }
@@ -334,8 +335,8 @@ impl<'a> Fleet<'a> {
             if !self.members[index].set.iter().all(stays) {
                 let back = self.with(index, |agent| agent.restore())?;
                 if !back.complete() {
-                    return Err(Trouble::Fatal(ErrorRecord::failure(
-                        "not_restored",
+                    return Err(Trouble::Fatal(ErrorRecord::new(
+                        ErrorKind::NotRestored,
                         format!("cannot put {} back", self.members[index].host.name),
                         left(&back).join("; "),
                         &["settle by hand who sets what, then `linerate campaign resume`"],
@@ -350,8 +351,8 @@ impl<'a> Fleet<'a> {
             let applied = self.with(index, |agent| agent.apply(Some(&device), wanted))?;
             if let Some(bad) = applied.iter().find(|a| !a.holds() && !is_rounded(a)) {
                 let setting = &plan.settings[at].name;
-                return Err(Trouble::Fatal(ErrorRecord::failure(
-                    "setting",
+                return Err(Trouble::Fatal(ErrorRecord::new(
+                    ErrorKind::Setting,
                     format!(
                         "cannot set {} on {} for {setting}",
                         shown(&bad.asked),
@@ -490,17 +491,18 @@ fn is_rounded(applied: &Applied) -> bool {
 
 /// Whether trying again is of no use.
 pub fn is_final(error: &ErrorRecord) -> bool {
-    const FINAL: &[&str] = &[
-        "key",
-        "policy",
-        "permission",
-        "version",
-        "not_linerate",
-        "out_of_range",
-        "usage",
-        "no_permission",
-    ];
-    error.exit_code == 2 || FINAL.contains(&error.kind.as_str())
+    Exit::from_code(error.exit_code) == Exit::Usage
+        || matches!(
+            error.kind,
+            ErrorKind::Key
+                | ErrorKind::Policy
+                | ErrorKind::Permission
+                | ErrorKind::Version
+                | ErrorKind::NotLinerate
+                | ErrorKind::OutOfRange
+                | ErrorKind::Usage
+                | ErrorKind::NoPermission
+        )
 }
 
 /// The interface that a setting's data uses on a host: by name if the plan says, else the one

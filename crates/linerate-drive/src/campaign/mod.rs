@@ -18,7 +18,7 @@ use linerate_experiment::campaign::design;
 use linerate_experiment::campaign::plan::{self, Fault, Plan};
 use linerate_model::campaign::{Event as Kept, Slot, StoredRun};
 use linerate_model::exit::Exit;
-use linerate_model::record::ErrorRecord;
+use linerate_model::record::{ErrorKind, ErrorRecord};
 use linerate_runner::signals::Stop;
 use linerate_store::{Campaign, MAGIC, Meta, NewCampaign, Reader, StoreError};
 use sha2::{Digest as _, Sha256};
@@ -165,13 +165,13 @@ fn bad_plan(path: &Path, faults: &[Fault]) -> ErrorRecord {
     if faults.len() > MOST_SHOWN + 1 {
         hints.push(format!("and {} more", faults.len() - MOST_SHOWN - 1));
     }
-    ErrorRecord {
-        kind: "plan".into(),
-        what: format!("{} is no valid plan", path.display()),
-        why: faults.first().map(line).unwrap_or_default(),
-        hints,
-        exit_code: Exit::Usage as u8,
-    }
+    ErrorRecord::new(
+        ErrorKind::Plan,
+        format!("{} is no valid plan", path.display()),
+        faults.first().map(line).unwrap_or_default(),
+        &[],
+    )
+    .with_hints(hints)
 }
 
 /// Whether a file is an SQLite file.
@@ -182,30 +182,39 @@ pub fn is_store(path: &Path) -> bool {
 
 /// A store's error for the user.
 pub fn store_error(error: StoreError) -> ErrorRecord {
-    let (kind, hints): (&str, &[&str]) = match &error {
+    let (kind, hints): (ErrorKind, &[&str]) = match &error {
         StoreError::Locked(_) => (
-            "locked",
+            ErrorKind::Locked,
             &[
                 "`linerate campaign status` shows what it does",
                 "one process at a time runs a campaign",
             ],
         ),
-        StoreError::Exists(_) => ("exists", &["`linerate campaign resume` goes on with it"]),
-        StoreError::Foreign(..) => ("foreign", &["give the campaign another store: --store FILE"]),
-        StoreError::Version(..) => ("version", &["use the version of linerate that began it"]),
+        StoreError::Exists(_) => {
+            (ErrorKind::Exists, &["`linerate campaign resume` goes on with it"])
+        }
+        StoreError::Foreign(..) => {
+            (ErrorKind::Foreign, &["give the campaign another store: --store FILE"])
+        }
+        StoreError::Version(..) => {
+            (ErrorKind::Version, &["use the version of linerate that began it"])
+        }
         StoreError::Damaged(..) => (
-            "damaged",
+            ErrorKind::Damaged,
             &[
                 "`linerate campaign export --format json-lines` writes the runs that are still whole",
             ],
         ),
         StoreError::Io { full: true, .. } => (
-            "disk_full",
+            ErrorKind::DiskFull,
             &["make room, then `linerate campaign resume`: no run that was told is lost"],
         ),
-        StoreError::Io { .. } => ("store", &["`linerate campaign resume` goes on where it stands"]),
+        StoreError::Io { .. } => {
+            (ErrorKind::Store, &["`linerate campaign resume` goes on where it stands"])
+        }
     };
-    ErrorRecord::failure(kind, "cannot use the campaign's store", error.to_string(), hints)
+    ErrorRecord::new(kind, "cannot use the campaign's store", error.to_string(), hints)
+        .ending(Exit::Failed)
 }
 
 /// Begins the campaign of a plan, or goes on with one that was begun by this very plan.
@@ -314,16 +323,13 @@ fn same_plan(read: &Read, meta: &Meta, store: &Path) -> Result<(), ErrorRecord> 
         hints.push(format!("line {number}: {sign} {}", change.value().trim_end()));
     }
     hints.push("put the plan back as it was, or begin anew: --store NEW.db".to_owned());
-    Err(ErrorRecord {
-        kind: "plan_changed".into(),
-        what: format!("cannot go on: {} was changed after the campaign began", read.path.display()),
-        why: format!(
-            "{} holds runs of another plan; runs of two plans are no design",
-            store.display()
-        ),
-        hints,
-        exit_code: Exit::Usage as u8,
-    })
+    Err(ErrorRecord::new(
+        ErrorKind::PlanChanged,
+        format!("cannot go on: {} was changed after the campaign began", read.path.display()),
+        format!("{} holds runs of another plan; runs of two plans are no design", store.display()),
+        &[],
+    )
+    .with_hints(hints))
 }
 
 /// Brings a controller to where a store stands.

@@ -1,8 +1,9 @@
 //! One run: a test or a command, and what of it is kept.
 
 use linerate_experiment::campaign::plan::{Plan, Workload};
+use linerate_model::exit::Exit;
 use linerate_model::plan::Dialect;
-use linerate_model::record::{Doubt, DoubtKind, ErrorRecord, RunRecord, Status};
+use linerate_model::record::{Doubt, DoubtKind, ErrorKind, ErrorRecord, RunRecord, Status};
 use linerate_runner::agent::{CommandRequest, RemoteTest};
 use linerate_runner::client::Target;
 use linerate_session::observer::Observer;
@@ -114,22 +115,25 @@ fn remote(plan: &Plan, test: &Test, fleet: &mut Fleet<'_>) -> Result<RunRecord, 
 }
 
 fn judge(prepared: &Prepared, record: &RunRecord) -> Result<Ran, Trouble> {
-    let error = record.error.clone().unwrap_or_default();
-    if record.status != Status::Complete && is_final(&error) {
-        return Err(Trouble::Fatal(error));
+    let error = record.error.as_ref().filter(|_| record.status != Status::Complete);
+    if let Some(error) = error.filter(|error| is_final(error)) {
+        return Err(Trouble::Fatal(error.clone()));
     }
     let document = serde_json::to_value(record).map_err(|e| {
-        Trouble::Fatal(ErrorRecord { why: e.to_string(), exit_code: 1, ..error.clone() })
+        Trouble::Fatal(ErrorRecord::new(ErrorKind::Output, "cannot keep a run", e.to_string(), &[]))
     })?;
+    let ends = |exit| error.is_some_and(|error| Exit::from_code(error.exit_code) == exit);
     let mut ran = match record.status {
         Status::Complete => match figure::of(&document, &prepared.metric) {
             Ok(value) => Ran { value: Some(value), error: None, ..Ran::failed("") },
             Err(why) => Ran::failed(why),
         },
         _ => Ran {
-            unreached: error.exit_code == 3,
-            interrupted: error.exit_code == 130,
-            ..Ran::failed(format!("{}: {}", error.what, error.why))
+            unreached: ends(Exit::Unreachable),
+            interrupted: ends(Exit::Interrupted),
+            ..Ran::failed(
+                error.map_or("no reason given".to_owned(), |e| format!("{}: {}", e.what, e.why)),
+            )
         },
     };
     ran.record = Some(document.to_string());

@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 
 use linerate_ask::Measure;
 use linerate_ask::sweep::SweepArgs;
-use linerate_model::exit::Exit;
-use linerate_model::record::{ErrorRecord, FORMAT, RunRecord};
+use linerate_model::record::{ErrorKind, ErrorRecord, FORMAT, RunRecord};
 use linerate_model::sweep::SweepDocument;
 
 /// The sweep itself beside its runs.
@@ -29,16 +28,14 @@ impl SettingsGuard {
         let there = dir.join(SWEEP);
         let is_own = || own.is_some_and(|own| read(&there).is_ok_and(|(found, _)| found.id == own));
         if fs::symlink_metadata(&there).is_ok() && !is_own() {
-            return Err(ErrorRecord {
-                kind: "output".into(),
-                what: format!("cannot keep this sweep in `{}`", dir.display()),
-                why: "sweep.json there is another sweep, which would be lost".into(),
-                hints: vec![
-                    format!("go on with it: linerate sweep --resume {}", dir.display()),
-                    "another directory: --save DIR".into(),
-                ],
-                exit_code: Exit::Failed as u8,
-            });
+            return Err(ErrorRecord::new(
+                ErrorKind::Output,
+                format!("cannot keep this sweep in `{}`", dir.display()),
+                "sweep.json there is another sweep, which would be lost",
+                &[],
+            )
+            .hint(format!("go on with it: linerate sweep --resume {}", dir.display()))
+            .hint("another directory: --save DIR"));
         }
         let trial = dir.join(".linerate-sweep");
         fs::create_dir_all(dir)
@@ -82,27 +79,24 @@ impl SettingsGuard {
 }
 
 fn unwritable(path: &Path, error: &io::Error) -> ErrorRecord {
-    ErrorRecord {
-        kind: "output".into(),
-        what: format!("cannot write to `{}`", path.display()),
-        why: error.to_string(),
-        hints: vec!["give a directory that can be written: --save DIR".into()],
-        exit_code: Exit::Failed as u8,
-    }
+    ErrorRecord::new(
+        ErrorKind::Output,
+        format!("cannot write to `{}`", path.display()),
+        error.to_string(),
+        &["give a directory that can be written: --save DIR"],
+    )
 }
 
 /// A file that holds no sweep to go on with.
 pub fn unusable(path: &Path, why: &str) -> ErrorRecord {
-    ErrorRecord {
-        kind: "resume".into(),
-        what: format!("cannot resume `{}`", path.display()),
-        why: why.to_owned(),
-        hints: vec![
-            "it is the JSON of `linerate sweep`: sweep.json in the directory of --save, or what --json printed"
-                .into(),
+    ErrorRecord::new(
+        ErrorKind::Resume,
+        format!("cannot resume `{}`", path.display()),
+        why,
+        &[
+            "it is the JSON of `linerate sweep`: sweep.json in the directory of --save, or what --json printed",
         ],
-        exit_code: Exit::Usage as u8,
-    }
+    )
 }
 
 /// Reads a sweep from its file, or from the directory of `--save`. Returns the file as well.

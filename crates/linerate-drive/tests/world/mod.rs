@@ -10,7 +10,7 @@ use linerate_drive::campaign::Hosts;
 use linerate_drive::{Clock, Env, Executor, Watcher, campaign, search, sweep};
 use linerate_experiment::campaign::plan::Host;
 use linerate_model::plan::{End, TestPlan, Traffic};
-use linerate_model::record::{ErrorRecord, RunRecord, Status};
+use linerate_model::record::{ErrorKind, ErrorRecord, RunRecord, Status};
 use linerate_model::setting::{Applied, Outcome, ReadBack, Restoration, SettingName, SettingValue};
 use linerate_model::units::Rate;
 use linerate_runner::agent::{CommandOutcome, HostAgent, Permissions, Reply, Request as Ask};
@@ -51,13 +51,9 @@ struct Machine {
 pub struct World(Arc<Mutex<State>>);
 
 pub fn error(kind: &str, exit_code: u8) -> ErrorRecord {
-    ErrorRecord {
-        kind: kind.into(),
-        what: "made up".into(),
-        why: format!("to see what {kind} does"),
-        hints: Vec::new(),
-        exit_code,
-    }
+    let why = format!("to see what {kind} does");
+    let made_up = ErrorRecord::new(ErrorKind::from(kind.to_owned()), "made up", why, &[]);
+    ErrorRecord { exit_code, ..made_up }
 }
 
 impl World {

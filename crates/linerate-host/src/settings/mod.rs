@@ -16,7 +16,8 @@ use std::net::IpAddr;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use linerate_model::record::ErrorRecord;
+use linerate_model::exit::Exit;
+use linerate_model::record::{ErrorKind, ErrorRecord};
 use linerate_model::setting::{
     Applied, Outcome, ReadBack, Restoration, RestoreOutcome, RestoredKnob, Setting, SettingName,
     SideEffect,
@@ -104,8 +105,10 @@ impl SettingsGuard {
         journal::sweep(directory, &place);
         let journal = Journal::open(directory, place, disk).map_err(|e| {
             let (kind, hint) = match &e {
-                JournalError::Taken(_) => ("busy", "wait for it to end, or end it"),
-                JournalError::Io { .. } => ("journal", "choose another directory with --state-dir"),
+                JournalError::Taken(_) => (ErrorKind::Busy, "wait for it to end, or end it"),
+                JournalError::Io { .. } => {
+                    (ErrorKind::Journal, "choose another directory with --state-dir")
+                }
             };
             error(kind, "cannot keep an undo journal of settings", e.to_string(), hint)
         })?;
@@ -335,19 +338,26 @@ impl SettingsGuard {
 fn here(roots: &Roots) -> Result<Place, ErrorRecord> {
     let what = "cannot change settings of this host";
     let boot_id = roots.line("proc/sys/kernel/random/boot_id").ok_or_else(|| {
-        error("unable", what, "it does not tell its boot_id, so a reboot could not be seen", "")
+        error(
+            ErrorKind::Unable,
+            what,
+            "it does not tell its boot_id, so a reboot could not be seen",
+            "",
+        )
     })?;
     let namespace = roots
         .path("proc/thread-self/ns/net")
         .metadata()
-        .map_err(|e| error("unable", what, format!("its network namespace is not known: {e}"), ""))?
+        .map_err(|e| {
+            error(ErrorKind::Unable, what, format!("its network namespace is not known: {e}"), "")
+        })?
         .ino();
     Ok(Place { boot_id, namespace })
 }
 
-fn error(kind: &str, what: &str, why: impl Into<String>, hint: &str) -> ErrorRecord {
-    let hints = if hint.is_empty() { vec![] } else { vec![hint.to_owned()] };
-    ErrorRecord { kind: kind.into(), what: what.into(), why: why.into(), hints, exit_code: 1 }
+fn error(kind: ErrorKind, what: &str, why: impl Into<String>, hint: &str) -> ErrorRecord {
+    let hints: &[&str] = if hint.is_empty() { &[] } else { &[hint] };
+    ErrorRecord::new(kind, what, why, hints).ending(Exit::Failed)
 }
 
 /// Whether a knob is as asked: with features, that it is so and not only wanted so.

@@ -147,7 +147,7 @@ fn the_next_process_puts_back_what_one_left_behind() {
         let before = snapshot();
         let (mut keeper, _) = SettingsGuard::open(&state.0).unwrap();
         keeper.apply(Some("va"), &everything());
-        assert!(matches!(SettingsGuard::open(&state.0), Err(e) if e.kind == "busy"));
+        assert!(matches!(SettingsGuard::open(&state.0), Err(e) if e.kind == ErrorKind::Busy));
         drop(keeper);
         assert_ne!(snapshot(), before);
         // Somebody else sets two of them meanwhile.

@@ -33,12 +33,7 @@ pub fn render(view: &View, width: usize) -> String {
         out.push('\n');
     }
     for comparison in &view.comparisons {
-        let verdict = match comparison.verdict {
-            Some(Verdict::Different) => "different",
-            Some(Verdict::Equivalent) => "equivalent",
-            Some(Verdict::Inconclusive) => "inconclusive",
-            None => "no verdict",
-        };
+        let verdict = comparison.verdict.map_or("no verdict", Verdict::name);
         out.push_str(&format!("{} against {}: {verdict}\n", comparison.label, comparison.baseline));
         for (name, text) in &comparison.lines {
             out.push_str(&format!("  {name:<15}{text}\n"));

@@ -12,7 +12,7 @@ use super::input::{SetOfRuns, SetsOfRuns};
 use super::run::{self, Place, limit_words};
 use super::view::{Builder, Figure, Lanes, Row, Section, Table};
 use crate::clean::clean;
-use crate::compare::analysis::{self, Options};
+use crate::compare::analysis::{self, Options, Verdict};
 use crate::compare::view::{HOW_TO_TELL_BOOTS, Mark, SetView, View};
 use crate::number;
 use crate::number::general;
@@ -246,8 +246,7 @@ fn lay_out(
         row.number("upper", comparison.ci.as_ref().map(|c| c.high));
         row.number("ratio", comparison.ratio);
         row.number("p_adjusted", comparison.p_adjusted.or(comparison.p));
-        let verdict = comparison.verdict.map(|v| format!("{v:?}").to_lowercase());
-        row.text("status", verdict.as_deref().unwrap_or("no verdict"));
+        row.text("status", comparison.verdict.map_or("no verdict", Verdict::name));
         builder.rows.push(row);
     }
     // A report has no flags to say it with.
@@ -267,10 +266,8 @@ fn headline(view: &View, set: &SetView) -> Headline {
         scale: view.unit.clone().unwrap_or_default(),
         result: clean(&number::measured(set.mean, view.unit.as_deref())).into_owned(),
         beside: beside.unwrap_or_else(baseline),
-        conclusion: of.map_or(String::new(), |c| match c.verdict {
-            Some(verdict) => format!("{verdict:?}").to_lowercase(),
-            None => "no verdict".to_owned(),
-        }),
+        conclusion: of
+            .map_or(String::new(), |c| c.verdict.map_or("no verdict", Verdict::name).to_owned()),
     }
 }
 
@@ -354,9 +351,10 @@ fn telemetry(record: &RunRecord) -> Vec<String> {
     // Their kinds; the sentences stand with the run.
     let mut doubts: Vec<String> = Vec::new();
     for doubt in &record.doubts {
-        let kind = serde_json::to_value(doubt.kind).ok();
-        let kind = kind.as_ref().and_then(|k| k.as_str()).map(|k| k.replace(['-', '_'], " "));
-        doubts.extend(kind.filter(|k| !doubts.contains(k)));
+        let kind = clean(doubt.kind.name()).replace(['-', '_'], " ");
+        if !doubts.contains(&kind) {
+            doubts.push(kind);
+        }
     }
     vec![
         percent(cpu.0.and_then(|c| c.core_percent)),

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use linerate_engine::process::die_with_parent;
-use linerate_model::record::ErrorRecord;
+use linerate_model::record::{ErrorKind, ErrorRecord};
 use linerate_wire::native::agent::{CommandOutcome, CommandRequest};
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
@@ -76,12 +76,13 @@ pub fn run(
     stop: &Stop,
     program: Option<&Path>,
 ) -> Result<CommandOutcome, ErrorRecord> {
-    let fault = |why: String| ErrorRecord {
-        kind: "command".into(),
-        what: format!("cannot run `{}`", request.argv.join(" ")),
-        why,
-        hints: vec![],
-        exit_code: 1,
+    let fault = |why: String| {
+        ErrorRecord::new(
+            ErrorKind::Command,
+            format!("cannot run `{}`", request.argv.join(" ")),
+            why,
+            &[],
+        )
     };
     let (name, args) =
         request.argv.split_first().ok_or_else(|| fault("it has no program".into()))?;
@@ -261,7 +262,7 @@ mod tests {
         let request =
             CommandRequest { argv: vec!["/nonexistent".into()], limit_ms: 1_000, keep_bytes: 0 };
         let error = run(&request, &Stop::default(), None).unwrap_err();
-        assert_eq!(error.kind, "command");
+        assert_eq!(error.kind, ErrorKind::Command);
         assert!(error.why.contains("No such file"), "{error:?}");
     }
 }

@@ -12,7 +12,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use linerate_model::record::ErrorRecord;
+use linerate_model::record::{ErrorKind, ErrorRecord};
 use nix::sys::signal::{SigSet, Signal, killpg};
 use nix::sys::stat::{SFlag, fstat};
 use nix::unistd::{Pid, getpgrp};
@@ -53,13 +53,12 @@ pub fn keep() -> Result<(), ErrorRecord> {
         .is_ok_and(|stat| SFlag::from_bits_truncate(stat.st_mode).contains(SFlag::S_IFIFO));
     // It kills its group: one that it does not lead is somebody else's.
     if !pipe || getpgrp() != Pid::this() {
-        return Err(ErrorRecord {
-            kind: "usage".into(),
-            what: format!("`linerate {KEEPER_VERB}` is no command for people"),
-            why: "linerate starts it by itself".into(),
-            hints: vec![],
-            exit_code: 2,
-        });
+        return Err(ErrorRecord::new(
+            ErrorKind::Usage,
+            format!("`linerate {KEEPER_VERB}` is no command for people"),
+            "linerate starts it by itself",
+            &[],
+        ));
     }
     // A polite end is for the command: the keeper has to see that it comes to pass.
     let _ = SigSet::all().thread_block();

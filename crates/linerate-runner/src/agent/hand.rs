@@ -6,8 +6,9 @@ use std::path::PathBuf;
 
 use linerate_host::facts::facts;
 use linerate_host::settings::device_towards;
+use linerate_model::exit::Exit;
 use linerate_model::plan::Dialect;
-use linerate_model::record::ErrorRecord;
+use linerate_model::record::{ErrorKind, ErrorRecord};
 use linerate_wire::native::agent::{
     CommandRequest, DeviceChoice, Permissions, RemoteTest, Reply, Request, check,
 };
@@ -41,9 +42,9 @@ pub(crate) struct Hand {
     pub(crate) program: Option<PathBuf>,
 }
 
-fn failed(kind: &str, what: &str, why: impl Into<String>, hint: &str) -> ErrorRecord {
-    let hints = if hint.is_empty() { vec![] } else { vec![hint.to_owned()] };
-    ErrorRecord { kind: kind.into(), what: what.into(), why: why.into(), hints, exit_code: 3 }
+fn failed(kind: ErrorKind, what: &str, why: impl Into<String>, hint: &str) -> ErrorRecord {
+    let hints: &[&str] = if hint.is_empty() { &[] } else { &[hint] };
+    ErrorRecord::new(kind, what, why, hints).ending(Exit::Unreachable)
 }
 
 impl Hand {
@@ -56,7 +57,8 @@ impl Hand {
     }
 
     fn try_answer(&mut self, request: &Request) -> Result<Reply, ErrorRecord> {
-        check(request).map_err(|why| failed("out_of_range", "this request is refused", why, ""))?;
+        check(request)
+            .map_err(|why| failed(ErrorKind::OutOfRange, "this request is refused", why, ""))?;
         match request {
             Request::Alive | Request::Ping | Request::Bye => Ok(Reply::Done),
             Request::Facts => Ok(Reply::Facts {
@@ -83,7 +85,7 @@ impl Hand {
             Request::Command(command) => {
                 if !self.permissions.commands {
                     return Err(failed(
-                        "policy",
+                        ErrorKind::Policy,
                         "a command is refused",
                         "this host runs no commands of others",
                         "start its server with --allow-commands",
@@ -116,7 +118,7 @@ impl Hand {
             return Ok(());
         }
         Err(failed(
-            "helper_lost",
+            ErrorKind::HelperLost,
             "the settings of this host do not hold any more",
             "the process that keeps them was ended, and they were put back",
             "apply them again and repeat the run",
@@ -133,7 +135,12 @@ impl Hand {
             let ip = test.ip.unwrap_or(linerate_model::plan::IpVersion::V4);
             crate::admission::check(&plan, Dialect::Native, ip, options).map_err(|refused| {
                 let hint = refused.hints.first().map(String::as_str).unwrap_or_default();
-                failed("policy", "this host refuses to run such a test", refused.why.clone(), hint)
+                failed(
+                    ErrorKind::Policy,
+                    "this host refuses to run such a test",
+                    refused.why.clone(),
+                    hint,
+                )
             })?;
         }
         let (name, port) = (test.name.clone(), test.port);
@@ -168,7 +175,7 @@ impl Hand {
             (Some(asked), _) if self.permissions.reboot && self.permissions.commands => asked,
             (_, None) => {
                 return Err(failed(
-                    "policy",
+                    ErrorKind::Policy,
                     what,
                     "this host lets nobody reboot it",
                     "start its server with --allow-reboot",
@@ -176,7 +183,7 @@ impl Hand {
             }
             (Some(_), Some(own)) => {
                 return Err(failed(
-                    "policy",
+                    ErrorKind::Policy,
                     what,
                     format!("this host reboots by `{}` only", own.join(" ")),
                     "leave the command to the host, or start its server with --allow-commands",
@@ -196,7 +203,12 @@ impl Hand {
         } else {
             done.err.trim().to_owned()
         };
-        Err(failed("command", &format!("`{}` did not reboot the host", argv.join(" ")), why, ""))
+        Err(failed(
+            ErrorKind::Command,
+            &format!("`{}` did not reboot the host", argv.join(" ")),
+            why,
+            "",
+        ))
     }
 }
 
@@ -211,12 +223,12 @@ fn resolve(device: &DeviceChoice) -> Result<String, ErrorRecord> {
         Ok(address) => address,
         Err(_) => (name.as_str(), 0)
             .to_socket_addrs()
-            .map_err(|e| failed("unknown_host", &what, e.to_string(), ""))?
+            .map_err(|e| failed(ErrorKind::UnknownHost, &what, e.to_string(), ""))?
             .next()
-            .ok_or_else(|| failed("unknown_host", &what, "the name has no address", ""))?
+            .ok_or_else(|| failed(ErrorKind::UnknownHost, &what, "the name has no address", ""))?
             .ip(),
     };
     device_towards(address).ok_or_else(|| {
-        failed("no_route", &what, format!("the routing table has no way to {address}"), "")
+        failed(ErrorKind::NoRoute, &what, format!("the routing table has no way to {address}"), "")
     })
 }

@@ -16,7 +16,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use linerate_host::settings::{SettingsGuard, read};
-use linerate_model::record::ErrorRecord;
+use linerate_model::record::{ErrorKind, ErrorRecord};
 use linerate_model::setting::{Applied, ReadBack, Restoration, Setting, SettingName};
 use linerate_wire::native::agent::{DeviceChoice, MOST_DOCUMENT_BYTES, Reply, Request, pieces};
 use linerate_wire::native::frame::{self, PREFIX_BYTES};
@@ -33,13 +33,12 @@ const END_LIMIT: Duration = Duration::from_secs(30);
 const REPLY_LIMIT: Duration = Duration::from_secs(120);
 
 fn lost(why: impl ToString) -> ErrorRecord {
-    ErrorRecord {
-        kind: "helper_lost".into(),
-        what: "the process that changes settings has ended".into(),
-        why: why.to_string(),
-        hints: vec!["what was changed was put back; apply the settings again".into()],
-        exit_code: 1,
-    }
+    ErrorRecord::new(
+        ErrorKind::HelperLost,
+        "the process that changes settings has ended",
+        why.to_string(),
+        &["what was changed was put back; apply the settings again"],
+    )
 }
 
 fn send<T: Serialize>(stream: &mut UnixStream, message: &T) -> io::Result<()> {
@@ -89,20 +88,19 @@ pub fn helper(state: &Path) -> Result<(), ErrorRecord> {
     let socket = io::stdin().as_fd().try_clone_to_owned().map(UnixStream::from);
     let mut stream = socket.map_err(lost)?;
     if stream.peer_addr().is_err() {
-        return Err(ErrorRecord {
-            kind: "usage".into(),
-            what: format!("`linerate {HELPER_VERB}` is no command for people"),
-            why: "linerate starts it by itself".into(),
-            hints: vec![],
-            exit_code: 2,
-        });
+        return Err(ErrorRecord::new(
+            ErrorKind::Usage,
+            format!("`linerate {HELPER_VERB}` is no command for people"),
+            "linerate starts it by itself",
+            &[],
+        ));
     }
     // SIGTERM goes to all of a service at once: the parent's end is what counts.
     let _ignored = ignore_signals();
     let start = Instant::now();
     let opened = loop {
         match SettingsGuard::open(state) {
-            Err(e) if e.kind == "busy" && start.elapsed() < BUSY_LIMIT => {
+            Err(e) if e.kind == ErrorKind::Busy && start.elapsed() < BUSY_LIMIT => {
                 std::thread::sleep(Duration::from_millis(50));
             }
             other => break other,
@@ -132,13 +130,12 @@ pub fn helper(state: &Path) -> Result<(), ErrorRecord> {
         .iter()
         .filter_map(|knob| Some(format!("{}: {}", knob.what, knob.why.as_deref()?)))
         .collect();
-    Err(ErrorRecord {
-        kind: "restore".into(),
-        what: "some settings are not as they were".into(),
-        why: left.join("; "),
-        hints: vec![],
-        exit_code: 1,
-    })
+    Err(ErrorRecord::new(
+        ErrorKind::Restore,
+        "some settings are not as they were",
+        left.join("; "),
+        &[],
+    ))
 }
 
 fn answer(keeper: &mut SettingsGuard, request: Request) -> Reply {
@@ -327,7 +324,9 @@ impl Privileged {
             Ok(Reply::Restored(restoration)) => Ok(restoration),
             Ok(_) => Err(lost("it gave another answer")),
             // Another one was started, and has done it.
-            Err(e) if e.kind == "helper_lost" && self.running.is_some() => Ok(self.left.clone()),
+            Err(e) if e.kind == ErrorKind::HelperLost && self.running.is_some() => {
+                Ok(self.left.clone())
+            }
             Err(e) => Err(e),
         }
     }

@@ -11,8 +11,9 @@ mod session;
 
 use std::path::PathBuf;
 
+use linerate_model::exit::Exit;
 use linerate_model::host::HostFacts;
-use linerate_model::record::{ErrorRecord, RunRecord};
+use linerate_model::record::{ErrorKind, ErrorRecord, RunRecord};
 use linerate_model::setting::{Applied, ReadBack, Restoration, Setting, SettingName};
 
 pub use linerate_wire::native::agent::{
@@ -150,11 +151,11 @@ pub trait HostAgent: Send {
 
 /// An answer that is none to what was asked.
 fn unexpected(name: &str) -> ErrorRecord {
-    ErrorRecord {
-        kind: "protocol".into(),
-        what: format!("cannot control {name}"),
-        why: "it gave an answer to something else".into(),
-        hints: vec!["use the same release of linerate at both ends".into()],
-        exit_code: 1,
-    }
+    ErrorRecord::new(
+        ErrorKind::Protocol,
+        format!("cannot control {name}"),
+        "it gave an answer to something else",
+        &["use the same release of linerate at both ends"],
+    )
+    .ending(Exit::Failed)
 }

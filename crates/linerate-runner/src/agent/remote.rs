@@ -6,7 +6,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use linerate_model::plan::IpVersion;
-use linerate_model::record::ErrorRecord;
+use linerate_model::record::{ErrorKind, ErrorRecord};
 use linerate_wire::native::PREAMBLE;
 use linerate_wire::native::agent::{AGENT_FEATURE, MOST_DOCUMENT_BYTES, Reply, Request, check};
 use linerate_wire::native::auth::Seal;
@@ -120,12 +120,13 @@ impl Remote {
     /// # Errors
     /// As [`HostAgent::ask`]; `interrupted`.
     pub fn ask_until(&mut self, request: Request, stop: &Stop) -> Answer {
-        check(&request).map_err(|why| ErrorRecord {
-            kind: "out_of_range".into(),
-            what: format!("cannot ask {} for this", self.name),
-            why,
-            hints: vec![],
-            exit_code: 2,
+        check(&request).map_err(|why| {
+            ErrorRecord::new(
+                ErrorKind::OutOfRange,
+                format!("cannot ask {} for this", self.name),
+                why,
+                &[],
+            )
         })?;
         let gone = || errors::unable("control the host", "the connection to it has ended");
         let (tell, told) = channel();
@@ -137,13 +138,12 @@ impl Remote {
                 Err(RecvTimeoutError::Disconnected) => return Err(gone()),
                 Err(RecvTimeoutError::Timeout) if stop.seen() => {
                     self.ask = None;
-                    return Err(ErrorRecord {
-                        kind: "interrupted".into(),
-                        what: format!("gave up what {} was asked for", self.name),
-                        why: "interrupted".into(),
-                        hints: vec![],
-                        exit_code: 130,
-                    });
+                    return Err(ErrorRecord::new(
+                        ErrorKind::Interrupted,
+                        format!("gave up what {} was asked for", self.name),
+                        "interrupted",
+                        &[],
+                    ));
                 }
                 Err(RecvTimeoutError::Timeout) => {}
             }

@@ -214,7 +214,7 @@ mod tests {
         });
         let record = run(&request, &mut (), &stop);
         assert_eq!(record.status, Status::Failed);
-        assert_eq!(record.error.unwrap().kind, "interrupted");
+        assert_eq!(record.error.unwrap().kind.name(), "interrupted");
         let _ = server.join().unwrap();
     }
 }

@@ -1,7 +1,7 @@
 //! The accounting identities, checked on every record.
 
 use linerate_model::plan::{Dialect, Transport, Way};
-use linerate_model::record::{ErrorRecord, Status};
+use linerate_model::record::{ErrorKind, ErrorRecord, Status};
 use linerate_model::sample::{RecvCounts, SendCounts};
 
 use super::Outcome;
@@ -44,13 +44,13 @@ impl Broken {
                 "one end tells what cannot be: check that both are of the same release",
             ),
         };
-        ErrorRecord {
-            kind: "accounting".into(),
-            what: "the accounting of this test does not add up".into(),
-            why: format!("{says}{}", self.what),
-            hints: vec![format!("do not use these numbers; {fault}")],
-            exit_code: 4,
-        }
+        ErrorRecord::new(
+            ErrorKind::Accounting,
+            "the accounting of this test does not add up",
+            format!("{says}{}", self.what),
+            &[],
+        )
+        .hint(format!("do not use these numbers; {fault}"))
     }
 }
 

@@ -9,7 +9,7 @@ use linerate_analysis::metric;
 use linerate_experiment::campaign::plan::Workload;
 use linerate_model::campaign::{RunState, StoredRun};
 use linerate_model::lines::ExportedRun;
-use linerate_model::record::ErrorRecord;
+use linerate_model::record::{ErrorKind, ErrorRecord};
 use linerate_report::report::format::csv::field;
 use linerate_report::report::input::campaign::{boot, within_a_boot};
 use linerate_report::run::json;
@@ -55,8 +55,8 @@ pub fn recorded(path: &Path) -> Result<Recorded, ErrorRecord> {
 pub fn figure(run: &StoredRun, wanted: Option<&metric::Metric>) -> Result<f64, ErrorRecord> {
     let none = |why: String| {
         let what = format!("no figure of run {} ({})", run.id, run.setting);
-        ErrorRecord::failure(
-            "metric",
+        ErrorRecord::new(
+            ErrorKind::Metric,
             what,
             why,
             &["leave out --metric for the figure that the plan names"],
@@ -129,8 +129,8 @@ fn scaled(value: f64, unit: Option<&str>) -> (f64, Option<&str>) {
 }
 
 fn io_error(path: &Path, error: &std::io::Error) -> ErrorRecord {
-    ErrorRecord::failure(
-        "output",
+    ErrorRecord::new(
+        ErrorKind::Output,
         format!("cannot write {}", path.display()),
         error.to_string(),
         &[],
@@ -242,8 +242,8 @@ fn json_lines(path: &Path) -> Result<Exit, ErrorRecord> {
 
 fn print(text: &str) -> Result<Exit, ErrorRecord> {
     match std::io::stdout().write_all(text.as_bytes()) {
-        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => Err(ErrorRecord::failure(
-            "output",
+        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => Err(ErrorRecord::new(
+            ErrorKind::Output,
             "cannot write to standard output",
             e.to_string(),
             &[],

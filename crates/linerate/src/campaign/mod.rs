@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use linerate_drive::campaign::{self, Ended, NetworkHosts, Read, is_store};
 use linerate_drive::{Clock as _, Env, FromHere, SystemClock};
 use linerate_model::exit::Exit;
-use linerate_model::record::ErrorRecord;
+use linerate_model::record::{ErrorKind, ErrorRecord};
 
 use self::args::{CampaignArgs, Place, Verb, Which};
 use self::show::Show;
@@ -67,7 +67,7 @@ impl Which {
 /// The hosts, with linerate's own file for its helpers.
 fn hosts() -> Result<NetworkHosts, ErrorRecord> {
     let program = std::env::current_exe().map_err(|e| {
-        ErrorRecord::failure("unable", "cannot find linerate's own file", e.to_string(), &[])
+        ErrorRecord::new(ErrorKind::Unable, "cannot find linerate's own file", e.to_string(), &[])
     })?;
     Ok(NetworkHosts { program })
 }
@@ -89,8 +89,8 @@ fn drive(
 fn resume(which: &Which, form: Output) -> Result<Exit, ErrorRecord> {
     let path = which.store()?;
     if !path.exists() {
-        return Err(ErrorRecord::failure(
-            "no_store",
+        return Err(ErrorRecord::new(
+            ErrorKind::NoStore,
             format!("there is no campaign {}", path.display()),
             "no store of this name exists",
             &["`linerate campaign run PLAN` begins one"],

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use linerate_model::record::ErrorRecord;
+use linerate_model::record::{ErrorKind, ErrorRecord};
 
 use linerate_drive::campaign::Read;
 use linerate_model::exit::Exit;
@@ -94,7 +94,12 @@ pub fn install(
     enable: bool,
 ) -> Result<Exit, ErrorRecord> {
     let program = std::env::current_exe().map_err(|e| {
-        ErrorRecord::failure("unable", "cannot find this program's own file", e.to_string(), &[])
+        ErrorRecord::new(
+            ErrorKind::Unable,
+            "cannot find this program's own file",
+            e.to_string(),
+            &[],
+        )
     })?;
     let text = unit(read, store, &program);
     if print {
@@ -105,8 +110,8 @@ pub fn install(
     let path = dir.join(&name);
     let draft = dir.join(format!(".{name}.new"));
     let unable = |e: std::io::Error| {
-        ErrorRecord::failure(
-            "output",
+        ErrorRecord::new(
+            ErrorKind::Output,
             format!("cannot write {}", path.display()),
             e.to_string(),
             &["it needs root; --print shows the unit"],
@@ -125,7 +130,12 @@ pub fn install(
             Err(e) => e.to_string(),
         };
         let what = format!("cannot enable {name}: `systemctl {}` failed", words.join(" "));
-        return Err(ErrorRecord::failure("systemd", what, why, &["the unit itself is written"]));
+        return Err(ErrorRecord::new(
+            ErrorKind::Systemd,
+            what,
+            why,
+            &["the unit itself is written"],
+        ));
     }
     println!(
         "after each boot of this machine it goes on; begin with: linerate campaign run {}",

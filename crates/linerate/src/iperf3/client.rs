@@ -1,7 +1,7 @@
 //! The client: iperf3's options as a request, and what is told on its screen.
 
 use linerate_ask::iperf3::{Line, request};
-use linerate_model::record::{RunRecord, Status};
+use linerate_model::record::{ErrorKind, RunRecord, Status};
 use linerate_model::test_event::TestEvent;
 use linerate_runner::client;
 use linerate_runner::signals::Stop;
@@ -55,8 +55,8 @@ impl Face<'_> {
             return Ok(());
         }
         let error = record.error.as_ref();
-        let (text, line) = match error.map(|error| error.kind.as_str()) {
-            Some("interrupted") => {
+        let (text, line) = match error.map(|error| &error.kind) {
+            Some(ErrorKind::Interrupted) => {
                 let text = "interrupt - the client has terminated".to_owned();
                 (text.clone(), format!("iperf3: {text}"))
             }

@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use linerate_ask::iperf3::{Line, Stop, parse};
-use linerate_model::record::ErrorRecord;
+use linerate_model::record::{ErrorKind as Kind, ErrorRecord};
 use linerate_report::iperf3::{Format, Options, RELEASE};
 
 /// Runs the command; `args` are what follows its name.
@@ -214,11 +214,17 @@ fn now() -> (String, i64) {
 fn words(error: &ErrorRecord) -> String {
     // The system's own words, without the number that Rust adds.
     let why = error.why.split(" (os error").next().unwrap_or(&error.why);
-    match error.kind.as_str() {
-        "busy" => "the server is busy running a test. try again later".to_owned(),
-        "refused" | "no_route" | "no_permission" | "timed_out" | "reset" | "connect" | "bind"
-        | "no_address" => format!("unable to connect to server: {why}"),
-        "unknown_host" => {
+    match error.kind {
+        Kind::Busy => "the server is busy running a test. try again later".to_owned(),
+        Kind::Refused
+        | Kind::NoRoute
+        | Kind::NoPermission
+        | Kind::TimedOut
+        | Kind::Reset
+        | Kind::Connect
+        | Kind::Bind
+        | Kind::NoAddress => format!("unable to connect to server: {why}"),
+        Kind::UnknownHost => {
             let why = why.strip_prefix("failed to lookup address information: ").unwrap_or(why);
             format!("unable to connect to server: {why}")
         }

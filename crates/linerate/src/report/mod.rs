@@ -8,7 +8,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, IsTerminal, Read, Write, stderr, stdin, stdout};
 use std::path::{Path, PathBuf};
 
-use linerate_model::record::ErrorRecord;
+use linerate_model::record::{ErrorKind, ErrorRecord};
 use linerate_report::clean::clean;
 use linerate_report::number;
 use linerate_report::report::format::{self, Format, Look};
@@ -143,13 +143,7 @@ fn say(text: &str) {
 }
 
 fn failure(what: String, why: String, hints: &[&str]) -> ErrorRecord {
-    ErrorRecord {
-        kind: "report".into(),
-        what,
-        why,
-        hints: hints.iter().map(|h| (*h).to_owned()).collect(),
-        exit_code: Exit::Failed as u8,
-    }
+    ErrorRecord::new(ErrorKind::Report, what, why, hints)
 }
 
 /// The command line that makes this report again.

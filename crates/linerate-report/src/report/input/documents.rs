@@ -2,7 +2,7 @@
 //! test printed.
 
 use linerate_model::campaign::{Event, StoredRun};
-use linerate_model::record::{ErrorRecord, Interval, RunRecord, Status};
+use linerate_model::record::{ErrorKind, ErrorRecord, Interval, RunRecord, Status};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -336,16 +336,12 @@ impl Reader<'_> {
             return;
         }
         record.status = Status::Partial;
-        record.error = Some(ErrorRecord {
-            kind: "no_end".into(),
-            what: format!(
-                "the file ends before the test did, {} intervals in",
-                record.intervals.len()
-            ),
-            why: "linerate was ended, or its output cut off".into(),
-            hints: Vec::new(),
-            exit_code: 1,
-        });
+        record.error = Some(ErrorRecord::new(
+            ErrorKind::NoEnd,
+            format!("the file ends before the test did, {} intervals in", record.intervals.len()),
+            "linerate was ended, or its output cut off",
+            &[],
+        ));
         self.push(What::Run(record));
     }
 }

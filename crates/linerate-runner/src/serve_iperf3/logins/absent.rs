@@ -1,6 +1,6 @@
 //! In place of logins where they are not built.
 
-use linerate_model::record::ErrorRecord;
+use linerate_model::record::{ErrorKind, ErrorRecord};
 
 use super::{HOW_TO_BUILD, NOT_BUILT, Settings};
 
@@ -14,13 +14,12 @@ impl Logins {
     /// # Errors
     /// Always: that they are not built, and how to build them.
     pub fn open(_settings: &Settings) -> Result<Self, ErrorRecord> {
-        Err(ErrorRecord {
-            kind: "usage".into(),
-            what: "cannot check logins of iperf3's clients".into(),
-            why: NOT_BUILT.into(),
-            hints: vec![HOW_TO_BUILD.into()],
-            exit_code: 2,
-        })
+        Err(ErrorRecord::new(
+            ErrorKind::Usage,
+            "cannot check logins of iperf3's clients",
+            NOT_BUILT,
+            &[HOW_TO_BUILD],
+        ))
     }
 
     pub(in super::super) async fn check(&self, _token: Option<&str>) -> Result<(), &'static str> {

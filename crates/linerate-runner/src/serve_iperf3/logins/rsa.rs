@@ -10,7 +10,7 @@ use aws_lc_rs::rsa::{
 };
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use linerate_model::record::ErrorRecord;
+use linerate_model::record::{ErrorKind, ErrorRecord};
 use linerate_wire::iperf3::Token;
 use rustls_pki_types::PrivateKeyDer;
 use rustls_pki_types::pem::PemObject;
@@ -217,11 +217,5 @@ fn read(path: &Path) -> Result<Vec<u8>, String> {
 }
 
 fn unusable(what: String, why: String, hints: &[&str]) -> ErrorRecord {
-    ErrorRecord {
-        kind: "usage".into(),
-        what,
-        why,
-        hints: hints.iter().map(|hint| (*hint).to_owned()).collect(),
-        exit_code: 2,
-    }
+    ErrorRecord::new(ErrorKind::Usage, what, why, hints)
 }

@@ -1,0 +1,45 @@
+//! Why a result may not mean what it seems to.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::kinds::kinds;
+
+/// Why a result may not mean what it seems to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Doubt {
+    /// Which.
+    pub kind: DoubtKind,
+    /// In words, with its numbers.
+    pub text: String,
+}
+
+kinds! {
+    /// Kinds of [`Doubt`]. Names never change, and each has a row in `docs/errors.md`.
+    DoubtKind {
+        /// The wall clock stepped; spans are monotonic and unharmed, time stamps of the kernel are not.
+        ClockStepped = "clock-stepped", "let nothing set the clock while a test runs";
+        /// Other work, the hypervisor or a cgroup took time from the data threads.
+        HostBusy = "host-busy", "end other work there; `--cpu` names idle cores";
+        /// The peer did not report something.
+        PeerValuesMissing = "peer-values-missing", "`linerate serve` of this release there";
+        /// One kernel packet stood for several datagrams, so a figure has bounds or fewer samples.
+        OffloadMerging = "offload-merging", "`--engine send` or `mmsg` for delay; a lower rate";
+        /// The sender kept its schedule badly.
+        TimerLate = "timer-late", "an idle core by `--cpu`; a longer `--burst`";
+        /// The kernel refused an engine during the run.
+        EngineFallback = "engine-fallback", "the engine that was used, by `--engine`";
+        /// An end, or its whole machine, did not run for a part of the test.
+        Stopped = "stopped", "repeat the test";
+        /// A sending host itself dropped datagrams, and not because its queue was full.
+        LocalSendErrors = "local-send-errors", "the errno that its words name";
+        /// Two counters that should agree do not.
+        CountersDisagree = "counters-disagree", "end other traffic of the same hosts, and repeat the test";
+        /// Something the plan asked for was granted only in part.
+        Degraded = "degraded", "its words name what was granted";
+        /// The receiver or sender did not touch the bytes, as an application would.
+        BytesNotCopied = "bytes-not-copied", "`--rx copy` and `--tx copy` cost what an application pays";
+        /// Sender and receiver shared a host or a core.
+        SharedHost = "shared-host", "a server on another machine";
+    }
+}
