@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::exit::Exit;
 use crate::kinds::kinds;
+use crate::served::RefusalKind;
 
 /// What went wrong.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -204,6 +205,20 @@ error_kinds! {
     Command = "command", [Failed, Unreachable], "the system's words in `why`";
     /// systemd did not take a campaign's unit.
     Systemd = "systemd", [Failed], "`systemctl` by hand: the unit is written";
+}
+
+impl From<RefusalKind> for ErrorKind {
+    fn from(refusal: RefusalKind) -> Self {
+        match refusal {
+            RefusalKind::Version => Self::Version,
+            RefusalKind::Key => Self::Key,
+            RefusalKind::OutOfRange => Self::OutOfRange,
+            RefusalKind::Policy => Self::Policy,
+            RefusalKind::Busy => Self::Busy,
+            RefusalKind::Unable => Self::Unable,
+            RefusalKind::Protocol => Self::Protocol,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -193,6 +193,29 @@ pub struct RrPlan {
     pub rate: Option<u64>,
 }
 
+/// What travels, without its numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum TrafficKind {
+    /// Datagrams one way.
+    Udp,
+    /// Bytes one way.
+    Tcp,
+    /// Requests and responses.
+    Rr,
+}
+
+impl TrafficKind {
+    /// As in records and as the verbs of the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Udp => "udp",
+            Self::Tcp => "tcp",
+            Self::Rr => "rr",
+        }
+    }
+}
+
 /// What travels.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
@@ -206,13 +229,18 @@ pub enum Traffic {
 }
 
 impl Traffic {
+    /// Which of them it is.
+    pub const fn kind(&self) -> TrafficKind {
+        match self {
+            Self::Udp(_) => TrafficKind::Udp,
+            Self::Tcp(_) => TrafficKind::Tcp,
+            Self::Rr(_) => TrafficKind::Rr,
+        }
+    }
+
     /// As in records: `udp`, `tcp`, `rr`.
     pub const fn name(&self) -> &'static str {
-        match self {
-            Self::Udp(_) => "udp",
-            Self::Tcp(_) => "tcp",
-            Self::Rr(_) => "rr",
-        }
+        self.kind().name()
     }
 
     /// What its data sockets are.

@@ -4,7 +4,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::plan::{Dialect, Direction};
+use crate::plan::{Dialect, Direction, TrafficKind};
+use crate::setting::{Restoration, RestoreOutcome};
 
 /// What of a client's test a server knows when it begins.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -17,8 +18,8 @@ pub struct ServedTest {
     pub peer: String,
     /// The protocol spoken.
     pub dialect: Dialect,
-    /// `udp`, `tcp` or `rr`.
-    pub kind: String,
+    /// What travels.
+    pub kind: TrafficKind,
     /// Seen from the client.
     pub direction: Direction,
     /// Streams each way.
@@ -131,4 +132,148 @@ pub struct ServedResult {
     /// rr: requests answered, warm-up included.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answered: Option<u64>,
+}
+
+/// Why a server refuses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RefusalKind {
+    /// No common version.
+    Version,
+    /// No key, another one, or a request that was sealed for another server.
+    Key,
+    /// A number outside the table of limits.
+    OutOfRange,
+    /// Against the server's policy.
+    Policy,
+    /// No room for another test now.
+    Busy,
+    /// The server's host cannot do it.
+    Unable,
+    /// The conversation went wrong.
+    Protocol,
+}
+
+/// How many settings of a host are, or are not, as they were.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PutBack {
+    /// As before.
+    pub restored: u64,
+    /// Left as somebody else set them meanwhile.
+    pub changed_by_others: u64,
+    /// Gone with their interface.
+    pub gone: u64,
+    /// Could not be put back; tried again at the next occasion.
+    pub failed: u64,
+}
+
+impl PutBack {
+    /// Of a host's answer.
+    pub fn of(restoration: &Restoration) -> Self {
+        let mut counts = Self::default();
+        for knob in &restoration.knobs {
+            *match knob.outcome {
+                RestoreOutcome::Restored | RestoreOutcome::Already => &mut counts.restored,
+                RestoreOutcome::ChangedByOthers => &mut counts.changed_by_others,
+                RestoreOutcome::Gone => &mut counts.gone,
+                RestoreOutcome::Failed => &mut counts.failed,
+            } += 1;
+        }
+        counts
+    }
+}
+
+/// A line of `serve --json-lines`: `event` says which.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum ServerLine {
+    /// The server listens.
+    Listening {
+        /// RFC 3339, UTC.
+        time: String,
+        /// Address and port, TCP and UDP.
+        address: String,
+    },
+    /// A test was admitted and its data will begin.
+    Started {
+        /// RFC 3339, UTC.
+        time: String,
+        /// What is asked, and by whom.
+        #[serde(flatten)]
+        test: ServedTest,
+    },
+    /// A test is over. Each has exactly one such line, also one that ended before its start.
+    Ended {
+        /// RFC 3339, UTC.
+        time: String,
+        /// What was asked, and by whom.
+        #[serde(flatten)]
+        test: ServedTest,
+        /// How it ended, and what this end measured.
+        #[serde(flatten)]
+        result: Box<ServedResult>,
+    },
+    /// A connection was turned away before it had a test.
+    Refused {
+        /// RFC 3339, UTC.
+        time: String,
+        /// Address and port of the client.
+        peer: String,
+        /// On what ground.
+        kind: RefusalKind,
+        /// In words.
+        why: String,
+    },
+    /// More connections of a network were turned away, too many to have a line each.
+    RefusedMore {
+        /// RFC 3339, UTC.
+        time: String,
+        /// An IPv4 address, or the /64 of an IPv6 address.
+        network: String,
+        /// So many since the last line about it.
+        count: u64,
+    },
+    /// So many events have no line, as whoever reads them read too slowly.
+    LogDropped {
+        /// RFC 3339, UTC.
+        time: String,
+        /// Events of any kind.
+        events: u64,
+    },
+    /// A controller of campaigns took this host over.
+    ControlStarted {
+        /// RFC 3339, UTC.
+        time: String,
+        /// Address and port of the controller.
+        peer: String,
+    },
+    /// It is gone, and settings were put back.
+    ControlEnded {
+        /// RFC 3339, UTC.
+        time: String,
+        /// Address and port of the controller.
+        peer: String,
+        /// What became of the settings it had changed; absent where they are put back later.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        settings: Option<PutBack>,
+        /// Why, and what was put back, in words.
+        text: String,
+    },
+    /// Settings that an earlier server had left changed were put back.
+    PutBack {
+        /// RFC 3339, UTC.
+        time: String,
+        /// What became of them.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        settings: Option<PutBack>,
+        /// What, in words.
+        text: String,
+    },
+    /// No connection can be taken for now: too many are open. At most one such line in ten seconds.
+    CannotAccept {
+        /// RFC 3339, UTC.
+        time: String,
+        /// Why, in words.
+        text: String,
+    },
 }

@@ -5,6 +5,7 @@
 //! changes them. What a later build prints anew gets lines of its own.
 
 use linerate_model::record::{ErrorRecord, RunRecord};
+use linerate_model::served::ServerLine;
 use serde::{Deserialize, Serialize};
 
 #[derive(Serialize, Deserialize)]
@@ -31,4 +32,10 @@ fn records_print_as_they_were() {
 fn errors_without_a_record_print_as_they_were() {
     let errors: Vec<NoDocument> = read(include_str!("kept/errors.jsonl"));
     assert_eq!(errors.len(), 4);
+}
+
+#[test]
+fn lines_of_a_server_print_as_they_were() {
+    let lines: Vec<ServerLine> = read(include_str!("kept/server.jsonl"));
+    assert!(lines.iter().any(|line| matches!(line, ServerLine::Refused { .. })));
 }

@@ -43,7 +43,7 @@ fn what(test: &ServedTest) -> String {
         Dialect::Native => "linerate",
         Dialect::Iperf3 => "iperf3",
     };
-    format!("{} {direction}, {} {streams}, {dialect}", clean(&test.kind), test.streams)
+    format!("{} {direction}, {} {streams}, {dialect}", test.kind.name(), test.streams)
 }
 
 fn amount(bytes: u64, rate: Option<f64>) -> String {
@@ -77,17 +77,19 @@ fn sent(sent: &ServedSent) -> String {
 
 #[cfg(test)]
 mod tests {
+    use linerate_model::plan::TrafficKind;
+
     use super::*;
 
-    fn test(kind: &str, dialect: Dialect, direction: Direction, streams: u16) -> ServedTest {
+    fn test(kind: TrafficKind, dialect: Dialect, direction: Direction, streams: u16) -> ServedTest {
         ServedTest {
             id: None,
             peer: "[2001:db8::7]:40000".into(),
             dialect,
-            kind: kind.into(),
+            kind,
             direction,
             streams,
-            asked_bps: (kind == "udp").then_some(100_000_000),
+            asked_bps: (kind == TrafficKind::Udp).then_some(100_000_000),
             asked_per_second: None,
         }
     }
@@ -99,8 +101,8 @@ mod tests {
 
     #[test]
     fn every_test_is_one_line() {
-        let udp = test("udp", Dialect::Native, Direction::Forward, 1);
-        let both = test("tcp", Dialect::Iperf3, Direction::Both, 2);
+        let udp = test(TrafficKind::Udp, Dialect::Native, Direction::Forward, 1);
+        let both = test(TrafficKind::Tcp, Dialect::Iperf3, Direction::Both, 2);
         let received = ServedReceived {
             warmup: None,
             bytes: 24_970_000,
@@ -140,7 +142,7 @@ mod tests {
                 },
             ),
             ended(
-                &test("rr", Dialect::Native, Direction::Forward, 1),
+                &test(TrafficKind::Rr, Dialect::Native, Direction::Forward, 1),
                 &ServedResult {
                     seconds: Some(0.5),
                     answered: Some(12_345),

@@ -115,16 +115,11 @@ pub(crate) fn refused_control(name: &str, refused: &Refused) -> ErrorRecord {
 }
 
 fn refused_what(what: String, refused: &Refused) -> ErrorRecord {
-    let (kind, exit) = match refused.kind {
-        RefusalKind::Version => (Kind::Version, Exit::Unreachable),
-        RefusalKind::Key => (Kind::Key, Exit::Unreachable),
-        RefusalKind::OutOfRange => (Kind::OutOfRange, Exit::Usage),
-        RefusalKind::Policy => (Kind::Policy, Exit::Unreachable),
-        RefusalKind::Busy => (Kind::Busy, Exit::Unreachable),
-        RefusalKind::Unable => (Kind::Unable, Exit::Unreachable),
-        RefusalKind::Protocol => (Kind::Protocol, Exit::Unreachable),
+    let exit = match refused.kind {
+        RefusalKind::OutOfRange => Exit::Usage,
+        _ => Exit::Unreachable,
     };
-    error(kind, what, &refused.why, &refused.hints).ending(exit)
+    error(refused.kind.into(), what, &refused.why, &refused.hints).ending(exit)
 }
 
 pub(crate) fn not_linerate(name: &str, peer: SocketAddr) -> ErrorRecord {

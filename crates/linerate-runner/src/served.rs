@@ -35,7 +35,7 @@ pub(crate) fn test(
         id: id.filter(plain).map(str::to_owned),
         peer: peer.to_string(),
         dialect,
-        kind: plan.traffic.name().to_owned(),
+        kind: plan.traffic.kind(),
         direction: plan.direction,
         streams: plan.streams,
         asked_bps,

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use linerate_engine::sys;
 use linerate_model::record::{ErrorKind, ErrorRecord};
-use linerate_model::served::{ServedResult, ServedTest};
+use linerate_model::served::{PutBack, ServedResult, ServedTest};
 use linerate_model::test_event::TestEvent;
 use linerate_model::units::{BitRate, Nanos};
 use linerate_wire::iperf3::Cookie;
@@ -156,11 +156,18 @@ pub enum Event {
     ControlEnded {
         /// The controller.
         peer: SocketAddr,
+        /// What became of the settings it had changed; absent where they are put back later.
+        settings: Option<PutBack>,
         /// Why, and what was put back, in words.
-        what: String,
+        text: String,
     },
     /// Settings that an earlier server had left changed were put back.
-    PutBack(String),
+    PutBack {
+        /// How many.
+        settings: PutBack,
+        /// What, in words.
+        text: String,
+    },
     /// No connection can be taken for now. Told at most once in ten seconds.
     CannotAccept(String),
     /// What a test in iperf3's dialect tells while it runs.
@@ -266,7 +273,7 @@ pub(crate) async fn serve_async(
     let address = listener.local_addr().map_err(|e| cannot_listen(options, &e))?;
     events.send(Event::Listening(sys::plain(address)));
     if let Some(left) = left {
-        events.send(Event::PutBack(left));
+        events.send(left);
     }
     let server = Arc::new(Server {
         options: options.clone(),

@@ -10,12 +10,12 @@ use linerate_model::lines::{
 };
 use linerate_model::record::{ErrorKind as Kind, ErrorRecord, RunRecord};
 use linerate_model::search::SearchDocument;
+use linerate_model::served::ServerLine;
 use linerate_model::sweep::SweepDocument;
 use linerate_report::compare::view::View;
 
 use crate::args::Cli;
 use crate::args::tools::Document;
-use crate::serve::ServerLine;
 use linerate_model::exit::Exit;
 
 /// `linerate schema`.

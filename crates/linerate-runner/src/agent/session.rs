@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use linerate_model::record::ErrorRecord;
+use linerate_model::served::PutBack;
 use linerate_model::setting::{Restoration, RestoreOutcome};
 use linerate_wire::native::agent::{PIECE_BYTES, Permissions, Reply, Request, pieces};
 use linerate_wire::native::auth::Seal;
@@ -36,16 +37,16 @@ pub(crate) struct AgentSlot {
 }
 
 impl AgentSlot {
-    /// Starts the helper, if controllers are let in. Says in words what an earlier process had left
-    /// changed.
-    pub(crate) fn open(options: Option<&Options>) -> Result<(Self, Option<String>), ErrorRecord> {
+    /// Starts the helper, if controllers are let in. Says what an earlier process had left changed.
+    pub(crate) fn open(options: Option<&Options>) -> Result<(Self, Option<Event>), ErrorRecord> {
         let Some(options) = options else {
             return Ok((Self { options: None, helper: Mutex::new(None) }, None));
         };
         let (helper, left) = Privileged::start(&options.program, &options.state)?;
-        let told = (left != Restoration::default()).then(|| words(&left));
+        let put_back = (left != Restoration::default())
+            .then(|| Event::PutBack { settings: PutBack::of(&left), text: words(&left) });
         let helper = Mutex::new(Some(helper));
-        Ok((Self { options: Some(options.clone()), helper }, told))
+        Ok((Self { options: Some(options.clone()), helper }, put_back))
     }
 
     fn helper(&self) -> MutexGuard<'_, Option<Privileged>> {
@@ -56,17 +57,18 @@ impl AgentSlot {
 
 /// What was put back, in words.
 fn words(restoration: &Restoration) -> String {
-    let count = |outcome| restoration.knobs.iter().filter(|knob| knob.outcome == outcome).count();
-    let mut parts = vec![format!(
-        "{} settings put back",
-        count(RestoreOutcome::Restored) + count(RestoreOutcome::Already)
-    )];
-    for (outcome, what) in [
-        (RestoreOutcome::ChangedByOthers, "left as somebody else set them"),
-        (RestoreOutcome::Gone, "gone with their interface"),
-        (RestoreOutcome::Failed, "could not be put back"),
+    let counts = PutBack::of(restoration);
+    let mut parts = vec![format!("{} settings put back", counts.restored)];
+    for (outcome, count, what) in [
+        (
+            RestoreOutcome::ChangedByOthers,
+            counts.changed_by_others,
+            "left as somebody else set them",
+        ),
+        (RestoreOutcome::Gone, counts.gone, "gone with their interface"),
+        (RestoreOutcome::Failed, counts.failed, "could not be put back"),
     ] {
-        if count(outcome) > 0 {
+        if count > 0 {
             let names: Vec<&str> = restoration
                 .knobs
                 .iter()
@@ -74,7 +76,7 @@ fn words(restoration: &Restoration) -> String {
                 .map(|knob| knob.what.as_str())
                 .take(5)
                 .collect();
-            parts.push(format!("{} {what} ({})", count(outcome), names.join(", ")));
+            parts.push(format!("{count} {what} ({})", names.join(", ")));
         }
     }
     parts.extend(restoration.notes.iter().cloned());
@@ -186,12 +188,17 @@ impl Session {
         };
         // Only now: to the controller, the end of this half says that the settings are back.
         drop(write);
-        let put_back = match back {
-            Some(Ok(Some(Ok(restoration)))) => words(&restoration),
-            Some(Ok(Some(Err(error)))) => format!("settings are not put back: {}", error.why),
-            _ => "settings are put back at the next start".to_owned(),
+        let (settings, put_back) = match back {
+            Some(Ok(Some(Ok(restoration)))) => {
+                (Some(PutBack::of(&restoration)), words(&restoration))
+            }
+            Some(Ok(Some(Err(error)))) => {
+                (None, format!("settings are not put back: {}", error.why))
+            }
+            _ => (None, "settings are put back at the next start".to_owned()),
         };
-        server.events.send(Event::ControlEnded { peer, what: format!("{why}; {put_back}") });
+        let text = format!("{why}; {put_back}");
+        server.events.send(Event::ControlEnded { peer, settings, text });
     }
 }
 

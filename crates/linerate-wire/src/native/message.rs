@@ -31,6 +31,7 @@ use linerate_model::plan::{AgreedPlan, TestPlan, Way};
 use linerate_model::sample::{
     HostSample, RecvInterval, RecvReport, SendInterval, SendReport, ThreadUse,
 };
+pub use linerate_model::served::RefusalKind;
 use serde::{Deserialize, Serialize};
 
 /// From the client.
@@ -200,41 +201,6 @@ pub struct Refused {
     /// What to try.
     #[serde(default)]
     pub hints: Vec<String>,
-}
-
-/// Why a server refuses.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum RefusalKind {
-    /// No common version.
-    Version,
-    /// No key, another one, or a request that was sealed for another server.
-    Key,
-    /// A number outside the table of limits.
-    OutOfRange,
-    /// Against the server's policy.
-    Policy,
-    /// No room for another test now.
-    Busy,
-    /// The server's host cannot do it.
-    Unable,
-    /// The conversation went wrong.
-    Protocol,
-}
-
-impl RefusalKind {
-    /// As in messages, errors and logs.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Version => "version",
-            Self::Key => "key",
-            Self::OutOfRange => "out_of_range",
-            Self::Policy => "policy",
-            Self::Busy => "busy",
-            Self::Unable => "unable",
-            Self::Protocol => "protocol",
-        }
-    }
 }
 
 /// Clock question.
