@@ -33,3 +33,4 @@ pub mod test_event;
 pub mod trial;
 pub mod undo;
 pub mod units;
+pub mod word;

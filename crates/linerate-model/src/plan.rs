@@ -9,6 +9,37 @@ use crate::units::{BitRate, DatagramSize, NANOS_PER_SECOND, Nanos, Rate};
 /// Name of what [`TestPlan::check`] finds when a rate lets no datagram go within the time.
 pub const ONE_DATAGRAM: &str = "rate that sends a datagram within the time in bit/s";
 
+/// Makes a closed set of words usable as text.
+macro_rules! named {
+    ($($set:ident: $($word:ident = $name:literal),+;)+) => {$(
+        impl $set {
+            /// As in records.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$word => $name),+
+                }
+            }
+        }
+
+        impl AsRef<str> for $set {
+            fn as_ref(&self) -> &str {
+                self.name()
+            }
+        }
+    )+};
+}
+
+named! {
+    PlanDirection: Forward = "forward", Reverse = "reverse", Both = "both", Discard = "discard";
+    Way: Forward = "forward", Reverse = "reverse";
+    Transport: Udp = "udp", Tcp = "tcp";
+    TrafficKind: Udp = "udp", Tcp = "tcp", Rr = "rr";
+    Dialect: Native = "native", Iperf3 = "iperf3";
+    EngineChoice: Auto = "auto", Gso = "gso", Mmsg = "mmsg", Send = "send";
+    Receiving: Copy = "copy", Discard = "discard";
+    Sending: Copy = "copy", Sendfile = "sendfile";
+}
+
 /// Which way the data goes, seen from the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
@@ -30,6 +61,30 @@ impl Direction {
     /// Whether the server sends.
     pub fn has_reverse(self) -> bool {
         self != Self::Forward
+    }
+}
+
+/// [`Direction`] in a record, where a test may also have no peer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum PlanDirection {
+    /// Client sends, server receives.
+    Forward,
+    /// Server sends, client receives.
+    Reverse,
+    /// Both at once.
+    Both,
+    /// Client sends, nobody receives.
+    Discard,
+}
+
+impl From<Direction> for PlanDirection {
+    fn from(direction: Direction) -> Self {
+        match direction {
+            Direction::Forward => Self::Forward,
+            Direction::Reverse => Self::Reverse,
+            Direction::Both => Self::Both,
+        }
     }
 }
 
@@ -64,16 +119,6 @@ pub enum Dialect {
     Native,
     /// iperf3's: the peer reports totals of each stream when the test is over.
     Iperf3,
-}
-
-impl Dialect {
-    /// As in records and in `--dialect`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Native => "native",
-            Self::Iperf3 => "iperf3",
-        }
-    }
 }
 
 /// Version of the Internet Protocol.
@@ -119,16 +164,24 @@ pub enum EngineChoice {
     Send,
 }
 
-impl EngineChoice {
-    /// As in `--engine` and in records.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Auto => "auto",
-            Self::Gso => "gso",
-            Self::Mmsg => "mmsg",
-            Self::Send => "send",
-        }
-    }
+/// How a TCP receiver reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Receiving {
+    /// As an application does.
+    Copy,
+    /// The kernel throws the bytes away (`MSG_TRUNC`).
+    Discard,
+}
+
+/// How a TCP sender writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Sending {
+    /// As an application does.
+    Copy,
+    /// The same pages again and again (`sendfile`).
+    Sendfile,
 }
 
 /// When a test ends. Counts are over all streams of one direction.
@@ -203,17 +256,6 @@ pub enum TrafficKind {
     Tcp,
     /// Requests and responses.
     Rr,
-}
-
-impl TrafficKind {
-    /// As in records and as the verbs of the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Udp => "udp",
-            Self::Tcp => "tcp",
-            Self::Rr => "rr",
-        }
-    }
 }
 
 /// What travels.

@@ -9,7 +9,10 @@ use serde::{Deserialize, Serialize};
 pub use crate::doubt::{Doubt, DoubtKind};
 pub use crate::error::{ErrorKind, ErrorRecord};
 use crate::host::HostFacts;
-use crate::plan::Cut;
+use crate::plan::{
+    Cut, Dialect, EngineChoice, PlanDirection, Receiving, Sending, TrafficKind, Transport, Way,
+};
+use crate::word::Word;
 
 /// Number of the format described here.
 pub const FORMAT: u32 = 1;
@@ -155,12 +158,12 @@ pub struct ProgramFacts {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PlanRecord {
     /// udp, tcp or rr.
-    pub protocol: String,
+    pub protocol: Word<TrafficKind>,
     /// 4 or 6.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ip: Option<u8>,
     /// forward, reverse, both; `discard` for a send-only test.
-    pub direction: String,
+    pub direction: Word<PlanDirection>,
     /// Each way.
     pub streams: u16,
     /// UDP payload.
@@ -192,10 +195,10 @@ pub struct PlanRecord {
     pub interval_s: f64,
     /// auto, gso, mmsg, send; in `agreed` the one that the sending end ran last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub engine: Option<String>,
+    pub engine: Option<Word<EngineChoice>>,
     /// In `agreed` the one that the receiving end ran, which chooses for itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub receive_engine: Option<String>,
+    pub receive_engine: Option<Word<EngineChoice>>,
     /// Most datagrams handed to the kernel as one train.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub train_datagrams: Option<u32>,
@@ -225,10 +228,10 @@ pub struct PlanRecord {
     pub nodelay: Option<bool>,
     /// How the TCP receiver reads: `copy`, or `discard` (MSG_TRUNC, nothing copied).
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub receive: Option<String>,
+    pub receive: Option<Word<Receiving>>,
     /// How the TCP sender writes: `copy`, or `sendfile` (nothing copied).
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub send: Option<String>,
+    pub send: Option<Word<Sending>>,
     /// rr: bytes of a request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_bytes: Option<u32>,
@@ -240,12 +243,12 @@ pub struct PlanRecord {
     pub outstanding: Option<u32>,
     /// rr: udp or tcp.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub transport: Option<String>,
+    pub transport: Option<Word<Transport>>,
     /// Differentiated services code point.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dscp: Option<u8>,
     /// native, iperf3 …
-    pub dialect: String,
+    pub dialect: Word<Dialect>,
 }
 
 /// What the kernel granted of a socket buffer: `SO_SNDBUF` and `SO_RCVBUF` as read back, which on
@@ -719,7 +722,7 @@ pub struct StreamRecord {
     /// Counted from 0 within its direction.
     pub stream: u16,
     /// forward or reverse.
-    pub direction: String,
+    pub direction: Word<Way>,
     /// The figures.
     #[serde(flatten)]
     pub figures: Figures,

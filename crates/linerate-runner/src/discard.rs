@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use linerate_engine::{clock, sys};
 use linerate_host::facts::facts;
-use linerate_model::plan::{Dialect, Direction, IpVersion};
+use linerate_model::plan::{Dialect, Direction, IpVersion, PlanDirection};
 use linerate_model::record::{RunRecord, Status};
 use linerate_session::assemble::{self, HostSamples, LiveSide, Outcome, StreamOutcome};
 use linerate_session::observer::Observer;
@@ -28,7 +28,7 @@ pub(crate) async fn run(
     port: u16,
     observer: &mut dyn Observer,
 ) -> RunRecord {
-    record.asked.direction = "discard".into();
+    record.asked.direction = PlanDirection::Discard.into();
     let peer = match resolve(name, port, request.ip).await {
         Ok(addresses) => addresses.first().copied(),
         Err(error) => return failed(record, error),
@@ -60,7 +60,7 @@ pub(crate) async fn run(
         }
     }
     let mut agreed = assemble::plan_record(&plan, Some(ip));
-    agreed.direction = "discard".into();
+    agreed.direction = PlanDirection::Discard.into();
     record.asked.ip = Some(ip.number());
     record.asked.datagram_bytes = agreed.datagram_bytes;
     record.asked.rate_bps = agreed.rate_bps;

@@ -156,8 +156,8 @@ fn each_end_says_which_engine_it_ran_and_which_it_could_not() {
         plan.direction = if reverse { Direction::Reverse } else { Direction::Forward };
         let record = record(&outcome(plan, vec![stream]));
         let agreed = record.agreed.expect("a plan");
-        assert_eq!(agreed.engine.as_deref(), Some("mmsg"));
-        assert_eq!(agreed.receive_engine.as_deref(), Some("send"));
+        assert_eq!(agreed.engine, Some(EngineChoice::Mmsg.into()));
+        assert_eq!(agreed.receive_engine, Some(EngineChoice::Send.into()));
         let ours =
             |kind: &DoubtKind| matches!(kind, DoubtKind::EngineFallback | DoubtKind::Degraded);
         let doubts = record.doubts.into_iter().filter(|doubt| ours(&doubt.kind));

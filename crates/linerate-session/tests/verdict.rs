@@ -1,9 +1,11 @@
 //! The verdict on made-up records: each limit is named when it is the limit, and not otherwise.
 
+use linerate_model::plan::{EngineChoice, PlanDirection, TrafficKind};
 use linerate_model::record::{
     CpuFigures, Figures, HostFigures, Limit, Pair, Quantiles, ReceiverFigures, RrFigures,
     RunRecord, SenderFigures, Status, TcpFigures,
 };
+use linerate_model::word::Word;
 use linerate_session::verdict::judge;
 use linerate_testkit::records;
 
@@ -30,8 +32,8 @@ fn beside_others(ran: f64, ready: f64, others: f64) -> Option<CpuFigures> {
 /// 100 Mbit/s asked, sent and received; 10,000 datagrams.
 fn udp() -> RunRecord {
     let mut record = records::udp_receiver_drops();
-    record.asked.protocol = "udp".into();
-    record.asked.direction = "forward".into();
+    record.asked.protocol = TrafficKind::Udp.into();
+    record.asked.direction = PlanDirection::Forward.into();
     record.asked.rate_bps = Some(100_000_000);
     record.totals = Figures {
         sender: Some(SenderFigures {
@@ -209,7 +211,7 @@ fn without_a_rate_the_fullest_end_is_the_limit() {
 fn tcp_limits() {
     let tcp = |change: &dyn Fn(&mut RunRecord, &mut SenderFigures, &mut ReceiverFigures)| {
         with(|record, s, r| {
-            record.asked.protocol = "tcp".into();
+            record.asked.protocol = TrafficKind::Tcp.into();
             record.asked.rate_bps = None;
             record.asked.window_bytes = None;
             s.tcp = Some(TcpFigures {
@@ -234,7 +236,7 @@ fn tcp_limits() {
 fn who_had_the_core_of_a_thread_that_wanted_it() {
     let tcp = |tx: Option<CpuFigures>, state: TcpFigures| {
         with(|record, s, _| {
-            (record.asked.protocol, record.asked.rate_bps) = ("tcp".into(), None);
+            (record.asked.protocol, record.asked.rate_bps) = (TrafficKind::Tcp.into(), None);
             record.asked.window_bytes = None;
             (s.cpu, s.tcp) = (tx, Some(state));
         })
@@ -277,7 +279,7 @@ fn advice_is_possible_on_the_host_it_is_given_for() {
         record.asked.rate_bps = None;
         let agreed = record.asked.clone();
         record.agreed = Some(linerate_model::record::PlanRecord {
-            engine: Some("gso".into()),
+            engine: Some(EngineChoice::Gso.into()),
             window_granted: Some(linerate_model::record::WindowGranted {
                 send_bytes: Some(425_984),
                 receive_bytes: Some(425_984),
@@ -336,8 +338,8 @@ fn two_ways(
     change: impl FnOnce(&mut Pair, &mut Pair),
 ) -> linerate_model::record::Verdict {
     let mut record = udp();
-    record.asked.protocol = protocol.into();
-    record.asked.direction = "both".into();
+    record.asked.protocol = Word::of(protocol);
+    record.asked.direction = PlanDirection::Both.into();
     let pair =
         Pair { sender: record.totals.sender.take(), receiver: record.totals.receiver.take() };
     let (mut forward, mut reverse) = (pair.clone(), pair);
@@ -402,7 +404,7 @@ fn the_senders_own_queue_is_not_the_path() {
     assert_eq!(drops(900, 900), Limit::Path);
     let agreed = |record: &mut RunRecord, engine: &str| {
         let agreed = record.agreed.get_or_insert_with(|| record.asked.clone());
-        agreed.engine = Some(engine.to_owned());
+        agreed.engine = Some(Word::of(engine));
         agreed.train_datagrams = Some(10);
         agreed.datagram_bytes = Some(1_250);
     };
@@ -497,7 +499,7 @@ fn a_cgroup_that_throttles_an_end_is_its_cpu() {
     // A window that the receiver had no time to open is not too small.
     let tcp = |sender: f64, receiver: f64| {
         with(|a, s, r| {
-            (a.asked.protocol, a.asked.rate_bps) = ("tcp".into(), None);
+            (a.asked.protocol, a.asked.rate_bps) = (TrafficKind::Tcp.into(), None);
             s.tcp = Some(TcpFigures { rwnd_limited_ratio: Some(0.7), ..TcpFigures::default() });
             (s.host, r.host) = (by(sender), by(receiver));
         })
@@ -507,7 +509,7 @@ fn a_cgroup_that_throttles_an_end_is_its_cpu() {
     // 600 Mbit/s in round trips of 56 us are 4,200 bytes: a window of 4 KiB, and a tenth of 40.
     let filled = |window: u64| {
         with(|a, s, r| {
-            (a.asked.protocol, a.asked.rate_bps) = ("tcp".into(), None);
+            (a.asked.protocol, a.asked.rate_bps) = (TrafficKind::Tcp.into(), None);
             a.asked.window_bytes = Some(window);
             let (rtt_s, retransmits) = (Some(56e-6), Some(4));
             s.tcp = Some(TcpFigures { rtt_s, retransmits, ..TcpFigures::default() });
@@ -518,7 +520,7 @@ fn a_cgroup_that_throttles_an_end_is_its_cpu() {
     // 43 % of it in each round trip, and held by it for 21 % of the time.
     let tiny = |held: f64| {
         with(|a, s, r| {
-            (a.asked.protocol, a.asked.rate_bps) = ("tcp".into(), None);
+            (a.asked.protocol, a.asked.rate_bps) = (TrafficKind::Tcp.into(), None);
             a.asked.window_bytes = Some(4_096);
             let (rtt_s, rwnd_limited_ratio, retransmits) = (Some(21e-6), Some(held), Some(3));
             s.tcp = Some(TcpFigures {
@@ -538,7 +540,7 @@ fn a_cgroup_that_throttles_an_end_is_its_cpu() {
     assert_eq!(other, Limit::SenderHost);
     // Others fill the cores meanwhile: the end that may not run is the limit all the same.
     let beside_others = with(|a, s, r| {
-        (a.asked.protocol, a.asked.rate_bps) = ("tcp".into(), None);
+        (a.asked.protocol, a.asked.rate_bps) = (TrafficKind::Tcp.into(), None);
         (s.host, s.cpu, r.cpu) = (by(0.9), cpu(5.0, 97.0), cpu(3.0, 98.0));
     });
     assert_eq!(beside_others, Limit::SenderCpu);
@@ -548,7 +550,7 @@ fn a_cgroup_that_throttles_an_end_is_its_cpu() {
 fn rr_limits() {
     let rr = |rate: Option<u64>, client: f64, server: f64| {
         let mut record = udp();
-        record.asked.protocol = "rr".into();
+        record.asked.protocol = TrafficKind::Rr.into();
         record.asked.rate_tps = rate;
         record.totals = Figures {
             rr: Some(RrFigures {
@@ -570,7 +572,7 @@ fn rr_limits() {
     // No more in flight than the program takes.
     let advice = |outstanding: u32, response: u32| {
         let mut record = udp();
-        record.asked.protocol = "rr".into();
+        record.asked.protocol = TrafficKind::Rr.into();
         record.asked.rate_bps = None;
         (record.asked.outstanding, record.asked.response_bytes) =
             (Some(outstanding), Some(response));
@@ -586,7 +588,7 @@ fn rr_limits() {
     // Both ends wait for a core in turn, and each wait is in every round trip.
     let beside = |client: f64, server: f64, throttled: f64| {
         let mut record = udp();
-        record.asked.protocol = "rr".into();
+        record.asked.protocol = TrafficKind::Rr.into();
         record.asked.rate_bps = None;
         record.totals = Figures {
             rr: Some(RrFigures {
@@ -612,7 +614,7 @@ fn rr_limits() {
     // fifth of it, and not where one takes less.
     let on_the_way = |least: f64| {
         let mut record = udp();
-        record.asked.protocol = "rr".into();
+        record.asked.protocol = TrafficKind::Rr.into();
         record.asked.rate_tps = Some(1_000);
         record.totals = Figures {
             rr: Some(RrFigures {
@@ -646,6 +648,6 @@ fn what_nobody_received_was_not_all_that_was_asked_for() {
     assert_eq!(judge(&record, false).unwrap().limit, Limit::Unknown);
     // Where no receiver was meant, sending is all there is.
     assert_eq!(judge(&record, true).unwrap().limit, Limit::RequestedRate);
-    record.asked.protocol = "tcp".into();
+    record.asked.protocol = TrafficKind::Tcp.into();
     assert_ne!(judge(&record, false).unwrap().limit, Limit::RequestedRate);
 }

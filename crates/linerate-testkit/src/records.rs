@@ -4,18 +4,22 @@
 use std::collections::BTreeMap;
 
 use linerate_model::host::{HostFacts, NicFacts};
+use linerate_model::plan::{
+    Dialect, EngineChoice, PlanDirection, Receiving, Sending, Transport, Way,
+};
 use linerate_model::record::*;
+use linerate_model::word::Word;
 
 /// A record of a UDP test that only lacks its figures.
 pub fn empty(protocol: &str) -> RunRecord {
     let asked = PlanRecord {
-        protocol: protocol.into(),
+        protocol: Word::of(protocol),
         ip: Some(4),
-        direction: "forward".into(),
+        direction: PlanDirection::Forward.into(),
         streams: 1,
         duration_s: Some(10.0),
         interval_s: 1.0,
-        dialect: "native".into(),
+        dialect: Dialect::Native.into(),
         ..Default::default()
     };
     RunRecord {
@@ -141,11 +145,11 @@ pub fn udp_receiver_drops() -> RunRecord {
     record.command.extend(["--rate".into(), "160M".into()]);
     record.asked.datagram_bytes = Some(SIZE as u32);
     record.asked.rate_bps = Some(160_000_000);
-    record.asked.engine = Some("auto".into());
+    record.asked.engine = Some(EngineChoice::Auto.into());
     record.asked.checksum = Some(true);
     record.asked.burst_s = Some(100e-6);
     let mut agreed = record.asked.clone();
-    agreed.engine = Some("gso".into());
+    agreed.engine = Some(EngineChoice::Gso.into());
     agreed.train_datagrams = Some(1);
     agreed.window_granted =
         Some(WindowGranted { send_bytes: Some(212_992), receive_bytes: Some(212_992) });
@@ -224,7 +228,7 @@ pub fn udp_both() -> RunRecord {
     const SENT: u64 = 42_459;
     let mut record = empty("udp");
     record.command.extend(["--both", "-b", "500M", "-t", "3"].map(String::from));
-    record.asked.direction = "both".into();
+    record.asked.direction = PlanDirection::Both.into();
     record.asked.duration_s = Some(3.0);
     record.asked.datagram_bytes = Some(SIZE as u32);
     record.asked.rate_bps = Some(500_000_000);
@@ -295,7 +299,7 @@ pub fn udp_streams() -> RunRecord {
     for (stream, sent) in [(0, 7_050_001), (1, 7_049_999)] {
         record.streams.push(StreamRecord {
             stream,
-            direction: "forward".into(),
+            direction: Way::Forward.into(),
             figures: figures(2.0, sent),
         });
     }
@@ -319,8 +323,8 @@ pub fn tcp() -> RunRecord {
     record.asked.duration_s = Some(3.0);
     record.asked.block_bytes = Some(131_072);
     record.asked.nodelay = Some(false);
-    record.asked.receive = Some("copy".into());
-    record.asked.send = Some("copy".into());
+    record.asked.receive = Some(Receiving::Copy.into());
+    record.asked.send = Some(Sending::Copy.into());
     let mut agreed = record.asked.clone();
     agreed.congestion = Some("cubic".into());
     agreed.mss_bytes = Some(1_448);
@@ -390,7 +394,7 @@ pub fn rr() -> RunRecord {
     let mut record = empty("rr");
     record.command.extend(["--udp", "-t", "2"].map(String::from));
     record.asked.duration_s = Some(2.0);
-    record.asked.transport = Some("udp".into());
+    record.asked.transport = Some(Transport::Udp.into());
     record.asked.request_bytes = Some(1);
     record.asked.response_bytes = Some(1);
     record.asked.outstanding = Some(1);
@@ -446,11 +450,11 @@ pub fn discard() -> RunRecord {
         .to_vec();
     record.target = Some("192.0.2.7".into());
     record.server = None;
-    record.asked.direction = "discard".into();
+    record.asked.direction = PlanDirection::Discard.into();
     record.asked.duration_s = Some(2.0);
     record.asked.datagram_bytes = Some(SIZE as u32);
     let mut agreed = record.asked.clone();
-    agreed.engine = Some("mmsg".into());
+    agreed.engine = Some(EngineChoice::Mmsg.into());
     record.agreed = Some(agreed);
     let figures = |seconds: f64, sent: u64, refused: u64| {
         let mut sender = udp_sender(seconds, SIZE, sent, refused);

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use linerate_model::record::{Doubt, DoubtKind, RunRecord};
+use linerate_model::word::Word;
 use linerate_testkit::records;
 
 fn scratch(name: &str) -> PathBuf {
@@ -354,8 +355,8 @@ fn two_hundred_hostile_strings_stay_text_in_every_form() {
             record.started = text();
             record.command = vec!["linerate".into(), text()];
             record.target = Some(text());
-            record.asked.protocol = if i % 2 == 0 { "udp".into() } else { text() };
-            record.asked.engine = Some(text());
+            record.asked.protocol = Word::of(&if i % 2 == 0 { "udp".into() } else { text() });
+            record.asked.engine = Some(Word::of(&text()));
             record.agreed = Some(record.asked.clone());
             record.client.hostname = text();
             record.client.boot_id = Some(text());

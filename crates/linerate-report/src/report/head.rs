@@ -4,7 +4,9 @@
 use std::path::Path;
 
 use linerate_model::host::HostFacts;
+use linerate_model::plan::{Dialect, PlanDirection, TrafficKind};
 use linerate_model::record::{PlanRecord, RunRecord};
+use linerate_model::word::Word;
 
 use super::view::{Builder, Table};
 use crate::clean::clean;
@@ -80,9 +82,9 @@ pub(super) fn called(label: Option<&str>, title: Option<&str>, otherwise: &str) 
 
 /// `UDP`, `TCP`, `Request/response`.
 pub(super) fn protocol(plan: &PlanRecord) -> String {
-    match plan.protocol.as_str() {
-        "rr" => "Request/response".to_owned(),
-        other => clean(other).to_uppercase(),
+    match &plan.protocol {
+        Word::Known(TrafficKind::Rr) => "Request/response".to_owned(),
+        other => clean(other.name()).to_uppercase(),
     }
 }
 
@@ -274,15 +276,19 @@ fn aspects(source: &str, record: &RunRecord) -> Vec<String> {
         shortened(&protocol(plan), 32),
         or(plan.rate_bps.map(|r| number::rate(r as f64))),
         or((plan.streams > 1).then(|| format!("{} streams", plan.streams))),
-        if plan.direction == "forward" { String::new() } else { text(&plan.direction) },
+        if plan.direction == PlanDirection::Forward {
+            String::new()
+        } else {
+            text(plan.direction.name())
+        },
         or(plan.datagram_bytes.map(|b| format!("{b} B"))),
         or(plan.congestion.as_deref().map(text)),
         or(plan.window_bytes.map(|w| format!("window {}", number::bytes(w)))),
-        or(plan.engine.as_deref().map(text)),
+        or(plan.engine.as_ref().map(|engine| text(engine.name()))),
         or(plan.ip.map(|ip| format!("IPv{ip}"))),
         or(plan.outstanding.map(|n| format!("{n} outstanding"))),
         or(plan.duration_s.map(number::chosen_seconds)),
-        if plan.dialect == "iperf3" { "iperf3".to_owned() } else { String::new() },
+        if plan.dialect == Dialect::Iperf3 { "iperf3".to_owned() } else { String::new() },
         or(record.target.as_deref().map(text)),
         text(&record.client.hostname),
         text(&stem),

@@ -89,7 +89,7 @@ pub(super) fn add(
             Some(&record.client),
             record.server.as_ref(),
             record.target.as_deref(),
-            &plan.direction,
+            plan.direction.name(),
         ),
         when: record.started.clone(),
     });
@@ -126,7 +126,7 @@ pub(super) fn add(
             own(flow.sender.and_then(|s| s.cpu.as_ref())),
             own(flow.receiver.and_then(|r| r.cpu.as_ref())),
         );
-        let way = flow.way.unwrap_or(&plan.direction);
+        let way = flow.way.unwrap_or(plan.direction.name());
         let rate = |r: Option<f64>| r.map_or(number::ABSENT.to_owned(), number::rate);
         let percent = |c: Option<f64>| c.map_or(number::ABSENT.to_owned(), number::cpu);
         let mut row = row(source, record, place);
@@ -139,7 +139,7 @@ pub(super) fn add(
         cells.get_or_insert_with(|| {
             vec![
                 label.clone(),
-                format!("{} {}", clean(&plan.protocol), direction(way)),
+                format!("{} {}", clean(plan.protocol.name()), direction(way)),
                 plan.rate_bps.map_or("max".into(), |r| number::rate(r as f64)),
                 rate(sent),
                 rate(received),
@@ -172,7 +172,7 @@ pub(super) fn add(
         builder.rows.push(row(source, record, place));
     }
     let mut cells = cells.unwrap_or_else(|| {
-        let mut cells = vec![label.clone(), clean(&plan.protocol).into_owned()];
+        let mut cells = vec![label.clone(), clean(plan.protocol.name()).into_owned()];
         cells.resize(COLUMNS.len() - 1, number::ABSENT.to_owned());
         cells
     });
@@ -263,7 +263,7 @@ fn headlines(builder: &mut Builder, record: &RunRecord, label: &str) {
             (None, None) => number::ABSENT.to_owned(),
         };
         // What UDP was asked to send says nothing about what TCP could.
-        add(format!("{label}{way}"), value, &record.asked.protocol, result, beside);
+        add(format!("{label}{way}"), value, record.asked.protocol.name(), result, beside);
     }
     if let Some(rr) = &record.totals.rr {
         let p99 = rr.latency_s.as_ref().map(|q| format!("p99 {}", number::seconds_short(q.p99)));
@@ -306,7 +306,7 @@ fn row(source: &str, record: &RunRecord, place: Option<Place<'_>>) -> Row {
     }
     row.text("id", &record.id);
     row.text("started", &record.started);
-    row.text("protocol", &plan.protocol);
+    row.text("protocol", plan.protocol.name());
     row.count("streams", Some(u64::from(plan.streams)));
     row.count("datagram_bytes", plan.datagram_bytes.map(u64::from));
     row.count("asked_bps", plan.rate_bps);

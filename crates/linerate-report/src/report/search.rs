@@ -34,7 +34,8 @@ pub(super) fn add(builder: &mut Builder, source: &str, document: &SearchDocument
     builder.subjects.push(Subject {
         what: called(&format!(
             "Highest rate{}",
-            plan.map(|p| format!(" of {}", clean(&p.protocol).to_uppercase())).unwrap_or_default()
+            plan.map(|p| format!(" of {}", clean(p.protocol.name()).to_uppercase()))
+                .unwrap_or_default()
         )),
         between: head::between(
             document.client.as_ref(),

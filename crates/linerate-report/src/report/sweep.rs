@@ -75,7 +75,7 @@ pub(super) fn add(builder: &mut Builder, source: &str, document: &SweepDocument)
         row.text("id", &document.id);
         row.text("started", &document.started);
         row.text("direction", way_name(point.direction));
-        row.text("protocol", document.plan.as_ref().map_or("", |p| p.protocol.as_str()));
+        row.text("protocol", document.plan.as_ref().map_or("", |p| p.protocol.name()));
         row.count("value", point.value);
         row.text(
             "unit",
@@ -110,7 +110,7 @@ fn called(document: &SweepDocument, otherwise: &str) -> String {
 }
 
 fn subject(builder: &mut Builder, document: &SweepDocument, ways: &[Way]) {
-    let protocol = document.plan.as_ref().map(|p| clean(&p.protocol).to_uppercase());
+    let protocol = document.plan.as_ref().map(|p| clean(p.protocol.name()).to_uppercase());
     let way = match ways {
         [one] => way_name(*one),
         _ => "both",

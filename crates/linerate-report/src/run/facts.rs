@@ -1,5 +1,6 @@
 //! Everything that is known of a test when it is over, a labelled line each.
 
+use linerate_model::plan::{EngineChoice, Receiving, Sending};
 use linerate_model::record::{
     CpuFigures, Pair, Quantiles, ReceiverFigures, RrFigures, RunRecord, SenderFigures,
 };
@@ -315,11 +316,11 @@ fn sockets(facts: &mut Facts, record: &RunRecord) {
     if let Some(engine) = &plan.engine {
         let train = match plan.train_datagrams {
             Some(n) if n > 1 => format!(", up to {n} datagrams at once"),
-            Some(_) if engine == "mmsg" => ", many datagrams a call".to_owned(),
+            Some(_) if *engine == EngineChoice::Mmsg => ", many datagrams a call".to_owned(),
             Some(_) => ", one datagram at a time".to_owned(),
             None => String::new(),
         };
-        parts.push(format!("engine {}{train}", clean(engine)));
+        parts.push(format!("engine {}{train}", clean(engine.name())));
     }
     if let Some(granted) = plan.window_granted {
         let size = |b: Option<u64>| b.map_or(number::ABSENT.to_owned(), number::bytes);
@@ -333,11 +334,11 @@ fn sockets(facts: &mut Facts, record: &RunRecord) {
         }
         parts.push(text);
     }
-    if let Some(way) = plan.receive.as_deref().filter(|&w| w != "copy") {
-        parts.push(format!("received by {}", clean(way)));
+    if let Some(way) = plan.receive.as_ref().filter(|&way| *way != Receiving::Copy) {
+        parts.push(format!("received by {}", clean(way.name())));
     }
-    if let Some(way) = plan.send.as_deref().filter(|&w| w != "copy") {
-        parts.push(format!("sent by {}", clean(way)));
+    if let Some(way) = plan.send.as_ref().filter(|&way| *way != Sending::Copy) {
+        parts.push(format!("sent by {}", clean(way.name())));
     }
     if !parts.is_empty() {
         facts.push(("sockets".to_owned(), parts.join(" · ")));

@@ -1,6 +1,7 @@
 //! The answer in a few lines: what arrived, what limited it and the one best thing to try; and the
 //! few details that stand before it when nobody asked for all of them.
 
+use linerate_model::plan::{PlanDirection, Receiving, Sending, TrafficKind};
 use linerate_model::record::{
     CpuFigures, DoubtKind, Figures, PlanRecord, ReceiverFigures, RrFigures, RunRecord,
     SenderFigures, Status,
@@ -58,7 +59,8 @@ struct Lane<'a> {
 
 fn lanes<'a>(plan: &PlanRecord, totals: &'a Figures) -> Vec<Lane<'a>> {
     let (client, server) = ("client", "server");
-    let (from, to) = if plan.direction == "reverse" { (server, client) } else { (client, server) };
+    let (from, to) =
+        if plan.direction == PlanDirection::Reverse { (server, client) } else { (client, server) };
     let (sender, receiver) = (totals.sender.as_ref(), totals.receiver.as_ref());
     let one = Lane { name: "", from, to, sender, receiver };
     let pair = |name, from, to, pair: &'a Option<linerate_model::record::Pair>| {
@@ -114,12 +116,15 @@ fn result(plan: &PlanRecord, lane: &Lane<'_>) -> String {
 
 /// `135.6 Mbit/s received of 160.0 offered`.
 fn rates(plan: &PlanRecord, lane: &Lane<'_>) -> String {
-    let udp = plan.protocol == "udp";
+    let udp = plan.protocol == TrafficKind::Udp;
     let asked = plan.rate_bps.map(|bps| bps as f64);
     let Some(received) = lane.receiver.map(|r| r.bits_per_second) else {
         let sent = lane.sender.map_or(0.0, |s| s.bits_per_second);
-        let unknown =
-            if plan.direction == "discard" { "" } else { ", what arrived of it is not known" };
+        let unknown = if plan.direction == PlanDirection::Discard {
+            ""
+        } else {
+            ", what arrived of it is not known"
+        };
         return format!("{} sent{unknown}", number::rate(sent));
     };
     let sent = lane.sender.map(|s| s.bits_per_second);
@@ -308,8 +313,8 @@ fn sockets(record: &RunRecord) -> Option<(String, String)> {
     let mut parts = Vec::new();
     if let Some(engine) = &plan.engine {
         parts.push(match plan.train_datagrams {
-            Some(n) if n > 1 => format!("{}, up to {n} datagrams at once", clean(engine)),
-            _ => clean(engine).into_owned(),
+            Some(n) if n > 1 => format!("{}, up to {n} datagrams at once", clean(engine.name())),
+            _ => clean(engine.name()).into_owned(),
         });
     }
     if let Some(granted) = plan.window_granted {
@@ -327,9 +332,9 @@ const MOST_DOUBTS: usize = 2;
 /// its kind has, in a line.
 pub(super) fn doubts(record: &RunRecord) -> (Vec<String>, Option<String>) {
     let plan = record.agreed.as_ref().unwrap_or(&record.asked);
-    let copies = |way: &Option<String>| way.as_deref().is_none_or(|w| w == "copy");
-    // What the receiver does with the bytes unless it is told otherwise.
-    let usual_bytes = copies(&plan.send) && !copies(&plan.receive);
+    // What the ends do with the bytes unless they are told otherwise.
+    let usual_bytes = plan.send.as_ref().is_none_or(|way| *way == Sending::Copy)
+        && plan.receive.as_ref().is_some_and(|way| *way != Receiving::Copy);
     let mut usual = Vec::new();
     let mut full = Vec::new();
     for doubt in &record.doubts {
@@ -364,7 +369,7 @@ mod tests {
     fn doubts_of_every_local_test_are_one_short_line() {
         let mut record = records::tcp();
         let plan = record.agreed.as_mut().unwrap();
-        plan.receive = Some("discard".into());
+        plan.receive = Some(Receiving::Discard.into());
         record.doubts = vec![
             doubt(DoubtKind::BytesNotCopied, "the receiver discarded the bytes"),
             doubt(DoubtKind::HostBusy, "other work"),
@@ -376,7 +381,7 @@ mod tests {
         assert!(usual.contains("one host") && usual.contains("--rx copy"), "{usual}");
         assert!("note: ".len() + usual.chars().count() <= 80, "{usual}");
         // Asked for, so it is worth its sentence.
-        record.agreed.as_mut().unwrap().send = Some("sendfile".into());
+        record.agreed.as_mut().unwrap().send = Some(Sending::Sendfile.into());
         assert_eq!(doubts(&record).0, ["the receiver discarded the bytes", "other work"]);
         record.doubts = (0..9).map(|n| doubt(DoubtKind::HostBusy, &format!("{n}"))).collect();
         assert_eq!(doubts(&record).0, ["0", "1", "7 more, see -v"]);
@@ -391,7 +396,7 @@ mod tests {
             "135.6 Mbit/s received of 160.0 offered · \
              15.26 % lost (20 737: all dropped by the server's rcvbuf)"
         );
-        record.agreed.as_mut().unwrap().direction = "reverse".into();
+        record.agreed.as_mut().unwrap().direction = PlanDirection::Reverse.into();
         assert!(first(&record).contains("the client's rcvbuf"));
         let receiver = record.totals.receiver.as_mut().unwrap();
         (receiver.lost_path, receiver.dropped_receiver) = (Some(737), Some(20_000));

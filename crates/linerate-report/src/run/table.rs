@@ -1,9 +1,11 @@
 //! The table of a test: one row an interval (two when both directions run), then totals and
 //! streams. Which columns there are depends on the traffic, how many of them on the room.
 
+use linerate_model::plan::{PlanDirection, TrafficKind, Transport, Way};
 use linerate_model::record::{
     CpuFigures, Figures, Interval, Quantiles, ReceiverFigures, RrFigures, RunRecord, SenderFigures,
 };
+use linerate_model::word::Word;
 
 use crate::number::{self, ABSENT};
 use crate::spark;
@@ -174,11 +176,11 @@ impl Table {
     /// The table that fits the plan of `record` and the room.
     pub fn new(record: &RunRecord, room: Room) -> Self {
         let plan = record.agreed.as_ref().unwrap_or(&record.asked);
-        let both = plan.direction == "both";
-        let kind = match plan.protocol.as_str() {
-            "tcp" => TCP,
-            "rr" => RR,
-            _ if plan.direction == "discard" => DISCARD,
+        let both = plan.direction == PlanDirection::Both;
+        let kind = match plan.protocol {
+            Word::Known(TrafficKind::Tcp) => TCP,
+            Word::Known(TrafficKind::Rr) => RR,
+            _ if plan.direction == PlanDirection::Discard => DISCARD,
             _ => UDP,
         };
         let mut columns = vec![column("", "time", time_width(record), 0, Key::Time)];
@@ -186,8 +188,9 @@ impl Table {
             columns.push(column("", "way", 3, 0, Key::Way));
         }
         columns.extend(
-            kind.iter()
-                .filter(|c| c.key != Key::Unanswered || plan.transport.as_deref() == Some("udp")),
+            kind.iter().filter(|c| {
+                c.key != Key::Unanswered || plan.transport == Some(Transport::Udp.into())
+            }),
         );
         let mut spark_width = if room.spark { SPARK_MOST } else { 0 };
         if let Some(width) = room.width {
@@ -288,7 +291,7 @@ impl Table {
             .iter()
             .take(MOST_STREAMS)
             .map(|stream| {
-                let way = if stream.direction == "reverse" { "rev" } else { "fwd" };
+                let way = if stream.direction == Way::Reverse { "rev" } else { "fwd" };
                 let figures = &stream.figures;
                 let pair = figures.forward.as_ref().or(figures.reverse.as_ref());
                 let lane = Lane {

@@ -2,7 +2,9 @@
 //! verdict, the advice and the doubts. All computed and worded; a format only places it.
 
 use linerate_model::host::HostFacts;
+use linerate_model::plan::{PlanDirection, TrafficKind, Transport};
 use linerate_model::record::{Limit, PlanRecord, RunRecord, Status};
+use linerate_model::word::Word;
 
 use super::facts::{Facts, facts};
 use super::headline::{self, Headline};
@@ -54,7 +56,7 @@ impl Head {
             clean(title).into_owned()
         } else if record.command.is_empty() {
             let target = record.target.as_deref().unwrap_or("--local");
-            format!("linerate {} {}", clean(&plan.protocol), clean(target))
+            format!("linerate {} {}", clean(plan.protocol.name()), clean(target))
         } else {
             let words: Vec<String> = record.command.iter().map(|w| shell_word(w)).collect();
             words.join(" ")
@@ -66,7 +68,7 @@ impl Head {
                 "itself, over loopback".to_owned()
             }
             Some(server) => host(server),
-            None if plan.direction == "discard" => "nobody: send only".to_owned(),
+            None if plan.direction == PlanDirection::Discard => "nobody: send only".to_owned(),
             None => "unknown".to_owned(),
         };
         Self {
@@ -123,17 +125,19 @@ pub(super) fn plural(n: u64, noun: &str) -> String {
 }
 
 fn summary(plan: &PlanRecord) -> String {
-    let rr = plan.protocol == "rr";
-    let transport = plan.transport.as_deref().unwrap_or("tcp");
-    let name = if rr { format!("rr over {transport}") } else { plan.protocol.clone() };
+    let rr = plan.protocol == TrafficKind::Rr;
+    let transport = plan.transport.as_ref().map_or(Transport::Tcp.name(), Word::name);
+    let name = if rr { format!("rr over {transport}") } else { plan.protocol.to_string() };
     let name = clean(&name).to_uppercase().replace("OVER", "over");
     let mut parts = vec![match plan.ip {
         Some(ip) => format!("{name} IPv{ip}"),
         None => name,
     }];
     if let Some(bytes) = plan.datagram_bytes.or(plan.block_bytes) {
-        parts.push(match plan.protocol.as_str() {
-            "tcp" => format!("blocks of {}", number::bytes(u64::from(bytes))),
+        parts.push(match plan.protocol {
+            Word::Known(TrafficKind::Tcp) => {
+                format!("blocks of {}", number::bytes(u64::from(bytes)))
+            }
             _ => format!("{bytes} B"),
         });
     }
@@ -141,11 +145,11 @@ fn summary(plan: &PlanRecord) -> String {
         parts.push(format!("{request} B / {response} B"));
     }
     parts.push(plural(u64::from(plan.streams), "stream"));
-    match plan.direction.as_str() {
-        "both" => parts.push("both ways".to_owned()),
-        "discard" => parts.push("send only".to_owned()),
+    match &plan.direction {
+        Word::Known(PlanDirection::Both) => parts.push("both ways".to_owned()),
+        Word::Known(PlanDirection::Discard) => parts.push("send only".to_owned()),
         _ if rr => {}
-        direction => parts.push(clean(direction).into_owned()),
+        direction => parts.push(clean(direction.name()).into_owned()),
     }
     if let Some(outstanding) = plan.outstanding.filter(|_| rr) {
         parts.push(format!("{outstanding} outstanding"));
@@ -154,7 +158,7 @@ fn summary(plan: &PlanRecord) -> String {
         (Some(pps), _, _) => parts.push(number_per_second(pps, "datagrams")),
         (_, Some(bps), _) => parts.push(number::rate(bps as f64)),
         (_, _, Some(tps)) => parts.push(number_per_second(tps, "transactions")),
-        _ if plan.protocol == "udp" => parts.push("no rate limit".to_owned()),
+        _ if plan.protocol == TrafficKind::Udp => parts.push("no rate limit".to_owned()),
         _ => {}
     }
     if let Some(seconds) = plan.duration_s {

@@ -68,7 +68,7 @@ pub(super) async fn conduct(
     let same_host = test.peer.ip() == test.local.ip();
     test.record.asked.ip = Some(test.ip.number());
     let mut agreed = assemble::plan_record(&test.plan, Some(test.ip));
-    agreed.dialect = Dialect::Iperf3.name().into();
+    agreed.dialect = Dialect::Iperf3.into();
     test.record.client = facts(Some(test.peer.ip()));
 
     let settle_ns = SETTLE_NS.saturating_add(rtt_ns.unwrap_or(0).saturating_mul(2));

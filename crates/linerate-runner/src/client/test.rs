@@ -72,7 +72,7 @@ impl ClientTest<'_> {
             return Err(self.lost("agreeing on the test", why));
         }
         let mut agreed_record = assemble::plan_record(&self.plan, Some(self.ip));
-        agreed_record.dialect = "native".into();
+        agreed_record.dialect = Dialect::Native.into();
         self.record.asked.ip = Some(self.ip.number());
         self.record.agreed = Some(agreed_record);
         let same_host = self.record.client.boot_id.is_some()

@@ -17,6 +17,7 @@ use linerate_model::record::{
     SenderFigures, Status, StreamRecord, WindowGranted,
 };
 use linerate_model::sample::{HostSample, RecvReport, RrReport, SendReport, ThreadUse};
+use linerate_model::word::Word;
 use linerate_wire::native::message::RespondReport;
 
 use crate::clock::ClockOffset;
@@ -233,7 +234,7 @@ fn stream_record(outcome: &Outcome, stream: &StreamOutcome) -> StreamRecord {
     }
     StreamRecord {
         stream: stream.index,
-        direction: if stream.reverse { "reverse" } else { "forward" }.to_owned(),
+        direction: if stream.reverse { Way::Reverse } else { Way::Forward }.into(),
         figures,
     }
 }
@@ -258,8 +259,9 @@ fn describe_run(agreed: &mut PlanRecord, outcome: &Outcome) {
     let sends = || outcome.streams.iter().filter_map(|s| s.send.as_ref());
     let recvs = || outcome.streams.iter().filter_map(|s| s.recv.as_ref());
     if is_udp(outcome) {
-        agreed.engine = sends().find_map(|s| s.engines.last().cloned()).or(agreed.engine.take());
-        agreed.receive_engine = recvs().map(|r| r.engine.clone()).find(|name| !name.is_empty());
+        agreed.engine =
+            sends().find_map(|s| Some(Word::of(s.engines.last()?))).or(agreed.engine.take());
+        agreed.receive_engine = recvs().find(|r| !r.engine.is_empty()).map(|r| Word::of(&r.engine));
         agreed.train_datagrams = sends().map(|s| s.train).max();
     }
     if let Some(congestion) = sends().find_map(|s| s.congestion.clone()) {

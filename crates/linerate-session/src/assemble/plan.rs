@@ -1,25 +1,22 @@
 //! A plan in the record's words.
 
-use linerate_model::plan::{Direction, End, IpVersion, TestPlan, Traffic, Transport};
+use linerate_model::plan::{
+    Dialect, Direction, End, IpVersion, PlanDirection, Receiving, Sending, TestPlan, Traffic,
+};
 use linerate_model::record::{CpuPlan, PlanRecord};
 
 /// A plan in the record's words.
 pub fn plan_record(plan: &TestPlan, ip: Option<IpVersion>) -> PlanRecord {
     let mut record = PlanRecord {
-        protocol: plan.traffic.name().to_owned(),
+        protocol: plan.traffic.kind().into(),
         ip: ip.map(IpVersion::number),
-        direction: match plan.direction {
-            Direction::Forward => "forward",
-            Direction::Reverse => "reverse",
-            Direction::Both => "both",
-        }
-        .to_owned(),
+        direction: PlanDirection::from(plan.direction).into(),
         streams: plan.streams,
         warmup_s: plan.warmup.as_secs_f64(),
         interval_s: plan.interval.as_secs_f64(),
         window_bytes: plan.window.map(u64::from),
         dscp: plan.dscp,
-        dialect: "native".to_owned(),
+        dialect: Dialect::Native.into(),
         ..PlanRecord::default()
     };
     match plan.end {
@@ -44,7 +41,7 @@ pub fn plan_record(plan: &TestPlan, ip: Option<IpVersion>) -> PlanRecord {
                 linerate_model::units::Rate::Datagrams(n) => Some(n.get()),
                 linerate_model::units::Rate::Bits(_) => None,
             });
-            record.engine = Some(udp.engine.name().to_owned());
+            record.engine = Some(udp.engine.into());
             record.burst_s = Some(udp.burst.as_secs_f64());
             record.checksum = Some(udp.checksum);
         }
@@ -54,16 +51,17 @@ pub fn plan_record(plan: &TestPlan, ip: Option<IpVersion>) -> PlanRecord {
             record.mss_bytes = tcp.mss;
             record.congestion = tcp.congestion.clone();
             record.nodelay = Some(tcp.nodelay);
-            record.receive = Some(if tcp.discard { "discard" } else { "copy" }.to_owned());
-            record.send = Some(if tcp.zerocopy { "sendfile" } else { "copy" }.to_owned());
+            let receive = if tcp.discard { Receiving::Discard } else { Receiving::Copy };
+            record.receive = Some(receive.into());
+            let send = if tcp.zerocopy { Sending::Sendfile } else { Sending::Copy };
+            record.send = Some(send.into());
         }
         Traffic::Rr(rr) => {
             record.request_bytes = Some(rr.request);
             record.response_bytes = Some(rr.response);
             record.outstanding = Some(rr.outstanding);
             record.rate_tps = rr.rate;
-            let transport = if rr.transport == Transport::Udp { "udp" } else { "tcp" };
-            record.transport = Some(transport.to_owned());
+            record.transport = Some(rr.transport.into());
         }
     }
     record

@@ -1,5 +1,6 @@
 //! The figures that are asked for first, flat.
 
+use linerate_model::plan::PlanDirection;
 use linerate_model::record::{
     CpuFigures, Pair, ReceiverFigures, RunRecord, SenderFigures, Summary,
 };
@@ -72,7 +73,7 @@ fn cpus(record: &RunRecord) -> (Option<f64>, Option<f64>) {
         (of_sender(sender), of_receiver(pair.and_then(|p| p.receiver.as_ref())))
     };
     let one = (of_sender(totals.sender.as_ref()), of_receiver(totals.receiver.as_ref()));
-    let is_reverse = record.asked.direction == "reverse";
+    let is_reverse = record.asked.direction == PlanDirection::Reverse;
     let only = if is_reverse { (one.1, one.0) } else { one };
     let (forward, reverse) = (pair(totals.forward.as_ref()), pair(totals.reverse.as_ref()));
     let rr = totals.rr.as_ref();
@@ -107,7 +108,7 @@ mod tests {
         assert_eq!((said.transactions_per_second, said.reverse_received_bps), (None, None));
 
         let mut reverse = record.clone();
-        reverse.asked.direction = "reverse".into();
+        reverse.asked.direction = PlanDirection::Reverse.into();
         let turned = summary(&reverse);
         assert_eq!(turned.received_bps, said.received_bps);
         assert_eq!(turned.client_cpu_percent, said.server_cpu_percent);

@@ -2,6 +2,8 @@
 
 use linerate_model::host::HostFacts;
 use linerate_model::limits;
+use linerate_model::plan::{Receiving, Sending, Transport};
+use linerate_model::word::Word;
 
 use super::Case;
 use super::cpu::End;
@@ -83,8 +85,8 @@ impl Case<'_> {
         let now = u64::from(asked.outstanding.unwrap_or(1));
         let message =
             asked.request_bytes.max(asked.response_bytes).map_or(1, |n| u64::from(n.max(1)));
-        let room = match asked.transport.as_deref() {
-            Some("udp") => limits::OUTSTANDING.max,
+        let room = match asked.transport {
+            Some(Word::Known(Transport::Udp)) => limits::OUTSTANDING.max,
             _ => (limits::FLIGHT_BYTES.max / message).min(limits::OUTSTANDING.max),
         };
         let more = now.saturating_mul(8).min(room);
@@ -92,12 +94,12 @@ impl Case<'_> {
     }
 
     pub(super) fn discard_advice(&self) -> Option<String> {
-        (self.record.asked.receive.as_deref() == Some("copy"))
+        (self.record.asked.receive == Some(Receiving::Copy.into()))
             .then(|| "--rx truncate: what the path carries without the copy".to_owned())
     }
 
     pub(super) fn sendfile_advice(&self) -> Option<String> {
-        (self.record.asked.send.as_deref() == Some("copy"))
+        (self.record.asked.send == Some(Sending::Copy.into()))
             .then(|| "--tx sendfile: sends without copying".to_owned())
     }
 

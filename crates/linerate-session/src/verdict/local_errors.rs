@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use linerate_model::local_errors::{Errno, LocalSendErrors};
+use linerate_model::plan::EngineChoice;
 use linerate_model::record::{Limit, ReceiverFigures, RrFigures, SenderFigures, Verdict};
 
 use super::advice::Buffer;
@@ -87,7 +88,7 @@ impl Case<'_> {
         let (queue, device) = (host.qdisc_dropped.unwrap_or(0), host.nic_tx_dropped.unwrap_or(0));
         // A train that is dropped whole counts as one packet.
         let plan = self.record.agreed.as_ref().unwrap_or(&self.record.asked);
-        let trains = plan.engine.as_deref() == Some("gso");
+        let trains = plan.engine == Some(EngineChoice::Gso.into());
         let train = plan.train_datagrams.filter(|_| trains).map_or(1, u64::from);
         // What the socket was told of is in the same counts, and was never sent; what a filter or the
         // routing table dropped never came so far.

@@ -13,7 +13,7 @@ mod udp;
 
 use std::collections::BTreeMap;
 
-use linerate_model::plan::Way;
+use linerate_model::plan::{PlanDirection, TrafficKind, Way};
 use linerate_model::record::{
     HostFigures, Limit, Pair, ReceiverFigures, RrFigures, RunRecord, SenderFigures, Status, Verdict,
 };
@@ -46,7 +46,11 @@ pub fn judge(record: &RunRecord, discard: bool) -> Option<Verdict> {
     }
     let (forward, reverse) = (figures.forward.as_ref(), figures.reverse.as_ref());
     if forward.is_none() && reverse.is_none() {
-        let way = if record.asked.direction == "reverse" { Way::Reverse } else { Way::Forward };
+        let way = if record.asked.direction == PlanDirection::Reverse {
+            Way::Reverse
+        } else {
+            Way::Forward
+        };
         let pair = Pair { sender: figures.sender.clone(), receiver: figures.receiver.clone() };
         return Case::new(record, way).pair(&pair, discard);
     }
@@ -113,7 +117,11 @@ impl<'a> Case<'a> {
     }
 
     fn pair(&mut self, pair: &Pair, discard: bool) -> Option<Verdict> {
-        if self.record.asked.protocol == "tcp" { self.tcp(pair) } else { self.udp(pair, discard) }
+        if self.record.asked.protocol == TrafficKind::Tcp {
+            self.tcp(pair)
+        } else {
+            self.udp(pair, discard)
+        }
     }
 
     fn verdict(&mut self, limit: Limit, because: Vec<String>, mut advice: Vec<String>) -> Verdict {

@@ -1,5 +1,6 @@
 //! What limited a test by datagrams: where the loss was, what came when it was over, what was sent.
 
+use linerate_model::plan::{EngineChoice, PlanDirection};
 use linerate_model::record::{DoubtKind, Limit, Pair, ReceiverFigures, SenderFigures, Verdict};
 use linerate_model::units::si;
 
@@ -187,7 +188,7 @@ impl Case<'_> {
         let other_way = "--reverse: shows whether one direction alone loses".to_owned();
         let advice = [
             Some(lower),
-            (self.record.asked.direction == "forward").then_some(other_way),
+            (self.record.asked.direction == PlanDirection::Forward).then_some(other_way),
             Some("tcp: a sender that adapts".to_owned()),
         ];
         let advice = advice.into_iter().flatten().collect();
@@ -299,9 +300,9 @@ impl Case<'_> {
 
     /// More datagrams a call, where there was one only.
     fn larger_calls(&self, asked: Option<f64>) -> Option<String> {
-        let engine = self.record.agreed.as_ref()?.engine.as_deref()?;
+        let engine = self.record.agreed.as_ref()?.engine.as_ref()?;
         let gave_up = self.record.doubts.iter().any(|d| d.kind == DoubtKind::EngineFallback);
-        if engine == "gso" || gave_up || self.record.asked.checksum == Some(false) {
+        if *engine == EngineChoice::Gso || gave_up || self.record.asked.checksum == Some(false) {
             return None;
         }
         Some(match asked {

@@ -2,10 +2,12 @@
 //! their names alone.
 
 use linerate_model::host::HostFacts;
+use linerate_model::plan::Dialect;
 use linerate_model::record::{
     Figures, Interval, Pair, PlanRecord, ProgramFacts, ReceiverFigures, RunRecord, SenderFigures,
     Status, TcpFigures,
 };
+use linerate_model::word::Word;
 use serde_json::Value;
 
 /// Whether a document is one of `iperf3 -J`.
@@ -93,8 +95,8 @@ fn plan(test: &Value, start: &Value, way: &str) -> PlanRecord {
     let rate = test["target_bitrate"].as_u64().or(start["target_bitrate"].as_u64());
     let streams = test["num_streams"].as_u64().and_then(|n| u16::try_from(n).ok()).unwrap_or(1);
     PlanRecord {
-        protocol,
-        direction: way.to_owned(),
+        protocol: Word::of(&protocol),
+        direction: Word::of(way),
         streams,
         datagram_bytes: size.filter(|_| udp),
         block_bytes: size.filter(|_| !udp),
@@ -104,7 +106,7 @@ fn plan(test: &Value, start: &Value, way: &str) -> PlanRecord {
         bytes: test["bytes"].as_u64().filter(|b| *b > 0),
         warmup_s: test["omit"].as_f64().unwrap_or(0.0),
         interval_s: 1.0,
-        dialect: "iperf3".to_owned(),
+        dialect: Dialect::Iperf3.into(),
         ..PlanRecord::default()
     }
 }
