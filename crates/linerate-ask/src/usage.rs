@@ -2,7 +2,7 @@
 //! other. All take the shape of every other error: what, why, what to try.
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use linerate_model::limits::{self, Limit, OutOfRange};
+use linerate_model::limits::{self, Limit, OutOfRange, Unit};
 use linerate_model::plan::ONE_DATAGRAM;
 use linerate_model::record::{ErrorKind as Kind, ErrorRecord};
 use linerate_model::units::{BitRate, Nanos, grouped};
@@ -145,16 +145,12 @@ pub fn too_slow(option: &str, found: &OutOfRange) -> ErrorRecord {
 }
 
 fn ranged_error(option: &str, found: &OutOfRange) -> ErrorRecord {
-    let show = |value: u64| {
-        if found.name.ends_with("in nanoseconds") {
-            Nanos(value).to_string()
-        } else if found.name.ends_with("in bit/s") {
-            BitRate::new(value).map_or("0 bit/s".to_owned(), |r| r.to_string())
-        } else {
-            grouped(value)
-        }
+    let (name, unit) = found.quantity();
+    let show = |value: u64| match unit {
+        Unit::Nanoseconds => Nanos(value).to_string(),
+        Unit::BitsPerSecond => BitRate::new(value).map_or("0 bit/s".to_owned(), |r| r.to_string()),
+        Unit::Count => grouped(value),
     };
-    let name = found.name.trim_end_matches(" in nanoseconds").trim_end_matches(" in bit/s");
     let reason = limits::ALL
         .iter()
         .find(|l| l.name == found.name)

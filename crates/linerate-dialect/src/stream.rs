@@ -37,6 +37,18 @@ pub enum Role {
     Respond,
 }
 
+impl Role {
+    /// Of a data thread.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Send => "send",
+            Self::Receive => "receive",
+            Self::Request => "request",
+            Self::Respond => "respond",
+        }
+    }
+}
+
 /// A stream's number, direction and this end's role.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StreamId {

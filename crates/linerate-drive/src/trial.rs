@@ -6,7 +6,7 @@ use linerate_ask::trial::interval;
 use linerate_experiment::trial::{Outcome, Trial};
 use linerate_model::plan::{Direction, End, Traffic, Way};
 use linerate_model::record::{
-    DoubtKind, ErrorKind, ErrorRecord, ReceiverFigures, RunRecord, SenderFigures, Status,
+    DoubtKind, ErrorKind, ErrorRecord, ReceiverFigures, RunRecord, SenderFigures, Status, TestEnd,
 };
 use linerate_model::units::{DatagramSize, Rate};
 use linerate_runner::client::Request;
@@ -158,13 +158,13 @@ fn fault(record: &RunRecord, trial: &Trial, sender: &SenderFigures) -> Option<St
         return None;
     }
     let end = match trial.way {
-        Way::Forward => "client",
-        Way::Reverse => "server",
+        Way::Forward => TestEnd::Client,
+        Way::Reverse => TestEnd::Server,
     };
     let busy = record
         .doubts
         .iter()
-        .find(|doubt| doubt.kind == DoubtKind::HostBusy && doubt.text.contains(end))?;
+        .find(|doubt| doubt.kind == DoubtKind::HostBusy && doubt.host == Some(end))?;
     Some(format!("the sender did not send what was asked, and {}", busy.text))
 }
 
@@ -250,17 +250,18 @@ mod tests {
 
     #[test]
     fn a_generator_held_back_by_others_says_nothing_of_the_path() {
-        let busy = |text: &str| {
+        let busy = |end| {
             let mut found = record(5_000, 5_000);
-            found.doubts.push(Doubt { kind: DoubtKind::HostBusy, text: text.to_owned() });
+            let text = "some task waited for a core";
+            found.doubts.push(Doubt { host: Some(end), ..Doubt::new(DoubtKind::HostBusy, text) });
             found
         };
         let fault = |record: &RunRecord, mbit| outcome(record, &trial(mbit), 1.0).invalid;
-        let here = busy("on the client, some task waited for a core");
+        let here = busy(TestEnd::Client);
         assert!(fault(&here, Some(80)).is_some());
         assert_eq!(fault(&here, Some(40)), None, "it sent what was asked");
         assert_eq!(fault(&here, None), None, "nothing was asked");
-        assert_eq!(fault(&busy("on the server, some task waited"), Some(80)), None);
+        assert_eq!(fault(&busy(TestEnd::Server), Some(80)), None);
         assert_eq!(fault(&record(5_000, 5_000), Some(80)), None, "nobody held it back");
         let mut full = here;
         full.totals.sender.as_mut().unwrap().cpu =

@@ -1,6 +1,6 @@
 //! The doubts of many trials, each told once with the number of trials that had it.
 
-use linerate_model::record::{Doubt, DoubtKind};
+use linerate_model::record::{Doubt, DoubtKind, TestEnd};
 
 /// One entry for each kind and wording, in the order of their first trial. Two wordings are the same
 /// when only their numbers differ, so that a busy client and a busy server stay apart. `trials` are
@@ -12,13 +12,16 @@ pub fn told<'a>(trials: impl IntoIterator<Item = &'a [Doubt]>) -> Vec<Doubt> {
         count += 1;
         for doubt in doubts {
             let wording = without_numbers(&doubt.text);
-            let known = found.iter_mut().find(|f| f.kind == doubt.kind && f.wording == wording);
+            let known = found
+                .iter_mut()
+                .find(|f| (&f.kind, f.host) == (&doubt.kind, doubt.host) && f.wording == wording);
             match known {
                 // Twice in one trial is one trial.
                 Some(known) if known.last == count => {}
                 Some(known) => (known.trials, known.last) = (known.trials + 1, count),
                 None => found.push(Found {
                     kind: doubt.kind.clone(),
+                    host: doubt.host,
                     wording,
                     first: &doubt.text,
                     trials: 1,
@@ -31,11 +34,12 @@ pub fn told<'a>(trials: impl IntoIterator<Item = &'a [Doubt]>) -> Vec<Doubt> {
         1 => f.first.to_owned(),
         _ => format!("in {} of {count} trials, first: {}", f.trials, f.first),
     };
-    found.iter().map(|f| Doubt { kind: f.kind.clone(), text: text(f) }).collect()
+    found.iter().map(|f| Doubt { kind: f.kind.clone(), host: f.host, text: text(f) }).collect()
 }
 
 struct Found<'a> {
     kind: DoubtKind,
+    host: Option<TestEnd>,
     wording: String,
     /// As the first trial had it, with its numbers.
     first: &'a str,
@@ -68,7 +72,7 @@ mod tests {
     use super::*;
 
     fn busy(text: &str) -> Doubt {
-        Doubt { kind: DoubtKind::HostBusy, text: text.to_owned() }
+        Doubt::new(DoubtKind::HostBusy, text)
     }
 
     #[test]

@@ -113,6 +113,9 @@ pub enum Event {
     Done,
     /// The controller stopped before that.
     Stopped {
+        /// What ended it; absent in stores of earlier builds.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<StoppedBy>,
         /// Why.
         why: String,
     },
@@ -123,6 +126,18 @@ pub enum Event {
         /// In words: what could not be put back, or was left because others changed it.
         left: Vec<String>,
     },
+}
+
+/// What ended a campaign's controller before the campaign was done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum StoppedBy {
+    /// Whoever started it.
+    User,
+    /// A reboot of its own machine, which the plan has.
+    Reboot,
+    /// An error.
+    Error,
 }
 
 /// What became of a run.

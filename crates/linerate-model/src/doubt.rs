@@ -10,8 +10,38 @@ use crate::kinds::kinds;
 pub struct Doubt {
     /// Which.
     pub kind: DoubtKind,
+    /// Whose host or process it is about, where it is one's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<TestEnd>,
     /// In words, with its numbers.
     pub text: String,
+}
+
+impl Doubt {
+    /// Of no host alone.
+    pub fn new(kind: DoubtKind, text: impl Into<String>) -> Self {
+        Self { kind, host: None, text: text.into() }
+    }
+}
+
+/// An end of a test.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum TestEnd {
+    /// The client's.
+    Client,
+    /// The server's.
+    Server,
+}
+
+impl TestEnd {
+    /// As in JSON and in words for people.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Client => "client",
+            Self::Server => "server",
+        }
+    }
 }
 
 kinds! {

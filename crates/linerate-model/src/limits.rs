@@ -34,6 +34,26 @@ pub struct OutOfRange {
     pub max: u64,
 }
 
+/// What a limit's numbers count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    /// Time.
+    Nanoseconds,
+    /// A rate.
+    BitsPerSecond,
+    /// Things or bytes.
+    Count,
+}
+
+impl OutOfRange {
+    /// What is out of range, without its unit, and the unit.
+    pub fn quantity(&self) -> (&str, Unit) {
+        let units = [(" in nanoseconds", Unit::Nanoseconds), (" in bit/s", Unit::BitsPerSecond)];
+        let named = |(suffix, unit)| Some((self.name.strip_suffix(suffix)?, unit));
+        units.into_iter().find_map(named).unwrap_or((&self.name, Unit::Count))
+    }
+}
+
 impl Limit {
     /// `Ok` inside the range.
     pub fn check(&self, value: u64) -> Result<(), OutOfRange> {

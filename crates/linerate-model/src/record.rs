@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use crate::doubt::{Doubt, DoubtKind};
+pub use crate::doubt::{Doubt, DoubtKind, TestEnd};
 pub use crate::error::{ErrorKind, ErrorRecord};
 use crate::host::HostFacts;
 use crate::plan::{

@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use linerate_model::host::CoreUse;
 use linerate_model::plan::{AgreedPlan, Dialect, Direction, End, IpVersion, TestPlan, Traffic};
+use linerate_model::setting::core_list;
 use linerate_model::units::Nanos;
 use linerate_wire::native::auth;
 use linerate_wire::native::message::{RefusalKind, Refused};
@@ -153,7 +154,7 @@ pub(crate) fn check(
     if let Some(core) = plan.server_cpus.iter().find(|core| !allowed.contains(&u32::from(**core))) {
         return Err(refuse(
             RefusalKind::Unable,
-            format!("this server has no core {core} (it has {allowed:?})"),
+            format!("this server has no core {core} (it has {})", core_list(&allowed)),
             "name another with --cpu LOCAL/REMOTE",
         ));
     }

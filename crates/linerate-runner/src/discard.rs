@@ -45,7 +45,8 @@ pub(crate) async fn run(
     record.client = facts(Some(peer.ip()));
     let mut plan = request.plan.clone();
     plan.direction = Direction::Forward;
-    mtu::fit(&mut plan, &mut record, (SocketAddr::new(any, 0), peer), request.size_from_mtu);
+    let path = (SocketAddr::new(any, 0), peer);
+    let fragments = mtu::fit(&mut plan, &mut record, path, request.size_from_mtu);
     if let Err(e) = plan.check() {
         return failed(record, errors::unable("run this test", &e.to_string()));
     }
@@ -159,6 +160,7 @@ pub(crate) async fn run(
         same_host: false,
         dialect: Dialect::Native,
         discard: true,
+        fragments,
         complete: !interrupted,
     };
     let record = assemble::assemble(record, &outcome);

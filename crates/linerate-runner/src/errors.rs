@@ -7,8 +7,12 @@ use linerate_engine::sys::TcpOptions;
 use linerate_model::exit::Exit;
 use linerate_model::plan::IpVersion;
 use linerate_model::record::{ErrorKind as Kind, ErrorRecord};
+use linerate_model::setting::core_list;
 use linerate_wire::iperf3;
 use linerate_wire::native::message::{RefusalKind, Refused};
+
+/// What a client does until it has a plan, in errors.
+pub(crate) const AGREEING: &str = "agreeing on the test";
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -24,7 +28,7 @@ pub(crate) fn no_core(core: u16, allowed: &[u32]) -> ErrorRecord {
     error(
         Kind::NoCore,
         format!("cannot run data threads on core {core}"),
-        &format!("this process has no such core (it has {allowed:?})"),
+        &format!("this process has no such core (it has {})", core_list(allowed)),
         &["name another with --cpu, or leave it out".to_owned()],
     )
 }

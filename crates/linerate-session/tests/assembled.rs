@@ -70,6 +70,7 @@ fn outcome(plan: TestPlan, streams: Vec<StreamOutcome>) -> Outcome {
         clock: None,
         same_host: false,
         discard: false,
+        fragments: false,
         complete: true,
         dialect: Dialect::Native,
     }

@@ -259,12 +259,10 @@ pub fn udp_both() -> RunRecord {
         advice: vec!["--rate max".into()],
         evidence: BTreeMap::new(),
     });
-    record.doubts.push(Doubt {
-        kind: DoubtKind::OffloadMerging,
-        text: "one kernel packet stood for up to 45 datagrams, so 30 losses have two possible \
-               places"
-            .into(),
-    });
+    record.doubts.push(Doubt::new(
+        DoubtKind::OffloadMerging,
+        "one kernel packet stood for up to 45 datagrams, so 30 losses have two possible places",
+    ));
     record
 }
 
@@ -309,10 +307,8 @@ pub fn udp_streams() -> RunRecord {
         advice: vec!["--cpu 2,3".into()],
         evidence: BTreeMap::new(),
     });
-    record.doubts.push(Doubt {
-        kind: DoubtKind::SharedHost,
-        text: "sender and receiver shared this host, so both took from the same cores".into(),
-    });
+    let text = "sender and receiver shared this host, so both took from the same cores";
+    record.doubts.push(Doubt::new(DoubtKind::SharedHost, text));
     record
 }
 
@@ -549,7 +545,7 @@ pub fn hostile() -> RunRecord {
         verdict.because = vec![evil("because")];
         verdict.advice = vec![evil("advice")];
     }
-    record.doubts = vec![Doubt { kind: DoubtKind::HostBusy, text: evil("doubt") }];
+    record.doubts = vec![Doubt::new(DoubtKind::HostBusy, evil("doubt"))];
     record.status = Status::Partial;
     record.error = Some(
         ErrorRecord::new(ErrorKind::Other(evil("kind")), evil("what"), evil("why"), &[])

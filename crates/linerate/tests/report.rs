@@ -372,7 +372,7 @@ fn two_hundred_hostile_strings_stay_text_in_every_form() {
                 verdict.because = vec![text()];
                 verdict.advice = vec![text()];
             }
-            record.doubts = vec![Doubt { kind: DoubtKind::HostBusy, text: text() }];
+            record.doubts = vec![Doubt::new(DoubtKind::HostBusy, text())];
             if let Some(error) = &mut record.error {
                 error.what = text();
                 error.why = text();

@@ -146,7 +146,9 @@ impl HostAgent for Here {
                 if done.code == Some(0) || done.signal.is_some() {
                     return Ok(Reply::Done);
                 }
-                let why = format!("`{shown}` ended with code {:?}: {}", done.code, done.err.trim());
+                let end =
+                    done.code.map_or("without a code".into(), |code| format!("with code {code}"));
+                let why = format!("`{shown}` ended {end}: {}", done.err.trim());
                 Err(ErrorRecord::new(ErrorKind::Reboot, "cannot reboot this machine", why, &[]))
             }
             Request::Ping | Request::Alive | Request::Bye => Ok(Reply::Done),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use linerate_experiment::campaign::control::{Controller, Pace, Step};
 use linerate_experiment::campaign::plan::Plan;
 use linerate_host::facts::facts;
-use linerate_model::campaign::{Event as Kept, RunState, Slot, StoredRun};
+use linerate_model::campaign::{Event as Kept, RunState, Slot, StoppedBy, StoredRun};
 use linerate_model::record::{ErrorKind, ErrorRecord};
 use linerate_store::Campaign;
 
@@ -89,13 +89,14 @@ impl<'a> Drive<'a> {
         self.keep(env, &opened)?;
         env.watcher.campaign(&Event::Began { plan: self.plan, controller: &self.controller });
         let mut result = self.steps(env);
+        let stopped = |by, why| Kept::Stopped { by: Some(by), why };
         let event = match &result {
             Ok(Ended::Done | Ended::Short) => Kept::Done,
             Ok(Ended::Rebooting) => {
-                Kept::Stopped { why: "this machine reboots; `campaign resume` goes on".to_owned() }
+                stopped(StoppedBy::Reboot, "this machine reboots; `campaign resume` goes on".into())
             }
-            Ok(Ended::Interrupted) => Kept::Stopped { why: "interrupted".into() },
-            Err(error) => Kept::Stopped { why: format!("{}: {}", error.what, error.why) },
+            Ok(Ended::Interrupted) => stopped(StoppedBy::User, "interrupted".into()),
+            Err(error) => stopped(StoppedBy::Error, format!("{}: {}", error.what, error.why)),
         };
         for (host, left) in self.fleet.restore() {
             env.watcher.campaign(&Event::Restored { host: &host, left: &left });

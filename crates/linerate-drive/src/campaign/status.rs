@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use linerate_experiment::campaign::control::{Controller, Pace};
-use linerate_model::campaign::{CampaignState, CampaignStatus, Event};
+use linerate_model::campaign::{CampaignState, CampaignStatus, Event, StoppedBy};
 use linerate_model::record::ErrorRecord;
 use linerate_store::Reader;
 
@@ -40,10 +40,12 @@ pub fn status(path: &Path) -> Result<CampaignStatus, ErrorRecord> {
         }
         _ if running => CampaignState::Running,
         Some(Event::Restored { .. }) => CampaignState::Restored,
-        Some(Event::Stopped { why: text }) => {
+        Some(Event::Stopped { by, why: text }) => {
             why = Some(text.clone());
-            let chosen = text == "interrupted" || text.contains("reboots");
-            if chosen { CampaignState::Stopped } else { CampaignState::Failed }
+            match by {
+                Some(StoppedBy::User | StoppedBy::Reboot) => CampaignState::Stopped,
+                Some(StoppedBy::Error) | None => CampaignState::Failed,
+            }
         }
         _ => CampaignState::Stopped,
     };

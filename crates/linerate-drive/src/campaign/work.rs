@@ -78,7 +78,7 @@ pub fn run(
             let mut record =
                 if here { local(env, test, fleet) } else { remote(plan, test, fleet)? };
             record.doubts.extend(
-                fleet.doubts().into_iter().map(|text| Doubt { kind: DoubtKind::Degraded, text }),
+                fleet.doubts().into_iter().map(|text| Doubt::new(DoubtKind::Degraded, text)),
             );
             judge(prepared, &record)
         }

@@ -326,7 +326,7 @@ fn a_queue_that_only_grows_has_the_limit_of_the_value_above() {
 
 #[test]
 fn doubts_are_kept_over_a_resumption() {
-    let doubt = Doubt { kind: DoubtKind::HostBusy, text: "busy".into() };
+    let doubt = Doubt::new(DoubtKind::HostBusy, "busy");
     let mut sweep = Sweep::new(plan(&mega(&[1, 2])));
     while let Some(job) = sweep.next() {
         sweep.tell(bottleneck(job, 1e3, 1e4), vec![doubt.clone()]);

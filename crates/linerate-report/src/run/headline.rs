@@ -362,7 +362,7 @@ mod tests {
     use linerate_testkit::records;
 
     fn doubt(kind: DoubtKind, text: &str) -> Doubt {
-        Doubt { kind, text: text.to_owned() }
+        Doubt::new(kind, text)
     }
 
     #[test]

@@ -13,14 +13,13 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
 use crate::control::{ControlError, read_body, write_message};
-use crate::errors;
+use crate::errors::{self, AGREEING};
 use crate::proven::{self, Seals};
 
 use super::connect::DETECT;
 use super::iperf3;
 use super::test::ClientTest;
 
-const DOING: &str = "agreeing on the test";
 const ANSWER_LIMIT: Duration = Duration::from_nanos(ANSWER_LIMIT_NS);
 
 impl ClientTest<'_> {
@@ -32,7 +31,7 @@ impl ClientTest<'_> {
         control: &mut TcpStream,
         hello: &[u8],
     ) -> Result<Option<Cookie>, ErrorRecord> {
-        let lost = |why: &str| self.lost(DOING, why);
+        let lost = |why: &str| self.lost(AGREEING, why);
         let opening = [&PREAMBLE[..], hello].concat();
         let (mut first, mut rest) = (&opening[..], &[][..]);
         if self.request.dialect.is_none()
@@ -55,6 +54,22 @@ impl ClientTest<'_> {
         Ok(None)
     }
 
+    /// An answer, unless it is a refusal or none.
+    fn understood(
+        &self,
+        answer: Result<ServerMessage, ControlError>,
+    ) -> Result<ServerMessage, ErrorRecord> {
+        match answer {
+            Ok(ServerMessage::Refused(refused)) => Err(errors::refused(&self.name, &refused)),
+            Ok(message) => Ok(message),
+            Err(ControlError::Closed | ControlError::Frame(_)) => {
+                Err(errors::not_linerate(&self.name, self.peer))
+            }
+            Err(ControlError::Unproven) => Err(errors::unproven(&self.name, self.peer, AGREEING)),
+            Err(e) => Err(self.lost(AGREEING, &e.to_string())),
+        }
+    }
+
     /// From the server's welcome to what both will run. With a key nothing is asked of a server
     /// before what is asked can be sealed for it, nor believed without its seal.
     pub(super) async fn negotiate(
@@ -67,8 +82,8 @@ impl ClientTest<'_> {
         let (welcome, body) = match welcome {
             Ok((ServerMessage::Welcome(welcome), body)) => (welcome, body),
             other => {
-                let other = self.understood(other.map(|(message, _)| message), DOING)?;
-                return Err(self.out_of_turn(DOING, &other));
+                let other = self.understood(other.map(|(message, _)| message))?;
+                return Err(self.out_of_turn(AGREEING, &other));
             }
         };
         let missing: Vec<&str> =
@@ -85,7 +100,7 @@ impl ClientTest<'_> {
         let seals =
             seals.map(|key| proven::client_seals(&self.name, key, hello, (&body, &welcome)));
         let mut seals = seals.transpose()?;
-        let ends = proven::ends(control).map_err(|e| self.lost(DOING, &e.to_string()))?;
+        let ends = proven::ends(control).map_err(|e| self.lost(AGREEING, &e.to_string()))?;
         let request = ClientMessage::Request(Box::new(Request {
             plan: self.plan.clone(),
             ends: seals.as_ref().map(|_| ends),
@@ -95,14 +110,14 @@ impl ClientTest<'_> {
         let seal = seals.as_mut().map(|seals| &mut seals.ours);
         write_message(control, seal, &request)
             .await
-            .map_err(|e| self.lost(DOING, &e.to_string()))?;
+            .map_err(|e| self.lost(AGREEING, &e.to_string()))?;
         let body = self.body(control).await;
         let answer = body.and_then(|body| proven::first_answer(seals.as_mut(), &body));
         let agreed = match answer {
             Err(ControlError::Unproven) => return Err(errors::wrong_server_key(&self.name)),
-            answer => match self.understood(answer, DOING)? {
+            answer => match self.understood(answer)? {
                 ServerMessage::Agreed(agreed) => *agreed,
-                other => return Err(self.out_of_turn(DOING, &other)),
+                other => return Err(self.out_of_turn(AGREEING, &other)),
             },
         };
         if let Some(seen) = agreed.client
@@ -123,6 +138,6 @@ impl ClientTest<'_> {
     }
 
     fn doubt(&mut self, text: String) {
-        self.record.doubts.push(Doubt { kind: DoubtKind::Degraded, text });
+        self.record.doubts.push(Doubt::new(DoubtKind::Degraded, text));
     }
 }

@@ -180,6 +180,7 @@ pub(super) async fn over_control(
         plan: request.plan.clone(),
         record,
         drain: 0,
+        fragments: false,
     };
     match near.conduct(control, observer).await {
         Ok(()) => near.record,

@@ -148,7 +148,7 @@ fn ask(test: &mut ClientTest<'_>, mss: Option<u32>) -> Result<Parameters, ErrorR
     let (plan, cuts) = fitted(&test.plan, extras.burst)?;
     let parameters = parameters(&plan, extras, &test.plan);
     test.plan = plan;
-    let doubts = cuts.into_iter().map(|text| Doubt { kind: DoubtKind::Degraded, text });
+    let doubts = cuts.into_iter().map(|text| Doubt::new(DoubtKind::Degraded, text));
     test.record.doubts.extend(doubts);
     parameters.check().map_err(|e| {
         errors::no_such_test(&format!("--dialect iperf3: {}", e.why.name), &e.to_string())

@@ -15,15 +15,15 @@ const LARGEST: u32 = 65_507;
 const USUAL_MTU: u32 = 1_500;
 
 /// `--size mtu` is what the path, from the one address to the other, carries in one packet. Datagrams
-/// that were asked to be larger travel in fragments, and the record says so.
+/// that were asked to be larger travel in fragments: the record says so, and `true` is returned.
 pub(crate) fn fit(
     plan: &mut TestPlan,
     record: &mut RunRecord,
     (local, peer): (SocketAddr, SocketAddr),
     from_mtu: bool,
-) {
+) -> bool {
     if plan.traffic.transport() != Transport::Udp {
-        return;
+        return false;
     }
     let ip = if peer.is_ipv4() { IpVersion::V4 } else { IpVersion::V6 };
     let mtu = probe(local, peer, ip == IpVersion::V6);
@@ -35,21 +35,21 @@ pub(crate) fn fit(
             record.asked.datagram_bytes = Some(u32::from(udp.size.bytes()));
             // Datagrams per second are another bit rate now.
             record.asked.rate_bps = udp.rate.map(|rate| rate.bits_per_second(udp.size));
-            return;
+            return false;
         }
         Traffic::Udp(udp) => u32::from(udp.size.bytes()),
         Traffic::Rr(rr) => rr.request.max(rr.response),
-        Traffic::Tcp(_) => return,
+        Traffic::Tcp(_) => return false,
     };
-    if let Some(mtu) = mtu.filter(|mtu| fits(*mtu) < largest) {
-        record.doubts.push(Doubt {
-            kind: DoubtKind::Degraded,
-            text: format!(
-                "datagrams of {largest} bytes do not fit this path's packets of {mtu} bytes (MTU): each travels in fragments, and one lost fragment loses it; {} bytes fit",
-                fits(mtu)
-            ),
-        });
-    }
+    let Some(mtu) = mtu.filter(|mtu| fits(*mtu) < largest) else { return false };
+    record.doubts.push(Doubt::new(
+        DoubtKind::Degraded,
+        format!(
+            "datagrams of {largest} bytes do not fit this path's packets of {mtu} bytes (MTU): each travels in fragments, and one lost fragment loses it; {} bytes fit",
+            fits(mtu)
+        ),
+    ));
+    true
 }
 
 /// Path MTU towards the peer, without sending anything.

@@ -18,7 +18,6 @@ use linerate_wire::native::message::ServerMessage;
 use linerate_wire::native::stream::COOKIE_BYTES;
 use tokio::net::TcpStream;
 
-use crate::control::ControlError;
 use crate::data::{self, StreamId};
 use crate::errors;
 use crate::place::{self, From};
@@ -41,6 +40,8 @@ pub(super) struct ClientTest<'a> {
     pub(super) plan: TestPlan,
     pub(super) record: RunRecord,
     pub(super) drain: u64,
+    /// Datagrams do not fit the path, and the record says so.
+    pub(super) fragments: bool,
 }
 
 impl ClientTest<'_> {
@@ -50,13 +51,13 @@ impl ClientTest<'_> {
         observer: &mut dyn Observer,
     ) -> Result<(), ErrorRecord> {
         let path = (self.local, self.peer);
-        mtu::fit(&mut self.plan, &mut self.record, path, self.request.size_from_mtu);
+        let from_mtu = self.request.size_from_mtu;
+        self.fragments = mtu::fit(&mut self.plan, &mut self.record, path, from_mtu);
         if self.request.dialect == Some(Dialect::Iperf3) {
             return iperf3::conduct(self, control, None, observer).await;
         }
         let mut control = control;
-        let hello =
-            proven::hello().map_err(|e| self.lost("agreeing on the test", &e.to_string()))?;
+        let hello = proven::hello().map_err(|e| self.lost(errors::AGREEING, &e.to_string()))?;
         if let Some(cookie) = self.greet(&mut control, &hello).await? {
             observer.note(&format!("{} runs an iperf3 server: speaking its protocol", self.name));
             return iperf3::conduct(self, control, Some(cookie), observer).await;
@@ -64,12 +65,12 @@ impl ClientTest<'_> {
         self.drain = drain_ns(&control, &self.plan.traffic);
         let (agreed, seals) = self.negotiate(&mut control, &hello).await?;
         let cookie = auth::from_hex::<COOKIE_BYTES>(&agreed.cookie)
-            .ok_or_else(|| self.lost("agreeing on the test", "the server sent no legal cookie"))?;
+            .ok_or_else(|| self.lost(errors::AGREEING, "the server sent no legal cookie"))?;
         // Version 1 refuses and never cuts: another plan is that of a server which wants this host to
         // send more, longer or elsewhere than its user asked for.
         if agreed.agreed.plan != self.plan {
             let why = "the server answered with another test than was asked for";
-            return Err(self.lost("agreeing on the test", why));
+            return Err(self.lost(errors::AGREEING, why));
         }
         let mut agreed_record = assemble::plan_record(&self.plan, Some(self.ip));
         agreed_record.dialect = Dialect::Native.into();
@@ -140,26 +141,6 @@ impl ClientTest<'_> {
         place::cores(&linerate_host::cores::allowed_cores(), avoid, &users, ids.len(), From::Bottom)
     }
 
-    /// An answer, unless it is a refusal or none.
-    pub(super) fn understood(
-        &self,
-        answer: Result<ServerMessage, ControlError>,
-        doing: &str,
-    ) -> Result<ServerMessage, ErrorRecord> {
-        match answer {
-            Ok(ServerMessage::Refused(refused)) => Err(errors::refused(&self.name, &refused)),
-            Ok(message) => Ok(message),
-            Err(ControlError::Closed) if doing.starts_with("agreeing") => {
-                Err(errors::not_linerate(&self.name, self.peer))
-            }
-            Err(ControlError::Frame(_)) if doing.starts_with("agreeing") => {
-                Err(errors::not_linerate(&self.name, self.peer))
-            }
-            Err(ControlError::Unproven) => Err(errors::unproven(&self.name, self.peer, doing)),
-            Err(e) => Err(self.lost(doing, &e.to_string())),
-        }
-    }
-
     pub(super) fn lost(&self, doing: &str, why: &str) -> ErrorRecord {
         let why = standstill::explained(why, self.local.ip());
         errors::server_lost(&self.name, self.peer, doing, &why)
@@ -222,12 +203,10 @@ impl ClientTest<'_> {
             sides.into_iter().flatten().next()
         });
         if !ended.results {
-            record.doubts.push(Doubt {
-                kind: DoubtKind::PeerValuesMissing,
-                text:
-                    "the server's figures did not arrive; what is absent here is unknown, not zero"
-                        .into(),
-            });
+            record.doubts.push(Doubt::new(
+                DoubtKind::PeerValuesMissing,
+                "the server's figures did not arrive; what is absent here is unknown, not zero",
+            ));
         }
         let most = self.plan.intervals();
         let rows = |s: &StreamOutcome| {
@@ -236,12 +215,12 @@ impl ClientTest<'_> {
             rr.max(send.map_or(0, |r| r.intervals.len())).max(recv.map_or(0, |r| r.intervals.len()))
         };
         if self.plan.duration().is_none() && streams.iter().any(|s| rows(s) as u64 >= most) {
-            record.doubts.push(Doubt {
-                kind: DoubtKind::Degraded,
-                text: format!(
+            record.doubts.push(Doubt::new(
+                DoubtKind::Degraded,
+                format!(
                     "of each stream {most} intervals are kept: the last one holds the rest of the test"
                 ),
-            });
+            ));
         }
         let measured = streams.iter().any(|s| {
             // That nothing left its own host is a measurement, too.
@@ -273,6 +252,7 @@ impl ClientTest<'_> {
             same_host,
             dialect,
             discard: false,
+            fragments: self.fragments,
             complete: self.record.status == Status::Complete,
         };
         self.record = assemble::assemble(self.record.clone(), &outcome);

@@ -273,7 +273,7 @@ pub(crate) fn spawn(context: Context, socket: StreamSocket) -> std::io::Result<J
         }
         StreamSocket::Tcp(socket) => Carrier::Tcp(socket),
     };
-    let name = format!("{:?}-{}", context.role, context.id.stream).to_lowercase();
+    let name = format!("{}-{}", context.role.name(), context.id.stream);
     std::thread::Builder::new().name(name).stack_size(256 * 1024).spawn(move || {
         if let Some(core) = context.core {
             // Placement is a wish: a core that has gone away must not end the test.

@@ -2,7 +2,7 @@
 
 use linerate_model::local_errors::LocalSendErrors;
 use linerate_model::plan::{Dialect, EngineChoice, Traffic, Way};
-use linerate_model::record::{Doubt, DoubtKind, RunRecord};
+use linerate_model::record::{Doubt, DoubtKind, RunRecord, TestEnd};
 use linerate_model::sample::SendCounts;
 
 use super::Outcome;
@@ -39,9 +39,7 @@ fn of_engines(outcome: &Outcome) -> Vec<(DoubtKind, String)> {
 }
 
 pub(super) fn doubts(record: &mut RunRecord, outcome: &Outcome) {
-    // Where the client could see it beforehand, it said so.
-    let known = record.doubts.iter().any(|d| d.text.contains("fragments"));
-    let mut add = |kind, text: String| record.doubts.push(Doubt { kind, text });
+    let mut add = |kind, text: String| record.doubts.push(Doubt::new(kind, text));
     let sends = || outcome.streams.iter().filter_map(|s| s.send.as_ref());
     let recvs = || outcome.streams.iter().filter_map(|s| s.recv.as_ref());
     for (kind, text) in of_engines(outcome) {
@@ -58,7 +56,7 @@ pub(super) fn doubts(record: &mut RunRecord, outcome: &Outcome) {
         };
         add(DoubtKind::EngineFallback, format!("gso was asked for and {used} used: {why}"));
     }
-    if let Some(mtu) = sends().find_map(|s| s.small_mtu).filter(|_| !known) {
+    if let Some(mtu) = sends().find_map(|s| s.small_mtu).filter(|_| !outcome.fragments) {
         add(
             DoubtKind::Degraded,
             format!(
@@ -113,8 +111,13 @@ pub(super) fn doubts(record: &mut RunRecord, outcome: &Outcome) {
             format!("{foreign} datagrams of another test arrived and were ignored"),
         );
     }
-    for (name, host) in [("client", &outcome.client), ("server", &outcome.server)] {
+    let ends = [(TestEnd::Client, &outcome.client), (TestEnd::Server, &outcome.server)];
+    for (end, host) in ends {
         let Some(total) = &host.total else { continue };
+        let name = end.name();
+        let mut add = |kind, text: String| {
+            record.doubts.push(Doubt { host: Some(end), ..Doubt::new(kind, text) });
+        };
         if total.clock_step_ns.unsigned_abs() > 1_000_000 {
             add(
                 DoubtKind::ClockStepped,
@@ -146,7 +149,7 @@ pub(super) fn doubts(record: &mut RunRecord, outcome: &Outcome) {
             );
         }
         // Tasks that wait elsewhere took nothing from a test whose own threads did not.
-        let waited = longest_wait_percent(outcome, name == "client", total.span_ns);
+        let waited = longest_wait_percent(outcome, end == TestEnd::Client, total.span_ns);
         if let Some(pressure) = total.cpu_pressure.filter(|p| *p >= 2_000)
             && waited.is_none_or(|percent| percent >= 1.0)
         {
@@ -181,6 +184,7 @@ pub(super) fn doubts(record: &mut RunRecord, outcome: &Outcome) {
             );
         }
     }
+    let mut add = |kind, text: String| record.doubts.push(Doubt::new(kind, text));
     // The sockets' own counters against the host's, where it tells them: the host's must not be smaller.
     for (way, host) in [(Way::Forward, &outcome.server), (Way::Reverse, &outcome.client)] {
         let drops = added(

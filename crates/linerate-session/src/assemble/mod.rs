@@ -81,6 +81,8 @@ pub struct Outcome {
     pub same_host: bool,
     /// No server was meant to receive.
     pub discard: bool,
+    /// The client saw before the test that its datagrams do not fit the path, and said so.
+    pub fragments: bool,
     /// The test came to its planned end.
     pub complete: bool,
     /// What the ends spoke.
@@ -249,6 +251,7 @@ fn outcome_without_streams(outcome: &Outcome) -> Outcome {
         clock: outcome.clock,
         same_host: outcome.same_host,
         discard: outcome.discard,
+        fragments: outcome.fragments,
         complete: outcome.complete,
         dialect: outcome.dialect,
     }

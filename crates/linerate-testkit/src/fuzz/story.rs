@@ -51,6 +51,7 @@ pub fn server_story(data: &[u8]) {
         clock: None,
         same_host: data.first().is_some_and(|b| b % 2 == 0),
         dialect: Dialect::Native,
+        fragments: false,
         discard: false,
         complete: true,
     };
