@@ -83,6 +83,8 @@ pub struct Options {
     pub exclusive: Option<usize>,
     /// End after the first test.
     pub one_off: bool,
+    /// With `one_off`: end when nobody had a test for so long.
+    pub idle: Option<Duration>,
     /// What is told of a test of iperf3 while it runs is of so much time each.
     pub interval: Nanos,
     /// A test in which nothing moves for so long ends, and one of iperf3 to which nothing comes that should.
@@ -122,6 +124,7 @@ impl Default for Options {
             max_window: MAX_WINDOW,
             exclusive: None,
             one_off: false,
+            idle: None,
             interval: Nanos::from_secs(1),
             no_data: NO_DATA,
             only_v6: false,
@@ -290,8 +293,11 @@ pub(crate) async fn serve_async(
     });
     let hellos = tokio::spawn(answer_hellos(Arc::clone(&server), udp, address.port()));
     let mut full = Full::default();
+    let begun = Instant::now();
     loop {
-        let done = options.one_off && server.finished.load(Ordering::Relaxed) > 0;
+        let used = server.finished.load(Ordering::Relaxed) > 0;
+        let idle = options.idle.is_some_and(|limit| begun.elapsed() >= limit);
+        let done = options.one_off && (used || idle);
         if (done || *shut.borrow()) && server.running.load(Ordering::Relaxed) == 0 {
             break;
         }

@@ -398,6 +398,12 @@ fn lines_while_it_runs() {
 }
 
 #[test]
+fn a_one_off_server_that_nobody_uses_ends() {
+    let (code, out, err) = face(None, &format!("-s -1 -p {} --idle-timeout 1", free_port()));
+    assert_eq!((code, err.as_str()), (Some(0), ""), "{out}");
+}
+
+#[test]
 fn failures_are_told_as_iperf3_tells_them() {
     let refused = free_port();
     let (code, out, err) = face(None, &format!("-c 127.0.0.1 -p {refused}"));

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -53,13 +52,12 @@ pub(super) fn run(line: &Line, out: &Arc<Mutex<Out>>) -> Done {
         })?;
         wanted.logins = Some(Arc::new(logins));
     }
-    let busy = Arc::new(AtomicBool::new(false));
-    watch_idle(line, &busy);
+    // This server never gets stuck and has nothing to restart; a one-off server that nobody used ends.
+    wanted.idle = line.idle_timeout_s.filter(|_| line.one_off).map(Duration::from_secs);
     let mut events = Events {
         line: line.clone(),
         options: options(line),
         out: Arc::clone(out),
-        busy,
         screens: BTreeMap::new(),
         tests: 0,
     };
@@ -74,7 +72,6 @@ struct Events {
     line: Line,
     options: Options,
     out: Arc<Mutex<Out>>,
-    busy: Arc<AtomicBool>,
     screens: BTreeMap<SocketAddr, Screen>,
     tests: u64,
 }
@@ -88,7 +85,6 @@ impl Events {
                 Screen::new(&self.line, &self.options).listening(out, self.tests);
             }
             Event::Test { peer, event } => {
-                self.busy.store(true, Ordering::Relaxed);
                 let fresh = || Screen::new(&self.line, &self.options);
                 let screen = self.screens.entry(peer).or_insert_with(fresh);
                 screen.event(out, &event, None);
@@ -126,17 +122,4 @@ fn stay_on(core: u16) -> nix::Result<()> {
     let mut cores = CpuSet::new();
     cores.set(usize::from(core))?;
     sched_setaffinity(Pid::from_raw(0), &cores)
-}
-
-/// `--idle-timeout`: this server never gets stuck and has nothing to restart; a one-off server that
-/// nobody used ends.
-fn watch_idle(line: &Line, busy: &Arc<AtomicBool>) {
-    let (Some(limit), true) = (line.idle_timeout_s, line.one_off) else { return };
-    let busy = Arc::clone(busy);
-    std::thread::spawn(move || {
-        std::thread::sleep(Duration::from_secs(limit));
-        if !busy.load(Ordering::Relaxed) {
-            let _ = nix::sys::signal::kill(nix::unistd::getpid(), nix::sys::signal::SIGTERM);
-        }
-    });
 }
