@@ -76,9 +76,13 @@ macro_rules! kinds {
             }
 
             fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-                // Examples and no `enum`: a later release may have more.
-                let names: Vec<&str> = Self::ALL.iter().map(Self::name).collect();
-                schemars::json_schema!({ "type": "string", "examples": names })
+                let known = Self::ALL.iter().map(|kind| {
+                    schemars::json_schema!({ "const": kind.name(), "description": kind.meaning() })
+                });
+                // A later release may have more.
+                let other = schemars::json_schema!({ "type": "string" });
+                let all: Vec<schemars::Schema> = known.chain([other]).collect();
+                schemars::json_schema!({ "anyOf": all })
             }
         }
     };

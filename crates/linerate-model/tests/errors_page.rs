@@ -30,8 +30,8 @@ Where there are two exit codes, the first is the usual one. The other: `3` where
 
 ## Doubts
 
-A test that ran may have reasons why its result does not mean what it seems to: `doubts[]` of the record, each with `kind`
-and, in `text`, its numbers.
+A test that ran may have reasons why its result does not mean what it seems to: `doubts[]` of the record, each with `kind`,
+`host` (`client` or `server`, where it is about one of them) and, in `text`, its numbers.
 
 | doubt | means | try |
 |---|---|---|
