@@ -1,6 +1,7 @@
 //! One test as data: the options of `udp`, `tcp` and `rr` by their long names with `_` for `-`. The
 //! command line fills the same types; what is not said has the same default.
 
+use linerate_model::plan::TrafficKind;
 use std::fmt::Display;
 use std::str::FromStr;
 
@@ -19,23 +20,22 @@ use crate::value::{BitRateOrMax, Count, Cpus, Dscp, RateOrMax, Size};
 use crate::{Asked, Measure};
 
 /// The verbs of one test.
-pub const VERBS: [&str; 3] = ["tcp", "udp", "rr"];
+pub const VERBS: [TrafficKind; 3] = [TrafficKind::Tcp, TrafficKind::Udp, TrafficKind::Rr];
 
 /// Understands and checks a test.
 ///
 /// # Errors
 /// Which option makes no sense, and why.
-pub fn asked(verb: &str, options: &[(String, Value)]) -> Result<Asked, Refusal> {
+pub fn asked(verb: TrafficKind, options: &[(String, Value)]) -> Result<Asked, Refusal> {
     match verb {
-        "udp" => read::<UdpArgs>(verb, options)?.asked(),
-        "tcp" => read::<TcpArgs>(verb, options)?.asked(),
-        "rr" => read::<RrArgs>(verb, options)?.asked(),
-        _ => Err(usage::refusal(&[], format!("no test `{verb}`"), "it is udp, tcp or rr", &[])),
+        TrafficKind::Udp => read::<UdpArgs>(verb, options)?.asked(),
+        TrafficKind::Tcp => read::<TcpArgs>(verb, options)?.asked(),
+        TrafficKind::Rr => read::<RrArgs>(verb, options)?.asked(),
     }
 }
 
-fn read<T: DeserializeOwned>(verb: &str, options: &[(String, Value)]) -> Result<T, Refusal> {
-    let known = Measure::options(verb);
+fn read<T: DeserializeOwned>(verb: TrafficKind, options: &[(String, Value)]) -> Result<T, Refusal> {
+    let known = Measure::options(verb.name());
     for (key, value) in options {
         let name = key.replace('_', "-");
         let option = known.iter().find(|known| known.trim_start_matches("--") == name);
@@ -144,6 +144,7 @@ mod tests {
     fn ask(verb: &str, options: Value) -> Result<Asked, Refusal> {
         let Value::Object(map) = options else { panic!("{options}") };
         let host = ("host".to_owned(), json!("192.0.2.7"));
+        let verb = VERBS.into_iter().find(|known| known.name() == verb).expect(verb);
         asked(verb, &std::iter::once(host).chain(map).collect::<Vec<_>>())
     }
 

@@ -464,7 +464,7 @@ impl Client {
                 self.actions.push_back(Action::TakeOpen);
             }
             Phase::Opening { .. } => {
-                let why = format!("it said {state:?} before all streams were open");
+                let why = format!("it said {state} before all streams were open");
                 self.fail_server(now_ns, why);
             }
             Phase::Starting { wanted, .. } if state == *wanted => {
@@ -476,7 +476,7 @@ impl Client {
                 }
             }
             Phase::Agreeing { wanted, .. } | Phase::Starting { wanted, .. } => {
-                let why = format!("it said {state:?} where {wanted:?} was due");
+                let why = format!("it said {state} where {wanted} was due");
                 self.fail_server(now_ns, why);
             }
             Phase::Running(running) if running.end_said && state == State::ExchangeResults => {
@@ -488,7 +488,7 @@ impl Client {
                 self.collect(now_ns, drain_ns);
             }
             Phase::Running(_) => {
-                self.fail_server(now_ns, format!("it said {state:?} while the test ran"));
+                self.fail_server(now_ns, format!("it said {state} while the test ran"));
             }
             Phase::Displaying { .. } => self.leave(now_ns),
             _ => {}

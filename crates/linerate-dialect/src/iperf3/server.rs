@@ -398,7 +398,7 @@ impl Server {
 
     fn on_state(&mut self, now_ns: u64, state: State) {
         let out_of_turn =
-            || Trouble::new(ErrorNumber::UNKNOWN_MESSAGE, format!("{state:?} out of turn"));
+            || Trouble::new(ErrorNumber::UNKNOWN_MESSAGE, format!("{state} out of turn"));
         match (&self.phase, state) {
             (Phase::Farewell { .. }, _) => self.end(Ok(())),
             (Phase::Streams { .. }, state) if gives_up(state) => {

@@ -6,6 +6,7 @@ use linerate_ask::{Asked, Measure};
 use linerate_experiment::campaign::plan::{
     Fault, Plan, Scalar, Setting, TestOption, Vocabulary, Workload,
 };
+use linerate_model::plan::TrafficKind;
 use linerate_model::setting::{Setting as HostSetting, SettingValue};
 use linerate_runner::client::{Request, Target};
 
@@ -29,15 +30,15 @@ const NOT_OPTIONS: &[&str] = &[
 
 /// What a plan may say, made from the verbs' own arguments.
 pub fn vocabulary() -> Vocabulary {
-    let options = |verb: &&str| {
-        let own = Measure::options(verb).into_iter().map(|name| name.replace("--", ""));
+    let options = |verb: TrafficKind| {
+        let own = Measure::options(verb.name()).into_iter().map(|name| name.replace("--", ""));
         let own = own.filter(|name| !NOT_OPTIONS.contains(&name.as_str()));
         let mut names: Vec<String> = own.map(|name| name.replace('-', "_")).collect();
         names.push("ip".to_owned());
-        ((*verb).to_owned(), names)
+        (verb, names)
     };
     Vocabulary {
-        verbs: VERBS.iter().map(options).collect(),
+        verbs: VERBS.into_iter().map(options).collect(),
         metrics: figure::names().map(str::to_owned).collect(),
     }
 }
@@ -139,14 +140,14 @@ fn work(plan: &Plan, setting: &Setting) -> Result<Prepared, Fault> {
             notes: Vec::new(),
         }),
         Workload::Test { verb, options, metric } => {
-            let (test, notes) = test(plan, setting, verb, options)?;
+            let (test, notes) = test(plan, setting, *verb, options)?;
             let planned = &test.request.plan;
             let time = planned.duration().map_or(10.0, |d| d.as_secs_f64());
             let seconds = time + planned.warmup.as_secs_f64();
             let discard = matches!(test.request.target, Target::Discard { .. });
             let name = match metric {
                 Some((name, _)) => name.as_str(),
-                None if verb == "rr" => "transactions_per_second",
+                None if *verb == TrafficKind::Rr => "transactions_per_second",
                 None if discard => "sent_pps",
                 None => "received_bps",
             };
@@ -169,13 +170,17 @@ fn is_true(options: &[TestOption], key: &str) -> bool {
 
 /// Whether a test towards this machine needs `--reverse`; what asks for it has the data go away from
 /// here already.
-fn turns_around(setting: &Setting, verb: &str, options: &[TestOption]) -> Result<bool, Fault> {
+fn turns_around(
+    setting: &Setting,
+    verb: TrafficKind,
+    options: &[TestOption],
+) -> Result<bool, Fault> {
     let refuse = |at, what: &str| {
         let hint = "swap `from` and `to`: the client is on this machine";
         Err(Fault::new(at, format!("{what} towards this machine")).hint(hint))
     };
     // Which end asks, or whose figures are whose, cannot be turned around.
-    if verb == "rr" {
+    if verb == TrafficKind::Rr {
         return refuse(setting.at, "a request/response test");
     }
     let both = options.iter().find(|o| ["both", "bidir"].contains(&o.key.as_str()));
@@ -190,7 +195,7 @@ fn dashed(key: &str) -> String {
 }
 
 /// The command line that does the same by hand.
-fn words(verb: &str, said: &[(String, Value)]) -> Vec<String> {
+fn words(verb: TrafficKind, said: &[(String, Value)]) -> Vec<String> {
     let words = |(key, value): &(String, Value)| match (&key[..], value) {
         (_, Value::Bool(false)) => vec![],
         ("ipv4", _) => vec!["-4".to_owned()],
@@ -201,13 +206,17 @@ fn words(verb: &str, said: &[(String, Value)]) -> Vec<String> {
         (_, Value::String(value)) => vec![format!("{}={value}", dashed(key))],
         (_, value) => vec![format!("{}={value}", dashed(key))],
     };
-    ["linerate", verb].map(str::to_owned).into_iter().chain(said.iter().flat_map(words)).collect()
+    ["linerate", verb.name()]
+        .map(str::to_owned)
+        .into_iter()
+        .chain(said.iter().flat_map(words))
+        .collect()
 }
 
 fn test(
     plan: &Plan,
     setting: &Setting,
-    verb: &str,
+    verb: TrafficKind,
     options: &[TestOption],
 ) -> Result<(Test, Vec<String>), Fault> {
     let from = setting.from;

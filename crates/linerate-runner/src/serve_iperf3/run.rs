@@ -185,7 +185,7 @@ fn early(state: Result<State, Broken>) -> (Early, Option<Failure>) {
         Ok(State::ClientTerminate | State::IperfDone | State::TestEnd) => {
             (Early::new(Outcome::Stopped, "the client stopped before the start"), None)
         }
-        Ok(state) => (Early::failed(format!("{state:?} out of turn")), unknown),
+        Ok(state) => (Early::failed(format!("{state} out of turn")), unknown),
         Err(broken @ Broken::Unknown(_)) => (Early::failed(broken.to_string()), unknown),
         Err(broken) => (Early::vanished(broken.to_string()), None),
     }

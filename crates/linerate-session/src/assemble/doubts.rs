@@ -47,7 +47,8 @@ pub(super) fn doubts(record: &mut RunRecord, outcome: &Outcome) {
     }
     if let Traffic::Udp(udp) = &outcome.plan.traffic
         && udp.engine == EngineChoice::Gso
-        && let Some(used) = sends().find_map(|s| s.engines.first()).filter(|e| *e != "gso")
+        && let Some(used) =
+            sends().find_map(|s| s.engines.first()).filter(|used| *used != EngineChoice::Gso.name())
     {
         let why = if udp.checksum {
             "one packet holds no two datagrams of this size"

@@ -1,5 +1,7 @@
 //! The single bytes of the control connection.
 
+use std::fmt;
+
 /// What one end tells the other with one signed byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum State {
@@ -29,31 +31,38 @@ pub enum State {
     ServerError,
 }
 
-const TABLE: [(State, i8); 12] = [
-    (State::TestStart, 1),
-    (State::TestRunning, 2),
-    (State::TestEnd, 4),
-    (State::ParamExchange, 9),
-    (State::CreateStreams, 10),
-    (State::ServerTerminate, 11),
-    (State::ClientTerminate, 12),
-    (State::ExchangeResults, 13),
-    (State::DisplayResults, 14),
-    (State::IperfDone, 16),
-    (State::AccessDenied, -1),
-    (State::ServerError, -2),
+/// Names and numbers are those of iperf3's `iperf_api.h`.
+const TABLE: [(State, i8, &str); 12] = [
+    (State::TestStart, 1, "TEST_START"),
+    (State::TestRunning, 2, "TEST_RUNNING"),
+    (State::TestEnd, 4, "TEST_END"),
+    (State::ParamExchange, 9, "PARAM_EXCHANGE"),
+    (State::CreateStreams, 10, "CREATE_STREAMS"),
+    (State::ServerTerminate, 11, "SERVER_TERMINATE"),
+    (State::ClientTerminate, 12, "CLIENT_TERMINATE"),
+    (State::ExchangeResults, 13, "EXCHANGE_RESULTS"),
+    (State::DisplayResults, 14, "DISPLAY_RESULTS"),
+    (State::IperfDone, 16, "IPERF_DONE"),
+    (State::AccessDenied, -1, "ACCESS_DENIED"),
+    (State::ServerError, -2, "SERVER_ERROR"),
 ];
 
 impl State {
     /// As it travels.
     pub fn byte(self) -> u8 {
-        TABLE.iter().find(|(state, _)| *state == self).map_or(0, |(_, value)| value.cast_unsigned())
+        TABLE.iter().find(|row| row.0 == self).map_or(0, |row| row.1.cast_unsigned())
     }
 
     /// `None` for values that no release sends.
     pub fn from_byte(byte: u8) -> Option<Self> {
         let value = byte.cast_signed();
-        TABLE.iter().find(|(_, known)| *known == value).map(|(state, _)| *state)
+        TABLE.iter().find(|row| row.1 == value).map(|row| row.0)
+    }
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(TABLE.iter().find(|row| row.0 == *self).map_or("", |row| row.2))
     }
 }
 
@@ -63,6 +72,7 @@ mod tests {
 
     #[test]
     fn values_are_those_of_iperf3() {
+        assert_eq!(State::ParamExchange.to_string(), "PARAM_EXCHANGE");
         for byte in 0..=u8::MAX {
             if let Some(state) = State::from_byte(byte) {
                 assert_eq!(state.byte(), byte);

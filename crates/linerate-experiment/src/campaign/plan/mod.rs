@@ -13,6 +13,7 @@ mod words;
 use std::fmt;
 
 pub use fault::{Fault, Position, nearest};
+use linerate_model::plan::TrafficKind;
 use linerate_model::units::Nanos;
 pub use words::{Filled, fill, split};
 
@@ -156,8 +157,8 @@ pub struct Setting {
 pub enum Workload {
     /// A test of linerate.
     Test {
-        /// Verb: udp, tcp or rr.
-        verb: String,
+        /// Its verb.
+        verb: TrafficKind,
         /// Its options.
         options: Vec<TestOption>,
         /// Name of the metric that is compared; a default of the verb if absent.
@@ -238,14 +239,15 @@ impl fmt::Display for Scalar {
 #[derive(Debug, Clone, Default)]
 pub struct Vocabulary {
     /// Verb and its options, with `_` for `-`.
-    pub verbs: Vec<(String, Vec<String>)>,
+    pub verbs: Vec<(TrafficKind, Vec<String>)>,
     /// Names of metrics.
     pub metrics: Vec<String>,
 }
 
 impl Vocabulary {
-    fn options(&self, verb: &str) -> Option<&[String]> {
-        self.verbs.iter().find(|(name, _)| name == verb).map(|(_, options)| options.as_slice())
+    /// The verb of this name, with its options.
+    fn verb(&self, name: &str) -> Option<&(TrafficKind, Vec<String>)> {
+        self.verbs.iter().find(|(verb, _)| verb.name() == name)
     }
 }
 

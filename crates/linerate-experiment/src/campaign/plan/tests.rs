@@ -1,14 +1,15 @@
 //! Plans, right and wrong.
 
 use super::*;
+use linerate_model::plan::TrafficKind;
 use proptest::prelude::*;
 
 fn vocabulary() -> Vocabulary {
     let options = |words: &str| words.split(' ').map(str::to_owned).collect::<Vec<_>>();
     Vocabulary {
         verbs: vec![
-            ("tcp".into(), options("ip time streams congestion window")),
-            ("udp".into(), options("ip time streams rate size no_checksum discard")),
+            (TrafficKind::Tcp, options("ip time streams congestion window")),
+            (TrafficKind::Udp, options("ip time streams rate size no_checksum discard")),
         ],
         metrics: options("received_bps sent_bps sent_pps"),
     }
@@ -69,7 +70,7 @@ fn the_plan_of_the_documentation() {
     assert_eq!(names, ["tcp6_default", "tcp6_nooffload", "other_ip4", "other_ip6"]);
     assert!(plan.notes.iter().any(|n| n.contains("keeps its own `ip`")), "{:?}", plan.notes);
     let Workload::Test { verb, options, .. } = &plan.settings[1].workload else { panic!() };
-    assert_eq!(verb, "tcp");
+    assert_eq!(*verb, TrafficKind::Tcp);
     let shown: Vec<String> = options.iter().map(|o| format!("{}={}", o.key, o.value)).collect();
     assert_eq!(shown, ["time=10s", "ip=6"]);
     let changes = &plan.settings[1].changes;

@@ -87,7 +87,7 @@ impl<'a> Reader<'a> {
     }
 
     pub(super) fn test(&mut self, draft: &Draft<'a>, entries: &Entries<'a>) -> Option<Workload> {
-        let verbs: Vec<&str> = self.vocabulary.verbs.iter().map(|(v, _)| v.as_str()).collect();
+        let verbs: Vec<&str> = self.vocabulary.verbs.iter().map(|(verb, _)| verb.name()).collect();
         let Some(entry) = entries.get("test") else {
             let what = format!("`{}` has neither `test` nor `command`", draft.name);
             let hint =
@@ -95,10 +95,10 @@ impl<'a> Reader<'a> {
             self.hinted(draft.at, what, hint);
             return None;
         };
-        let verb = self.text_of("test", *entry)?;
-        let Some(known) = self.vocabulary.options(&verb) else {
+        let name = self.text_of("test", *entry)?;
+        let Some((verb, known)) = self.vocabulary.verb(&name) else {
             let at = self.position(entry.value);
-            self.hinted(at, format!("no test `{verb}`"), format!("tests are {}", verbs.join(", ")));
+            self.hinted(at, format!("no test `{name}`"), format!("tests are {}", verbs.join(", ")));
             return None;
         };
         let mut options = Vec::new();
@@ -112,16 +112,16 @@ impl<'a> Reader<'a> {
                 let value = self.scalar(key, entry.value)?;
                 options.push(TestOption { key: key.clone(), value, at: entry.at });
             } else if entry.by == By::Defaults {
-                let note = format!("{}: the default `{key}` means nothing to {verb}", draft.name);
+                let note = format!("{}: the default `{key}` means nothing to {name}", draft.name);
                 self.notes.push(note);
             } else {
                 let all: Vec<&str> =
                     known.iter().map(String::as_str).chain(SETTING_KEYS.iter().copied()).collect();
                 let hint = match nearest(key, all.iter().copied()) {
                     Some(near) => format!("did you mean `{near}`?"),
-                    None => format!("`linerate {verb} --help` lists the options of a {verb} test"),
+                    None => format!("`linerate {name} --help` lists the options of a {name} test"),
                 };
-                let what = format!("unknown key `{key}` in a setting with test = \"{verb}\"");
+                let what = format!("unknown key `{key}` in a setting with test = \"{name}\"");
                 self.hinted(entry.at, what, hint);
             }
         }
@@ -147,7 +147,7 @@ impl<'a> Reader<'a> {
                 Some((name.to_owned(), at))
             }
         };
-        Some(Workload::Test { verb, options, metric })
+        Some(Workload::Test { verb: *verb, options, metric })
     }
 
     pub(super) fn command(
