@@ -478,6 +478,26 @@ pub struct AgreedPlan {
 mod tests {
     use super::*;
 
+    fn prints_its_name<T: Serialize + AsRef<str> + Copy>(words: &[T]) {
+        for word in words {
+            assert_eq!(serde_json::to_value(word).unwrap(), word.as_ref());
+        }
+    }
+
+    #[test]
+    fn words_have_the_names_of_their_json() {
+        use PlanDirection as To;
+        prints_its_name(&[To::Forward, To::Reverse, To::Both, To::Discard]);
+        prints_its_name(&[Way::Forward, Way::Reverse]);
+        prints_its_name(&[Transport::Udp, Transport::Tcp]);
+        prints_its_name(&[TrafficKind::Udp, TrafficKind::Tcp, TrafficKind::Rr]);
+        prints_its_name(&[Dialect::Native, Dialect::Iperf3]);
+        use EngineChoice as Engine;
+        prints_its_name(&[Engine::Auto, Engine::Gso, Engine::Mmsg, Engine::Send]);
+        prints_its_name(&[Receiving::Copy, Receiving::Discard]);
+        prints_its_name(&[Sending::Copy, Sending::Sendfile]);
+    }
+
     #[test]
     fn a_rate_that_sends_no_datagram_in_the_time_is_out_of_range() {
         let plan = |rate, end| TestPlan {
