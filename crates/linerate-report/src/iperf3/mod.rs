@@ -1,7 +1,7 @@
 //! Tests as iperf3 shows them: its text column for column, its JSON key for key, as release 3.12
 //! prints them, so that scripts and programs that read iperf3's output read this.
 //!
-//! Made from what the runner tells ([`linerate_model::told`]). Every field keeps iperf3's meaning, also
+//! Made from what the runner tells ([`linerate_model::test_event`]). Every field keeps iperf3's meaning, also
 //! where that hides something: duplicates cancel losses, and what a receiver did not see of the end is
 //! not lost. linerate's own, exact figures stand beside them in the JSON document's `linerate`.
 
