@@ -3,18 +3,24 @@
 #![forbid(unsafe_code)]
 
 mod licence;
+mod numbers;
 mod tidy;
 
 use std::process::ExitCode;
 
-const USAGE: &str = "cargo xtask tidy      dependency direction, unsafe, bans, machine paths
-cargo xtask licences  licences of all dependencies against the allow-list";
+const USAGE: &str = "cargo xtask tidy       dependency direction, unsafe, bans, machine paths, numbers that only get better
+cargo xtask tidy --numbers [TREE]  these numbers, here or of another tree, and what is largest
+cargo xtask licences   licences of all dependencies against the allow-list";
 
 fn main() -> ExitCode {
-    let verb = std::env::args().nth(1).unwrap_or_default();
-    let result = match verb.as_str() {
-        "tidy" => tidy::run(),
-        "licences" => licence::run(),
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let verb = words.first().copied().unwrap_or_default();
+    let result = match words[..] {
+        ["tidy"] => tidy::run(),
+        ["tidy", "--numbers"] => numbers::table(&root()),
+        ["tidy", "--numbers", tree] => numbers::table(std::path::Path::new(tree)),
+        ["licences"] => licence::run(),
         _ => {
             eprintln!("{USAGE}");
             return ExitCode::from(2);

@@ -59,6 +59,7 @@ pub fn run() -> Result<String, Vec<String>> {
     let mut faults = dependencies(&metadata(&["--no-deps"])?);
     faults.extend(attributes());
     faults.extend(paths()?);
+    faults.extend(crate::numbers::faults(&root()));
     if faults.is_empty() {
         Ok(format!("{} crates, one direction of dependency, unsafe in one", MAY_USE.len()))
     } else {
