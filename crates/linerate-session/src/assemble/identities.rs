@@ -2,11 +2,10 @@
 
 use linerate_model::plan::{Dialect, Transport, Way};
 use linerate_model::record::{ErrorKind, ErrorRecord, Status};
-use linerate_model::sample::{RecvCounts, SendCounts};
+use linerate_model::sample::{RecvCounts, RecvReport, RrReport, SendCounts, SendReport};
 
-use super::Outcome;
 use super::figures::added;
-use super::totals::{WayTotals, is_udp};
+use super::outcome::{Outcome, WayTotals};
 
 /// Whose figures contradict each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,7 +62,7 @@ pub(super) fn broken_identity(
 ) -> Option<Broken> {
     for (name, totals) in [("forward", forward), ("reverse", reverse)] {
         if let (Some((send, ..)), Some((recv, ..))) = (&totals.send, &totals.recv)
-            && is_udp(outcome)
+            && outcome.is_udp()
             && status == Status::Complete
             && send.datagrams != recv.datagrams.saturating_add(recv.lost)
         {
@@ -73,73 +72,72 @@ pub(super) fn broken_identity(
             ));
         }
     }
-    for stream in &outcome.streams {
-        let (index, way) = (stream.index, if stream.reverse { "reverse" } else { "forward" });
+    outcome.streams.iter().find_map(|stream| {
         let (sender, receiver) =
             if stream.reverse { (Whose::Peer, Whose::Own) } else { (Whose::Own, Whose::Peer) };
-        let way_of = if stream.reverse { Way::Reverse } else { Way::Forward };
-        if let Some(recv) = &stream.recv
-            && !outcome.receiver_is_brief(way_of)
-        {
-            let mut sum = RecvCounts::default();
-            recv.intervals.iter().for_each(|row| sum.add(&row.counts));
-            if sum != recv.counts {
-                return receiver.broken(format!(
-                    "{way} stream {index}: the receiver's intervals do not add up to its totals"
-                ));
-            }
-            if recv.counts.datagrams.saturating_add(recv.counts.lost) != recv.counts.expected {
-                return receiver
-                    .broken(format!("{way} stream {index}: received + lost is not expected"));
-            }
-            if let Some(delay) = &recv.delay_variation
-                && delay.count > recv.counts.datagrams
-            {
-                return receiver.broken(format!(
-                    "{way} stream {index}: {} delays of {} datagrams",
-                    delay.count, recv.counts.datagrams
-                ));
-            }
-        }
-        if let Some(send) = &stream.send
-            && !outcome.sender_is_brief(way_of)
-        {
-            let mut sum = SendCounts::default();
-            send.intervals.iter().for_each(|row| sum.add(&row.counts));
-            if sum != send.counts {
-                return sender.broken(format!(
-                    "{way} stream {index}: the sender's intervals do not add up to its totals"
-                ));
-            }
-            // An older peer tells the sum alone.
-            let errors = send.counts.local_errors;
-            if !errors.is_empty() && errors.total() != send.counts.refused_locally {
-                return sender.broken(format!(
-                    "{way} stream {index}: local send errors by errno do not add up to {}",
-                    send.counts.refused_locally
-                ));
-            }
-        }
-        // To the end of the stream: where the measured time begins is each end's own.
-        if let (Some(send), Some(recv)) = (&stream.send, &stream.recv)
-            && outcome.dialect == Dialect::Native
-            && outcome.plan.traffic.transport() == Transport::Tcp
-            && status == Status::Complete
-        {
-            let sent = send.counts.bytes.saturating_add(send.warmup);
-            let received = recv.counts.bytes.saturating_add(recv.warmup);
-            if sent != received {
-                return Whose::Between.broken(format!(
-                    "{way} stream {index}: {sent} bytes sent are not {received} bytes received, warm-up included"
-                ));
-            }
-        }
-        if let Some(rr) = &stream.rr
-            && added(rr.intervals.iter().map(|row| row.transactions)) != rr.transactions
-        {
-            return Whose::Own
-                .broken(format!("stream {index}: the intervals' transactions do not add up"));
-        }
+        let way = if stream.reverse { Way::Reverse } else { Way::Forward };
+        let name = format!(
+            "{} stream {}",
+            if stream.reverse { "reverse" } else { "forward" },
+            stream.index
+        );
+        let recv = stream.recv.as_ref().filter(|_| !outcome.receiver_is_brief(way));
+        let send = stream.send.as_ref().filter(|_| !outcome.sender_is_brief(way));
+        recv.and_then(|recv| received(&name, receiver, recv))
+            .or_else(|| send.and_then(|send| sent(&name, sender, send)))
+            .or_else(|| {
+                // To the end of the stream: where the measured time begins is each end's own.
+                let told = outcome.dialect == Dialect::Native
+                    && outcome.plan.traffic.transport() == Transport::Tcp
+                    && status == Status::Complete;
+                let (send, recv) = stream.send.as_ref().zip(stream.recv.as_ref())?;
+                told.then(|| carried(&name, send, recv))?
+            })
+            .or_else(|| stream.rr.as_ref().and_then(|rr| answered(stream.index, rr)))
+    })
+}
+
+fn received(name: &str, whose: Whose, recv: &RecvReport) -> Option<Broken> {
+    let mut sum = RecvCounts::default();
+    recv.intervals.iter().for_each(|row| sum.add(&row.counts));
+    if sum != recv.counts {
+        return whose
+            .broken(format!("{name}: the receiver's intervals do not add up to its totals"));
     }
-    None
+    if recv.counts.datagrams.saturating_add(recv.counts.lost) != recv.counts.expected {
+        return whose.broken(format!("{name}: received + lost is not expected"));
+    }
+    let delays = recv.delay_variation.filter(|delay| delay.count > recv.counts.datagrams)?;
+    whose.broken(format!("{name}: {} delays of {} datagrams", delays.count, recv.counts.datagrams))
+}
+
+fn sent(name: &str, whose: Whose, send: &SendReport) -> Option<Broken> {
+    let mut sum = SendCounts::default();
+    send.intervals.iter().for_each(|row| sum.add(&row.counts));
+    if sum != send.counts {
+        return whose.broken(format!("{name}: the sender's intervals do not add up to its totals"));
+    }
+    // An older peer tells the sum alone.
+    let errors = send.counts.local_errors;
+    let refused = send.counts.refused_locally;
+    (!errors.is_empty() && errors.total() != refused).then(|| {
+        whose.broken(format!("{name}: local send errors by errno do not add up to {refused}"))
+    })?
+}
+
+fn carried(name: &str, send: &SendReport, recv: &RecvReport) -> Option<Broken> {
+    let sent = send.counts.bytes.saturating_add(send.warmup);
+    let received = recv.counts.bytes.saturating_add(recv.warmup);
+    (sent != received).then(|| {
+        Whose::Between.broken(format!(
+            "{name}: {sent} bytes sent are not {received} bytes received, warm-up included"
+        ))
+    })?
+}
+
+fn answered(index: u16, rr: &RrReport) -> Option<Broken> {
+    let sum = added(rr.intervals.iter().map(|row| row.transactions));
+    (sum != rr.transactions).then(|| {
+        Whose::Own.broken(format!("stream {index}: the intervals' transactions do not add up"))
+    })?
 }

@@ -5,101 +5,35 @@ mod coarse;
 mod doubts;
 mod figures;
 mod identities;
+mod outcome;
 mod plan;
 mod rows;
 mod rr;
 mod summary;
 mod totals;
 
-use linerate_model::plan::{Dialect, IpVersion, TestPlan, Way};
+use linerate_model::plan::Way;
 use linerate_model::record::{
     CpuFigures, CpuPlan, Figures, Interval, Pair, PlanRecord, ReceiverFigures, RunRecord,
     SenderFigures, Status, StreamRecord, WindowGranted,
 };
-use linerate_model::sample::{HostSample, RecvReport, RrReport, SendReport, ThreadUse};
-use linerate_model::word::Word;
+use linerate_model::sample::{HostSample, RrReport, ThreadUse};
 use linerate_wire::native::message::RespondReport;
 
-use crate::clock::ClockOffset;
 use crate::verdict;
 
 use doubts::doubts;
 pub use figures::{add_tcp, cpu, larger, receiver_figures, sender_figures};
 use figures::{added, beside_others, seconds};
 use identities::broken_identity;
+use outcome::WayTotals;
+pub use outcome::{HostSamples, Outcome, StreamOutcome};
 pub use plan::plan_record;
 pub use rows::{LiveSide, live_interval};
 use rows::{figures_of, interval_span, rows_span, way_intervals};
 pub use rr::rr_row;
 use rr::{rr_figures, rr_intervals};
-use totals::{WayTotals, full_receiver, full_sender, is_udp, totals_of};
-
-/// Both ends of one stream, as far as they are known.
-#[derive(Debug, Clone, Default)]
-pub struct StreamOutcome {
-    /// Within its direction.
-    pub index: u16,
-    /// Server to client.
-    pub reverse: bool,
-    /// The sending end.
-    pub send: Option<SendReport>,
-    /// The receiving end.
-    pub recv: Option<RecvReport>,
-    /// The asking end.
-    pub rr: Option<RrReport>,
-    /// The answering end.
-    pub respond: Option<RespondReport>,
-}
-
-/// What a host measured of itself.
-#[derive(Debug, Clone, Default)]
-pub struct HostSamples {
-    /// One an interval.
-    pub intervals: Vec<HostSample>,
-    /// The whole measured time.
-    pub total: Option<HostSample>,
-    /// Cores that took the interface's interrupts.
-    pub irq_cores: Vec<u32>,
-}
-
-/// Everything measured in one test.
-#[derive(Debug, Clone)]
-pub struct Outcome {
-    /// What both ran.
-    pub plan: TestPlan,
-    /// Version of IP.
-    pub ip: IpVersion,
-    /// All streams, forward first.
-    pub streams: Vec<StreamOutcome>,
-    /// The client's host.
-    pub client: HostSamples,
-    /// The server's host.
-    pub server: HostSamples,
-    /// Distance of the clocks.
-    pub clock: Option<ClockOffset>,
-    /// Both ends ran under one kernel.
-    pub same_host: bool,
-    /// No server was meant to receive.
-    pub discard: bool,
-    /// The client saw before the test that its datagrams do not fit the path, and said so.
-    pub fragments: bool,
-    /// The test came to its planned end.
-    pub complete: bool,
-    /// What the ends spoke.
-    pub dialect: Dialect,
-}
-
-impl Outcome {
-    /// Whether the sending end of that way told totals only, with iperf3's few counters.
-    fn sender_is_brief(&self, way: Way) -> bool {
-        self.dialect == Dialect::Iperf3 && way == Way::Reverse
-    }
-
-    /// The same for the receiving end.
-    fn receiver_is_brief(&self, way: Way) -> bool {
-        self.dialect == Dialect::Iperf3 && way == Way::Forward
-    }
-}
+use totals::{full_receiver, full_sender, totals_of};
 
 /// Fills everything measured into `record`, checks the accounting and judges.
 pub fn assemble(mut record: RunRecord, outcome: &Outcome) -> RunRecord {
@@ -213,7 +147,7 @@ fn add_others(totals: &mut Figures, outcome: &Outcome) {
 
 fn stream_record(outcome: &Outcome, stream: &StreamOutcome) -> StreamRecord {
     let way = if stream.reverse { Way::Reverse } else { Way::Forward };
-    let alone = Outcome { streams: vec![stream.clone()], ..outcome_without_streams(outcome) };
+    let alone = outcome.of_stream(stream);
     let totals = totals_of(&alone, way);
     let rr: Vec<&RrReport> = stream.rr.iter().collect();
     let respond: Vec<&RespondReport> = stream.respond.iter().collect();
@@ -241,27 +175,10 @@ fn stream_record(outcome: &Outcome, stream: &StreamOutcome) -> StreamRecord {
     }
 }
 
-fn outcome_without_streams(outcome: &Outcome) -> Outcome {
-    Outcome {
-        plan: outcome.plan.clone(),
-        ip: outcome.ip,
-        streams: vec![],
-        client: outcome.client.clone(),
-        server: outcome.server.clone(),
-        clock: outcome.clock,
-        same_host: outcome.same_host,
-        discard: outcome.discard,
-        fragments: outcome.fragments,
-        complete: outcome.complete,
-        dialect: outcome.dialect,
-    }
-}
-
 /// What ran, where the plan left it open.
 fn describe_run(agreed: &mut PlanRecord, outcome: &Outcome) {
-    let sends = || outcome.streams.iter().filter_map(|s| s.send.as_ref());
-    let recvs = || outcome.streams.iter().filter_map(|s| s.recv.as_ref());
-    if is_udp(outcome) {
+    let (sends, recvs) = (|| outcome.sends(), || outcome.recvs());
+    if outcome.is_udp() {
         agreed.engine =
             sends().find_map(|s| Some(Word::of(s.engines.last()?))).or(agreed.engine.take());
         agreed.receive_engine = recvs().find(|r| !r.engine.is_empty()).map(|r| Word::of(&r.engine));

@@ -4,11 +4,10 @@ use linerate_model::plan::{Direction, TestPlan, Traffic, Way};
 use linerate_model::record::{Figures, Interval, Pair, ReceiverFigures, RrFigures, SenderFigures};
 use linerate_model::sample::{HostSample, RecvInterval, SendInterval};
 
-use super::Outcome;
 use super::figures::{
     add_tcp, both, cpu, follow_tcp, receiver_figures, seconds, sender_figures, tcp_figures,
 };
-use super::totals::{WayTotals, ends, is_udp, streams_of};
+use super::outcome::{Outcome, WayTotals};
 
 /// The part of `span_ns` in interval `index` of `count`; the last takes what is left.
 pub(super) fn interval_span(index: usize, count: usize, interval_ns: u64, span_ns: u64) -> u64 {
@@ -146,7 +145,7 @@ pub(super) fn fold_timeless<T: Clone>(
 /// The senders' rows, all streams added up.
 pub(super) fn sent_rows(outcome: &Outcome, way: Way, span: u64) -> Vec<SendInterval> {
     let interval = outcome.plan.interval.0;
-    let sends = streams_of(outcome, way).filter_map(|s| s.send.as_ref()).map(|s| {
+    let sends = outcome.sends_of(way).map(|s| {
         fold_timeless(&s.intervals, interval, span, |last, empty: SendInterval| {
             last.counts.add(&empty.counts);
             last.thread.follow(&empty.thread);
@@ -161,12 +160,12 @@ pub(super) fn sent_rows(outcome: &Outcome, way: Way, span: u64) -> Vec<SendInter
 }
 
 pub(super) fn way_intervals(outcome: &Outcome, way: Way, totals: &WayTotals) -> Vec<Pair> {
-    let udp = is_udp(outcome);
+    let udp = outcome.is_udp();
     let interval = outcome.plan.interval.0;
-    let (send_host, recv_host) = ends(outcome, way);
+    let (send_host, recv_host) = outcome.ends(way);
     let send_span = totals.send.as_ref().map_or(0, |t| t.1);
     let recv_span = totals.recv.as_ref().map_or(0, |t| t.1);
-    let recvs = streams_of(outcome, way).filter_map(|s| s.recv.as_ref()).map(|r| {
+    let recvs = outcome.recvs_of(way).map(|r| {
         fold_timeless(&r.intervals, interval, recv_span, |last, empty: RecvInterval| {
             last.counts.add(&empty.counts);
             last.thread.follow(&empty.thread);

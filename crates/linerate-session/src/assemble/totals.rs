@@ -1,6 +1,6 @@
 //! One direction with all its streams added up.
 
-use linerate_model::plan::{Traffic, Way};
+use linerate_model::plan::Way;
 use linerate_model::record::{
     LossRuns, OneWayDelay, PacingFigures, ReceiverFigures, SenderFigures,
 };
@@ -12,21 +12,8 @@ use super::figures::{
     add_tcp, added, cpu, host_figures, larger, over_rows, quantiles, receiver_figures, seconds,
     sender_figures, tcp_figures,
 };
+use super::outcome::{Outcome, WayTotals};
 use super::rows::sent_rows;
-use super::{HostSamples, Outcome, StreamOutcome};
-
-/// One direction with all its streams added up.
-#[derive(Debug, Default)]
-pub struct WayTotals {
-    /// Senders.
-    pub send: Option<(SendCounts, u64, ThreadUse)>,
-    /// Receivers.
-    pub recv: Option<(RecvCounts, u64, ThreadUse)>,
-}
-
-pub(super) fn streams_of(outcome: &Outcome, way: Way) -> impl Iterator<Item = &StreamOutcome> {
-    outcome.streams.iter().filter(move |s| s.reverse == (way == Way::Reverse))
-}
 
 /// The receivers' measured time: from the first arrival on any stream to the last, and no shorter
 /// than the senders' own time, because the gap after the last datagram belongs to it.
@@ -45,10 +32,8 @@ pub(super) fn beside(threads: impl Iterator<Item = ThreadUse>) -> ThreadUse {
 }
 
 pub(super) fn totals_of(outcome: &Outcome, way: Way) -> WayTotals {
-    let sends: Vec<&SendReport> =
-        streams_of(outcome, way).filter_map(|s| s.send.as_ref()).collect();
-    let recvs: Vec<&RecvReport> =
-        streams_of(outcome, way).filter_map(|s| s.recv.as_ref()).collect();
+    let sends: Vec<&SendReport> = outcome.sends_of(way).collect();
+    let recvs: Vec<&RecvReport> = outcome.recvs_of(way).collect();
     let send_span = sends.iter().map(|s| s.span_ns).max().unwrap_or(0);
     WayTotals {
         send: (!sends.is_empty()).then(|| {
@@ -71,25 +56,17 @@ pub(super) fn totals_of(outcome: &Outcome, way: Way) -> WayTotals {
     }
 }
 
-pub(super) fn ends(outcome: &Outcome, way: Way) -> (&HostSamples, &HostSamples) {
-    match way {
-        Way::Forward => (&outcome.client, &outcome.server),
-        Way::Reverse => (&outcome.server, &outcome.client),
-    }
-}
-
 pub(super) fn full_sender(
     outcome: &Outcome,
     way: Way,
     totals: &WayTotals,
 ) -> Option<SenderFigures> {
     let (counts, span, threads) = totals.send.as_ref()?;
-    let (host, _) = ends(outcome, way);
-    let mut figures = sender_figures(counts, *span, is_udp(outcome));
+    let (host, _) = outcome.ends(way);
+    let mut figures = sender_figures(counts, *span, outcome.is_udp());
     figures.cpu = cpu(threads, *span, host.total.as_ref(), &host.irq_cores);
     figures.host = host_figures(host);
-    let reports: Vec<&SendReport> =
-        streams_of(outcome, way).filter_map(|s| s.send.as_ref()).collect();
+    let reports: Vec<&SendReport> = outcome.sends_of(way).collect();
     if outcome.sender_is_brief(way) {
         // It counts what it sent and nothing else.
         figures.attempted = None;
@@ -131,12 +108,11 @@ pub(super) fn full_receiver(
     totals: &WayTotals,
 ) -> Option<ReceiverFigures> {
     let (counts, span, threads) = totals.recv.as_ref()?;
-    let (_, host) = ends(outcome, way);
-    let mut figures = receiver_figures(counts, *span, is_udp(outcome));
+    let (_, host) = outcome.ends(way);
+    let mut figures = receiver_figures(counts, *span, outcome.is_udp());
     figures.cpu = cpu(threads, *span, host.total.as_ref(), &host.irq_cores);
     figures.host = host_figures(host);
-    let reports: Vec<&RecvReport> =
-        streams_of(outcome, way).filter_map(|s| s.recv.as_ref()).collect();
+    let reports: Vec<&RecvReport> = outcome.recvs_of(way).collect();
     if outcome.receiver_is_brief(way) {
         figures.duplicates = None;
         figures.reordered = None;
@@ -166,7 +142,7 @@ pub(super) fn full_receiver(
     let first = reports.iter().filter_map(|r| r.first_ns).min();
     let read = reports.iter().filter_map(|r| r.last_read_ns).max();
     figures.read_seconds =
-        first.zip(read).filter(|_| is_udp(outcome)).map(|(a, b)| seconds(b.saturating_sub(a)));
+        first.zip(read).filter(|_| outcome.is_udp()).map(|(a, b)| seconds(b.saturating_sub(a)));
     figures.loss_runs = loss_runs(&reports, counts.lost);
     Some(figures)
 }
@@ -239,8 +215,4 @@ pub(super) fn loss_runs(reports: &[&RecvReport], lost: u64) -> Option<LossRuns> 
         least_distance: runs.iter().filter_map(|r| r.least_distance).min(),
         lengths,
     })
-}
-
-pub(super) fn is_udp(outcome: &Outcome) -> bool {
-    matches!(outcome.plan.traffic, Traffic::Udp(_))
 }

@@ -1,6 +1,6 @@
 //! What limited a byte stream.
 
-use linerate_model::record::{Limit, Pair, Verdict};
+use linerate_model::record::{Limit, Pair, TcpFigures, Verdict};
 use linerate_model::units::si;
 
 use super::cpu::{End, Lack};
@@ -22,6 +22,28 @@ const QUEUE_S: f64 = 0.005;
 /// What is offered without congestion control, of what TCP got through: enough to see more, too little to
 /// harm others on the path.
 const ABOVE: f64 = 1.1;
+
+/// Shares of the time in which the sender was held.
+struct Held {
+    /// By the receiver's window.
+    rwnd: f64,
+    /// By its own send buffer.
+    sndbuf: f64,
+}
+
+impl Held {
+    fn most(&self) -> f64 {
+        self.rwnd.max(self.sndbuf)
+    }
+
+    fn because(&self, arrived: &str) -> String {
+        format!(
+            "for {:.0} % of the time the receiver's window held the sender, for {:.0} % its own send buffer; {arrived}",
+            self.rwnd * 100.0,
+            self.sndbuf * 100.0
+        )
+    }
+}
 
 impl Case<'_> {
     pub(super) fn tcp(&mut self, pair: &Pair) -> Option<Verdict> {
@@ -54,98 +76,120 @@ impl Case<'_> {
                 vec!["leave out --rate".to_owned()],
             ));
         }
-        let rwnd = tcp.rwnd_limited_ratio.unwrap_or(0.0);
-        let sndbuf = tcp.sndbuf_limited_ratio.unwrap_or(0.0);
-        let asked = &self.record.asked;
-        let window = asked.window_bytes.map(|bytes| bytes as f64);
-        let in_flight = tcp.rtt_s.map(|rtt| rate / 8.0 * rtt / f64::from(asked.streams.max(1)));
-        let is_filled = in_flight
-            .zip(window)
-            .is_some_and(|(in_flight, window)| in_flight >= window * WINDOW_FILLED);
-        // A tiny window shows a little in both.
-        let shows_in_both = rwnd.max(sndbuf) >= WINDOW_HELD / 3.0
-            && in_flight
-                .zip(window)
-                .is_some_and(|(in_flight, window)| in_flight >= window * WINDOW_FILLED / 2.0);
-        if window.is_some() && (is_filled || shows_in_both || rwnd.max(sndbuf) >= WINDOW_HELD) {
-            let mut because = vec![format!(
-                "for {:.0} % of the time the receiver's window held the sender, for {:.0} % its own send buffer; {shown} arrived",
-                rwnd * 100.0,
-                sndbuf * 100.0
-            )];
-            if let (true, Some(in_flight), Some(window)) = (is_filled, in_flight, window) {
-                because.push(format!(
-                    "{in_flight:.0} bytes a round trip and stream, of a window of {window:.0}"
-                ));
-            }
-            let advice = vec!["leave out --window: the kernel sizes the buffers itself".to_owned()];
-            return Some(self.verdict(Limit::TcpWindow, because, advice));
-        }
+        let held = Held {
+            rwnd: tcp.rwnd_limited_ratio.unwrap_or(0.0),
+            sndbuf: tcp.sndbuf_limited_ratio.unwrap_or(0.0),
+        };
         let arrived = format!("{shown} arrived");
-        if let Some(verdict) = self.tcp_cpu(&tx, rx.as_ref(), &arrived) {
-            return Some(verdict);
+        self.asked_window(&held, tcp.rtt_s, rate, &arrived)
+            .or_else(|| self.tcp_cpu(&tx, rx.as_ref(), &arrived))
+            .or_else(|| self.grown_window(&held, rx.as_ref(), &arrived))
+            .or_else(|| self.tcp_path(&tcp, (&tx, rx.as_ref()), rate, &arrived))
+            .or_else(|| {
+                let because = vec![format!("{arrived}, and nothing shows what held it")];
+                let longer = vec!["--time 30s: a longer look".to_owned()];
+                Some(self.verdict(Limit::Unknown, because, longer))
+            })
+    }
+
+    /// A window that was asked for.
+    fn asked_window(
+        &mut self,
+        held: &Held,
+        rtt_s: Option<f64>,
+        rate: f64,
+        arrived: &str,
+    ) -> Option<Verdict> {
+        let asked = &self.record.asked;
+        let window = asked.window_bytes.map(|bytes| bytes as f64)?;
+        let in_flight = rtt_s.map(|rtt| rate / 8.0 * rtt / f64::from(asked.streams.max(1)));
+        let filled = in_flight.filter(|in_flight| *in_flight >= window * WINDOW_FILLED);
+        // A tiny window shows a little in both.
+        let shows_in_both = held.most() >= WINDOW_HELD / 3.0
+            && in_flight.is_some_and(|in_flight| in_flight >= window * WINDOW_FILLED / 2.0);
+        if filled.is_none() && !shows_in_both && held.most() < WINDOW_HELD {
+            return None;
         }
-        let held = rwnd.max(sndbuf) >= WINDOW_HELD;
+        let mut because = vec![held.because(arrived)];
+        if let Some(in_flight) = filled {
+            because.push(format!(
+                "{in_flight:.0} bytes a round trip and stream, of a window of {window:.0}"
+            ));
+        }
+        let advice = vec!["leave out --window: the kernel sizes the buffers itself".to_owned()];
+        Some(self.verdict(Limit::TcpWindow, because, advice))
+    }
+
+    /// A window that the kernel sized.
+    fn grown_window(
+        &mut self,
+        held: &Held,
+        rx: Option<&End<'_>>,
+        arrived: &str,
+    ) -> Option<Verdict> {
+        if held.most() < WINDOW_HELD {
+            return None;
+        }
         // A receiver whose cores others had reads late, and its window closes meanwhile.
-        if let Some(rx) = rx.as_ref().filter(|rx| rwnd >= WINDOW_HELD && rx.taken() >= LATE_READER)
-        {
-            return Some(self.lacked_cpu(rx, Lack::Programs, &arrived, []));
+        let late = rx.filter(|rx| held.rwnd >= WINDOW_HELD && rx.taken() >= LATE_READER);
+        if let Some(rx) = late {
+            return Some(self.lacked_cpu(rx, Lack::Programs, arrived, []));
         }
-        if held {
-            let because = vec![format!(
-                "for {:.0} % of the time the receiver's window held the sender, for {:.0} % its own send buffer; {shown} arrived",
-                rwnd * 100.0,
-                sndbuf * 100.0
-            )];
-            let (sysctl, end) = match rwnd >= sndbuf {
-                true => ("tcp_rmem", self.receiver_name),
-                false => ("tcp_wmem", self.sender_name),
-            };
-            let larger = format!(
-                "sysctl -w net.ipv4.{sysctl}=\"4096 131072 67108864\" on the {end}: a larger limit of what the kernel sizes itself"
-            );
-            let advice = [Some(larger), self.more_streams()].into_iter().flatten().collect();
-            return Some(self.verdict(Limit::TcpWindow, because, advice));
-        }
-        // The path had something to carry all the time, and shows it: a queue before it, or loss.
+        let (sysctl, end) = match held.rwnd >= held.sndbuf {
+            true => ("tcp_rmem", self.receiver_name),
+            false => ("tcp_wmem", self.sender_name),
+        };
+        let larger = format!(
+            "sysctl -w net.ipv4.{sysctl}=\"4096 131072 67108864\" on the {end}: a larger limit of what the kernel sizes itself"
+        );
+        let advice = [Some(larger), self.more_streams()].into_iter().flatten().collect();
+        Some(self.verdict(Limit::TcpWindow, vec![held.because(arrived)], advice))
+    }
+
+    /// The path had something to carry all the time, and shows it: a queue before it, or loss.
+    fn tcp_path(
+        &mut self,
+        tcp: &TcpFigures,
+        (tx, rx): (&End<'_>, Option<&End<'_>>),
+        rate: f64,
+        arrived: &str,
+    ) -> Option<Verdict> {
         let waits =
             |base: f64| tcp.rtt_s.is_some_and(|rtt| rtt >= base * 2.0 && rtt >= base + QUEUE_S);
         let queue = tcp.min_rtt_s.is_some_and(waits);
-        let queued = queue || tcp.retransmits.is_some_and(|n| n > 0);
+        let retransmits = tcp.retransmits.unwrap_or(0);
+        let queued = queue || retransmits > 0;
         let carried = tcp.busy_ratio.is_some_and(|busy| busy > BUSY);
-        let kept = [Some(&tx), rx.as_ref()].into_iter().flatten();
+        let kept = [Some(tx), rx].into_iter().flatten();
         let kept = kept.filter_map(|end| Some((end, end.was_kept_waiting()?)));
         let worst = kept.max_by(|a, b| a.0.taken().total_cmp(&b.0.taken()));
         if let Some((end, lack)) = worst.filter(|_| !(queued && carried)) {
-            return Some(self.lacked_cpu(end, lack, &arrived, []));
+            return Some(self.lacked_cpu(end, lack, arrived, []));
         }
         // What stands in a queue already goes no faster for being sent by more.
         let more = self.more_streams().filter(|_| !queue);
-        let retransmits = tcp.retransmits.unwrap_or(0);
-        if retransmits > 0 {
-            let because = vec![format!(
-                "{retransmits} segments were sent again, the congestion window was {} bytes in the mean; {shown} arrived",
+        let (limit, because, look) = if retransmits > 0 {
+            let because = format!(
+                "{retransmits} segments were sent again, the congestion window was {} bytes in the mean; {arrived}",
                 tcp.cwnd_bytes.unwrap_or(0)
-            )];
-            let advice =
-                [more, Some(format!("udp --rate {}: shows the loss itself", rate_below(rate)))];
-            let advice = advice.into_iter().flatten().collect();
-            return Some(self.verdict(Limit::TcpCongestion, because, advice));
-        }
-        if carried {
-            let because = vec![format!(
-                "the sender had data queued {:.0} % of the time, no CPU was full, nothing was lost; {shown} arrived",
+            );
+            let look = format!("udp --rate {}: shows the loss itself", rate_below(rate));
+            (Limit::TcpCongestion, because, look)
+        } else if carried {
+            let because = format!(
+                "the sender had data queued {:.0} % of the time, no CPU was full, nothing was lost; {arrived}",
                 tcp.busy_ratio.unwrap_or(0.0) * 100.0
-            )];
-            let above = format!(
+            );
+            let look = format!(
                 "udp --rate {}: whether the path carries more without congestion control",
                 rate_below(rate * ABOVE)
             );
-            let advice = [more, Some(above)].into_iter().flatten().collect();
-            return Some(self.verdict(Limit::Path, because, advice));
-        }
-        let because = vec![format!("{shown} arrived, and nothing shows what held it")];
-        Some(self.verdict(Limit::Unknown, because, vec!["--time 30s: a longer look".to_owned()]))
+            (Limit::Path, because, look)
+        } else {
+            return None;
+        };
+        let advice = [more, Some(look)].into_iter().flatten().collect();
+        Some(self.verdict(limit, vec![because], advice))
     }
 
     /// An end that lacked CPU. A receiver that may not run closes its window: that is no window too

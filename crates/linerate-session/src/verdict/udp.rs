@@ -131,29 +131,10 @@ impl Case<'_> {
             return Some(self.udp_loss_somewhere(lost, rx));
         }
         let dropped = receiver.dropped_receiver.unwrap_or(0);
-        let unplaced = receiver.unattributed.unwrap_or(0);
         let path = receiver.lost_path.unwrap_or(0);
         let name = self.receiver_name;
-        if dropped + unplaced > path {
-            let mut places = format!(
-                "{dropped} of {lost} lost datagrams were dropped by the {name}'s socket buffer (SO_RXQ_OVFL)"
-            );
-            if unplaced > 0 {
-                places.push_str(&format!(", {unplaced} more by it or by the path"));
-            }
-            places.push_str(&format!(", {path} on the path"));
-            if let Some(lack) = rx.lack().or_else(|| rx.was_kept_from_reading()) {
-                let own = [
-                    self.other_core(rx),
-                    self.more_streams(),
-                    self.larger_window(name, Buffer::Receive),
-                ];
-                return Some(self.lacked_cpu(rx, lack, &places, own));
-            }
-            let because = vec![format!("it overflowed though {}; {places}", rx.thread_text())];
-            let advice = [self.larger_window(name, Buffer::Receive), self.other_core(rx)];
-            let advice = advice.into_iter().flatten().collect();
-            return Some(self.verdict(Limit::ReceiverBuffer, because, advice));
+        if dropped.saturating_add(receiver.unattributed.unwrap_or(0)) > path {
+            return Some(self.udp_overflow(receiver, rx));
         }
         // The receiving host may drop before the socket: the backlog of a core, or its card.
         let host = receiver.host.as_ref();
@@ -193,6 +174,29 @@ impl Case<'_> {
         ];
         let advice = advice.into_iter().flatten().collect();
         Some(self.verdict(Limit::Path, vec![text], advice))
+    }
+
+    /// Most of the loss was at the receiver's socket.
+    fn udp_overflow(&mut self, receiver: &ReceiverFigures, rx: &End<'_>) -> Verdict {
+        let name = self.receiver_name;
+        let dropped = receiver.dropped_receiver.unwrap_or(0);
+        let unplaced = receiver.unattributed.unwrap_or(0);
+        let mut places = format!(
+            "{dropped} of {} lost datagrams were dropped by the {name}'s socket buffer (SO_RXQ_OVFL)",
+            receiver.lost.unwrap_or(0)
+        );
+        if unplaced > 0 {
+            places.push_str(&format!(", {unplaced} more by it or by the path"));
+        }
+        places.push_str(&format!(", {} on the path", receiver.lost_path.unwrap_or(0)));
+        let window = self.larger_window(name, Buffer::Receive);
+        if let Some(lack) = rx.lack().or_else(|| rx.was_kept_from_reading()) {
+            let own = [self.other_core(rx), self.more_streams(), window];
+            return self.lacked_cpu(rx, lack, &places, own);
+        }
+        let because = vec![format!("it overflowed though {}; {places}", rx.thread_text())];
+        let advice = [window, self.other_core(rx)].into_iter().flatten().collect();
+        self.verdict(Limit::ReceiverBuffer, because, advice)
     }
 
     /// Loss of which the receiver does not tell where it was (iperf3's): only its CPU is evidence.
