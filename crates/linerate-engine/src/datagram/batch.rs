@@ -12,8 +12,10 @@ use std::ptr;
 use libc::{c_uint, c_void, iovec, mmsghdr};
 use socket2::Socket;
 
-use super::mmsg::MAX_MESSAGES;
 use super::{Arrivals, Slot};
+
+/// Most messages in one `sendmmsg` or `recvmmsg`.
+pub(super) const MAX_MESSAGES: usize = 64;
 
 /// Bytes for control messages: SCM_TIMESTAMPNS takes 32 (16 of header, 16 of timespec),
 /// SO_RXQ_OVFL and UDP_GRO 24 each. A multiple of 8 keeps each array entry aligned for `cmsghdr`.

@@ -40,7 +40,7 @@ impl SocketCalls for Gso {
     }
 
     fn max_batch(&self) -> usize {
-        self.max_segments * super::mmsg::MAX_MESSAGES
+        self.max_segments * super::batch::MAX_MESSAGES
     }
 
     fn max_train(&self) -> usize {

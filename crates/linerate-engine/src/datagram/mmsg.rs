@@ -4,12 +4,9 @@ use std::io;
 
 use socket2::Socket;
 
-use super::batch::SendArrays;
+use super::batch::{MAX_MESSAGES, SendArrays};
 use super::socket::SocketCalls;
 use super::{SendBatch, Taken};
-
-/// Most datagrams in one `sendmmsg`.
-pub(super) const MAX_MESSAGES: usize = 64;
 
 /// `sendmmsg` and `recvmmsg`, one message a datagram.
 #[derive(Debug, Default)]

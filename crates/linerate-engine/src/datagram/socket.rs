@@ -7,8 +7,7 @@ use std::sync::Arc;
 
 use socket2::Socket;
 
-use super::batch::RecvArrays;
-use super::mmsg::MAX_MESSAGES;
+use super::batch::{MAX_MESSAGES, RecvArrays};
 use super::{
     Arrivals, Capabilities, Config, Context, Counters, DatagramPort, Duty, Engine, SendBatch,
     Stamps, Taken,
