@@ -167,17 +167,7 @@ impl SettingsGuard {
         result.before = shown(name, &all, &before);
         result.after.clone_from(&result.before);
         let asked = self.kernel.expand(setting, device, &before)?;
-        let wishes: Vec<Wish> = asked
-            .iter()
-            .filter_map(|(knob, asked)| {
-                let before = before.get(knob)?;
-                (before != asked && !already(knob, before, asked)).then(|| Wish {
-                    knob: knob.clone(),
-                    before: before.clone(),
-                    asked: asked.clone(),
-                })
-            })
-            .collect();
+        let wishes = wishes(&before, &asked);
         if wishes.is_empty() {
             result.outcome = Outcome::Already;
             return Ok(());
@@ -197,25 +187,8 @@ impl SettingsGuard {
         let unread: Vec<Knob> =
             before.keys().filter(|knob| reading.why_not(knob).is_some()).cloned().collect();
         let turned = differences(&before, &reading);
-        if let Err(why) = self.journal.note(id, turned.clone(), unread.clone()) {
-            // On the disk it says what was asked, which is enough to undo it; but from now on
-            // nothing can be kept, so nothing is left changed.
-            let undos: Vec<Undo> = turned
-                .into_iter()
-                .rev()
-                .map(|t| Undo {
-                    knob: t.knob,
-                    before: t.before,
-                    now: Some(t.now),
-                    pending: None,
-                    swept: false,
-                })
-                .collect();
-            let back = put_back(&mut self.kernel, &undos);
-            let all = back
-                .iter()
-                .all(|k| matches!(k.outcome, RestoreOutcome::Restored | RestoreOutcome::Already));
-            let words = if all { "it was put back" } else { "it could not be put back whole" };
+        if let Err(why) = self.journal.note(id, turned.clone(), unread) {
+            let words = self.unkept(turned);
             let now = self.kernel.around(name, device).values;
             result.after = shown(name, &knobs_of(name, device, &now), &now);
             return Err(format!("{why}; {words}"));
@@ -236,40 +209,70 @@ impl SettingsGuard {
                 after: turned.now.clone(),
             })
             .collect();
+        let change = Change { id, wishes: &wishes, turned: &turned, after: &after };
+        (result.outcome, result.why) = self.outcome(&change, &refused);
+        Ok(())
+    }
+
+    /// Puts back what cannot be kept. On the disk it says what was asked, which is enough to undo it;
+    /// but from now on nothing can be kept, so nothing is left changed.
+    fn unkept(&mut self, turned: Vec<Turned>) -> &'static str {
+        let undo = |t: Turned| Undo {
+            knob: t.knob,
+            before: t.before,
+            now: Some(t.now),
+            pending: None,
+            swept: false,
+        };
+        let undos: Vec<Undo> = turned.into_iter().rev().map(undo).collect();
+        let is_back = |knob: &RestoredKnob| {
+            matches!(knob.outcome, RestoreOutcome::Restored | RestoreOutcome::Already)
+        };
+        match put_back(&mut self.kernel, &undos).iter().all(is_back) {
+            true => "it was put back",
+            false => "it could not be put back whole",
+        }
+    }
+
+    /// What became of a change, of which the kernel may have `refused` a part.
+    fn outcome(
+        &self,
+        change: &Change<'_>,
+        refused: &[(Knob, String)],
+    ) -> (Outcome, Option<String>) {
+        let Change { id, wishes, turned, after } = change;
         let holds = |wish: &Wish| {
             after.get(&wish.knob).is_some_and(|now| already(&wish.knob, now, &wish.asked))
         };
+        if wishes.iter().all(holds) {
+            return (Outcome::Set, None);
+        }
         let moved = turned.iter().any(|turned| wishes.iter().any(|wish| wish.knob == turned.knob));
-        let why = refused.first().map(|(knob, why)| {
-            let more = refused.len().saturating_sub(1);
-            let more = if more > 0 { format!(", and {more} more") } else { String::new() };
-            format!("{knob}: {why}{more}")
+        if let [(knob, why), rest @ ..] = refused {
+            let outcome = if moved { Outcome::Rounded } else { Outcome::Refused };
+            let more = match rest {
+                [] => String::new(),
+                rest => format!(", and {} more", rest.len()),
+            };
+            return (outcome, Some(format!("{knob}: {why}{more}")));
+        }
+        let waits = wishes.iter().find_map(|wish| {
+            let now = after.get(&wish.knob)?;
+            now.contains("wanted").then(|| format!("{} is {now}", wish.knob))
         });
-        (result.outcome, result.why) = if wishes.iter().all(holds) {
-            (Outcome::Set, None)
-        } else if let Some(why) = why {
-            (if moved { Outcome::Rounded } else { Outcome::Refused }, Some(why))
-        } else {
-            let waits = wishes.iter().find_map(|wish| {
-                let now = after.get(&wish.knob)?;
-                now.contains("wanted").then(|| format!("{} is {now}", wish.knob))
-            });
-            match waits {
-                Some(why) => (
-                    Outcome::Refused,
-                    Some(format!("{why}: the driver forbids it, or it needs another feature")),
-                ),
-                None if moved => {
-                    (Outcome::Rounded, Some("the driver made another value of it".into()))
-                }
-                // Asked for once more, a number that was rounded stays as it is.
-                None if wishes.iter().all(|wish| self.rounds_to(wish, id)) => {
-                    (Outcome::Rounded, Some("the driver makes another value of it".into()))
-                }
-                None => (Outcome::Refused, Some("the driver left it as it was".into())),
+        let (outcome, why) = match waits {
+            Some(why) => {
+                let why = format!("{why}: the driver forbids it, or it needs another feature");
+                return (Outcome::Refused, Some(why));
             }
+            None if moved => (Outcome::Rounded, "the driver made another value of it"),
+            // Asked for once more, a number that was rounded stays as it is.
+            None if wishes.iter().all(|wish| self.rounds_to(wish, *id)) => {
+                (Outcome::Rounded, "the driver makes another value of it")
+            }
+            None => (Outcome::Refused, "the driver left it as it was"),
         };
-        Ok(())
+        (outcome, Some(why.to_owned()))
     }
 
     /// Whether asking for the same before `id` made what the knob is now.
@@ -358,6 +361,28 @@ fn here(roots: &Roots) -> Result<Place, ErrorRecord> {
 fn error(kind: ErrorKind, what: &str, why: impl Into<String>, hint: &str) -> ErrorRecord {
     let hints: &[&str] = if hint.is_empty() { &[] } else { &[hint] };
     ErrorRecord::new(kind, what, why, hints).ending(Exit::Failed)
+}
+
+/// A change of some knobs that was tried.
+struct Change<'a> {
+    /// In the journal.
+    id: u64,
+    wishes: &'a [Wish],
+    turned: &'a [Turned],
+    after: &'a Values,
+}
+
+/// What is asked to be other than it is.
+fn wishes(before: &Values, asked: &[(Knob, String)]) -> Vec<Wish> {
+    let wish = |(knob, asked): &(Knob, String)| {
+        let before = before.get(knob)?;
+        (before != asked && !already(knob, before, asked)).then(|| Wish {
+            knob: knob.clone(),
+            before: before.clone(),
+            asked: asked.clone(),
+        })
+    };
+    asked.iter().filter_map(wish).collect()
 }
 
 /// Whether a knob is as asked: with features, that it is so and not only wanted so.
