@@ -47,7 +47,7 @@ impl Reading {
 
     /// Both clocks now: the quickest of up to four readings, for one that was interrupted would put
     /// arrivals too early.
-    fn now() -> Self {
+    pub fn now() -> Self {
         let mut best: Option<Self> = None;
         for _ in 0..4 {
             let before = monotonic_ns();

@@ -10,11 +10,15 @@
 //! what text does not hold (routes, offloads, queueing disciplines) comes by netlink.
 //!
 //! ```
-//! use linerate_host::{facts::facts, sampler::Sampler};
+//! use linerate_host::facts::facts;
+//! use linerate_host::roots::Roots;
+//! use linerate_host::sampler::{Clocks, Sampler};
 //! let facts = facts(Some("127.0.0.1".parse().unwrap()));
 //! let nic = facts.nic.map(|nic| nic.name);
-//! let mut sampler = Sampler::new(nic.as_deref());
-//! let sample = sampler.sample(); // what grew since `new`
+//! let mut sampler = Sampler::at(Roots::host(), nic.as_deref());
+//! let before = sampler.read(Clocks { monotonic_ns: 1_000, wall_ahead_ns: 0 });
+//! let after = sampler.read(Clocks { monotonic_ns: 2_000, wall_ahead_ns: 0 });
+//! let sample = after.since(&before); // what grew
 //! assert!(sample.cores.iter().all(|core| core.busy() <= 10_000));
 //! ```
 #![forbid(unsafe_code)]

@@ -5,70 +5,45 @@ use std::os::unix::fs::FileExt;
 
 use linerate_model::sample::{HostCounters, HostSample};
 use nix::net::if_::if_nametoindex;
-use nix::sys::time::TimeValLike;
-use nix::time::{ClockId, clock_gettime};
 
 use crate::irq::{self, NicIrqs, main_cores};
 use crate::netlink::{Netlink, qdisc};
 use crate::roots::{LARGEST_FILE, Roots, is_interface_name};
 use crate::text::{cgroup, grown_32, net_dev, pressure, softnet, stat, udp};
 
-/// Reads the host's counters and tells what they gained.
+/// Reads the host's counters.
 ///
-/// Opens the files once and keeps them, so a sample costs some 10 system calls and little memory:
+/// Opens the files once and keeps them, so a reading costs some 10 system calls and little memory:
 /// less than a millisecond, see `examples/cost.rs`. Never fails: a counter that cannot be read
 /// is absent. Network counters are those of the network namespace of the thread that calls
-/// [`Sampler::new`], wherever `sample` is called later; `softnet_*` and the cores are the whole
+/// [`Sampler::at`], wherever `read` is called later; `softnet_*` and the cores are the whole
 /// host's.
 #[derive(Debug)]
 pub struct Sampler {
     sources: Sources,
-    before: Reading,
     roots: Roots,
     irqs: NicIrqs,
-    irqs_at_start: IrqCounts,
 }
 
 impl Sampler {
-    /// Takes the first reading. `nic` is the interface of the test; without one, or with one that
-    /// this host does not have, its counters are absent.
-    pub fn new(nic: Option<&str>) -> Self {
-        Self::at(Roots::host(), nic)
-    }
-
-    /// Reads a tree of captured files instead of the host's.
+    /// Opens the files of a host. `nic` is the interface of the test; without one, or with one that
+    /// the host does not have, its counters are absent.
     pub fn at(roots: Roots, nic: Option<&str>) -> Self {
         let nic = nic.filter(|name| is_interface_name(name));
-        let mut sources = Sources::open(&roots, nic);
-        let before = Reading(sources.read());
+        let sources = Sources::open(&roots, nic);
         let irqs = nic.map(|nic| NicIrqs::of(&roots, nic)).unwrap_or_default();
-        let irqs_at_start = IrqCounts(irq_counts(&roots, &irqs));
-        Self { sources, before, roots, irqs, irqs_at_start }
+        Self { sources, roots, irqs }
     }
 
-    /// What the counters gained since the last call, or since `new`.
-    pub fn sample(&mut self) -> HostSample {
-        let now = self.read();
-        let sample = now.since(&self.before);
-        self.before = now;
-        sample
+    /// The counters now, at the time that the host's clocks tell.
+    pub fn read(&mut self, clocks: Clocks) -> Reading {
+        Reading(self.sources.read(clocks))
     }
 
-    /// The counters now, for spans of the caller's own.
-    pub fn read(&mut self) -> Reading {
-        Reading(self.sources.read())
-    }
-
-    /// The cores that took the interface's interrupts since `new`, ascending: those with at least
-    /// a twentieth of the count of the one that took most.
+    /// The interface's interrupts now.
     ///
-    /// Not part of a sample, because on hosts with many cores /proc/interrupts is megabytes that
+    /// Not part of a reading, because on hosts with many cores /proc/interrupts is megabytes that
     /// the kernel has to print.
-    pub fn irq_cores_delta(&self) -> Vec<u32> {
-        self.irq_counts().main_cores_since(&self.irqs_at_start)
-    }
-
-    /// The interface's interrupts now, for spans of the caller's own.
     pub fn irq_counts(&self) -> IrqCounts {
         IrqCounts(irq_counts(&self.roots, &self.irqs))
     }
@@ -79,7 +54,8 @@ impl Sampler {
 pub struct IrqCounts(Vec<(u32, u64)>);
 
 impl IrqCounts {
-    /// See [`Sampler::irq_cores_delta`].
+    /// The cores that took the interrupts since an earlier count, ascending: those with at least
+    /// a twentieth of the count of the one that took most.
     pub fn main_cores_since(&self, earlier: &Self) -> Vec<u32> {
         main_cores(&irq::growth(&earlier.0, &self.0))
     }
@@ -156,10 +132,9 @@ impl Sources {
         sources
     }
 
-    fn read(&mut self) -> Snapshot {
-        let mut into = Snapshot::default();
+    fn read(&mut self, clocks: Clocks) -> Snapshot {
+        let mut into = Snapshot { clocks, ..Snapshot::default() };
         let buffer = &mut self.buffer;
-        into.clocks = Clocks::now();
         into.interrupts_apart = self.interrupts_apart;
         stat::parse(self.stat.read(buffer).unwrap_or_default(), &mut into.cores);
         into.udp4 = self.snmp.read(buffer).map(udp::parse_snmp).unwrap_or_default();
@@ -286,45 +261,14 @@ fn growth(before: &Snapshot, after: &Snapshot) -> HostSample {
     }
 }
 
-/// The two clocks at one instant.
+/// The host's two clocks at one instant, read by whoever asks for the counters.
 #[derive(Debug, Clone, Copy, Default)]
-struct Clocks {
-    /// `CLOCK_MONOTONIC`.
-    monotonic_ns: u64,
-    /// `CLOCK_REALTIME` less `CLOCK_MONOTONIC`. NTP speeds up or slows down both alike, so this
-    /// changes only when the wall clock is set.
-    wall_ahead_ns: i64,
-}
-
-impl Clocks {
-    /// Reads the wall clock between two readings of the monotonic one. When the thread was put to
-    /// sleep among them the three do not belong together, so the closest of a few tries counts.
-    fn now() -> Self {
-        let mut closest: Option<(u64, Self)> = None;
-        for _ in 0..CLOCK_TRIES {
-            let early = nanoseconds(ClockId::CLOCK_MONOTONIC);
-            let wall = nanoseconds(ClockId::CLOCK_REALTIME);
-            let late = nanoseconds(ClockId::CLOCK_MONOTONIC);
-            let apart = late.abs_diff(early);
-            if closest.is_none_or(|(least, _)| apart < least) {
-                let middle = early.saturating_add(apart.div_euclid(2).cast_signed());
-                let clocks = Self {
-                    monotonic_ns: u64::try_from(middle).unwrap_or(0),
-                    wall_ahead_ns: wall.saturating_sub(middle),
-                };
-                closest = Some((apart, clocks));
-            }
-        }
-        closest.map(|(_, clocks)| clocks).unwrap_or_default()
-    }
-}
-
-/// A reading takes some 50 ns, so even the third try is far below a microsecond.
-const CLOCK_TRIES: usize = 3;
-
-/// A clock in nanoseconds; enough for 292 years.
-fn nanoseconds(clock: ClockId) -> i64 {
-    clock_gettime(clock).map_or(0, |time| time.num_nanoseconds())
+pub struct Clocks {
+    /// `CLOCK_MONOTONIC`, nanoseconds.
+    pub monotonic_ns: u64,
+    /// `CLOCK_REALTIME` less `CLOCK_MONOTONIC`, nanoseconds. NTP speeds up or slows down both alike,
+    /// so this changes only when the wall clock is set.
+    pub wall_ahead_ns: i64,
 }
 
 #[cfg(test)]
@@ -335,9 +279,8 @@ mod tests {
 
     fn snapshot(tree: &str, monotonic_ns: u64) -> Snapshot {
         let roots = Roots::at(format!("{}/tests/captured/{tree}", env!("CARGO_MANIFEST_DIR")));
-        let mut snapshot = Sources::open(&roots, Some("eth0")).read();
-        snapshot.clocks = Clocks { monotonic_ns, wall_ahead_ns: 1_000_000_000 };
-        snapshot
+        let clocks = Clocks { monotonic_ns, wall_ahead_ns: 1_000_000_000 };
+        Sources::open(&roots, Some("eth0")).read(clocks)
     }
 
     #[test]
@@ -429,9 +372,10 @@ mod tests {
     #[test]
     fn a_host_without_files_is_not_an_error() {
         let mut sampler = Sampler::at(Roots::at("/nonexistent"), Some("eth0"));
-        let sample = sampler.sample();
+        let (first, irqs) = (sampler.read(Clocks::default()), sampler.irq_counts());
+        let sample = sampler.read(Clocks::default()).since(&first);
         assert_eq!((sample.cores.len(), sample.counters), (0, HostCounters::default()));
-        assert!(sampler.irq_cores_delta().is_empty());
+        assert!(sampler.irq_counts().main_cores_since(&irqs).is_empty());
     }
 
     #[test]
@@ -444,29 +388,36 @@ mod tests {
         };
         assert_eq!(nic(&sample.counters), [None; 4]);
         assert!(sample.counters.udp_in.is_some() && sample.counters.softnet_dropped.is_some());
-        assert_eq!(nic(&Sampler::new(None).sample().counters), [None; 4]);
-        assert_eq!(nic(&Sampler::new(Some("none0")).sample().counters), [None; 4]);
+        for name in [None, Some("none0")] {
+            let mut sampler = Sampler::at(Roots::host(), name);
+            let first = sampler.read(Clocks::default());
+            let sample = sampler.read(Clocks::default()).since(&first);
+            assert_eq!(nic(&sample.counters), [None; 4]);
+        }
     }
 
     #[test]
     fn this_host_counts_what_it_sends_to_itself() {
-        let mut sampler = Sampler::new(Some("lo"));
+        let mut sampler = Sampler::at(Roots::host(), Some("lo"));
+        let at = |monotonic_ns| Clocks { monotonic_ns, wall_ahead_ns: 0 };
+        let first = sampler.read(at(1_000));
         let here = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
         for _ in 0..100 {
             here.send_to(b"x", here.local_addr().unwrap()).unwrap();
             here.recv(&mut [0; 8]).unwrap();
         }
         std::thread::sleep(std::time::Duration::from_millis(50));
-        let sample = sampler.sample();
+        let second = sampler.read(at(51_000));
+        let sample = second.since(&first);
         assert!(sample.counters.udp_in.unwrap() >= 100, "{sample:?}");
         assert!(sample.counters.nic_tx_packets.unwrap() >= 100, "{sample:?}");
-        assert!(sample.span_ns >= 50_000_000);
+        assert_eq!(sample.span_ns, 50_000);
         assert!(!sample.cores.is_empty());
         for core in &sample.cores {
             assert_eq!(core.busy() + core.steal + core.idle, 10_000);
         }
-        let again = sampler.sample();
-        assert!(again.span_ns < sample.span_ns, "counts from the last sample");
+        let again = sampler.read(at(52_000)).since(&second);
+        assert_eq!(again.span_ns, 1_000, "counts from the last reading");
     }
 
     #[test]

@@ -20,7 +20,7 @@ pub(crate) mod route;
 pub(crate) mod tree;
 
 use std::os::fd::AsRawFd;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use netlink_sys::protocols::{NETLINK_GENERIC, NETLINK_ROUTE};
 use nix::errno::Errno;
@@ -90,17 +90,17 @@ impl Netlink {
         body: &[u8],
         each: impl FnMut(u16, &[u8]),
     ) -> Result<(), Refusal> {
-        self.ask_within(PATIENCE, kind, flags, body, each)
+        self.ask_within(1, kind, flags, body, each)
     }
 
     /// An order. Drivers may stop and start a card for it, which takes them seconds.
     pub(crate) fn order(&mut self, kind: u16, flags: u16, body: &[u8]) -> Result<(), Refusal> {
-        self.ask_within(ORDER_PATIENCE, kind, flags | NLM_F_ACK, body, |_, _| {})
+        self.ask_within(ORDER_WAITS, kind, flags | NLM_F_ACK, body, |_, _| {})
     }
 
     fn ask_within(
         &mut self,
-        patience: Duration,
+        mut waits: u32,
         kind: u16,
         flags: u16,
         body: &[u8],
@@ -119,12 +119,15 @@ impl Netlink {
         let socket = self.socket.as_raw_fd();
         send(socket, &self.question, MsgFlags::empty())?;
 
-        let start = Instant::now();
-        while start.elapsed() < patience {
+        while waits > 0 {
             let length = match recv(socket, &mut self.answer, MsgFlags::empty()) {
                 Ok(length) => length,
-                // The socket's own timeout is that of a question.
-                Err(Errno::EINTR | Errno::EAGAIN) => continue,
+                Err(Errno::EINTR) => continue,
+                // The socket's own timeout has passed.
+                Err(Errno::EAGAIN) => {
+                    waits = waits.saturating_sub(1);
+                    continue;
+                }
                 Err(error) => return Err(error.into()),
             };
             for message in messages(self.answer.get(..length).unwrap_or_default()) {
@@ -228,8 +231,8 @@ fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
 /// The kernel answers while the question is being sent, so any wait is a fault; this only keeps a
 /// fault from holding up the caller.
 const PATIENCE: Duration = Duration::from_millis(200);
-/// For an order.
-const ORDER_PATIENCE: Duration = Duration::from_secs(20);
+/// So many times that for an order: 20 s.
+const ORDER_WAITS: u32 = 100;
 /// The kernel fills at most 32 KiB of a datagram (`NLMSG_GOODSIZE`, `netlink_dump`).
 const LARGEST_ANSWER: usize = 64 << 10;
 const HEADER_BYTES: usize = 16;

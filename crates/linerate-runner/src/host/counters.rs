@@ -10,8 +10,9 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use linerate_engine::clock;
 use linerate_host::roots::Roots;
-use linerate_host::sampler::{IrqCounts, Reading, Sampler};
+use linerate_host::sampler::{Clocks, IrqCounts, Reading, Sampler};
 use tokio::sync::oneshot;
 
 /// Rests so many times as long as a reading took …
@@ -104,7 +105,10 @@ impl Open {
         if self.waiting.is_empty() && self.with_irqs.is_empty() {
             return;
         }
-        let reading = Arc::new(self.sampler.read());
+        let now = clock::Reading::now();
+        let wall_ahead_ns = now.ahead_ns.cast_signed();
+        let clocks = Clocks { monotonic_ns: now.at_ns, wall_ahead_ns };
+        let reading = Arc::new(self.sampler.read(clocks));
         let mut counted = Counted { reading, irqs: None };
         // Who is gone needs no answer.
         for waiting in self.waiting.drain(..) {
