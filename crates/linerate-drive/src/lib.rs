@@ -13,11 +13,12 @@ pub mod search;
 pub mod sweep;
 pub mod trial;
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use linerate_model::clean::clean_json;
 use linerate_model::record::RunRecord;
 use linerate_runner::client::{self, Request};
+use linerate_runner::clock::{self, Stopwatch};
 use linerate_runner::signals::Stop;
 use linerate_session::observer::Observer;
 
@@ -49,11 +50,11 @@ pub trait Clock {
 
 /// That of this host.
 #[derive(Debug, Clone, Copy)]
-pub struct SystemClock(Instant);
+pub struct SystemClock(Stopwatch);
 
 impl Default for SystemClock {
     fn default() -> Self {
-        Self(Instant::now())
+        Self(Stopwatch::start())
     }
 }
 
@@ -62,7 +63,7 @@ impl Clock for SystemClock {
         self.0.elapsed()
     }
     fn date(&self) -> String {
-        jiff::Timestamp::now().to_string()
+        clock::date().to_string()
     }
     fn sleep(&self, time: Duration) {
         std::thread::sleep(time);

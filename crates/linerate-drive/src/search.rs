@@ -19,6 +19,7 @@ use linerate_model::record::{
 };
 use linerate_model::search::{GoalRecord, SearchDocument, TrialPurpose, TrialRecord};
 use linerate_runner::client::{Request, Target, stamp};
+use linerate_runner::clock;
 
 use crate::Env;
 use crate::trial::{self, Variation};
@@ -364,7 +365,7 @@ fn go_on(path: &Path, log: &Log) -> io::Result<File> {
     let mut file = OpenOptions::new().write(true).open(path)?;
     file.set_len(log.whole as u64)?;
     io::Seek::seek(&mut file, io::SeekFrom::End(0))?;
-    put(&mut file, &Line::Resumed { at: jiff::Timestamp::now().to_string() })?;
+    put(&mut file, &Line::Resumed { at: clock::date().to_string() })?;
     Ok(file)
 }
 

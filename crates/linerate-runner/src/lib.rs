@@ -6,6 +6,7 @@
 mod admission;
 pub mod agent;
 pub mod client;
+pub mod clock;
 mod control;
 mod data;
 mod discard;

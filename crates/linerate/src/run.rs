@@ -4,7 +4,7 @@ use std::io::{self, ErrorKind, IsTerminal, Write, stderr, stdout};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use linerate_ask::common::Show;
 use linerate_ask::{Asked, Color};
@@ -15,6 +15,7 @@ use linerate_report::error;
 use linerate_report::run::json::{self, JsonLines};
 use linerate_report::run::live::LiveText;
 use linerate_runner::client::{self, Request};
+use linerate_runner::clock::Stopwatch;
 use linerate_runner::signals::Stop;
 use linerate_session::observer::Observer;
 
@@ -71,7 +72,7 @@ impl Clock {
     fn start(text: &SharedText) -> Option<Self> {
         let (stop, stopped) = mpsc::channel();
         let text = Arc::clone(text);
-        let start = Instant::now();
+        let start = Stopwatch::start();
         let run = move || {
             while stopped.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
                 let elapsed = start.elapsed().as_secs_f64();

@@ -1,11 +1,12 @@
 //! Rows that stay, and below them one line that moves: on a terminal only.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use linerate_model::record::{Interval, RunRecord};
 use linerate_report::live::{self, Live};
+use linerate_runner::clock::Stopwatch;
 use linerate_session::observer::Observer;
 
 use crate::output;
@@ -18,9 +19,9 @@ const USUAL_WIDTH: usize = 80;
 /// What is under way, and since when.
 struct Now {
     live: Live,
-    since: Instant,
+    since: Stopwatch,
     /// Its data flows.
-    running: Option<Instant>,
+    running: Option<Stopwatch>,
 }
 
 /// The line, or nothing where standard error is no terminal.
@@ -32,7 +33,7 @@ pub struct StatusLine {
 impl StatusLine {
     /// Nothing is under way yet, and nothing is shown.
     pub fn new() -> Self {
-        let since = Instant::now();
+        let since = Stopwatch::start();
         let now = Arc::new(Mutex::new(Now { live: Live::default(), since, running: None }));
         let bar = output::progress().then(|| {
             let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
@@ -54,7 +55,7 @@ impl StatusLine {
 
     /// Another one is under way.
     pub fn begin(&self, live: Live) {
-        *lock(&self.now) = Now { live, since: Instant::now(), running: None };
+        *lock(&self.now) = Now { live, since: Stopwatch::start(), running: None };
         if let Some(bar) = &self.bar {
             bar.enable_steady_tick(MOVES_EVERY);
             bar.tick();
@@ -64,7 +65,7 @@ impl StatusLine {
     /// It cannot be seen when its data begins: from now on it counts as flowing.
     pub fn flows(&self) {
         let mut now = lock(&self.now);
-        now.running.get_or_insert_with(Instant::now);
+        now.running.get_or_insert_with(Stopwatch::start);
     }
 
     /// Writes what stays above the line.

@@ -15,6 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use linerate_ask::iperf3::{Line, Stop, parse};
 use linerate_model::record::{ErrorKind as Kind, ErrorRecord};
 use linerate_report::iperf3::{Format, Options, RELEASE};
+use linerate_runner::clock;
 
 /// Runs the command; `args` are what follows its name.
 pub fn run(args: Vec<OsString>) -> ExitCode {
@@ -177,7 +178,7 @@ impl Out {
 
     fn prefix(&self) -> String {
         let time = self.timestamps.as_ref().map(|pattern| {
-            let now = jiff::Zoned::now();
+            let now = clock::local_date();
             // iperf3's pattern is the C library's; what jiff does not know stays as it is.
             let pattern = pattern.replace("%c", "%a %b %e %H:%M:%S %Y");
             jiff::fmt::strtime::format(&pattern, &now).unwrap_or(pattern)
@@ -206,7 +207,7 @@ fn open_log(path: &std::path::Path) -> io::Result<File> {
 
 /// RFC 1123 in Greenwich's time, and seconds since 1970.
 fn now() -> (String, i64) {
-    let now = jiff::Timestamp::now();
+    let now = clock::date();
     (now.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string(), now.as_second())
 }
 

@@ -1,7 +1,5 @@
 //! What is seen of a sweep while it runs: a row a trial, and below it how far it is.
 
-use std::time::Instant;
-
 use linerate_experiment::sweep::{Job, Sweep};
 use linerate_model::plan::Way;
 use linerate_model::sweep::{SweepPlan, Variable};
@@ -9,6 +7,7 @@ use linerate_report::live::Live;
 use linerate_report::number;
 use linerate_report::run::text::Layout;
 use linerate_report::sweep::rows;
+use linerate_runner::clock::Stopwatch;
 
 use crate::status::StatusLine;
 
@@ -23,13 +22,19 @@ pub struct Progress {
     headed: bool,
     /// Trials of this call, and their time.
     done: u32,
-    begun: Instant,
+    begun: Stopwatch,
 }
 
 impl Progress {
     /// `layout` is that of text on standard output, and absent for JSON.
     pub fn new(layout: Option<Layout>) -> Self {
-        Self { status: StatusLine::new(), layout, headed: false, done: 0, begun: Instant::now() }
+        Self {
+            status: StatusLine::new(),
+            layout,
+            headed: false,
+            done: 0,
+            begun: Stopwatch::start(),
+        }
     }
 
     /// A trial begins.
