@@ -45,22 +45,22 @@ use Shown::{Permille, Ratio, Whole};
 /// First what is wanted, then what holds. Where they differ, what is in the way stands above the row.
 const ROWS: &[Row] = &[
     // More features came since 52,000 was aimed at; the dialects are moved out of the runner one by one.
-    row("production lines", 52_000, 67_986, Less, Whole, |t| sum(t.files().map(|f| f.lines))),
+    row("production lines", 52_000, 68_743, Less, Whole, |t| sum(t.files().map(|f| f.lines))),
     // Long are what asks a dialect's questions in one go, data loops, and pages of the report.
-    row("function p95", 45, 47, Less, Whole, |t| p95(t.functions().map(|f| f.lines))),
-    row("functions over 70 lines", 10, 16, Less, Permille, |t| {
+    row("function p95", 45, 46, Less, Whole, |t| p95(t.functions().map(|f| f.lines))),
+    row("functions over 70 lines", 10, 13, Less, Permille, |t| {
         share(t.functions().filter(|f| f.lines > LONG).count(), t.functions().count(), 1000)
     }),
-    row("longest function", 120, 233, Less, Whole, |t| max(t.functions().map(|f| f.lines))),
-    row("file p95", 400, 435, Less, Whole, |t| p95(t.files().map(|f| f.lines))),
+    row("longest function", 120, 218, Less, Whole, |t| max(t.functions().map(|f| f.lines))),
+    row("file p95", 400, 425, Less, Whole, |t| p95(t.files().map(|f| f.lines))),
     row("longest file", 600, 869, Less, Whole, |t| max(t.files().map(|f| f.lines))),
     // The largest is the runner's: each dialect there still has drivers of its own.
-    row("circles of files", 0, 10, Less, Whole, |t| sum(t.circles().map(|_| 1))),
-    row("files in them", 0, 58, Less, Whole, |t| sum(t.circles().map(|circle| circle.len()))),
-    row("clock readings outside runner and engine", 0, 14, Less, Whole, |t| {
+    row("circles of files", 0, 8, Less, Whole, |t| sum(t.circles().map(|_| 1))),
+    row("files in them", 0, 54, Less, Whole, |t| sum(t.circles().map(|circle| circle.len()))),
+    row("clock readings outside runner and engine", 0, 0, Less, Whole, |t| {
         sum(t.clocks().map(|f| f.clocks))
     }),
-    row("tests of runner and dialect to their code", 40, 15, More, Ratio, |t| {
+    row("tests of runner and dialect to their code", 40, 16, More, Ratio, |t| {
         let both = || t.crates.iter().filter(|c| CONVERSING.contains(&&*c.name));
         share(both().map(|c| c.test_lines).sum(), both().map(Crate::lines).sum(), 100)
     }),
@@ -71,7 +71,7 @@ const ROWS: &[Row] = &[
         counts.sort_unstable();
         counts.get(counts.len() / 2).map_or(0, |count| whole(*count))
     }),
-    row("kinds of errors that no page lists", 0, 4, Less, Whole, |t| whole(t.unlisted().len())),
+    row("kinds of errors that no page lists", 0, 0, Less, Whole, |t| whole(t.unlisted().len())),
 ];
 
 const fn row(
@@ -352,12 +352,12 @@ mod tests {
             ("crates/a/src/b.rs", "fn f() { hint(\"leave out --late-start\"); Instant::now() }"),
             (
                 "crates/a/src/c.rs",
-                "enum ErrorKind { /** Doc. */ NoRoute, TimedOut } fn g() { failure(\"bind\"); my_rate }",
+                "error_kinds! { /** Doc. */ NoRoute = \"no_route\", \"try\"; TimedOut = \"timed_out\", \"try\"; } fn g() { my_rate }",
             ),
         ]);
         assert_eq!(tree.options().collect::<Vec<_>>(), [("late-start", 2), ("my-rate", 2)]);
         assert_eq!(tree.files().map(|f| f.clocks).sum::<usize>(), 1);
-        assert_eq!(tree.unlisted().into_iter().collect::<Vec<_>>(), ["bind", "timed_out"]);
+        assert_eq!(tree.unlisted().into_iter().collect::<Vec<_>>(), ["timed_out"]);
     }
 
     #[test]

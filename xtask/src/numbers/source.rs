@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use proc_macro2::{TokenStream, TokenTree};
 
 use super::tokens::{
-    attribute, ends_visibility, function, is, item_len, kind, lines, option, path_of, use_tree,
-    variants, word,
+    attribute, ends_visibility, error_kinds, function, is, item_len, lines, option, path_of,
+    use_tree, word,
 };
 
 /// A crate's production code: what is reached from `lib.rs` or `main.rs` without `#[cfg(test)]`.
@@ -32,7 +32,7 @@ pub struct File {
     pub words: BTreeSet<String>,
     /// Long options that the file defines: as the field is called, and as the user writes it.
     pub options: Vec<(String, String)>,
-    /// Kinds of errors: texts, and the variants of `ErrorKind`.
+    /// Kinds of errors that the file defines.
     pub kinds: BTreeSet<String>,
 }
 
@@ -181,10 +181,7 @@ impl Crate {
                     if top && ITEMS.contains(&name) {
                         self.modules[module].items.insert(word(rest.get(1)));
                     }
-                    self.files[file].kinds.extend(kind(rest));
-                    if name == "enum" && word(rest.get(1)) == "ErrorKind" {
-                        self.files[file].kinds.extend(variants(rest));
-                    }
+                    self.files[file].kinds.extend(error_kinds(rest));
                     let path;
                     (path, step) = path_of(rest);
                     let member = at > 0 && is(&tokens[at - 1], '.');

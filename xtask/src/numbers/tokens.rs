@@ -119,44 +119,16 @@ pub fn option(attribute: &Group, after: &[TokenTree]) -> Option<(String, String)
     Some((field, given))
 }
 
-/// The kind of an error record that is made here: `kind: "this"`, `failure("this"` and their like.
-pub fn kind(tokens: &[TokenTree]) -> Option<String> {
-    let (name, next) = (word(tokens.first()), tokens.get(1)?);
-    let text = match (name.as_str(), next, tokens.get(2)) {
-        ("kind", colon, Some(TokenTree::Literal(text))) if is(colon, ':') => {
-            let of_an_error = tokens.iter().any(|token| word(Some(token)) == "hints");
-            of_an_error.then(|| text.clone())?
-        }
-        ("error" | "failed" | "failure", TokenTree::Group(arguments), _) => {
-            match arguments.stream().into_iter().next()? {
-                TokenTree::Literal(text) => text,
-                _ => return None,
-            }
-        }
-        _ => return None,
-    };
-    let text = text.to_string();
-    let text = text.strip_prefix('"')?.strip_suffix('"')?;
-    text.chars().all(|c| c == '_' || c.is_ascii_lowercase()).then(|| text.to_owned())
-}
-
-/// The variants of an enum, as JSON has them.
-pub fn variants(tokens: &[TokenTree]) -> Vec<String> {
-    let Some(TokenTree::Group(body)) = tokens.get(2) else { return vec![] };
-    let names = body.stream().into_iter().filter_map(|token| match token {
-        TokenTree::Ident(name) => Some(name.to_string()),
+/// The names in `error_kinds! { Usage = "usage", ... }`, as JSON has them.
+pub fn error_kinds(tokens: &[TokenTree]) -> Vec<String> {
+    let [name, bang, TokenTree::Group(body), ..] = tokens else { return vec![] };
+    if word(Some(name)) != "error_kinds" || !is(bang, '!') {
+        return vec![];
+    }
+    let body: Vec<_> = body.stream().into_iter().collect();
+    let names = body.windows(2).filter_map(|pair| match pair {
+        [equals, TokenTree::Literal(name)] if is(equals, '=') => Some(name.to_string()),
         _ => None,
     });
-    names.map(|name| snake_case(&name)).collect()
-}
-
-fn snake_case(name: &str) -> String {
-    let mut snake = String::new();
-    for (at, c) in name.char_indices() {
-        if c.is_ascii_uppercase() && at > 0 {
-            snake.push('_');
-        }
-        snake.push(c.to_ascii_lowercase());
-    }
-    snake
+    names.map(|name| name.trim_matches('"').to_owned()).collect()
 }
