@@ -7,7 +7,4 @@ fn main() {
     let facts = facts(towards);
     println!("{facts:#?}");
     println!("allowed cores: {:?}", cores::allowed_cores());
-    if let Some(nic) = &facts.nic {
-        println!("memory node of {}: {:?}", nic.name, cores::numa_node_of(&nic.name));
-    }
 }

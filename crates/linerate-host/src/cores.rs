@@ -3,7 +3,6 @@
 use nix::sched::{CpuSet, sched_getaffinity};
 use nix::unistd::Pid;
 
-use crate::irq::device_directory;
 use crate::roots::Roots;
 use crate::text::cpulist;
 
@@ -23,17 +22,6 @@ pub fn allowed_cores() -> Vec<u32> {
     cpulist::parse(list.unwrap_or_default())
 }
 
-/// The memory node that an interface's device is attached to, `numa_node` of its device in /sys.
-/// `None` for an interface without a device and on hosts with one node.
-pub fn numa_node_of(nic: &str) -> Option<u32> {
-    numa_node_at(&Roots::host(), nic)
-}
-
-fn numa_node_at(roots: &Roots, nic: &str) -> Option<u32> {
-    // -1, "none", does not parse.
-    roots.number(&format!("{}/numa_node", device_directory(roots, nic)?))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -43,11 +31,5 @@ mod tests {
         let cores = allowed_cores();
         assert!(!cores.is_empty());
         assert!(cores.is_sorted());
-    }
-
-    #[test]
-    fn an_interface_without_a_device_has_no_node() {
-        assert_eq!(numa_node_of("lo"), None);
-        assert_eq!(numa_node_of("../../etc"), None);
     }
 }

@@ -65,7 +65,7 @@ impl NicIrqs {
 /// The directory, without the leading `/`, of the device that an interface's interrupts and memory
 /// belong to. A virtio device has neither of its own: they are those of the PCI device that
 /// carries it.
-pub(crate) fn device_directory(roots: &Roots, nic: &str) -> Option<String> {
+fn device_directory(roots: &Roots, nic: &str) -> Option<String> {
     if !is_interface_name(nic) {
         return None;
     }

@@ -117,11 +117,6 @@ impl SettingsGuard {
         Ok((keeper, restoration))
     }
 
-    /// Whether something is changed now.
-    pub fn has_changes(&self) -> bool {
-        !undo::undos(self.journal.records(), &self.journal.place).is_empty()
-    }
-
     /// Sets in the given order and reads back. Each setting is for itself: what the kernel refuses
     /// is told in its result.
     pub fn apply(&mut self, device: Option<&str>, settings: &[Setting]) -> Vec<Applied> {

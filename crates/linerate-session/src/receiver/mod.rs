@@ -232,9 +232,7 @@ impl Receiver {
             self.first_ns = Some(message.at_ns);
             self.last_ns = message.at_ns;
         }
-        while message.at_ns >= self.next_boundary_ns {
-            self.roll(around);
-        }
+        self.on_idle(message.at_ns, around);
         self.last_ns = self.last_ns.max(message.at_ns);
 
         let unique_before = self.window.unique();
@@ -287,7 +285,8 @@ impl Receiver {
         self.unread = datagrams;
     }
 
-    /// Nothing is queued and the time is `now_ns`: closes intervals that are over.
+    /// Nothing is queued from before `now_ns`: closes intervals that are over.
+    #[inline]
     pub fn on_idle(&mut self, now_ns: u64, around: &dyn Surroundings) {
         while now_ns >= self.next_boundary_ns {
             self.roll(around);

@@ -126,14 +126,6 @@ pub fn boots_needed(
     Some(Plan { boots: boots.max(super::nested::FEWEST_BOOTS as u64), runs_per_boot: m })
 }
 
-/// Runs a boot that make the most of the time: ceil(sqrt(cost ratio x W / B)), where the cost ratio
-/// is the time of a boot (with its warm-up run) over the time of a run. `None` when B is zero: then
-/// every run may as well be in one boot.
-pub fn best_runs_per_boot(between: f64, within: f64, cost_ratio: f64) -> Option<u64> {
-    let best = (cost_ratio * within / between).sqrt().ceil();
-    (between > 0.0 && best.is_finite()).then_some((best as u64).max(1))
-}
-
 #[cfg(test)]
 #[allow(clippy::excessive_precision, reason = "references stand as they were computed")]
 mod tests {
@@ -180,8 +172,6 @@ mod tests {
         assert_eq!(units_needed(0.0, 1.0, 0.95), None);
         assert_eq!(units_needed(1e-9, 1.0, 0.95), None);
         assert_eq!(units_needed(1.0, 0.0, 0.95), Some(2));
-        assert_eq!(best_runs_per_boot(0.0, 1.0, 3.0), None);
-        assert_eq!(best_runs_per_boot(1.0, 4.0, 4.0), Some(4));
     }
 
     #[test]

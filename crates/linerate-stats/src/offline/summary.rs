@@ -150,31 +150,6 @@ pub fn trimmed_mean(sorted: &[f64], trim: f64) -> Option<f64> {
     mean(sorted.get(cut..sorted.len().checked_sub(cut)?)?)
 }
 
-/// Interval of the median from order statistics: exact whatever the distribution. Gives the two
-/// values and the confidence that they really have (at least `level`). `None` when the set is too
-/// small for the level: six values are needed for 95 %.
-pub fn median_interval(sorted: &[f64], level: f64) -> Option<(f64, f64, f64)> {
-    let n = sorted.len();
-    if n == 0 || n > 10_000 {
-        return None;
-    }
-    // Probability that fewer than k of n values fall below the median: binomial, p = 1/2.
-    let ln_half = -(n as f64) * std::f64::consts::LN_2;
-    let mut ln_choose = 0.0;
-    let mut below = 0.0;
-    let mut best = None;
-    for k in 0..n / 2 {
-        below += (ln_choose + ln_half).exp();
-        let reached = 1.0 - 2.0 * below;
-        if reached < level {
-            break;
-        }
-        best = Some((*sorted.get(k)?, *sorted.get(n - 1 - k)?, reached));
-        ln_choose += ((n - k) as f64).ln() - ((k + 1) as f64).ln();
-    }
-    best
-}
-
 #[cfg(test)]
 #[allow(clippy::excessive_precision, reason = "references stand as they were computed")]
 mod tests {
@@ -236,14 +211,6 @@ mod tests {
         near(median(&s).unwrap(), 3.5);
         near(trimmed_mean(&s, 0.2).unwrap(), 4.75);
         near(mad(&[1.0, 2.0, 3.0, 4.0, 100.0]).unwrap(), 1.482_602_218_505_602);
-    }
-
-    #[test]
-    fn the_median_needs_six_values_for_95_percent() {
-        assert_eq!(median_interval(&[1.0, 2.0, 3.0, 4.0, 5.0], 0.95), None);
-        let (low, high, reached) = median_interval(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], 0.95).unwrap();
-        assert_eq!((low, high), (1.0, 6.0));
-        near(reached, 1.0 - 2.0 / 64.0);
     }
 
     #[test]

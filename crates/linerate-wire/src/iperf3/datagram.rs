@@ -18,9 +18,6 @@ pub enum Counters {
     Bits64,
 }
 
-/// Most bytes of a header.
-pub const MOST_HEADER_BYTES: usize = 16;
-
 impl Counters {
     /// Bytes of the header.
     pub const fn header_bytes(self) -> usize {

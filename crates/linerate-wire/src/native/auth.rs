@@ -17,9 +17,6 @@ use super::frame::{self, FrameError, MAX_FRAME, PREFIX_BYTES};
 pub const NONCE_BYTES: usize = 32;
 /// Bytes of a proof.
 pub const PROOF_BYTES: usize = 32;
-/// Shortest key that withstands guessing from a captured proof: 128 bits. Whoever reads keys decides
-/// whether to insist.
-pub const LEAST_KEY_BYTES: usize = 16;
 
 /// The feature's name in hello and welcome. Not one of [`FEATURES`](super::FEATURES): without a key a
 /// test is none the poorer without it, and with one there is no test without it.
