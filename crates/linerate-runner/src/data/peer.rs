@@ -4,14 +4,14 @@
 //! must not go on to send to nobody. So a data thread asks the kernel about the control connection ten
 //! times a second, on the way past its other checks, and ends the test when the peer is gone.
 
+use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::atomic::Ordering;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use linerate_engine::sys;
 
-use super::shared::{Shared, UNKNOWN};
 use crate::standstill;
 
 /// One of a test's threads looks this often.
@@ -29,13 +29,25 @@ pub(crate) enum Sign {
 /// How the peer of a test is known to be there.
 #[derive(Debug)]
 pub(super) struct PeerWatch {
+    /// Nothing is known of it before it is set.
+    link: OnceLock<Link>,
+    /// Monotonic time at which a data thread looks after the peer; [`NEVER`] is never.
+    look_at_ns: AtomicU64,
+    /// One did, and found it gone.
+    gone: AtomicBool,
+}
+
+#[derive(Debug)]
+struct Link {
     /// A copy of the control connection, until the test lets it go.
     control: Mutex<Option<OwnedFd>>,
     sign: Sign,
     limit: Duration,
 }
 
-impl PeerWatch {
+const NEVER: u64 = u64::MAX;
+
+impl Link {
     fn control(&self) -> MutexGuard<'_, Option<OwnedFd>> {
         // A panic elsewhere leaves it whole.
         self.control.lock().unwrap_or_else(PoisonError::into_inner)
@@ -54,59 +66,61 @@ impl PeerWatch {
     }
 }
 
-impl Shared {
-    /// From now on the data threads end by themselves when the peer closes its control connection, or
-    /// gives no sign for longer than `limit`.
+impl Default for PeerWatch {
+    fn default() -> Self {
+        let look_at_ns = AtomicU64::new(NEVER);
+        Self { link: OnceLock::new(), look_at_ns, gone: AtomicBool::new(false) }
+    }
+}
+
+impl PeerWatch {
+    /// From now on the peer is gone when it closes its control connection, or gives no sign for longer
+    /// than `limit`.
     ///
     /// # Errors
     /// When there is no descriptor for a copy of the connection.
-    pub(crate) fn watch_peer(
-        &self,
-        control: &impl AsFd,
-        sign: Sign,
-        limit: Duration,
-    ) -> std::io::Result<()> {
+    pub(super) fn watch(&self, control: &impl AsFd, sign: Sign, limit: Duration) -> io::Result<()> {
         let control = Mutex::new(Some(control.as_fd().try_clone_to_owned()?));
-        if self.peer.set(PeerWatch { control, sign, limit }).is_ok() {
+        if self.link.set(Link { control, sign, limit }).is_ok() {
             self.look_at_ns.store(0, Ordering::Relaxed);
         }
         Ok(())
     }
 
     /// The test is over: its control connection may close.
-    pub(crate) fn let_peer_go(&self) {
-        self.look_at_ns.store(UNKNOWN, Ordering::Relaxed);
-        if let Some(watch) = self.peer.get() {
-            watch.control().take();
+    pub(super) fn let_go(&self) {
+        self.look_at_ns.store(NEVER, Ordering::Relaxed);
+        if let Some(link) = self.link.get() {
+            link.control().take();
         }
     }
 
     /// Whether a data thread found the peer gone.
-    pub(crate) fn peer_gone(&self) -> bool {
-        self.peer_gone.load(Ordering::Relaxed)
+    pub(super) fn is_gone(&self) -> bool {
+        self.gone.load(Ordering::Relaxed)
     }
 
-    /// Called wherever a data thread looks whether it shall stop.
     #[inline]
-    pub(super) fn look_after_peer(&self, now_ns: u64) {
-        let due_ns = self.look_at_ns.load(Ordering::Relaxed);
-        if now_ns >= due_ns {
-            self.look(due_ns, now_ns);
-        }
+    pub(super) fn is_due(&self, now_ns: u64) -> bool {
+        now_ns >= self.look_at_ns.load(Ordering::Relaxed)
     }
 
+    /// Looks, when that is due, and says whether the peer was found gone now.
     #[cold]
-    fn look(&self, due_ns: u64, now_ns: u64) {
+    pub(super) fn look(&self, now_ns: u64, no_data: Duration) -> bool {
+        let due_ns = self.look_at_ns.load(Ordering::Relaxed);
         let next_ns = now_ns.saturating_add(LOOK_EVERY_NS);
         // The first of the threads looks for all.
-        let mine =
-            self.look_at_ns.compare_exchange(due_ns, next_ns, Ordering::Relaxed, Ordering::Relaxed);
-        if mine.is_err() || !self.peer.get().is_some_and(|peer| peer.is_gone(self.silence(0))) {
-            return;
+        let mine = now_ns >= due_ns
+            && self
+                .look_at_ns
+                .compare_exchange(due_ns, next_ns, Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok();
+        if !mine || !self.link.get().is_some_and(|link| link.is_gone(no_data)) {
+            return false;
         }
-        self.peer_gone.store(true, Ordering::Relaxed);
-        self.stop();
-        self.drain_until(0);
+        self.gone.store(true, Ordering::Relaxed);
+        true
     }
 }
 
@@ -127,7 +141,7 @@ mod tests {
     use tokio::sync::mpsc::{self, UnboundedReceiver};
 
     use super::*;
-    use crate::data::{self, Context, DataEvent, Report, Role, StreamSocket};
+    use crate::data::{self, Context, DataEvent, Report, Role, Shared, StreamSocket};
 
     /// No step takes as long, on any machine.
     const HANGS: Duration = Duration::from_secs(60);

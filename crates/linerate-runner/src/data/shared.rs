@@ -1,5 +1,7 @@
 //! What the control side and the data threads of one end of one test know of each other.
 
+use std::io;
+use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -8,8 +10,9 @@ use linerate_dialect::stream::LAST_DATA_NS;
 use linerate_engine::clock;
 use linerate_model::units::BitRate;
 
+use super::LOOK_UP;
+use super::peer::{PeerWatch, Sign};
 use super::toll::Toll;
-use super::{LOOK_UP, peer};
 use crate::shares::DayBudget;
 
 const WAITING: u8 = 0;
@@ -17,7 +20,7 @@ const RUNNING: u8 = 1;
 const STOPPING: u8 = 2;
 
 /// Not yet told.
-pub(super) const UNKNOWN: u64 = u64::MAX;
+const UNKNOWN: u64 = u64::MAX;
 
 /// What a server's owner allows one test, whatever its plan says.
 #[derive(Debug, Clone, Copy, Default)]
@@ -67,12 +70,7 @@ pub(crate) struct Shared {
     /// Where this test's bytes count as well, and whether they were too many there.
     day: OnceLock<DayBudget>,
     over_day: AtomicBool,
-    /// How the peer is known to be there; nothing is known of it before it is set.
-    pub(super) peer: OnceLock<peer::PeerWatch>,
-    /// Monotonic time at which a data thread looks after the peer; [`UNKNOWN`] is never.
-    pub(super) look_at_ns: AtomicU64,
-    /// One did, and found it gone.
-    pub(super) peer_gone: AtomicBool,
+    peer: PeerWatch,
 }
 
 impl Shared {
@@ -105,9 +103,7 @@ impl Shared {
             over_time: AtomicBool::new(false),
             day: OnceLock::new(),
             over_day: AtomicBool::new(false),
-            peer: OnceLock::new(),
-            look_at_ns: AtomicU64::new(UNKNOWN),
-            peer_gone: AtomicBool::new(false),
+            peer: PeerWatch::default(),
         })
     }
 
@@ -279,6 +275,38 @@ impl Shared {
     pub(super) fn sent(&self, stream: u16) -> Option<u64> {
         let slot = self.sent.get(usize::from(stream))?;
         Some(slot.load(Ordering::Acquire)).filter(|sent| *sent != UNKNOWN)
+    }
+
+    /// From now on the data threads end by themselves when the peer is gone: see [`PeerWatch::watch`].
+    ///
+    /// # Errors
+    /// When there is no descriptor for a copy of the connection.
+    pub(crate) fn watch_peer(
+        &self,
+        control: &impl AsFd,
+        sign: Sign,
+        limit: Duration,
+    ) -> io::Result<()> {
+        self.peer.watch(control, sign, limit)
+    }
+
+    /// The test is over: its control connection may close.
+    pub(crate) fn let_peer_go(&self) {
+        self.peer.let_go();
+    }
+
+    /// Whether a data thread found the peer gone.
+    pub(crate) fn peer_gone(&self) -> bool {
+        self.peer.is_gone()
+    }
+
+    /// Called wherever a data thread looks whether it shall stop.
+    #[inline]
+    pub(super) fn look_after_peer(&self, now_ns: u64) {
+        if self.peer.is_due(now_ns) && self.peer.look(now_ns, self.silence(0)) {
+            self.stop();
+            self.drain_until(0);
+        }
     }
 
     pub(super) fn drained_at(&self, now_ns: u64) -> bool {
