@@ -4,17 +4,16 @@ use std::collections::BTreeMap;
 use std::io;
 use std::time::Duration;
 
-use linerate_model::setting::{
-    Channels, Cores, Ring, Setting, SettingName, SettingValue, core_list,
-};
-use linerate_model::undo::{Device, Knob, wanted};
+use linerate_model::setting::{Cores, Setting, SettingName, SettingValue, core_list};
+use linerate_model::undo::{Device, Knob};
 use nix::errno::Errno;
 
 use super::files;
+use super::knobs::{knobs_of, of_group};
 use super::reading::{NoDevice, Now, Part, Reading, Values};
 use crate::irq::NicIrqs;
 use crate::netlink::ethtool::{self, Ethtool};
-use crate::netlink::link::{self, Link, Number};
+use crate::netlink::link::{self, Link};
 use crate::netlink::parameters::{self, Group};
 use crate::netlink::{Netlink, Refusal, tree};
 use crate::roots::{Roots, is_interface_name};
@@ -23,8 +22,8 @@ use crate::text::cpulist;
 /// The running kernel, in the network namespace of the thread that opened it.
 pub(crate) struct Kernel {
     pub(crate) roots: Roots,
-    route: Option<Netlink>,
-    ethtool: Option<Ethtool>,
+    pub(super) route: Option<Netlink>,
+    pub(super) ethtool: Option<Ethtool>,
 }
 
 impl Kernel {
@@ -263,88 +262,6 @@ impl Kernel {
         values
     }
 
-    /// Turns knobs, those of features of one interface together. Says of each that the kernel
-    /// refused why.
-    pub(crate) fn turn(&mut self, wishes: &[(&Knob, &str)]) -> Vec<(Knob, String)> {
-        let mut refused = Vec::new();
-        let mut features: BTreeMap<&Device, Vec<(&str, bool)>> = BTreeMap::new();
-        for (knob, value) in wishes {
-            if let Knob::Feature(device, name) = knob {
-                features.entry(device).or_default().push((name, wanted(value) == "on"));
-            } else if let Err(why) = self.turn_one(knob, value) {
-                refused.push(((*knob).clone(), why));
-            }
-        }
-        for (device, switches) in features {
-            let wanted = match &mut self.ethtool {
-                Some(ethtool) => ethtool::want(ethtool, device.index, &switches)
-                    .map_err(|refusal| refusal.to_string()),
-                None => Err(NO_ETHTOOL.to_owned()),
-            };
-            if let Err(why) = wanted {
-                refused.extend(switches.iter().map(|(name, _)| {
-                    (Knob::Feature(device.clone(), (*name).to_owned()), why.clone())
-                }));
-            }
-        }
-        refused
-    }
-
-    fn turn_one(&mut self, knob: &Knob, value: &str) -> Result<(), String> {
-        let number =
-            || value.parse::<u32>().map_err(|_| format!("{value:?} is no number that it takes"));
-        let cores = || files::mask_of_list(value).ok_or_else(|| format!("{value:?} are no cores"));
-        match knob {
-            Knob::Mtu(device) => self.number(device, Number::Mtu, number()?),
-            Knob::TxQueueLength(device) => self.number(device, Number::QueueLength, number()?),
-            Knob::Qdisc(device) => {
-                let route = self.route.as_mut().ok_or("this kernel has no netlink")?;
-                // A kind alone is asked for; a whole tree is put back.
-                let done = if value.contains(' ') || value == "none" {
-                    let tree = tree::Tree::parse(value).ok_or("the tree cannot be understood")?;
-                    tree::restore(route, device.index, &tree)
-                } else {
-                    tree::set(route, device.index, value)
-                };
-                done.map_err(|refusal| refusal.to_string())
-            }
-            Knob::Ring(device, name) => self.parameter(device, Group::Rings, name, number()?),
-            Knob::Channels(device, name) => {
-                self.parameter(device, Group::Channels, name, number()?)
-            }
-            Knob::Coalesce(device, name) => {
-                self.parameter(device, Group::Coalesce, name, number()?)
-            }
-            Knob::RxQueueCores(device, queue) => {
-                files::write(&self.roots, &files::queue(&device.name, true, *queue), &cores()?)
-            }
-            Knob::TxQueueCores(device, queue) => {
-                files::write(&self.roots, &files::queue(&device.name, false, *queue), &cores()?)
-            }
-            Knob::Interrupt(_, irq) => files::write(&self.roots, &interrupt(*irq), value),
-            Knob::Sysctl(name) => files::write(&self.roots, &files::sysctl(name), value),
-            Knob::Governor(core) => files::write(&self.roots, &files::governor(*core), value),
-            Knob::Feature(..) => Err("features are switched together".into()),
-        }
-    }
-
-    fn number(&mut self, device: &Device, what: Number, value: u32) -> Result<(), String> {
-        let route = self.route.as_mut().ok_or("this kernel has no netlink")?;
-        link::set(route, device.index, what, value).map_err(|refusal| refusal.to_string())
-    }
-
-    fn parameter(
-        &mut self,
-        device: &Device,
-        group: Group,
-        name: &str,
-        value: u32,
-    ) -> Result<(), String> {
-        let ethtool = self.ethtool.as_mut().ok_or(NO_ETHTOOL)?;
-        parameters::set(ethtool, device.index, group, name, value)
-            .map_err(|refusal| refusal.to_string())
-    }
-
     /// Why a setting must not be tried though the kernel would take it: it could not be undone.
     pub(crate) fn obstacle(
         &mut self,
@@ -451,7 +368,7 @@ impl Kernel {
     }
 }
 
-const NO_ETHTOOL: &str = "this kernel has no ethtool netlink family";
+pub(super) const NO_ETHTOOL: &str = "this kernel has no ethtool netlink family";
 /// What cannot be read is tried again for 3 s: that is how long cards take to start anew.
 const READ_TRIES: u32 = 30;
 const READ_PAUSE: Duration = Duration::from_millis(if cfg!(test) { 1 } else { 100 });
@@ -465,62 +382,6 @@ fn there<T>(answer: Result<T, Refusal>) -> Result<Option<T>, String> {
     }
 }
 
-/// The knobs of a setting among those that there are.
-pub(crate) fn knobs_of(name: &SettingName, device: Option<&Device>, values: &Values) -> Vec<Knob> {
-    let wanted: Vec<Knob> = match (name, device) {
-        (SettingName::Sysctl(name), _) => vec![Knob::Sysctl(name.clone())],
-        (SettingName::Governor, _) => return values.keys().cloned().collect(),
-        (_, None) => return vec![],
-        (SettingName::Offload(_), Some(device)) => name
-            .features()
-            .into_iter()
-            .map(|feature| Knob::Feature(device.clone(), feature.to_owned()))
-            .collect(),
-        (SettingName::Ring(ring), Some(device)) => {
-            let name = match ring {
-                Ring::Rx => "rx",
-                Ring::RxMini => "rx-mini",
-                Ring::RxJumbo => "rx-jumbo",
-                Ring::Tx => "tx",
-            };
-            vec![of_group(device, Group::Rings, name)]
-        }
-        (SettingName::Channels(which), Some(device)) => {
-            let name = match which {
-                Channels::Rx => "rx",
-                Channels::Tx => "tx",
-                Channels::Other => "other",
-                Channels::Combined => "combined",
-            };
-            vec![of_group(device, Group::Channels, name)]
-        }
-        (SettingName::Coalesce(name), Some(device)) => {
-            vec![of_group(device, Group::Coalesce, name)]
-        }
-        (SettingName::Mtu, Some(device)) => vec![Knob::Mtu(device.clone())],
-        (SettingName::Qdisc, Some(device)) => vec![Knob::Qdisc(device.clone())],
-        (SettingName::IrqAffinity, _) => {
-            return having(values, |k| matches!(k, Knob::Interrupt(..)));
-        }
-        (SettingName::Rps, _) => return having(values, |k| matches!(k, Knob::RxQueueCores(..))),
-        (SettingName::Xps, _) => return having(values, |k| matches!(k, Knob::TxQueueCores(..))),
-    };
-    wanted.into_iter().filter(|knob| values.contains_key(knob)).collect()
-}
-
-fn having(values: &Values, which: impl Fn(&Knob) -> bool) -> Vec<Knob> {
-    values.keys().filter(|knob| which(knob)).cloned().collect()
-}
-
-fn of_group(device: &Device, group: Group, name: &str) -> Knob {
-    let (device, name) = (device.clone(), name.to_owned());
-    match group {
-        Group::Rings => Knob::Ring(device, name),
-        Group::Channels => Knob::Channels(device, name),
-        Group::Coalesce => Knob::Coalesce(device, name),
-    }
-}
-
 fn of_queue(device: &Device, receive: bool, queue: u32) -> Knob {
     if receive {
         Knob::RxQueueCores(device.clone(), queue)
@@ -529,7 +390,7 @@ fn of_queue(device: &Device, receive: bool, queue: u32) -> Knob {
     }
 }
 
-fn interrupt(irq: u32) -> String {
+pub(super) fn interrupt(irq: u32) -> String {
     format!("proc/irq/{irq}/smp_affinity_list")
 }
 
@@ -539,40 +400,5 @@ fn switched(active: bool, wanted: bool) -> String {
         word(active).to_owned()
     } else {
         format!("{}, wanted {}", word(active), word(wanted))
-    }
-}
-
-/// A setting's value made of its knobs': one word where they agree, else each queue's.
-pub(crate) fn shown(name: &SettingName, knobs: &[Knob], values: &Values) -> Option<SettingValue> {
-    let of: Vec<&str> =
-        knobs.iter().filter_map(|knob| values.get(knob)).map(String::as_str).collect();
-    let first = *of.first()?;
-    match name {
-        SettingName::Offload(_) => {
-            Some(SettingValue::Switch(of.iter().any(|value| value.starts_with("on"))))
-        }
-        SettingName::Coalesce(name) => {
-            let number = first.parse::<u64>().ok()?;
-            let switch =
-                linerate_model::setting::COALESCE.iter().any(|(known, _, s)| known == name && *s);
-            Some(if switch {
-                SettingValue::Switch(number != 0)
-            } else {
-                SettingValue::Number(number)
-            })
-        }
-        SettingName::Qdisc => {
-            Some(SettingValue::Text(first.split(' ').next().unwrap_or(first).to_owned()))
-        }
-        _ if of.iter().all(|value| *value == first) => Some(
-            first
-                .parse::<u64>()
-                .ok()
-                .filter(|_| {
-                    !matches!(name, SettingName::Rps | SettingName::Xps | SettingName::IrqAffinity)
-                })
-                .map_or_else(|| SettingValue::Text(first.to_owned()), SettingValue::Number),
-        ),
-        _ => Some(SettingValue::Text(of.join(" "))),
     }
 }

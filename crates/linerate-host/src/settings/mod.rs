@@ -7,9 +7,12 @@
 mod files;
 mod journal;
 mod kernel;
+mod knobs;
+mod put_back;
 mod reading;
 #[cfg(test)]
 mod tests;
+mod turn;
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -22,12 +25,14 @@ use linerate_model::setting::{
     Applied, Outcome, ReadBack, Restoration, RestoreOutcome, RestoredKnob, Setting, SettingName,
     SideEffect,
 };
-use linerate_model::undo::{self, Decision, Device, Held, Knob, Place, Record, Turned, Undo, Wish};
+use linerate_model::undo::{self, Held, Knob, Place, Record, Turned, Undo, Wish};
 use nix::net::if_::if_indextoname;
 
 use self::journal::{Disk, Journal, JournalError, RealDisk};
-use self::kernel::{Kernel, knobs_of, shown};
-use self::reading::{ABSENT, Now, Reading, Values};
+use self::kernel::Kernel;
+use self::knobs::{knobs_of, shown};
+use self::put_back::put_back;
+use self::reading::{Now, Reading, Values};
 use crate::netlink::{Netlink, route};
 use crate::roots::Roots;
 
@@ -410,101 +415,4 @@ fn differences(before: &Values, after: &Reading) -> Vec<Turned> {
             _ => None,
         })
         .collect()
-}
-
-/// One knob can need another: features, queues. More rounds would change nothing.
-const ROUNDS: usize = 3;
-
-/// Puts knobs back, in this order. Who set what is decided once, before anything is changed.
-fn put_back(kernel: &mut Kernel, undos: &[Undo]) -> Vec<RestoredKnob> {
-    if undos.is_empty() {
-        return Vec::new();
-    }
-    let knobs: Vec<Knob> = undos.iter().map(|undo| undo.knob.clone()).collect();
-    let found = kernel.values(&knobs);
-    let ours = |undo: &Undo| {
-        let now = found.get(&undo.knob).and_then(Now::value);
-        now.is_some_and(|now| undo.decide(now) == Decision::Restore)
-    };
-    let mut refused: Vec<(Knob, String)> = Vec::new();
-    let mut now = found.clone();
-    for _ in 0..ROUNDS {
-        let back =
-            |undo: &Undo| now.get(&undo.knob).and_then(Now::value) == Some(undo.before.as_str());
-        let orders: Vec<(&Knob, &str)> = undos
-            .iter()
-            .filter(|undo| ours(undo) && !back(undo))
-            .map(|undo| (&undo.knob, undo.before.as_str()))
-            .collect();
-        if orders.is_empty() {
-            break;
-        }
-        refused = kernel.turn(&orders);
-        now = kernel.values(&knobs);
-    }
-    undos
-        .iter()
-        .map(|undo| {
-            let refused = refused.iter().find(|(knob, _)| *knob == undo.knob);
-            let (outcome, why) = outcome(
-                undo,
-                found.get(&undo.knob).unwrap_or(&Now::Gone),
-                now.get(&undo.knob).unwrap_or(&Now::Gone),
-                refused.map(|(_, why)| why.as_str()),
-            );
-            RestoredKnob {
-                what: undo.knob.to_string(),
-                before: undo.before.clone(),
-                set: undo.set().to_owned(),
-                now: now.get(&undo.knob).and_then(Now::value).map(str::to_owned),
-                outcome,
-                why,
-            }
-        })
-        .collect()
-}
-
-/// What became of a knob that was `found` so and is `now` so.
-fn outcome(
-    undo: &Undo,
-    found: &Now,
-    now: &Now,
-    refused: Option<&str>,
-) -> (RestoreOutcome, Option<String>) {
-    let decision = match found {
-        Now::Value(value) => undo.decide(value),
-        Now::Gone => return (RestoreOutcome::Gone, Some(gone(undo.knob.device()))),
-        Now::Unreadable(why) => {
-            let why = format!("it cannot be read, so it was not touched: {why}");
-            return (RestoreOutcome::Failed, Some(why));
-        }
-    };
-    match (decision, now) {
-        (Decision::Nothing, _) => (RestoreOutcome::Already, None),
-        (Decision::Leave, _) if found.value() == Some(ABSENT) => {
-            (RestoreOutcome::Gone, Some("there is no such thing any more".into()))
-        }
-        (Decision::Leave, _) => (
-            RestoreOutcome::ChangedByOthers,
-            Some("it is not what linerate had set, so somebody else did; left as it is".into()),
-        ),
-        (Decision::Restore, Now::Value(value)) if *value == undo.before => {
-            (RestoreOutcome::Restored, None)
-        }
-        (Decision::Restore, Now::Gone) => (RestoreOutcome::Gone, Some(gone(undo.knob.device()))),
-        (Decision::Restore, Now::Unreadable(why)) => {
-            (RestoreOutcome::Failed, Some(format!("it cannot be read back: {why}")))
-        }
-        (Decision::Restore, Now::Value(_)) => {
-            let why = refused.unwrap_or("the driver made another value of it");
-            (RestoreOutcome::Failed, Some(why.to_owned()))
-        }
-    }
-}
-
-fn gone(device: Option<&Device>) -> String {
-    match device {
-        Some(device) => format!("{} is gone, or is another interface now", device.name),
-        None => "it is gone".into(),
-    }
 }

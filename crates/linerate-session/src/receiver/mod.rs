@@ -5,15 +5,20 @@
 //! kernel's drop counter can say. `docs/loss.md` explains the attribution.
 
 mod bytes;
+mod odd;
+mod overdue;
+mod tail;
 
-use linerate_model::sample::{LossRunCounts, RecvCounts, RecvInterval, RecvReport, ThreadUse};
-use linerate_stats::online::{Arrival, DelayVariation, Jitter, LARGEST, SequenceWindow};
+use linerate_model::sample::{RecvCounts, RecvInterval, RecvReport, ThreadUse};
+use linerate_stats::online::{DelayVariation, Jitter, LARGEST, SequenceWindow};
 use linerate_wire::framing::{Framing, Stray};
 use linerate_wire::native::datagram::MAX_TRAIN;
 
 use crate::Surroundings;
 
 pub use bytes::ByteReceiver;
+use overdue::Overdue;
+pub use tail::add_tail;
 
 /// One message from the kernel: a datagram, or a train of them merged by `UDP_GRO`.
 #[derive(Debug, Clone, Copy)]
@@ -79,44 +84,6 @@ pub struct Receiver {
     timestamp_faults: u64,
     unknown_late: u64,
     overdue: Overdue,
-}
-
-/// After the end of a test by time, a datagram may arrive for this part of it, one in …
-const GRACE_SHARE: u64 = 20;
-
-/// … and be read for this much longer: a thread that waits for its core is no slow receiver.
-const READ_GRACE_NS: u64 = 100_000_000;
-
-/// Counts what a queue held back until the test was over.
-#[derive(Debug, Default)]
-struct Overdue {
-    /// Measured time, when the test ends by time.
-    duration_ns: Option<u64>,
-    /// Arrivals from here on are overdue.
-    arrival_ns: u64,
-    count: u64,
-    /// Unique datagrams and `count` before the call into the kernel that is at work.
-    before: (u64, u64),
-    last_read_ns: u64,
-}
-
-impl Overdue {
-    fn begin(&mut self, origin_ns: u64) {
-        self.arrival_ns = self.duration_ns.map_or(u64::MAX, |duration| {
-            origin_ns.saturating_add(duration).saturating_add(duration / GRACE_SHARE)
-        });
-    }
-
-    /// Everything the call brought has been told; it returned at `now_ns`.
-    fn on_read(&mut self, now_ns: u64, unique: u64) {
-        let (unique_before, count_before) = self.before;
-        if unique > unique_before {
-            self.last_read_ns = now_ns;
-            if now_ns >= self.arrival_ns.saturating_add(READ_GRACE_NS) {
-                self.count = count_before + (unique - unique_before);
-            }
-        }
-    }
 }
 
 impl Receiver {
@@ -372,65 +339,6 @@ impl Receiver {
         }
     }
 
-    /// One datagram that no run holds, when `expected` would be next. Returns how many numbers it
-    /// skipped.
-    fn odd_one(&mut self, datagram: &[u8], expected: u64) -> u64 {
-        let framing = self.setup.framing;
-        match framing.read(datagram) {
-            Ok(mark) if mark.warmup => self.warmup += 1,
-            Ok(mark) => {
-                let number = framing.number(&mark, expected).wrapping_sub(self.setup.first_number);
-                if matches!(framing, Framing::Iperf3 { .. }) && number as i64 <= -1 {
-                    // Sent before the measured time; iperf3's numbers go on where its warm-up ended.
-                    self.warmup += 1;
-                } else {
-                    return self.out_of_line(number, datagram.len() as u64);
-                }
-            }
-            Err(Stray::Foreign) => self.current.foreign += 1,
-            Err(Stray::Damaged) => self.current.corrupt += 1,
-        }
-        0
-    }
-
-    /// A datagram that is not the next one. Returns how many numbers it skipped.
-    fn out_of_line(&mut self, number: u64, bytes: u64) -> u64 {
-        if number > LARGEST {
-            // No sender counts so far: the number is made up.
-            self.current.corrupt += 1;
-            return 0;
-        }
-        match self.window.record(number) {
-            Arrival::New { gap } => {
-                self.current.datagrams += 1;
-                self.current.bytes += bytes;
-                self.current.lost += gap;
-                return gap;
-            }
-            Arrival::Reordered { extent, late } => {
-                self.current.datagrams += 1;
-                self.current.bytes += bytes;
-                self.current.reordered += 1;
-                self.current.late += u64::from(late);
-                self.reorder_extent_max = self.reorder_extent_max.max(extent);
-                self.found_again(number);
-            }
-            Arrival::Duplicate => self.current.duplicates += 1,
-            Arrival::Unknown => self.unknown_late += 1,
-        }
-        0
-    }
-
-    /// A number counted as lost has arrived: takes it back from the interval it belongs to.
-    fn found_again(&mut self, number: u64) {
-        let index = self.ends.partition_point(|end| *end <= number);
-        let counts = match self.intervals.get_mut(index) {
-            Some(interval) => &mut interval.counts,
-            None => &mut self.current,
-        };
-        counts.lost = counts.lost.saturating_sub(1);
-    }
-
     /// A message whose first datagram is not ours, or cannot be.
     fn stray(&mut self, foreign: bool, drops: u64) {
         let counter = if foreign { &mut self.current.foreign } else { &mut self.current.corrupt };
@@ -500,34 +408,6 @@ fn is_warmup(framing: Framing, message: &Message<'_>, segment: usize) -> bool {
         .next_back()
         .and_then(|last| framing.read(last).ok())
         .is_none_or(|mark| mark.warmup)
-}
-
-/// The sender tells, when the receiver's account is closed, that it sent `tail` datagrams more than
-/// were seen: they are lost. A run of loss of their own, as far as anybody can know now.
-pub fn add_tail(report: &mut RecvReport, tail: u64) {
-    if tail == 0 {
-        return;
-    }
-    if report.intervals.is_empty() {
-        report.intervals.push(RecvInterval::default());
-    }
-    let last = report.intervals.last_mut().map(|interval| &mut interval.counts);
-    for counts in last.into_iter().chain([&mut report.counts]) {
-        counts.expected = counts.expected.saturating_add(tail);
-        counts.lost = counts.lost.saturating_add(tail);
-        counts.dropped_max = counts.dropped_max.saturating_add(tail.min(report.unread));
-    }
-    let runs = report
-        .loss_runs
-        .get_or_insert_with(|| LossRunCounts { shortest: u64::MAX, ..LossRunCounts::default() });
-    runs.runs += 1;
-    runs.longest = runs.longest.max(tail);
-    runs.shortest = runs.shortest.min(tail);
-    let class = tail.checked_next_power_of_two().map_or(64, u64::trailing_zeros) as usize;
-    let last = runs.lengths.len() - 1;
-    if let Some(length) = runs.lengths.get_mut(class.min(last)) {
-        *length += 1;
-    }
 }
 
 #[cfg(test)]

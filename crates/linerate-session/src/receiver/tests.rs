@@ -5,6 +5,7 @@ use std::num::NonZeroU8;
 use linerate_wire::native::datagram::{Header, Place};
 use proptest::prelude::*;
 
+use super::overdue::READ_GRACE_NS;
 use super::*;
 use crate::Quiet;
 

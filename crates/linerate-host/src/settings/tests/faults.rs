@@ -1,6 +1,7 @@
 //! What goes wrong: files that cannot be read, a journal cut anywhere, others who set things too.
 
 use super::*;
+use crate::settings::reading::ABSENT;
 
 fn open(state: &Scratch, roots: &Roots) -> (SettingsGuard, Restoration) {
     let disk = Box::<RealDisk>::default();
