@@ -12,7 +12,7 @@ use serde::Deserialize;
 use super::Asked;
 use super::target::Found;
 use super::value::{Cpus, Dscp};
-use crate::test::{some, text};
+use crate::from_text::{some, text};
 use crate::usage::{self, Refusal};
 
 /// How long, and in which steps.

@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use super::target::Found;
 use super::value::Size;
-use crate::test::text;
+use crate::from_text::text;
 use crate::usage::{self, Refusal};
 
 /// What Ethernet leaves of its 1500 bytes. Also the size over loopback, whose MTU of 65,536 would

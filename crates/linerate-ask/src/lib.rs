@@ -5,6 +5,7 @@
 
 pub mod common;
 pub mod datagrams;
+mod from_text;
 pub mod help;
 pub mod iperf3;
 pub mod key;

@@ -10,8 +10,8 @@ use super::Asked;
 use super::common::{Keep, Parts, Show, Sockets, Span, end};
 use super::target::Where;
 use super::value::Count;
+use crate::from_text::text;
 use crate::help;
-use crate::test::text;
 use crate::usage::{self, Refusal};
 
 /// Requests and responses: transactions per second and their latency.

@@ -8,8 +8,8 @@ use linerate_model::plan::{Dialect, IpVersion};
 use linerate_runner::client::Target;
 use serde::Deserialize;
 
+use crate::from_text::text;
 use crate::key;
-use crate::test::text;
 use crate::usage::{self, Refusal};
 
 /// The options that say where to.

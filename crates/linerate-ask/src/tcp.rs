@@ -10,8 +10,8 @@ use super::Asked;
 use super::common::{Keep, Parts, Show, Sockets, Span, Way, end};
 use super::target::Where;
 use super::value::BitRateOrMax;
+use crate::from_text::{some, text};
 use crate::help;
-use crate::test::{some, text};
 use crate::usage::{self, Refusal};
 
 /// A byte stream: rate, retransmissions, round trip, window, CPU and what limits it.

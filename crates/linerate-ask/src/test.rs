@@ -1,12 +1,9 @@
 //! One test as data: the options of `udp`, `tcp` and `rr` by their long names with `_` for `-`. The
 //! command line fills the same types; what is not said has the same default.
 
-use linerate_model::plan::TrafficKind;
-use std::fmt::Display;
-use std::str::FromStr;
-
 use clap::{Args, FromArgMatches};
-use serde::de::{DeserializeOwned, Deserializer, Error, Unexpected, Visitor};
+use serde::de::DeserializeOwned;
+use linerate_model::plan::TrafficKind;
 use serde_json::{Map, Value};
 
 use crate::common::{OutputArgs, Show, Sockets, Span, Way};
@@ -16,7 +13,6 @@ use crate::target::Where;
 use crate::tcp::TcpArgs;
 use crate::udp::UdpArgs;
 use crate::usage::{self, Refusal};
-use crate::value::{BitRateOrMax, Count, Cpus, Dscp, RateOrMax, Size};
 use crate::{Asked, Measure};
 
 /// The verbs of one test.
@@ -79,61 +75,6 @@ macro_rules! defaults_of_the_command_line {
 defaults_of_the_command_line!(
     UdpArgs, TcpArgs, RrArgs, Where, Datagrams, Way, Span, Sockets, Show, OutputArgs
 );
-
-macro_rules! read_from_text {
-    ($($name:ty),*) => {$(
-        impl<'de> serde::Deserialize<'de> for $name {
-            fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-                text(from)
-            }
-        }
-    )*};
-}
-
-read_from_text!(RateOrMax, BitRateOrMax, Count, Size, Cpus, Dscp);
-
-/// A text as the command line takes it, or a number.
-pub(crate) fn text<'de, D, T>(from: D) -> Result<T, D::Error>
-where
-    D: Deserializer<'de>,
-    T: FromStr<Err: Display>,
-{
-    struct Scalar;
-
-    impl Visitor<'_> for Scalar {
-        type Value = String;
-
-        fn expecting(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-            out.write_str("a text or a number")
-        }
-        fn visit_str<E: Error>(self, text: &str) -> Result<String, E> {
-            Ok(text.to_owned())
-        }
-        fn visit_u64<E: Error>(self, number: u64) -> Result<String, E> {
-            Ok(number.to_string())
-        }
-        fn visit_f64<E: Error>(self, number: f64) -> Result<String, E> {
-            Ok(number.to_string())
-        }
-        fn visit_i64<E: Error>(self, number: i64) -> Result<String, E> {
-            match u64::try_from(number) {
-                Ok(number) => Ok(number.to_string()),
-                Err(_) => Err(E::invalid_value(Unexpected::Signed(number), &"nothing below zero")),
-            }
-        }
-    }
-
-    from.deserialize_any(Scalar)?.parse().map_err(D::Error::custom)
-}
-
-/// The same where nothing need be said.
-pub(crate) fn some<'de, D, T>(from: D) -> Result<Option<T>, D::Error>
-where
-    D: Deserializer<'de>,
-    T: FromStr<Err: Display>,
-{
-    text(from).map(Some)
-}
 
 #[cfg(test)]
 mod tests {

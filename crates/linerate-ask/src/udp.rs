@@ -10,8 +10,8 @@ use super::common::{Keep, Parts, Show, Sockets, Span, Way, end};
 use super::datagrams::Datagrams;
 use super::target::Where;
 use super::value::{Count, RateOrMax};
+use crate::from_text::some;
 use crate::help;
-use crate::test::some;
 use crate::usage::{self, Refusal};
 
 /// To another host when no rate is asked for: what nearly every path carries.

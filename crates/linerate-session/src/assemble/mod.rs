@@ -18,6 +18,7 @@ use linerate_model::record::{
     SenderFigures, Status, StreamRecord, WindowGranted,
 };
 use linerate_model::sample::{HostSample, RrReport, ThreadUse};
+use linerate_model::word::Word;
 use linerate_wire::native::message::RespondReport;
 
 use crate::verdict;
