@@ -4,6 +4,7 @@
 //! the seed in its plan: the same plan and outcomes give the same trials, so a sweep that was cut
 //! short goes on by being told again what was known ([`Sweep::replay`]).
 
+mod budget;
 pub mod grid;
 mod points;
 mod regimes;

@@ -5,7 +5,7 @@ use linerate_model::record::Limit;
 use linerate_model::sweep::{RegimeKind, SweepBend, SweepPlan, SweepPoint, SweepRegime, Variable};
 use linerate_model::units::si;
 
-use super::{Sweep, zoom};
+use super::{Sweep, budget};
 
 /// Loss above this is what keeps a trial from following; below it is lateness.
 const LOST_ALONE: f64 = 0.005;
@@ -268,7 +268,7 @@ fn found(
         (Some(width), true) => format!(" ({} apart)", share(width)),
         (Some(width), false) if plan.zoom_width.is_some() => {
             let why = if sweep.is_finished() {
-                zoom::spent_words(sweep.trials(), bend.direction)
+                budget::spent_words(sweep.trials(), bend.direction)
             } else {
                 "the sweep was ended before it was narrowed".to_owned()
             };

@@ -3,17 +3,11 @@
 use linerate_model::plan::Way;
 use linerate_model::sweep::{RegimeKind, SweepBend, SweepPlan, SweepPoint, SweepTrial, Variable};
 
+use super::budget::{MOST_FOR_DIRECTION, MOST_FOR_KNEE, MOST_FOR_OTHERS, all_spent};
 use super::{Job, points, regimes};
 
 /// Trials that a direction usually needs, before anything is known of its bends.
 pub(super) const USUAL_TRIALS: usize = 7;
-/// Trials that may be spent on the bend where following ends …
-const MOST_FOR_KNEE: usize = 16;
-/// … and on each other one, which noise can make of nothing.
-const MOST_FOR_OTHERS: usize = 9;
-/// … and on all bends of a direction together: the default sweep of two directions shall end within
-/// three minutes, however noisy the hosts.
-const MOST_FOR_DIRECTION: usize = 20;
 /// After this many the place of a bend is no longer guessed but halved.
 const GUESSES: usize = 6;
 /// Trials of one value, when their votes keep being equal.
@@ -75,18 +69,6 @@ pub(super) fn next(plan: &SweepPlan, trials: &[SweepTrial], way: Way) -> Option<
         let value = step(plan, trials, &points, bend)?;
         Some(Job { way, value: Some(value), zoom: true })
     })
-}
-
-/// Why a bend is left wide when nothing more is tried.
-pub(super) fn spent_words(trials: &[SweepTrial], way: Way) -> String {
-    format!(
-        "zoom made {} trials this way, of at most {MOST_FOR_KNEE} for one knee and {MOST_FOR_DIRECTION} in all, so it was narrowed no further",
-        all_spent(trials, way)
-    )
-}
-
-fn all_spent(trials: &[SweepTrial], way: Way) -> usize {
-    trials.iter().filter(|t| t.zoom && t.direction == way).count()
 }
 
 /// A guess of how many trials the bends of a direction will still need.
