@@ -6,7 +6,6 @@
 mod args;
 mod campaign;
 mod compare;
-mod habits;
 mod iperf3;
 mod ministat;
 mod output;

@@ -1,6 +1,7 @@
 //! The command line: one file a verb, what measures in `linerate_ask`.
 
 pub mod again;
+mod habits;
 pub mod logins;
 pub mod serve;
 pub mod tools;
@@ -11,7 +12,6 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use linerate_model::record::ErrorRecord;
 
-use crate::habits;
 use linerate_ask::{Color, Measure, help, usage};
 
 /// Measures what a network path and the hosts at its ends can carry, and says what limits it.

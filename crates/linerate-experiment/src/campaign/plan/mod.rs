@@ -6,7 +6,6 @@
 //! by the caller as well, who knows the hosts' settings.
 
 mod fault;
-mod matrix;
 mod read;
 mod words;
 

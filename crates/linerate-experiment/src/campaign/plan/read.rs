@@ -1,9 +1,11 @@
 //! From text to a [`Plan`], with every fault on the way.
 
 mod frame;
+mod matrix;
 mod setting;
 mod value;
 
+use matrix::Draft;
 use setting::SETTING_KEYS;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,7 +13,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::matrix::{self, Draft};
 use super::{Fault, MOST_SETTINGS, MOST_SLOTS, Plan, Position, Setting, Vocabulary, nearest};
 
 /// No plan written by a person is longer, and every fault of one is looked up in its text.

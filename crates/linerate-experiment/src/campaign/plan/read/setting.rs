@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use linerate_model::units::{NANOS_PER_SECOND, Nanos};
 
+use super::matrix::Draft;
 use super::{By, Entries, Entry, Reader};
-use crate::campaign::plan::matrix::Draft;
 use crate::campaign::plan::{
     Change, Extract, Host, Scalar, Setting, TestOption, Workload, nearest, words,
 };

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::read::{By, Entries, Entry, NAME_RULE, Reader, is_name};
-use super::{MOST_SETTINGS, Position, Scalar, words};
+use super::{By, Entries, Entry, NAME_RULE, Reader, is_name};
+use crate::campaign::plan::{MOST_SETTINGS, Position, Scalar, words};
 
 /// A setting before it is understood.
 #[derive(Clone)]
