@@ -12,7 +12,8 @@ use crate::clean::clean;
 use crate::draw::chart::{Axis, Chart, Kind, Series, Unit};
 use crate::number;
 use crate::run::table::UNBOUNDED;
-use crate::run::view::{Head, View, headline};
+use crate::run::view::{Head, View};
+use crate::run::words::headline;
 
 /// Heads of the table of runs.
 pub const COLUMNS: &[&str] =

@@ -5,7 +5,7 @@ use linerate_model::record::{
     CpuFigures, Pair, Quantiles, ReceiverFigures, RrFigures, RunRecord, SenderFigures,
 };
 
-use super::view::plural;
+use super::words::plural;
 use crate::clean::clean;
 use crate::number;
 

@@ -8,7 +8,7 @@ use linerate_model::record::{
 };
 
 use super::facts::{Facts, counters};
-use super::view::{headline, plural, sentence};
+use super::words::{headline, plural, sentence};
 use crate::clean::clean;
 use crate::number;
 

@@ -9,3 +9,4 @@ pub mod live;
 pub mod table;
 pub mod text;
 pub mod view;
+pub mod words;

@@ -3,12 +3,13 @@
 
 use linerate_model::host::HostFacts;
 use linerate_model::plan::{PlanDirection, TrafficKind, Transport};
-use linerate_model::record::{Limit, PlanRecord, RunRecord, Status};
+use linerate_model::record::{PlanRecord, RunRecord, Status};
 use linerate_model::word::Word;
 
 use super::facts::{Facts, facts};
 use super::headline::{self, Headline};
 use super::table::{Room, Row, Table};
+use super::words::{self, plural, sentence};
 use crate::clean::clean;
 use crate::number;
 
@@ -120,10 +121,6 @@ fn host(facts: &HostFacts) -> String {
     if details.is_empty() { name.into_owned() } else { format!("{name} ({})", details.join(", ")) }
 }
 
-pub(super) fn plural(n: u64, noun: &str) -> String {
-    format!("{} {noun}{}", number::integer(n), if n == 1 { "" } else { "s" })
-}
-
 fn summary(plan: &PlanRecord) -> String {
     let rr = plan.protocol == TrafficKind::Rr;
     let transport = plan.transport.as_ref().map_or(Transport::Tcp.name(), Word::name);
@@ -218,7 +215,7 @@ impl Ending {
             streams_left_out,
             facts: facts(record),
             broken: broken(record),
-            verdict: verdict.map(|v| sentence(self::headline(v.limit), &v.because)),
+            verdict: verdict.map(|v| sentence(words::headline(v.limit), &v.because)),
             advice: verdict
                 .map(|v| v.advice.iter().map(|a| clean(a).into_owned()).collect())
                 .unwrap_or_default(),
@@ -252,47 +249,9 @@ fn broken(record: &RunRecord) -> Option<(&'static str, String)> {
     Some((word, text))
 }
 
-/// The limit in words.
-pub fn headline(limit: Limit) -> &'static str {
-    match limit {
-        Limit::RequestedRate => "limited by the rate that was asked for",
-        Limit::SenderCpu => "limited by the sender's CPU",
-        Limit::SenderHost => "limited by the sender's host",
-        Limit::Path => "limited by the path",
-        Limit::ReceiverCpu => "limited by the receiver's CPU",
-        Limit::ReceiverBuffer => "limited by the receiver's socket buffer",
-        Limit::TcpWindow => "limited by TCP's window",
-        Limit::TcpCongestion => "limited by loss and TCP's congestion control",
-        Limit::RoundTrip => "limited by the time of a round trip",
-        Limit::OtherWork => "limited by other work on the hosts",
-        Limit::Unknown => "what limited it could not be shown",
-    }
-}
-
-/// `limited by X: one; two.` Each reason may come with or without its full stop.
-pub(super) fn sentence(headline: &str, because: &[String]) -> String {
-    let reasons: Vec<String> = because
-        .iter()
-        .map(|b| clean(b).trim().trim_end_matches('.').to_owned())
-        .filter(|b| !b.is_empty())
-        .collect();
-    let reasons = reasons.join("; ");
-    if reasons.is_empty() { format!("{headline}.") } else { format!("{headline}: {reasons}.") }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn reasons_become_one_sentence() {
-        let because = ["core 2 was full.".to_owned(), "nothing else".to_owned()];
-        assert_eq!(
-            sentence("limited by x", &because),
-            "limited by x: core 2 was full; nothing else."
-        );
-        assert_eq!(sentence("limited by x", &[]), "limited by x.");
-    }
 
     #[test]
     fn a_command_can_be_pasted_into_a_shell() {
