@@ -3,7 +3,7 @@
 use linerate_analysis::metric::{Flow, flows};
 use linerate_model::record::{CpuFigures, Interval, PlanRecord, Quantiles, RunRecord};
 
-use super::view::way_words;
+use super::words::way_words;
 use crate::draw::chart::{Axis, Chart, Kind, Series, Unit};
 use crate::number;
 

@@ -8,7 +8,7 @@ use linerate_model::plan::{Dialect, PlanDirection, TrafficKind};
 use linerate_model::record::{PlanRecord, RunRecord};
 use linerate_model::word::Word;
 
-use super::view::{Builder, Table};
+use super::view::Table;
 use crate::clean::clean;
 use crate::draw::shortened;
 use crate::number;
@@ -168,8 +168,7 @@ pub(super) fn title(subjects: &[Subject], kinds: &str) -> String {
 }
 
 /// The headline table: a row a result, with bars.
-pub(super) fn table(builder: &mut Builder) -> Table {
-    let mut rows = std::mem::take(&mut builder.headlines);
+pub(super) fn table(mut rows: Vec<Headline>) -> Table {
     if rows.len() > MOST_ROWS {
         rows = ends(rows);
     }

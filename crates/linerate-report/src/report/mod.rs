@@ -15,13 +15,16 @@
 //! assert!(String::from_utf8(bytes).unwrap().contains("broken.json"));
 //! ```
 
+mod builder;
 mod charts;
 pub mod figure;
 pub mod format;
 mod head;
 pub mod input;
+mod made;
 mod run;
 mod search;
 mod sets;
 mod sweep;
 pub mod view;
+mod words;

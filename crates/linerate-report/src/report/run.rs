@@ -4,16 +4,16 @@ use linerate_analysis::metric::{Flow, METRICS, flows};
 use linerate_model::record::{CpuFigures, RunRecord, Status};
 use linerate_stats::offline::summary;
 
+use super::builder::{Builder, Overview};
 use super::charts;
 use super::head::{self, Headline, Subject};
-use super::search::wide;
-use super::view::{Builder, Figure, MOST_DRAWN_RUNS, Row, RunView, Section, settings, way_words};
+use super::view::{Figure, MOST_DRAWN_RUNS, Row, RunView, Section};
+use super::words::{limit_words, settings, way_words, wide};
 use crate::clean::clean;
 use crate::draw::chart::{Axis, Chart, Kind, Series, Unit};
 use crate::number;
 use crate::run::table::UNBOUNDED;
 use crate::run::view::{Head, View};
-use crate::run::words::headline;
 
 /// Heads of the table of runs.
 pub const COLUMNS: &[&str] =
@@ -45,15 +45,6 @@ pub(super) enum Words {
     Line,
     /// Nothing: there are too many, or a set speaks for it.
     None,
-}
-
-/// What the overview of all runs needs of one.
-pub(super) struct Overview {
-    sent: Option<f64>,
-    received: Option<f64>,
-    lost: Option<f64>,
-    /// Of the run, from 1.
-    number: usize,
 }
 
 /// The busiest data thread's own share of a core.
@@ -380,9 +371,4 @@ pub(super) fn overview(builder: &mut Builder) {
     };
     section.figures.extend(chart.tidy().map(Figure::chart));
     builder.sections.push(section);
-}
-
-/// What limited, in words, for tables.
-pub(super) fn limit_words(limit: linerate_model::record::Limit) -> &'static str {
-    headline(limit).trim_start_matches("limited by ")
 }

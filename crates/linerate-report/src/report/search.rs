@@ -4,9 +4,10 @@ use linerate_model::plan::Way;
 use linerate_model::record::Status;
 use linerate_model::search::{SearchDocument, TrialRecord};
 
+use super::builder::Builder;
 use super::head::{self, Headline, Subject};
-use super::run::limit_words;
-use super::view::{Builder, Figure, Row, Section, Table, command_line, settings, way_words};
+use super::view::{Figure, Row, Section, Table};
+use super::words::{command_line, limit_words, settings, way_words, wide};
 use crate::clean::clean;
 use crate::draw::chart::{Axis, Band, Chart, Kind, Series, Unit};
 use crate::number;
@@ -219,15 +220,6 @@ fn by_load(document: &SearchDocument) -> Chart {
         series,
         bands,
     }
-}
-
-/// Between the trials that are asked most and least: beyond this factor equal distances are equal
-/// factors, so that a first trial as fast as it goes does not press the others flat.
-const WIDE: f64 = 8.0;
-
-pub(super) fn wide(rates: &[f64]) -> bool {
-    let known = || rates.iter().copied().filter(|r| r.is_finite() && *r > 0.0);
-    known().fold(0.0, f64::max) > WIDE * known().fold(f64::INFINITY, f64::min)
 }
 
 /// The trials around what holds and what fails, on their own scale.

@@ -7,10 +7,12 @@ use linerate_analysis::metric::flows;
 use linerate_analysis::runs::{Odd, comparable, odd_runs};
 use linerate_model::record::RunRecord;
 
+use super::builder::Builder;
 use super::head::{self, Headline, Subject};
 use super::input::{SetOfRuns, SetsOfRuns};
-use super::run::{self, Place, limit_words};
-use super::view::{Builder, Figure, Lanes, Row, Section, Table};
+use super::run::{self, Place};
+use super::view::{Figure, Lanes, Row, Section, Table};
+use super::words::limit_words;
 use crate::clean::clean;
 use crate::compare::analysis::{self, Options, Verdict};
 use crate::compare::view::{HOW_TO_TELL_BOOTS, Mark, SetView, View};

@@ -4,9 +4,10 @@ use linerate_model::plan::Way;
 use linerate_model::record::Status;
 use linerate_model::sweep::{RegimeKind, SweepBend, SweepDocument, SweepPoint, Variable};
 
+use super::builder::Builder;
 use super::head::{self, Headline, Subject};
-use super::run::limit_words;
-use super::view::{Builder, Figure, Row, Section, Table, command_line, settings, way_words};
+use super::view::{Figure, Row, Section, Table};
+use super::words::{command_line, limit_words, settings, way_words};
 use crate::clean::clean;
 use crate::draw::chart::{Axis, Band, Chart, Kind, Series, Unit};
 use crate::number;

@@ -1,0 +1,46 @@
+//! Words and scales that several parts of a report have.
+
+use linerate_model::record::{Limit, PlanRecord};
+
+use crate::clean::clean;
+use crate::run::view::shell_word;
+use crate::run::words::headline;
+
+/// A command line that can be pasted.
+pub(super) fn command_line(words: &[String]) -> Option<String> {
+    let words: Vec<String> = words.iter().map(|w| shell_word(w)).collect();
+    (!words.is_empty()).then(|| words.join(" "))
+}
+
+/// `client to server`.
+pub(super) fn way_words(way: &str) -> &'static str {
+    match way {
+        "reverse" => "server to client",
+        _ => "client to server",
+    }
+}
+
+/// The plan by its own keys, which end in their units.
+pub(super) fn settings(plan: &PlanRecord) -> Vec<(String, String)> {
+    let Ok(serde_json::Value::Object(keys)) = serde_json::to_value(plan) else { return Vec::new() };
+    let text = |value: &serde_json::Value| match value {
+        serde_json::Value::String(text) => clean(text).into_owned(),
+        serde_json::Value::Null => "unlimited".to_owned(),
+        other => clean(&other.to_string()).replace(['"', '{', '}'], "").replace(',', ", "),
+    };
+    keys.iter().map(|(key, value)| (key.replace('_', " "), text(value))).collect()
+}
+
+/// What limited, in words, for tables.
+pub(super) fn limit_words(limit: Limit) -> &'static str {
+    headline(limit).trim_start_matches("limited by ")
+}
+
+/// Between the trials that are asked most and least: beyond this factor equal distances are equal
+/// factors, so that a first trial as fast as it goes does not press the others flat.
+const WIDE: f64 = 8.0;
+
+pub(super) fn wide(rates: &[f64]) -> bool {
+    let known = || rates.iter().copied().filter(|r| r.is_finite() && *r > 0.0);
+    known().fold(0.0, f64::max) > WIDE * known().fold(f64::INFINITY, f64::min)
+}
