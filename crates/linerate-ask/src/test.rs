@@ -2,8 +2,8 @@
 //! command line fills the same types; what is not said has the same default.
 
 use clap::{Args, FromArgMatches};
-use serde::de::DeserializeOwned;
 use linerate_model::plan::TrafficKind;
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use crate::common::{OutputArgs, Show, Sockets, Span, Way};

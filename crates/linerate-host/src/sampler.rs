@@ -221,6 +221,8 @@ fn growth(before: &Snapshot, after: &Snapshot) -> HostSample {
     let softnet = softnet::growth(&before.softnet, &after.softnet);
     // An interface that has gone or come, or that nobody named, tells nothing.
     let nics = before.nic.zip(after.nic);
+    let qdiscs = before.qdisc.zip(after.qdisc);
+    let pressures = before.pressure_us.zip(after.pressure_us);
     let nic = |pick: fn(&net_dev::NicCounters) -> u64| {
         nics.and_then(|(before, after)| pick(&after).checked_sub(pick(&before)))
     };
@@ -243,17 +245,11 @@ fn growth(before: &Snapshot, after: &Snapshot) -> HostSample {
             nic_tx_dropped: nic(|nic| nic.tx_dropped),
             nic_tx_packets: nic(|nic| nic.tx_packets),
             nic_rx_packets: nic(|nic| nic.rx_packets),
-            qdisc_dropped: before
-                .qdisc
-                .zip(after.qdisc)
-                .and_then(|(before, after)| grown_32(before.drops, after.drops)),
+            qdisc_dropped: qdiscs.and_then(|(before, after)| grown_32(before.drops, after.drops)),
             qdisc_backlog: after.qdisc.map(|queue| queue.backlog),
             throttled_ns,
         },
-        cpu_pressure: before
-            .pressure_us
-            .zip(after.pressure_us)
-            .and_then(|(before, after)| pressure::share(before, after, span_ns)),
+        cpu_pressure: pressures.and_then(|(before, after)| pressure::share(before, after, span_ns)),
         interrupts_apart: after.interrupts_apart,
         span_ns,
         stopped_ns: None,

@@ -65,15 +65,15 @@ fn switch(line: &mut Line, name: &str) -> bool {
     true
 }
 
+fn port(text: &str) -> Parsed<u16> {
+    Ok(whole(text, 1..=65_535, "port number must be between 1 and 65535 inclusive")? as u16)
+}
+
 /// What both sides take.
 fn of_both(line: &mut Line, name: &str, value: Option<&str>) -> Parsed<bool> {
     let text = value.unwrap_or_default();
     match name {
-        "port" => {
-            line.port =
-                whole(text, 1..=65_535, "port number must be between 1 and 65535 inclusive")?
-                    as u16;
-        }
+        "port" => line.port = port(text)?,
         "format" => {
             let letter = text.chars().next().filter(|&c| "kmgtKMGT".contains(c));
             line.format = Some(letter.ok_or_else(|| {
@@ -103,11 +103,8 @@ fn of_both(line: &mut Line, name: &str, value: Option<&str>) -> Parsed<bool> {
             line.timestamps = Some(value.map_or_else(|| "%c ".to_owned(), str::to_owned))
         }
         "rcv-timeout" => {
-            line.receive_timeout_ms = whole(
-                text,
-                100..=86_400_000,
-                "receive timeout value is incorrect or not in range",
-            )?;
+            let complaint = "receive timeout value is incorrect or not in range";
+            line.receive_timeout_ms = whole(text, 100..=86_400_000, complaint)?;
         }
         _ => return Ok(false),
     }

@@ -71,10 +71,7 @@ fn from_above(points: &mut [SweepPoint]) {
 }
 
 fn point(plan: &SweepPlan, trials: &[&Outcome], way: Way, value: Option<u64>) -> SweepPoint {
-    let asked_bps = match plan.variable {
-        Variable::Rate => value,
-        _ => plan.rate_bps,
-    };
+    let asked_bps = if plan.variable == Variable::Rate { value } else { plan.rate_bps };
     let column = |f: fn(&Outcome) -> f64| trials.iter().map(|o| f(o)).collect::<Vec<f64>>();
     let some = |f: fn(&Outcome) -> Option<f64>| {
         median(&trials.iter().filter_map(|o| f(o)).collect::<Vec<f64>>())

@@ -294,12 +294,9 @@ fn next_step(
 ) -> Vec<String> {
     let reverse = if way == Way::Reverse { " -R" } else { "" };
     let Some(bend) = bend else {
-        let Some(last) = points.last().filter(|p| p.regime == RegimeKind::Sustained) else {
-            return Vec::new();
-        };
-        if plan.variable != Variable::Rate || plan.then_max {
-            return Vec::new();
-        }
+        let more = plan.variable == Variable::Rate && !plan.then_max;
+        let last = points.last().filter(|p| more && p.regime == RegimeKind::Sustained);
+        let Some(last) = last else { return Vec::new() };
         let top = last.value.unwrap_or(0);
         return vec![format!(
             "--rates {}..max: everything up to {} arrived",

@@ -98,14 +98,7 @@ impl Netlink {
         self.ask_within(ORDER_WAITS, kind, flags | NLM_F_ACK, body, |_, _| {})
     }
 
-    fn ask_within(
-        &mut self,
-        mut waits: u32,
-        kind: u16,
-        flags: u16,
-        body: &[u8],
-        mut each: impl FnMut(u16, &[u8]),
-    ) -> Result<(), Refusal> {
+    fn send(&mut self, kind: u16, flags: u16, body: &[u8]) -> Result<(), Refusal> {
         self.sequence = self.sequence.checked_add(1).unwrap_or(1);
         self.question.clear();
         let length =
@@ -116,9 +109,20 @@ impl Netlink {
         self.question.extend(self.sequence.to_ne_bytes());
         self.question.extend(0_u32.to_ne_bytes());
         self.question.extend(body);
-        let socket = self.socket.as_raw_fd();
-        send(socket, &self.question, MsgFlags::empty())?;
+        send(self.socket.as_raw_fd(), &self.question, MsgFlags::empty())?;
+        Ok(())
+    }
 
+    fn ask_within(
+        &mut self,
+        mut waits: u32,
+        kind: u16,
+        flags: u16,
+        body: &[u8],
+        mut each: impl FnMut(u16, &[u8]),
+    ) -> Result<(), Refusal> {
+        self.send(kind, flags, body)?;
+        let socket = self.socket.as_raw_fd();
         while waits > 0 {
             let length = match recv(socket, &mut self.answer, MsgFlags::empty()) {
                 Ok(length) => length,

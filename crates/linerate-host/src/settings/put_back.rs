@@ -1,5 +1,7 @@
 //! Putting knobs back, and what became of each.
 
+use std::collections::BTreeMap;
+
 use linerate_model::setting::{RestoreOutcome, RestoredKnob};
 use linerate_model::undo::{Decision, Device, Knob, Undo};
 
@@ -16,15 +18,14 @@ pub(super) fn put_back(kernel: &mut Kernel, undos: &[Undo]) -> Vec<RestoredKnob>
     }
     let knobs: Vec<Knob> = undos.iter().map(|undo| undo.knob.clone()).collect();
     let found = kernel.values(&knobs);
-    let ours = |undo: &Undo| {
-        let now = found.get(&undo.knob).and_then(Now::value);
-        now.is_some_and(|now| undo.decide(now) == Decision::Restore)
-    };
+    let value =
+        |of: &BTreeMap<Knob, Now>, undo: &Undo| of.get(&undo.knob)?.value().map(str::to_owned);
+    let ours =
+        |undo: &Undo| value(&found, undo).is_some_and(|now| undo.decide(&now) == Decision::Restore);
     let mut refused: Vec<(Knob, String)> = Vec::new();
     let mut now = found.clone();
     for _ in 0..ROUNDS {
-        let back =
-            |undo: &Undo| now.get(&undo.knob).and_then(Now::value) == Some(undo.before.as_str());
+        let back = |undo: &Undo| value(&now, undo).as_ref() == Some(&undo.before);
         let orders: Vec<(&Knob, &str)> = undos
             .iter()
             .filter(|undo| ours(undo) && !back(undo))
@@ -50,7 +51,7 @@ pub(super) fn put_back(kernel: &mut Kernel, undos: &[Undo]) -> Vec<RestoredKnob>
                 what: undo.knob.to_string(),
                 before: undo.before.clone(),
                 set: undo.set().to_owned(),
-                now: now.get(&undo.knob).and_then(Now::value).map(str::to_owned),
+                now: value(&now, undo),
                 outcome,
                 why,
             }

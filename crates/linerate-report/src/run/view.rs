@@ -158,15 +158,9 @@ fn summary(plan: &PlanRecord) -> String {
         _ if plan.protocol == TrafficKind::Udp => parts.push("no rate limit".to_owned()),
         _ => {}
     }
-    if let Some(seconds) = plan.duration_s {
-        parts.push(number::chosen_seconds(seconds));
-    }
-    if let Some(bytes) = plan.bytes {
-        parts.push(number::bytes(bytes));
-    }
-    if let Some(datagrams) = plan.datagrams {
-        parts.push(plural(datagrams, "datagram"));
-    }
+    parts.extend(plan.duration_s.map(number::chosen_seconds));
+    parts.extend(plan.bytes.map(number::bytes));
+    parts.extend(plan.datagrams.map(|datagrams| plural(datagrams, "datagram")));
     parts.join(" · ")
 }
 

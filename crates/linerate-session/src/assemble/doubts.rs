@@ -38,17 +38,7 @@ pub(super) fn doubts(record: &mut RunRecord, outcome: &Outcome) {
     if outcome.is_udp() {
         of_drops(doubts, outcome);
     }
-    for (name, errors) in local_errors(outcome) {
-        if let Some(errno) = main_failure(&errors) {
-            let look_at = errno.look_at().map_or(String::new(), |look| format!("; look at {look}"));
-            let text = told(&errors, errno);
-            add(
-                doubts,
-                DoubtKind::LocalSendErrors,
-                format!("local send errors of the {name}'s host, {text}{look_at}"),
-            );
-        }
-    }
+    of_local_errors(doubts, outcome);
     if outcome.is_udp() {
         of_refusals(doubts, outcome);
     }
@@ -57,6 +47,11 @@ pub(super) fn doubts(record: &mut RunRecord, outcome: &Outcome) {
     if outcome.dialect == Dialect::Iperf3 {
         add(doubts, DoubtKind::PeerValuesMissing, iperf3_doubt(outcome));
     }
+    of_hosts(doubts, outcome);
+}
+
+/// Whether the ends are on one host, or know too little of each other's clocks.
+fn of_hosts(doubts: &mut Vec<Doubt>, outcome: &Outcome) {
     if outcome.same_host && !outcome.discard {
         add(
             doubts,
@@ -106,7 +101,10 @@ fn of_engines(doubts: &mut Vec<Doubt>, outcome: &Outcome) {
     }
     if let Traffic::Udp(udp) = &outcome.plan.traffic
         && udp.engine == EngineChoice::Gso
-        && let Some(used) = outcome.sends().find_map(|s| s.engines.first()).filter(|e| *e != EngineChoice::Gso.name())
+        && let Some(used) = outcome
+            .sends()
+            .find_map(|s| s.engines.first())
+            .filter(|e| *e != EngineChoice::Gso.name())
     {
         let why = if udp.checksum {
             "one packet holds no two datagrams of this size"
@@ -232,6 +230,20 @@ fn of_drops(doubts: &mut Vec<Doubt>, outcome: &Outcome) {
                 "the receiving sockets counted {drops} drops, the host's RcvbufErrors rose by {rose} only"
             );
             add(doubts, DoubtKind::CountersDisagree, text);
+        }
+    }
+}
+
+fn of_local_errors(doubts: &mut Vec<Doubt>, outcome: &Outcome) {
+    for (name, errors) in local_errors(outcome) {
+        if let Some(errno) = main_failure(&errors) {
+            let look_at = errno.look_at().map_or(String::new(), |look| format!("; look at {look}"));
+            let text = told(&errors, errno);
+            add(
+                doubts,
+                DoubtKind::LocalSendErrors,
+                format!("local send errors of the {name}'s host, {text}{look_at}"),
+            );
         }
     }
 }

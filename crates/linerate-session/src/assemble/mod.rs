@@ -51,36 +51,7 @@ pub fn assemble(mut record: RunRecord, outcome: &Outcome) -> RunRecord {
     let rr = rr_figures(&rrs, &responds, outcome);
     record.intervals = match &rr {
         Some(total) => rr_intervals(outcome, total),
-        None => {
-            let rows = (
-                way_intervals(outcome, Way::Forward, &forward),
-                way_intervals(outcome, Way::Reverse, &reverse),
-            );
-            let count = rows.0.len().max(rows.1.len());
-            let interval = plan.interval.0;
-            let ways = [&forward, &reverse];
-            let sent = |t: &&WayTotals| t.send.as_ref().map(|s| s.1);
-            let received = |t: &&WayTotals| t.recv.as_ref().map(|r| r.1);
-            let planned = ways.iter().filter_map(|t| sent(t).or(received(t))).max().unwrap_or(0);
-            let last = ways.iter().filter_map(received).max().unwrap_or(0);
-            let span = rows_span(count, interval, planned, last);
-            (0..count)
-                .map(|i| {
-                    let start = i as u64 * interval;
-                    let take = |rows: &[Pair]| rows.get(i).cloned().unwrap_or_default();
-                    Interval {
-                        start_s: seconds(start),
-                        end_s: seconds(start + interval_span(i, count, interval, span)),
-                        figures: figures_of(
-                            plan.direction,
-                            || take(&rows.0),
-                            || take(&rows.1),
-                            None,
-                        ),
-                    }
-                })
-                .collect()
-        }
+        None => intervals(outcome, &forward, &reverse),
     };
     record.totals = figures_of(
         plan.direction,
@@ -101,6 +72,38 @@ pub fn assemble(mut record: RunRecord, outcome: &Outcome) -> RunRecord {
     record.verdict = verdict::judge(&record, outcome.discard);
     record.summary = Some(summary::summary(&record));
     record
+}
+
+/// Both ways side by side.
+fn intervals(outcome: &Outcome, forward: &WayTotals, reverse: &WayTotals) -> Vec<Interval> {
+    let rows = (
+        way_intervals(outcome, Way::Forward, forward),
+        way_intervals(outcome, Way::Reverse, reverse),
+    );
+    let count = rows.0.len().max(rows.1.len());
+    let interval = outcome.plan.interval.0;
+    let ways = [forward, reverse];
+    let sent = |t: &&WayTotals| t.send.as_ref().map(|s| s.1);
+    let received = |t: &&WayTotals| t.recv.as_ref().map(|r| r.1);
+    let planned = ways.iter().filter_map(|t| sent(t).or(received(t))).max().unwrap_or(0);
+    let last = ways.iter().filter_map(received).max().unwrap_or(0);
+    let span = rows_span(count, interval, planned, last);
+    (0..count)
+        .map(|i| {
+            let start = i as u64 * interval;
+            let take = |rows: &[Pair]| rows.get(i).cloned().unwrap_or_default();
+            Interval {
+                start_s: seconds(start),
+                end_s: seconds(start + interval_span(i, count, interval, span)),
+                figures: figures_of(
+                    outcome.plan.direction,
+                    || take(&rows.0),
+                    || take(&rows.1),
+                    None,
+                ),
+            }
+        })
+        .collect()
 }
 
 /// What ran beside the data threads of this test, at the ends that told of their cores.

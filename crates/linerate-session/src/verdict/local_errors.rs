@@ -105,13 +105,9 @@ impl Case<'_> {
             return None;
         }
         let (own, far) = (self.sender_name, self.receiver_name);
-        let mut places = vec![];
-        if queue > 0 {
-            places.push(format!("queueing discipline dropped {queue}"));
-        }
-        if device > 0 {
-            places.push(format!("interface dropped {device}"));
-        }
+        let places = [("queueing discipline", queue), ("interface", device)];
+        let places = places.iter().filter(|(_, dropped)| *dropped > 0);
+        let places: Vec<_> = places.map(|(what, n)| format!("{what} dropped {n}")).collect();
         let lost = receiver.lost.unwrap_or(path);
         let because = vec![format!(
             "{path} of {lost} lost datagrams never reached the {far}'s socket, and the {own}'s own {} packets (the host's count)",

@@ -135,6 +135,10 @@ impl<'a> Case<'a> {
         }
     }
 
+    fn note_count(&mut self, name: &str, value: Option<u64>) {
+        self.note(name, value.map(|n| n as f64));
+    }
+
     fn note_cpu(&mut self, role: &str, end: &End<'_>) {
         let cpu = end.cpu;
         self.note(&format!("{role}_thread_percent"), cpu.map(|c| c.thread_percent));

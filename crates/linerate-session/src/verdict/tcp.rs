@@ -54,7 +54,7 @@ impl Case<'_> {
         let tcp = sender.tcp.clone().unwrap_or_default();
         self.note("sent_bps", Some(sender.bits_per_second));
         self.note("received_bps", receiver.map(|r| r.bits_per_second));
-        self.note("retransmits_segments", tcp.retransmits.map(|n| n as f64));
+        self.note_count("retransmits_segments", tcp.retransmits);
         self.note("rwnd_limited_ratio", tcp.rwnd_limited_ratio);
         self.note("sndbuf_limited_ratio", tcp.sndbuf_limited_ratio);
         self.note("rtt_s", tcp.rtt_s);

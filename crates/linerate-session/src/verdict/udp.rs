@@ -23,24 +23,13 @@ impl Case<'_> {
         self.note("sent_bps", sender.map(|s| s.bits_per_second));
         self.note("received_bps", receiver.map(|r| r.bits_per_second));
         self.note("lost_ratio", receiver.and_then(|r| r.lost_ratio));
-        self.note("lost_path_datagrams", receiver.and_then(|r| r.lost_path).map(|n| n as f64));
-        self.note(
-            "dropped_receiver_datagrams",
-            receiver.and_then(|r| r.dropped_receiver).map(|n| n as f64),
-        );
-        self.note(
-            "refused_locally_datagrams",
-            sender.and_then(|s| s.refused_locally).map(|n| n as f64),
-        );
+        self.note_count("lost_path_datagrams", receiver.and_then(|r| r.lost_path));
+        self.note_count("dropped_receiver_datagrams", receiver.and_then(|r| r.dropped_receiver));
+        self.note_count("refused_locally_datagrams", sender.and_then(|s| s.refused_locally));
         let queue = sender.and_then(|s| s.host.as_ref());
-        let dropped = queue.and_then(|h| h.qdisc_dropped).map(|n| n as f64);
-        let waited = queue.and_then(|h| h.qdisc_backlog_bytes).map(|n| n as f64);
-        self.note("sender_qdisc_dropped_packets", dropped);
-        self.note(
-            "sender_nic_tx_dropped_packets",
-            queue.and_then(|h| h.nic_tx_dropped).map(|n| n as f64),
-        );
-        self.note("sender_qdisc_backlog_bytes", waited);
+        self.note_count("sender_qdisc_dropped_packets", queue.and_then(|h| h.qdisc_dropped));
+        self.note_count("sender_nic_tx_dropped_packets", queue.and_then(|h| h.nic_tx_dropped));
+        self.note_count("sender_qdisc_backlog_bytes", queue.and_then(|h| h.qdisc_backlog_bytes));
         self.note_throttled(sender, receiver);
         let tx = sender.map(|sender| End::sender(self.sender_name, sender));
         let rx = receiver.map(|receiver| End::receiver(self.receiver_name, receiver));
@@ -97,7 +86,6 @@ impl Case<'_> {
             let lack = rx.lack().or_else(|| rx.was_kept_waiting()).unwrap_or(Lack::Own);
             let own =
                 advice.into_iter().map(Some).chain([self.other_core(rx), self.more_streams()]);
-            let own: Vec<Option<String>> = own.collect();
             return Some(self.lacked_cpu(rx, lack, &held, own));
         }
         let plan = self.record.agreed.as_ref().unwrap_or(&self.record.asked);

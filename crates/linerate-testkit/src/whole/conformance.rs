@@ -309,6 +309,7 @@ fn check<D: Dialect>(
         same_host: false,
         dialect: D::NAME,
         discard: false,
+        fragments: false,
         complete: whole,
     };
     let status = if whole { Status::Complete } else { Status::Partial };

@@ -134,11 +134,9 @@ impl<'de> Deserialize<'de> for Results {
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Results, A::Error> {
                 let (mut total, mut user, mut system) = (None, None, None);
-                let mut retransmits = None::<Whole>;
+                let (mut retransmits, mut streams) = (None::<Whole>, None::<Streams>);
                 let (mut congestion_used, mut text) = (None, None);
-                let mut json = None::<Box<RawValue>>;
-                let mut streams = None::<Streams>;
-                let mut last_arrival = None::<bool>;
+                let (mut json, mut last_arrival) = (None::<Box<RawValue>>, None::<bool>);
                 while let Some(Key(key)) = map.next_key()? {
                     match key.as_str() {
                         "cpu_util_total" => double(&mut map, &mut total)?,

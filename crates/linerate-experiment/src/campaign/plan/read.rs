@@ -214,12 +214,10 @@ impl<'a> Reader<'a> {
                 bases.push(Draft { name, at: entry.at, entries: own });
             }
         }
-        let mut drafts = match parts.get("matrix") {
+        let matrix = parts.get("matrix").and_then(|e| Some((self.table("matrix", *e)?, e.at)));
+        let mut drafts = match matrix {
+            Some((table, at)) => matrix::expand(self, bases, table, at),
             None => bases,
-            Some(entry) => match self.table("matrix", *entry) {
-                None => bases,
-                Some(table) => matrix::expand(self, bases, table, entry.at),
-            },
         };
         if drafts.len() > MOST_SETTINGS {
             let at = drafts[MOST_SETTINGS].at;
