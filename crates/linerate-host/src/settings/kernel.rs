@@ -9,7 +9,7 @@ use linerate_model::undo::{Device, Knob};
 use nix::errno::Errno;
 
 use super::files;
-use super::knobs::{knobs_of, of_group};
+use super::knobs::{knobs_of, of_group, of_queue, switched};
 use super::reading::{NoDevice, Now, Part, Reading, Values};
 use crate::irq::NicIrqs;
 use crate::netlink::ethtool::{self, Ethtool};
@@ -382,23 +382,6 @@ fn there<T>(answer: Result<T, Refusal>) -> Result<Option<T>, String> {
     }
 }
 
-fn of_queue(device: &Device, receive: bool, queue: u32) -> Knob {
-    if receive {
-        Knob::RxQueueCores(device.clone(), queue)
-    } else {
-        Knob::TxQueueCores(device.clone(), queue)
-    }
-}
-
 pub(super) fn interrupt(irq: u32) -> String {
     format!("proc/irq/{irq}/smp_affinity_list")
-}
-
-fn switched(active: bool, wanted: bool) -> String {
-    let word = |on| if on { "on" } else { "off" };
-    if active == wanted {
-        word(active).to_owned()
-    } else {
-        format!("{}, wanted {}", word(active), word(wanted))
-    }
 }

@@ -96,3 +96,21 @@ pub(super) fn shown(name: &SettingName, knobs: &[Knob], values: &Values) -> Opti
         _ => Some(SettingValue::Text(of.join(" "))),
     }
 }
+
+pub(super) fn of_queue(device: &Device, receive: bool, queue: u32) -> Knob {
+    if receive {
+        Knob::RxQueueCores(device.clone(), queue)
+    } else {
+        Knob::TxQueueCores(device.clone(), queue)
+    }
+}
+
+/// Of a feature: what it is, and what is wanted where that is not so.
+pub(super) fn switched(active: bool, wanted: bool) -> String {
+    let word = |on| if on { "on" } else { "off" };
+    if active == wanted {
+        word(active).to_owned()
+    } else {
+        format!("{}, wanted {}", word(active), word(wanted))
+    }
+}

@@ -4,6 +4,7 @@
 //! the undo journal that says how to undo it is on the disk. What is put back is compared first:
 //! what somebody else has set meanwhile is left and told.
 
+mod change;
 mod files;
 mod journal;
 mod kernel;
@@ -14,7 +15,6 @@ mod reading;
 mod tests;
 mod turn;
 
-use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -25,14 +25,15 @@ use linerate_model::setting::{
     Applied, Outcome, ReadBack, Restoration, RestoreOutcome, RestoredKnob, Setting, SettingName,
     SideEffect,
 };
-use linerate_model::undo::{self, Held, Knob, Place, Record, Turned, Undo, Wish};
+use linerate_model::undo::{self, Knob, Place, Record, Turned, Undo, Wish};
 use nix::net::if_::if_indextoname;
 
+use self::change::{already, beside, differences, wishes};
 use self::journal::{Disk, Journal, JournalError, RealDisk};
 use self::kernel::Kernel;
 use self::knobs::{knobs_of, shown};
 use self::put_back::put_back;
-use self::reading::{Now, Reading, Values};
+use self::reading::{Reading, Values};
 use crate::netlink::{Netlink, route};
 use crate::roots::Roots;
 
@@ -370,49 +371,4 @@ struct Change<'a> {
     wishes: &'a [Wish],
     turned: &'a [Turned],
     after: &'a Values,
-}
-
-/// What is asked to be other than it is.
-fn wishes(before: &Values, asked: &[(Knob, String)]) -> Vec<Wish> {
-    let wish = |(knob, asked): &(Knob, String)| {
-        let before = before.get(knob)?;
-        (before != asked && !already(knob, before, asked)).then(|| Wish {
-            knob: knob.clone(),
-            before: before.clone(),
-            asked: asked.clone(),
-        })
-    };
-    asked.iter().filter_map(wish).collect()
-}
-
-/// Whether a knob is as asked: with features, that it is so and not only wanted so.
-fn already(knob: &Knob, now: &str, asked: &str) -> bool {
-    match knob {
-        Knob::Feature(..) => now == asked,
-        _ => knob.became(asked, now),
-    }
-}
-
-/// What may move with a change beside what is asked for.
-fn beside(before: &Values, wishes: &[Wish]) -> Vec<Held> {
-    let asked: BTreeSet<&Knob> = wishes.iter().map(|wish| &wish.knob).collect();
-    before
-        .iter()
-        .filter(|(knob, _)| !asked.contains(knob))
-        .map(|(knob, value)| Held { knob: knob.clone(), value: value.clone() })
-        .collect()
-}
-
-/// What is other than before. What was there and is not now is [`ABSENT`]; what cannot be read is
-/// left out; what is new has no way back and goes with what made it.
-fn differences(before: &Values, after: &Reading) -> Vec<Turned> {
-    before
-        .iter()
-        .filter_map(|(knob, before)| match after.now(knob) {
-            Now::Value(now) if now != *before => {
-                Some(Turned { knob: knob.clone(), before: before.clone(), now })
-            }
-            _ => None,
-        })
-        .collect()
 }

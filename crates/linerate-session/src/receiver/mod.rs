@@ -17,6 +17,7 @@ use linerate_wire::native::datagram::MAX_TRAIN;
 use crate::Surroundings;
 
 pub use bytes::ByteReceiver;
+use odd::is_warmup;
 use overdue::Overdue;
 pub use tail::add_tail;
 
@@ -339,13 +340,6 @@ impl Receiver {
         }
     }
 
-    /// A message whose first datagram is not ours, or cannot be.
-    fn stray(&mut self, foreign: bool, drops: u64) {
-        let counter = if foreign { &mut self.current.foreign } else { &mut self.current.corrupt };
-        *counter += 1;
-        self.drops_carried += drops;
-    }
-
     fn new_drops(&mut self, counter: Option<u32>) -> u64 {
         let Some(counter) = counter else { return 0 };
         let new = counter.wrapping_sub(self.drops_seen);
@@ -398,16 +392,6 @@ impl Receiver {
         self.ends.push(self.window.next());
         self.thread_before = thread;
     }
-}
-
-/// Whether a message that begins with warm-up ends with it: one that spans the border holds both.
-fn is_warmup(framing: Framing, message: &Message<'_>, segment: usize) -> bool {
-    message
-        .bytes
-        .chunks(segment)
-        .next_back()
-        .and_then(|last| framing.read(last).ok())
-        .is_none_or(|mark| mark.warmup)
 }
 
 #[cfg(test)]

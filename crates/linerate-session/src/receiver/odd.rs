@@ -3,7 +3,7 @@
 use linerate_stats::online::{Arrival, LARGEST};
 use linerate_wire::framing::{Framing, Stray};
 
-use super::Receiver;
+use super::{Message, Receiver};
 
 impl Receiver {
     /// One datagram that no run holds, when `expected` would be next. Returns how many numbers it
@@ -64,4 +64,21 @@ impl Receiver {
         };
         counts.lost = counts.lost.saturating_sub(1);
     }
+
+    /// A message whose first datagram is not ours, or cannot be.
+    pub(super) fn stray(&mut self, foreign: bool, drops: u64) {
+        let counter = if foreign { &mut self.current.foreign } else { &mut self.current.corrupt };
+        *counter += 1;
+        self.drops_carried += drops;
+    }
+}
+
+/// Whether a message that begins with warm-up ends with it: one that spans the border holds both.
+pub(super) fn is_warmup(framing: Framing, message: &Message<'_>, segment: usize) -> bool {
+    message
+        .bytes
+        .chunks(segment)
+        .next_back()
+        .and_then(|last| framing.read(last).ok())
+        .is_none_or(|mark| mark.warmup)
 }

@@ -1,0 +1,52 @@
+//! What is asked to change, and what did.
+
+use std::collections::BTreeSet;
+
+use linerate_model::undo::{Held, Knob, Turned, Wish};
+
+use super::reading::{Now, Reading, Values};
+
+/// What is asked to be other than it is.
+pub(super) fn wishes(before: &Values, asked: &[(Knob, String)]) -> Vec<Wish> {
+    let wish = |(knob, asked): &(Knob, String)| {
+        let before = before.get(knob)?;
+        (before != asked && !already(knob, before, asked)).then(|| Wish {
+            knob: knob.clone(),
+            before: before.clone(),
+            asked: asked.clone(),
+        })
+    };
+    asked.iter().filter_map(wish).collect()
+}
+
+/// Whether a knob is as asked: with features, that it is so and not only wanted so.
+pub(super) fn already(knob: &Knob, now: &str, asked: &str) -> bool {
+    match knob {
+        Knob::Feature(..) => now == asked,
+        _ => knob.became(asked, now),
+    }
+}
+
+/// What may move with a change beside what is asked for.
+pub(super) fn beside(before: &Values, wishes: &[Wish]) -> Vec<Held> {
+    let asked: BTreeSet<&Knob> = wishes.iter().map(|wish| &wish.knob).collect();
+    before
+        .iter()
+        .filter(|(knob, _)| !asked.contains(knob))
+        .map(|(knob, value)| Held { knob: knob.clone(), value: value.clone() })
+        .collect()
+}
+
+/// What is other than before. What was there and is not now is [`ABSENT`]; what cannot be read is
+/// left out; what is new has no way back and goes with what made it.
+pub(super) fn differences(before: &Values, after: &Reading) -> Vec<Turned> {
+    before
+        .iter()
+        .filter_map(|(knob, before)| match after.now(knob) {
+            Now::Value(now) if now != *before => {
+                Some(Turned { knob: knob.clone(), before: before.clone(), now })
+            }
+            _ => None,
+        })
+        .collect()
+}
