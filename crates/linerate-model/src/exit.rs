@@ -2,8 +2,6 @@
 
 use std::process::ExitCode;
 
-use crate::record::{RunRecord, Status};
-
 /// How a command ended. Scripts may rely on these numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
@@ -50,16 +48,6 @@ impl Exit {
     pub fn from_code(code: u8) -> Self {
         let known = Self::ALL.into_iter().find(|e| *e as u8 == code);
         known.filter(|e| *e != Self::Complete).unwrap_or(Self::Failed)
-    }
-
-    /// How the command that made this record ended.
-    pub fn of(record: &RunRecord) -> Self {
-        match (record.status, &record.error) {
-            (Status::Complete, _) => Self::Complete,
-            (Status::Invalid, _) => Self::Invalid,
-            (_, Some(error)) => Self::from_code(error.exit_code),
-            (_, None) => Self::Failed,
-        }
     }
 }
 

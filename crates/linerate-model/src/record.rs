@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 pub use crate::doubt::{Doubt, DoubtKind, TestEnd};
 pub use crate::error::{ErrorKind, ErrorRecord};
+use crate::exit::Exit;
 use crate::host::HostFacts;
 use crate::plan::{
     Cut, Dialect, EngineChoice, PlanDirection, Receiving, Sending, TrafficKind, Transport, Way,
@@ -801,4 +802,16 @@ pub enum Status {
     Failed,
     /// An accounting identity does not hold: do not use these numbers.
     Invalid,
+}
+
+impl Exit {
+    /// How the command that made this record ended.
+    pub fn of(record: &RunRecord) -> Self {
+        match (record.status, &record.error) {
+            (Status::Complete, _) => Self::Complete,
+            (Status::Invalid, _) => Self::Invalid,
+            (_, Some(error)) => Self::from_code(error.exit_code),
+            (_, None) => Self::Failed,
+        }
+    }
 }
