@@ -17,6 +17,7 @@ pub mod clean;
 pub mod doubt;
 pub mod error;
 pub mod exit;
+pub mod figures;
 pub mod host;
 mod kinds;
 pub mod limits;
