@@ -4,19 +4,21 @@
 //! that sends waits a moment before it says that the test is over: what is on its way then would
 //! not be counted at the peer.
 
+mod ended;
+mod running;
+mod states;
+
+pub use ended::Ended;
+
 use std::collections::{BTreeMap, VecDeque};
 
-use linerate_model::plan::{End, TestPlan, Traffic, Transport, Way};
+use linerate_model::plan::{TestPlan, Transport};
 use linerate_model::sample::HostSample;
-use linerate_model::test_event::{Cpu, ServerOutput, Side, StreamEnd, TestEvent};
-use linerate_session::assemble::{self, LiveSide, StreamOutcome};
-use linerate_wire::iperf3::frame::{self, MAX_SERVER_RESULTS, PREFIX_BYTES};
-use linerate_wire::iperf3::{Cookie, FAILURE_BYTES, Results, State, stream_id};
+use linerate_model::test_event::{Cpu, TestEvent};
+use linerate_session::assemble::{self, LiveSide};
+use linerate_wire::iperf3::{Cookie, Results, State};
 
-use super::account::{
-    Measured, far_receiver, far_sender, far_span_ns, far_stream, far_thread, our_results,
-    place_drops, received_ns,
-};
+use super::account::{Measured, our_results};
 use super::rows::RowBook;
 use crate::control::{ControlError, Outbox};
 use crate::ending::{Failure, Trouble};
@@ -69,35 +71,6 @@ pub struct Terms {
     pub settle_ns: u64,
     /// Of the control connection; 0 where unknown.
     pub rtt_ns: u64,
-}
-
-/// What is known of a test that ran.
-#[derive(Debug)]
-pub struct Ended {
-    /// Both ends' reports, in the order of the streams.
-    pub streams: Vec<StreamOutcome>,
-    /// The same in the terms of iperf3's users.
-    pub ends: Vec<StreamEnd>,
-    /// Measured time of this end, in nanoseconds.
-    pub span_ns: u64,
-    /// What share of a core this process took.
-    pub cpu: Cpu,
-    /// The same of the server's.
-    pub far_cpu: Option<Cpu>,
-    /// Of TCP streams here.
-    pub congestion: Option<String>,
-    /// Of TCP streams at the server.
-    pub far_congestion: Option<String>,
-    /// What the server printed.
-    pub server_output: Option<ServerOutput>,
-    /// This end was told to stop.
-    pub interrupted: bool,
-    /// Why figures are missing.
-    pub trouble: Option<Trouble>,
-    /// The server's figures arrived.
-    pub results: bool,
-    /// So many rows were shown.
-    pub shown: u64,
 }
 
 /// Where the conversation is.
@@ -379,122 +352,6 @@ impl Client {
         }
     }
 
-    /// Takes one thing of what was heard; whether there was one.
-    fn read(&mut self, now_ns: u64) -> bool {
-        if self.failing_ns.is_some() {
-            if self.heard.len() < FAILURE_BYTES - 1 {
-                return false;
-            }
-            self.failing_ns = None;
-            self.on_failure(now_ns);
-            return true;
-        }
-        if let Phase::Exchanging { .. } = self.phase {
-            return self.read_results(now_ns);
-        }
-        let Some(&byte) = self.heard.first() else { return false };
-        self.heard.drain(..1);
-        match State::from_byte(byte) {
-            Some(State::AccessDenied) => self.fail(now_ns, Failure::Busy),
-            Some(State::ServerTerminate) => {
-                self.fail(now_ns, Failure::Stopped("it was told to stop".into()));
-            }
-            Some(State::ServerError) => {
-                self.failing_ns = Some(now_ns.saturating_add(REASON_LIMIT_NS));
-            }
-            Some(state) => self.on_state(now_ns, state),
-            None => {
-                let why =
-                    format!("a byte {byte} that no iperf3 sends came on its control connection");
-                self.fail_server(now_ns, why);
-            }
-        }
-        true
-    }
-
-    /// What followed [`State::ServerError`]: some releases send one number, some two.
-    fn on_failure(&mut self, now_ns: u64) {
-        let bytes = self.heard.get(..self.heard.len().min(FAILURE_BYTES - 1)).unwrap_or_default();
-        let failure = linerate_wire::iperf3::Failure::decode(bytes);
-        self.closed = true;
-        self.fail(now_ns, Failure::Iperf3(failure));
-    }
-
-    fn read_results(&mut self, now_ns: u64) -> bool {
-        let Some(prefix) = self.heard.first_chunk::<PREFIX_BYTES>() else { return false };
-        let length = match frame::body_length(*prefix, MAX_SERVER_RESULTS) {
-            Ok(length) => length,
-            Err(e) => {
-                self.fail_server(now_ns, e.to_string());
-                return true;
-            }
-        };
-        let end = PREFIX_BYTES + length;
-        let Some(body) = self.heard.get(PREFIX_BYTES..end) else { return false };
-        match Results::decode_server(body) {
-            Ok(results) => {
-                self.results = Some(results);
-                self.heard.drain(..end);
-                let deadline_ns = now_ns.saturating_add(self.terms.patience_ns);
-                self.phase = Phase::Displaying { deadline_ns };
-            }
-            Err(e) => self.fail_server(now_ns, e.to_string()),
-        }
-        true
-    }
-
-    fn on_state(&mut self, now_ns: u64, state: State) {
-        let deadline_ns = now_ns.saturating_add(self.terms.patience_ns);
-        match &mut self.phase {
-            Phase::Agreeing { wanted, .. } if state == *wanted => {
-                if state == State::ParamExchange {
-                    self.phase = Phase::Agreeing { wanted: State::CreateStreams, deadline_ns };
-                    let parameters = std::mem::take(&mut self.terms.parameters);
-                    self.say(now_ns, &parameters);
-                } else {
-                    self.phase = Phase::Opening { stream: 0, started: false };
-                    self.open();
-                }
-            }
-            Phase::Opening { stream, started }
-                if state == State::TestStart && usize::from(*stream) + 1 == self.ids.len() =>
-            {
-                *started = true;
-                self.word_ns = now_ns;
-                self.actions.push_back(Action::TakeOpen);
-            }
-            Phase::Opening { .. } => {
-                let why = format!("it said {state} before all streams were open");
-                self.fail_server(now_ns, why);
-            }
-            Phase::Starting { wanted, .. } if state == *wanted => {
-                if state == State::TestStart {
-                    self.word_ns = now_ns;
-                    self.phase = Phase::Starting { wanted: State::TestRunning, deadline_ns };
-                } else {
-                    self.start(now_ns);
-                }
-            }
-            Phase::Agreeing { wanted, .. } | Phase::Starting { wanted, .. } => {
-                let why = format!("it said {state} where {wanted} was due");
-                self.fail_server(now_ns, why);
-            }
-            Phase::Running(running) if running.end_said && state == State::ExchangeResults => {
-                let drain_ns = match self.terms.plan.traffic.transport() {
-                    Transport::Tcp => STREAM_END_NS,
-                    Transport::Udp => self.terms.settle_ns.max(LEAST_DRAIN_NS),
-                };
-                self.said_span_ns = self.measured(now_ns).span_ns();
-                self.collect(now_ns, drain_ns);
-            }
-            Phase::Running(_) => {
-                self.fail_server(now_ns, format!("it said {state} while the test ran"));
-            }
-            Phase::Displaying { .. } => self.leave(now_ns),
-            _ => {}
-        }
-    }
-
     fn open(&mut self) {
         let Phase::Opening { stream, .. } = self.phase else { return };
         self.actions.extend(self.ids.get(usize::from(stream)).map(|id| Action::Open(*id)));
@@ -664,71 +521,6 @@ impl Client {
         }
     }
 
-    fn settle_running(&mut self, now_ns: u64, seen: &Seen) {
-        let done = self.is_done(now_ns, seen);
-        let receives = self.terms.plan.direction.has_reverse();
-        let sends = self.terms.plan.direction.has_forward();
-        let counts = self.wanted_bytes().is_some();
-        let Phase::Running(running) = &mut self.phase else { return };
-        if running.warm_ns.is_some_and(|at| now_ns >= at) {
-            running.warm_ns = None;
-            self.actions.push_back(Action::HostWarm);
-        }
-        running.over |= running.over_ns.is_some_and(|at| now_ns >= at);
-        if running.end_ns.is_none() && done {
-            self.actions.push_back(Action::HostOver);
-            // What is on its way counts only before the end is said.
-            let settle_ns = if sends { self.terms.settle_ns } else { 0 };
-            running.end_ns = Some(now_ns.saturating_add(settle_ns));
-        }
-        if now_ns >= running.look_ns {
-            let every = if counts { COUNT_EVERY_NS } else { SILENCE_EVERY_NS };
-            running.look_ns = now_ns.saturating_add(every);
-        }
-        let silent_ns = seen.data_silence_ns.min(now_ns.saturating_sub(running.began_ns));
-        let silent = silent_ns.min(seen.ran_ns) > self.terms.silence_ns;
-        if receives && !running.end_said && silent {
-            return self.fail_server(now_ns, "no data came for too long".into());
-        }
-        if running.end_ns.is_some_and(|at| now_ns >= at) && !running.end_said {
-            running.end_said = true;
-            // The server has nothing to do any more but to ask for the results.
-            let limit = self.terms.patience_ns.saturating_add(self.terms.settle_ns);
-            running.deadline_ns = now_ns.saturating_add(limit);
-            self.ended_ns = Some(now_ns);
-            self.actions.push_back(Action::Stop);
-            self.say(now_ns, &[State::TestEnd.byte()]);
-        } else if now_ns >= running.deadline_ns && running.end_ns.is_none() && sends {
-            self.fail(now_ns, Failure::Here("its data threads did not end in time".into()));
-        } else if now_ns >= running.deadline_ns {
-            self.fail_server(now_ns, "the test did not end in time".into());
-        } else if self.threads_over && self.reports.len() < self.ids.len() {
-            self.fail(now_ns, Failure::Here("a data thread ended without a word".into()));
-        }
-    }
-
-    /// Bytes after which a receiving client has enough.
-    fn wanted_bytes(&self) -> Option<u64> {
-        let End::Datagrams(count) = self.terms.plan.end else { return None };
-        let size = match &self.terms.plan.traffic {
-            Traffic::Udp(udp) => u64::from(udp.size.bytes()),
-            Traffic::Tcp(tcp) => u64::from(tcp.block),
-            Traffic::Rr(_) => return None,
-        };
-        Some(count.saturating_mul(size))
-    }
-
-    fn is_done(&self, now_ns: u64, seen: &Seen) -> bool {
-        let Phase::Running(running) = &self.phase else { return false };
-        let plan = &self.terms.plan;
-        let senders = if plan.direction.has_forward() { usize::from(plan.streams) } else { 0 };
-        let sent = self.reports.values().filter(|report| matches!(report, Report::Send(_)));
-        let heard = !plan.direction.has_reverse()
-            || self.wanted_bytes().is_some_and(|wanted| seen.received >= wanted)
-            || running.over_ns.is_some_and(|over| now_ns >= over);
-        sent.count() >= senders && heard
-    }
-
     /// Waits for the reports of all data threads; they were told to end.
     fn collect(&mut self, now_ns: u64, drain_ns: u64) {
         let drained_ns = now_ns.saturating_add(drain_ns);
@@ -786,97 +578,5 @@ impl Client {
             start_ns: self.start_ns,
             ended_ns: self.ended_ns.unwrap_or(now_ns),
         }
-    }
-
-    /// What is known of a test that ran. `drops` are the datagrams that the kernel of both ends dropped
-    /// for want of buffer, where they have one; `wants_output` is whether the server was asked for what it
-    /// printed.
-    pub fn ended(mut self, now_ns: u64, drops: Option<u64>, wants_output: bool) -> Ended {
-        let results = self.results.take();
-        let measured = self.measured(now_ns);
-        let (span_ns, arriving_ns) = (measured.span_ns(), received_ns(&measured, results.as_ref()));
-        let mut reports = std::mem::take(&mut self.reports);
-        let (mut ends, mut streams) = (Vec::new(), Vec::new());
-        for id in &self.ids {
-            let report = reports.remove(&id.stream);
-            let (end, outcome) =
-                self.of_stream(*id, report, results.as_ref(), (span_ns, arriving_ns));
-            ends.push(end);
-            streams.push(outcome);
-        }
-        if let Some(drops) = drops {
-            place_drops(&mut streams, drops);
-        }
-        let far_cpu = results.as_ref().and_then(|r| {
-            Some(Cpu { total: r.cpu_total?, user: r.cpu_user?, system: r.cpu_system? })
-        });
-        let far_congestion = results.as_ref().and_then(|r| r.congestion_used.clone());
-        Ended {
-            streams,
-            ends,
-            span_ns,
-            cpu: self.cpu,
-            far_cpu,
-            congestion: self.congestion,
-            far_congestion,
-            interrupted: self.interrupted,
-            trouble: self.trouble,
-            results: results.is_some(),
-            // A server that was asked once reports it in every test after that.
-            server_output: results.filter(|_| wants_output).and_then(|r| {
-                let text = r.server_output_text.map(ServerOutput::Text);
-                text.or(r.server_output_json.map(ServerOutput::Json))
-            }),
-            shown: self.shown,
-        }
-    }
-
-    fn of_stream(
-        &self,
-        id: StreamId,
-        report: Option<Report>,
-        results: Option<&Results>,
-        (span_ns, arriving_ns): (u64, u64),
-    ) -> (StreamEnd, StreamOutcome) {
-        let plan = &self.terms.plan;
-        let datagram = match &plan.traffic {
-            Traffic::Udp(udp) => Some(u64::from(udp.size.bytes())),
-            _ => None,
-        };
-        let reverse = id.way == Way::Reverse;
-        let mut outcome = StreamOutcome { index: id.index, reverse, ..StreamOutcome::default() };
-        let number = stream_id(id.stream);
-        let far = results.and_then(|r| r.streams.iter().find(|s| s.id == number));
-        let far_span = far.and_then(far_span_ns);
-        // A far receiver's clock also runs while nothing can arrive.
-        let far_ns = if reverse { far_span.unwrap_or(span_ns) } else { arriving_ns };
-        let each_way = usize::from(plan.streams);
-        let thread = results.map(|r| far_thread(r, far_ns, each_way)).unwrap_or_default();
-        let here = match report {
-            Some(Report::Send(sent)) => {
-                if let Some(far) = far {
-                    let mut recv = far_receiver(&sent, far, datagram, plan.warmup.0 > 0);
-                    recv.thread = thread;
-                    (recv.first_ns, recv.last_ns) = (Some(0), Some(far_ns));
-                    outcome.recv = Some(recv);
-                }
-                let side = Side::Send(Box::new(sent.clone()));
-                outcome.send = Some(sent);
-                side
-            }
-            Some(Report::Recv(mut recv)) => {
-                let side = Side::Recv(Box::new(recv.clone()));
-                if let Some(far) = far {
-                    let mut send = far_sender(&mut recv, far, datagram, far_ns);
-                    send.thread = thread;
-                    outcome.send = Some(send);
-                }
-                outcome.recv = Some(recv);
-                side
-            }
-            _ => Side::Send(Box::default()),
-        };
-        let seconds = far_span.map(|_| far_ns as f64 / 1e9);
-        (StreamEnd { here, far: far.map(|far| far_stream(far, seconds)) }, outcome)
     }
 }

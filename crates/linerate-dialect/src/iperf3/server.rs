@@ -1,27 +1,27 @@
 //! A test of iperf3's at the server: from the word to open streams to the client's goodbye.
 
+mod exchange;
+mod watch;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use linerate_model::plan::{AgreedPlan, Direction, TestPlan, Transport};
-use linerate_model::record::{ErrorKind, ErrorRecord};
 use linerate_model::served::Outcome;
-use linerate_model::test_event::{Cpu, End, Side, StreamEnd, TestEvent};
-use linerate_wire::iperf3::frame::{self, FrameError, MAX_CLIENT_RESULTS, PREFIX_BYTES};
-use linerate_wire::iperf3::{ErrorNumber, Failure, Results, State, stream_index};
+use linerate_model::test_event::{Cpu, End, TestEvent};
+use linerate_wire::iperf3::frame::FrameError;
+use linerate_wire::iperf3::{ErrorNumber, Failure, State};
 
 use super::client::HEAD_START_NS;
 use super::output::Output;
-use super::results;
 use super::rows::RowBook;
 use crate::control::{ControlError, Outbox};
 use crate::ending::Early;
 use crate::idle::Idle;
 use crate::rate_meter::RateMeter;
 use crate::stream::{self, DataEvent, Report, StreamId};
-use crate::{Action, Conversation, Input, Over, Seen};
+use crate::{Action, Conversation, Input, Seen};
 
 /// A client that takes longer than this to take or to send what is due is gone, in nanoseconds.
 pub const TALK_LIMIT_NS: u64 = 5_000_000_000;
@@ -520,72 +520,6 @@ impl Server {
         }));
     }
 
-    /// Holds the test against the owner's limits, and sees to it that somebody is there.
-    fn watch(&mut self, now_ns: u64, seen: &Seen) {
-        let why = match seen.over {
-            Some(Over::Bytes) => Some("more bytes than this server allows in a test"),
-            Some(Over::Day) => Some("more bytes than this server allows an address in a day"),
-            Some(Over::Time) | None => None,
-        };
-        if let Some(why) = why {
-            return self.trouble(now_ns, Trouble::new(ErrorNumber::END_CONDITIONS, why));
-        }
-        let Phase::Running(running) = &mut self.phase else { return };
-        if now_ns < running.look_ns {
-            return;
-        }
-        running.look_ns = now_ns.saturating_add(LOOK_EVERY_NS);
-        self.actions.push_back(Action::AskPeer);
-        if let Err(trouble) = self.look(now_ns, seen) {
-            self.trouble(now_ns, trouble);
-        }
-    }
-
-    fn look(&mut self, now_ns: u64, seen: &Seen) -> Result<(), Trouble> {
-        let (direction, no_data_ns) = (self.plan().direction, self.terms.no_data_ns);
-        let no_data = Duration::from_nanos(no_data_ns);
-        let Phase::Running(running) = &mut self.phase else { return Ok(()) };
-        if self.fault.is_some() && std::mem::replace(&mut running.fault_seen, true) {
-            // The client had a moment to say by itself that it stops.
-            return self.no_fault();
-        }
-        let lasted_ns = now_ns.saturating_sub(running.began_ns);
-        if lasted_ns > running.most_ns || seen.over == Some(Over::Time) {
-            let why = "the server's longest test time is over";
-            return Err(Trouble::new(ErrorNumber::TOO_LONG, why));
-        }
-        if let Some(meter) = &mut running.meter
-            && !meter.keeps(seen.arrived, now_ns)
-        {
-            let why = "the client sends faster than this server allows";
-            return Err(Trouble::new(ErrorNumber::RATE, why));
-        }
-        if seen.peer_gone {
-            let why = "the client's host is gone, or has not answered for too long";
-            return Err(Trouble::quiet(Outcome::Vanished, why));
-        }
-        let receives = direction.has_forward();
-        // Nobody was silent while this end did not run.
-        let silence_ns = seen.data_silence_ns.min(lasted_ns).min(seen.ran_ns);
-        if receives && silence_ns > no_data_ns {
-            return Err(Trouble::new(ErrorNumber::NO_DATA, format!("no data for {no_data:?}")));
-        }
-        if running.idle.lasts(seen.moved, now_ns) > no_data_ns {
-            let why = format!("no data moved for {no_data:?}");
-            return Err(Trouble::new(ErrorNumber::NO_DATA, why));
-        }
-        // Where the kernel does not tell, its own limit holds.
-        let answered_ns = seen.answer_silence_ns.unwrap_or(0).min(seen.ran_ns);
-        let silent_ns = if receives { answered_ns.min(silence_ns) } else { answered_ns };
-        let limit_ns = silence_limit_ns(direction);
-        if silent_ns > limit_ns {
-            let limit = Duration::from_nanos(limit_ns);
-            let why = format!("the client's host has not answered for {limit:?}");
-            return Err(Trouble::quiet(Outcome::Vanished, why));
-        }
-        Ok(())
-    }
-
     /// A stream that broke makes no results: what it did not carry was not lost on the path.
     fn no_fault(&mut self) -> Result<(), Trouble> {
         match self.fault.take() {
@@ -594,119 +528,9 @@ impl Server {
         }
     }
 
-    fn read_results(&mut self, now_ns: u64, seen: &Seen) -> bool {
-        let Some(prefix) = self.heard.first_chunk::<PREFIX_BYTES>() else { return false };
-        let client = match frame::body_length(*prefix, MAX_CLIENT_RESULTS) {
-            Ok(length) => {
-                let end = PREFIX_BYTES + length;
-                let Some(body) = self.heard.get(PREFIX_BYTES..end) else { return false };
-                let client = Results::decode_client(body);
-                self.heard.drain(..end);
-                client
-            }
-            Err(e) => Err(e),
-        };
-        let client = client.map_err(|e| Trouble::of_frame(&e));
-        if let Err(trouble) = client.and_then(|client| self.on_results(now_ns, seen, &client)) {
-            self.trouble(now_ns, trouble);
-        }
-        true
-    }
-
-    fn on_results(&mut self, now_ns: u64, seen: &Seen, client: &Results) -> Result<(), Trouble> {
-        let omits = self.plan().warmup.0 > 0;
-        let transport = self.transport();
-        for stream in &client.streams {
-            let index = stream_index(stream.id).map(usize::from);
-            let id = index.and_then(|index| self.ids.get(index)).ok_or_else(|| {
-                let why = format!("no stream has the id {}", stream.id);
-                Trouble::new(ErrorNumber::STREAM_ID, why)
-            })?;
-            let sent = match transport {
-                Transport::Udp => u64::try_from(stream.packets).ok(),
-                // What was sent before the measured time is not said, so that there the end of a
-                // stream cannot be known by its length.
-                Transport::Tcp => Some(stream.bytes).filter(|_| !omits),
-            };
-            self.actions.extend(sent.map(|sent| Action::PeerSent(id.stream, sent)));
-        }
-        let drain_ns = match transport {
-            Transport::Tcp if !omits => TCP_DRAIN_NS,
-            _ => stream::straggler_ns(seen.round_trip_ns),
-        };
-        self.actions.push_back(Action::DrainUntil(now_ns.saturating_add(drain_ns)));
-        self.phase = Phase::Draining { far_cpu: far_cpu(client), counted: false };
-        Ok(())
-    }
-
-    /// Once all streams have reported, this process' CPU is read.
-    fn drained(&mut self, now_ns: u64) {
-        if self.reports.len() == self.ids.len() {
-            if let Err(trouble) = self.no_fault() {
-                return self.trouble(now_ns, trouble);
-            }
-            if let Phase::Draining { counted, .. } = &mut self.phase {
-                *counted = true;
-            }
-            self.actions.push_back(Action::FinishHost);
-        } else if self.threads_over {
-            self.thread_died(now_ns);
-        }
-    }
-
     fn thread_died(&mut self, now_ns: u64) {
         let why = "a data thread ended without a word";
         self.trouble(now_ns, Trouble::new(ErrorNumber::STREAM_CLOSED, why));
-    }
-
-    fn on_host(&mut self, now_ns: u64, cpu: Cpu) {
-        match &mut self.phase {
-            Phase::Draining { far_cpu, counted: true } => {
-                let far_cpu = far_cpu.take();
-                self.report(now_ns, cpu, far_cpu);
-            }
-            Phase::Gathering { trouble, counted, .. } => {
-                *counted = true;
-                let what = format!("the test of {} ended early", self.terms.peer);
-                let why = trouble.early.why.clone();
-                let error = ErrorRecord::new(ErrorKind::Test, what, why, &[]);
-                let end = self.ending(cpu, None, Some(error));
-                self.actions.push_back(Action::Event(Box::new(TestEvent::End(Box::new(end)))));
-            }
-            _ => {}
-        }
-    }
-
-    /// This end's results.
-    fn report(&mut self, now_ns: u64, cpu: Cpu, far_cpu: Option<Cpu>) {
-        let transport = self.transport();
-        let words = || results::in_words(self.reports.values(), transport);
-        let output = self.output.as_ref().map(|output| output.text(&words()));
-        let received_ns = self.received_ns().unwrap_or(0);
-        let host = (cpu, self.congestion.clone());
-        let results = results::results(self.plan(), &self.reports, received_ns, host, output);
-        let frame = match results.encode() {
-            Ok(frame) => frame,
-            Err(e) => {
-                let trouble = Trouble::new(ErrorNumber::PACK_RESULTS, e.to_string());
-                return self.trouble(now_ns, trouble);
-            }
-        };
-        let end = Box::new(self.ending(cpu, far_cpu, None));
-        self.phase = Phase::Reporting { end };
-        self.say(now_ns, &frame);
-        if let Phase::Reporting { .. } = self.phase {
-            self.say(now_ns, &[State::DisplayResults.byte()]);
-        }
-    }
-
-    /// The client has this end's results.
-    fn reported(&mut self, now_ns: u64) {
-        let deadline_ns = now_ns.saturating_add(TALK_LIMIT_NS);
-        let phase = std::mem::replace(&mut self.phase, Phase::Farewell { deadline_ns });
-        if let Phase::Reporting { end } = phase {
-            self.actions.push_back(Action::Event(Box::new(TestEvent::End(end))));
-        }
     }
 
     /// After trouble: the client learns it, where it is there.
@@ -718,90 +542,6 @@ impl Server {
         match failure.number {
             ErrorNumber::SERVER_TERMINATED => self.say(now_ns, &[State::ServerTerminate.byte()]),
             _ => self.say(now_ns, &failure.encode()),
-        }
-    }
-
-    /// The test is over; with the reports of all streams, or none when it failed.
-    fn ending(&mut self, cpu: Cpu, far_cpu: Option<Cpu>, error: Option<ErrorRecord>) -> End {
-        let span_ns = self.span_ns();
-        let reports: Vec<&Report> =
-            self.reports.values().filter(|_| self.reports.len() == self.ids.len()).collect();
-        for rows in self.rows.rest(&reports, span_ns) {
-            self.actions.push_back(Action::Event(Box::new(TestEvent::Rows(rows))));
-        }
-        let streams = reports.iter().filter_map(|report| {
-            let here = match report {
-                Report::Send(report) => Side::Send(Box::new(report.clone())),
-                Report::Recv(report) => Side::Recv(Box::new(report.clone())),
-                Report::Rr(_) | Report::Respond(_) => return None,
-            };
-            Some(StreamEnd { here, far: None })
-        });
-        End {
-            streams: streams.collect(),
-            span_ns,
-            cpu,
-            far_cpu,
-            congestion: self.congestion.clone(),
-            error,
-            ..End::default()
-        }
-    }
-
-    fn span_ns(&self) -> u64 {
-        let ended_ns = self.ended_ns.unwrap_or(0).saturating_sub(self.measured_ns);
-        self.received_ns().unwrap_or(ended_ns)
-    }
-
-    /// How long the streams arrived, nanoseconds: the agreed time, or of a test by amount until the last
-    /// arrival. A client may wait before it says that the test is over, and nothing comes meanwhile.
-    fn received_ns(&self) -> Option<u64> {
-        let mut receivers = self.reports.values().filter_map(|report| match report {
-            Report::Recv(report) => Some(report.last_ns),
-            _ => None,
-        });
-        // No receiver here, or the last arrival on any of them.
-        let last_ns = receivers.next()?.into_iter().chain(receivers.flatten()).max();
-        let last_ns = last_ns.map(|last| last.saturating_sub(self.measured_ns));
-        let ended_ns = self.ended_ns.unwrap_or(0).saturating_sub(self.measured_ns);
-        Some(arriving_ns(self.terms.time_ns, ended_ns, last_ns))
-    }
-}
-
-/// How long data arrived: for the agreed time, but where it was cut short; longer if more came after it;
-/// without one until the last arrival.
-fn arriving_ns(time_ns: Option<u64>, ended_ns: u64, last_ns: Option<u64>) -> u64 {
-    match (time_ns, last_ns) {
-        (Some(time), last) => time.min(ended_ns).max(last.unwrap_or(0)),
-        (None, Some(last)) => last,
-        (None, None) => ended_ns,
-    }
-}
-
-/// What the client reported of its process; nothing where it could not.
-fn far_cpu(client: &Results) -> Option<Cpu> {
-    Some(Cpu { total: client.cpu_total?, user: client.cpu_user?, system: client.cpu_system? })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn data_arrives_for_the_agreed_time_or_until_the_last() {
-        for (time, ended, last, arriving) in [
-            // A client that waits before it says the end, and one that does not.
-            (Some(2_000), 2_055, Some(1_999), 2_000),
-            (Some(2_000), 2_000, Some(1_999), 2_000),
-            // Cut short, late, and nothing at all.
-            (Some(2_000), 700, Some(690), 700),
-            (Some(2_000), 2_055, Some(2_300), 2_300),
-            (Some(2_000), 2_055, None, 2_000),
-            // By amount.
-            (None, 55, Some(1), 1),
-            (None, 55, None, 55),
-        ] {
-            assert_eq!(arriving_ns(time, ended, last), arriving);
         }
     }
 }
