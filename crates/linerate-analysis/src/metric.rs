@@ -146,8 +146,8 @@ impl Metric {
     }
 
     /// Of a run's document: a record, or what `iperf3 -J` printed.
-    pub fn of_document(&self, run: &Value, is_iperf3: bool) -> Option<f64> {
-        let (number, scale) = if is_iperf3 {
+    pub fn of_document(&self, run: &Value, of_iperf3: bool) -> Option<f64> {
+        let (number, scale) = if of_iperf3 {
             (self.iperf3.iter().find_map(|place| run.pointer(place)), self.iperf3_scale)
         } else {
             let totals = run.get("totals")?;

@@ -7,6 +7,7 @@
 
 pub mod control;
 pub mod ending;
+pub mod habits;
 pub mod idle;
 pub mod iperf3;
 pub mod native;

@@ -84,6 +84,7 @@ pub(crate) async fn run(
             ip,
             token,
             framing: Framing::Native { token, stream: id.stream },
+            habits: linerate_dialect::habits::NATIVE,
             digits: false,
             burst: 0,
             id: *id,

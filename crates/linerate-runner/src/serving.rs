@@ -6,6 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use linerate_dialect::habits;
 use linerate_dialect::native::server as conversation;
 pub(crate) use linerate_dialect::native::server::HEAD_START_NS;
 use linerate_dialect::stream;
@@ -310,6 +311,7 @@ impl Test {
             slot,
             guest,
             framing,
+            habits: habits::NATIVE,
             digits: false,
             burst: 0,
             nic: Some(nic),

@@ -380,7 +380,8 @@ impl<'a> World<'a> {
         }
         let [client, server] = &self.script.plans;
         let plan = if place == Place::Client { client } else { server };
-        let thread = Thread::new(plan, id, role, (self.script.framing)(id.stream));
+        let thread =
+            Thread::new(plan, (id, role), (self.script.framing)(id.stream), self.script.habits);
         self.side(place).threads.insert(id.stream, thread);
         self.wake_at(place, id.stream, self.now);
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use linerate_dialect::control::ControlError;
+use linerate_dialect::habits::Habits;
 use linerate_dialect::stream::{DataEvent, Role, StreamId};
 use linerate_dialect::{Action, Conversation, Input, Seen};
 use linerate_engine::clock;
@@ -42,8 +43,8 @@ pub(super) struct Streams {
     pub(super) framing: Framing,
     /// Datagrams or blocks that leave at once, where the user of iperf3 names a number.
     pub(super) burst: u32,
-    /// Their TCP connections outlive their threads.
-    pub(super) outlive: bool,
+    /// What their dialect does differently.
+    pub(super) habits: Habits,
     /// For each stream.
     pub(super) cores: Vec<Option<u32>>,
 }
@@ -286,8 +287,8 @@ impl<'a, C: Conversation> Driver<'a, C> {
         let (Some(socket), Some(events)) = (self.opened.remove(&id.stream), &self.events) else {
             return Ok(());
         };
-        let Streams { agreed, ip, token, framing, burst, outlive, cores, .. } = &self.streams;
-        if let (true, StreamSocket::Tcp(tcp)) = (outlive, &socket) {
+        let Streams { agreed, ip, token, framing, burst, habits, cores, .. } = &self.streams;
+        if let (true, StreamSocket::Tcp(tcp)) = (habits.streams_outlive, &socket) {
             self.kept.extend(tcp.try_clone());
         }
         let context = Context {
@@ -296,6 +297,7 @@ impl<'a, C: Conversation> Driver<'a, C> {
             ip: *ip,
             token: *token,
             framing: framing.of_stream(id.stream),
+            habits: *habits,
             digits: false,
             burst: *burst,
             id,

@@ -9,6 +9,7 @@ pub use ask::Extras;
 use std::sync::Arc;
 use std::time::Duration;
 
+use linerate_dialect::habits;
 use linerate_dialect::iperf3::client::{Client, Ended as Measured, MOST_SETTLE_NS, Terms};
 use linerate_engine::{clock, sys};
 use linerate_host::facts::facts;
@@ -89,8 +90,7 @@ pub(super) async fn conduct(
         token: u64::from_be_bytes(random()),
         framing: Framing::Iperf3 { wide },
         burst: extras.burst,
-        // iperf3's streams end when both ends have said all: the data threads end before that.
-        outlive: true,
+        habits: habits::IPERF3,
         cores: test.cores(&ids, false, &[]),
     };
     let opening = Opening::start(Iperf3 {

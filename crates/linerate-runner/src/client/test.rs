@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use linerate_dialect::ending::{Failure, Trouble};
+use linerate_dialect::habits;
 use linerate_dialect::native::client::{self, Client, Terms};
 use linerate_model::plan::{AgreedPlan, Dialect, IpVersion, TestPlan};
 use linerate_model::record::{Doubt, DoubtKind, ErrorRecord, RunRecord, Status};
@@ -88,7 +89,7 @@ impl ClientTest<'_> {
             token,
             framing: Framing::Native { token, stream: 0 },
             burst: 0,
-            outlive: false,
+            habits: habits::NATIVE,
             cores: self.cores(&ids, same_host, &agreed.cores),
         };
         let (ours, theirs) = seals.map(|seals| (seals.ours, seals.theirs)).unzip();

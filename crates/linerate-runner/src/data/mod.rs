@@ -21,6 +21,7 @@ use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use linerate_dialect::habits::Habits;
 use linerate_engine::datagram::{self, Config, DatagramPort, Duty, SendBatch};
 use linerate_engine::{clock, sys};
 use linerate_host::thread::usage as thread_use;
@@ -144,8 +145,10 @@ pub(crate) struct Context {
     pub(crate) agreed: Arc<AgreedPlan>,
     pub(crate) ip: IpVersion,
     pub(crate) token: u64,
-    /// What its datagrams begin with, and with that the dialect of the test.
+    /// What its datagrams begin with.
     pub(crate) framing: Framing,
+    /// What its dialect does differently.
+    pub(crate) habits: Habits,
     /// Senders repeat the ten digits instead of random bytes.
     pub(crate) digits: bool,
     /// Datagrams or blocks that leave at once, where the user of iperf3 names a number.
@@ -194,15 +197,10 @@ impl Context {
     /// Whether a sender must end at `now_ns`: it was told to, or the longest time is over.
     fn ends_sending(&self, now_ns: u64) -> bool {
         self.shared.look_after_peer(now_ns);
-        // A client of iperf3 says by itself when its test ends, and may be late with it.
-        if !self.is_iperf3() {
+        if !self.habits.client_ends {
             self.shared.keep_time(now_ns);
         }
         self.shared.stopping() || self.shared.is_late(now_ns)
-    }
-
-    fn is_iperf3(&self) -> bool {
-        matches!(self.framing, Framing::Iperf3 { .. })
     }
 
     /// What senders fill their buffer with, block after block of `each` bytes: digits, as iperf3's

@@ -207,6 +207,7 @@ mod tests {
             ip: IpVersion::V4,
             token: 1,
             framing: Framing::Native { token: 1, stream: 0 },
+            habits: linerate_dialect::habits::NATIVE,
             digits: false,
             burst: 0,
             id,

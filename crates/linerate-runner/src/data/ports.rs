@@ -121,6 +121,7 @@ fn end(agreed: &Arc<AgreedPlan>, role: Role, shared: &Arc<Shared>) -> Context {
         ip: IpVersion::V4,
         token: 1,
         framing: Framing::Native { token: 1, stream: 0 },
+        habits: linerate_dialect::habits::NATIVE,
         digits: false,
         burst: 0,
         id: streams(agreed.plan.direction, 1)[0],

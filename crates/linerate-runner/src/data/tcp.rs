@@ -24,10 +24,10 @@ pub(super) fn send(context: &Context, socket: &TcpStream) -> SendReport {
         if context.shared.stopping() {
             return SendReport::default();
         }
-        std::thread::sleep(if context.is_iperf3() { PROMPT } else { LOOK_UP / 4 });
+        std::thread::sleep(if context.habits.prompt { PROMPT } else { LOOK_UP / 4 });
     };
     let _ = socket.set_write_timeout(Some(LOOK_UP * 5));
-    let block = if context.is_iperf3() {
+    let block = if context.habits.whole_blocks {
         context.payload(tcp.block as usize, tcp.block as usize)
     } else {
         vec![0x5a; tcp.block as usize]
@@ -94,20 +94,20 @@ pub(super) fn send(context: &Context, socket: &TcpStream) -> SendReport {
             }
             Err(e) if passing(e.kind()) => {}
             // Its clients close their streams once the test is over.
-            Err(_) if context.is_iperf3() && context.shared.stopping() => break,
+            Err(_) if context.habits.streams_outlive && context.shared.stopping() => break,
             Err(e) => error = Some(format!("sending failed: {e}")),
         }
     }
     // Once the client has ended the test, it counts no more.
     let counts = !context.shared.stopping();
-    if context.is_iperf3() && error.is_none() && counts {
+    if context.habits.whole_blocks && error.is_none() && counts {
         finish_block(context, socket, &mut writer, tcp.block, warmup, &mut account, measured_ns);
     }
     let span_ns = paced.ended_ns(context, clock::monotonic_ns()).saturating_sub(measured_ns);
     let last_row = row(socket, &mut before);
     let tcp = last_row.map(|_| before.grown_since(&base));
     let mut acknowledged_ns = None;
-    if context.is_iperf3() {
+    if context.habits.streams_outlive {
         // Its receivers count until they are told of the end, which must come after the data.
         if counts {
             let at_ns = wait_until_acknowledged(context, socket);
@@ -139,18 +139,21 @@ pub(super) fn receive(context: &Context, socket: &TcpStream) -> RecvReport {
     let _ = socket.set_read_timeout(Some(LOOK_UP));
     let mut reader = BlockReader::new(tcp.block as usize, tcp.discard);
     let around = context.around();
-    let iperf3 = context.is_iperf3();
-    let warm_ns = if iperf3 { 0 } else { plan.warmup.0 };
+    let by_time = context.habits.warm_by_time;
+    let warm_ns = if by_time { 0 } else { plan.warmup.0 };
     let mut account = ByteReceiver::new(plan.interval.0, context.intervals(), warm_ns);
-    // iperf3's warm-up begins for all with the test and not with a stream's first byte.
-    let mut warmup = (iperf3 && plan.warmup.0 > 0)
+    // It begins for all with the test and not with a stream's first byte.
+    let mut warmup = (by_time && plan.warmup.0 > 0)
         .then(|| ByteReceiver::new(plan.interval.0, Some(context.warm_intervals()), 0));
+    let outlives = context.habits.streams_outlive;
     let mut warmed = RecvReport::default();
     let mut warm_reported = 0;
     let mut told = 0;
     let mut error = None;
     loop {
-        if iperf3 && let Some(start) = context.shared.running() {
+        if context.habits.measured_from_start
+            && let Some(start) = context.shared.running()
+        {
             let measured = start.saturating_add(plan.warmup.0);
             match warmup.take() {
                 Some(mut warm) if clock::monotonic_ns() < measured => {
@@ -186,7 +189,7 @@ pub(super) fn receive(context: &Context, socket: &TcpStream) -> RecvReport {
                         context.shared.add_received(bytes as u64);
                     }
                 }
-                if iperf3
+                if outlives
                     && context
                         .shared
                         .sent(context.id.stream)
@@ -206,7 +209,7 @@ pub(super) fn receive(context: &Context, socket: &TcpStream) -> RecvReport {
                     Some(warm) => warm.on_idle(now, &context.alone()),
                     None => account.on_idle(now, &around),
                 }
-                if iperf3
+                if outlives
                     && context
                         .shared
                         .sent(context.id.stream)
@@ -216,14 +219,14 @@ pub(super) fn receive(context: &Context, socket: &TcpStream) -> RecvReport {
                 }
                 context.shared.look_after_peer(now);
                 if context.shared.drained_at(now) {
-                    if !iperf3 {
+                    if !outlives {
                         error = Some("the stream did not end by itself".to_owned());
                     }
                     break;
                 }
             }
             // iperf3 closes its data connections at the end of a test, unread bytes or not.
-            Err(_) if iperf3 && context.shared.stopping() => break,
+            Err(_) if outlives && context.shared.stopping() => break,
             Err(e) => {
                 error = Some(format!("receiving failed: {e}"));
                 break;
@@ -266,7 +269,7 @@ impl Paced {
     fn new(context: &Context) -> Self {
         let plan = &context.agreed.plan;
         let (mut pacer, mut block) = (None, 1);
-        if let (Traffic::Tcp(tcp), true) = (&plan.traffic, context.is_iperf3()) {
+        if let (Traffic::Tcp(tcp), true) = (&plan.traffic, context.habits.whole_blocks) {
             block = u64::from(tcp.block.max(1));
             pacer = tcp.rate.and_then(|rate| {
                 let bits = rate.bits_per_second();
@@ -353,16 +356,17 @@ fn warm_up(
                 paced.sent(bytes as u64);
             }
             Err(e) if passing(e.kind()) => {}
-            Err(_) if context.is_iperf3() && context.shared.stopping() => break,
+            Err(_) if context.habits.streams_outlive && context.shared.stopping() => break,
             Err(e) => *error = Some(format!("sending failed: {e}")),
         }
-        while let Some(row) = account.intervals().get(told).filter(|_| context.is_iperf3()) {
+        while let Some(row) = account.intervals().get(told).filter(|_| context.habits.warm_by_time)
+        {
             context.warm_tick(told, Tick::Send(*row));
             told += 1;
         }
     }
     let bytes = account.bytes();
-    if context.is_iperf3() {
+    if context.habits.warm_by_time {
         let last_row = row(socket, &mut before);
         let report = account.finish(measured_ns - start_ns, last_row, &around);
         for (index, row) in report.intervals.iter().enumerate().skip(told) {

@@ -9,29 +9,9 @@ use linerate_model::sample::{RecvCounts, RecvReport};
 use linerate_session::engine_choice;
 use linerate_session::receive_batching::ReceiveBatching;
 use linerate_session::receiver::{Message, Receiver, Setup};
-use linerate_wire::native::stream::{HELLO_BYTES, UdpHello, UdpHelloAck};
+use linerate_wire::native::stream::{HELLO_BYTES, UdpHello};
 
 use super::{Context, HARD_END_NS, Tick, answer_again, is_hello_again, thread_use};
-
-/// First byte of hellos and their answers.
-const HELLO_FIRST_BYTE: u8 = 0x89;
-
-/// Whether a datagram belongs to the opening of streams and not to the test: our own hello again,
-/// which is to be answered, an answer that came late, or another client's hello that was on its way
-/// when this socket was bound.
-fn is_opening(context: &Context, datagram: &[u8]) -> bool {
-    if context.is_iperf3() {
-        return is_iperf3_opening(datagram);
-    }
-    // No header begins so: a token's highest bit is clear.
-    datagram.first() == Some(&HELLO_FIRST_BYTE)
-        && (UdpHelloAck::decode(datagram).is_some() || UdpHello::decode(datagram).is_some())
-}
-
-/// iperf3's hello and its answer are 4 bytes, fewer than any of its headers.
-fn is_iperf3_opening(datagram: &[u8]) -> bool {
-    datagram.len() == 4
-}
 
 pub(super) fn run(context: &Context, at: datagram::Context, hello: Option<UdpHello>) -> RecvReport {
     let plan = &context.agreed.plan;
@@ -75,7 +55,7 @@ pub(super) fn run(context: &Context, at: datagram::Context, hello: Option<UdpHel
                 let (mut bytes, mut warm_bytes, mut ours) = (0, 0, false);
                 let (messages, is_full, mut again) = (arrivals.len(), arrivals.is_full(), false);
                 for message in arrivals.messages() {
-                    if is_opening(context, message.bytes) {
+                    if (context.habits.opens)(message.bytes) {
                         again |= is_hello_again(hello, message.bytes);
                         continue;
                     }
@@ -146,7 +126,7 @@ pub(super) fn run(context: &Context, at: datagram::Context, hello: Option<UdpHel
                 break;
             }
         }
-        if context.is_iperf3()
+        if context.habits.measured_from_start
             && warmup.is_none()
             && let Some(start) = context.shared.running()
         {
@@ -208,7 +188,7 @@ struct WarmUp {
 impl WarmUp {
     /// `None` where there is no warm-up, or datagrams tell of it themselves.
     fn new(context: &Context, setup: &Setup) -> Option<Self> {
-        let wanted = context.is_iperf3() && context.agreed.plan.warmup.0 > 0;
+        let wanted = context.habits.warm_by_time && context.agreed.plan.warmup.0 > 0;
         wanted.then(|| {
             let setup = Setup { intervals: Some(context.warm_intervals()), ..*setup };
             Self { account: Receiver::new(setup, thread_use()), told: 0 }

@@ -62,11 +62,11 @@ pub(super) fn run(context: &Context, at: datagram::Context, hello: Option<UdpHel
     };
     let warmup = if plan.warmup.0 > 0 {
         let quota = Quota { until_ns: Some(plan.warmup.0), full: None, tail: [0; 2] };
-        // A phase with its own counters, and its own numbers but in iperf3's dialect, where they go
-        // on; nothing of it is in the result.
+        // A phase with its own counters, and its own numbers where they do not go on; nothing of it is in the
+        // result.
         let phase = stream.phase(start_ns, quota, true);
         let sent = phase.account.datagrams();
-        if context.is_iperf3() {
+        if context.habits.warm_by_time {
             stream.first_number = sent;
             let rows = phase.account.finish(phase.span_ns, None, &context.around()).intervals;
             if let Some(last) = rows.last() {
@@ -119,7 +119,7 @@ fn wait_for_start(
         if context.shared.stopping() {
             return None;
         }
-        if context.is_iperf3() {
+        if context.habits.prompt {
             // Its server tells the start in the moment in which it begins.
             std::thread::sleep(PROMPT);
             continue;
@@ -176,7 +176,7 @@ impl Stream<'_> {
         if self.context.burst > 0 {
             pacer = pacer.map(|pacer| pacer.in_bursts(self.context.burst.into()));
         }
-        let tells = !warmup || self.context.is_iperf3();
+        let tells = !warmup || self.context.habits.warm_by_time;
         let intervals = match (warmup, tells) {
             (false, _) => self.context.intervals(),
             (true, true) => Some(self.context.warm_intervals()),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use linerate_dialect::ending::Early;
+use linerate_dialect::habits;
 use linerate_dialect::iperf3::server::{self as conversation, Terms, silence_limit_ns};
 use linerate_engine::clock;
 use linerate_model::plan::{Dialect, IpVersion, Transport};
@@ -157,6 +158,7 @@ impl Test {
             shared,
             slot,
             framing: test.framing,
+            habits: habits::IPERF3,
             digits: test.digits,
             burst: test.asked.burst,
             nic: None,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use linerate_dialect::control::ControlError;
+use linerate_dialect::habits::Habits;
 use linerate_dialect::stream::{DataEvent, Role, StreamId};
 use linerate_dialect::{Action, Conversation, Input, Over, Seen};
 use linerate_engine::{clock, sys};
@@ -60,6 +61,8 @@ pub(crate) struct Setup<G> {
     pub(crate) guest: G,
     /// What the datagrams of the first stream begin with.
     pub(crate) framing: Framing,
+    /// What their dialect does differently.
+    pub(crate) habits: Habits,
     /// Senders repeat the ten digits instead of random bytes.
     pub(crate) digits: bool,
     /// Datagrams or blocks that leave at once, where the user of iperf3 names a number.
@@ -299,6 +302,7 @@ impl<C: Conversation, G: Guest> Driver<C, G> {
             ip: setup.ip,
             token: setup.slot.token,
             framing: setup.framing.of_stream(id.stream),
+            habits: setup.habits,
             digits: setup.digits,
             burst: setup.burst,
             id,

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use linerate_dialect::habits::Habits;
 use linerate_dialect::{Conversation, Over};
 use linerate_model::plan::{
     Dialect as Name, Direction, End, EngineChoice, IpVersion, TestPlan, Traffic, UdpPlan,
@@ -33,6 +34,8 @@ pub trait Dialect {
     type Client: Conversation;
     /// The other end.
     type Server: Conversation;
+    /// What its data threads do differently.
+    const HABITS: Habits;
     /// Its name in records.
     const NAME: Name;
     /// Streams are answered as they come, and not when their threads start.
@@ -225,6 +228,7 @@ fn story<D: Dialect>(seed: u64) -> (Fault, &'static str, String) {
     let script = Script {
         plans: [plan.clone(), D::of_server(&plan)],
         framing: D::framing,
+        habits: D::HABITS,
         answers_at_once: D::ANSWERS_AT_ONCE,
         network,
         fault: (strikes, fault),

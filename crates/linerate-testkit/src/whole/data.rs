@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::num::NonZeroU8;
 
 use linerate_dialect::Over;
+use linerate_dialect::habits::Habits;
 use linerate_dialect::stream::{DataEvent, Report, Role, StreamId, Tick};
 use linerate_model::plan::{TestPlan, Traffic, UdpPlan};
 use linerate_model::sample::{RecvReport, SendReport, ThreadUse};
@@ -67,10 +68,17 @@ pub(super) enum Thread {
 }
 
 impl Thread {
-    pub(super) fn new(plan: &TestPlan, id: StreamId, role: Role, framing: Framing) -> Self {
+    pub(super) fn new(
+        plan: &TestPlan,
+        (id, role): (StreamId, Role),
+        framing: Framing,
+        habits: Habits,
+    ) -> Self {
         let Traffic::Udp(udp) = &plan.traffic else { unimplemented!("only datagrams") };
         match role {
-            Role::Receive => Self::Receive(Box::new(Receiving::new(plan, framing))),
+            Role::Receive => {
+                Self::Receive(Box::new(Receiving::new(plan, framing, habits.measured_from_start)))
+            }
             _ => Self::Send(Box::new(Sending {
                 plan: plan.clone(),
                 udp: udp.clone(),
@@ -233,7 +241,7 @@ pub(super) struct Receiving {
 }
 
 impl Receiving {
-    fn new(plan: &TestPlan, framing: Framing) -> Self {
+    fn new(plan: &TestPlan, framing: Framing, begins: bool) -> Self {
         let setup = Setup {
             framing,
             first_number: 0,
@@ -243,7 +251,6 @@ impl Receiving {
         };
         let account = Receiver::new(setup, ThreadUse::default());
         let account = account.ending_after(plan.duration().map(|d| d.0));
-        let begins = matches!(framing, Framing::Iperf3 { .. });
         Self { account: Some(account), begins, interval_ns: plan.interval.0, reported: 0 }
     }
 

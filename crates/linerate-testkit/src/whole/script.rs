@@ -1,6 +1,7 @@
 //! What a story is about: the two ends, what they run, and what goes wrong.
 
 use linerate_dialect::Over;
+use linerate_dialect::habits::Habits;
 use linerate_model::plan::TestPlan;
 use linerate_wire::framing::Framing;
 
@@ -58,6 +59,8 @@ pub struct Script {
     pub plans: [TestPlan; 2],
     /// The marks of a stream's datagrams.
     pub framing: fn(u16) -> Framing,
+    /// What the threads do differently in this dialect.
+    pub habits: Habits,
     /// The server answers a stream as it comes, and not when its thread starts.
     pub answers_at_once: bool,
     /// What the network does.

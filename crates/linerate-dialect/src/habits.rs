@@ -1,0 +1,63 @@
+//! What data threads do differently from dialect to dialect, as facts: no thread asks which dialect it
+//! serves.
+
+use linerate_wire::iperf3::hello;
+use linerate_wire::native::stream::{UdpHello, UdpHelloAck};
+
+/// Of one dialect.
+#[derive(Debug, Clone, Copy)]
+pub struct Habits {
+    /// The warm-up ends by time alone, for all streams at once. Its users see it, and numbers of datagrams go
+    /// on after it. Otherwise each datagram says that it belongs to the warm-up, or the stream's first byte
+    /// begins it, and nothing of it is shown.
+    pub warm_by_time: bool,
+    /// The measured time begins with the start of the test, and not with the first arrival.
+    pub measured_from_start: bool,
+    /// Data may come in the moment in which the start is known: whoever waits looks twice a millisecond.
+    pub prompt: bool,
+    /// Only the client says when a test ends, and may be late with it: a server's senders go on meanwhile.
+    pub client_ends: bool,
+    /// TCP is counted, filled and paced block by block.
+    pub whole_blocks: bool,
+    /// TCP connections outlive the data: what ends a stream is a word, not that it closes.
+    pub streams_outlive: bool,
+    /// Whether a datagram belongs to the opening of streams and not to the test.
+    pub opens: fn(&[u8]) -> bool,
+}
+
+/// linerate's own.
+pub const NATIVE: Habits = Habits {
+    warm_by_time: false,
+    measured_from_start: false,
+    prompt: false,
+    client_ends: false,
+    whole_blocks: false,
+    streams_outlive: false,
+    opens: opens_native,
+};
+
+/// iperf3's.
+pub const IPERF3: Habits = Habits {
+    warm_by_time: true,
+    measured_from_start: true,
+    prompt: true,
+    client_ends: true,
+    whole_blocks: true,
+    streams_outlive: true,
+    opens: opens_iperf3,
+};
+
+/// First byte of a hello and of its answer. No header begins so: a token's highest bit is clear.
+const HELLO_FIRST_BYTE: u8 = 0x89;
+
+/// The stream's own hello again, which is to be answered, an answer that came late, or another client's
+/// hello that was on its way when this socket was bound.
+fn opens_native(datagram: &[u8]) -> bool {
+    datagram.first() == Some(&HELLO_FIRST_BYTE)
+        && (UdpHelloAck::decode(datagram).is_some() || UdpHello::decode(datagram).is_some())
+}
+
+/// iperf3's hello and its answer are fewer bytes than any of its headers.
+fn opens_iperf3(datagram: &[u8]) -> bool {
+    datagram.len() == hello::HELLO_BYTES
+}
