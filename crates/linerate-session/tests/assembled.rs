@@ -6,7 +6,7 @@ use linerate_model::plan::{
     Dialect, Direction, End, EngineChoice, IpVersion, TcpPlan, TestPlan, Traffic, UdpPlan,
 };
 use linerate_model::record::{
-    CpuFigures, DoubtKind, HostFigures, Pair, RunRecord, SenderFigures, Status,
+    CpuFigures, DoubtKind, HostFigures, Pair, RunRecord, SenderFigures, Status, TestEnd,
 };
 use linerate_model::sample::{
     DelayQuantiles, HostCounters, HostSample, RecvCounts, RecvInterval, RecvReport, SendCounts,
@@ -509,8 +509,21 @@ fn what_a_sender_and_a_receiver_could_not_tell_for_certain_is_a_doubt() {
     let mut one = stream(0, 10, 1);
     one.send.as_mut().unwrap().small_mtu = Some(1_000);
     one.recv.as_mut().unwrap().unread = 7;
-    let record = record(&outcome(udp(1), vec![one]));
-    assert!(told(&record, "1000 bytes") && told(&record, "up to 7 datagrams"));
+    let late = outcome(udp(1), vec![one]);
+    let found = record(&late);
+    assert!(told(&found, "1000 bytes") && told(&found, "up to 7 datagrams"));
+    let foreseen = record(&Outcome { fragments: true, ..late });
+    assert!(!told(&foreseen, "1000 bytes"), "the client has said it before the test");
+}
+
+#[test]
+fn a_doubt_about_one_host_says_which() {
+    let counters = HostCounters { throttled_ns: Some(5_000_000), ..HostCounters::default() };
+    let total = Some(HostSample { counters, ..HostSample::default() });
+    let server = HostSamples { total, ..HostSamples::default() };
+    let found = record(&Outcome { server, ..outcome(udp(1), vec![stream(0, 10, 0)]) });
+    let busy = found.doubts.iter().find(|doubt| doubt.kind == DoubtKind::HostBusy);
+    assert_eq!(busy.and_then(|doubt| doubt.host), Some(TestEnd::Server), "{:?}", found.doubts);
 }
 
 #[test]
