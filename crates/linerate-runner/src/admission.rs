@@ -17,14 +17,10 @@ use tokio::sync::mpsc::UnboundedSender;
 use crate::data::StreamSocket;
 use crate::host::MOST_CORES;
 use crate::network::Network;
+use crate::options::Options;
 use crate::place::{self, From};
-use crate::server::Options;
 use crate::shares::{DayBudget, Days};
 use crate::standstill;
-
-/// Connections that have not yet asked for a test. Each costs one descriptor, one small task and
-/// about 4 KiB in the kernel.
-pub(crate) const MOST_WAITING: usize = 16_384;
 
 /// The tests that run now.
 #[derive(Debug, Default)]

@@ -9,8 +9,8 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
+use crate::event::Event;
 use crate::network::Network;
-use crate::server::Event;
 
 /// Events that wait at most. Each takes some hundred bytes; rows of an iperf3 test with 128 streams some 20 KiB.
 const MOST_QUEUED: usize = 2_048;

@@ -3,23 +3,27 @@
 
 #![forbid(unsafe_code)]
 
+mod address;
 mod admission;
 pub mod agent;
 pub mod client;
 pub mod clock;
 mod control;
 mod data;
-mod discard;
 mod errors;
+mod event;
 mod event_log;
 mod host;
 mod network;
+mod options;
 mod place;
 mod process_cpu;
 mod proven;
+mod random;
 mod serve_iperf3;
 mod served;
 pub mod server;
+mod service;
 mod serving;
 mod shares;
 pub mod signals;

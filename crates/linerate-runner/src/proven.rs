@@ -17,7 +17,7 @@ use tokio::net::TcpStream;
 
 use crate::control::{ControlError, decode};
 use crate::errors;
-use crate::serving::random;
+use crate::random::random;
 
 /// Both directions of a session under a key, as one end has them.
 #[derive(Debug)]

@@ -7,9 +7,6 @@ use std::time::{Duration, SystemTime};
 
 use linerate_engine::sys;
 use linerate_model::record::{ErrorKind, ErrorRecord};
-use linerate_model::served::{PutBack, ServedResult, ServedTest};
-use linerate_model::test_event::TestEvent;
-use linerate_model::units::{BitRate, Nanos};
 use linerate_wire::iperf3::Cookie;
 use linerate_wire::native::PREAMBLE;
 use linerate_wire::native::message::RefusalKind;
@@ -17,191 +14,24 @@ use linerate_wire::native::stream::{
     HELLO_BYTES, OPENING_BYTES, TCP_OPENING, TcpOpening, UdpHello, UdpHelloAck,
 };
 use nix::errno::Errno;
-use socket2::Socket;
 use tokio::io::AsyncReadExt;
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-use crate::admission::{Admission, MOST_WAITING};
-use crate::data::{Limits, StreamSocket};
+use crate::admission::Admission;
+use crate::data::StreamSocket;
+pub use crate::event::Event;
 use crate::event_log::{EventLog, Events};
-use crate::network::Network;
-pub use crate::proven::Public;
-use crate::serve_iperf3::logins::Logins;
+use crate::options::MOST_WAITING;
+pub use crate::options::{MAX_WINDOW, Options, Public};
 use crate::serve_iperf3::rendezvous::StreamRendezvous;
-use crate::shares::Waiting;
+use crate::service::{Server, stream_socket};
 use crate::{agent, errors, host, serve_iperf3, serving};
 
 /// A connection has this long to ask for a test, counted from its arrival, whatever it sends
 /// meanwhile.
 pub(crate) const GREETING_LIMIT: Duration = Duration::from_secs(5);
-
-/// As long as iperf3's receivers wait for data by default.
-const NO_DATA: Duration = Duration::from_secs(120);
-
-/// As large as the buffers that a server takes for a stream by itself.
-pub const MAX_WINDOW: u32 = 4 << 20;
-
-/// How a server behaves; each limit is its owner's policy and narrower than the table in
-/// `linerate_model::limits`.
-#[derive(Debug, Clone)]
-pub struct Options {
-    /// Address to listen on; `None` is every address, IPv4 and IPv6.
-    pub bind: Option<IpAddr>,
-    /// TCP and UDP port; 0 takes a free one.
-    pub port: u16,
-    /// Shared key that clients must prove they know.
-    pub key: Option<Vec<u8>>,
-    /// Addresses by which clients with the key dial this server, beside its host's own.
-    pub public: Vec<Public>,
-    /// Users that clients of iperf3 must prove to be. linerate's own then need the key.
-    pub logins: Option<Arc<Logins>>,
-    /// Tests at once.
-    pub max_tests: usize,
-    /// Tests at once of one [`Network`]; `None` is half of `max_tests`, but 16 where it allows as many.
-    pub max_tests_per_address: Option<usize>,
-    /// Connections of one [`Network`] that may wait to ask for a test.
-    pub max_waiting_per_address: usize,
-    /// Bytes that all tests of one [`Network`] may carry in 24 h, both ways together; `None` is no limit.
-    pub max_bytes_per_day: Option<u64>,
-    /// Longest test, warm-up included.
-    pub max_duration: Nanos,
-    /// Largest rate of one direction of one test; `None` is no limit.
-    pub max_rate: Option<BitRate>,
-    /// Most streams of one test, each way.
-    pub max_streams: u16,
-    /// Largest byte budget of one test, both ways together; `None` is no limit.
-    pub max_bytes: Option<u64>,
-    /// Bytes of memory that all tests together may take.
-    pub max_memory: u64,
-    /// The most of a client's window, in bytes, that is forced beyond the kernel's limits where this
-    /// process may.
-    pub max_window: u32,
-    /// One test at a time. So many clients of iperf3 may wait for their turn; the rest, and
-    /// linerate's own, are told that the server is busy.
-    pub exclusive: Option<usize>,
-    /// End after the first test.
-    pub one_off: bool,
-    /// With `one_off`: end when nobody had a test for so long.
-    pub idle: Option<Duration>,
-    /// What is told of a test of iperf3 while it runs is of so much time each.
-    pub interval: Nanos,
-    /// A test in which nothing moves for so long ends, and one of iperf3 to which nothing comes that should.
-    pub no_data: Duration,
-    /// Listens on every IPv6 address, and on no IPv4 one; without `bind`.
-    pub only_v6: bool,
-    /// What controllers of campaigns may do here; `None` keeps them out.
-    pub agent: Option<agent::Options>,
-}
-
-impl Options {
-    /// What the data threads of one test hold it to.
-    pub(crate) fn limits(&self) -> Limits {
-        let span_ns = Some(self.max_duration.0);
-        let window = Some(self.max_window);
-        Limits { bytes: self.max_bytes, rate: self.max_rate, window, span_ns }
-    }
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            bind: None,
-            port: 5201,
-            key: None,
-            public: Vec::new(),
-            logins: None,
-            max_tests: 128,
-            max_tests_per_address: None,
-            max_waiting_per_address: MOST_WAITING / 8,
-            max_bytes_per_day: None,
-            max_duration: Nanos::from_secs(3_600),
-            max_rate: None,
-            max_streams: 128,
-            max_bytes: None,
-            max_memory: 1 << 30,
-            max_window: MAX_WINDOW,
-            exclusive: None,
-            one_off: false,
-            idle: None,
-            interval: Nanos::from_secs(1),
-            no_data: NO_DATA,
-            only_v6: false,
-            agent: None,
-        }
-    }
-}
-
-impl Options {
-    /// Tests at once of one network.
-    pub(crate) fn tests_of_one(&self) -> usize {
-        // 16 clients behind one address are a laboratory; all places are nobody's.
-        self.max_tests_per_address.unwrap_or((self.max_tests / 2).max(16)).min(self.max_tests)
-    }
-}
-
-/// What a server tells its owner.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Event {
-    /// It listens.
-    Listening(SocketAddr),
-    /// A test was admitted.
-    TestStarted(Box<ServedTest>),
-    /// A test ended; told of one that did not start as well.
-    TestEnded(Box<ServedTest>, Box<ServedResult>),
-    /// A controller took this host over.
-    ControlStarted {
-        /// The controller.
-        peer: SocketAddr,
-    },
-    /// It is gone, and settings were put back.
-    ControlEnded {
-        /// The controller.
-        peer: SocketAddr,
-        /// What became of the settings it had changed; absent where they are put back later.
-        settings: Option<PutBack>,
-        /// Why, and what was put back, in words.
-        text: String,
-    },
-    /// Settings that an earlier server had left changed were put back.
-    PutBack {
-        /// How many.
-        settings: PutBack,
-        /// What, in words.
-        text: String,
-    },
-    /// No connection can be taken for now. Told at most once in ten seconds.
-    CannotAccept(String),
-    /// What a test in iperf3's dialect tells while it runs.
-    Test {
-        /// The client's control connection.
-        peer: SocketAddr,
-        /// What.
-        event: TestEvent,
-    },
-    /// A connection was turned away or dropped before a test.
-    Refused {
-        /// The client.
-        peer: SocketAddr,
-        /// On what ground.
-        kind: RefusalKind,
-        /// Why, in words.
-        why: String,
-    },
-    /// More of a network were, too many to be told one by one.
-    RefusedMore {
-        /// Of whom.
-        network: Network,
-        /// So many.
-        count: u64,
-    },
-    /// So many events were not told, as the owner took those before them too slowly.
-    LogDropped {
-        /// Of any kind.
-        events: u64,
-    },
-}
 
 /// At the end, whoever reads the events has so long for the last of them.
 const LAST_WORDS: Duration = Duration::from_secs(1);
@@ -246,21 +76,6 @@ fn run(options: &Options, events: Events) -> Result<(), ErrorRecord> {
             () = signals => Ok(()),
         }
     })
-}
-
-/// Everything the tasks of one server share.
-pub(crate) struct Server {
-    pub(crate) options: Options,
-    pub(crate) admission: Arc<Admission>,
-    pub(crate) rendezvous: Arc<StreamRendezvous>,
-    pub(crate) events: Events,
-    pub(crate) shut: watch::Receiver<bool>,
-    pub(crate) agent: agent::AgentSlot,
-    waiting: Arc<Waiting>,
-    most_waiting: usize,
-    running: AtomicUsize,
-    finished: AtomicUsize,
-    arrived: AtomicU64,
 }
 
 /// Serves until `shut` becomes true and the running tests have ended.
@@ -441,23 +256,6 @@ impl Drop for Running {
     }
 }
 
-impl Server {
-    /// A number that grows with every connection and every stream: the order of their arrival.
-    pub(crate) fn next_order(&self) -> u64 {
-        self.arrived.fetch_add(1, Ordering::Relaxed)
-    }
-
-    /// A connection that is dropped as it does not keep to the protocol.
-    pub(crate) fn refused(&self, peer: SocketAddr, why: &str) {
-        self.turned_away(peer, RefusalKind::Protocol, why);
-    }
-
-    /// A test that is not wanted here.
-    pub(crate) fn turned_away(&self, peer: SocketAddr, kind: RefusalKind, why: &str) {
-        self.events.send(Event::Refused { peer, kind, why: why.to_owned() });
-    }
-}
-
 /// A test in one of the dialects spoken here.
 enum Granted {
     Native(serving::Work),
@@ -500,17 +298,6 @@ async fn greet(
             None
         }
     }
-}
-
-/// A socket of its own for a UDP stream, on the server's port, that hears its client only.
-pub(crate) fn stream_socket(
-    local: SocketAddr,
-    port: u16,
-    peer: SocketAddr,
-) -> std::io::Result<Socket> {
-    let socket = sys::udp_socket(crate::client::with_port(local, port))?;
-    socket.connect(&peer.into())?;
-    Ok(socket)
 }
 
 /// Answers the first datagrams of UDP streams: only to the address that holds the test's control

@@ -8,12 +8,10 @@ use std::time::Duration;
 
 use linerate_dialect::habits;
 use linerate_dialect::native::server as conversation;
-pub(crate) use linerate_dialect::native::server::HEAD_START_NS;
-use linerate_dialect::stream;
 use linerate_engine::{clock, sys};
 use linerate_host::facts::facts;
 use linerate_model::host::HostFacts;
-use linerate_model::plan::{AgreedPlan, Dialect, End, IpVersion, Traffic, Transport};
+use linerate_model::plan::{AgreedPlan, Dialect, End, IpVersion, Transport};
 use linerate_model::served::{ServedResult, ServedTest};
 use linerate_wire::framing::Framing;
 use linerate_wire::native::auth::Speaker;
@@ -29,26 +27,18 @@ use tokio::time::Instant;
 use crate::admission::{self, Slot};
 use crate::agent;
 use crate::control::{ControlError, read_body, read_out, write_bytes, write_message};
-use crate::data::{self, Shared, Sign, StreamSocket};
+use crate::data::{self, Shared, Sign, StreamSocket, drain_ns};
+use crate::event::Event;
 use crate::proven::{self, Seals};
+use crate::random::random;
 use crate::served;
-use crate::server::{Event, Server};
+use crate::service::Server;
 
 use driver::{Driver, Guest, Setup};
 
 /// Should nobody act on a client's silence, data threads end by themselves a little after
 /// [`conversation::SILENCE_LIMIT_NS`]: within 3 s of the last sign.
 const SILENCE_OF_THREADS: Duration = Duration::from_millis(2_800);
-/// TCP streams end by themselves; this is for one that does not.
-const TCP_DRAIN_NS: u64 = 20_000_000_000;
-
-pub(crate) fn random<const N: usize>() -> [u8; N] {
-    let mut bytes = [0; N];
-    // Fails only where the kernel has no random numbers; a test must not begin with known ones.
-    getrandom::fill(&mut bytes).expect("the kernel gives random numbers");
-    bytes
-}
-
 /// What was granted.
 pub(crate) enum Work {
     /// A test.
@@ -81,15 +71,6 @@ pub(crate) struct Test {
     arrivals: UnboundedReceiver<(u16, StreamSocket)>,
     /// Where tests run one at a time, what says that it is this one's.
     _alone: Option<OwnedSemaphorePermit>,
-}
-
-/// How long receivers wait after the sender's last word: two round trips and some for the host.
-pub(crate) fn drain_ns(control: &impl std::os::fd::AsFd, traffic: &Traffic) -> u64 {
-    if matches!(traffic, Traffic::Tcp(_)) { TCP_DRAIN_NS } else { straggler_ns(control) }
-}
-
-fn straggler_ns(control: &impl std::os::fd::AsFd) -> u64 {
-    stream::straggler_ns(sys::tcp_sample(control).and_then(|tcp| tcp.rtt_ns).unwrap_or(0))
 }
 
 /// Hello, welcome, request, agreement. Bounded by the caller's deadline.
@@ -345,16 +326,5 @@ impl Guest for Native {
         if let Some(mut tcp) = tcp {
             let _ = std::io::Write::write_all(&mut tcp, &[1]);
         }
-    }
-}
-
-/// Ends the data threads of a test with it.
-pub(crate) struct StopOnDrop(pub(crate) Arc<Shared>);
-
-impl Drop for StopOnDrop {
-    fn drop(&mut self) {
-        self.0.stop();
-        self.0.drain_until(0);
-        self.0.let_peer_go();
     }
 }

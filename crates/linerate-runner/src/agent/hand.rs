@@ -32,7 +32,7 @@ pub(crate) struct Hand {
     /// Towards whom the interface of the facts is.
     pub(crate) towards: Option<IpAddr>,
     /// What a plan may ask for.
-    pub(crate) policy: Option<crate::server::Options>,
+    pub(crate) policy: Option<crate::options::Options>,
     /// Ends what is under way.
     pub(crate) stop: Stop,
     /// Which life of the helper has made the settings that should hold now; nothing when none were

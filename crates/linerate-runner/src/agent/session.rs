@@ -20,8 +20,9 @@ use super::Options;
 use super::hand::Hand;
 use super::helper::Privileged;
 use crate::control::{ControlError, read_all, write_bytes, write_message};
+use crate::event::Event;
 use crate::proven::Seals;
-use crate::server::{Event, Server};
+use crate::service::Server;
 use crate::signals::Stop;
 
 /// Both ends say this often that they are there.

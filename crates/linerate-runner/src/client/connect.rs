@@ -187,9 +187,3 @@ pub(super) async fn over_control(
         Err(error) => failed(near.record, error),
     }
 }
-
-/// The same address, its IPv6 scope included, with another port.
-pub(crate) fn with_port(mut address: SocketAddr, port: u16) -> SocketAddr {
-    address.set_port(port);
-    address
-}

@@ -24,11 +24,11 @@ use tokio::sync::mpsc::{self, UnboundedSender};
 use super::connect::address_pair;
 use super::open::{Opened, Opening};
 use crate::control::read_out;
+use crate::data::StopOnDrop;
 use crate::data::{self, Context, Shared, SocketFacts, StreamSocket};
 use crate::errors;
 use crate::host::HostWatch;
 use crate::process_cpu::ProcessCpu;
-use crate::serving::StopOnDrop;
 use crate::standstill;
 
 /// Control bytes that are read at once.

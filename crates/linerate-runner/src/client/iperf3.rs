@@ -31,7 +31,7 @@ use super::test::unchanged;
 use super::{ClientTest, Ended};
 use crate::data::{self, SocketFacts};
 use crate::errors;
-use crate::serving::random;
+use crate::random::random;
 
 /// Waits this long beyond two round trips for what is on its way, before the end is said. Less than
 /// a tenth of iperf3's usual interval, which it then leaves out of its report.

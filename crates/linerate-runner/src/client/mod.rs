@@ -2,6 +2,7 @@
 
 mod agree;
 mod connect;
+mod discard;
 mod driver;
 pub(crate) mod iperf3;
 pub(crate) mod mtu;
@@ -18,11 +19,11 @@ use linerate_session::observer::Observer;
 use linerate_wire::native::auth;
 
 use crate::errors;
-use crate::serving::random;
+use crate::random::random;
 use crate::signals::Stop;
 use crate::standstill;
 
-pub(crate) use connect::{connect_to, resolve, with_port};
+pub(crate) use connect::{connect_to, resolve};
 use connect::{over_control, with_own_server};
 pub use iperf3::Extras;
 pub(crate) use test::unchanged;
@@ -103,7 +104,7 @@ pub fn run(request: &Request, observer: &mut dyn Observer, stop: &Stop) -> RunRe
                 over_control(request, record, name, *port, observer).await
             }
             Target::Discard { name, port } => {
-                crate::discard::run(request, record, name, *port, observer).await
+                discard::run(request, record, name, *port, observer).await
             }
         }
     };

@@ -7,7 +7,7 @@ use linerate_model::plan::{IpVersion, TestPlan, Traffic, Transport};
 use linerate_model::record::{Doubt, DoubtKind, RunRecord};
 use linerate_model::units::DatagramSize;
 
-use super::connect::with_port;
+use crate::address::with_port;
 
 /// Largest UDP payload: 65,535 bytes of an IPv4 packet less its headers.
 const LARGEST: u32 = 65_507;

@@ -15,7 +15,8 @@ use linerate_wire::native::stream::{
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 
-use super::connect::{CONNECT_LIMIT, with_port};
+use super::connect::CONNECT_LIMIT;
+use crate::address::with_port;
 use crate::data::{self, StreamSocket};
 use crate::errors;
 

@@ -19,11 +19,11 @@ use linerate_wire::native::message::ServerMessage;
 use linerate_wire::native::stream::COOKIE_BYTES;
 use tokio::net::TcpStream;
 
+use crate::data::drain_ns;
 use crate::data::{self, StreamId};
 use crate::errors;
 use crate::place::{self, From};
 use crate::proven;
-use crate::serving::drain_ns;
 use crate::standstill;
 
 use super::Request;

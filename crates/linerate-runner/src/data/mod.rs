@@ -3,6 +3,7 @@
 //! They share a [`Shared`] with the control side and tell it what they measured through a channel,
 //! once an interval and once at the end. Nothing in their loops locks, allocates or formats.
 
+mod drain;
 mod peer;
 #[cfg(test)]
 mod ports;
@@ -36,9 +37,10 @@ use linerate_wire::native::stream::UdpHello;
 use socket2::Socket;
 use tokio::sync::mpsc::UnboundedSender;
 
+pub(crate) use drain::drain_ns;
 pub(crate) use linerate_dialect::stream::{DataEvent, Report, Role, StreamId, Tick, role, streams};
 pub(crate) use peer::Sign;
-pub(crate) use shared::{Limits, Shared};
+pub(crate) use shared::{Limits, Shared, StopOnDrop};
 
 /// How long a data thread waits in the kernel before it looks at [`Shared`] again.
 const LOOK_UP: Duration = Duration::from_millis(20);

@@ -313,3 +313,14 @@ impl Shared {
         now_ns >= self.drain_until_ns.load(Ordering::Acquire)
     }
 }
+
+/// Ends the data threads of a test with it.
+pub(crate) struct StopOnDrop(pub(crate) Arc<Shared>);
+
+impl Drop for StopOnDrop {
+    fn drop(&mut self) {
+        self.0.stop();
+        self.0.drain_until(0);
+        self.0.let_peer_go();
+    }
+}

@@ -26,7 +26,7 @@ use self::control::{Control, TALK_LIMIT};
 use self::plan::{Refusal, refuse};
 use self::rendezvous::Shown;
 use crate::data::StreamSocket;
-use crate::server::{Server, stream_socket};
+use crate::service::{Server, stream_socket};
 
 pub(crate) use self::run::Test;
 
@@ -150,8 +150,8 @@ fn grant(
         .admission
         .admit(
             &test.plan,
-            u64::from_be_bytes(crate::serving::random()) >> 1,
-            crate::serving::random(),
+            u64::from_be_bytes(crate::random::random()) >> 1,
+            crate::random::random(),
             (peer.ip(), local),
             &irq_cores,
             arrivals,

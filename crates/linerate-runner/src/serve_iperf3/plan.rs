@@ -13,7 +13,7 @@ use linerate_wire::native::message::RefusalKind;
 
 use crate::admission;
 use crate::data::burst_time;
-use crate::server::Options;
+use crate::options::Options;
 
 /// Block of a TCP test that names none.
 const TCP_BLOCK: i64 = 131_072;

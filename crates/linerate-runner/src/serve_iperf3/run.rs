@@ -19,8 +19,9 @@ use super::rendezvous::{Arrival, Expectation, Turn};
 use super::sockets::Sockets;
 use crate::admission::Slot;
 use crate::data::{Shared, Sign};
+use crate::event::Event;
 use crate::served;
-use crate::server::{Event, Server};
+use crate::service::Server;
 use crate::serving::driver::{Driver, Setup};
 
 /// Should nobody act on a client's silence, data threads end by themselves a little later.

@@ -13,8 +13,8 @@ use super::plan;
 use super::rendezvous::{Expectation, Turn};
 use crate::client::iperf3::open::stream;
 use crate::data::{self, StreamSocket};
+use crate::event::Event;
 use crate::event_log::Events;
-use crate::server::Event;
 use crate::serving::driver::Guest;
 
 pub(super) struct Sockets {

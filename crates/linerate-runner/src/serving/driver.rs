@@ -19,13 +19,12 @@ use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 
-use super::StopOnDrop;
 use crate::admission::Slot;
 use crate::control::read_out;
-use crate::data::{self, Context, Shared, Sign, StreamSocket};
+use crate::data::{self, Context, Shared, Sign, StopOnDrop, StreamSocket};
 use crate::host::HostWatch;
 use crate::process_cpu::ProcessCpu;
-use crate::server::Server;
+use crate::service::Server;
 use crate::standstill;
 
 /// Control bytes that are read at once.

@@ -10,8 +10,8 @@ use linerate_model::record::ErrorRecord;
 use linerate_model::test_event;
 use linerate_wire::iperf3::{Cookie, Parameters, hello, stream_id};
 
+use crate::address::with_port;
 use crate::client::open::{Open, Opener};
-use crate::client::with_port;
 use crate::data::{SocketFacts, StreamId, StreamSocket};
 use crate::errors;
 

@@ -12,12 +12,13 @@ use linerate_session::observer::Observer;
 use linerate_wire::framing::Framing;
 use tokio::sync::mpsc;
 
-use crate::client::{Request, failed, mtu, resolve, unchanged};
+use super::{Request, failed, mtu, resolve, unchanged};
 use crate::data::{self, Context, DataEvent, Report, Shared, StreamSocket, Tick};
 use crate::errors;
 use crate::host::HostWatch;
 use crate::place::{self, From};
-use crate::serving::{HEAD_START_NS, random};
+use crate::random::random;
+use linerate_dialect::native::server::HEAD_START_NS;
 use linerate_dialect::ticks::Ticks;
 
 /// Runs a send-only test.

@@ -1,0 +1,71 @@
+//! What happens at a server.
+
+use std::net::SocketAddr;
+
+use linerate_model::served::{PutBack, ServedResult, ServedTest};
+use linerate_model::test_event::TestEvent;
+use linerate_wire::native::message::RefusalKind;
+
+use crate::network::Network;
+
+/// What a server tells its owner.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Event {
+    /// It listens.
+    Listening(SocketAddr),
+    /// A test was admitted.
+    TestStarted(Box<ServedTest>),
+    /// A test ended; told of one that did not start as well.
+    TestEnded(Box<ServedTest>, Box<ServedResult>),
+    /// A controller took this host over.
+    ControlStarted {
+        /// The controller.
+        peer: SocketAddr,
+    },
+    /// It is gone, and settings were put back.
+    ControlEnded {
+        /// The controller.
+        peer: SocketAddr,
+        /// What became of the settings it had changed; absent where they are put back later.
+        settings: Option<PutBack>,
+        /// Why, and what was put back, in words.
+        text: String,
+    },
+    /// Settings that an earlier server had left changed were put back.
+    PutBack {
+        /// How many.
+        settings: PutBack,
+        /// What, in words.
+        text: String,
+    },
+    /// No connection can be taken for now. Told at most once in ten seconds.
+    CannotAccept(String),
+    /// What a test in iperf3's dialect tells while it runs.
+    Test {
+        /// The client's control connection.
+        peer: SocketAddr,
+        /// What.
+        event: TestEvent,
+    },
+    /// A connection was turned away or dropped before a test.
+    Refused {
+        /// The client.
+        peer: SocketAddr,
+        /// On what ground.
+        kind: RefusalKind,
+        /// Why, in words.
+        why: String,
+    },
+    /// More of a network were, too many to be told one by one.
+    RefusedMore {
+        /// Of whom.
+        network: Network,
+        /// So many.
+        count: u64,
+    },
+    /// So many events were not told, as the owner took those before them too slowly.
+    LogDropped {
+        /// Of any kind.
+        events: u64,
+    },
+}

@@ -1,0 +1,120 @@
+//! How a server behaves.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use linerate_model::units::{BitRate, Nanos};
+
+use crate::agent;
+use crate::data::Limits;
+pub use crate::proven::Public;
+use crate::serve_iperf3::logins::Logins;
+
+/// Connections that have not yet asked for a test. Each costs one descriptor, one small task and
+/// about 4 KiB in the kernel.
+pub(crate) const MOST_WAITING: usize = 16_384;
+
+/// As long as iperf3's receivers wait for data by default.
+const NO_DATA: Duration = Duration::from_secs(120);
+
+/// As large as the buffers that a server takes for a stream by itself.
+pub const MAX_WINDOW: u32 = 4 << 20;
+
+/// How a server behaves; each limit is its owner's policy and narrower than the table in
+/// `linerate_model::limits`.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Address to listen on; `None` is every address, IPv4 and IPv6.
+    pub bind: Option<IpAddr>,
+    /// TCP and UDP port; 0 takes a free one.
+    pub port: u16,
+    /// Shared key that clients must prove they know.
+    pub key: Option<Vec<u8>>,
+    /// Addresses by which clients with the key dial this server, beside its host's own.
+    pub public: Vec<Public>,
+    /// Users that clients of iperf3 must prove to be. linerate's own then need the key.
+    pub logins: Option<Arc<Logins>>,
+    /// Tests at once.
+    pub max_tests: usize,
+    /// Tests at once of one [`Network`]; `None` is half of `max_tests`, but 16 where it allows as many.
+    pub max_tests_per_address: Option<usize>,
+    /// Connections of one [`Network`] that may wait to ask for a test.
+    pub max_waiting_per_address: usize,
+    /// Bytes that all tests of one [`Network`] may carry in 24 h, both ways together; `None` is no limit.
+    pub max_bytes_per_day: Option<u64>,
+    /// Longest test, warm-up included.
+    pub max_duration: Nanos,
+    /// Largest rate of one direction of one test; `None` is no limit.
+    pub max_rate: Option<BitRate>,
+    /// Most streams of one test, each way.
+    pub max_streams: u16,
+    /// Largest byte budget of one test, both ways together; `None` is no limit.
+    pub max_bytes: Option<u64>,
+    /// Bytes of memory that all tests together may take.
+    pub max_memory: u64,
+    /// The most of a client's window, in bytes, that is forced beyond the kernel's limits where this
+    /// process may.
+    pub max_window: u32,
+    /// One test at a time. So many clients of iperf3 may wait for their turn; the rest, and
+    /// linerate's own, are told that the server is busy.
+    pub exclusive: Option<usize>,
+    /// End after the first test.
+    pub one_off: bool,
+    /// With `one_off`: end when nobody had a test for so long.
+    pub idle: Option<Duration>,
+    /// What is told of a test of iperf3 while it runs is of so much time each.
+    pub interval: Nanos,
+    /// A test in which nothing moves for so long ends, and one of iperf3 to which nothing comes that should.
+    pub no_data: Duration,
+    /// Listens on every IPv6 address, and on no IPv4 one; without `bind`.
+    pub only_v6: bool,
+    /// What controllers of campaigns may do here; `None` keeps them out.
+    pub agent: Option<agent::Options>,
+}
+
+impl Options {
+    /// What the data threads of one test hold it to.
+    pub(crate) fn limits(&self) -> Limits {
+        let span_ns = Some(self.max_duration.0);
+        let window = Some(self.max_window);
+        Limits { bytes: self.max_bytes, rate: self.max_rate, window, span_ns }
+    }
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            bind: None,
+            port: 5201,
+            key: None,
+            public: Vec::new(),
+            logins: None,
+            max_tests: 128,
+            max_tests_per_address: None,
+            max_waiting_per_address: MOST_WAITING / 8,
+            max_bytes_per_day: None,
+            max_duration: Nanos::from_secs(3_600),
+            max_rate: None,
+            max_streams: 128,
+            max_bytes: None,
+            max_memory: 1 << 30,
+            max_window: MAX_WINDOW,
+            exclusive: None,
+            one_off: false,
+            idle: None,
+            interval: Nanos::from_secs(1),
+            no_data: NO_DATA,
+            only_v6: false,
+            agent: None,
+        }
+    }
+}
+
+impl Options {
+    /// Tests at once of one network.
+    pub(crate) fn tests_of_one(&self) -> usize {
+        // 16 clients behind one address are a laboratory; all places are nobody's.
+        self.max_tests_per_address.unwrap_or((self.max_tests / 2).max(16)).min(self.max_tests)
+    }
+}

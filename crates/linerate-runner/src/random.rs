@@ -1,0 +1,9 @@
+//! Bytes that nobody can foresee.
+
+/// From the kernel.
+pub(crate) fn random<const N: usize>() -> [u8; N] {
+    let mut bytes = [0; N];
+    // Fails only where the kernel has no random numbers; a test must not begin with known ones.
+    getrandom::fill(&mut bytes).expect("the kernel gives random numbers");
+    bytes
+}

@@ -1,0 +1,62 @@
+//! What all tasks of one server share.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use linerate_engine::sys;
+use linerate_wire::native::message::RefusalKind;
+use socket2::Socket;
+use tokio::sync::watch;
+
+use crate::address::with_port;
+use crate::admission::Admission;
+use crate::agent;
+use crate::event::Event;
+use crate::event_log::Events;
+use crate::options::Options;
+use crate::serve_iperf3::rendezvous::StreamRendezvous;
+use crate::shares::Waiting;
+
+/// Everything the tasks of one server share.
+pub(crate) struct Server {
+    pub(crate) options: Options,
+    pub(crate) admission: Arc<Admission>,
+    pub(crate) rendezvous: Arc<StreamRendezvous>,
+    pub(crate) events: Events,
+    pub(crate) shut: watch::Receiver<bool>,
+    pub(crate) agent: agent::AgentSlot,
+    pub(crate) waiting: Arc<Waiting>,
+    pub(crate) most_waiting: usize,
+    pub(crate) running: AtomicUsize,
+    pub(crate) finished: AtomicUsize,
+    pub(crate) arrived: AtomicU64,
+}
+
+impl Server {
+    /// A number that grows with every connection and every stream: the order of their arrival.
+    pub(crate) fn next_order(&self) -> u64 {
+        self.arrived.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// A connection that is dropped as it does not keep to the protocol.
+    pub(crate) fn refused(&self, peer: SocketAddr, why: &str) {
+        self.turned_away(peer, RefusalKind::Protocol, why);
+    }
+
+    /// A test that is not wanted here.
+    pub(crate) fn turned_away(&self, peer: SocketAddr, kind: RefusalKind, why: &str) {
+        self.events.send(Event::Refused { peer, kind, why: why.to_owned() });
+    }
+}
+
+/// A socket of its own for a UDP stream, on the server's port, that hears its client only.
+pub(crate) fn stream_socket(
+    local: SocketAddr,
+    port: u16,
+    peer: SocketAddr,
+) -> std::io::Result<Socket> {
+    let socket = sys::udp_socket(with_port(local, port))?;
+    socket.connect(&peer.into())?;
+    Ok(socket)
+}
