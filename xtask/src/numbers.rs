@@ -45,14 +45,14 @@ use Shown::{Permille, Ratio, Whole};
 /// First what is wanted, then what holds. Where they differ, what is in the way stands above the row.
 const ROWS: &[Row] = &[
     // More features came since 52,000 was aimed at; the dialects are moved out of the runner one by one.
-    row("production lines", 52_000, 70_461, Less, Whole, |t| sum(t.files().map(|f| f.lines))),
+    row("production lines", 52_000, 70_165, Less, Whole, |t| sum(t.files().map(|f| f.lines))),
     // Long are what asks a dialect's questions in one go, data loops, and pages of the report.
     row("function p95", 45, 44, Less, Whole, |t| p95(t.functions().map(|f| f.lines))),
-    row("functions over 70 lines", 10, 11, Less, Permille, |t| {
+    row("functions over 70 lines", 10, 9, Less, Permille, |t| {
         share(t.functions().filter(|f| f.lines > LONG).count(), t.functions().count(), 1000)
     }),
     row("longest function", 120, 179, Less, Whole, |t| max(t.functions().map(|f| f.lines))),
-    row("file p95", 400, 397, Less, Whole, |t| p95(t.files().map(|f| f.lines))),
+    row("file p95", 400, 396, Less, Whole, |t| p95(t.files().map(|f| f.lines))),
     row("longest file", 600, 697, Less, Whole, |t| max(t.files().map(|f| f.lines))),
     // The largest is the runner's: each dialect there still has drivers of its own.
     row("circles of files", 0, 1, Less, Whole, |t| sum(t.circles().map(|_| 1))),

@@ -10,7 +10,9 @@
 //! assert_eq!(metric::find("received_bps").unwrap().of_figures(&totals), None);
 //! ```
 
-use linerate_model::record::{Figures, ReceiverFigures, RrFigures, RunRecord, SenderFigures};
+use linerate_model::record::{
+    CpuFigures, Figures, Pair, ReceiverFigures, RrFigures, RunRecord, SenderFigures, TcpFigures,
+};
 use serde_json::Value;
 
 /// One figure.
@@ -71,20 +73,60 @@ pub struct Flow<'a> {
     pub rr: Option<&'a RrFigures>,
 }
 
+impl<'a> Flow<'a> {
+    /// One of two directions, empty where nothing is known of it.
+    pub fn of_pair(way: &'static str, pair: Option<&'a Pair>) -> Self {
+        let sender = pair.and_then(|p| p.sender.as_ref());
+        let receiver = pair.and_then(|p| p.receiver.as_ref());
+        Self { way: Some(way), sender, receiver, rr: None }
+    }
+
+    /// Whether anything is known of it.
+    pub fn any(&self) -> bool {
+        self.sender.is_some() || self.receiver.is_some() || self.rr.is_some()
+    }
+
+    /// Rate that the sender's kernel took, bit/s.
+    pub fn sent_bps(&self) -> Option<f64> {
+        self.sender.map(|s| s.bits_per_second)
+    }
+
+    /// Rate of distinct payload that arrived, bit/s.
+    pub fn received_bps(&self) -> Option<f64> {
+        self.receiver.map(|r| r.bits_per_second)
+    }
+
+    /// Share of what was sent that was lost, 0 to 1.
+    pub fn lost_ratio(&self) -> Option<f64> {
+        self.receiver?.lost_ratio
+    }
+
+    /// What TCP told the sender.
+    pub fn tcp(&self) -> Option<&'a TcpFigures> {
+        self.sender?.tcp.as_ref()
+    }
+
+    /// CPU of the sender.
+    pub fn sender_cpu(&self) -> Option<&'a CpuFigures> {
+        self.sender?.cpu.as_ref()
+    }
+
+    /// CPU of the receiver.
+    pub fn receiver_cpu(&self) -> Option<&'a CpuFigures> {
+        self.receiver?.cpu.as_ref()
+    }
+}
+
 /// The directions of some figures: the pair at their top, or one pair each; none of a
 /// request/response test.
 pub fn flows(figures: &Figures) -> Vec<Flow<'_>> {
-    let mut flows = Vec::new();
     let (sender, receiver) = (figures.sender.as_ref(), figures.receiver.as_ref());
-    if sender.is_some() || receiver.is_some() {
-        flows.push(Flow { sender, receiver, ..Flow::default() });
-    }
-    for (way, pair) in [("forward", &figures.forward), ("reverse", &figures.reverse)] {
-        let Some(pair) = pair else { continue };
-        let (sender, receiver) = (pair.sender.as_ref(), pair.receiver.as_ref());
-        flows.push(Flow { way: Some(way), sender, receiver, rr: None });
-    }
-    flows
+    let flows = [
+        Flow { sender, receiver, ..Flow::default() },
+        Flow::of_pair("forward", figures.forward.as_ref()),
+        Flow::of_pair("reverse", figures.reverse.as_ref()),
+    ];
+    flows.into_iter().filter(Flow::any).collect()
 }
 
 impl Metric {

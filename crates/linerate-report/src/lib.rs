@@ -13,6 +13,7 @@
 pub mod compare;
 pub mod draw;
 pub mod error;
+mod field;
 pub mod iperf3;
 pub mod live;
 pub mod ministat;

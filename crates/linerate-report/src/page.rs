@@ -15,13 +15,12 @@ const STYLE: &str = "
   :root{color-scheme:light dark} @media print{:root{color-scheme:light}}
   body{font:15px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--bg);max-width:1000px;
     margin:2rem auto;padding:0 1rem;overflow-wrap:anywhere} h1{font-size:1.4rem;margin:0} h2{font-size:1.1rem;margin:2rem 0 .5rem}
-  .head,.note,.flag{color:var(--soft)} .words{background:var(--card);border-radius:8px;padding:.6rem 1rem;margin:1rem 0}
+  .head,.note{color:var(--soft)} .words{background:var(--card);border-radius:8px;padding:.6rem 1rem;margin:1rem 0}
   .words p{margin:.4rem 0;font-size:1.05rem} .scroll{overflow-x:auto}
   table{border-collapse:collapse;font-variant-numeric:tabular-nums} th,td{padding:.3rem .9rem .3rem 0;text-align:right;
     border-bottom:1px solid var(--line);white-space:nowrap} th{font-weight:600;color:var(--soft)}
   th:first-child,td:first-child{text-align:left} dl{display:grid;grid-template-columns:max-content 1fr;gap:.15rem 1rem;margin:0}
-  dt{color:var(--soft)} dd{margin:0} .verdict{font-weight:700} .different{color:var(--different)}
-  .equivalent{color:var(--equivalent)} .inconclusive,.none{color:var(--inconclusive)} figure{margin:1rem 0}
+  dt{color:var(--soft)} dd{margin:0} figure{margin:1rem 0}
   figure svg{width:100%;height:auto}
 ";
 

@@ -11,7 +11,9 @@ use linerate_analysis::input::{self, BootRule, InputError, ReadOptions};
 use linerate_analysis::metric;
 use linerate_analysis::set::Set;
 use linerate_report::compare::view::View;
-use linerate_report::compare::{html, svg, text};
+use linerate_report::compare::{svg, text};
+use linerate_report::report::page_of_comparison;
+use linerate_report::run::view::shell_word;
 
 /// Columns of the text when the output is no terminal.
 const DEFAULT_WIDTH: usize = 100;
@@ -252,12 +254,12 @@ fn compare(args: &CompareArgs) -> Result<(), Failure> {
     drop(sets);
     let mut view = View::new(analysis);
     if within_a_boot {
-        view.told_within_a_boot();
+        view.note_within_a_boot();
     }
     view.zoom = zoom;
     view.notes.splice(0..0, apart);
     if let Some(path) = &args.html {
-        write_file(path, html::render(&view).as_bytes())?;
+        write_file(path, &page(&view)?)?;
     }
     if let Some(path) = &args.svg {
         write_file(path, svg::render(&view).as_bytes())?;
@@ -400,6 +402,18 @@ fn zoom(args: &CompareArgs, sets: &[Set]) -> Result<Option<Vec<usize>>, Failure>
         }
     }
     Ok(Some(chosen))
+}
+
+/// A report on the comparison alone.
+fn page(view: &View) -> Result<Vec<u8>, Failure> {
+    let words = std::env::args().skip(1).map(|word| shell_word(&word));
+    let command = ["linerate".to_owned()].into_iter().chain(words).collect::<Vec<_>>().join(" ");
+    page_of_comparison(view.clone(), &command).map_err(|cause| Failure {
+        what: "cannot make the page".into(),
+        causes: vec![cause],
+        hint: None,
+        code: 1,
+    })
 }
 
 fn write_file(path: &Path, bytes: &[u8]) -> Result<(), Failure> {

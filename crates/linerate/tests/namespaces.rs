@@ -47,14 +47,15 @@ fn loss_equals_the_counter() {
                 let receiver = &record["totals"]["receiver"];
                 println!("{engine} {per_mille} per mille: dropped {dropped}, passed {passed}");
                 assert_eq!(dropped + passed, 10_000, "{engine}: the counter saw trains");
-                assert_eq!(number(receiver, "lost"), dropped, "{engine} {per_mille}");
+                // A receiver that got no core for long drops some itself, and says so.
+                let here = number(receiver, "dropped_receiver");
+                assert_eq!(number(receiver, "lost"), dropped + here, "{engine} {per_mille}");
                 assert_eq!(number(receiver, "lost_path"), dropped, "{engine} {per_mille}");
-                assert_eq!(number(receiver, "dropped_receiver"), 0, "{engine} {per_mille}");
-                assert_eq!(number(receiver, "datagrams"), passed, "{engine} {per_mille}");
-                assert_eq!(number(receiver, "bytes"), passed * 1_000);
+                assert_eq!(number(receiver, "datagrams"), passed - here, "{engine} {per_mille}");
+                assert_eq!(number(receiver, "bytes"), (passed - here) * 1_000);
                 assert_eq!(number(receiver, "duplicates"), 0);
                 assert_eq!(number(receiver, "reordered"), 0);
-                if per_mille >= 10 {
+                if per_mille >= 10 && here == 0 {
                     assert_eq!(limit(&record), "path", "{}", record["verdict"]);
                 }
             }
@@ -72,11 +73,10 @@ fn loss_the_other_way_and_over_streams_equals_the_counter() {
     let _server = lab.serve();
     lab.nft("r", &dropping("numgen random mod 1000 < 30"));
     let record = udp(&lab, "10.77.2.2", "-k 10001 -l 1000 -b 10kpps -P 3");
-    assert_eq!(number(&record, "totals.receiver.lost"), lab.counter("r", "dropped").0);
+    assert_eq!(number(&record, "totals.receiver.lost_path"), lab.counter("r", "dropped").0);
     let reverse = dropping("numgen random mod 1000 < 30").replace("dport", "sport");
     lab.nft("r", &reverse);
     let record = udp(&lab, "10.77.2.2", "-k 10001 -l 1000 -b 10kpps -P 2 -R");
-    assert_eq!(number(&record, "totals.receiver.lost"), lab.counter("r", "dropped").0);
     assert_eq!(number(&record, "totals.receiver.lost_path"), lab.counter("r", "dropped").0);
 }
 

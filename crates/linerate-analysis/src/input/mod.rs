@@ -1,4 +1,4 @@
-//! From the bytes of a file to sets of runs. One file a format; [`FORMATS`] is the list.
+//! From the bytes of a file to sets of runs. One file a format; [`read`] tells them apart.
 //!
 //! Nothing is guessed from a file's name, and nothing is skipped in silence: a value that is not a
 //! finite number, a run without a boot among runs with one, two units in one file are errors that
@@ -96,63 +96,22 @@ impl fmt::Display for InputError {
 
 impl std::error::Error for InputError {}
 
-/// Reads the bytes of a named file.
-pub type Reader = fn(&str, &[u8], &ReadOptions) -> Result<Vec<Set>, InputError>;
-
-/// One input format.
-pub struct Format {
-    /// As documents name it.
-    pub name: &'static str,
-    /// What it is, in a few words.
-    pub about: &'static str,
-    /// Whether the bytes look like it.
-    pub sniff: fn(&[u8], &ReadOptions) -> bool,
-    /// Reads it.
-    pub read: Reader,
-}
-
-/// The formats, asked in this order; the last takes anything.
-pub const FORMATS: &[Format] = &[
-    Format {
-        name: "store",
-        about: "a linerate store (SQLite)",
-        sniff: |bytes, _| bytes.starts_with(b"SQLite format 3\0"),
-        read: |file, _, _| {
-            // A store is read by the caller, who may open files, and comes in by `labelled`.
-            Err(InputError::new(file, "an SQLite file that is read as a stream")
-                .hint("give the path of the store"))
-        },
-    },
-    Format {
-        name: "summary",
-        about: "rows of `N avg sd`, or of a ministat table",
-        sniff: |_, options| options.summary,
-        read: summary::read,
-    },
-    Format {
-        name: "records",
-        about: "linerate records or iperf3 -J documents, one or many",
-        sniff: |bytes, _| {
-            let first = bytes.iter().find(|b| !b.is_ascii_whitespace());
-            matches!(first, Some(b'{' | b'['))
-        },
-        read: records::read,
-    },
-    Format {
-        name: "stat",
-        about: "one run a line: a number, or columns with a boot column",
-        sniff: |_, _| true,
-        read: stat::read,
-    },
-];
-
-/// Reads the sets of one file: one set, or one for each row of a summary.
+/// Reads the sets of one file: one set, or one for each row of a summary. Rows of `N avg sd` where the
+/// options say so; else JSON is records of linerate or iperf3, one or many, and any other text has one run
+/// a line.
 pub fn read(file: &str, bytes: &[u8], options: &ReadOptions) -> Result<Vec<Set>, InputError> {
-    let format = FORMATS.iter().find(|f| (f.sniff)(bytes, options));
-    let Some(format) = format else {
-        return Err(InputError::new(file, "no format that is known"));
-    };
-    (format.read)(file, bytes, options)
+    // A store is read by the caller, who may open files, and comes in by `labelled`.
+    if bytes.starts_with(b"SQLite format 3\0") {
+        return Err(InputError::new(file, "an SQLite file that is read as a stream")
+            .hint("give the path of the store"));
+    }
+    if options.summary {
+        return summary::read(file, bytes);
+    }
+    match bytes.iter().find(|b| !b.is_ascii_whitespace()) {
+        Some(b'{' | b'[') => records::read(file, bytes, options),
+        _ => stat::read(file, bytes, options),
+    }
 }
 
 /// The figure of one linerate record or iperf3 document, in its metric's unit.

@@ -3,9 +3,9 @@
 
 use linerate_stats::offline::summary::Moments;
 
-use super::{Data, InputError, ReadOptions, Set};
+use super::{Data, InputError, Set};
 
-pub(super) fn read(file: &str, bytes: &[u8], _: &ReadOptions) -> Result<Vec<Set>, InputError> {
+pub(super) fn read(file: &str, bytes: &[u8]) -> Result<Vec<Set>, InputError> {
     let text = String::from_utf8_lossy(bytes);
     let mut sets = Vec::new();
     for (index, line) in text.lines().enumerate() {
@@ -65,7 +65,7 @@ mod tests {
     #[test]
     fn both_kinds_of_rows() {
         let text = "    N  Min Max Median Avg Stddev\nx  30  1 9 5 5.5 2 udp 4\n30 6 2\n";
-        let sets = read("t", text.as_bytes(), &ReadOptions::default()).unwrap();
+        let sets = read("t", text.as_bytes()).unwrap();
         assert_eq!((sets[0].label.as_str(), sets[1].label.as_str()), ("udp 4", "row 2"));
         let Data::Summary { moments, range, median } = &sets[0].data else { panic!() };
         assert_eq!(
@@ -82,7 +82,7 @@ mod tests {
             ("30 5 -1\n", "cannot be negative"),
             ("\n", "no row"),
         ] {
-            let error = read("t", text.as_bytes(), &ReadOptions::default()).unwrap_err();
+            let error = read("t", text.as_bytes()).unwrap_err();
             assert!(error.to_string().contains(want), "{error}");
         }
     }

@@ -2,8 +2,8 @@
 //! and how many more runs would settle it.
 //!
 //! The way of the data: [`input`] makes [`set::Set`]s of bytes, [`analysis::compare`] computes,
-//! [`view::View::new`] words everything, and the formats ([`text`], [`svg`], [`html`], JSON by
-//! serde) only lay the view out.
+//! [`view::View::new`] words everything, and the formats ([`text`], [`svg`], JSON by serde, and the
+//! page of [`crate::report::page_of_comparison`]) only lay the view out.
 //!
 //! ```
 //! use linerate_report::compare::{analysis, input, text, view::View};
@@ -16,7 +16,6 @@
 //! assert!(text::render(&view, 80).contains("new is 12.0 % lower than old"));
 //! ```
 
-pub mod html;
 mod number;
 pub mod plot;
 pub mod svg;

@@ -6,7 +6,7 @@ use std::fmt::Write;
 
 use super::plot::{Scale, counts, stacks, ticks};
 use super::view::{Mark, SetView, View};
-use crate::draw::{self, COLOURS, Theme, WIDTH, document, escape, shortened};
+use crate::draw::{COLOURS, Theme, WIDTH, document, escape, shortened};
 use crate::number;
 use crate::number::general;
 
@@ -25,24 +25,13 @@ const AXIS: f64 = 40.0;
 const MOST_DOTS: usize = 5_000;
 /// Draws all sets, and the chosen ones again below on their own scale, to stand alone.
 pub fn render(view: &View) -> String {
-    let (height, body) = body(view);
-    document(Theme::Reader, height, &view.headline, &body)
-}
-
-/// The same for a page that has the style.
-pub fn embedded(view: &View) -> String {
-    let (height, body) = body(view);
-    draw::embedded(height, &view.headline, &body)
-}
-
-fn body(view: &View) -> (f64, String) {
     let all: Vec<usize> = (0..view.sets.len()).collect();
     let mut body = String::new();
     let mut height = figure(&mut body, view, &all, 0.0);
     if let Some(zoom) = &view.zoom {
         height = figure(&mut body, view, zoom, height);
     }
-    (height, body)
+    document(Theme::Reader, height, &view.headline, &body)
 }
 
 /// Draws the chosen sets from `top` down and gives back where the drawing ends.

@@ -3,6 +3,7 @@
 use super::analysis::Verdict;
 use super::plot::{Scale, counts, stacks};
 use super::view::{SetView, View};
+use crate::style::wrap;
 
 /// Marks of the boots, in their order; a boot beyond them is `*`.
 const BOOT_MARKS: &[u8] = b"123456789abcdefghijklmnpqrstuvwxyzABCDEFGHIJKLMNPQRSTUVWXYZ";
@@ -52,23 +53,12 @@ pub fn render(view: &View, width: usize) -> String {
     out
 }
 
-/// Breaks a paragraph at spaces; later lines are indented.
+/// A paragraph; later lines are indented.
 fn wrapped(out: &mut String, text: &str, width: usize, indent: &str) {
-    let mut line = 0;
-    for word in text.split_whitespace() {
-        let length = word.chars().count();
-        if line > 0 && line + 1 + length > width {
-            out.push('\n');
-            out.push_str(indent);
-            line = indent.len();
-        } else if line > 0 {
-            out.push(' ');
-            line += 1;
-        }
-        out.push_str(word);
-        line += length;
+    for line in wrap(text, width, indent) {
+        out.push_str(&line);
+        out.push('\n');
     }
-    out.push('\n');
 }
 
 fn table(out: &mut String, view: &View) {

@@ -279,7 +279,7 @@ pub struct MinistatView {
 impl View {
     /// Says of runs without boots that they are those of a campaign that reboots nothing, in place of what
     /// is said of runs whose boots nobody told.
-    pub fn told_within_a_boot(&mut self) {
+    pub fn note_within_a_boot(&mut self) {
         let general = self.notes.iter_mut().find(|note| note.contains(HOW_TO_TELL_BOOTS));
         if let Some(note) = general {
             WITHIN_A_BOOT.clone_into(note);

@@ -180,6 +180,28 @@ pub struct Chart {
 }
 
 impl Chart {
+    /// Series over a horizontal and a left axis.
+    pub fn new(
+        title: impl Into<String>,
+        alt: impl Into<String>,
+        (x_axis, left): (Axis, Axis),
+        x: Vec<f64>,
+        series: Vec<Series>,
+    ) -> Self {
+        let (title, alt) = (title.into(), alt.into());
+        Self { title, alt, x_axis, left, right: None, x, series, bands: Vec::new() }
+    }
+
+    /// The same with a right axis.
+    pub fn right(self, axis: Axis) -> Self {
+        Self { right: Some(axis), ..self }
+    }
+
+    /// The same with named stretches behind the series.
+    pub fn bands(self, bands: Vec<Band>) -> Self {
+        Self { bands, ..self }
+    }
+
     /// Takes out what has no number at all, and says whether something is left to draw.
     pub fn tidy(mut self) -> Option<Self> {
         self.series.retain(|s| s.known() > 0);
@@ -260,7 +282,7 @@ impl Chart {
         let Some(x) = Ruler::new(&self.x_axis, self.x.iter().copied()) else {
             return top + self.around() + plot;
         };
-        self.bands(out, &x, area);
+        self.draw_bands(out, &x, area);
         let values = |right: bool| {
             self.series.iter().filter(move |s| s.right == right).flat_map(|s| {
                 let spread = s.spread.as_deref().unwrap_or_default();
@@ -309,7 +331,7 @@ impl Chart {
         top + self.around() + plot
     }
 
-    fn bands(&self, out: &mut String, x: &Ruler<'_>, area: Area) {
+    fn draw_bands(&self, out: &mut String, x: &Ruler<'_>, area: Area) {
         for (index, band) in self.bands.iter().enumerate() {
             let (from, to) = (area.x(x.share(band.from)), area.x(x.share(band.to)));
             if to - from < 0.5 {

@@ -2,10 +2,11 @@
 
 mod end;
 
+use linerate_model::plan::Direction;
 use linerate_model::test_event::{Rows, ServerOutput, Start, TestEvent};
 
 use super::node::Node;
-use super::{Figures, Group, Options, groups, is_udp, of_group, percent, rate};
+use super::{Figures, Group, Options, groups, is_bidir, is_udp, of_group, rate};
 
 /// Collects a test's document.
 #[derive(Debug)]
@@ -173,16 +174,10 @@ impl Document {
                     ("duration", Node::Int(asked.time_s.into())),
                     ("bytes", Node::int(asked.bytes)),
                     ("blocks", Node::int(asked.blocks)),
-                    (
-                        "reverse",
-                        Node::Int(
-                            (groups(start).len() == 1 && groups(start).iter().all(|g| g.reverse))
-                                .into(),
-                        ),
-                    ),
+                    ("reverse", Node::Int((asked.direction == Direction::Reverse).into())),
                     ("tos", Node::Int(asked.tos.into())),
                     ("target_bitrate", Node::int(asked.rate_bps)),
-                    ("bidir", Node::Int((groups(start).len() == 2).into())),
+                    ("bidir", Node::Int(is_bidir(start).into())),
                     ("fqrate", Node::int(asked.fq_rate_bps)),
                 ]),
             ),
@@ -206,8 +201,7 @@ fn interval(start: &Start, rows: &Rows) -> Node {
         }
         let all: Vec<Figures> = figures.into_iter().map(|(_, figures)| figures).collect();
         // A test of one direction has one sum, whichever that is.
-        let name =
-            if groups(start).len() == 2 && group.reverse { "sum_bidir_reverse" } else { "sum" };
+        let name = if is_bidir(start) && group.reverse { "sum_bidir_reverse" } else { "sum" };
         sums.push((name, row(start, rows, group, None, &Figures::sum(&all))));
     }
     let mut members = vec![("streams", Node::List(streams))];
@@ -232,12 +226,7 @@ fn row(start: &Start, rows: &Rows, group: Group, socket: Option<i32>, f: &Figure
             members.push(("packets", Node::int(f.packets)));
         } else {
             let lost = i64::try_from(f.lost).unwrap_or(i64::MAX);
-            members.extend([
-                ("jitter_ms", Node::Real(f.jitter_s * 1e3)),
-                ("lost_packets", Node::Int(lost)),
-                ("packets", Node::int(f.packets)),
-                ("lost_percent", Node::Real(percent(lost, f.packets))),
-            ]);
+            members.extend(end::datagrams(f.jitter_s, lost, f.packets));
         }
     } else if let Some(again) = f.retransmits.filter(|_| group.sends) {
         members.push(("retransmits", Node::int(again)));

@@ -56,6 +56,10 @@ fn groups(start: &Start) -> Vec<Group> {
     }
 }
 
+fn is_bidir(start: &Start) -> bool {
+    start.asked.direction == Direction::Both
+}
+
 fn is_udp(start: &Start) -> bool {
     start.asked.transport == Transport::Udp
 }

@@ -65,27 +65,6 @@ pub(super) fn rate(bits_per_second: f64, format: Format) -> String {
     }
 }
 
-/// C's `%.2g`: two significant digits, an exponent from 100 on and below 0.0001.
-pub(super) fn two_digits(value: f64) -> String {
-    if value == 0.0 || !value.is_finite() {
-        return "0".to_owned();
-    }
-    let exponential = format!("{value:.1e}");
-    let Some((mantissa, exponent)) = exponential.split_once('e') else { return exponential };
-    let exponent: i32 = exponent.parse().unwrap_or(0);
-    let bare = |text: &str| match text.contains('.') {
-        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
-        false => text.to_owned(),
-    };
-    if (-4..2).contains(&exponent) {
-        let places = usize::try_from(1 - exponent).unwrap_or(0);
-        bare(&format!("{value:.places$}"))
-    } else {
-        let sign = if exponent < 0 { '-' } else { '+' };
-        format!("{}e{sign}{:02}", bare(mantissa), exponent.abs())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -128,7 +107,7 @@ mod tests {
             (0.000_05, "5e-05"),
             (0.012_34, "0.012"),
         ] {
-            assert_eq!(two_digits(value), text, "{value}");
+            assert_eq!(crate::number::general(value, 2), text, "{value}");
         }
         assert_eq!(Format::from_letter('M'), Some(Format::Bytes(2)));
         assert_eq!(Format::from_letter('q'), None);

@@ -4,10 +4,12 @@ use std::fmt::Write as _;
 
 use linerate_model::test_event::{Connected, End, Rows, ServerOutput, Start, TestEvent};
 
-use super::number::{self, two_digits};
+use super::number;
 use super::{
-    Figures, Final, Group, Half, Options, finals, groups, is_udp, of_group, rate, sum_finals,
+    Figures, Final, Group, Half, Options, finals, groups, is_bidir, is_udp, of_group, rate,
+    sum_finals,
 };
+use crate::number::general;
 
 /// Turns what is told into lines.
 #[derive(Debug)]
@@ -169,7 +171,7 @@ impl Text {
                     f.jitter_s * 1e3,
                     lost,
                     f.packets,
-                    two_digits(super::percent(lost, f.packets))
+                    general(super::percent(lost, f.packets), 2)
                 )
             }
             (false, _) => match f.retransmits.filter(|_| group.sends) {
@@ -298,7 +300,7 @@ impl Text {
                     f.jitter_s * 1e3,
                     f.lost,
                     half.packets,
-                    two_digits(super::percent(f.lost, half.packets))
+                    general(super::percent(f.lost, half.packets), 2)
                 )
             }
         } else {
@@ -337,10 +339,6 @@ impl Text {
             let _ = writeln!(out, "rcv_tcp_congestion {}", crate::clean::clean(name));
         }
     }
-}
-
-fn is_bidir(start: &Start) -> bool {
-    start.asked.direction == linerate_model::plan::Direction::Both
 }
 
 /// `[TX-C]` and the like, in tests of both directions.

@@ -123,27 +123,22 @@ impl Plot {
         let bar = self.bars.get_mut(row).ok_or(StrayMemory)?;
         // An empty bar holds one spare byte, for the same reason as above.
         let bar = bar.get_or_insert_with(|| vec![0; width.max(1)]);
-        let mut put = |value: f64, mark: u8| -> Result<usize, StrayMemory> {
+        let put = |bar: &mut Vec<u8>, value: f64, mark: u8| -> Result<usize, StrayMemory> {
             let column = usize::try_from(scale.column(value)).map_err(|_| StrayMemory)?;
             *bar.get_mut(column).ok_or(StrayMemory)? = mark;
             Ok(column)
         };
         if !f.sd().is_nan() {
-            let high = put(f.average + f.sd(), b'|')?;
-            let low = put(f.average - f.sd(), b'|')?;
+            let high = put(bar, f.average + f.sd(), b'|')?;
+            let low = put(bar, f.average - f.sd(), b'|')?;
             for cell in bar.get_mut(low + 1..high).unwrap_or_default() {
                 if *cell == 0 {
                     *cell = b'_';
                 }
             }
         }
-        let mut put = |value: f64, mark: u8| -> Result<(), StrayMemory> {
-            let column = usize::try_from(scale.column(value)).map_err(|_| StrayMemory)?;
-            *bar.get_mut(column).ok_or(StrayMemory)? = mark;
-            Ok(())
-        };
-        put(f.median, b'M')?;
-        put(f.average, b'A')
+        put(bar, f.median, b'M')?;
+        put(bar, f.average, b'A').map(|_| ())
     }
 
     /// Prints it.

@@ -55,9 +55,9 @@ fn span(y: &[Option<f64>], text: fn(f64) -> String) -> String {
 }
 
 fn rate(x: &[f64], at: &[Option<Flow<'_>>], plan: &PlanRecord, suffix: &str) -> Chart {
-    let sent = values(at, |f| f.sender.map(|s| s.bits_per_second));
-    let received = values(at, |f| f.receiver.map(|r| r.bits_per_second));
-    let lost = values(at, |f| f.receiver?.lost_ratio.map(|l| l * 100.0));
+    let sent = values(at, Flow::sent_bps);
+    let received = values(at, Flow::received_bps);
+    let lost = values(at, |f| f.lost_ratio().map(|l| l * 100.0));
     let mut alt = format!("Each interval sent {}", span(&sent, number::rate));
     if received.iter().any(Option::is_some) {
         alt.push_str(&format!(" and received {}", span(&received, number::rate)));
@@ -75,29 +75,22 @@ fn rate(x: &[f64], at: &[Option<Flow<'_>>], plan: &PlanRecord, suffix: &str) -> 
     if lost.iter().flatten().any(|l| *l > 0.0) {
         series.push(Series::line("lost", 5, lost).right());
     }
-    Chart {
-        title: format!("Rate over time{suffix}"),
-        alt: format!("{alt}."),
-        x_axis: time(),
-        left: Axis::from_zero("payload, bit/s", Unit::BitRate),
-        right: Some(Axis::from_zero("lost, % of what was sent", Unit::Percent)),
-        x: x.to_vec(),
+    Chart::new(
+        format!("Rate over time{suffix}"),
+        format!("{alt}."),
+        (time(), Axis::from_zero("payload, bit/s", Unit::BitRate)),
+        x.to_vec(),
         series,
-        bands: Vec::new(),
-    }
+    )
+    .right(Axis::from_zero("lost, % of what was sent", Unit::Percent))
 }
 
 fn cores(x: &[f64], at: &[Option<Flow<'_>>], suffix: &str) -> Chart {
     let mut series = Vec::new();
     let mut words = Vec::new();
     for (end, colour, pick) in [
-        (
-            "sender",
-            1,
-            (|f: &Flow<'_>| f.sender.and_then(|s| s.cpu.clone()))
-                as fn(&Flow<'_>) -> Option<CpuFigures>,
-        ),
-        ("receiver", 0, |f| f.receiver.and_then(|r| r.cpu.clone())),
+        ("sender", 1, (|f| f.sender_cpu().cloned()) as fn(&Flow<'_>) -> Option<CpuFigures>),
+        ("receiver", 0, |f| f.receiver_cpu().cloned()),
     ] {
         let cpu: Vec<Option<CpuFigures>> = at.iter().map(|f| f.as_ref().and_then(pick)).collect();
         let mut numbers: Vec<u32> = cpu.iter().flatten().filter_map(|c| c.core).collect();
@@ -134,16 +127,13 @@ fn cores(x: &[f64], at: &[Option<Flow<'_>>], suffix: &str) -> Chart {
             series.push(Series::line(&label, 2 + i, value));
         }
     }
-    Chart {
-        title: format!("CPU by core{suffix}"),
-        alt: format!("{}.", words.join(". ")),
-        x_axis: time(),
-        left: Axis::percent("% of a core"),
-        right: None,
-        x: x.to_vec(),
+    Chart::new(
+        format!("CPU by core{suffix}"),
+        format!("{}.", words.join(". ")),
+        (time(), Axis::percent("% of a core")),
+        x.to_vec(),
         series,
-        bands: Vec::new(),
-    }
+    )
 }
 
 fn delay(x: &[f64], at: &[Option<Flow<'_>>], suffix: &str) -> Chart {
@@ -151,44 +141,32 @@ fn delay(x: &[f64], at: &[Option<Flow<'_>>], suffix: &str) -> Chart {
     let quantile = |pick: fn(&Quantiles) -> f64| {
         values(at, move |f| f.receiver?.delay_variation_s.as_ref().map(pick))
     };
-    Chart {
-        title: format!("Jitter and delay over time{suffix}"),
-        alt: format!("Jitter was {}.", span(&jitter, number::seconds)),
-        x_axis: time(),
-        left: Axis::from_zero("seconds", Unit::Seconds),
-        right: None,
-        x: x.to_vec(),
-        series: vec![
+    Chart::new(
+        format!("Jitter and delay over time{suffix}"),
+        format!("Jitter was {}.", span(&jitter, number::seconds)),
+        (time(), Axis::from_zero("seconds", Unit::Seconds)),
+        x.to_vec(),
+        vec![
             Series::line("jitter (RFC 3550)", 0, jitter),
             Series::line("delay above the least, median", 2, quantile(|q| q.p50)),
             Series::line("delay above the least, p99", 1, quantile(|q| q.p99)),
         ],
-        bands: Vec::new(),
-    }
+    )
 }
 
 fn tcp(x: &[f64], at: &[Option<Flow<'_>>], suffix: &str) -> Chart {
-    let rtt = values(at, |f| f.sender?.tcp.as_ref()?.rtt_s);
-    let window = values(at, |f| f.sender?.tcp.as_ref()?.cwnd_bytes.map(|c| c as f64));
-    let again = values(at, |f| f.sender?.tcp.as_ref()?.retransmits.map(|r| r as f64));
+    let rtt = values(at, |f| f.tcp()?.rtt_s);
+    let window = values(at, |f| f.tcp()?.cwnd_bytes.map(|c| c as f64));
+    let again = values(at, |f| f.tcp()?.retransmits.map(|r| r as f64));
     let total: f64 = again.iter().flatten().sum();
-    Chart {
-        title: format!("Round trip and congestion window over time{suffix}"),
-        alt: format!(
+    Chart::new(format!("Round trip and congestion window over time{suffix}"), format!(
             "The smoothed round trip was {}, the congestion window {}; {total} segments were sent again.",
             span(&rtt, number::seconds),
             span(&window, |w| number::bytes(w as u64))
-        ),
-        x_axis: time(),
-        left: Axis::from_zero("smoothed round trip", Unit::Seconds),
-        right: Some(Axis::from_zero("congestion window, bytes", Unit::Bytes)),
-        x: x.to_vec(),
-        series: vec![
+        ), (time(), Axis::from_zero("smoothed round trip", Unit::Seconds)), x.to_vec(), vec![
             Series::line("round trip", 0, rtt),
             Series::line("congestion window", 1, window).right(),
-        ],
-        bands: Vec::new(),
-    }
+        ]).right(Axis::from_zero("congestion window, bytes", Unit::Bytes))
 }
 
 fn distributions(total: Flow<'_>, suffix: &str) -> Option<Chart> {
@@ -256,37 +234,37 @@ fn quantiles(title: &str, curves: &[(&str, &Quantiles)]) -> Chart {
             number::seconds(q.max)
         ));
     }
-    Chart {
-        title: title.to_owned(),
-        alt: alt.join(" "),
-        x_axis: Axis::fitted("share of the values that are no larger", Unit::Nines),
-        left: Axis::log("seconds", Unit::Seconds),
-        right: None,
+    Chart::new(
+        title,
+        alt.join(" "),
+        (
+            Axis::fitted("share of the values that are no larger", Unit::Nines),
+            Axis::log("seconds", Unit::Seconds),
+        ),
         x,
         series,
-        bands: Vec::new(),
-    }
+    )
 }
 
 fn loss_runs(total: Flow<'_>, suffix: &str) -> Option<Chart> {
     let runs = total.receiver?.loss_runs.as_ref().filter(|r| r.count > 0)?;
     let x: Vec<f64> = (0..runs.lengths.len()).map(|i| 2f64.powi(i as i32)).collect();
     let y = runs.lengths.iter().map(|n| Some(*n as f64)).collect();
-    Some(Chart {
-        title: format!("Losses in a row{suffix}"),
-        alt: format!(
+    Some(Chart::new(
+        format!("Losses in a row{suffix}"),
+        format!(
             "{} runs of loss, {:.1} datagrams long in the mean, the longest {}.",
             number::integer(runs.count),
             runs.mean,
             number::integer(runs.longest)
         ),
-        x_axis: Axis::log("datagrams lost in a row, at most (1, 2, 4, 8 …)", Unit::Count),
-        left: Axis::from_zero("how often", Unit::Count),
-        right: None,
+        (
+            Axis::log("datagrams lost in a row, at most (1, 2, 4, 8 …)", Unit::Count),
+            Axis::from_zero("how often", Unit::Count),
+        ),
         x,
-        series: vec![Series::line("runs of loss", 5, y)],
-        bands: Vec::new(),
-    })
+        vec![Series::line("runs of loss", 5, y)],
+    ))
 }
 
 fn transactions(x: &[f64], intervals: &[Interval]) -> Chart {
@@ -294,18 +272,16 @@ fn transactions(x: &[f64], intervals: &[Interval]) -> Chart {
     let done = values(&at, |rr| Some(rr.transactions_per_second));
     let latency =
         |pick: fn(&Quantiles) -> f64| values(&at, move |rr| rr.latency_s.as_ref().map(pick));
-    Chart {
-        title: "Transactions and latency over time".to_owned(),
-        alt: format!("Each interval had {} transactions per second.", span(&done, number::short)),
-        x_axis: time(),
-        left: Axis::from_zero("transactions per second", Unit::Count),
-        right: Some(Axis::from_zero("latency", Unit::Seconds)),
-        x: x.to_vec(),
-        series: vec![
+    Chart::new(
+        "Transactions and latency over time",
+        format!("Each interval had {} transactions per second.", span(&done, number::short)),
+        (time(), Axis::from_zero("transactions per second", Unit::Count)),
+        x.to_vec(),
+        vec![
             Series::line("transactions per second", 0, done),
             Series::line("latency, median", 2, latency(|q| q.p50)).right(),
             Series::line("latency, p99", 1, latency(|q| q.p99)).right(),
         ],
-        bands: Vec::new(),
-    }
+    )
+    .right(Axis::from_zero("latency", Unit::Seconds))
 }

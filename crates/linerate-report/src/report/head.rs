@@ -174,13 +174,13 @@ pub(super) fn table(mut rows: Vec<Headline>) -> Table {
     }
     let kinds = distinct(rows.iter().map(|r| r.kind));
     let columns = match kinds.as_slice() {
-        ["run"] => ["run", "received", "lost or sent again", "limited by"],
-        ["setting"] => ["setting", "mean", "against the baseline", "verdict"],
-        ["goal"] => ["goal", "holds up to", "at most lost", "limited by"],
-        ["direction"] => ["direction", "most received", "lost there", "limited by"],
-        _ => ["", "result", "beside it", "limited by, or verdict"],
+        ["run"] => "run|received|lost or sent again|limited by",
+        ["setting"] => "setting|mean|against the baseline|verdict",
+        ["goal"] => "goal|holds up to|at most lost|limited by",
+        ["direction"] => "direction|most received|lost there|limited by",
+        _ => "|result|beside it|limited by, or verdict",
     };
-    let mut table = Table::new("", &columns);
+    let mut table = Table::new("", columns);
     let most = |unit: &str| {
         let of_unit = rows.iter().filter(|r| r.scale == unit).filter_map(|r| r.value);
         of_unit.filter(|v| v.is_finite()).fold(0.0, f64::max)

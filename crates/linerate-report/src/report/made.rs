@@ -8,6 +8,48 @@ use super::run::Named;
 use super::view::{MOST_DRAWN_RUNS, View};
 use super::{head, run, search, sets, sweep};
 use crate::clean::clean;
+use crate::compare::view::View as Comparison;
+
+impl Builder {
+    fn finish(mut self, problems: Vec<String>, command: &str) -> View {
+        let kinds: Vec<String> = self
+            .kinds
+            .iter()
+            .map(|(kind, n)| match (*n, *kind) {
+                (1, kind) => format!("1 {kind}"),
+                (n, "search") => format!("{n} searches"),
+                (n, kind) => format!("{n} {kind}s"),
+            })
+            .collect();
+        let kinds: Vec<&str> = kinds.iter().map(String::as_str).collect();
+        let holds = match kinds.as_slice() {
+            [] => "nothing that could be read".to_owned(),
+            kinds => head::listed(kinds),
+        };
+        if !problems.is_empty() {
+            self.words.push(match problems.len() {
+                1 => "One file or part of one could not be read and is not in this report.".into(),
+                n => format!(
+                    "{n} files or parts of files could not be read and are not in this report."
+                ),
+            });
+        }
+        View {
+            title: head::title(&self.subjects, &holds),
+            holds,
+            verb: "report",
+            headline: head::table(self.headlines),
+            version: env!("CARGO_PKG_VERSION"),
+            command: command.to_owned(),
+            words: self.words,
+            problems,
+            sections: self.sections,
+            runs: self.runs,
+            hosts: self.hosts,
+            rows: self.rows,
+        }
+    }
+}
 
 impl View {
     /// Computes and words what was read. `command` is the command line of the report.
@@ -43,8 +85,9 @@ impl View {
                     builder.count("search");
                     search::add(&mut builder, &source, document);
                 }
-                What::Compare(view) => {
+                What::Compare(analysis) => {
                     builder.count("comparison");
+                    let view = Comparison::new((**analysis).clone());
                     sets::add_comparison(&mut builder, &source, view);
                 }
                 What::Sets(sets) => {
@@ -54,42 +97,15 @@ impl View {
             }
         }
         run::overview(&mut builder);
-        let kinds: Vec<String> = builder
-            .kinds
-            .iter()
-            .map(|(kind, n)| match (*n, *kind) {
-                (1, kind) => format!("1 {kind}"),
-                (n, "search") => format!("{n} searches"),
-                (n, kind) => format!("{n} {kind}s"),
-            })
-            .collect();
-        let kinds: Vec<&str> = kinds.iter().map(String::as_str).collect();
-        let holds = match kinds.as_slice() {
-            [] => "nothing that could be read".to_owned(),
-            kinds => head::listed(kinds),
-        };
-        let problems: Vec<String> =
-            input.damaged.iter().map(|d| clean(&d.to_string()).into_owned()).collect();
-        if !problems.is_empty() {
-            builder.words.push(match problems.len() {
-                1 => "One file or part of one could not be read and is not in this report.".into(),
-                n => format!(
-                    "{n} files or parts of files could not be read and are not in this report."
-                ),
-            });
-        }
-        Self {
-            title: head::title(&builder.subjects, &holds),
-            holds,
-            headline: head::table(builder.headlines),
-            version: env!("CARGO_PKG_VERSION"),
-            command: command.to_owned(),
-            words: builder.words,
-            problems,
-            sections: builder.sections,
-            runs: builder.runs,
-            hosts: builder.hosts,
-            rows: builder.rows,
-        }
+        let problems = input.damaged.iter().map(|d| clean(&d.to_string()).into_owned()).collect();
+        builder.finish(problems, command)
+    }
+
+    /// What `linerate compare` compared, alone.
+    pub(super) fn of_comparison(view: Comparison, command: &str) -> Self {
+        let mut builder = Builder { alone: true, ..Builder::default() };
+        builder.count("comparison");
+        sets::add_comparison(&mut builder, "", view);
+        Self { verb: "compare", ..builder.finish(Vec::new(), command) }
     }
 }

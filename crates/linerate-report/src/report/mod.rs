@@ -17,10 +17,10 @@
 
 mod builder;
 mod charts;
+mod experiment;
 pub mod figure;
 pub mod format;
 mod head;
-pub mod input;
 mod made;
 mod run;
 mod search;
@@ -28,3 +28,14 @@ mod sets;
 mod sweep;
 pub mod view;
 mod words;
+
+pub use linerate_analysis::results as input;
+
+/// What `linerate compare` compared, as one page that needs nothing else, not even a script. An error is
+/// the end of a sentence.
+pub fn page_of_comparison(
+    view: crate::compare::view::View,
+    command: &str,
+) -> Result<Vec<u8>, String> {
+    format::page(&view::View::of_comparison(view, command))
+}

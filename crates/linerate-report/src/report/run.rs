@@ -13,7 +13,7 @@ use crate::clean::clean;
 use crate::draw::chart::{Axis, Chart, Kind, Series, Unit};
 use crate::number;
 use crate::run::table::UNBOUNDED;
-use crate::run::view::{Head, View};
+use crate::run::view::{Ending, Head, View};
 
 /// Heads of the table of runs.
 pub const COLUMNS: &[&str] =
@@ -47,9 +47,17 @@ pub(super) enum Words {
     None,
 }
 
-/// The busiest data thread's own share of a core.
-fn own(cpu: Option<&CpuFigures>) -> Option<f64> {
-    cpu.map(|c| c.thread_percent)
+impl Place<'_> {
+    fn label(&self) -> String {
+        let boot = self.boot.map_or(String::new(), |boot| format!(" · boot {}", clean(boot)));
+        format!("{}{boot} · run {}", clean(self.set), self.run)
+    }
+
+    /// During what its hosts were as they were.
+    fn during(&self) -> String {
+        let boot = self.boot.map_or(String::new(), |boot| format!(" in boot {}", clean(boot)));
+        format!("{}{boot}", clean(self.set))
+    }
 }
 
 pub(super) fn add(
@@ -59,17 +67,10 @@ pub(super) fn add(
     named: Named<'_>,
     words_wanted: Words,
 ) {
-    let place = match named {
-        Named::Alone(_) => None,
-        Named::Of(place) => Some(place),
-    };
     let plan = record.agreed.as_ref().unwrap_or(&record.asked);
-    let label = match named {
-        Named::Of(Place { set, boot: Some(boot), run }) => {
-            format!("{} · boot {} · run {run}", clean(set), clean(boot))
-        }
-        Named::Of(Place { set, boot: None, run }) => format!("{} · run {run}", clean(set)),
-        Named::Alone(name) => name.to_owned(),
+    let (label, place) = match named {
+        Named::Alone(name) => (name.to_owned(), None),
+        Named::Of(place) => (place.label(), Some(place)),
     };
     if place.is_none() {
         headlines(builder, record, &label);
@@ -85,134 +86,128 @@ pub(super) fn add(
         ),
         when: record.started.clone(),
     });
-    let view = View::new(record, UNBOUNDED);
-    let mut words = Vec::new();
-    if let Some((word, text)) = &view.ending.broken {
-        words.push(format!("This run is {word}: {text}"));
-    }
-    words.extend(view.ending.verdict.as_deref().map(capital));
-    words.extend(view.ending.advice.iter().map(|a| format!("Try: {a}")));
-    words.extend(view.ending.doubts.iter().map(|d| format!("Doubt: {d}")));
-    words.extend(view.head.cuts.iter().map(|c| format!("Not as asked: {c}")));
-    let during = match place {
-        Some(Place { set, boot: Some(boot), .. }) => {
-            format!("{} in boot {}", clean(set), clean(boot))
-        }
-        Some(Place { set, .. }) => clean(set).into_owned(),
-        None => String::new(),
-    };
     // Few runs are named by their hosts, so that two of one name are told apart.
-    let as_end = |end: &str| match place {
-        None if words_wanted != Words::None => format!("run {} ({end})", builder.runs.len() + 1),
-        _ => during.clone(),
+    let number = builder.runs.len() + 1;
+    let during = |end: &str| match place {
+        Some(place) => place.during(),
+        None if words_wanted == Words::None => String::new(),
+        None => format!("run {number} ({end})"),
     };
-    let (as_client, as_server) = (as_end("client"), as_end("server"));
-    let mut hosts = vec![builder.host(&record.client, &as_client)];
-    hosts.extend(record.server.as_ref().map(|s| builder.host(s, &as_server)));
-    let mut cells = None;
-    for flow in flows(&record.totals) {
-        let sent = flow.sender.map(|s| s.bits_per_second);
-        let received = flow.receiver.map(|r| r.bits_per_second);
-        let lost = flow.receiver.and_then(|r| r.lost_ratio);
-        let cpu = (
-            own(flow.sender.and_then(|s| s.cpu.as_ref())),
-            own(flow.receiver.and_then(|r| r.cpu.as_ref())),
-        );
-        let way = flow.way.unwrap_or(plan.direction.name());
-        let rate = |r: Option<f64>| r.map_or(number::ABSENT.to_owned(), number::rate);
-        let percent = |c: Option<f64>| c.map_or(number::ABSENT.to_owned(), number::cpu);
-        let mut row = row(source, record, place);
-        row.text("direction", way);
-        measured(&mut row, &flow);
-        builder.rows.push(row);
-        let number = builder.runs.len() + 1;
-        builder.overview.push(Overview { sent, received, lost, number });
-        // The way there is the one that a table of one line a run can show.
-        cells.get_or_insert_with(|| {
-            vec![
-                label.clone(),
-                format!("{} {}", clean(plan.protocol.name()), direction(way)),
-                plan.rate_bps.map_or("max".into(), |r| number::rate(r as f64)),
-                rate(sent),
-                rate(received),
-                lost.map_or(number::ABSENT.to_owned(), number::loss),
-                percent(cpu.0),
-                percent(cpu.1),
-            ]
-        });
-    }
-    if let Some(rr) = &record.totals.rr {
-        let mut row = row(source, record, place);
-        measured(&mut row, &Flow { rr: Some(rr), ..Flow::default() });
-        builder.rows.push(row);
-        let per_second = format!("{}/s", number::short(rr.transactions_per_second));
-        let cpu =
-            |c: &Option<CpuFigures>| own(c.as_ref()).map_or(number::ABSENT.to_owned(), number::cpu);
-        let absent = || number::ABSENT.to_owned();
-        cells = Some(vec![
-            label.clone(),
-            "rr".into(),
-            absent(),
-            per_second,
-            absent(),
-            absent(),
-            cpu(&rr.cpu),
-            cpu(&rr.server_cpu),
-        ]);
-    }
-    if cells.is_none() {
-        builder.rows.push(row(source, record, place));
-    }
-    let mut cells = cells.unwrap_or_else(|| {
-        let mut cells = vec![label.clone(), clean(plan.protocol.name()).into_owned()];
-        cells.resize(COLUMNS.len() - 1, number::ABSENT.to_owned());
-        cells
-    });
-    cells.push(conclusion(record));
-    if words_wanted != Words::None {
-        let results: Vec<String> = flows(&record.totals)
-            .iter()
-            .map(|flow| {
-                let of = flow.way.map(|w| format!("{}: ", way_words(w))).unwrap_or_default();
-                let sent = flow.sender.map(|s| number::rate(s.bits_per_second));
-                let got = flow.receiver.map(|r| number::rate(r.bits_per_second));
-                let lost = flow.receiver.and_then(|r| r.lost_ratio);
-                let lost = lost.map(|l| format!(", {} lost", number::loss(l))).unwrap_or_default();
-                match (sent, got) {
-                    (Some(sent), Some(got)) => format!("{of}{sent} sent, {got} received{lost}."),
-                    (Some(one), None) => format!("{of}{one} sent."),
-                    (None, Some(one)) => format!("{of}{one} received{lost}."),
-                    (None, None) => String::new(),
-                }
-            })
-            .collect();
-        let results = results.into_iter().filter(|r| !r.is_empty());
-        if words_wanted == Words::All {
-            builder.words.extend(results);
+    let mut hosts = vec![builder.host(&record.client, &during("client"))];
+    hosts.extend(record.server.as_ref().map(|s| builder.host(s, &during("server"))));
+    rows(builder, source, record, place);
+    let View { head, ending, .. } = View::new(record, UNBOUNDED);
+    let mut words = words(&head, &ending);
+    match words_wanted {
+        Words::All => {
+            builder.words.extend(flows(&record.totals).iter().filter_map(result));
             builder.words.append(&mut words);
-        } else {
-            // The headline table has the figures.
-            builder.words.extend(words.first().map(|w| format!("{label}: {w}")));
         }
+        // The headline table has the figures.
+        Words::Line => builder.words.extend(words.first().map(|w| format!("{label}: {w}"))),
+        Words::None => {}
     }
-    let Head { title, summary, hosts: between, .. } = Head::new(record);
-    let mut facts = vec![("hosts".to_owned(), between)];
+    let mut facts = vec![("hosts".to_owned(), head.hosts)];
     facts.push(("started".into(), clean(&record.started).into_owned()));
     facts.push(("file".into(), source.to_owned()));
     facts.push(("id".into(), clean(&record.id).into_owned()));
-    facts.extend(view.ending.facts);
+    facts.extend(ending.facts);
     builder.runs.push(RunView {
+        cells: cells(record, &label),
         label,
-        cells,
-        summary,
+        summary: head.summary,
         words,
         facts,
         charts: charts::of(record),
         hosts,
         settings: settings(plan),
-        command: title.clone(),
-        title,
+        command: head.title.clone(),
+        title: head.title,
     });
+}
+
+/// How it ended, what limited it, what to try, what to doubt.
+fn words(head: &Head, ending: &Ending) -> Vec<String> {
+    let broken = ending.broken.as_ref().map(|(word, text)| format!("This run is {word}: {text}"));
+    let mut words: Vec<String> = broken.into_iter().collect();
+    words.extend(ending.verdict.as_deref().map(capital));
+    words.extend(ending.advice.iter().map(|a| format!("Try: {a}")));
+    words.extend(ending.doubts.iter().map(|d| format!("Doubt: {d}")));
+    words.extend(head.cuts.iter().map(|c| format!("Not as asked: {c}")));
+    words
+}
+
+/// What one direction carried, as a sentence.
+fn result(flow: &Flow<'_>) -> Option<String> {
+    let of = flow.way.map(|w| format!("{}: ", way_words(w))).unwrap_or_default();
+    let (sent, got) = (flow.sent_bps().map(number::rate), flow.received_bps().map(number::rate));
+    let lost = flow.lost_ratio().map(|l| format!(", {} lost", number::loss(l))).unwrap_or_default();
+    Some(match (sent, got) {
+        (Some(sent), Some(got)) => format!("{of}{sent} sent, {got} received{lost}."),
+        (Some(one), None) => format!("{of}{one} sent."),
+        (None, Some(one)) => format!("{of}{one} received{lost}."),
+        (None, None) => return None,
+    })
+}
+
+/// A row for each direction, and each as a point of the overview.
+fn rows(builder: &mut Builder, source: &str, record: &RunRecord, place: Option<Place<'_>>) {
+    let mut flows = flows(&record.totals);
+    let number = builder.runs.len() + 1;
+    builder.overview.extend(flows.iter().map(|flow| Overview {
+        sent: flow.sent_bps(),
+        received: flow.received_bps(),
+        lost: flow.lost_ratio(),
+        number,
+    }));
+    let rr = record.totals.rr.as_ref().map(|rr| Flow { rr: Some(rr), ..Flow::default() });
+    flows.extend(rr);
+    if flows.is_empty() {
+        flows.push(Flow::default());
+    }
+    for flow in flows {
+        let mut row = row(source, record, place);
+        if flow.any() && flow.rr.is_none() {
+            let plan = record.agreed.as_ref().unwrap_or(&record.asked);
+            row.text("direction", flow.way.unwrap_or(plan.direction.name()));
+        }
+        measured(&mut row, &flow);
+        builder.rows.push(row);
+    }
+}
+
+/// Its line of the table of runs; of two directions the first.
+fn cells(record: &RunRecord, label: &str) -> Vec<String> {
+    let plan = record.agreed.as_ref().unwrap_or(&record.asked);
+    let absent = || number::ABSENT.to_owned();
+    let rate = |r: Option<f64>| r.map_or_else(absent, number::rate);
+    let own = |cpu: Option<&CpuFigures>| cpu.map_or_else(absent, |c| number::cpu(c.thread_percent));
+    let cells = match (&record.totals.rr, flows(&record.totals).first()) {
+        (Some(rr), _) => [
+            "rr".into(),
+            absent(),
+            format!("{}/s", number::short(rr.transactions_per_second)),
+            absent(),
+            absent(),
+            own(rr.cpu.as_ref()),
+            own(rr.server_cpu.as_ref()),
+        ],
+        (None, Some(flow)) => [
+            clean(&format!("{} {}", plan.protocol, flow.way.unwrap_or(plan.direction.name())))
+                .into(),
+            plan.rate_bps.map_or("max".into(), |r| number::rate(r as f64)),
+            rate(flow.sent_bps()),
+            rate(flow.received_bps()),
+            flow.lost_ratio().map_or_else(absent, number::loss),
+            own(flow.sender_cpu()),
+            own(flow.receiver_cpu()),
+        ],
+        (None, None) => std::array::from_fn(|i| match i {
+            0 => clean(plan.protocol.name()).into_owned(),
+            _ => absent(),
+        }),
+    };
+    [label.to_owned()].into_iter().chain(cells).chain([conclusion(record)]).collect()
 }
 
 /// What limited a run, or why it says nothing.
@@ -243,13 +238,13 @@ fn headlines(builder: &mut Builder, record: &RunRecord, label: &str) {
     let flows = flows(&record.totals);
     for flow in &flows {
         let way = flow.way.map(|w| format!(", {}", way_words(w))).unwrap_or_default();
-        let received = flow.receiver.map(|r| r.bits_per_second);
-        let value = received.or(flow.sender.map(|s| s.bits_per_second));
+        let received = flow.received_bps();
+        let value = received.or(flow.sent_bps());
         let sent = if received.is_none() { " sent" } else { "" };
         let result =
             value.map_or(number::ABSENT.to_owned(), |v| format!("{}{sent}", number::rate(v)));
-        let again = flow.sender.and_then(|s| s.tcp.as_ref()).and_then(|t| t.retransmits);
-        let beside = match (flow.receiver.and_then(|r| r.lost_ratio), again) {
+        let again = flow.tcp().and_then(|t| t.retransmits);
+        let beside = match (flow.lost_ratio(), again) {
             (Some(lost), _) => number::loss(lost),
             (None, Some(again)) => format!("{} sent again", number::integer(again)),
             (None, None) => number::ABSENT.to_owned(),
@@ -266,10 +261,6 @@ fn headlines(builder: &mut Builder, record: &RunRecord, label: &str) {
         let none = || number::ABSENT.to_owned();
         add(label.to_owned(), None, "", none(), none());
     }
-}
-
-fn direction(way: &str) -> String {
-    clean(way).into_owned()
 }
 
 fn capital(text: &str) -> String {
@@ -351,24 +342,25 @@ pub(super) fn overview(builder: &mut Builder) {
     let lost = of(|r| r.lost.map(|l| l * 100.0));
     // A line along zero says no more than the table does.
     let lost = if lost.iter().flatten().any(|l| *l > 0.0) { lost } else { Vec::new() };
-    let chart = Chart {
-        title: "Rate of every run, in the order they were given".into(),
+    let chart = Chart::new(
+        "Rate of every run, in the order they were given",
         alt,
-        x_axis: Axis::fitted("run", Unit::Whole),
-        left: Axis {
-            log: wide(&known),
-            zero: !wide(&known),
-            ..Axis::from_zero("payload, bit/s", Unit::BitRate)
-        },
-        right: Some(Axis::from_zero("lost, % of what was sent", Unit::Percent)),
+        (
+            Axis::fitted("run", Unit::Whole),
+            Axis {
+                log: wide(&known),
+                zero: !wide(&known),
+                ..Axis::from_zero("payload, bit/s", Unit::BitRate)
+            },
+        ),
         x,
-        series: vec![
+        vec![
             Series::line("sent", 1, of(|r| r.sent)).kind(Kind::Dots),
             Series::line("received", 0, received).kind(Kind::Dots),
             Series::line("lost", 5, lost).kind(Kind::Thin).right(),
         ],
-        bands: Vec::new(),
-    };
+    )
+    .right(Axis::from_zero("lost, % of what was sent", Unit::Percent));
     section.figures.extend(chart.tidy().map(Figure::chart));
     builder.sections.push(section);
 }

@@ -1,168 +1,127 @@
 //! Searches: the goals with their bounds, and the trials behind them.
 
-use linerate_model::plan::Way;
-use linerate_model::record::Status;
-use linerate_model::search::{SearchDocument, TrialRecord};
+use linerate_model::search::{GoalRecord, SearchDocument, TrialRecord};
 
 use super::builder::Builder;
-use super::head::{self, Headline, Subject};
-use super::view::{Figure, Row, Section, Table};
-use super::words::{command_line, limit_words, settings, way_words, wide};
+use super::experiment::{Experiment, experiment};
+use super::head::Headline;
+use super::view::{Figure, Row, Table, way_name};
+use super::words::{limit_words, way_words, wide};
 use crate::clean::clean;
 use crate::draw::chart::{Axis, Band, Chart, Kind, Series, Unit};
 use crate::number;
 
 pub(super) fn add(builder: &mut Builder, source: &str, document: &SearchDocument) {
-    let during = format!("search {source}");
-    for facts in [&document.client, &document.server].into_iter().flatten() {
-        builder.host(facts, &during);
-    }
-    let way = match document.direction {
-        Way::Forward => "forward",
-        Way::Reverse => "reverse",
-    };
-    let called =
-        |what: &str| head::called(document.label.as_deref(), document.title.as_deref(), what);
-    let mut section = Section {
-        title: format!(
-            "{} ({source})",
-            called(&format!("Search for the highest rate, {}", way_words(way)))
-        ),
-        command: command_line(&document.command),
-        ..Section::default()
-    };
-    let plan = document.plan.as_ref();
-    builder.subjects.push(Subject {
-        what: called(&format!(
-            "Highest rate{}",
-            plan.map(|p| format!(" of {}", clean(p.protocol.name()).to_uppercase()))
-                .unwrap_or_default()
-        )),
-        between: head::between(
-            document.client.as_ref(),
-            document.server.as_ref(),
-            document.target.as_deref(),
-            way,
-        ),
-        when: document.started.clone(),
-        kind: "search".to_owned(),
-    });
-    if document.status != Status::Complete {
-        let why = document.error.as_ref().map_or("it was cut short".into(), |e| clean(&e.what));
-        section.words.push(format!("This search did not come to its end: {why}"));
-    }
-    let rate = |r: Option<f64>| r.map_or("unknown".to_owned(), number::rate);
+    let way = way_name(document.direction);
+    let experiment = experiment!("search", document);
+    let heading = format!("Search for the highest rate, {}", way_words(way));
+    let of =
+        document.plan.as_ref().map(|p| format!(" of {}", clean(p.protocol.name()).to_uppercase()));
+    let what = format!("Highest rate{}", of.unwrap_or_default());
+    let mut section = experiment.begin(builder, source, (&heading, &what), way);
     let mut goals = Table::new(
         "Goals",
-        &[
-            "goal",
-            "at most lost",
-            "holds at",
-            "fails at",
-            "conditional throughput",
-            "settled",
-            "trials",
-            "time",
-            "limited by",
-        ],
+        "goal|at most lost|holds at|fails at|conditional throughput|settled|trials|time|limited by",
     );
-    for goal in &document.goals {
-        let name = clean(&goal.name).into_owned();
-        let holds = match goal.lower_bps {
-            Some(lower) => format!("holds up to {}", number::rate(lower)),
-            None => "was not shown to hold at any rate".to_owned(),
-        };
-        let fails = goal.upper_bps.map(|u| format!(", fails at {}", number::rate(u)));
-        let through =
-            goal.throughput_bps.map(|t| format!("; conditional throughput {}", number::rate(t)));
-        let open = if goal.settled { "" } else { "not settled: " };
-        section.words.push(format!(
-            "{name} (at most {} undelivered): {open}{holds}{}{}.",
-            number::loss(goal.loss),
-            fails.unwrap_or_else(|| ", was not shown to fail".into()),
-            through.unwrap_or_default()
-        ));
-        if let Some(irregular) = &goal.irregular {
-            section.words.push(format!("{name}: {}", clean(irregular)));
-        }
-        if let Some(knee) = &goal.knee_bps {
-            section.words.push(format!(
-                "{name}: half of the trials fail at {} (95 % interval {} to {}).",
-                number::rate(knee.median),
-                number::rate(knee.low),
-                number::rate(knee.high)
-            ));
-        }
-        builder.headlines.push(Headline {
-            kind: "goal",
-            name: name.clone(),
-            value: goal.lower_bps,
-            scale: "bit/s".to_owned(),
-            result: rate(goal.lower_bps),
-            beside: number::loss(goal.loss),
-            conclusion: match (goal.settled, goal.limit) {
-                (true, Some(limit)) => limit_words(limit).to_owned(),
-                (true, None) => number::ABSENT.to_owned(),
-                (false, _) => "not settled".to_owned(),
-            },
-        });
-        goals.rows.push(vec![
-            name,
-            number::loss(goal.loss),
-            rate(goal.lower_bps),
-            rate(goal.upper_bps),
-            rate(goal.throughput_bps),
-            if goal.settled { "yes" } else { "no" }.to_owned(),
-            goal.trials.to_string(),
-            number::seconds(goal.seconds),
-            goal.limit.map_or(number::ABSENT, limit_words).to_owned(),
-        ]);
-        let mut row = Row::new("search-goal", source);
-        row.text("set", &goal.name);
-        row.text("id", &document.id);
-        row.text("started", &document.started);
-        row.text("direction", way);
-        row.number("lower", goal.lower_bps);
-        row.number("upper", goal.upper_bps);
-        row.number("value", goal.throughput_bps);
-        row.text("unit", "bit/s");
-        row.count("n", Some(goal.trials));
-        row.text("limit", goal.limit.map_or("", |l| l.name()));
-        row.text("status", if goal.settled { "settled" } else { "open" });
-        builder.rows.push(row);
+    for one in &document.goals {
+        section.words.extend(goal_words(one));
+        goals.rows.push(goal_cells(one));
+        goal(builder, source, document, one);
     }
-    section.words.extend(document.because.iter().map(|b| clean(b).into_owned()));
-    builder.found(source, &mut section.words);
-    section.words.extend(document.advice.iter().map(|a| format!("Try: {}", clean(a))));
-    section.words.extend(document.doubts.iter().map(|d| format!("Doubt: {}", clean(&d.text))));
+    experiment.conclude(builder, source, &mut section);
     section.figures.extend(near_knee(document).and_then(Chart::tidy).map(Figure::chart));
     section.figures.extend(by_load(document).tidy().map(Figure::chart));
     section.figures.extend(course(document).tidy().map(Figure::chart));
     section.tables.push(goals);
     section.tables.push(trials(document));
-    section.facts = document.plan.as_ref().map(settings).unwrap_or_default();
-    section.facts.push(("started".into(), clean(&document.started).into_owned()));
     section.facts.push(("time of all trials".into(), number::seconds(document.seconds)));
     builder.sections.push(section);
     for trial in &document.trials {
         let mut row = Row::new("search-trial", source);
         row.text("id", trial.run.as_deref().unwrap_or(&document.id));
         row.text("direction", way);
-        row.number("asked_bps", trial.asked_bps);
-        row.number("sent_bps", Some(trial.sent_bps));
-        row.number("received_bps", Some(trial.received_bps));
-        row.number("lost_ratio", Some(trial.lost_ratio));
-        row.number("undelivered_ratio", Some(trial.undelivered_ratio));
-        row.count("lost_path", trial.lost_path);
-        row.count("dropped_receiver", trial.dropped_receiver);
-        row.number("jitter_s", trial.jitter_s);
-        row.number("delay_p99_s", trial.delay_p99_s);
-        row.number("cpu_sender_percent", trial.cpu_sender_percent);
-        row.number("cpu_receiver_percent", trial.cpu_receiver_percent);
+        row.numbers(trial);
         row.text("limit", trial.limit.map_or("", |l| l.name()));
         row.text("status", judged(trial));
         builder.rows.push(row);
     }
+}
+
+/// What is known of a goal, in sentences.
+fn goal_words(goal: &GoalRecord) -> Vec<String> {
+    let name = clean(&goal.name);
+    let holds = match goal.lower_bps {
+        Some(lower) => format!("holds up to {}", number::rate(lower)),
+        None => "was not shown to hold at any rate".to_owned(),
+    };
+    let fails = goal.upper_bps.map(|u| format!(", fails at {}", number::rate(u)));
+    let through =
+        goal.throughput_bps.map(|t| format!("; conditional throughput {}", number::rate(t)));
+    let open = if goal.settled { "" } else { "not settled: " };
+    let mut words = vec![format!(
+        "{name} (at most {} undelivered): {open}{holds}{}{}.",
+        number::loss(goal.loss),
+        fails.unwrap_or_else(|| ", was not shown to fail".into()),
+        through.unwrap_or_default()
+    )];
+    words.extend(goal.irregular.as_ref().map(|why| format!("{name}: {}", clean(why))));
+    words.extend(goal.knee_bps.as_ref().map(|knee| {
+        format!(
+            "{name}: half of the trials fail at {} (95 % interval {} to {}).",
+            number::rate(knee.median),
+            number::rate(knee.low),
+            number::rate(knee.high)
+        )
+    }));
+    words
+}
+
+fn known(rate: Option<f64>) -> String {
+    rate.map_or("unknown".to_owned(), number::rate)
+}
+
+fn goal_cells(goal: &GoalRecord) -> Vec<String> {
+    vec![
+        clean(&goal.name).into_owned(),
+        number::loss(goal.loss),
+        known(goal.lower_bps),
+        known(goal.upper_bps),
+        known(goal.throughput_bps),
+        if goal.settled { "yes" } else { "no" }.to_owned(),
+        goal.trials.to_string(),
+        number::seconds(goal.seconds),
+        goal.limit.map_or(number::ABSENT, limit_words).to_owned(),
+    ]
+}
+
+/// Its row of the headline table, and of CSV.
+fn goal(builder: &mut Builder, source: &str, document: &SearchDocument, goal: &GoalRecord) {
+    builder.headlines.push(Headline {
+        kind: "goal",
+        name: clean(&goal.name).into_owned(),
+        value: goal.lower_bps,
+        scale: "bit/s".to_owned(),
+        result: known(goal.lower_bps),
+        beside: number::loss(goal.loss),
+        conclusion: match (goal.settled, goal.limit) {
+            (true, Some(limit)) => limit_words(limit).to_owned(),
+            (true, None) => number::ABSENT.to_owned(),
+            (false, _) => "not settled".to_owned(),
+        },
+    });
+    let mut row = Row::new("search-goal", source);
+    row.text("set", &goal.name);
+    row.text("id", &document.id);
+    row.text("started", &document.started);
+    row.text("direction", way_name(document.direction));
+    row.number("lower", goal.lower_bps);
+    row.number("upper", goal.upper_bps);
+    row.number("value", goal.throughput_bps);
+    row.text("unit", "bit/s");
+    row.count("n", Some(goal.trials));
+    row.text("limit", goal.limit.map_or("", |l| l.name()));
+    row.text("status", if goal.settled { "settled" } else { "open" });
+    builder.rows.push(row);
 }
 
 fn judged(trial: &TrialRecord) -> &'static str {
@@ -206,20 +165,22 @@ fn by_load(document: &SearchDocument) -> Chart {
             .map(|(from, to, label)| Band { from, to, label: label.to_owned() })
             .to_vec()
     });
-    Chart {
-        title: "Every trial: received against asked".into(),
-        alt: format!("{} trials with an asked rate; the numbers are in the table.", trials.len()),
-        x_axis: Axis { log: wide(&x), ..Axis::fitted("asked rate, bit/s", Unit::BitRate) },
-        left: Axis {
-            log: wide(&x),
-            zero: !wide(&x),
-            ..Axis::from_zero("received, bit/s", Unit::BitRate)
-        },
-        right: Some(Axis::from_zero("not delivered, %", Unit::Percent)),
+    Chart::new(
+        "Every trial: received against asked",
+        format!("{} trials with an asked rate; the numbers are in the table.", trials.len()),
+        (
+            Axis { log: wide(&x), ..Axis::fitted("asked rate, bit/s", Unit::BitRate) },
+            Axis {
+                log: wide(&x),
+                zero: !wide(&x),
+                ..Axis::from_zero("received, bit/s", Unit::BitRate)
+            },
+        ),
         x,
         series,
-        bands,
-    }
+    )
+    .right(Axis::from_zero("not delivered, %", Unit::Percent))
+    .bands(bands)
 }
 
 /// The trials around what holds and what fails, on their own scale.
@@ -254,37 +215,25 @@ fn course(document: &SearchDocument) -> Chart {
             document.trials.iter().map(|t| t.asked_bps.filter(|_| judged(t) == class)).collect();
         series.push(Series::line(label, colour, y).kind(Kind::Dots));
     }
-    Chart {
-        title: "How the search closed in".into(),
-        alt: format!(
+    Chart::new(
+        "How the search closed in",
+        format!(
             "The asked rate of each of {} trials, in the order they ran.",
             document.trials.len()
         ),
-        x_axis: Axis::fitted("trial", Unit::Whole),
-        left: Axis { log: wide, ..Axis::fitted("asked rate, bit/s", Unit::BitRate) },
-        right: None,
+        (
+            Axis::fitted("trial", Unit::Whole),
+            Axis { log: wide, ..Axis::fitted("asked rate, bit/s", Unit::BitRate) },
+        ),
         x,
         series,
-        bands: Vec::new(),
-    }
+    )
 }
 
 fn trials(document: &SearchDocument) -> Table {
     let mut table = Table::new(
         "Every trial",
-        &[
-            "trial",
-            "asked",
-            "sent",
-            "received",
-            "lost",
-            "not delivered",
-            "delay p99",
-            "time",
-            "cpu sent",
-            "cpu recv",
-            "judged",
-        ],
+        "trial|asked|sent|received|lost|not delivered|delay p99|time|cpu sent|cpu recv|judged",
     );
     let absent = || number::ABSENT.to_owned();
     for (i, t) in document.trials.iter().enumerate() {

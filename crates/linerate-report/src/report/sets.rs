@@ -15,7 +15,7 @@ use super::view::{Figure, Lanes, Row, Section, Table};
 use super::words::limit_words;
 use crate::clean::clean;
 use crate::compare::analysis::{self, Options, Verdict};
-use crate::compare::view::{HOW_TO_TELL_BOOTS, Mark, SetView, View};
+use crate::compare::view::{ComparisonView, HOW_TO_TELL_BOOTS, Mark, SetView, View};
 use crate::number;
 use crate::number::general;
 
@@ -129,7 +129,7 @@ fn compare(
         Ok(analysis) => {
             let mut view = View::new(analysis);
             if given.within_a_boot {
-                view.told_within_a_boot();
+                view.note_within_a_boot();
             }
             let odd = odd_runs(group, &sets, MOST_MARKS);
             let mark = |(i, o): (usize, &Odd<'_>)| Mark {
@@ -161,12 +161,13 @@ fn compare(
     }
 }
 
-pub(super) fn add_comparison(builder: &mut Builder, source: &str, view: &View) {
+pub(super) fn add_comparison(builder: &mut Builder, source: &str, view: View) {
     let labels: Vec<String> = view.sets.iter().map(|s| clean(&s.label).into_owned()).collect();
     let what = format!("Comparison of {}", few(&labels));
-    let mut section = Section { title: format!("{what} ({source})"), ..Section::default() };
+    let place = if source.is_empty() { String::new() } else { format!(" ({source})") };
+    let mut section = Section { title: format!("{what}{place}"), ..Section::default() };
     builder.subjects.push(Subject { what, ..Subject::default() });
-    let mut aside = lay_out(builder, &mut section, source, view.clone(), "");
+    let mut aside = lay_out(builder, &mut section, source, view, "");
     builder.found(source, &mut section.words);
     section.words.append(&mut aside);
     builder.sections.push(section);
@@ -204,6 +205,9 @@ fn lay_out(
         Figure::Lanes(Lanes { title, alt, view: Rc::clone(&view), chosen })
     };
     section.figures.push(lanes(format!("All settings{of}"), (0..view.sets.len()).collect()));
+    if let Some(zoom) = &view.zoom {
+        section.figures.push(lanes("Zoom".to_owned(), zoom.clone()));
+    }
     if let (Some(base), true) = (view.sets.first(), view.sets.len() > 2) {
         for (i, set) in view.sets.iter().enumerate().skip(1) {
             let title = format!("{} against {}", clean(&set.label), clean(&base.label));
@@ -214,7 +218,7 @@ fn lay_out(
     let unit = view.shown.as_deref().map_or(of.to_owned(), |u| format!(" in {}", clean(u)));
     let mut sets = Table::new(
         &format!("Sets{unit}"),
-        &["set", "design", "mean", &interval, "median", "sd", "between boots", "within", "icc"],
+        &format!("set|design|mean|{interval}|median|sd|between boots|within|icc"),
     );
     for set in &view.sets {
         sets.rows.push(set.cells.iter().map(|c| clean(c).into_owned()).collect());
@@ -234,26 +238,33 @@ fn lay_out(
     }
     section.tables.push(sets);
     for comparison in &view.comparisons {
-        let title = format!("{} against {}", clean(&comparison.label), clean(&comparison.baseline));
-        let mut table = Table::new(&title, &["", ""]);
-        for (name, text) in &comparison.lines {
-            table.rows.push(vec![name.clone(), clean(text).into_owned()]);
-        }
+        let (table, row) = pair(source, &view, comparison);
         section.tables.push(table);
-        let mut row = Row::new("comparison", source);
-        row.text("set", &comparison.label);
-        row.number("value", comparison.difference);
-        row.text("unit", view.unit.as_deref().unwrap_or_default());
-        row.number("lower", comparison.ci.as_ref().map(|c| c.low));
-        row.number("upper", comparison.ci.as_ref().map(|c| c.high));
-        row.number("ratio", comparison.ratio);
-        row.number("p_adjusted", comparison.p_adjusted.or(comparison.p));
-        row.text("status", comparison.verdict.map_or("no verdict", Verdict::name));
         builder.rows.push(row);
     }
-    // A report has no flags to say it with.
-    aside.extend(view.notes.iter().map(|n| clean(n).replace(HOW_TO_TELL_BOOTS, "")));
+    // A report has no flags to say it with, unlike the page of `linerate compare`.
+    let how = if source.is_empty() { HOW_TO_TELL_BOOTS } else { "" };
+    aside.extend(view.notes.iter().map(|n| clean(n).replace(HOW_TO_TELL_BOOTS, how)));
     aside
+}
+
+/// A setting against the baseline: its table, and its row of CSV.
+fn pair(source: &str, view: &View, comparison: &ComparisonView) -> (Table, Row) {
+    let title = format!("{} against {}", clean(&comparison.label), clean(&comparison.baseline));
+    let mut table = Table::new(&title, "|");
+    for (name, text) in &comparison.lines {
+        table.rows.push(vec![name.clone(), clean(text).into_owned()]);
+    }
+    let mut row = Row::new("comparison", source);
+    row.text("set", &comparison.label);
+    row.number("value", comparison.difference);
+    row.text("unit", view.unit.as_deref().unwrap_or_default());
+    row.number("lower", comparison.ci.as_ref().map(|c| c.low));
+    row.number("upper", comparison.ci.as_ref().map(|c| c.high));
+    row.number("ratio", comparison.ratio);
+    row.number("p_adjusted", comparison.p_adjusted.or(comparison.p));
+    row.text("status", comparison.verdict.map_or("no verdict", Verdict::name));
+    (table, row)
 }
 
 /// The row of a set in the headline table.
@@ -276,21 +287,7 @@ fn headline(view: &View, set: &SetView) -> Headline {
 fn odd_table(odd: &[Odd<'_>], of: &str, unit: Option<&str>) -> Option<Table> {
     let mut table = Table::new(
         &format!("Odd runs{of}, with what the hosts told of them"),
-        &[
-            "mark",
-            "setting",
-            "boot",
-            "run",
-            "value",
-            "from the median",
-            "sender core",
-            "receiver core",
-            "softirq",
-            "steal",
-            "drops",
-            "limited by",
-            "doubts",
-        ],
+        "mark|setting|boot|run|value|from the median|sender core|receiver core|softirq|steal|drops|limited by|doubts",
     );
     for (i, one) in odd.iter().enumerate() {
         let mut row = vec![
@@ -320,10 +317,8 @@ fn odd_table(odd: &[Odd<'_>], of: &str, unit: Option<&str>) -> Option<Table> {
 /// What both hosts told during a run: cores, softirq, steal, drops, limit, doubts.
 fn telemetry(record: &RunRecord) -> Vec<String> {
     let flows = flows(&record.totals);
-    let flow = flows.first();
-    let sender = flow.and_then(|f| f.sender);
-    let receiver = flow.and_then(|f| f.receiver);
-    let cpu = (sender.and_then(|s| s.cpu.as_ref()), receiver.and_then(|r| r.cpu.as_ref()));
+    let flow = flows.first().copied().unwrap_or_default();
+    let cpu = (flow.sender_cpu(), flow.receiver_cpu());
     let percent = |p: Option<f64>| p.map_or(number::ABSENT.to_owned(), number::cpu);
     let both = |pick: fn(&linerate_model::record::CpuFigures) -> Option<f64>| {
         format!("{} / {}", percent(cpu.0.and_then(pick)), percent(cpu.1.and_then(pick)))
@@ -334,7 +329,7 @@ fn telemetry(record: &RunRecord) -> Vec<String> {
             drops.push(format!("{} {where_}", number::integer(n)));
         }
     };
-    if let Some(receiver) = receiver {
+    if let Some(receiver) = flow.receiver {
         add(receiver.lost_path, "path");
         add(receiver.dropped_receiver, "socket");
         if let Some(host) = &receiver.host {
@@ -342,9 +337,9 @@ fn telemetry(record: &RunRecord) -> Vec<String> {
             add(host.nic_rx_dropped, "device");
         }
     }
-    if let Some(sender) = sender {
+    if let Some(sender) = flow.sender {
         add(sender.refused_locally, "refused");
-        add(sender.tcp.as_ref().and_then(|t| t.retransmits), "sent again");
+        add(flow.tcp().and_then(|t| t.retransmits), "sent again");
         if let Some(host) = &sender.host {
             add(host.qdisc_dropped, "queue");
             add(host.nic_tx_dropped, "device at the sender");
@@ -353,10 +348,9 @@ fn telemetry(record: &RunRecord) -> Vec<String> {
     // Their kinds; the sentences stand with the run.
     let mut doubts: Vec<String> = Vec::new();
     for doubt in &record.doubts {
-        let kind = clean(doubt.kind.name()).replace(['-', '_'], " ");
-        if !doubts.contains(&kind) {
-            doubts.push(kind);
-        }
+        let kind = serde_json::to_value(&doubt.kind).ok();
+        let kind = kind.as_ref().and_then(|k| k.as_str()).map(|k| k.replace(['-', '_'], " "));
+        doubts.extend(kind.filter(|k| !doubts.contains(k)));
     }
     vec![
         percent(cpu.0.and_then(|c| c.core_percent)),
@@ -367,4 +361,32 @@ fn telemetry(record: &RunRecord) -> Vec<String> {
         record.verdict.as_ref().map_or(number::ABSENT, |v| limit_words(v.limit)).to_owned(),
         if doubts.is_empty() { "none".into() } else { doubts.join(", ") },
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::input::{Input, What};
+
+    /// The document holds all that its own figures were made of.
+    #[test]
+    fn a_comparison_comes_back_as_it_was() {
+        let read = |name: &str, text: &str| {
+            let options = crate::compare::input::ReadOptions::default();
+            crate::compare::input::read(name, text.as_bytes(), &options).unwrap().remove(0)
+        };
+        let sets = [
+            read("a", "boot v\n1 9.1\n1 9.3\n2 9.2\n2 9.0\n3 9.1\n3 9.4\n"),
+            read("b", "boot v\n1 8.1\n1 8.3\n2 8.2\n2 8.0\n3 8.1\n3 8.4\n"),
+        ];
+        let view = View::new(analysis::compare(&sets, &Options::default()).unwrap());
+        let document = serde_json::to_value(&view).unwrap();
+        let mut input = Input::default();
+        input.read("c.json", document.to_string().as_bytes());
+        let [item] = input.items.as_slice() else { panic!("{:?}", input.damaged) };
+        let What::Compare(again) = &item.what else { panic!() };
+        let again = View::new((**again).clone());
+        assert_eq!(serde_json::to_value(&again).unwrap(), document);
+        assert_eq!(again.words, view.words);
+    }
 }

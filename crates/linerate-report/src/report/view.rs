@@ -2,8 +2,11 @@
 
 use std::rc::Rc;
 
+use linerate_model::plan::Way;
+
 use crate::compare::view::View as Comparison;
 use crate::draw::chart::Chart;
+use crate::field::field;
 
 /// Runs up to which the figures of each are in every format. Of more, pages draw the figures of a
 /// run when it is opened, and pictures show what all have in common.
@@ -14,6 +17,8 @@ pub const MOST_DRAWN_RUNS: usize = 12;
 pub struct View {
     /// What was measured, between whom, when.
     pub title: String,
+    /// The verb that made it: report or compare.
+    pub verb: &'static str,
     /// How many of what is in it: `2 runs and 1 sweep`.
     pub holds: String,
     /// The results before any sentence, with a bar each.
@@ -95,9 +100,9 @@ pub struct Table {
 }
 
 impl Table {
-    /// Without rows yet.
-    pub fn new(title: &str, columns: &[&str]) -> Self {
-        let columns = columns.iter().map(|c| (*c).to_owned()).collect();
+    /// Without rows yet; a `|` parts the heads.
+    pub fn new(title: &str, columns: &str) -> Self {
+        let columns = columns.split('|').map(str::to_owned).collect();
         Self { title: title.to_owned(), columns, ..Self::default() }
     }
 }
@@ -143,65 +148,17 @@ pub struct HostView {
 pub struct Row {
     /// run, sweep-point, search-goal, search-trial, set, comparison.
     pub kind: &'static str,
-    /// Text and numbers by column; the names are [`COLUMNS`].
-    pub cells: Vec<(&'static str, Cell)>,
+    /// Fields of a CSV file by column; the names are [`COLUMNS`].
+    pub cells: Vec<(&'static str, String)>,
 }
 
-/// A value.
-#[derive(Debug, Clone)]
-pub enum Cell {
-    /// Foreign text, as it came.
-    Text(String),
-    /// A measured number.
-    Number(f64),
-    /// A count.
-    Count(u64),
-}
-
-/// Columns of [`Row`]s, each in the unit at its end.
-pub const COLUMNS: &[&str] = &[
-    "kind",
-    "source",
-    "set",
-    "boot",
-    "run",
-    "id",
-    "started",
-    "protocol",
-    "direction",
-    "streams",
-    "datagram_bytes",
-    "value",
-    "unit",
-    "asked_bps",
-    "sent_bps",
-    "received_bps",
-    "received_sd_bps",
-    "transactions_per_second",
-    "datagrams_sent",
-    "datagrams_received",
-    "lost",
-    "lost_ratio",
-    "lost_path",
-    "dropped_receiver",
-    "undelivered_ratio",
-    "jitter_s",
-    "delay_p99_s",
-    "latency_p99_s",
-    "retransmits",
-    "cpu_sender_percent",
-    "cpu_receiver_percent",
-    "softirq_receiver_percent",
-    "lower",
-    "upper",
-    "n",
-    "mean",
-    "sd",
-    "ratio",
-    "p_adjusted",
-    "limit",
-    "status",
-];
+/// Columns of [`Row`]s, each in the unit at its end: the first line of a CSV report.
+pub const COLUMNS: &str = "kind,source,set,boot,run,id,started,protocol,direction,streams,datagram_bytes,value,\
+    unit,asked_bps,sent_bps,received_bps,received_sd_bps,transactions_per_second,\
+    datagrams_sent,datagrams_received,lost,lost_ratio,lost_path,dropped_receiver,\
+    undelivered_ratio,jitter_s,delay_p99_s,latency_p99_s,retransmits,cpu_sender_percent,\
+    cpu_receiver_percent,softirq_receiver_percent,lower,upper,n,mean,sd,ratio,p_adjusted,\
+    limit,status";
 
 impl Row {
     pub(super) fn new(kind: &'static str, source: &str) -> Self {
@@ -211,17 +168,36 @@ impl Row {
     }
 
     pub(super) fn text(&mut self, column: &'static str, text: &str) {
-        self.cells.push((column, Cell::Text(text.to_owned())));
+        self.cells.push((column, field(text)));
     }
 
     pub(super) fn number(&mut self, column: &'static str, value: Option<f64>) {
-        if let Some(value) = value.filter(|v| v.is_finite()) {
-            self.cells.push((column, Cell::Number(value)));
-        }
+        let value = value.filter(|v| v.is_finite());
+        self.cells.extend(value.map(|v| (column, v.to_string())));
     }
 
     pub(super) fn count(&mut self, column: &'static str, value: Option<u64>) {
-        self.cells.extend(value.map(|v| (column, Cell::Count(v))));
+        self.cells.extend(value.map(|v| (column, v.to_string())));
+    }
+
+    /// The numbers of what calls its fields as the columns are called.
+    pub(super) fn numbers(&mut self, of: &impl serde::Serialize) {
+        let fields = serde_json::to_value(of).unwrap_or_default();
+        for column in COLUMNS.split(',') {
+            match fields.get(column) {
+                Some(count) if count.is_u64() => self.count(column, count.as_u64()),
+                Some(number) => self.number(column, number.as_f64()),
+                None => {}
+            }
+        }
+    }
+}
+
+/// `forward` or `reverse`.
+pub(crate) const fn way_name(way: Way) -> &'static str {
+    match way {
+        Way::Forward => "forward",
+        Way::Reverse => "reverse",
     }
 }
 
@@ -232,7 +208,11 @@ mod tests {
     #[test]
     fn every_metric_with_a_column_has_its_place_in_the_rows() {
         for metric in linerate_analysis::metric::METRICS {
-            assert!(metric.column.is_none_or(|c| COLUMNS.contains(&c)), "{}", metric.name);
+            assert!(
+                metric.column.is_none_or(|c| COLUMNS.split(',').any(|column| column == c)),
+                "{}",
+                metric.name
+            );
         }
     }
 }

@@ -1,8 +1,9 @@
 //! Everything that is known of a test when it is over, a labelled line each.
 
+use linerate_analysis::metric::flows;
 use linerate_model::plan::{EngineChoice, Receiving, Sending};
 use linerate_model::record::{
-    CpuFigures, Pair, Quantiles, ReceiverFigures, RrFigures, RunRecord, SenderFigures,
+    CpuFigures, Quantiles, ReceiverFigures, RrFigures, RunRecord, SenderFigures,
 };
 
 use super::words::plural;
@@ -15,11 +16,9 @@ pub type Facts = Vec<(String, String)>;
 pub(super) fn facts(record: &RunRecord) -> Facts {
     let mut facts = Facts::new();
     let totals = &record.totals;
-    direction(&mut facts, "", totals.sender.as_ref(), totals.receiver.as_ref());
-    for (prefix, pair) in [("forward ", &totals.forward), ("reverse ", &totals.reverse)] {
-        if let Some(Pair { sender, receiver }) = pair {
-            direction(&mut facts, prefix, sender.as_ref(), receiver.as_ref());
-        }
+    for flow in flows(totals) {
+        let prefix = flow.way.map_or(String::new(), |way| format!("{way} "));
+        direction(&mut facts, &prefix, flow.sender, flow.receiver);
     }
     if let Some(rr) = &totals.rr {
         transactions(&mut facts, rr);

@@ -1,10 +1,10 @@
 //! The answer in a few lines: what arrived, what limited it and the one best thing to try; and the
 //! few details that stand before it when nobody asked for all of them.
 
+use linerate_analysis::metric::{Flow, flows};
 use linerate_model::plan::{PlanDirection, Receiving, Sending, TrafficKind};
 use linerate_model::record::{
-    CpuFigures, DoubtKind, Figures, PlanRecord, ReceiverFigures, RrFigures, RunRecord,
-    SenderFigures, Status,
+    CpuFigures, DoubtKind, PlanRecord, ReceiverFigures, RrFigures, RunRecord, SenderFigures, Status,
 };
 
 use super::facts::{Facts, counters};
@@ -48,34 +48,12 @@ impl Headline {
     }
 }
 
-/// One direction of the totals. The ends are named by their roles, which users know.
-struct Lane<'a> {
-    name: &'static str,
-    from: &'static str,
-    to: &'static str,
-    sender: Option<&'a SenderFigures>,
-    receiver: Option<&'a ReceiverFigures>,
-}
-
-fn lanes<'a>(plan: &PlanRecord, totals: &'a Figures) -> Vec<Lane<'a>> {
-    let (client, server) = ("client", "server");
-    let (from, to) =
-        if plan.direction == PlanDirection::Reverse { (server, client) } else { (client, server) };
-    let (sender, receiver) = (totals.sender.as_ref(), totals.receiver.as_ref());
-    let one = Lane { name: "", from, to, sender, receiver };
-    let pair = |name, from, to, pair: &'a Option<linerate_model::record::Pair>| {
-        let pair = pair.as_ref()?;
-        let (sender, receiver) = (pair.sender.as_ref(), pair.receiver.as_ref());
-        Some(Lane { name, from, to, sender, receiver })
-    };
-    let both = [
-        pair("forward", client, server, &totals.forward),
-        pair("reverse", server, client, &totals.reverse),
-    ];
-    std::iter::once(one)
-        .chain(both.into_iter().flatten())
-        .filter(|lane| lane.sender.is_some() || lane.receiver.is_some())
-        .collect()
+/// What the ends of a direction are called: by their roles, which users know.
+fn ends(plan: &PlanRecord, flow: &Flow<'_>) -> (&'static str, &'static str) {
+    match flow.way.unwrap_or(plan.direction.name()) {
+        "reverse" => ("server", "client"),
+        _ => ("client", "server"),
+    }
 }
 
 fn results(record: &RunRecord) -> Vec<String> {
@@ -87,16 +65,13 @@ fn results(record: &RunRecord) -> Vec<String> {
     if let Some(rr) = &record.totals.rr {
         return vec![transactions(rr)];
     }
-    let lanes = lanes(plan, &record.totals);
-    lanes.iter().map(|lane| result(plan, lane)).collect()
+    flows(&record.totals).iter().map(|flow| result(plan, flow)).collect()
 }
 
-fn result(plan: &PlanRecord, lane: &Lane<'_>) -> String {
-    let mut parts = vec![rates(plan, lane)];
-    if let Some(receiver) = lane.receiver {
-        parts.extend(loss(receiver, lane.to));
-    }
-    if let Some(sender) = lane.sender {
+fn result(plan: &PlanRecord, flow: &Flow<'_>) -> String {
+    let mut parts = vec![rates(plan, flow)];
+    parts.extend(flow.receiver.and_then(|receiver| loss(receiver, ends(plan, flow).1)));
+    if let Some(sender) = flow.sender {
         if let Some(errors) = sender.refused_locally.filter(|&n| n > 0) {
             parts.push(plural(errors, "local send error"));
         }
@@ -110,16 +85,16 @@ fn result(plan: &PlanRecord, lane: &Lane<'_>) -> String {
             }));
         }
     }
-    let name = if lane.name.is_empty() { String::new() } else { format!("{}: ", lane.name) };
+    let name = flow.way.map_or(String::new(), |way| format!("{way}: "));
     format!("{name}{}", parts.join(" · "))
 }
 
 /// `135.6 Mbit/s received of 160.0 offered`.
-fn rates(plan: &PlanRecord, lane: &Lane<'_>) -> String {
+fn rates(plan: &PlanRecord, flow: &Flow<'_>) -> String {
     let udp = plan.protocol == TrafficKind::Udp;
     let asked = plan.rate_bps.map(|bps| bps as f64);
-    let Some(received) = lane.receiver.map(|r| r.bits_per_second) else {
-        let sent = lane.sender.map_or(0.0, |s| s.bits_per_second);
+    let Some(received) = flow.received_bps() else {
+        let sent = flow.sent_bps().unwrap_or(0.0);
         let unknown = if plan.direction == PlanDirection::Discard {
             ""
         } else {
@@ -127,7 +102,7 @@ fn rates(plan: &PlanRecord, lane: &Lane<'_>) -> String {
         };
         return format!("{} sent{unknown}", number::rate(sent));
     };
-    let sent = lane.sender.map(|s| s.bits_per_second);
+    let sent = flow.sent_bps();
     let mut text = format!("{} received", number::rate(received));
     if let Some(sent) = sent.filter(|_| udp) {
         text.push_str(&format!(" of {} offered", beside(received, sent)));
@@ -206,24 +181,22 @@ fn whole(per_second: f64) -> String {
 pub(super) fn details(record: &RunRecord) -> Facts {
     let plan = record.agreed.as_ref().unwrap_or(&record.asked);
     let mut facts = Facts::new();
-    for lane in lanes(plan, &record.totals) {
+    for flow in flows(&record.totals) {
         let mut add = |label: &str, text: String| {
             if !text.is_empty() {
-                facts.push((format!("{} {label}", lane.name).trim().to_owned(), text));
+                let way = flow.way.unwrap_or_default();
+                facts.push((format!("{way} {label}").trim().to_owned(), text));
             }
         };
-        add("datagrams", datagrams(&lane));
-        add("delay", lane.receiver.map(delay).unwrap_or_default());
-        add("tcp", lane.sender.and_then(|s| s.tcp.as_ref()).map(tcp).unwrap_or_default());
-        let ends = [
-            (lane.from, lane.sender.and_then(|s| s.cpu.as_ref())),
-            (lane.to, lane.receiver.and_then(|r| r.cpu.as_ref())),
-        ];
+        add("datagrams", datagrams(&flow));
+        add("delay", flow.receiver.map(delay).unwrap_or_default());
+        add("tcp", flow.tcp().map(tcp).unwrap_or_default());
         // With both directions the table has room for the shares only, and that is enough.
-        if lane.name.is_empty() {
-            add("cpu", cpus(ends));
+        if flow.way.is_none() {
+            let (from, to) = ends(plan, &flow);
+            add("cpu", cpus([(from, flow.sender_cpu()), (to, flow.receiver_cpu())]));
         }
-        add("kernel counters", counters(lane.sender, lane.receiver, false));
+        add("kernel counters", counters(flow.sender, flow.receiver, false));
     }
     if let Some(rr) = &record.totals.rr {
         if let Some(latency) = &rr.latency_s {
@@ -238,9 +211,9 @@ pub(super) fn details(record: &RunRecord) -> Facts {
     facts
 }
 
-fn datagrams(lane: &Lane<'_>) -> String {
-    let sender = |of: fn(&SenderFigures) -> Option<u64>| lane.sender.and_then(of);
-    let receiver = |of: fn(&ReceiverFigures) -> Option<u64>| lane.receiver.and_then(of);
+fn datagrams(flow: &Flow<'_>) -> String {
+    let sender = |of: fn(&SenderFigures) -> Option<u64>| flow.sender.and_then(of);
+    let receiver = |of: fn(&ReceiverFigures) -> Option<u64>| flow.receiver.and_then(of);
     let mut parts = Vec::new();
     for (value, word, even_zero) in [
         (sender(|s| s.datagrams), "sent", true),

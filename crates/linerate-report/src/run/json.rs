@@ -64,10 +64,8 @@ impl<W: Write> JsonLines<W> {
         self.line(&RunLine::End { record: None, error: Some(error) })
     }
 
-    fn line(&mut self, line: &impl Serialize) -> io::Result<()> {
-        let text = serde_json::to_string(line)?;
-        self.out.write_all(clean_json(&text).as_bytes())?;
-        self.out.write_all(b"\n")?;
+    fn line(&mut self, of: &impl Serialize) -> io::Result<()> {
+        self.out.write_all(line(of)?.as_bytes())?;
         self.out.flush()
     }
 }

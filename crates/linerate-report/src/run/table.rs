@@ -1,9 +1,10 @@
 //! The table of a test: one row an interval (two when both directions run), then totals and
 //! streams. Which columns there are depends on the traffic, how many of them on the room.
 
+use linerate_analysis::metric::{Flow, flows};
 use linerate_model::plan::{PlanDirection, TrafficKind, Transport, Way};
 use linerate_model::record::{
-    CpuFigures, Figures, Interval, Quantiles, ReceiverFigures, RrFigures, RunRecord, SenderFigures,
+    CpuFigures, Figures, Interval, Quantiles, ReceiverFigures, RunRecord,
 };
 use linerate_model::word::Word;
 
@@ -163,15 +164,6 @@ pub struct Table {
     top: f64,
 }
 
-/// One direction's figures, by reference.
-#[derive(Clone, Copy, Default)]
-struct Lane<'a> {
-    way: &'static str,
-    sender: Option<&'a SenderFigures>,
-    receiver: Option<&'a ReceiverFigures>,
-    rr: Option<&'a RrFigures>,
-}
-
 impl Table {
     /// The table that fits the plan of `record` and the room.
     pub fn new(record: &RunRecord, room: Room) -> Self {
@@ -234,11 +226,11 @@ impl Table {
         let time = number::chosen_seconds(self.rounded(interval.end_s));
         let mut rows = Vec::with_capacity(2);
         for (i, lane) in self.lanes(&interval.figures).into_iter().enumerate() {
-            let rate = lane.rate();
+            let rate = rate(&lane);
             self.top = rate.filter(|r| r.is_finite()).map_or(self.top, |r| self.top.max(r));
             self.trace[i].push(rate);
             rows.push(Row {
-                cells: self.cells(&time, lane),
+                cells: self.cells(&time, &lane),
                 spark: spark::recent(&self.trace[i], self.top, self.spark_width),
             });
         }
@@ -273,7 +265,7 @@ impl Table {
             .enumerate()
             .filter(|(_, lane)| lane.any())
             .map(|(i, lane)| Row {
-                cells: self.cells("total", lane),
+                cells: self.cells("total", &lane),
                 spark: spark::whole(&self.trace[i], self.top, self.spark_width),
             })
             .collect()
@@ -291,17 +283,12 @@ impl Table {
             .iter()
             .take(MOST_STREAMS)
             .map(|stream| {
-                let way = if stream.direction == Way::Reverse { "rev" } else { "fwd" };
+                let way = if stream.direction == Way::Reverse { "reverse" } else { "forward" };
                 let figures = &stream.figures;
-                let pair = figures.forward.as_ref().or(figures.reverse.as_ref());
-                let lane = Lane {
-                    way,
-                    sender: figures.sender.as_ref().or(pair.and_then(|p| p.sender.as_ref())),
-                    receiver: figures.receiver.as_ref().or(pair.and_then(|p| p.receiver.as_ref())),
-                    rr: figures.rr.as_ref(),
-                };
+                let of = flows(figures).into_iter().next().unwrap_or_default();
+                let lane = Flow { way: Some(way), rr: figures.rr.as_ref(), ..of };
                 Row {
-                    cells: self.cells(&format!("#{}", stream.stream), lane),
+                    cells: self.cells(&format!("#{}", stream.stream), &lane),
                     spark: String::new(),
                 }
             })
@@ -309,28 +296,18 @@ impl Table {
         (rows, record.streams.len().saturating_sub(MOST_STREAMS))
     }
 
-    fn lanes<'a>(&self, figures: &'a Figures) -> Vec<Lane<'a>> {
-        if !self.both {
-            return vec![Lane {
-                way: "",
-                sender: figures.sender.as_ref(),
-                receiver: figures.receiver.as_ref(),
-                rr: figures.rr.as_ref(),
-            }];
+    fn lanes<'a>(&self, figures: &'a Figures) -> Vec<Flow<'a>> {
+        if self.both {
+            return [("forward", &figures.forward), ("reverse", &figures.reverse)]
+                .map(|(way, pair)| Flow::of_pair(way, pair.as_ref()))
+                .into();
         }
-        [("fwd", &figures.forward), ("rev", &figures.reverse)]
-            .into_iter()
-            .map(|(way, pair)| Lane {
-                way,
-                sender: pair.as_ref().and_then(|p| p.sender.as_ref()),
-                receiver: pair.as_ref().and_then(|p| p.receiver.as_ref()),
-                rr: None,
-            })
-            .collect()
+        let (sender, receiver) = (figures.sender.as_ref(), figures.receiver.as_ref());
+        vec![Flow { way: None, sender, receiver, rr: figures.rr.as_ref() }]
     }
 
-    fn cells(&self, time: &str, lane: Lane<'_>) -> Vec<Cell> {
-        self.columns.iter().map(|column| lane.cell(column, time)).collect()
+    fn cells(&self, time: &str, lane: &Flow<'_>) -> Vec<Cell> {
+        self.columns.iter().map(|column| cell(lane, column, time)).collect()
     }
 }
 
@@ -350,73 +327,69 @@ fn needed(columns: &[Column]) -> usize {
     columns.iter().map(|c| c.width).sum::<usize>() + GAP * columns.len().saturating_sub(1)
 }
 
-impl Lane<'_> {
-    fn any(&self) -> bool {
-        self.sender.is_some() || self.receiver.is_some() || self.rr.is_some()
-    }
+/// What the sparkline shows: what arrived, or what left where nothing arrives.
+fn rate(flow: &Flow<'_>) -> Option<f64> {
+    let done = flow.rr.map(|rr| rr.transactions_per_second);
+    done.or_else(|| flow.received_bps()).or_else(|| flow.sent_bps())
+}
 
-    /// What the sparkline shows: what arrived, or what left where nothing arrives.
-    fn rate(&self) -> Option<f64> {
-        match (self.rr, self.receiver, self.sender) {
-            (Some(rr), _, _) => Some(rr.transactions_per_second),
-            (_, Some(receiver), _) => Some(receiver.bits_per_second),
-            (_, _, Some(sender)) => Some(sender.bits_per_second),
-            _ => None,
+fn cell(flow: &Flow<'_>, column: &Column, time: &str) -> Cell {
+    let (sender, receiver, tcp, rr) = (flow.sender, flow.receiver, flow.tcp(), flow.rr);
+    let latency =
+        |of: fn(&Quantiles) -> f64| seconds(rr.and_then(|r| r.latency_s.as_ref()).map(of));
+    let room = column.width;
+    match column.key {
+        Key::Time => plain(Some(time.to_owned())),
+        Key::Way => plain(Some(
+            match flow.way {
+                Some("reverse") => "rev",
+                Some(_) => "fwd",
+                None => "",
+            }
+            .to_owned(),
+        )),
+        Key::Offered => plain(flow.sent_bps().map(number::short)),
+        Key::Received => plain(flow.received_bps().map(number::short)),
+        Key::DatagramsPerSecond => plain(
+            receiver
+                .map_or(sender.and_then(|s| s.datagrams_per_second), |r| r.datagrams_per_second)
+                .map(number::short),
+        ),
+        Key::Loss => {
+            let ratio = flow.lost_ratio();
+            let tone = match ratio {
+                Some(r) if r > 0.01 => Tone::Bad,
+                Some(r) if r > 0.0 => Tone::Warn,
+                _ => Tone::Dim,
+            };
+            toned(ratio.map(number::loss), tone)
         }
-    }
-
-    fn cell(&self, column: &Column, time: &str) -> Cell {
-        let (sender, receiver) = (self.sender, self.receiver);
-        let tcp = sender.and_then(|s| s.tcp.as_ref());
-        let latency =
-            |of: fn(&Quantiles) -> f64| seconds(self.rr.and_then(|r| r.latency_s.as_ref()).map(of));
-        let room = column.width;
-        match column.key {
-            Key::Time => plain(Some(time.to_owned())),
-            Key::Way => plain(Some(self.way.to_owned())),
-            Key::Offered => plain(sender.map(|s| number::short(s.bits_per_second))),
-            Key::Received => plain(receiver.map(|r| number::short(r.bits_per_second))),
-            Key::DatagramsPerSecond => plain(
-                receiver
-                    .map_or(sender.and_then(|s| s.datagrams_per_second), |r| r.datagrams_per_second)
-                    .map(number::short),
-            ),
-            Key::Loss => {
-                let ratio = receiver.and_then(|r| r.lost_ratio);
-                let tone = match ratio {
-                    Some(r) if r > 0.01 => Tone::Bad,
-                    Some(r) if r > 0.0 => Tone::Warn,
-                    _ => Tone::Dim,
-                };
-                toned(ratio.map(number::loss), tone)
-            }
-            Key::LostPath => lost(receiver, |r| r.lost_path, room),
-            Key::LostRcvbuf => lost(receiver, |r| r.dropped_receiver, room),
-            Key::LocalErrors => harm(sender.and_then(|s| s.refused_locally), room),
-            Key::Reordered => harm(receiver.and_then(|r| r.reordered), room),
-            Key::Duplicates => harm(receiver.and_then(|r| r.duplicates), room),
-            Key::Jitter => seconds(receiver.and_then(|r| r.jitter_s)),
-            Key::CpuSender => busy(sender.and_then(|s| s.cpu.as_ref())),
-            Key::CpuReceiver => busy(receiver.and_then(|r| r.cpu.as_ref())),
-            Key::Delivery => {
-                plain(tcp.and_then(|t| t.delivery_rate_bps).map(|r| number::short(r as f64)))
-            }
-            Key::Retransmits => harm(tcp.and_then(|t| t.retransmits), room),
-            Key::Rtt => seconds(tcp.and_then(|t| t.rtt_s)),
-            Key::MinRtt => seconds(tcp.and_then(|t| t.min_rtt_s)),
-            Key::Cwnd => plain(tcp.and_then(|t| t.cwnd_bytes).map(number::bytes)),
-            Key::RwndLimited => {
-                plain(tcp.and_then(|t| t.rwnd_limited_ratio).map(|r| number::cpu(r * 100.0)))
-            }
-            Key::Transactions => plain(self.rr.map(|r| number::short(r.transactions_per_second))),
-            Key::P50 => latency(|q| q.p50),
-            Key::P99 => latency(|q| q.p99),
-            Key::P999 => latency(|q| q.p999),
-            Key::Max => latency(|q| q.max),
-            Key::Unanswered => harm(self.rr.and_then(|r| r.unanswered), room),
-            Key::CpuClient => busy(self.rr.and_then(|r| r.cpu.as_ref())),
-            Key::CpuServer => busy(self.rr.and_then(|r| r.server_cpu.as_ref())),
+        Key::LostPath => lost(receiver, |r| r.lost_path, room),
+        Key::LostRcvbuf => lost(receiver, |r| r.dropped_receiver, room),
+        Key::LocalErrors => harm(sender.and_then(|s| s.refused_locally), room),
+        Key::Reordered => harm(receiver.and_then(|r| r.reordered), room),
+        Key::Duplicates => harm(receiver.and_then(|r| r.duplicates), room),
+        Key::Jitter => seconds(receiver.and_then(|r| r.jitter_s)),
+        Key::CpuSender => busy(flow.sender_cpu()),
+        Key::CpuReceiver => busy(flow.receiver_cpu()),
+        Key::Delivery => {
+            plain(tcp.and_then(|t| t.delivery_rate_bps).map(|r| number::short(r as f64)))
         }
+        Key::Retransmits => harm(tcp.and_then(|t| t.retransmits), room),
+        Key::Rtt => seconds(tcp.and_then(|t| t.rtt_s)),
+        Key::MinRtt => seconds(tcp.and_then(|t| t.min_rtt_s)),
+        Key::Cwnd => plain(tcp.and_then(|t| t.cwnd_bytes).map(number::bytes)),
+        Key::RwndLimited => {
+            plain(tcp.and_then(|t| t.rwnd_limited_ratio).map(|r| number::cpu(r * 100.0)))
+        }
+        Key::Transactions => plain(rr.map(|r| number::short(r.transactions_per_second))),
+        Key::P50 => latency(|q| q.p50),
+        Key::P99 => latency(|q| q.p99),
+        Key::P999 => latency(|q| q.p999),
+        Key::Max => latency(|q| q.max),
+        Key::Unanswered => harm(rr.and_then(|r| r.unanswered), room),
+        Key::CpuClient => busy(rr.and_then(|r| r.cpu.as_ref())),
+        Key::CpuServer => busy(rr.and_then(|r| r.server_cpu.as_ref())),
     }
 }
 

@@ -34,7 +34,15 @@ impl Layout {
         }
     }
 
-    fn wrapped(&self, out: &mut String, label: &str, text: &str, tone: Tone, indent: usize) {
+    /// A paragraph whose label has a tone of its own.
+    pub(crate) fn wrapped(
+        &self,
+        out: &mut String,
+        label: &str,
+        text: &str,
+        tone: Tone,
+        indent: usize,
+    ) {
         let indent = " ".repeat(indent);
         let painted = self.paint.apply(tone, label);
         // Wrapped before it is painted: an escape sequence has no width.

@@ -5,6 +5,7 @@ use linerate_model::sweep::{SweepPlan, SweepTrial, Variable};
 
 use super::table::limit;
 use crate::number::{self, ABSENT};
+use crate::report::view::way_name;
 use crate::rows::{self, Column};
 use crate::run::table::Cell;
 use crate::style::{Paint, Tone};
@@ -48,15 +49,11 @@ pub fn row(
 ) -> String {
     let plain = |text: String| Cell { text, tone: Tone::Plain };
     let outcome = &trial.outcome;
-    let way = match trial.direction {
-        Way::Forward => "forward",
-        Way::Reverse => "reverse",
-    };
     let missing = if outcome.undelivered_ratio > 0.005 { Tone::Warn } else { Tone::Plain };
     let or_absent = |text: Option<String>| plain(text.unwrap_or_else(|| ABSENT.to_owned()));
     let limit = outcome.limit.map_or(ABSENT, limit);
     let mut cells = vec![plain(number.to_string())];
-    cells.extend((plan.directions.len() > 1).then(|| plain(way.to_owned())));
+    cells.extend((plan.directions.len() > 1).then(|| plain(way_name(trial.direction).to_owned())));
     cells.extend([
         plain(value(plan, trial.value)),
         plain(number::short(outcome.sent_bps)),

@@ -15,7 +15,19 @@ pub(super) struct Column {
     pub(super) width: usize,
     /// Columns with the highest rank go first when there is no room.
     rank: u8,
-    cell: fn(&SweepPlan, &SweepPoint) -> Cell,
+    cell: Show,
+}
+
+type Show = fn(&SweepPlan, &SweepPoint) -> Cell;
+
+const fn column(
+    group: &'static str,
+    name: &'static str,
+    width: usize,
+    rank: u8,
+    cell: Show,
+) -> Column {
+    Column { group, name, width, rank, cell }
 }
 
 impl Column {
@@ -42,143 +54,53 @@ fn harm(is_none: bool, text: String) -> Cell {
 }
 
 const COLUMNS: &[Column] = &[
-    Column {
-        group: "",
-        name: "trials",
-        width: 6,
-        rank: 7,
-        cell: |_, p| plain(p.trials.to_string()),
-    },
-    Column {
-        group: "bit/s",
-        name: "asked",
-        width: 8,
-        rank: 0,
-        cell: |_, p| {
-            plain(p.asked_bps.map_or("max".to_owned(), |asked| number::short(asked as f64)))
-        },
-    },
-    Column {
-        group: "bit/s",
-        name: "sent",
-        width: 8,
-        rank: 0,
-        cell: |_, p| plain(number::short(p.sent_bps)),
-    },
-    Column {
-        group: "bit/s",
-        name: "received",
-        width: 8,
-        rank: 0,
-        cell: |_, p| plain(number::short(p.received_bps)),
-    },
-    Column {
-        group: "",
-        name: "spread",
-        width: 7,
-        rank: 4,
-        cell: |_, p| {
-            // Between trials where there are several, else within the one.
-            let sd = p.received_sd_bps.or(p.interval_sd_bps).filter(|_| p.received_bps > 0.0);
-            or_absent(sd.map(|sd| format!("{:.1} %", 100.0 * sd / p.received_bps)))
-        },
-    },
-    Column {
-        group: "",
-        name: "missing",
-        width: 8,
-        rank: 1,
-        cell: |_, p| harm(p.undelivered_ratio <= 0.005, number::loss(p.undelivered_ratio)),
-    },
-    Column {
-        group: "",
-        name: "lost",
-        width: 7,
-        rank: 2,
-        cell: |_, p| harm(p.lost_ratio == 0.0, number::loss(p.lost_ratio)),
-    },
-    Column {
-        group: "lost on",
-        name: "path",
-        width: 9,
-        rank: 6,
-        cell: |_, p| p.lost_path.map_or_else(absent, |n| harm(n == 0, number::count(n, 9))),
-    },
-    Column {
-        group: "lost on",
-        name: "host",
-        width: 9,
-        rank: 6,
-        cell: |_, p| p.dropped_receiver.map_or_else(absent, |n| harm(n == 0, number::count(n, 9))),
-    },
-    Column {
-        group: "",
-        name: "jitter",
-        width: 7,
-        rank: 5,
-        cell: |_, p| or_absent(p.jitter_s.map(number::seconds_short)),
-    },
-    Column {
-        group: "delay",
-        name: "p99",
-        width: 7,
-        rank: 4,
-        cell: |_, p| or_absent(p.delay_p99_s.map(number::seconds_short)),
-    },
-    Column {
-        group: "cpu",
-        name: "tx",
-        width: 5,
-        rank: 1,
-        cell: |_, p| or_absent(p.cpu_sender_percent.map(number::cpu)),
-    },
-    Column {
-        group: "cpu",
-        name: "rx",
-        width: 5,
-        rank: 1,
-        cell: |_, p| or_absent(p.cpu_receiver_percent.map(number::cpu)),
-    },
-    Column {
-        group: "",
-        name: "regime",
-        width: 8,
-        rank: 3,
-        cell: |_, p| {
-            let tone = match p.regime {
-                RegimeKind::Sustained => Tone::Good,
-                RegimeKind::Plateau | RegimeKind::Rises => Tone::Warn,
-                RegimeKind::Unstable | RegimeKind::Collapse => Tone::Bad,
-            };
-            Cell { text: p.regime.name().to_owned(), tone }
-        },
-    },
-    Column {
-        group: "",
-        name: "limited by",
-        width: 12,
-        rank: 0,
-        cell: |_, p| {
-            let limit = limit(p.limit);
-            let text = if p.invalid.is_some() { format!("{limit} ?") } else { limit.to_owned() };
-            plain(text)
-        },
-    },
+    column("", "trials", 6, 7, |_, p| plain(p.trials.to_string())),
+    column("bit/s", "asked", 8, 0, |_, p| {
+        plain(p.asked_bps.map_or("max".to_owned(), |asked| number::short(asked as f64)))
+    }),
+    column("bit/s", "sent", 8, 0, |_, p| plain(number::short(p.sent_bps))),
+    column("bit/s", "received", 8, 0, |_, p| plain(number::short(p.received_bps))),
+    column("", "spread", 7, 4, |_, p| {
+        // Between trials where there are several, else within the one.
+        let sd = p.received_sd_bps.or(p.interval_sd_bps).filter(|_| p.received_bps > 0.0);
+        or_absent(sd.map(|sd| format!("{:.1} %", 100.0 * sd / p.received_bps)))
+    }),
+    column("", "missing", 8, 1, |_, p| {
+        harm(p.undelivered_ratio <= 0.005, number::loss(p.undelivered_ratio))
+    }),
+    column("", "lost", 7, 2, |_, p| harm(p.lost_ratio == 0.0, number::loss(p.lost_ratio))),
+    column("lost on", "path", 9, 6, |_, p| {
+        p.lost_path.map_or_else(absent, |n| harm(n == 0, number::count(n, 9)))
+    }),
+    column("lost on", "host", 9, 6, |_, p| {
+        p.dropped_receiver.map_or_else(absent, |n| harm(n == 0, number::count(n, 9)))
+    }),
+    column("", "jitter", 7, 5, |_, p| or_absent(p.jitter_s.map(number::seconds_short))),
+    column("delay", "p99", 7, 4, |_, p| or_absent(p.delay_p99_s.map(number::seconds_short))),
+    column("cpu", "tx", 5, 1, |_, p| or_absent(p.cpu_sender_percent.map(number::cpu))),
+    column("cpu", "rx", 5, 1, |_, p| or_absent(p.cpu_receiver_percent.map(number::cpu))),
+    column("", "regime", 8, 3, |_, p| {
+        let tone = match p.regime {
+            RegimeKind::Sustained => Tone::Good,
+            RegimeKind::Plateau | RegimeKind::Rises => Tone::Warn,
+            RegimeKind::Unstable | RegimeKind::Collapse => Tone::Bad,
+        };
+        Cell { text: p.regime.name().to_owned(), tone }
+    }),
+    column("", "limited by", 12, 0, |_, p| {
+        let limit = limit(p.limit);
+        let text = if p.invalid.is_some() { format!("{limit} ?") } else { limit.to_owned() };
+        plain(text)
+    }),
 ];
 
-const SWEPT: Column = Column {
-    group: "",
-    name: "value",
-    width: 8,
-    rank: 0,
-    cell: |plan, p| {
-        plain(match (plan.variable, p.value) {
-            (_, None) => "max".to_owned(),
-            (Variable::Window, Some(value)) => number::bytes(value),
-            (_, Some(value)) => number::integer(value),
-        })
-    },
-};
+const SWEPT: Column = column("", "value", 8, 0, |plan, p| {
+    plain(match (plan.variable, p.value) {
+        (_, None) => "max".to_owned(),
+        (Variable::Window, Some(value)) => number::bytes(value),
+        (_, Some(value)) => number::integer(value),
+    })
+});
 
 /// A limit in few words.
 pub(super) fn limit(limit: Limit) -> &'static str {

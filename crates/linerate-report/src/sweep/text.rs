@@ -5,12 +5,11 @@ use linerate_model::sweep::{RegimeKind, SweepDocument, SweepPoint, Variable};
 
 use super::{chart, table};
 use crate::clean::clean;
+use crate::live::span;
 use crate::number;
 use crate::run::text::Layout;
-use crate::style::{Paint, Tone, wrap};
+use crate::style::Tone;
 
-/// Lines are not broken wider than this: nobody reads so far.
-const TEXT_MOST: usize = 120;
 /// Columns of the chart where nothing says how many there are.
 const CHART_WIDTH: usize = 100;
 
@@ -35,9 +34,8 @@ pub fn render(document: &SweepDocument, layout: Layout) -> String {
         regimes(document, *way, layout, &mut out);
     }
     out.push('\n');
-    let width = layout.room.width.map_or(usize::MAX, |w| w.clamp(20, TEXT_MOST));
     let mut say = |label: &str, text: &str, tone: Tone| {
-        paragraph(&mut out, layout.paint, width, (label, tone), &clean(text), 2);
+        layout.wrapped(&mut out, label, &clean(text), tone, 2);
     };
     for because in &document.because {
         say("", because, Tone::Plain);
@@ -52,23 +50,6 @@ pub fn render(document: &SweepDocument, layout: Layout) -> String {
         say("not finished: ", &format!("{}: {}", error.what, error.why), Tone::Bad);
     }
     out
-}
-
-fn paragraph(
-    out: &mut String,
-    paint: Paint,
-    width: usize,
-    label: (&str, Tone),
-    text: &str,
-    indent: usize,
-) {
-    let (label, tone) = label;
-    for line in wrap(&format!("{label}{text}"), width, &" ".repeat(indent)) {
-        match line.strip_prefix(label).filter(|_| !label.is_empty()) {
-            Some(rest) => out.push_str(&format!("{}{rest}\n", paint.apply(tone, label))),
-            None => out.push_str(&format!("{line}\n")),
-        }
-    }
 }
 
 fn head(document: &SweepDocument, layout: Layout) -> String {
@@ -102,14 +83,13 @@ fn head(document: &SweepDocument, layout: Layout) -> String {
     if sweep.repeat > 1 {
         facts.push(format!("{} passes, seed {}", sweep.repeat, sweep.seed));
     }
-    facts.push(format!("took {}", minutes(document.seconds)));
+    facts.push(format!("took {}", span(document.seconds)));
     let host = |facts: &linerate_model::host::HostFacts| {
         let cores = facts.cores.map_or(String::new(), |n| format!(", {n} cores"));
         format!("{}{cores}", clean(&facts.hostname))
     };
     let mut out = format!("{}\n", layout.paint.apply(Tone::Label, &title));
-    let width = layout.room.width.map_or(usize::MAX, |w| w.clamp(20, TEXT_MOST));
-    paragraph(&mut out, layout.paint, width, ("", Tone::Plain), &facts.join(" · "), 2);
+    layout.wrapped(&mut out, "", &facts.join(" · "), Tone::Plain, 2);
     if let (Some(client), Some(server)) = (&document.client, &document.server) {
         let same = client.boot_id.is_some() && client.boot_id == server.boot_id;
         let far = if same { "itself".to_owned() } else { host(server) };
@@ -117,16 +97,6 @@ fn head(document: &SweepDocument, layout: Layout) -> String {
         out.push_str(&format!("{}\n", layout.paint.apply(Tone::Dim, &line)));
     }
     out
-}
-
-/// `48 s`, `2 min 05 s`.
-pub fn minutes(seconds: f64) -> String {
-    let whole = seconds.max(0.0).round() as u64;
-    if whole < 60 {
-        format!("{whole} s")
-    } else {
-        format!("{} min {:02} s", whole / 60, whole % 60)
-    }
 }
 
 fn rows(document: &SweepDocument, points: &[&SweepPoint], layout: Layout, out: &mut String) {
@@ -177,7 +147,6 @@ fn drawing(document: &SweepDocument, points: &[&SweepPoint], layout: Layout, out
 
 fn regimes(document: &SweepDocument, way: Way, layout: Layout, out: &mut String) {
     out.push('\n');
-    let width = layout.room.width.map_or(usize::MAX, |w| w.clamp(20, TEXT_MOST));
     for regime in document.regimes.iter().filter(|r| r.direction == way) {
         let tone = match regime.kind {
             RegimeKind::Sustained => Tone::Good,
@@ -185,6 +154,6 @@ fn regimes(document: &SweepDocument, way: Way, layout: Layout, out: &mut String)
             RegimeKind::Unstable | RegimeKind::Collapse => Tone::Bad,
         };
         let label = format!("{:<9} ", regime.kind.name());
-        paragraph(out, layout.paint, width, (&label, tone), &clean(&regime.text), 10);
+        layout.wrapped(out, &label, &clean(&regime.text), tone, 10);
     }
 }

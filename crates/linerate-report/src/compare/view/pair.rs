@@ -19,7 +19,6 @@ impl Words<'_> {
         several: bool,
         bootstrap_of: &'static str,
     ) -> ComparisonView {
-        let n = self.numbers;
         let d = c.difference;
         let ci = d.zip(c.half_width).map(|(d, h)| {
             self.interval(
@@ -43,102 +42,7 @@ impl Words<'_> {
         });
         let bootstrap_ci = c.bootstrap.map(|(low, high)| self.interval(low, high, bootstrap_of));
         let ministat = ministat(base, set, self.level);
-        let mut lines: Vec<(String, String)> = Vec::new();
-        let mut add = |name: &str, text: String| lines.push((name.to_owned(), text));
-        let at = format!("{} %", general(self.level, 6));
-        if let Some(d) = d {
-            let interval = ci
-                .as_ref()
-                .map(|ci| format!(" ({at}: {} to {})", n.signed(ci.low), n.signed(ci.high)));
-            add(
-                "difference",
-                format!(
-                    "{}{}, {}, df {}",
-                    n.signed(d.estimate),
-                    interval.unwrap_or_default(),
-                    c.method,
-                    short(d.df)
-                ),
-            );
-            let adjusted = match c.p_adjusted.filter(|_| several) {
-                Some(a) => format!(", adjusted {}", p(a)),
-                None => String::new(),
-            };
-            let equivalent = c
-                .p_equivalent
-                .map(|e| format!("; beyond the margin of {} p {}", self.margin, p(e)));
-            add("p", format!("{}{adjusted}{}", p(d.p), equivalent.unwrap_or_default()));
-        }
-        match (c.ratio, &ratio_ci) {
-            (Some(r), Some(ci)) => {
-                let error = 0.5 * (ci.high - ci.low);
-                add(
-                    "ratio",
-                    format!(
-                        "{} ({at}: {} to {}, Fieller)",
-                        places(r, error),
-                        places(ci.low, error),
-                        places(ci.high, error)
-                    ),
-                );
-            }
-            (Some(r), None) if unbounded => add(
-                "ratio",
-                format!("{}, unbounded: the baseline cannot be told from zero", short(r)),
-            ),
-            _ if base.mean == 0.0 => add("ratio", "none: the baseline is zero".to_owned()),
-            _ => {}
-        }
-        if let Some(g) = c.hedges_g {
-            let delta = c.mann_whitney.map(|m| format!(", Cliff's delta {:+.2}", m.cliffs_delta));
-            add("effect size", format!("Hedges' g {g:+.2}{}", delta.unwrap_or_default()));
-        }
-        if let Some(m) = &c.mann_whitney {
-            let how = if m.exact { "exact" } else { "approximate" };
-            let of = if base.boots.is_some() { " on boot means" } else { "" };
-            let alpha = 1.0 - self.level / 100.0;
-            let least = match m.least_p.filter(|l| *l > alpha) {
-                Some(l) => format!("; sets of this size cannot go below {}", p(l)),
-                None => String::new(),
-            };
-            add("Mann-Whitney", format!("U {}, p {} ({how}{of}{least})", m.u, p(m.p)));
-        }
-        if let Some(s) = &c.shift {
-            let text = match &shift_ci {
-                Some(ci) => format!(
-                    "{} ({} %: {} to {})",
-                    n.signed(s.estimate),
-                    short(ci.level),
-                    n.signed(ci.low),
-                    n.signed(ci.high)
-                ),
-                None => format!("{} (too few values for an interval)", n.signed(s.estimate)),
-            };
-            add("Hodges-Lehmann", text);
-        }
-        if let Some(ci) = &bootstrap_ci {
-            add(
-                "bootstrap",
-                format!("{at}: {} to {} ({bootstrap_of})", n.signed(ci.low), n.signed(ci.high)),
-            );
-        }
-        if let Some(smallest) = c.smallest_effect {
-            let share = (base.mean != 0.0)
-                .then(|| format!(" ({} %)", short(smallest / base.mean.abs() * 100.0)));
-            add(
-                "can show",
-                format!("{}{} with 80 % power", n.value(smallest), share.unwrap_or_default()),
-            );
-        }
-        if let Some(text) = self.plan(c) {
-            add("needed", text);
-        }
-        if matches!(base.set.data, Data::Summary { .. })
-            || matches!(set.set.data, Data::Summary { .. })
-        {
-            add("as ministat", ministat.lines.join("; "));
-        }
-        ComparisonView {
+        let mut view = ComparisonView {
             label: set.set.label.clone(),
             baseline: base.set.label.clone(),
             difference: d.map(|d| d.estimate),
@@ -174,8 +78,148 @@ impl Words<'_> {
             bootstrap_ci,
             boot_share: c.boot_share,
             ministat,
-            lines,
+            lines: Vec::new(),
+        };
+        view.lines = self.differences(base, c, &view, several);
+        view.lines.extend(self.second_opinions(base, c, &view));
+        view.lines.extend(self.outlook(base, set, c, &view));
+        view
+    }
+
+    /// The difference and its ratio.
+    fn differences(
+        &self,
+        base: &SetFigures,
+        c: &Comparison,
+        view: &ComparisonView,
+        several: bool,
+    ) -> Vec<(String, String)> {
+        let n = self.numbers;
+        let mut lines: Vec<(String, String)> = Vec::new();
+        let mut add = |name: &str, text: String| lines.push((name.to_owned(), text));
+        let at = format!("{} %", general(self.level, 6));
+        if let Some(d) = c.difference {
+            let interval = view
+                .ci
+                .as_ref()
+                .map(|ci| format!(" ({at}: {} to {})", n.signed(ci.low), n.signed(ci.high)));
+            add(
+                "difference",
+                format!(
+                    "{}{}, {}, df {}",
+                    n.signed(d.estimate),
+                    interval.unwrap_or_default(),
+                    c.method,
+                    short(d.df)
+                ),
+            );
+            let adjusted = match c.p_adjusted.filter(|_| several) {
+                Some(a) => format!(", adjusted {}", p(a)),
+                None => String::new(),
+            };
+            let equivalent = c
+                .p_equivalent
+                .map(|e| format!("; beyond the margin of {} p {}", self.margin, p(e)));
+            add("p", format!("{}{adjusted}{}", p(d.p), equivalent.unwrap_or_default()));
         }
+        match (c.ratio, &view.ratio_ci) {
+            (Some(r), Some(ci)) => {
+                let error = 0.5 * (ci.high - ci.low);
+                add(
+                    "ratio",
+                    format!(
+                        "{} ({at}: {} to {}, Fieller)",
+                        places(r, error),
+                        places(ci.low, error),
+                        places(ci.high, error)
+                    ),
+                );
+            }
+            (Some(r), None) if view.ratio_unbounded => add(
+                "ratio",
+                format!("{}, unbounded: the baseline cannot be told from zero", short(r)),
+            ),
+            _ if base.mean == 0.0 => add("ratio", "none: the baseline is zero".to_owned()),
+            _ => {}
+        }
+        lines
+    }
+
+    /// The same by ranks and by resampling, and how large it is.
+    fn second_opinions(
+        &self,
+        base: &SetFigures,
+        c: &Comparison,
+        view: &ComparisonView,
+    ) -> Vec<(String, String)> {
+        let n = self.numbers;
+        let mut lines: Vec<(String, String)> = Vec::new();
+        let mut add = |name: &str, text: String| lines.push((name.to_owned(), text));
+        let at = format!("{} %", general(self.level, 6));
+        if let Some(g) = c.hedges_g {
+            let delta = c.mann_whitney.map(|m| format!(", Cliff's delta {:+.2}", m.cliffs_delta));
+            add("effect size", format!("Hedges' g {g:+.2}{}", delta.unwrap_or_default()));
+        }
+        if let Some(m) = &c.mann_whitney {
+            let how = if m.exact { "exact" } else { "approximate" };
+            let of = if base.boots.is_some() { " on boot means" } else { "" };
+            let alpha = 1.0 - self.level / 100.0;
+            let least = match m.least_p.filter(|l| *l > alpha) {
+                Some(l) => format!("; sets of this size cannot go below {}", p(l)),
+                None => String::new(),
+            };
+            add("Mann-Whitney", format!("U {}, p {} ({how}{of}{least})", m.u, p(m.p)));
+        }
+        if let Some(s) = &c.shift {
+            let text = match &view.shift_ci {
+                Some(ci) => format!(
+                    "{} ({} %: {} to {})",
+                    n.signed(s.estimate),
+                    short(ci.level),
+                    n.signed(ci.low),
+                    n.signed(ci.high)
+                ),
+                None => format!("{} (too few values for an interval)", n.signed(s.estimate)),
+            };
+            add("Hodges-Lehmann", text);
+        }
+        if let Some(ci) = &view.bootstrap_ci {
+            add(
+                "bootstrap",
+                format!("{at}: {} to {} ({})", n.signed(ci.low), n.signed(ci.high), ci.method),
+            );
+        }
+        lines
+    }
+
+    /// What these runs can show, and what more would.
+    fn outlook(
+        &self,
+        base: &SetFigures,
+        set: &SetFigures,
+        c: &Comparison,
+        view: &ComparisonView,
+    ) -> Vec<(String, String)> {
+        let n = self.numbers;
+        let mut lines: Vec<(String, String)> = Vec::new();
+        let mut add = |name: &str, text: String| lines.push((name.to_owned(), text));
+        if let Some(smallest) = c.smallest_effect {
+            let share = (base.mean != 0.0)
+                .then(|| format!(" ({} %)", short(smallest / base.mean.abs() * 100.0)));
+            add(
+                "can show",
+                format!("{}{} with 80 % power", n.value(smallest), share.unwrap_or_default()),
+            );
+        }
+        if let Some(text) = self.plan(c) {
+            add("needed", text);
+        }
+        if matches!(base.set.data, Data::Summary { .. })
+            || matches!(set.set.data, Data::Summary { .. })
+        {
+            add("as ministat", view.ministat.lines.join("; "));
+        }
+        lines
     }
 
     fn plan(&self, c: &Comparison) -> Option<String> {

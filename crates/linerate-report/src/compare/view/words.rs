@@ -181,9 +181,18 @@ impl Words<'_> {
     }
 
     fn flags(&self, s: &SetFigures) -> Vec<Flag> {
+        let notes = s.set.notes.iter().map(|text| Flag { kind: "note", text: text.clone() });
+        let mut flags: Vec<Flag> = notes.collect();
+        flags.extend(self.value_flags(s));
+        flags.extend(self.order_flags(s));
+        flags.extend(boot_flag(s));
+        flags
+    }
+
+    /// What is odd about the values.
+    fn value_flags(&self, s: &SetFigures) -> Vec<Flag> {
         let n = self.numbers;
-        let mut flags: Vec<Flag> =
-            s.set.notes.iter().map(|text| Flag { kind: "note", text: text.clone() }).collect();
+        let mut flags = Vec::new();
         let mut add = |kind, text: String| flags.push(Flag { kind, text });
         let values = s.set.values();
         let checks = &s.checks;
@@ -255,10 +264,18 @@ impl Words<'_> {
                 ),
             );
         }
+        flags
+    }
+
+    /// What is odd about their order.
+    fn order_flags(&self, s: &SetFigures) -> Vec<Flag> {
+        let n = self.numbers;
+        let mut flags = Vec::new();
+        let mut add = |kind, text: String| flags.push(Flag { kind, text });
         let of_each = if s.boots.is_some() { " of each boot" } else { "" };
-        match checks.course {
+        match s.checks.course {
             Some(Course::WarmUp { runs }) => {
-                let check = match checks.mser {
+                let check = match s.checks.mser {
                     Some(cut) => format!("; MSER-5 would leave out {cut}"),
                     None => String::new(),
                 };
@@ -280,7 +297,7 @@ impl Words<'_> {
             ),
             _ => {}
         }
-        if let Some(d) = &checks.drift {
+        if let Some(d) = &s.checks.drift {
             add(
                 "drift",
                 format!(
@@ -290,7 +307,7 @@ impl Words<'_> {
                 ),
             );
         }
-        if let Some(l) = &checks.autocorrelation {
+        if let Some(l) = &s.checks.autocorrelation {
             add(
                 "autocorrelation",
                 format!(
@@ -301,29 +318,27 @@ impl Words<'_> {
                 ),
             );
         }
-        if checks.skipped {
+        if s.checks.skipped {
             add("skipped", "too many values to look for outliers, modes and order".to_owned());
-        }
-        if let Some(c) = s.boots.as_ref().and_then(|b| b.components) {
-            if c.between_raw < 0.0 {
-                add(
-                    "boots",
-                    "the estimated variance between boots is negative and shown as 0: no boot effect \
-                     to be seen"
-                        .to_owned(),
-                );
-            } else if let Some(test) = c.p.filter(|p| *p < 0.05) {
-                add(
-                    "boots",
-                    format!(
-                        "boots differ (F {}, p {}): {:.0} % of the variance lies between them",
-                        c.f.map_or("-".into(), short),
-                        p(test),
-                        c.icc().unwrap_or(0.0) * 100.0
-                    ),
-                );
-            }
         }
         flags
     }
+}
+
+/// What boots have to do with it.
+fn boot_flag(s: &SetFigures) -> Option<Flag> {
+    let c = s.boots.as_ref().and_then(|b| b.components)?;
+    let text = if c.between_raw < 0.0 {
+        "the estimated variance between boots is negative and shown as 0: no boot effect to be seen"
+            .to_owned()
+    } else {
+        let test = c.p.filter(|p| *p < 0.05)?;
+        format!(
+            "boots differ (F {}, p {}): {:.0} % of the variance lies between them",
+            c.f.map_or("-".into(), short),
+            p(test),
+            c.icc().unwrap_or(0.0) * 100.0
+        )
+    };
+    Some(Flag { kind: "boots", text })
 }

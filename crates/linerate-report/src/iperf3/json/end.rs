@@ -18,7 +18,7 @@ fn half(socket: Option<i32>, half: &Half, seconds: f64) -> Vec<(&'static str, No
     members
 }
 
-fn datagrams(jitter_s: f64, lost: i64, packets: u64) -> Vec<(&'static str, Node)> {
+pub(super) fn datagrams(jitter_s: f64, lost: i64, packets: u64) -> Vec<(&'static str, Node)> {
     vec![
         ("jitter_ms", Node::Real(jitter_s * 1e3)),
         ("lost_packets", Node::Int(lost)),

@@ -7,65 +7,18 @@
 //! ```
 
 use super::Look;
-use crate::report::view::{COLUMNS, Cell, View};
+pub use crate::field::field;
+use crate::report::view::{COLUMNS, View};
 
 pub(super) fn render(view: &View, _: &Look) -> Result<Vec<u8>, String> {
-    let mut out = COLUMNS.join(",");
-    out.push('\n');
+    let mut out = format!("{COLUMNS}\n");
     for row in &view.rows {
-        for (i, column) in COLUMNS.iter().enumerate() {
-            if i > 0 {
-                out.push(',');
-            }
-            if *column == "kind" {
-                out.push_str(row.kind);
-                continue;
-            }
-            match row.cells.iter().find(|(name, _)| name == column).map(|(_, cell)| cell) {
-                Some(Cell::Text(text)) => out.push_str(&field(text)),
-                Some(Cell::Number(number)) => out.push_str(&number.to_string()),
-                Some(Cell::Count(count)) => out.push_str(&count.to_string()),
-                None => {}
-            }
-        }
+        let field = |column: &str| match column {
+            "kind" => row.kind,
+            _ => row.cells.iter().find(|(name, _)| *name == column).map_or("", |(_, cell)| cell),
+        };
+        out.push_str(&COLUMNS.split(',').map(field).collect::<Vec<_>>().join(","));
         out.push('\n');
     }
     Ok(out.into_bytes())
-}
-
-/// Foreign text as a field, on one line and quoted where it must be. A spreadsheet takes what begins
-/// like a formula for one (some take full-width signs too), so that begins with an apostrophe.
-/// Numbers of our own are no foreign text and need none of this.
-pub fn field(text: &str) -> String {
-    let clean = crate::clean::clean(text);
-    let signs = ['=', '+', '-', '@', '|', '%', '\u{ff1d}', '\u{ff0b}', '\u{ff0d}', '\u{ff20}'];
-    let formula = clean.trim_start().starts_with(signs);
-    let text = if formula { format!("'{clean}") } else { clean.into_owned() };
-    if text.contains([',', '"', ';']) {
-        return format!("\"{}\"", text.replace('"', "\"\""));
-    }
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn no_field_is_a_formula_or_breaks_its_row() {
-        for (text, want) in [
-            ("plain", "plain"),
-            ("a,b", "\"a,b\""),
-            ("say \"x\"", "\"say \"\"x\"\"\""),
-            ("=HYPERLINK(\"x\")", "\"'=HYPERLINK(\"\"x\"\")\""),
-            (" @SUM(1)", "' @SUM(1)"),
-            ("two\nlines\r", "two lines"),
-            ("\t=1+1", "' =1+1"),
-            ("\u{ff1d}1+1", "'\u{ff1d}1+1"),
-            ("a;b", "\"a;b\""),
-            ("", ""),
-        ] {
-            assert_eq!(field(text), want);
-        }
-    }
 }

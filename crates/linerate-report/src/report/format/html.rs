@@ -23,9 +23,6 @@ const UPLOT_LICENCE: &str = include_str!("../../../assets/uplot/LICENSE");
 const SCRIPT: &str = include_str!("../../../assets/report.js");
 const STYLE: &str = include_str!("../../../assets/report.css");
 
-/// How the title of every report begins.
-const TITLE: &str = "linerate report: ";
-
 /// Columns from which on a table is set smaller, so that a page of 1280 pixels holds it.
 const MANY_COLUMNS: usize = 9;
 
@@ -47,29 +44,29 @@ pub(super) fn render(view: &View, _: &Look) -> Result<Vec<u8>, String> {
     }
     page.runs(view);
     page.hosts(&view.hosts);
-    page.end(view);
+    let title = format!("linerate {}: {}", view.verb, view.title);
+    let mut whole = Page { title: &title, style: STYLE, body: "", ..Page::default() };
+    if page.figures.is_empty() && view.runs.len() <= MOST_DRAWN_RUNS {
+        page.end(view, "");
+        return Ok(page::render(&Page { body: &page.out, ..whole }).into_bytes());
+    }
+    page.end(view, "<p>Charts by uPlot, MIT licence; its text is in this page's source.</p>\n");
     let palette = json!({ "light": draw::palette(false), "dark": draw::palette(true) });
     let figures = json!({ "palette": palette, "figures": page.figures }).to_string();
     let runs = packed(view)?.to_string();
-    let data = [("figures", figures.as_str()), ("runs", runs.as_str())];
     let style = format!("{UPLOT_STYLE}{STYLE}");
     let licence = format!("/* uPlot 1.6.32\n{}*/\n{UPLOT}", UPLOT_LICENCE.replace("*/", "* /"));
-    let title = format!("{TITLE}{}", view.title);
-    Ok(page::render(&Page {
-        title: &title,
-        style: &style,
-        body: &page.out,
-        scripts: &[&licence, SCRIPT],
-        data: &data,
-    })
-    .into_bytes())
+    (whole.body, whole.style) = (&page.out, &style);
+    let data = [("figures", figures.as_str()), ("runs", runs.as_str())];
+    let scripts = [licence.as_str(), SCRIPT];
+    Ok(page::render(&Page { scripts: &scripts, data: &data, ..whole }).into_bytes())
 }
 
 /// Whether a page begins as [`page::render`] begins one with the title of a report.
 pub(super) fn is_report(head: &[u8]) -> bool {
     let Some(rest) = head.strip_prefix(page::BEGIN.as_bytes()) else { return false };
     // Up to here stand our own policy and the version, which have no tag of their own.
-    let title = format!("<title>{TITLE}");
+    let title = "<title>linerate report: ";
     let found = memchr::memmem::find(rest, title.as_bytes());
     found.and_then(|at| rest.get(..at)).is_some_and(page::is_head)
 }
@@ -356,12 +353,14 @@ impl Body {
         self.push("</section>\n");
     }
 
-    fn end(&mut self, view: &View) {
+    fn end(&mut self, view: &View, credit: &str) {
         self.push("</main>\n<footer class=\"note\">\n<p>Made by linerate ");
         self.push(&escape(view.version));
         self.push(" with</p>\n<pre><code>");
         self.push(&escape(&view.command));
-        self.push("</code></pre>\n<p>Charts by uPlot, MIT licence; its text is in this page's source.</p>\n</footer>\n");
+        self.push("</code></pre>\n");
+        self.push(credit);
+        self.push("</footer>\n");
     }
 }
 

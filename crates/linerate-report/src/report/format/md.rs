@@ -10,9 +10,8 @@ const MOST_ROWS: usize = 200;
 
 pub(super) fn render(view: &View, _: &Look) -> Result<Vec<u8>, String> {
     let mut out = format!("{COMMENT}{} -->\n\n# {}\n\n", view.version, text(&view.title));
-    let headline: Vec<&Vec<String>> = view.headline.rows.iter().collect();
-    if !headline.is_empty() {
-        table(&mut out, &view.headline.columns, &headline);
+    if !view.headline.rows.is_empty() {
+        table(&mut out, &view.headline.columns, view.headline.rows.iter());
     }
     list(&mut out, &view.words);
     if !view.problems.is_empty() {
@@ -24,9 +23,7 @@ pub(super) fn render(view: &View, _: &Look) -> Result<Vec<u8>, String> {
     }
     if !view.runs.is_empty() {
         out.push_str("## Runs\n\n");
-        let columns: Vec<String> = run::COLUMNS.iter().map(|c| (*c).to_owned()).collect();
-        let rows = view.runs.iter().map(|r| &r.cells);
-        table(&mut out, &columns, rows.collect::<Vec<_>>().as_slice());
+        table(&mut out, run::COLUMNS, view.runs.iter().map(|r| &r.cells));
     }
     if view.runs.len() <= crate::report::view::MOST_DRAWN_RUNS {
         for run in &view.runs {
@@ -61,7 +58,7 @@ fn section(out: &mut String, section: &Section) {
     }
     for Table { title, columns, rows, .. } in &section.tables {
         out.push_str(&format!("**{}**\n\n", text(title)));
-        table(out, columns, rows.iter().collect::<Vec<_>>().as_slice());
+        table(out, columns, rows.iter());
     }
     facts(out, &section.facts);
     if let Some(line) = &section.command {
@@ -81,22 +78,24 @@ fn list(out: &mut String, items: &[String]) {
 fn facts(out: &mut String, facts: &[(String, String)]) {
     let rows: Vec<Vec<String>> = facts.iter().map(|(a, b)| vec![a.clone(), b.clone()]).collect();
     if !rows.is_empty() {
-        table(out, &[String::new(), String::new()], rows.iter().collect::<Vec<_>>().as_slice());
+        table(out, &["", ""], rows.iter());
     }
 }
 
-fn table(out: &mut String, columns: &[String], rows: &[&Vec<String>]) {
-    let mut line = |cells: &[String]| {
-        let cells: Vec<String> = cells.iter().map(|c| text(c)).collect();
-        out.push_str(&format!("| {} |\n", cells.join(" | ")));
-    };
-    line(columns);
-    line(&vec!["---".to_owned(); columns.len()]);
-    for row in rows.iter().take(MOST_ROWS) {
-        line(row);
+fn table<'a>(
+    out: &mut String,
+    columns: &[impl AsRef<str>],
+    rows: impl ExactSizeIterator<Item = &'a Vec<String>>,
+) {
+    let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
+    out.push_str(&line(columns.iter().map(|c| text(c.as_ref())).collect()));
+    out.push_str(&line(vec!["---".to_owned(); columns.len()]));
+    let count = rows.len();
+    for row in rows.take(MOST_ROWS) {
+        out.push_str(&line(row.iter().map(|c| text(c)).collect()));
     }
-    if rows.len() > MOST_ROWS {
-        out.push_str(&format!("\n{} more rows are in the CSV report.\n", rows.len() - MOST_ROWS));
+    if count > MOST_ROWS {
+        out.push_str(&format!("\n{} more rows are in the CSV report.\n", count - MOST_ROWS));
     }
     out.push('\n');
 }
@@ -109,9 +108,6 @@ fn command(out: &mut String, line: &str) {
 /// Foreign text without markup: what Markdown or the HTML in it would take for a sign is escaped.
 fn text(raw: &str) -> String {
     let clean = crate::clean::clean(raw);
-    if clean == "---" {
-        return clean.into_owned();
-    }
     let mut out = String::with_capacity(clean.len() + 8);
     for c in clean.chars() {
         match c {

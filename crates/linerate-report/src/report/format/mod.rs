@@ -102,6 +102,11 @@ pub const FORMATS: &[Format] = &[
     },
 ];
 
+/// A view as a page.
+pub(super) fn page(view: &View) -> Result<Vec<u8>, String> {
+    html::render(view, &Look::default())
+}
+
 /// Finds one.
 pub fn by_name(name: &str) -> Option<&'static Format> {
     FORMATS.iter().find(|f| f.name.eq_ignore_ascii_case(name))

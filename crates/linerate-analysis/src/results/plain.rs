@@ -1,10 +1,10 @@
 //! Files that hold the runs of one setting and nothing else: `.stat` files, and iperf3's documents.
 
-use linerate_analysis::metric::DEFAULT;
+use crate::metric::DEFAULT;
 use linerate_model::record::RunRecord;
 
-use super::{Damage, Input, Item, SetOfRuns, SetRun, What};
-use crate::compare::input::{FEWEST_VALUES, ReadOptions, label, read};
+use super::{Input, InputError, Item, SetOfRuns, SetRun, What};
+use crate::input::{FEWEST_VALUES, ReadOptions, label, read};
 
 /// A `.stat` file, read as `linerate compare` reads it.
 pub(super) fn stat(input: &mut Input, file: &str, bytes: &[u8]) {
@@ -12,7 +12,7 @@ pub(super) fn stat(input: &mut Input, file: &str, bytes: &[u8]) {
         Ok(sets) => sets,
         Err(error) => {
             let what = format!("neither JSON nor the runs of a .stat file: {}", error.what);
-            let damage = Damage { file: file.to_owned(), line: error.line, what };
+            let damage = InputError { line: error.line, ..InputError::new(file, what) };
             return input.damaged.push(damage);
         }
     };

@@ -7,10 +7,9 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::campaign::CampaignNotes;
-use super::{Damage, Input, Item, What, iperf3, plain};
-use crate::compare::analysis::{self, Adjust, Margin, Options};
-use crate::compare::set::{Boots, Data, Set};
-use crate::compare::view::View;
+use super::{Input, InputError, Item, What, iperf3, plain};
+use crate::compare::{self, Adjust, Analysis, Margin, Options};
+use crate::set::{Boots, Data, Set};
 
 /// Newest format of any document that this version knows.
 const FORMAT: u64 = 1;
@@ -102,7 +101,7 @@ struct Reader<'a> {
 /// Lines of a campaign, of one controller or of several that went on with it.
 #[derive(Default)]
 struct Lines {
-    told: CampaignNotes,
+    notes: CampaignNotes,
     /// Slots that were filled before the first line.
     before: u64,
     /// Slots of the design; 0 when they are not told.
@@ -113,8 +112,7 @@ struct Lines {
 
 impl Reader<'_> {
     fn damage(&mut self, line: Option<u64>, what: String) {
-        let file = self.file.to_owned();
-        self.input.damaged.push(Damage { file, line, what });
+        self.input.damaged.push(InputError { line, ..InputError::new(self.file, what) });
     }
 
     fn push(&mut self, what: What) {
@@ -151,13 +149,13 @@ impl Reader<'_> {
             Some("sweep") => self.typed(line, value, |d| What::Sweep(Box::new(d))),
             Some("search") => self.typed(line, value, |d| What::Search(Box::new(d))),
             Some("compare") => match comparison(&value) {
-                Ok(view) => self.push(What::Compare(Box::new(view))),
+                Ok(analysis) => self.push(What::Compare(Box::new(analysis))),
                 Err(what) => self.damage(Some(line), what),
             },
             Some(kind) => {
                 let what = format!(
                     "a document of kind `{}` cannot be reported",
-                    crate::clean::clean(kind)
+                    linerate_model::clean::clean(kind)
                 );
                 self.damage(Some(line), what);
             }
@@ -171,7 +169,8 @@ impl Reader<'_> {
             None => match value.get_mut("error").map(Value::take) {
                 Some(error) => {
                     let why = error.get("what").and_then(Value::as_str).unwrap_or("no reason");
-                    let what = format!("an error and no result: {}", crate::clean::clean(why));
+                    let what =
+                        format!("an error and no result: {}", linerate_model::clean::clean(why));
                     self.damage(Some(line), what);
                 }
                 None => self.damage(
@@ -250,7 +249,7 @@ impl Reader<'_> {
                 if let (Some((_, lines)), Ok(event)) =
                     (&mut self.campaign, serde_json::from_value::<Event>(value))
                 {
-                    lines.told.events.push(event);
+                    lines.notes.events.push(event);
                 }
             }
         }
@@ -259,7 +258,7 @@ impl Reader<'_> {
     /// A controller begins a campaign, or goes on with it.
     fn campaign(&mut self, line: u64, value: &Value) {
         let name = value["name"].as_str().unwrap_or_default();
-        if self.campaign.as_ref().is_none_or(|(_, lines)| lines.told.name != name) {
+        if self.campaign.as_ref().is_none_or(|(_, lines)| lines.notes.name != name) {
             self.close_campaign();
         }
         let lines = &mut self.campaign.get_or_insert_with(|| {
@@ -269,10 +268,10 @@ impl Reader<'_> {
         let lines = &mut lines.1;
         lines.ended = false;
         lines.total = value["total"].as_u64().unwrap_or(0);
-        lines.told.name = name.to_owned();
-        lines.told.baseline = value["baseline"].as_str().map(str::to_owned);
+        lines.notes.name = name.to_owned();
+        lines.notes.baseline = value["baseline"].as_str().map(str::to_owned);
         let settings = value["settings"].as_array().map(Vec::as_slice).unwrap_or_default();
-        lines.told.settings =
+        lines.notes.settings =
             settings.iter().filter_map(Value::as_str).map(str::to_owned).collect();
     }
 
@@ -291,7 +290,7 @@ impl Reader<'_> {
                     // Without a beginning nothing can be said of an end.
                     (line, Lines { ended: true, ..Lines::default() })
                 });
-                lines.told.runs.push(run);
+                lines.notes.runs.push(run);
             }
             Err(error) => {
                 self.damage(
@@ -306,10 +305,10 @@ impl Reader<'_> {
         let Some((_, mut lines)) = self.campaign.take() else { return };
         // Of one run that two files or calls tell, the latest is the one.
         let mut seen = std::collections::HashSet::new();
-        lines.told.runs.reverse();
-        lines.told.runs.retain(|run| seen.insert((run.id, run.started.clone())));
-        lines.told.runs.reverse();
-        let mut sets = lines.told.sets();
+        lines.notes.runs.reverse();
+        lines.notes.runs.retain(|run| seen.insert((run.id, run.started.clone())));
+        lines.notes.runs.reverse();
+        let mut sets = lines.notes.sets();
         if lines.before > 0 {
             sets.notes.push(format!(
                 "{} runs were made before these lines begin and are not in them; the store has them all.",
@@ -349,7 +348,7 @@ impl Reader<'_> {
 /// The comparison behind a document: its sets, analysed again by the same rules. So every figure of
 /// the report is one that this version stands for, and the document's own sentences are checked
 /// against it.
-fn comparison(document: &Value) -> Result<View, String> {
+fn comparison(document: &Value) -> Result<Analysis, String> {
     let lacks = |what: &str| format!("a compare document without {what}");
     let unit = document["unit"].as_str().map(str::to_owned);
     // Which set was paired with the baseline, boot by boot.
@@ -426,13 +425,13 @@ fn comparison(document: &Value) -> Result<View, String> {
         },
         seed: document["seed"].as_u64().unwrap_or(1),
     };
-    let analysis = analysis::compare(&sets, &options).map_err(|e| e.what)?;
-    Ok(View::new(analysis))
+    compare::compare(&sets, &options).map_err(|e| e.what)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use linerate_model::lines::RunLine;
     use linerate_testkit::records;
 
     fn read_all(text: &str) -> Input {
@@ -512,32 +511,13 @@ mod tests {
         let mut started = record.clone();
         started.intervals.clear();
         started.totals = Default::default();
-        let mut out = Vec::new();
-        let mut lines = crate::run::json::JsonLines::new(&mut out);
-        lines.start(&started).unwrap();
-        lines.interval(&record.intervals[0]).unwrap();
-        lines.interval(&record.intervals[1]).unwrap();
-        let input = read_all(std::str::from_utf8(&out).unwrap());
+        let mut lines = vec![serde_json::to_string(&RunLine::Start { record: &started }).unwrap()];
+        for interval in &record.intervals[..2] {
+            lines.push(serde_json::to_string(&RunLine::Interval(interval)).unwrap());
+        }
+        let input = read_all(&lines.join("\n"));
         let What::Run(read) = &input.items[0].what else { panic!() };
         assert_eq!((read.status, read.intervals.len()), (Status::Partial, 2));
-    }
-
-    /// The document holds all that its own figures were made of.
-    #[test]
-    fn a_comparison_comes_back_as_it_was() {
-        let read = |name: &str, text: &str| {
-            let options = crate::compare::input::ReadOptions::default();
-            crate::compare::input::read(name, text.as_bytes(), &options).unwrap().remove(0)
-        };
-        let sets = [
-            read("a", "boot v\n1 9.1\n1 9.3\n2 9.2\n2 9.0\n3 9.1\n3 9.4\n"),
-            read("b", "boot v\n1 8.1\n1 8.3\n2 8.2\n2 8.0\n3 8.1\n3 8.4\n"),
-        ];
-        let view = View::new(analysis::compare(&sets, &Options::default()).unwrap());
-        let document = serde_json::to_value(&view).unwrap();
-        let again = comparison(&document).unwrap();
-        assert_eq!(serde_json::to_value(&again).unwrap(), document);
-        assert_eq!(again.words, view.words);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What a report is made of. A file is known by its content, never by its name; a campaign's store
+//! Results of any kind, as a report is made of them. A file is known by its content, never by its name; a campaign's store
 //! hands over [`SetsOfRuns`] as they are.
 
 pub mod campaign;
@@ -6,12 +6,13 @@ mod documents;
 mod iperf3;
 mod plain;
 
-pub use linerate_analysis::runs::{SetOfRuns, SetRun, SetsOfRuns};
+pub use crate::runs::{SetOfRuns, SetRun, SetsOfRuns};
 use linerate_model::record::RunRecord;
 use linerate_model::search::SearchDocument;
 use linerate_model::sweep::SweepDocument;
 
-use crate::compare::view::View as Comparison;
+use crate::compare::Analysis;
+use crate::input::InputError;
 
 /// Everything that was given, in its order.
 #[derive(Debug, Default)]
@@ -19,7 +20,7 @@ pub struct Input {
     /// What could be read.
     pub items: Vec<Item>,
     /// What could not.
-    pub damaged: Vec<Damage>,
+    pub damaged: Vec<InputError>,
     /// Which item holds the sets of plain files, a file a setting, that are compared together.
     compared: Option<usize>,
 }
@@ -43,30 +44,9 @@ pub enum What {
     /// A search.
     Search(Box<SearchDocument>),
     /// A comparison.
-    Compare(Box<Comparison>),
+    Compare(Box<Analysis>),
     /// A campaign, or any other runs that know to which setting they belong.
     Sets(SetsOfRuns),
-}
-
-/// A file, or a document in it, that could not be read.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Damage {
-    /// As the user named it.
-    pub file: String,
-    /// From 1.
-    pub line: Option<u64>,
-    /// What is wrong, as a sentence without a full stop.
-    pub what: String,
-}
-
-impl std::fmt::Display for Damage {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.file)?;
-        if let Some(line) = self.line {
-            write!(f, ", line {line}")?;
-        }
-        write!(f, ": {}", self.what)
-    }
 }
 
 impl Input {
@@ -77,7 +57,7 @@ impl Input {
 
     /// Adds what could not be read of a file, as a sentence without a full stop.
     pub fn damage(&mut self, file: &str, what: String) {
-        self.damaged.push(Damage { file: file.to_owned(), line: None, what });
+        self.damaged.push(InputError::new(file, what));
     }
 
     /// How much there is: the settings of plain files share an item.
