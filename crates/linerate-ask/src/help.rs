@@ -43,7 +43,7 @@ pub fn udp() -> String {
   linerate udp HOST -b 160M -R              from the server to here
   linerate udp HOST -b 100kpps -l 64        datagrams per second
   linerate udp HOST -b 1G --cpu 2,3/4,5 -P 2
-  linerate udp 192.0.2.7 --discard -l 64    send only: nobody has to answer
+  linerate udp 192.0.2.7 --send-only -l 64    send only: nobody has to answer
 ",
     )
 }

@@ -50,10 +50,16 @@ struct Line {
 }
 
 impl Measure {
-    /// The options of a verb: `--window`.
+    /// The options of a verb, with their old names: `--window`.
     pub fn options(verb: &str) -> Vec<String> {
         let command = Line::command().find_subcommand(verb).cloned().unwrap_or_default();
-        command.get_arguments().filter_map(|a| Some(format!("--{}", a.get_long()?))).collect()
+        command
+            .get_arguments()
+            .flat_map(|arg| {
+                arg.get_long().into_iter().chain(arg.get_all_aliases().into_iter().flatten())
+            })
+            .map(|name| format!("--{name}"))
+            .collect()
     }
 
     /// Understands the command line of an earlier run once more.

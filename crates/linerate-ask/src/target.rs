@@ -74,9 +74,9 @@ pub struct Found {
 }
 
 impl Where {
-    /// Checks what can be checked here. `discard` is the option of that name.
-    pub fn find(&self, verb: &str, discard: bool) -> Result<Found, Refusal> {
-        let target = self.target(verb, discard)?;
+    /// Checks what can be checked here. `send_only` is the option of that name.
+    pub fn find(&self, verb: &str, send_only: bool) -> Result<Found, Refusal> {
+        let target = self.target(verb, send_only)?;
         let literal = match &target {
             Target::Local => None,
             Target::Host { name, .. } | Target::Discard { name, .. } => address(name),
@@ -88,7 +88,7 @@ impl Where {
                 literal.map_or_else(|| is_localhost(name), |a| a.is_loopback())
             }
         };
-        if self.key_file.is_some() && (discard || self.local) {
+        if self.key_file.is_some() && (send_only || self.local) {
             return Err(usage::refusal(
                 &["--key-file"],
                 "cannot use `--key-file` here",
@@ -109,13 +109,13 @@ impl Where {
         Ok(Found { target, ip, bind: self.bind, key, dialect, this_machine })
     }
 
-    fn target(&self, verb: &str, discard: bool) -> Result<Target, Refusal> {
-        if self.local && discard {
+    fn target(&self, verb: &str, send_only: bool) -> Result<Target, Refusal> {
+        if self.local && send_only {
             return Err(usage::refusal(
-                &["--local", "--discard"],
-                "cannot use `--local` and `--discard` together",
-                "`--local` starts a server that counts what arrives, `--discard` has nobody there",
-                &["linerate udp --local", "linerate udp 127.0.0.1 --discard"],
+                &["--local", "--send-only"],
+                "cannot use `--local` and `--send-only` together",
+                "`--local` starts a server that counts what arrives, `--send-only` has nobody there",
+                &["linerate udp --local", "linerate udp 127.0.0.1 --send-only"],
             ));
         }
         let Some(host) = &self.host else {
@@ -166,7 +166,7 @@ impl Where {
             return Err(error);
         }
         let (name, port) = (name.to_owned(), self.port);
-        Ok(if discard { Target::Discard { name, port } } else { Target::Host { name, port } })
+        Ok(if send_only { Target::Discard { name, port } } else { Target::Host { name, port } })
     }
 
     fn version(&self, literal: Option<IpAddr>) -> Result<Option<IpVersion>, Refusal> {

@@ -142,6 +142,9 @@ mod tests {
         let plan = |rx: &str| ask("tcp", json!({ "rx": rx })).map(|asked| asked.request.plan);
         assert_eq!(plan("discard").unwrap(), plan("truncate").unwrap());
         assert!(plan("cut").is_err());
+        let target = |key: &str| ask("udp", json!({ key: true })).unwrap().request.target;
+        assert_eq!(target("discard"), target("send_only"));
+        assert_eq!(typed("linerate udp 192.0.2.7 --discard").request.target, target("send_only"));
     }
 
     #[test]

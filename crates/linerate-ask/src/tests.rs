@@ -47,7 +47,7 @@ fn the_default_rate_harms_nobody() {
         "udp 127.0.0.1",
         "udp ::1",
         "udp localhost",
-        "udp 192.0.2.7 --discard",
+        "udp 192.0.2.7 --send-only",
         "udp hydra2 -b max",
         "udp hydra2 --rate 0",
     ] {
@@ -70,7 +70,7 @@ fn the_default_size_fits_ethernet_over_loopback_and_the_path_elsewhere() {
     assert_eq!(size("udp hydra2"), (1472, true));
     assert_eq!(size("udp --local -l mtu"), (1472, true));
     assert_eq!(size("udp hydra2 -l 64"), (64, false));
-    assert_eq!(size("udp 192.0.2.7 --discard -l 1Ki"), (1024, false));
+    assert_eq!(size("udp 192.0.2.7 --send-only -l 1Ki"), (1024, false));
 }
 
 #[test]
@@ -140,11 +140,11 @@ fn what_makes_no_sense_is_refused_before_any_packet() {
     for line in [
         "udp",
         "udp h --local",
-        "udp --discard",
-        "udp --local --discard",
-        "udp h --discard -R",
-        "udp h --discard --both",
-        "udp h --discard --cpu 1/2",
+        "udp --send-only",
+        "udp --local --send-only",
+        "udp h --send-only -R",
+        "udp h --send-only --both",
+        "udp h --send-only --cpu 1/2",
         "udp h -R --both",
         "udp h -t 1 -n 5M",
         "udp h -n 5M -k 3",

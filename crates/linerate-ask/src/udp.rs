@@ -21,7 +21,7 @@ const DEFAULT_RATE: u64 = 100_000_000;
 ///
 /// UDP has no congestion control: a flood harms whoever shares the path. So without `--rate` this
 /// sends 100 Mbit/s to another host, and as fast as it can only where no packet leaves this machine
-/// or nobody answers: `--local`, loopback addresses and `--discard`. The rate used is printed.
+/// or nobody answers: `--local`, loopback addresses and `--send-only`. The rate used is printed.
 #[derive(Debug, Clone, Args, Deserialize)]
 #[serde(default)]
 #[command(after_help = help::udp())]
@@ -30,7 +30,7 @@ pub struct UdpArgs {
     #[serde(flatten)]
     place: Where,
     /// Rate of each direction, over all streams: 10M, 1.5G (bit/s of payload), 100kpps (datagrams
-    /// per second) or max [default: 100M to another host, max on this machine and with --discard].
+    /// per second) or max [default: 100M to another host, max on this machine and with --send-only].
     #[arg(short = 'b', long, value_name = "RATE", help_heading = "Traffic")]
     rate: Option<RateOrMax>,
     #[command(flatten)]
@@ -40,8 +40,9 @@ pub struct UdpArgs {
     #[serde(flatten)]
     way: Way,
     /// Send only: nobody has to answer. Counts what the kernel took and what the device sent.
-    #[arg(long, help_heading = "Where")]
-    discard: bool,
+    #[arg(long, alias = "discard", help_heading = "Where")]
+    #[serde(alias = "discard")]
+    send_only: bool,
     #[command(flatten)]
     #[serde(flatten)]
     span: Span,
@@ -70,15 +71,15 @@ impl UdpArgs {
     /// The test, if it makes sense.
     pub fn asked(&self) -> Result<Asked, Refusal> {
         let direction = self.way.direction()?;
-        let mut found = self.place.find("udp", self.discard)?;
-        if self.discard {
-            self.check_discard(direction)?;
+        let mut found = self.place.find("udp", self.send_only)?;
+        if self.send_only {
+            self.check_send_only(direction)?;
         }
         let end = end(&self.span, self.bytes, self.count.map(|d| d.0))?;
         let mut notes = Vec::new();
         let rate = match self.rate {
             Some(RateOrMax(rate)) => rate,
-            None if found.this_machine || self.discard => None,
+            None if found.this_machine || self.send_only => None,
             None => {
                 let rate = BitRate::new(DEFAULT_RATE).map(Rate::Bits);
                 if let Some(rate) = rate {
@@ -105,19 +106,19 @@ impl UdpArgs {
         .asked()
     }
 
-    fn check_discard(&self, direction: Direction) -> Result<(), Refusal> {
+    fn check_send_only(&self, direction: Direction) -> Result<(), Refusal> {
         if direction != Direction::Forward {
             return Err(usage::refusal(
-                &["--discard", "--reverse", "--both"],
-                "cannot use `--discard` with `--reverse` or `--both`",
+                &["--send-only", "--reverse", "--both"],
+                "cannot use `--send-only` with `--reverse` or `--both`",
                 "there is no server that could send",
-                &["leave out `--discard` and run `linerate serve` there"],
+                &["leave out `--send-only` and run `linerate serve` there"],
             ));
         }
         if self.sockets.cpu.as_ref().is_some_and(|c| !c.remote.is_empty()) {
             return Err(usage::refusal(
-                &["--cpu", "--discard"],
-                "cannot use `--cpu` for the server with `--discard`",
+                &["--cpu", "--send-only"],
+                "cannot use `--cpu` for the server with `--send-only`",
                 "nobody is there",
                 &["give the cores of this end only: --cpu 2,3"],
             ));

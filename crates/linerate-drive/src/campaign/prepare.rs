@@ -67,7 +67,7 @@ pub struct Test {
     pub words: Vec<String>,
     /// For the runner; the key is put in when it runs.
     pub request: Request,
-    /// Index of the host whose `linerate serve` answers; none with `discard` or on one machine.
+    /// Index of the host whose `linerate serve` answers; none with `send_only` or on one machine.
     pub server: Option<usize>,
     /// Index of the host that is the client.
     pub client: usize,
@@ -153,7 +153,7 @@ fn work(plan: &Plan, setting: &Setting) -> Result<Prepared, Fault> {
             };
             if discard && name.starts_with("received") {
                 let at = metric.as_ref().map_or(setting.at, |(_, at)| *at);
-                let what = format!("`{name}` of a test with discard: nobody receives");
+                let what = format!("`{name}` of a test with send_only: nobody receives");
                 return Err(Fault::new(at, what).hint("metric = \"sent_pps\" or \"sent_bps\""));
             }
             let unit = figure::unit(name).map(str::to_owned);
@@ -221,11 +221,11 @@ fn test(
 ) -> Result<(Test, Vec<String>), Fault> {
     let from = setting.from;
     let to = setting.to.unwrap_or(from);
-    let discard = is_true(options, "discard");
+    let send_only = is_true(options, "send_only") || is_true(options, "discard");
     let here = |host: usize| plan.hosts[host].address.is_none();
     // Towards this machine the client is here and the peer sends: the data goes the same way,
     // and no server needs to listen here.
-    let flipped = from != to && here(to) && !here(from) && !discard;
+    let flipped = from != to && here(to) && !here(from) && !send_only;
     let (client, far) = if flipped { (to, from) } else { (from, to) };
     let mut said: Vec<(String, Value)> = Vec::new();
     let mut say = |key: &str, value: Value| said.push((key.to_owned(), value));
