@@ -45,7 +45,7 @@ use Shown::{Permille, Ratio, Whole};
 /// First what is wanted, then what holds. Where they differ, what is in the way stands above the row.
 const ROWS: &[Row] = &[
     // More features came since 52,000 was aimed at; the dialects are moved out of the runner one by one.
-    row("production lines", 52_000, 70_165, Less, Whole, |t| sum(t.files().map(|f| f.lines))),
+    row("production lines", 52_000, 70_230, Less, Whole, |t| sum(t.files().map(|f| f.lines))),
     // Long are what asks a dialect's questions in one go, data loops, and pages of the report.
     row("function p95", 45, 44, Less, Whole, |t| p95(t.functions().map(|f| f.lines))),
     row("functions over 70 lines", 10, 9, Less, Permille, |t| {

@@ -50,16 +50,21 @@ struct Line {
 }
 
 impl Measure {
-    /// The options of a verb, with their old names: `--window`.
+    /// The options of a verb: `--window`.
     pub fn options(verb: &str) -> Vec<String> {
         let command = Line::command().find_subcommand(verb).cloned().unwrap_or_default();
-        command
-            .get_arguments()
-            .flat_map(|arg| {
-                arg.get_long().into_iter().chain(arg.get_all_aliases().into_iter().flatten())
-            })
-            .map(|name| format!("--{name}"))
-            .collect()
+        command.get_arguments().filter_map(|arg| Some(format!("--{}", arg.get_long()?))).collect()
+    }
+
+    /// Old names of a verb's options, each with its name of today: `discard` of `send-only`.
+    pub fn old_options(verb: &str) -> Vec<(String, String)> {
+        let command = Line::command().find_subcommand(verb).cloned().unwrap_or_default();
+        let old = |arg: &clap::Arg| {
+            let name = arg.get_long().unwrap_or_default().to_owned();
+            let old = arg.get_all_aliases().unwrap_or_default();
+            old.into_iter().map(|old| (old.to_owned(), name.clone())).collect::<Vec<_>>()
+        };
+        command.get_arguments().flat_map(old).collect()
     }
 
     /// Understands the command line of an earlier run once more.

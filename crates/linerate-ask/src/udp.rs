@@ -41,7 +41,6 @@ pub struct UdpArgs {
     way: Way,
     /// Send only: nobody has to answer. Counts what the kernel took and what the device sent.
     #[arg(long, alias = "discard", help_heading = "Where")]
-    #[serde(alias = "discard")]
     send_only: bool,
     #[command(flatten)]
     #[serde(flatten)]

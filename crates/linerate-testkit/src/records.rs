@@ -441,7 +441,7 @@ pub fn rr() -> RunRecord {
 pub fn discard() -> RunRecord {
     const SIZE: u64 = 64;
     let mut record = empty("udp");
-    record.command = ["linerate", "udp", "192.0.2.7", "--discard", "-l", "64", "-t", "2"]
+    record.command = ["linerate", "udp", "192.0.2.7", "--send-only", "-l", "64", "-t", "2"]
         .map(String::from)
         .to_vec();
     record.target = Some("192.0.2.7".into());

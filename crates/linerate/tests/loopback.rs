@@ -316,7 +316,7 @@ fn the_answer_is_last_and_may_stand_alone() {
 #[test]
 fn discard_needs_nobody() {
     let _alone = alone();
-    let args = ["udp", "127.0.0.1", "--discard", "-p", "9", "-k", "1000", "-b", "20M", "--json"];
+    let args = ["udp", "127.0.0.1", "--send-only", "-p", "9", "-k", "1000", "-b", "20M", "--json"];
     let ran = linerate(None, &args);
     assert_eq!(ran.code, 0, "{}", ran.err);
     let record = ran.record();

@@ -86,7 +86,7 @@ table inet truth {
     // The same where nobody answers.
     for (line, size, said) in [("-l 10000", 10_000, 1), ("-l mtu", 8_972, 0)] {
         lab.nft("b", &dropping(""));
-        let line = format!("--discard -k 100 -b 20M {line}");
+        let line = format!("--send-only -k 100 -b 20M {line}");
         let ran = lab.client("udp", V4, &line);
         assert_eq!(ran.code, 0, "{}", ran.err);
         let record = ran.record();
@@ -194,7 +194,7 @@ fn everything_comes_from_the_bound_address() {
             ("udp", "--both -k 100 -b 20M"),
             ("tcp", "-n 1M -P 2"),
             ("rr", "-t 100ms --udp"),
-            ("udp", "-k 100 -b 20M --discard"),
+            ("udp", "-k 100 -b 20M --send-only"),
         ] {
             lab.nft("b", &sorting("dport", rule));
             let ran = lab.client(verb, server, &format!("{options} --bind {bound}"));
@@ -262,7 +262,7 @@ fn every_record_says_how_well_it_was_paced() {
         assert_eq!(line.contains("80G"), error < -500_000.0, "{line}: {error} ppm");
     }
     drop(server);
-    let args = ["udp", V4, "--discard", "--json", "-k", "200", "-b", "10M", "-l", "1000"];
+    let args = ["udp", V4, "--send-only", "--json", "-k", "200", "-b", "10M", "-l", "1000"];
     let record = linerate(Some(&lab.space("a")), &args).record();
     assert!(pacing(&record["totals"]["sender"], Some(800_000)).is_some());
 }

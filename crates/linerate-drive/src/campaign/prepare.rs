@@ -37,7 +37,10 @@ pub fn vocabulary() -> Vocabulary {
         names.push("ip".to_owned());
         (verb, names)
     };
+    let old = VERBS.into_iter().flat_map(|verb| Measure::old_options(verb.name()));
+    let key = |name: String| name.replace('-', "_");
     Vocabulary {
+        old: old.map(|(old, name)| (key(old), key(name))).collect(),
         verbs: VERBS.into_iter().map(options).collect(),
         metrics: figure::names().map(str::to_owned).collect(),
     }

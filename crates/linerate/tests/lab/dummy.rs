@@ -36,7 +36,7 @@ fn datagrams_into_a_dummy_device_equal_its_counter() {
         ("udp4, as it likes", "10.78.0.2", ""),
     ] {
         let before = packets(&a);
-        let line = format!("udp {to} --discard -P 2 -l 64 -t {seconds}s {more}");
+        let line = format!("udp {to} --send-only -P 2 -l 64 -t {seconds}s {more}");
         let ran = ran(&a, &line);
         assert_eq!(ran.code, 0, "{name}: {}", ran.err);
         let record = ran.record();

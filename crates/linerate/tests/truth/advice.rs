@@ -10,7 +10,7 @@ const NOT_WORSE: f64 = 0.85;
 const LOOKS: [&str; 2] = ["--reverse", "--time"];
 
 /// Options without a value.
-const FLAGS: [&str; 3] = ["--no-checksum", "--discard", "--udp"];
+const FLAGS: [&str; 3] = ["--no-checksum", "--send-only", "--udp"];
 
 /// What an advice does to the options: each is a name, with its value where it has one.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -239,11 +239,18 @@ impl fmt::Display for Scalar {
 pub struct Vocabulary {
     /// Verb and its options, with `_` for `-`.
     pub verbs: Vec<(TrafficKind, Vec<String>)>,
+    /// Old names of options, each with its name of today.
+    pub old: Vec<(String, String)>,
     /// Names of metrics.
     pub metrics: Vec<String>,
 }
 
 impl Vocabulary {
+    /// What an option is called today.
+    fn today<'a>(&'a self, key: &'a str) -> &'a str {
+        self.old.iter().find(|(old, _)| old == key).map_or(key, |(_, name)| name)
+    }
+
     /// The verb of this name, with its options.
     fn verb(&self, name: &str) -> Option<&(TrafficKind, Vec<String>)> {
         self.verbs.iter().find(|(verb, _)| verb.name() == name)

@@ -170,6 +170,7 @@ impl<'a> Reader<'a> {
     fn check_defaults(&mut self, defaults: &Entries<'a>) {
         let vocabulary = self.vocabulary;
         let options = vocabulary.verbs.iter().flat_map(|(_, options)| options);
+        let options = options.chain(vocabulary.old.iter().map(|(old, _)| old));
         let mut known: Vec<&str> = options.map(String::as_str).collect();
         known.extend(SETTING_KEYS);
         known.sort_unstable();

@@ -9,8 +9,9 @@ fn vocabulary() -> Vocabulary {
     Vocabulary {
         verbs: vec![
             (TrafficKind::Tcp, options("ip time streams congestion window")),
-            (TrafficKind::Udp, options("ip time streams rate size no_checksum discard")),
+            (TrafficKind::Udp, options("ip time streams rate size no_checksum send_only")),
         ],
+        old: vec![("discard".to_owned(), "send_only".to_owned())],
         metrics: options("received_bps sent_bps sent_pps"),
     }
 }
@@ -120,6 +121,27 @@ fn defaults_of_sets_are_merged_leaf_by_leaf() {
     let changes: Vec<String> =
         plan.settings[0].changes.iter().map(|c| format!("{}={}", c.path, c.value)).collect();
     assert_eq!(changes, ["a.c=2", "a.b=3"]);
+}
+
+#[test]
+fn an_old_name_is_the_same_option() {
+    let plan = |defaults: &str, setting: &str| {
+        format!("name = \"m\"\n[defaults]\ntest = \"udp\"\n{defaults}\n[settings.x]\n{setting}\n")
+    };
+    let options = |defaults: &str, setting: &str| match &good(&plan(defaults, setting)).settings[0]
+        .workload
+    {
+        Workload::Test { options, .. } => {
+            options.iter().map(|o| format!("{}={}", o.key, o.value)).collect::<Vec<_>>()
+        }
+        Workload::Command { .. } => panic!("a command"),
+    };
+    assert_eq!(options("", "discard = true"), ["send_only=true"]);
+    assert_eq!(options("discard = true", ""), ["send_only=true"]);
+    assert_eq!(options("discard = true", "send_only = false"), ["send_only=false"]);
+    assert_eq!(options("send_only = true", "discard = false"), ["send_only=false"]);
+    let found = bad(&plan("", "discard = true\nsend_only = true"));
+    assert!(found.contains("are one option [say `send_only` alone]"), "{found}");
 }
 
 #[test]

@@ -297,7 +297,7 @@ fn requests_and_responses() {
 #[test]
 fn send_only() {
     insta::assert_snapshot!(terminal(&records::discard(), 80), @"
-    linerate udp 192.0.2.7 --discard -l 64 -t 2
+    linerate udp 192.0.2.7 --send-only -l 64 -t 2
     UDP IPv4 · 64 B · 1 stream · send only · no rate limit · 2 s
     hydra1 (kernel 6.12.9, 4 cores, eth0 MTU 1500) → nobody: send only
              bit/s      per s           cpu own/core %

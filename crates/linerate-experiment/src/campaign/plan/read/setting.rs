@@ -86,6 +86,25 @@ impl<'a> Reader<'a> {
         Some((from, to))
     }
 
+    /// Whether the other name of an option with two says more: the setting's own word goes before a default,
+    /// and by both at once there is no telling.
+    fn says_better(&mut self, key: &str, entry: &Entry<'a>, entries: &Entries<'a>) -> bool {
+        let pairs = self.vocabulary.old.iter();
+        let other = pairs.filter_map(|(old, name)| match key {
+            _ if key == old => Some((name, name)),
+            _ if key == name => Some((old, name)),
+            _ => None,
+        });
+        let found =
+            other.filter_map(|(other, name)| Some((other, name, entries.get(other)?))).next();
+        let Some((other, name, by_other)) = found else { return false };
+        if by_other.by == entry.by {
+            let what = format!("`{key}` and `{other}` are one option");
+            self.hinted(entry.at, what, format!("say `{name}` alone"));
+        }
+        by_other.by == entry.by || entry.by == By::Defaults
+    }
+
     pub(super) fn test(&mut self, draft: &Draft<'a>, entries: &Entries<'a>) -> Option<Workload> {
         let verbs: Vec<&str> = self.vocabulary.verbs.iter().map(|(verb, _)| verb.name()).collect();
         let Some(entry) = entries.get("test") else {
@@ -108,9 +127,13 @@ impl<'a> Reader<'a> {
             {
                 continue;
             }
-            if known.iter().any(|k| k == key) {
+            let today = self.vocabulary.today(key).to_owned();
+            if known.contains(&today) {
+                if self.says_better(key, entry, entries) {
+                    continue;
+                }
                 let value = self.scalar(key, entry.value)?;
-                options.push(TestOption { key: key.clone(), value, at: entry.at });
+                options.push(TestOption { key: today, value, at: entry.at });
             } else if entry.by == By::Defaults {
                 let note = format!("{}: the default `{key}` means nothing to {name}", draft.name);
                 self.notes.push(note);
