@@ -37,11 +37,12 @@ pub struct Options {
     pub logins: Option<Arc<Logins>>,
     /// Tests at once.
     pub max_tests: usize,
-    /// Tests at once of one [`Network`]; `None` is half of `max_tests`, but 16 where it allows as many.
+    /// Tests at once of one network (an IPv4 address, an IPv6 /64); `None` is half of `max_tests`, but 16 where
+    /// it allows as many.
     pub max_tests_per_address: Option<usize>,
-    /// Connections of one [`Network`] that may wait to ask for a test.
+    /// Connections of one network that may wait to ask for a test.
     pub max_waiting_per_address: usize,
-    /// Bytes that all tests of one [`Network`] may carry in 24 h, both ways together; `None` is no limit.
+    /// Bytes that all tests of one network may carry in 24 h, both ways together; `None` is no limit.
     pub max_bytes_per_day: Option<u64>,
     /// Longest test, warm-up included.
     pub max_duration: Nanos,
