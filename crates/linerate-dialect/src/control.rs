@@ -161,8 +161,13 @@ impl Outbox {
     /// As [`Self::put`].
     pub fn say<T: Serialize>(&mut self, now_ns: u64, message: &T) -> Result<(), ControlError> {
         self.put(now_ns, message)?;
-        self.empty_by_ns = Some(now_ns.saturating_add(self.limit_ns));
+        self.must_go(now_ns);
         Ok(())
+    }
+
+    /// All that waits must be gone within the limit, however much of it the peer takes meanwhile.
+    pub fn must_go(&mut self, now_ns: u64) {
+        self.empty_by_ns = Some(now_ns.saturating_add(self.limit_ns));
     }
 
     /// The kernel took so many bytes at `now_ns`.

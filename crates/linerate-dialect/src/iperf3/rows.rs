@@ -65,7 +65,9 @@ impl RowBook {
             Report::Rr(_) | Report::Respond(_) => 0,
         };
         let count = reports.iter().map(|report| rows_of(report)).max().unwrap_or(0) as u64;
-        (self.reported..count)
+        let from = self.reported;
+        self.reported = from.max(count);
+        (from..count)
             .filter_map(|index| {
                 let streams = reports.iter().map(|report| row(report, index)).collect();
                 let start_ns = index.saturating_mul(self.interval_ns);

@@ -4,6 +4,7 @@ mod exchange;
 mod watch;
 
 use std::collections::{BTreeMap, VecDeque};
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -212,6 +213,10 @@ impl Conversation for Server {
             self.lost(now_ns, &ControlError::Silent);
         }
         self.settle(now_ns, seen);
+        // What came with the last bytes may be for the phase that this one led to.
+        while self.reads() && self.read(now_ns, seen) {
+            self.settle(now_ns, seen);
+        }
     }
 
     fn action(&mut self) -> Option<Action> {
@@ -334,6 +339,10 @@ impl Server {
     fn lost(&mut self, now_ns: u64, error: &ControlError) {
         self.out.clear();
         let why = match error {
+            // It closed with something unread.
+            ControlError::Io(e) if e.kind() == ErrorKind::ConnectionReset => {
+                "the client closed the control connection".to_owned()
+            }
             ControlError::Closed => "the client closed the control connection".to_owned(),
             ControlError::Silent => "the client was silent for too long".to_owned(),
             error => format!("the control connection failed: {error}"),
@@ -346,8 +355,9 @@ impl Server {
     }
 
     fn say(&mut self, now_ns: u64, bytes: &[u8]) {
-        if let Err(error) = self.out.put_bytes(now_ns, bytes) {
-            self.lost(now_ns, &error);
+        match self.out.put_bytes(now_ns, bytes) {
+            Ok(()) => self.out.must_go(now_ns),
+            Err(error) => self.lost(now_ns, &error),
         }
     }
 
@@ -445,7 +455,10 @@ impl Server {
                 None
             }
         };
-        if let Some(rows) = rows {
+        // Nothing is shown after the end that trouble made.
+        let ended =
+            matches!(self.phase, Phase::Gathering { .. } | Phase::Leaving { .. } | Phase::Done(_));
+        if let Some(rows) = rows.filter(|_| !ended) {
             if let Some(output) = &mut self.output {
                 output.show(&rows);
             }

@@ -239,6 +239,8 @@ impl<C: Conversation, G: Guest> Driver<C, G> {
             (Action::Prepare, _) => {
                 // Those who hold the channel from now on are the threads, and no stream comes any more.
                 self.events = None;
+                // Nor does what opening them cost belong to the test.
+                self.cpu = ProcessCpu::start();
                 if let Some(nic) = &self.setup.nic {
                     self.host = Some(HostWatch::new(nic.as_deref()).await);
                 }
