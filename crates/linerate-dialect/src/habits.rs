@@ -1,29 +1,9 @@
-//! What data threads do differently from dialect to dialect, as facts: no thread asks which dialect it
-//! serves.
+//! The dialects' rows of facts.
 
+use linerate_session::assemble::Outcome;
+pub use linerate_session::habits::Habits;
 use linerate_wire::iperf3::hello;
 use linerate_wire::native::stream::{UdpHello, UdpHelloAck};
-
-/// Of one dialect.
-#[derive(Debug, Clone, Copy)]
-pub struct Habits {
-    /// The warm-up ends by time alone, for all streams at once. Its users see it, and numbers of datagrams go
-    /// on after it. Otherwise each datagram says that it belongs to the warm-up, or the stream's first byte
-    /// begins it, and nothing of it is shown.
-    pub warm_by_time: bool,
-    /// The measured time begins with the start of the test, and not with the first arrival.
-    pub measured_from_start: bool,
-    /// Data may come in the moment in which the start is known: whoever waits looks twice a millisecond.
-    pub prompt: bool,
-    /// Only the client says when a test ends, and may be late with it: a server's senders go on meanwhile.
-    pub client_ends: bool,
-    /// TCP is counted, filled and paced block by block.
-    pub whole_blocks: bool,
-    /// TCP connections outlive the data: what ends a stream is a word, not that it closes.
-    pub streams_outlive: bool,
-    /// Whether a datagram belongs to the opening of streams and not to the test.
-    pub opens: fn(&[u8]) -> bool,
-}
 
 /// linerate's own.
 pub const NATIVE: Habits = Habits {
@@ -34,6 +14,10 @@ pub const NATIVE: Habits = Habits {
     whole_blocks: false,
     streams_outlive: false,
     opens: opens_native,
+    numbered: true,
+    brief: false,
+    exact_bytes: true,
+    missing: |_| None,
 };
 
 /// iperf3's.
@@ -45,6 +29,10 @@ pub const IPERF3: Habits = Habits {
     whole_blocks: true,
     streams_outlive: true,
     opens: opens_iperf3,
+    numbered: true,
+    brief: true,
+    exact_bytes: false,
+    missing: |outcome| Some(missing_in_iperf3(outcome)),
 };
 
 /// First byte of a hello and of its answer. No header begins so: a token's highest bit is clear.
@@ -60,4 +48,23 @@ fn opens_native(datagram: &[u8]) -> bool {
 /// iperf3's hello and its answer are fewer bytes than any of its headers.
 fn opens_iperf3(datagram: &[u8]) -> bool {
     datagram.len() == hello::HELLO_BYTES
+}
+
+fn missing_in_iperf3(outcome: &Outcome) -> String {
+    let mut missing = vec!["its intervals", "its host"];
+    let udp = outcome.is_udp();
+    if udp && outcome.plan.direction.has_forward() {
+        missing.push("where datagrams were lost");
+        missing.push("reordered, late and damaged datagrams");
+        missing.push("delay");
+    }
+    let mut text =
+        format!("the server speaks iperf3's protocol, which does not tell {}", missing.join(", "));
+    if udp && outcome.plan.direction.has_forward() {
+        text.push_str("; its receiver counts duplicates as arrivals, so they hide loss");
+    }
+    if outcome.plan.warmup.0 > 0 {
+        text.push_str("; the border between warm-up and measured time is each end's own");
+    }
+    text
 }

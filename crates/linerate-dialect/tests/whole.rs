@@ -7,7 +7,7 @@ use std::sync::Arc;
 use linerate_dialect::ending::{Failure, Trouble};
 use linerate_dialect::habits::{self, Habits};
 use linerate_dialect::{Conversation as _, Input, Seen, iperf3, native};
-use linerate_model::plan::{AgreedPlan, Dialect as Name, End, TestPlan};
+use linerate_model::plan::{AgreedPlan, End, TestPlan};
 use linerate_model::units::Nanos;
 use linerate_session::assemble::HostSamples;
 use linerate_testkit::whole::conformance::{
@@ -66,7 +66,6 @@ impl Dialect for Native {
     type Client = native::client::Client;
     type Server = native::server::Server;
     const HABITS: Habits = habits::NATIVE;
-    const NAME: Name = Name::Native;
     const ANSWERS_AT_ONCE: bool = false;
     const TELLS_DOUBLES: bool = true;
     const PATIENCE_NS: u64 = 45 * SECOND;
@@ -131,7 +130,6 @@ impl Dialect for Iperf3 {
     type Client = iperf3::client::Client;
     type Server = iperf3::server::Server;
     const HABITS: Habits = habits::IPERF3;
-    const NAME: Name = Name::Iperf3;
     const ANSWERS_AT_ONCE: bool = true;
     const TELLS_DOUBLES: bool = false;
     const PATIENCE_NS: u64 = 60 * SECOND;

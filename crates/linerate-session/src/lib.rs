@@ -8,6 +8,7 @@
 pub mod assemble;
 pub mod clock;
 pub mod engine_choice;
+pub mod habits;
 pub mod observer;
 pub mod pacer;
 pub mod receive_batching;

@@ -1,9 +1,10 @@
 //! What both ends measured becomes a record: known answers of CPU shares, TCP shares, bytes and
 //! delay.
 
+use linerate_dialect::habits;
 use linerate_model::host::CoreUse;
 use linerate_model::plan::{
-    Dialect, Direction, End, EngineChoice, IpVersion, TcpPlan, TestPlan, Traffic, UdpPlan,
+    Direction, End, EngineChoice, IpVersion, TcpPlan, TestPlan, Traffic, UdpPlan,
 };
 use linerate_model::record::{
     CpuFigures, DoubtKind, HostFigures, Pair, RunRecord, SenderFigures, Status, TestEnd,
@@ -72,7 +73,7 @@ fn outcome(plan: TestPlan, streams: Vec<StreamOutcome>) -> Outcome {
         discard: false,
         fragments: false,
         complete: true,
-        dialect: Dialect::Native,
+        habits: habits::NATIVE,
     }
 }
 
@@ -382,7 +383,7 @@ fn bytes_of_tcp_must_agree() {
     let mut cut = records::empty("tcp");
     cut.status = Status::Partial;
     assert_eq!(assemble(cut, &outcome).status, Status::Partial);
-    outcome.dialect = Dialect::Iperf3;
+    outcome.habits = habits::IPERF3;
     assert_eq!(record(&outcome).status, Status::Complete);
 }
 

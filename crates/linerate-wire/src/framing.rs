@@ -2,7 +2,7 @@
 //!
 //! Senders and receivers account for datagrams of any dialect alike: they ask a [`Framing`] to write
 //! and to read the number, the send time and, where the dialect has them, the warm-up mark and the
-//! place in a train. iperf3's datagrams carry no token and no check, so nothing in them can be told
+//! place in a train; where datagrams carry none of these, there is nothing to write. iperf3's datagrams carry no token and no check, so nothing in them can be told
 //! from a stranger's; there the connected socket is all that keeps strangers out.
 
 use std::num::NonZeroU8;
@@ -25,6 +25,8 @@ pub enum Framing {
         /// `--udp-counters-64bit`.
         wide: bool,
     },
+    /// None: datagrams are payload alone. Which of them are missing, doubled or late nobody can say.
+    Bare,
 }
 
 /// What a datagram says of itself.
@@ -73,7 +75,13 @@ impl Framing {
         match self {
             Self::Native { .. } => HEADER_BYTES,
             Self::Iperf3 { wide } => counters(wide).header_bytes(),
+            Self::Bare => 0,
         }
+    }
+
+    /// Whether datagrams say which one they are, and when they were sent.
+    pub const fn is_numbered(self) -> bool {
+        !matches!(self, Self::Bare)
     }
 
     /// The same of another stream of the test.
@@ -81,7 +89,7 @@ impl Framing {
     pub fn of_stream(self, stream: u16) -> Self {
         match self {
             Self::Native { token, .. } => Self::Native { token, stream },
-            Self::Iperf3 { .. } => self,
+            Self::Iperf3 { .. } | Self::Bare => self,
         }
     }
 
@@ -99,6 +107,7 @@ impl Framing {
                 Header { token, number: mark.number, sent_ns: mark.sent_ns, place }.write(datagram);
             }
             Self::Iperf3 { wide } => write_iperf3(mark, counters(wide), datagram),
+            Self::Bare => {}
         }
     }
 
@@ -118,6 +127,7 @@ impl Framing {
                     mark.number = mark.number.wrapping_add(1);
                 }
             }
+            Self::Bare => {}
         }
     }
 
@@ -137,6 +147,7 @@ impl Framing {
                         .is_some_and(|mark| self.number(&mark, expected) == expected)
                 })
                 .count(),
+            Self::Bare => message.len().div_ceil(segment.max(1)),
         }
     }
 
@@ -156,6 +167,7 @@ impl Framing {
                 Ok(Mark { number: header.number, sent_ns: header.sent_ns, warmup, position, train })
             }
             Self::Iperf3 { wide } => read_iperf3(counters(wide), datagram).ok_or(Stray::Damaged),
+            Self::Bare => Ok(UNMARKED),
         }
     }
 
@@ -168,10 +180,15 @@ impl Framing {
                 // What lies before the first number stays what it is, and is damage.
                 datagram::widen(mark.number as u32, expected).unwrap_or(u64::MAX)
             }
+            Self::Bare => expected,
             _ => mark.number,
         }
     }
 }
+
+/// Of a datagram that says nothing of itself.
+const UNMARKED: Mark =
+    Mark { number: 0, sent_ns: 0, warmup: false, position: 0, train: NonZeroU8::MIN };
 
 /// iperf3 counts from 1, linerate from 0.
 #[inline]
@@ -240,6 +257,17 @@ mod tests {
             assert_eq!(framing.number(&read, number + 1_000), number);
             assert_eq!(framing.number(&read, number.saturating_sub(1_000)), number);
         }
+    }
+
+    #[test]
+    fn without_a_header_all_that_comes_is_next_in_order() {
+        let mut bytes = [7; 25];
+        let batch = Batch { first: 3, size: 10, train: 1, sent_ns: 9, warmup: false };
+        Framing::Bare.write_batch(&batch, &mut bytes);
+        assert_eq!((bytes, Framing::Bare.bytes()), ([7; 25], 0));
+        assert_eq!(Framing::Bare.in_order(&bytes, 10, 3), 3);
+        let mark = Framing::Bare.read(&[]).unwrap();
+        assert_eq!(Framing::Bare.number(&mark, 42), 42);
     }
 
     proptest! {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use linerate_engine::{clock, sys};
 use linerate_host::facts::facts;
-use linerate_model::plan::{Dialect, Direction, IpVersion, PlanDirection};
+use linerate_model::plan::{Direction, IpVersion, PlanDirection};
 use linerate_model::record::{RunRecord, Status};
 use linerate_session::assemble::{self, HostSamples, LiveSide, Outcome, StreamOutcome};
 use linerate_session::observer::Observer;
@@ -18,6 +18,7 @@ use crate::errors;
 use crate::host::HostWatch;
 use crate::place::{self, From};
 use crate::random::random;
+use linerate_dialect::habits;
 use linerate_dialect::native::server::HEAD_START_NS;
 use linerate_dialect::ticks::Ticks;
 
@@ -85,7 +86,7 @@ pub(crate) async fn run(
             ip,
             token,
             framing: Framing::Native { token, stream: id.stream },
-            habits: linerate_dialect::habits::NATIVE,
+            habits: habits::NATIVE,
             digits: false,
             burst: 0,
             id: *id,
@@ -160,7 +161,7 @@ pub(crate) async fn run(
         server: HostSamples::default(),
         clock: None,
         same_host: false,
-        dialect: Dialect::Native,
+        habits: habits::NATIVE,
         discard: true,
         fragments,
         complete: !interrupted,

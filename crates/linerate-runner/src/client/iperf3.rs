@@ -167,7 +167,7 @@ fn finish(
     let trouble = measured.trouble.map(|trouble| test.failed(trouble));
     let server = if same_host { client.clone() } else { HostSamples::default() };
     let ended = Ended { interrupted, trouble, stopping: None, results };
-    test.conclude(streams, ended, (client, server), None, same_host, Dialect::Iperf3);
+    test.conclude(streams, ended, (client, server), None, same_host, habits::IPERF3);
     let shown = usize::try_from(measured.shown).unwrap_or(usize::MAX);
     test.record.intervals.iter().skip(shown).for_each(|interval| observer.interval(interval));
     observer.event(&TestEvent::End(Box::new(test_event::End {

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use linerate_dialect::ending::{Failure, Trouble};
-use linerate_dialect::habits;
+use linerate_dialect::habits::{self, Habits};
 use linerate_dialect::native::client::{self, Client, Terms};
 use linerate_model::plan::{AgreedPlan, Dialect, IpVersion, TestPlan};
 use linerate_model::record::{Doubt, DoubtKind, ErrorRecord, RunRecord, Status};
@@ -180,7 +180,7 @@ impl ClientTest<'_> {
         } = ended;
         let trouble = trouble.map(|trouble| self.failed(trouble));
         let ended = Ended { interrupted, trouble, stopping, results };
-        self.conclude(streams, ended, (host, server), clock, same_host, Dialect::Native);
+        self.conclude(streams, ended, (host, server), clock, same_host, habits::NATIVE);
     }
 
     /// The record of what was measured, however the test ended.
@@ -191,7 +191,7 @@ impl ClientTest<'_> {
         (client, server): (HostSamples, HostSamples),
         clock: Option<ClockOffset>,
         same_host: bool,
-        dialect: Dialect,
+        habits: Habits,
     ) {
         let record = &mut self.record;
         let stream_error = streams.iter().find_map(|s| {
@@ -251,7 +251,7 @@ impl ClientTest<'_> {
             server,
             clock,
             same_host,
-            dialect,
+            habits,
             discard: false,
             fragments: self.fragments,
             complete: self.record.status == Status::Complete,

@@ -1,7 +1,7 @@
 //! What takes from the trust in a record.
 
 use linerate_model::local_errors::LocalSendErrors;
-use linerate_model::plan::{Dialect, EngineChoice, Traffic, Way};
+use linerate_model::plan::{EngineChoice, Traffic, Way};
 use linerate_model::record::{Doubt, DoubtKind, RunRecord, TestEnd};
 use linerate_model::sample::{HostSample, SendCounts};
 
@@ -44,8 +44,8 @@ pub(super) fn doubts(record: &mut RunRecord, outcome: &Outcome) {
     }
     of_bytes(doubts, outcome);
     of_pace(doubts, outcome);
-    if outcome.dialect == Dialect::Iperf3 {
-        add(doubts, DoubtKind::PeerValuesMissing, iperf3_doubt(outcome));
+    if let Some(missing) = (outcome.habits.missing)(outcome) {
+        add(doubts, DoubtKind::PeerValuesMissing, missing);
     }
     of_hosts(doubts, outcome);
 }
@@ -332,24 +332,4 @@ fn no_room(counts: &SendCounts) -> u64 {
         return counts.refused_locally;
     }
     added(counts.local_errors.each().filter(|(errno, _)| errno.is_no_room()).map(|(_, n)| n))
-}
-
-/// What iperf3's dialect cannot carry.
-pub(super) fn iperf3_doubt(outcome: &Outcome) -> String {
-    let mut missing = vec!["its intervals", "its host"];
-    let udp = outcome.is_udp();
-    if udp && outcome.plan.direction.has_forward() {
-        missing.push("where datagrams were lost");
-        missing.push("reordered, late and damaged datagrams");
-        missing.push("delay");
-    }
-    let mut text =
-        format!("the server speaks iperf3's protocol, which does not tell {}", missing.join(", "));
-    if udp && outcome.plan.direction.has_forward() {
-        text.push_str("; its receiver counts duplicates as arrivals, so they hide loss");
-    }
-    if outcome.plan.warmup.0 > 0 {
-        text.push_str("; the border between warm-up and measured time is each end's own");
-    }
-    text
 }

@@ -1,12 +1,13 @@
 //! Everything that was measured in one test, by both ends.
 
-use linerate_model::plan::{Dialect, IpVersion, TestPlan, Traffic, Way};
+use linerate_model::plan::{IpVersion, TestPlan, Traffic, Way};
 use linerate_model::sample::{
     HostSample, RecvCounts, RecvReport, RrReport, SendCounts, SendReport, ThreadUse,
 };
 use linerate_wire::native::message::RespondReport;
 
 use crate::clock::ClockOffset;
+use crate::habits::Habits;
 
 /// Both ends of one stream, as far as they are known.
 #[derive(Debug, Clone, Default)]
@@ -59,22 +60,23 @@ pub struct Outcome {
     pub fragments: bool,
     /// The test came to its planned end.
     pub complete: bool,
-    /// What the ends spoke.
-    pub dialect: Dialect,
+    /// Of what the ends spoke.
+    pub habits: Habits,
 }
 
 impl Outcome {
-    /// Whether the sending end of that way told totals only, with iperf3's few counters.
+    /// Whether the sending end of that way reported a few totals only.
     pub(super) fn sender_is_brief(&self, way: Way) -> bool {
-        self.dialect == Dialect::Iperf3 && way == Way::Reverse
+        self.habits.brief && way == Way::Reverse
     }
 
     /// The same for the receiving end.
     pub(super) fn receiver_is_brief(&self, way: Way) -> bool {
-        self.dialect == Dialect::Iperf3 && way == Way::Forward
+        self.habits.brief && way == Way::Forward
     }
 
-    pub(super) fn is_udp(&self) -> bool {
+    /// Whether datagrams were sent.
+    pub fn is_udp(&self) -> bool {
         matches!(self.plan.traffic, Traffic::Udp(_))
     }
 

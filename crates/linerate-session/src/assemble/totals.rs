@@ -113,7 +113,7 @@ pub(super) fn full_receiver(
     figures.cpu = cpu(threads, *span, host.total.as_ref(), &host.irq_cores);
     figures.host = host_figures(host);
     let reports: Vec<&RecvReport> = outcome.recvs_of(way).collect();
-    if outcome.receiver_is_brief(way) {
+    if outcome.receiver_is_brief(way) || !outcome.habits.numbered {
         figures.duplicates = None;
         figures.reordered = None;
         figures.late = None;

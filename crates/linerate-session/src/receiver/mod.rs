@@ -177,7 +177,8 @@ impl Receiver {
 
     /// The hot path: one message. Returns whether it was one of this test.
     pub fn on_message(&mut self, message: &Message<'_>, around: &dyn Surroundings) -> bool {
-        let drops = self.new_drops(message.socket_drops) + std::mem::take(&mut self.drops_carried);
+        let mut drops =
+            self.new_drops(message.socket_drops) + std::mem::take(&mut self.drops_carried);
         let segment = message.segment.max(1);
         let first = message.bytes.get(..segment.min(message.bytes.len())).unwrap_or_default();
         let framing = self.setup.framing;
@@ -203,6 +204,10 @@ impl Receiver {
         self.on_idle(message.at_ns, around);
         self.last_ns = self.last_ns.max(message.at_ns);
 
+        if !framing.is_numbered() {
+            // Only the end says how many are missing, which these explain.
+            self.drops_carried = std::mem::take(&mut drops);
+        }
         let unique_before = self.window.unique();
         let next_before = self.window.next();
         let count = u32::try_from(message.bytes.len().div_ceil(segment)).unwrap_or(u32::MAX);
@@ -223,7 +228,7 @@ impl Receiver {
             } else {
                 gap += self.odd_one(datagrams, first);
             }
-            if sent_ns.is_none() && self.window.unique() > unique_before {
+            if sent_ns.is_none() && framing.is_numbered() && self.window.unique() > unique_before {
                 let mark = if is_head { Some(head) } else { framing.read(datagrams).ok() };
                 sent_ns = mark.map(|mark| mark.sent_ns);
             }
@@ -284,6 +289,7 @@ impl Receiver {
         if self.origin_ns.is_some() || self.current != RecvCounts::default() {
             self.close_interval(thread);
         }
+        let numbered = self.setup.framing.is_numbered();
         let (lost, loss_runs) = self.window.loss_runs(end);
         let mut counts = RecvCounts::default();
         self.intervals.iter().for_each(|interval| counts.add(&interval.counts));
@@ -299,7 +305,7 @@ impl Receiver {
             jitter_ns: self.jitter.nanos().map(|j| j as u64),
             delay_variation: self.delay.quantiles(),
             least_transit_ns: self.delay.least_transit_ns(),
-            loss_runs: (lost > 0).then_some(loss_runs),
+            loss_runs: (lost > 0 && numbered).then_some(loss_runs),
             reorder_extent_max: self.reorder_extent_max,
             merged: self.train_max > 1,
             train: self.train_max,

@@ -73,6 +73,34 @@ fn timed(r: &mut Receiver, sent_ns: u64, numbers: &[u64], at_ns: u64) {
 }
 
 #[test]
+fn without_numbers_loss_is_what_was_sent_less_what_was_received() {
+    let report = |sent| {
+        let setup = Setup { framing: Framing::Bare, ..receiver(0, false).setup };
+        let mut r = Receiver::new(setup, ThreadUse::default());
+        // Of all that was lost, one found no room in the socket; the counter comes with a later message.
+        for (at_ns, drops) in [(0, None), (10, Some(1)), (20, Some(1))] {
+            let message = Message {
+                bytes: &[0xff; 5],
+                segment: 5,
+                at_ns,
+                stamped: true,
+                socket_drops: drops,
+            };
+            assert!(r.on_message(&message, &Quiet));
+        }
+        r.finish(Some(sent), Some(1), &Quiet)
+    };
+    let some_lost = report(7);
+    let counts = some_lost.counts;
+    assert_eq!((counts.datagrams, counts.bytes, counts.lost, counts.expected), (3, 15, 4, 7));
+    assert_eq!((counts.socket_drops, counts.loss_by_place()), (1, (3, 1, 0)));
+    assert_eq!((some_lost.loss_runs, some_lost.jitter_ns), (None, None));
+    assert_eq!((some_lost.delay_variation.map(|d| d.count), sums(&some_lost)), (None, counts));
+    // A copy is one more arrival.
+    assert_eq!((report(2).counts.lost, report(2).counts.expected), (0, 3));
+}
+
+#[test]
 fn copies_have_no_delay() {
     let mut r = receiver(0, false);
     for n in 0..5_000u64 {

@@ -1,8 +1,7 @@
 //! A hostile server's whole story: whatever it tells, the client makes a record of it or refuses.
 
-use linerate_model::plan::{
-    Dialect, Direction, End, EngineChoice, IpVersion, TestPlan, Traffic, UdpPlan,
-};
+use linerate_dialect::habits;
+use linerate_model::plan::{Direction, End, EngineChoice, IpVersion, TestPlan, Traffic, UdpPlan};
 use linerate_model::sample::SendReport;
 use linerate_model::units::{DatagramSize, Nanos};
 use linerate_session::assemble::{HostSamples, Outcome, StreamOutcome, assemble};
@@ -50,7 +49,7 @@ pub fn server_story(data: &[u8]) {
         server: HostSamples::default(),
         clock: None,
         same_host: data.first().is_some_and(|b| b % 2 == 0),
-        dialect: Dialect::Native,
+        habits: habits::NATIVE,
         fragments: false,
         discard: false,
         complete: true,

@@ -6,9 +6,7 @@ use std::ops::Range;
 
 use linerate_dialect::habits::Habits;
 use linerate_dialect::{Conversation, Over};
-use linerate_model::plan::{
-    Dialect as Name, Direction, End, EngineChoice, IpVersion, TestPlan, Traffic, UdpPlan,
-};
+use linerate_model::plan::{Direction, End, EngineChoice, IpVersion, TestPlan, Traffic, UdpPlan};
 use linerate_model::record::{RunRecord, Status};
 use linerate_model::units::{DatagramSize, Nanos, Rate};
 use linerate_session::assemble::{self, HostSamples, Outcome, StreamOutcome};
@@ -36,8 +34,6 @@ pub trait Dialect {
     type Server: Conversation;
     /// What its data threads do differently.
     const HABITS: Habits;
-    /// Its name in records.
-    const NAME: Name;
     /// Streams are answered as they come, and not when their threads start.
     const ANSWERS_AT_ONCE: bool;
     /// The receiver tells which datagrams came twice.
@@ -311,7 +307,7 @@ fn check<D: Dialect>(
         server: figures.server,
         clock: figures.clock,
         same_host: false,
-        dialect: D::NAME,
+        habits: D::HABITS,
         discard: false,
         fragments: false,
         complete: whole,
