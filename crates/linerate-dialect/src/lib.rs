@@ -7,7 +7,6 @@
 
 pub mod control;
 pub mod ending;
-pub mod habits;
 pub mod idle;
 pub mod iperf3;
 pub mod native;
@@ -15,12 +14,15 @@ pub mod rate_meter;
 pub mod stream;
 pub mod ticks;
 
+use std::num::NonZeroU16;
+
 use linerate_model::record::Interval;
 use linerate_model::sample::HostSample;
 use linerate_model::test_event::{Cpu, TestEvent};
 use linerate_session::assemble::HostSamples;
 
 use control::ControlError;
+pub use linerate_session::habits;
 use stream::{DataEvent, Role, StreamId};
 
 /// One end of one test in one dialect, without I/O. Its driver gives it an input, does what it asks for and
@@ -53,6 +55,8 @@ pub enum Input<'a> {
     Carried(usize),
     /// Nothing more comes from the control connection, or nothing more goes to it.
     Lost(ControlError),
+    /// A data stream is waited for on this port.
+    Listening(u16, NonZeroU16),
     /// The socket of a data stream arrived, or was opened.
     Arrived(u16),
     /// A data thread's word. The host's sample of an interval is asked for where it is of use.
@@ -75,8 +79,12 @@ pub enum Input<'a> {
 /// What a conversation asks of its driver, to be done in this order.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Action {
-    /// Open this data stream; [`Input::Arrived`] follows.
-    Open(StreamId),
+    /// Open this data stream to the port that the peer has named for it, or else to that of the control
+    /// connection; [`Input::Arrived`] follows.
+    Open(StreamId, Option<NonZeroU16>),
+    /// Wait for this data stream on a port of its own; [`Input::Listening`] follows, and [`Input::Arrived`]
+    /// when the peer has opened it.
+    Listen(StreamId),
     /// What is being opened is: the peer has said so in another way.
     TakeOpen,
     /// Start the data thread of the stream whose socket arrived, and tell the peer so.

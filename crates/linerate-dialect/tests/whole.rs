@@ -7,15 +7,17 @@ use std::sync::Arc;
 use linerate_dialect::ending::{Failure, Trouble};
 use linerate_dialect::habits::{self, Habits};
 use linerate_dialect::{Conversation as _, Input, Seen, iperf3, native};
-use linerate_model::plan::{AgreedPlan, End, TestPlan};
+use linerate_model::plan::{AgreedPlan, End, TestPlan, Way};
 use linerate_model::units::Nanos;
-use linerate_session::assemble::HostSamples;
+use linerate_session::assemble::{HostSamples, StreamOutcome};
+use linerate_testkit::toy::{self, Toy, Why};
 use linerate_testkit::whole::conformance::{
     ClientEnd, Dialect, Figures, IDLE_NS, LONGEST_NS, hold,
 };
 use linerate_testkit::whole::script::{Fault, Place};
 use linerate_wire::framing::Framing;
 use linerate_wire::iperf3::State;
+use linerate_wire::native::message::StreamReport;
 
 const MS: u64 = 1_000_000;
 const SECOND: u64 = 1_000 * MS;
@@ -37,6 +39,11 @@ fn the_native_dialect_conforms() {
 #[test]
 fn iperf3s_dialect_conforms() {
     test::<Iperf3>();
+}
+
+#[test]
+fn a_dialect_without_numbers_conforms() {
+    test::<Unnumbered>();
 }
 
 fn none(trouble: &Trouble) -> ClientEnd {
@@ -67,7 +74,7 @@ impl Dialect for Native {
     type Server = native::server::Server;
     const HABITS: Habits = habits::NATIVE;
     const ANSWERS_AT_ONCE: bool = false;
-    const TELLS_DOUBLES: bool = true;
+    const REPORTS_DOUBLES: bool = true;
     const PATIENCE_NS: u64 = 45 * SECOND;
 
     fn fit(_: &mut TestPlan) {}
@@ -131,7 +138,7 @@ impl Dialect for Iperf3 {
     type Server = iperf3::server::Server;
     const HABITS: Habits = habits::IPERF3;
     const ANSWERS_AT_ONCE: bool = true;
-    const TELLS_DOUBLES: bool = false;
+    const REPORTS_DOUBLES: bool = false;
     const PATIENCE_NS: u64 = 60 * SECOND;
 
     fn fit(plan: &mut TestPlan) {
@@ -228,5 +235,72 @@ impl Dialect for Iperf3 {
             | Fault::DeadThread(Place::Client) => &["Cut", "Failed"],
             _ => &[],
         }
+    }
+}
+
+/// A dialect of the testkit's alone.
+struct Unnumbered;
+
+impl Dialect for Unnumbered {
+    type Client = Toy;
+    type Server = Toy;
+    const HABITS: Habits = toy::HABITS;
+    const ANSWERS_AT_ONCE: bool = true;
+    const REPORTS_DOUBLES: bool = false;
+    const PATIENCE_NS: u64 = 45 * SECOND;
+
+    fn fit(plan: &mut TestPlan) {
+        plan.warmup = Nanos(0);
+    }
+
+    fn framing(_: u16) -> Framing {
+        Framing::Bare
+    }
+
+    fn ends(plan: &TestPlan, client_ns: u64, server_ns: u64) -> (Toy, Toy) {
+        (Toy::new(plan, true, client_ns), Toy::new(plan, false, server_ns))
+    }
+
+    fn client_end(mut client: Toy, _: u64) -> ClientEnd {
+        let end = match client.outcome() {
+            None => return ClientEnd::Gone,
+            Some((true, Some(Why::Client))) => "interrupted",
+            Some((true, Some(Why::Server))) => "ended by the server",
+            Some((true, _)) => "whole",
+            Some((false, Some(Why::Client))) => return ClientEnd::None("none, interrupted"),
+            Some((false, Some(Why::Server))) => return ClientEnd::None("none, refused"),
+            Some((false, Some(Why::Here))) => return ClientEnd::None("none, its own"),
+            Some((false, _)) => return ClientEnd::None("none, the server's"),
+        };
+        let streams = client.ids.iter().map(|id| {
+            let reverse = id.way == Way::Reverse;
+            let mut both = StreamOutcome { index: id.index, reverse, ..StreamOutcome::default() };
+            for half in [&mut client.reports, &mut client.theirs] {
+                match half.remove(&id.stream) {
+                    Some(StreamReport::Send(report)) => both.send = Some(*report),
+                    Some(StreamReport::Recv(report)) => both.recv = Some(*report),
+                    _ => {}
+                }
+            }
+            both
+        });
+        let (streams, server) = (streams.collect(), HostSamples::default());
+        ClientEnd::Figures(Box::new(Figures { end, streams, clock: None, server }))
+    }
+
+    fn server_end(server: &Toy) -> Option<String> {
+        let end = match server.outcome()?.1 {
+            None => "done",
+            Some(Why::Client) => "Stopped",
+            Some(Why::Server) => "Cut",
+            Some(Why::Lost) => "Vanished",
+            Some(Why::Here) => "Failed",
+        };
+        Some(end.into())
+    }
+
+    fn more_servers(fault: Fault) -> &'static [&'static str] {
+        // In the middle of a message garbage is its rest.
+        if matches!(fault, Fault::Garbage(_)) { &["Vanished"] } else { &[] }
     }
 }

@@ -1,7 +1,6 @@
 //! What both ends measured becomes a record: known answers of CPU shares, TCP shares, bytes and
 //! delay.
 
-use linerate_dialect::habits;
 use linerate_model::host::CoreUse;
 use linerate_model::plan::{
     Direction, End, EngineChoice, IpVersion, TcpPlan, TestPlan, Traffic, UdpPlan,
@@ -18,6 +17,7 @@ use linerate_session::assemble::{
     HostSamples, LiveSide, Outcome, StreamOutcome, assemble, live_interval,
 };
 use linerate_session::clock::ClockOffset;
+use linerate_session::habits;
 use linerate_testkit::records;
 
 const SECOND: u64 = 1_000_000_000;

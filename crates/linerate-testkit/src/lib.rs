@@ -5,4 +5,5 @@
 pub mod fuzz;
 pub mod link;
 pub mod records;
+pub mod toy;
 pub mod whole;

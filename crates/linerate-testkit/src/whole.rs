@@ -9,6 +9,7 @@ pub mod script;
 mod side;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU16;
 
 use linerate_dialect::control::ControlError;
 use linerate_dialect::stream::{DataEvent, Role, StreamId};
@@ -35,7 +36,8 @@ enum Event {
     Stream(Place, u16),
     Unanswered(u16),
     Wake(Place, u16),
-    Datagram(Place, u16, Vec<u8>),
+    /// Of a stream; its number where it is measured.
+    Datagram(Place, u16, Option<u64>, Vec<u8>),
     Fault,
 }
 
@@ -51,6 +53,8 @@ pub struct World<'a> {
     cut: bool,
     /// Streams that the client has open.
     opened: BTreeSet<u16>,
+    /// Of streams that have one of their own.
+    ports: BTreeMap<u16, NonZeroU16>,
     /// So many were asked for.
     asked: u16,
     truth: BTreeMap<u16, Truth>,
@@ -91,6 +95,7 @@ impl<'a> World<'a> {
             sides: [Side::new(client, client_clock), Side::new(server, server_clock)],
             cut: false,
             opened: BTreeSet::new(),
+            ports: BTreeMap::new(),
             asked: 0,
             truth: BTreeMap::new(),
             shown: Vec::new(),
@@ -194,8 +199,8 @@ impl<'a> World<'a> {
                     self.wake(place, stream);
                 }
             }
-            Event::Datagram(to, stream, bytes) if !self.over(to) => {
-                self.deliver(to, stream, &bytes);
+            Event::Datagram(to, stream, number, bytes) if !self.over(to) => {
+                self.deliver(to, stream, number, &bytes);
             }
             Event::Fault => self.strike(),
             Event::Stream(..) | Event::Unanswered(_) | Event::Wake(..) | Event::Datagram(..) => {}
@@ -311,7 +316,8 @@ impl<'a> World<'a> {
         }
         let delay = self.script.network.delay(&mut self.chance);
         match action {
-            Action::Open(id) => self.open(id.stream, delay),
+            Action::Open(id, port) => self.open(id.stream, port, delay),
+            Action::Listen(id) => self.listen(place, id.stream),
             Action::TakeOpen => {
                 // It has asked for all up to this one.
                 let stream = self.asked.saturating_sub(1);
@@ -356,14 +362,23 @@ impl<'a> World<'a> {
     }
 
     /// The client says hello for a stream until the server answers.
-    fn open(&mut self, stream: u16, delay: u64) {
+    fn open(&mut self, stream: u16, port: Option<NonZeroU16>, delay: u64) {
         self.asked = stream + 1;
-        let lost = stream == 0 && self.script.fault.1 == Fault::NoStream;
+        let mut lost = stream == 0 && self.script.fault.1 == Fault::NoStream;
         self.struck |= lost;
+        lost |= port != self.ports.get(&stream).copied();
         self.at(self.now + OPEN_LIMIT_NS, Event::Unanswered(stream));
         if !lost && !self.cut {
             self.at(self.now + delay, Event::Stream(Place::Server, stream));
         }
+    }
+
+    /// A stream of the server's has a port of its own.
+    fn listen(&mut self, place: Place, stream: u16) {
+        let port = u16::try_from(self.chance.below(60_000)).unwrap_or(0).saturating_add(1_024);
+        let port = NonZeroU16::new(port).unwrap_or(NonZeroU16::MAX);
+        self.ports.insert(stream, port);
+        self.input(place, Input::Listening(stream, port));
     }
 
     /// The client hears that a stream is there.
@@ -440,25 +455,26 @@ impl<'a> World<'a> {
     fn send(&mut self, place: Place, stream: u16, datagram: Vec<u8>, measured: bool) {
         let truth = self.truth.entry(stream).or_default();
         let copies = self.script.network.copies(&mut self.chance);
-        if measured {
-            truth.sent += 1;
-        }
+        let number = measured.then_some(truth.sent);
+        truth.sent += u64::from(measured);
         if self.cut {
             return;
         }
         for _ in 0..copies {
             let delay = self.script.network.delay_of_data(&mut self.chance);
-            self.at(self.now + delay, Event::Datagram(place.peer(), stream, datagram.clone()));
+            self.at(
+                self.now + delay,
+                Event::Datagram(place.peer(), stream, number, datagram.clone()),
+            );
         }
     }
 
-    fn deliver(&mut self, place: Place, stream: u16, bytes: &[u8]) {
+    fn deliver(&mut self, place: Place, stream: u16, number: Option<u64>, bytes: &[u8]) {
         let now = self.clock(place);
-        let framing = (self.script.framing)(stream);
         let side = self.side(place);
         let Some(thread) = side.threads.get_mut(&stream) else { return };
         if thread.hear(bytes, now, &mut side.shared) {
-            self.truth.entry(stream).or_default().deliver(framing, bytes);
+            self.truth.entry(stream).or_default().deliver(number);
         }
         self.wake(place, stream);
     }

@@ -173,7 +173,7 @@ impl Conversation for Client {
             Input::Host(_, cpu) => self.on_host(now_ns, cpu),
             Input::Failed(why) => self.fail(now_ns, Failure::Here(why)),
             Input::Shutdown => self.interrupt(now_ns),
-            Input::Time => {}
+            Input::Listening(..) | Input::Time => {}
         }
         while self.reads() && self.read(now_ns) {}
         if self.out.deadline_ns().is_some_and(|at| now_ns >= at) {
@@ -354,7 +354,7 @@ impl Client {
 
     fn open(&mut self) {
         let Phase::Opening { stream, .. } = self.phase else { return };
-        self.actions.extend(self.ids.get(usize::from(stream)).map(|id| Action::Open(*id)));
+        self.actions.extend(self.ids.get(usize::from(stream)).map(|id| Action::Open(*id, None)));
     }
 
     fn on_opened(&mut self, now_ns: u64) {

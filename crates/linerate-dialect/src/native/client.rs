@@ -154,7 +154,7 @@ impl Conversation for Client {
             Input::Arrived(_) => self.on_opened(now_ns),
             Input::Data(event, host) => self.on_data(event, host),
             Input::NoMoreData => self.threads_over = true,
-            Input::Host(..) | Input::Time => {}
+            Input::Host(..) | Input::Listening(..) | Input::Time => {}
             Input::Prepared(_) => self.begin(now_ns),
             Input::Failed(why) => self.fail(Failure::Here(why)),
             Input::Shutdown => self.interrupt(now_ns),
@@ -223,7 +223,7 @@ impl Client {
         let ids = stream::streams(plan.direction, plan.streams);
         let live = Live::new(plan, &ids);
         Self {
-            actions: ids.iter().map(|id| Action::Open(*id)).collect(),
+            actions: ids.iter().map(|id| Action::Open(*id, None)).collect(),
             phase: Phase::Opening { missing: ids.len() },
             terms,
             ids,

@@ -238,7 +238,7 @@ impl<'a, C: Conversation> Driver<'a, C> {
 
     async fn perform(&mut self, action: Action) {
         match (action, &mut self.host) {
-            (Action::Open(id), _) => self.opening.open(id.stream),
+            (Action::Open(id, port), _) => self.opening.open(id.stream, port),
             (Action::TakeOpen, _) => self.opening.take(),
             (Action::Release, _) => self.kept.clear(),
             (Action::Spawn(id, role), _) => {
@@ -278,7 +278,7 @@ impl<'a, C: Conversation> Driver<'a, C> {
             // The host is watched from the time that the test is prepared.
             (Action::HostWarm | Action::HostOver | Action::FinishHost, None) => {}
             // A server's.
-            (Action::AskPeer, _) => {}
+            (Action::AskPeer | Action::Listen(_), _) => {}
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::SocketAddr;
+use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -31,8 +32,14 @@ const CLAIM_LIMIT: Duration = Duration::from_secs(10);
 
 /// What opens data streams. Each takes its time: for a thread that may wait.
 pub(super) trait Open: Send + 'static {
-    /// Opens one. Once `taken` is set, the peer has said in another way that it has it.
-    fn open(&self, stream: u16, taken: &AtomicBool) -> Result<StreamSocket, ErrorRecord>;
+    /// Opens one, to `port` where the peer has named one for it. Once `taken` is set, the peer has said in
+    /// another way that it has it.
+    fn open(
+        &self,
+        stream: u16,
+        port: Option<NonZeroU16>,
+        taken: &AtomicBool,
+    ) -> Result<StreamSocket, ErrorRecord>;
 }
 
 /// A stream that was to be opened.
@@ -41,7 +48,7 @@ pub(super) type Opened = (u16, Result<StreamSocket, ErrorRecord>);
 /// A thread that opens streams, one after another. It ends with the first that fails, or when nobody waits
 /// any more.
 pub(super) struct Opening {
-    wanted: UnboundedSender<u16>,
+    wanted: UnboundedSender<(u16, Option<NonZeroU16>)>,
     opened: UnboundedReceiver<Opened>,
     taken: Arc<AtomicBool>,
 }
@@ -53,8 +60,8 @@ impl Opening {
         let taken = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&taken);
         tokio::task::spawn_blocking(move || {
-            while let Some(stream) = to_open.blocking_recv() {
-                let socket = opener.open(stream, &seen);
+            while let Some((stream, port)) = to_open.blocking_recv() {
+                let socket = opener.open(stream, port, &seen);
                 let failed = socket.is_err();
                 if sender.send((stream, socket)).is_err() || failed {
                     return;
@@ -65,9 +72,9 @@ impl Opening {
     }
 
     /// Opens this one, too.
-    pub(super) fn open(&self, stream: u16) {
+    pub(super) fn open(&self, stream: u16, port: Option<NonZeroU16>) {
         // After a failure nothing is opened any more.
-        let _ = self.wanted.send(stream);
+        let _ = self.wanted.send((stream, port));
     }
 
     /// What is being opened is.
@@ -92,7 +99,12 @@ pub(super) struct Native {
 }
 
 impl Open for Native {
-    fn open(&self, stream: u16, _: &AtomicBool) -> Result<StreamSocket, ErrorRecord> {
+    fn open(
+        &self,
+        stream: u16,
+        _: Option<NonZeroU16>,
+        _: &AtomicBool,
+    ) -> Result<StreamSocket, ErrorRecord> {
         let claim = Claim { token: self.token, cookie: self.cookie, stream };
         match self.opener.plan.traffic.transport() {
             Transport::Udp => self.opener.udp(claim),

@@ -2,6 +2,7 @@
 //! the clock.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,7 +19,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
+use tokio::task::JoinSet;
 
+use super::listen::DataPort;
 use crate::admission::Slot;
 use crate::control::read_out;
 use crate::data::{self, Context, Shared, Sign, StopOnDrop, StreamSocket};
@@ -88,6 +91,8 @@ pub(crate) struct Driver<C, G> {
     arrived: BTreeMap<u64, StreamSocket>,
     /// For the threads that are still to be started.
     events: Option<UnboundedSender<DataEvent>>,
+    /// Ports of this test alone that wait for their streams.
+    ports: JoinSet<std::io::Result<(u16, StreamSocket)>>,
 }
 
 /// What is to be reported to the conversation.
@@ -96,6 +101,7 @@ enum Woken {
     Read(std::io::Result<usize>),
     Written(std::io::Result<usize>),
     Arrived(Option<(u64, StreamSocket)>),
+    Port(std::io::Result<(u16, StreamSocket)>),
     Data(Option<DataEvent>),
     Shutdown,
     Time,
@@ -115,6 +121,7 @@ impl<C: Conversation, G: Guest> Driver<C, G> {
             congestion: None,
             arrived: BTreeMap::new(),
             events: None,
+            ports: JoinSet::new(),
         }
     }
 
@@ -153,6 +160,9 @@ impl<C: Conversation, G: Guest> Driver<C, G> {
                 arrival = arrivals.recv(), if self.events.is_some() => {
                     Woken::Arrived(arrival.map(|(key, socket)| (key.into(), socket)))
                 }
+                Some(arrival) = self.ports.join_next() => Woken::Port(
+                    arrival.unwrap_or_else(|e| Err(std::io::Error::other(e))),
+                ),
                 event = reported.recv(), if threads => Woken::Data(event),
                 _ = shut.changed(), if !shutting => Woken::Shutdown,
                 () = deadline(self.conversation.deadline_ns()) => Woken::Time,
@@ -170,6 +180,11 @@ impl<C: Conversation, G: Guest> Driver<C, G> {
                     self.arrived.entry(key).or_insert(socket);
                     self.input(Input::Arrived(u16::try_from(key).unwrap_or(u16::MAX)));
                 }
+                Woken::Port(Ok((stream, socket))) => {
+                    self.arrived.entry(u64::from(stream)).or_insert(socket);
+                    self.input(Input::Arrived(stream));
+                }
+                Woken::Port(Err(e)) => self.input(Input::Failed(format!("no data port: {e}"))),
                 Woken::Arrived(None) => self.input(Input::Failed("no streams".into())),
                 Woken::Data(Some(event)) => self.on_data(event).await,
                 Woken::Data(None) => {
@@ -231,6 +246,10 @@ impl<C: Conversation, G: Guest> Driver<C, G> {
                     self.input(Input::Failed(format!("no thread: {e}")));
                 }
             }
+            (Action::Listen(id), _) => match self.listen(id.stream) {
+                Ok(port) => self.input(Input::Listening(id.stream, port)),
+                Err(e) => self.input(Input::Failed(format!("no data port: {e}"))),
+            },
             (Action::Announce, _) => {
                 let sockets: Vec<&StreamSocket> = self.arrived.values().collect();
                 self.setup.guest.announce(&sockets);
@@ -274,7 +293,7 @@ impl<C: Conversation, G: Guest> Driver<C, G> {
             (Action::HostWarm | Action::HostOver, None) => {}
             // A client's.
             (
-                Action::Open(_)
+                Action::Open(..)
                 | Action::TakeOpen
                 | Action::Release
                 | Action::Show(_)
@@ -282,6 +301,17 @@ impl<C: Conversation, G: Guest> Driver<C, G> {
                 _,
             ) => {}
         }
+    }
+
+    /// A port for one stream, at the address that the client knows.
+    fn listen(&mut self, stream: u16) -> std::io::Result<NonZeroU16> {
+        let control: &TcpStream = self.write.as_ref();
+        let (local, peer) = (control.local_addr()?, sys::plain(control.peer_addr()?).ip());
+        let transport = self.setup.agreed.plan.traffic.transport();
+        let port = DataPort::open(sys::plain(local), transport)?;
+        let number = port.number()?;
+        self.ports.spawn(async move { Ok((stream, port.stream(peer).await?)) });
+        Ok(number)
     }
 
     /// The thread of a stream whose socket is there; the client learns that it is.

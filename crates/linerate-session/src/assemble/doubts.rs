@@ -44,7 +44,7 @@ pub(super) fn doubts(record: &mut RunRecord, outcome: &Outcome) {
     }
     of_bytes(doubts, outcome);
     of_pace(doubts, outcome);
-    if let Some(missing) = (outcome.habits.missing)(outcome) {
+    if let Some(missing) = (outcome.habits.missing)(&outcome.plan) {
         add(doubts, DoubtKind::PeerValuesMissing, missing);
     }
     of_hosts(doubts, outcome);

@@ -64,9 +64,10 @@ pub(super) fn broken_identity(
         if let (Some((send, ..)), Some((recv, ..))) = (&totals.send, &totals.recv)
             && outcome.is_udp()
             && status == Status::Complete
-            && send.datagrams != recv.datagrams.saturating_add(recv.lost)
+            && let accounted = recv.datagrams.saturating_add(recv.lost)
+            && send.datagrams != accounted
             // Without numbers a second copy is one more arrival.
-            && (outcome.habits.numbered || send.datagrams > recv.datagrams)
+            && (outcome.habits.numbered || send.datagrams > accounted)
         {
             return Whose::Between.broken(format!(
                 "{name}: {} sent is not {} received + {} lost",

@@ -75,8 +75,7 @@ impl Outcome {
         self.habits.brief && way == Way::Forward
     }
 
-    /// Whether datagrams were sent.
-    pub fn is_udp(&self) -> bool {
+    pub(super) fn is_udp(&self) -> bool {
         matches!(self.plan.traffic, Traffic::Udp(_))
     }
 

@@ -2,8 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use linerate_wire::framing::Framing;
-
 use super::chance::Chance;
 
 /// A path, the same both ways. Times are nanoseconds.
@@ -54,10 +52,7 @@ pub struct Truth {
 
 impl Truth {
     /// A datagram that a receiver took.
-    pub(super) fn deliver(&mut self, framing: Framing, bytes: &[u8]) {
-        let Ok(head) = framing.read(bytes) else { return };
-        if !head.warmup && !self.delivered.insert(head.number) {
-            self.doubled += 1;
-        }
+    pub(super) fn deliver(&mut self, number: Option<u64>) {
+        self.doubled += number.map_or(0, |number| u64::from(!self.delivered.insert(number)));
     }
 }

@@ -1,6 +1,7 @@
 //! Opening the data streams as iperf3 does, and what its users see of them.
 
 use std::net::SocketAddr;
+use std::num::NonZeroU16;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -25,7 +26,12 @@ pub(super) struct Iperf3 {
 }
 
 impl Open for Iperf3 {
-    fn open(&self, stream: u16, taken: &AtomicBool) -> Result<StreamSocket, ErrorRecord> {
+    fn open(
+        &self,
+        stream: u16,
+        _: Option<NonZeroU16>,
+        taken: &AtomicBool,
+    ) -> Result<StreamSocket, ErrorRecord> {
         let port = self.first_port.map_or(0, |first| first.wrapping_add(stream));
         let local = with_port(self.opener.local, port);
         match self.opener.plan.traffic.transport() {
