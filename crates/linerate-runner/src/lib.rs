@@ -14,6 +14,7 @@ mod errors;
 mod event;
 mod event_log;
 mod host;
+mod line;
 mod network;
 mod options;
 mod place;

@@ -30,6 +30,7 @@ use crate::agent;
 use crate::control::{ControlError, read_body, read_out, write_bytes, write_message};
 use crate::data::{self, Shared, Sign, StreamSocket, drain_ns};
 use crate::event::Event;
+use crate::line::Streams;
 use crate::proven::{self, Seals};
 use crate::random::random;
 use crate::served;
@@ -284,18 +285,21 @@ impl Test {
         };
         let (ours, theirs) = seals.map(|seals| (seals.ours, seals.theirs)).unzip();
         let test = conversation::Server::new(terms, clock::monotonic_ns(), ours, theirs);
-        let framing = Framing::Native { token: slot.token, stream: 0 };
         let guest = Native { agreed: Arc::clone(&agreed), window: shared.limits().window };
         let setup = Setup {
-            agreed: Arc::clone(&agreed),
-            ip,
+            streams: Streams {
+                agreed: Arc::clone(&agreed),
+                ip,
+                token: slot.token,
+                framing: Framing::Native { token: slot.token, stream: 0 },
+                habits: habits::NATIVE,
+                digits: false,
+                burst: 0,
+                cores: slot.cores.clone(),
+            },
             shared,
-            slot,
+            _slot: slot,
             guest,
-            framing,
-            habits: habits::NATIVE,
-            digits: false,
-            burst: 0,
             nic: Some(nic),
             sign: (Sign::Words, SILENCE_OF_THREADS),
             named: true,

@@ -3,51 +3,26 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
-use linerate_dialect::control::ControlError;
-use linerate_dialect::habits::Habits;
 use linerate_dialect::stream::{DataEvent, Role, StreamId};
 use linerate_dialect::{Action, Conversation, Input, Seen};
 use linerate_engine::clock;
-use linerate_model::plan::{AgreedPlan, IpVersion};
 use linerate_model::record::{ErrorRecord, RunRecord};
 use linerate_model::test_event::TestEvent;
 use linerate_session::assemble::HostSamples;
 use linerate_session::observer::Observer;
-use linerate_wire::framing::Framing;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::mpsc::{self, UnboundedSender};
 
 use super::connect::address_pair;
 use super::open::{Opened, Opening};
-use crate::control::read_out;
 use crate::data::StopOnDrop;
-use crate::data::{self, Context, Shared, SocketFacts, StreamSocket};
+use crate::data::{self, Shared, SocketFacts, StreamSocket};
 use crate::errors;
 use crate::host::HostWatch;
+use crate::line::{Came, Line, Streams, nanos};
 use crate::process_cpu::ProcessCpu;
 use crate::standstill;
-
-/// Control bytes that are read at once.
-const READ_BYTES: usize = 16 << 10;
-
-/// What a test's data streams are, and where their threads run.
-pub(super) struct Streams {
-    pub(super) agreed: Arc<AgreedPlan>,
-    pub(super) ip: IpVersion,
-    pub(super) token: u64,
-    /// What the datagrams of the first stream begin with.
-    pub(super) framing: Framing,
-    /// Datagrams or blocks that leave at once, where the user of iperf3 names a number.
-    pub(super) burst: u32,
-    /// What their dialect does differently.
-    pub(super) habits: Habits,
-    /// For each stream.
-    pub(super) cores: Vec<Option<u32>>,
-}
 
 /// What those who watch see of a test when all its streams are there.
 pub(super) type Announce<'a> = Box<dyn FnOnce(&[SocketFacts]) -> Option<TestEvent> + Send + 'a>;
@@ -57,8 +32,7 @@ pub(super) struct Driver<'a, C> {
     /// Whatever happens, no thread outlives the test.
     _stop: StopOnDrop,
     conversation: C,
-    read: OwnedReadHalf,
-    write: OwnedWriteHalf,
+    line: Line,
     shared: Arc<Shared>,
     streams: Streams,
     host: Option<HostWatch>,
@@ -90,12 +64,10 @@ pub(super) struct Over<C> {
 /// What is to be reported to the conversation.
 #[allow(clippy::large_enum_variant, reason = "there is one at a time")]
 enum Woken {
-    Read(std::io::Result<usize>),
-    Written(std::io::Result<usize>),
+    Line(Came),
     Opened(Opened),
     Data(Option<DataEvent>),
     Stop,
-    Time,
 }
 
 impl<'a, C: Conversation> Driver<'a, C> {
@@ -108,12 +80,10 @@ impl<'a, C: Conversation> Driver<'a, C> {
         observer: &'a mut dyn Observer,
     ) -> Self {
         let shared = Shared::new(streams.cores.len());
-        let (read, write) = control.into_split();
         Self {
             _stop: StopOnDrop(Arc::clone(&shared)),
             conversation,
-            read,
-            write,
+            line: Line::new(control),
             shared,
             streams,
             host: None,
@@ -139,28 +109,20 @@ impl<'a, C: Conversation> Driver<'a, C> {
         crate::signals::ends_in_order();
         let mut stop = std::pin::pin!(crate::signals::times(1));
         let (mut threads, mut stops) = (true, 1);
-        let mut bytes = vec![0; READ_BYTES];
         loop {
             if self.conversation.is_over() {
                 return self.over().await;
             }
-            let outgoing = self.conversation.outgoing();
             let woken = tokio::select! {
-                read = self.read.read(&mut bytes), if self.conversation.reads() => Woken::Read(read),
-                written = self.write.write(outgoing), if !outgoing.is_empty() => Woken::Written(written),
+                came = self.line.next(&self.conversation) => Woken::Line(came),
                 stream = self.opening.next() => Woken::Opened(stream),
                 event = reported.recv(), if threads => Woken::Data(event),
                 () = &mut stop => Woken::Stop,
-                () = until(self.conversation.deadline_ns()) => Woken::Time,
             };
             match woken {
-                Woken::Read(Ok(0)) | Woken::Written(Ok(0)) => {
-                    self.input(Input::Lost(ControlError::Closed));
-                }
-                Woken::Read(Ok(n)) => self.input(Input::Bytes(bytes.get(..n).unwrap_or_default())),
-                Woken::Written(Ok(n)) => self.input(Input::Carried(n)),
-                Woken::Read(Err(e)) | Woken::Written(Err(e)) => {
-                    self.input(Input::Lost(ControlError::Io(e)));
+                Woken::Line(came) => {
+                    let seen = self.seen();
+                    self.conversation.input(clock::monotonic_ns(), &seen, self.line.input(came));
                 }
                 Woken::Opened((stream, Ok(socket))) => {
                     let facts = socket.facts();
@@ -181,16 +143,14 @@ impl<'a, C: Conversation> Driver<'a, C> {
                     stop.set(crate::signals::times(stops));
                     self.input(Input::Shutdown);
                 }
-                Woken::Time => self.input(Input::Time),
             }
             self.perform_all().await;
         }
     }
 
     async fn over(self) -> Over<C> {
-        let Self { conversation, mut read, fault, host, counted, .. } = self;
-        // Its other half is closed by now; the last word may still be on its way.
-        tokio::spawn(async move { read_out(&mut read).await });
+        let Self { conversation, line, fault, host, counted, .. } = self;
+        line.close();
         let host = match (counted, host) {
             (Some(counted), _) => counted,
             (None, Some(mut host)) => host.finish().await,
@@ -287,38 +247,10 @@ impl<'a, C: Conversation> Driver<'a, C> {
         let (Some(socket), Some(events)) = (self.opened.remove(&id.stream), &self.events) else {
             return Ok(());
         };
-        let Streams { agreed, ip, token, framing, burst, habits, cores, .. } = &self.streams;
-        if let (true, StreamSocket::Tcp(tcp)) = (habits.streams_outlive, &socket) {
+        if let (true, StreamSocket::Tcp(tcp)) = (self.streams.habits.streams_outlive, &socket) {
             self.kept.extend(tcp.try_clone());
         }
-        let context = Context {
-            shared: Arc::clone(&self.shared),
-            agreed: Arc::clone(agreed),
-            ip: *ip,
-            token: *token,
-            framing: framing.of_stream(id.stream),
-            habits: *habits,
-            digits: false,
-            burst: *burst,
-            id,
-            role,
-            core: cores.get(usize::from(id.stream)).copied().flatten(),
-            events: events.clone(),
-        };
+        let context = self.streams.context((id, role), &self.shared, events);
         data::spawn(context, socket).map(drop)
     }
-}
-
-async fn until(at_ns: Option<u64>) {
-    match at_ns {
-        Some(at_ns) => {
-            let left = at_ns.saturating_sub(clock::monotonic_ns());
-            tokio::time::sleep(Duration::from_nanos(left)).await;
-        }
-        None => std::future::pending().await,
-    }
-}
-
-fn nanos(span: Duration) -> u64 {
-    u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -7,7 +7,6 @@ pub(crate) mod open;
 pub use ask::Extras;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use linerate_dialect::habits;
 use linerate_dialect::iperf3::client::{Client, Ended as Measured, MOST_SETTLE_NS, Terms};
@@ -25,12 +24,13 @@ use tokio::net::TcpStream;
 
 use self::ask::{fitted, parameters};
 use self::open::{Iperf3, asked, stream};
-use super::driver::{Driver, Over, Streams};
+use super::driver::{Driver, Over};
 use super::open::Opening;
 use super::test::unchanged;
 use super::{ClientTest, Ended};
 use crate::data::{self, SocketFacts};
 use crate::errors;
+use crate::line::{Streams, nanos};
 use crate::random::random;
 
 /// Waits this long beyond two round trips for what is on its way, before the end is said. Less than
@@ -89,8 +89,9 @@ pub(super) async fn conduct(
         ip: test.ip,
         token: u64::from_be_bytes(random()),
         framing: Framing::Iperf3 { wide },
-        burst: extras.burst,
         habits: habits::IPERF3,
+        digits: false,
+        burst: extras.burst,
         cores: test.cores(&ids, false, &[]),
     };
     let opening = Opening::start(Iperf3 {
@@ -181,10 +182,6 @@ fn finish(
         error: test.record.error.clone(),
         interrupted,
     })));
-}
-
-fn nanos(span: Duration) -> u64 {
-    u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -22,12 +22,13 @@ use tokio::net::TcpStream;
 use crate::data::drain_ns;
 use crate::data::{self, StreamId};
 use crate::errors;
+use crate::line::Streams;
 use crate::place::{self, From};
 use crate::proven;
 use crate::standstill;
 
 use super::Request;
-use super::driver::{Driver, Over, Streams};
+use super::driver::{Driver, Over};
 use super::open::{Native, Opener, Opening};
 use super::{iperf3, mtu};
 
@@ -88,8 +89,9 @@ impl ClientTest<'_> {
             ip: self.ip,
             token,
             framing: Framing::Native { token, stream: 0 },
-            burst: 0,
             habits: habits::NATIVE,
+            digits: false,
+            burst: 0,
             cores: self.cores(&ids, same_host, &agreed.cores),
         };
         let (ours, theirs) = seals.map(|seals| (seals.ours, seals.theirs)).unzip();

@@ -20,6 +20,7 @@ use super::sockets::Sockets;
 use crate::admission::Slot;
 use crate::data::{Shared, Sign};
 use crate::event::Event;
+use crate::line::Streams;
 use crate::served;
 use crate::service::Server;
 use crate::serving::driver::{Driver, Setup};
@@ -154,14 +155,18 @@ impl Test {
         shared.charge_to(slot.day.clone());
         let silence = Duration::from_nanos(silence_limit_ns(agreed.plan.direction));
         let setup = Setup {
-            agreed,
-            ip,
+            streams: Streams {
+                agreed,
+                ip,
+                token: slot.token,
+                framing: test.framing,
+                habits: habits::IPERF3,
+                digits: test.digits,
+                burst: test.asked.burst,
+                cores: slot.cores.clone(),
+            },
             shared,
-            slot,
-            framing: test.framing,
-            habits: habits::IPERF3,
-            digits: test.digits,
-            burst: test.asked.burst,
+            _slot: slot,
             nic: None,
             sign: (Sign::Answers, silence + SILENCE_OF_THREADS),
             named: false,

@@ -6,32 +6,23 @@ use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::time::Duration;
 
-use linerate_dialect::control::ControlError;
-use linerate_dialect::habits::Habits;
 use linerate_dialect::stream::{DataEvent, Role, StreamId};
 use linerate_dialect::{Action, Conversation, Input, Over, Seen};
 use linerate_engine::{clock, sys};
-use linerate_model::plan::{AgreedPlan, IpVersion};
 use linerate_model::test_event::TestEvent;
 use linerate_session::assemble::HostSamples;
-use linerate_wire::framing::Framing;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::task::JoinSet;
 
 use super::listen::DataPort;
 use crate::admission::Slot;
-use crate::control::read_out;
-use crate::data::{self, Context, Shared, Sign, StopOnDrop, StreamSocket};
+use crate::data::{self, Shared, Sign, StopOnDrop, StreamSocket};
 use crate::host::HostWatch;
+use crate::line::{Came, Line, Streams, nanos};
 use crate::process_cpu::ProcessCpu;
 use crate::service::Server;
 use crate::standstill;
-
-/// Control bytes that are read at once.
-const READ_BYTES: usize = 16 << 10;
 
 /// What a dialect does with its data sockets, and with what its users see.
 pub(crate) trait Guest: Send {
@@ -56,19 +47,11 @@ pub(crate) trait Guest: Send {
 
 /// What a test runs with.
 pub(crate) struct Setup<G> {
-    pub(crate) agreed: Arc<AgreedPlan>,
-    pub(crate) ip: IpVersion,
+    pub(crate) streams: Streams,
     pub(crate) shared: Arc<Shared>,
-    pub(crate) slot: Slot,
+    /// Its place among the tests, until its end.
+    pub(crate) _slot: Slot,
     pub(crate) guest: G,
-    /// What the datagrams of the first stream begin with.
-    pub(crate) framing: Framing,
-    /// What their dialect does differently.
-    pub(crate) habits: Habits,
-    /// Senders repeat the ten digits instead of random bytes.
-    pub(crate) digits: bool,
-    /// Datagrams or blocks that leave at once, where the user of iperf3 names a number.
-    pub(crate) burst: u32,
     /// The interface of a test whose host is watched.
     pub(crate) nic: Option<Option<String>>,
     /// How the client is known to be there, and how long it may give no sign of it.
@@ -82,8 +65,7 @@ pub(crate) struct Driver<C, G> {
     /// Whatever happens, no thread outlives the test; and before its place is free, they are told to end.
     _stop: StopOnDrop,
     conversation: C,
-    read: OwnedReadHalf,
-    write: OwnedWriteHalf,
+    line: Line,
     setup: Setup<G>,
     host: Option<HostWatch>,
     cpu: ProcessCpu,
@@ -98,23 +80,19 @@ pub(crate) struct Driver<C, G> {
 /// What is to be reported to the conversation.
 #[allow(clippy::large_enum_variant, reason = "there is one at a time")]
 enum Woken {
-    Read(std::io::Result<usize>),
-    Written(std::io::Result<usize>),
+    Line(Came),
     Arrived(Option<(u64, StreamSocket)>),
     Port(std::io::Result<(u16, StreamSocket)>),
     Data(Option<DataEvent>),
     Shutdown,
-    Time,
 }
 
 impl<C: Conversation, G: Guest> Driver<C, G> {
     pub(crate) fn new(conversation: C, control: TcpStream, setup: Setup<G>) -> Self {
-        let (read, write) = control.into_split();
         Self {
             _stop: StopOnDrop(Arc::clone(&setup.shared)),
             conversation,
-            read,
-            write,
+            line: Line::new(control),
             setup,
             host: None,
             cpu: ProcessCpu::start(),
@@ -135,28 +113,16 @@ impl<C: Conversation, G: Guest> Driver<C, G> {
         self.events = Some(events);
         let mut shut = server.shut.clone();
         let (mut shutting, mut threads) = (false, true);
-        let mut bytes = vec![0; READ_BYTES];
         loop {
             while let Some(action) = self.conversation.action() {
                 self.perform(action).await;
             }
             if self.conversation.is_over() {
-                let Self { conversation, mut read, .. } = self;
-                // Its other half is closed by now; the last word may still be on its way.
-                tokio::spawn(async move { read_out(&mut read).await });
-                return conversation;
+                self.line.close();
+                return self.conversation;
             }
-            let deadline = async |at: Option<u64>| match at {
-                Some(at) => {
-                    let left = at.saturating_sub(clock::monotonic_ns());
-                    tokio::time::sleep(Duration::from_nanos(left)).await;
-                }
-                None => std::future::pending().await,
-            };
-            let outgoing = self.conversation.outgoing();
             let woken = tokio::select! {
-                read = self.read.read(&mut bytes), if self.conversation.reads() => Woken::Read(read),
-                written = self.write.write(outgoing), if !outgoing.is_empty() => Woken::Written(written),
+                came = self.line.next(&self.conversation) => Woken::Line(came),
                 arrival = arrivals.recv(), if self.events.is_some() => {
                     Woken::Arrived(arrival.map(|(key, socket)| (key.into(), socket)))
                 }
@@ -165,16 +131,11 @@ impl<C: Conversation, G: Guest> Driver<C, G> {
                 ),
                 event = reported.recv(), if threads => Woken::Data(event),
                 _ = shut.changed(), if !shutting => Woken::Shutdown,
-                () = deadline(self.conversation.deadline_ns()) => Woken::Time,
             };
             match woken {
-                Woken::Read(Ok(0)) | Woken::Written(Ok(0)) => {
-                    self.input(Input::Lost(ControlError::Closed));
-                }
-                Woken::Read(Ok(n)) => self.input(Input::Bytes(bytes.get(..n).unwrap_or_default())),
-                Woken::Written(Ok(n)) => self.input(Input::Carried(n)),
-                Woken::Read(Err(e)) | Woken::Written(Err(e)) => {
-                    self.input(Input::Lost(ControlError::Io(e)));
+                Woken::Line(came) => {
+                    let seen = self.seen();
+                    self.conversation.input(clock::monotonic_ns(), &seen, self.line.input(came));
                 }
                 Woken::Arrived(Some((key, socket))) => {
                     self.arrived.entry(key).or_insert(socket);
@@ -195,7 +156,6 @@ impl<C: Conversation, G: Guest> Driver<C, G> {
                     shutting = true;
                     self.input(Input::Shutdown);
                 }
-                Woken::Time => self.input(Input::Time),
             }
         }
     }
@@ -203,7 +163,7 @@ impl<C: Conversation, G: Guest> Driver<C, G> {
     fn seen(&self) -> Seen {
         let shared = &self.setup.shared;
         let answers = matches!(self.setup.sign.0, Sign::Answers);
-        let control = Some(self.write.as_ref()).filter(|_| answers);
+        let control = Some(self.line.stream()).filter(|_| answers);
         let over = [
             (shared.over_budget(), Over::Bytes),
             (shared.over_time(), Over::Time),
@@ -264,15 +224,15 @@ impl<C: Conversation, G: Guest> Driver<C, G> {
                     self.host = Some(HostWatch::new(nic.as_deref()).await);
                 }
                 // Not before: the client may take its time to open streams.
-                self.setup.guest.watch(self.write.as_ref());
+                self.setup.guest.watch(self.line.stream());
                 let (sign, limit) = self.setup.sign;
-                let watched = self.setup.shared.watch_peer(self.write.as_ref(), sign, limit);
+                let watched = self.setup.shared.watch_peer(self.line.stream(), sign, limit);
                 self.input(match watched {
                     Ok(()) => Input::Prepared(self.congestion.clone()),
                     Err(e) => Input::Failed(format!("cannot watch the client's connection: {e}")),
                 });
             }
-            (Action::AskPeer, _) => self.setup.guest.ask(self.write.as_ref()),
+            (Action::AskPeer, _) => self.setup.guest.ask(self.line.stream()),
             (Action::Event(event), _) => self.setup.guest.event(*event),
             (Action::Begin(at_ns), _) => self.setup.shared.start(at_ns),
             (Action::Stop, _) => self.setup.shared.stop(),
@@ -305,9 +265,9 @@ impl<C: Conversation, G: Guest> Driver<C, G> {
 
     /// A port for one stream, at the address that the client knows.
     fn listen(&mut self, stream: u16) -> std::io::Result<NonZeroU16> {
-        let control: &TcpStream = self.write.as_ref();
+        let control = self.line.stream();
         let (local, peer) = (control.local_addr()?, sys::plain(control.peer_addr()?).ip());
-        let transport = self.setup.agreed.plan.traffic.transport();
+        let transport = self.setup.streams.agreed.plan.traffic.transport();
         let port = DataPort::open(sys::plain(local), transport)?;
         let number = port.number()?;
         self.ports.spawn(async move { Ok((stream, port.stream(peer).await?)) });
@@ -327,27 +287,10 @@ impl<C: Conversation, G: Guest> Driver<C, G> {
             StreamSocket::Tcp(tcp) => tcp.try_clone().ok(),
             StreamSocket::Udp(..) => None,
         };
-        let context = Context {
-            shared: Arc::clone(&setup.shared),
-            agreed: Arc::clone(&setup.agreed),
-            ip: setup.ip,
-            token: setup.slot.token,
-            framing: setup.framing.of_stream(id.stream),
-            habits: setup.habits,
-            digits: setup.digits,
-            burst: setup.burst,
-            id,
-            role,
-            core: setup.slot.cores.get(usize::from(id.stream)).copied().flatten(),
-            events: events.clone(),
-        };
+        let context = setup.streams.context((id, role), &setup.shared, events);
         setup.guest.prepare(&socket);
         data::spawn(context, socket)?;
         setup.guest.started(copy);
         Ok(())
     }
-}
-
-fn nanos(span: Duration) -> u64 {
-    u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
 }

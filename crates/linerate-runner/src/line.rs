@@ -1,0 +1,141 @@
+//! What the drivers of both ends share: the control connection as a conversation knows it, and the streams
+//! whose threads it starts.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use linerate_dialect::control::ControlError;
+use linerate_dialect::habits::Habits;
+use linerate_dialect::stream::{DataEvent, Role, StreamId};
+use linerate_dialect::{Conversation, Input};
+use linerate_engine::clock;
+use linerate_model::plan::{AgreedPlan, IpVersion};
+use linerate_wire::framing::Framing;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::mpsc::UnboundedSender;
+
+use crate::control::read_out;
+use crate::data::{Context, Shared};
+
+/// Control bytes that are read at once.
+const READ_BYTES: usize = 16 << 10;
+
+/// A control connection.
+pub(crate) struct Line {
+    read: OwnedReadHalf,
+    write: OwnedWriteHalf,
+    bytes: Vec<u8>,
+}
+
+/// What came of waiting for it.
+pub(crate) enum Came {
+    /// So many bytes.
+    Bytes(usize),
+    Carried(usize),
+    Lost(ControlError),
+    /// The conversation's deadline.
+    Time,
+}
+
+impl Line {
+    pub(crate) fn new(control: TcpStream) -> Self {
+        let (read, write) = control.into_split();
+        Self { read, write, bytes: vec![0; READ_BYTES] }
+    }
+
+    pub(crate) fn stream(&self) -> &TcpStream {
+        self.write.as_ref()
+    }
+
+    /// Reads, writes or waits as the conversation wants. May be given up at any time.
+    pub(crate) async fn next(&mut self, conversation: &impl Conversation) -> Came {
+        let outgoing = conversation.outgoing();
+        tokio::select! {
+            read = self.read.read(&mut self.bytes), if conversation.reads() => match read {
+                Ok(0) => Came::Lost(ControlError::Closed),
+                Ok(bytes) => Came::Bytes(bytes),
+                Err(e) => Came::Lost(ControlError::Io(e)),
+            },
+            written = self.write.write(outgoing), if !outgoing.is_empty() => match written {
+                Ok(0) => Came::Lost(ControlError::Closed),
+                Ok(bytes) => Came::Carried(bytes),
+                Err(e) => Came::Lost(ControlError::Io(e)),
+            },
+            () = until(conversation.deadline_ns()) => Came::Time,
+        }
+    }
+
+    /// The same as an input.
+    pub(crate) fn input(&self, came: Came) -> Input<'_> {
+        match came {
+            Came::Bytes(bytes) => Input::Bytes(self.bytes.get(..bytes).unwrap_or_default()),
+            Came::Carried(bytes) => Input::Carried(bytes),
+            Came::Lost(error) => Input::Lost(error),
+            Came::Time => Input::Time,
+        }
+    }
+
+    /// This end says nothing more; the peer's last word may still be on its way.
+    pub(crate) fn close(self) {
+        let Self { mut read, .. } = self;
+        tokio::spawn(async move { read_out(&mut read).await });
+    }
+}
+
+async fn until(at_ns: Option<u64>) {
+    match at_ns {
+        Some(at_ns) => {
+            let left = at_ns.saturating_sub(clock::monotonic_ns());
+            tokio::time::sleep(Duration::from_nanos(left)).await;
+        }
+        None => std::future::pending().await,
+    }
+}
+
+pub(crate) fn nanos(span: Duration) -> u64 {
+    u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// What a test's data streams are, and where their threads run.
+pub(crate) struct Streams {
+    pub(crate) agreed: Arc<AgreedPlan>,
+    pub(crate) ip: IpVersion,
+    pub(crate) token: u64,
+    /// What the datagrams of the first stream begin with.
+    pub(crate) framing: Framing,
+    /// What their dialect does differently.
+    pub(crate) habits: Habits,
+    /// Senders repeat the ten digits instead of random bytes.
+    pub(crate) digits: bool,
+    /// Datagrams or blocks that leave at once, where the user of iperf3 names a number.
+    pub(crate) burst: u32,
+    /// For each stream.
+    pub(crate) cores: Vec<Option<u32>>,
+}
+
+impl Streams {
+    /// What the thread of one of them knows.
+    pub(crate) fn context(
+        &self,
+        (id, role): (StreamId, Role),
+        shared: &Arc<Shared>,
+        events: &UnboundedSender<DataEvent>,
+    ) -> Context {
+        Context {
+            shared: Arc::clone(shared),
+            agreed: Arc::clone(&self.agreed),
+            ip: self.ip,
+            token: self.token,
+            framing: self.framing.of_stream(id.stream),
+            habits: self.habits,
+            digits: self.digits,
+            burst: self.burst,
+            id,
+            role,
+            core: self.cores.get(usize::from(id.stream)).copied().flatten(),
+            events: events.clone(),
+        }
+    }
+}
