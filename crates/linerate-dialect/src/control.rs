@@ -1,5 +1,6 @@
 //! A control connection of the native protocol: frames out of bytes and bytes out of messages.
 
+use std::collections::VecDeque;
 use std::io;
 use std::marker::PhantomData;
 
@@ -111,14 +112,25 @@ pub struct Outbox {
     bytes: Vec<u8>,
     limit_ns: u64,
     moved_ns: u64,
-    /// When all of it must be gone, where it must.
-    empty_by_ns: Option<u64>,
+    /// Bytes that were put in, and that are gone, ever.
+    put: u64,
+    gone: u64,
+    /// Which of them must be gone by when.
+    due: VecDeque<(u64, u64)>,
 }
 
 impl Outbox {
     /// What is said is sealed, where there is a key.
     pub fn new(seal: Option<Seal>) -> Self {
-        Self { seal, bytes: Vec::new(), limit_ns: WRITE_LIMIT_NS, moved_ns: 0, empty_by_ns: None }
+        Self {
+            seal,
+            bytes: Vec::new(),
+            limit_ns: WRITE_LIMIT_NS,
+            moved_ns: 0,
+            put: 0,
+            gone: 0,
+            due: VecDeque::new(),
+        }
     }
 
     /// For a peer that may take `limit_ns` to read.
@@ -152,6 +164,7 @@ impl Outbox {
             return Err(ControlError::Silent);
         }
         self.bytes.extend_from_slice(bytes);
+        self.put += bytes.len() as u64;
         Ok(())
     }
 
@@ -165,30 +178,35 @@ impl Outbox {
         Ok(())
     }
 
-    /// All that waits must be gone within the limit, however much of it the peer takes meanwhile.
+    /// All that waits must be gone within the limit, however much of it the peer takes meanwhile, and
+    /// whatever is put in after it.
     pub fn must_go(&mut self, now_ns: u64) {
-        self.empty_by_ns = Some(now_ns.saturating_add(self.limit_ns));
+        self.due.push_back((self.put, now_ns.saturating_add(self.limit_ns)));
     }
 
     /// The kernel took so many bytes at `now_ns`.
     pub fn carried(&mut self, now_ns: u64, bytes: usize) {
-        self.bytes.drain(..bytes.min(self.bytes.len()));
+        let bytes = bytes.min(self.bytes.len());
+        self.bytes.drain(..bytes);
         self.moved_ns = now_ns;
-        if self.bytes.is_empty() {
-            self.empty_by_ns = None;
+        self.gone += bytes as u64;
+        while self.due.front().is_some_and(|(end, _)| *end <= self.gone) {
+            self.due.pop_front();
         }
     }
 
     /// When a peer that takes nothing is given up; nothing waits, nothing ends.
     pub fn deadline_ns(&self) -> Option<u64> {
         let moved = self.moved_ns.saturating_add(self.limit_ns);
-        (!self.bytes.is_empty()).then(|| self.empty_by_ns.map_or(moved, |by| by.min(moved)))
+        let due = self.due.front().map_or(moved, |(_, by)| (*by).min(moved));
+        (!self.bytes.is_empty()).then_some(due)
     }
 
     /// Nothing goes to the peer any more.
     pub fn clear(&mut self) {
+        self.gone = self.put;
         self.bytes.clear();
-        self.empty_by_ns = None;
+        self.due.clear();
     }
 }
 
@@ -227,6 +245,12 @@ mod tests {
         out.say(2_000, &"result").expect("room");
         out.carried(9_000, 1);
         assert_eq!(out.deadline_ns(), Some(2_000 + WRITE_LIMIT_NS));
+        // Nor does another word give the one before it more time.
+        let result = out.bytes().len();
+        out.say(10_000, &"again").expect("room");
+        assert_eq!(out.deadline_ns(), Some(2_000 + WRITE_LIMIT_NS));
+        out.carried(11_000, result);
+        assert_eq!(out.deadline_ns(), Some(10_000 + WRITE_LIMIT_NS));
         out.carried(9_001, out.bytes().len());
         assert_eq!(out.deadline_ns(), None);
     }

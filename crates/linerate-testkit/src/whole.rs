@@ -26,12 +26,22 @@ use side::Side;
 const MS: u64 = 1_000_000;
 /// A client says hello for a stream this long, in nanoseconds.
 const OPEN_LIMIT_NS: u64 = 5_000 * MS;
+/// Something else keeps an end from its control connection for up to so long, in nanoseconds.
+const BUSY_NS: u64 = 40 * MS;
+/// Control bytes that are read at once.
+const READ_BYTES: usize = 16 << 10;
+/// A slow reader takes so many bytes …
+const SLOW_BYTES: usize = 7;
+/// … so often, in nanoseconds.
+const SLOW_NS: u64 = 400 * MS;
 /// A story of more steps goes round in circles.
 const MOST_STEPS: u64 = 2_000_000;
 
 enum Event {
     Control(Place, Vec<u8>),
     Closed(Place),
+    /// An end looks at its control connection again.
+    Look,
     /// A stream's opening reaches an end.
     Stream(Place, u16),
     Unanswered(u16),
@@ -177,7 +187,14 @@ impl<'a> World<'a> {
 
     fn happen(&mut self, event: Event) {
         match event {
-            Event::Control(to, bytes) => self.side(to).inbox.push_back(bytes),
+            Event::Control(to, bytes) => {
+                self.side(to).inbox.push_back(bytes);
+                // It has other things to do first: what comes meanwhile is read with this.
+                if self.chance.one_in(4) {
+                    let delay = self.chance.below(BUSY_NS);
+                    self.look_after(to, delay);
+                }
+            }
             Event::Closed(to) => self.side(to).closed = true,
             Event::Stream(to, stream) if !self.over(to) => {
                 if to == Place::Server && self.script.answers_at_once {
@@ -203,7 +220,11 @@ impl<'a> World<'a> {
                 self.deliver(to, stream, number, &bytes);
             }
             Event::Fault => self.strike(),
-            Event::Stream(..) | Event::Unanswered(_) | Event::Wake(..) | Event::Datagram(..) => {}
+            Event::Look
+            | Event::Stream(..)
+            | Event::Unanswered(_)
+            | Event::Wake(..)
+            | Event::Datagram(..) => {}
         }
     }
 
@@ -267,19 +288,33 @@ impl<'a> World<'a> {
     }
 
     fn hear(&mut self, place: Place) -> bool {
+        let now = self.now;
         let side = self.side(place);
-        if !side.talk.reads() || !side.reads {
+        if !side.talk.reads() || !side.reads || now < side.looks_ns {
             return false;
         }
-        if let Some(bytes) = side.inbox.pop_front() {
+        let slow = side.slow;
+        let most = if slow { SLOW_BYTES } else { READ_BYTES };
+        let bytes = side.take(most);
+        if !bytes.is_empty() {
+            if slow {
+                self.look_after(place, SLOW_NS);
+            }
             self.input(place, Input::Bytes(&bytes));
             return true;
         }
+        let side = self.side(place);
         let closed = side.closed && !std::mem::replace(&mut side.closed_said, true);
         if closed {
             self.input(place, Input::Lost(ControlError::Closed));
         }
         closed
+    }
+
+    fn look_after(&mut self, place: Place, delay: u64) {
+        let at = self.now + delay;
+        self.side(place).looks_ns = at;
+        self.at(at, Event::Look);
     }
 
     fn last_thread(&mut self, place: Place) -> bool {
@@ -526,6 +561,7 @@ impl<'a> World<'a> {
                 self.struck = runs;
             }
             Fault::Unread(place) => self.side(place).reads = false,
+            Fault::Slow(place) => self.side(place).slow = true,
             Fault::Stopped(_) => {}
         }
     }

@@ -25,8 +25,10 @@ pub const ANSWER_LIMIT_NS: u64 = 10_000_000_000;
 const CLOCK_EXCHANGES: usize = 16;
 /// Over a long path fewer of them must do: the server waits 10 s for the start. In nanoseconds.
 const EXCHANGES_LIMIT_NS: u64 = 4_000_000_000;
-/// The clock's last exchanges and the goodbye may take this long together, in nanoseconds.
+/// The clock's last exchanges and the goodbye may take this long together, in nanoseconds …
 const FAREWELL_LIMIT_NS: u64 = 2_000_000_000;
+/// … of which so much is the goodbye's: over a long path fewer exchanges must do, in nanoseconds.
+const GOODBYE_NS: u64 = 500_000_000;
 /// The server hears from the client this often, in nanoseconds.
 const ALIVE_EVERY_NS: u64 = 500_000_000;
 /// Beyond its planned length and its drain, a test may take this long, in nanoseconds; and so may the
@@ -192,7 +194,10 @@ impl Conversation for Client {
             | Phase::Clock { deadline_ns, .. }
             | Phase::Starting { deadline_ns }
             | Phase::Leaving { deadline_ns, .. }
-            | Phase::Farewell { deadline_ns, .. } => Some(*deadline_ns),
+            | Phase::Farewell { deadline_ns, said: true } => Some(*deadline_ns),
+            Phase::Farewell { deadline_ns, said: false } => {
+                Some(deadline_ns.saturating_sub(GOODBYE_NS))
+            }
             Phase::Running(running) => {
                 let of_server = [running.alive_ns, running.deadline_ns];
                 let of_server = of_server.into_iter().filter(|_| self.trouble.is_none());
@@ -414,7 +419,7 @@ impl Client {
         match (&mut self.phase, message) {
             (Phase::Farewell { .. }, ServerMessage::Pong(pong)) => {
                 self.exchanges.push(heard(pong, now_ns));
-                self.farewell(now_ns);
+                self.farewell(now_ns, true);
             }
             (Phase::Farewell { .. }, _) => {}
             (Phase::Running(running), message) => {
@@ -579,8 +584,9 @@ impl Client {
                 let why = why.clone();
                 self.end(Err(why));
             }
-            Phase::Farewell { deadline_ns, said }
-                if now_ns >= *deadline_ns || (*said && self.out.bytes().is_empty()) =>
+            Phase::Farewell { said: false, .. } => self.farewell(now_ns, false),
+            Phase::Farewell { deadline_ns, said: true }
+                if now_ns >= *deadline_ns || self.out.bytes().is_empty() =>
             {
                 self.end(Ok(()));
             }
@@ -667,17 +673,18 @@ impl Client {
         self.exchanges.clear();
         let deadline_ns = now_ns.saturating_add(FAREWELL_LIMIT_NS);
         self.phase = Phase::Farewell { deadline_ns, said: false };
-        self.farewell(now_ns);
+        self.farewell(now_ns, true);
     }
 
-    /// The next exchange of the last ones, or the goodbye.
-    fn farewell(&mut self, now_ns: u64) {
-        let Phase::Farewell { said, .. } = &mut self.phase else { return };
-        if self.exchanges.len() < CLOCK_EXCHANGES {
-            self.ping(now_ns);
-        } else {
+    /// The next exchange of the last ones where the last was `answered`, or the goodbye.
+    fn farewell(&mut self, now_ns: u64, answered: bool) {
+        let Phase::Farewell { deadline_ns, said } = &mut self.phase else { return };
+        let late = now_ns >= deadline_ns.saturating_sub(GOODBYE_NS);
+        if late || self.exchanges.len() >= CLOCK_EXCHANGES {
             *said = true;
             self.say(now_ns, &ClientMessage::Bye);
+        } else if answered {
+            self.ping(now_ns);
         }
     }
 }

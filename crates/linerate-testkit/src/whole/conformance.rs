@@ -127,7 +127,7 @@ pub fn servers(fault: Fault) -> &'static [&'static str] {
     }
 }
 
-const FAULTS: [Fault; 24] = [
+const FAULTS: [Fault; 26] = [
     Fault::None,
     Fault::None,
     Fault::None,
@@ -152,6 +152,8 @@ const FAULTS: [Fault; 24] = [
     Fault::Over(Over::Day),
     Fault::Unread(Place::Client),
     Fault::Unread(Place::Server),
+    Fault::Slow(Place::Client),
+    Fault::Slow(Place::Server),
 ];
 
 /// Any plan of datagrams.
@@ -199,7 +201,8 @@ pub fn hold<D: Dialect>(seeds: Range<u64>) -> BTreeMap<String, u64> {
     for fault in FAULTS.into_iter().filter(|_| all) {
         let strikes = |(end, _): (&String, &u64)| {
             end.starts_with(&format!("{fault:?}: "))
-                && (fault == Fault::None || !end.ends_with(": whole, done"))
+                // Who says little may have a peer that reads slowly.
+                && (matches!(fault, Fault::None | Fault::Slow(_)) || !end.ends_with(": whole, done"))
         };
         assert!(ends.iter().any(strikes), "{fault:?} has no effect among {ends:#?}");
     }

@@ -51,6 +51,8 @@ pub enum Fault {
     Over(Over),
     /// An end takes no control bytes any more.
     Unread(Place),
+    /// An end takes a few control bytes at a time.
+    Slow(Place),
 }
 
 /// What the ends run, and how datagrams of a stream are marked.

@@ -9,6 +9,9 @@ use super::data::{Shared, Thread};
 /// Control bytes that the kernels on the way hold for an end that does not read.
 const SOCKET_BYTES: usize = 64 << 10;
 
+/// The same of a slow reader, whose window is full.
+const SLOW_SOCKET_BYTES: usize = 16;
+
 /// One end.
 pub(super) struct Side<'a> {
     pub(super) talk: &'a mut dyn Conversation,
@@ -30,6 +33,10 @@ pub(super) struct Side<'a> {
     /// It does nothing any more.
     pub(super) dead: bool,
     pub(super) reads: bool,
+    /// It reads a few bytes at a time.
+    pub(super) slow: bool,
+    /// It reads nothing before this, on the world's clock.
+    pub(super) looks_ns: u64,
     pub(super) ended: bool,
 }
 
@@ -49,6 +56,8 @@ impl<'a> Side<'a> {
             threads_over_said: false,
             dead: false,
             reads: true,
+            slow: false,
+            looks_ns: 0,
             ended: false,
         }
     }
@@ -57,10 +66,30 @@ impl<'a> Side<'a> {
         self.dead || self.ended
     }
 
+    /// Up to so many of the bytes that have come.
+    pub(super) fn take(&mut self, most: usize) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        while let Some(mut piece) = self.inbox.pop_front() {
+            if let Some(rest) = piece.len().checked_sub(most - bytes.len()).filter(|rest| *rest > 0)
+            {
+                self.inbox.push_front(piece.split_off(piece.len() - rest));
+            }
+            bytes.append(&mut piece);
+            if bytes.len() == most {
+                break;
+            }
+        }
+        bytes
+    }
+
     /// Control bytes that its kernel still takes in.
     pub(super) fn room(&self) -> usize {
         let held: usize = self.inbox.iter().map(Vec::len).sum();
-        let most = if self.reads || self.is_over() { SOCKET_BYTES } else { 0 };
+        let most = match (self.reads || self.is_over(), self.slow) {
+            (true, false) => SOCKET_BYTES,
+            (true, true) => SLOW_SOCKET_BYTES,
+            (false, _) => 0,
+        };
         most.saturating_sub(held)
     }
 }
