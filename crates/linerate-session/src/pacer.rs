@@ -89,6 +89,7 @@ impl Pacer {
     }
 
     /// When the slot with this number is due, since the start; rounded up, so never early.
+    #[inline]
     pub fn due_ns(&self, slot: u64) -> u64 {
         saturate((u128::from(slot) * self.gap.0).div_ceil(self.gap.1)).saturating_add(self.phase_ns)
     }
@@ -127,6 +128,7 @@ impl Pacer {
     }
 
     /// What to do when `elapsed_ns` of the test have passed.
+    #[inline]
     pub fn next(&mut self, elapsed_ns: u64) -> Pace {
         let mut due_ns = self.due_ns(self.slot - self.slot % self.burst);
         if elapsed_ns < due_ns {
@@ -160,6 +162,7 @@ impl Pacer {
     }
 
     /// `datagrams` of what [`Self::next`] allowed left (or were refused) at `elapsed_ns`.
+    #[inline]
     pub fn taken(&mut self, datagrams: u64, elapsed_ns: u64) {
         if elapsed_ns.saturating_sub(self.due_ns(self.slot)) > self.tolerance_ns {
             self.late += 1;

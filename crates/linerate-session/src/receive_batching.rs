@@ -37,6 +37,7 @@ impl ReceiveBatching {
     /// A call that returned at `now_ns` brought `messages` with `bytes` of payload, and `is_full`
     /// when more may be queued. Returns until when to sleep before the next call, which waits by
     /// itself if nothing has come by then.
+    #[inline]
     pub fn after_call(
         &mut self,
         now_ns: u64,

@@ -67,6 +67,7 @@ impl Quota {
     }
 
     /// Bytes that one TCP stream has to send, `None` when it ends by time.
+    #[inline]
     pub fn bytes(plan: &TestPlan, index: u16) -> Option<u64> {
         match (plan.end, &plan.traffic) {
             (End::Bytes(bytes), _) => Some(share(bytes, plan.streams, index)),
@@ -150,11 +151,13 @@ impl Sender {
     }
 
     /// The end of the current interval.
+    #[inline]
     pub fn next_boundary_ns(&self) -> u64 {
         self.next_boundary_ns
     }
 
     /// The hot path: a call that began at `begun_ns` carried `datagrams` (or TCP bytes alone).
+    #[inline]
     pub fn on_sent(&mut self, begun_ns: u64, datagrams: u64, bytes: u64, due_ns: Option<u64>) {
         self.on_call(begun_ns, datagrams);
         if let Some(due) = due_ns {
@@ -193,6 +196,7 @@ impl Sender {
     }
 
     /// What the pacer has counted so far.
+    #[inline]
     pub fn on_pacer(&mut self, late: u64, given_up: u64) {
         for counts in [&mut self.current, &mut self.total] {
             counts.late_wakeups += late - self.late_seen;
@@ -203,6 +207,7 @@ impl Sender {
     }
 
     /// Whether an interval is over, so that the caller fetches [`TcpSample`] only then.
+    #[inline]
     pub fn is_due(&self, now_ns: u64) -> bool {
         now_ns >= self.next_boundary_ns
     }

@@ -129,6 +129,7 @@ impl RecvArrays {
             header.msg_hdr.msg_iov = iov;
             header.msg_hdr.msg_iovlen = 1;
             header.msg_hdr.msg_control = control.0.as_mut_ptr().cast::<c_void>();
+            header.msg_hdr.msg_controllen = CONTROL_BYTES as _;
         }
         batch
     }
@@ -148,13 +149,11 @@ impl RecvArrays {
     /// One `recvmmsg`.
     pub(super) fn receive(&mut self, socket: &Socket) -> io::Result<Arrivals<'_>> {
         let count = self.headers.len();
-        // The kernel overwrote these the last time, for as many messages as it delivered.
+        // The kernel overwrote these the last time, for as many messages as it delivered and no others
+        // (net/socket.c, `____sys_recvmsg`, writes them last).
         for header in self.headers.iter_mut().take(self.filled) {
             header.msg_hdr.msg_controllen = CONTROL_BYTES as _;
             header.msg_hdr.msg_flags = 0;
-        }
-        for header in self.headers.iter_mut().take(count).skip(self.filled) {
-            header.msg_hdr.msg_controllen = CONTROL_BYTES as _;
         }
         self.filled = 0;
         // SAFETY: the descriptor is open for the borrow's life. Each header points to one iovec and

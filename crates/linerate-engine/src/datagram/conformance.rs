@@ -129,6 +129,8 @@ fn borders(
             placed.look(now);
             for message in arrivals.messages() {
                 assert!(!message.truncated);
+                // Each of those that a call brings, the first call's as well.
+                assert!(message.stamp_ns.is_some());
                 // A clock that was set just then leaves stamps unused.
                 let at = placed.place(message.stamp_ns, now);
                 assert!(at.is_none_or(|at| at <= now));

@@ -71,6 +71,7 @@ impl ByteReceiver {
     }
 
     /// `bytes` were read at `now_ns`.
+    #[inline]
     pub fn on_bytes(&mut self, bytes: u64, now_ns: u64, around: &dyn Surroundings) {
         let opened = *self.opened_ns.get_or_insert(now_ns);
         if self.warmup_ns > 0 && now_ns < opened.saturating_add(self.warmup_ns) {
@@ -87,6 +88,7 @@ impl ByteReceiver {
     }
 
     /// Closes intervals that are over.
+    #[inline]
     pub fn on_idle(&mut self, now_ns: u64, around: &dyn Surroundings) {
         while now_ns >= self.next_boundary_ns {
             self.close(around.thread());

@@ -155,6 +155,7 @@ impl Receiver {
     }
 
     /// Whether every one of `sent` datagrams has arrived.
+    #[inline]
     pub fn has_all(&self, sent: u64) -> bool {
         self.window.unique() >= sent
     }
@@ -165,17 +166,20 @@ impl Receiver {
     }
 
     /// A call into the kernel brought something.
+    #[inline]
     pub fn on_call(&mut self) {
         self.current.calls += 1;
         self.overdue.before = (self.window.unique(), self.overdue.count);
     }
 
     /// All messages of that call were told; it returned at `now_ns`.
+    #[inline]
     pub fn on_read(&mut self, now_ns: u64) {
         self.overdue.on_read(now_ns, self.window.unique());
     }
 
     /// The hot path: one message. Returns whether it was one of this test.
+    #[inline]
     pub fn on_message(&mut self, message: &Message<'_>, around: &dyn Surroundings) -> bool {
         let mut drops =
             self.new_drops(message.socket_drops) + std::mem::take(&mut self.drops_carried);

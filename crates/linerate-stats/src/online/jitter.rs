@@ -15,6 +15,7 @@ pub struct Jitter {
 
 impl Jitter {
     /// One arrival: `transit_ns` is arrival less send time, each on its own host's clock.
+    #[inline]
     pub fn record(&mut self, transit_ns: i64) {
         if let Some(last) = self.last {
             let difference = transit_ns.abs_diff(last) as f64;

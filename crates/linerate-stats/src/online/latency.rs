@@ -25,6 +25,7 @@ impl Default for Latency {
 
 impl Latency {
     /// Counts one value; values above the largest are counted as the largest.
+    #[inline]
     pub fn record(&mut self, nanos: u64) {
         self.histogram.saturating_record(nanos);
     }

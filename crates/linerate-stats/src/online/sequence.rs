@@ -93,11 +93,13 @@ impl Default for SequenceWindow {
 
 impl SequenceWindow {
     /// One past the highest number seen.
+    #[inline]
     pub fn next(&self) -> u64 {
         self.next
     }
 
     /// Numbers seen at least once.
+    #[inline]
     pub fn unique(&self) -> u64 {
         self.unique
     }
@@ -110,6 +112,7 @@ impl SequenceWindow {
     /// `count` datagrams arrived in order, the first being number [`Self::next`]. The hot path: a
     /// few operations for 64 datagrams. Does nothing where that would lead a window beyond
     /// [`LARGEST`].
+    #[inline]
     pub fn in_order(&mut self, count: u64) {
         let end = self.next.checked_add(count).filter(|end| *end <= LARGEST + WINDOW);
         let Some(end) = end else { return };
@@ -197,6 +200,7 @@ impl SequenceWindow {
     }
 
     /// Moves the window up until numbers below `end` fit in it.
+    #[inline]
     fn slide(&mut self, end: u64) {
         let Some(over) = (end - self.base).checked_sub(WINDOW).filter(|over| *over > 0) else {
             return;
@@ -220,6 +224,7 @@ impl SequenceWindow {
         }
     }
 
+    #[inline]
     fn set(&mut self, start: u64, end: u64) {
         let mut number = start;
         while number < end {
