@@ -1,17 +1,20 @@
 //! A test at the client: from what both ends agreed on to its goodbye.
 
+mod ended;
+mod running;
+
 use std::collections::{BTreeMap, VecDeque};
 
-use linerate_model::plan::{TestPlan, Way};
+use linerate_model::plan::TestPlan;
 use linerate_model::sample::HostSample;
 use linerate_model::units::Nanos;
-use linerate_session::assemble::{HostSamples, StreamOutcome};
-use linerate_session::clock::{ClockOffset, Exchange, offset, over_test};
+use linerate_session::clock::{ClockOffset, Exchange, offset};
 use linerate_wire::native::auth::Seal;
 use linerate_wire::native::message::{
-    ClientMessage, Ping, Pong, Results, ServerMessage, StreamReport, StreamResult,
+    ClientMessage, Ping, Pong, Results, ServerMessage, StreamReport,
 };
 
+pub use self::ended::Ended;
 use super::live::Live;
 use super::server::{HEAD_START_NS, SILENCE_LIMIT_NS};
 use crate::control::{ControlError, Inbox, Outbox};
@@ -36,8 +39,6 @@ const ALIVE_EVERY_NS: u64 = 500_000_000;
 const OVERTIME_NS: u64 = 15_000_000_000;
 /// A test by count ends with its count; and after this long in any case, in nanoseconds.
 const LONGEST: Nanos = Nanos::from_secs(86_400);
-/// Most characters that are kept of a server's reason to end a test.
-const MOST_REASON: usize = 500;
 
 const LATE_RESULTS: &str = "the server did not send all of its results in time";
 const RUNNING: &str = "running the test";
@@ -49,27 +50,6 @@ pub struct Terms {
     pub plan: TestPlan,
     /// How long receivers wait after the sender's last word, in nanoseconds.
     pub drain_ns: u64,
-}
-
-/// What is known of a test that ran.
-#[derive(Debug)]
-pub struct Ended {
-    /// Both ends' reports, in the order of the streams.
-    pub streams: Vec<StreamOutcome>,
-    /// The server's host, as far as it was reported.
-    pub server: HostSamples,
-    /// The server's clock less this end's, where both knew it.
-    pub clock: Option<ClockOffset>,
-    /// This end was told to stop.
-    pub interrupted: bool,
-    /// The server was lost, or did what it must not.
-    pub trouble: Option<Trouble>,
-    /// The server ended it, and said why.
-    pub stopping: Option<String>,
-    /// The server's figures arrived.
-    pub results: bool,
-    /// So many rows were shown.
-    pub shown: u64,
 }
 
 /// Where the conversation is.
@@ -247,54 +227,6 @@ impl Client {
             trouble: None,
             closed: false,
             threads_over: false,
-        }
-    }
-
-    /// What is known of a test that ran.
-    pub fn ended(mut self) -> Ended {
-        if self.results.is_none() {
-            // Of a stream that was reported by halves the figures would contradict its intervals.
-            self.remote.clear();
-        }
-        let (mut reports, mut remote) = (self.reports, self.remote);
-        let streams = self.ids.iter().map(|id| {
-            let mut outcome = StreamOutcome {
-                index: id.index,
-                reverse: id.way == Way::Reverse,
-                ..Default::default()
-            };
-            match reports.remove(&id.stream) {
-                Some(Report::Send(report)) => outcome.send = Some(report),
-                Some(Report::Recv(report)) => outcome.recv = Some(report),
-                Some(Report::Rr(report)) => outcome.rr = Some(report),
-                Some(Report::Respond(_)) | None => {}
-            }
-            match remote.remove(&id.stream) {
-                Some(StreamReport::Send(report)) => outcome.send = Some(*report),
-                Some(StreamReport::Recv(report)) => outcome.recv = Some(*report),
-                Some(StreamReport::Respond(report)) => outcome.respond = Some(report),
-                None => {}
-            }
-            outcome
-        });
-        let streams = streams.collect();
-        let at_end = offset(&self.exchanges);
-        let clock = self.at_start.map(|start| over_test(start, at_end));
-        let results = self.results.is_some();
-        let (total, irq_cores) = self.results.map(|r| (r.host, r.irq_cores)).unzip();
-        Ended {
-            streams,
-            server: HostSamples {
-                intervals: self.remote_samples,
-                total,
-                irq_cores: irq_cores.unwrap_or_default(),
-            },
-            clock,
-            interrupted: self.interrupted,
-            trouble: self.trouble,
-            stopping: self.stopping,
-            results,
-            shown: self.live.shown(),
         }
     }
 
@@ -505,68 +437,6 @@ impl Client {
         }
     }
 
-    fn on_message_of_running(&mut self, now_ns: u64, message: ServerMessage) {
-        let most = self.terms.plan.intervals();
-        match message {
-            ServerMessage::Pong(pong) => {
-                if self.exchanges.len() >= CLOCK_EXCHANGES {
-                    self.exchanges.remove(0);
-                }
-                self.exchanges.push(heard(pong, now_ns));
-            }
-            ServerMessage::Interval(live) => {
-                self.live.hear(*live, most);
-                self.show();
-            }
-            ServerMessage::Sent(streams) => {
-                self.peer_sent = true;
-                let sent = streams.iter().map(|s| Action::PeerSent(s.stream, s.datagrams));
-                self.actions.extend(sent);
-                let until_ns = now_ns.saturating_add(self.terms.drain_ns);
-                self.actions.push_back(Action::DrainUntil(until_ns));
-            }
-            ServerMessage::Stream(result) if self.is_of_server(&result) => {
-                self.remote.insert(result.stream, result.report);
-            }
-            ServerMessage::Stream(_) => {
-                let why = "the server reported on what it did not measure";
-                self.abandon(Failure::Server(why.into()));
-            }
-            ServerMessage::Chunk(chunk) => match self.remote.get_mut(&chunk.stream) {
-                Some(StreamReport::Send(report)) => append(&mut report.intervals, chunk.send, most),
-                Some(StreamReport::Recv(report)) => append(&mut report.intervals, chunk.recv, most),
-                _ => {}
-            },
-            ServerMessage::HostChunk(chunk) => {
-                append(&mut self.remote_samples, chunk.samples, most);
-            }
-            ServerMessage::Results(results) => self.results = Some(*results),
-            // Said once: a server may repeat itself as often as it likes.
-            ServerMessage::Stopping(_) if self.stopping.is_some() => {}
-            ServerMessage::Stopping(why) => {
-                let why: String = why.chars().take(MOST_REASON).collect();
-                let note = format!("the server ends the test: {why}");
-                self.actions.extend([Action::Note(note), Action::Stop]);
-                self.stopping = Some(why);
-            }
-            ServerMessage::Refused(refused) => self.abandon(Failure::Server(refused.why)),
-            message => self.abandon(out_of_turn(&message)),
-        }
-    }
-
-    /// Whether it is the report of the server's end of a stream: this end's own figures are not the
-    /// server's to report.
-    fn is_of_server(&self, result: &StreamResult) -> bool {
-        let id = self.ids.iter().find(|id| id.stream == result.stream);
-        let role = id.map(|id| stream::role(&self.terms.plan.traffic, id.way, false));
-        matches!(
-            (role, &result.report),
-            (Some(Role::Send), StreamReport::Send(_))
-                | (Some(Role::Receive), StreamReport::Recv(_))
-                | (Some(Role::Respond), StreamReport::Respond(_))
-        )
-    }
-
     /// What follows from the time, and from all that is known by now.
     fn settle(&mut self, now_ns: u64, seen: &Seen) {
         match &self.phase {
@@ -695,10 +565,4 @@ fn heard(pong: Pong, now_ns: u64) -> Exchange {
 
 fn out_of_turn(message: &ServerMessage) -> Failure {
     Failure::Server(format!("the server sent \"{}\" out of turn", message.name()))
-}
-
-/// What a server reports beyond the intervals that a test can have is not believed.
-fn append<T>(known: &mut Vec<T>, rows: Vec<T>, most: u64) {
-    let room = usize::try_from(most).unwrap_or(usize::MAX).saturating_sub(known.len());
-    known.extend(rows.into_iter().take(room));
 }
