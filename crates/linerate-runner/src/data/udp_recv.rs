@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 
 use linerate_engine::clock;
-use linerate_engine::datagram::{self, ArrivalClock, Duty, Ladder};
+use linerate_engine::datagram::{self, ArrivalClock, Arrivals, Duty, Ladder};
 use linerate_model::plan::Traffic;
 use linerate_model::sample::{RecvCounts, RecvReport};
 use linerate_session::engine_choice;
@@ -27,7 +27,6 @@ pub(super) fn run(context: &Context, at: datagram::Context, hello: Option<UdpHel
     let can = port.capabilities();
     let receive_buffer = can.receive_buffer.unwrap_or(0);
 
-    let around = context.around();
     let setup = Setup {
         framing: context.framing,
         first_number: 0,
@@ -35,111 +34,45 @@ pub(super) fn run(context: &Context, at: datagram::Context, hello: Option<UdpHel
         intervals: context.intervals(),
         merging: can.merges,
     };
-    let mut account = Receiver::new(setup, thread_use()).ending_after(plan.duration().map(|d| d.0));
-    // Where datagrams do not say that they are warm-up, time does: it has an account of its own.
-    let mut warmup = WarmUp::new(context, &setup);
-    let mut warmed = RecvCounts::default();
-    let mut arrival = ArrivalClock::new(can.stamps);
-    arrival.look(clock::monotonic_ns());
-    let mut batching = ReceiveBatching::new(receive_buffer, clock::monotonic_ns());
-    let mut told = 0;
+    let account = Receiver::new(setup, thread_use());
+    let mut stream = Stream {
+        context,
+        hello,
+        account: account.ending_after(plan.duration().map(|d| d.0)),
+        // Where datagrams do not say that they are warm-up, time does: it has an account of its own.
+        warmup: WarmUp::new(context, &setup),
+        warmed: RecvCounts::default(),
+        arrival: ArrivalClock::new(can.stamps),
+        batching: ReceiveBatching::new(receive_buffer, clock::monotonic_ns()),
+        reported: 0,
+    };
+    stream.arrival.look(clock::monotonic_ns());
     let mut error: Option<String> = None;
-    while error.is_none() {
-        let mut idle = false;
+    loop {
+        let mut idle = true;
         let mut nap_until = None;
         match port.recv() {
             Ok(arrivals) => {
-                account.on_call();
-                let now = clock::monotonic_ns();
-                arrival.look(now);
-                let (mut bytes, mut warm_bytes, mut ours) = (0, 0, false);
-                let (messages, is_full, mut again) = (arrivals.len(), arrivals.is_full(), false);
-                for message in arrivals.messages() {
-                    if (context.habits.opens)(message.bytes) {
-                        again |= is_hello_again(hello, message.bytes);
-                        continue;
-                    }
-                    let stamp = arrival.place(message.stamp_ns, now);
-                    let message = Message {
-                        bytes: message.bytes,
-                        segment: message.segment,
-                        at_ns: stamp.unwrap_or(now),
-                        stamped: stamp.is_some(),
-                        socket_drops: message.drops,
-                    };
-                    if let Some(warm) = &mut warmup
-                        && !warm.is_over(context, message.at_ns)
-                    {
-                        warm_bytes += message.bytes.len() as u64;
-                        ours |= warm.account.on_message(&message, &around);
-                        continue;
-                    }
-                    if let Some(warm) = warmup.take() {
-                        warm.end(context, &mut account, &mut warmed);
-                    }
-                    bytes += message.bytes.len() as u64;
-                    ours |= account.on_message(&message, &around);
-                }
-                // Anybody can send datagrams from a peer's address; only the peer knows the token.
-                if ours {
-                    context.shared.hear(now);
-                }
-                if bytes > 0 {
-                    context.shared.add_received(bytes);
-                }
-                if warm_bytes > 0 {
-                    context.shared.add_received_warm(warm_bytes);
-                }
-                if warmup.is_none() {
-                    account.on_read(now);
-                }
+                idle = false;
+                let (again, nap) = stream.take(&arrivals);
+                nap_until = nap;
                 if again {
                     answer_again(&mut *port, hello);
                 }
-                // Without stamps, when it is read is all that is known of a datagram.
-                if arrival.is_of_reading().is_none() {
-                    let bytes = bytes + warm_bytes;
-                    nap_until = batching.after_call(now, messages as u64, bytes, is_full);
-                }
             }
             Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
-                idle = true;
-                let now = clock::monotonic_ns();
-                match &mut warmup {
-                    Some(warm) if !warm.is_over(context, now) => {
-                        warm.account.on_idle(now, &around);
-                    }
-                    _ => {
-                        if let Some(warm) = warmup.take() {
-                            warm.end(context, &mut account, &mut warmed);
-                        }
-                        account.on_idle(now, &around);
-                    }
-                }
+                stream.on_idle(clock::monotonic_ns());
             }
             // An ICMP message of the peer's host; the datagrams that do arrive are what counts.
             Err(e) if matches!(e.kind(), ErrorKind::ConnectionRefused | ErrorKind::Interrupted) => {
-                idle = true;
             }
             Err(e) => {
                 error = Some(format!("receiving failed: {e}"));
                 break;
             }
         }
-        if context.habits.measured_from_start
-            && warmup.is_none()
-            && let Some(start) = context.shared.running()
-        {
-            account.begin_at(start.saturating_add(plan.warmup.0), &around);
-        }
-        if let Some(warm) = &mut warmup {
-            warm.tell(context);
-        }
-        while let Some(interval) = account.intervals().get(told) {
-            context.tick(told, Tick::Recv(*interval));
-            told += 1;
-        }
-        if sent(context, &warmed).is_some_and(|sent| account.has_all(sent)) {
+        stream.report();
+        if stream.sent().is_some_and(|sent| stream.account.has_all(sent)) {
             break;
         }
         let now = clock::monotonic_ns();
@@ -151,47 +84,162 @@ pub(super) fn run(context: &Context, at: datagram::Context, hello: Option<UdpHel
             clock::sleep_until(until);
         }
     }
-    if let Some(warm) = warmup.take() {
-        warm.end(context, &mut account, &mut warmed);
-    }
-    let sent = sent(context, &warmed);
     let counters = port.counters();
     // The kernel counts more for a datagram than its payload.
     let queued = u64::from(counters.unread_bytes.unwrap_or(0));
-    account.leave_unread(queued / udp.size.len().max(1) as u64);
-    let report = account.finish(sent, counters.drops, &around);
+    stream.account.leave_unread(queued / udp.size.len().max(1) as u64);
     RecvReport {
         engine: engines.used().last().cloned().unwrap_or_default(),
         fallback: engines.why(),
-        unstamped: arrival.is_of_reading().map(str::to_owned),
         receive_buffer,
         error,
-        warmup: report.warmup.saturating_add(warmed.datagrams),
-        warmup_expected: warmed.expected,
-        warmup_lost: warmed.lost,
-        ..report
+        ..stream.finish(counters.drops)
     }
 }
 
-/// Datagrams that the peer says it sent in the measured time; iperf3 tells those of the warm-up
-/// with them.
-fn sent(context: &Context, warmed: &RecvCounts) -> Option<u64> {
-    Some(context.shared.sent(context.id.stream)?.saturating_sub(warmed.expected))
+/// Accounts of one stream.
+struct Stream<'a> {
+    context: &'a Context,
+    hello: Option<UdpHello>,
+    account: Receiver,
+    /// While it lasts, where only time distinguishes it.
+    warmup: Option<WarmUp>,
+    warmed: RecvCounts,
+    arrival: ArrivalClock,
+    batching: ReceiveBatching,
+    /// Intervals.
+    reported: usize,
 }
 
-/// The account of a warm-up that only time tells apart (iperf3's).
+impl Stream<'_> {
+    /// What one call brought: whether the client's hello was among it again, and until when to leave the
+    /// rest in the socket.
+    #[inline]
+    fn take(&mut self, arrivals: &Arrivals<'_>) -> (bool, Option<u64>) {
+        let (context, around) = (self.context, self.context.around());
+        self.account.on_call();
+        let now = clock::monotonic_ns();
+        self.arrival.look(now);
+        let (mut bytes, mut warm_bytes, mut ours, mut again) = (0, 0, false, false);
+        for message in arrivals.messages() {
+            if (context.habits.opens)(message.bytes) {
+                again |= is_hello_again(self.hello, message.bytes);
+                continue;
+            }
+            let stamp = self.arrival.place(message.stamp_ns, now);
+            let message = Message {
+                bytes: message.bytes,
+                segment: message.segment,
+                at_ns: stamp.unwrap_or(now),
+                stamped: stamp.is_some(),
+                socket_drops: message.drops,
+            };
+            if let Some(warm) = self.warm_at(message.at_ns) {
+                warm_bytes += message.bytes.len() as u64;
+                ours |= warm.account.on_message(&message, &around);
+            } else {
+                bytes += message.bytes.len() as u64;
+                ours |= self.account.on_message(&message, &around);
+            }
+        }
+        // Anybody can send datagrams from a peer's address; only the peer knows the token.
+        if ours {
+            context.shared.hear(now);
+        }
+        if bytes > 0 {
+            context.shared.add_received(bytes);
+        }
+        if warm_bytes > 0 {
+            context.shared.add_received_warm(warm_bytes);
+        }
+        if self.warmup.is_none() {
+            self.account.on_read(now);
+        }
+        // Without stamps, when it is read is all that is known of a datagram.
+        let stamped = self.arrival.is_of_reading().is_none();
+        let (messages, bytes) = (arrivals.len() as u64, bytes + warm_bytes);
+        let nap =
+            stamped.then(|| self.batching.after_call(now, messages, bytes, arrivals.is_full()));
+        (again, nap.flatten())
+    }
+
+    /// The warm-up, if what arrives at `at_ns` belongs to it; once it does not, it is over.
+    #[inline]
+    fn warm_at(&mut self, at_ns: u64) -> Option<&mut WarmUp> {
+        if self.warmup.as_ref()?.is_over(self.context, at_ns) {
+            self.end_warmup();
+        }
+        self.warmup.as_mut()
+    }
+
+    fn end_warmup(&mut self) {
+        if let Some(warm) = self.warmup.take() {
+            self.warmed = warm.end(self.context, &mut self.account);
+        }
+    }
+
+    /// Nothing waits at `now`.
+    fn on_idle(&mut self, now: u64) {
+        let around = self.context.around();
+        match self.warm_at(now) {
+            Some(warm) => warm.account.on_idle(now, &around),
+            None => self.account.on_idle(now, &around),
+        }
+    }
+
+    /// Intervals that are over.
+    #[inline]
+    fn report(&mut self) {
+        let context = self.context;
+        if let Some(warm) = &mut self.warmup {
+            warm.report(context);
+        } else if context.habits.measured_from_start
+            && let Some(start) = context.shared.running()
+        {
+            let measured = start.saturating_add(context.agreed.plan.warmup.0);
+            self.account.begin_at(measured, &context.around());
+        }
+        while let Some(interval) = self.account.intervals().get(self.reported) {
+            context.tick(self.reported, Tick::Recv(*interval));
+            self.reported += 1;
+        }
+    }
+
+    /// Datagrams that the peer says it sent in the measured time; iperf3's servers count those of the
+    /// warm-up among them.
+    #[inline]
+    fn sent(&self) -> Option<u64> {
+        let sent = self.context.shared.sent(self.context.id.stream)?;
+        Some(sent.saturating_sub(self.warmed.expected))
+    }
+
+    fn finish(mut self, drops: Option<u32>) -> RecvReport {
+        self.end_warmup();
+        let sent = self.sent();
+        let report = self.account.finish(sent, drops, &self.context.around());
+        RecvReport {
+            unstamped: self.arrival.is_of_reading().map(str::to_owned),
+            warmup: report.warmup.saturating_add(self.warmed.datagrams),
+            warmup_expected: self.warmed.expected,
+            warmup_lost: self.warmed.lost,
+            ..report
+        }
+    }
+}
+
+/// The account of a warm-up that only time distinguishes (iperf3's).
 struct WarmUp {
     account: Receiver,
-    told: usize,
+    reported: usize,
 }
 
 impl WarmUp {
-    /// `None` where there is no warm-up, or datagrams tell of it themselves.
+    /// `None` where there is no warm-up, or datagrams say that they belong to it.
     fn new(context: &Context, setup: &Setup) -> Option<Self> {
         let wanted = context.habits.warm_by_time && context.agreed.plan.warmup.0 > 0;
         wanted.then(|| {
             let setup = Setup { intervals: Some(context.warm_intervals()), ..*setup };
-            Self { account: Receiver::new(setup, thread_use()), told: 0 }
+            Self { account: Receiver::new(setup, thread_use()), reported: 0 }
         })
     }
 
@@ -200,28 +248,28 @@ impl WarmUp {
         context.shared.running().is_some_and(|start| at_ns >= start.saturating_add(warmup))
     }
 
-    fn tell(&mut self, context: &Context) {
+    fn report(&mut self, context: &Context) {
         if let Some(start) = context.shared.running() {
             self.account.begin_at(start, &context.alone());
         }
-        while let Some(interval) = self.account.intervals().get(self.told) {
-            context.warm_tick(self.told, Tick::Recv(*interval));
-            self.told += 1;
+        while let Some(interval) = self.account.intervals().get(self.reported) {
+            context.warm_tick(self.reported, Tick::Recv(*interval));
+            self.reported += 1;
         }
     }
 
     /// Closes the account; the one of the measured time goes on with the next number.
-    fn end(mut self, context: &Context, account: &mut Receiver, warmed: &mut RecvCounts) {
-        self.tell(context);
+    fn end(mut self, context: &Context, account: &mut Receiver) -> RecvCounts {
+        self.report(context);
         account.follow(&self.account, thread_use());
         if let Some(start) = context.shared.running() {
             let measured = start.saturating_add(context.agreed.plan.warmup.0);
             account.begin_at(measured, &context.around());
         }
         let report = self.account.finish(None, None, &context.alone());
-        for (index, interval) in report.intervals.iter().enumerate().skip(self.told) {
+        for (index, interval) in report.intervals.iter().enumerate().skip(self.reported) {
             context.warm_tick(index, Tick::Recv(*interval));
         }
-        *warmed = report.counts;
+        report.counts
     }
 }

@@ -150,19 +150,159 @@ struct Stream<'a> {
     first_number: u64,
 }
 
+/// The warm-up, or the measured time.
 struct Phase {
+    start_ns: u64,
+    quota: Quota,
+    warmup: bool,
     account: Sender,
     pacer: Option<Pacer>,
+    /// Intervals that were reported; of a warm-up only where its users see it.
+    reported: usize,
+    reports: bool,
+    /// Of the shorter datagrams that end a test by bytes.
+    tails_sent: usize,
+    /// When the last call ended, since the start; a call whose end is not yet known.
+    last_end_ns: u64,
+    has_sent: bool,
     span_ns: u64,
     error: Option<String>,
+}
+
+/// What a sender does next.
+enum Next {
+    /// Nothing before this time, since the start.
+    Wait(u64),
+    Call(Call),
+    /// The quota is met.
+    Over,
+}
+
+/// One call into the kernel.
+struct Call {
+    datagrams: u64,
+    /// Bytes of each.
+    length: usize,
+    is_tail: bool,
+    /// When its first datagram was due, since the start; absent without pacing.
+    due_ns: Option<u64>,
+}
+
+impl Phase {
+    /// Intervals that are over at `now`, since the start.
+    #[inline]
+    fn roll(&mut self, context: &Context, now: u64) {
+        if !self.account.is_due(now) {
+            return;
+        }
+        if let Some(pacer) = &self.pacer {
+            self.account.on_pacer(pacer.late(), pacer.given_up());
+        }
+        self.account.roll(now, None, &context.around());
+        while let Some(row) = self.account.intervals().get(self.reported).filter(|_| self.reports) {
+            let tick = Tick::Send(*row);
+            if self.warmup {
+                context.warm_tick(self.reported, tick);
+            } else {
+                context.tick(self.reported, tick);
+            }
+            self.reported += 1;
+        }
+    }
+
+    /// What pace and quota allow at `now`, since the start.
+    #[inline]
+    fn next(&mut self, now: u64, batch: usize, size: usize) -> Next {
+        let mut call = Call { datagrams: batch as u64, length: size, is_tail: false, due_ns: None };
+        match self.pacer.as_mut().map(|pacer| pacer.next(now)) {
+            Some(Pace::WaitUntil(at)) => {
+                // An interval's end or the test's may come first.
+                let until = self.quota.until_ns.unwrap_or(u64::MAX);
+                return Next::Wait(at.min(self.account.next_boundary_ns()).min(until));
+            }
+            Some(Pace::Send { datagrams, due_ns }) => {
+                call.datagrams = call.datagrams.min(datagrams);
+                call.due_ns = Some(due_ns);
+            }
+            None => {}
+        }
+        if let Some(full) = self.quota.full {
+            let left = full.saturating_sub(self.account.datagrams());
+            call.datagrams = call.datagrams.min(left);
+            if left == 0 {
+                let tail = self.quota.tail.get(self.tails_sent).filter(|length| **length > 0);
+                let Some(length) = tail else { return Next::Over };
+                let length = usize::from(*length);
+                call = Call { datagrams: 1, length, is_tail: true, ..call };
+            }
+        }
+        Next::Call(call)
+    }
+
+    /// How long it was.
+    fn end(mut self, context: &Context) -> Self {
+        if let Some(pacer) = &self.pacer {
+            self.account.on_pacer(pacer.late(), pacer.given_up());
+        }
+        if self.account.datagrams() == 0 && !self.account.local_errors().is_empty() {
+            self.error = self.error.or_else(|| Some(nothing_left(self.account.local_errors())));
+        }
+        let now = clock::monotonic_ns().saturating_sub(self.start_ns);
+        let last_end_ns = self.last_end_ns;
+        self.span_ns = match (self.quota.until_ns, &self.pacer) {
+            // A paced sender's last slot ends with the time.
+            (Some(until), _) if now >= until => until.max(last_end_ns),
+            (None, Some(pacer)) => last_end_ns.max(pacer.due_ns(pacer.slot())),
+            // A thread that waits for its next slot sees later that it was told to stop.
+            (Some(_), Some(_)) => {
+                let stopped = context.shared.stopped_ns();
+                let stopped = stopped.map(|at| at.saturating_sub(self.start_ns));
+                stopped.map_or(now, |at| at.max(last_end_ns).min(now))
+            }
+            _ => now,
+        };
+        self
+    }
 }
 
 impl Stream<'_> {
     /// Sends until the quota is met or the test stops.
     fn phase(&mut self, start_ns: u64, quota: Quota, warmup: bool) -> Phase {
-        let plan = &self.context.agreed.plan;
-        let around = self.context.around();
+        let mut phase = self.begin(start_ns, quota, warmup);
         let size = self.udp.size.len();
+        loop {
+            // Without pacing this is the one reading of the clock a call: the end of the last call and
+            // the send time of the next.
+            let now = clock::monotonic_ns().saturating_sub(start_ns);
+            if std::mem::take(&mut phase.has_sent) {
+                phase.last_end_ns = now;
+            }
+            phase.roll(self.context, now);
+            let over = phase.quota.until_ns.is_some_and(|until| now >= until);
+            if over || self.context.ends_sending(start_ns.saturating_add(now)) {
+                break;
+            }
+            match phase.next(now, self.shape.batch, size) {
+                Next::Wait(at) => {
+                    self.waiter.wait_until(start_ns.saturating_add(at), start_ns + now);
+                    continue;
+                }
+                Next::Over => break,
+                Next::Call(call) => {
+                    if let Err(why) = self.call(&mut phase, &call, now) {
+                        phase.error = Some(why);
+                        break;
+                    }
+                }
+            }
+            phase.has_sent = true;
+        }
+        phase.end(self.context)
+    }
+
+    /// Waits for the start of a phase.
+    fn begin(&mut self, start_ns: u64, quota: Quota, warmup: bool) -> Phase {
+        let plan = &self.context.agreed.plan;
         let mut pacer = self.udp.rate.and_then(|rate| {
             Pacer::new(
                 rate.bits_per_second(self.udp.size),
@@ -176,8 +316,8 @@ impl Stream<'_> {
         if self.context.burst > 0 {
             pacer = pacer.map(|pacer| pacer.in_bursts(self.context.burst.into()));
         }
-        let tells = !warmup || self.context.habits.warm_by_time;
-        let intervals = match (warmup, tells) {
+        let reports = !warmup || self.context.habits.warm_by_time;
+        let intervals = match (warmup, reports) {
             (false, _) => self.context.intervals(),
             (true, true) => Some(self.context.warm_intervals()),
             (true, false) => Some(1),
@@ -197,146 +337,89 @@ impl Stream<'_> {
             self.context.begun();
         }
         account.begin(thread);
-        let mut told = 0;
-        let mut error = None;
-        let mut tails_sent = 0;
-        let (mut last_end_ns, mut has_sent) = (0, false);
-        loop {
-            // Without pacing this is the one reading of the clock a call: the end of the last call and
-            // the send time of the next.
-            let now = clock::monotonic_ns().saturating_sub(start_ns);
-            if std::mem::take(&mut has_sent) {
-                last_end_ns = now;
-            }
-            if account.is_due(now) {
-                if let Some(pacer) = &pacer {
-                    account.on_pacer(pacer.late(), pacer.given_up());
-                }
-                account.roll(now, None, &around);
-                while let Some(interval) = account.intervals().get(told).filter(|_| tells) {
-                    let tick = Tick::Send(*interval);
-                    if warmup {
-                        self.context.warm_tick(told, tick);
-                    } else {
-                        self.context.tick(told, tick);
-                    }
-                    told += 1;
-                }
-            }
-            if self.context.ends_sending(start_ns.saturating_add(now)) {
-                break;
-            }
-            if quota.until_ns.is_some_and(|until| now >= until) {
-                break;
-            }
-            let mut datagrams = self.shape.batch as u64;
-            let mut due = None;
-            if let Some(pacer) = &mut pacer {
-                match pacer.next(now) {
-                    Pace::WaitUntil(at) => {
-                        // An interval's end or the test's may come first.
-                        let at = at
-                            .min(account.next_boundary_ns())
-                            .min(quota.until_ns.unwrap_or(u64::MAX));
-                        self.waiter.wait_until(start_ns.saturating_add(at), start_ns + now);
-                        continue;
-                    }
-                    Pace::Send { datagrams: allowed, due_ns } => {
-                        datagrams = datagrams.min(allowed);
-                        due = Some(due_ns);
-                    }
-                }
-            }
-            let mut length = size;
-            let mut is_tail = false;
-            if let Some(full) = quota.full {
-                let left = full.saturating_sub(account.datagrams());
-                datagrams = datagrams.min(left);
-                if left == 0 {
-                    let short = quota.tail.get(tails_sent).copied().filter(|length| *length > 0);
-                    let Some(short) = short else { break };
-                    length = usize::from(short);
-                    is_tail = true;
-                    datagrams = 1;
-                }
-            }
-            let sent_ns = if pacer.is_some() { clock::monotonic_ns() } else { start_ns + now };
-            let count = datagrams as usize;
-            let first = self.first_number + account.datagrams();
-            self.stamp(first, count, length, sent_ns, warmup);
-            let bytes = self.buffer.get(..count * length).unwrap_or(&self.buffer);
-            let batch = SendBatch { bytes, segment: length, train: self.shape.train };
-            let begun = sent_ns.saturating_sub(start_ns);
-            match self.port.send(&batch) {
-                Ok(call) => {
-                    let taken = (call.datagrams as u64).min(datagrams);
-                    account.on_sent(begun, taken, taken * length as u64, due);
-                    self.context.shared.add_sent(taken * length as u64);
-                    self.errors = 0;
-                    self.failures = 0;
-                    self.failing_since_ns = None;
-                    let mut refused = 0;
-                    // The kernel stops at an error and keeps silent about it. What ICMP brought, or a
-                    // datagram that was too large, is in the error queue as well; a lack of room is not.
-                    if taken < datagrams && !self.port.take_errors() {
-                        refused = (datagrams - taken).min(self.shape.train as u64);
-                        account.on_cut_short(refused);
-                    }
-                    self.give_way(&mut pacer, taken, refused, begun);
-                    // An older kernel takes shorter trains; the headers must say so.
-                    self.shape.train = self.shape.train.min(call.max_train);
-                    if is_tail {
-                        tails_sent += taken as usize;
-                    }
-                }
-                Err(e) if self.port.is_refusal(&e) => {
-                    if let Err(none) = self.fall_back(&e) {
-                        error = Some(none.to_string());
-                        break;
-                    }
-                    if let Some(pacer) = &mut pacer {
-                        pacer.set_batch(self.shape.batch as u64);
-                    }
-                }
-                Err(e) => {
-                    if let Some(errno) = self.dropped_here(&e) {
-                        // Of a call that took nothing, the kernel tried one datagram, or one train.
-                        let refused = datagrams.min(self.shape.train as u64);
-                        account.on_refused(begun, refused, errno);
-                        self.give_way(&mut pacer, 0, refused, begun);
-                        let for_ever = quota.until_ns.is_none() || account.datagrams() == 0;
-                        if for_ever && self.gives_up(begun) {
-                            error = Some(nothing_left(account.local_errors()));
-                            break;
-                        }
-                    } else if let Some(text) = self.tolerate(&e) {
-                        error = Some(text);
-                        break;
-                    }
-                }
-            }
-            has_sent = true;
+        Phase {
+            start_ns,
+            quota,
+            warmup,
+            account,
+            pacer,
+            reported: 0,
+            reports,
+            tails_sent: 0,
+            last_end_ns: 0,
+            has_sent: false,
+            span_ns: 0,
+            error: None,
         }
-        if let Some(pacer) = &pacer {
-            account.on_pacer(pacer.late(), pacer.given_up());
-        }
-        if account.datagrams() == 0 && !account.local_errors().is_empty() {
-            error = error.or_else(|| Some(nothing_left(account.local_errors())));
-        }
-        let now = clock::monotonic_ns().saturating_sub(start_ns);
-        let span_ns = match (quota.until_ns, &pacer) {
-            // A paced sender's last slot ends with the time.
-            (Some(until), _) if now >= until => until.max(last_end_ns),
-            (None, Some(pacer)) => last_end_ns.max(pacer.due_ns(pacer.slot())),
-            // A thread that waits for its next slot sees later that it was told to stop.
-            (Some(_), Some(_)) => {
-                let stopped =
-                    self.context.shared.stopped_ns().map(|at| at.saturating_sub(start_ns));
-                stopped.map_or(now, |at| at.max(last_end_ns).min(now))
+    }
+
+    /// Hands datagrams to the kernel and accounts for its answer; the error ends the stream.
+    #[inline]
+    fn call(&mut self, phase: &mut Phase, call: &Call, now: u64) -> Result<(), String> {
+        let Call { datagrams, length, .. } = *call;
+        let sent_ns =
+            if phase.pacer.is_some() { clock::monotonic_ns() } else { phase.start_ns + now };
+        let begun = sent_ns.saturating_sub(phase.start_ns);
+        let count = datagrams as usize;
+        let first = self.first_number + phase.account.datagrams();
+        self.stamp(first, count, length, sent_ns, phase.warmup);
+        let bytes = self.buffer.get(..count * length).unwrap_or(&self.buffer);
+        let batch = SendBatch { bytes, segment: length, train: self.shape.train };
+        match self.port.send(&batch) {
+            Ok(sent) => {
+                let taken = (sent.datagrams as u64).min(datagrams);
+                phase.account.on_sent(begun, taken, taken * length as u64, call.due_ns);
+                self.context.shared.add_sent(taken * length as u64);
+                self.errors = 0;
+                self.failures = 0;
+                self.failing_since_ns = None;
+                let mut refused = 0;
+                // The kernel stops at an error and keeps silent about it. What ICMP brought, or a
+                // datagram that was too large, is in the error queue as well; a lack of room is not.
+                if taken < datagrams && !self.port.take_errors() {
+                    refused = (datagrams - taken).min(self.shape.train as u64);
+                    phase.account.on_cut_short(refused);
+                }
+                self.give_way(&mut phase.pacer, taken, refused, begun);
+                // An older kernel takes shorter trains; the headers must say so.
+                self.shape.train = self.shape.train.min(sent.max_train);
+                if call.is_tail {
+                    phase.tails_sent += taken as usize;
+                }
+                Ok(())
             }
-            _ => now,
+            Err(e) => self.on_error(phase, datagrams, begun, &e),
+        }
+    }
+
+    /// A call that took nothing.
+    #[cold]
+    fn on_error(
+        &mut self,
+        phase: &mut Phase,
+        datagrams: u64,
+        begun: u64,
+        error: &io::Error,
+    ) -> Result<(), String> {
+        if self.port.is_refusal(error) {
+            self.fall_back(error).map_err(|none| none.to_string())?;
+            if let Some(pacer) = &mut phase.pacer {
+                pacer.set_batch(self.shape.batch as u64);
+            }
+            return Ok(());
+        }
+        let Some(errno) = self.dropped_here(error) else {
+            return self.tolerate(error).map_or(Ok(()), Err);
         };
-        Phase { account, pacer, span_ns, error }
+        // Of a call that took nothing, the kernel tried one datagram, or one train.
+        let refused = datagrams.min(self.shape.train as u64);
+        phase.account.on_refused(begun, refused, errno);
+        self.give_way(&mut phase.pacer, 0, refused, begun);
+        let for_ever = phase.quota.until_ns.is_none() || phase.account.datagrams() == 0;
+        if for_ever && self.gives_up(begun) {
+            return Err(nothing_left(phase.account.local_errors()));
+        }
+        Ok(())
     }
 
     /// Slots that were used, by what the kernel took and by what it refused. A sender that has no slots
