@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use linerate_model::clean::clean_json;
 use linerate_model::record::RunRecord;
-use linerate_runner::client::{self, Request};
+use linerate_runner::client::Request;
 use linerate_runner::clock::{self, Stopwatch};
 use linerate_runner::signals::Stop;
 use linerate_session::observer::Observer;
@@ -34,7 +34,7 @@ pub struct FromHere;
 
 impl Executor for FromHere {
     fn run(&mut self, request: &Request, observer: &mut dyn Observer, stop: &Stop) -> RunRecord {
-        client::run(request, observer, stop)
+        linerate_runner::run(request, observer, stop)
     }
 }
 

@@ -21,6 +21,7 @@ mod place;
 mod process_cpu;
 mod proven;
 mod random;
+mod run;
 mod serve_iperf3;
 mod served;
 pub mod server;
@@ -31,4 +32,5 @@ pub mod signals;
 mod standstill;
 
 pub use network::Network;
+pub use run::run;
 pub use serve_iperf3::logins;

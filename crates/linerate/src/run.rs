@@ -14,7 +14,7 @@ use linerate_model::record::{ErrorRecord, Interval, RunRecord, Status};
 use linerate_report::error;
 use linerate_report::run::json::{self, JsonLines};
 use linerate_report::run::live::LiveText;
-use linerate_runner::client::{self, Request};
+use linerate_runner::client::Request;
 use linerate_runner::clock::Stopwatch;
 use linerate_runner::signals::Stop;
 use linerate_session::observer::Observer;
@@ -30,7 +30,7 @@ pub fn run(asked: Asked, show: Show, color: Color) -> Result<Exit, ErrorRecord> 
     for note in &asked.notes {
         screen.note(note);
     }
-    let record = client::run(&request, &mut screen, &stop);
+    let record = linerate_runner::run(&request, &mut screen, &stop);
     screen.end(&record);
     let kept = kept.map_or(Ok(()), |kept| kept.keep(json::record(&record)));
     if let Some(found) = &record.error

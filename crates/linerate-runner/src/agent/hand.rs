@@ -162,7 +162,7 @@ impl Hand {
             label: None,
             title: None,
         };
-        let record = client::run(&request, &mut (), &self.stop);
+        let record = client::run(&request, None, &mut (), &self.stop);
         Ok(Reply::Record(Box::new(record)))
     }
 

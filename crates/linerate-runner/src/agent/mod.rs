@@ -8,6 +8,7 @@ mod helper;
 mod local;
 mod remote;
 mod session;
+mod slot;
 
 use std::path::PathBuf;
 
@@ -25,7 +26,8 @@ pub use self::guard::{KEEPER_VERB, keep};
 pub use self::helper::{HELPER_VERB, Privileged, helper, restore, state_directory};
 pub use self::local::Local;
 pub use self::remote::{Access, Remote};
-pub(crate) use self::session::{AgentSlot, Session, admit};
+pub(crate) use self::session::{Session, admit};
+pub(crate) use self::slot::AgentSlot;
 
 /// What a server lets controllers do beyond settings, and how.
 #[derive(Debug, Clone)]

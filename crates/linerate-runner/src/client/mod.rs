@@ -1,6 +1,7 @@
 //! The client: asks a server for a test, runs this side of it and assembles the record.
 
 mod agree;
+mod conduct;
 mod connect;
 mod discard;
 mod driver;
@@ -9,7 +10,7 @@ pub(crate) mod mtu;
 mod open;
 mod test;
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use linerate_host::facts::facts;
 use linerate_model::plan::{Dialect, IpVersion, TestPlan};
@@ -23,11 +24,10 @@ use crate::random::random;
 use crate::signals::Stop;
 use crate::standstill;
 
-pub(crate) use connect::{connect_to, resolve};
-use connect::{over_control, with_own_server};
+use conduct::over_control;
+pub(crate) use connect::{CONNECT_LIMIT, connect_to, resolve};
 pub use iperf3::Extras;
 pub(crate) use test::unchanged;
-use test::{ClientTest, Ended};
 
 /// Where a test goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,8 +79,14 @@ pub struct Request {
 }
 
 /// Runs one test and returns its record, whose `status` and `error` say how it ended. `stop` ends it
-/// early with what was measured; before the streams exist nothing was.
-pub fn run(request: &Request, observer: &mut dyn Observer, stop: &Stop) -> RunRecord {
+/// early with what was measured; before the streams exist nothing was. `local` is where the server of
+/// [`Target::Local`] listens.
+pub(crate) fn run(
+    request: &Request,
+    local: Option<SocketAddr>,
+    observer: &mut dyn Observer,
+    stop: &Stop,
+) -> RunRecord {
     let record = blank(request);
     let _watch = standstill::Watch::new();
     let allowed = linerate_host::cores::allowed_cores();
@@ -98,12 +104,18 @@ pub fn run(request: &Request, observer: &mut dyn Observer, stop: &Stop) -> RunRe
     };
     let unbegun = record.clone();
     let test = async {
-        match &request.target {
-            Target::Local => with_own_server(request, record, observer).await,
-            Target::Host { name, port } => {
+        match (&request.target, local) {
+            (Target::Local, Some(server)) => {
+                let name = server.ip().to_string();
+                over_control(request, record, &name, server.port(), observer).await
+            }
+            (Target::Local, None) => {
+                failed(record, errors::unable("test this host alone", "it has no server here"))
+            }
+            (Target::Host { name, port }, _) => {
                 over_control(request, record, name, *port, observer).await
             }
-            Target::Discard { name, port } => {
+            (Target::Discard { name, port }, _) => {
                 discard::run(request, record, name, *port, observer).await
             }
         }
@@ -124,7 +136,7 @@ pub fn stamp() -> (String, String) {
     (format!("{:012x}-{}", now.as_millisecond(), auth::to_hex(&tail)), now.to_string())
 }
 
-fn blank(request: &Request) -> RunRecord {
+pub(crate) fn blank(request: &Request) -> RunRecord {
     let (id, started) = stamp();
     RunRecord {
         format: FORMAT,
@@ -213,7 +225,7 @@ mod tests {
             told.now();
             std::io::copy(&mut &taken.0, &mut std::io::sink())
         });
-        let record = run(&request, &mut (), &stop);
+        let record = run(&request, None, &mut (), &stop);
         assert_eq!(record.status, Status::Failed);
         assert_eq!(record.error.unwrap().kind.name(), "interrupted");
         let _ = server.join().unwrap();

@@ -2,35 +2,23 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::Arc;
 
 use linerate_dialect::ending::{Failure, Trouble};
-use linerate_dialect::habits::{self, Habits};
-use linerate_dialect::native::client::{self, Client, Terms};
-use linerate_model::plan::{AgreedPlan, Dialect, IpVersion, TestPlan};
+use linerate_dialect::habits::Habits;
+use linerate_model::plan::{AgreedPlan, IpVersion, TestPlan};
 use linerate_model::record::{Doubt, DoubtKind, ErrorRecord, RunRecord, Status};
 use linerate_model::sample::SendCounts;
 use linerate_session::assemble::{self, HostSamples, Outcome, StreamOutcome};
 use linerate_session::clock::ClockOffset;
-use linerate_session::observer::Observer;
-use linerate_wire::framing::Framing;
-use linerate_wire::native::auth;
 use linerate_wire::native::message::ServerMessage;
-use linerate_wire::native::stream::COOKIE_BYTES;
-use tokio::net::TcpStream;
 
-use crate::data::drain_ns;
-use crate::data::{self, StreamId};
+use crate::data::StreamId;
 use crate::errors;
-use crate::line::Streams;
 use crate::place::{self, From};
-use crate::proven;
 use crate::standstill;
 
 use super::Request;
-use super::driver::{Driver, Over};
-use super::open::{Native, Opener, Opening};
-use super::{iperf3, mtu};
+use super::open::Opener;
 
 /// The client's side of one test.
 pub(super) struct ClientTest<'a> {
@@ -41,78 +29,11 @@ pub(super) struct ClientTest<'a> {
     pub(super) ip: IpVersion,
     pub(super) plan: TestPlan,
     pub(super) record: RunRecord,
-    pub(super) drain: u64,
     /// Datagrams do not fit the path, and the record says so.
     pub(super) fragments: bool,
 }
 
 impl ClientTest<'_> {
-    pub(super) async fn conduct(
-        &mut self,
-        control: TcpStream,
-        observer: &mut dyn Observer,
-    ) -> Result<(), ErrorRecord> {
-        let path = (self.local, self.peer);
-        let from_mtu = self.request.size_from_mtu;
-        self.fragments = mtu::fit(&mut self.plan, &mut self.record, path, from_mtu);
-        if self.request.dialect == Some(Dialect::Iperf3) {
-            return iperf3::conduct(self, control, None, observer).await;
-        }
-        let mut control = control;
-        let hello = proven::hello().map_err(|e| self.lost(errors::AGREEING, &e.to_string()))?;
-        if let Some(cookie) = self.greet(&mut control, &hello).await? {
-            observer.note(&format!("{} runs an iperf3 server: speaking its protocol", self.name));
-            return iperf3::conduct(self, control, Some(cookie), observer).await;
-        }
-        self.drain = drain_ns(&control, &self.plan.traffic);
-        let (agreed, seals) = self.negotiate(&mut control, &hello).await?;
-        let cookie = auth::from_hex::<COOKIE_BYTES>(&agreed.cookie)
-            .ok_or_else(|| self.lost(errors::AGREEING, "the server sent no legal cookie"))?;
-        // Version 1 refuses and never cuts: another plan is that of a server which wants this host to
-        // send more, longer or elsewhere than its user asked for.
-        if agreed.agreed.plan != self.plan {
-            let why = "the server answered with another test than was asked for";
-            return Err(self.lost(errors::AGREEING, why));
-        }
-        let mut agreed_record = assemble::plan_record(&self.plan, Some(self.ip));
-        agreed_record.dialect = Dialect::Native.into();
-        self.record.asked.ip = Some(self.ip.number());
-        self.record.agreed = Some(agreed_record);
-        let same_host = self.record.client.boot_id.is_some()
-            && self.record.client.boot_id == agreed.host.boot_id;
-        self.record.server = Some(agreed.host.clone());
-
-        let ids = data::streams(self.plan.direction, self.plan.streams);
-        let token = agreed.token;
-        let streams = Streams {
-            agreed: Arc::new(unchanged(&self.plan)),
-            ip: self.ip,
-            token,
-            framing: Framing::Native { token, stream: 0 },
-            habits: habits::NATIVE,
-            digits: false,
-            burst: 0,
-            cores: self.cores(&ids, same_host, &agreed.cores),
-        };
-        let (ours, theirs) = seals.map(|seals| (seals.ours, seals.theirs)).unzip();
-        let terms = Terms { plan: self.plan.clone(), drain_ns: self.drain };
-        let conversation = Client::new(terms, ours, theirs);
-        let opening = Opening::start(Native { opener: self.opener(), token, cookie });
-        let watched = (&mut self.record, Box::new(|_: &[_]| None) as _);
-        let driver = Driver::new(conversation, control, opening, streams, watched, observer);
-        let Over { conversation, fault, host } = driver.run().await;
-        if let Some(Err(trouble)) = conversation.outcome() {
-            return Err(fault.unwrap_or_else(|| self.failed(trouble)));
-        }
-        let ended = conversation.ended();
-        let shown = ended.shown;
-        self.finish(ended, host, same_host);
-        // The last interval ends with the test and so after the last tick.
-        let rest = self.record.intervals.iter().skip(usize::try_from(shown).unwrap_or(usize::MAX));
-        rest.for_each(|interval| observer.interval(interval));
-        Ok(())
-    }
-
     /// For connections of this test.
     pub(super) fn opener(&self) -> Opener {
         Opener {
@@ -173,16 +94,6 @@ impl ClientTest<'_> {
             Failure::Stopped(why) => errors::server_stopped(&self.name, &why),
             Failure::Iperf3(failure) => errors::iperf3_failed(&self.name, failure),
         }
-    }
-
-    /// From what both ends reported to the record.
-    fn finish(&mut self, ended: client::Ended, host: HostSamples, same_host: bool) {
-        let client::Ended {
-            streams, server, clock, interrupted, trouble, stopping, results, ..
-        } = ended;
-        let trouble = trouble.map(|trouble| self.failed(trouble));
-        let ended = Ended { interrupted, trouble, stopping, results };
-        self.conclude(streams, ended, (host, server), clock, same_host, habits::NATIVE);
     }
 
     /// The record of what was measured, however the test ended.

@@ -3,7 +3,6 @@
 use linerate_ask::iperf3::{Line, request};
 use linerate_model::record::{ErrorKind, RunRecord, Status};
 use linerate_model::test_event::TestEvent;
-use linerate_runner::client;
 use linerate_runner::signals::Stop;
 use linerate_session::observer::Observer;
 
@@ -19,7 +18,7 @@ pub(super) fn run(line: &Line, out: &mut Out) -> Done {
     let stop = Stop::at_signals().map_err(|e| Some(format!("iperf3: error - {e}")))?;
     let screen = Screen::new(line, &options(line));
     let mut face = Face { screen, out, end: None, stop: stop.clone() };
-    let record = client::run(&request, &mut face, &stop);
+    let record = linerate_runner::run(&request, &mut face, &stop);
     face.finish(&record)
 }
 
