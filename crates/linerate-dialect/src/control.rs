@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::marker::PhantomData;
 
-use linerate_wire::native::auth::{Seal, SealError};
+use linerate_wire::native::auth::{Seal, Unseal};
 use linerate_wire::native::frame::{self, FrameError, PREFIX_BYTES};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -29,7 +29,7 @@ pub enum ControlError {
     Io(#[from] io::Error),
     /// Not this protocol.
     #[error("{0}")]
-    Frame(#[from] FrameError),
+    Frame(FrameError),
     /// Somebody without the key said it, or changed, repeated or left out something.
     #[error(
         "a control message is not proven to be the other end's, in its place: somebody changed, \
@@ -38,11 +38,11 @@ pub enum ControlError {
     Unproven,
 }
 
-impl From<SealError> for ControlError {
-    fn from(error: SealError) -> Self {
+impl From<FrameError> for ControlError {
+    fn from(error: FrameError) -> Self {
         match error {
-            SealError::Unproven => Self::Unproven,
-            SealError::Frame(error) => Self::Frame(error),
+            FrameError::Unproven => Self::Unproven,
+            error => Self::Frame(error),
         }
     }
 }
@@ -63,7 +63,7 @@ pub fn encode<T: Serialize>(seal: Option<&mut Seal>, message: &T) -> Result<Vec<
 /// # Errors
 /// When it is none, or not proven.
 pub fn decode<T: DeserializeOwned>(
-    seal: Option<&mut Seal>,
+    seal: Option<&mut Unseal>,
     body: &[u8],
 ) -> Result<T, ControlError> {
     match seal {
@@ -75,14 +75,14 @@ pub fn decode<T: DeserializeOwned>(
 /// Messages of one peer, from its bytes, wherever they are cut.
 #[derive(Debug)]
 pub struct Inbox<T> {
-    seal: Option<Seal>,
+    seal: Option<Unseal>,
     bytes: Vec<u8>,
     messages: PhantomData<fn() -> T>,
 }
 
 impl<T: DeserializeOwned> Inbox<T> {
     /// Of a peer that seals what it says, where there is a key.
-    pub fn new(seal: Option<Seal>) -> Self {
+    pub fn new(seal: Option<Unseal>) -> Self {
         Self { seal, bytes: Vec::new(), messages: PhantomData }
     }
 

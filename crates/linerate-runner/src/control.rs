@@ -5,7 +5,7 @@ use std::time::Duration;
 
 pub(crate) use linerate_dialect::control::{ControlError, decode};
 use linerate_dialect::control::{WRITE_LIMIT_NS, encode};
-use linerate_wire::native::auth::Seal;
+use linerate_wire::native::auth::{Seal, Unseal};
 use linerate_wire::native::frame::{self, PREFIX_BYTES};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -59,7 +59,7 @@ pub(crate) async fn read_body(
 /// task ends too, and its half of the connection with it.
 pub(crate) fn read_all<T: DeserializeOwned + Send + 'static>(
     mut stream: impl AsyncRead + Unpin + Send + 'static,
-    mut seal: Option<Seal>,
+    mut seal: Option<Unseal>,
 ) -> Receiver<Result<T, ControlError>> {
     let (tell, told) = mpsc::channel(READ_AHEAD);
     tokio::spawn(async move {

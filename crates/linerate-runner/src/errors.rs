@@ -179,8 +179,8 @@ pub(crate) fn older_server_key(name: &str, program: &str) -> ErrorRecord {
         Kind::Key,
         format!("cannot prove the key of --key-file to {name}"),
         &format!(
-            "the server ({program}) is of a release that does not prove each control message, so \
-             that whoever stands between could ask for another test"
+            "the server ({program}) is of a release that does not encrypt control messages, so \
+             that whoever is on the path could read them"
         ),
         &[format!("update linerate at the server to that of the client ({VERSION})")],
     )

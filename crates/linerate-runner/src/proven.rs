@@ -1,5 +1,4 @@
-//! The greeting of a session under a shared key: the seals that come of it, and which server a sealed
-//! request is for.
+//! The greeting of a session under a shared key, and which server a sealed request is for.
 
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
@@ -7,8 +6,8 @@ use std::str::FromStr;
 use linerate_engine::sys;
 use linerate_model::record::ErrorRecord;
 use linerate_wire::native::agent::AGENT_FEATURE;
-use linerate_wire::native::auth::{self, NONCE_BYTES, SEALED_FEATURE, Seal, Speaker};
-use linerate_wire::native::frame::{self, FrameError};
+use linerate_wire::native::auth::{self, NOISE_FEATURE, NONCE_BYTES, Offer, Seals};
+use linerate_wire::native::frame::{self, FrameError, PREFIX_BYTES};
 use linerate_wire::native::message::{
     ClientMessage, Ends, Hello, RefusalKind, Refused, ServerMessage, Welcome,
 };
@@ -18,25 +17,6 @@ use tokio::net::TcpStream;
 use crate::control::{ControlError, decode};
 use crate::errors;
 use crate::random::random;
-
-/// Both directions of a session under a key, as one end has them.
-#[derive(Debug)]
-pub(crate) struct Seals {
-    pub(crate) ours: Seal,
-    pub(crate) theirs: Seal,
-}
-
-impl Seals {
-    /// Of the session that these bodies of hello and welcome began, for the end that is `speaker`.
-    pub(crate) fn new(key: &[u8], speaker: Speaker, hello: &[u8], welcome: &[u8]) -> Option<Self> {
-        let other = match speaker {
-            Speaker::Client => Speaker::Server,
-            Speaker::Server => Speaker::Client,
-        };
-        let ours = Seal::new(key, speaker, hello, welcome)?;
-        Some(Self { ours, theirs: Seal::new(key, other, hello, welcome)? })
-    }
-}
 
 /// An address of a server that is not one of its host: translation on the way leads there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,7 +44,7 @@ impl FromStr for Public {
 
 /// What this program can do, at either end.
 pub(crate) fn features() -> Vec<String> {
-    FEATURES.iter().chain([&AGENT_FEATURE, &SEALED_FEATURE]).map(|f| (*f).to_owned()).collect()
+    FEATURES.iter().chain([&AGENT_FEATURE, &NOISE_FEATURE]).map(|f| (*f).to_owned()).collect()
 }
 
 /// The first message of a client or controller, as a frame.
@@ -84,21 +64,30 @@ pub(crate) fn ends(control: &TcpStream) -> std::io::Result<Ends> {
     Ok(Ends { client: sys::plain(client), server: sys::plain(server) })
 }
 
-/// A client's seals under its key, once the server has answered. Nothing was shown to the server yet.
+/// A client's first message as a frame, sealed under its key where it has one, once the server has answered
+/// the frame of the hello. Nothing was shown to the server yet.
 ///
 /// # Errors
 /// When the server has no key, or is older than this way of proving one.
-pub(crate) fn client_seals(
+pub(crate) fn ask(
     name: &str,
-    key: &[u8],
+    key: Option<&[u8]>,
     hello: &[u8],
     (body, welcome): (&[u8], &Welcome),
-) -> Result<Seals, ErrorRecord> {
-    if !welcome.features.iter().any(|feature| feature == SEALED_FEATURE) {
+    message: &ClientMessage,
+) -> Result<(Vec<u8>, Option<Seals>), ErrorRecord> {
+    let Some(key) = key else {
+        let frame = frame::encode(message);
+        return Ok((frame.map_err(|e| errors::unable("ask for a test", &e.to_string()))?, None));
+    };
+    if !welcome.features.iter().any(|feature| feature == NOISE_FEATURE) {
         return Err(errors::older_server_key(name, &welcome.program));
     }
-    let seals = Seals::new(key, Speaker::Client, hello, body);
-    seals.filter(|_| welcome.key_required).ok_or_else(|| errors::wrong_server_key(name))
+    let hello = hello.get(PREFIX_BYTES..).unwrap_or_default();
+    let sealed = auth::answer(&welcome.nonce, random(), key, (hello, body), message);
+    // Only a server without the key makes no offer that can be taken.
+    let (frame, seals) = sealed.map_err(|_| errors::wrong_server_key(name))?;
+    Ok((frame, Some(seals)))
 }
 
 /// The answer to a request. A server with another key can open nothing of this end's and seal nothing
@@ -122,18 +111,20 @@ fn refused(why: String, hint: String) -> Refused {
     Refused { kind: RefusalKind::Key, why, hints: vec![hint] }
 }
 
-/// The request of a client that must prove the key.
+/// The request of a client that must prove the key, after these bodies of hello and welcome.
 ///
 /// # Errors
 /// When it does not: without a key, with another, or as older releases did.
 pub(crate) fn open(
-    seals: &mut Seals,
+    offer: Offer,
+    key: &[u8],
     hello: &Hello,
+    greeting: (&[u8], &[u8]),
     body: &[u8],
-) -> Result<ClientMessage, Refused> {
-    match decode(Some(&mut seals.theirs), body) {
-        Ok(message) => return Ok(message),
-        Err(ControlError::Unproven) => {}
+) -> Result<(ClientMessage, Seals), Refused> {
+    match offer.taken(key, greeting, body) {
+        Ok(asked) => return Ok(asked),
+        Err(FrameError::Unproven) => {}
         Err(e) => {
             return Err(Refused { kind: RefusalKind::Protocol, why: e.to_string(), hints: vec![] });
         }
@@ -146,13 +137,13 @@ pub(crate) fn open(
             "the request is not proven: the client has another key than this server".into(),
             give,
         )
-    } else if hello.features.iter().any(|feature| feature == SEALED_FEATURE) {
+    } else if hello.features.iter().any(|feature| feature == NOISE_FEATURE) {
         refused("this server wants a shared key, and the client has none".into(), give)
     } else {
         let program: String = hello.program.chars().take(MOST_PROGRAM).collect();
         refused(
             format!(
-                "this server wants every control message proven with a shared key, and the client \
+                "this server wants every control message encrypted under a shared key, and the client \
                  ({program}) is of a release that cannot"
             ),
             format!(

@@ -15,7 +15,8 @@ use linerate_model::host::HostFacts;
 use linerate_model::plan::{AgreedPlan, Dialect, End, IpVersion, Transport};
 use linerate_model::served::{ServedResult, ServedTest};
 use linerate_wire::framing::Framing;
-use linerate_wire::native::auth::Speaker;
+use linerate_wire::native::auth::{Offer, Seals};
+use linerate_wire::native::frame::FrameError;
 use linerate_wire::native::message::{
     Agreed, ClientMessage, Ends, Hello, RefusalKind, Refused, Request, ServerMessage, Welcome,
 };
@@ -31,7 +32,7 @@ use crate::control::{ControlError, read_body, read_out, write_bytes, write_messa
 use crate::data::{self, Shared, Sign, StreamSocket, drain_ns};
 use crate::event::Event;
 use crate::line::Streams;
-use crate::proven::{self, Seals};
+use crate::proven;
 use crate::random::random;
 use crate::served;
 use crate::service::Server;
@@ -137,15 +138,17 @@ async fn ask(
     }
     auth::from_hex::<{ auth::NONCE_BYTES }>(&hello.nonce)
         .ok_or_else(|| protocol_error("a nonce that is not 32 bytes in hexadecimal".into()))?;
+    let unable = |e: FrameError| protocol_error(e.to_string());
     let key = server.options.key.as_deref();
+    let offer = key.map(|key| Ok((key, Offer::new(random())?))).transpose().map_err(unable)?;
     let welcome = frame::encode(&ServerMessage::Welcome(Welcome {
         version,
         features: proven::features(),
-        nonce: auth::to_hex(&random::<{ auth::NONCE_BYTES }>()),
+        nonce: offer.as_ref().map(|(_, (_, nonce))| nonce.clone()).unwrap_or_default(),
         key_required: key.is_some(),
         program: format!("linerate {}", env!("CARGO_PKG_VERSION")),
     }))
-    .map_err(|e| protocol_error(e.to_string()))?;
+    .map_err(unable)?;
     if write_bytes(stream, &welcome).await.is_err() {
         return Ok(None);
     }
@@ -154,13 +157,11 @@ async fn ask(
         Err(ControlError::Closed | ControlError::Io(_)) => return Ok(None),
         Err(e) => return Err(protocol_error(e.to_string())),
     };
-    let Some(key) = key else {
-        return frame::decode(&request).map(Some).map_err(|e| protocol_error(e.to_string()));
+    let Some((key, (offer, _))) = offer else {
+        return frame::decode(&request).map(Some).map_err(unable);
     };
     let welcome = welcome.get(frame::PREFIX_BYTES..).unwrap_or_default();
-    let mut session = Seals::new(key, Speaker::Server, body, welcome)
-        .ok_or_else(|| protocol_error("no code can be made of this server's key".into()))?;
-    let request = proven::open(&mut session, hello, &request)?;
+    let (request, session) = proven::open(offer, key, hello, (body, welcome), &request)?;
     *seals = Some(session);
     Ok(Some(request))
 }

@@ -9,7 +9,7 @@ use linerate_model::plan::TestPlan;
 use linerate_model::sample::HostSample;
 use linerate_model::units::Nanos;
 use linerate_session::clock::{ClockOffset, Exchange, offset};
-use linerate_wire::native::auth::Seal;
+use linerate_wire::native::auth::{Seal, Unseal};
 use linerate_wire::native::message::{
     ClientMessage, Ping, Pong, Results, ServerMessage, StreamReport,
 };
@@ -203,7 +203,7 @@ impl Client {
     }
 
     /// A test that the server granted. With a key, `ours` seals and `theirs` opens.
-    pub fn new(terms: Terms, ours: Option<Seal>, theirs: Option<Seal>) -> Self {
+    pub fn new(terms: Terms, ours: Option<Seal>, theirs: Option<Unseal>) -> Self {
         let plan = &terms.plan;
         let ids = stream::streams(plan.direction, plan.streams);
         let live = Live::new(plan, &ids);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use linerate_model::plan::{AgreedPlan, Traffic};
 use linerate_model::served::Outcome;
-use linerate_wire::native::auth::Seal;
+use linerate_wire::native::auth::{Seal, Unseal};
 use linerate_wire::native::message::{
     ClientMessage, LiveInterval, Ping, Pong, RefusalKind, Refused, ServerMessage, StreamSent,
 };
@@ -198,7 +198,7 @@ impl Server {
     }
 
     /// A test that was granted at `now_ns`. With a key, `ours` seals and `theirs` opens.
-    pub fn new(terms: Terms, now_ns: u64, ours: Option<Seal>, theirs: Option<Seal>) -> Self {
+    pub fn new(terms: Terms, now_ns: u64, ours: Option<Seal>, theirs: Option<Unseal>) -> Self {
         let plan = &terms.agreed.plan;
         let ids = stream::streams(plan.direction, plan.streams);
         let missing = ids.iter().map(|id| (id.stream, *id)).collect();

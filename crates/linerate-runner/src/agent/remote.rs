@@ -9,8 +9,7 @@ use linerate_model::plan::IpVersion;
 use linerate_model::record::{ErrorKind, ErrorRecord};
 use linerate_wire::native::PREAMBLE;
 use linerate_wire::native::agent::{AGENT_FEATURE, MOST_DOCUMENT_BYTES, Reply, Request, check};
-use linerate_wire::native::auth::Seal;
-use linerate_wire::native::frame::PREFIX_BYTES;
+use linerate_wire::native::auth::{Seal, Seals};
 use linerate_wire::native::message::{ClientMessage, ServerMessage};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
@@ -21,9 +20,9 @@ use tokio::time::Instant;
 use super::HostAgent;
 use super::session::{ALIVE_EVERY, SILENCE_LIMIT};
 use crate::client::connect_to;
-use crate::control::{ControlError, decode, read_all, read_body, write_bytes, write_message};
+use crate::control::{ControlError, decode, read_all, read_body, write_bytes};
 use crate::errors;
-use crate::proven::{self, Seals};
+use crate::proven;
 use crate::signals::Stop;
 
 /// Each step of the greeting may take this long.
@@ -205,14 +204,12 @@ async fn greet(
     if !welcome.features.iter().any(|feature| feature == AGENT_FEATURE) {
         return Err(lost(format!("{} there knows no controllers: it is too old", welcome.program)));
     }
-    let hello = hello.get(PREFIX_BYTES..).unwrap_or_default();
-    let mut seals = proven::client_seals(name, &access.key, hello, (&body, &welcome))?;
-    let opening = ClientMessage::Agent(ends);
-    let sent = write_message(control, Some(&mut seals.ours), &opening).await;
-    sent.map_err(|e| lost(e.to_string()))?;
+    let (key, opening) = (Some(&access.key[..]), ClientMessage::Agent(ends));
+    let (frame, mut seals) = proven::ask(name, key, &hello, (&body, &welcome), &opening)?;
+    write_bytes(control, &frame).await.map_err(|e| lost(e.to_string()))?;
     let body = read_body(control).await.map_err(|e| lost(e.to_string()))?;
-    match proven::first_answer(Some(&mut seals), &body) {
-        Ok(ServerMessage::Opened) => Ok(seals),
+    match proven::first_answer(seals.as_mut(), &body) {
+        Ok(ServerMessage::Opened) => seals.ok_or_else(|| errors::wrong_server_key(name)),
         Ok(ServerMessage::Refused(refused)) => Err(errors::refused_control(name, &refused)),
         Ok(_) => Err(lost("a message out of turn".into())),
         Err(ControlError::Unproven) => Err(errors::wrong_server_key(name)),

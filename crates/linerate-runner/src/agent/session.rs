@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use linerate_model::served::PutBack;
 use linerate_wire::native::agent::{PIECE_BYTES, Permissions, Reply, Request, pieces};
-use linerate_wire::native::auth::Seal;
+use linerate_wire::native::auth::{Seal, Seals};
 use linerate_wire::native::message::{RefusalKind, Refused, ServerMessage};
 use tokio::net::TcpStream;
 use tokio::net::tcp::OwnedWriteHalf;
@@ -18,7 +18,6 @@ use super::hand::Hand;
 use super::slot::words;
 use crate::control::{ControlError, read_all, write_bytes, write_message};
 use crate::event::Event;
-use crate::proven::Seals;
 use crate::service::Server;
 use crate::signals::Stop;
 

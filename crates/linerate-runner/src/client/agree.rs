@@ -6,15 +6,16 @@ use linerate_dialect::native::client::ANSWER_LIMIT_NS;
 use linerate_engine::sys;
 use linerate_model::record::{Doubt, DoubtKind, ErrorRecord};
 use linerate_wire::iperf3::{COOKIE_BYTES, Cookie};
-use linerate_wire::native::frame::{self, PREFIX_BYTES};
+use linerate_wire::native::auth::Seals;
+use linerate_wire::native::frame;
 use linerate_wire::native::message::{Agreed, ClientMessage, Request, ServerMessage};
 use linerate_wire::native::{FEATURES, PREAMBLE};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
-use crate::control::{ControlError, read_body, write_message};
+use crate::control::{ControlError, read_body, write_bytes};
 use crate::errors::{self, AGREEING};
-use crate::proven::{self, Seals};
+use crate::proven;
 
 use super::connect::DETECT;
 use super::iperf3;
@@ -95,22 +96,17 @@ impl ClientTest<'_> {
                 missing.join(", ")
             ));
         }
-        let hello = hello.get(PREFIX_BYTES..).unwrap_or_default();
-        let seals = self.request.key.as_deref();
-        let seals =
-            seals.map(|key| proven::client_seals(&self.name, key, hello, (&body, &welcome)));
-        let mut seals = seals.transpose()?;
+        let key = self.request.key.as_deref();
         let ends = proven::ends(control).map_err(|e| self.lost(AGREEING, &e.to_string()))?;
         let request = ClientMessage::Request(Box::new(Request {
             plan: self.plan.clone(),
-            ends: seals.as_ref().map(|_| ends),
+            ends: key.map(|_| ends),
             boot_id: self.record.client.boot_id.clone(),
             run: Some(self.record.id.clone()),
         }));
-        let seal = seals.as_mut().map(|seals| &mut seals.ours);
-        write_message(control, seal, &request)
-            .await
-            .map_err(|e| self.lost(AGREEING, &e.to_string()))?;
+        let (request, mut seals) =
+            proven::ask(&self.name, key, hello, (&body, &welcome), &request)?;
+        write_bytes(control, &request).await.map_err(|e| self.lost(AGREEING, &e.to_string()))?;
         let body = self.body(control).await;
         let answer = body.and_then(|body| proven::first_answer(seals.as_mut(), &body));
         let agreed = match answer {

@@ -3,7 +3,7 @@
 use linerate_model::setting::{Setting, SettingName, SettingValue};
 use linerate_model::undo::{self, Decision, Place};
 use linerate_wire::native::agent::{self, Reply, Request};
-use linerate_wire::native::auth::{Seal, Speaker};
+use linerate_wire::native::auth::{Offer, Seals, answer};
 use linerate_wire::native::frame::{self, PREFIX_BYTES};
 
 /// Names and values of settings as a plan has them.
@@ -43,17 +43,27 @@ pub fn undo_journal(data: &[u8]) {
     }
 }
 
-/// The body of a sealed frame, as a host and as a controller read it; and what is inside, had its
-/// sender the key.
+/// Both ends of a session under a key.
+fn session() -> (Seals, Seals) {
+    let (key, greeting) = (b"sixteen bytes!!!", (&b"hello"[..], &b"welcome"[..]));
+    let (offer, nonce) = Offer::new([1; 32]).expect("an offer");
+    let (first, controller) = answer(&nonce, [2; 32], key, greeting, &()).expect("an answer");
+    let ((), host) = offer.taken(key, greeting, &first[PREFIX_BYTES..]).expect("of that key");
+    (controller, host)
+}
+
+/// The body of a sealed frame, as a host and as a controller read it, and of a first one; and what is inside,
+/// had its sender the key.
 pub fn agent_message(data: &[u8]) {
-    let seal =
-        |speaker| Seal::new(b"sixteen bytes!!!", speaker, &[1; 32], &[2; 32]).expect("a seal");
-    let mut host = seal(Speaker::Client);
-    assert!(host.open::<Request>(data).is_err(), "nobody without the key makes a message");
+    let (mut controller, mut host) = session();
+    let nobody = "nobody without the key makes a message";
+    assert!(host.theirs.open::<Request>(data).is_err(), "{nobody}");
+    let (offer, _) = Offer::new([1; 32]).expect("an offer");
+    assert!(offer.taken::<Request>(b"sixteen bytes!!!", (&[], &[]), data).is_err(), "{nobody}");
     if let Ok(request) = frame::decode::<Request>(data) {
         let _ = agent::check(&request);
-        if let Ok(sealed) = seal(Speaker::Client).seal(&request) {
-            let read = seal(Speaker::Client).open::<Request>(&sealed[PREFIX_BYTES..]);
+        if let Ok(sealed) = controller.ours.seal(&request) {
+            let read = host.theirs.open::<Request>(&sealed[PREFIX_BYTES..]);
             assert_eq!(read.expect("our own message"), request);
         }
     }

@@ -21,9 +21,18 @@ pub enum FrameError {
     /// Too deeply nested.
     #[error("{0}")]
     Depth(#[from] TooDeep),
+    /// Not from the holder of the key, or not in its place.
+    #[error("a control message that is not proven to be of the other end, in its place")]
+    Unproven,
     /// No JSON, or not a message of this protocol.
     #[error("a control message that is not understood: {0}")]
     Json(#[from] serde_json::Error),
+}
+
+impl From<snow::Error> for FrameError {
+    fn from(_: snow::Error) -> Self {
+        Self::Unproven
+    }
 }
 
 /// The body's length, checked before anything is allocated for it.

@@ -138,7 +138,7 @@ pub struct Welcome {
     /// The server's features.
     #[serde(default)]
     pub features: Vec<String>,
-    /// Fresh random bytes, hexadecimal.
+    /// What a server with a key offers ([`super::auth::Offer`]), hexadecimal; else nothing.
     pub nonce: String,
     /// Whether a request must prove a key.
     pub key_required: bool,
@@ -335,13 +335,12 @@ mod tests {
     use linerate_model::local_errors::Errno;
     use linerate_model::sample::{RecvCounts, SendCounts, TcpSample};
 
-    use super::super::auth::{Seal, Speaker};
+    use super::super::auth::tests::pair;
     use super::*;
 
     /// A sealed message is the longer one.
     fn fits(message: &ServerMessage) -> bool {
-        let seal = Seal::new(b"sixteen bytes!!!", Speaker::Server, b"hello", b"welcome");
-        seal.unwrap().seal(message).is_ok()
+        pair().1.ours.seal(message).is_ok()
     }
 
     #[test]
