@@ -9,6 +9,7 @@ pub mod control;
 pub mod ending;
 pub mod idle;
 pub mod iperf3;
+pub mod lease;
 pub mod native;
 pub mod rate_meter;
 pub mod stream;

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use linerate_runner::agent::{Access, CommandRequest, HostAgent, Remote};
 use linerate_wire::native::PREAMBLE;
-use linerate_wire::native::auth::{self, NOISE_FEATURE};
+use linerate_wire::native::auth::{self, NOISE_FEATURE, Seals};
 use native::{DEADLINES, Peer, hello, plan};
 use serde_json::{Value, json};
 use support::{Ran, Server, alone, linerate, list, wait_for};
@@ -319,8 +319,8 @@ fn an_old_session_played_again_is_refused() {
     assert_eq!(lines(&server, "started", 1).len(), 1);
 }
 
-/// A session made by hand with the key; the server's answer to that first message.
-fn answer(server: &Server, message: &Value) -> Value {
+/// A session made by hand with the key, and the server's answer to that first message.
+fn session(server: &Server, message: &Value) -> (Peer, Seals, Value) {
     let mut peer = Peer::begin(SocketAddr::from((Ipv4Addr::LOCALHOST, server.port)));
     let mut hello = hello(1, 1);
     hello["hello"]["features"] = json!([NOISE_FEATURE]);
@@ -334,7 +334,8 @@ fn answer(server: &Server, message: &Value) -> Value {
         auth::answer(nonce, [7; 32], KEY.as_bytes(), greeting, message).expect("an offer");
     peer.bytes(&frame);
     let answer = peer.body().expect("an answer");
-    seals.theirs.open(&answer).expect("who has the key hears no unproven word")
+    let answer = seals.theirs.open(&answer).expect("who has the key hears no unproven word");
+    (peer, seals, answer)
 }
 
 #[test]
@@ -353,10 +354,10 @@ fn who_has_the_key_names_the_server_too() {
         (json!({ "agent": here }), "policy"),
         (json!("start"), "protocol"),
     ] {
-        let answer = answer(&server, &message);
+        let (.., answer) = session(&server, &message);
         assert_eq!(answer["refused"]["kind"], kind, "{message}: {answer}");
     }
-    let answer = answer(&server, &request(here));
+    let (.., answer) = session(&server, &request(here));
     assert!(answer["agreed"]["client"].as_str().unwrap().starts_with("127.0.0.1:"), "{answer}");
 }
 
@@ -444,4 +445,35 @@ fn nothing_that_is_said_under_a_key_can_be_read_on_the_way() {
         let at = heard.windows(word.len()).position(|part| part == word.as_bytes());
         assert!(at.is_none(), "{word:?} can be read");
     }
+}
+
+#[test]
+fn a_host_whose_lease_is_not_renewed_is_free_again() {
+    let _alone = alone();
+    let key = KeyFile::new("lease");
+    let state = std::env::temp_dir().join(format!("linerate-lease-state-{}", std::process::id()));
+    let control = ["--allow-settings", "--state-dir", state.to_str().unwrap()];
+    let server = Server::start(None, &[&["--key-file", key.path()], &control[..]].concat());
+    let here = format!("127.0.0.1:{}", server.port);
+    let agent = json!({ "agent": { "client": "127.0.0.1:1", "server": here } });
+    let (mut peer, mut seals, answer) = session(&server, &agent);
+    assert_eq!(answer, "opened");
+    let (other, _, answer) = session(&server, &agent);
+    assert_eq!(answer["refused"]["kind"], "busy", "{answer}");
+    assert_eq!(other.hung_up(), None);
+    // Other words than a lease keep no host, nor does a late lease, and the connection stays open.
+    for message in [
+        json!({ "lease": { "epoch": 2, "ttl_ms": 100 } }),
+        json!({ "lease": { "epoch": 1, "ttl_ms": 60_000 } }),
+        json!("ping"),
+    ] {
+        peer.bytes(&seals.ours.seal(&message).unwrap());
+    }
+    let ended = lines(&server, "control_ended", 1).remove(0);
+    assert!(ended["text"].as_str().unwrap().contains("did not renew its lease"), "{ended}");
+    drop(peer);
+    let (_peer, _, answer) = session(&server, &agent);
+    assert_eq!(answer, "opened");
+    drop(server);
+    let _ = std::fs::remove_dir_all(state);
 }

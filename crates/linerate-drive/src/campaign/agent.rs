@@ -151,7 +151,7 @@ impl HostAgent for Here {
                 let why = format!("`{shown}` ended {end}: {}", done.err.trim());
                 Err(ErrorRecord::new(ErrorKind::Reboot, "cannot reboot this machine", why, &[]))
             }
-            Request::Ping | Request::Alive | Request::Bye => Ok(Reply::Done),
+            Request::Ping | Request::Lease(_) | Request::Bye => Ok(Reply::Done),
             request => match &mut self.local {
                 Some(local) => local.ask(request),
                 None => Ok(Reply::Restored(Restoration::default())),

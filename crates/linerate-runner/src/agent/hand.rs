@@ -60,7 +60,7 @@ impl Hand {
         check(request)
             .map_err(|why| failed(ErrorKind::OutOfRange, "this request is refused", why, ""))?;
         match request {
-            Request::Alive | Request::Ping | Request::Bye => Ok(Reply::Done),
+            Request::Lease(_) | Request::Ping | Request::Bye => Ok(Reply::Done),
             Request::Facts => Ok(Reply::Facts {
                 host: Box::new(facts(self.towards)),
                 permissions: self.permissions,

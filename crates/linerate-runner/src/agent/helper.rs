@@ -149,7 +149,7 @@ fn answer(keeper: &mut SettingsGuard, request: Request) -> Reply {
         }
         Request::Read { device, names } => Reply::Read(read(named(device).as_deref(), &names)),
         Request::Restore => Reply::Restored(keeper.restore()),
-        Request::Ping | Request::Alive => Reply::Done,
+        Request::Ping => Reply::Done,
         _ => Reply::Failed(Box::new(lost("it was asked for what it does not do"))),
     }
 }

@@ -8,7 +8,9 @@ use std::time::Duration;
 use linerate_model::plan::IpVersion;
 use linerate_model::record::{ErrorKind, ErrorRecord};
 use linerate_wire::native::PREAMBLE;
-use linerate_wire::native::agent::{AGENT_FEATURE, MOST_DOCUMENT_BYTES, Reply, Request, check};
+use linerate_wire::native::agent::{
+    AGENT_FEATURE, Lease, MOST_DOCUMENT_BYTES, Reply, Request, check,
+};
 use linerate_wire::native::auth::{Seal, Seals};
 use linerate_wire::native::message::{ClientMessage, ServerMessage};
 use tokio::io::AsyncWriteExt;
@@ -224,6 +226,9 @@ impl Line {
         let Self { name, peer, control, seals: Seals { mut ours, theirs } } = self;
         let (read, mut write) = control.into_split();
         let mut replies = read_all::<Reply>(read, Some(theirs));
+        let epoch = u64::try_from(jiff::Timestamp::now().as_millisecond()).unwrap_or(0);
+        let ttl_ms = u32::try_from(SILENCE_LIMIT.as_millis()).unwrap_or(u32::MAX);
+        let lease = Lease { epoch, ttl_ms };
         let mut heard = Instant::now();
         let mut tick = tokio::time::interval(ALIVE_EVERY);
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -276,7 +281,7 @@ impl Line {
                     if heard.elapsed() > SILENCE_LIMIT {
                         break "it was silent for too long".into();
                     }
-                    if let Err(why) = say(&mut write, &mut ours, &Request::Alive).await {
+                    if let Err(why) = say(&mut write, &mut ours, &Request::Lease(lease)).await {
                         break why;
                     }
                 }

@@ -5,6 +5,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use linerate_dialect::lease::Tenure;
+use linerate_engine::clock;
 use linerate_model::served::PutBack;
 use linerate_wire::native::agent::{PIECE_BYTES, Permissions, Reply, Request, pieces};
 use linerate_wire::native::auth::{Seal, Seals};
@@ -12,7 +14,6 @@ use linerate_wire::native::message::{RefusalKind, Refused, ServerMessage};
 use tokio::net::TcpStream;
 use tokio::net::tcp::OwnedWriteHalf;
 use tokio::sync::mpsc::{self, Receiver};
-use tokio::time::Instant;
 
 use super::hand::Hand;
 use super::slot::words;
@@ -23,7 +24,8 @@ use crate::signals::Stop;
 
 /// Both ends say this often that they are there.
 pub(super) const ALIVE_EVERY: Duration = Duration::from_secs(1);
-/// An end that says nothing for this long is gone. Long, because a test may take every core.
+/// A host that says nothing for this long is gone, and a host is leased for as long. Long, because a test
+/// may take every core.
 pub(super) const SILENCE_LIMIT: Duration = Duration::from_secs(15);
 
 type Start = Box<dyn FnOnce(TcpStream) -> Session + Send>;
@@ -162,16 +164,15 @@ impl Conversation {
 
     async fn until_its_end(&mut self, server: &Arc<Server>, stop: &Stop) -> String {
         let mut shut = server.shut.clone();
-        let mut heard = Instant::now();
+        let mut tenure = Tenure::new(clock::monotonic_ns());
         let mut tick = tokio::time::interval(ALIVE_EVERY);
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut busy = false;
         loop {
             tokio::select! {
                 request = self.requests.recv() => {
-                    heard = Instant::now();
                     match request {
-                        Some(Ok(Request::Alive)) => {}
+                        Some(Ok(Request::Lease(lease))) => tenure.renew(clock::monotonic_ns(), lease),
                         Some(Ok(Request::Bye)) => return "the controller said goodbye".into(),
                         Some(Ok(_)) if busy => return "two requests at once".into(),
                         Some(Ok(request)) => {
@@ -190,12 +191,11 @@ impl Conversation {
                     if let Err(e) = self.say(&reply).await {
                         return e.to_string();
                     }
-                    // What it said during a long answer is still to be read.
-                    heard = Instant::now();
+                    tenure.resume(clock::monotonic_ns());
                 }
                 _ = tick.tick() => {
-                    if heard.elapsed() > SILENCE_LIMIT {
-                        return "the controller was silent for too long".into();
+                    if tenure.is_over(clock::monotonic_ns()) {
+                        return "the controller did not renew its lease".into();
                     }
                     if let Err(e) = self.say(&Reply::Alive).await {
                         return e.to_string();

@@ -81,6 +81,17 @@ pub struct CommandOutcome {
     pub took_ms: u64,
 }
 
+/// For how long a controller keeps a host without another word: from when this comes, by the host's
+/// own clock. Once it has ended the host puts its settings back, and is not kept again by any lease.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lease {
+    /// Which taking over of the host it is of. Of two the later has the higher; one of a lower is
+    /// late, and counts for nothing.
+    pub epoch: u64,
+    /// Milliseconds; [`MOST_LEASE_MS`] where it is more.
+    pub ttl_ms: u32,
+}
+
 /// What a server lets a controller do.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Permissions {
@@ -96,8 +107,8 @@ pub struct Permissions {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Request {
-    /// The controller is there. Wants no reply, and may come at any time.
-    Alive,
+    /// The controller is there and keeps the host. Wants no reply, and may come at any time.
+    Lease(Lease),
     /// Is the host there?
     Ping,
     /// Who it is, and what it lets the controller do.
@@ -183,6 +194,8 @@ pub const MOST_WORDS: usize = 256;
 pub const MOST_WORD_BYTES: usize = 32 << 10;
 /// Longest time of a command, in milliseconds: one day, as a test.
 pub const MOST_COMMAND_MS: u64 = 86_400_000;
+/// Longest lease, in milliseconds.
+pub const MOST_LEASE_MS: u32 = 60_000;
 /// Most bytes kept of an output.
 pub const MOST_OUTPUT_BYTES: u32 = 16 << 20;
 
