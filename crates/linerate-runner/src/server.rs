@@ -86,20 +86,19 @@ pub(crate) async fn serve_async(
 ) -> Result<(), ErrorRecord> {
     let descriptors = sys::raise_descriptor_limit().ok();
     host::prepare();
-    let (post, left) = agent::AgentSlot::open(options.agent.as_ref())?;
+    let agent = options.agent.as_ref().map(agent::AgentSlot::open).transpose()?;
+    let (agent, left) = agent.unzip();
     let (listener, udp) = listen(options)?;
     let address = listener.local_addr().map_err(|e| cannot_listen(options, &e))?;
     events.send(Event::Listening(sys::plain(address)));
-    if let Some(left) = left {
-        events.send(left);
-    }
+    left.flatten().into_iter().for_each(|left| events.send(left));
     let server = Arc::new(Server {
         options: options.clone(),
         admission: Arc::new(Admission::default()),
         rendezvous: Arc::new(StreamRendezvous::new(options.exclusive)),
         events,
         shut: shut.clone(),
-        agent: post,
+        agent,
         waiting: Arc::default(),
         most_waiting: descriptors.map_or(MOST_WAITING, |most| MOST_WAITING.min(most / 2)),
         running: AtomicUsize::new(0),

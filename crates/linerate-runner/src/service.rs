@@ -25,7 +25,7 @@ pub(crate) struct Server {
     pub(crate) rendezvous: Arc<StreamRendezvous>,
     pub(crate) events: Events,
     pub(crate) shut: watch::Receiver<bool>,
-    pub(crate) agent: agent::AgentSlot,
+    pub(crate) agent: Option<agent::AgentSlot>,
     pub(crate) waiting: Arc<Waiting>,
     pub(crate) most_waiting: usize,
     pub(crate) running: AtomicUsize,

@@ -5,13 +5,15 @@ use std::net::{IpAddr, ToSocketAddrs};
 use std::path::PathBuf;
 
 use linerate_host::facts::facts;
-use linerate_host::settings::device_towards;
+use linerate_host::settings::{device_towards, read};
 use linerate_model::exit::Exit;
 use linerate_model::plan::Dialect;
 use linerate_model::record::{ErrorKind, ErrorRecord};
 use linerate_wire::native::agent::{
     CommandRequest, DeviceChoice, Permissions, RemoteTest, Reply, Request, check,
 };
+
+use tokio::sync::OwnedMutexGuard;
 
 use super::command;
 use super::helper::Privileged;
@@ -23,7 +25,7 @@ const REBOOT_LIMIT_MS: u64 = 30_000;
 
 /// This host, as far as it may be used.
 pub(crate) struct Hand {
-    pub(crate) helper: Privileged,
+    pub(crate) helper: OwnedMutexGuard<Privileged>,
     pub(crate) permissions: Permissions,
     /// The host's own command for a reboot.
     pub(crate) reboot: Option<Vec<String>>,
@@ -74,7 +76,7 @@ impl Hand {
             }
             Request::Read { device, names } => {
                 let device = device.as_ref().map(resolve).transpose()?;
-                Ok(Reply::Read(self.helper.read(device.as_deref(), names)))
+                Ok(Reply::Read(read(device.as_deref(), names)))
             }
             Request::Restore => {
                 let restoration = self.helper.restore()?;

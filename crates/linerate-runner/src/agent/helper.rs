@@ -4,10 +4,10 @@
 //! It is this very program under another verb, in a process group of its own, joined to its parent
 //! by a pair of sockets. When the parent ends in any way, the kernel closes its socket, and the
 //! helper puts everything back and ends. When the helper is killed, its parent starts another, which
-//! finds the journal; when both are, the next start does. It knows four requests: apply, read,
-//! restore, ping.
+//! finds the journal; when both are, the next start does. It knows three requests: apply, restore,
+//! ping.
 
-use std::io::{self, Read, Write};
+use std::io::{self, BufRead, BufReader, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
@@ -15,11 +15,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use linerate_host::settings::{SettingsGuard, read};
+use linerate_host::settings::SettingsGuard;
 use linerate_model::record::{ErrorKind, ErrorRecord};
-use linerate_model::setting::{Applied, ReadBack, Restoration, Setting, SettingName};
-use linerate_wire::native::agent::{DeviceChoice, MOST_DOCUMENT_BYTES, Reply, Request, pieces};
-use linerate_wire::native::frame::{self, PREFIX_BYTES};
+use linerate_model::setting::{Applied, Restoration, Setting};
+use linerate_wire::native::agent::{DeviceChoice, Reply, Request};
+use nix::sys::signal::{SigSet, Signal};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -41,43 +41,20 @@ fn lost(why: impl ToString) -> ErrorRecord {
     )
 }
 
-fn send<T: Serialize>(stream: &mut UnixStream, message: &T) -> io::Result<()> {
-    stream.write_all(&frame::encode(message).map_err(io::Error::other)?)
+/// A message, which is a line.
+fn send(stream: &mut UnixStream, message: &impl Serialize) -> io::Result<()> {
+    let mut line = serde_json::to_vec(message)?;
+    line.push(b'\n');
+    stream.write_all(&line)
 }
 
 /// The next message; `None` at the end of the stream.
-fn receive<T: DeserializeOwned>(stream: &mut UnixStream) -> io::Result<Option<T>> {
-    let mut prefix = [0; PREFIX_BYTES];
-    match stream.read_exact(&mut prefix) {
-        Ok(()) => {}
-        Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
-        Err(e) => return Err(e),
+fn receive<T: DeserializeOwned>(stream: &mut impl BufRead) -> io::Result<Option<T>> {
+    let mut line = String::new();
+    if stream.read_line(&mut line)? == 0 {
+        return Ok(None);
     }
-    let mut body = vec![0; frame::body_length(prefix).map_err(io::Error::other)?];
-    stream.read_exact(&mut body)?;
-    frame::decode(&body).map(Some).map_err(io::Error::other)
-}
-
-/// A reply of any length.
-fn send_reply(stream: &mut UnixStream, reply: &Reply) -> io::Result<()> {
-    let text = serde_json::to_string(reply)?;
-    pieces(&text).into_iter().try_for_each(|piece| send(stream, &piece))
-}
-
-fn receive_reply(stream: &mut UnixStream) -> io::Result<Option<Reply>> {
-    let mut text = String::new();
-    loop {
-        let Some(piece): Option<linerate_wire::native::agent::Piece> = receive(stream)? else {
-            return Ok(None);
-        };
-        text.push_str(&piece.text);
-        if text.len() > MOST_DOCUMENT_BYTES {
-            return Err(io::Error::other("a reply without an end"));
-        }
-        if piece.last {
-            return Ok(Some(serde_json::from_str(&text)?));
-        }
-    }
+    Ok(Some(serde_json::from_str(&line)?))
 }
 
 /// The helper's whole life. Its standard input is the socket to its parent.
@@ -86,8 +63,8 @@ fn receive_reply(stream: &mut UnixStream) -> io::Result<Option<Reply>> {
 /// When it was not started by linerate, or when something could not be put back.
 pub fn helper(state: &Path) -> Result<(), ErrorRecord> {
     let socket = io::stdin().as_fd().try_clone_to_owned().map(UnixStream::from);
-    let mut stream = socket.map_err(lost)?;
-    if stream.peer_addr().is_err() {
+    let mut stream = BufReader::new(socket.map_err(lost)?);
+    if stream.get_ref().peer_addr().is_err() {
         return Err(ErrorRecord::new(
             ErrorKind::Usage,
             format!("`linerate {HELPER_VERB}` is no command for people"),
@@ -96,7 +73,7 @@ pub fn helper(state: &Path) -> Result<(), ErrorRecord> {
         ));
     }
     // SIGTERM goes to all of a service at once: the parent's end is what counts.
-    let _ignored = ignore_signals();
+    let _ = SigSet::from_iter([Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP]).thread_block();
     let start = Instant::now();
     let opened = loop {
         match SettingsGuard::open(state) {
@@ -108,16 +85,16 @@ pub fn helper(state: &Path) -> Result<(), ErrorRecord> {
     };
     let mut keeper = match opened {
         Ok((keeper, left)) => {
-            let _ = send_reply(&mut stream, &Reply::Restored(left));
+            let _ = send(stream.get_mut(), &Reply::Restored(left));
             keeper
         }
         Err(error) => {
-            let _ = send_reply(&mut stream, &Reply::Failed(Box::new(error.clone())));
+            let _ = send(stream.get_mut(), &Reply::Failed(Box::new(error.clone())));
             return Err(error);
         }
     };
-    while let Ok(Some(request)) = receive::<Request>(&mut stream) {
-        if send_reply(&mut stream, &answer(&mut keeper, request)).is_err() {
+    while let Ok(Some(request)) = receive(&mut stream) {
+        if send(stream.get_mut(), &answer(&mut keeper, request)).is_err() {
             break;
         }
     }
@@ -139,46 +116,25 @@ pub fn helper(state: &Path) -> Result<(), ErrorRecord> {
 }
 
 fn answer(keeper: &mut SettingsGuard, request: Request) -> Reply {
-    let named = |device: Option<DeviceChoice>| match device {
-        Some(DeviceChoice::Named(name)) => Some(name),
-        _ => None,
-    };
     match request {
         Request::Apply { device, settings } => {
-            Reply::Applied(keeper.apply(named(device).as_deref(), &settings))
+            let named = match &device {
+                Some(DeviceChoice::Named(name)) => Some(name.as_str()),
+                _ => None,
+            };
+            Reply::Applied(keeper.apply(named, &settings))
         }
-        Request::Read { device, names } => Reply::Read(read(named(device).as_deref(), &names)),
         Request::Restore => Reply::Restored(keeper.restore()),
         Request::Ping => Reply::Done,
         _ => Reply::Failed(Box::new(lost("it was asked for what it does not do"))),
     }
 }
 
-/// A thread that takes signals and does nothing about them.
-fn ignore_signals() -> io::Result<std::thread::JoinHandle<()>> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let (ready, wait) = std::sync::mpsc::channel();
-    let thread = std::thread::Builder::new().name("signals".into()).spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        if let Ok(runtime) = runtime {
-            runtime.block_on(async {
-                let kinds =
-                    [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()];
-                let _kept: Vec<_> = kinds.into_iter().map(signal).collect();
-                let _ = ready.send(());
-                std::future::pending::<()>().await;
-            });
-        }
-    })?;
-    let _ = wait.recv_timeout(Duration::from_secs(5));
-    Ok(thread)
-}
-
 /// The parent's end of a helper, which is started again when it dies.
-pub struct Privileged {
+pub(crate) struct Privileged {
     program: PathBuf,
     state: PathBuf,
-    running: Option<(Child, UnixStream)>,
+    running: Option<(Child, BufReader<UnixStream>)>,
     /// What the latest helper put back when it started.
     left: Restoration,
     /// Helpers that have ended so far.
@@ -191,31 +147,22 @@ impl Privileged {
     ///
     /// # Errors
     /// When it cannot be started, or cannot keep a journal.
-    pub fn start(program: &Path, state: &Path) -> Result<(Self, Restoration), ErrorRecord> {
-        let mut this = Self {
-            program: program.to_owned(),
-            state: state.to_owned(),
-            running: None,
-            left: Restoration::default(),
-            ended: 0,
-        };
+    pub(crate) fn start(program: &Path, state: &Path) -> Result<(Self, Restoration), ErrorRecord> {
+        let (program, state) = (program.to_owned(), state.to_owned());
+        let left = Restoration::default();
+        let mut this = Self { program, state, running: None, left, ended: 0 };
         this.begin()?;
         let left = this.left.clone();
         Ok((this, left))
     }
 
-    /// The process now, for those who watch it.
-    pub fn pid(&self) -> Option<u32> {
-        self.running.as_ref().map(|(child, _)| child.id())
-    }
-
     /// Which helper this is. What one has set was put back when another has taken its place.
-    pub fn life(&self) -> u64 {
+    pub(crate) fn life(&self) -> u64 {
         self.ended
     }
 
     fn begin(&mut self) -> Result<(), ErrorRecord> {
-        let (mut ours, theirs) = UnixStream::pair().map_err(lost)?;
+        let (ours, theirs) = UnixStream::pair().map_err(lost)?;
         let child = Command::new(&self.program)
             .arg(HELPER_VERB)
             .arg("--state-dir")
@@ -227,26 +174,17 @@ impl Privileged {
             .spawn()
             .map_err(|e| lost(format!("{}: {e}", self.program.display())))?;
         ours.set_read_timeout(Some(REPLY_LIMIT)).map_err(lost)?;
-        let first = receive_reply(&mut ours);
+        let mut ours = BufReader::new(ours);
+        let first = receive(&mut ours);
         self.running = Some((child, ours));
-        match first {
-            Ok(Some(Reply::Restored(left))) => {
-                self.left = left;
-                Ok(())
-            }
-            Ok(Some(Reply::Failed(error))) => {
-                self.end();
-                Err(*error)
-            }
-            Ok(_) => {
-                self.end();
-                Err(lost("it ended at once"))
-            }
-            Err(e) => {
-                self.end();
-                Err(lost(e))
-            }
-        }
+        let left = match first {
+            Ok(Some(Reply::Restored(left))) => Ok(left),
+            Ok(Some(Reply::Failed(error))) => Err(*error),
+            Ok(_) => Err(lost("it ended at once")),
+            Err(e) => Err(lost(e)),
+        };
+        self.left = left.inspect_err(|_| self.end())?;
+        Ok(())
     }
 
     /// Closes the socket and waits until everything is back.
@@ -266,7 +204,7 @@ impl Privileged {
             self.begin()?;
         }
         let Some((_, stream)) = &mut self.running else { return Err(lost("it did not start")) };
-        let reply = send(stream, request).and_then(|()| receive_reply(stream));
+        let reply = send(stream.get_mut(), request).and_then(|()| receive(stream));
         match reply {
             Ok(Some(Reply::Failed(error))) => Err(*error),
             Ok(Some(reply)) => Ok(reply),
@@ -290,17 +228,16 @@ impl Privileged {
     ///
     /// # Errors
     /// When the helper has died, after everything was put back.
-    pub fn apply(
+    pub(crate) fn apply(
         &mut self,
         device: Option<&str>,
         settings: &[Setting],
     ) -> Result<Vec<Applied>, ErrorRecord> {
-        let device = device.map(|name| DeviceChoice::Named(name.to_owned()));
         let mut all = Vec::new();
-        // One a request, so that none outgrows its frame.
+        // One a request, as each may take its time.
         for setting in settings {
-            let request =
-                Request::Apply { device: device.clone(), settings: vec![setting.clone()] };
+            let device = device.map(|name| DeviceChoice::Named(name.to_owned()));
+            let request = Request::Apply { device, settings: vec![setting.clone()] };
             match self.call(&request)? {
                 Reply::Applied(applied) => all.extend(applied),
                 _ => return Err(lost("it gave another answer")),
@@ -309,17 +246,11 @@ impl Privileged {
         Ok(all)
     }
 
-    /// Reads settings; see [`linerate_host::settings::read`].
-    pub fn read(&mut self, device: Option<&str>, names: &[SettingName]) -> Vec<ReadBack> {
-        // Reading needs no privilege.
-        read(device, names)
-    }
-
     /// Puts everything back.
     ///
     /// # Errors
     /// When no helper can be had.
-    pub fn restore(&mut self) -> Result<Restoration, ErrorRecord> {
+    pub(crate) fn restore(&mut self) -> Result<Restoration, ErrorRecord> {
         match self.call(&Request::Restore) {
             Ok(Reply::Restored(restoration)) => Ok(restoration),
             Ok(_) => Err(lost("it gave another answer")),
@@ -336,7 +267,7 @@ impl Privileged {
     ///
     /// # Errors
     /// When no helper can be had.
-    pub fn look(&mut self) -> Result<bool, ErrorRecord> {
+    pub(crate) fn look(&mut self) -> Result<bool, ErrorRecord> {
         match self.call(&Request::Ping) {
             Ok(_) => Ok(true),
             Err(_) if self.running.is_some() => Ok(false),

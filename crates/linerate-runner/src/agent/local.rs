@@ -1,14 +1,18 @@
 //! The host that the controller itself runs on.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use linerate_model::record::ErrorRecord;
 use linerate_model::setting::Restoration;
 use linerate_wire::native::agent::{Permissions, Reply, Request};
 
+use tokio::sync::Mutex;
+
 use super::HostAgent;
 use super::hand::Hand;
 use super::helper::Privileged;
+use crate::errors;
 use crate::signals::Stop;
 
 /// This host. A helper process keeps its settings.
@@ -30,6 +34,8 @@ impl Local {
         key: Option<Vec<u8>>,
     ) -> Result<(Self, Restoration), ErrorRecord> {
         let (helper, left) = Privileged::start(program, state)?;
+        let helper = Arc::new(Mutex::new(helper)).try_lock_owned();
+        let helper = helper.map_err(|e| errors::unable("take this host over", &e.to_string()))?;
         let hand = Hand {
             helper,
             permissions: Permissions { settings: true, commands: true, reboot: true },

@@ -23,7 +23,7 @@ pub use linerate_wire::native::agent::{
 
 pub use self::command::run as run_command;
 pub use self::guard::{KEEPER_VERB, keep};
-pub use self::helper::{HELPER_VERB, Privileged, helper, restore, state_directory};
+pub use self::helper::{HELPER_VERB, helper, restore, state_directory};
 pub use self::local::Local;
 pub use self::remote::{Access, Remote};
 pub(crate) use self::session::{Session, admit};

@@ -1,7 +1,7 @@
 //! A host where `linerate serve --allow-settings` runs, as the controller uses it.
 
 use std::net::{IpAddr, SocketAddr};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -68,38 +68,24 @@ impl Remote {
     /// When it cannot be reached, has another key, lets nobody set anything, or is another
     /// controller's now.
     pub fn connect(access: &Access) -> Result<Self, ErrorRecord> {
-        let (ask, asked) = unbounded_channel();
-        let (tell, told): (Sender<Result<(), ErrorRecord>>, Receiver<_>) = channel();
-        let theirs = access.clone();
-        let thread = std::thread::Builder::new()
-            .name("controller".into())
-            .spawn(move || {
-                let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-                let runtime = match runtime {
-                    Ok(runtime) => runtime,
-                    Err(e) => {
-                        let error = errors::unable("start the controller", &e.to_string());
-                        drop(tell.send(Err(error)));
-                        return;
-                    }
-                };
-                runtime.block_on(async {
-                    match open(&theirs).await {
-                        Ok(line) => {
-                            drop(tell.send(Ok(())));
-                            line.keep(asked).await;
-                        }
-                        Err(error) => drop(tell.send(Err(error))),
-                    }
-                });
+        let unable = |e: std::io::Error| errors::unable("start the controller", &e.to_string());
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(unable)?;
+        let line = match runtime.block_on(open(access)) {
+            Ok(line) => line,
+            Err(error) => {
+                // Name lookups that hang must not hold the program back.
                 runtime.shutdown_background();
-            })
-            .map_err(|e| errors::unable("start the controller", &e.to_string()))?;
-        match told.recv() {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => return Err(error),
-            Err(_) => return Err(errors::unable("start the controller", "its thread ended")),
-        }
+                return Err(error);
+            }
+        };
+        let (ask, asked) = unbounded_channel();
+        let keep = move || {
+            runtime.block_on(line.keep(asked));
+            runtime.shutdown_background();
+        };
+        let thread = std::thread::Builder::new().name("controller".into()).spawn(keep);
+        let thread = thread.map_err(unable)?;
         Ok(Self { name: access.name.clone(), ask: Some(ask), thread: Some(thread) })
     }
 }

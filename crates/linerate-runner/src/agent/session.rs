@@ -41,20 +41,22 @@ pub(crate) async fn admit(
         Err(Refused { kind, why: why.into(), hints: vec![hint.into()] })
     };
     let options = &server.options;
-    let (Some(agent), Some(sealed)) = (&server.agent.options, seals.as_mut()) else {
+    let (Some(slot), Some(sealed)) = (&server.agent, seals.as_mut()) else {
         return refuse(
             RefusalKind::Policy,
             "this server lets nobody change settings of its host",
             "start it there with --allow-settings and --key-file",
         );
     };
-    let Some(helper) = server.agent.helper().take() else {
+    // From here on the host is given back by the guard's end, whatever becomes of the session.
+    let Ok(helper) = Arc::clone(&slot.helper).try_lock_owned() else {
         return refuse(
             RefusalKind::Busy,
             "another controller has this host",
             "wait until that campaign has ended",
         );
     };
+    let agent = &slot.options;
     let permissions =
         Permissions { settings: true, commands: agent.commands, reboot: agent.reboot.is_some() };
     let stop = Stop::default();
@@ -69,35 +71,19 @@ pub(crate) async fn admit(
         held: None,
         program: Some(agent.program.clone()),
     };
-    // From here on the host is given back by the session, whatever becomes of it.
-    let host = Held { hand: Some(hand), server: Arc::clone(server) };
     if write_message(stream, Some(&mut sealed.ours), &ServerMessage::Opened).await.is_err() {
         return Ok(None);
     }
     Ok(seals.take().map(|seals| -> Start {
-        Box::new(move |control| Session { control, peer, host, stop, seals })
+        Box::new(move |control| Session { control, peer, hand, stop, seals })
     }))
-}
-
-/// The host in a controller's hands, which goes back to its post.
-struct Held {
-    hand: Option<Hand>,
-    server: Arc<Server>,
-}
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        if let Some(hand) = self.hand.take() {
-            *self.server.agent.helper() = Some(hand.helper);
-        }
-    }
 }
 
 /// A controller that was let in.
 pub(crate) struct Session {
     control: TcpStream,
     peer: SocketAddr,
-    host: Held,
+    hand: Hand,
     stop: Stop,
     seals: Seals,
 }
@@ -105,26 +91,25 @@ pub(crate) struct Session {
 impl Session {
     /// The conversation. Returns when the controller is gone and settings are back.
     pub(crate) async fn run(self, server: &Arc<Server>) {
-        let Self { control, peer, mut host, stop, seals: Seals { ours, theirs } } = self;
+        let Self { control, peer, mut hand, stop, seals: Seals { ours, theirs } } = self;
         server.events.send(Event::ControlStarted { peer });
         let (read, write) = control.into_split();
         let requests = read_all(read, Some(theirs));
         let (asks, asked) = std::sync::mpsc::channel::<Request>();
         let (replies, replied) = mpsc::unbounded_channel::<Reply>();
         let worker = std::thread::Builder::new().name("agent".into()).spawn(move || {
-            let mut back = None;
-            if let Some(hand) = &mut host.hand {
-                while let Ok(request) = asked.recv() {
-                    if replies.send(hand.answer(&request)).is_err() {
-                        break;
-                    }
+            while let Ok(request) = asked.recv() {
+                if replies.send(hand.answer(&request)).is_err() {
+                    break;
                 }
-                back = Some(hand.helper.restore());
             }
-            back
+            hand.helper.restore()
         });
-        let conversation = Conversation { requests, asks, replied, write, ours };
-        let (why, write) = conversation.run(server, &stop).await;
+        let (why, write) = {
+            let mut conversation = Conversation { requests, asks, replied, write, ours };
+            let why = conversation.until_its_end(server, &stop).await;
+            (why, conversation.write)
+        };
         // The channel to the worker is closed: it ends what it does and puts settings back.
         stop.now();
         let back = match worker {
@@ -134,12 +119,8 @@ impl Session {
         // Only now: to the controller, the end of this half says that the settings are back.
         drop(write);
         let (settings, put_back) = match back {
-            Some(Ok(Some(Ok(restoration)))) => {
-                (Some(PutBack::of(&restoration)), words(&restoration))
-            }
-            Some(Ok(Some(Err(error)))) => {
-                (None, format!("settings are not put back: {}", error.why))
-            }
+            Some(Ok(Ok(restoration))) => (Some(PutBack::of(&restoration)), words(&restoration)),
+            Some(Ok(Err(error))) => (None, format!("settings are not put back: {}", error.why)),
             _ => (None, "settings are put back at the next start".to_owned()),
         };
         let text = format!("{why}; {put_back}");
@@ -156,12 +137,7 @@ struct Conversation {
 }
 
 impl Conversation {
-    /// Says why it ended, and gives the way to the controller back, still open.
-    async fn run(mut self, server: &Arc<Server>, stop: &Stop) -> (String, OwnedWriteHalf) {
-        let why = self.until_its_end(server, stop).await;
-        (why, self.write)
-    }
-
+    /// Says why it ended.
     async fn until_its_end(&mut self, server: &Arc<Server>, stop: &Stop) -> String {
         let mut shut = server.shut.clone();
         let mut tenure = Tenure::new(clock::monotonic_ns());

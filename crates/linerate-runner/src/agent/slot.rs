@@ -1,10 +1,11 @@
 //! The place of the one controller that a host may have.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use linerate_model::record::ErrorRecord;
 use linerate_model::served::PutBack;
 use linerate_model::setting::{Restoration, RestoreOutcome};
+use tokio::sync::Mutex;
 
 use super::Options;
 use super::helper::Privileged;
@@ -12,27 +13,19 @@ use crate::event::Event;
 
 /// The one place of a controller at this server.
 pub(crate) struct AgentSlot {
-    pub(super) options: Option<Options>,
-    /// The helper while no controller has it.
-    helper: Mutex<Option<Privileged>>,
+    pub(super) options: Options,
+    /// The helper, held by whoever has the host.
+    pub(super) helper: Arc<Mutex<Privileged>>,
 }
 
 impl AgentSlot {
-    /// Starts the helper, if controllers are let in. Says what an earlier process had left changed.
-    pub(crate) fn open(options: Option<&Options>) -> Result<(Self, Option<Event>), ErrorRecord> {
-        let Some(options) = options else {
-            return Ok((Self { options: None, helper: Mutex::new(None) }, None));
-        };
+    /// Starts the helper. Says what an earlier process had left changed.
+    pub(crate) fn open(options: &Options) -> Result<(Self, Option<Event>), ErrorRecord> {
         let (helper, left) = Privileged::start(&options.program, &options.state)?;
         let put_back = (left != Restoration::default())
             .then(|| Event::PutBack { settings: PutBack::of(&left), text: words(&left) });
-        let helper = Mutex::new(Some(helper));
-        Ok((Self { options: Some(options.clone()), helper }, put_back))
-    }
-
-    pub(super) fn helper(&self) -> MutexGuard<'_, Option<Privileged>> {
-        // The value is moved in or out by one call, so a panic elsewhere leaves it whole.
-        self.helper.lock().unwrap_or_else(PoisonError::into_inner)
+        let helper = Arc::new(Mutex::new(helper));
+        Ok((Self { options: options.clone(), helper }, put_back))
     }
 }
 
