@@ -10,7 +10,7 @@ use linerate_model::campaign::{Event as Kept, RunState, Slot, StoppedBy, StoredR
 use linerate_model::record::{ErrorKind, ErrorRecord};
 use linerate_store::Campaign;
 
-use super::hosts::{Fleet, Trouble, folder};
+use super::hosts::{Fleet, Trouble};
 use super::prepare::Prepared;
 use super::{Event, Hosts, place, store_error, work};
 use crate::{Clock, Env};
@@ -61,7 +61,7 @@ impl<'a> Drive<'a> {
         hosts: &'a mut dyn Hosts,
     ) -> Result<Self, ErrorRecord> {
         let reader = store.reader().map_err(store_error)?;
-        let fleet = Fleet::new(plan, prepared, &folder(plan_path), hosts)?;
+        let fleet = Fleet::new(plan, prepared, plan_path, hosts)?;
         let rebooted = plan.rebooted().iter().map(|&h| plan.hosts[h].name.clone()).collect();
         let slots = reader.slots().map_err(store_error)?;
         let mut controller = Controller::new(slots, rebooted, fleet.watched(), plan.repeat.retries);

@@ -1,14 +1,14 @@
 //! The hosts of a campaign while it runs: connected, on which boot, and with what set.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use linerate_experiment::campaign::control::HostStates;
 use linerate_experiment::campaign::plan::{self, Plan};
 use linerate_model::exit::Exit;
 use linerate_model::record::{ErrorKind, ErrorRecord};
-use linerate_model::setting::{Applied, Outcome, Setting as HostSetting, SettingValue};
+use linerate_model::setting::{Applied, Outcome, Setting, SettingValue};
 use linerate_runner::agent::{DeviceChoice, HostAgent, Permissions};
 use linerate_runner::signals::Stop;
 
@@ -36,7 +36,7 @@ struct Member {
     agent: Option<Box<dyn HostAgent>>,
     boot_id: Option<String>,
     /// What is set now, with the values read back when it was set.
-    set: Vec<(HostSetting, Option<SettingValue>)>,
+    set: Vec<(Setting, Option<SettingValue>)>,
     /// What of it the driver made another number of, in words.
     rounded: Vec<String>,
 }
@@ -74,30 +74,24 @@ impl<'a> Fleet<'a> {
     pub fn new(
         plan: &Plan,
         prepared: &[Prepared],
-        folder: &Path,
+        path: &Path,
         hosts: &'a mut dyn Hosts,
     ) -> Result<Self, ErrorRecord> {
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let folder = folder.unwrap_or(Path::new("."));
         let mut members = Vec::new();
         for (index, host) in plan.hosts.iter().enumerate() {
             let changed = prepared.iter().any(|p| p.changes.iter().any(|(h, _)| *h == index));
-            let runs = plan.settings.iter().zip(prepared).any(|(s, p)| match &p.test {
-                None => s.from == index,
-                Some(test) => test.client == index,
-            });
+            let runs = prepared.iter().any(|p| p.test.as_ref().is_some_and(|t| t.client == index));
             let reboots = plan.repeat.boots > 0 && host.reboot.is_some();
-            let commands = plan
-                .settings
-                .iter()
-                .zip(prepared)
-                .any(|(s, p)| p.test.is_none() && s.from == index);
-            let key = match &host.key_file {
-                Some(file) => Some(linerate_ask::key::read(&folder.join(file))?),
-                None => None,
-            };
+            let here = |(s, p): (&plan::Setting, &Prepared)| p.test.is_none() && s.from == index;
+            let commands = plan.settings.iter().zip(prepared).any(here);
+            let file = host.key_file.as_ref();
+            let key = file.map(|file| linerate_ask::key::read(&folder.join(file))).transpose()?;
             members.push(Member {
                 host: host.clone(),
                 key,
-                watched: changed || runs || reboots,
+                watched: changed || commands || runs || reboots,
                 changed,
                 commands,
                 reboots,
@@ -220,12 +214,7 @@ impl<'a> Fleet<'a> {
         limit: Duration,
     ) -> Result<Option<f64>, ErrorRecord> {
         let Some(index) = self.index(name) else { return Ok(Some(0.0)) };
-        let begun = env.clock.elapsed();
-        let spent = || env.clock.elapsed().saturating_sub(begun);
-        loop {
-            if env.stop.seen() {
-                return Ok(None);
-            }
+        let attempt = || {
             let tried = match self.connect(index, &env.stop) {
                 // A host on its way down or up takes connections and ends them without a word, or
                 // answers when its /proc is unmounted already.
@@ -234,33 +223,24 @@ impl<'a> Fleet<'a> {
                 }
                 tried => tried?,
             };
-            let last = match tried {
-                None if not
-                    .is_none_or(|old| self.members[index].boot_id.as_deref() != Some(old)) =>
-                {
-                    return Ok(Some(spent().as_secs_f64()));
-                }
-                None => {
-                    // It has not gone down yet.
-                    self.members[index].agent = None;
-                    "it answers, but is still on the boot from before".to_owned()
-                }
-                Some(why) => why,
-            };
-            if spent() > limit {
-                let what = format!(
-                    "{name} did not come {} within {:.0} s",
-                    if not.is_some() { "back with another boot_id" } else { "back" },
-                    limit.as_secs_f64()
-                );
-                let hints = [
-                    "`linerate campaign resume` goes on when it is there",
-                    "[repeat] wait = \"30m\" waits longer",
-                ];
-                return Err(ErrorRecord::new(ErrorKind::HostGone, what, last, &hints));
+            let member = &mut self.members[index];
+            if tried.is_none() && not.is_some() && member.boot_id.as_deref() == not {
+                // It has not gone down yet.
+                member.agent = None;
+                return Ok(Some("it answers, but is still on the boot from before".to_owned()));
             }
-            env.clock.sleep(ASK_EVERY);
-        }
+            Ok(tried)
+        };
+        let took = until(env, limit, attempt)?;
+        took.map_err(|why| {
+            let back = if not.is_some() { "back with another boot_id" } else { "back" };
+            let what = format!("{name} did not come {back} within {:.0} s", limit.as_secs_f64());
+            let hints = [
+                "`linerate campaign resume` goes on when it is there",
+                "[repeat] wait = \"30m\" waits longer",
+            ];
+            ErrorRecord::new(ErrorKind::HostGone, what, why, &hints)
+        })
     }
 
     /// Waits until something listens where a test goes to. Returns the seconds it took, or nothing
@@ -272,30 +252,17 @@ impl<'a> Fleet<'a> {
         limit: Duration,
     ) -> Result<Option<f64>, ErrorRecord> {
         let Some(member) = self.members.get(host) else { return Ok(Some(0.0)) };
-        let begun = env.clock.elapsed();
-        let spent = || env.clock.elapsed().saturating_sub(begun);
-        loop {
-            if env.stop.seen() {
-                return Ok(None);
-            }
-            let Err(why) = self.hosts.listens(member.host.target(), member.host.port) else {
-                return Ok(Some(spent().as_secs_f64()));
-            };
-            if spent() > limit {
-                let what = format!(
-                    "{} port {} did not answer for {:.0} s",
-                    member.host.target(),
-                    member.host.port,
-                    limit.as_secs_f64()
-                );
-                let hints = [
-                    "is `linerate serve` running there?",
-                    "`linerate campaign resume` goes on when it is there",
-                ];
-                return Err(ErrorRecord::new(ErrorKind::HostGone, what, why, &hints));
-            }
-            env.clock.sleep(ASK_EVERY);
-        }
+        let (name, port) = (member.host.target(), member.host.port);
+        let took = until(env, limit, || Ok(self.hosts.listens(name, port).err()))?;
+        took.map_err(|why| {
+            let seconds = limit.as_secs_f64();
+            let what = format!("{name} port {port} did not answer for {seconds:.0} s");
+            let hints = [
+                "is `linerate serve` running there?",
+                "`linerate campaign resume` goes on when it is there",
+            ];
+            ErrorRecord::new(ErrorKind::HostGone, what, why, &hints)
+        })
     }
 
     /// Uses a host's connection. An error after which the host does not answer any more drops it.
@@ -331,14 +298,14 @@ impl<'a> Fleet<'a> {
             let none = Vec::new();
             let wanted =
                 prepared.changes.iter().find(|(h, _)| *h == index).map_or(&none, |(_, s)| s);
-            let stays = |(old, _): &(HostSetting, _)| wanted.iter().any(|new| new.name == old.name);
+            let stays = |(old, _): &(Setting, _)| wanted.iter().any(|new| new.name == old.name);
             if !self.members[index].set.iter().all(stays) {
                 let back = self.with(index, |agent| agent.restore())?;
                 if !back.complete() {
                     return Err(Trouble::Fatal(ErrorRecord::new(
                         ErrorKind::NotRestored,
                         format!("cannot put {} back", self.members[index].host.name),
-                        left(&back).join("; "),
+                        back.left().join("; "),
                         &["settle by hand who sets what, then `linerate campaign resume`"],
                     )));
                 }
@@ -355,8 +322,7 @@ impl<'a> Fleet<'a> {
                     ErrorKind::Setting,
                     format!(
                         "cannot set {} on {} for {setting}",
-                        shown(&bad.asked),
-                        self.members[index].host.name
+                        bad.asked, self.members[index].host.name
                     ),
                     bad.why.clone().unwrap_or_else(|| "the host did not take it".into()),
                     &["take the setting out of the plan, or give the host a driver that can"],
@@ -367,13 +333,9 @@ impl<'a> Fleet<'a> {
                 .iter()
                 .filter(|a| is_rounded(a))
                 .map(|a| {
-                    let got = a.after.as_ref().map_or_else(String::new, value);
-                    let asked = &a.asked;
-                    format!(
-                        "{name}: {} was asked to be {}, the driver made it {got}",
-                        asked.name,
-                        value(&asked.value)
-                    )
+                    let got = a.after.as_ref().map(ToString::to_string).unwrap_or_default();
+                    let Setting { name: setting, value } = &a.asked;
+                    format!("{name}: {setting} was asked to be {value}, the driver made it {got}")
                 })
                 .collect();
             for what in &rounded {
@@ -403,8 +365,8 @@ impl<'a> Fleet<'a> {
             for ((setting, was), now) in set.iter().zip(read) {
                 if now.value != *was {
                     let name = &self.members[index].host.name;
-                    let now = now.value.as_ref().map_or("unreadable".to_owned(), value);
-                    wrong.push(format!("{} on {name} was {now} instead", shown(setting)));
+                    let now = now.value.map_or("unreadable".to_owned(), |now| now.to_string());
+                    wrong.push(format!("{} on {name} was {now} instead", setting));
                 }
             }
         }
@@ -417,20 +379,15 @@ impl<'a> Fleet<'a> {
 
     /// What is set now, in words.
     pub fn settings(&self) -> Vec<String> {
-        let lines = |m: &Member| {
-            m.set
-                .iter()
-                .map(|(s, after)| {
-                    let asked = value(&s.value);
-                    let rounded = matches!(s.value, SettingValue::Number(_))
-                        && after.as_ref().is_some_and(|after| *after != s.value);
-                    let so = if rounded { format!(" (asked: {asked})") } else { String::new() };
-                    let now = after.as_ref().map_or(asked, value);
-                    format!("{}: {} = {now}{so}", m.host.name, s.name)
-                })
-                .collect::<Vec<_>>()
+        let line = |host: &str, asked: &Setting, after: &Option<SettingValue>| {
+            let now = after.as_ref().unwrap_or(&asked.value);
+            let rounded = *now != asked.value && matches!(asked.value, SettingValue::Number(_));
+            let so = if rounded { format!(" (asked: {})", asked.value) } else { String::new() };
+            format!("{host}: {} = {now}{so}", asked.name)
         };
-        self.members.iter().flat_map(lines).collect()
+        let lines =
+            |m: &Member| m.set.iter().map(|(s, after)| line(&m.host.name, s, after)).collect();
+        self.members.iter().flat_map::<Vec<_>, _>(lines).collect()
     }
 
     /// Why a run under these settings may not mean what the plan says.
@@ -469,7 +426,7 @@ impl<'a> Fleet<'a> {
             }
             let name = self.members[index].host.name.clone();
             let words = match self.with(index, |agent| agent.restore()) {
-                Ok(back) => left(&back),
+                Ok(back) => back.left(),
                 Err(Trouble::Gone(why)) => vec![format!("{why}: it puts itself back")],
                 Err(Trouble::Fatal(error)) => vec![format!("{}: {}", error.what, error.why)],
             };
@@ -478,6 +435,12 @@ impl<'a> Fleet<'a> {
         }
         self.set = None;
         told
+    }
+
+    /// Hosts on which something was to be set, and that do not answer.
+    pub fn unreached(&self) -> Vec<String> {
+        let gone = |m: &&Member| m.changed && m.agent.is_none();
+        self.members.iter().filter(gone).map(|m| m.host.name.clone()).collect()
     }
 }
 
@@ -520,46 +483,24 @@ fn device(plan: &Plan, setting: usize, host: usize) -> DeviceChoice {
     }
 }
 
-fn value(value: &SettingValue) -> String {
-    match value {
-        SettingValue::Switch(true) => "on".into(),
-        SettingValue::Switch(false) => "off".into(),
-        SettingValue::Number(n) => n.to_string(),
-        SettingValue::Text(text) => text.clone(),
-    }
-}
-
-/// A setting in words.
-pub fn shown(setting: &HostSetting) -> String {
-    format!("{} = {}", setting.name, value(&setting.value))
-}
-
-/// What a restoration left, in words.
-fn left(back: &linerate_model::setting::Restoration) -> Vec<String> {
-    if back.complete() {
-        return Vec::new();
-    }
-    let mut words: Vec<String> = back
-        .knobs
-        .iter()
-        .filter_map(|k| Some(format!("{}: {}", k.what, k.why.as_ref()?)))
-        .collect();
-    words.extend(back.notes.iter().cloned());
-    words
-}
-
-/// Where a store is for a plan, and the folder of the plan.
-pub fn folder(path: &Path) -> PathBuf {
-    match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
-        _ => PathBuf::from("."),
-    }
-}
-
-impl Fleet<'_> {
-    /// Hosts on which something was to be set, and that do not answer.
-    pub fn unreached(&self) -> Vec<String> {
-        let gone = |m: &&Member| m.changed && m.agent.is_none();
-        self.members.iter().filter(gone).map(|m| m.host.name.clone()).collect()
+/// Tries until nothing is in the way: the seconds that it took, nothing if it was told to stop, or what
+/// still was in the way after `limit`.
+fn until(
+    env: &Env<'_>,
+    limit: Duration,
+    mut attempt: impl FnMut() -> Result<Option<String>, ErrorRecord>,
+) -> Result<Result<Option<f64>, String>, ErrorRecord> {
+    let begun = env.clock.elapsed();
+    loop {
+        if env.stop.seen() {
+            return Ok(Ok(None));
+        }
+        let tried = attempt()?;
+        let spent = env.clock.elapsed().saturating_sub(begun);
+        match tried {
+            None => return Ok(Ok(Some(spent.as_secs_f64()))),
+            Some(why) if spent > limit => return Ok(Err(why)),
+            Some(_) => env.clock.sleep(ASK_EVERY),
+        }
     }
 }

@@ -27,7 +27,6 @@ pub use self::agent::{Hosts, NetworkHosts};
 use self::drive::Drive;
 pub use self::drive::Ended;
 use self::hosts::Fleet;
-pub use self::hosts::shown;
 pub use self::prepare::{Prepared, Test};
 pub use self::status::status;
 use crate::Env;
@@ -288,7 +287,7 @@ pub fn restore(
     let mut store = Campaign::open(path).map_err(store_error)?;
     let meta = store.reader().and_then(|r| r.meta()).map_err(store_error)?;
     let read = Read::new(meta.plan, &meta.plan_path)?;
-    let mut fleet = Fleet::new(&read.plan, &read.prepared, &hosts::folder(&read.path), hosts)?;
+    let mut fleet = Fleet::new(&read.plan, &read.prepared, &read.path, hosts)?;
     fleet.connect_all(&Stop::default())?;
     let mut found = fleet.restore();
     for name in fleet.unreached() {

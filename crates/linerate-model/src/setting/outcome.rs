@@ -132,4 +132,13 @@ impl Restoration {
             .iter()
             .all(|k| matches!(k.outcome, RestoreOutcome::Restored | RestoreOutcome::Already))
     }
+
+    /// What is not as it was before, in words.
+    pub fn left(&self) -> Vec<String> {
+        if self.complete() {
+            return Vec::new();
+        }
+        let left = |k: &RestoredKnob| Some(format!("{}: {}", k.what, k.why.as_ref()?));
+        self.knobs.iter().filter_map(left).chain(self.notes.iter().cloned()).collect()
+    }
 }

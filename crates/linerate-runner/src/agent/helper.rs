@@ -102,15 +102,10 @@ pub fn helper(state: &Path) -> Result<(), ErrorRecord> {
     if back.complete() {
         return Ok(());
     }
-    let left: Vec<String> = back
-        .knobs
-        .iter()
-        .filter_map(|knob| Some(format!("{}: {}", knob.what, knob.why.as_deref()?)))
-        .collect();
     Err(ErrorRecord::new(
         ErrorKind::Restore,
         "some settings are not as they were",
-        left.join("; "),
+        back.left().join("; "),
         &[],
     ))
 }

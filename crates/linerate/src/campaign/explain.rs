@@ -9,7 +9,7 @@ use linerate_experiment::campaign::plan::{Order, Workload};
 use linerate_report::clean::clean;
 
 use super::show::span;
-use linerate_drive::campaign::{Read, left, shown};
+use linerate_drive::campaign::{Read, left};
 
 /// Says what a sound plan amounts to.
 pub fn check(read: &Read) {
@@ -37,7 +37,7 @@ pub fn explain(read: &Read) {
             if at == plan.baseline { "  baseline" } else { "" }
         );
         for (host, list) in &prepared.changes {
-            let list: Vec<String> = list.iter().map(shown).collect();
+            let list: Vec<String> = list.iter().map(ToString::to_string).collect();
             let _ = writeln!(
                 text,
                 "  {:width$}    sets on {}: {}",
