@@ -45,22 +45,21 @@ use Shown::{Permille, Ratio, Whole};
 /// First what is wanted, then what holds. Where they differ, what is in the way stands above the row.
 const ROWS: &[Row] = &[
     // More features came since 52,000 was aimed at; the dialects are moved out of the runner one by one.
-    row("production lines", 52_000, 70_230, Less, Whole, |t| sum(t.files().map(|f| f.lines))),
+    row("production lines", 52_000, 70_720, Less, Whole, |t| sum(t.files().map(|f| f.lines))),
     // Long are what asks a dialect's questions in one go, data loops, and pages of the report.
     row("function p95", 45, 44, Less, Whole, |t| p95(t.functions().map(|f| f.lines))),
     row("functions over 70 lines", 10, 9, Less, Permille, |t| {
         share(t.functions().filter(|f| f.lines > LONG).count(), t.functions().count(), 1000)
     }),
-    row("longest function", 120, 179, Less, Whole, |t| max(t.functions().map(|f| f.lines))),
-    row("file p95", 400, 396, Less, Whole, |t| p95(t.files().map(|f| f.lines))),
-    row("longest file", 600, 697, Less, Whole, |t| max(t.files().map(|f| f.lines))),
-    // The largest is the runner's: each dialect there still has drivers of its own.
-    row("circles of files", 0, 1, Less, Whole, |t| sum(t.circles().map(|_| 1))),
-    row("files in them", 0, 17, Less, Whole, |t| sum(t.circles().map(|circle| circle.len()))),
+    row("longest function", 120, 118, Less, Whole, |t| max(t.functions().map(|f| f.lines))),
+    row("file p95", 400, 387, Less, Whole, |t| p95(t.files().map(|f| f.lines))),
+    row("longest file", 600, 584, Less, Whole, |t| max(t.files().map(|f| f.lines))),
+    row("circles of files", 0, 0, Less, Whole, |t| sum(t.circles().map(|_| 1))),
+    row("files in them", 0, 0, Less, Whole, |t| sum(t.circles().map(|circle| circle.len()))),
     row("clock readings outside runner and engine", 0, 0, Less, Whole, |t| {
         sum(t.clocks().map(|f| f.clocks))
     }),
-    row("tests of runner and dialect to their code", 40, 15, More, Ratio, |t| {
+    row("tests of runner and dialect to their code", 40, 17, More, Ratio, |t| {
         let both = || t.crates.iter().filter(|c| CONVERSING.contains(&&*c.name));
         share(both().map(|c| c.test_lines).sum(), both().map(Crate::lines).sum(), 100)
     }),
