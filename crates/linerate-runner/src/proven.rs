@@ -31,14 +31,12 @@ impl FromStr for Public {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        if let Ok(address) = text.parse::<IpAddr>() {
-            return Ok(Self { address, port: None });
-        }
-        let whole: SocketAddr = text.parse().map_err(|_| {
+        let whole = |whole: SocketAddr| Self { address: whole.ip(), port: Some(whole.port()) };
+        let bare = text.parse().map(|address| Self { address, port: None });
+        bare.or_else(|_| text.parse().map(whole)).map_err(|_| {
             "it is no IP address, with or without a port: 192.0.2.1, 192.0.2.1:5201, [2001:db8::1]:5201"
                 .to_owned()
-        })?;
-        Ok(Self { address: whole.ip(), port: Some(whole.port()) })
+        })
     }
 }
 

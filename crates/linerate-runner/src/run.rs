@@ -20,8 +20,12 @@ pub fn run(request: &Request, observer: &mut dyn Observer, stop: &Stop) -> RunRe
     if request.target != Target::Local {
         return client::run(request, None, observer, stop);
     }
-    match OwnServer::start(request.ip) {
-        Ok(server) => client::run(request, Some(server.address), observer, stop),
+    match own_server(request.ip) {
+        Ok((address, shut)) => {
+            let record = client::run(request, Some(address), observer, stop);
+            let _ = shut.send(true);
+            record
+        }
         Err(error) => {
             let record = client::failed(client::blank(request), error);
             observer.end(&record);
@@ -30,55 +34,42 @@ pub fn run(request: &Request, observer: &mut dyn Observer, stop: &Stop) -> RunRe
     }
 }
 
-/// A server of our own on loopback, which ends with this value and its tests.
-struct OwnServer {
-    address: SocketAddr,
-    shut: watch::Sender<bool>,
-}
-
-impl OwnServer {
-    fn start(ip: Option<IpVersion>) -> Result<Self, ErrorRecord> {
-        let unable = |why: &str| errors::unable("start a server in this process", why);
-        let loopback: IpAddr = match ip {
-            Some(IpVersion::V6) => Ipv6Addr::LOCALHOST.into(),
-            _ => Ipv4Addr::LOCALHOST.into(),
+/// A server of our own on loopback, until it is told to shut.
+fn own_server(ip: Option<IpVersion>) -> Result<(SocketAddr, watch::Sender<bool>), ErrorRecord> {
+    let unable = |why: &str| errors::unable("start a server in this process", why);
+    let loopback: IpAddr = match ip {
+        Some(IpVersion::V6) => Ipv6Addr::LOCALHOST.into(),
+        _ => Ipv4Addr::LOCALHOST.into(),
+    };
+    let (report, reported) = mpsc::channel();
+    let (shut, ends) = watch::channel(false);
+    // Both ends are the same owner's, and may take what the one asks for.
+    let options = server::Options {
+        bind: Some(loopback),
+        port: 0,
+        max_memory: u64::MAX,
+        max_window: u32::MAX,
+        ..Default::default()
+    };
+    let listening = report.clone();
+    // Its user sees this end of the test only.
+    let events = Events::new(move |event| {
+        if let server::Event::Listening(address) = event {
+            let _ = listening.send(Ok(address));
+        }
+    });
+    let serve = move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let result = match runtime {
+            Ok(runtime) => runtime.block_on(server::serve_async(&options, events, ends)),
+            Err(e) => Err(errors::unable("start a server in this process", &e.to_string())),
         };
-        let (report, reported) = mpsc::channel();
-        let (shut, ends) = watch::channel(false);
-        // Both ends are the same owner's, and may take what the one asks for.
-        let options = server::Options {
-            bind: Some(loopback),
-            port: 0,
-            max_memory: u64::MAX,
-            max_window: u32::MAX,
-            ..Default::default()
-        };
-        let listening = report.clone();
-        // Its user sees this end of the test only.
-        let events = Events::new(move |event| {
-            if let server::Event::Listening(address) = event {
-                let _ = listening.send(Ok(address));
-            }
-        });
-        let serve = move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-            let result = match runtime {
-                Ok(runtime) => runtime.block_on(server::serve_async(&options, events, ends)),
-                Err(e) => Err(errors::unable("start a server in this process", &e.to_string())),
-            };
-            if let Err(e) = result {
-                let _ = report.send(Err(e));
-            }
-        };
-        let thread = std::thread::Builder::new().name("server".into()).spawn(serve);
-        thread.map_err(|e| unable(&e.to_string()))?;
-        let address = reported.recv_timeout(CONNECT_LIMIT);
-        Ok(Self { address: address.map_err(|_| unable("it did not come up"))??, shut })
-    }
-}
-
-impl Drop for OwnServer {
-    fn drop(&mut self) {
-        let _ = self.shut.send(true);
-    }
+        if let Err(e) = result {
+            let _ = report.send(Err(e));
+        }
+    };
+    let thread = std::thread::Builder::new().name("server".into()).spawn(serve);
+    thread.map_err(|e| unable(&e.to_string()))?;
+    let address = reported.recv_timeout(CONNECT_LIMIT);
+    Ok((address.map_err(|_| unable("it did not come up"))??, shut))
 }

@@ -47,7 +47,7 @@ pub(crate) enum Work {
     /// A test.
     Test(Box<Test>),
     /// The whole host, to a controller.
-    Agent(Box<agent::Session>),
+    Agent(Box<agent::Session>, TcpStream),
 }
 
 impl Work {
@@ -55,7 +55,7 @@ impl Work {
     pub(crate) async fn run(self, server: &Arc<Server>) {
         match self {
             Self::Test(test) => test.run(server).await,
-            Self::Agent(session) => session.run(server).await,
+            Self::Agent(session, control) => session.run(control, server).await,
         }
     }
 }
@@ -188,7 +188,7 @@ async fn grant(
             meant(Some(&ends))?;
             let session = agent::admit(server, stream, peer, seals).await?;
             return Ok(session.map(|session| -> Granted {
-                Box::new(move |control| Work::Agent(Box::new(session(control))))
+                Box::new(move |control| Work::Agent(Box::new(session), control))
             }));
         }
         Some(ClientMessage::Bye) | None => return Ok(None),

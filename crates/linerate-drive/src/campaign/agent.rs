@@ -62,7 +62,7 @@ impl Hosts for NetworkHosts {
             let mut local = None;
             if changed {
                 let reboot = host.reboot.as_deref().and_then(|text| plan::split(text).ok());
-                let taken = Local::take(&self.program, &agent::state_directory(), reboot, None)?;
+                let taken = Local::take(&self.program, &agent::state_directory(), reboot)?;
                 left = taken.1;
                 local = Some(taken.0);
             }

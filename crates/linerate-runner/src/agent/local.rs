@@ -22,8 +22,7 @@ pub struct Local {
 
 impl Local {
     /// Takes this host over: `program` is linerate itself, `state` the directory of the undo
-    /// journal. Says what an earlier process had left changed. `reboot` is the command that reboots
-    /// it, `key` the one for tests against servers that want it.
+    /// journal. Says what an earlier process had left changed. `reboot` is the command that reboots it.
     ///
     /// # Errors
     /// When no helper can be had, or another process changes settings here.
@@ -31,7 +30,6 @@ impl Local {
         program: &Path,
         state: &Path,
         reboot: Option<Vec<String>>,
-        key: Option<Vec<u8>>,
     ) -> Result<(Self, Restoration), ErrorRecord> {
         let (helper, left) = Privileged::start(program, state)?;
         let helper = Arc::new(Mutex::new(helper)).try_lock_owned();
@@ -40,7 +38,7 @@ impl Local {
             helper,
             permissions: Permissions { settings: true, commands: true, reboot: true },
             reboot,
-            key,
+            key: None,
             towards: None,
             policy: None,
             stop: Stop::default(),

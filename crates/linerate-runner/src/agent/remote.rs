@@ -1,5 +1,6 @@
 //! A host where `linerate serve --allow-settings` runs, as the controller uses it.
 
+use std::fmt::Display;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
@@ -8,21 +9,17 @@ use std::time::Duration;
 use linerate_model::plan::IpVersion;
 use linerate_model::record::{ErrorKind, ErrorRecord};
 use linerate_wire::native::PREAMBLE;
-use linerate_wire::native::agent::{
-    AGENT_FEATURE, Lease, MOST_DOCUMENT_BYTES, Reply, Request, check,
-};
-use linerate_wire::native::auth::{Seal, Seals};
+use linerate_wire::native::agent::{Lease, MOST_DOCUMENT_BYTES, Reply, Request, check};
+use linerate_wire::native::auth::Seals;
 use linerate_wire::native::message::{ClientMessage, ServerMessage};
-use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
-use tokio::net::tcp::OwnedWriteHalf;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::Instant;
 
 use super::HostAgent;
 use super::session::{ALIVE_EVERY, SILENCE_LIMIT};
 use crate::client::connect_to;
-use crate::control::{ControlError, decode, read_all, read_body, write_bytes};
+use crate::control::{ControlError, decode, read_all, read_body, write_bytes, write_message};
 use crate::errors;
 use crate::proven;
 use crate::signals::Stop;
@@ -158,14 +155,10 @@ struct Line {
 async fn open(access: &Access) -> Result<Line, ErrorRecord> {
     let name = access.name.clone();
     let mut control = connect_to(&name, access.port, access.ip, access.bind).await?;
-    let peer = control
-        .peer_addr()
-        .map_err(|e| errors::unable("use the control connection", &e.to_string()))?;
+    let peer = control.peer_addr();
+    let peer = peer.map_err(|e| errors::unable("use the control connection", &e.to_string()))?;
     let greeting = tokio::time::timeout(GREETING_LIMIT, greet(access, &name, peer, &mut control));
-    let seals = match greeting.await {
-        Ok(seals) => seals?,
-        Err(_) => return Err(errors::silent(&name, peer)),
-    };
+    let seals = greeting.await.map_err(|_| errors::silent(&name, peer))??;
     Ok(Line { name, peer, control, seals })
 }
 
@@ -175,12 +168,13 @@ async fn greet(
     peer: SocketAddr,
     control: &mut TcpStream,
 ) -> Result<Seals, ErrorRecord> {
-    let doing = "taking the host over";
-    let lost = |why: String| errors::server_lost(name, peer, doing, &why);
-    let ends = proven::ends(control).map_err(|e| lost(e.to_string()))?;
-    let hello = proven::hello().map_err(|e| lost(e.to_string()))?;
+    let lost = |why: &dyn Display| {
+        errors::server_lost(name, peer, "taking the host over", &why.to_string())
+    };
+    let ends = proven::ends(control).map_err(|e| lost(&e))?;
+    let hello = proven::hello().map_err(|e| lost(&e))?;
     let opening = [&PREAMBLE[..], &hello].concat();
-    control.write_all(&opening).await.map_err(|e| lost(e.to_string()))?;
+    write_bytes(control, &opening).await.map_err(|e| lost(&e))?;
     let body = read_body(control).await.map_err(|_| errors::not_linerate(name, peer))?;
     let welcome = match decode(None, &body) {
         Ok(ServerMessage::Welcome(welcome)) => welcome,
@@ -189,19 +183,16 @@ async fn greet(
         }
         _ => return Err(errors::not_linerate(name, peer)),
     };
-    if !welcome.features.iter().any(|feature| feature == AGENT_FEATURE) {
-        return Err(lost(format!("{} there knows no controllers: it is too old", welcome.program)));
-    }
     let (key, opening) = (Some(&access.key[..]), ClientMessage::Agent(ends));
     let (frame, mut seals) = proven::ask(name, key, &hello, (&body, &welcome), &opening)?;
-    write_bytes(control, &frame).await.map_err(|e| lost(e.to_string()))?;
-    let body = read_body(control).await.map_err(|e| lost(e.to_string()))?;
+    write_bytes(control, &frame).await.map_err(|e| lost(&e))?;
+    let body = read_body(control).await.map_err(|e| lost(&e))?;
     match proven::first_answer(seals.as_mut(), &body) {
         Ok(ServerMessage::Opened) => seals.ok_or_else(|| errors::wrong_server_key(name)),
         Ok(ServerMessage::Refused(refused)) => Err(errors::refused_control(name, &refused)),
-        Ok(_) => Err(lost("a message out of turn".into())),
+        Ok(_) => Err(lost(&"a message out of turn")),
         Err(ControlError::Unproven) => Err(errors::wrong_server_key(name)),
-        Err(e) => Err(lost(e.to_string())),
+        Err(e) => Err(lost(&e)),
     }
 }
 
@@ -214,7 +205,7 @@ impl Line {
         let mut replies = read_all::<Reply>(read, Some(theirs));
         let epoch = u64::try_from(jiff::Timestamp::now().as_millisecond()).unwrap_or(0);
         let ttl_ms = u32::try_from(SILENCE_LIMIT.as_millis()).unwrap_or(u32::MAX);
-        let lease = Lease { epoch, ttl_ms };
+        let lease = Request::Lease(Lease { epoch, ttl_ms });
         let mut heard = Instant::now();
         let mut tick = tokio::time::interval(ALIVE_EVERY);
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -225,15 +216,15 @@ impl Line {
                 // One asks at a time; while it waits, only the end can come.
                 ask = asked.recv() => {
                     let Some((request, tell)) = ask else {
-                        let _ = say(&mut write, &mut ours, &Request::Bye).await;
+                        let _ = write_message(&mut write, Some(&mut ours), &Request::Bye).await;
                         // Its end of the connection closes when its settings are back.
                         let end = async { while let Some(Ok(_)) = replies.recv().await {} };
                         let _ = tokio::time::timeout(GOODBYE_LIMIT, end).await;
                         return;
                     };
                     waiting = Some(tell);
-                    if let Err(why) = say(&mut write, &mut ours, &request).await {
-                        break why;
+                    if let Err(e) = write_message(&mut write, Some(&mut ours), &request).await {
+                        break e.to_string();
                     }
                 }
                 reply = replies.recv() => {
@@ -267,8 +258,8 @@ impl Line {
                     if heard.elapsed() > SILENCE_LIMIT {
                         break "it was silent for too long".into();
                     }
-                    if let Err(why) = say(&mut write, &mut ours, &Request::Lease(lease)).await {
-                        break why;
+                    if let Err(e) = write_message(&mut write, Some(&mut ours), &lease).await {
+                        break e.to_string();
                     }
                 }
             }
@@ -283,9 +274,4 @@ impl Line {
             let _ = tell.send(Err(error.clone()));
         }
     }
-}
-
-async fn say(write: &mut OwnedWriteHalf, seal: &mut Seal, request: &Request) -> Result<(), String> {
-    let frame = seal.seal(request).map_err(|e| e.to_string())?;
-    write_bytes(write, &frame).await.map_err(|e| e.to_string())
 }

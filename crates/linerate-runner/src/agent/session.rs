@@ -17,7 +17,7 @@ use tokio::sync::mpsc::{self, Receiver};
 
 use super::hand::Hand;
 use super::slot::words;
-use crate::control::{ControlError, read_all, write_bytes, write_message};
+use crate::control::{ControlError, read_all, write_message};
 use crate::event::Event;
 use crate::service::Server;
 use crate::signals::Stop;
@@ -28,19 +28,16 @@ pub(super) const ALIVE_EVERY: Duration = Duration::from_secs(1);
 /// may take every core.
 pub(super) const SILENCE_LIMIT: Duration = Duration::from_secs(15);
 
-type Start = Box<dyn FnOnce(TcpStream) -> Session + Send>;
-
 /// Gives the host to a controller that has proven the key, or says why not.
 pub(crate) async fn admit(
     server: &Arc<Server>,
     stream: &mut TcpStream,
     peer: SocketAddr,
     seals: &mut Option<Seals>,
-) -> Result<Option<Start>, Refused> {
+) -> Result<Option<Session>, Refused> {
     let refuse = |kind, why: &str, hint: &str| {
         Err(Refused { kind, why: why.into(), hints: vec![hint.into()] })
     };
-    let options = &server.options;
     let (Some(slot), Some(sealed)) = (&server.agent, seals.as_mut()) else {
         return refuse(
             RefusalKind::Policy,
@@ -59,39 +56,35 @@ pub(crate) async fn admit(
     let agent = &slot.options;
     let permissions =
         Permissions { settings: true, commands: agent.commands, reboot: agent.reboot.is_some() };
-    let stop = Stop::default();
     let hand = Hand {
         helper,
         permissions,
         reboot: agent.reboot.clone(),
-        key: options.key.clone(),
+        key: server.options.key.clone(),
         towards: Some(peer.ip()),
-        policy: Some(options.clone()),
-        stop: stop.clone(),
+        policy: Some(server.options.clone()),
+        stop: Stop::default(),
         held: None,
         program: Some(agent.program.clone()),
     };
     if write_message(stream, Some(&mut sealed.ours), &ServerMessage::Opened).await.is_err() {
         return Ok(None);
     }
-    Ok(seals.take().map(|seals| -> Start {
-        Box::new(move |control| Session { control, peer, hand, stop, seals })
-    }))
+    Ok(seals.take().map(|seals| Session { peer, hand, seals }))
 }
 
 /// A controller that was let in.
 pub(crate) struct Session {
-    control: TcpStream,
     peer: SocketAddr,
     hand: Hand,
-    stop: Stop,
     seals: Seals,
 }
 
 impl Session {
     /// The conversation. Returns when the controller is gone and settings are back.
-    pub(crate) async fn run(self, server: &Arc<Server>) {
-        let Self { control, peer, mut hand, stop, seals: Seals { ours, theirs } } = self;
+    pub(crate) async fn run(self, control: TcpStream, server: &Arc<Server>) {
+        let Self { peer, mut hand, seals: Seals { ours, theirs } } = self;
+        let stop = hand.stop.clone();
         server.events.send(Event::ControlStarted { peer });
         let (read, write) = control.into_split();
         let requests = read_all(read, Some(theirs));
@@ -188,20 +181,12 @@ impl Conversation {
     async fn say(&mut self, reply: &Reply) -> Result<(), ControlError> {
         let text = serde_json::to_string(reply).map_err(std::io::Error::from)?;
         if text.len() <= PIECE_BYTES {
-            return self.send(reply).await;
+            return write_message(&mut self.write, Some(&mut self.ours), reply).await;
         }
         for piece in pieces(&text) {
-            self.send(&Reply::Piece(piece)).await?;
+            let piece = Reply::Piece(piece);
+            write_message(&mut self.write, Some(&mut self.ours), &piece).await?;
         }
         Ok(())
-    }
-
-    /// One frame. A controller that takes none for so long is gone.
-    async fn send(&mut self, reply: &Reply) -> Result<(), ControlError> {
-        let frame = self.ours.seal(reply)?;
-        match tokio::time::timeout(SILENCE_LIMIT, write_bytes(&mut self.write, &frame)).await {
-            Ok(sent) => sent,
-            Err(_) => Err(std::io::Error::from(std::io::ErrorKind::TimedOut).into()),
-        }
     }
 }
