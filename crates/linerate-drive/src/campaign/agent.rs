@@ -11,8 +11,7 @@ use linerate_model::exit::Exit;
 use linerate_model::record::{ErrorKind, ErrorRecord};
 use linerate_model::setting::Restoration;
 use linerate_runner::agent::{
-    self, Access, CommandRequest, HostAgent, Local, Permissions, Remote, Reply, Request,
-    run_command,
+    self, Access, CommandRequest, Hand, HostAgent, Permissions, Remote, Reply, Request, run_command,
 };
 use linerate_runner::signals::Stop;
 
@@ -62,7 +61,7 @@ impl Hosts for NetworkHosts {
             let mut local = None;
             if changed {
                 let reboot = host.reboot.as_deref().and_then(|text| plan::split(text).ok());
-                let taken = Local::take(&self.program, &agent::state_directory(), reboot)?;
+                let taken = Hand::take(&self.program, &agent::state_directory(), reboot)?;
                 left = taken.1;
                 local = Some(taken.0);
             }
@@ -115,7 +114,7 @@ impl HostAgent for Far {
 
 /// This machine. Settings go through a helper, which is started only where there are some.
 struct Here {
-    local: Option<Local>,
+    local: Option<Hand>,
     program: PathBuf,
     stop: Stop,
 }

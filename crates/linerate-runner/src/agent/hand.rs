@@ -2,29 +2,33 @@
 //! over the network.
 
 use std::net::{IpAddr, ToSocketAddrs};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use linerate_host::facts::facts;
 use linerate_host::settings::{device_towards, read};
 use linerate_model::exit::Exit;
 use linerate_model::plan::Dialect;
 use linerate_model::record::{ErrorKind, ErrorRecord};
+use linerate_model::setting::Restoration;
 use linerate_wire::native::agent::{
     CommandRequest, DeviceChoice, Permissions, RemoteTest, Reply, Request, check,
 };
 
-use tokio::sync::OwnedMutexGuard;
+use tokio::sync::{Mutex, OwnedMutexGuard};
 
+use super::HostAgent;
 use super::command;
 use super::helper::Privileged;
 use crate::client::{self, Target};
+use crate::errors;
 use crate::signals::Stop;
 
 /// A reboot that has not begun by then will not.
 const REBOOT_LIMIT_MS: u64 = 30_000;
 
-/// This host, as far as it may be used.
-pub(crate) struct Hand {
+/// This host, as far as it may be used. A helper process keeps its settings.
+pub struct Hand {
     pub(crate) helper: OwnedMutexGuard<Privileged>,
     pub(crate) permissions: Permissions,
     /// The host's own command for a reboot.
@@ -49,7 +53,43 @@ fn failed(kind: ErrorKind, what: &str, why: impl Into<String>, hint: &str) -> Er
     ErrorRecord::new(kind, what, why, hints).ending(Exit::Unreachable)
 }
 
+impl HostAgent for Hand {
+    fn name(&self) -> &str {
+        "local"
+    }
+
+    fn ask(&mut self, request: Request) -> Result<Reply, ErrorRecord> {
+        self.try_answer(&request)
+    }
+}
+
 impl Hand {
+    /// Takes this host over: `program` is linerate itself, `state` the directory of the undo
+    /// journal. Says what an earlier process had left changed. `reboot` is the command that reboots it.
+    ///
+    /// # Errors
+    /// When no helper can be had, or another process changes settings here.
+    pub fn take(
+        program: &Path,
+        state: &Path,
+        reboot: Option<Vec<String>>,
+    ) -> Result<(Self, Restoration), ErrorRecord> {
+        let (helper, left) = Privileged::start(program, state)?;
+        let helper = Arc::new(Mutex::new(helper)).try_lock_owned();
+        let hand = Self {
+            helper: helper.map_err(|e| errors::unable("take this host over", &e.to_string()))?,
+            permissions: Permissions { settings: true, commands: true, reboot: true },
+            reboot,
+            key: None,
+            towards: None,
+            policy: None,
+            stop: Stop::default(),
+            held: None,
+            program: Some(program.to_owned()),
+        };
+        Ok((hand, left))
+    }
+
     /// Does what is asked; waits for its end.
     pub(crate) fn answer(&mut self, request: &Request) -> Reply {
         match self.try_answer(request) {

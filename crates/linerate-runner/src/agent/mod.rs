@@ -5,7 +5,6 @@ mod command;
 mod guard;
 mod hand;
 mod helper;
-mod local;
 mod remote;
 mod session;
 mod slot;
@@ -23,8 +22,8 @@ pub use linerate_wire::native::agent::{
 
 pub use self::command::run as run_command;
 pub use self::guard::{KEEPER_VERB, keep};
+pub use self::hand::Hand;
 pub use self::helper::{HELPER_VERB, helper, restore, state_directory};
-pub use self::local::Local;
 pub use self::remote::{Access, Remote};
 pub(crate) use self::session::{Session, admit};
 pub(crate) use self::slot::AgentSlot;
