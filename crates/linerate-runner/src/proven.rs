@@ -152,7 +152,7 @@ pub(crate) fn open(
     })
 }
 
-/// Most characters of a client's own name for itself that are told.
+/// Most characters of a client's own name for itself that are shown.
 const MOST_PROGRAM: usize = 40;
 
 /// Whether a request that was sealed for the server at one of its ends is for this one, at `local`.

@@ -34,7 +34,7 @@ pub fn run(request: &Request, observer: &mut dyn Observer, stop: &Stop) -> RunRe
     }
 }
 
-/// A server of our own on loopback, until it is told to shut.
+/// A server of our own on loopback, until `true` is sent.
 fn own_server(ip: Option<IpVersion>) -> Result<(SocketAddr, watch::Sender<bool>), ErrorRecord> {
     let unable = |why: &str| errors::unable("start a server in this process", why);
     let loopback: IpAddr = match ip {

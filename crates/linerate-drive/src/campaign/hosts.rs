@@ -57,8 +57,8 @@ pub struct Fleet<'a> {
     pub notes: Vec<String>,
     /// Setting whose values are set on all of them.
     set: Option<String>,
-    /// Values that were rounded, each told once.
-    told: BTreeSet<String>,
+    /// Values that were rounded, each noted once.
+    noted: BTreeSet<String>,
 }
 
 /// Why a setting or a check of it did not work.
@@ -102,7 +102,7 @@ impl<'a> Fleet<'a> {
                 rounded: Vec::new(),
             });
         }
-        Ok(Self { members, hosts, notes: Vec::new(), set: None, told: BTreeSet::new() })
+        Ok(Self { members, hosts, notes: Vec::new(), set: None, noted: BTreeSet::new() })
     }
 
     /// Names of the hosts whose boots are known.
@@ -205,7 +205,7 @@ impl<'a> Fleet<'a> {
     }
 
     /// Waits until a watched host answers, on another boot than `not` if that is given. Returns
-    /// the seconds it took; `None` if it was told to stop.
+    /// the seconds it took; `None` if it was stopped.
     pub fn wait(
         &mut self,
         env: &Env<'_>,
@@ -244,7 +244,7 @@ impl<'a> Fleet<'a> {
     }
 
     /// Waits until something listens where a test goes to. Returns the seconds it took, or nothing
-    /// if it was told to stop.
+    /// if it was stopped.
     pub fn wait_for_server(
         &mut self,
         env: &Env<'_>,
@@ -339,8 +339,7 @@ impl<'a> Fleet<'a> {
                 })
                 .collect();
             for what in &rounded {
-                if !self.told.contains(what) {
-                    self.told.insert(what.clone());
+                if self.noted.insert(what.clone()) {
                     self.notes.push(format!("{}: {what}", plan.settings[at].name));
                 }
             }
@@ -419,7 +418,7 @@ impl<'a> Fleet<'a> {
 
     /// Puts every host back. What could not be, in words, by host.
     pub fn restore(&mut self) -> BTreeMap<String, Vec<String>> {
-        let mut told = BTreeMap::new();
+        let mut all = BTreeMap::new();
         for index in 0..self.members.len() {
             if !self.members[index].changed || self.members[index].agent.is_none() {
                 continue;
@@ -431,10 +430,10 @@ impl<'a> Fleet<'a> {
                 Err(Trouble::Fatal(error)) => vec![format!("{}: {}", error.what, error.why)],
             };
             self.members[index].clear();
-            told.insert(name, words);
+            all.insert(name, words);
         }
         self.set = None;
-        told
+        all
     }
 
     /// Hosts on which something was to be set, and that do not answer.
@@ -483,7 +482,7 @@ fn device(plan: &Plan, setting: usize, host: usize) -> DeviceChoice {
     }
 }
 
-/// Tries until nothing is in the way: the seconds that it took, nothing if it was told to stop, or what
+/// Tries until nothing is in the way: the seconds that it took, nothing if it was stopped, or what
 /// still was in the way after `limit`.
 fn until(
     env: &Env<'_>,

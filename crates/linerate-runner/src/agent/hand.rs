@@ -109,7 +109,7 @@ impl Hand {
             }),
             Request::Apply { device, settings } => {
                 let device = device.as_ref().map(resolve).transpose()?;
-                // Those of a helper that has died were put back, and that was told.
+                // Those of a helper that has died were put back, and that was said.
                 let now = self.helper.life();
                 self.held = self.held.filter(|life| *life == now).or(Some(now));
                 self.helper.apply(device.as_deref(), settings).map(Reply::Applied)

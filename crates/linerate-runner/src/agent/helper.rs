@@ -27,7 +27,7 @@ use serde::de::DeserializeOwned;
 pub const HELPER_VERB: &str = "settings-helper";
 /// A helper that has just lost its parent may still be putting things back.
 const BUSY_LIMIT: Duration = Duration::from_secs(30);
-/// One that was told to end has this long to put things back, before it is left to it.
+/// One that shall end has this long to put things back, before it is left to it.
 const END_LIMIT: Duration = Duration::from_secs(30);
 /// Orders to drivers take seconds at worst.
 const REPLY_LIMIT: Duration = Duration::from_secs(120);

@@ -66,7 +66,7 @@ pub trait HostAgent: Send {
         }
     }
 
-    /// Sets in the given order and reads back. What the kernel refuses is told in the results; the
+    /// Sets in the given order and reads back. What the kernel refuses is in the results; the
     /// others are set all the same.
     ///
     /// # Errors

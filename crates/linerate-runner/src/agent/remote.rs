@@ -113,11 +113,11 @@ impl Remote {
             )
         })?;
         let gone = || errors::unable("control the host", "the connection to it has ended");
-        let (tell, told) = channel();
+        let (answer, answered) = channel();
         let ask = self.ask.as_ref().ok_or_else(gone)?;
-        ask.send((request, tell)).map_err(|_| gone())?;
+        ask.send((request, answer)).map_err(|_| gone())?;
         loop {
-            match told.recv_timeout(LOOK_EVERY) {
+            match answered.recv_timeout(LOOK_EVERY) {
                 Ok(answer) => return answer,
                 Err(RecvTimeoutError::Disconnected) => return Err(gone()),
                 Err(RecvTimeoutError::Timeout) if stop.seen() => {
@@ -215,14 +215,14 @@ impl Line {
             tokio::select! {
                 // One asks at a time; while it waits, only the end can come.
                 ask = asked.recv() => {
-                    let Some((request, tell)) = ask else {
+                    let Some((request, answer)) = ask else {
                         let _ = write_message(&mut write, Some(&mut ours), &Request::Bye).await;
                         // Its end of the connection closes when its settings are back.
                         let end = async { while let Some(Ok(_)) = replies.recv().await {} };
                         let _ = tokio::time::timeout(GOODBYE_LIMIT, end).await;
                         return;
                     };
-                    waiting = Some(tell);
+                    waiting = Some(answer);
                     if let Err(e) = write_message(&mut write, Some(&mut ours), &request).await {
                         break e.to_string();
                     }
@@ -248,8 +248,8 @@ impl Line {
                         Some(Err(why)) => break why.to_string(),
                         None => break "the connection ended".into(),
                     };
-                    let Some(tell) = waiting.take() else { break "it answered nothing".into() };
-                    let _ = tell.send(match reply {
+                    let Some(answer) = waiting.take() else { break "it answered nothing".into() };
+                    let _ = answer.send(match reply {
                         Reply::Failed(error) => Err(*error),
                         reply => Ok(reply),
                     });
@@ -267,11 +267,11 @@ impl Line {
         drop(write);
         drop(replies);
         let error = errors::server_lost(&name, peer, "controlling it", &trouble);
-        if let Some(tell) = waiting {
-            let _ = tell.send(Err(error.clone()));
+        if let Some(answer) = waiting {
+            let _ = answer.send(Err(error.clone()));
         }
-        while let Some((_, tell)) = asked.recv().await {
-            let _ = tell.send(Err(error.clone()));
+        while let Some((_, answer)) = asked.recv().await {
+            let _ = answer.send(Err(error.clone()));
         }
     }
 }

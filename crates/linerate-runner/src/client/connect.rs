@@ -1,4 +1,4 @@
-//! Finding a server, and the first bytes that tell which dialect it speaks.
+//! Finding a server, and the first bytes, which show the dialect that it speaks.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
