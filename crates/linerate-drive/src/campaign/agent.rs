@@ -5,7 +5,7 @@ use std::net::{TcpStream, ToSocketAddrs as _};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use linerate_experiment::campaign::plan::{self, Host};
+use linerate_experiment::campaign::plan::Host;
 use linerate_host::facts::facts;
 use linerate_model::exit::Exit;
 use linerate_model::record::{ErrorKind, ErrorRecord};
@@ -60,8 +60,9 @@ impl Hosts for NetworkHosts {
             let mut left = Restoration::default();
             let mut local = None;
             if changed {
-                let reboot = host.reboot.as_deref().and_then(|text| plan::split(text).ok());
-                let taken = Hand::take(&self.program, &agent::state_directory(), reboot)?;
+                let (program, state) = (self.program.clone(), agent::state_directory());
+                let options = agent::Options { program, state, commands: true, reboot: None };
+                let taken = Hand::take(options)?;
                 left = taken.1;
                 local = Some(taken.0);
             }

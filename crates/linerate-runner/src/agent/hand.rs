@@ -2,7 +2,6 @@
 //! over the network.
 
 use std::net::{IpAddr, ToSocketAddrs};
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use linerate_host::facts::facts;
@@ -14,12 +13,11 @@ use linerate_model::setting::Restoration;
 use linerate_wire::native::agent::{
     CommandRequest, DeviceChoice, Permissions, RemoteTest, Reply, Request, check,
 };
-
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
-use super::HostAgent;
 use super::command;
 use super::helper::Privileged;
+use super::{HostAgent, Options};
 use crate::client::{self, Target};
 use crate::errors;
 use crate::signals::Stop;
@@ -29,23 +27,17 @@ const REBOOT_LIMIT_MS: u64 = 30_000;
 
 /// This host, as far as it may be used. A helper process keeps its settings.
 pub struct Hand {
-    pub(crate) helper: OwnedMutexGuard<Privileged>,
-    pub(crate) permissions: Permissions,
-    /// The host's own command for a reboot.
-    pub(crate) reboot: Option<Vec<String>>,
-    /// Shared key, for tests against servers that want it.
-    pub(crate) key: Option<Vec<u8>>,
+    pub(super) helper: OwnedMutexGuard<Privileged>,
+    options: Options,
+    /// What a plan may ask for, and the key for tests against servers that want it.
+    policy: Option<crate::options::Options>,
     /// Towards whom the interface of the facts is.
-    pub(crate) towards: Option<IpAddr>,
-    /// What a plan may ask for.
-    pub(crate) policy: Option<crate::options::Options>,
+    towards: Option<IpAddr>,
     /// Ends what is under way.
-    pub(crate) stop: Stop,
+    pub(super) stop: Stop,
     /// Which life of the helper has made the settings that should hold now; nothing when none were
     /// made, or all were put back since.
-    pub(crate) held: Option<u64>,
-    /// linerate itself, which keeps commands from outliving this process.
-    pub(crate) program: Option<PathBuf>,
+    held: Option<u64>,
 }
 
 fn failed(kind: ErrorKind, what: &str, why: impl Into<String>, hint: &str) -> ErrorRecord {
@@ -64,30 +56,24 @@ impl HostAgent for Hand {
 }
 
 impl Hand {
-    /// Takes this host over: `program` is linerate itself, `state` the directory of the undo
-    /// journal. Says what an earlier process had left changed. `reboot` is the command that reboots it.
+    /// For a controller in this process. Says what an earlier process had left changed.
     ///
     /// # Errors
     /// When no helper can be had, or another process changes settings here.
-    pub fn take(
-        program: &Path,
-        state: &Path,
-        reboot: Option<Vec<String>>,
-    ) -> Result<(Self, Restoration), ErrorRecord> {
-        let (helper, left) = Privileged::start(program, state)?;
+    pub fn take(options: Options) -> Result<(Self, Restoration), ErrorRecord> {
+        let (helper, left) = Privileged::start(&options.program, &options.state)?;
         let helper = Arc::new(Mutex::new(helper)).try_lock_owned();
-        let hand = Self {
-            helper: helper.map_err(|e| errors::unable("take this host over", &e.to_string()))?,
-            permissions: Permissions { settings: true, commands: true, reboot: true },
-            reboot,
-            key: None,
-            towards: None,
-            policy: None,
-            stop: Stop::default(),
-            held: None,
-            program: Some(program.to_owned()),
-        };
-        Ok((hand, left))
+        let helper = helper.map_err(|e| errors::unable("take this host over", &e.to_string()))?;
+        Ok((Self::new(helper, options, None, None), left))
+    }
+
+    pub(super) fn new(
+        helper: OwnedMutexGuard<Privileged>,
+        options: Options,
+        policy: Option<crate::options::Options>,
+        towards: Option<IpAddr>,
+    ) -> Self {
+        Self { helper, options, policy, towards, stop: Stop::default(), held: None }
     }
 
     /// Does what is asked; waits for its end.
@@ -105,7 +91,11 @@ impl Hand {
             Request::Lease(_) | Request::Ping | Request::Bye => Ok(Reply::Done),
             Request::Facts => Ok(Reply::Facts {
                 host: Box::new(facts(self.towards)),
-                permissions: self.permissions,
+                permissions: Permissions {
+                    settings: true,
+                    commands: self.options.commands,
+                    reboot: self.options.reboot.is_some(),
+                },
             }),
             Request::Apply { device, settings } => {
                 let device = device.as_ref().map(resolve).transpose()?;
@@ -125,7 +115,7 @@ impl Hand {
             }
             Request::Test(test) => self.with_settings(|hand| hand.test(test)),
             Request::Command(command) => {
-                if !self.permissions.commands {
+                if !self.options.commands {
                     return Err(failed(
                         ErrorKind::Policy,
                         "a command is refused",
@@ -134,7 +124,8 @@ impl Hand {
                     ));
                 }
                 self.with_settings(|hand| {
-                    command::run(command, &hand.stop, hand.program.as_deref()).map(Reply::Command)
+                    command::run(command, &hand.stop, Some(&hand.options.program))
+                        .map(Reply::Command)
                 })
             }
             Request::Reboot { command } => self.begin_reboot(command.as_deref()),
@@ -196,7 +187,7 @@ impl Hand {
             size_from_mtu: test.size_from_mtu,
             ip: test.ip,
             bind: None,
-            key: if test.with_key { self.key.clone() } else { None },
+            key: self.policy.as_ref().filter(|_| test.with_key).and_then(|p| p.key.clone()),
             // Whoever asks for the key must not be answered by what has none.
             dialect: test.with_key.then_some(Dialect::Native),
             iperf3: Default::default(),
@@ -210,11 +201,10 @@ impl Hand {
 
     fn begin_reboot(&mut self, command: Option<&[String]>) -> Result<Reply, ErrorRecord> {
         let what = "a reboot is refused";
-        let own = self.reboot.as_deref();
+        let own = self.options.reboot.as_deref();
         let argv = match (command, own) {
             (None, Some(own)) => own,
-            (Some(asked), Some(own)) if asked == own => own,
-            (Some(asked), _) if self.permissions.reboot && self.permissions.commands => asked,
+            (Some(asked), Some(own)) if asked == own || self.options.commands => asked,
             (_, None) => {
                 return Err(failed(
                     ErrorKind::Policy,

@@ -8,7 +8,7 @@ use std::time::Duration;
 use linerate_dialect::lease::Tenure;
 use linerate_engine::clock;
 use linerate_model::served::PutBack;
-use linerate_wire::native::agent::{PIECE_BYTES, Permissions, Reply, Request, pieces};
+use linerate_wire::native::agent::{PIECE_BYTES, Reply, Request, pieces};
 use linerate_wire::native::auth::{Seal, Seals};
 use linerate_wire::native::message::{RefusalKind, Refused, ServerMessage};
 use tokio::net::TcpStream;
@@ -53,20 +53,8 @@ pub(crate) async fn admit(
             "wait until that campaign has ended",
         );
     };
-    let agent = &slot.options;
-    let permissions =
-        Permissions { settings: true, commands: agent.commands, reboot: agent.reboot.is_some() };
-    let hand = Hand {
-        helper,
-        permissions,
-        reboot: agent.reboot.clone(),
-        key: server.options.key.clone(),
-        towards: Some(peer.ip()),
-        policy: Some(server.options.clone()),
-        stop: Stop::default(),
-        held: None,
-        program: Some(agent.program.clone()),
-    };
+    let policy = Some(server.options.clone());
+    let hand = Hand::new(helper, slot.options.clone(), policy, Some(peer.ip()));
     if write_message(stream, Some(&mut sealed.ours), &ServerMessage::Opened).await.is_err() {
         return Ok(None);
     }
