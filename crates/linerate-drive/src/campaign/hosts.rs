@@ -175,16 +175,13 @@ impl<'a> Fleet<'a> {
                 for (wanted, given, what, option) in [
                     (member.changed, permissions.settings, "settings", "--allow-settings"),
                     (member.commands, permissions.commands, "commands", "--allow-commands"),
-                    (member.reboots, permissions.reboot, "a reboot", "--allow-reboot"),
+                    (member.reboots, permissions.reboot, "reboot", "--allow-reboot"),
                 ] {
                     if wanted && !given {
                         return Err(ErrorRecord::new(
                             ErrorKind::Permission,
                             format!("{name} does not let a campaign do what the plan says"),
-                            format!(
-                                "its `linerate serve` permits no {}",
-                                what.trim_start_matches("a ")
-                            ),
+                            format!("its `linerate serve` permits no {what}"),
                             &[&format!("start it with {option}")],
                         ));
                     }

@@ -231,20 +231,11 @@ impl Line {
                     heard = Instant::now();
                     let reply = match reply {
                         Some(Ok(Reply::Alive)) => continue,
-                        Some(Ok(Reply::Piece(piece))) => {
-                            document.push_str(&piece.text);
-                            if document.len() > MOST_DOCUMENT_BYTES {
-                                break "it sent an answer without an end".into();
-                            }
-                            if !piece.last {
-                                continue;
-                            }
-                            match serde_json::from_str(&std::mem::take(&mut document)) {
-                                Ok(reply) => reply,
-                                Err(e) => break e.to_string(),
-                            }
-                        }
-                        Some(Ok(reply)) => reply,
+                        Some(Ok(reply)) => match whole(&mut document, reply) {
+                            Ok(Some(reply)) => reply,
+                            Ok(None) => continue,
+                            Err(why) => break why,
+                        },
                         Some(Err(why)) => break why.to_string(),
                         None => break "the connection ended".into(),
                     };
@@ -274,4 +265,17 @@ impl Line {
             let _ = answer.send(Err(error.clone()));
         }
     }
+}
+
+/// A reply, once all its pieces have come.
+fn whole(document: &mut String, reply: Reply) -> Result<Option<Reply>, String> {
+    let Reply::Piece(piece) = reply else { return Ok(Some(reply)) };
+    document.push_str(&piece.text);
+    if document.len() > MOST_DOCUMENT_BYTES {
+        return Err("it sent an answer without an end".to_owned());
+    }
+    if !piece.last {
+        return Ok(None);
+    }
+    serde_json::from_str(&std::mem::take(document)).map(Some).map_err(|e| e.to_string())
 }
