@@ -44,7 +44,7 @@ impl From<ControlError> for Early {
 /// Why a test has no end at a client, or not all of its figures.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Failure {
-    /// This end was told to stop before there was anything to measure.
+    /// This end was stopped before there was anything to measure.
     Interrupted,
     /// This end could not do what an action asked.
     Here(String),

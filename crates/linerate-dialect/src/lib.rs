@@ -88,7 +88,7 @@ pub enum Action {
     Listen(StreamId),
     /// What is being opened is: the peer has said so in another way.
     TakeOpen,
-    /// Start the data thread of the stream whose socket arrived, and tell the peer so.
+    /// Start the data thread of the stream whose socket arrived, and say so to the peer.
     Spawn(StreamId, Role),
     /// Make ready what a running test needs: the host's counters, the watch over the peer.
     Prepare,
@@ -137,7 +137,7 @@ pub struct Seen {
     pub over: Option<Over>,
     /// A data thread found the peer gone, and ended the test.
     pub peer_gone: bool,
-    /// How long nothing came from the peer's kernel, where this one tells, in nanoseconds.
+    /// How long nothing came from the peer's kernel, where this one knows, in nanoseconds.
     pub answer_silence_ns: Option<u64>,
     /// Of the control connection by now; 0 where unknown, in nanoseconds.
     pub round_trip_ns: u64,

@@ -5,7 +5,7 @@ const CREDIT_NS: u64 = 5_000_000_000;
 /// So much may come early at any time, in nanoseconds of the limit.
 const EARLY_NS: u64 = 500_000_000;
 
-/// A bucket that fills at the limit and a tenth, and that arrivals empty. Pure: told the time.
+/// A bucket that fills at the limit and a tenth, and that arrivals empty. Pure: given the time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RateMeter {
     /// bit/s, the tenth included.

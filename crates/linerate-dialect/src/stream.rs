@@ -87,14 +87,14 @@ pub fn role(traffic: &Traffic, way: Way, is_client: bool) -> Role {
     }
 }
 
-/// Told by a data thread.
+/// Reported by a data thread.
 #[derive(Debug)]
 pub enum DataEvent {
     /// The measured time has begun on a stream: it sends now, or something has arrived.
     Begun,
     /// An interval of a stream is over.
     Tick(u16, u64, Tick),
-    /// An interval of a stream's warm-up is over: told in dialects whose users see the warm-up.
+    /// An interval of a stream's warm-up is over: reported in dialects whose users see the warm-up.
     Warm(u16, u64, Tick),
     /// The stream has ended.
     Done(u16, Box<Report>),
@@ -125,7 +125,7 @@ pub enum Report {
     Respond(RespondReport),
 }
 
-/// What the senders among these sent, as the peer is told it.
+/// What the senders among these sent, as it is reported to the peer.
 pub fn sent_of(reports: &BTreeMap<u16, Report>) -> Vec<StreamSent> {
     let sent = |(stream, report): (&u16, &Report)| match report {
         Report::Send(report) => Some(StreamSent {

@@ -6,7 +6,7 @@ use linerate_model::sample::{RecvInterval, RrInterval, SendInterval};
 
 use crate::stream::Tick;
 
-/// Intervals that not all streams have told yet. One for each role of one end.
+/// Intervals that not all streams have reported yet. One for each role of one end.
 #[derive(Debug)]
 pub struct Ticks {
     streams: usize,
@@ -21,13 +21,13 @@ impl Ticks {
 
     /// One stream's interval; returns the sum when it was the last stream's.
     pub fn add(&mut self, index: u64, tick: Tick) -> Option<Tick> {
-        let (told, sum) = self.open.entry(index).or_default();
-        *told += 1;
+        let (reported, sum) = self.open.entry(index).or_default();
+        *reported += 1;
         *sum = Some(match sum.take() {
             None => tick,
             Some(sum) => add(sum, tick),
         });
-        if *told < self.streams {
+        if *reported < self.streams {
             return None;
         }
         self.open.remove(&index).and_then(|(_, sum)| sum)

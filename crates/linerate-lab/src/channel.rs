@@ -75,7 +75,7 @@ impl Channel {
         let ask = format!("{id} {} {}\n", limit.as_secs().max(1), STANDARD.encode(script));
         let sent = self.reader.get_mut().write_all(ask.as_bytes());
         sent.map_err(|e| Unanswered(format!("{script}: {e}")))?;
-        // The machine's own limit comes first, and tells more.
+        // The machine's own limit comes first, and says more.
         let until = Instant::now() + limit + Duration::from_secs(10);
         loop {
             match self

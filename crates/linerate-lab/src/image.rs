@@ -99,10 +99,10 @@ fn is_fresh(cache: &Path, part: &str, stamp: &str) -> bool {
 }
 
 fn keep_stamp(cache: &Path, part: &str, stamp: &str) -> Result<(), String> {
-    fs::write(cache.join(format!("{part}.stamp")), stamp).map_err(told("a stamp"))
+    fs::write(cache.join(format!("{part}.stamp")), stamp).map_err(cannot_make("a stamp"))
 }
 
-fn told(what: &str) -> impl Fn(io::Error) -> String + '_ {
+fn cannot_make(what: &str) -> impl Fn(io::Error) -> String + '_ {
     move |e| format!("{what}: {e}")
 }
 
@@ -173,31 +173,31 @@ fn make_base(cache: &Path) -> Result<(), String> {
     run("dpkg-deb", &[Path::new("-x"), &package, &unpacked])?;
     let modules = unpacked.join("lib/modules");
     let version = fs::read_dir(&modules)
-        .map_err(told("the kernel's modules"))?
+        .map_err(cannot_make("the kernel's modules"))?
         .flatten()
         .map(|entry| entry.file_name().to_string_lossy().into_owned())
         .next()
         .ok_or("the kernel's package has no modules")?;
     copy_modules(&modules.join(&version), &unpacked, &root, &version)?;
     for folder in ["bin", "usr", "proc", "sys", "dev", "run", "tmp", "etc", "lab"] {
-        fs::create_dir_all(root.join(folder)).map_err(told("the root"))?;
+        fs::create_dir_all(root.join(folder)).map_err(cannot_make("the root"))?;
     }
     for (link, to) in [("sbin", "bin"), ("usr/bin", "../bin"), ("usr/sbin", "../bin")] {
-        symlink(to, root.join(link)).map_err(told("the root"))?;
+        symlink(to, root.join(link)).map_err(cannot_make("the root"))?;
     }
     for name in TOOLS {
         copy_program(&tool(name)?, name, &root)?;
     }
     // dash and not busybox's shell: that one prefers its own `ip` and `tc`.
-    symlink("dash", root.join("bin/sh")).map_err(told("the root"))?;
-    symlink("bin/busybox", root.join("init")).map_err(told("the root"))?;
+    symlink("dash", root.join("bin/sh")).map_err(cannot_make("the root"))?;
+    symlink("bin/busybox", root.join("init")).map_err(cannot_make("the root"))?;
     // The boot script has the rest of busybox's names made.
     for applet in ["mount", "mkdir", "modprobe", "cat"] {
-        symlink("busybox", root.join("bin").join(applet)).map_err(told("the root"))?;
+        symlink("busybox", root.join("bin").join(applet)).map_err(cannot_make("the root"))?;
     }
     archive(&root, &cache.join("base.cpio"))?;
     fs::copy(unpacked.join(format!("boot/vmlinuz-{version}")), cache.join("vmlinuz"))
-        .map_err(told("the kernel"))?;
+        .map_err(cannot_make("the kernel"))?;
     Ok(())
 }
 
@@ -208,7 +208,7 @@ fn copy_modules(from: &Path, unpacked: &Path, root: &Path, version: &str) -> Res
         run("busybox", &["depmod", "-b", &base, version])
     };
     index(unpacked)?;
-    let text = fs::read_to_string(from.join("modules.dep")).map_err(told("modules.dep"))?;
+    let text = fs::read_to_string(from.join("modules.dep")).map_err(cannot_make("modules.dep"))?;
     let mut wanted = BTreeSet::new();
     for line in text.lines() {
         let Some((file, needs)) = line.split_once(':') else { continue };
@@ -222,7 +222,7 @@ fn copy_modules(from: &Path, unpacked: &Path, root: &Path, version: &str) -> Res
     for file in wanted {
         let target = to.join(file);
         let folder = target.parent().unwrap_or(&to);
-        fs::create_dir_all(folder).map_err(told("the modules' folder"))?;
+        fs::create_dir_all(folder).map_err(cannot_make("the modules' folder"))?;
         fs::copy(from.join(file), &target).map_err(|e| format!("{file}: {e}"))?;
     }
     index(root)?;
@@ -235,11 +235,11 @@ fn make_initrd(cache: &Path, programs: &[&Path], initrd: &Path) -> Result<(), St
     let root = work.0.join("root");
     for (name, text, runs) in GUEST {
         let file = root.join(name);
-        fs::create_dir_all(file.parent().unwrap_or(&root)).map_err(told("the root"))?;
-        fs::write(&file, text).map_err(told(name))?;
+        fs::create_dir_all(file.parent().unwrap_or(&root)).map_err(cannot_make("the root"))?;
+        fs::write(&file, text).map_err(cannot_make(name))?;
         let mode = if *runs { 0o755 } else { 0o644 };
         let mode = std::os::unix::fs::PermissionsExt::from_mode(mode);
-        fs::set_permissions(&file, mode).map_err(told(name))?;
+        fs::set_permissions(&file, mode).map_err(cannot_make(name))?;
     }
     for program in programs {
         let name = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -250,20 +250,20 @@ fn make_initrd(cache: &Path, programs: &[&Path], initrd: &Path) -> Result<(), St
     }
     let top = work.0.join("top.cpio");
     archive(&root, &top)?;
-    let mut whole = File::create(work.0.join("initrd")).map_err(told("the initramfs"))?;
+    let mut whole = File::create(work.0.join("initrd")).map_err(cannot_make("the initramfs"))?;
     for part in [cache.join("base.cpio"), top] {
-        let mut part = File::open(part).map_err(told("the initramfs"))?;
-        io::copy(&mut part, &mut whole).map_err(told("the initramfs"))?;
+        let mut part = File::open(part).map_err(cannot_make("the initramfs"))?;
+        io::copy(&mut part, &mut whole).map_err(cannot_make("the initramfs"))?;
     }
     // Machines that run have the old file open.
-    fs::rename(work.0.join("initrd"), initrd).map_err(told("the initramfs"))
+    fs::rename(work.0.join("initrd"), initrd).map_err(cannot_make("the initramfs"))
 }
 
 /// Puts a program into `bin`, and the libraries it loads where it looks for them.
 fn copy_program(program: &Path, name: &str, root: &Path) -> Result<(), String> {
     let put = |from: &Path, to: &Path| -> Result<(), String> {
         let to = root.join(to.strip_prefix("/").unwrap_or(to));
-        fs::create_dir_all(to.parent().unwrap_or(root)).map_err(told("the root"))?;
+        fs::create_dir_all(to.parent().unwrap_or(root)).map_err(cannot_make("the root"))?;
         fs::copy(from, to).map(drop).map_err(|e| format!("{}: {e}", from.display()))
     };
     put(program, &Path::new("bin").join(name))?;
@@ -278,18 +278,18 @@ fn copy_program(program: &Path, name: &str, root: &Path) -> Result<(), String> {
 /// Writes a folder as the kernel reads it ("newc").
 fn archive(root: &Path, to: &Path) -> Result<(), String> {
     let names = output(Command::new("find").arg(".").current_dir(root))?;
-    let out = File::create(to).map_err(told("an archive"))?;
+    let out = File::create(to).map_err(cannot_make("an archive"))?;
     let mut child = Command::new("cpio")
         .args(["-o", "-H", "newc", "-R", "0:0", "--quiet"])
         .current_dir(root)
         .stdin(Stdio::piped())
         .stdout(out)
         .spawn()
-        .map_err(told("cpio"))?;
+        .map_err(cannot_make("cpio"))?;
     if let Some(mut list) = child.stdin.take() {
-        io::Write::write_all(&mut list, names.as_bytes()).map_err(told("cpio"))?;
+        io::Write::write_all(&mut list, names.as_bytes()).map_err(cannot_make("cpio"))?;
     }
-    let ended = child.wait().map_err(told("cpio"))?;
+    let ended = child.wait().map_err(cannot_make("cpio"))?;
     if ended.success() { Ok(()) } else { Err(format!("cpio: {ended}")) }
 }
 

@@ -214,7 +214,7 @@ fn window_bytes(window: u32, most_forced: u32) -> u64 {
     buffer("rmem_max") + buffer("wmem_max")
 }
 
-/// Whether the kernel would take it. Where the list cannot be read, the socket will tell.
+/// Whether the kernel would take it. Where the list cannot be read, the socket will say.
 pub(crate) fn has_congestion_control(name: &str) -> bool {
     std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control")
         .map_or(true, |list| list.split_whitespace().any(|known| known == name))

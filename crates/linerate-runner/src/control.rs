@@ -61,22 +61,22 @@ pub(crate) fn read_all<T: DeserializeOwned + Send + 'static>(
     mut stream: impl AsyncRead + Unpin + Send + 'static,
     mut seal: Option<Unseal>,
 ) -> Receiver<Result<T, ControlError>> {
-    let (tell, told) = mpsc::channel(READ_AHEAD);
+    let (sender, messages) = mpsc::channel(READ_AHEAD);
     tokio::spawn(async move {
         loop {
             let body = tokio::select! {
                 body = read_body(&mut stream) => body,
-                () = tell.closed() => break,
+                () = sender.closed() => break,
             };
             let message = body.and_then(|body| decode(seal.as_mut(), &body));
             let last = message.is_err();
-            if tell.send(message).await.is_err() || last {
+            if sender.send(message).await.is_err() || last {
                 break;
             }
         }
         read_out(&mut stream).await;
     });
-    told
+    messages
 }
 
 /// Reads what a peer still sends until it closes, for a moment: unread bytes would turn this end's close

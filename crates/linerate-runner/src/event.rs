@@ -8,14 +8,14 @@ use linerate_wire::native::message::RefusalKind;
 
 use crate::network::Network;
 
-/// What a server tells its owner.
+/// What a server reports to its owner.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
     /// It listens.
     Listening(SocketAddr),
     /// A test was admitted.
     TestStarted(Box<ServedTest>),
-    /// A test ended; told of one that did not start as well.
+    /// A test ended; reported of one that did not start as well.
     TestEnded(Box<ServedTest>, Box<ServedResult>),
     /// A controller took this host over.
     ControlStarted {
@@ -38,9 +38,9 @@ pub enum Event {
         /// What, in words.
         text: String,
     },
-    /// No connection can be taken for now. Told at most once in ten seconds.
+    /// No connection can be taken for now. Reported at most once in ten seconds.
     CannotAccept(String),
-    /// What a test in iperf3's dialect tells while it runs.
+    /// What a test in iperf3's dialect reports while it runs.
     Test {
         /// The client's control connection.
         peer: SocketAddr,
@@ -56,14 +56,14 @@ pub enum Event {
         /// Why, in words.
         why: String,
     },
-    /// More of a network were, too many to be told one by one.
+    /// More of a network were, too many to be reported one by one.
     RefusedMore {
         /// Of whom.
         network: Network,
         /// So many.
         count: u64,
     },
-    /// So many events were not told, as the owner took those before them too slowly.
+    /// So many events were not reported, as the owner took those before them too slowly.
     LogDropped {
         /// Of any kind.
         events: u64,

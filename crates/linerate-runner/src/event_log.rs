@@ -1,8 +1,8 @@
 //! The way of a server's events to its owner, which no owner can hold up: a queue of bounded length,
 //! and a thread of its own that writes.
 //!
-//! What finds no room is counted, and the count is told as soon as there is room again. One peer's
-//! refusals are told one by one at a limited rate and counted beyond it, so that a flood of them
+//! What finds no room is counted, and the count is reported as soon as there is room again. One peer's
+//! refusals are reported one by one at a limited rate and counted beyond it, so that a flood of them
 //! neither fills the queue nor a disk.
 
 use std::collections::{HashMap, VecDeque};
@@ -17,23 +17,23 @@ const MOST_QUEUED: usize = 2_048;
 /// What many of may come at a stranger's wish takes no more places than this: the others are for
 /// starts and ends of tests.
 const MOST_COMMON: usize = MOST_QUEUED / 4;
-/// Refusals of one network that are told one by one at once. 16 clients behind one address may be
+/// Refusals of one network that are reported one by one at once. 16 clients behind one address may be
 /// refused four times each.
 const BURST: u32 = 64;
 /// And one more each time so much has passed.
 const REFILL: Duration = Duration::from_secs(1);
-/// What was counted is told this often.
+/// What was counted is reported this often.
 const COUNTS_EVERY: Duration = Duration::from_secs(10);
 /// Networks whose refusals are counted apart; some 100 bytes each.
 const MOST_NETWORKS: usize = 4_096;
 
-/// Where a server's tasks tell events; telling never waits.
+/// Where a server's tasks report events; reporting never waits.
 #[derive(Clone)]
 pub(crate) struct Events(Arc<dyn Fn(Event) + Send + Sync>);
 
 impl Events {
-    pub(crate) fn new(tell: impl Fn(Event) + Send + Sync + 'static) -> Self {
-        Self(Arc::new(tell))
+    pub(crate) fn new(report: impl Fn(Event) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(report))
     }
 
     pub(crate) fn send(&self, event: Event) {
@@ -52,12 +52,12 @@ pub(crate) struct EventLog {
 struct State {
     /// Each with the time at which it happened: it may be written much later.
     queue: VecDeque<(SystemTime, Event)>,
-    /// Events that found no room, and were not yet told of.
+    /// Events that found no room, and were not yet reported.
     dropped: u64,
     refusals: HashMap<Network, Refusals>,
     counts_reported: Option<Instant>,
     closed: bool,
-    /// The writer has told everything there was.
+    /// The writer has reported everything there was.
     written: bool,
 }
 
@@ -115,7 +115,7 @@ impl State {
         let fresh = || Refusals { left: BURST, filled: now, untold: 0 };
         let refusals = self.refusals.entry(network).or_insert_with(fresh);
         refusals.refill(now);
-        // Once some are only counted, so are those that follow until the count is told.
+        // Once some are only counted, so are those that follow until the count is reported.
         match refusals.left.checked_sub(1).filter(|_| refusals.untold == 0) {
             Some(left) => refusals.left = left,
             None => refusals.untold = refusals.untold.saturating_add(1),
@@ -125,9 +125,9 @@ impl State {
 
     /// Counts that are due, before what follows them in the queue.
     fn counts(&mut self, now: Instant) -> Vec<Event> {
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         if self.dropped > 0 {
-            told.push(Event::LogDropped { events: std::mem::take(&mut self.dropped) });
+            reported.push(Event::LogDropped { events: std::mem::take(&mut self.dropped) });
         }
         let since = *self.counts_reported.get_or_insert(now);
         if self.closed || now.saturating_duration_since(since) >= COUNTS_EVERY {
@@ -136,12 +136,12 @@ impl State {
                 refusals.refill(now);
                 let count = std::mem::take(&mut refusals.untold);
                 if count > 0 {
-                    told.push(Event::RefusedMore { network: *network, count });
+                    reported.push(Event::RefusedMore { network: *network, count });
                 }
             }
             self.refusals.retain(|_, refusals| !refusals.is_idle());
         }
-        told
+        reported
     }
 }
 
@@ -157,8 +157,8 @@ impl EventLog {
         self.changed.notify_all();
     }
 
-    /// Tells `tell` what comes, until the log is closed and everything was told.
-    pub(crate) fn write_to(&self, tell: &mut dyn FnMut(SystemTime, Event)) {
+    /// Reports to `report` what comes, until the log is closed and everything was reported.
+    pub(crate) fn write_to(&self, report: &mut dyn FnMut(SystemTime, Event)) {
         loop {
             let mut state = self.lock();
             let counts = state.counts(Instant::now());
@@ -177,7 +177,7 @@ impl EventLog {
             drop(state);
             let counts = counts.into_iter().map(|event| (SystemTime::now(), event));
             for (at, event) in counts.chain(next) {
-                tell(at, event);
+                report(at, event);
             }
         }
     }
@@ -219,7 +219,7 @@ mod tests {
         }
         log.put(refused("192.0.2.7:1000"));
         let events = written(&log);
-        let told = events.iter().filter(|e| matches!(e, Event::Refused { .. })).count();
+        let reported = events.iter().filter(|e| matches!(e, Event::Refused { .. })).count();
         let more = events.iter().find_map(|e| match e {
             Event::RefusedMore { network, count } => Some((network.to_string(), *count)),
             _ => None,
@@ -227,7 +227,7 @@ mod tests {
         // A slow machine may have filled the bucket a little meanwhile.
         let (network, more) = more.expect("the rest is counted");
         assert_eq!(network, "2001:db8::/64");
-        assert_eq!(told as u64 + more, 3_001);
+        assert_eq!(reported as u64 + more, 3_001);
         assert!(more > 2_000, "{more}");
         assert!(events.contains(&refused("192.0.2.7:1000")));
     }
@@ -263,7 +263,7 @@ mod tests {
         let network = Network::of("192.0.2.7".parse().unwrap());
         assert_eq!(state.counts(later), [Event::RefusedMore { network, count: 1 }]);
         state.put(at, later, refused("192.0.2.7:1001"));
-        assert_eq!(state.queue.len(), BURST as usize + 1, "told one by one again");
+        assert_eq!(state.queue.len(), BURST as usize + 1, "reported one by one again");
         state.counts(later + REFILL * BURST + COUNTS_EVERY);
         assert!(state.refusals.is_empty());
     }

@@ -58,13 +58,13 @@ pub struct Options {
     /// process may.
     pub max_window: u32,
     /// One test at a time. So many clients of iperf3 may wait for their turn; the rest, and
-    /// linerate's own, are told that the server is busy.
+    /// linerate's own, hear that the server is busy.
     pub exclusive: Option<usize>,
     /// End after the first test.
     pub one_off: bool,
     /// With `one_off`: end when nobody had a test for so long.
     pub idle: Option<Duration>,
-    /// What is told of a test of iperf3 while it runs is of so much time each.
+    /// What is reported of a test of iperf3 while it runs is of so much time each.
     pub interval: Nanos,
     /// A test in which nothing moves for so long ends, and one of iperf3 to which nothing comes that should.
     pub no_data: Duration,

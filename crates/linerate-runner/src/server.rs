@@ -36,7 +36,7 @@ pub(crate) const GREETING_LIMIT: Duration = Duration::from_secs(5);
 /// At the end, whoever reads the events has so long for the last of them.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// Serves until SIGINT or SIGTERM (or the first test's end with `one_off`). Calls `tell` in a thread of
+/// Serves until SIGINT or SIGTERM (or the first test's end with `one_off`). Calls `report` in a thread of
 /// its own with each event and when it happened: the server never waits for it, and may end before it
 /// returns.
 ///
@@ -44,13 +44,13 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 /// When the port cannot be had: what was tried, why it failed, what to try.
 pub fn serve(
     options: &Options,
-    mut tell: impl FnMut(SystemTime, Event) + Send + 'static,
+    mut report: impl FnMut(SystemTime, Event) + Send + 'static,
 ) -> Result<(), ErrorRecord> {
     let log = Arc::new(EventLog::default());
     let written = Arc::clone(&log);
     std::thread::Builder::new()
         .name("event-log".into())
-        .spawn(move || written.write_to(&mut tell))
+        .spawn(move || written.write_to(&mut report))
         .map_err(|e| errors::unable("start the server's log", &e.to_string()))?;
     let queue = Arc::clone(&log);
     let served = run(options, Events::new(move |event| queue.put(event)));
@@ -182,8 +182,8 @@ fn listen(options: &Options) -> Result<(TcpListener, UdpSocket), ErrorRecord> {
     result.map_err(|e| cannot_listen(options, &e))
 }
 
-/// Whoever cannot be taken now is told to the owner, but not each.
-const TOLD_AGAIN: Duration = Duration::from_secs(10);
+/// Whoever cannot be taken now is reported to the owner, but not each.
+const REPORTED_AGAIN: Duration = Duration::from_secs(10);
 /// Pause after a connection that could not be taken, as the next one most likely cannot either.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
 
@@ -191,7 +191,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
 #[derive(Default)]
 struct Full {
     until: Option<Instant>,
-    told: Option<Instant>,
+    reported: Option<Instant>,
 }
 
 impl Full {
@@ -208,8 +208,8 @@ impl Full {
         self.until = Some(Instant::now() + ACCEPT_PAUSE);
         let errno = Errno::from_raw(error.raw_os_error().unwrap_or(0));
         let full = matches!(errno, Errno::EMFILE | Errno::ENFILE | Errno::ENOBUFS | Errno::ENOMEM);
-        if full && self.told.is_none_or(|told| told.elapsed() >= TOLD_AGAIN) {
-            self.told = Some(Instant::now());
+        if full && self.reported.is_none_or(|at| at.elapsed() >= REPORTED_AGAIN) {
+            self.reported = Some(Instant::now());
             events.send(Event::CannotAccept(format!(
                 "{error}; raise the limit of open files (`ulimit -n`), or lower --max-tests"
             )));

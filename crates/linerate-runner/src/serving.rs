@@ -218,7 +218,7 @@ async fn grant(
     // The top byte stays below that of the hello's magic, so that no header looks like one.
     let token = u64::from_be_bytes(random()) >> 1;
     let cookie = random();
-    let (tell, arrivals) = mpsc::unbounded_channel();
+    let (arrived, arrivals) = mpsc::unbounded_channel();
     let irq_cores = nic.as_ref().map(|nic| nic.irq_cores.clone()).unwrap_or_default();
     let slot = server.admission.admit(
         &agreed,
@@ -226,7 +226,7 @@ async fn grant(
         cookie,
         (peer.ip(), local),
         &irq_cores,
-        tell,
+        arrived,
         &server.options,
     )?;
     let answer = Agreed {

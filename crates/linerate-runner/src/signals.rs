@@ -36,7 +36,7 @@ impl Stop {
     /// When the system gives no thread or no signal handler.
     pub fn at_signals() -> std::io::Result<Self> {
         let stop = Self::default();
-        let told = stop.clone();
+        let stopped = stop.clone();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (mut interrupt, mut terminate) = {
             let _inside = runtime.enter();
@@ -47,7 +47,7 @@ impl Stop {
                 runtime.block_on(async {
                     for count in 1..=IMPATIENT {
                         either(&mut interrupt, &mut terminate).await;
-                        told.0.send_replace(count);
+                        stopped.0.send_replace(count);
                     }
                 });
                 std::process::exit(linerate_model::exit::Exit::Interrupted as i32);

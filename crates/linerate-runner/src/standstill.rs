@@ -198,7 +198,7 @@ mod tests {
         assert_eq!(pulse.stopped_ns, 0);
         pulse.beat(1_060 * MS, used(1, 499));
         assert_eq!(pulse.stopped_ns, 500 * MS);
-        // A kernel that keeps no run delays cannot tell the two apart.
+        // A kernel that keeps no run delays cannot distinguish the two.
         pulse.beat(9_000 * MS, ThreadUse::default());
         assert_eq!(pulse.stopped_ns, 500 * MS);
     }

@@ -117,7 +117,7 @@ pub(super) fn our_results(
     }
 }
 
-/// The peer's process as a thread of `streams`: iperf3 tells no more of its CPU.
+/// The peer's process as a thread of `streams`: iperf3 reports no more of its CPU.
 pub(super) fn far_thread(results: &Results, span_ns: u64, streams: usize) -> ThreadUse {
     let share = |percent: f64| span_ns as f64 * percent.max(0.0) / 100.0 / streams.max(1) as f64;
     ThreadUse {
@@ -197,7 +197,7 @@ pub(super) fn far_receiver(
     let lost = match (warmup, far.omitted_errors) {
         (false, _) => lost_in_all,
         (true, Some(omitted)) => lost_in_all.saturating_sub(counted(omitted)),
-        // Releases before 3.14 do not tell the warm-up's part: what is missing in the bytes.
+        // Releases before 3.14 do not report the warm-up's part: what is missing in the bytes.
         (true, None) => measured.saturating_sub(far.bytes / size.max(1)).min(lost_in_all),
     }
     .min(measured);

@@ -37,7 +37,7 @@ pub const MOST_SETTLE_NS: u64 = 5_000_000_000;
 const STREAM_END_NS: u64 = 5_000_000_000;
 /// … and as long at least for datagrams.
 const LEAST_DRAIN_NS: u64 = 250_000_000;
-/// A data thread that was told to end, and whose drain is over, has ended by then, in nanoseconds.
+/// A data thread that was stopped, and whose drain is over, has ended by then, in nanoseconds.
 const THREADS_LIMIT_NS: u64 = 4_000_000_000;
 /// Who has interrupted a test waits this long for the server's results, beyond two round trips.
 const INTERRUPTED_NS: u64 = 3_000_000_000;
@@ -146,13 +146,13 @@ pub struct Client {
     word_ns: u64,
     start_ns: u64,
     ended_ns: Option<u64>,
-    /// Measured time as the server is told it, in nanoseconds: without what still came after that.
+    /// Measured time as it is reported to the server, in nanoseconds: without what still came after that.
     said_span_ns: u64,
     congestion: Option<String>,
     cpu: Cpu,
     results: Option<Results>,
     interrupted: bool,
-    /// This end was told to stop once.
+    /// This end was stopped once.
     hurries: bool,
     trouble: Option<Trouble>,
     threads_over: bool,
@@ -521,7 +521,7 @@ impl Client {
         }
     }
 
-    /// Waits for the reports of all data threads; they were told to end.
+    /// Waits for the reports of all data threads; they were stopped.
     fn collect(&mut self, now_ns: u64, drain_ns: u64) {
         let drained_ns = now_ns.saturating_add(drain_ns);
         self.actions.push_back(Action::DrainUntil(if drain_ns > 0 { drained_ns } else { 0 }));

@@ -39,7 +39,7 @@ const READY_NS: u64 = 25_000_000;
 /// What is still in a client's send buffer may take this long, in nanoseconds; clients wait 10 s for
 /// results.
 const TCP_DRAIN_NS: u64 = 5_000_000_000;
-/// A data thread that is told to end looks up within 20 ms; on a host that is full, some later. In
+/// A data thread that is stopped looks up within 20 ms; on a host that is full, some later. In
 /// nanoseconds.
 const GATHER_LIMIT_NS: u64 = 2_000_000_000;
 /// How often the limits are looked at, in nanoseconds.

@@ -32,7 +32,7 @@ pub const RESULTS_LIMIT_NS: u64 = 15_000_000_000;
 const MOST_LIVE_WAITING: usize = 64 << 10;
 /// The client and the owner's limits are looked after this often, in nanoseconds.
 const LOOK_EVERY_NS: u64 = 250_000_000;
-/// What a client is told at the end of the time that the server's owner allows.
+/// What a client hears at the end of the time that the server's owner allows.
 const TOO_LONG: &str = "the server's longest test time is over";
 
 /// What one test is held to.
@@ -439,7 +439,7 @@ impl Server {
                     Some(Tick::Recv(recv)) => (None, Some(recv)),
                     _ => return,
                 };
-                // Nobody to tell once there is trouble: only the reports count then.
+                // Nobody hears it once there is trouble: only the reports count then.
                 if running.trouble.is_some() || self.out.bytes().len() > MOST_LIVE_WAITING {
                     return;
                 }

@@ -218,11 +218,11 @@ mod tests {
             title: None,
         };
         let stop = Stop::default();
-        let told = stop.clone();
+        let stopped = stop.clone();
         // It takes the connection and says nothing, until the client goes.
         let server = std::thread::spawn(move || {
             let taken = silent.accept().unwrap();
-            told.now();
+            stopped.now();
             std::io::copy(&mut &taken.0, &mut std::io::sink())
         });
         let record = run(&request, None, &mut (), &stop);

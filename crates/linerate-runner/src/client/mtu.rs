@@ -11,7 +11,7 @@ use crate::address::with_port;
 
 /// Largest UDP payload: 65,535 bytes of an IPv4 packet less its headers.
 const LARGEST: u32 = 65_507;
-/// Taken where the kernel does not tell the MTU: Ethernet's.
+/// Taken where the kernel does not say the MTU: Ethernet's.
 const USUAL_MTU: u32 = 1_500;
 
 /// `--size mtu` is what the path, from the one address to the other, carries in one packet. Datagrams

@@ -1,6 +1,6 @@
 //! The data threads of one end of one test: plain threads, one a stream, each with its own socket.
 //!
-//! They share a [`Shared`] with the control side and tell it what they measured through a channel,
+//! They share a [`Shared`] with the control side and report to it what they measured through a channel,
 //! once an interval and once at the end. Nothing in their loops locks, allocates or formats.
 
 mod drain;
@@ -196,7 +196,7 @@ impl Context {
         plan.warmup.0.div_ceil(plan.interval.0.max(1)).max(1)
     }
 
-    /// Whether a sender must end at `now_ns`: it was told to, or the longest time is over.
+    /// Whether a sender must end at `now_ns`: it was stopped, or the longest time is over.
     fn ends_sending(&self, now_ns: u64) -> bool {
         self.shared.look_after_peer(now_ns);
         if !self.habits.client_ends {

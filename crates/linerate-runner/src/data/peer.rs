@@ -56,7 +56,7 @@ impl Link {
     /// Whether it closed, or gave no sign for longer than the limit. `no_data` is how long none of its
     /// data came.
     fn is_gone(&self, no_data: Duration) -> bool {
-        // What this kernel does not tell, the control side has to find out.
+        // What this kernel does not say, the control side has to find out.
         let Some(peer) = self.control().as_ref().and_then(sys::tcp_peer) else { return false };
         let silence = match self.sign {
             Sign::Words => peer.no_data,
@@ -183,11 +183,11 @@ mod tests {
         Traffic::Rr(RrPlan { transport, request: 1, response: 1, outstanding: 1, rate: None })
     }
 
-    /// A data thread of an hour's test, and nobody who would tell it to stop.
+    /// A data thread of an hour's test, and nobody who would stop it.
     struct Alone {
         shared: Arc<Shared>,
         thread: JoinHandle<()>,
-        told: UnboundedReceiver<DataEvent>,
+        reported: UnboundedReceiver<DataEvent>,
         _near: std::net::UdpSocket,
     }
 
@@ -198,7 +198,7 @@ mod tests {
         socket.connect(&near.local_addr().unwrap().into()).unwrap();
         let shared = Shared::new(1);
         shared.watch_peer(control, sign, Duration::from_millis(ms)).unwrap();
-        let (events, told) = mpsc::unbounded_channel();
+        let (events, reported) = mpsc::unbounded_channel();
         let agreed = plan(traffic);
         let id = data::streams(agreed.plan.direction, 1)[0];
         let context = Context {
@@ -217,7 +217,7 @@ mod tests {
         };
         let thread = data::spawn(context, StreamSocket::Udp(socket, None)).unwrap();
         shared.start(clock::monotonic_ns());
-        Alone { shared, thread, told, _near: near }
+        Alone { shared, thread, reported, _near: near }
     }
 
     impl Alone {
@@ -233,7 +233,7 @@ mod tests {
             self.waits_for("it goes on", |it| it.thread.is_finished());
             assert!(self.shared.peer_gone());
             loop {
-                if let DataEvent::Done(_, report) = self.told.try_recv().expect("a report") {
+                if let DataEvent::Done(_, report) = self.reported.try_recv().expect("a report") {
                     return *report;
                 }
             }

@@ -24,7 +24,7 @@ const UNANSWERED_NS: u64 = 1_000_000_000;
 const UNREAD_NS: u64 = 3_000_000_000;
 /// Requests in flight of an open loop whose user named no limit.
 const OPEN_LOOP_LIMIT: u32 = 65_536;
-/// Bytes of a UDP request that tell it from the others, where it has as many.
+/// Bytes of a UDP request that distinguish it from the others, where it has as many.
 const ID_BYTES: usize = 8;
 
 /// The asking end.

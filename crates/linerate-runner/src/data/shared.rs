@@ -19,7 +19,7 @@ const WAITING: u8 = 0;
 const RUNNING: u8 = 1;
 const STOPPING: u8 = 2;
 
-/// Not yet told.
+/// Not yet known.
 const UNKNOWN: u64 = u64::MAX;
 
 /// What a server's owner allows one test, whatever its plan says.
@@ -35,13 +35,13 @@ pub(crate) struct Limits {
     pub(crate) span_ns: Option<u64>,
 }
 
-/// What the control side tells the data threads.
+/// What the control side says to the data threads.
 #[derive(Debug)]
 pub(crate) struct Shared {
     phase: AtomicU8,
     /// Monotonic time at which senders begin.
     start_ns: AtomicU64,
-    /// Monotonic time at which senders were told to end; [`UNKNOWN`] is not yet.
+    /// Monotonic time at which senders were stopped; [`UNKNOWN`] is not yet.
     stopped_ns: AtomicU64,
     /// First measured arrival on any of this end's streams; 0 is none.
     pub(super) origin_ns: AtomicU64,
@@ -125,7 +125,7 @@ impl Shared {
         self.phase.store(STOPPING, Ordering::Release);
     }
 
-    /// When senders were told to end.
+    /// When senders were stopped.
     pub(super) fn stopped_ns(&self) -> Option<u64> {
         Some(self.stopped_ns.load(Ordering::Relaxed)).filter(|at| *at != UNKNOWN)
     }

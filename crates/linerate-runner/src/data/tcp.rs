@@ -59,14 +59,14 @@ pub(super) fn send(context: &Context, socket: &TcpStream) -> SendReport {
     let mut before = base;
     context.begun();
     account.begin(thread);
-    let mut told = 0;
+    let mut reported = 0;
     while error.is_none() {
         let now = clock::monotonic_ns().saturating_sub(measured_ns);
         if account.is_due(now) {
             account.roll(now, row(socket, &mut before), &around);
-            while let Some(interval) = account.intervals().get(told) {
-                context.tick(told, Tick::Send(*interval));
-                told += 1;
+            while let Some(interval) = account.intervals().get(reported) {
+                context.tick(reported, Tick::Send(*interval));
+                reported += 1;
             }
         }
         if context.ends_sending(now.saturating_add(measured_ns))
@@ -108,7 +108,7 @@ pub(super) fn send(context: &Context, socket: &TcpStream) -> SendReport {
     let tcp = last_row.map(|_| before.grown_since(&base));
     let mut acknowledged_ns = None;
     if context.habits.streams_outlive {
-        // Its receivers count until they are told of the end, which must come after the data.
+        // Its receivers count until they hear of the end, which must come after the data.
         if counts {
             let at_ns = wait_until_acknowledged(context, socket);
             acknowledged_ns = Some(at_ns.saturating_sub(measured_ns));
@@ -148,7 +148,7 @@ pub(super) fn receive(context: &Context, socket: &TcpStream) -> RecvReport {
     let outlives = context.habits.streams_outlive;
     let mut warmed = RecvReport::default();
     let mut warm_reported = 0;
-    let mut told = 0;
+    let mut reported = 0;
     let mut error = None;
     loop {
         if context.habits.measured_from_start
@@ -232,9 +232,9 @@ pub(super) fn receive(context: &Context, socket: &TcpStream) -> RecvReport {
                 break;
             }
         }
-        while let Some(interval) = account.intervals().get(told) {
-            context.tick(told, Tick::Recv(*interval));
-            told += 1;
+        while let Some(interval) = account.intervals().get(reported) {
+            context.tick(reported, Tick::Recv(*interval));
+            reported += 1;
         }
     }
     RecvReport {
@@ -300,7 +300,7 @@ impl Paced {
     }
 
     /// The end of sending that was noticed at `now_ns`: a thread that waits for its next block sees later
-    /// that it was told to stop.
+    /// that it was stopped.
     fn ended_ns(&self, context: &Context, now_ns: u64) -> u64 {
         match (&self.pacer, context.shared.stopped_ns()) {
             (Some(_), Some(stopped)) if self.part == 0 => stopped.max(self.last_ns).min(now_ns),
@@ -337,7 +337,7 @@ fn warm_up(
     let mut account = Sender::new(interval, Some(context.warm_intervals()));
     let mut before = sys::tcp_sample(socket).unwrap_or_default();
     account.begin(thread_use());
-    let mut told = 0;
+    let mut reported = 0;
     while error.is_none() && !context.shared.stopping() {
         let now = clock::monotonic_ns();
         if now >= measured_ns {
@@ -359,17 +359,18 @@ fn warm_up(
             Err(_) if context.habits.streams_outlive && context.shared.stopping() => break,
             Err(e) => *error = Some(format!("sending failed: {e}")),
         }
-        while let Some(row) = account.intervals().get(told).filter(|_| context.habits.warm_by_time)
+        while let Some(row) =
+            account.intervals().get(reported).filter(|_| context.habits.warm_by_time)
         {
-            context.warm_tick(told, Tick::Send(*row));
-            told += 1;
+            context.warm_tick(reported, Tick::Send(*row));
+            reported += 1;
         }
     }
     let bytes = account.bytes();
     if context.habits.warm_by_time {
         let last_row = row(socket, &mut before);
         let report = account.finish(measured_ns - start_ns, last_row, &around);
-        for (index, row) in report.intervals.iter().enumerate().skip(told) {
+        for (index, row) in report.intervals.iter().enumerate().skip(reported) {
             context.warm_tick(index, Tick::Send(*row));
         }
     }

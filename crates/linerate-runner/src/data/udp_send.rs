@@ -18,10 +18,10 @@ use super::{Context, PROMPT, Tick, answer_again, is_hello_again, thread_use};
 
 /// Errors in a row that end a stream, of those that do not say that this host dropped a datagram.
 const MOST_ERRORS: u32 = 1_000;
-/// Answers that a datagram was too large, in a row. The first few tell of a smaller MTU on the path; the
+/// Answers that a datagram was too large, in a row. The first few report a smaller MTU on the path; the
 /// kernel knows it from then on and sends fragments.
 const MOST_TOO_LARGE: u32 = 20;
-/// So many in a row are answers to earlier datagrams (a closed port tells each sender once a while)
+/// So many in a row are answers to earlier datagrams (a closed port answers each sender once a while)
 /// and no reason to pause.
 const PASSING_ERRORS: u32 = 3;
 /// Pause after a refusal without pacing, so that the queue that was full can drain.
@@ -120,7 +120,7 @@ fn wait_for_start(
             return None;
         }
         if context.habits.prompt {
-            // Its server tells the start in the moment in which it begins.
+            // Its server says that it starts in the moment in which it begins.
             std::thread::sleep(PROMPT);
             continue;
         }
@@ -253,7 +253,7 @@ impl Phase {
             // A paced sender's last slot ends with the time.
             (Some(until), _) if now >= until => until.max(last_end_ns),
             (None, Some(pacer)) => last_end_ns.max(pacer.due_ns(pacer.slot())),
-            // A thread that waits for its next slot sees later that it was told to stop.
+            // A thread that waits for its next slot sees later that it was stopped.
             (Some(_), Some(_)) => {
                 let stopped = context.shared.stopped_ns();
                 let stopped = stopped.map(|at| at.saturating_sub(self.start_ns));

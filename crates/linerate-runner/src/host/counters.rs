@@ -63,9 +63,9 @@ impl Counters {
 
     /// Counters as they are after the call; `None` when the thread is gone.
     pub(super) async fn read(&self, irqs: bool) -> Option<Counted> {
-        let (tell, told) = oneshot::channel();
-        self.asks.send(Ask::Read(self.nic.clone(), irqs, tell)).ok()?;
-        told.await.ok()
+        let (answer, answered) = oneshot::channel();
+        self.asks.send(Ask::Read(self.nic.clone(), irqs, answer)).ok()?;
+        answered.await.ok()
     }
 }
 
@@ -138,9 +138,9 @@ fn answer(roots: &Roots, asked: &Receiver<Ask>) {
                     };
                     open.entry(nic).or_insert_with_key(fresh).tests += 1;
                 }
-                Ask::Read(nic, irqs, tell) => {
+                Ask::Read(nic, irqs, answer) => {
                     let Some(open) = open.get_mut(&nic) else { continue };
-                    if irqs { open.with_irqs.push(tell) } else { open.waiting.push(tell) }
+                    if irqs { open.with_irqs.push(answer) } else { open.waiting.push(answer) }
                 }
                 Ask::Close(nic) => {
                     let Some(closed) = open.get_mut(&nic) else { continue };
@@ -177,14 +177,14 @@ mod tests {
             let asked: Vec<_> = tests
                 .iter()
                 .map(|test| {
-                    let (tell, told) = oneshot::channel();
-                    test.asks.send(Ask::Read(test.nic.clone(), false, tell)).unwrap();
-                    told
+                    let (answer, answered) = oneshot::channel();
+                    test.asks.send(Ask::Read(test.nic.clone(), false, answer)).unwrap();
+                    answered
                 })
                 .collect();
             let mut readings = Vec::new();
-            for told in asked {
-                readings.push(Arc::as_ptr(&told.await.unwrap().reading) as usize);
+            for answered in asked {
+                readings.push(Arc::as_ptr(&answered.await.unwrap().reading) as usize);
             }
             readings
         });
@@ -225,10 +225,10 @@ mod tests {
         runtime().block_on(async {
             let counted = two.read(true).await.expect("still open");
             assert!(counted.irqs.is_some());
-            let (tell, told) = oneshot::channel();
+            let (answer, answered) = oneshot::channel();
             drop(two);
-            asks.send(Ask::Read(None, false, tell)).unwrap();
-            assert!(told.await.is_err(), "closed with the last test");
+            asks.send(Ask::Read(None, false, answer)).unwrap();
+            assert!(answered.await.is_err(), "closed with the last test");
         });
     }
 }

@@ -12,7 +12,7 @@ use crate::data::DataEvent;
 use crate::standstill;
 use counters::{Counted, Counters};
 
-/// Cores that are told: the busiest, where a host has more.
+/// Cores that are reported: the busiest, where a host has more.
 pub(crate) const MOST_CORES: usize = 128;
 
 /// Reads the host's counters when the data threads say that a span begins or ends, so that the

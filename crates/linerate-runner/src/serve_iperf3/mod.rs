@@ -1,7 +1,7 @@
 //! The server of iperf3's clients, on the same port as linerate's own.
 //!
 //! Data threads, accounting and admission are those of every test; this is the conversation around
-//! them. Many tests run at once: TCP streams are told apart by their cookie, UDP streams by taking
+//! them. Many tests run at once: TCP streams are distinguished by their cookie, UDP streams by taking
 //! turns ([`rendezvous`]).
 
 mod control;
@@ -145,7 +145,7 @@ fn grant(
         .map(|nic| nic.irq_cores)
         .unwrap_or_default();
     let (arrivals, _) = tokio::sync::mpsc::unbounded_channel();
-    // No native stream can claim this place: nobody is told token and cookie.
+    // No native stream can claim this place: nobody learns token and cookie.
     let slot = server
         .admission
         .admit(

@@ -62,7 +62,7 @@ pub(crate) struct Setup<G> {
 
 /// One end of one test, with all that its conversation does not know of.
 pub(crate) struct Driver<C, G> {
-    /// Whatever happens, no thread outlives the test; and before its place is free, they are told to end.
+    /// Whatever happens, no thread outlives the test; and before its place is free, they are stopped.
     _stop: StopOnDrop,
     conversation: C,
     line: Line,

@@ -1,6 +1,6 @@
 //! Accounting at the receiving end of one stream.
 //!
-//! A [`Receiver`] is told of every message the kernel delivered, in the order of delivery, and knows
+//! A [`Receiver`] takes in every message the kernel delivered, in the order of delivery, and knows
 //! at the end which datagrams arrived, which did not, and where those were lost as far as the
 //! kernel's drop counter can say. `docs/loss.md` explains the attribution.
 
@@ -32,7 +32,7 @@ pub struct Message<'a> {
     pub at_ns: u64,
     /// Whether that is the kernel's time stamp, or only the time at which it was read.
     pub stamped: bool,
-    /// The socket's drop counter when this message was queued (`SO_RXQ_OVFL`), if it was told. The
+    /// The socket's drop counter when this message was queued (`SO_RXQ_OVFL`), if it was reported. The
     /// kernel leaves it out until the first drop, and counts in 32 bits.
     pub socket_drops: Option<u32>,
 }
@@ -72,7 +72,7 @@ pub struct Receiver {
     last_ns: u64,
     warmup: u64,
     drops_seen: u32,
-    /// Drops told with a message that could not be placed; they belong to the next that can.
+    /// Drops reported with a message that could not be placed; they belong to the next that can.
     drops_carried: u64,
     train_max: u32,
     /// As the last message's sender made it.
@@ -172,7 +172,7 @@ impl Receiver {
         self.overdue.before = (self.window.unique(), self.overdue.count);
     }
 
-    /// All messages of that call were told; it returned at `now_ns`.
+    /// All messages of that call were taken in; it returned at `now_ns`.
     #[inline]
     pub fn on_read(&mut self, now_ns: u64) {
         self.overdue.on_read(now_ns, self.window.unique());
@@ -338,7 +338,7 @@ impl Receiver {
     }
 
     /// The delay of a message; `sent_ns` is when the first of its datagrams that had not arrived before
-    /// was sent. A second copy tells how long the network keeps copies, and nothing about delay.
+    /// was sent. A second copy shows how long the network keeps copies, and nothing about delay.
     fn time(&mut self, message: &Message<'_>, sent_ns: Option<u64>) {
         if !message.stamped {
             self.timestamp_faults += 1;
@@ -363,7 +363,7 @@ impl Receiver {
     /// The kernel stamps its drop counter on each message as it is queued, so the two belong
     /// together. Without merging each drop is one datagram. With merging a drop is a train: if
     /// all trains came whole and of one length so far, and the gap is that of so many whole trains or
-    /// more, they tell how many; else between one datagram and a whole train each.
+    /// more, they say how many; else between one datagram and a whole train each.
     fn attribute(&mut self, gap: u64, drops: u64, train: Option<u64>) {
         self.current.socket_drops += drops;
         if drops == 0 {

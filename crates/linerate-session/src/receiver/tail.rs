@@ -1,8 +1,8 @@
-//! What a sender tells only when the receiver's account is closed.
+//! What a sender reports only when the receiver's account is closed.
 
 use linerate_model::sample::{LossRunCounts, RecvInterval, RecvReport};
 
-/// The sender tells, when the receiver's account is closed, that it sent `tail` datagrams more than
+/// The sender reports, when the receiver's account is closed, that it sent `tail` datagrams more than
 /// were seen: they are lost. A run of loss of their own, as far as anybody can know now.
 pub fn add_tail(report: &mut RecvReport, tail: u64) {
     if tail == 0 {

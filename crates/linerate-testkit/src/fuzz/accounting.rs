@@ -197,14 +197,14 @@ pub fn receiver(data: &[u8]) {
             }
             number = number.wrapping_add(1);
         }
-        let told = input.byte();
-        drops = drops.wrapping_add(u32::from(told & 0x3f));
+        let flags = input.byte();
+        drops = drops.wrapping_add(u32::from(flags & 0x3f));
         let message = Message {
             bytes: &bytes,
             segment: size,
             at_ns: now_ns,
-            stamped: told & 0x40 == 0,
-            socket_drops: (told & 0x80 == 0).then_some(drops),
+            stamped: flags & 0x40 == 0,
+            socket_drops: (flags & 0x80 == 0).then_some(drops),
         };
         receiver.on_call();
         receiver.on_message(&message, &Still);

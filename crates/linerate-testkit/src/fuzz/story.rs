@@ -1,4 +1,4 @@
-//! A hostile server's whole story: whatever it tells, the client makes a record of it or refuses.
+//! A hostile server's whole story: whatever it says, the client makes a record of it or refuses.
 
 use linerate_dialect::habits;
 use linerate_model::plan::{Direction, End, EngineChoice, IpVersion, TestPlan, Traffic, UdpPlan};

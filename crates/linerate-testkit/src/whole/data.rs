@@ -1,4 +1,4 @@
-//! Data threads as steps that are told the time: what `linerate-runner`'s do, without a kernel.
+//! Data threads as steps that are given the time: what `linerate-runner`'s do, without a kernel.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};

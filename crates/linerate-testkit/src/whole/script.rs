@@ -39,7 +39,7 @@ pub enum Fault {
     Cut,
     /// The control connection ends at both ends; data goes on.
     Reset,
-    /// An end is told to stop.
+    /// An end is stopped.
     Stopped(Place),
     /// Bytes that are no message reach an end.
     Garbage(Place),

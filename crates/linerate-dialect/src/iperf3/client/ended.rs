@@ -31,7 +31,7 @@ pub struct Ended {
     pub far_congestion: Option<String>,
     /// What the server printed.
     pub server_output: Option<ServerOutput>,
-    /// This end was told to stop.
+    /// This end was stopped.
     pub interrupted: bool,
     /// Why figures are missing.
     pub trouble: Option<Trouble>,

@@ -63,7 +63,7 @@ impl Server {
             let why = format!("no data moved for {no_data:?}");
             return Err(Trouble::new(ErrorNumber::NO_DATA, why));
         }
-        // Where the kernel does not tell, its own limit holds.
+        // Where the kernel does not say, its own limit holds.
         let answered_ns = seen.answer_silence_ns.unwrap_or(0).min(seen.ran_ns);
         let silent_ns = if receives { answered_ns.min(silence_ns) } else { answered_ns };
         let limit_ns = silence_limit_ns(direction);

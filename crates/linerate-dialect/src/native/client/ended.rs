@@ -18,7 +18,7 @@ pub struct Ended {
     pub server: HostSamples,
     /// The server's clock less this end's, where both knew it.
     pub clock: Option<ClockOffset>,
-    /// This end was told to stop.
+    /// This end was stopped.
     pub interrupted: bool,
     /// The server was lost, or did what it must not.
     pub trouble: Option<Trouble>,

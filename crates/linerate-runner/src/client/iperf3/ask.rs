@@ -39,7 +39,7 @@ pub struct Extras {
     pub flow_label: Option<u32>,
     /// The datagram size is what the control connection's segments hold.
     pub size_from_mss: bool,
-    /// `-t 0`: no end is told to the server; the plan's time is the longest there is.
+    /// `-t 0`: the server hears of no end; the plan's time is the longest there is.
     pub no_time_limit: bool,
     /// `--connect-timeout`.
     pub connect_limit: Option<Duration>,

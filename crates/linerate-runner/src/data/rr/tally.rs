@@ -10,7 +10,7 @@ use linerate_stats::online::Latency;
 use super::super::{Context, Tick, thread_use};
 use super::UNANSWERED_NS;
 
-/// Most ages that are told apart of requests that were due and never asked.
+/// Most ages that are kept apart of requests that were due and never asked.
 const MOST_AGES: u64 = 65_536;
 
 /// Requests on their way, oldest first: identity and the time that their latency counts from.
@@ -307,7 +307,7 @@ mod tests {
         pacer.taken(490, 0);
         t.leave(&Flight::new(8), Some(&pacer), 1_000 * MS, 1_500 * MS);
         assert_eq!((t.unfinished, t.total.count()), (10, 0));
-        // Many more than are told apart.
+        // Many more than are kept apart.
         let mut t = tally();
         let pacer = Pacer::new(10_000_000, 1, 0, 1, 1, 0).unwrap();
         t.leave(&Flight::new(8), Some(&pacer), 1_000 * MS, 3_000 * MS);

@@ -39,5 +39,5 @@ pub struct Settings {
     pub skew_s: u64,
 }
 
-/// Seconds that [`Settings::skew_s`] is unless told otherwise, as iperf3's.
+/// Seconds that [`Settings::skew_s`] is unless set otherwise, as iperf3's.
 pub const SKEW_S: u64 = 10;

@@ -24,7 +24,7 @@ use super::users::{Seen, knows, lines};
 /// Keys and files of users are smaller; a larger one is another file given by mistake.
 const MOST_BYTES: u64 = 1 << 20;
 
-/// Every refusal is told this long after the token came, whatever was wrong: time tells nothing about
+/// Every refusal is said this long after the token came, whatever was wrong: time says nothing about
 /// the padding, the user or the password.
 const REFUSAL: Duration = Duration::from_secs(1);
 
@@ -78,13 +78,13 @@ impl Logins {
     /// Whether the `authtoken` of a client's parameters lets it in; `Err` has words for the log. The
     /// client hears the same in every case, and at the same time.
     pub(in super::super) async fn check(&self, token: Option<&str>) -> Result<(), &'static str> {
-        let told = Instant::now() + REFUSAL;
+        let said = Instant::now() + REFUSAL;
         let checked = match token {
             None => Err("no user name and password were given, which this server wants"),
             Some(token) => self.look(token.to_owned()).await,
         };
         if checked.is_err() {
-            sleep_until(told).await;
+            sleep_until(said).await;
         }
         checked
     }

@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 const MOST_SEEN: usize = 65_536;
 
 /// Whether the file's text has that user with that password. Every line is compared whole, so that
-/// the time tells nothing about which names exist.
+/// the time says nothing about which names exist.
 pub(super) fn knows(file: &str, token: &Token) -> bool {
     let text = format!("{{{}}}{}", token.user, token.password);
     let shown = to_hex(&Sha256::digest(text.as_bytes()));
