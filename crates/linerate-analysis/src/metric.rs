@@ -101,7 +101,7 @@ impl<'a> Flow<'a> {
         self.receiver?.lost_ratio
     }
 
-    /// What TCP told the sender.
+    /// What TCP reported to the sender.
     pub fn tcp(&self) -> Option<&'a TcpFigures> {
         self.sender?.tcp.as_ref()
     }

@@ -17,7 +17,7 @@ const MOST_BYTES: usize = 4_096;
 /// 128 bits: whoever captures one proof can try keys against it at leisure.
 const LEAST_BYTES: usize = 16;
 
-/// Files whose permissions were told: a campaign reads one for each of its hosts.
+/// Files whose permissions were reported: a campaign reads one for each of its hosts.
 static WARNED: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
 /// The file's bytes without a line end at the end, which editors put there. Says once on standard error
@@ -34,7 +34,7 @@ pub fn read(path: &Path) -> Result<Vec<u8>, ErrorRecord> {
     if let Some(text) = exposed(path, &facts)
         && WARNED.lock().unwrap_or_else(PoisonError::into_inner).insert(path.to_owned())
     {
-        // Nobody is left to tell when even this fails.
+        // Nobody is left to say when even this fails.
         let _ = writeln!(std::io::stderr(), "{text}");
     }
     if key.len() > MOST_BYTES {

@@ -89,7 +89,7 @@ pub struct SweepArgs {
     pub resume: Option<PathBuf>,
 }
 
-/// The end of a grid that only a first look at the path or the host can tell.
+/// The end of a grid that only a first look at the path or the host can show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Open {
     /// Nothing is open.
@@ -102,7 +102,7 @@ pub enum Open {
     PathMtu,
 }
 
-/// The values of a sweep, as far as the command line tells them.
+/// The values of a sweep, as far as the command line reports them.
 #[derive(Debug, Clone)]
 pub struct Grid {
     variable: Variable,

@@ -74,7 +74,7 @@ impl Clock for SystemClock {
 pub struct Env<'a> {
     /// Runs its tests.
     pub executor: &'a mut dyn Executor,
-    /// Tells the time.
+    /// Gives the time.
     pub clock: &'a dyn Clock,
     /// Ends it early, with what is known by then.
     pub stop: Stop,

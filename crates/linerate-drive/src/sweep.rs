@@ -34,7 +34,7 @@ fn chance() -> u64 {
     std::collections::hash_map::RandomState::new().build_hasher().finish() % 1_000_000
 }
 
-/// The end of the grid that only a first look can tell. Both directions have the same values, so rates
+/// The end of the grid that only a first look can show. Both directions have the same values, so rates
 /// go up to what the faster of the two senders reaches, and sizes to what fits both ways.
 fn looks(
     env: &mut Env<'_>,

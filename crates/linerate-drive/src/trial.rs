@@ -80,7 +80,7 @@ pub fn run(
             (Some(error), _) if error.kind == ErrorKind::Busy && took < BUSY_LIMIT => {
                 env.clock.sleep(BUSY_EVERY);
             }
-            // A record that contradicts itself is told, and repeated by whoever decides.
+            // A record that contradicts itself is reported, and repeated by whoever decides.
             (_, Status::Complete | Status::Invalid) => {
                 let outcome = outcome(&record, trial, took.as_secs_f64());
                 return Ok((record, outcome));

@@ -78,7 +78,7 @@ struct Step {
     /// Monotonic times between which it happened.
     since_ns: u64,
     until_ns: u64,
-    /// Another was not long ago: three clocks are more than can be told apart.
+    /// Another was not long ago: three clocks are more than can be distinguished.
     again: bool,
 }
 
@@ -141,7 +141,7 @@ impl WallClock {
         self.step.filter(|step| now_ns.saturating_sub(step.until_ns) < Self::OLDEST_NS)
     }
 
-    /// A kernel's stamp on the monotonic clock; `None` when it cannot be told where it belongs, or
+    /// A kernel's stamp on the monotonic clock; `None` when it cannot be seen where it belongs, or
     /// belongs in the future or to more than [`WallClock::OLDEST_NS`] ago. `now_ns` is the time given to
     /// the last look.
     #[inline]
@@ -237,7 +237,7 @@ mod tests {
     #[test]
     fn a_stamp_that_fits_both_settings_is_not_used() {
         // Set back by 1 s: what came half a second after the step may have been queued half a second
-        // before it, as far as the stamp tells.
+        // before it, as far as the stamp shows.
         let (clock, after) = set_by(-SECOND);
         let (at, now) = (10_500_000_000, 10_500_100_000);
         assert_eq!(clock.place(after + at, now), None);

@@ -19,7 +19,7 @@ pub fn die_with_parent(command: &mut Command) {
     unsafe {
         command.pre_exec(move || {
             set_pdeathsig(Signal::SIGKILL)?;
-            // It may have died before the kernel was told.
+            // It may have died before the kernel was asked.
             if getppid() == parent { Ok(()) } else { Err(io::Error::from(io::ErrorKind::NotFound)) }
         });
     }

@@ -106,7 +106,7 @@ pub(crate) fn without_checksum(socket: &impl AsFd) -> io::Result<()> {
     set_int(socket, libc::SOL_SOCKET, libc::SO_NO_CHECK, 1)
 }
 
-/// Makes send calls tell of drops in this host's own queueing disciplines (`ENOBUFS`), which the
+/// Makes send calls report drops in this host's own queueing disciplines (`ENOBUFS`), which the
 /// kernel hides from UDP senders otherwise (net/ipv4/udp.c, `udp_send_skb`), and of ICMP errors.
 pub(crate) fn report_errors(socket: &impl AsFd, v6: bool) {
     let _ = if v6 {

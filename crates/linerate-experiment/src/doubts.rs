@@ -1,4 +1,4 @@
-//! The doubts of many trials, each told once with the number of trials that had it.
+//! The doubts of many trials, each reported once with the number of trials that had it.
 
 use linerate_model::record::{Doubt, DoubtKind, TestEnd};
 

@@ -1,4 +1,4 @@
-//! What a host is, told once a run.
+//! What a host is, reported once a run.
 
 use std::net::IpAddr;
 
@@ -13,7 +13,7 @@ use crate::text::{cpuinfo, cpulist, os_release};
 /// Facts about this host, and about the interface that packets to `nic_towards` leave by. Without
 /// an address, `nic` is absent.
 ///
-/// Never fails: what this host does not tell is absent. Of the calling thread's network namespace;
+/// Never fails: what this host does not say is absent. Of the calling thread's network namespace;
 /// sends no packet.
 pub fn facts(nic_towards: Option<IpAddr>) -> HostFacts {
     let roots = Roots::host();

@@ -3,7 +3,7 @@
 use crate::roots::{Roots, is_interface_name};
 use crate::text::interrupts;
 
-/// How an interface's interrupts are told from others.
+/// How an interface's interrupts are distinguished from others.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct NicIrqs {
     /// Interrupt numbers of its device, where it has message-signalled ones.

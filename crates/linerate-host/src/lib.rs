@@ -1,8 +1,8 @@
-//! What a host is and what its own counters say: facts told once a run, and telemetry sampled
+//! What a host is and what its own counters say: facts reported once a run, and telemetry sampled
 //! during it.
 //!
 //! Everything here is evidence beside a measurement, never part of it. So nothing fails and nothing
-//! waits long: what this host does not tell, or does not let this user see, is absent. No packet is
+//! waits long: what this host does not say, or does not let this user see, is absent. No packet is
 //! sent. Nothing is changed on the host but by [`settings`], which is asked for by name and keeps
 //! what is needed to undo it.
 //!

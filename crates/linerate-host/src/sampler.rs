@@ -35,7 +35,7 @@ impl Sampler {
         Self { sources, roots, irqs }
     }
 
-    /// The counters now, at the time that the host's clocks tell.
+    /// The counters now, at the time that the host's clocks report.
     pub fn read(&mut self, clocks: Clocks) -> Reading {
         Reading(self.sources.read(clocks))
     }
@@ -219,7 +219,7 @@ fn growth(before: &Snapshot, after: &Snapshot) -> HostSample {
     // Summed first: where one version's counter went back, the other's alone would be too little.
     let udp = after.udp4.and(&after.udp6).since(&before.udp4.and(&before.udp6));
     let softnet = softnet::growth(&before.softnet, &after.softnet);
-    // An interface that has gone or come, or that nobody named, tells nothing.
+    // An interface that has gone or come, or that nobody named, says nothing.
     let nics = before.nic.zip(after.nic);
     let qdiscs = before.qdisc.zip(after.qdisc);
     let pressures = before.pressure_us.zip(after.pressure_us);

@@ -37,7 +37,7 @@ fn ready_ns() -> Option<u64> {
 
 /// The second number of `/proc/*/schedstat`: nanoseconds of waiting on a run queue
 /// (Documentation/scheduler/sched-stats.rst). Kernels without `CONFIG_SCHED_INFO` print zeros only;
-/// a thread that reads this has run, so they are told apart.
+/// a thread that reads this has run, so they are distinguished.
 fn parse_run_delay(text: &str) -> Option<u64> {
     let mut numbers = text.split_ascii_whitespace().map(|number| number.parse::<u64>().ok());
     let (_ran, delay, timeslices) = (numbers.next()??, numbers.next()??, numbers.next()??);

@@ -37,7 +37,7 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         boot_id: Option<String>,
     },
-    /// A host is about to be told to reboot.
+    /// A host is about to be asked to reboot.
     BootBegan {
         /// Boot of the design, from 1.
         boot: u32,
@@ -55,7 +55,7 @@ pub enum Event {
         /// Its boot id now.
         boot_id: String,
     },
-    /// A host was seen for the first time, or on another boot than before without being told to:
+    /// A host was seen for the first time, or on another boot than before without being asked to:
     /// a power cut or somebody else's reboot. Its runs go on and are marked with the boot they ran
     /// on.
     BootSeen {
@@ -185,7 +185,7 @@ pub struct StoredRun {
     /// Boot of the design; 0 without reboots.
     pub boot: u32,
     /// Boot ids of the hosts of the plan, in its order, joined by `/`: the boot this run really ran
-    /// on. Absent when no host told.
+    /// on. Absent when no host reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub boot_id: Option<String>,
     /// Block of the design.

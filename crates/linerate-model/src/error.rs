@@ -183,7 +183,7 @@ error_kinds! {
     DiskFull = "disk_full", [Failed], "make room, then `linerate campaign resume`";
     /// The store cannot be read or written.
     Store = "store", [Failed], "`linerate campaign resume` goes on where it stands";
-    /// A host of a campaign does not tell its boots apart.
+    /// A host of a campaign does not distinguish its boots.
     BootId = "boot_id", [Failed], "a host with /proc";
     /// A host of a campaign does not permit what the plan wants.
     Permission = "permission", [Failed], "start its server with the option that the error names";

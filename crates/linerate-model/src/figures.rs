@@ -244,11 +244,11 @@ pub struct CpuFigures {
     pub threads_percent: f64,
     /// Of the time, the thread stood ready and waited for a core (the kernel's run delay): other threads,
     /// other programs or its cgroup's CPU limit kept it from running. Absent where the kernel does not
-    /// tell.
+    /// report.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ready_percent: Option<f64>,
     /// Of the time, the thread neither ran nor stood ready nor slept: interrupts or the hypervisor took
-    /// its core from under it. Told only where it hardly slept, because sleep cannot be told from it
+    /// its core from under it. Reported only where it hardly slept, because sleep cannot be distinguished from it
     /// otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interrupted_percent: Option<f64>,
@@ -260,7 +260,7 @@ pub struct CpuFigures {
     /// Cores of this host that were idle half of the time or more, ascending (totals only).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle_cores: Option<Vec<u32>>,
-    /// Its core, where the end tells it.
+    /// Its core, where the end reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub core: Option<u32>,
     /// That core, all but idle and steal.

@@ -1,11 +1,11 @@
-//! Local send errors: datagrams that the sending host itself dropped, by the errno that it told.
+//! Local send errors: datagrams that the sending host itself dropped, by the errno that it reported.
 
 use std::fmt;
 
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Why the own host dropped a datagram, as send(2) told.
+/// Why the own host dropped a datagram, as send(2) reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Errno {
     /// A packet filter dropped it.
@@ -28,7 +28,7 @@ pub enum Errno {
     Ehostunreach,
     /// Any other.
     Other,
-    /// Not told: of a call for many datagrams the kernel says only how many it took.
+    /// Not reported: of a call for many datagrams the kernel says only how many it took.
     Untold,
 }
 
@@ -144,7 +144,7 @@ impl LocalSendErrors {
         self.0.get(errno as usize).copied().unwrap_or(0)
     }
 
-    /// All of them. Saturates: a peer may tell any number.
+    /// All of them. Saturates: a peer may report any number.
     pub fn total(&self) -> u64 {
         self.0.iter().fold(0, |sum, n| sum.saturating_add(*n))
     }
@@ -156,7 +156,7 @@ impl LocalSendErrors {
         }
     }
 
-    /// Whether nothing was dropped, or nobody told by errno.
+    /// Whether nothing was dropped, or nobody reported by errno.
     pub fn is_empty(&self) -> bool {
         self.0.iter().all(|n| *n == 0)
     }

@@ -114,7 +114,7 @@ pub enum Transport {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Dialect {
-    /// linerate's own: everything that is measured here is told by both ends.
+    /// linerate's own: everything that is measured here is reported by both ends.
     #[default]
     Native,
     /// iperf3's: the peer reports totals of each stream when the test is over.

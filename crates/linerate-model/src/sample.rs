@@ -17,7 +17,7 @@ pub struct SendCounts {
     pub datagrams: u64,
     /// Datagrams that the sending host itself dropped, with any errno; none took a sequence number.
     pub refused_locally: u64,
-    /// The same by errno; empty from a peer that does not tell.
+    /// The same by errno; empty from a peer that does not say.
     #[serde(default, skip_serializing_if = "LocalSendErrors::is_empty")]
     pub local_errors: LocalSendErrors,
     /// Batches that left later than the burst limit (at least 100 us) after their due time.
@@ -34,7 +34,7 @@ impl SendCounts {
         self.datagrams.saturating_add(self.refused_locally)
     }
 
-    /// Adds another stream or interval. Saturates: a peer may tell any number.
+    /// Adds another stream or interval. Saturates: a peer may report any number.
     pub fn add(&mut self, other: &Self) {
         self.bytes = self.bytes.saturating_add(other.bytes);
         self.datagrams = self.datagrams.saturating_add(other.datagrams);
@@ -54,7 +54,7 @@ pub struct RecvCounts {
     /// Unique datagrams.
     pub datagrams: u64,
     /// Sequence numbers that fell into this span: those of the interval, or all up to the last that
-    /// the sender told.
+    /// the sender reported.
     pub expected: u64,
     /// Of those, not arrived. `expected = arrived among them + lost`.
     pub lost: u64,
@@ -79,7 +79,7 @@ pub struct RecvCounts {
 }
 
 impl RecvCounts {
-    /// Adds another stream or interval. Saturates: a peer may tell any number.
+    /// Adds another stream or interval. Saturates: a peer may report any number.
     pub fn add(&mut self, other: &Self) {
         self.bytes = self.bytes.saturating_add(other.bytes);
         self.datagrams = self.datagrams.saturating_add(other.datagrams);
@@ -160,7 +160,7 @@ impl TcpSample {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThreadUse {
     /// Time on a core of the busiest thread, `CLOCK_THREAD_CPUTIME_ID`, in nanoseconds; absent where
-    /// nobody tells.
+    /// nobody says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_ns: Option<u64>,
     /// Time in which that thread stood ready and waited for a core, in nanoseconds: the run delay of
@@ -171,7 +171,7 @@ pub struct ThreadUse {
     /// How often that thread gave up its core by itself, `ru_nvcsw`: it sleeps at most so often.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sleeps: Option<u64>,
-    /// The core that thread was on at the end of the span; absent where nobody tells.
+    /// The core that thread was on at the end of the span; absent where nobody says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub core: Option<u32>,
     /// Time on a core of the other threads together, in nanoseconds.
@@ -180,7 +180,7 @@ pub struct ThreadUse {
 }
 
 impl ThreadUse {
-    /// Time on a core of all threads together. Saturates: a peer may tell any number.
+    /// Time on a core of all threads together. Saturates: a peer may report any number.
     pub fn all_ns(&self) -> u64 {
         self.cpu_ns.unwrap_or(0).saturating_add(self.others_ns)
     }
@@ -366,7 +366,7 @@ pub struct RecvReport {
     pub train: u32,
     /// Messages whose kernel time stamp could not be used; they are in no delay figure.
     pub timestamp_faults: u64,
-    /// Arrivals in places that were forgotten, so that they could not be told from duplicates. Each may
+    /// Arrivals in places that were forgotten, so that they could not be distinguished from duplicates. Each may
     /// be one of the lost.
     pub unknown_late: u64,
     /// Most datagrams that waited unread in the socket when reading ended. They are among the lost, and

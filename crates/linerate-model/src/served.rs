@@ -11,7 +11,7 @@ use crate::setting::{Restoration, RestoreOutcome};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ServedTest {
     /// As the client names it: the id of linerate's record, the cookie of iperf3. Absent where a
-    /// client told none.
+    /// client reported none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
     /// Address and port of the client's control connection.
@@ -105,7 +105,7 @@ pub struct ServedSent {
     /// UDP: datagrams.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub datagrams: Option<u64>,
-    /// TCP: segments sent again; absent where the kernel does not tell.
+    /// TCP: segments sent again; absent where the kernel does not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retransmits: Option<u64>,
 }

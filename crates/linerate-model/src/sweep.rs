@@ -169,7 +169,7 @@ pub struct SweepPoint {
     pub undelivered_ratio: f64,
     /// Of what was sent, the part that was lost.
     pub lost_ratio: f64,
-    /// Lost on the path, datagrams. Absent, as the two counts below, unless every trial told it.
+    /// Lost on the path, datagrams. Absent, as the two counts below, unless every trial reported it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost_path: Option<u64>,
     /// Dropped in the receiver's socket, datagrams.

@@ -1,4 +1,4 @@
-//! What one end of a test in iperf3's dialect tells while it runs: each stream by itself, the
+//! What one end of a test in iperf3's dialect reports while it runs: each stream by itself, the
 //! warm-up too, in the terms that iperf3's users know.
 //!
 //! The runner makes these at a client and at a server; `linerate-report` shows them as iperf3 does.
@@ -9,8 +9,8 @@ use crate::plan::{Direction, Transport};
 use crate::record::ErrorRecord;
 use crate::sample::{RecvInterval, RecvReport, SendInterval, SendReport};
 
-/// One thing told. A test tells its start once, then rows, then its end once; one that fails before
-/// its streams exist tells its end only.
+/// One thing reported. A test reports its start once, then rows, then its end once; one that fails before
+/// its streams exist reports its end only.
 #[derive(Debug, Clone, PartialEq)]
 pub enum TestEvent {
     /// A client has connected, or this end has: before anything is agreed.
@@ -41,7 +41,7 @@ pub struct Start {
     pub client: bool,
     /// The control connection.
     pub control: Connected,
-    /// What tells its data connections from others'.
+    /// What distinguishes its data connections from others'.
     pub cookie: String,
     /// What was asked for.
     pub asked: Asked,
@@ -137,7 +137,7 @@ pub struct End {
     pub span_ns: u64,
     /// This process.
     pub cpu: Cpu,
-    /// The peer's process, if it told.
+    /// The peer's process, if it reported.
     pub far_cpu: Option<Cpu>,
     /// Congestion control here.
     pub congestion: Option<String>,
@@ -189,12 +189,12 @@ pub enum Side {
     Recv(Box<RecvReport>),
 }
 
-/// What an iperf3 tells of a stream.
+/// What an iperf3 reports of a stream.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct FarStream {
     /// Bytes sent or received in the measured time.
     pub bytes: u64,
-    /// Segments sent again; a receiver or an old kernel tells none.
+    /// Segments sent again; a receiver or an old kernel reports none.
     pub retransmits: Option<u64>,
     /// Jitter in seconds.
     pub jitter_s: f64,
@@ -206,6 +206,6 @@ pub struct FarStream {
     pub packets: u64,
     /// The part of the warm-up, from 3.14 on.
     pub omitted_packets: Option<u64>,
-    /// Measured time in seconds, if it told: of a receiver, how long data arrived.
+    /// Measured time in seconds, if it reported: of a receiver, how long data arrived.
     pub seconds: Option<f64>,
 }

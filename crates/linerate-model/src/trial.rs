@@ -39,7 +39,7 @@ pub struct Outcome {
     /// Dropped in the receiver's socket, datagrams.
     pub dropped_receiver: Option<u64>,
     /// Lost on the path or in the receiver's socket, datagrams: the kernel counts a merged train as
-    /// one, so it cannot tell which.
+    /// one, so it cannot say which.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unattributed: Option<u64>,
     /// RFC 3550 jitter, seconds.

@@ -1,4 +1,4 @@
-//! The undo journal of settings: what a line of it says, how lines are told from damaged ones, and
+//! The undo journal of settings: what a line of it says, how lines are distinguished from damaged ones, and
 //! what is to be put back.
 //!
 //! A change is announced in the journal, which is on the disk before the change is made; when it has
@@ -84,7 +84,7 @@ impl Knob {
     pub fn became(&self, asked: &str, now: &str) -> bool {
         match self {
             Self::Feature(..) => wanted(now) == asked,
-            // Asked for by its kind; what the kernel tells begins with the kind.
+            // Asked for by its kind; what the kernel reports begins with the kind.
             Self::Qdisc(_) => now.split(' ').next() == asked.split(' ').next(),
             _ => now == asked,
         }
@@ -234,7 +234,7 @@ pub fn line(record: &Record) -> Option<String> {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Damage {
     /// The file ends within a line: the writer was stopped there. What a change announces there was
-    /// not done yet; of one whose result is told there, the announcement before it is enough.
+    /// not done yet; of one whose result is reported there, the announcement before it is enough.
     #[error(
         "line {0} is incomplete, as when its writer was stopped there: nothing is lost with it"
     )]

@@ -22,7 +22,7 @@ use linerate_model::sample::ThreadUse;
 /// path.
 pub trait Surroundings {
     /// The start of the receivers' measured time: the first arrival on any stream of this
-    /// direction. Told this stream's first arrival; the earliest teller decides.
+    /// direction. Given this stream's first arrival; the earliest one decides.
     fn origin(&self, first_arrival_ns: u64) -> u64;
     /// CPU time of the data thread since it began, and its core.
     fn thread(&self) -> ThreadUse;

@@ -1,9 +1,9 @@
-//! Who is told of what a test measures, while it runs.
+//! Who hears what a test measures, while it runs.
 
 use linerate_model::record::{Interval, RunRecord};
 use linerate_model::test_event::TestEvent;
 
-/// Told of everything a test measures. Does nothing unless overridden.
+/// Given everything a test measures. Does nothing unless overridden.
 pub trait Observer {
     /// Both ends have agreed and the streams exist. The record has the plan and both hosts, no
     /// figures yet.
@@ -11,7 +11,7 @@ pub trait Observer {
     /// An interval is over. In a live view; the record at the end may correct its losses downward,
     /// because a datagram that came late is not lost.
     fn interval(&mut self, _interval: &Interval) {}
-    /// What users of iperf3 see: each stream by itself, the warm-up too. Told in its dialect only.
+    /// What users of iperf3 see: each stream by itself, the warm-up too. Reported in its dialect only.
     fn event(&mut self, _event: &TestEvent) {}
     /// Something worth a line on the way: "waiting for a free slot".
     fn note(&mut self, _text: &str) {}

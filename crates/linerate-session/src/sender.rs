@@ -173,7 +173,7 @@ impl Sender {
     /// The host dropped `datagrams` in a call that began at `begun_ns`.
     pub fn on_refused(&mut self, begun_ns: u64, datagrams: u64, errno: Errno) {
         self.on_call(begun_ns, datagrams);
-        // What cut a call short shows itself in the next one, nearly always. A closed interval is told and
+        // What cut a call short shows itself in the next one, nearly always. A closed interval is reported and
         // stays as it is.
         let untold = self.current.local_errors.of(Errno::Untold);
         for counts in [&mut self.current, &mut self.total] {
@@ -184,7 +184,7 @@ impl Sender {
     }
 
     /// The last call carried less than it should, because the host dropped `datagrams` of it, and the
-    /// kernel does not say why: the errno told last is taken for it.
+    /// kernel does not say why: the errno reported last is taken for it.
     pub fn on_cut_short(&mut self, datagrams: u64) {
         self.slots += datagrams;
         self.refuse(datagrams, self.last_errno.unwrap_or(Errno::Untold));

@@ -2,8 +2,9 @@
 //!
 //! Senders and receivers account for datagrams of any dialect alike: they ask a [`Framing`] to write
 //! and to read the number, the send time and, where the dialect has them, the warm-up mark and the
-//! place in a train; where datagrams carry none of these, there is nothing to write. iperf3's datagrams carry no token and no check, so nothing in them can be told
-//! from a stranger's; there the connected socket is all that keeps strangers out.
+//! place in a train; where datagrams carry none of these, there is nothing to write. iperf3's carry no
+//! token and no check, so nothing in them can be distinguished from a stranger's; there the connected
+//! socket is all that keeps strangers out.
 
 use std::num::NonZeroU8;
 

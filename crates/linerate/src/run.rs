@@ -181,7 +181,7 @@ impl Observer for Screen {
     }
 
     fn end(&mut self, record: &RunRecord) {
-        // Told by the runner and once more by `run`, which cannot know whether it was.
+        // Reported by the runner and once more by `run`, which cannot know whether it was.
         if self.ended || self.closed {
             return;
         }

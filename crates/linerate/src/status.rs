@@ -13,7 +13,7 @@ use crate::output;
 
 /// Often enough that nobody takes the line for a still one.
 const MOVES_EVERY: Duration = Duration::from_millis(250);
-/// Where a terminal does not tell its width.
+/// Where a terminal does not say its width.
 const USUAL_WIDTH: usize = 80;
 
 /// What is under way, and since when.

@@ -1,4 +1,4 @@
-//! From the bytes of a file to sets of runs. One file a format; [`read`] tells them apart.
+//! From the bytes of a file to sets of runs. One file a format; [`read`] distinguishes them.
 //!
 //! Nothing is guessed from a file's name, and nothing is skipped in silence: a value that is not a
 //! finite number, a run without a boot among runs with one, two units in one file are errors that

@@ -1,4 +1,4 @@
-//! What a campaign told, from its store or from the lines that it printed, as labelled sets of runs.
+//! What a campaign reported, from its store or from the lines that it printed, as labelled sets of runs.
 
 use std::collections::BTreeSet;
 

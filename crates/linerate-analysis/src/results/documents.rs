@@ -88,11 +88,11 @@ fn take(value: &mut Value, key: &str) -> Option<Value> {
 struct Reader<'a> {
     input: &'a mut Input,
     file: &'a str,
-    /// A test whose start was told, and its end not yet.
+    /// A test whose start was reported, and its end not yet.
     open: Option<(u64, Box<RunRecord>)>,
-    /// The first line of a sweep or search whose end was not told yet.
+    /// The first line of a sweep or search whose end was not reported yet.
     unended: Option<u64>,
-    /// What was told of a campaign, and where it begins.
+    /// What was reported of a campaign, and where it begins.
     campaign: Option<(u64, Lines)>,
     /// iperf3's `-J` documents.
     iperf3: Vec<Box<RunRecord>>,
@@ -104,9 +104,9 @@ struct Lines {
     notes: CampaignNotes,
     /// Slots that were filled before the first line.
     before: u64,
-    /// Slots of the design; 0 when they are not told.
+    /// Slots of the design; 0 when they are not reported.
     total: u64,
-    /// Whether the last controller told its end.
+    /// Whether the last controller reported its end.
     ended: bool,
 }
 
@@ -244,7 +244,7 @@ impl Reader<'_> {
             }
             "campaign" => self.campaign(line, &value),
             "run" => self.stored_run(line, value),
-            // What happened to a campaign, and what other verbs tell on the way.
+            // What happened to a campaign, and what other verbs report on the way.
             _ => {
                 if let (Some((_, lines)), Ok(event)) =
                     (&mut self.campaign, serde_json::from_value::<Event>(value))
@@ -303,7 +303,7 @@ impl Reader<'_> {
 
     fn close_campaign(&mut self) {
         let Some((_, mut lines)) = self.campaign.take() else { return };
-        // Of one run that two files or calls tell, the latest is the one.
+        // Of one run that two files or calls report, the latest is the one.
         let mut seen = std::collections::HashSet::new();
         lines.notes.runs.reverse();
         lines.notes.runs.retain(|run| seen.insert((run.id, run.started.clone())));
@@ -322,7 +322,7 @@ impl Reader<'_> {
         self.push(What::Sets(sets));
     }
 
-    /// A test that was told to start and whose end never came is a partial result, not nothing.
+    /// A test that was reported to start and whose end never came is a partial result, not nothing.
     fn close(&mut self) {
         if let Some(line) = self.unended.take() {
             let what = "a sweep or search whose end is missing: what `sweep --save DIR` or \

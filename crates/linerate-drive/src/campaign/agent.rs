@@ -94,7 +94,7 @@ impl Hosts for NetworkHosts {
     }
 }
 
-/// A host elsewhere. What may take long ends when told to stop.
+/// A host elsewhere. What may take long ends when asked to stop.
 struct Far {
     remote: Remote,
     stop: Stop,

@@ -42,7 +42,7 @@ pub enum Ended {
     Done,
     /// The same, but some stayed empty.
     Short,
-    /// It was told to stop.
+    /// It was asked to stop.
     Interrupted,
     /// This machine goes down for a reboot of the design.
     Rebooting,
@@ -273,7 +273,7 @@ impl<'a> Drive<'a> {
         let event = Kept::RunEnded { slot, attempt, extra, state };
         let id = self.store.keep_run(&env.clock.date(), &run, &event).map_err(store_error)?;
         self.controller.observe(&event, run.error.as_deref());
-        // Only now, with its commit on the disk, is it told.
+        // Only now, with its commit on the disk, is it reported.
         let run = StoredRun { id, ..run };
         env.watcher.campaign(&Event::Ran {
             run: &run,
@@ -375,7 +375,7 @@ impl<'a> Drive<'a> {
         Ok(None)
     }
 
-    /// Ends a run that was told to stop.
+    /// Ends a run that was asked to stop.
     fn interrupted(
         &mut self,
         env: &mut Env<'_>,
@@ -388,7 +388,7 @@ impl<'a> Drive<'a> {
         Ok(Ended::Interrupted)
     }
 
-    /// The plan's pause before a run; `false` when told to stop.
+    /// The plan's pause before a run; `false` when asked to stop.
     fn pause(&self, env: &Env<'_>) -> bool {
         let (begun, whole) = (env.clock.elapsed(), Duration::from_nanos(self.plan.repeat.pause.0));
         loop {

@@ -391,7 +391,7 @@ impl<'a> Fleet<'a> {
         self.members.iter().flat_map(|m| m.rounded.iter().cloned()).collect()
     }
 
-    /// Tells a host to reboot. Its connection is gone afterwards.
+    /// Asks a host to reboot. Its connection is gone afterwards.
     pub fn reboot(&mut self, name: &str) -> Result<(), ErrorRecord> {
         let Some(index) = self.index(name) else { return Ok(()) };
         let words = self.members[index].host.reboot.as_deref().map(plan::split);

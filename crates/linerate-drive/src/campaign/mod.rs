@@ -151,7 +151,7 @@ impl Read {
     }
 }
 
-/// All faults but the first become hints, so that one error tells of them all.
+/// All faults but the first become hints, so that one error reports them all.
 fn bad_plan(path: &Path, faults: &[Fault]) -> ErrorRecord {
     /// Enough to mend at a time.
     const MOST_SHOWN: usize = 20;
@@ -268,7 +268,7 @@ pub fn resume(
     let drive = Drive::new(&read.plan, &read.prepared, &read.path, store, hosts)?;
     let settled = drive.is_settled();
     match drive.run(env)? {
-        // That it stayed short was told by whoever settled it. A service that goes on with it would
+        // That it stayed short was reported by whoever settled it. A service that goes on with it would
         // begin again for ever.
         Ended::Short if settled => Ok(Ended::Done),
         ended => Ok(ended),

@@ -26,7 +26,7 @@ pub struct Ran {
     pub error: Option<String>,
     /// Nobody answered at the peer: it is worth waiting for.
     pub unreached: bool,
-    /// It was told to stop.
+    /// It was asked to stop.
     pub interrupted: bool,
 }
 

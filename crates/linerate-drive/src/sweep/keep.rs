@@ -14,7 +14,7 @@ const SWEEP: &str = "sweep.json";
 /// A larger file is no sweep: ten thousand trials of ten intervals are a fifth of it.
 const MOST_BYTES: u64 = 64 << 20;
 
-/// Writes runs and the sweep into a directory. A failure is told once and the sweep goes on.
+/// Writes runs and the sweep into a directory. A failure is reported once and the sweep goes on.
 pub struct SettingsGuard {
     dir: PathBuf,
     /// The first; the rest would be the same.

@@ -183,7 +183,7 @@ pub struct Taken {
     /// Datagrams. Fewer than in the batch: the next one, or train of them, failed, and nobody says why
     /// (sendmmsg(2)).
     pub datagrams: usize,
-    /// Most datagrams of one train from now on: kernels differ, and tell it by refusing.
+    /// Most datagrams of one train from now on: kernels differ, and report it by refusing.
     pub max_train: usize,
 }
 
@@ -192,13 +192,13 @@ pub trait DatagramPort {
     /// What it can do.
     fn capabilities(&self) -> Capabilities;
 
-    /// Sends what it can in one call. Waits for room as long as it was told to; never retries.
+    /// Sends what it can in one call. Waits for room as long as it was set to; never retries.
     ///
     /// # Errors
     /// When none was taken. See [`DatagramPort::is_refusal`] and [`local_errno`].
     fn send(&mut self, batch: &SendBatch<'_>) -> io::Result<Taken>;
 
-    /// Waits for one message as long as it was told to, and takes what else is there.
+    /// Waits for one message as long as it was set to, and takes what else is there.
     ///
     /// # Errors
     /// `WouldBlock` when nothing came; otherwise those of recvmsg(2).
@@ -211,7 +211,7 @@ pub trait DatagramPort {
     /// What it has counted.
     fn counters(&self) -> Counters;
 
-    /// Takes what the network said of earlier datagrams, where the port is told; says whether it was.
+    /// Takes what the network said of earlier datagrams, where the port hears of it; says whether it did.
     fn take_errors(&mut self) -> bool {
         false
     }
@@ -225,7 +225,7 @@ pub trait DatagramPort {
 
 /// With what errno this host itself dropped the datagram, or the train, of a call that failed. `None`
 /// where it did not: a signal came first, or the error is the peer's or the path's answer to an
-/// earlier datagram. Where [`Errno::may_answer_earlier`], only the error queue tells the two apart.
+/// earlier datagram. Where [`Errno::may_answer_earlier`], only the error queue distinguishes the two.
 pub fn local_errno(error: &io::Error) -> Option<Errno> {
     Some(match error.raw_os_error()? {
         libc::EINTR

@@ -1,4 +1,4 @@
-//! Options of TCP sockets, and what the kernel tells of their connections.
+//! Options of TCP sockets, and what the kernel reports of their connections.
 
 use std::io;
 use std::mem::{MaybeUninit, size_of};
@@ -144,7 +144,7 @@ impl TcpPeer {
 /// `TCP_ESTABLISHED`, include/net/tcp_states.h.
 const TCP_ESTABLISHED: u64 = 1;
 
-/// See [`TcpPeer`]. `None` where this kernel does not tell.
+/// See [`TcpPeer`]. `None` where this kernel does not say.
 pub fn tcp_peer(socket: &impl AsFd) -> Option<TcpPeer> {
     let info = tcp_info(socket)?;
     Some(TcpPeer {

@@ -37,7 +37,7 @@ pub enum Step {
         /// A warm-up beyond the design.
         extra: bool,
     },
-    /// Keep [`Event::BootBegan`], then tell the host to reboot.
+    /// Keep [`Event::BootBegan`], then ask the host to reboot.
     Reboot {
         /// Boot of the design.
         boot: u32,
@@ -116,7 +116,7 @@ pub struct Controller {
     watched: Vec<String>,
     retries: u32,
     warms_up: bool,
-    /// Old boot id of each host told to reboot.
+    /// Old boot id of each host asked to reboot.
     began: BTreeMap<(u32, String), String>,
     proved: BTreeSet<(u32, String)>,
     current: BTreeMap<String, String>,
@@ -132,7 +132,7 @@ pub struct Controller {
 }
 
 impl Controller {
-    /// At the start. `watched` holds the hosts whose boot ids [`HostStates`] will tell.
+    /// At the start. `watched` holds the hosts whose boot ids [`HostStates`] will report.
     pub fn new(
         slots: Vec<Slot>,
         rebooted: Vec<String>,

@@ -32,7 +32,7 @@ const AROUND: f64 = 0.05;
 /// Knees less likely than this, against the likeliest, are dropped.
 const NEGLIGIBLE: f64 = 1e-8;
 /// Where the next trial goes: quantiles of the knee, in turn. The middle locates it, the flanks
-/// tell its steepness.
+/// show its steepness.
 const TURNS: [f64; 4] = [0.5, 0.1, 0.9, 0.95];
 
 /// One row of steepness and background.
@@ -222,7 +222,7 @@ impl Fit {
         self.quantile(0.5)
     }
 
-    /// The loads (indices of the grid) that tell most about the knee, the one whose turn it is
+    /// The loads (indices of the grid) that say most about the knee, the one whose turn it is
     /// first.
     pub fn wishes(&self, grid: &Grid) -> [usize; 4] {
         let turn = self.trials % TURNS.len();

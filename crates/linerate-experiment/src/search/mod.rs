@@ -60,7 +60,7 @@ pub struct Made {
 /// What to do next.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Next {
-    /// Make this trial and tell [`Search::take`].
+    /// Make this trial and report [`Search::take`].
     Run {
         /// The trial.
         trial: Trial,
@@ -352,7 +352,7 @@ impl Search {
         self.made.push(Made { purpose, trial, load, outcome });
         let Some(made) = self.made.last() else { return };
         let Some(load) = load else {
-            // Judged by no goal, so a sender that could not keep up tells as much as any other; but
+            // Judged by no goal, so a sender that could not keep up says as much as any other; but
             // that the least rate is out of reach must be a valid trial's word.
             let reached = made.outcome.sent_bps >= self.settings.min.bits_per_second() as f64;
             if made.outcome.invalid.is_none() || reached {
@@ -390,7 +390,7 @@ impl Search {
 }
 
 /// A goal's view of a trial. A goal with a rule of delay fails where no delay could be measured:
-/// nothing arrived, or nobody told.
+/// nothing arrived, or nobody reported.
 fn judge(goal: &Goal, made: &Made) -> Option<Judged> {
     let outcome = &made.outcome;
     if outcome.invalid.is_some() {

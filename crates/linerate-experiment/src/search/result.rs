@@ -235,7 +235,7 @@ impl Search {
     }
 }
 
-/// Where the datagrams of these trials were lost, as far as every one of them tells it.
+/// Where the datagrams of these trials were lost, as far as every one of them reports it.
 fn places(trials: &[&Made]) -> String {
     let sum = |of: fn(&Made) -> Option<u64>| -> Option<u64> {
         trials.iter().try_fold(0_u64, |sum, m| Some(sum.saturating_add(of(m)?)))

@@ -2,7 +2,7 @@
 
 use super::{NLM_F_ACK, Netlink, Refusal, attribute, put_attribute, put_words, text, u32_at};
 
-/// An interface as rtnetlink tells it.
+/// An interface as rtnetlink reports it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Link {
     pub(crate) index: u32,

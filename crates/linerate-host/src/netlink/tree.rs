@@ -28,7 +28,7 @@ pub(crate) struct Node {
 pub(crate) struct Tree(Vec<Node>);
 
 /// Disciplines that the kernel makes again from the options it gives. Others have state that it
-/// does not tell (netem's distribution tables, mqprio's hardware) or were not tried.
+/// does not say (netem's distribution tables, mqprio's hardware) or were not tried.
 const KNOWN: &[&str] = &[
     "noqueue",
     "noop",
@@ -120,9 +120,9 @@ fn steady(kind: &str, options: &[u8]) -> Vec<u8> {
     })
 }
 
-/// The options that make the kernel say what it says now. The times of codel are told in
+/// The options that make the kernel say what it says now. The times of codel are reported in
 /// microseconds and kept in units of 1.024 of them, rounded down both ways: the same number again
-/// would be one less each time, and one more is the unit that was there. htb tells its version with a
+/// would be one less each time, and one more is the unit that was there. htb reports its version with a
 /// minor number and takes it without.
 fn again(kind: &str, options: &[u8]) -> Vec<u8> {
     let times: &[u16] = match kind {

@@ -2,7 +2,7 @@
 //!
 //! Everything goes through netlink, /proc and /sys; no program is called. Nothing is changed before
 //! the undo journal that says how to undo it is on the disk. What is put back is compared first:
-//! what somebody else has set meanwhile is left and told.
+//! what somebody else has set meanwhile is left and reported.
 
 mod change;
 mod files;
@@ -124,7 +124,7 @@ impl SettingsGuard {
     }
 
     /// Sets in the given order and reads back. Each setting is for itself: what the kernel refuses
-    /// is told in its result.
+    /// is reported in its result.
     pub fn apply(&mut self, device: Option<&str>, settings: &[Setting]) -> Vec<Applied> {
         settings.iter().map(|setting| self.apply_one(device, setting)).collect()
     }

@@ -22,7 +22,7 @@ fn word(text: &str) -> Option<(&str, &str)> {
 }
 
 /// What a counter of 32 bits gained. One that seems to have gained 2³¹ or more between two readings was
-/// reset, or is wider: that tells nothing.
+/// reset, or is wider: that says nothing.
 pub(crate) fn grown_32(before: u64, after: u64) -> Option<u64> {
     if after >= before {
         return Some(after.saturating_sub(before));

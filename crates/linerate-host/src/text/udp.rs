@@ -1,6 +1,6 @@
 //! UDP counters of a network namespace, /proc/net/snmp and /proc/net/snmp6.
 
-/// The counters that tell where datagrams were lost within the host. Not UDP-Lite's. What a kernel does
+/// The counters that say where datagrams were lost within the host. Not UDP-Lite's. What a kernel does
 /// not print is absent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct UdpCounters {
@@ -24,7 +24,7 @@ impl UdpCounters {
     }
 
     /// What was gained since `before`. A counter that went back, as those of 32-bit kernels do when
-    /// they are full, tells nothing.
+    /// they are full, says nothing.
     pub(crate) fn since(&self, before: &Self) -> Self {
         self.with(before, |now, then| now?.checked_sub(then?))
     }

@@ -197,7 +197,7 @@ pub struct ComparisonView {
     pub ratio: Option<f64>,
     /// Its interval; absent when `ratio_unbounded`.
     pub ratio_ci: Option<Interval>,
-    /// The baseline cannot be told from zero, so no bounds can be given.
+    /// The baseline cannot be distinguished from zero, so no bounds can be given.
     pub ratio_unbounded: bool,
     /// Pooled standard deviation of the runs.
     pub pooled_sd: Option<f64>,
@@ -278,7 +278,7 @@ pub struct MinistatView {
 
 impl View {
     /// Says of runs without boots that they are those of a campaign that reboots nothing, in place of what
-    /// is said of runs whose boots nobody told.
+    /// is said of runs whose boots nobody reported.
     pub fn note_within_a_boot(&mut self) {
         let general = self.notes.iter_mut().find(|note| note.contains(HOW_TO_TELL_BOOTS));
         if let Some(note) = general {

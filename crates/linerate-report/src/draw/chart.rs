@@ -485,7 +485,7 @@ fn line_class(series: &Series) -> String {
     }
 }
 
-/// Each colour has a sign of its own, so that colour is never all that tells two series apart.
+/// Each colour has a sign of its own, so that colour is never all that distinguishes two series.
 fn sign(out: &mut String, colour: usize, x: f64, y: f64) {
     let class = colour % COLOURS;
     let _ = match class {

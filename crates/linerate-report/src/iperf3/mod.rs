@@ -1,7 +1,7 @@
 //! Tests as iperf3 shows them: its text column for column, its JSON key for key, as release 3.12
 //! prints them, so that scripts and programs that read iperf3's output read this.
 //!
-//! Made from what the runner tells ([`linerate_model::test_event`]). Every field keeps iperf3's meaning, also
+//! Made from what the runner reports ([`linerate_model::test_event`]). Every field keeps iperf3's meaning, also
 //! where that hides something: duplicates cancel losses, and what a receiver did not see of the end is
 //! not lost. linerate's own, exact figures stand beside them in the JSON document's `linerate`.
 
@@ -68,7 +68,7 @@ fn is_udp(start: &Start) -> bool {
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 struct Figures {
     bytes: u64,
-    /// Segments sent again: TCP senders whose kernel tells.
+    /// Segments sent again: TCP senders whose kernel reports.
     retransmits: Option<u64>,
     cwnd_bytes: u64,
     rtt_us: u64,
@@ -147,7 +147,7 @@ struct Final {
     received: Half,
     jitter_s: f64,
     lost: i64,
-    /// Warm-up's losses cannot be told apart: an old peer's.
+    /// Warm-up's losses cannot be distinguished: an old peer's.
     lost_unknown: bool,
     out_of_order: u64,
 }

@@ -1,5 +1,5 @@
 //! What stands before everything else: the title (what was measured, between whom, when), the
-//! headline table, and names of runs by what tells them apart.
+//! headline table, and names of runs by what distinguishes them.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ use crate::number;
 /// Most rows of the headline table; of more results, the least, the middle and the most.
 const MOST_ROWS: usize = 12;
 
-/// What a report is about, as one of its parts tells it.
+/// What a report is about, as one of its parts reports it.
 #[derive(Default)]
 pub(super) struct Subject {
     /// What was measured.
@@ -264,7 +264,7 @@ pub(super) fn names(runs: &[(&str, &RunRecord)]) -> Vec<String> {
 const LABEL: usize = 0;
 const PROTOCOL: usize = 1;
 
-/// What a run is told by.
+/// What a run is known by.
 fn aspects(source: &str, record: &RunRecord) -> Vec<String> {
     let plan = record.agreed.as_ref().unwrap_or(&record.asked);
     let text = |t: &str| shortened(&clean(t), 32);

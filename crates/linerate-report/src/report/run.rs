@@ -86,7 +86,7 @@ pub(super) fn add(
         ),
         when: record.started.clone(),
     });
-    // Few runs are named by their hosts, so that two of one name are told apart.
+    // Few runs are named by their hosts, so that two of one name are distinguished.
     let number = builder.runs.len() + 1;
     let during = |end: &str| match place {
         Some(place) => place.during(),

@@ -1,5 +1,5 @@
 //! Comparisons and campaigns: every pair against the baseline, and odd runs with what the hosts
-//! told of them.
+//! reported them.
 
 use std::rc::Rc;
 
@@ -314,7 +314,7 @@ fn odd_table(odd: &[Odd<'_>], of: &str, unit: Option<&str>) -> Option<Table> {
     (!table.rows.is_empty()).then_some(table)
 }
 
-/// What both hosts told during a run: cores, softirq, steal, drops, limit, doubts.
+/// What both hosts reported during a run: cores, softirq, steal, drops, limit, doubts.
 fn telemetry(record: &RunRecord) -> Vec<String> {
     let flows = flows(&record.totals);
     let flow = flows.first().copied().unwrap_or_default();

@@ -305,7 +305,7 @@ const MOST_DOUBTS: usize = 2;
 /// its kind has, in a line.
 pub(super) fn doubts(record: &RunRecord) -> (Vec<String>, Option<String>) {
     let plan = record.agreed.as_ref().unwrap_or(&record.asked);
-    // What the ends do with the bytes unless they are told otherwise.
+    // What the ends do with the bytes unless they are asked otherwise.
     let usual_bytes = plan.send.as_ref().is_none_or(|way| *way == Sending::Copy)
         && plan.receive.as_ref().is_some_and(|way| *way != Receiving::Copy);
     let mut usual = Vec::new();

@@ -27,7 +27,7 @@ pub fn line(document: &impl Serialize) -> io::Result<String> {
 #[derive(Debug)]
 pub struct JsonLines<W> {
     out: W,
-    /// End of the last interval that was told.
+    /// End of the last interval that was reported.
     reported_s: f64,
 }
 

@@ -272,7 +272,7 @@ impl Table {
     }
 
     /// A row for each stream, and how many were left out. None for a single stream, which the
-    /// totals have told already.
+    /// totals have reported already.
     pub fn streams(&self, record: &RunRecord) -> (Vec<Row>, usize) {
         let ways = if self.both { 2 } else { 1 };
         if record.streams.len() <= ways {

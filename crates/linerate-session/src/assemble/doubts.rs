@@ -10,7 +10,7 @@ use super::coarse::coarse_rate;
 use super::figures::{added, hundredths, percent, seconds};
 use crate::verdict::local_errors::{main_failure, told};
 
-/// A doubt that is worth telling.
+/// A doubt that is worth reporting.
 fn add(doubts: &mut Vec<Doubt>, kind: DoubtKind, text: impl Into<String>) {
     doubts.push(Doubt::new(kind, text.into()));
 }
@@ -116,7 +116,7 @@ fn of_engines(doubts: &mut Vec<Doubt>, outcome: &Outcome) {
     }
 }
 
-/// What the receivers could not tell of what arrived.
+/// What the receivers could not say of what arrived.
 fn of_arrivals(doubts: &mut Vec<Doubt>, outcome: &Outcome) {
     let recvs = || outcome.recvs();
     if recvs().any(|r| r.merged) && outcome.is_udp() {
@@ -217,7 +217,7 @@ fn of_host(doubts: &mut Vec<Doubt>, outcome: &Outcome, end: TestEnd, total: &Hos
     }
 }
 
-/// The sockets' own counters against the host's, where it tells them: the host's must not be smaller.
+/// The sockets' own counters against the host's, where it reports them: the host's must not be smaller.
 fn of_drops(doubts: &mut Vec<Doubt>, outcome: &Outcome) {
     for way in [Way::Forward, Way::Reverse] {
         let drops = added(outcome.recvs_of(way).map(|r| r.counts.socket_drops));
@@ -326,7 +326,7 @@ fn local_errors(outcome: &Outcome) -> [(&'static str, LocalSendErrors); 2] {
     ends
 }
 
-/// Of what a host dropped, what it had no room for. An older peer tells of nothing else.
+/// Of what a host dropped, what it had no room for. An older peer reports nothing else.
 fn no_room(counts: &SendCounts) -> u64 {
     if counts.local_errors.is_empty() {
         return counts.refused_locally;

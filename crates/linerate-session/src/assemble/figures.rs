@@ -79,7 +79,7 @@ pub fn larger(a: DelayQuantiles, b: DelayQuantiles) -> DelayQuantiles {
     }
 }
 
-/// Numbers that a peer told, added up. Saturates: they may be any.
+/// Numbers that a peer reported, added up. Saturates: they may be any.
 pub(super) fn added(numbers: impl Iterator<Item = u64>) -> u64 {
     numbers.fold(0, u64::saturating_add)
 }

@@ -12,7 +12,7 @@ use super::outcome::{Outcome, WayTotals};
 enum Whose {
     /// This end's own: a fault of this program.
     Own,
-    /// The peer's, which may tell what it likes.
+    /// The peer's, which may report what it likes.
     Peer,
     /// One end's and the other's: either may be wrong.
     Between,
@@ -120,7 +120,7 @@ fn sent(name: &str, whose: Whose, send: &SendReport) -> Option<Broken> {
     if sum != send.counts {
         return whose.broken(format!("{name}: the sender's intervals do not add up to its totals"));
     }
-    // An older peer tells the sum alone.
+    // An older peer reports the sum alone.
     let errors = send.counts.local_errors;
     let refused = send.counts.refused_locally;
     (!errors.is_empty() && errors.total() != refused).then(|| {

@@ -106,7 +106,7 @@ fn intervals(outcome: &Outcome, forward: &WayTotals, reverse: &WayTotals) -> Vec
         .collect()
 }
 
-/// What ran beside the data threads of this test, at the ends that told of their cores.
+/// What ran beside the data threads of this test, at the ends that reported their cores.
 fn add_others(totals: &mut Figures, outcome: &Outcome) {
     let (mut client_ns, mut server_ns) = (0, 0);
     for stream in &outcome.streams {

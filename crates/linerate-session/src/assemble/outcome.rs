@@ -79,7 +79,7 @@ impl Outcome {
         matches!(self.plan.traffic, Traffic::Udp(_))
     }
 
-    /// The sending ends of all streams, as far as they told.
+    /// The sending ends of all streams, as far as they reported.
     pub(super) fn sends(&self) -> impl Iterator<Item = &SendReport> {
         self.streams.iter().filter_map(|s| s.send.as_ref())
     }

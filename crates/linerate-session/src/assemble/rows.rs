@@ -1,4 +1,4 @@
-//! Intervals: as they are told while the test runs, and as they end in the record.
+//! Intervals: as they are reported while the test runs, and as they end in the record.
 
 use linerate_model::plan::{Direction, TestPlan, Traffic, Way};
 use linerate_model::record::{Figures, Interval, Pair, ReceiverFigures, RrFigures, SenderFigures};
@@ -18,7 +18,7 @@ pub(super) fn interval_span(index: usize, count: usize, interval_ns: u64, span_n
     }
 }
 
-/// What one end tells of one interval, all streams added up.
+/// What one end reports of one interval, all streams added up.
 #[derive(Debug, Clone, Default)]
 pub struct LiveSide {
     /// Its senders.

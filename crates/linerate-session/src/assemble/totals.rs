@@ -133,7 +133,7 @@ pub(super) fn full_receiver(
     figures.delay_variation_s = variation.map(|q| quantiles(&q, reports.len()));
     figures.one_way_delay_s = one_way_delay(outcome, way, &reports);
     figures.reorder_extent_max = reports.iter().filter_map(|r| r.reorder_extent_max).max();
-    // A peer may tell any number.
+    // A peer may report any number.
     figures.overdue = reports
         .iter()
         .filter_map(|r| r.overdue)

@@ -1,4 +1,4 @@
-//! Limits that the sending host set itself: datagrams that it dropped on the way to its interface, told by
+//! Limits that the sending host set itself: datagrams that it dropped on the way to its interface, reported by
 //! errno or only by the device's counters.
 
 use std::collections::BTreeMap;
@@ -76,7 +76,7 @@ impl Case<'_> {
     }
 
     /// More than half of the `path` losses were drops of the sender's own queueing discipline or
-    /// interface, which tell the socket nothing.
+    /// interface, which say nothing to the socket.
     pub(super) fn own_device(
         &mut self,
         sender: Option<&SenderFigures>,
@@ -90,7 +90,7 @@ impl Case<'_> {
         let plan = self.record.agreed.as_ref().unwrap_or(&self.record.asked);
         let trains = plan.engine == Some(EngineChoice::Gso.into());
         let train = plan.train_datagrams.filter(|_| trains).map_or(1, u64::from);
-        // What the socket was told of is in the same counts, and was never sent; what a filter or the
+        // What was reported to the socket is in the same counts, and was never sent; what a filter or the
         // routing table dropped never came so far.
         let errors = table(&sender.local_send_errors);
         let refused = sender.refused_locally.unwrap_or(0);

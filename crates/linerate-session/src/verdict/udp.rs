@@ -80,7 +80,7 @@ impl Case<'_> {
             si(rate, "bit/s")
         );
         let advice = vec![format!("--rate {}: near what it drains at", rate_below(rate))];
-        // Kernel time stamps tell when they came; if that was in time, they waited to be read.
+        // Kernel time stamps say when they came; if that was in time, they waited to be read.
         if excess(receiver.seconds) * 2.0 < excess(drained) {
             let held = format!("the {name}'s socket buffer held them: {facts}");
             let lack = rx.lack().or_else(|| rx.was_kept_waiting()).unwrap_or(Lack::Own);
@@ -187,7 +187,7 @@ impl Case<'_> {
         self.verdict(Limit::ReceiverBuffer, because, advice)
     }
 
-    /// Loss of which the receiver does not tell where it was (iperf3's): only its CPU is evidence.
+    /// Loss of which the receiver does not say where it was (iperf3's): only its CPU is evidence.
     fn udp_loss_somewhere(&mut self, lost: u64, rx: &End<'_>) -> Verdict {
         let name = self.receiver_name;
         let own_server =

@@ -224,7 +224,7 @@ fn bisect_tail(p: f64, tail: impl Fn(f64) -> f64) -> Option<f64> {
     Some((0.5 * (low + high)).exp())
 }
 
-/// The regularised incomplete beta function I_x(a, b), told of x and 1 - x by their logarithms so
+/// The regularised incomplete beta function I_x(a, b), given x and 1 - x by their logarithms so
 /// that neither loses digits when the other is near 1.
 struct Beta {
     a: f64,

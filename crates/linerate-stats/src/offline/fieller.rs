@@ -1,6 +1,6 @@
 //! Interval of a ratio of two means (Fieller 1954), which takes the error of the baseline into
 //! account. The set of ratios that the data do not refute need not be an interval: with a baseline
-//! that cannot be told from zero it is unbounded, and that is the honest answer.
+//! that cannot be distinguished from zero it is unbounded, and that is the honest answer.
 
 use super::distribution::t_factor;
 
@@ -14,7 +14,7 @@ pub enum RatioInterval {
         /// Largest ratio.
         high: f64,
     },
-    /// Unbounded: the baseline cannot be told from zero.
+    /// Unbounded: the baseline cannot be distinguished from zero.
     Unbounded,
 }
 

@@ -10,7 +10,7 @@ use super::distribution::{chi_square_upper, f_sf};
 use super::summary::{Moments, mean, sum};
 use super::welch::{Difference, equal_variances, pooled, welch};
 
-/// Fewest boots from which a spread between boots can be told.
+/// Fewest boots from which a spread between boots can be seen.
 pub const FEWEST_BOOTS: usize = 3;
 
 /// Boots from which Welch is used whatever the variances: it then costs nothing.
@@ -53,7 +53,7 @@ impl Components {
         (total > 0.0).then(|| self.between() / total)
     }
 
-    /// Upper limit of B at one-sided `confidence` (0.8), because three boots tell B badly: from
+    /// Upper limit of B at one-sided `confidence` (0.8), because three boots show B badly: from
     /// the chi-square limit of MSB, (MSB (a-1) / chi2(1 - confidence) - MSW) / m, not below zero.
     pub fn between_upper(&self, confidence: f64) -> Option<f64> {
         let freedom = self.boots.checked_sub(1)? as f64;

@@ -26,7 +26,7 @@ pub struct Outlier {
     pub modified_z: Option<f64>,
 }
 
-/// Flags values. Sets of fewer than 5 values have none that could be told.
+/// Flags values. Sets of fewer than 5 values have none that could be seen.
 pub fn flag(values: &[f64]) -> Vec<Outlier> {
     const FEWEST: usize = 5;
     const MODIFIED_Z: f64 = 3.5;

@@ -113,7 +113,7 @@ impl Plan {
 }
 
 /// Boots needed with `runs_per_boot` runs each, when B is `between` and W `within`; at least 3,
-/// with which the boot effect can be told at all.
+/// with which the boot effect can be seen at all.
 pub fn boots_needed(
     difference: f64,
     between: f64,

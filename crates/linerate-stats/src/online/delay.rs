@@ -1,6 +1,6 @@
 //! Packet delay variation.
 //!
-//! A value is told as its distance from the least of all, which is known only at the end: while a queue
+//! A value is reported as its distance from the least of all, which is known only at the end: while a queue
 //! drains or clocks drift apart it falls with nearly every datagram. So values are counted in cells that
 //! do not depend on it: the cells of a level are equal parts of the line of transit times, and a wider
 //! cell is made of whole narrower ones.

@@ -3,7 +3,7 @@
 use hdrhistogram::Histogram;
 use linerate_model::sample::DelayQuantiles;
 
-/// Largest time a histogram tells apart: 1,000 s. Longer ones are counted there.
+/// Largest time a histogram distinguishes: 1,000 s. Longer ones are counted there.
 const LARGEST_NS: u64 = 1_000_000_000_000;
 /// Significant decimal digits: quantiles are within 0.1 %.
 const DIGITS: u8 = 3;

@@ -8,14 +8,14 @@
 //! Everything below `next` is either set in the window, listed as missing in the spill, or (not
 //! listed, below the window) arrived. So `lost = next - unique` always, and a duplicate can never
 //! hide a loss. The spill is bounded; when it is full its oldest half is folded into the loss runs
-//! and forgotten, and a datagram that still arrives from there can no longer be told from a
+//! and forgotten, and a datagram that still arrives from there can no longer be distinguished from a
 //! duplicate: it is counted as [`Arrival::Unknown`].
 
 use linerate_model::sample::LossRunCounts;
 
 use super::LossRuns;
 
-/// Numbers the window tells apart. At 1 M datagrams/s these are 65 ms of reordering; the spill goes
+/// Numbers the window distinguishes. At 1 M datagrams/s these are 65 ms of reordering; the spill goes
 /// further back.
 pub const WINDOW: u64 = 65_536;
 /// Largest number that is believed. Two windows below the end of `u64`, so that no sum here can pass

@@ -21,7 +21,7 @@ pub enum FrameError {
     /// The length is zero or above the limit; nothing was allocated for it.
     #[error("a JSON document of {length} bytes (1 to {most} are legal)")]
     Length {
-        /// As told.
+        /// As reported.
         length: u64,
         /// The limit.
         most: usize,

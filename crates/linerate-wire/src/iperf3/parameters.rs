@@ -166,7 +166,7 @@ impl Parameters {
             let Some(value) = value else { continue };
             let fits = match u64::try_from(value) {
                 Ok(value) => limit.check(value),
-                // Negative: told as iperf3 before 3.14 writes it.
+                // Negative: reported as iperf3 before 3.14 writes it.
                 Err(_) => Err(OutOfRange {
                     name: limit.name.to_owned(),
                     value: value.cast_unsigned(),

@@ -1,4 +1,4 @@
-//! What both ends tell each other at the end: the second JSON document, the client's first.
+//! What both ends report to each other at the end: the second JSON document, the client's first.
 
 use std::fmt;
 
@@ -17,7 +17,7 @@ const MOST_STREAMS: usize = 2 * linerate_model::limits::STREAMS.max as usize;
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Results {
     /// `cpu_util_total`: CPU of that process over the test, percent of one core. Absent when the peer
-    /// could not tell (`null`).
+    /// could not say (`null`).
     pub cpu_total: Option<f64>,
     /// `cpu_util_user`.
     pub cpu_user: Option<f64>,
@@ -33,7 +33,7 @@ pub struct Results {
     /// `server_output_json`: the same as JSON, exactly as it came.
     pub server_output_json: Option<String>,
     /// `linerate_last_arrival`: the `end_time` of what this end received is that of the last arrival, or
-    /// the agreed time, and not of the word of the end. Told by linerate only; iperf3 reads no such key.
+    /// the agreed time, and not of the word of the end. Reported by linerate only; iperf3 reads no such key.
     pub ends_with_last_arrival: bool,
     /// `streams`.
     pub streams: Vec<StreamResults>,

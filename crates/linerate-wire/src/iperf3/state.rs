@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// What one end tells the other with one signed byte.
+/// What one end says to the other with one signed byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum State {
     /// Server: all streams exist.
@@ -15,9 +15,9 @@ pub enum State {
     ParamExchange,
     /// Server: open the data streams.
     CreateStreams,
-    /// Server: I was told to stop.
+    /// Server: I was asked to stop.
     ServerTerminate,
-    /// Client: I was told to stop.
+    /// Client: I was asked to stop.
     ClientTerminate,
     /// Server: send me your results.
     ExchangeResults,

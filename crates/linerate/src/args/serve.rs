@@ -111,7 +111,7 @@ pub struct ServeArgs {
     #[arg(long, value_name = "BYTES", help_heading = SHARE)]
     max_bytes_per_day: Option<ByteCount>,
     /// One test at a time. Clients of iperf3 wait for their turn, up to --queue of them; others are
-    /// told that the server is busy.
+    /// hear that the server is busy.
     #[arg(long)]
     exclusive: bool,
     /// Clients of iperf3 that may wait for their turn with --exclusive; 0 answers all but the first

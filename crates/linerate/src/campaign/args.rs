@@ -101,7 +101,7 @@ pub enum Verb {
         /// Folder of the unit.
         #[arg(long, value_name = "DIR", default_value = "/etc/systemd/system")]
         dir: PathBuf,
-        /// Only write the unit: do not tell systemd to enable it.
+        /// Only write the unit: do not ask systemd to enable it.
         #[arg(long)]
         no_enable: bool,
     },

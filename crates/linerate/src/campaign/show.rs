@@ -30,7 +30,7 @@ const NAME_LEAST: usize = 16;
 /// Where it goes.
 pub struct Show {
     form: Output,
-    /// With --json: the runs so far, told as one document at the end.
+    /// With --json: the runs so far, reported as one document at the end.
     runs: RefCell<Vec<StoredRun>>,
     status: StatusLine,
     /// Columns of the terminal on standard output; absent where there is none.
@@ -197,7 +197,7 @@ impl Show {
             ..Live::default()
         };
         self.status.begin(self.known.clone());
-        // Its tests may be programs of their own, which do not tell when data flows.
+        // Its tests may be programs of their own, which do not say when data flows.
         self.status.flows();
     }
 

@@ -80,7 +80,7 @@ pub fn run(args: &ReportArgs) -> Result<Exit, ErrorRecord> {
     for damage in view.problems.iter().filter(|_| args.skip_damaged) {
         say(&format!("left out: {damage}\n"));
     }
-    // A form that fails is told when the others are safe.
+    // A form that fails is reported when the others are safe.
     let mut failed = None;
     for output in &mut outputs {
         let figure = output.figure.clone().or_else(|| args.figure.clone());

@@ -32,7 +32,7 @@ pub fn read(input: &mut Input, name: &str, path: &Path) {
             told.settings = settings;
             told.baseline = Some(baseline);
         }
-        // A damaged row has been told.
+        // A damaged row has been reported.
         None if plan.is_none() && !bad_meta.is_empty() => {}
         None => input.damage(name, "its plan cannot be read, so no baseline is known".to_owned()),
     }

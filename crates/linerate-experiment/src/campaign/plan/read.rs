@@ -254,7 +254,7 @@ impl<'a> Reader<'a> {
             return Some(found);
         }
         if drafts.iter().any(|d| d.name == name) {
-            // Its own faults are told.
+            // Its own faults are reported.
             return None;
         }
         let names: BTreeSet<&str> = drafts.iter().map(|d| d.name.as_str()).collect();

@@ -153,7 +153,7 @@ fn coalescing_is_set_rounded_and_put_back() {
         let now = run("ethtool -c tap7");
         let words: Vec<&str> = now.split_whitespace().collect();
         assert!(words.windows(2).any(|pair| pair == ["rx-frames:", "32"]), "{now}");
-        // Once more, it cannot be told from one that the driver leaves alone but by the journal.
+        // Once more, it cannot be distinguished from one that the driver leaves alone but by the journal.
         for _ in 0..2 {
             let done = keeper.apply(Some("tap7"), &frames(100));
             assert_eq!(done[0].outcome, Outcome::Rounded, "{done:?}");

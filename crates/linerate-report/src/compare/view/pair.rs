@@ -359,7 +359,7 @@ impl Words<'_> {
     /// `-0.64 to +0.05 %`, with signs.
     fn span(&self, c: &Comparison, estimate: f64) -> String {
         if let Some(RatioInterval::Bounded { low, high }) = c.ratio_interval {
-            // Around zero a further digit is wanted: it tells the sides apart.
+            // Around zero a further digit is wanted: it distinguishes the sides.
             let error = Some(0.1 * (high - low));
             let signed = |x: f64| {
                 let text = percent(x - 1.0, error);
