@@ -88,10 +88,10 @@ mod tests {
     #[test]
     fn a_key_that_others_may_read_is_told() {
         let path = file("mode", b"sixteen bytes!!!");
-        for (mode, told) in [(0o600, false), (0o400, false), (0o640, true), (0o644, true)] {
+        for (mode, warned) in [(0o600, false), (0o400, false), (0o640, true), (0o644, true)] {
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
             let text = exposed(&path, &std::fs::metadata(&path).unwrap());
-            assert_eq!(text.is_some(), told, "{mode:o}");
+            assert_eq!(text.is_some(), warned, "{mode:o}");
             if let Some(text) = text {
                 assert!(text.contains(&format!("(mode {mode:04o})")), "{text}");
             }

@@ -164,7 +164,7 @@ fn nothing_is_shown_after_the_end() {
     w.input(Input::Data(DataEvent::Tick(0, 0, Tick::Recv(RecvInterval::default())), &|_| None));
     w.done();
     w.carry();
-    assert_eq!(w.log, ["begin", "end: the client was told to stop"]);
+    assert_eq!(w.log, ["begin", "end: the client was asked to stop"]);
 }
 
 #[test]

@@ -95,7 +95,7 @@ fn look(
                 let name = nic.map_or("the interface", |nic| &nic.name);
                 return Err(usage::error(
                     "cannot sweep up to the line rate",
-                    format!("{name} tells no speed"),
+                    format!("{name} reports no speed"),
                     &["give the last rate: --rates 1M..10G", "--rates 1M..max"],
                 ));
             };
@@ -288,7 +288,7 @@ impl Course {
             _ => {}
         }
         let (record, outcome) = trial::run(env, &self.request, &trial, variation)?;
-        self.sweep.tell(outcome, record.doubts.clone());
+        self.sweep.take(outcome, record.doubts.clone());
         Ok(record)
     }
 
@@ -329,7 +329,7 @@ impl Course {
         document.regimes = self.sweep.regimes();
         document.bends = self.sweep.bends();
         document.trials = self.sweep.trials().to_vec();
-        document.doubts = doubts::told(document.trials.iter().map(|t| t.doubts.as_slice()));
+        document.doubts = doubts::collected(document.trials.iter().map(|t| t.doubts.as_slice()));
         document.because = because;
         // What was cut short is to be finished first.
         document.advice = if trouble.is_some() { Vec::new() } else { advice };

@@ -305,10 +305,10 @@ fn evidence_that_is_not_told_is_not_zero() {
         search.because()[0].clone()
     };
     let because = told(None, None, None);
-    assert!(because.contains("where datagrams were lost is not told"), "{because}");
+    assert!(because.contains("where datagrams were lost is not known"), "{because}");
     assert!(!because.contains(" 0 "), "{because}");
     let because = told(None, Some(0), None);
-    assert!(because.contains("what the path lost is not told"), "{because}");
+    assert!(because.contains("what the path lost is not known"), "{because}");
     let because = told(Some(3), Some(0), Some(2));
     assert!(because.contains("more by one of the two"), "{because}");
     // Every valid trial at the upper bound is counted, the good and the short ones as well.

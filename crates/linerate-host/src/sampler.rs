@@ -158,13 +158,13 @@ impl Sources {
 /// (kernel/sched/psi.c). Older kernels, and those without PSI, do not say.
 fn interrupts_apart(roots: &Roots) -> Option<bool> {
     let there = |file: &str| roots.path(&format!("proc/pressure/{file}")).exists();
-    let tells = || {
+    let kept = || {
         let release = roots.read("proc/sys/kernel/osrelease")?;
         let mut numbers =
             release.trim().split(['.', '-']).map_while(|word| word.parse::<u32>().ok());
         Some((numbers.next()?, numbers.next()?) >= (6, 1) && there("cpu"))
     };
-    if there("irq") { Some(true) } else { tells()?.then_some(false) }
+    if there("irq") { Some(true) } else { kept()?.then_some(false) }
 }
 
 /// An open file that is read from its beginning each time.

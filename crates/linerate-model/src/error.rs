@@ -130,7 +130,7 @@ error_kinds! {
     /// The peer did not keep to the protocol.
     Protocol = "protocol", [Unreachable, Failed], "the same release at both ends";
     /// TCP works, and no UDP comes through.
-    UdpBlocked = "udp_blocked", [Unreachable], "open the UDP port of the same number; no NAT that tells the two apart";
+    UdpBlocked = "udp_blocked", [Unreachable], "open the UDP port of the same number; no NAT that distinguishes the two";
     /// A TCP stream beside the control connection cannot be opened.
     TcpStream = "tcp_stream", [Unreachable], "the server's log; its limit of open files";
     /// What the system refused; the words say which.

@@ -131,11 +131,11 @@ impl LocalSendErrors {
     }
 
     /// So many of what was untold had this errno.
-    pub fn tell(&mut self, errno: Errno, datagrams: u64) {
+    pub fn explain(&mut self, errno: Errno, datagrams: u64) {
         if let Some(slot) = self.0.get_mut(Errno::Untold as usize) {
-            let told = datagrams.min(*slot);
-            *slot -= told;
-            self.count(errno, told);
+            let known = datagrams.min(*slot);
+            *slot -= known;
+            self.count(errno, known);
         }
     }
 
@@ -246,8 +246,8 @@ mod tests {
     fn what_was_untold_is_told_later_and_never_twice() {
         let mut errors = LocalSendErrors::default();
         errors.count(Errno::Untold, 3);
-        errors.tell(Errno::Eperm, 2);
-        errors.tell(Errno::Enobufs, 9);
+        errors.explain(Errno::Eperm, 2);
+        errors.explain(Errno::Enobufs, 9);
         assert_eq!(errors.to_string(), "2 EPERM, 1 ENOBUFS");
         assert_eq!(errors.total(), 3);
     }

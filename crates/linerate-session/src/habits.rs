@@ -89,8 +89,10 @@ fn missing_in_iperf3(plan: &TestPlan) -> String {
         missing.push("reordered, late and damaged datagrams");
         missing.push("delay");
     }
-    let mut text =
-        format!("the server speaks iperf3's protocol, which does not tell {}", missing.join(", "));
+    let mut text = format!(
+        "the server speaks iperf3's protocol, which does not report {}",
+        missing.join(", ")
+    );
     if udp && plan.direction.has_forward() {
         text.push_str("; its receiver counts duplicates as arrivals, so they hide loss");
     }

@@ -177,7 +177,7 @@ impl Sender {
         // stays as it is.
         let untold = self.current.local_errors.of(Errno::Untold);
         for counts in [&mut self.current, &mut self.total] {
-            counts.local_errors.tell(errno, untold);
+            counts.local_errors.explain(errno, untold);
         }
         self.last_errno = Some(errno);
         self.refuse(datagrams, errno);
@@ -367,13 +367,13 @@ mod tests {
         sender.on_refused(110, 3, Errno::Eperm);
         sender.on_cut_short(4);
         let report = sender.finish(200, None, &Quiet);
-        let told = |counts: SendCounts| {
+        let by_errno = |counts: SendCounts| {
             assert_eq!(counts.local_errors.total(), counts.refused_locally);
             counts.local_errors.to_string()
         };
-        assert_eq!(told(report.counts), "9 EPERM, 1 unknown");
-        let rows: Vec<_> = report.intervals.iter().map(|row| told(row.counts)).collect();
-        assert_eq!(rows, ["1 unknown", "9 EPERM"], "an interval that was told stays so");
+        assert_eq!(by_errno(report.counts), "9 EPERM, 1 unknown");
+        let rows: Vec<_> = report.intervals.iter().map(|row| by_errno(row.counts)).collect();
+        assert_eq!(rows, ["1 unknown", "9 EPERM"], "an interval that was by_errno stays so");
         assert_eq!(report.counts.datagrams, 0, "no number was taken");
     }
 

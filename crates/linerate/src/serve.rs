@@ -28,8 +28,8 @@ pub fn serve(args: &ServeArgs) -> Result<Exit, ErrorRecord> {
         let local = local.strftime("%Y-%m-%d %H:%M:%S").to_string();
         let _ = writeln!(stderr(), "{local} {}", words(&event));
         if json_lines && !closed {
-            let Some(told) = line_of(event, at.to_string()) else { return };
-            let written = writeln!(stdout(), "{}", line(told)).and_then(|()| stdout().flush());
+            let Some(event) = line_of(event, at.to_string()) else { return };
+            let written = writeln!(stdout(), "{}", line(event)).and_then(|()| stdout().flush());
             // Who reads the events may leave; the tests of others go on.
             closed = written.is_err_and(|e| e.kind() == ErrorKind::BrokenPipe);
         }
@@ -37,9 +37,9 @@ pub fn serve(args: &ServeArgs) -> Result<Exit, ErrorRecord> {
     Ok(Exit::Complete)
 }
 
-fn line(told: ServerLine) -> String {
+fn line(event: ServerLine) -> String {
     // Nothing in it can fail to become JSON: its keys are names and its values plain.
-    clean_json(&serde_json::to_string(&told).unwrap_or_default()).into_owned()
+    clean_json(&serde_json::to_string(&event).unwrap_or_default()).into_owned()
 }
 
 fn words(event: &Event) -> String {

@@ -107,6 +107,6 @@ fn lock(now: &Mutex<Now>) -> MutexGuard<'_, Now> {
 
 /// Columns of the terminal now, less the one in which many wrap.
 fn width() -> usize {
-    let told = terminal_size::terminal_size_of(std::io::stderr()).map(|(w, _)| usize::from(w.0));
-    told.filter(|&width| width > 0).unwrap_or(USUAL_WIDTH).saturating_sub(1)
+    let width = terminal_size::terminal_size_of(std::io::stderr()).map(|(w, _)| usize::from(w.0));
+    width.filter(|&width| width > 0).unwrap_or(USUAL_WIDTH).saturating_sub(1)
 }

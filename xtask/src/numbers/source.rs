@@ -233,7 +233,7 @@ pub fn read(path: &Path) -> Result<String, String> {
 }
 
 /// All `.rs` files below `src` and `tests`.
-fn rust_files(folder: &Path) -> Vec<PathBuf> {
+pub fn rust_files(folder: &Path) -> Vec<PathBuf> {
     let (mut found, mut todo) = (vec![], vec![folder.join("src"), folder.join("tests")]);
     while let Some(folder) = todo.pop() {
         for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {

@@ -198,7 +198,7 @@ fn finish(
         };
         return Err(InputError::new(
             file,
-            format!("{count}; at least {FEWEST_VALUES} are needed to tell a spread"),
+            format!("{count}; at least {FEWEST_VALUES} are needed to see a spread"),
         )
         .hint("put all runs of one setting into one file; run the test again to get more"));
     }

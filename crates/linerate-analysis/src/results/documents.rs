@@ -331,7 +331,7 @@ impl Reader<'_> {
         }
         let Some((line, mut record)) = self.open.take() else { return };
         if record.intervals.is_empty() {
-            self.damage(Some(line), "a test that was started and told nothing more".to_owned());
+            self.damage(Some(line), "a test that was started and reported nothing more".to_owned());
             return;
         }
         record.status = Status::Partial;

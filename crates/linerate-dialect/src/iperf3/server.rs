@@ -426,7 +426,7 @@ impl Server {
             }
             (Phase::Running(_), State::TestStart) => {}
             (Phase::Running(_), State::ClientTerminate) => {
-                let why = "the client was told to stop";
+                let why = "the client was asked to stop";
                 self.trouble(now_ns, Trouble::new(ErrorNumber::CLIENT_TERMINATED, why));
             }
             (Phase::Running(_), State::IperfDone) => {

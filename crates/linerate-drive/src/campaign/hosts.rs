@@ -167,7 +167,7 @@ impl<'a> Fleet<'a> {
                 if facts.boot_id.is_none() {
                     return Err(ErrorRecord::new(
                         ErrorKind::BootId,
-                        format!("cannot tell the boots of {name} apart"),
+                        format!("cannot distinguish the boots of {name}"),
                         "it has no /proc/sys/kernel/random/boot_id",
                         &[],
                     ));

@@ -206,7 +206,7 @@ pub fn store_error(error: StoreError) -> ErrorRecord {
         ),
         StoreError::Io { full: true, .. } => (
             ErrorKind::DiskFull,
-            &["make room, then `linerate campaign resume`: no run that was told is lost"],
+            &["make room, then `linerate campaign resume`: no run that was reported is lost"],
         ),
         StoreError::Io { .. } => {
             (ErrorKind::Store, &["`linerate campaign resume` goes on where it stands"])

@@ -115,7 +115,7 @@ fn tcp_info(socket: &impl AsFd) -> Option<(libc::tcp_info, usize)> {
 
 /// A member of [`tcp_info`]'s answer: an older kernel writes less, and what lies beyond is unknown, not
 /// zero.
-macro_rules! told {
+macro_rules! known {
     ($of:expr, $name:ident) => {{
         let (info, length) = &$of;
         let end = std::mem::offset_of!(libc::tcp_info, $name) + size_of_val(&{ info.$name });
@@ -148,9 +148,9 @@ const TCP_ESTABLISHED: u64 = 1;
 pub fn tcp_peer(socket: &impl AsFd) -> Option<TcpPeer> {
     let info = tcp_info(socket)?;
     Some(TcpPeer {
-        is_open: told!(info, tcpi_state)? == TCP_ESTABLISHED,
-        no_data: Duration::from_millis(told!(info, tcpi_last_data_recv)?),
-        no_ack: Duration::from_millis(told!(info, tcpi_last_ack_recv)?),
+        is_open: known!(info, tcpi_state)? == TCP_ESTABLISHED,
+        no_data: Duration::from_millis(known!(info, tcpi_last_data_recv)?),
+        no_ack: Duration::from_millis(known!(info, tcpi_last_ack_recv)?),
     })
 }
 
@@ -164,7 +164,7 @@ pub fn tcp_sample(socket: &impl AsFd) -> Option<TcpSample> {
     let info = tcp_info(socket)?;
     macro_rules! field {
         ($name:ident) => {
-            told!(info, $name)
+            known!(info, $name)
         };
     }
     let us = |value: Option<u64>| value.map(|v| v.saturating_mul(1_000));

@@ -246,15 +246,15 @@ fn places(trials: &[&Made]) -> String {
             "{path} datagrams were lost on the path, {socket} dropped by the receiver's socket"
         ),
         (Some(path), None) => format!(
-            "{path} datagrams were lost on the path, and what the receiver's socket dropped is not told"
+            "{path} datagrams were lost on the path, and what the receiver's socket dropped is not known"
         ),
         (None, Some(socket)) => format!(
-            "{socket} datagrams were dropped by the receiver's socket, and what the path lost is not told"
+            "{socket} datagrams were dropped by the receiver's socket, and what the path lost is not known"
         ),
         (None, None) if trials.iter().all(|m| m.outcome.lost_ratio == 0.0) => {
             "none was lost".to_owned()
         }
-        (None, None) => "where datagrams were lost is not told".to_owned(),
+        (None, None) => "where datagrams were lost is not known".to_owned(),
     };
     let either = sum(|m| Some(m.outcome.unattributed.unwrap_or(0))).filter(|n| *n > 0);
     if let Some(either) = either {

@@ -86,7 +86,7 @@ impl Sweep {
             if !fits {
                 return Err(OtherPlan { trial: i + 1 });
             }
-            sweep.tell(trial.outcome, trial.doubts);
+            sweep.take(trial.outcome, trial.doubts);
         }
         Ok(sweep)
     }
@@ -102,7 +102,7 @@ impl Sweep {
     }
 
     /// The next trial, the same one until its outcome is reported; `None` at the end.
-    #[expect(clippy::should_implement_trait, reason = "it changes nothing until it is told")]
+    #[expect(clippy::should_implement_trait, reason = "it changes nothing until it is taken")]
     pub fn next(&mut self) -> Option<Job> {
         if self.pending.is_none() {
             self.pending = self.choose();
@@ -111,7 +111,7 @@ impl Sweep {
     }
 
     /// What came of the trial that [`Sweep::next`] gave, and the doubts of its record.
-    pub fn tell(&mut self, outcome: Outcome, doubts: Vec<Doubt>) {
+    pub fn take(&mut self, outcome: Outcome, doubts: Vec<Doubt>) {
         let Some(job) = self.pending.take() else { return };
         self.trials.push(SweepTrial {
             direction: job.way,

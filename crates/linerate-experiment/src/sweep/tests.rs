@@ -50,11 +50,11 @@ fn printed(asked: f64, sent: f64, received: f64, intervals: &[f64]) -> Outcome {
     }
 }
 
-fn told(plan: SweepPlan, of: impl Fn(Job) -> Outcome) -> Sweep {
+fn swept(plan: SweepPlan, of: impl Fn(Job) -> Outcome) -> Sweep {
     let mut sweep = Sweep::new(plan);
     for _ in 0..2_000 {
         let Some(job) = sweep.next() else { return sweep };
-        sweep.tell(of(job), vec![]);
+        sweep.take(of(job), vec![]);
     }
     panic!("it never ends");
 }
@@ -82,7 +82,7 @@ fn the_board_as_sender() {
         (1000, 64.3),
     ];
     let values: Vec<u64> = table.iter().map(|(asked, _)| *asked).collect();
-    let sweep = told(plan(&mega(&values)), |job| {
+    let sweep = swept(plan(&mega(&values)), |job| {
         let asked = job.value.unwrap() / 1_000_000;
         let sent = table.iter().find(|(a, _)| *a == asked).unwrap().1;
         Outcome {
@@ -137,7 +137,7 @@ fn the_board_as_receiver() {
     ];
     let values: Vec<u64> = table.iter().map(|(asked, ..)| *asked).collect();
     let board = |intervals: &'static [f64]| {
-        told(plan(&mega(&values)), |job| {
+        swept(plan(&mega(&values)), |job| {
             let asked = job.value.unwrap() / 1_000_000;
             let (_, sent, received) = *table.iter().find(|(a, ..)| *a == asked).unwrap();
             let own: &[f64] = if asked == 160 { intervals } else { &[] };
@@ -200,7 +200,7 @@ fn zoom_brackets_a_bottleneck_in_a_few_trials() {
     let grid = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1000];
     for capacity in [3.0, 38.89, 63.9, 64.1, 87.5, 120.0, 500.0, 970.0] {
         for width in [0.01, 0.02, 0.1] {
-            let sweep = told(zooming(&grid, width), |job| bottleneck(job, capacity, 1e4));
+            let sweep = swept(zooming(&grid, width), |job| bottleneck(job, capacity, 1e4));
             let bends = sweep.bends();
             assert_eq!(bends.len(), 1, "{capacity}: {bends:?}");
             let (low, high) = (bends[0].low as f64 / M, bends[0].high.unwrap() as f64 / M);
@@ -224,7 +224,7 @@ fn the_width_limits_the_trials_of_a_fuzzy_border_too() {
             n += 1;
             assert!(n < 60, "it never ends");
             let wander = 1.0 + 0.05 * (((n * 7_919) % 11) as f64 / 5.0 - 1.0);
-            sweep.tell(bottleneck(job, 40.0 * wander, 1e4), vec![]);
+            sweep.take(bottleneck(job, 40.0 * wander, 1e4), vec![]);
         }
         sweep
     };
@@ -240,7 +240,7 @@ fn a_bend_left_wide_has_its_true_reason() {
     while let Some(job) = sweep.next() {
         n += 1;
         let wander = 1.0 + 0.05 * (((n * 7_919) % 11) as f64 / 5.0 - 1.0);
-        sweep.tell(bottleneck(job, 40.0 * wander, 1e4), vec![]);
+        sweep.take(bottleneck(job, 40.0 * wander, 1e4), vec![]);
         let wide = sweep
             .bends()
             .iter()
@@ -257,7 +257,7 @@ fn a_bend_left_wide_has_its_true_reason() {
 #[test]
 fn loss_is_where_the_counts_put_it() {
     let said = |path: Option<u64>, dropped: Option<u64>, either: Option<u64>, limit: Limit| {
-        let sweep = told(plan(&mega(&[100])), |_| Outcome {
+        let sweep = swept(plan(&mega(&[100])), |_| Outcome {
             lost_path: path,
             dropped_receiver: dropped,
             unattributed: either,
@@ -278,7 +278,7 @@ fn loss_is_where_the_counts_put_it() {
     assert!(both.contains("250 were dropped by it, 50 one or the other"), "{both}");
     for limit in [Limit::Path, Limit::ReceiverCpu, Limit::ReceiverBuffer] {
         let untold = said(None, None, None, limit);
-        assert!(untold.contains("was lost, where is not told"), "{untold}");
+        assert!(untold.contains("was lost, where is not known"), "{untold}");
         assert!(!untold.contains("never reached") && !untold.contains("dropped"), "{untold}");
     }
     // What one trial does not say is not reported by the sum.
@@ -287,7 +287,7 @@ fn loss_is_where_the_counts_put_it() {
     let mut sweep = Sweep::new(plan);
     while sweep.next().is_some() {
         let path = std::mem::replace(&mut first, false).then_some(400);
-        sweep.tell(Outcome { lost_path: path, ..printed(100.0, 100.0, 60.0, &[]) }, vec![]);
+        sweep.take(Outcome { lost_path: path, ..printed(100.0, 100.0, 60.0, &[]) }, vec![]);
     }
     assert_eq!(sweep.points()[0].lost_path, None);
 }
@@ -296,7 +296,7 @@ fn loss_is_where_the_counts_put_it() {
 #[test]
 fn a_queue_that_only_grows_has_the_limit_of_the_value_above() {
     let growing = |above: Option<Limit>| {
-        let sweep = told(plan(&mega(&[50, 100, 102, 200, 400])), |job| {
+        let sweep = swept(plan(&mega(&[50, 100, 102, 200, 400])), |job| {
             let asked = job.value.unwrap() as f64 / M;
             match (asked as u64, above) {
                 (50 | 100, _) => Outcome {
@@ -329,7 +329,7 @@ fn doubts_are_kept_over_a_resumption() {
     let doubt = Doubt::new(DoubtKind::HostBusy, "busy");
     let mut sweep = Sweep::new(plan(&mega(&[1, 2])));
     while let Some(job) = sweep.next() {
-        sweep.tell(bottleneck(job, 1e3, 1e4), vec![doubt.clone()]);
+        sweep.take(bottleneck(job, 1e3, 1e4), vec![doubt.clone()]);
     }
     let again = Sweep::replay(sweep.plan().clone(), sweep.trials().to_vec()).unwrap();
     assert_eq!(again.trials(), sweep.trials());
@@ -343,7 +343,7 @@ fn one_bad_trial_is_no_bend() {
     let mut stalled = false;
     while let Some(job) = sweep.next() {
         let stall = job.value == Some(4_000_000) && !std::mem::replace(&mut stalled, true);
-        sweep.tell(bottleneck(job, if stall { 3.0 } else { 1e3 }, 1e4), vec![]);
+        sweep.take(bottleneck(job, if stall { 3.0 } else { 1e3 }, 1e4), vec![]);
     }
     assert_eq!(kinds(&sweep), [(RegimeKind::Sustained, 1, 32)]);
     assert!(sweep.trials().len() <= grid.len() + 3, "{} trials", sweep.trials().len());
@@ -352,7 +352,7 @@ fn one_bad_trial_is_no_bend() {
 #[test]
 fn rates_far_beyond_the_sender_are_left_out() {
     let grid: Vec<u64> = (0..20).map(|i| 1 << i).collect();
-    let sweep = told(plan(&mega(&grid)), |job| bottleneck(job, 1e6, 100.0));
+    let sweep = swept(plan(&mega(&grid)), |job| bottleneck(job, 1e6, 100.0));
     let tried: Vec<u64> = sweep.trials().iter().map(|t| t.value.unwrap() / 1_000_000).collect();
     assert_eq!(tried.last(), Some(&1_024), "{tried:?}");
     assert_eq!(sweep.out_of_reach(), [(Way::Forward, Some(2_048_000_000))]);
@@ -363,7 +363,7 @@ fn rates_far_beyond_the_sender_are_left_out() {
     let both =
         SweepPlan { repeat: 3, directions: vec![Way::Forward, Way::Reverse], ..plan(&mega(&grid)) };
     let sweep =
-        told(both, |job| bottleneck(job, 1e6, if job.way == Way::Forward { 100.0 } else { 1e6 }));
+        swept(both, |job| bottleneck(job, 1e6, if job.way == Way::Forward { 100.0 } else { 1e6 }));
     let count = |way| sweep.trials().iter().filter(|t| t.direction == way).count();
     assert_eq!((count(Way::Forward), count(Way::Reverse)), (3 * 11, 3 * 20));
 }
@@ -372,7 +372,7 @@ fn rates_far_beyond_the_sender_are_left_out() {
 fn passes_are_shuffled_by_the_seed_alone() {
     let order = |seed: u64| -> Vec<u64> {
         let plan = SweepPlan { repeat: 3, seed, ..plan(&mega(&[1, 2, 4, 8, 16, 32, 64])) };
-        let sweep = told(plan, |job| bottleneck(job, 1e4, 1e4));
+        let sweep = swept(plan, |job| bottleneck(job, 1e4, 1e4));
         sweep.trials().iter().map(|t| t.value.unwrap()).collect()
     };
     let (one, same, other) = (order(1), order(1), order(2));
@@ -389,13 +389,13 @@ fn passes_are_shuffled_by_the_seed_alone() {
 fn a_sweep_goes_on_from_what_is_known() {
     let grid = [1, 2, 4, 8, 16, 32, 64, 128];
     let plan = SweepPlan { repeat: 2, ..zooming(&grid, 0.02) };
-    let whole = told(plan.clone(), |job| bottleneck(job, 40.0, 1e4));
+    let whole = swept(plan.clone(), |job| bottleneck(job, 40.0, 1e4));
     for cut in 0..whole.trials().len() {
         let known = whole.trials()[..cut].to_vec();
         let mut resumed = Sweep::replay(plan.clone(), known).unwrap();
         while let Some(job) = resumed.next() {
             assert_eq!(resumed.next(), Some(job), "asking twice changes nothing");
-            resumed.tell(bottleneck(job, 40.0, 1e4), vec![]);
+            resumed.take(bottleneck(job, 40.0, 1e4), vec![]);
         }
         assert_eq!(resumed.trials(), whole.trials(), "cut after {cut}");
     }
@@ -414,7 +414,7 @@ fn a_generator_at_fault_is_asked_again_but_not_for_ever() {
             faults += 1;
             outcome.invalid = Some("the host was busy".into());
         }
-        sweep.tell(outcome, vec![]);
+        sweep.take(outcome, vec![]);
     }
     assert_eq!(faults, 1 + FAULTS_FORGIVEN);
     let points = sweep.points();
@@ -423,9 +423,9 @@ fn a_generator_at_fault_is_asked_again_but_not_for_ever() {
     // One valid trial is worth more than the faults before it.
     let mut sweep = Sweep::new(plan(&mega(&[20])));
     let job = sweep.next().unwrap();
-    sweep.tell(Outcome { invalid: Some("busy".into()), ..bottleneck(job, 10.0, 1e4) }, vec![]);
+    sweep.take(Outcome { invalid: Some("busy".into()), ..bottleneck(job, 10.0, 1e4) }, vec![]);
     let job = sweep.next().unwrap();
-    sweep.tell(bottleneck(job, 1e3, 1e4), vec![]);
+    sweep.take(bottleneck(job, 1e3, 1e4), vec![]);
     assert_eq!(sweep.next(), None);
     assert_eq!((sweep.points()[0].trials, sweep.points()[0].invalid.clone()), (1, None));
 }
@@ -440,7 +440,7 @@ fn sizes_and_streams_are_swept_as_well() {
         zoom_width: Some(0.02),
         ..plan(&[])
     };
-    let sweep = told(plan, |job| {
+    let sweep = swept(plan, |job| {
         let size = job.value.unwrap() as f64;
         let sent = (50_000.0 * size * 8.0 / M).min(100.0);
         Outcome { cpu_sender_percent: Some(100.0), ..printed(100.0, sent, sent, &[]) }
@@ -463,7 +463,7 @@ fn sizes_and_streams_are_swept_as_well() {
         values: (1..=8).collect(),
         ..super::tests::plan(&[])
     };
-    let sweep = told(plan, |job| {
+    let sweep = swept(plan, |job| {
         let sent = 100.0 * job.value.unwrap().min(4) as f64;
         printed(sent, sent, sent, &[])
     });
@@ -491,9 +491,11 @@ fn odd_outcomes_end_as_well() {
         [(0.0, 0.0), (f64::NAN, f64::NAN), (f64::INFINITY, 1.0), (1.0, f64::INFINITY), (1e300, 0.0)]
     {
         let sweep =
-            told(SweepPlan { then_max: true, ..zooming(&[1, 2, 4, 1000], 0.005) }, |job| Outcome {
-                undelivered_ratio: 0.5,
-                ..printed(job.value.map_or(1.0, |v| v as f64), sent, received, &[sent])
+            swept(SweepPlan { then_max: true, ..zooming(&[1, 2, 4, 1000], 0.005) }, |job| {
+                Outcome {
+                    undelivered_ratio: 0.5,
+                    ..printed(job.value.map_or(1.0, |v| v as f64), sent, received, &[sent])
+                }
             });
         let _ = (sweep.regimes(), sweep.bends(), conclusion(&sweep), sweep.left());
     }

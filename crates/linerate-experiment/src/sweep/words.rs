@@ -65,7 +65,7 @@ fn lost_where(point: &SweepPoint) -> String {
     let lost = share(point.lost_ratio);
     let either = point.unattributed.unwrap_or(0);
     match (point.lost_path, point.dropped_receiver) {
-        (None, None) => format!("{lost} of what was sent was lost, where is not told"),
+        (None, None) => format!("{lost} of what was sent was lost, where is not known"),
         (Some(_), Some(0)) if either == 0 => {
             format!("{lost} of what was sent never reached the {receiver}'s socket")
         }

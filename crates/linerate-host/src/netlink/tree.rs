@@ -207,7 +207,7 @@ impl Tree {
     pub(crate) fn obstacle(&self, netlink: &mut Netlink, interface: u32) -> Option<String> {
         if let Some(node) = self.0.iter().find(|node| !KNOWN.contains(&node.kind.as_str())) {
             return Some(format!(
-                "the present discipline {} could not be put back as it is: the kernel does not tell all of it",
+                "the present discipline {} could not be put back as it is: the kernel does not report all of it",
                 node.kind
             ));
         }
@@ -311,12 +311,12 @@ mod tests {
     /// The kernel's arithmetic for codel's times, in both directions.
     #[test]
     fn no_microsecond_is_lost_with_codel() {
-        let told = |unit: u64| u32::try_from((unit << 10) / 1_000).unwrap();
-        let kept = |told: u32| (u64::from(told) * 1_000) >> 10;
+        let shown = |unit: u64| u32::try_from((unit << 10) / 1_000).unwrap();
+        let kept = |shown: u32| (u64::from(shown) * 1_000) >> 10;
         for unit in (0..3_000).chain([4_882, 97_656, 1_000_000, 4_000_000]) {
             let mut options = Vec::new();
             put_attribute(&mut options, 2, &1_000_u32.to_ne_bytes());
-            put_attribute(&mut options, 3, &told(unit).to_ne_bytes());
+            put_attribute(&mut options, 3, &shown(unit).to_ne_bytes());
             for kind in ["codel", "fq_codel"] {
                 let options = again(kind, &options);
                 let read = |number| u32_at(attribute(&options, number).unwrap(), 0).unwrap();
@@ -324,7 +324,7 @@ mod tests {
                 assert_eq!(read(2), 1_000, "a limit is no time");
             }
         }
-        assert!(kept(told(4_882)) < 4_882, "or there would be nothing to correct");
+        assert!(kept(shown(4_882)) < 4_882, "or there would be nothing to correct");
     }
 
     #[test]

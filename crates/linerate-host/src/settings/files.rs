@@ -66,15 +66,15 @@ fn is_absence(e: &io::Error) -> bool {
 /// Numbers that entries of a directory bear behind a prefix, ascending; none where there is no such
 /// directory.
 fn numbered(roots: &Roots, directory: &str, prefix: &str) -> Result<Vec<u32>, String> {
-    let told = |e: io::Error| format!("cannot read /{directory}: {e}");
+    let failed = |e: io::Error| format!("cannot read /{directory}: {e}");
     let entries = match roots.path(directory).read_dir() {
         Ok(entries) => entries,
         Err(e) if is_absence(&e) => return Ok(Vec::new()),
-        Err(e) => return Err(told(e)),
+        Err(e) => return Err(failed(e)),
     };
     let mut numbers = Vec::new();
     for entry in entries {
-        let name = entry.map_err(told)?.file_name();
+        let name = entry.map_err(failed)?.file_name();
         let number: Option<u32> =
             name.to_str().and_then(|name| name.strip_prefix(prefix)?.parse().ok());
         numbers.extend(number);
@@ -85,13 +85,13 @@ fn numbered(roots: &Roots, directory: &str, prefix: &str) -> Result<Vec<u32>, St
 
 /// Writes a value in one call, as the kernel wants it.
 pub(crate) fn write(roots: &Roots, path: &str, value: &str) -> Result<(), String> {
-    let told = |e: io::Error| format!("cannot write {value:?} to /{path}: {e}");
+    let failed = |e: io::Error| format!("cannot write {value:?} to /{path}: {e}");
     OpenOptions::new()
         .write(true)
         .truncate(!roots.is_host())
         .open(roots.path(path))
         .and_then(|mut file| file.write_all(format!("{value}\n").as_bytes()))
-        .map_err(told)
+        .map_err(failed)
 }
 
 /// The file with the cores of a queue.

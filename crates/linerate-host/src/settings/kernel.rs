@@ -65,7 +65,7 @@ impl Kernel {
             .ok_or_else(|| NoDevice::Unreadable("this kernel has no netlink".into()))?;
         link::by_name(route, name).map_err(|refusal| match refusal.errno {
             Errno::ENODEV => NoDevice::Gone(name.to_owned()),
-            _ => NoDevice::Unreadable(format!("the kernel does not tell of {name}: {refusal}")),
+            _ => NoDevice::Unreadable(format!("the kernel does not report {name}: {refusal}")),
         })
     }
 

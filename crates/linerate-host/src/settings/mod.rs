@@ -345,7 +345,7 @@ fn here(roots: &Roots) -> Result<Place, ErrorRecord> {
         error(
             ErrorKind::Unable,
             what,
-            "it does not tell its boot_id, so a reboot could not be seen",
+            "it does not report its boot_id, so a reboot could not be seen",
             "",
         )
     })?;

@@ -24,7 +24,7 @@ pub const HOW_TO_TELL_BOOTS: &str = " If they come from several boots (or restar
 /// The limit of comparing the runs of a campaign that reboots nothing.
 const WITHIN_A_BOOT: &str = "This campaign reboots nothing (boots = 0), so its verdicts are over runs, taken as \
                              independent: they hold for the boot it ran in, and what another boot \
-                             would change is not known. `boots = 3` in [repeat] and more tell that.";
+                             would change is not known. `boots = 3` in [repeat] and more show that.";
 
 /// Indices of outliers that are spelled out.
 const MOST_NAMED: usize = 5;

@@ -286,7 +286,7 @@ fn headline(view: &View, set: &SetView) -> Headline {
 
 fn odd_table(odd: &[Odd<'_>], of: &str, unit: Option<&str>) -> Option<Table> {
     let mut table = Table::new(
-        &format!("Odd runs{of}, with what the hosts told of them"),
+        &format!("Odd runs{of}, with what the hosts reported of them"),
         "mark|setting|boot|run|value|from the median|sender core|receiver core|softirq|steal|drops|limited by|doubts",
     );
     for (i, one) in odd.iter().enumerate() {

@@ -8,7 +8,7 @@ use linerate_model::sample::{HostSample, SendCounts};
 use super::Outcome;
 use super::coarse::coarse_rate;
 use super::figures::{added, hundredths, percent, seconds};
-use crate::verdict::local_errors::{main_failure, told};
+use crate::verdict::local_errors::{in_words, main_failure};
 
 /// A doubt that is worth reporting.
 fn add(doubts: &mut Vec<Doubt>, kind: DoubtKind, text: impl Into<String>) {
@@ -142,7 +142,7 @@ fn of_arrivals(doubts: &mut Vec<Doubt>, outcome: &Outcome) {
     let unknown = added(recvs().map(|r| r.unknown_late));
     if unknown > 0 {
         let text = format!(
-            "{unknown} datagrams came too late to be told from duplicates; they count as lost"
+            "{unknown} datagrams came too late to be distinguished from duplicates; they count as lost"
         );
         add(doubts, DoubtKind::CountersDisagree, text);
     }
@@ -238,7 +238,7 @@ fn of_local_errors(doubts: &mut Vec<Doubt>, outcome: &Outcome) {
     for (name, errors) in local_errors(outcome) {
         if let Some(errno) = main_failure(&errors) {
             let look_at = errno.look_at().map_or(String::new(), |look| format!("; look at {look}"));
-            let text = told(&errors, errno);
+            let text = in_words(&errors, errno);
             add(
                 doubts,
                 DoubtKind::LocalSendErrors,

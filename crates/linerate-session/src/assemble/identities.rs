@@ -36,11 +36,11 @@ impl Broken {
             Whose::Own => ("", "this is a fault of linerate, please report it"),
             Whose::Peer => (
                 "the server's figures contradict each other: ",
-                "the server tells what cannot be: check its release (`linerate --version` there)",
+                "the server reports what cannot be: check its release (`linerate --version` there)",
             ),
             Whose::Between => (
                 "the figures of the two ends contradict each other: ",
-                "one end tells what cannot be: check that both are of the same release",
+                "one end reports what cannot be: check that both are of the same release",
             ),
         };
         ErrorRecord::new(
@@ -90,11 +90,11 @@ pub(super) fn broken_identity(
             .or_else(|| send.and_then(|send| sent(&name, sender, send)))
             .or_else(|| {
                 // To the end of the stream: where the measured time begins is each end's own.
-                let told = outcome.habits.exact_bytes
+                let exact = outcome.habits.exact_bytes
                     && outcome.plan.traffic.transport() == Transport::Tcp
                     && status == Status::Complete;
                 let (send, recv) = stream.send.as_ref().zip(stream.recv.as_ref())?;
-                told.then(|| carried(&name, send, recv))?
+                exact.then(|| carried(&name, send, recv))?
             })
             .or_else(|| stream.rr.as_ref().and_then(|rr| answered(stream.index, rr)))
     })

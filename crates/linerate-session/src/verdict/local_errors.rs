@@ -24,7 +24,7 @@ pub(crate) fn main_failure(errors: &LocalSendErrors) -> Option<Errno> {
 }
 
 /// "2511 EPERM: a packet filter of the host itself dropped them".
-pub(crate) fn told(errors: &LocalSendErrors, errno: Errno) -> String {
+pub(crate) fn in_words(errors: &LocalSendErrors, errno: Errno) -> String {
     format!("{errors}: {}", errno.cause())
 }
 
@@ -48,7 +48,7 @@ impl Case<'_> {
         let name = self.sender_name;
         let because = vec![format!(
             "the {name}'s own host dropped {dropped} of {attempted} datagrams ({}); none of them was lost on the path",
-            told(&errors, errno)
+            in_words(&errors, errno)
         )];
         let advice = errno.look_at().map(|look_at| format!("on the {name}, {look_at}"));
         Some(self.verdict(Limit::SenderHost, because, advice.into_iter().collect()))
@@ -140,7 +140,7 @@ impl Case<'_> {
         let because = vec![format!(
             "the {name}'s own host dropped {} {what} ({}); {} of {asked} were answered",
             errors.total(),
-            told(&errors, errno),
+            in_words(&errors, errno),
             rr.transactions
         )];
         let advice = errno.look_at().map(|look_at| format!("on the {name}, {look_at}"));

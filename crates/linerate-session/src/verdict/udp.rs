@@ -191,15 +191,15 @@ impl Case<'_> {
     fn udp_loss_somewhere(&mut self, lost: u64, rx: &End<'_>) -> Verdict {
         let name = self.receiver_name;
         let own_server =
-            format!("run `linerate serve` on the {name}: it tells where each was lost");
+            format!("run `linerate serve` on the {name}: it reports where each was lost");
         if let Some(lack) = rx.lack() {
             let where_to =
-                format!("where the {lost} lost datagrams went, its iperf3 does not tell");
+                format!("where the {lost} lost datagrams went, its iperf3 does not report");
             let lower = "--rate: below what the receiver takes".to_owned();
             return self.lacked_cpu(rx, lack, &where_to, [Some(own_server), Some(lower)]);
         }
         let because = vec![format!(
-            "{lost} datagrams were lost on the path or in the {name}'s host ({}); its iperf3 does not tell where",
+            "{lost} datagrams were lost on the path or in the {name}'s host ({}); its iperf3 does not report where",
             rx.thread_text()
         )];
         self.verdict(Limit::Unknown, because, vec![own_server])
@@ -224,7 +224,7 @@ impl Case<'_> {
         match asked {
             Some(_) if met && receiver.is_none() && !discard => {
                 let because = vec![format!(
-                    "{shown} was sent as asked; how much of it arrived, the {} has not told",
+                    "{shown} was sent as asked; how much of it arrived, the {} has not reported",
                     self.receiver_name
                 )];
                 Some(self.verdict(Limit::Unknown, because, vec![]))

@@ -54,8 +54,8 @@ numbers! {
     SEND_RESULTS = 116, "the results cannot be sent";
     RECEIVE_RESULTS = 117, "the results cannot be received";
     SELECT = 118, "waiting for sockets failed";
-    CLIENT_TERMINATED = 119, "the client was told to stop";
-    SERVER_TERMINATED = 120, "the server was told to stop";
+    CLIENT_TERMINATED = 119, "the client was asked to stop";
+    SERVER_TERMINATED = 120, "the server was asked to stop";
     BUSY = 121, "the server is busy with another test";
     SET_NODELAY = 122, "TCP_NODELAY cannot be set";
     SET_MSS = 123, "the maximum segment size cannot be set";

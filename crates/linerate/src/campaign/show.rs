@@ -118,8 +118,8 @@ impl Show {
         }
     }
 
-    fn report(&self, told: &CampaignEvent) {
-        self.object(&CampaignLine::Event(told));
+    fn report(&self, event: &CampaignEvent) {
+        self.object(&CampaignLine::Event(event));
     }
 
     /// It starts or goes on.
@@ -256,14 +256,14 @@ impl Show {
         self.status.clear();
         if self.json() {
             let runs = (self.form == Output::Json).then(|| self.runs.take());
-            let told = CampaignEvent::End(CampaignEnd {
+            let event = CampaignEvent::End(CampaignEnd {
                 name: plan.name.clone(),
                 done: controller.filled(),
                 total: self.total,
                 short: controller.short(),
                 runs,
             });
-            put(json::line(&told));
+            put(json::line(&event));
             return;
         }
         let store = store.display();

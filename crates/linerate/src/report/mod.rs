@@ -287,7 +287,7 @@ fn output(path: &Path, asked: Option<&'static Format>, force: bool) -> Result<Ou
         let why = format!("its ending is none of {}", format::names());
         let hints = ["-o report.html", "--format html says the form where there is no ending"];
         return Err(usage::error(
-            format!("cannot tell the form of {}", path.display()),
+            format!("cannot infer the form of {}", path.display()),
             why,
             &hints,
         ));

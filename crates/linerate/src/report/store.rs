@@ -22,21 +22,21 @@ pub fn read(input: &mut Input, name: &str, path: &Path) {
     for damage in [&bad_meta, &bad_events, &bad_runs].into_iter().flatten() {
         input.damage(name, damage.to_string());
     }
-    let mut told = CampaignNotes {
+    let mut notes = CampaignNotes {
         name: meta.get("name").cloned().unwrap_or_default(),
         ..CampaignNotes::default()
     };
     let plan = meta.get("plan");
     match plan.and_then(|plan| linerate_drive::campaign::names(plan)) {
         Some((settings, baseline)) => {
-            told.settings = settings;
-            told.baseline = Some(baseline);
+            notes.settings = settings;
+            notes.baseline = Some(baseline);
         }
         // A damaged row has been reported.
         None if plan.is_none() && !bad_meta.is_empty() => {}
         None => input.damage(name, "its plan cannot be read, so no baseline is known".to_owned()),
     }
-    told.runs = runs;
-    told.events = events.into_iter().map(|(_, event)| event).collect();
-    input.sets(name, told.sets());
+    notes.runs = runs;
+    notes.events = events.into_iter().map(|(_, event)| event).collect();
+    input.sets(name, notes.sets());
 }

@@ -27,7 +27,7 @@ impl Client {
         match State::from_byte(byte) {
             Some(State::AccessDenied) => self.fail(now_ns, Failure::Busy),
             Some(State::ServerTerminate) => {
-                self.fail(now_ns, Failure::Stopped("it was told to stop".into()));
+                self.fail(now_ns, Failure::Stopped("it was asked to stop".into()));
             }
             Some(State::ServerError) => {
                 self.failing_ns = Some(now_ns.saturating_add(REASON_LIMIT_NS));

@@ -137,7 +137,7 @@ impl Words<'_> {
             }
             (Some(r), None) if view.ratio_unbounded => add(
                 "ratio",
-                format!("{}, unbounded: the baseline cannot be told from zero", short(r)),
+                format!("{}, unbounded: the baseline cannot be distinguished from zero", short(r)),
             ),
             _ if base.mean == 0.0 => add("ratio", "none: the baseline is zero".to_owned()),
             _ => {}
@@ -394,7 +394,7 @@ fn design(base: &SetFigures, set: &SetFigures) -> String {
 fn why_not(why: NoVerdict) -> &'static str {
     match why {
         NoVerdict::FewBoots => {
-            "with fewer than 3 boots a boot effect cannot be told apart from the setting"
+            "with fewer than 3 boots a boot effect cannot be distinguished from the setting"
         }
         NoVerdict::NoSpread => "neither set varies, so chance cannot be judged",
         NoVerdict::FewPairs => "fewer than 3 pairs",

@@ -69,7 +69,7 @@ pub(super) fn notes(analysis: &Analysis) -> Vec<String> {
     let few: Vec<&str> = few.map(|s| s.set.label.as_str()).collect();
     if !few.is_empty() {
         notes.push(format!(
-            "Fewer than 3 boots ({}): a boot effect cannot be told apart, so there is no interval \
+            "Fewer than 3 boots ({}): a boot effect cannot be distinguished, so there is no interval \
              and no verdict across boots.",
             few.join(", ")
         ));
@@ -201,7 +201,7 @@ impl Words<'_> {
             add(
                 "constant",
                 format!(
-                    "all {count} values are {}: no spread can be told (is this a measurement, or \
+                    "all {count} values are {}: no spread can be seen (is this a measurement, or \
                      was it rounded?)",
                     n.value(s.mean)
                 ),

@@ -169,7 +169,7 @@ impl<'a> Reader<'a> {
         }
         if repeat.boots == 0 && reboots {
             self.notes.push(
-                "boots = 0: no host reboots, so a boot effect cannot be told from a difference"
+                "boots = 0: no host reboots, so a boot effect cannot be distinguished from a difference"
                     .into(),
             );
         }
