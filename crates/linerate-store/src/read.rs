@@ -9,7 +9,7 @@ use rusqlite::types::FromSql;
 use rusqlite::{Connection, OpenFlags, Row};
 
 use crate::row::{self, RunRow};
-use crate::{APPLICATION_ID, SCHEMA_VERSION, StoreError};
+use crate::{APPLICATION_ID, SCHEMA_VERSION, StoreError, lock};
 
 /// What was kept when the campaign began.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,6 +48,17 @@ impl fmt::Display for Damage {
     }
 }
 
+/// How a store is opened to read.
+#[derive(Clone, Copy)]
+enum How {
+    /// Beside a writer.
+    Shared,
+    /// Where nobody writes it, with its log.
+    Alone,
+    /// Without a log.
+    Immutable,
+}
+
 /// A store opened to read.
 #[derive(Debug)]
 pub struct Reader {
@@ -63,31 +74,43 @@ impl Reader {
             let missing = std::io::Error::from(std::io::ErrorKind::NotFound);
             return Err(StoreError::io("open", path, &missing));
         }
-        let reader = match Self::try_open(path, false) {
+        let reader = match Self::try_open(path, How::Shared) {
             Ok(reader) => reader,
             // SQLite wants to make the log's index beside a file whose log is empty; where it may
             // not, and no log holds anything, the file itself is all there is.
-            Err(StoreError::Io { .. }) if log_is_empty(path) => Self::try_open(path, true)?,
+            Err(StoreError::Io { .. }) if log_is_empty(path) => {
+                Self::try_open(path, How::Immutable)?
+            }
+            // A writer that was killed in the middle of a change to the index left it so that only
+            // one who may write can put it right.
+            Err(error) if !lock::is_locked(path) => {
+                Self::try_open(path, How::Alone).map_err(|_| error)?
+            }
             Err(error) => return Err(error),
         };
         reader.identify()?;
         Ok(reader)
     }
 
-    fn try_open(path: &Path, immutable: bool) -> Result<Self, StoreError> {
+    fn try_open(path: &Path, how: How) -> Result<Self, StoreError> {
         let fail = |e: &rusqlite::Error| StoreError::sqlite("read", path, e);
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
             | OpenFlags::SQLITE_OPEN_NO_MUTEX
             | OpenFlags::SQLITE_OPEN_URI;
-        let connection = if immutable {
-            let uri = format!("file:{}?immutable=1", uri_path(path));
-            Connection::open_with_flags(uri, flags)
-        } else {
-            Connection::open_with_flags(path, flags - OpenFlags::SQLITE_OPEN_URI)
+        let uri = |query: &str| format!("file:{}?{query}", uri_path(path));
+        let connection = match how {
+            How::Shared => Connection::open_with_flags(path, flags - OpenFlags::SQLITE_OPEN_URI),
+            How::Alone => Connection::open_with_flags(uri("vfs=unix-none"), flags),
+            How::Immutable => Connection::open_with_flags(uri("immutable=1"), flags),
         }
         .map_err(|e| fail(&e))?;
-        let ready = connection
-            .busy_timeout(std::time::Duration::from_secs(10))
+        let alone = match how {
+            // The index is made anew in this process' own memory (https://sqlite.org/wal.html, section 8).
+            How::Alone => connection.pragma_update(None, "locking_mode", "EXCLUSIVE"),
+            How::Shared | How::Immutable => Ok(()),
+        };
+        let ready = alone
+            .and_then(|()| connection.busy_timeout(std::time::Duration::from_secs(10)))
             .and_then(|()| connection.pragma_update(None, "trusted_schema", false))
             .and_then(|()| connection.pragma_update(None, "cell_size_check", true))
             // The first read shows whether the file can be read at all.
