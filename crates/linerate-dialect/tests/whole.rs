@@ -7,7 +7,7 @@ use std::sync::Arc;
 use linerate_dialect::ending::{Failure, Trouble};
 use linerate_dialect::habits::{self, Habits};
 use linerate_dialect::{Conversation as _, Input, Seen, iperf3, native};
-use linerate_model::plan::{AgreedPlan, End, TestPlan, Way};
+use linerate_model::plan::{AgreedPlan, End, TestPlan, Traffic, Way};
 use linerate_model::units::Nanos;
 use linerate_session::assemble::{HostSamples, StreamOutcome};
 use linerate_testkit::toy::{self, Toy, Why};
@@ -144,10 +144,14 @@ impl Dialect for Iperf3 {
     fn fit(plan: &mut TestPlan) {
         // Without a mark of the warm-up, what is on its way at its end is of either side.
         plan.warmup = Nanos(0);
-        if let (End::Bytes(bytes), linerate_model::plan::Traffic::Udp(udp)) =
-            (plan.end, &plan.traffic)
-        {
-            plan.end = End::Datagrams(bytes.div_ceil(u64::from(udp.size.bytes())));
+        // Bytes are those of whole datagrams and blocks.
+        let unit = match &plan.traffic {
+            Traffic::Udp(udp) => u64::from(udp.size.bytes()),
+            Traffic::Tcp(tcp) => u64::from(tcp.block),
+            Traffic::Rr(_) => 1,
+        };
+        if let End::Bytes(bytes) = plan.end {
+            plan.end = End::Datagrams(bytes.div_ceil(unit));
         }
     }
 
@@ -251,6 +255,8 @@ impl Dialect for Unnumbered {
 
     fn fit(plan: &mut TestPlan) {
         plan.warmup = Nanos(0);
+        // Its results are one message.
+        plan.interval = Nanos(SECOND);
     }
 
     fn framing(_: u16) -> Framing {

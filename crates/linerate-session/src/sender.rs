@@ -67,7 +67,6 @@ impl Quota {
     }
 
     /// Bytes that one TCP stream has to send, `None` when it ends by time.
-    #[inline]
     pub fn bytes(plan: &TestPlan, index: u16) -> Option<u64> {
         match (plan.end, &plan.traffic) {
             (End::Bytes(bytes), _) => Some(share(bytes, plan.streams, index)),

@@ -1,6 +1,7 @@
 //! A whole test under a made-up clock: the conversations of both ends, their data threads, and the network
 //! between them. One seed, one story.
 
+mod bytes;
 pub mod chance;
 pub mod conformance;
 pub mod data;
@@ -14,12 +15,13 @@ use std::num::NonZeroU16;
 use linerate_dialect::control::ControlError;
 use linerate_dialect::stream::{DataEvent, Role, StreamId};
 use linerate_dialect::{Action, Conversation, Input};
+use linerate_model::plan::Traffic;
 use linerate_model::test_event::Cpu;
 use linerate_session::assemble::HostSamples;
 
 use chance::Chance;
 use data::{Step, Thread};
-use network::Truth;
+use network::{Network, Truth};
 use script::{Fault, Place, Script};
 use side::Side;
 
@@ -48,6 +50,10 @@ enum Event {
     Wake(Place, u16),
     /// Of a stream; its number where it is measured.
     Datagram(Place, u16, Option<u64>, Vec<u8>),
+    /// So many bytes of a stream.
+    Piece(Place, u16, u64),
+    /// A stream is closed at the other end.
+    End(Place, u16),
     Fault,
 }
 
@@ -68,6 +74,8 @@ pub struct World<'a> {
     /// So many were asked for.
     asked: u16,
     truth: BTreeMap<u16, Truth>,
+    /// When what an end wrote last on a stream arrives.
+    last_data_ns: BTreeMap<(Place, u16), u64>,
     shown: Vec<f64>,
     struck: bool,
     story: Vec<String>,
@@ -108,6 +116,7 @@ impl<'a> World<'a> {
             ports: BTreeMap::new(),
             asked: 0,
             truth: BTreeMap::new(),
+            last_data_ns: BTreeMap::new(),
             shown: Vec::new(),
             struck: false,
             story: Vec::new(),
@@ -219,12 +228,21 @@ impl<'a> World<'a> {
             Event::Datagram(to, stream, number, bytes) if !self.over(to) => {
                 self.deliver(to, stream, number, &bytes);
             }
+            Event::Piece(to, stream, bytes) if !self.over(to) => self.read(to, stream, bytes),
+            Event::End(to, stream) if !self.over(to) => {
+                if let Some(thread) = self.side(to).threads.get_mut(&stream) {
+                    thread.close();
+                }
+                self.wake(to, stream);
+            }
             Event::Fault => self.strike(),
             Event::Look
             | Event::Stream(..)
             | Event::Unanswered(_)
             | Event::Wake(..)
-            | Event::Datagram(..) => {}
+            | Event::Datagram(..)
+            | Event::Piece(..)
+            | Event::End(..) => {}
         }
     }
 
@@ -260,6 +278,7 @@ impl<'a> World<'a> {
                     side.threads.clear();
                     self.story.push(format!("{} {place:?} ends", self.now));
                     self.close(place);
+                    self.close_data(place);
                     changed = true;
                 }
             }
@@ -428,10 +447,17 @@ impl<'a> World<'a> {
         if place == Place::Server && !self.script.answers_at_once {
             self.answer(id.stream);
         }
+        let Network { delay_ns, jitter_ns, .. } = self.script.network;
+        let acknowledges_ns = 2 * (delay_ns + jitter_ns) + MS;
         let [client, server] = &self.script.plans;
         let plan = if place == Place::Client { client } else { server };
-        let thread =
-            Thread::new(plan, (id, role), (self.script.framing)(id.stream), self.script.habits);
+        let thread = Thread::new(
+            plan,
+            (id, role),
+            (self.script.framing)(id.stream),
+            self.script.habits,
+            acknowledges_ns,
+        );
         self.side(place).threads.insert(id.stream, thread);
         self.wake_at(place, id.stream, self.now);
     }
@@ -464,6 +490,8 @@ impl<'a> World<'a> {
                 Step::Send(datagram, measured) => {
                     self.send(place, stream, datagram, measured);
                 }
+                Step::Write(bytes) => self.write(place, stream, bytes),
+                Step::Close => self.end_stream(place, stream),
                 Step::Event(event) => self.on_data(place, event),
                 Step::Wait(None) => return,
                 Step::Wait(Some(at_ns)) => {
@@ -514,6 +542,49 @@ impl<'a> World<'a> {
         self.wake(place, stream);
     }
 
+    /// Bytes of a stream enter the network, which keeps them in order.
+    fn write(&mut self, place: Place, stream: u16, bytes: u64) {
+        self.truth.entry(stream).or_default().written += bytes;
+        let at = self.data_in_order(place, stream);
+        if !self.cut {
+            self.at(at, Event::Piece(place.peer(), stream, bytes));
+        }
+    }
+
+    /// This end of a stream closes.
+    fn end_stream(&mut self, place: Place, stream: u16) {
+        let at = self.data_in_order(place, stream);
+        if !self.cut {
+            self.at(at, Event::End(place.peer(), stream));
+        }
+    }
+
+    fn data_in_order(&mut self, place: Place, stream: u16) -> u64 {
+        let at = self.now + self.script.network.delay_of_data(&mut self.chance);
+        let last = self.last_data_ns.entry((place, stream)).or_default();
+        *last = at.max(*last);
+        *last
+    }
+
+    fn read(&mut self, place: Place, stream: u16, bytes: u64) {
+        let now = self.clock(place);
+        let side = self.side(place);
+        let Some(thread) = side.threads.get_mut(&stream) else { return };
+        if thread.read(bytes, now, &mut side.shared) {
+            self.truth.entry(stream).or_default().taken += bytes;
+        }
+        self.wake(place, stream);
+    }
+
+    /// The kernel closes the data connections of an end that is gone.
+    fn close_data(&mut self, place: Place) {
+        let is_tcp = self.script.plans.iter().all(|p| matches!(p.traffic, Traffic::Tcp(_)));
+        let streams: Vec<u16> = self.side(place.peer()).threads.keys().copied().collect();
+        for stream in streams.into_iter().filter(|_| is_tcp) {
+            self.end_stream(place, stream);
+        }
+    }
+
     fn strike(&mut self) {
         let fault = self.script.fault.1;
         self.story.push(format!("{} {fault:?}", self.now));
@@ -524,13 +595,21 @@ impl<'a> World<'a> {
                 if !self.over(place) {
                     self.side(place).dead = true;
                     self.close(place);
+                    self.close_data(place);
                 }
             }
             Fault::Gone(place) => self.side(place).dead = true,
             Fault::Cut => {
                 self.cut = true;
                 self.events.retain(|_, event| {
-                    !matches!(event, Event::Control(..) | Event::Closed(_) | Event::Datagram(..))
+                    !matches!(
+                        event,
+                        Event::Control(..)
+                            | Event::Closed(_)
+                            | Event::Datagram(..)
+                            | Event::Piece(..)
+                            | Event::End(..)
+                    )
                 });
             }
             Fault::Reset => {
@@ -546,7 +625,13 @@ impl<'a> World<'a> {
                 self.side(place).inbox.push_back(bytes);
             }
             Fault::DeadThread(place) => {
-                self.struck = self.side(place).threads.pop_first().is_some();
+                let dead = self.side(place).threads.pop_first();
+                self.struck = dead.is_some();
+                if let Some((stream, Thread::SendBytes(_) | Thread::ReceiveBytes(_))) = dead
+                    && !self.script.habits.streams_outlive
+                {
+                    self.end_stream(place, stream);
+                }
             }
             Fault::Over(over) => {
                 let now = self.clock(Place::Server);

@@ -98,7 +98,7 @@ fn two_boots_have_no_verdict() {
     fs::write(folder.join("a.stat"), "1\n2\n3\n4\n").unwrap();
     fs::write(folder.join("b.stat"), "11\n12\n13\n14\n").unwrap();
     let shown = text(&folder, &["a.stat", "b.stat", "--boots-of", "2"]);
-    assert!(shown.contains("a boot effect cannot be told apart"), "{shown}");
+    assert!(shown.contains("a boot effect cannot be distinguished"), "{shown}");
     assert!(shown.contains("No verdict on b against a"), "{shown}");
     let view = json(&folder, &["a.stat", "b.stat", "--boots-of", "2"]);
     assert!(view["comparisons"][0]["verdict"].is_null());

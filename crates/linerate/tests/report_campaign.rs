@@ -260,7 +260,7 @@ fn the_lines_of_a_campaign_are_a_result() {
     // An export does not say which setting is the baseline, and the report says that.
     assert_eq!(numbers(report("export.jsonl")).len(), 3);
     let text = good(&folder, &["report", "export.jsonl", "--format", "md"]);
-    assert!(text.contains("Which setting is the baseline is not told here"), "{text}");
+    assert!(text.contains("Which setting is the baseline is not said here"), "{text}");
     // The controller was ended before the campaign was.
     let cut: Vec<&str> = lines.lines().filter(|l| !l.contains("\"event\":\"end\"")).collect();
     fs::write(folder.join("cut.jsonl"), cut.join("\n")).unwrap();

@@ -6,8 +6,11 @@ use std::ops::Range;
 
 use linerate_dialect::habits::Habits;
 use linerate_dialect::{Conversation, Over};
-use linerate_model::plan::{Direction, End, EngineChoice, IpVersion, TestPlan, Traffic, UdpPlan};
+use linerate_model::plan::{
+    Direction, End, EngineChoice, IpVersion, TcpPlan, TestPlan, Traffic, UdpPlan,
+};
 use linerate_model::record::{RunRecord, Status};
+use linerate_model::sample::{RecvReport, SendReport};
 use linerate_model::units::{DatagramSize, Nanos, Rate};
 use linerate_session::assemble::{self, HostSamples, Outcome, StreamOutcome};
 use linerate_session::clock::ClockOffset;
@@ -172,9 +175,23 @@ fn plan(chance: &mut Chance) -> Option<TestPlan> {
         engine: EngineChoice::Auto,
         checksum: true,
     };
+    let tcp = TcpPlan {
+        block: u32::try_from(1 + chance.below(20_000)).ok()?,
+        mss: None,
+        congestion: None,
+        nodelay: false,
+        rate: None,
+        discard: false,
+        zerocopy: false,
+    };
+    let (traffic, end) = match (chance.one_in(3), end) {
+        (true, End::Datagrams(n)) => (Traffic::Tcp(tcp), End::Bytes(n * 1_000)),
+        (true, end) => (Traffic::Tcp(tcp), end),
+        (false, end) => (Traffic::Udp(udp), end),
+    };
     let directions = [Direction::Forward, Direction::Reverse, Direction::Both];
     Some(TestPlan {
-        traffic: Traffic::Udp(udp),
+        traffic,
         direction: *chance.of(&directions)?,
         streams: u16::try_from(streams).ok()?,
         end,
@@ -270,6 +287,22 @@ fn story<D: Dialect>(seed: u64) -> (Fault, &'static str, String) {
     (fault, client_end, server_end)
 }
 
+/// The same of a stream of bytes.
+fn check_bytes<D: Dialect>(
+    whole: bool,
+    (send, recv): (&SendReport, &RecvReport),
+    truth: &Truth,
+    why: &dyn Fn(&str) -> String,
+) {
+    let sent = send.counts.bytes + send.warmup;
+    assert_eq!(sent, truth.written, "{}", why("written"));
+    let received = recv.counts.bytes + recv.warmup;
+    assert_eq!(received, truth.taken, "{}", why("taken"));
+    if whole && D::HABITS.exact_bytes {
+        assert_eq!(sent, received, "{}", why("bytes"));
+    }
+}
+
 /// What both ends reported is what the network saw, and the record holds together.
 fn check<D: Dialect>(
     plan: &TestPlan,
@@ -278,13 +311,16 @@ fn check<D: Dialect>(
     why: &dyn Fn(&str) -> String,
 ) {
     let whole = figures.end == "whole";
-    let Traffic::Udp(udp) = &plan.traffic else { return };
     let ids = linerate_dialect::stream::streams(plan.direction, plan.streams);
     for (id, stream) in ids.iter().zip(&figures.streams) {
         let none = Truth::default();
         let truth = truth.get(&id.stream).unwrap_or(&none);
         let (Some(send), Some(recv)) = (&stream.send, &stream.recv) else {
             panic!("{}", why("an end did not report"));
+        };
+        let Traffic::Udp(udp) = &plan.traffic else {
+            check_bytes::<D>(whole, (send, recv), truth, why);
+            continue;
         };
         let numbered = D::HABITS.numbered;
         // Without numbers a copy is one more arrival.

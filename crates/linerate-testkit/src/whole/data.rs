@@ -15,18 +15,20 @@ use linerate_session::receiver::{Message, Receiver, Setup};
 use linerate_session::sender::{Quota, Sender};
 use linerate_wire::framing::{Framing, Mark};
 
+use super::bytes;
+
 /// What the threads of an end and its conversation share. Times are on the end's clock.
 #[derive(Debug, Default)]
 pub(super) struct Shared {
     pub(super) begin_ns: Option<u64>,
-    stopped_ns: Option<u64>,
+    pub(super) stopped_ns: Option<u64>,
     pub(super) drain_until_ns: Option<u64>,
     pub(super) peer_sent: BTreeMap<u16, u64>,
     pub(super) arrived: u64,
     pub(super) moved: u64,
     pub(super) heard_ns: Option<u64>,
     pub(super) over: Option<Over>,
-    origin_ns: Cell<Option<u64>>,
+    pub(super) origin_ns: Cell<Option<u64>>,
 }
 
 impl Shared {
@@ -36,7 +38,7 @@ impl Shared {
 }
 
 /// Of receivers: the first arrival on any stream begins the measured time.
-struct Around<'a>(&'a Cell<Option<u64>>);
+pub(super) struct Around<'a>(pub(super) &'a Cell<Option<u64>>);
 
 impl Surroundings for Around<'_> {
     fn origin(&self, first_arrival_ns: u64) -> u64 {
@@ -55,6 +57,10 @@ impl Surroundings for Around<'_> {
 pub(super) enum Step {
     /// A datagram leaves; whether it is measured.
     Send(Vec<u8>, bool),
+    /// So many bytes of a stream leave.
+    Write(u64),
+    /// Nothing more of a stream does.
+    Close,
     /// Its conversation learns something. After `Done` it is no more.
     Event(DataEvent),
     /// Nothing before this time, or before somebody wakes it.
@@ -65,6 +71,8 @@ pub(super) enum Step {
 pub(super) enum Thread {
     Send(Box<Sending>),
     Receive(Box<Receiving>),
+    SendBytes(Box<bytes::Sending>),
+    ReceiveBytes(Box<bytes::Receiving>),
 }
 
 impl Thread {
@@ -73,8 +81,19 @@ impl Thread {
         (id, role): (StreamId, Role),
         framing: Framing,
         habits: Habits,
+        acknowledges_ns: u64,
     ) -> Self {
-        let Traffic::Udp(udp) = &plan.traffic else { unimplemented!("only datagrams") };
+        let udp = match &plan.traffic {
+            Traffic::Udp(udp) => udp,
+            Traffic::Tcp(_) if role == Role::Receive => {
+                return Self::ReceiveBytes(Box::new(bytes::Receiving::new(plan, habits)));
+            }
+            Traffic::Tcp(tcp) => {
+                let thread = bytes::Sending::new(plan, tcp, id, habits, acknowledges_ns);
+                return Self::SendBytes(Box::new(thread));
+            }
+            Traffic::Rr(_) => unimplemented!("only flows"),
+        };
         match role {
             Role::Receive => {
                 Self::Receive(Box::new(Receiving::new(plan, framing, habits.measured_from_start)))
@@ -95,6 +114,8 @@ impl Thread {
         match self {
             Self::Send(thread) => thread.step(now_ns, stream, shared),
             Self::Receive(thread) => thread.step(now_ns, stream, shared),
+            Self::SendBytes(thread) => thread.step(now_ns, stream, shared),
+            Self::ReceiveBytes(thread) => thread.step(now_ns, stream, shared),
         }
     }
 
@@ -102,6 +123,21 @@ impl Thread {
     pub(super) fn hear(&mut self, bytes: &[u8], now_ns: u64, shared: &mut Shared) -> bool {
         let Self::Receive(thread) = self else { return false };
         thread.hear(bytes, now_ns, shared)
+    }
+
+    /// Bytes of a stream arrived; whether they were taken.
+    pub(super) fn read(&mut self, bytes: u64, now_ns: u64, shared: &mut Shared) -> bool {
+        let Self::ReceiveBytes(thread) = self else { return false };
+        thread.hear(bytes, now_ns, shared)
+    }
+
+    /// The stream is closed at the other end.
+    pub(super) fn close(&mut self) {
+        match self {
+            Self::ReceiveBytes(thread) => thread.closed = true,
+            Self::SendBytes(thread) => thread.broken = true,
+            Self::Send(_) | Self::Receive(_) => {}
+        }
     }
 }
 
@@ -301,6 +337,6 @@ impl Receiving {
     }
 }
 
-fn done(stream: u16, report: Report) -> Step {
+pub(super) fn done(stream: u16, report: Report) -> Step {
     Step::Event(DataEvent::Done(stream, Box::new(report)))
 }

@@ -48,6 +48,10 @@ pub struct Truth {
     pub delivered: BTreeSet<u64>,
     /// Taken a second time.
     pub doubled: u64,
+    /// Bytes of a TCP stream that entered the network, warm-up included …
+    pub written: u64,
+    /// … and that a receiver took.
+    pub taken: u64,
 }
 
 impl Truth {
