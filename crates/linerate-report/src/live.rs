@@ -41,9 +41,7 @@ pub fn line(live: &Live, since_s: f64, running_s: Option<f64>, width: usize) -> 
         parts.push((3, clean(&live.what).into_owned()));
     }
     parts.push((4, elapsed(running_s, since_s, live.length_s)));
-    if let Some(now) = live.now_bps {
-        parts.push((6, format!("{} arrive", number::rate(now))));
-    }
+    parts.extend(live.now_bps.map(|now| (6, format!("{} arrive", number::rate(now)))));
     for (i, bounds) in live.bounds.iter().enumerate() {
         parts.push((if i == 0 { 2 } else { 7 }, clean(bounds).into_owned()));
     }
@@ -52,9 +50,7 @@ pub fn line(live: &Live, since_s: f64, running_s: Option<f64>, width: usize) -> 
         let values: Vec<Option<f64>> = live.curve.iter().copied().map(Some).collect();
         parts.push((5, spark::whole(&values, top, CURVE_MOST)));
     }
-    if let Some(left) = live.left_s {
-        parts.push((1, format!("{} left", span((left - since_s).max(0.0)))));
-    }
+    parts.extend(live.left_s.map(|s| (1, format!("{} left", span((s - since_s).max(0.0))))));
     let join = |rank: u8| {
         let kept = parts.iter().filter(|(r, _)| *r <= rank).map(|(_, text)| text.as_str());
         kept.collect::<Vec<_>>().join(" · ")

@@ -9,6 +9,11 @@ pub const ABSENT: &str = "-";
 
 pub use linerate_model::units::grouped as integer;
 
+/// A value in its words, or [`ABSENT`].
+pub fn or_absent<T>(value: Option<T>, words: impl FnOnce(T) -> String) -> String {
+    value.map_or_else(|| ABSENT.to_owned(), words)
+}
+
 /// A count in at most `width` columns: exact where it fits, else with a prefix (`20.74 M`).
 pub fn count(value: u64, width: usize) -> String {
     let exact = integer(value);

@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_that_only_a_queue_holds_is_told_so() {
+    fn a_rate_that_only_a_queue_holds_is_said_so() {
         insta::assert_snapshot!(shown(&document(true, Some(42e6), 40e6)), @r"
         pdr         42.00 Mbit/s holds by the allowance for delay alone (40.00 Mbit/s arrived), 42.20 Mbit/s does not: at most 0.500 % not delivered, in trials of 1 s
                     lower bound: 40.00 Mbit/s arrived, 0 of 7 trials bad, so a trial fails with probability 0.00 to 0.40

@@ -1,6 +1,16 @@
 //! Where each value of a set stands in a lane: the geometry that the terminal and the SVG share.
 
+use super::view::SetView;
 pub use crate::draw::scale::{Scale, ticks};
+
+/// A scale that holds every value of some sets, their means and the intervals of these.
+pub(super) fn scale_of(sets: &[&SetView], columns: usize) -> Option<Scale> {
+    let everything = sets.iter().flat_map(|s| {
+        let ends = s.ci.iter().flat_map(|ci| [ci.low, ci.high]);
+        s.drawn.iter().copied().chain([s.mean]).chain(ends)
+    });
+    Scale::covering(everything, columns)
+}
 
 /// The values of a set, stacked by column: for each column the indices of its values, those of one
 /// boot together, in the order of the runs within it.

@@ -4,7 +4,7 @@
 
 use std::fmt::Write;
 
-use super::plot::{Scale, counts, stacks, ticks};
+use super::plot::{Scale, counts, scale_of, stacks, ticks};
 use super::view::{Mark, SetView, View};
 use crate::draw::{COLOURS, Theme, WIDTH, document, escape, shortened};
 use crate::number;
@@ -39,13 +39,9 @@ pub fn figure(out: &mut String, view: &View, chosen: &[usize], top: f64) -> f64 
     let sets: Vec<&SetView> = chosen.iter().filter_map(|i| view.sets.get(*i)).collect();
     let lane = DOTS + BARS + GAP;
     let bottom = top + TOP + lane * sets.len() as f64;
-    let everything = sets.iter().flat_map(|s| {
-        let ends = s.ci.iter().flat_map(|ci| [ci.low, ci.high]);
-        s.drawn.iter().copied().chain([s.mean]).chain(ends)
-    });
     // A column is as wide as a dot.
     let columns = ((WIDTH - LEFT - RIGHT) / 7.0) as usize;
-    let Some(scale) = Scale::covering(everything, columns) else { return bottom };
+    let Some(scale) = scale_of(&sets, columns) else { return bottom };
     let x = |value: f64| LEFT + scale.share(value) * (WIDTH - LEFT - RIGHT);
     let (low, high) = scale.ends();
     let (size, prefix) = number::prefix(view.unit.as_deref(), low.abs().max(high.abs()));

@@ -1,7 +1,7 @@
 //! The view as text for a terminal.
 
 use super::analysis::Verdict;
-use super::plot::{Scale, counts, stacks};
+use super::plot::{Scale, counts, scale_of, stacks};
 use super::view::{SetView, View};
 use crate::style::wrap;
 
@@ -56,8 +56,7 @@ pub fn render(view: &View, width: usize) -> String {
 /// A paragraph; later lines are indented.
 fn wrapped(out: &mut String, text: &str, width: usize, indent: &str) {
     for line in wrap(text, width, indent) {
-        out.push_str(&line);
-        out.push('\n');
+        out.push_str(&format!("{line}\n"));
     }
 }
 
@@ -111,11 +110,7 @@ fn table(out: &mut String, view: &View) {
 fn plot(out: &mut String, view: &View, chosen: &[usize], width: usize) {
     let sets: Vec<&SetView> = chosen.iter().filter_map(|i| view.sets.get(*i)).collect();
     let inner = width - 4;
-    let everything = sets.iter().flat_map(|s| {
-        let ends = s.ci.iter().flat_map(|ci| [ci.low, ci.high]);
-        s.drawn.iter().copied().chain([s.mean]).chain(ends)
-    });
-    let Some(scale) = Scale::covering(everything, inner) else { return };
+    let Some(scale) = scale_of(&sets, inner) else { return };
     for set in sets {
         let boots = match set.boots {
             Some(1) => "  (1 boot)".to_owned(),

@@ -107,14 +107,10 @@ impl Document {
             ("title", asked.and_then(|asked| asked.title.as_ref())),
             ("extra_data", asked.and_then(|asked| asked.extra_data.as_ref())),
         ] {
-            if let Some(text) = text {
-                members.push((name, Node::text(text.as_str())));
-            }
+            members.extend(text.map(|text| (name, Node::text(text.as_str()))));
         }
         members.extend(self.output.clone());
-        if let Some(error) = &self.error {
-            members.push(("error", Node::text(error.as_str())));
-        }
+        members.extend(self.error.as_deref().map(|error| ("error", Node::text(error))));
         format!("{}\n", Node::Map(members).pretty())
     }
 

@@ -76,9 +76,7 @@ pub(super) struct Overview {
 fn host_facts(facts: &HostFacts) -> Vec<(String, String)> {
     let mut out = Vec::new();
     let mut add = |label: &str, text: Option<String>| {
-        if let Some(text) = text {
-            out.push((label.to_owned(), clean(&text).into_owned()));
-        }
+        out.extend(text.map(|text| (label.to_owned(), clean(&text).into_owned())));
     };
     add("system", facts.os.clone());
     add("kernel", facts.kernel.clone());

@@ -301,7 +301,7 @@ mod tests {
     use linerate_testkit::records;
 
     #[test]
-    fn runs_are_named_by_what_tells_them_apart() {
+    fn runs_are_named_by_what_distinguishes_them() {
         let slow = records::udp_receiver_drops();
         let mut fast = slow.clone();
         for plan in [Some(&mut fast.asked), fast.agreed.as_mut()].into_iter().flatten() {

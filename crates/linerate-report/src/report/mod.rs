@@ -27,7 +27,7 @@ mod search;
 mod sets;
 mod sweep;
 pub mod view;
-mod words;
+pub(crate) mod words;
 
 pub use linerate_analysis::results as input;
 

@@ -11,7 +11,7 @@ use super::view::{Figure, MOST_DRAWN_RUNS, Row, RunView, Section};
 use super::words::{limit_words, settings, way_words, wide};
 use crate::clean::clean;
 use crate::draw::chart::{Axis, Chart, Kind, Series, Unit};
-use crate::number;
+use crate::number::{self, or_absent};
 use crate::run::table::UNBOUNDED;
 use crate::run::view::{Ending, Head, View};
 
@@ -180,8 +180,7 @@ fn rows(builder: &mut Builder, source: &str, record: &RunRecord, place: Option<P
 fn cells(record: &RunRecord, label: &str) -> Vec<String> {
     let plan = record.agreed.as_ref().unwrap_or(&record.asked);
     let absent = || number::ABSENT.to_owned();
-    let rate = |r: Option<f64>| r.map_or_else(absent, number::rate);
-    let own = |cpu: Option<&CpuFigures>| cpu.map_or_else(absent, |c| number::cpu(c.thread_percent));
+    let own = |cpu: Option<&CpuFigures>| or_absent(cpu, |c| number::cpu(c.thread_percent));
     let cells = match (&record.totals.rr, flows(&record.totals).first()) {
         (Some(rr), _) => [
             "rr".into(),
@@ -196,9 +195,9 @@ fn cells(record: &RunRecord, label: &str) -> Vec<String> {
             clean(&format!("{} {}", plan.protocol, flow.way.unwrap_or(plan.direction.name())))
                 .into(),
             plan.rate_bps.map_or("max".into(), |r| number::rate(r as f64)),
-            rate(flow.sent_bps()),
-            rate(flow.received_bps()),
-            flow.lost_ratio().map_or_else(absent, number::loss),
+            or_absent(flow.sent_bps(), number::rate),
+            or_absent(flow.received_bps(), number::rate),
+            or_absent(flow.lost_ratio(), number::loss),
             own(flow.sender_cpu()),
             own(flow.receiver_cpu()),
         ],
@@ -241,8 +240,7 @@ fn headlines(builder: &mut Builder, record: &RunRecord, label: &str) {
         let received = flow.received_bps();
         let value = received.or(flow.sent_bps());
         let sent = if received.is_none() { " sent" } else { "" };
-        let result =
-            value.map_or(number::ABSENT.to_owned(), |v| format!("{}{sent}", number::rate(v)));
+        let result = or_absent(value, |v| format!("{}{sent}", number::rate(v)));
         let again = flow.tcp().and_then(|t| t.retransmits);
         let beside = match (flow.lost_ratio(), again) {
             (Some(lost), _) => number::loss(lost),

@@ -9,7 +9,7 @@ use super::view::{Figure, Row, Table, way_name};
 use super::words::{limit_words, way_words, wide};
 use crate::clean::clean;
 use crate::draw::chart::{Axis, Band, Chart, Kind, Series, Unit};
-use crate::number;
+use crate::number::{self, or_absent};
 
 pub(super) fn add(builder: &mut Builder, source: &str, document: &SearchDocument) {
     let way = way_name(document.direction);
@@ -235,9 +235,7 @@ fn trials(document: &SearchDocument) -> Table {
         "Every trial",
         "trial|asked|sent|received|lost|not delivered|delay p99|time|cpu sent|cpu recv|judged",
     );
-    let absent = || number::ABSENT.to_owned();
     for (i, t) in document.trials.iter().enumerate() {
-        let cpu = |c: Option<f64>| c.map_or_else(absent, number::cpu);
         table.rows.push(vec![
             (i + 1).to_string(),
             t.asked_bps.map_or("max".to_owned(), number::rate),
@@ -245,10 +243,10 @@ fn trials(document: &SearchDocument) -> Table {
             number::rate(t.received_bps),
             number::loss(t.lost_ratio),
             number::loss(t.undelivered_ratio),
-            t.delay_p99_s.map_or_else(absent, number::seconds_short),
+            or_absent(t.delay_p99_s, number::seconds_short),
             number::seconds_short(t.seconds),
-            cpu(t.cpu_sender_percent),
-            cpu(t.cpu_receiver_percent),
+            or_absent(t.cpu_sender_percent, number::cpu),
+            or_absent(t.cpu_receiver_percent, number::cpu),
             match &t.invalid {
                 Some(why) => format!("invalid: {}", clean(why)),
                 None => judged(t).to_owned(),

@@ -319,15 +319,13 @@ fn telemetry(record: &RunRecord) -> Vec<String> {
     let flows = flows(&record.totals);
     let flow = flows.first().copied().unwrap_or_default();
     let cpu = (flow.sender_cpu(), flow.receiver_cpu());
-    let percent = |p: Option<f64>| p.map_or(number::ABSENT.to_owned(), number::cpu);
+    let percent = |p: Option<f64>| number::or_absent(p, number::cpu);
     let both = |pick: fn(&linerate_model::record::CpuFigures) -> Option<f64>| {
         format!("{} / {}", percent(cpu.0.and_then(pick)), percent(cpu.1.and_then(pick)))
     };
     let mut drops = Vec::new();
     let mut add = |n: Option<u64>, where_: &str| {
-        if let Some(n) = n.filter(|n| *n > 0) {
-            drops.push(format!("{} {where_}", number::integer(n)));
-        }
+        drops.extend(n.filter(|n| *n > 0).map(|n| format!("{} {where_}", number::integer(n))));
     };
     if let Some(receiver) = flow.receiver {
         add(receiver.lost_path, "path");

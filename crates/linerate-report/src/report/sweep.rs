@@ -10,7 +10,7 @@ use super::view::{Figure, Row, Section, Table, way_name};
 use super::words::{limit_words, way_words};
 use crate::clean::clean;
 use crate::draw::chart::{Axis, Band, Chart, Kind, Series, Unit};
-use crate::number;
+use crate::number::{self, or_absent};
 
 /// How far around a bend the zoom reaches.
 const AROUND: f64 = 2.0;
@@ -338,25 +338,21 @@ fn points(document: &SweepDocument) -> Table {
         "Every point",
         "value|direction|trials|sent|received|sd|lost|on the path|at the receiver|jitter|delay p99|cpu sent|cpu recv|limited by",
     );
-    let absent = || number::ABSENT.to_owned();
     for p in &document.points {
-        let cpu = |c: Option<f64>| c.map_or_else(absent, number::cpu);
-        let count = |c: Option<u64>| c.map_or_else(absent, number::integer);
-        let seconds = |s: Option<f64>| s.map_or_else(absent, number::seconds_short);
         table.rows.push(vec![
             value_text(document.sweep.variable, p.value),
             way_words(way_name(p.direction)).to_owned(),
             p.trials.to_string(),
             number::rate(p.sent_bps),
             number::rate(p.received_bps),
-            p.received_sd_bps.map_or_else(absent, number::rate),
+            or_absent(p.received_sd_bps, number::rate),
             number::loss(p.lost_ratio),
-            count(p.lost_path),
-            count(p.dropped_receiver),
-            seconds(p.jitter_s),
-            seconds(p.delay_p99_s),
-            cpu(p.cpu_sender_percent),
-            cpu(p.cpu_receiver_percent),
+            or_absent(p.lost_path, number::integer),
+            or_absent(p.dropped_receiver, number::integer),
+            or_absent(p.jitter_s, number::seconds_short),
+            or_absent(p.delay_p99_s, number::seconds_short),
+            or_absent(p.cpu_sender_percent, number::cpu),
+            or_absent(p.cpu_receiver_percent, number::cpu),
             match &p.invalid {
                 Some(why) => format!("invalid: {}", clean(why)),
                 None => limit_words(p.limit).to_owned(),

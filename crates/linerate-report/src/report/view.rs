@@ -71,6 +71,14 @@ impl Figure {
     pub(super) fn chart(chart: Chart) -> Self {
         Self::Chart(Box::new(chart))
     }
+
+    /// What it shows, and the same for who does not see it.
+    pub(super) fn words(&self) -> (&str, &str) {
+        match self {
+            Self::Chart(chart) => (&chart.title, &chart.alt),
+            Self::Lanes(lanes) => (&lanes.title, &lanes.alt),
+        }
+    }
 }
 
 /// Lanes of dots.

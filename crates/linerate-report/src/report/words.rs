@@ -13,7 +13,7 @@ pub(super) fn command_line(words: &[String]) -> Option<String> {
 }
 
 /// `client to server`.
-pub(super) fn way_words(way: &str) -> &'static str {
+pub(crate) fn way_words(way: &str) -> &'static str {
     match way {
         "reverse" => "server to client",
         _ => "client to server",

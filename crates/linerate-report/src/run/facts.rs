@@ -95,9 +95,8 @@ pub(super) fn counters(
         let Some(host) = host else { continue };
         let mut words = Vec::new();
         if end == "sender" {
-            if let Some(packets) = host.nic_tx_packets.filter(|_| all) {
-                words.push(format!("NIC sent {}", plural(packets, "packet")));
-            }
+            let packets = host.nic_tx_packets.filter(|_| all);
+            words.extend(packets.map(|n| format!("NIC sent {}", plural(n, "packet"))));
             harm(&mut words, host.nic_tx_dropped, "dropped by the NIC");
             harm(&mut words, host.qdisc_dropped, "dropped by its queue");
             harm(&mut words, host.udp_send_buffer_errors, "UDP SndbufErrors");
@@ -122,46 +121,31 @@ fn harm(words: &mut Vec<String>, value: Option<u64>, what: &str) {
 
 fn datagrams(sender: Option<&SenderFigures>, receiver: Option<&ReceiverFigures>) -> String {
     let mut parts = Vec::new();
-    if let Some(sent) = sender.and_then(|s| s.datagrams) {
-        parts.push(format!("sent {}", number::integer(sent)));
-    }
-    if let Some(refused) = sender.and_then(|s| s.refused_locally).filter(|&r| r > 0) {
-        parts.push(format!("{} more were local send errors", number::integer(refused)));
-    }
-    if let Some(given_up) = sender.and_then(|s| s.given_up).filter(|&g| g > 0) {
-        parts.push(format!("{} skipped slots", number::integer(given_up)));
+    if let Some(sender) = sender {
+        parts.extend(sender.datagrams.map(|n| format!("sent {}", number::integer(n))));
+        harm(&mut parts, sender.refused_locally, "more were local send errors");
+        harm(&mut parts, sender.given_up, "skipped slots");
     }
     let Some(receiver) = receiver else { return parts.join(" · ") };
-    if let Some(received) = receiver.datagrams {
-        parts.push(format!("received {}", number::integer(received)));
-    }
+    parts.extend(receiver.datagrams.map(|n| format!("received {}", number::integer(n))));
     if let Some(lost) = receiver.lost {
-        let mut text = format!("lost {}", number::integer(lost));
-        let mut places = Vec::new();
-        if let Some(path) = receiver.lost_path {
-            places.push(format!("{} on the path", number::integer(path)));
-        }
-        if let Some(dropped) = receiver.dropped_receiver {
-            places.push(format!("{} in the receiver's rcvbuf", number::integer(dropped)));
-        }
-        if let Some(either) = receiver.unattributed.filter(|&u| u > 0) {
-            places.push(format!("{} in one of the two", number::integer(either)));
-        }
-        if lost > 0 && !places.is_empty() {
-            text.push_str(&format!(" ({})", places.join(", ")));
-        }
-        parts.push(text);
+        let places = [
+            (receiver.lost_path, "on the path"),
+            (receiver.dropped_receiver, "in the receiver's rcvbuf"),
+            (receiver.unattributed.filter(|&u| u > 0), "in one of the two"),
+        ];
+        let of = |(n, place): (Option<u64>, &str)| Some(format!("{} {place}", number::integer(n?)));
+        let places: Vec<String> = places.into_iter().filter_map(of).filter(|_| lost > 0).collect();
+        let lost = number::integer(lost);
+        parts.push(match places.is_empty() {
+            true => format!("lost {lost}"),
+            false => format!("lost {lost} ({})", places.join(", ")),
+        });
     }
-    for (value, word) in [
-        (receiver.duplicates, "dup"),
-        (receiver.reordered, "reordered"),
-        (receiver.late, "late"),
-        (receiver.corrupt, "corrupt"),
-    ] {
-        if let Some(value) = value.filter(|&v| v > 0) {
-            parts.push(format!("{} {word}", number::integer(value)));
-        }
-    }
+    harm(&mut parts, receiver.duplicates, "dup");
+    harm(&mut parts, receiver.reordered, "reordered");
+    harm(&mut parts, receiver.late, "late");
+    harm(&mut parts, receiver.corrupt, "corrupt");
     parts.join(" · ")
 }
 
@@ -187,9 +171,8 @@ fn pacing(sender: &SenderFigures) -> String {
     let Some(pacing) = &sender.pacing else { return String::new() };
     let nanos = |ns: u64| number::seconds(ns as f64 / 1e9);
     let mut parts = Vec::new();
-    if let Some(error) = pacing.mean_error_ppm {
-        parts.push(format!("mean rate {} from the asked", number::ppm(error)));
-    }
+    let mean = |error| format!("mean rate {} from the asked", number::ppm(error));
+    parts.extend(pacing.mean_error_ppm.map(mean));
     let mut gaps = format!(
         "gaps p50 {}, p99 {}, max {}",
         nanos(pacing.gap_p50_ns),
@@ -200,26 +183,16 @@ fn pacing(sender: &SenderFigures) -> String {
         gaps.push_str(&format!(" (nominal {})", nanos(nominal)));
     }
     parts.push(gaps);
-    if let Some(late) = sender.late_wakeups.filter(|&l| l > 0) {
-        parts.push(plural(late, "late wake-up"));
-    }
+    parts.extend(sender.late_wakeups.filter(|&l| l > 0).map(|late| plural(late, "late wake-up")));
     parts.join(" · ")
 }
 
 fn tcp_words(tcp: &linerate_model::record::TcpFigures) -> String {
     let mut parts = Vec::new();
-    if let Some(congestion) = &tcp.congestion {
-        parts.push(clean(congestion).into_owned());
-    }
-    if let Some(mss) = tcp.mss_bytes {
-        parts.push(format!("MSS {mss} B"));
-    }
-    if let Some(acked) = tcp.bytes_acked {
-        parts.push(format!("{} acknowledged", number::bytes(acked)));
-    }
-    if let Some(resent) = tcp.retransmits {
-        parts.push(format!("{} retransmitted", plural(resent, "segment")));
-    }
+    parts.extend(tcp.congestion.as_deref().map(|name| clean(name).into_owned()));
+    parts.extend(tcp.mss_bytes.map(|mss| format!("MSS {mss} B")));
+    parts.extend(tcp.bytes_acked.map(|acked| format!("{} acknowledged", number::bytes(acked))));
+    parts.extend(tcp.retransmits.map(|n| format!("{} retransmitted", plural(n, "segment"))));
     if let Some(rtt) = tcp.rtt_s {
         let end = |word: &str, value: Option<f64>| {
             value.map_or(String::new(), |value| format!(", {word} {}", number::seconds(value)))
@@ -298,14 +271,9 @@ fn transactions(facts: &mut Facts, rr: &RrFigures) {
         text.push_str(&format!(" · {} not answered by the end", number::integer(unfinished)));
     }
     facts.push(("done".to_owned(), text));
-    if let Some(latency) = &rr.latency_s {
-        facts.push(("latency".to_owned(), quantiles(latency)));
-    }
-    for (label, figures) in [("client", &rr.cpu), ("server", &rr.server_cpu)] {
-        if let Some(figures) = figures {
-            facts.push((label.to_owned(), cpu(figures)));
-        }
-    }
+    facts.extend(rr.latency_s.as_ref().map(|q| ("latency".to_owned(), quantiles(q))));
+    facts.extend(rr.cpu.as_ref().map(|figures| ("client".to_owned(), cpu(figures))));
+    facts.extend(rr.server_cpu.as_ref().map(|figures| ("server".to_owned(), cpu(figures))));
 }
 
 /// Engine and socket buffers: known for certain only when the test is over.
@@ -322,7 +290,7 @@ fn sockets(facts: &mut Facts, record: &RunRecord) {
         parts.push(format!("engine {}{train}", clean(engine.name())));
     }
     if let Some(granted) = plan.window_granted {
-        let size = |b: Option<u64>| b.map_or(number::ABSENT.to_owned(), number::bytes);
+        let size = |b: Option<u64>| number::or_absent(b, number::bytes);
         let mut text = format!(
             "buffers granted: {} to send, {} to receive",
             size(granted.send_bytes),
@@ -333,12 +301,10 @@ fn sockets(facts: &mut Facts, record: &RunRecord) {
         }
         parts.push(text);
     }
-    if let Some(way) = plan.receive.as_ref().filter(|&way| *way != Receiving::Copy) {
-        parts.push(format!("received by {}", clean(way.name())));
-    }
-    if let Some(way) = plan.send.as_ref().filter(|&way| *way != Sending::Copy) {
-        parts.push(format!("sent by {}", clean(way.name())));
-    }
+    let receive = plan.receive.as_ref().filter(|&way| *way != Receiving::Copy);
+    parts.extend(receive.map(|way| format!("received by {}", clean(way.name()))));
+    let send = plan.send.as_ref().filter(|&way| *way != Sending::Copy);
+    parts.extend(send.map(|way| format!("sent by {}", clean(way.name()))));
     if !parts.is_empty() {
         facts.push(("sockets".to_owned(), parts.join(" · ")));
     }

@@ -291,7 +291,7 @@ fn sockets(record: &RunRecord) -> Option<(String, String)> {
         });
     }
     if let Some(granted) = plan.window_granted {
-        let size = |b: Option<u64>| b.map_or(number::ABSENT.to_owned(), number::bytes);
+        let size = |b: Option<u64>| number::or_absent(b, number::bytes);
         let (send, receive) = (size(granted.send_bytes), size(granted.receive_bytes));
         parts.push(format!("sndbuf {send} · rcvbuf {receive}"));
     }
@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sender_that_falls_short_is_told_with_what_was_asked() {
+    fn a_sender_that_falls_short_is_shown_with_what_was_asked() {
         let mut record = records::udp_receiver_drops();
         for plan in [Some(&mut record.asked), record.agreed.as_mut()].into_iter().flatten() {
             plan.rate_bps = Some(1_000_000_000);

@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn intervals_that_never_came_live_are_told_at_the_end() {
+    fn intervals_that_never_came_live_are_shown_at_the_end() {
         let record = records::tcp();
         let mut out = Vec::new();
         let mut live = LiveText::new(&mut out, io::sink(), text::PLAIN, true);

@@ -144,6 +144,21 @@ pub struct Cell {
     pub tone: Tone,
 }
 
+impl Cell {
+    /// A value without a meaning of its own.
+    pub fn plain(text: impl Into<String>) -> Self {
+        Self { text: text.into(), tone: Tone::Plain }
+    }
+
+    /// A value, or the sign that there is none.
+    pub fn toned(text: Option<String>, tone: Tone) -> Self {
+        text.map_or_else(
+            || Self { text: ABSENT.to_owned(), tone: Tone::Dim },
+            |text| Self { text, tone },
+        )
+    }
+}
+
 /// One row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {
@@ -339,15 +354,12 @@ fn cell(flow: &Flow<'_>, column: &Column, time: &str) -> Cell {
         |of: fn(&Quantiles) -> f64| seconds(rr.and_then(|r| r.latency_s.as_ref()).map(of));
     let room = column.width;
     match column.key {
-        Key::Time => plain(Some(time.to_owned())),
-        Key::Way => plain(Some(
-            match flow.way {
-                Some("reverse") => "rev",
-                Some(_) => "fwd",
-                None => "",
-            }
-            .to_owned(),
-        )),
+        Key::Time => Cell::plain(time),
+        Key::Way => Cell::plain(match flow.way {
+            Some("reverse") => "rev",
+            Some(_) => "fwd",
+            None => "",
+        }),
         Key::Offered => plain(flow.sent_bps().map(number::short)),
         Key::Received => plain(flow.received_bps().map(number::short)),
         Key::DatagramsPerSecond => plain(
@@ -362,7 +374,7 @@ fn cell(flow: &Flow<'_>, column: &Column, time: &str) -> Cell {
                 Some(r) if r > 0.0 => Tone::Warn,
                 _ => Tone::Dim,
             };
-            toned(ratio.map(number::loss), tone)
+            Cell::toned(ratio.map(number::loss), tone)
         }
         Key::LostPath => lost(receiver, |r| r.lost_path, room),
         Key::LostRcvbuf => lost(receiver, |r| r.dropped_receiver, room),
@@ -393,15 +405,8 @@ fn cell(flow: &Flow<'_>, column: &Column, time: &str) -> Cell {
     }
 }
 
-fn toned(text: Option<String>, tone: Tone) -> Cell {
-    match text {
-        Some(text) => Cell { text, tone },
-        None => Cell { text: ABSENT.to_owned(), tone: Tone::Dim },
-    }
-}
-
 fn plain(text: Option<String>) -> Cell {
-    toned(text, Tone::Plain)
+    Cell::toned(text, Tone::Plain)
 }
 
 /// Three digits: a column of times is read for its size; the facts below it have all four.
@@ -412,7 +417,7 @@ fn seconds(value: Option<f64>) -> Cell {
 /// A count that had better be zero.
 fn harm(value: Option<u64>, room: usize) -> Cell {
     let tone = if value == Some(0) { Tone::Dim } else { Tone::Warn };
-    toned(value.map(|v| number::count(v, room)), tone)
+    Cell::toned(value.map(|v| number::count(v, room)), tone)
 }
 
 /// A place of loss. Where some of the lost have two possible places, both figures are only the
@@ -425,7 +430,10 @@ fn lost(
     let Some(receiver) = receiver else { return plain(None) };
     let mut cell = harm(of(receiver), room);
     if receiver.unattributed.unwrap_or(0) > 0 && cell.text != ABSENT {
-        cell = toned(of(receiver).map(|v| format!("≥{}", number::count(v, room - 1))), Tone::Warn);
+        cell = Cell::toned(
+            of(receiver).map(|v| format!("≥{}", number::count(v, room - 1))),
+            Tone::Warn,
+        );
     }
     cell
 }
@@ -445,7 +453,7 @@ fn busy(cpu: Option<&CpuFigures>) -> Cell {
         Some(core) => format!("{own:.0}/{:.0}", core.max(own)),
         None => format!("{own:.0}"),
     };
-    toned(Some(text), tone)
+    Cell::toned(Some(text), tone)
 }
 
 #[cfg(test)]

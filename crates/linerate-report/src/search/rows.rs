@@ -3,7 +3,7 @@
 use linerate_model::search::{GoalRecord, TrialPurpose, TrialRecord};
 
 use crate::clean::clean;
-use crate::number::{self, ABSENT};
+use crate::number::{self, ABSENT, or_absent};
 use crate::rows::{self, Column};
 use crate::run::table::Cell;
 use crate::style::{Paint, Tone};
@@ -30,7 +30,6 @@ pub fn head(width: Option<usize>, paint: Paint) -> String {
 
 /// One trial; `number` counts from 1.
 pub fn row(number: usize, trial: &TrialRecord, width: Option<usize>, paint: Paint) -> String {
-    let plain = |text: String| Cell { text, tone: Tone::Plain };
     let (tone, meets) = match (&trial.invalid, trial.good) {
         (Some(why), _) if width.is_none_or(|width| width >= REASONS_FROM) => {
             (Tone::Warn, format!("says nothing: {}", clean(why)))
@@ -44,14 +43,14 @@ pub fn row(number: usize, trial: &TrialRecord, width: Option<usize>, paint: Pain
         }
     };
     let cells = [
-        plain(number.to_string()),
-        plain(purpose(trial.purpose).to_owned()),
-        plain(trial.asked_bps.map_or("max".to_owned(), number::short)),
-        plain(number::short(trial.sent_bps)),
-        plain(number::short(trial.received_bps)),
-        plain(number::loss(trial.undelivered_ratio)),
-        plain(trial.delay_p99_s.map_or(ABSENT.to_owned(), number::seconds_short)),
-        plain(trial.limit.map_or(ABSENT, |limit| limit.name()).to_owned()),
+        Cell::plain(number.to_string()),
+        Cell::plain(purpose(trial.purpose)),
+        Cell::plain(trial.asked_bps.map_or("max".to_owned(), number::short)),
+        Cell::plain(number::short(trial.sent_bps)),
+        Cell::plain(number::short(trial.received_bps)),
+        Cell::plain(number::loss(trial.undelivered_ratio)),
+        Cell::plain(or_absent(trial.delay_p99_s, number::seconds_short)),
+        Cell::plain(trial.limit.map_or(ABSENT, |limit| limit.name()).to_owned()),
         Cell { text: meets, tone },
     ];
     rows::line(COLUMNS, &cells, width, paint)

@@ -4,7 +4,7 @@ use linerate_model::plan::Way;
 use linerate_model::sweep::{SweepPlan, SweepTrial, Variable};
 
 use super::table::limit;
-use crate::number::{self, ABSENT};
+use crate::number::{self, ABSENT, or_absent};
 use crate::report::view::way_name;
 use crate::rows::{self, Column};
 use crate::run::table::Cell;
@@ -47,24 +47,24 @@ pub fn row(
     width: Option<usize>,
     paint: Paint,
 ) -> String {
-    let plain = |text: String| Cell { text, tone: Tone::Plain };
     let outcome = &trial.outcome;
     let missing = if outcome.undelivered_ratio > 0.005 { Tone::Warn } else { Tone::Plain };
-    let or_absent = |text: Option<String>| plain(text.unwrap_or_else(|| ABSENT.to_owned()));
     let limit = outcome.limit.map_or(ABSENT, limit);
-    let mut cells = vec![plain(number.to_string())];
-    cells.extend((plan.directions.len() > 1).then(|| plain(way_name(trial.direction).to_owned())));
+    let mut cells = vec![Cell::plain(number.to_string())];
+    cells.extend(
+        (plan.directions.len() > 1).then(|| Cell::plain(way_name(trial.direction).to_owned())),
+    );
     cells.extend([
-        plain(value(plan, trial.value)),
-        plain(number::short(outcome.sent_bps)),
-        plain(number::short(outcome.received_bps)),
+        Cell::plain(value(plan, trial.value)),
+        Cell::plain(number::short(outcome.sent_bps)),
+        Cell::plain(number::short(outcome.received_bps)),
         Cell { text: number::loss(outcome.undelivered_ratio), tone: missing },
-        or_absent(outcome.delay_p99_s.map(number::seconds_short)),
-        or_absent(outcome.cpu_sender_percent.map(number::cpu)),
-        or_absent(outcome.cpu_receiver_percent.map(number::cpu)),
+        Cell::plain(or_absent(outcome.delay_p99_s, number::seconds_short)),
+        Cell::plain(or_absent(outcome.cpu_sender_percent, number::cpu)),
+        Cell::plain(or_absent(outcome.cpu_receiver_percent, number::cpu)),
         match &outcome.invalid {
             Some(_) => Cell { text: format!("{limit} ?"), tone: Tone::Warn },
-            None => plain(limit.to_owned()),
+            None => Cell::plain(limit.to_owned()),
         },
     ]);
     rows::line(&columns(plan), &cells, width, paint)

@@ -37,20 +37,29 @@ impl Column {
 }
 
 fn plain(text: String) -> Cell {
-    Cell { text, tone: Tone::Plain }
-}
-
-fn absent() -> Cell {
-    Cell { text: number::ABSENT.to_owned(), tone: Tone::Dim }
+    Cell::plain(text)
 }
 
 fn or_absent(text: Option<String>) -> Cell {
-    text.map_or_else(absent, plain)
+    Cell::toned(text, Tone::Plain)
 }
 
 /// A count or a share, of less weight when it is nothing and worth a look when it is not.
-fn harm(is_none: bool, text: String) -> Cell {
-    Cell { text, tone: if is_none { Tone::Dim } else { Tone::Warn } }
+fn harm(is_none: bool, text: Option<String>) -> Cell {
+    Cell::toned(text, if is_none { Tone::Dim } else { Tone::Warn })
+}
+
+fn lost(count: Option<u64>) -> Cell {
+    harm(count == Some(0), count.map(|n| number::count(n, 9)))
+}
+
+/// What a regime is to a reader.
+pub(super) fn tone(kind: RegimeKind) -> Tone {
+    match kind {
+        RegimeKind::Sustained => Tone::Good,
+        RegimeKind::Plateau | RegimeKind::Rises => Tone::Warn,
+        RegimeKind::Unstable | RegimeKind::Collapse => Tone::Bad,
+    }
 }
 
 const COLUMNS: &[Column] = &[
@@ -66,26 +75,18 @@ const COLUMNS: &[Column] = &[
         or_absent(sd.map(|sd| format!("{:.1} %", 100.0 * sd / p.received_bps)))
     }),
     column("", "missing", 8, 1, |_, p| {
-        harm(p.undelivered_ratio <= 0.005, number::loss(p.undelivered_ratio))
+        harm(p.undelivered_ratio <= 0.005, Some(number::loss(p.undelivered_ratio)))
     }),
-    column("", "lost", 7, 2, |_, p| harm(p.lost_ratio == 0.0, number::loss(p.lost_ratio))),
-    column("lost on", "path", 9, 6, |_, p| {
-        p.lost_path.map_or_else(absent, |n| harm(n == 0, number::count(n, 9)))
-    }),
-    column("lost on", "host", 9, 6, |_, p| {
-        p.dropped_receiver.map_or_else(absent, |n| harm(n == 0, number::count(n, 9)))
-    }),
+    column("", "lost", 7, 2, |_, p| harm(p.lost_ratio == 0.0, Some(number::loss(p.lost_ratio)))),
+    column("lost on", "path", 9, 6, |_, p| lost(p.lost_path)),
+    column("lost on", "host", 9, 6, |_, p| lost(p.dropped_receiver)),
     column("", "jitter", 7, 5, |_, p| or_absent(p.jitter_s.map(number::seconds_short))),
     column("delay", "p99", 7, 4, |_, p| or_absent(p.delay_p99_s.map(number::seconds_short))),
     column("cpu", "tx", 5, 1, |_, p| or_absent(p.cpu_sender_percent.map(number::cpu))),
     column("cpu", "rx", 5, 1, |_, p| or_absent(p.cpu_receiver_percent.map(number::cpu))),
-    column("", "regime", 8, 3, |_, p| {
-        let tone = match p.regime {
-            RegimeKind::Sustained => Tone::Good,
-            RegimeKind::Plateau | RegimeKind::Rises => Tone::Warn,
-            RegimeKind::Unstable | RegimeKind::Collapse => Tone::Bad,
-        };
-        Cell { text: p.regime.name().to_owned(), tone }
+    column("", "regime", 8, 3, |_, p| Cell {
+        text: p.regime.name().to_owned(),
+        tone: tone(p.regime),
     }),
     column("", "limited by", 12, 0, |_, p| {
         let limit = limit(p.limit);

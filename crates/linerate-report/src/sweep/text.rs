@@ -1,12 +1,14 @@
 //! A sweep as text.
 
 use linerate_model::plan::Way;
-use linerate_model::sweep::{RegimeKind, SweepDocument, SweepPoint, Variable};
+use linerate_model::sweep::{SweepDocument, SweepPoint, Variable};
 
 use super::{chart, table};
 use crate::clean::clean;
 use crate::live::span;
 use crate::number;
+use crate::report::view::way_name;
+use crate::report::words::way_words;
 use crate::run::text::Layout;
 use crate::style::Tone;
 
@@ -23,10 +25,7 @@ pub fn render(document: &SweepDocument, layout: Layout) -> String {
             continue;
         }
         if document.sweep.directions.len() > 1 || *way == Way::Reverse {
-            let words = match way {
-                Way::Forward => "client to server",
-                Way::Reverse => "server to client",
-            };
+            let words = way_words(way_name(*way));
             out.push_str(&format!("\n{}\n", layout.paint.apply(Tone::Label, words)));
         }
         rows(document, &points, layout, &mut out);
@@ -148,12 +147,7 @@ fn drawing(document: &SweepDocument, points: &[&SweepPoint], layout: Layout, out
 fn regimes(document: &SweepDocument, way: Way, layout: Layout, out: &mut String) {
     out.push('\n');
     for regime in document.regimes.iter().filter(|r| r.direction == way) {
-        let tone = match regime.kind {
-            RegimeKind::Sustained => Tone::Good,
-            RegimeKind::Plateau | RegimeKind::Rises => Tone::Warn,
-            RegimeKind::Unstable | RegimeKind::Collapse => Tone::Bad,
-        };
         let label = format!("{:<9} ", regime.kind.name());
-        layout.wrapped(out, &label, &clean(&regime.text), tone, 10);
+        layout.wrapped(out, &label, &clean(&regime.text), table::tone(regime.kind), 10);
     }
 }

@@ -80,9 +80,12 @@ impl Words<'_> {
             ministat,
             lines: Vec::new(),
         };
-        view.lines = self.differences(base, c, &view, several);
-        view.lines.extend(self.second_opinions(base, c, &view));
-        view.lines.extend(self.outlook(base, set, c, &view));
+        let mut lines = Vec::new();
+        let mut add = |name: &str, text: String| lines.push((name.to_owned(), text));
+        self.differences(base, c, &view, several, &mut add);
+        self.second_opinions(base, c, &view, &mut add);
+        self.outlook(base, set, c, &view, &mut add);
+        view.lines = lines;
         view
     }
 
@@ -93,10 +96,9 @@ impl Words<'_> {
         c: &Comparison,
         view: &ComparisonView,
         several: bool,
-    ) -> Vec<(String, String)> {
+        add: &mut impl FnMut(&str, String),
+    ) {
         let n = self.numbers;
-        let mut lines: Vec<(String, String)> = Vec::new();
-        let mut add = |name: &str, text: String| lines.push((name.to_owned(), text));
         let at = format!("{} %", general(self.level, 6));
         if let Some(d) = c.difference {
             let interval = view
@@ -142,7 +144,6 @@ impl Words<'_> {
             _ if base.mean == 0.0 => add("ratio", "none: the baseline is zero".to_owned()),
             _ => {}
         }
-        lines
     }
 
     /// The same by ranks and by resampling, and how large it is.
@@ -151,10 +152,9 @@ impl Words<'_> {
         base: &SetFigures,
         c: &Comparison,
         view: &ComparisonView,
-    ) -> Vec<(String, String)> {
+        add: &mut impl FnMut(&str, String),
+    ) {
         let n = self.numbers;
-        let mut lines: Vec<(String, String)> = Vec::new();
-        let mut add = |name: &str, text: String| lines.push((name.to_owned(), text));
         let at = format!("{} %", general(self.level, 6));
         if let Some(g) = c.hedges_g {
             let delta = c.mann_whitney.map(|m| format!(", Cliff's delta {:+.2}", m.cliffs_delta));
@@ -189,7 +189,6 @@ impl Words<'_> {
                 format!("{at}: {} to {} ({})", n.signed(ci.low), n.signed(ci.high), ci.method),
             );
         }
-        lines
     }
 
     /// What these runs can show, and what more would.
@@ -199,10 +198,9 @@ impl Words<'_> {
         set: &SetFigures,
         c: &Comparison,
         view: &ComparisonView,
-    ) -> Vec<(String, String)> {
+        add: &mut impl FnMut(&str, String),
+    ) {
         let n = self.numbers;
-        let mut lines: Vec<(String, String)> = Vec::new();
-        let mut add = |name: &str, text: String| lines.push((name.to_owned(), text));
         if let Some(smallest) = c.smallest_effect {
             let share = (base.mean != 0.0)
                 .then(|| format!(" ({} %)", short(smallest / base.mean.abs() * 100.0)));
@@ -219,7 +217,6 @@ impl Words<'_> {
         {
             add("as ministat", view.ministat.lines.join("; "));
         }
-        lines
     }
 
     fn plan(&self, c: &Comparison) -> Option<String> {

@@ -38,7 +38,7 @@ pub(super) fn ended(start: &Start, end: &End, linerate: Option<serde_json::Value
         let ends = start.streams.iter().zip(&end.streams).filter(|(s, _)| s.sends == group.sends);
         for (f, (_, of)) in all.iter().zip(ends) {
             streams.push(if is_udp(start) {
-                udp_stream(start, group, f)
+                udp_stream(group, f)
             } else {
                 tcp_stream(end, group, f, &of.here)
             });
@@ -70,14 +70,10 @@ pub(super) fn ended(start: &Start, end: &End, linerate: Option<serde_json::Value
         for (name, value) in
             [("sender_tcp_congestion", sender), ("receiver_tcp_congestion", receiver)]
         {
-            if let Some(value) = value {
-                members.push((name, Node::text(value.as_str())));
-            }
+            members.extend(value.map(|value| (name, Node::text(value.as_str()))));
         }
     }
-    if let Some(exact) = linerate {
-        members.push(("linerate", Node::Value(exact)));
-    }
+    members.extend(linerate.map(|exact| ("linerate", Node::Value(exact))));
     Node::Map(members)
 }
 
@@ -107,14 +103,13 @@ fn tcp_stream(end: &End, group: Group, f: &Final, here: &Side) -> Node {
 }
 
 /// Bytes and rate are the sender's; a server that only received knows none.
-fn udp_stream(start: &Start, group: Group, f: &Final) -> Node {
+fn udp_stream(group: Group, f: &Final) -> Node {
     let packets = if f.sent.known { f.sent.packets } else { f.received.packets };
     let mut members = half(Some(f.socket), &f.sent, f.sent.seconds);
     members.extend(datagrams(f.jitter_s, f.lost, packets));
     let out_of_order = if group.sends { 0 } else { f.out_of_order };
     members
         .extend([("out_of_order", Node::int(out_of_order)), ("sender", Node::Bool(group.sends))]);
-    let _ = start;
     Node::Map(vec![("udp", Node::Map(members))])
 }
 

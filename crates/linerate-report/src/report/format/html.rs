@@ -86,34 +86,37 @@ impl Body {
         self.out.push_str(&format!("<{name}>{}</{name}>\n", escape(text)));
     }
 
+    fn elements(&mut self, name: &str, texts: &[String]) {
+        for text in texts {
+            self.element(name, text);
+        }
+    }
+
+    fn paragraph(&mut self, class: &str, text: &str) {
+        self.push(&format!("<p class=\"{class}\">{}</p>\n", escape(text)));
+    }
+
     fn head(&mut self, view: &View) {
         self.push("<header>\n");
         self.element("h1", &view.title);
         if !view.title.contains(&view.holds) {
-            self.push(&format!("<p class=\"head\">{}</p>\n", escape(&view.holds)));
+            self.paragraph("head", &view.holds);
         }
         self.push("</header>\n<main>\n");
         self.headline(&view.headline);
         if !view.words.is_empty() {
             self.push("<div class=\"words\">\n");
-            for sentence in &view.words {
-                self.element("p", sentence);
-            }
+            self.elements("p", &view.words);
             self.push("</div>\n");
         }
         if !view.problems.is_empty() {
             self.push("<h2>Not in this report</h2>\n<ul>\n");
-            for problem in &view.problems {
-                self.element("li", problem);
-            }
+            self.elements("li", &view.problems);
             self.push("</ul>\n");
         }
-        let mut links: Vec<(String, &str)> = view
-            .sections
-            .iter()
-            .enumerate()
-            .map(|(i, s)| (format!("part-{}", i + 1), s.title.as_str()))
-            .collect();
+        let parts = (1..).zip(&view.sections);
+        let mut links: Vec<(String, &str)> =
+            parts.map(|(i, s)| (format!("part-{i}"), s.title.as_str())).collect();
         if !view.runs.is_empty() {
             links.push(("runs-of-all".into(), "Runs"));
         }
@@ -162,22 +165,16 @@ impl Body {
     fn section(&mut self, section: &Section, id: &str) {
         self.push(&format!("<section class=\"part\" id=\"{id}\">\n"));
         self.element("h2", &section.title);
-        for sentence in &section.words {
-            self.element("p", sentence);
-        }
+        self.elements("p", &section.words);
         for figure in &section.figures {
             match figure {
                 Figure::Chart(chart) => self.chart(chart),
                 Figure::Lanes(lanes) => {
                     let mut body = String::new();
                     let height = super::svg::lanes(&mut body, 0.0, lanes);
-                    self.push("<figure>\n");
                     let label = format!("{}. {}", lanes.title, lanes.alt);
-                    self.push(&draw::embedded(height, &label, &body));
-                    self.push(&format!(
-                        "<figcaption>{}</figcaption>\n</figure>\n",
-                        escape(&lanes.alt)
-                    ));
+                    let drawing = draw::embedded(height, &label, &body);
+                    self.figure("", &drawing, &lanes.alt);
                 }
             }
         }
@@ -192,9 +189,14 @@ impl Body {
     fn chart(&mut self, chart: &Chart) {
         let number = self.figures.len();
         self.figures.push(spec(chart));
-        self.push(&format!("<figure class=\"chart\" data-figure=\"{number}\">\n"));
-        self.push(&chart.embedded());
-        self.push(&format!("<figcaption>{}</figcaption>\n</figure>\n", escape(&chart.alt)));
+        let attributes = format!(" class=\"chart\" data-figure=\"{number}\"");
+        self.figure(&attributes, &chart.embedded(), &chart.alt);
+    }
+
+    fn figure(&mut self, attributes: &str, drawing: &str, alt: &str) {
+        self.push(&format!("<figure{attributes}>\n{drawing}"));
+        self.element("figcaption", alt);
+        self.push("</figure>\n");
     }
 
     fn table(&mut self, table: &Table) {
@@ -217,7 +219,7 @@ impl Body {
             _ => "",
         };
         self.push(&format!("<div class=\"scroll\"><table{class}>\n"));
-        self.push(&format!("<caption>{}</caption>\n", escape(&table.title)));
+        self.element("caption", &table.title);
         if named {
             self.push("<thead><tr>");
             for (column, text) in table.columns.iter().zip(&texts) {
@@ -261,9 +263,8 @@ impl Body {
 
     fn command(&mut self, command: Option<&str>) {
         if let Some(command) = command {
-            self.push("<p class=\"note\">To repeat it:</p>\n<pre><code>");
-            self.push(&escape(command));
-            self.push("</code></pre>\n");
+            self.paragraph("note", "To repeat it:");
+            self.push(&format!("<pre><code>{}</code></pre>\n", escape(command)));
         }
     }
 
@@ -315,10 +316,8 @@ impl Body {
     fn run(&mut self, run: &RunView, number: usize, hosts: &[HostView]) {
         self.push(&format!("<section class=\"part\" id=\"run-{number}\">\n"));
         self.element("h2", &format!("Run {}", run.label));
-        self.push(&format!("<p class=\"head\">{}</p>\n", escape(&run.summary)));
-        for sentence in &run.words {
-            self.element("p", sentence);
-        }
+        self.paragraph("head", &run.summary);
+        self.elements("p", &run.words);
         for chart in &run.charts {
             self.chart(chart);
         }
@@ -343,10 +342,7 @@ impl Body {
         for (i, host) in hosts.iter().enumerate() {
             self.push(&format!("<h3 id=\"host-{i}\">{}</h3>\n", escape(&host.name)));
             if !host.during.is_empty() {
-                self.push(&format!(
-                    "<p class=\"note\">During {}</p>\n",
-                    escape(&host.during.join(", "))
-                ));
+                self.paragraph("note", &format!("During {}", host.during.join(", ")));
             }
             self.facts(&host.facts);
         }
@@ -354,13 +350,12 @@ impl Body {
     }
 
     fn end(&mut self, view: &View, credit: &str) {
-        self.push("</main>\n<footer class=\"note\">\n<p>Made by linerate ");
-        self.push(&escape(view.version));
-        self.push(" with</p>\n<pre><code>");
-        self.push(&escape(&view.command));
-        self.push("</code></pre>\n");
-        self.push(credit);
-        self.push("</footer>\n");
+        self.push(&format!(
+            "</main>\n<footer class=\"note\">\n<p>Made by linerate {} with</p>\n\
+             <pre><code>{}</code></pre>\n{credit}</footer>\n",
+            escape(view.version),
+            escape(&view.command)
+        ));
     }
 }
 

@@ -3,7 +3,7 @@
 
 use super::{COMMENT, Look};
 use crate::report::run;
-use crate::report::view::{Figure, Section, Table, View};
+use crate::report::view::{Section, Table, View};
 
 /// Rows of one table up to which it is whole.
 const MOST_ROWS: usize = 200;
@@ -50,10 +50,7 @@ fn section(out: &mut String, section: &Section) {
     out.push_str(&format!("## {}\n\n", text(&section.title)));
     list(out, &section.words);
     for figure in &section.figures {
-        let (title, alt) = match figure {
-            Figure::Chart(chart) => (&chart.title, &chart.alt),
-            Figure::Lanes(lanes) => (&lanes.title, &lanes.alt),
-        };
+        let (title, alt) = figure.words();
         out.push_str(&format!("*{}.* {}\n\n", text(title), text(alt)));
     }
     for Table { title, columns, rows, .. } in &section.tables {
