@@ -2,7 +2,7 @@
 //!
 //! [`metric::METRICS`] is the one list of figures that a run has. [`input`] makes [`set::Set`]s of the
 //! bytes of files, [`results`] makes everything of them that can be reported, and
-//! [`compare::compare`] says which settings differ. Nothing here opens a file,
+//! [`compare::compare`] shows which settings differ. Nothing here opens a file,
 //! reads a clock or lays anything out.
 #![forbid(unsafe_code)]
 

@@ -204,9 +204,9 @@ mod tests {
         let group = [&a, &b];
         let (sets, _) = comparable(false, &group);
         let odd = odd_runs(&group, &sets, 40);
-        let rows: Vec<_> =
+        let reported: Vec<_> =
             odd.iter().map(|o| (o.label, o.set, o.index, o.run.run, o.value)).collect();
-        assert_eq!(rows, [("b", 1, 8, 10, 100.0), ("a", 0, 0, 1, 20.0)]);
+        assert_eq!(reported, [("b", 1, 8, 10, 100.0), ("a", 0, 0, 1, 20.0)]);
         assert!(odd.iter().all(|o| o.severe && (o.median - 10.0).abs() < 0.11));
         assert_eq!(odd_runs(&group, &sets, 1).len(), 1);
     }

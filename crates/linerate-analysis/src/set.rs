@@ -13,7 +13,7 @@ pub struct Set {
     pub unit: Option<String>,
     /// The runs, or what somebody printed of them.
     pub data: Data,
-    /// What the reader of the file should report to the user.
+    /// What the reader of the file should say to the user.
     pub notes: Vec<String>,
 }
 

@@ -55,8 +55,8 @@ fn pairs(
     Ok((paired.0, paired.1, Basis::PairedBoots))
 }
 
-/// Boots with world-wide names that both sets share in full are pairs without being asked for. Fewer than
-/// three pairs say less than the runs within the boots do.
+/// Boots with world-wide names that both sets share in full are pairs without being named so. Fewer than
+/// three pairs show less than the runs within the boots do.
 fn share_boots(base: &SetFigures, set: &SetFigures) -> bool {
     let (Some(a), Some(b)) = (base.set.boots(), set.set.boots()) else { return false };
     let same = |x: &Boots, y: &Boots| x.labels.iter().all(|l| y.labels.contains(l));

@@ -163,7 +163,7 @@ impl Reader<'_> {
             let what = format!("no column `{name}` in the header `{}`", fields.join(" "));
             InputError::new(file, what).at(number, None)
         };
-        // However boots are named, a column of this name holds no values.
+        // However boots are given, a column of this name holds no values.
         let named_boot = find("boot");
         match &self.options.boots {
             BootRule::Column(name) if self.boot_field.is_none() => {

@@ -148,7 +148,7 @@ mod tests {
         }
     }
 
-    fn sets_of(runs: Vec<StoredRun>, settings: &[&str], baseline: Option<&str>) -> SetsOfRuns {
+    fn reported(runs: Vec<StoredRun>, settings: &[&str], baseline: Option<&str>) -> SetsOfRuns {
         CampaignNotes {
             settings: settings.iter().map(|s| (*s).to_owned()).collect(),
             baseline: baseline.map(str::to_owned),
@@ -167,7 +167,7 @@ mod tests {
             run("base", 1, 4, RunState::Counted, true),
             run("base", 1, 5, RunState::Counted, false),
         ];
-        let sets = sets_of(runs, &["a", "unrun", "base"], Some("base"));
+        let sets = reported(runs, &["a", "unrun", "base"], Some("base"));
         let shape: Vec<_> = sets.sets.iter().map(|s| (s.label.as_str(), s.runs.len())).collect();
         assert_eq!(shape, [("base", 2), ("a", 1)]);
         assert_eq!(sets.sets[0].unit.as_deref(), Some("bit/s"));
@@ -186,8 +186,8 @@ mod tests {
         };
         let labels =
             |sets: SetsOfRuns| -> Vec<String> { sets.sets.into_iter().map(|s| s.label).collect() };
-        assert_eq!(labels(sets_of(runs().collect(), &names, Some("zero"))), names);
-        let sets = sets_of(runs().collect(), &[], None);
+        assert_eq!(labels(reported(runs().collect(), &names, Some("zero"))), names);
+        let sets = reported(runs().collect(), &[], None);
         assert!(sets.notes[0].contains("the first that ran, a,"), "{:?}", sets.notes);
         assert_eq!(labels(sets), ["a", "b", "zero"]);
     }
@@ -202,12 +202,12 @@ mod tests {
             (1..).zip(boots).map(one).collect::<Vec<_>>()
         };
         for (boots, within) in [(["x"; 4], true), (["x", "x", "y", "y"], true)] {
-            let sets = sets_of(runs(boots), &["a"], Some("a"));
+            let sets = reported(runs(boots), &["a"], Some("a"));
             assert_eq!(sets.within_a_boot, within);
             assert!(sets.sets[0].runs.iter().all(|r| r.boot.is_none()), "{boots:?}");
         }
         // Somebody rebooted it often enough to compare boots.
-        let sets = sets_of(runs(["x", "y", "z", "z"]), &["a"], Some("a"));
+        let sets = reported(runs(["x", "y", "z", "z"]), &["a"], Some("a"));
         assert!(!sets.within_a_boot && sets.sets[0].runs.iter().all(|r| r.boot.is_some()));
         let planned = run("a", 1, 1, RunState::Counted, false);
         assert!(!within_a_boot([&planned].into_iter()));
@@ -220,7 +220,7 @@ mod tests {
         for run in &mut runs {
             run.doubts = vec!["dut: ring.rx was asked to be 500, the driver made it 512".into()];
         }
-        let notes = sets_of(runs, &["a"], Some("a")).notes;
+        let notes = reported(runs, &["a"], Some("a")).notes;
         assert_eq!(notes, ["a: dut: ring.rx was asked to be 500, the driver made it 512."]);
     }
 
@@ -232,7 +232,7 @@ mod tests {
             run("a", 0, 3, RunState::Counted, false),
         ];
         runs[1].boot_id = Some("0123456789/abcdefghij".into());
-        let sets = sets_of(runs, &["a"], Some("a"));
+        let sets = reported(runs, &["a"], Some("a"));
         let boots: Vec<_> = sets.sets[0].runs.iter().map(|r| r.boot.as_deref().unwrap()).collect();
         assert_eq!(boots, ["1 (1-abcdef)", "1 (01234567/abcdefgh)", "0-abcdef"]);
     }

@@ -104,7 +104,7 @@ struct Lines {
     notes: CampaignNotes,
     /// Slots that were filled before the first line.
     before: u64,
-    /// Slots of the design; 0 when they are not reported.
+    /// Slots of the design; 0 when they are not given.
     total: u64,
     /// Whether the last controller reported its end.
     ended: bool,
@@ -322,7 +322,7 @@ impl Reader<'_> {
         self.push(What::Sets(sets));
     }
 
-    /// A test that was reported to start and whose end never came is a partial result, not nothing.
+    /// A test that was started and whose end never came is a partial result, not nothing.
     fn close(&mut self) {
         if let Some(line) = self.unended.take() {
             let what = "a sweep or search whose end is missing: what `sweep --save DIR` or \

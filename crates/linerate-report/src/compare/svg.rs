@@ -251,7 +251,7 @@ mod tests {
         assert!(svg.contains("&lt;b&gt;&amp;&quot;a") && !svg.contains("<b>"));
         assert!(!svg.contains("NaN") && !svg.contains("inf"));
         for class in ["b0", "b1", "b2"] {
-            assert!(svg.contains(&format!("class=\"{class}\"")), "boots are told apart");
+            assert!(svg.contains(&format!("class=\"{class}\"")), "boots are distinguished");
         }
     }
 }

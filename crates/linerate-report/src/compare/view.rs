@@ -278,7 +278,7 @@ pub struct MinistatView {
 
 impl View {
     /// Says of runs without boots that they are those of a campaign that reboots nothing, in place of what
-    /// is said of runs whose boots nobody reported.
+    /// is said of runs whose boots nobody named.
     pub fn note_within_a_boot(&mut self) {
         let general = self.notes.iter_mut().find(|note| note.contains(HOW_TO_TELL_BOOTS));
         if let Some(note) = general {

@@ -34,7 +34,7 @@ impl Document {
         }
     }
 
-    /// Takes in one thing reported; returns the line of `--json-stream` for it. `time` is now: RFC 1123
+    /// Takes in one event; returns the line of `--json-stream` for it. `time` is now: RFC 1123
     /// and seconds since 1970. `linerate` is what only linerate knows, for the end.
     pub fn event(
         &mut self,

@@ -68,7 +68,7 @@ fn is_udp(start: &Start) -> bool {
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 struct Figures {
     bytes: u64,
-    /// Segments sent again: TCP senders whose kernel reports.
+    /// Segments sent again: TCP senders whose kernel reports them.
     retransmits: Option<u64>,
     cwnd_bytes: u64,
     rtt_us: u64,

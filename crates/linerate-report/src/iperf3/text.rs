@@ -11,7 +11,7 @@ use super::{
 };
 use crate::number::general;
 
-/// Turns what is reported into lines.
+/// Turns events into lines.
 #[derive(Debug)]
 pub struct Text {
     options: Options,
@@ -39,7 +39,7 @@ impl Text {
         out
     }
 
-    /// Lines for one thing reported, each with its end. `time` is now as in RFC 1123.
+    /// Lines for one event, each with its end. `time` is now as in RFC 1123.
     pub fn event(&mut self, event: &TestEvent, time: &str) -> String {
         match event {
             TestEvent::Connected(_) => String::new(),

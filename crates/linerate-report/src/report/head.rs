@@ -16,7 +16,7 @@ use crate::number;
 /// Most rows of the headline table; of more results, the least, the middle and the most.
 const MOST_ROWS: usize = 12;
 
-/// What a report is about, as one of its parts reports it.
+/// What a report is about, as one of its parts says it.
 #[derive(Default)]
 pub(super) struct Subject {
     /// What was measured.
@@ -264,7 +264,7 @@ pub(super) fn names(runs: &[(&str, &RunRecord)]) -> Vec<String> {
 const LABEL: usize = 0;
 const PROTOCOL: usize = 1;
 
-/// What a run is known by.
+/// What distinguishes a run.
 fn aspects(source: &str, record: &RunRecord) -> Vec<String> {
     let plan = record.agreed.as_ref().unwrap_or(&record.asked);
     let text = |t: &str| shortened(&clean(t), 32);

@@ -1,5 +1,5 @@
 //! Comparisons and campaigns: every pair against the baseline, and odd runs with what the hosts
-//! reported them.
+//! reported of them.
 
 use std::rc::Rc;
 

@@ -38,7 +38,7 @@ pub struct LiveText<W, S> {
     rate: Option<String>,
 }
 
-/// Room for the status where the terminal does not say its width.
+/// Room for the status where the terminal does not report its width.
 const STATUS_WIDTH: usize = 80;
 
 #[derive(Debug, Clone, Copy)]
@@ -196,7 +196,7 @@ impl<W: Write, S: Write> LiveText<W, S> {
             _ => s.and_then(|s| s.datagrams).unwrap_or(0),
         };
         let one = sent(figures.sender.as_ref(), self.goal);
-        // A budget is each direction's own: the slower one says how far it is.
+        // A budget is each direction's own: the slower one shows how far it is.
         let moved = pairs.map(|p| sent(p.sender.as_ref(), self.goal)).min().unwrap_or(one);
         self.moved = self.moved.saturating_add(moved);
     }

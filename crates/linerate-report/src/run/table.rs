@@ -287,7 +287,7 @@ impl Table {
     }
 
     /// A row for each stream, and how many were left out. None for a single stream, which the
-    /// totals have reported already.
+    /// totals have shown already.
     pub fn streams(&self, record: &RunRecord) -> (Vec<Row>, usize) {
         let ways = if self.both { 2 } else { 1 };
         if record.streams.len() <= ways {
