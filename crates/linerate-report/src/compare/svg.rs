@@ -6,7 +6,7 @@ use std::fmt::Write;
 
 use super::plot::{Scale, counts, scale_of, stacks, ticks};
 use super::view::{Mark, SetView, View};
-use crate::draw::{COLOURS, Theme, WIDTH, document, escape, shortened};
+use crate::draw::{COLOURS, Theme, WIDTH, document, escape, shortened, text};
 use crate::number;
 use crate::number::general;
 
@@ -102,11 +102,7 @@ fn draw(
         dots(out, view, set, tallest, x, scale, floor);
     } else {
         bars(out, &counts(&set.drawn, scale), scale, floor);
-        let _ = writeln!(
-            out,
-            "<text class=\"soft\" x=\"12\" y=\"{:.1}\">columns, not dots</text>",
-            middle + 32.0
-        );
+        text(out, "soft", 12, middle + 32.0, "columns, not dots");
     }
     box_and_interval(out, set, x, floor);
 }

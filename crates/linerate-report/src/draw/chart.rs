@@ -4,7 +4,7 @@
 use std::fmt::Write;
 
 use self::ruler::{Area, Ruler};
-use super::{COLOURS, Theme, WIDTH, document, embedded, escape, shortened};
+use super::{COLOURS, Theme, WIDTH, document, embedded, escape, shortened, text};
 
 mod ruler;
 
@@ -68,14 +68,8 @@ pub struct Axis {
 impl Axis {
     /// From zero up.
     pub fn from_zero(label: &str, unit: Unit) -> Self {
-        Self {
-            label: label.to_owned(),
-            unit,
-            log: false,
-            zero: true,
-            least_top: None,
-            most_top: None,
-        }
+        let label = label.to_owned();
+        Self { label, unit, log: false, zero: true, least_top: None, most_top: None }
     }
 
     /// As far as the values go.
@@ -273,12 +267,7 @@ impl Chart {
             top: top + self.head(),
             bottom: top + self.head() + plot,
         };
-        let _ = writeln!(
-            out,
-            "<text class=\"title\" x=\"12\" y=\"{:.1}\">{}</text>",
-            top + 21.0,
-            escape(&shortened(&self.title, 110))
-        );
+        text(out, "title", 12, top + 21.0, &shortened(&self.title, 110));
         let Some(x) = Ruler::new(&self.x_axis, self.x.iter().copied()) else {
             return top + self.around() + plot;
         };
@@ -319,13 +308,8 @@ impl Chart {
                 if matches!(series.kind, Kind::Line | Kind::Dots) {
                     sign(out, series.colour, x + 13.0, y);
                 }
-                let _ = writeln!(
-                    out,
-                    "<text x=\"{:.1}\" y=\"{:.1}\">{}</text>",
-                    x + 32.0,
-                    y + 4.5,
-                    escape(&self.legend_text(series))
-                );
+                let x = format_args!("{:.1}", x + 32.0);
+                text(out, "", x, y + 4.5, &self.legend_text(series));
             }
         }
         top + self.around() + plot

@@ -4,7 +4,7 @@
 pub mod chart;
 pub mod scale;
 
-use std::fmt::Write;
+use std::fmt::{Display, Write};
 
 /// Width of every drawing in its own units.
 pub const WIDTH: f64 = 960.0;
@@ -121,6 +121,12 @@ fn frame(height: f64, label: &str, head: &str, body: &str) -> String {
         escape(label)
     );
     out
+}
+
+/// A line of foreign text that begins at a point; `class` may be empty.
+pub fn text(out: &mut String, class: &str, x: impl Display, y: f64, text: &str) {
+    let class = if class.is_empty() { String::new() } else { format!(" class=\"{class}\"") };
+    let _ = writeln!(out, "<text{class} x=\"{x}\" y=\"{y:.1}\">{}</text>", escape(text));
 }
 
 /// Text for an element or an attribute.

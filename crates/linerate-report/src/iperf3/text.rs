@@ -165,14 +165,7 @@ impl Text {
             }
             (true, false) => {
                 let lost = i64::try_from(f.lost).unwrap_or(i64::MAX);
-                writeln!(
-                    out,
-                    "  {:5.3} ms  {}/{} ({}%)  {tag}",
-                    f.jitter_s * 1e3,
-                    lost,
-                    f.packets,
-                    general(super::percent(lost, f.packets), 2)
-                )
+                writeln!(out, "{}  {tag}", losses(f.jitter_s, lost, f.packets))
             }
             (false, _) => match f.retransmits.filter(|_| group.sends) {
                 None => writeln!(out, "                  {tag}"),
@@ -294,14 +287,7 @@ impl Text {
             } else if f.lost_unknown {
                 writeln!(out, "  {:5.3} ms  Unknown/{}  {name}", f.jitter_s * 1e3, half.packets)
             } else {
-                writeln!(
-                    out,
-                    "  {:5.3} ms  {}/{} ({}%)  {name}",
-                    f.jitter_s * 1e3,
-                    f.lost,
-                    half.packets,
-                    general(super::percent(f.lost, half.packets), 2)
-                )
+                writeln!(out, "{}  {name}", losses(f.jitter_s, f.lost, half.packets))
             }
         } else {
             match half.retransmits.filter(|_| is_sender) {
@@ -339,6 +325,12 @@ impl Text {
             let _ = writeln!(out, "rcv_tcp_congestion {}", crate::clean::clean(name));
         }
     }
+}
+
+/// Jitter and loss of a receiver.
+fn losses(jitter_s: f64, lost: i64, packets: u64) -> String {
+    let percent = general(super::percent(lost, packets), 2);
+    format!("  {:5.3} ms  {lost}/{packets} ({percent}%)", jitter_s * 1e3)
 }
 
 /// `[TX-C]` and the like, in tests of both directions.

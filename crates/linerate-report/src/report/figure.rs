@@ -6,7 +6,7 @@ use super::format::svg;
 use super::view::{Figure, Lanes, View};
 use crate::clean::clean;
 use crate::draw::chart::Chart;
-use crate::draw::{Theme, WIDTH, document, escape, shortened};
+use crate::draw::{Theme, WIDTH, document, shortened, text};
 
 /// Height of a slide for drawings [`WIDTH`] wide: 16 to 9.
 const HEIGHT: f64 = WIDTH * 9.0 / 16.0;
@@ -85,12 +85,7 @@ impl View {
                 format!("{}. {}", lanes.title, lanes.alt)
             }
         };
-        let _ = writeln!(
-            body,
-            "<text class=\"soft\" x=\"12\" y=\"{:.1}\">{}</text>",
-            HEIGHT - 10.0,
-            escape(&shortened(&self.title, 150))
-        );
+        text(&mut body, "soft", 12, HEIGHT - 10.0, &shortened(&self.title, 150));
         Ok(document(theme, HEIGHT, &label, &body))
     }
 }

@@ -72,9 +72,8 @@ fn result(plan: &PlanRecord, flow: &Flow<'_>) -> String {
     let mut parts = vec![rates(plan, flow)];
     parts.extend(flow.receiver.and_then(|receiver| loss(receiver, ends(plan, flow).1)));
     if let Some(sender) = flow.sender {
-        if let Some(errors) = sender.refused_locally.filter(|&n| n > 0) {
-            parts.push(plural(errors, "local send error"));
-        }
+        let errors = sender.refused_locally.filter(|&n| n > 0);
+        parts.extend(errors.map(|n| plural(n, "local send error")));
         if let Some(tcp) = &sender.tcp {
             parts.extend(tcp.retransmits.map(|n| plural(n, "retransmit")));
             parts.extend(tcp.rtt_s.map(|rtt| {
@@ -199,9 +198,7 @@ pub(super) fn details(record: &RunRecord) -> Facts {
         add("kernel counters", counters(flow.sender, flow.receiver, false));
     }
     if let Some(rr) = &record.totals.rr {
-        if let Some(latency) = &rr.latency_s {
-            facts.push(("latency".to_owned(), quantiles(latency)));
-        }
+        facts.extend(rr.latency_s.as_ref().map(|q| ("latency".to_owned(), quantiles(q))));
         let cpu = cpus([("client", rr.cpu.as_ref()), ("server", rr.server_cpu.as_ref())]);
         if !cpu.is_empty() {
             facts.push(("cpu".to_owned(), cpu));
@@ -224,9 +221,8 @@ fn datagrams(flow: &Flow<'_>) -> String {
         (receiver(|r| r.corrupt), "corrupt", false),
         (sender(|s| s.given_up), "skipped slots", false),
     ] {
-        if let Some(value) = value.filter(|&v| even_zero || v > 0) {
-            parts.push(format!("{} {word}", number::integer(value)));
-        }
+        let value = value.filter(|&v| even_zero || v > 0);
+        parts.extend(value.map(|v| format!("{} {word}", number::integer(v))));
     }
     parts.join(" · ")
 }

@@ -67,8 +67,7 @@ pub(super) fn draw(view: &View, theme: Theme) -> Result<(f64, String), String> {
 fn heading(out: &mut String, top: &mut f64, text: &str) {
     *top += 30.0;
     for line in wrap(text, 110, "") {
-        let _ =
-            writeln!(out, "<text class=\"title\" x=\"12\" y=\"{top:.1}\">{}</text>", escape(&line));
+        crate::draw::text(out, "title", 12, *top, &line);
         *top += 20.0;
     }
 }
@@ -112,8 +111,7 @@ fn headline(out: &mut String, top: &mut f64, table: &Table) {
 fn words(out: &mut String, top: &mut f64, sentences: &[String]) {
     for sentence in sentences {
         for line in wrap(sentence, LINE, "  ") {
-            let _ =
-                writeln!(out, "<text x=\"12\" y=\"{:.1}\">{}</text>", *top + 4.0, escape(&line));
+            crate::draw::text(out, "", 12, *top + 4.0, &line);
             *top += LINE_HEIGHT;
         }
     }
@@ -132,11 +130,6 @@ fn chart(out: &mut String, top: &mut f64, chart: &Chart) {
 
 /// Lanes with their title, from `top` down.
 pub fn lanes(out: &mut String, top: f64, lanes: &Lanes) -> f64 {
-    let _ = writeln!(
-        out,
-        "<text class=\"title\" x=\"12\" y=\"{:.1}\">{}</text>",
-        top + 21.0,
-        escape(&lanes.title)
-    );
+    crate::draw::text(out, "title", 12, top + 21.0, &lanes.title);
     compare::svg::figure(out, &lanes.view, &lanes.chosen, top + 30.0)
 }
