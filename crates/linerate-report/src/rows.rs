@@ -22,14 +22,22 @@ pub struct Column {
 
 /// The columns that fit a width, with their places in the table; all without one.
 pub fn kept(columns: &[Column], width: Option<usize>) -> Vec<usize> {
-    let most = columns.iter().map(|column| column.rank).max().unwrap_or(0);
-    let with = |rank: u8| columns.iter().enumerate().filter(move |(_, c)| c.rank <= rank);
-    let fits = |rank: &u8| {
-        let needed: usize = with(*rank).map(|(_, c)| c.width + GAP).sum();
+    let rank = rank_that_fits(columns.iter().map(|c| (c.width, c.rank)), width);
+    (0..columns.len()).filter(|i| columns.get(*i).is_some_and(|c| c.rank <= rank)).collect()
+}
+
+/// The rank up to which columns of these widths and ranks fit; all ranks without a width.
+pub(crate) fn rank_that_fits(
+    columns: impl Iterator<Item = (usize, u8)> + Clone,
+    width: Option<usize>,
+) -> u8 {
+    let most = columns.clone().map(|(_, rank)| rank).max().unwrap_or(0);
+    let fits = |most: &u8| {
+        let kept = columns.clone().filter(|(_, rank)| rank <= most);
+        let needed: usize = kept.map(|(width, _)| width + GAP).sum();
         width.is_none_or(|width| needed <= width + GAP)
     };
-    let rank = (0..=most).rev().find(fits).unwrap_or(0);
-    with(rank).map(|(i, _)| i).collect()
+    (0..=most).rev().find(fits).unwrap_or(0)
 }
 
 /// The line of names.

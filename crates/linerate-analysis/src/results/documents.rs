@@ -293,10 +293,8 @@ impl Reader<'_> {
                 lines.notes.runs.push(run);
             }
             Err(error) => {
-                self.damage(
-                    Some(line),
-                    format!("a run of a campaign that lacks something: {error}"),
-                );
+                let what = format!("a run of a campaign that lacks something: {error}");
+                self.damage(Some(line), what);
             }
         }
     }

@@ -6,7 +6,7 @@ use std::fmt::Write;
 
 use super::plot::{Scale, counts, scale_of, stacks, ticks};
 use super::view::{Mark, SetView, View};
-use crate::draw::{COLOURS, Theme, WIDTH, document, escape, shortened, text};
+use crate::draw::{COLOURS, Theme, WIDTH, beside_axis, document, escape, shortened, text};
 use crate::number;
 use crate::number::general;
 
@@ -47,23 +47,15 @@ pub fn figure(out: &mut String, view: &View, chosen: &[usize], top: f64) -> f64 
     let (size, prefix) = number::prefix(view.unit.as_deref(), low.abs().max(high.abs()));
     for tick in ticks(&scale, 7) {
         let at = x(tick);
-        let _ = writeln!(
+        let _ = write!(
             out,
-            "<line class=\"grid\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{:.1}\" y2=\"{bottom:.1}\"/>\
-             <text class=\"soft\" x=\"{at:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
-            top + TOP,
-            bottom + 16.0,
-            general(tick / size, 7)
+            "<line class=\"grid\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{:.1}\" y2=\"{bottom:.1}\"/>",
+            top + TOP
         );
+        beside_axis(out, "middle", at, bottom + 16.0, &general(tick / size, 7));
     }
     if let Some(unit) = &view.unit {
-        let _ = writeln!(
-            out,
-            "<text class=\"soft\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
-            WIDTH - RIGHT,
-            bottom + 33.0,
-            escape(&format!("{prefix}{unit}"))
-        );
+        beside_axis(out, "end", WIDTH - RIGHT, bottom + 33.0, &format!("{prefix}{unit}"));
     }
     // One size of dots for all lanes of a figure.
     let dotted = sets.iter().filter(|s| s.drawn.len() <= MOST_DOTS);

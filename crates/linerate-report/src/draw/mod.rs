@@ -129,6 +129,15 @@ pub fn text(out: &mut String, class: &str, x: impl Display, y: f64, text: &str) 
     let _ = writeln!(out, "<text{class} x=\"{x}\" y=\"{y:.1}\">{}</text>", escape(text));
 }
 
+/// The same beside an axis; `anchor` is what of it stands at the point: start, middle or end.
+pub fn beside_axis(out: &mut String, anchor: &str, x: f64, y: f64, text: &str) {
+    let _ = writeln!(
+        out,
+        "<text class=\"soft\" x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{}</text>",
+        escape(text)
+    );
+}
+
 /// Text for an element or an attribute.
 pub fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());

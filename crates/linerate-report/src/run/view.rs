@@ -105,18 +105,12 @@ pub fn shell_word(word: &str) -> String {
 
 fn host(facts: &HostFacts) -> String {
     let mut details = Vec::new();
-    if let Some(kernel) = &facts.kernel {
-        details.push(format!("kernel {}", clean(kernel)));
-    }
-    if let Some(cores) = facts.cores {
-        details.push(plural(u64::from(cores), "core"));
-    }
-    if let Some(nic) = &facts.nic {
-        details.push(match nic.mtu {
-            Some(mtu) => format!("{} MTU {mtu}", clean(&nic.name)),
-            None => clean(&nic.name).into_owned(),
-        });
-    }
+    details.extend(facts.kernel.as_deref().map(|kernel| format!("kernel {}", clean(kernel))));
+    details.extend(facts.cores.map(|cores| plural(u64::from(cores), "core")));
+    details.extend(facts.nic.as_ref().map(|nic| match nic.mtu {
+        Some(mtu) => format!("{} MTU {mtu}", clean(&nic.name)),
+        None => clean(&nic.name).into_owned(),
+    }));
     let name = clean(&facts.hostname);
     if details.is_empty() { name.into_owned() } else { format!("{name} ({})", details.join(", ")) }
 }
@@ -130,14 +124,11 @@ fn summary(plan: &PlanRecord) -> String {
         Some(ip) => format!("{name} IPv{ip}"),
         None => name,
     }];
-    if let Some(bytes) = plan.datagram_bytes.or(plan.block_bytes) {
-        parts.push(match plan.protocol {
-            Word::Known(TrafficKind::Tcp) => {
-                format!("blocks of {}", number::bytes(u64::from(bytes)))
-            }
-            _ => format!("{bytes} B"),
-        });
-    }
+    let size = plan.datagram_bytes.or(plan.block_bytes);
+    parts.extend(size.map(|bytes| match plan.protocol {
+        Word::Known(TrafficKind::Tcp) => format!("blocks of {}", number::bytes(u64::from(bytes))),
+        _ => format!("{bytes} B"),
+    }));
     if let (Some(request), Some(response)) = (plan.request_bytes, plan.response_bytes) {
         parts.push(format!("{request} B / {response} B"));
     }
@@ -148,9 +139,7 @@ fn summary(plan: &PlanRecord) -> String {
         _ if rr => {}
         direction => parts.push(clean(direction.name()).into_owned()),
     }
-    if let Some(outstanding) = plan.outstanding.filter(|_| rr) {
-        parts.push(format!("{outstanding} outstanding"));
-    }
+    parts.extend(plan.outstanding.filter(|_| rr).map(|n| format!("{n} outstanding")));
     match (plan.rate_pps, plan.rate_bps, plan.rate_tps) {
         (Some(pps), _, _) => parts.push(number_per_second(pps, "datagrams")),
         (_, Some(bps), _) => parts.push(number::rate(bps as f64)),

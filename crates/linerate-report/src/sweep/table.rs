@@ -4,6 +4,7 @@ use linerate_model::record::Limit;
 use linerate_model::sweep::{RegimeKind, SweepPlan, SweepPoint, Variable};
 
 use crate::number;
+use crate::rows::rank_that_fits;
 use crate::run::table::Cell;
 use crate::style::Tone;
 
@@ -121,10 +122,6 @@ pub(super) fn limit(limit: Limit) -> &'static str {
 pub(super) fn columns(plan: &SweepPlan, width: Option<usize>) -> Vec<&'static Column> {
     let swept = (plan.variable != Variable::Rate).then_some(&SWEPT);
     let all: Vec<&Column> = swept.into_iter().chain(COLUMNS).collect();
-    let fits = |rank: u8| {
-        let kept = all.iter().filter(|c| c.rank <= rank).map(|c| c.width + 2).sum::<usize>();
-        width.is_none_or(|width| kept <= width + 2)
-    };
-    let least = (0..=7).rev().find(|rank| fits(*rank)).unwrap_or(0);
-    all.into_iter().filter(|c| c.rank <= least).collect()
+    let rank = rank_that_fits(all.iter().map(|c| (c.width, c.rank)), width);
+    all.into_iter().filter(|c| c.rank <= rank).collect()
 }

@@ -9,7 +9,7 @@ use super::{Flag, HOW_TO_TELL_BOOTS, Interval, MOST_NAMED, MOST_VALUES, SetView}
 use crate::compare::analysis::{Analysis, SetFigures};
 use crate::compare::number::{Numbers, p, short};
 use crate::compare::set::Data;
-use crate::number::general;
+use crate::number::{general, or_absent};
 
 /// 95.00000000000001 is 95.
 pub(super) fn tidy(x: f64) -> f64 {
@@ -74,23 +74,19 @@ pub(super) fn notes(analysis: &Analysis) -> Vec<String> {
             few.join(", ")
         ));
     }
-    if analysis.comparisons.len() > 1 {
-        notes.push(match analysis.adjusted {
-            "Dunnett" => format!(
-                "{} comparisons with one baseline: intervals and adjusted p values are \
-                 simultaneous (Dunnett, one variance for all sets).",
-                analysis.comparisons.len()
-            ),
-            "Holm" => format!(
-                "{} comparisons with one baseline: p values adjusted by Holm, intervals \
-                 simultaneous (Bonferroni).",
-                analysis.comparisons.len()
-            ),
-            _ => format!(
-                "{} comparisons, not adjusted: the more there are, the likelier one is wrong.",
-                analysis.comparisons.len()
-            ),
-        });
+    let count = analysis.comparisons.len();
+    if count > 1 {
+        let how = match analysis.adjusted {
+            "Dunnett" => {
+                " with one baseline: intervals and adjusted p values are simultaneous (Dunnett, one \
+                 variance for all sets)."
+            }
+            "Holm" => {
+                " with one baseline: p values adjusted by Holm, intervals simultaneous (Bonferroni)."
+            }
+            _ => ", not adjusted: the more there are, the likelier one is wrong.",
+        };
+        notes.push(format!("{count} comparisons{how}"));
     }
     if analysis.comparisons.iter().any(|c| c.bootstrap.is_some()) {
         notes.push(format!("Bootstrap: 10000 resamples, seed {}.", analysis.options.seed));
@@ -124,7 +120,7 @@ impl Words<'_> {
         let kept = values.len() <= MOST_VALUES && !values.is_empty();
         let boot_of = s.set.boots().map(|b| b.of.clone());
         let n = self.numbers;
-        let optional = |x: Option<f64>| x.map_or("-".to_owned(), |x| n.value(x));
+        let optional = |x: Option<f64>| or_absent(x, |x| n.value(x));
         let design = match (&sizes, even) {
             (None, _) => format!("{}", s.all.n),
             (Some(sizes), Some(m)) => format!("{} x {m}", sizes.len()),
@@ -134,15 +130,12 @@ impl Words<'_> {
             s.set.label.clone(),
             design,
             n.value(s.mean),
-            ci.as_ref()
-                .map_or("-".to_owned(), |c| format!("{} to {}", n.value(c.low), n.value(c.high))),
+            or_absent(ci.as_ref(), |c| format!("{} to {}", n.value(c.low), n.value(c.high))),
             optional(s.median),
             n.value(s.all.sd()),
             optional(components.map(|c| c.between().sqrt())),
             optional(components.map(|c| c.within.sqrt())),
-            components
-                .and_then(|c| c.icc())
-                .map_or("-".to_owned(), |i| format!("{:.0} %", i * 100.0)),
+            or_absent(components.and_then(|c| c.icc()), |i| format!("{:.0} %", i * 100.0)),
         ];
         SetView {
             label: s.set.label.clone(),
@@ -164,7 +157,7 @@ impl Words<'_> {
             boot_effect_p: components.and_then(|c| c.p),
             flags: self.flags(s),
             values: kept.then(|| values.to_vec()),
-            boot_of: if kept { boot_of.clone() } else { None },
+            boot_of: boot_of.clone().filter(|_| kept),
             boot_labels: s.boots.as_ref().map(|b| b.labels.clone()).unwrap_or_default(),
             boot_means: s
                 .boots
@@ -182,11 +175,8 @@ impl Words<'_> {
 
     fn flags(&self, s: &SetFigures) -> Vec<Flag> {
         let notes = s.set.notes.iter().map(|text| Flag { kind: "note", text: text.clone() });
-        let mut flags: Vec<Flag> = notes.collect();
-        flags.extend(self.value_flags(s));
-        flags.extend(self.order_flags(s));
-        flags.extend(boot_flag(s));
-        flags
+        let of_values = self.value_flags(s).into_iter().chain(self.order_flags(s));
+        notes.chain(of_values).chain(boot_flag(s)).collect()
     }
 
     /// What is odd about the values.

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::{Axis, Unit};
 use crate::draw::scale::{Scale, ticks};
-use crate::draw::{WIDTH, escape, shortened};
+use crate::draw::{WIDTH, beside_axis, escape, shortened};
 use crate::number;
 
 /// The plot's rectangle.
@@ -120,25 +120,12 @@ impl<'a> Ruler<'a> {
             let half = 3.6 * text.chars().count() as f64;
             if at - half > free {
                 free = at + half + 6.0;
-                let _ = writeln!(
-                    out,
-                    "<text class=\"soft\" x=\"{at:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
-                    area.bottom + 16.0,
-                    escape(&text)
-                );
+                beside_axis(out, "middle", at, area.bottom + 16.0, &text);
             }
         }
-        let _ = writeln!(
-            out,
-            "<path class=\"edge\" d=\"M{:.1} {1:.1}H{2:.1}\"/><text class=\"soft\" x=\"{3:.1}\" \
-             y=\"{4:.1}\" text-anchor=\"middle\">{5}</text>",
-            area.left,
-            area.bottom,
-            area.right,
-            (area.left + area.right) / 2.0,
-            area.bottom + 34.0,
-            escape(&self.axis.label)
-        );
+        let Area { left, right, bottom, .. } = area;
+        let _ = write!(out, "<path class=\"edge\" d=\"M{left:.1} {bottom:.1}H{right:.1}\"/>");
+        beside_axis(out, "middle", (left + right) / 2.0, bottom + 34.0, &self.axis.label);
     }
 
     pub(super) fn draw_beside(&self, out: &mut String, area: Area, right: bool) {
@@ -153,12 +140,7 @@ impl<'a> Ruler<'a> {
             }
             let (x, anchor) =
                 if right { (area.right + 7.0, "start") } else { (area.left - 7.0, "end") };
-            let _ = writeln!(
-                out,
-                "<text class=\"soft\" x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"{anchor}\">{}</text>",
-                at + 4.0,
-                escape(&text)
-            );
+            beside_axis(out, anchor, x, at + 4.0, &text);
         }
         let edge = if right { area.right } else { area.left };
         let (x, turn) = if right { (WIDTH - 14.0, 90) } else { (13.0, -90) };
