@@ -5,11 +5,7 @@ pub use crate::draw::scale::{Scale, ticks};
 
 /// A scale that holds every value of some sets, their means and the intervals of these.
 pub(super) fn scale_of(sets: &[&SetView], columns: usize) -> Option<Scale> {
-    let everything = sets.iter().flat_map(|s| {
-        let ends = s.ci.iter().flat_map(|ci| [ci.low, ci.high]);
-        s.drawn.iter().copied().chain([s.mean]).chain(ends)
-    });
-    Scale::covering(everything, columns)
+    Scale::covering(sets.iter().flat_map(|s| s.extent()), columns)
 }
 
 /// The values of a set, stacked by column: for each column the indices of its values, those of one

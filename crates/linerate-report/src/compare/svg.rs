@@ -23,6 +23,15 @@ const TOP: f64 = 14.0;
 const AXIS: f64 = 40.0;
 /// Values of a set up to which each is a dot; beyond, columns of dots become columns.
 const MOST_DOTS: usize = 5_000;
+
+impl SetView {
+    /// Everything of it that a lane must hold.
+    pub(super) fn extent(&self) -> impl Iterator<Item = f64> {
+        let ends = self.ci.iter().flat_map(|ci| [ci.low, ci.high]);
+        self.drawn.iter().copied().chain([self.mean]).chain(ends)
+    }
+}
+
 /// Draws all sets, and the chosen ones again below on their own scale, to stand alone.
 pub fn render(view: &View) -> String {
     let all: Vec<usize> = (0..view.sets.len()).collect();

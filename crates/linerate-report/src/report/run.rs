@@ -121,8 +121,7 @@ pub(super) fn add(
         charts: charts::of(record),
         hosts,
         settings: settings(plan),
-        command: head.title.clone(),
-        title: head.title,
+        command: head.title,
     });
 }
 

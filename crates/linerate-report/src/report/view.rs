@@ -122,8 +122,6 @@ pub struct RunView {
     pub label: String,
     /// Cells of the table of runs; the heads are `run::COLUMNS`.
     pub cells: Vec<String>,
-    /// What ran where.
-    pub title: String,
     /// Protocol, sizes, direction.
     pub summary: String,
     /// How it ended, what limited it, what to try, what to doubt.

@@ -124,8 +124,8 @@ fn summary(plan: &PlanRecord) -> String {
         Some(ip) => format!("{name} IPv{ip}"),
         None => name,
     }];
-    let size = plan.datagram_bytes.or(plan.block_bytes);
-    parts.extend(size.map(|bytes| match plan.protocol {
+    let amount = plan.datagram_bytes.or(plan.block_bytes);
+    parts.extend(amount.map(|bytes| match plan.protocol {
         Word::Known(TrafficKind::Tcp) => format!("blocks of {}", number::bytes(u64::from(bytes))),
         _ => format!("{bytes} B"),
     }));

@@ -402,7 +402,7 @@ fn packed(view: &View) -> Result<Value, String> {
             .iter()
             .map(|run| {
                 json!({
-                    "title": run.title, "summary": run.summary, "words": run.words, "facts": run.facts,
+                    "summary": run.summary, "words": run.words, "facts": run.facts,
                     "settings": run.settings, "command": run.command,
                     "hosts": run.hosts.iter().map(|h| json!([h, view.hosts.get(*h).map_or("", |v| v.name.as_str())]))
                         .collect::<Value>(),
