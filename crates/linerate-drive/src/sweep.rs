@@ -154,6 +154,8 @@ pub enum Event<'a> {
 /// A sweep on its way.
 pub struct Course {
     request: Request,
+    /// What its values are made of, until they are chosen.
+    grid: Option<Grid>,
     sweep: Sweep,
     document: SweepDocument,
     keeper: Option<SettingsGuard>,
@@ -171,27 +173,14 @@ pub struct Swept {
 }
 
 impl Course {
-    /// What is asked for by `command`, with the first looks at the path where the values depend on them; or
-    /// where an earlier sweep ended.
+    /// What is asked for by `command`, or where an earlier sweep ended.
     ///
     /// # Errors
-    /// What makes no sense, cannot be kept or resumed, or failed in a first look.
-    pub fn new(
-        args: &SweepArgs,
-        command: Vec<String>,
-        env: &mut Env<'_>,
-    ) -> Result<Self, ErrorRecord> {
-        match &args.resume {
-            None => Self::start(args, command, env),
-            Some(path) => Self::resume(args, path),
+    /// What makes no sense, and what cannot be kept or resumed.
+    pub fn new(args: &SweepArgs, command: Vec<String>) -> Result<Self, ErrorRecord> {
+        if let Some(path) = &args.resume {
+            return Self::resume(args, path);
         }
-    }
-
-    fn start(
-        args: &SweepArgs,
-        command: Vec<String>,
-        env: &mut Env<'_>,
-    ) -> Result<Self, ErrorRecord> {
         let asked = args.asked()?;
         let mut plan = asked.plan;
         if args.chooses_seed() {
@@ -200,12 +189,9 @@ impl Course {
         // Before any packet: a sweep whose result cannot be kept would be for nothing.
         let keeper = args.save.as_deref().map(|dir| SettingsGuard::new(dir, None)).transpose()?;
         let request = Request { command, ..asked.test.request };
-        plan.values = match asked.grid.open {
-            Open::Known => asked.grid.resolve(0)?,
-            open => asked.grid.resolve(looks(env, &request, &plan, &asked.grid, open)?)?,
-        };
         let document = blank(&request, &plan);
-        Ok(Self { request, sweep: Sweep::new(plan), document, keeper })
+        let (grid, sweep) = (Some(asked.grid), Sweep::new(plan));
+        Ok(Self { request, grid, sweep, document, keeper })
     }
 
     fn resume(args: &SweepArgs, path: &Path) -> Result<Self, ErrorRecord> {
@@ -225,14 +211,27 @@ impl Course {
         let mut request = asked.test.request;
         request.command.clone_from(&document.command);
         let document = SweepDocument { status: Status::Complete, error: None, ..document };
-        Ok(Self { request, sweep, document, keeper })
+        Ok(Self { request, grid: None, sweep, document, keeper })
+    }
+
+    /// The values of the grid, with first looks at the path where they depend on it.
+    fn choose(&mut self, env: &mut Env<'_>) -> Result<(), ErrorRecord> {
+        let Some(grid) = self.grid.take() else { return Ok(()) };
+        let plan = &mut self.document.sweep;
+        plan.values = match grid.open {
+            Open::Known => grid.resolve(0)?,
+            open => grid.resolve(looks(env, &self.request, plan, &grid, open)?)?,
+        };
+        self.sweep = Sweep::new(plan.clone());
+        Ok(())
     }
 
     /// To its end, or to where it must stop.
     ///
     /// # Errors
-    /// Why nothing at all was measured.
+    /// What failed in a first look; why nothing at all was measured.
     pub fn run(mut self, env: &mut Env<'_>) -> Result<Swept, ErrorRecord> {
+        self.choose(env)?;
         env.watcher.sweep(&Event::Started(&self.sweep));
         let begun = env.clock.elapsed();
         let before = self.document.seconds;

@@ -26,7 +26,7 @@ fn sweep_args(words: &[String]) -> Box<SweepArgs> {
 fn sweep(world: &World, line: &str) -> Result<Swept, ErrorRecord> {
     let words = words(line);
     let args = sweep_args(&words);
-    world.run(|env| Course::new(&args, words.clone(), env)?.run(env))
+    world.run(|env| Course::new(&args, words.clone())?.run(env))
 }
 
 fn search(world: &World, line: &str) -> SearchDocument {
@@ -126,7 +126,7 @@ fn a_sweep_that_cannot_be_kept_says_so_and_goes_on() {
     let dir = folder.file("runs");
     let (world, words) = (World::default(), words(&format!("{SWEEP} --save {}", dir.display())));
     let swept = world.run(|env| {
-        let course = Course::new(&sweep_args(&words), words.clone(), env).unwrap();
+        let course = Course::new(&sweep_args(&words), words.clone()).unwrap();
         std::fs::remove_dir_all(&dir).unwrap();
         course.run(env).unwrap()
     });

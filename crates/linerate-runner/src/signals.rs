@@ -66,6 +66,11 @@ impl Stop {
         *self.0.borrow() > 0
     }
 
+    /// Resolves when it shall end.
+    pub(crate) async fn asked(&self) {
+        self.asked_times(1).await;
+    }
+
     async fn asked_times(&self, least: u32) {
         // The sender is this very value, so the channel stays open.
         let _ = self.0.subscribe().wait_for(|count| *count >= least).await;

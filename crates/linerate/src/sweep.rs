@@ -23,6 +23,8 @@ use progress::Progress;
 
 /// Runs the command.
 pub fn run(args: &SweepArgs, color: Color) -> Result<Exit, ErrorRecord> {
+    // What is resumed may be a pipe that nobody writes: until it is read, Ctrl-C simply ends this process.
+    let course = Course::new(args, output::command())?;
     let stop = output::stop_at_signals()?;
     let output = Output::from(args.output);
     let layout = (output == Output::Text).then(|| output::layout(color));
@@ -33,8 +35,7 @@ pub fn run(args: &SweepArgs, color: Color) -> Result<Exit, ErrorRecord> {
     };
     let swept = {
         let (clock, executor) = (SystemClock::default(), &mut FromHere);
-        let mut env = Env { executor, clock: &clock, stop, watcher: &mut screen };
-        Course::new(args, output::command(), &mut env).and_then(|course| course.run(&mut env))
+        course.run(&mut Env { executor, clock: &clock, stop, watcher: &mut screen })
     };
     let Screen { mut out, progress, .. } = screen;
     progress.status.clear();

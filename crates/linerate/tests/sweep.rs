@@ -370,6 +370,31 @@ fn ctrl_c_keeps_what_is_known() {
     );
 }
 
+/// Ctrl-C ends it while it reads; nobody ever writes to what it reads.
+#[test]
+fn a_pipe_that_nobody_writes_is_no_trap() {
+    let pipe = std::env::temp_dir().join(format!("linerate-sweep-{}.pipe", std::process::id()));
+    nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let client = Client::start(None, &["sweep", "--resume", pipe.to_str().unwrap()]);
+    // It opens only once somebody has opened it to read.
+    let open = || {
+        std::os::unix::fs::OpenOptionsExt::custom_flags(
+            std::fs::OpenOptions::new().write(true),
+            nix::fcntl::OFlag::O_NONBLOCK.bits(),
+        )
+        .open(&pipe)
+    };
+    let mut held = None;
+    assert!(wait_for(SECONDS, || {
+        held = open().ok();
+        held.is_some()
+    }));
+    client.signal(Signal::SIGINT);
+    let ran = client.end();
+    std::fs::remove_file(&pipe).unwrap();
+    assert_eq!((ran.code, ran.out.as_str()), (-1, ""), "ended by the signal: {}", ran.err);
+}
+
 #[test]
 fn a_lost_server_keeps_what_is_known() {
     let _alone = alone();

@@ -1,9 +1,7 @@
 //! The hosts of a plan on the network: this process, with its helper where settings are made, or a
 //! `linerate serve` there.
 
-use std::net::{TcpStream, ToSocketAddrs as _};
 use std::path::PathBuf;
-use std::time::Duration;
 
 use linerate_experiment::campaign::plan::Host;
 use linerate_host::facts::facts;
@@ -15,13 +13,10 @@ use linerate_runner::agent::{
 };
 use linerate_runner::signals::Stop;
 
-/// A port that takes no connection in this time is not there.
-const LISTENS: Duration = Duration::from_secs(2);
-
 /// Finds the hosts of a plan.
 pub trait Hosts {
-    /// Connects to a host; `changed` says that settings will be made there. `stop` ends what may
-    /// take long on it. Also says what an earlier process had left changed.
+    /// Connects to a host; `changed` says that settings will be made there. `stop` ends the connecting,
+    /// and what may take long on the host. Also says what an earlier process had left changed.
     ///
     /// # Errors
     /// As [`HostAgent`]; why it cannot be reached.
@@ -36,8 +31,8 @@ pub trait Hosts {
     /// Whether something listens on a TCP port.
     ///
     /// # Errors
-    /// Why not, in words.
-    fn listens(&mut self, name: &str, port: u16) -> Result<(), String>;
+    /// Why not; `interrupted` once `stop` says so.
+    fn listens(&mut self, name: &str, port: u16, stop: &Stop) -> Result<(), ErrorRecord>;
 }
 
 /// Those that the network reaches, and this one.
@@ -83,33 +78,12 @@ impl Hosts for NetworkHosts {
         };
         let (name, key) = (address.clone(), key.to_vec());
         let access = Access { name, port: host.port, ip: None, bind: None, key };
-        let remote = Remote::connect(&access)?;
-        Ok((Box::new(Far { remote, stop: stop.clone() }), Restoration::default()))
+        let remote = Remote::connect_until(&access, stop)?;
+        Ok((Box::new(remote), Restoration::default()))
     }
 
-    fn listens(&mut self, name: &str, port: u16) -> Result<(), String> {
-        let mut addresses = (name, port).to_socket_addrs().map_err(|e| e.to_string())?;
-        let open = |a| TcpStream::connect_timeout(&a, LISTENS).is_ok();
-        addresses.any(open).then_some(()).ok_or_else(|| "nobody answers there".to_owned())
-    }
-}
-
-/// A host elsewhere. What may take long ends when asked to stop.
-struct Far {
-    remote: Remote,
-    stop: Stop,
-}
-
-impl HostAgent for Far {
-    fn name(&self) -> &str {
-        self.remote.name()
-    }
-
-    fn ask(&mut self, request: Request) -> Result<Reply, ErrorRecord> {
-        match request {
-            Request::Test(_) | Request::Command(_) => self.remote.ask_until(request, &self.stop),
-            request => self.remote.ask(request),
-        }
+    fn listens(&mut self, name: &str, port: u16, stop: &Stop) -> Result<(), ErrorRecord> {
+        agent::listens(name, port, stop)
     }
 }
 

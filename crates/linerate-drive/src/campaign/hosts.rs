@@ -250,7 +250,9 @@ impl<'a> Fleet<'a> {
     ) -> Result<Option<f64>, ErrorRecord> {
         let Some(member) = self.members.get(host) else { return Ok(Some(0.0)) };
         let (name, port) = (member.host.target(), member.host.port);
-        let took = until(env, limit, || Ok(self.hosts.listens(name, port).err()))?;
+        let why = |error: ErrorRecord| format!("{}: {}", error.what, error.why);
+        let listens = || Ok(self.hosts.listens(name, port, &env.stop).err().map(why));
+        let took = until(env, limit, listens)?;
         took.map_err(|why| {
             let seconds = limit.as_secs_f64();
             let what = format!("{name} port {port} did not answer for {seconds:.0} s");

@@ -254,7 +254,7 @@ impl Hosts for World {
         Ok((Box::new(agent), Restoration::default()))
     }
 
-    fn listens(&mut self, _name: &str, _port: u16) -> Result<(), String> {
+    fn listens(&mut self, _name: &str, _port: u16, _stop: &Stop) -> Result<(), ErrorRecord> {
         self.step();
         Ok(())
     }

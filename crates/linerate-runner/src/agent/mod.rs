@@ -24,7 +24,7 @@ pub use self::command::run as run_command;
 pub use self::guard::{KEEPER_VERB, keep};
 pub use self::hand::Hand;
 pub use self::helper::{HELPER_VERB, helper, restore, state_directory};
-pub use self::remote::{Access, Remote};
+pub use self::remote::{Access, Remote, listens};
 pub(crate) use self::session::{Session, admit};
 pub(crate) use self::slot::AgentSlot;
 

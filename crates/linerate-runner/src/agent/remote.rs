@@ -13,6 +13,7 @@ use linerate_wire::native::agent::{Lease, MOST_DOCUMENT_BYTES, Reply, Request, c
 use linerate_wire::native::auth::Seals;
 use linerate_wire::native::message::{ClientMessage, ServerMessage};
 use tokio::net::TcpStream;
+use tokio::runtime::Runtime;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::Instant;
 
@@ -26,6 +27,9 @@ use crate::signals::Stop;
 
 /// Each step of the greeting may take this long.
 const GREETING_LIMIT: Duration = Duration::from_secs(10);
+/// Once it is to stop, a host that says nothing for this long is not waited for: it puts itself back when
+/// its lease is over.
+const STOPPED_SILENCE: Duration = Duration::from_secs(2);
 /// After goodbye, the host has this long to put its settings back.
 const GOODBYE_LIMIT: Duration = Duration::from_secs(40);
 
@@ -54,6 +58,7 @@ type Ask = (Request, Sender<Answer>);
 /// put its settings back, and waits for that.
 pub struct Remote {
     name: String,
+    stop: Stop,
     ask: Option<UnboundedSender<Ask>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -65,26 +70,72 @@ impl Remote {
     /// When it cannot be reached, has another key, lets nobody set anything, or is another
     /// controller's now.
     pub fn connect(access: &Access) -> Result<Self, ErrorRecord> {
-        let unable = |e: std::io::Error| errors::unable("start the controller", &e.to_string());
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(unable)?;
-        let line = match runtime.block_on(open(access)) {
-            Ok(line) => line,
-            Err(error) => {
-                // Name lookups that hang must not hold the program back.
-                runtime.shutdown_background();
-                return Err(error);
-            }
-        };
+        Self::connect_until(access, &Stop::default())
+    }
+
+    /// As [`Remote::connect`], but `stop` ends what waits for the host: connecting, and a test or a command
+    /// there, which are given up so that the host ends them and puts its settings back (dropping this waits
+    /// for that). Other questions are still answered by a host that is heard.
+    ///
+    /// # Errors
+    /// As [`Remote::connect`]; `interrupted`.
+    pub fn connect_until(access: &Access, stop: &Stop) -> Result<Self, ErrorRecord> {
+        let (runtime, line) = wait_for(&access.name, stop, open(access))?;
         let (ask, asked) = unbounded_channel();
+        let stopped = stop.clone();
         let keep = move || {
-            runtime.block_on(line.keep(asked));
+            runtime.block_on(line.keep(asked, &stopped));
             runtime.shutdown_background();
         };
         let thread = std::thread::Builder::new().name("controller".into()).spawn(keep);
         let thread = thread.map_err(unable)?;
-        Ok(Self { name: access.name.clone(), ask: Some(ask), thread: Some(thread) })
+        let (name, stop) = (access.name.clone(), stop.clone());
+        Ok(Self { name, stop, ask: Some(ask), thread: Some(thread) })
     }
+}
+
+/// Whether something takes connections on a TCP port.
+///
+/// # Errors
+/// Why not; `interrupted` once `stop` says so.
+pub fn listens(name: &str, port: u16, stop: &Stop) -> Result<(), ErrorRecord> {
+    let (runtime, _) = wait_for(name, stop, connect_to(name, port, None, None))?;
+    runtime.shutdown_background();
+    Ok(())
+}
+
+fn unable(why: std::io::Error) -> ErrorRecord {
+    errors::unable("start the controller", &why.to_string())
+}
+
+/// Waits for what a host is asked for in a runtime of its own, or until `stop` says so.
+fn wait_for<T>(
+    name: &str,
+    stop: &Stop,
+    work: impl Future<Output = Result<T, ErrorRecord>>,
+) -> Result<(Runtime, T), ErrorRecord> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(unable)?;
+    let done = runtime.block_on(async {
+        tokio::select! {
+            biased;
+            () = stop.asked() => Err(given_up(name)),
+            done = work => done,
+        }
+    });
+    match done {
+        Ok(done) => Ok((runtime, done)),
+        Err(error) => {
+            // Name lookups that hang must not hold the program back.
+            runtime.shutdown_background();
+            Err(error)
+        }
+    }
+}
+
+fn given_up(name: &str) -> ErrorRecord {
+    let what = format!("gave up what {name} was asked for");
+    ErrorRecord::new(ErrorKind::Interrupted, what, "interrupted", &[])
 }
 
 impl HostAgent for Remote {
@@ -93,17 +144,6 @@ impl HostAgent for Remote {
     }
 
     fn ask(&mut self, request: Request) -> Answer {
-        self.ask_until(request, &Stop::default())
-    }
-}
-
-impl Remote {
-    /// As [`HostAgent::ask`], but once `stop` says so the connection is given up: the host ends what it
-    /// was asked for and puts its settings back, which dropping this waits for.
-    ///
-    /// # Errors
-    /// As [`HostAgent::ask`]; `interrupted`.
-    pub fn ask_until(&mut self, request: Request, stop: &Stop) -> Answer {
         check(&request).map_err(|why| {
             ErrorRecord::new(
                 ErrorKind::OutOfRange,
@@ -113,6 +153,7 @@ impl Remote {
             )
         })?;
         let gone = || errors::unable("control the host", "the connection to it has ended");
+        let takes_long = matches!(request, Request::Test(_) | Request::Command(_));
         let (answer, answered) = channel();
         let ask = self.ask.as_ref().ok_or_else(gone)?;
         ask.send((request, answer)).map_err(|_| gone())?;
@@ -120,14 +161,9 @@ impl Remote {
             match answered.recv_timeout(LOOK_EVERY) {
                 Ok(answer) => return answer,
                 Err(RecvTimeoutError::Disconnected) => return Err(gone()),
-                Err(RecvTimeoutError::Timeout) if stop.seen() => {
+                Err(RecvTimeoutError::Timeout) if takes_long && self.stop.seen() => {
                     self.ask = None;
-                    return Err(ErrorRecord::new(
-                        ErrorKind::Interrupted,
-                        format!("gave up what {} was asked for", self.name),
-                        "interrupted",
-                        &[],
-                    ));
+                    return Err(given_up(&self.name));
                 }
                 Err(RecvTimeoutError::Timeout) => {}
             }
@@ -199,7 +235,7 @@ async fn greet(
 impl Line {
     /// Carries requests and answers until nobody asks any more, or the host is gone: then every
     /// request is answered with that.
-    async fn keep(self, mut asked: UnboundedReceiver<Ask>) {
+    async fn keep(self, mut asked: UnboundedReceiver<Ask>, stop: &Stop) {
         let Self { name, peer, control, seals: Seals { mut ours, theirs } } = self;
         let (read, mut write) = control.into_split();
         let mut replies = read_all::<Reply>(read, Some(theirs));
@@ -207,6 +243,9 @@ impl Line {
         let ttl_ms = u32::try_from(SILENCE_LIMIT.as_millis()).unwrap_or(u32::MAX);
         let lease = Request::Lease(Lease { epoch, ttl_ms });
         let mut heard = Instant::now();
+        let is_silent = |heard: Instant| {
+            heard.elapsed() > if stop.seen() { STOPPED_SILENCE } else { SILENCE_LIMIT }
+        };
         let mut tick = tokio::time::interval(ALIVE_EVERY);
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut waiting: Option<Sender<Answer>> = None;
@@ -216,6 +255,9 @@ impl Line {
                 // One asks at a time; while it waits, only the end can come.
                 ask = asked.recv() => {
                     let Some((request, answer)) = ask else {
+                        if is_silent(heard) {
+                            return;
+                        }
                         let _ = write_message(&mut write, Some(&mut ours), &Request::Bye).await;
                         // Its end of the connection closes when its settings are back.
                         let end = async { while let Some(Ok(_)) = replies.recv().await {} };
@@ -246,7 +288,7 @@ impl Line {
                     });
                 }
                 _ = tick.tick() => {
-                    if heard.elapsed() > SILENCE_LIMIT {
+                    if is_silent(heard) {
                         break "it was silent for too long".into();
                     }
                     if let Err(e) = write_message(&mut write, Some(&mut ours), &lease).await {
@@ -278,4 +320,67 @@ fn whole(document: &mut String, reply: Reply) -> Result<Option<Reply>, String> {
         return Ok(None);
     }
     serde_json::from_str(&std::mem::take(document)).map(Some).map_err(|e| e.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_wire::native::auth::{Offer, answer};
+
+    use super::*;
+    use crate::control::read_all;
+
+    #[test]
+    fn a_host_that_takes_connections_and_says_nothing_is_given_up_at_a_stop() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let key = b"a key for tests only, 32 bytes.".to_vec();
+        let access = Access { name: "127.0.0.1".into(), port, ip: None, bind: None, key };
+        let stop = Stop::default();
+        let stopped = stop.clone();
+        let connecting = std::thread::spawn(move || Remote::connect_until(&access, &stopped).err());
+        // It is in the middle of the greeting, and stays there.
+        let (_held, _) = listener.accept().unwrap();
+        stop.now();
+        let error = connecting.join().unwrap().expect("nobody answered");
+        assert_eq!(error.kind, ErrorKind::Interrupted, "{error:?}");
+        let error = listens("127.0.0.1", port, &stop).unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Interrupted, "{error:?}");
+        assert!(listens("127.0.0.1", port, &Stop::default()).is_ok());
+    }
+
+    fn seals() -> (Seals, Seals) {
+        let key = b"a key for tests only, 32 bytes.";
+        let (offer, nonce) = Offer::new([1; 32]).unwrap();
+        let greeting = (&b"hello"[..], &b"welcome"[..]);
+        let (frame, client) = answer(&nonce, [2; 32], key, greeting, &"request").unwrap();
+        let (_, server) = offer.taken::<String>(key, greeting, &frame[4..]).unwrap();
+        (client, server)
+    }
+
+    #[tokio::test]
+    async fn a_host_that_falls_silent_is_not_waited_for_once_it_is_to_stop() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let peer = listener.local_addr().unwrap();
+        let (control, host) = tokio::join!(TcpStream::connect(peer), listener.accept());
+        let (seals, its) = seals();
+        let line = Line { name: "host".into(), peer, control: control.unwrap(), seals };
+        let (stop, (ask, asked), (tell, told)) = (Stop::default(), unbounded_channel(), channel());
+        ask.send((Request::Facts, tell)).ok().unwrap();
+        let host = async {
+            let (read, _open) = host.unwrap().0.into_split();
+            let mut requests = read_all::<Request>(read, Some(its.theirs));
+            while !matches!(requests.recv().await.unwrap().unwrap(), Request::Facts) {}
+            stop.now();
+            let mut leases = 0;
+            while let Some(Ok(Request::Lease(_))) = requests.recv().await {
+                leases += 1;
+            }
+            drop(ask);
+            leases
+        };
+        let ((), leases) = tokio::join!(line.keep(asked, &stop), host);
+        assert_eq!(told.recv().unwrap().unwrap_err().kind, ErrorKind::ServerLost);
+        // One a second: so many are said before a host that falls silent is given up without a stop.
+        assert!(leases < SILENCE_LIMIT.as_secs() - 5, "{leases}");
+    }
 }
