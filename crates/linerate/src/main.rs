@@ -11,6 +11,7 @@ mod ministat;
 mod output;
 mod report;
 mod run;
+mod screen;
 mod search;
 mod serve;
 mod status;

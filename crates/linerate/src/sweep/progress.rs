@@ -9,16 +9,11 @@ use linerate_report::run::text::Layout;
 use linerate_report::sweep::rows;
 use linerate_runner::clock::Stopwatch;
 
-use crate::status::StatusLine;
-
 /// Set-up, clock exchange and drain around each trial, before one was seen.
 const AROUND_S: f64 = 0.3;
 
-/// Rows as text, and the line below them.
+/// Rows as text, and what is said below them.
 pub struct Progress {
-    pub status: StatusLine,
-    /// Absent where the output is not text.
-    layout: Option<Layout>,
     headed: bool,
     /// Trials of this call, and their time.
     done: u32,
@@ -26,19 +21,13 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// `layout` is that of text on standard output, and absent for JSON.
-    pub fn new(layout: Option<Layout>) -> Self {
-        Self {
-            status: StatusLine::new(),
-            layout,
-            headed: false,
-            done: 0,
-            begun: Stopwatch::start(),
-        }
+    /// Before the first trial.
+    pub fn new() -> Self {
+        Self { headed: false, done: 0, begun: Stopwatch::start() }
     }
 
     /// A trial begins.
-    pub fn begin(&self, job: &Job, sweep: &Sweep) {
+    pub fn begin(&self, job: &Job, sweep: &Sweep) -> Live {
         let plan = sweep.plan();
         let (done, left) = (sweep.trials().len(), sweep.left().max(1));
         let way = match job.way {
@@ -47,7 +36,7 @@ impl Progress {
             Way::Forward => "",
         };
         let zoom = if job.zoom { ", zoom" } else { "" };
-        self.status.begin(Live {
+        Live {
             unit: "trial",
             number: done + 1,
             of: Some(done + left),
@@ -56,17 +45,14 @@ impl Progress {
             curve: rows::curve(sweep.trials(), job.way),
             left_s: Some(self.per_trial(plan) * left as f64),
             ..Live::default()
-        });
+        }
     }
 
     /// It is over: its row, with the head before the first.
-    pub fn end(&mut self, sweep: &Sweep) -> String {
+    pub fn end(&mut self, sweep: &Sweep, layout: Layout) -> String {
         self.done += 1;
-        let number = sweep.trials().len();
-        let (Some(layout), Some(trial)) = (self.layout, sweep.trials().last()) else {
-            return String::new();
-        };
-        let (plan, width) = (sweep.plan(), layout.room.width);
+        let (plan, width, number) = (sweep.plan(), layout.room.width, sweep.trials().len());
+        let Some(trial) = sweep.trials().last() else { return String::new() };
         let row = rows::row(plan, number, trial, width, layout.paint);
         match std::mem::replace(&mut self.headed, true) {
             true => row,
@@ -80,11 +66,6 @@ impl Progress {
             return plan.trial_s + AROUND_S;
         }
         self.begun.elapsed().as_secs_f64() / f64::from(self.done)
-    }
-
-    /// A line that stays, where there is no terminal as well.
-    pub fn note(&self, text: &str) {
-        self.status.above(|| eprintln!("note: {text}"));
     }
 }
 
