@@ -142,7 +142,7 @@ pub fn run(args: &CompareArgs) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             let mut message = format!("error: {}\n", failure.what);
-            for cause in &failure.causes {
+            if let Some(cause) = &failure.cause {
                 message.push_str(&format!("  caused by: {cause}\n"));
             }
             if let Some(hint) = &failure.hint {
@@ -157,96 +157,42 @@ pub fn run(args: &CompareArgs) -> ExitCode {
 
 struct Failure {
     what: String,
-    causes: Vec<String>,
+    cause: Option<String>,
     hint: Option<String>,
     code: u8,
 }
 
 impl Failure {
     fn usage(what: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self { what: what.into(), causes: Vec::new(), hint: Some(hint.into()), code: 2 }
+        Self { what: what.into(), cause: None, hint: Some(hint.into()), code: 2 }
     }
 
-    fn io(what: String, error: &io::Error) -> Self {
-        Self { what, causes: vec![error.to_string()], hint: None, code: 1 }
+    /// Something that was tried has failed.
+    fn of(what: impl Into<String>, cause: impl ToString) -> Self {
+        Self { what: what.into(), cause: Some(cause.to_string()), hint: None, code: 1 }
     }
 }
 
 impl From<InputError> for Failure {
     fn from(error: InputError) -> Self {
-        Self { what: error.to_string(), causes: Vec::new(), hint: error.hint, code: 1 }
+        Self { what: error.to_string(), cause: None, hint: error.hint, code: 1 }
     }
 }
 
 fn compare(args: &CompareArgs) -> Result<(), Failure> {
     let options = options(args)?;
-    let read = ReadOptions {
-        column: args.column.clone(),
-        metric: args.metric.clone(),
-        boots: match (&args.boots, args.boots_of) {
-            (Some(none), _) if none == "none" => BootRule::Ignore,
-            (Some(column), _) => BootRule::Column(column.clone()),
-            (None, Some(0)) => {
-                return Err(Failure::usage("a boot has at least one run", "--boots-of 10"));
-            }
-            (None, Some(size)) => BootRule::Size(size),
-            (None, None) => BootRule::Auto,
-        },
-        summary: args.summary,
-    };
-    if let Some(metric) = &args.metric
-        && metric::find(metric).is_none()
-    {
-        let what = format!("no metric `{metric}`");
-        return Err(Failure::usage(what, format!("the metrics are {}", metric::names())));
-    }
-    let mut sets = Vec::new();
-    let mut baseline = None;
-    let mut within_a_boot = false;
-    let mut files = args.files.clone();
-    if let Some(file) = &args.baseline
-        && !args.summary
-        && !(files.len() == 1 && linerate_drive::campaign::is_store(&files[0]))
-        && !files.contains(file)
-    {
-        files.insert(0, file.clone());
-    }
-    for file in &files {
-        if args.baseline.as_ref() == Some(file) {
-            baseline = Some(sets.len());
-        }
-        let (read, within) = read_file(file, &read)?;
-        within_a_boot |= within;
-        sets.extend(read);
-    }
-    let one_store = args.files.len() == 1 && linerate_drive::campaign::is_store(&args.files[0]);
-    if (args.summary || one_store)
-        && let Some(label) = &args.baseline
-    {
-        baseline = sets.iter().position(|s: &Set| Path::new(&s.label) == label.as_path());
-        if baseline.is_none() {
-            let labels: Vec<&str> = sets.iter().map(|s| s.label.as_str()).collect();
-            let what = format!("no set `{}`", label.display());
-            return Err(Failure::usage(what, format!("the sets are {}", labels.join(", "))));
-        }
-    }
-    if let Some(at) = baseline
-        && at < sets.len()
-    {
-        let base = sets.remove(at);
-        sets.insert(0, base);
-    }
+    let (mut sets, within_a_boot) = sets(args)?;
     // A plan may hold settings of several units on purpose; files are named one by one.
-    let apart = if one_store { other_units(&mut sets) } else { None };
+    let apart = if is_one_store(args) { other_units(&mut sets) } else { None };
     for set in &mut sets {
         if args.unit.is_some() {
             set.unit.clone_from(&args.unit);
         }
     }
-    tell_apart(&mut sets, &files);
+    tell_apart(&mut sets, &files(args));
     let analysis = analysis::compare(&sets, &options).map_err(|error| Failure {
         what: error.what,
-        causes: Vec::new(),
+        cause: None,
         hint: Some(error.hint),
         code: 1,
     })?;
@@ -265,12 +211,7 @@ fn compare(args: &CompareArgs) -> Result<(), Failure> {
         write_file(path, svg::render(&view).as_bytes())?;
     }
     let mut printed = if args.json {
-        serde_json::to_string_pretty(&view).map_err(|error| Failure {
-            what: "cannot write JSON".into(),
-            causes: vec![error.to_string()],
-            hint: None,
-            code: 1,
-        })?
+        serde_json::to_string_pretty(&view).map_err(|e| Failure::of("cannot write JSON", e))?
     } else {
         text::render(&view, args.width.unwrap_or_else(terminal_width))
     };
@@ -279,10 +220,74 @@ fn compare(args: &CompareArgs) -> Result<(), Failure> {
     }
     match io::stdout().write_all(printed.as_bytes()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(Failure::io("cannot write to standard output".into(), &error))
+            Err(Failure::of("cannot write to standard output", error))
         }
         _ => Ok(()),
     }
+}
+
+/// The store of a campaign, which names its own baseline. A pipe is none: it can be read once only.
+fn is_one_store(args: &CompareArgs) -> bool {
+    let is_store = |file: &Path| file.is_file() && linerate_drive::campaign::is_store(file);
+    matches!(args.files.as_slice(), [file] if is_store(file))
+}
+
+/// Those that were given, and the baseline where it is one more.
+fn files(args: &CompareArgs) -> Vec<PathBuf> {
+    let is_file = !args.summary && !is_one_store(args);
+    let more = args.baseline.iter().filter(|file| is_file && !args.files.contains(file));
+    more.chain(&args.files).cloned().collect()
+}
+
+/// All sets, the baseline first, and whether any are of a campaign that reboots nothing.
+fn sets(args: &CompareArgs) -> Result<(Vec<Set>, bool), Failure> {
+    let options = read_options(args)?;
+    let mut sets: Vec<Set> = Vec::new();
+    let mut baseline = None;
+    let mut within_a_boot = false;
+    for file in &files(args) {
+        if args.baseline.as_ref() == Some(file) {
+            baseline = Some(sets.len());
+        }
+        let (read, within) = read_file(file, &options)?;
+        within_a_boot |= within;
+        sets.extend(read);
+    }
+    if (args.summary || is_one_store(args))
+        && let Some(label) = &args.baseline
+    {
+        baseline = sets.iter().position(|s| Path::new(&s.label) == label.as_path());
+        if baseline.is_none() {
+            return Err(no_such_set(format!("no set `{}`", label.display()), &sets));
+        }
+    }
+    if let Some(upto) = baseline.and_then(|at| sets.get_mut(..=at)) {
+        upto.rotate_right(1);
+    }
+    Ok((sets, within_a_boot))
+}
+
+fn no_such_set(what: String, sets: &[Set]) -> Failure {
+    let labels: Vec<&str> = sets.iter().map(|s| s.label.as_str()).collect();
+    Failure::usage(what, format!("the sets are {}", labels.join(", ")))
+}
+
+fn read_options(args: &CompareArgs) -> Result<ReadOptions, Failure> {
+    let boots = match (&args.boots, args.boots_of) {
+        (Some(none), _) if none == "none" => BootRule::Ignore,
+        (Some(column), _) => BootRule::Column(column.clone()),
+        (None, Some(0)) => {
+            return Err(Failure::usage("a boot has at least one run", "--boots-of 10"));
+        }
+        (None, Some(size)) => BootRule::Size(size),
+        (None, None) => BootRule::Auto,
+    };
+    let (column, metric, summary) = (args.column.clone(), args.metric.clone(), args.summary);
+    if let Some(metric) = metric.as_deref().filter(|metric| metric::find(metric).is_none()) {
+        let what = format!("no metric `{metric}`");
+        return Err(Failure::usage(what, format!("the metrics are {}", metric::names())));
+    }
+    Ok(ReadOptions { column, metric, boots, summary })
 }
 
 fn options(args: &CompareArgs) -> Result<analysis::Options, Failure> {
@@ -322,7 +327,7 @@ fn read_file(file: &Path, options: &ReadOptions) -> Result<(Vec<Set>, bool), Fai
     } else {
         fs::File::open(file).and_then(|mut f| f.read_to_end(&mut bytes))
     };
-    outcome.map_err(|error| Failure::io(format!("cannot read {name}"), &error))?;
+    outcome.map_err(|error| Failure::of(format!("cannot read {name}"), error))?;
     if bytes.starts_with(linerate_store::MAGIC) && name != "-" {
         return campaign(file, &name, options);
     }
@@ -332,10 +337,8 @@ fn read_file(file: &Path, options: &ReadOptions) -> Result<(Vec<Set>, bool), Fai
 /// The settings of a campaign, the plan's baseline first, each run with the boot it ran on.
 fn campaign(file: &Path, name: &str, options: &ReadOptions) -> Result<(Vec<Set>, bool), Failure> {
     let failed = |error: linerate_model::record::ErrorRecord| Failure {
-        what: error.what,
-        causes: vec![error.why],
         hint: error.hints.into_iter().next(),
-        code: 1,
+        ..Failure::of(error.what, error.why)
     };
     let recorded = export::recorded(file).map_err(failed)?;
     let metric = export::metric_of(options.metric.as_deref()).map_err(failed)?;
@@ -343,7 +346,7 @@ fn campaign(file: &Path, name: &str, options: &ReadOptions) -> Result<(Vec<Set>,
     let sets = input::labelled(name, &recorded.labels, &runs, options)?;
     if sets.is_empty() {
         let what = format!("{name}: no run of this campaign counts yet");
-        return Err(Failure { what, causes: Vec::new(), hint: None, code: 1 });
+        return Err(Failure { what, cause: None, hint: None, code: 1 });
     }
     Ok((sets, recorded.within_a_boot()))
 }
@@ -394,11 +397,7 @@ fn zoom(args: &CompareArgs, sets: &[Set]) -> Result<Option<Vec<usize>>, Failure>
         let by_number = name.parse::<usize>().ok().and_then(|n| n.checked_sub(1));
         match by_label.or(by_number.filter(|n| *n < sets.len())) {
             Some(index) => chosen.push(index),
-            None => {
-                let labels: Vec<&str> = sets.iter().map(|s| s.label.as_str()).collect();
-                let what = format!("no set `{name}` to zoom in on");
-                return Err(Failure::usage(what, format!("the sets are {}", labels.join(", "))));
-            }
+            None => return Err(no_such_set(format!("no set `{name}` to zoom in on"), sets)),
         }
     }
     Ok(Some(chosen))
@@ -408,17 +407,13 @@ fn zoom(args: &CompareArgs, sets: &[Set]) -> Result<Option<Vec<usize>>, Failure>
 fn page(view: &View) -> Result<Vec<u8>, Failure> {
     let words = std::env::args().skip(1).map(|word| shell_word(&word));
     let command = ["linerate".to_owned()].into_iter().chain(words).collect::<Vec<_>>().join(" ");
-    page_of_comparison(view.clone(), &command).map_err(|cause| Failure {
-        what: "cannot make the page".into(),
-        causes: vec![cause],
-        hint: None,
-        code: 1,
-    })
+    page_of_comparison(view.clone(), &command)
+        .map_err(|cause| Failure::of("cannot make the page", cause))
 }
 
 fn write_file(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     fs::write(path, bytes)
-        .map_err(|error| Failure::io(format!("cannot write {}", path.display()), &error))
+        .map_err(|error| Failure::of(format!("cannot write {}", path.display()), error))
 }
 
 fn terminal_width() -> usize {
