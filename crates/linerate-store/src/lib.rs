@@ -19,7 +19,7 @@ mod write;
 pub use error::StoreError;
 pub use lock::is_locked;
 pub use read::{Damage, Meta, Reader};
-pub use write::{Campaign, NewCampaign};
+pub use write::Campaign;
 
 /// `linr`: how `file` and other tools distinguish this from any other SQLite file.
 pub const APPLICATION_ID: i32 = 0x6c69_6e72;

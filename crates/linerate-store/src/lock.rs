@@ -10,15 +10,16 @@ use crate::StoreError;
 const TRIES: u32 = 50;
 const PAUSE: Duration = Duration::from_millis(10);
 
-fn path(store: &Path) -> PathBuf {
+/// A file that belongs to a store: its name with an ending.
+pub(crate) fn beside(store: &Path, ending: &str) -> PathBuf {
     let mut name = store.as_os_str().to_owned();
-    name.push(".lock");
+    name.push(ending);
     name.into()
 }
 
 /// Takes the lock; it is held until the file is dropped.
 pub(crate) fn take(store: &Path) -> Result<File, StoreError> {
-    let path = path(store);
+    let path = beside(store, ".lock");
     let file = OpenOptions::new()
         .create(true)
         .truncate(false)
@@ -38,6 +39,6 @@ pub(crate) fn take(store: &Path) -> Result<File, StoreError> {
 
 /// Whether a process writes this store now.
 pub fn is_locked(store: &Path) -> bool {
-    let Ok(file) = File::open(path(store)) else { return false };
+    let Ok(file) = File::open(beside(store, ".lock")) else { return false };
     matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock))
 }

@@ -16,9 +16,9 @@ use crate::{APPLICATION_ID, SCHEMA_VERSION, StoreError, lock};
 pub struct Meta {
     /// Of the plan.
     pub name: String,
-    /// Text of the plan.
+    /// Text of the plan, word for word.
     pub plan: String,
-    /// Where it was.
+    /// Where it was, for messages and relative paths.
     pub plan_path: PathBuf,
     /// Of the shuffle.
     pub seed: u64,
@@ -137,14 +137,9 @@ impl Reader {
         }
     }
 
-    /// Where it is.
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
     /// What was kept when the campaign began.
     pub fn meta(&self) -> Result<Meta, StoreError> {
-        let (found, damage) = self.read_meta();
+        let (found, damage) = self.readable_meta();
         if let Some(damage) = damage.first() {
             return Err(self.damaged(damage));
         }
@@ -173,47 +168,24 @@ impl Reader {
 
     /// All events with their times, in their order.
     pub fn events(&self) -> Result<Vec<(String, Event)>, StoreError> {
-        self.whole(self.read_events())
+        self.whole(self.readable_events())
     }
 
     /// All runs, in the order of their ends.
     pub fn runs(&self) -> Result<Vec<StoredRun>, StoreError> {
-        self.whole(self.read_runs())
-    }
-
-    /// All runs without their records.
-    pub fn runs_briefly(&self) -> Result<Vec<StoredRun>, StoreError> {
-        let (mut runs, damage) = self.read_runs();
-        for run in &mut runs {
-            run.record = None;
-        }
-        self.whole((runs, damage))
-    }
-
-    /// The runs whose rows are whole, in a file that is damaged elsewhere.
-    pub fn readable_runs(&self) -> (Vec<StoredRun>, Vec<Damage>) {
-        self.read_runs()
-    }
-
-    /// The events whose rows are whole, with their times, in a file that is damaged elsewhere.
-    pub fn readable_events(&self) -> (Vec<(String, Event)>, Vec<Damage>) {
-        self.read_events()
-    }
-
-    /// What is whole of what was kept when the campaign began, by the names of [`Meta`]'s fields.
-    pub fn readable_meta(&self) -> (BTreeMap<String, String>, Vec<Damage>) {
-        self.read_meta()
+        self.whole(self.readable_runs())
     }
 
     /// Everything that is not as it was written; nothing in a sound file.
     pub fn check(&self) -> Vec<Damage> {
-        let mut damage = self.read_meta().1;
-        let (slots, d) = self.read_slots();
-        damage.extend(d);
-        let (events, d) = self.read_events();
-        damage.extend(d);
-        let (runs, d) = self.read_runs();
-        damage.extend(d);
+        fn count<T>(damage: &mut Vec<Damage>, (rows, found): (Vec<T>, Vec<Damage>)) -> i64 {
+            damage.extend(found);
+            rows.len() as i64
+        }
+        let (_, mut damage) = self.readable_meta();
+        let slots = count(&mut damage, self.read_slots());
+        let events = count(&mut damage, self.readable_events());
+        let runs = count(&mut damage, self.readable_runs());
         let head = self.connection.query_row(
             "SELECT slots, events, runs, sum FROM head WHERE id = 1",
             [],
@@ -230,9 +202,9 @@ impl Reader {
                     damage.push(Damage { table: "head", row: None, what });
                 }
                 for (table, want, have) in
-                    [("slot", s, slots.len()), ("event", e, events.len()), ("run", r, runs.len())]
+                    [("slot", s, slots), ("event", e, events), ("run", r, runs)]
                 {
-                    if want != have as i64 && !damage.iter().any(|d| d.table == table) {
+                    if want != have && !damage.iter().any(|d| d.table == table) {
                         let what = format!("{have} rows can be read, and {want} were written");
                         damage.push(Damage { table, row: None, what });
                     }
@@ -245,7 +217,7 @@ impl Reader {
     /// Acknowledged runs that are missing, and slots that are filled twice. Both are 0, or the file
     /// is damaged.
     pub fn lost_and_doubled(&self) -> (u64, u64) {
-        let (runs, damage) = self.read_runs();
+        let (runs, damage) = self.readable_runs();
         let written: i64 = self
             .connection
             .query_row("SELECT runs FROM head WHERE id = 1", [], |row| row.get(0))
@@ -282,17 +254,12 @@ impl Reader {
         let mut fault = |row, what: String| damage.push(Damage { table, row, what });
         // NOT INDEXED: what an index says of a row need not be what the row says.
         let query = format!("SELECT {columns} FROM {table} NOT INDEXED ORDER BY rowid");
-        let mut statement = match self.connection.prepare(&query) {
-            Ok(statement) => statement,
-            Err(e) => {
-                fault(None, e.to_string());
-                return (found, damage);
-            }
-        };
-        let mut rows = match statement.query([]) {
+        let mut statement = self.connection.prepare(&query);
+        let asked = statement.as_mut().map_err(|e| e.to_string());
+        let mut rows = match asked.and_then(|s| s.query([]).map_err(|e| e.to_string())) {
             Ok(rows) => rows,
-            Err(e) => {
-                fault(None, e.to_string());
+            Err(why) => {
+                fault(None, why);
                 return (found, damage);
             }
         };
@@ -330,7 +297,8 @@ impl Reader {
         (found, damage)
     }
 
-    fn read_meta(&self) -> (BTreeMap<String, String>, Vec<Damage>) {
+    /// What is whole of what was kept when the campaign began, by the names of [`Meta`]'s fields.
+    pub fn readable_meta(&self) -> (BTreeMap<String, String>, Vec<Damage>) {
         let (pairs, damage) = self.rows("meta", "key, value, sum", None, |_, row| {
             let (key, value): (String, String) = (get(row, 0)?, get(row, 1)?);
             verify(row::sum("meta", &[key.as_bytes(), value.as_bytes()]), row, 2)?;
@@ -347,7 +315,8 @@ impl Reader {
         })
     }
 
-    fn read_events(&self) -> (Vec<(String, Event)>, Vec<Damage>) {
+    /// The events whose rows are whole, with their times, in a file that is damaged elsewhere.
+    pub fn readable_events(&self) -> (Vec<(String, Event)>, Vec<Damage>) {
         self.rows("event", "id, at, body, sum", Some(1), |id, row| {
             let (at, body): (String, String) = (get(row, 1)?, get(row, 2)?);
             let sum = row::sum("event", &[&id.to_le_bytes(), at.as_bytes(), body.as_bytes()]);
@@ -356,7 +325,8 @@ impl Reader {
         })
     }
 
-    fn read_runs(&self) -> (Vec<StoredRun>, Vec<Damage>) {
+    /// The runs whose rows are whole, in a file that is damaged elsewhere.
+    pub fn readable_runs(&self) -> (Vec<StoredRun>, Vec<Damage>) {
         const COLUMNS: &str = "id, slot, state, setting, boot, warmup, value, body, record, sum";
         self.rows("run", COLUMNS, Some(1), |id, row| {
             let kept = RunRow {
@@ -385,9 +355,7 @@ fn verify(sum: row::Sum, row: &Row<'_>, column: usize) -> Result<(), String> {
 }
 
 fn log_is_empty(path: &Path) -> bool {
-    let mut log = path.as_os_str().to_owned();
-    log.push("-wal");
-    std::fs::metadata(PathBuf::from(log)).map_or(true, |m| m.len() == 0)
+    std::fs::metadata(lock::beside(path, "-wal")).map_or(true, |m| m.len() == 0)
 }
 
 /// `path` in a `file:` URI of SQLite.

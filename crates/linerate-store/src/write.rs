@@ -7,26 +7,7 @@ use linerate_model::campaign::{Event, Slot, StoredRun};
 use rusqlite::{Connection, OpenFlags, Transaction, params};
 
 use crate::row::{self, RunRow};
-use crate::{APPLICATION_ID, Reader, SCHEMA, SCHEMA_VERSION, StoreError, lock};
-
-/// What a campaign starts with.
-#[derive(Debug, Clone)]
-pub struct NewCampaign<'a> {
-    /// Of the plan.
-    pub name: &'a str,
-    /// Text of the plan, word for word.
-    pub plan: &'a str,
-    /// Where the plan was, for messages and relative paths.
-    pub plan_path: &'a str,
-    /// Of the shuffle.
-    pub seed: u64,
-    /// RFC 3339.
-    pub created: &'a str,
-    /// Version of linerate.
-    pub version: &'a str,
-    /// The design.
-    pub slots: &'a [Slot],
-}
+use crate::{APPLICATION_ID, Meta, Reader, SCHEMA, SCHEMA_VERSION, StoreError, lock};
 
 /// An open campaign. There is one at a time for each store, in all processes.
 #[derive(Debug)]
@@ -40,25 +21,21 @@ pub struct Campaign {
 
 impl Campaign {
     /// Makes the store. Until this returns there is none: the file gets its name when it is whole.
-    pub fn create(path: &Path, new: &NewCampaign<'_>) -> Result<Self, StoreError> {
+    pub fn create(path: &Path, meta: &Meta, slots: &[Slot]) -> Result<Self, StoreError> {
         let held = lock::take(path)?;
         if path.exists() {
             return Err(StoreError::Exists(path.to_owned()));
         }
-        let mut draft = path.as_os_str().to_owned();
-        draft.push(".new");
-        let draft = PathBuf::from(draft);
+        let draft = lock::beside(path, ".new");
         for end in ["", "-wal", "-shm", "-journal"] {
-            let mut left = draft.as_os_str().to_owned();
-            left.push(end);
             // What an earlier attempt left.
-            let _ = std::fs::remove_file(PathBuf::from(left));
+            let _ = std::fs::remove_file(lock::beside(&draft, end));
         }
         let fail = |e: &rusqlite::Error| StoreError::sqlite("create", path, e);
         {
             let mut connection = Connection::open(&draft).map_err(|e| fail(&e))?;
             settings(&connection).map_err(|e| fail(&e))?;
-            fill(&mut connection, new).map_err(|e| fail(&e))?;
+            fill(&mut connection, meta, slots).map_err(|e| fail(&e))?;
             truncate_wal(&connection);
             connection.close().map_err(|(_, e)| fail(&e))?;
         }
@@ -176,19 +153,18 @@ fn settings(connection: &Connection) -> rusqlite::Result<()> {
     connection.pragma_update(None, "synchronous", "FULL")
 }
 
-fn fill(connection: &mut Connection, new: &NewCampaign<'_>) -> rusqlite::Result<()> {
+fn fill(connection: &mut Connection, meta: &Meta, slots: &[Slot]) -> rusqlite::Result<()> {
     let transaction = connection.transaction()?;
     transaction.execute_batch(SCHEMA)?;
     transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
     transaction.pragma_update(None, "user_version", SCHEMA_VERSION)?;
-    let seed = new.seed.to_string();
     for (key, value) in [
-        ("name", new.name),
-        ("plan", new.plan),
-        ("plan_path", new.plan_path),
-        ("seed", &seed),
-        ("created", new.created),
-        ("version", new.version),
+        ("name", &meta.name),
+        ("plan", &meta.plan),
+        ("plan_path", &meta.plan_path.to_string_lossy().into_owned()),
+        ("seed", &meta.seed.to_string()),
+        ("created", &meta.created),
+        ("version", &meta.version),
     ] {
         let sum = row::sum("meta", &[key.as_bytes(), value.as_bytes()]);
         transaction.execute(
@@ -196,7 +172,7 @@ fn fill(connection: &mut Connection, new: &NewCampaign<'_>) -> rusqlite::Result<
             params![key, value, sum.as_slice()],
         )?;
     }
-    for slot in new.slots {
+    for slot in slots {
         let id = i64::from(slot.index);
         let body = json(slot)?;
         let sum = row::sum("slot", &[&id.to_le_bytes(), body.as_bytes()]);
@@ -205,7 +181,7 @@ fn fill(connection: &mut Connection, new: &NewCampaign<'_>) -> rusqlite::Result<
             params![id, body, sum.as_slice()],
         )?;
     }
-    let slots = new.slots.len() as i64;
+    let slots = slots.len() as i64;
     transaction.execute(
         "INSERT INTO head (id, slots, events, runs, sum) VALUES (1, ?1, 0, 0, ?2)",
         params![slots, row::head_sum(slots, 0, 0).as_slice()],

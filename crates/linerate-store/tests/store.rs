@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use linerate_model::campaign::{Event, RunState, Slot, StoredRun};
-use linerate_store::{Campaign, NewCampaign, Reader, StoreError};
+use linerate_store::{Campaign, Meta, Reader, StoreError};
 use proptest::test_runner::{RngAlgorithm, TestRng};
 
 fn scratch(name: &str) -> PathBuf {
@@ -62,16 +62,15 @@ fn ended(slot: u32) -> Event {
 }
 
 fn create(path: &Path, slots: &[Slot]) -> Campaign {
-    let new = NewCampaign {
-        name: "test",
-        plan: "name = \"test\"\n",
-        plan_path: "test.toml",
+    let meta = Meta {
+        name: "test".into(),
+        plan: "name = \"test\"\n".into(),
+        plan_path: "test.toml".into(),
         seed: u64::MAX,
-        created: "2012-03-04T05:06:07Z",
-        version: "0.1.0",
-        slots,
+        created: "2012-03-04T05:06:07Z".into(),
+        version: "0.1.0".into(),
     };
-    Campaign::create(path, &new).unwrap()
+    Campaign::create(path, &meta, slots).unwrap()
 }
 
 /// A closed store of `n` runs.

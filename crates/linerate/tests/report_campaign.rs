@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use linerate_model::campaign::{Event, RunState, Slot, StoredRun};
-use linerate_store::{Campaign, NewCampaign};
+use linerate_store::{Campaign, Meta};
 use serde_json::Value;
 
 fn scratch(name: &str) -> PathBuf {
@@ -69,16 +69,15 @@ fn store(folder: &Path, plan: &str, cells: &[Cell<'_>]) {
         number: index + 1,
     };
     let slots: Vec<Slot> = (0..).zip(cells).map(slot).collect();
-    let new = NewCampaign {
-        name: "stored",
-        plan,
-        plan_path: "c.toml",
+    let meta = Meta {
+        name: "stored".into(),
+        plan: plan.into(),
+        plan_path: "c.toml".into(),
         seed: 1,
-        created: "2026-11-22T10:00:00Z",
-        version: "0.1.0",
-        slots: &slots,
+        created: "2026-11-22T10:00:00Z".into(),
+        version: "0.1.0".into(),
     };
-    let mut campaign = Campaign::create(&folder.join("c.db"), &new).unwrap();
+    let mut campaign = Campaign::create(&folder.join("c.db"), &meta, &slots).unwrap();
     let began = Event::Opened { version: "0.1.0".into(), host: "lab".into(), boot_id: None };
     campaign.keep("2026-11-22T10:00:00Z", &began).unwrap();
     for (index, cell) in (0..).zip(cells) {

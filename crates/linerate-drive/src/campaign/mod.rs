@@ -20,7 +20,7 @@ use linerate_model::campaign::{Event as Kept, Slot, StoredRun};
 use linerate_model::exit::Exit;
 use linerate_model::record::{ErrorKind, ErrorRecord};
 use linerate_runner::signals::Stop;
-use linerate_store::{Campaign, MAGIC, Meta, NewCampaign, Reader, StoreError};
+use linerate_store::{Campaign, MAGIC, Meta, Reader, StoreError};
 use sha2::{Digest as _, Sha256};
 
 pub use self::agent::{Hosts, NetworkHosts};
@@ -235,16 +235,15 @@ pub fn begin(
         let seed = read.seed();
         let slots = design::slots(&read.plan, seed);
         let plan_path = std::path::absolute(&read.path).unwrap_or_else(|_| read.path.clone());
-        let new = NewCampaign {
-            name: &read.plan.name,
-            plan: &read.text,
-            plan_path: &plan_path.to_string_lossy(),
+        let meta = Meta {
+            name: read.plan.name.clone(),
+            plan: read.text.clone(),
+            plan_path,
             seed,
-            created: &env.clock.date(),
-            version: env!("CARGO_PKG_VERSION"),
-            slots: &slots,
+            created: env.clock.date(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
         };
-        Campaign::create(path, &new).map_err(store_error)?
+        Campaign::create(path, &meta, &slots).map_err(store_error)?
     };
     Drive::new(&read.plan, &read.prepared, &read.path, store, hosts)?.run(env)
 }
@@ -334,7 +333,7 @@ fn same_plan(read: &Read, meta: &Meta, store: &Path) -> Result<(), ErrorRecord> 
 /// Brings a controller to where a store stands.
 fn replay(controller: &mut Controller, reader: &Reader) -> Result<(), ErrorRecord> {
     let events = reader.events().map_err(store_error)?;
-    let mut runs = reader.runs_briefly().map_err(store_error)?.into_iter();
+    let mut runs = reader.runs().map_err(store_error)?.into_iter();
     for (_, event) in &events {
         // Each end of a run has its row, in the same order.
         let why = match event {
