@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use linerate_experiment::campaign::control::{Controller, Pace, Step};
+use linerate_experiment::campaign::control::{Attempt, Controller, Pace, Step};
 use linerate_experiment::campaign::plan::Plan;
 use linerate_host::facts::facts;
 use linerate_model::campaign::{Event as Kept, RunState, Slot, StoppedBy, StoredRun};
@@ -62,9 +62,7 @@ impl<'a> Drive<'a> {
     ) -> Result<Self, ErrorRecord> {
         let reader = store.reader().map_err(store_error)?;
         let fleet = Fleet::new(plan, prepared, plan_path, hosts)?;
-        let rebooted = plan.rebooted().iter().map(|&h| plan.hosts[h].name.clone()).collect();
-        let slots = reader.slots().map_err(store_error)?;
-        let mut controller = Controller::new(slots, rebooted, fleet.watched(), plan.repeat.retries);
+        let mut controller = super::controller(plan, &reader, fleet.watched())?;
         super::replay(&mut controller, &reader)?;
         let pace = Pace::default();
         Ok(Self { plan, prepared, store, controller, fleet, pace, learnt: 0, unheld: 0 })
@@ -142,9 +140,7 @@ impl<'a> Drive<'a> {
             }
             match self.controller.next(&self.fleet.world()) {
                 Step::Done => return Ok(Ended::Done),
-                Step::MarkCut { slot, attempt, extra } => {
-                    self.mark_cut(env, slot, attempt, extra)?
-                }
+                Step::MarkCut(attempt) => self.mark_cut(env, attempt)?,
                 Step::Reboot { boot, host, old } => {
                     let here = self.fleet.is_here(&host);
                     self.keep(env, &Kept::BootBegan { boot, host: host.clone(), old })?;
@@ -188,8 +184,8 @@ impl<'a> Drive<'a> {
                     }
                 }
                 Step::GiveUp { slot, why } => self.keep(env, &Kept::Short { slot, why })?,
-                Step::Run { slot, attempt, extra } => {
-                    if let Some(ended) = self.one_run(env, (slot, attempt, extra), limit)? {
+                Step::Run(attempt) => {
+                    if let Some(ended) = self.one_run(env, attempt, limit)? {
                         return Ok(ended);
                     }
                 }
@@ -245,13 +241,8 @@ impl<'a> Drive<'a> {
         }
     }
 
-    fn mark_cut(
-        &mut self,
-        env: &mut Env<'_>,
-        slot: u32,
-        attempt: u32,
-        extra: bool,
-    ) -> Result<(), ErrorRecord> {
+    fn mark_cut(&mut self, env: &mut Env<'_>, attempt: Attempt) -> Result<(), ErrorRecord> {
+        let Attempt { slot, attempt, extra } = attempt;
         let Some(of) = self.controller.slots().get(slot as usize).cloned() else { return Ok(()) };
         let error = Some("its controller ended during this run".to_owned());
         // On which boot it ran is not known any more.
@@ -291,9 +282,10 @@ impl<'a> Drive<'a> {
     fn one_run(
         &mut self,
         env: &mut Env<'_>,
-        (slot, attempt, extra): (u32, u32, bool),
+        this: Attempt,
         limit: Duration,
     ) -> Result<Option<Ended>, ErrorRecord> {
+        let Attempt { slot, attempt, extra } = this;
         let Some(of) = self.controller.slots().get(slot as usize).cloned() else {
             return Ok(Some(Ended::Done));
         };
@@ -307,7 +299,7 @@ impl<'a> Drive<'a> {
             Err(Trouble::Fatal(error)) => return Err(error),
         };
         if !wrong.is_empty() {
-            return self.does_not_hold(env, &of, (slot, attempt, extra), &wrong);
+            return self.does_not_hold(env, &of, this, &wrong);
         }
         self.unheld = 0;
         self.keep(env, &Kept::RunBegan { slot, attempt, extra })?;
@@ -409,7 +401,7 @@ impl<'a> Drive<'a> {
         &mut self,
         env: &mut Env<'_>,
         of: &Slot,
-        (slot, attempt, extra): (u32, u32, bool),
+        Attempt { slot, attempt, extra }: Attempt,
         wrong: &[String],
     ) -> Result<Option<Ended>, ErrorRecord> {
         let why = format!("before the run {}", wrong.join("; "));

@@ -227,8 +227,7 @@ pub fn begin(
     env: &mut Env<'_>,
 ) -> Result<Ended, ErrorRecord> {
     let store = if path.exists() {
-        let store = Campaign::open(path).map_err(store_error)?;
-        let meta = store.reader().and_then(|r| r.meta()).map_err(store_error)?;
+        let (store, meta) = open(path)?;
         same_plan(read, &meta, path)?;
         store
     } else {
@@ -258,8 +257,7 @@ pub fn resume(
     hosts: &mut dyn Hosts,
     env: &mut Env<'_>,
 ) -> Result<Ended, ErrorRecord> {
-    let store = Campaign::open(path).map_err(store_error)?;
-    let meta = store.reader().and_then(|r| r.meta()).map_err(store_error)?;
+    let (store, meta) = open(path)?;
     if let Some(plan) = plan {
         same_plan(&Read::of(plan)?, &meta, path)?;
     }
@@ -283,8 +281,7 @@ pub fn restore(
     hosts: &mut dyn Hosts,
     date: &str,
 ) -> Result<BTreeMap<String, Vec<String>>, ErrorRecord> {
-    let mut store = Campaign::open(path).map_err(store_error)?;
-    let meta = store.reader().and_then(|r| r.meta()).map_err(store_error)?;
+    let (mut store, meta) = open(path)?;
     let read = Read::new(meta.plan, &meta.plan_path)?;
     let mut fleet = Fleet::new(&read.plan, &read.prepared, &read.path, hosts)?;
     fleet.connect_all(&Stop::default())?;
@@ -328,6 +325,24 @@ fn same_plan(read: &Read, meta: &Meta, store: &Path) -> Result<(), ErrorRecord> 
         &[],
     )
     .with_hints(hints))
+}
+
+/// A store, opened to go on, and what was kept when it began.
+fn open(path: &Path) -> Result<(Campaign, Meta), ErrorRecord> {
+    let store = Campaign::open(path).map_err(store_error)?;
+    let meta = store.reader().and_then(|reader| reader.meta()).map_err(store_error)?;
+    Ok((store, meta))
+}
+
+/// The controller of a store's design, at its start.
+fn controller(
+    plan: &Plan,
+    reader: &Reader,
+    watched: Vec<String>,
+) -> Result<Controller, ErrorRecord> {
+    let rebooted = plan.rebooted().iter().map(|&h| plan.hosts[h].name.clone()).collect();
+    let slots = reader.slots().map_err(store_error)?;
+    Ok(Controller::new(slots, rebooted, watched, plan.repeat.retries))
 }
 
 /// Brings a controller to where a store stands.

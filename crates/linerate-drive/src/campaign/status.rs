@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use linerate_experiment::campaign::control::{Controller, Pace};
+use linerate_experiment::campaign::control::Pace;
 use linerate_model::campaign::{CampaignState, CampaignStatus, Event, StoppedBy};
 use linerate_model::record::ErrorRecord;
 use linerate_store::Reader;
@@ -16,9 +16,7 @@ pub fn status(path: &Path) -> Result<CampaignStatus, ErrorRecord> {
     let meta = reader.meta().map_err(store_error)?;
     let checked = Read::new(meta.plan.clone(), &meta.plan_path)?;
     let plan = &checked.plan;
-    let rebooted = plan.rebooted().iter().map(|&h| plan.hosts[h].name.clone()).collect();
-    let slots = reader.slots().map_err(store_error)?;
-    let mut controller = Controller::new(slots, rebooted, Vec::new(), plan.repeat.retries);
+    let mut controller = super::controller(plan, &reader, Vec::new())?;
     let (lost, doubled) = reader.lost_and_doubled();
     let events = reader.events().map_err(store_error)?;
     if lost == 0 {

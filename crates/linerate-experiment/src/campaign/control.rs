@@ -25,19 +25,23 @@ pub struct HostStates {
     pub set: Option<String>,
 }
 
+/// One run of a slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Attempt {
+    /// Index of the slot.
+    pub slot: u32,
+    /// From 1.
+    pub attempt: u32,
+    /// A warm-up beyond the design.
+    pub extra: bool,
+}
+
 /// What to do next.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
     /// Keep [`Event::RunEnded`] with state cut: its controller died during this run.
-    MarkCut {
-        /// Index of the slot.
-        slot: u32,
-        /// Its attempt.
-        attempt: u32,
-        /// A warm-up beyond the design.
-        extra: bool,
-    },
-    /// Keep [`Event::BootBegan`], then ask the host to reboot.
+    MarkCut(Attempt),
+    /// Keep [`Event::BootBegan`], then tell the host to reboot.
     Reboot {
         /// Boot of the design.
         boot: u32,
@@ -77,14 +81,7 @@ pub enum Step {
         setting: String,
     },
     /// Keep [`Event::RunBegan`], run, keep the run and [`Event::RunEnded`] as one.
-    Run {
-        /// Index of the slot.
-        slot: u32,
-        /// From 1.
-        attempt: u32,
-        /// A warm-up beyond the design.
-        extra: bool,
-    },
+    Run(Attempt),
     /// Keep [`Event::Short`].
     GiveUp {
         /// Index of the slot.
@@ -120,7 +117,7 @@ pub struct Controller {
     began: BTreeMap<(u32, String), String>,
     proved: BTreeSet<(u32, String)>,
     current: BTreeMap<String, String>,
-    running: Option<(u32, u32, bool)>,
+    running: Option<Attempt>,
     /// The run that was cut last, while nothing has run since.
     just_cut: Option<u32>,
     /// Settings that have warmed up since the hosts booted.
@@ -182,8 +179,8 @@ impl Controller {
                 }
                 self.booted(host, boot_id);
             }
-            Event::RunBegan { slot, attempt, extra } => {
-                self.running = Some((*slot, *attempt, *extra));
+            &Event::RunBegan { slot, attempt, extra } => {
+                self.running = Some(Attempt { slot, attempt, extra });
                 self.just_cut = None;
             }
             Event::RunEnded { slot, extra, state, .. } => {
@@ -248,8 +245,8 @@ impl Controller {
 
     /// The next step.
     pub fn next(&self, world: &HostStates) -> Step {
-        if let Some((slot, attempt, extra)) = self.running {
-            return Step::MarkCut { slot, attempt, extra };
+        if let Some(attempt) = self.running {
+            return Step::MarkCut(attempt);
         }
         let Some((slot, place)) = self.slots.get(self.first).zip(self.places.get(self.first))
         else {
@@ -280,7 +277,7 @@ impl Controller {
             return Step::Set { setting: slot.setting.clone() };
         }
         let attempt = if extra { tries + 1 } else { failed + cut + 1 };
-        Step::Run { slot: slot.index, attempt, extra }
+        Step::Run(Attempt { slot: slot.index, attempt, extra })
     }
 
     /// What must be done before the hosts are on the boot that `slot` wants.

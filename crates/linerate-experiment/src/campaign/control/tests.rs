@@ -67,7 +67,7 @@ impl Lab {
     /// One step of a fresh controller; false when done. `cut` dies in the middle of it.
     fn step(&mut self, cut: bool, fails: bool) -> bool {
         match self.controller().next(&self.world()) {
-            Step::MarkCut { slot, attempt, extra } => {
+            Step::MarkCut(Attempt { slot, attempt, extra }) => {
                 self.keep(Event::RunEnded { slot, attempt, extra, state: RunState::Cut });
             }
             Step::Reboot { boot, host, old } => {
@@ -89,7 +89,7 @@ impl Lab {
                 }
             }
             Step::Set { setting } => self.set = Some(setting),
-            Step::Run { slot, attempt, extra } => {
+            Step::Run(Attempt { slot, attempt, extra }) => {
                 self.keep(Event::RunBegan { slot, attempt, extra });
                 if !cut {
                     self.ran += 1;
@@ -149,7 +149,7 @@ fn a_slot_that_never_succeeds_is_short_and_the_rest_is_full() {
     let mut lab = Lab::new(1, 0, 2, &["a", "b"]);
     while {
         let next = lab.controller().next(&lab.world());
-        let fails = matches!(next, Step::Run { slot: 1, .. });
+        let fails = matches!(next, Step::Run(Attempt { slot: 1, .. }));
         lab.step(false, fails)
     } {}
     assert_eq!(lab.counted(), [0, 2, 3]);
