@@ -299,7 +299,7 @@ impl Search {
             trials: self.search.trials(),
             seconds: self.search.seconds(),
             because: self.search.because(),
-            doubts: doubts::collected(self.entries.iter().map(|entry| entry.doubts.as_slice())),
+            doubts: doubts::summed(self.entries.iter().map(|entry| entry.doubts.as_slice())),
             status,
             error,
         }
@@ -418,13 +418,13 @@ fn advice(goals: &[GoalRecord], entries: &[Entry]) -> Vec<String> {
         let asked = entry.trial.rate.map(|r| r.bits_per_second() as f64);
         upper.zip(asked).map_or(f64::INFINITY, |(upper, asked)| (upper - asked).abs())
     };
-    let collected = entries
+    let nearest = entries
         .iter()
         .filter(|entry| entry.outcome.limit == Some(limit))
         .min_by(|a, b| distance(a).total_cmp(&distance(b)));
-    let collected = collected.map_or(&[][..], |entry| &entry.outcome.advice);
+    let given = nearest.map_or(&[][..], |entry| &entry.outcome.advice);
     let other_test = |a: &str| ["--rate ", "tcp", "udp"].iter().any(|start| a.starts_with(start));
-    let mut advice: Vec<_> = collected.iter().filter(|a| !other_test(a)).cloned().collect();
+    let mut advice: Vec<_> = given.iter().filter(|a| !other_test(a)).cloned().collect();
     if limit == Limit::Path && advice.is_empty() {
         advice.push("--reverse: whether the other direction has the same limit".to_owned());
     }

@@ -20,7 +20,7 @@ use linerate_runner::client::{Request, Target};
 
 use crate::trial::{self, Variation};
 use crate::{Env, Watcher};
-use keep::SettingsGuard;
+use keep::SweepFolder;
 
 /// What a frame on Ethernet takes beside its payload of IP: header, check, preamble and gap.
 const ETHERNET_BYTES: u64 = 14 + 4 + 8 + 12;
@@ -158,7 +158,7 @@ pub struct Course {
     grid: Option<Grid>,
     sweep: Sweep,
     document: SweepDocument,
-    keeper: Option<SettingsGuard>,
+    keeper: Option<SweepFolder>,
 }
 
 /// What came of it.
@@ -187,7 +187,7 @@ impl Course {
             plan.seed = chance();
         }
         // Before any packet: a sweep whose result cannot be kept would be for nothing.
-        let keeper = args.save.as_deref().map(|dir| SettingsGuard::new(dir, None)).transpose()?;
+        let keeper = args.save.as_deref().map(|dir| SweepFolder::new(dir, None)).transpose()?;
         let request = Request { command, ..asked.test.request };
         let document = blank(&request, &plan);
         let (grid, sweep) = (Some(asked.grid), Sweep::new(plan));
@@ -207,7 +207,7 @@ impl Course {
                 )
             })?;
         let save = args.save.as_deref().or(first.save.as_deref());
-        let keeper = save.map(|dir| SettingsGuard::new(dir, Some(&document.id))).transpose()?;
+        let keeper = save.map(|dir| SweepFolder::new(dir, Some(&document.id))).transpose()?;
         let mut request = asked.test.request;
         request.command.clone_from(&document.command);
         let document = SweepDocument { status: Status::Complete, error: None, ..document };
@@ -267,7 +267,7 @@ impl Course {
         if let Some(keeper) = &mut keeper {
             keeper.sweep(&document);
         }
-        let place = keeper.as_ref().map(SettingsGuard::place);
+        let place = keeper.as_ref().map(SweepFolder::place);
         Ok(Swept { document, place, unkept: keeper.and_then(|keeper| keeper.failure) })
     }
 
@@ -328,7 +328,7 @@ impl Course {
         document.regimes = self.sweep.regimes();
         document.bends = self.sweep.bends();
         document.trials = self.sweep.trials().to_vec();
-        document.doubts = doubts::collected(document.trials.iter().map(|t| t.doubts.as_slice()));
+        document.doubts = doubts::summed(document.trials.iter().map(|t| t.doubts.as_slice()));
         document.because = because;
         // What was cut short is to be finished first.
         document.advice = if trouble.is_some() { Vec::new() } else { advice };

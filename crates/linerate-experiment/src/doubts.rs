@@ -5,7 +5,7 @@ use linerate_model::record::{Doubt, DoubtKind, TestEnd};
 /// One entry for each kind and wording, in the order of their first trial. Two wordings are the same
 /// when only their numbers differ, so that a busy client and a busy server stay apart. `trials` are
 /// the doubts of each trial, of every one.
-pub fn collected<'a>(trials: impl IntoIterator<Item = &'a [Doubt]>) -> Vec<Doubt> {
+pub fn summed<'a>(trials: impl IntoIterator<Item = &'a [Doubt]>) -> Vec<Doubt> {
     let mut found: Vec<Found<'a>> = Vec::new();
     let mut count = 0_usize;
     for doubts in trials {
@@ -89,8 +89,8 @@ mod tests {
                 busy("on the client, a task waited 8 % of the time"),
             ],
         ];
-        let collected = collected(trials.iter().map(Vec::as_slice));
-        let texts: Vec<&str> = collected.iter().map(|d| d.text.as_str()).collect();
+        let doubts = summed(trials.iter().map(Vec::as_slice));
+        let texts: Vec<&str> = doubts.iter().map(|d| d.text.as_str()).collect();
         assert_eq!(
             texts,
             [
@@ -104,8 +104,8 @@ mod tests {
     #[test]
     fn a_single_trial_needs_no_count() {
         let one = [busy("x 1")];
-        assert_eq!(collected([&one[..]])[0].text, "x 1");
-        assert!(collected(std::iter::empty()).is_empty());
+        assert_eq!(summed([&one[..]])[0].text, "x 1");
+        assert!(summed(std::iter::empty()).is_empty());
         assert_eq!(without_numbers("1,472 and 3.5, or 7."), "# and # or #");
     }
 }

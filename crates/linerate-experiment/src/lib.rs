@@ -1,5 +1,5 @@
 //! Decides the next trial from the outcomes so far, and says what the outcomes mean. Pure: whoever
-//! drives it runs the trials and reports what came of them.
+//! drives it runs the trials and gives it what came of them.
 
 #![forbid(unsafe_code)]
 

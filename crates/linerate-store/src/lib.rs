@@ -3,7 +3,7 @@
 //! What is promised: when [`Campaign::keep_run`] or [`Campaign::keep`] returns, the run or event is
 //! on stable storage (WAL, `synchronous=FULL`, then the log is folded into the file and cut), as far
 //! as the disk keeps what `fsync` promises. After any error nothing more is written: whether the
-//! last commit reached the disk is then unknown, and only a fresh look can say.
+//! last commit reached the disk is then unknown, and only a fresh look can show.
 //!
 //! Each row carries a SHA-256 of all its columns, and a head row says how many there are. So one
 //! altered byte anywhere is either found by [`Reader::check`] or alters nothing that is read.

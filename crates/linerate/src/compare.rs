@@ -148,7 +148,7 @@ pub fn run(args: &CompareArgs) -> ExitCode {
             if let Some(hint) = &failure.hint {
                 message.push_str(&format!("\nhint: {hint}\n"));
             }
-            // Nobody can be reached when even this fails.
+            // Nobody is left to read it when even this fails.
             let _ = io::stderr().write_all(message.as_bytes());
             ExitCode::from(failure.code)
         }

@@ -27,7 +27,7 @@ pub fn run(program: &OsStr, args: Vec<OsString>) -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure { message, code }) => {
-            // Nobody can be reached when even this fails.
+            // Nobody is left to read it when even this fails.
             let _ = io::stderr().write_all(&message);
             ExitCode::from(code)
         }

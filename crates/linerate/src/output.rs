@@ -125,7 +125,7 @@ pub fn layout(color: Color) -> Layout {
         return Layout { paint, ..PLAIN };
     }
     let width = terminal_size::terminal_size_of(stdout()).map(|(w, _)| usize::from(w.0));
-    // A terminal that does not say its width has the width that all had.
+    // A terminal that does not report its width has the width that all had.
     Layout { room: Room { width: width.filter(|&w| w > 0).or(Some(80)), spark: true }, paint }
 }
 

@@ -13,7 +13,7 @@ use crate::output;
 
 /// Often enough that nobody takes the line for a still one.
 const MOVES_EVERY: Duration = Duration::from_millis(250);
-/// Where a terminal does not say its width.
+/// Where a terminal does not report its width.
 const USUAL_WIDTH: usize = 80;
 
 /// What is under way, and since when.
@@ -107,6 +107,6 @@ fn lock(now: &Mutex<Now>) -> MutexGuard<'_, Now> {
 
 /// Columns of the terminal now, less the one in which many wrap.
 fn width() -> usize {
-    let width = terminal_size::terminal_size_of(std::io::stderr()).map(|(w, _)| usize::from(w.0));
-    width.filter(|&width| width > 0).unwrap_or(USUAL_WIDTH).saturating_sub(1)
+    let columns = terminal_size::terminal_size_of(std::io::stderr()).map(|(w, _)| usize::from(w.0));
+    columns.filter(|&width| width > 0).unwrap_or(USUAL_WIDTH).saturating_sub(1)
 }

@@ -380,7 +380,7 @@ impl<'a> Drive<'a> {
         Ok(Ended::Interrupted)
     }
 
-    /// The plan's pause before a run; `false` when asked to stop.
+    /// The plan's pause before a run; `false` when it is to stop.
     fn pause(&self, env: &Env<'_>) -> bool {
         let (begun, whole) = (env.clock.elapsed(), Duration::from_nanos(self.plan.repeat.pause.0));
         loop {

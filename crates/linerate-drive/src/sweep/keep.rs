@@ -15,13 +15,13 @@ const SWEEP: &str = "sweep.json";
 const MOST_BYTES: u64 = 64 << 20;
 
 /// Writes runs and the sweep into a directory. A failure is reported once and the sweep goes on.
-pub struct SettingsGuard {
+pub struct SweepFolder {
     dir: PathBuf,
     /// The first; the rest would be the same.
     pub failure: Option<ErrorRecord>,
 }
 
-impl SettingsGuard {
+impl SweepFolder {
     /// Makes the directory and tries it. A sweep that is in it already is somebody's measurement: only
     /// the one with the id `own` is written over, which is the one that goes on.
     pub fn new(dir: &Path, own: Option<&str>) -> Result<Self, ErrorRecord> {

@@ -41,7 +41,7 @@ pub struct Attempt {
 pub enum Step {
     /// Keep [`Event::RunEnded`] with state cut: its controller died during this run.
     MarkCut(Attempt),
-    /// Keep [`Event::BootBegan`], then tell the host to reboot.
+    /// Keep [`Event::BootBegan`], then have the host reboot.
     Reboot {
         /// Boot of the design.
         boot: u32,
@@ -113,7 +113,7 @@ pub struct Controller {
     watched: Vec<String>,
     retries: u32,
     warms_up: bool,
-    /// Old boot id of each host asked to reboot.
+    /// Old boot id of each host that was to reboot.
     began: BTreeMap<(u32, String), String>,
     proved: BTreeSet<(u32, String)>,
     current: BTreeMap<String, String>,
@@ -129,7 +129,7 @@ pub struct Controller {
 }
 
 impl Controller {
-    /// At the start. `watched` holds the hosts whose boot ids [`HostStates`] will report.
+    /// At the start. `watched` holds the hosts whose boot ids [`HostStates`] will say.
     pub fn new(
         slots: Vec<Slot>,
         rebooted: Vec<String>,

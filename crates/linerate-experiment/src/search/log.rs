@@ -57,7 +57,7 @@ pub struct Head {
     pub repeats: u64,
 }
 
-/// What the first trial reported of the two ends.
+/// What the first trial showed of the two ends.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Facts {
     /// What the trials share, as agreed.

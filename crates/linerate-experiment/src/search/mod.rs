@@ -60,7 +60,7 @@ pub struct Made {
 /// What to do next.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Next {
-    /// Make this trial and report [`Search::take`].
+    /// Make this trial and give its outcome to [`Search::take`].
     Run {
         /// The trial.
         trial: Trial,
@@ -390,7 +390,7 @@ impl Search {
 }
 
 /// A goal's view of a trial. A goal with a rule of delay fails where no delay could be measured:
-/// nothing arrived, or nobody reported.
+/// nothing arrived, or nobody reported it.
 fn judge(goal: &Goal, made: &Made) -> Option<Judged> {
     let outcome = &made.outcome;
     if outcome.invalid.is_some() {

@@ -1,8 +1,8 @@
 //! A sweep: a grid of values, then finer ones around every bend.
 //!
-//! [`Sweep`] takes what came of each trial and gives the next. It holds no clock and no chance but
+//! [`Sweep`] gets what came of each trial and gives the next. It holds no clock and no chance but
 //! the seed in its plan: the same plan and outcomes give the same trials, so a sweep that was cut
-//! short goes on by taking in again what was known ([`Sweep::replay`]).
+//! short goes on by getting again what was known ([`Sweep::replay`]).
 
 mod budget;
 pub mod grid;
@@ -73,7 +73,7 @@ impl Sweep {
         Self { plan, grid, trials: Vec::new(), pending: None, out_of_reach: Vec::new() }
     }
 
-    /// A sweep that has taken in these outcomes already.
+    /// A sweep that has got these outcomes already.
     ///
     /// # Errors
     /// When the plan would have given other trials.
@@ -101,8 +101,8 @@ impl Sweep {
         &self.trials
     }
 
-    /// The next trial, the same one until its outcome is reported; `None` at the end.
-    #[expect(clippy::should_implement_trait, reason = "it changes nothing until it is taken")]
+    /// The next trial, the same one until [`Sweep::take`] gets its outcome; `None` at the end.
+    #[expect(clippy::should_implement_trait, reason = "it changes nothing until the outcome comes")]
     pub fn next(&mut self) -> Option<Job> {
         if self.pending.is_none() {
             self.pending = self.choose();
@@ -156,7 +156,7 @@ impl Sweep {
         })
     }
 
-    /// Whether the sender was seen not to reach this rate by far. Ever higher rates would say
+    /// Whether the sender was seen not to reach this rate by far. Ever higher rates would show
     /// nothing more and only harm others.
     fn is_out_of_reach(&mut self, job: &Job) -> bool {
         let Some(asked) = job.value.filter(|_| self.plan.variable == Variable::Rate) else {

@@ -76,7 +76,7 @@ fn point(plan: &SweepPlan, trials: &[&Outcome], way: Way, value: Option<u64>) ->
     let some = |f: fn(&Outcome) -> Option<f64>| {
         median(&trials.iter().filter_map(|o| f(o)).collect::<Vec<f64>>())
     };
-    // A sum that leaves out what some trials did not say would be no sum.
+    // A sum that leaves out what some trials did not report would be no sum.
     let count = |f: fn(&Outcome) -> Option<u64>| {
         trials.iter().try_fold(0_u64, |sum, o| Some(sum.saturating_add(f(o)?)))
     };

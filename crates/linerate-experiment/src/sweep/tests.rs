@@ -281,7 +281,7 @@ fn loss_is_where_the_counts_put_it() {
         assert!(untold.contains("was lost, where is not known"), "{untold}");
         assert!(!untold.contains("never reached") && !untold.contains("dropped"), "{untold}");
     }
-    // What one trial does not say is not reported by the sum.
+    // What one trial does not report is not in the sum.
     let plan = SweepPlan { repeat: 2, ..plan(&mega(&[100])) };
     let mut first = true;
     let mut sweep = Sweep::new(plan);

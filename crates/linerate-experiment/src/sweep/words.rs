@@ -59,7 +59,7 @@ fn ends(way: Way) -> (&'static str, &'static str) {
     }
 }
 
-/// Where what was lost was lost, as far as the counts report.
+/// Where what was lost was lost, as far as the counts show.
 fn lost_where(point: &SweepPoint) -> String {
     let (_, receiver) = ends(point.direction);
     let lost = share(point.lost_ratio);

@@ -21,9 +21,9 @@ pub fn explain(argv: &[OsString], verb: Option<&str>) -> Option<ErrorRecord> {
         (Some(_), _) => None,
         (None, "client") => {
             let host = if rest.is_empty() { vec!["HOST".to_owned()] } else { rest.to_vec() };
-            hinted(&[vec!["-c".to_owned()], host].concat())
+            as_iperf3(&[vec!["-c".to_owned()], host].concat())
         }
-        (None, "server") => hinted(&[vec!["-s".to_owned()], rest.to_vec()].concat()),
+        (None, "server") => as_iperf3(&[vec!["-s".to_owned()], rest.to_vec()].concat()),
         (None, host) if !host.starts_with('-') && host.contains(['.', ':']) => {
             let (udp, tcp) = (format!("linerate udp {host}"), format!("linerate tcp {host}"));
             Some(usage::error(
@@ -32,7 +32,7 @@ pub fn explain(argv: &[OsString], verb: Option<&str>) -> Option<ErrorRecord> {
                 &[&tcp, &udp],
             ))
         }
-        _ => hinted(&words),
+        _ => as_iperf3(&words),
     }
 }
 
@@ -61,7 +61,7 @@ fn within_a_verb(words: &[String]) -> Option<ErrorRecord> {
 }
 
 /// What iperf3 would have understood, as the commands that do it here.
-fn hinted(words: &[String]) -> Option<ErrorRecord> {
+fn as_iperf3(words: &[String]) -> Option<ErrorRecord> {
     let pairs = iperf3::pairs(words)?;
     let is_asked = |name: &str| pairs.iter().any(|(n, _)| *n == name);
     if !is_asked("client") && !is_asked("server") {

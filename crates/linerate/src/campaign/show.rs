@@ -30,7 +30,7 @@ const NAME_LEAST: usize = 16;
 /// Where it goes.
 pub struct Show {
     form: Output,
-    /// With --json: the runs so far, reported as one document at the end.
+    /// With --json: the runs so far, shown as one document at the end.
     runs: RefCell<Vec<StoredRun>>,
     status: StatusLine,
     /// Columns of the terminal on standard output; absent where there is none.
@@ -197,7 +197,7 @@ impl Show {
             ..Live::default()
         };
         self.status.begin(self.known.clone());
-        // Its tests may be programs of their own, which do not say when data flows.
+        // Its tests may be programs of their own, which do not report when data flows.
         self.status.flows();
     }
 
@@ -256,14 +256,14 @@ impl Show {
         self.status.clear();
         if self.json() {
             let runs = (self.form == Output::Json).then(|| self.runs.take());
-            let event = CampaignEvent::End(CampaignEnd {
+            let end = CampaignEvent::End(CampaignEnd {
                 name: plan.name.clone(),
                 done: controller.filled(),
                 total: self.total,
                 short: controller.short(),
                 runs,
             });
-            put(json::line(&event));
+            put(json::line(&end));
             return;
         }
         let store = store.display();

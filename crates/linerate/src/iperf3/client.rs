@@ -1,4 +1,4 @@
-//! The client: iperf3's options as a request, and what is reported on its screen.
+//! The client: iperf3's options as a request, and what is shown on its screen.
 
 use linerate_ask::iperf3::{Line, request};
 use linerate_model::record::{ErrorKind, RunRecord, Status};

@@ -1,4 +1,4 @@
-//! One test on iperf3's screen: text, a document at the end, or a line for each thing reported.
+//! One test on iperf3's screen: text, a document at the end, or a line for each event.
 
 use linerate_model::test_event::TestEvent;
 use linerate_report::iperf3::{Document, Options, Text};

@@ -186,7 +186,7 @@ fn a_host_that_is_away_is_waited_for() {
     let old = "boot-0".to_owned();
     c.observe(&Event::BootBegan { boot: 1, host: HOST.into(), old: old.clone() }, None);
     assert_eq!(c.next(&away), Step::Await { host: HOST.into(), not: Some(old.clone()) });
-    // It never went down: reported again.
+    // It never went down: asked again.
     assert_eq!(c.next(&lab.world()), Step::Reboot { boot: 1, host: HOST.into(), old });
 }
 

@@ -2,7 +2,7 @@
 //! line and column.
 //!
 //! The options of a test are those of the verbs `udp`, `tcp` and `rr` with `_` for `-`; which exist
-//! is reported by the caller ([`Vocabulary`]), who has the verbs. What a host can be set to is checked
+//! is given by the caller ([`Vocabulary`]), who has the verbs. What a host can be set to is checked
 //! by the caller as well, who knows the hosts' settings.
 
 mod fault;

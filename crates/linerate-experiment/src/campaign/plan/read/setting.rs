@@ -87,7 +87,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Whether the other name of an option with two says more: the setting's own word goes before a default,
-    /// and by both at once there is no saying.
+    /// and where both are given at once nobody can say.
     fn says_better(&mut self, key: &str, entry: &Entry<'a>, entries: &Entries<'a>) -> bool {
         let pairs = self.vocabulary.old.iter();
         let other = pairs.filter_map(|(old, name)| match key {
