@@ -1,6 +1,7 @@
 //! What a campaign's store holds: the design that was drawn at its start, what happened since, and
 //! the runs.
 
+use linerate_macros::skip_serializing_none;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -172,6 +173,7 @@ impl RunState {
 }
 
 /// One run, as it is kept.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StoredRun {
     /// Number in the store, from 1, in the order of their ends.
@@ -185,8 +187,7 @@ pub struct StoredRun {
     /// Boot of the design; 0 without reboots.
     pub boot: u32,
     /// Boot ids of the hosts of the plan, in its order, joined by `/`: the boot this run really ran
-    /// on. Absent when no host reported.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// on. Absent when no host told.
     pub boot_id: Option<String>,
     /// Block of the design.
     pub block: u32,
@@ -201,15 +202,12 @@ pub struct StoredRun {
     /// Wall time from start to end.
     pub seconds: f64,
     /// The plan's metric of this run.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<f64>,
     /// Its name, such as `received_bps`.
     pub metric: String,
     /// Its unit.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unit: Option<String>,
     /// JSON: the run record of a test, or what a command printed. Only the store has it as text.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(skip)]
     pub record: Option<String>,
     /// What was set while it ran, as read back: `dut: offload.tso = off`.
@@ -219,7 +217,6 @@ pub struct StoredRun {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub doubts: Vec<String>,
     /// Why it does not count, if it does not.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 

@@ -2,90 +2,77 @@
 
 use std::collections::BTreeMap;
 
+use linerate_macros::skip_serializing_none;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Figures of an interval, of the totals or of a stream: `sender` and `receiver`; `forward` and
 /// `reverse` with such a pair each in a test of both directions; `rr` in a request/response test.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Figures {
     /// What the sending end measured.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sender: Option<SenderFigures>,
     /// What the receiving end measured.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub receiver: Option<ReceiverFigures>,
     /// Client to server, in a test of both directions.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forward: Option<Pair>,
     /// Server to client, in a test of both directions.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reverse: Option<Pair>,
     /// Transactions and latency.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rr: Option<RrFigures>,
 }
 
 /// Both ends of one direction.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Pair {
     /// What the sending end measured.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sender: Option<SenderFigures>,
     /// What the receiving end measured.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub receiver: Option<ReceiverFigures>,
 }
 
 /// What a sending end measured.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SenderFigures {
     /// Payload that the kernel took.
     pub bytes: u64,
     /// Datagrams that the kernel took.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub datagrams: Option<u64>,
     /// Measured time.
     pub seconds: f64,
     /// `bytes` x 8 / `seconds`.
     pub bits_per_second: f64,
     /// Datagrams per second.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub datagrams_per_second: Option<f64>,
     /// Datagrams offered to the kernel: `datagrams` + `refused_locally`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempted: Option<u64>,
     /// Datagrams that the sending host itself dropped.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused_locally: Option<u64>,
     /// The same by errno, adding up to `refused_locally`; `unknown` where the kernel did not say why.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub local_send_errors: BTreeMap<String, u64>,
     /// Wake-ups later than the burst limit.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub late_wakeups: Option<u64>,
     /// Datagrams due but given up, because catching up is bounded.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub given_up: Option<u64>,
     /// How well the schedule was kept.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pacing: Option<PacingFigures>,
     /// CPU.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu: Option<CpuFigures>,
     /// TCP state.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tcp: Option<TcpFigures>,
     /// The host's own counters (totals only).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<HostFigures>,
 }
 
 /// How well a sender kept its schedule.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PacingFigures {
     /// Distance of the achieved from the asked rate, in parts per million; absent at `max`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mean_error_ppm: Option<f64>,
     /// Median gap between send calls.
     pub gap_p50_ns: u64,
@@ -94,86 +81,64 @@ pub struct PacingFigures {
     /// Largest gap.
     pub gap_max_ns: u64,
     /// What the gap should be; absent at `max`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gap_nominal_ns: Option<u64>,
     /// 99th percentile of send time less due time; absent at `max`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lateness_p99_ns: Option<u64>,
 }
 
 /// What a receiving end measured.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ReceiverFigures {
     /// Payload of unique datagrams, or bytes read.
     pub bytes: u64,
     /// Unique datagrams.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub datagrams: Option<u64>,
     /// Measured time: from the first arrival to the last, and no shorter than the sender's time.
     pub seconds: f64,
     /// `bytes` x 8 / `seconds`.
     pub bits_per_second: f64,
     /// Datagrams per second.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub datagrams_per_second: Option<f64>,
     /// Sent and never arrived.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost: Option<u64>,
     /// `lost` / sent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost_ratio: Option<f64>,
     /// Of those: between the two hosts' sockets.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost_path: Option<u64>,
     /// Of those: in the receiver's socket buffer.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dropped_receiver: Option<u64>,
     /// Of those: one or the other; the kernel counts a merged train as one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unattributed: Option<u64>,
     /// Packets the socket dropped, as the kernel counts (a merged train is one).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub socket_drops: Option<u64>,
     /// Arrived more than once.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duplicates: Option<u64>,
     /// Arrived after a later one, RFC 4737.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reordered: Option<u64>,
     /// Largest reordering extent, RFC 4737 section 4.2.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reorder_extent_max: Option<u64>,
     /// Of the reordered: later than the receive window.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub late: Option<u64>,
     /// Of the unique datagrams of a test by time: arrived more than 5 % of that time after it was
     /// over, or were read more than 100 ms after that. A queue held them, so the path or the
     /// receiver carries less than was sent, although nothing is lost (totals only).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overdue: Option<u64>,
     /// From the first arrival until the last datagram was read (totals only).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read_seconds: Option<f64>,
     /// Arrived with a header that fails its check.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub corrupt: Option<u64>,
     /// Runs of loss, RFC 3357.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss_runs: Option<LossRuns>,
     /// RFC 3550 A.8.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jitter_s: Option<f64>,
     /// RFC 5481: delay less the least delay.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delay_variation_s: Option<Quantiles>,
     /// When the clocks' distance is known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub one_way_delay_s: Option<OneWayDelay>,
     /// CPU.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu: Option<CpuFigures>,
     /// The host's own counters (totals only).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<HostFigures>,
 }
 
@@ -194,6 +159,7 @@ pub struct LossRuns {
 }
 
 /// Quantiles in seconds.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Quantiles {
     /// Of several streams: each quantile is the largest of theirs, which that of all values together
@@ -211,15 +177,12 @@ pub struct Quantiles {
     /// 99.9 %.
     pub p999: f64,
     /// 99.99 %.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p9999: Option<f64>,
     /// Largest.
     pub max: f64,
     /// Least.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min: Option<f64>,
     /// Mean.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mean: Option<f64>,
 }
 
@@ -236,6 +199,7 @@ pub struct OneWayDelay {
 /// CPU of one end, from the first datagram or byte until nothing more is sent; of a row, over its
 /// interval. Of several streams the busiest thread and its core are shown here; all are in
 /// `streams`.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CpuFigures {
     /// The data thread's own time, percent of one core.
@@ -244,39 +208,29 @@ pub struct CpuFigures {
     pub threads_percent: f64,
     /// Of the time, the thread stood ready and waited for a core (the kernel's run delay): other threads,
     /// other programs or its cgroup's CPU limit kept it from running. Absent where the kernel does not
-    /// report.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// tell.
     pub ready_percent: Option<f64>,
     /// Of the time, the thread neither ran nor stood ready nor slept: interrupts or the hypervisor took
     /// its core from under it. Reported only where it hardly slept, because sleep cannot be distinguished from it
     /// otherwise.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interrupted_percent: Option<f64>,
     /// CPU of this host, all cores together, that this test's data threads did not use, percent of one
     /// core; softirq that the kernel does not count to a thread is left out where it keeps that apart
     /// (totals only).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub others_percent: Option<f64>,
     /// Cores of this host that were idle half of the time or more, ascending (totals only).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle_cores: Option<Vec<u32>>,
-    /// Its core, where the end reports it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// Its core, where the end tells it.
     pub core: Option<u32>,
     /// That core, all but idle and steal.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub core_percent: Option<f64>,
     /// user + nice.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user_percent: Option<f64>,
     /// system.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system_percent: Option<f64>,
     /// irq + softirq.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub softirq_percent: Option<f64>,
     /// Time the hypervisor gave to others.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steal_percent: Option<f64>,
     /// The cores that take the interface's interrupts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -296,102 +250,77 @@ pub struct CoreFigures {
 
 /// TCP, as the sending kernel sees it. Counters are the growth over the span. Round trip, window and
 /// delivery rate are values of a moment: in a row those at its end, in the totals the mean of the rows.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TcpFigures {
     /// Bytes that the peer acknowledged.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes_acked: Option<u64>,
     /// Segments sent again.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retransmits: Option<u64>,
     /// Smoothed round trip.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt_s: Option<f64>,
     /// The largest of the rows (totals only).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt_max_s: Option<f64>,
     /// Its mean deviation.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt_variation_s: Option<f64>,
     /// Least round trip.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_rtt_s: Option<f64>,
     /// Congestion window, of all streams together.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cwnd_bytes: Option<u64>,
     /// The smallest of the rows (totals only).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cwnd_min_bytes: Option<u64>,
     /// The largest of the rows (totals only).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cwnd_max_bytes: Option<u64>,
     /// Sending maximum segment size.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mss_bytes: Option<u64>,
     /// Path MTU.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pmtu_bytes: Option<u64>,
     /// The kernel's own estimate of the delivery rate, all streams together.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delivery_rate_bps: Option<u64>,
     /// Share of the time with data to send.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub busy_ratio: Option<f64>,
     /// Share of the time limited by the receiver's window.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rwnd_limited_ratio: Option<f64>,
     /// Share of the time limited by the send buffer.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sndbuf_limited_ratio: Option<f64>,
     /// Congestion control in use.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub congestion: Option<String>,
 }
 
 /// What a host's own counters gained over the run, the wait for the last datagrams included. They count the whole host (or network
 /// namespace), other programs' packets too.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HostFigures {
     /// UDP RcvbufErrors of /proc/net/snmp and snmp6.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub udp_receive_buffer_errors: Option<u64>,
     /// UDP SndbufErrors.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub udp_send_buffer_errors: Option<u64>,
     /// UDP InCsumErrors.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub udp_checksum_errors: Option<u64>,
     /// softnet_stat column 2.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub softnet_dropped: Option<u64>,
     /// softnet_stat column 3.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub softnet_squeezed: Option<u64>,
     /// The interface's receive drops.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nic_rx_dropped: Option<u64>,
     /// The interface's transmit drops.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nic_tx_dropped: Option<u64>,
     /// The interface's transmitted packets (a train may count as one).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nic_tx_packets: Option<u64>,
     /// The interface's received packets (a train may count as one).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nic_rx_packets: Option<u64>,
     /// Drops of the interface's queueing disciplines.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub qdisc_dropped: Option<u64>,
     /// Most bytes of packets that waited in the interface's queueing disciplines at the end of an
     /// interval.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub qdisc_backlog_bytes: Option<u64>,
     /// Time that a cgroup's CPU limit throttled linerate.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub throttled_s: Option<f64>,
 }
 
 /// Transactions and their latency.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RrFigures {
     /// Completed.
@@ -401,14 +330,11 @@ pub struct RrFigures {
     /// Completed per second.
     pub transactions_per_second: f64,
     /// Requests never answered (UDP).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unanswered: Option<u64>,
     /// Requests of the measured time that had no answer when it ended. What was answered within a second
     /// after that is in the latency and makes no transaction.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unfinished: Option<u64>,
     /// Requests sent more than 1 ms after they were due (open loop).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub late_sends: Option<u64>,
     /// Requests that the client's own host dropped, by errno (UDP); they are among those without an
     /// answer.
@@ -418,21 +344,15 @@ pub struct RrFigures {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub server_local_send_errors: BTreeMap<String, u64>,
     /// From the intended send time (open loop) or the actual one to the response.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency_s: Option<Quantiles>,
     /// The histogram in HdrHistogram's V2 form, base64, nanoseconds (totals only).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency_histogram: Option<String>,
     /// CPU of the client's data threads.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu: Option<CpuFigures>,
     /// CPU of the server's data threads.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_cpu: Option<CpuFigures>,
     /// The client host's own counters (totals only).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<HostFigures>,
     /// The server host's own counters (totals only).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_host: Option<HostFigures>,
 }

@@ -1,56 +1,48 @@
 //! Facts about a host, as they stand in a record.
 
+use linerate_macros::skip_serializing_none;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What a host is: reported once a run, by the host itself. What is not known is absent.
+/// What a host is: told once a run, by the host itself. What is not known is absent.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct HostFacts {
     /// Node name, as in `uname -n`.
     pub hostname: String,
     /// Distribution, as `PRETTY_NAME` of os-release.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub os: Option<String>,
     /// Kernel release, as in `uname -r`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub kernel: Option<String>,
     /// CPU model name, as in /proc/cpuinfo.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu_model: Option<String>,
     /// Cores on line.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub cores: Option<u32>,
     /// Changes with every boot: /proc/sys/kernel/random/boot_id.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub boot_id: Option<String>,
     /// The interface that the test's packets use, as the routing table has it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub nic: Option<NicFacts>,
     /// Largest receive buffer a process may ask for, net.core.rmem_max, in bytes.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub rmem_max_bytes: Option<u64>,
     /// Largest send buffer a process may ask for, net.core.wmem_max, in bytes.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub wmem_max_bytes: Option<u64>,
     /// Version of linerate that ran there.
     pub linerate: String,
 }
 
 /// The network interface of a test.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct NicFacts {
     /// Interface name.
     pub name: String,
     /// Kernel driver; absent for interfaces without a device (lo, veth).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub driver: Option<String>,
     /// Link speed in Mbit/s, where the driver knows it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub speed_mbps: Option<u32>,
     /// MTU in bytes.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub mtu: Option<u32>,
     /// Offloads by the kernel's feature names, in the order of its feature bits.
     #[serde(skip_serializing_if = "Vec::is_empty")]

@@ -2,7 +2,7 @@
 //! the record of a run.
 //!
 //! This crate holds data and the rules by which text becomes data. It never reads a clock, opens a
-//! socket or decides anything; every other crate depends on it and it depends on none of them.
+//! socket or decides anything; every other crate depends on it, and it depends on none but an attribute.
 //!
 //! ```
 //! use linerate_model::units::{BitRate, DatagramSize};

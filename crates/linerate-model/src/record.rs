@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use linerate_macros::skip_serializing_none;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -20,6 +21,7 @@ use crate::word::Word;
 pub const FORMAT: u32 = 1;
 
 /// One test, whole.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunRecord {
     /// Always 1.
@@ -34,24 +36,18 @@ pub struct RunRecord {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub command: Vec<String>,
     /// Host name or address as the user gave it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
     /// Name of the run in reports and comparisons, as its user gave it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
     /// Title in place of the command line, as its user gave it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
     /// Addresses and ports of both ends.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub addresses: Option<Addresses>,
     /// The figures that are asked for first.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<Summary>,
     /// What was asked.
     pub asked: PlanRecord,
     /// What both ends ran.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agreed: Option<PlanRecord>,
     /// Where the two differ.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -59,7 +55,6 @@ pub struct RunRecord {
     /// The client's host.
     pub client: HostFacts,
     /// The server's host.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<HostFacts>,
     /// One entry an interval.
     pub intervals: Vec<Interval>,
@@ -69,14 +64,12 @@ pub struct RunRecord {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub streams: Vec<StreamRecord>,
     /// What limited the test.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verdict: Option<Verdict>,
     /// Why the result may not mean what it seems to.
     pub doubts: Vec<Doubt>,
     /// Whether it came to its end.
     pub status: Status,
     /// What went wrong, when it is not complete.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<ErrorRecord>,
 }
 
@@ -102,50 +95,37 @@ pub struct AddressPair {
 /// The figures that are asked for first, flat, with the same keys for every kind of test; each is one of
 /// `totals` again. What a kind does not have is absent. Of a test of both directions the plain keys are the
 /// forward direction's.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Summary {
     /// Payload received, bit/s.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub received_bps: Option<f64>,
     /// Payload sent, bit/s.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub sent_bps: Option<f64>,
     /// Lost datagrams as a share of those that fell into the measured time.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub lost_ratio: Option<f64>,
     /// 99th percentile of delay variation (udp) or of latency (rr), seconds.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub p99_s: Option<f64>,
     /// Segments retransmitted (tcp).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub retransmits_segments: Option<u64>,
     /// Transactions completed per second (rr).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub transactions_per_second: Option<f64>,
     /// The same as `received_bps`, of the reverse direction of a test of both.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub reverse_received_bps: Option<f64>,
     /// The same as `sent_bps`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub reverse_sent_bps: Option<f64>,
     /// The same as `lost_ratio`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub reverse_lost_ratio: Option<f64>,
     /// The same as `p99_s`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub reverse_p99_s: Option<f64>,
     /// The same as `retransmits_segments`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub reverse_retransmits_segments: Option<u64>,
     /// Own CPU of the client: its busiest data thread, percent of a core.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub client_cpu_percent: Option<f64>,
     /// Own CPU of the server, likewise.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub server_cpu_percent: Option<f64>,
     /// What limited the test.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<Limit>,
 }
 
@@ -157,97 +137,73 @@ pub struct ProgramFacts {
 }
 
 /// A plan in the record's words.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PlanRecord {
     /// udp, tcp or rr.
     pub protocol: Word<TrafficKind>,
     /// 4 or 6.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ip: Option<u8>,
     /// forward, reverse, both; `discard` for a send-only test.
     pub direction: Word<PlanDirection>,
     /// Each way.
     pub streams: u16,
     /// UDP payload.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub datagram_bytes: Option<u32>,
     /// TCP write and read.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub block_bytes: Option<u32>,
     /// Asked payload rate of one direction; null is unlimited.
+    #[serialize_always]
     pub rate_bps: Option<u64>,
     /// Asked datagrams per second, when that is how the rate was given.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_pps: Option<u64>,
     /// Asked transactions per second (rr, open loop).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_tps: Option<u64>,
     /// Measured time, when the test ends by time.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_s: Option<f64>,
     /// Bytes, when the test ends by them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,
     /// Datagrams, when the test ends by them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub datagrams: Option<u64>,
     /// Warm-up.
     pub warmup_s: f64,
     /// Report interval.
     pub interval_s: f64,
     /// auto, gso, mmsg, send; in `agreed` the one that the sending end ran last.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub engine: Option<Word<EngineChoice>>,
     /// In `agreed` the one that the receiving end ran, which chooses for itself.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub receive_engine: Option<Word<EngineChoice>>,
     /// Most datagrams handed to the kernel as one train.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub train_datagrams: Option<u32>,
     /// Longest burst at the asked rate.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub burst_s: Option<f64>,
     /// Socket buffers asked for.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window_bytes: Option<u64>,
     /// Socket buffers granted, as read back.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window_granted: Option<WindowGranted>,
     /// Cores.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu: Option<CpuPlan>,
     /// UDP checksums on.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checksum: Option<bool>,
     /// TCP congestion control.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub congestion: Option<String>,
     /// TCP maximum segment size.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mss_bytes: Option<u32>,
     /// TCP_NODELAY.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nodelay: Option<bool>,
     /// How the TCP receiver reads: `copy`, or `discard` (MSG_TRUNC, nothing copied).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub receive: Option<Word<Receiving>>,
     /// How the TCP sender writes: `copy`, or `sendfile` (nothing copied).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub send: Option<Word<Sending>>,
     /// rr: bytes of a request.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_bytes: Option<u32>,
     /// rr: bytes of a response.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response_bytes: Option<u32>,
     /// rr: requests in flight on each stream.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outstanding: Option<u32>,
     /// rr: udp or tcp.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transport: Option<Word<Transport>>,
     /// Differentiated services code point.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dscp: Option<u8>,
     /// native, iperf3 …
     pub dialect: Word<Dialect>,
@@ -255,13 +211,12 @@ pub struct PlanRecord {
 
 /// What the kernel granted of a socket buffer: `SO_SNDBUF` and `SO_RCVBUF` as read back, which on
 /// Linux is twice what was asked. The least of all streams and both directions.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WindowGranted {
     /// Sender's `SO_SNDBUF`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub send_bytes: Option<u64>,
     /// Receiver's `SO_RCVBUF`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub receive_bytes: Option<u64>,
 }
 

@@ -3,6 +3,7 @@
 //! These travel from a data thread to its runner, from the server to the client, and into the
 //! record, where [`crate::record`] turns them into rates and shares.
 
+use linerate_macros::skip_serializing_none;
 use serde::{Deserialize, Serialize};
 
 use crate::host::CoreUse;
@@ -157,22 +158,19 @@ impl TcpSample {
 }
 
 /// CPU of one data thread over a span, or of several beside each other.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThreadUse {
     /// Time on a core of the busiest thread, `CLOCK_THREAD_CPUTIME_ID`, in nanoseconds; absent where
-    /// nobody says.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// nobody tells.
     pub cpu_ns: Option<u64>,
     /// Time in which that thread stood ready and waited for a core, in nanoseconds: the run delay of
     /// `/proc/thread-self/schedstat` (kernel/sched/stats.h, `sched_info_arrive`). Time in which its
     /// cgroup was throttled counts as well. Absent where the kernel does not keep it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ready_ns: Option<u64>,
     /// How often that thread gave up its core by itself, `ru_nvcsw`: it sleeps at most so often.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sleeps: Option<u64>,
-    /// The core that thread was on at the end of the span; absent where nobody says.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// The core that thread was on at the end of the span; absent where nobody tells.
     pub core: Option<u32>,
     /// Time on a core of the other threads together, in nanoseconds.
     #[serde(default)]

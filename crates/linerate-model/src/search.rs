@@ -1,6 +1,7 @@
 //! The document of `linerate search`, format 1: the highest rate that meets each goal, the trials
 //! behind it, and what the search could not settle. Rates are bits of payload per second.
 
+use linerate_macros::skip_serializing_none;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -9,6 +10,7 @@ use crate::plan::Way;
 use crate::record::{Doubt, ErrorRecord, Limit, PlanRecord, ProgramFacts, Status};
 
 /// Whole searches, and what they found.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SearchDocument {
     /// Always 1.
@@ -25,34 +27,26 @@ pub struct SearchDocument {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub command: Vec<String>,
     /// Host name or address as the user gave it; absent with `--local`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
     /// Name in reports, as its user gave it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
     /// Title in reports, as its user gave it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
     /// What every trial shares: size, streams, window … Its rate and duration change from trial to
     /// trial and stand there.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<PlanRecord>,
     /// Which way the data went.
     pub direction: Way,
     /// The client's host.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client: Option<HostFacts>,
     /// The server's host.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<HostFacts>,
     /// Least rate that was allowed.
     pub min_bps: f64,
     /// Largest rate that was allowed or, without a limit by the user, twice what the sender sent
     /// when it sent as fast as it could. Absent when not even that trial came to its end.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_bps: Option<f64>,
     /// Most that the sender sent in any trial.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub generator_bps: Option<f64>,
     /// One entry a goal, of the search whose lower bound is the median one when there were several;
     /// those that settled the goal go before those that did not.
@@ -75,7 +69,6 @@ pub struct SearchDocument {
     /// Whether it came to its end: `partial` when it was interrupted, out of time or lost its server.
     pub status: Status,
     /// What went wrong, when it is not complete.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<ErrorRecord>,
 }
 
@@ -179,6 +172,7 @@ pub struct BoundRecord {
 }
 
 /// A goal over whole searches.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RepeatedRecord {
     /// Searches that were asked for.
@@ -189,13 +183,10 @@ pub struct RepeatedRecord {
     /// asked). Only these are in the mean.
     pub searches: u64,
     /// Geometric mean of their lower bounds (with `--ci`: of their knees); absent without any.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mean_bps: Option<f64>,
     /// Lower end of the 95 % interval: t on the logarithm, one value a search.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub low_bps: Option<f64>,
     /// Upper end.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub high_bps: Option<f64>,
 }
 
@@ -227,6 +218,7 @@ pub enum TrialPurpose {
 }
 
 /// One trial.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TrialRecord {
     /// Which whole search, counted from 1.
@@ -234,6 +226,7 @@ pub struct TrialRecord {
     /// What for.
     pub purpose: TrialPurpose,
     /// Offered; null is as fast as the sender can.
+    #[serialize_always]
     pub asked_bps: Option<f64>,
     /// Taken by the sender's kernel.
     pub sent_bps: f64,
@@ -248,34 +241,28 @@ pub struct TrialRecord {
     /// Not sent, lost, or later than the trial, of those that the asked rate calls for, 0 to 1.
     pub undelivered_ratio: f64,
     /// Lost on the path, datagrams.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost_path: Option<u64>,
     /// Dropped by the receiver's socket, datagrams.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dropped_receiver: Option<u64>,
     /// RFC 3550 jitter.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jitter_s: Option<f64>,
     /// 99th percentile of the delay above its least.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delay_p99_s: Option<f64>,
     /// Sender's busiest data thread.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_sender_percent: Option<f64>,
     /// Receiver's busiest data thread.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_receiver_percent: Option<f64>,
     /// What limited it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<Limit>,
     /// Whether it met every goal; null where no goal judged it.
+    #[serialize_always]
     pub good: Option<bool>,
     /// Names of the goals it met.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub meets: Vec<String>,
     /// Why it says nothing about the path; null if it does.
+    #[serialize_always]
     pub invalid: Option<String>,
     /// Id of its run record.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<String>,
 }

@@ -1,6 +1,7 @@
 //! What a server knows of the tests it served: what was asked, what its own end measured, how it
 //! ended. Its log and its JSON lines are made of this.
 
+use linerate_macros::skip_serializing_none;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -8,11 +9,11 @@ use crate::plan::{Dialect, Direction, TrafficKind};
 use crate::setting::{Restoration, RestoreOutcome};
 
 /// What of a client's test a server knows when it begins.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ServedTest {
     /// As the client names it: the id of linerate's record, the cookie of iperf3. Absent where a
-    /// client reported none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// client told none.
     pub id: Option<String>,
     /// Address and port of the client's control connection.
     pub peer: String,
@@ -26,10 +27,8 @@ pub struct ServedTest {
     pub streams: u16,
     /// Bits of payload per second that were asked of each stream; absent without a limit. For rr see
     /// `asked_per_second`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked_bps: Option<u64>,
     /// Transactions per second that were asked of rr; absent in a closed loop.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked_per_second: Option<u64>,
 }
 
@@ -66,71 +65,59 @@ impl Outcome {
 }
 
 /// What the server's end of a test received, warm-up not included.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ServedReceived {
     /// Bytes of payload.
     pub bytes: u64,
     /// The agreed time, or from the first to the last arrival on any stream where that took longer,
     /// where no time was agreed and where the test ended early; seconds. Absent when nothing came.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seconds: Option<f64>,
     /// `bytes` over `seconds`, bits per second.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bits_per_second: Option<f64>,
     /// What came in the warm-up before that, where there was one: bytes of TCP, datagrams of UDP.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warmup: Option<u64>,
     /// UDP: distinct datagrams that should have come, as far as this end can know.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected: Option<u64>,
     /// UDP: those of them that did not come.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost: Option<u64>,
     /// UDP: those of `lost` that are known to have been dropped in this host's receive buffers.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rcvbuf_drops: Option<u64>,
 }
 
 /// What the server's end of a test sent, warm-up not included.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ServedSent {
     /// Bytes of payload that the kernel took.
     pub bytes: u64,
     /// The longest time of a stream, seconds; absent where nothing was sent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seconds: Option<f64>,
     /// `bytes` over `seconds`, bits per second.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bits_per_second: Option<f64>,
     /// UDP: datagrams.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub datagrams: Option<u64>,
-    /// TCP: segments sent again; absent where the kernel does not say.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// TCP: segments sent again; absent where the kernel does not tell.
     pub retransmits: Option<u64>,
 }
 
 /// What a server knows of a test when it is over. Figures are absent where a test had none, and
 /// where not all of its streams came to an end.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ServedResult {
     /// How it ended.
     pub outcome: Outcome,
     /// Why, in words; absent when it was done.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
     /// The measured time at this end, seconds: the longest of what was received, sent and answered;
     /// absent when no data came or left.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seconds: Option<f64>,
     /// What came here.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub received: Option<ServedReceived>,
     /// What left here.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sent: Option<ServedSent>,
     /// rr: requests answered, warm-up included.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answered: Option<u64>,
 }
 

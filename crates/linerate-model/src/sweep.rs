@@ -1,6 +1,7 @@
 //! The document of `linerate sweep`, format 1: what arrived at each value that was tried, and the
 //! regimes it falls into. Rates are bits of payload per second.
 
+use linerate_macros::skip_serializing_none;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -10,6 +11,7 @@ use crate::record::{Doubt, ErrorRecord, Limit, PlanRecord, ProgramFacts, Status}
 use crate::trial::Outcome;
 
 /// A whole sweep, or as much of it as was run.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SweepDocument {
     /// Always 1.
@@ -26,24 +28,18 @@ pub struct SweepDocument {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub command: Vec<String>,
     /// Host name or address as the user gave it; absent with `--local`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
     /// Name in reports, as its user gave it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
     /// Title in reports, as its user gave it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
     /// What was to be tried, in which order.
     pub sweep: SweepPlan,
     /// What every trial shares. The swept variable changes from trial to trial.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<PlanRecord>,
     /// The client's host.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client: Option<HostFacts>,
     /// The server's host.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<HostFacts>,
     /// One entry a direction and value, in rising order.
     pub points: Vec<SweepPoint>,
@@ -66,7 +62,6 @@ pub struct SweepDocument {
     /// Whether it came to its end: `partial` when it was interrupted or lost its server.
     pub status: Status,
     /// What went wrong, when it is not complete.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<ErrorRecord>,
 }
 
@@ -97,6 +92,7 @@ impl Variable {
 }
 
 /// What is to be tried: all that decides the next trial, beside the outcomes.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SweepPlan {
     /// What is varied.
@@ -106,7 +102,6 @@ pub struct SweepPlan {
     /// Rates only: after the last value, as fast as the sender can.
     pub then_max: bool,
     /// The rate of every trial when another variable is swept; absent is as fast as the sender can.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_bps: Option<u64>,
     /// Directions, in turn.
     pub directions: Vec<Way>,
@@ -115,7 +110,6 @@ pub struct SweepPlan {
     /// Measured time of a trial, seconds.
     pub trial_s: f64,
     /// Width to which a knee is narrowed, as a share of its place; absent without zoom.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zoom_width: Option<f64>,
     /// Seed of the order of the second and later passes.
     pub seed: u64,
@@ -139,13 +133,16 @@ pub struct SweepTrial {
 
 /// All trials of one direction and value together. Rates are means, delays and loads medians,
 /// counts sums.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SweepPoint {
     /// Which way the data went.
     pub direction: Way,
     /// Value of the swept variable; absent is as fast as the sender can.
+    #[serialize_always]
     pub value: Option<u64>,
     /// Offered rate; absent is as fast as the sender can.
+    #[serialize_always]
     pub asked_bps: Option<u64>,
     /// Trials behind this point. Where some were invalid and others not, the valid ones.
     pub trials: u32,
@@ -154,48 +151,36 @@ pub struct SweepPoint {
     /// Rate of unique payload that arrived.
     pub received_bps: f64,
     /// Standard deviation of `received_bps` between the trials, from two on.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub received_sd_bps: Option<f64>,
     /// Standard deviation of the received rate between the intervals of a trial: the median trial's.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval_sd_bps: Option<f64>,
     /// Least received rate of an interval.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval_min_bps: Option<f64>,
     /// Largest received rate of an interval.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval_max_bps: Option<f64>,
     /// Of what was called for, the part that did not arrive in time; unsent datagrams count.
     pub undelivered_ratio: f64,
     /// Of what was sent, the part that was lost.
     pub lost_ratio: f64,
-    /// Lost on the path, datagrams. Absent, as the two counts below, unless every trial reported it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// Lost on the path, datagrams. Absent, as the two counts below, unless every trial told it.
     pub lost_path: Option<u64>,
     /// Dropped in the receiver's socket, datagrams.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dropped_receiver: Option<u64>,
     /// One or the other, datagrams.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unattributed: Option<u64>,
     /// RFC 3550 jitter.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jitter_s: Option<f64>,
     /// 99th percentile of the delay above its least.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delay_p99_s: Option<f64>,
     /// Sender's busiest data thread.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_sender_percent: Option<f64>,
     /// Receiver's busiest data thread.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_receiver_percent: Option<f64>,
     /// What limited it.
     pub limit: Limit,
     /// How it behaves.
     pub regime: RegimeKind,
     /// Why its trials say little of the path, when none of them was valid.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub invalid: Option<String>,
     /// Ids of the run records.
     pub runs: Vec<String>,

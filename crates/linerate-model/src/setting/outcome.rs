@@ -1,5 +1,6 @@
 //! What came of setting, reading and putting back.
 
+use linerate_macros::skip_serializing_none;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -20,24 +21,21 @@ pub enum Outcome {
 }
 
 /// What came of one setting, read back from the kernel.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Applied {
     /// What was asked.
     #[serde(flatten)]
     pub asked: Setting,
     /// On which interface; absent for settings of the whole host.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<String>,
     /// Before; absent where it could not be read.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<SettingValue>,
     /// Read back afterwards.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<SettingValue>,
     /// How it went.
     pub outcome: Outcome,
     /// Why it was refused or is not as asked.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
     /// What else changed with it: one offload can switch others.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -63,19 +61,17 @@ pub struct SideEffect {
 }
 
 /// A setting as it is now.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ReadBack {
     /// What.
     #[schemars(with = "String")]
     pub name: SettingName,
     /// On which interface; absent for settings of the whole host.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<String>,
     /// Its value; absent where it cannot be read.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<SettingValue>,
     /// Why it cannot be read.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
 }
 
@@ -97,6 +93,7 @@ pub enum RestoreOutcome {
 }
 
 /// One knob of a host that is being put back.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RestoredKnob {
     /// What, such as `feature tx-tcp-segmentation of eth0`.
@@ -106,12 +103,10 @@ pub struct RestoredKnob {
     /// What linerate had set.
     pub set: String,
     /// What it is now; absent where it cannot be read.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub now: Option<String>,
     /// How it went.
     pub outcome: RestoreOutcome,
     /// Why it is not as before.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
 }
 
