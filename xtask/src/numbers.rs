@@ -153,8 +153,9 @@ impl Tree {
         self.files().flat_map(|f| &f.functions)
     }
 
-    /// Each long option, and in how many files its name stands: as an identifier or in a text as
-    /// `--name`. What is a common word (`--format`) is found too often; so the median is looked at.
+    /// Each long option, and in how many files its name stands: as a field or parameter, or in a text
+    /// as `--name`. Methods, macros, locals and modules of that name (`format!`, `.max()`) are something
+    /// else. What many structs have (`bytes`) is found too often still; so the median is looked at.
     fn options(&self) -> impl Iterator<Item = (&str, usize)> {
         let options: BTreeSet<_> = self.files().flat_map(|f| &f.options).collect();
         options.into_iter().map(|(field, long)| {
@@ -364,10 +365,10 @@ mod tests {
                 "mod b; mod c; struct Args {\n/// Doc --late.\n#[arg(long = \"late-start\")] late: u8,\n
                  #[arg(short, long)] my_rate: u8 }",
             ),
-            ("crates/a/src/b.rs", "fn f() { hint(\"leave out --late-start\"); Instant::now() }"),
+            ("crates/a/src/b.rs", "fn f() { hint(\"leave out --late-start\"); Instant::now(); my_rate!(x.my_rate()) }"),
             (
                 "crates/a/src/c.rs",
-                "error_kinds! { /** Doc. */ NoRoute = \"no_route\", \"try\"; TimedOut = \"timed_out\", \"try\"; } fn g() { my_rate }",
+                "error_kinds! { /** Doc. */ NoRoute = \"no_route\", \"try\"; TimedOut = \"timed_out\", \"try\"; } fn g() { args.my_rate }",
             ),
         ]);
         assert_eq!(tree.options().collect::<Vec<_>>(), [("late-start", 2), ("my-rate", 2)]);

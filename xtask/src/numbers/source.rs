@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use proc_macro2::{TokenStream, TokenTree};
+use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
 use super::tokens::{
-    attribute, ends_visibility, error_kinds, function, is, item_len, lines, option, path_of,
-    use_tree, word,
+    attribute, ends_visibility, error_kinds, fields, function, is, item_len, lines, option,
+    path_of, use_tree, word,
 };
 
 /// A crate's production code: what is reached from `lib.rs` or `main.rs` without `#[cfg(test)]`.
@@ -28,7 +28,8 @@ pub struct File {
     pub functions: Vec<Function>,
     /// `Instant::now` and its like.
     pub clocks: usize,
-    /// Identifiers, and `--words` of texts; not those of comments.
+    /// Names of fields and parameters where they are declared, given or read, and `--words` of texts;
+    /// not those of comments.
     pub words: BTreeSet<String>,
     /// Long options that the file defines: as the field is called, and as the user writes it.
     pub options: Vec<(String, String)>,
@@ -139,6 +140,7 @@ impl Crate {
             }
             match (token, word(Some(token)).as_str()) {
                 (TokenTree::Group(group), _) => {
+                    self.files[file].words.extend(fields(group));
                     tests += self.scan(group.stream(), module, children, false)?;
                 }
                 (TokenTree::Literal(literal), _) => {
@@ -185,6 +187,11 @@ impl Crate {
                     let path;
                     (path, step) = path_of(rest);
                     let member = at > 0 && is(&tokens[at - 1], '.');
+                    let called = matches!(rest.get(step), Some(TokenTree::Group(arguments))
+                        if arguments.delimiter() == Delimiter::Parenthesis);
+                    if member && !called {
+                        self.files[file].words.extend(path.last().cloned());
+                    }
                     self.name(module, path, member);
                 }
             }
@@ -196,7 +203,6 @@ impl Crate {
     /// Notes a path that the code names.
     fn name(&mut self, module: usize, path: Vec<String>, member: bool) {
         let file = &mut self.files[self.modules[module].file];
-        file.words.extend(path.iter().cloned());
         let ends =
             |last: &[&str]| path.len() >= last.len() && path[path.len() - last.len()..] == *last;
         file.clocks += usize::from(CLOCKS.iter().any(|clock| ends(clock)));
@@ -209,8 +215,6 @@ impl Crate {
     fn imports(&mut self, module: usize, tree: &[TokenTree], passed_on: bool) {
         let mut leaves = vec![];
         use_tree(tree, &[], &mut leaves);
-        let words = leaves.iter().flat_map(|(path, _)| path.iter().cloned());
-        self.files[self.modules[module].file].words.extend(words);
         let module = &mut self.modules[module];
         for (path, name) in leaves {
             if !passed_on {

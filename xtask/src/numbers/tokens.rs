@@ -119,6 +119,27 @@ pub fn option(attribute: &Group, after: &[TokenTree]) -> Option<(String, String)
     Some((field, given))
 }
 
+/// Names of the fields or parameters between these brackets, declared or given: `name: ...`, or a name
+/// alone between the commas of braces.
+pub fn fields(group: &Group) -> Vec<String> {
+    if !matches!(group.delimiter(), Delimiter::Brace | Delimiter::Parenthesis) {
+        return vec![];
+    }
+    let tokens: Vec<_> = group.stream().into_iter().collect();
+    let found = tokens.iter().enumerate().filter(|(at, _)| {
+        let before = at.checked_sub(1).map(|at| &tokens[at]);
+        let begins = before.is_none_or(|token| is(token, ','));
+        let declared = matches!(before, Some(TokenTree::Group(_))) || word(before) == "pub";
+        let after = |skipped| tokens.get(at + skipped);
+        let colon = after(1).is_some_and(|token| is(token, ':'));
+        let path = colon && after(2).is_some_and(|token| is(token, ':'));
+        let alone = after(1).is_none_or(|token| is(token, ','));
+        begins && (alone && group.delimiter() == Delimiter::Brace || colon && !path)
+            || declared && colon && !path
+    });
+    found.map(|(_, token)| word(Some(token))).filter(|name| !name.is_empty()).collect()
+}
+
 /// The names in `error_kinds! { Usage = "usage", ... }`, as JSON has them.
 pub fn error_kinds(tokens: &[TokenTree]) -> Vec<String> {
     let [name, bang, TokenTree::Group(body), ..] = tokens else { return vec![] };
