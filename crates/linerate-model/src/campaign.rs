@@ -5,6 +5,8 @@ use linerate_macros::skip_serializing_none;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::kinds::named;
+
 /// One run of the design. Which runs, and in which order, is drawn once, at the start, and kept: a
 /// later version of linerate that would draw otherwise goes on with the same design.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -155,17 +157,11 @@ pub enum RunState {
     Extra,
 }
 
-impl RunState {
-    /// As in the store.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Counted => "counted",
-            Self::Failed => "failed",
-            Self::Cut => "cut",
-            Self::Extra => "extra",
-        }
-    }
+named! {
+    RunState: Counted = "counted", Failed = "failed", Cut = "cut", Extra = "extra";
+}
 
+impl RunState {
     /// From the store.
     pub fn of(name: &str) -> Option<Self> {
         [Self::Counted, Self::Failed, Self::Cut, Self::Extra].into_iter().find(|s| s.name() == name)

@@ -1,5 +1,25 @@
 //! Sets of names that programs may rely on and that later releases add to.
 
+/// Makes a closed set of words usable as text.
+macro_rules! named {
+    ($($set:ident: $($word:ident = $name:literal),+;)+) => {$(
+        impl $set {
+            /// As in records.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$word => $name),+
+                }
+            }
+        }
+
+        impl AsRef<str> for $set {
+            fn as_ref(&self) -> &str {
+                self.name()
+            }
+        }
+    )+};
+}
+
 /// Makes an enum of kinds, each with its name in JSON, its meaning (its documentation) and what to try.
 /// A name that this release does not know reads as `Other` and prints as it came.
 macro_rules! kinds {
@@ -88,4 +108,4 @@ macro_rules! kinds {
     };
 }
 
-pub(crate) use kinds;
+pub(crate) use {kinds, named};

@@ -3,31 +3,12 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::kinds::named;
 use crate::limits::{self, OutOfRange};
 use crate::units::{BitRate, DatagramSize, NANOS_PER_SECOND, Nanos, Rate};
 
 /// Name of what [`TestPlan::check`] finds when a rate lets no datagram go within the time.
 pub const ONE_DATAGRAM: &str = "rate that sends a datagram within the time in bit/s";
-
-/// Makes a closed set of words usable as text.
-macro_rules! named {
-    ($($set:ident: $($word:ident = $name:literal),+;)+) => {$(
-        impl $set {
-            /// As in records.
-            pub const fn name(self) -> &'static str {
-                match self {
-                    $(Self::$word => $name),+
-                }
-            }
-        }
-
-        impl AsRef<str> for $set {
-            fn as_ref(&self) -> &str {
-                self.name()
-            }
-        }
-    )+};
-}
 
 named! {
     PlanDirection: Forward = "forward", Reverse = "reverse", Both = "both", Discard = "discard";

@@ -12,6 +12,7 @@ pub use crate::error::{ErrorKind, ErrorRecord};
 use crate::exit::Exit;
 pub use crate::figures::*;
 use crate::host::HostFacts;
+use crate::kinds::named;
 use crate::plan::{
     Cut, Dialect, EngineChoice, PlanDirection, Receiving, Sending, TrafficKind, Transport, Way,
 };
@@ -282,23 +283,19 @@ pub enum Limit {
     Unknown,
 }
 
-impl Limit {
-    /// As in the record.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::RequestedRate => "requested-rate",
-            Self::SenderCpu => "sender-cpu",
-            Self::SenderHost => "sender-host",
-            Self::Path => "path",
-            Self::ReceiverCpu => "receiver-cpu",
-            Self::ReceiverBuffer => "receiver-buffer",
-            Self::TcpWindow => "tcp-window",
-            Self::TcpCongestion => "tcp-congestion",
-            Self::RoundTrip => "round-trip",
-            Self::OtherWork => "other-work",
-            Self::Unknown => "unknown",
-        }
-    }
+named! {
+    Limit:
+        RequestedRate = "requested-rate",
+        SenderCpu = "sender-cpu",
+        SenderHost = "sender-host",
+        Path = "path",
+        ReceiverCpu = "receiver-cpu",
+        ReceiverBuffer = "receiver-buffer",
+        TcpWindow = "tcp-window",
+        TcpCongestion = "tcp-congestion",
+        RoundTrip = "round-trip",
+        OtherWork = "other-work",
+        Unknown = "unknown";
 }
 
 /// What limited a test, with the evidence.

@@ -9,6 +9,13 @@ use serde::{Deserialize, Serialize};
 use crate::host::CoreUse;
 use crate::local_errors::LocalSendErrors;
 
+/// Adds the counters of these names; saturates.
+macro_rules! add_up {
+    ($sum:ident, $other:ident: $($counter:ident),+) => {
+        $($sum.$counter = $sum.$counter.saturating_add($other.$counter);)+
+    };
+}
+
 /// Counters of one sending stream (or several, added up) over a span.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SendCounts {
@@ -37,13 +44,8 @@ impl SendCounts {
 
     /// Adds another stream or interval. Saturates: a peer may report any number.
     pub fn add(&mut self, other: &Self) {
-        self.bytes = self.bytes.saturating_add(other.bytes);
-        self.datagrams = self.datagrams.saturating_add(other.datagrams);
-        self.refused_locally = self.refused_locally.saturating_add(other.refused_locally);
+        add_up!(self, other: bytes, datagrams, refused_locally, late_wakeups, given_up, calls);
         self.local_errors.add(&other.local_errors);
-        self.late_wakeups = self.late_wakeups.saturating_add(other.late_wakeups);
-        self.given_up = self.given_up.saturating_add(other.given_up);
-        self.calls = self.calls.saturating_add(other.calls);
     }
 }
 
@@ -82,19 +84,11 @@ pub struct RecvCounts {
 impl RecvCounts {
     /// Adds another stream or interval. Saturates: a peer may report any number.
     pub fn add(&mut self, other: &Self) {
-        self.bytes = self.bytes.saturating_add(other.bytes);
-        self.datagrams = self.datagrams.saturating_add(other.datagrams);
-        self.expected = self.expected.saturating_add(other.expected);
-        self.lost = self.lost.saturating_add(other.lost);
-        self.duplicates = self.duplicates.saturating_add(other.duplicates);
-        self.reordered = self.reordered.saturating_add(other.reordered);
-        self.late = self.late.saturating_add(other.late);
-        self.corrupt = self.corrupt.saturating_add(other.corrupt);
-        self.foreign = self.foreign.saturating_add(other.foreign);
-        self.socket_drops = self.socket_drops.saturating_add(other.socket_drops);
-        self.dropped_min = self.dropped_min.saturating_add(other.dropped_min);
-        self.dropped_max = self.dropped_max.saturating_add(other.dropped_max);
-        self.calls = self.calls.saturating_add(other.calls);
+        add_up!(
+            self, other:
+            bytes, datagrams, expected, lost, duplicates, reordered, late, corrupt, foreign,
+            socket_drops, dropped_min, dropped_max, calls
+        );
     }
 
     /// How the lost datagrams divide: `(path, receiver, unattributed)`, which add up to `lost`.

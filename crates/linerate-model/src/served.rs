@@ -5,6 +5,7 @@ use linerate_macros::skip_serializing_none;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::kinds::named;
 use crate::plan::{Dialect, Direction, TrafficKind};
 use crate::setting::{Restoration, RestoreOutcome};
 
@@ -50,18 +51,9 @@ pub enum Outcome {
     Failed,
 }
 
-impl Outcome {
-    /// As in JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Done => "done",
-            Self::Stopped => "stopped",
-            Self::Cut => "cut",
-            Self::Refused => "refused",
-            Self::Vanished => "vanished",
-            Self::Failed => "failed",
-        }
-    }
+named! {
+    Outcome: Done = "done", Stopped = "stopped", Cut = "cut", Refused = "refused", Vanished =
+        "vanished", Failed = "failed";
 }
 
 /// What the server's end of a test received, warm-up not included.

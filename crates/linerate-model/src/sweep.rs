@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::host::HostFacts;
+use crate::kinds::named;
 use crate::plan::Way;
 use crate::record::{Doubt, ErrorRecord, Limit, PlanRecord, ProgramFacts, Status};
 use crate::trial::Outcome;
@@ -79,16 +80,8 @@ pub enum Variable {
     Window,
 }
 
-impl Variable {
-    /// As in `--over`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Rate => "rate",
-            Self::Size => "size",
-            Self::Streams => "streams",
-            Self::Window => "window",
-        }
-    }
+named! {
+    Variable: Rate = "rate", Size = "size", Streams = "streams", Window = "window";
 }
 
 /// What is to be tried: all that decides the next trial, beside the outcomes.
