@@ -34,7 +34,7 @@ pub fn read(path: &Path) -> Result<Vec<u8>, ErrorRecord> {
     if let Some(text) = exposed(path, &facts)
         && WARNED.lock().unwrap_or_else(PoisonError::into_inner).insert(path.to_owned())
     {
-        // Nobody is left to say when even this fails.
+        // Nobody is left to hear of it when even this fails.
         let _ = writeln!(std::io::stderr(), "{text}");
     }
     if key.len() > MOST_BYTES {

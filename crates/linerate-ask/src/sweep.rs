@@ -102,7 +102,7 @@ pub enum Open {
     PathMtu,
 }
 
-/// The values of a sweep, as far as the command line reports them.
+/// The values of a sweep, as far as the command line says them.
 #[derive(Debug, Clone)]
 pub struct Grid {
     variable: Variable,

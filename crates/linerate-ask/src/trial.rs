@@ -34,7 +34,7 @@ pub struct TrialArgs {
 
 /// Report interval of a trial of this length: a tenth, enough to see a rate that is not steady.
 pub fn interval(time: Nanos) -> Nanos {
-    // Shorter intervals measure the scheduler, longer ones report no more.
+    // Shorter intervals measure the scheduler, longer ones show no more.
     Nanos((time.0 / 10).clamp(50_000_000, 1_000_000_000))
 }
 

@@ -183,7 +183,7 @@ pub struct StoredRun {
     /// Boot of the design; 0 without reboots.
     pub boot: u32,
     /// Boot ids of the hosts of the plan, in its order, joined by `/`: the boot this run really ran
-    /// on. Absent when no host told.
+    /// on. Absent when no host reported it.
     pub boot_id: Option<String>,
     /// Block of the design.
     pub block: u32,

@@ -208,11 +208,11 @@ pub struct CpuFigures {
     pub threads_percent: f64,
     /// Of the time, the thread stood ready and waited for a core (the kernel's run delay): other threads,
     /// other programs or its cgroup's CPU limit kept it from running. Absent where the kernel does not
-    /// tell.
+    /// report it.
     pub ready_percent: Option<f64>,
     /// Of the time, the thread neither ran nor stood ready nor slept: interrupts or the hypervisor took
-    /// its core from under it. Reported only where it hardly slept, because sleep cannot be distinguished from it
-    /// otherwise.
+    /// its core from under it. Reported only where it hardly slept, because sleep cannot be
+    /// distinguished from it otherwise.
     pub interrupted_percent: Option<f64>,
     /// CPU of this host, all cores together, that this test's data threads did not use, percent of one
     /// core; softirq that the kernel does not count to a thread is left out where it keeps that apart
@@ -220,7 +220,7 @@ pub struct CpuFigures {
     pub others_percent: Option<f64>,
     /// Cores of this host that were idle half of the time or more, ascending (totals only).
     pub idle_cores: Option<Vec<u32>>,
-    /// Its core, where the end tells it.
+    /// Its core, where the end reports it.
     pub core: Option<u32>,
     /// That core, all but idle and steal.
     pub core_percent: Option<f64>,

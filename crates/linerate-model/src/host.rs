@@ -4,7 +4,7 @@ use linerate_macros::skip_serializing_none;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What a host is: told once a run, by the host itself. What is not known is absent.
+/// What a host is: reported once a run, by the host itself. What is not known is absent.
 #[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]

@@ -156,7 +156,7 @@ impl LocalSendErrors {
         }
     }
 
-    /// Whether nothing was dropped, or nobody reported by errno.
+    /// Whether nothing was dropped, or nobody reported it by errno.
     pub fn is_empty(&self) -> bool {
         self.0.iter().all(|n| *n == 0)
     }

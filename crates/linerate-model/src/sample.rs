@@ -25,7 +25,7 @@ pub struct SendCounts {
     pub datagrams: u64,
     /// Datagrams that the sending host itself dropped, with any errno; none took a sequence number.
     pub refused_locally: u64,
-    /// The same by errno; empty from a peer that does not say.
+    /// The same by errno; empty from a peer that does not report them.
     #[serde(default, skip_serializing_if = "LocalSendErrors::is_empty")]
     pub local_errors: LocalSendErrors,
     /// Batches that left later than the burst limit (at least 100 us) after their due time.
@@ -156,7 +156,7 @@ impl TcpSample {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThreadUse {
     /// Time on a core of the busiest thread, `CLOCK_THREAD_CPUTIME_ID`, in nanoseconds; absent where
-    /// nobody tells.
+    /// nobody reports it.
     pub cpu_ns: Option<u64>,
     /// Time in which that thread stood ready and waited for a core, in nanoseconds: the run delay of
     /// `/proc/thread-self/schedstat` (kernel/sched/stats.h, `sched_info_arrive`). Time in which its
@@ -164,7 +164,7 @@ pub struct ThreadUse {
     pub ready_ns: Option<u64>,
     /// How often that thread gave up its core by itself, `ru_nvcsw`: it sleeps at most so often.
     pub sleeps: Option<u64>,
-    /// The core that thread was on at the end of the span; absent where nobody tells.
+    /// The core that thread was on at the end of the span; absent where nobody reports it.
     pub core: Option<u32>,
     /// Time on a core of the other threads together, in nanoseconds.
     #[serde(default)]
@@ -358,8 +358,8 @@ pub struct RecvReport {
     pub train: u32,
     /// Messages whose kernel time stamp could not be used; they are in no delay figure.
     pub timestamp_faults: u64,
-    /// Arrivals in places that were forgotten, so that they could not be distinguished from duplicates. Each may
-    /// be one of the lost.
+    /// Arrivals in places that were forgotten, so that they could not be distinguished from duplicates.
+    /// Each may be one of the lost.
     pub unknown_late: u64,
     /// Most datagrams that waited unread in the socket when reading ended. They are among the lost, and
     /// of no known place.

@@ -14,7 +14,7 @@ use crate::setting::{Restoration, RestoreOutcome};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ServedTest {
     /// As the client names it: the id of linerate's record, the cookie of iperf3. Absent where a
-    /// client told none.
+    /// client sent none.
     pub id: Option<String>,
     /// Address and port of the client's control connection.
     pub peer: String,
@@ -52,8 +52,8 @@ pub enum Outcome {
 }
 
 named! {
-    Outcome: Done = "done", Stopped = "stopped", Cut = "cut", Refused = "refused", Vanished =
-        "vanished", Failed = "failed";
+    Outcome: Done = "done", Stopped = "stopped", Cut = "cut", Refused = "refused",
+        Vanished = "vanished", Failed = "failed";
 }
 
 /// What the server's end of a test received, warm-up not included.
@@ -89,7 +89,7 @@ pub struct ServedSent {
     pub bits_per_second: Option<f64>,
     /// UDP: datagrams.
     pub datagrams: Option<u64>,
-    /// TCP: segments sent again; absent where the kernel does not tell.
+    /// TCP: segments sent again; absent where the kernel does not report it.
     pub retransmits: Option<u64>,
 }
 

@@ -155,7 +155,7 @@ pub struct SweepPoint {
     pub undelivered_ratio: f64,
     /// Of what was sent, the part that was lost.
     pub lost_ratio: f64,
-    /// Lost on the path, datagrams. Absent, as the two counts below, unless every trial told it.
+    /// Lost on the path, datagrams. Absent, as the two counts below, unless every trial reported it.
     pub lost_path: Option<u64>,
     /// Dropped in the receiver's socket, datagrams.
     pub dropped_receiver: Option<u64>,

@@ -9,8 +9,8 @@ use crate::plan::{Direction, Transport};
 use crate::record::ErrorRecord;
 use crate::sample::{RecvInterval, RecvReport, SendInterval, SendReport};
 
-/// One thing reported. A test reports its start once, then rows, then its end once; one that fails before
-/// its streams exist reports its end only.
+/// One thing reported. A test reports its start once, then rows, then its end once; one that fails
+/// before its streams exist reports its end only.
 #[derive(Debug, Clone, PartialEq)]
 pub enum TestEvent {
     /// A client has connected, or this end has: before anything is agreed.
@@ -137,7 +137,7 @@ pub struct End {
     pub span_ns: u64,
     /// This process.
     pub cpu: Cpu,
-    /// The peer's process, if it reported.
+    /// The peer's process, if it reported it.
     pub far_cpu: Option<Cpu>,
     /// Congestion control here.
     pub congestion: Option<String>,
@@ -206,6 +206,6 @@ pub struct FarStream {
     pub packets: u64,
     /// The part of the warm-up, from 3.14 on.
     pub omitted_packets: Option<u64>,
-    /// Measured time in seconds, if it reported: of a receiver, how long data arrived.
+    /// Measured time in seconds, if it reported it: of a receiver, how long data arrived.
     pub seconds: Option<f64>,
 }

@@ -234,7 +234,7 @@ pub fn line(record: &Record) -> Option<String> {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Damage {
     /// The file ends within a line: the writer was stopped there. What a change announces there was
-    /// not done yet; of one whose result is reported there, the announcement before it is enough.
+    /// not done yet; of one whose result stands there, the announcement before it is enough.
     #[error(
         "line {0} is incomplete, as when its writer was stopped there: nothing is lost with it"
     )]
