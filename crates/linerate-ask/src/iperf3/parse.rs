@@ -66,7 +66,7 @@ fn switch(line: &mut Line, name: &str) -> bool {
 }
 
 fn port(text: &str) -> Parsed<u16> {
-    Ok(whole(text, 1..=65_535, "port number must be between 1 and 65535 inclusive")? as u16)
+    whole(text, 1..=65_535, "port number must be between 1 and 65535 inclusive")
 }
 
 /// What both sides take.
@@ -144,8 +144,7 @@ fn of_test(line: &mut Line, name: &str, text: &str) -> Parsed<bool> {
             let (rate, burst) = text.split_once('/').map_or((text, None), |(r, b)| (r, Some(b)));
             line.rate_bps = Some(bits(rate, "--bitrate")?);
             if let Some(burst) = burst {
-                line.burst =
-                    whole(burst, 1..=1_000, "invalid burst count (maximum = 1000)")? as u32;
+                line.burst = whole(burst, 1..=1_000, "invalid burst count (maximum = 1000)")?;
             }
         }
         "pacing-timer" => {
@@ -155,22 +154,18 @@ fn of_test(line: &mut Line, name: &str, text: &str) -> Parsed<bool> {
         "fq-rate" => line.fq_rate_bps = bits(text, "--fq-rate")?,
         "time" => {
             let complaint = "test duration too long (maximum = 86400 seconds)";
-            line.time_s = Some(whole(text, 0..=86_400, complaint)? as u32);
+            line.time_s = Some(whole(text, 0..=86_400, complaint)?);
         }
-        "bytes" => {
-            line.bytes = size(text, "--bytes")?;
-        }
-        "blockcount" => {
-            line.blocks = size(text, "--blockcount")?;
-        }
+        "bytes" => line.bytes = size(text, "--bytes")?,
+        "blockcount" => line.blocks = size(text, "--blockcount")?,
         "length" => {
             line.length = Some(u32::try_from(size(text, "--length")?).unwrap_or(u32::MAX));
         }
         "parallel" => {
             let complaint = "number of parallel streams too large (maximum = 128)";
-            line.parallel = whole(text, 1..=128, complaint)? as u16;
+            line.parallel = whole(text, 1..=128, complaint)?;
         }
-        "omit" => line.omit_s = whole(text, 0..=600, "bogus value for --omit")? as u32,
+        "omit" => line.omit_s = whole(text, 0..=600, "bogus value for --omit")?,
         "title" => line.title = Some(text.to_owned()),
         "extra-data" => line.extra_data = Some(text.to_owned()),
         _ => return Ok(false),
@@ -186,11 +181,7 @@ fn of_sockets(line: &mut Line, name: &str, text: &str) -> Parsed<bool> {
             line.connect_timeout_ms =
                 Some(whole(text, 1..=86_400_000, "bad value for --connect-timeout")?);
         }
-        "cport" => {
-            line.cport =
-                Some(whole(text, 1..=65_535, "port number must be between 1 and 65535 inclusive")?
-                    as u16);
-        }
+        "cport" => line.cport = Some(port(text)?),
         "window" => {
             let window = size(text, "--window")?;
             if window > 536_870_912 {
@@ -201,7 +192,7 @@ fn of_sockets(line: &mut Line, name: &str, text: &str) -> Parsed<bool> {
         "congestion" | "linux-congestion" => line.congestion = Some(text.to_owned()),
         "set-mss" => {
             let complaint = "TCP MSS too large (maximum = 32767 bytes)";
-            line.mss = Some(whole(text, 0..=32_767, complaint)? as u32).filter(|m| *m > 0);
+            line.mss = Some(whole(text, 0..=32_767, complaint)?).filter(|m| *m > 0);
         }
         "tos" => {
             let tos = any_base(text).and_then(|tos| u8::try_from(tos).ok());

@@ -39,13 +39,13 @@ pub(super) fn bits(text: &str, what: &str) -> Parsed<u64> {
 }
 
 /// A whole number within a range.
-pub(super) fn whole(
+pub(super) fn whole<T: TryFrom<u64> + PartialOrd>(
     text: &str,
-    range: std::ops::RangeInclusive<u64>,
+    range: std::ops::RangeInclusive<T>,
     complaint: &str,
-) -> Parsed<u64> {
+) -> Parsed<T> {
     let value = text.trim().parse::<f64>().ok().filter(|v| v.is_finite() && *v >= 0.0);
-    match value.map(|v| v as u64) {
+    match value.and_then(|v| T::try_from(v as u64).ok()) {
         Some(value) if range.contains(&value) => Ok(value),
         _ => wrong(complaint),
     }
@@ -99,8 +99,7 @@ pub(super) fn affinity(text: &str) -> Parsed<(Option<u16>, Option<u16>)> {
     let core = |text: &str| -> Parsed<Option<u16>> {
         match text {
             "" => Ok(None),
-            text => whole(text, 0..=1_024, "CPU affinity out of range: -A n or -A n,m")
-                .map(|core| Some(core as u16)),
+            text => whole(text, 0..=1_024, "CPU affinity out of range: -A n or -A n,m").map(Some),
         }
     };
     match text.split_once([',', '/']) {
