@@ -1,9 +1,9 @@
 //! What a campaign's store holds: the design that was drawn at its start, what happened since, and
 //! the runs.
 
-use linerate_macros::skip_serializing_none;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with_macros::skip_serializing_none;
 
 use crate::kinds::named;
 

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use linerate_macros::skip_serializing_none;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with_macros::skip_serializing_none;
 
 /// Figures of an interval, of the totals or of a stream: `sender` and `receiver`; `forward` and
 /// `reverse` with such a pair each in a test of both directions; `rr` in a request/response test.

@@ -1,8 +1,8 @@
 //! Facts about a host, as they stand in a record.
 
-use linerate_macros::skip_serializing_none;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with_macros::skip_serializing_none;
 
 /// What a host is: reported once a run, by the host itself. What is not known is absent.
 #[skip_serializing_none]

@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use linerate_macros::skip_serializing_none;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with_macros::skip_serializing_none;
 
 pub use crate::doubt::{Doubt, DoubtKind, TestEnd};
 pub use crate::error::{ErrorKind, ErrorRecord};

@@ -3,8 +3,8 @@
 //! These travel from a data thread to its runner, from the server to the client, and into the
 //! record, where [`crate::record`] turns them into rates and shares.
 
-use linerate_macros::skip_serializing_none;
 use serde::{Deserialize, Serialize};
+use serde_with_macros::skip_serializing_none;
 
 use crate::host::CoreUse;
 use crate::local_errors::LocalSendErrors;

@@ -1,9 +1,9 @@
 //! The document of `linerate search`, format 1: the highest rate that meets each goal, the trials
 //! behind it, and what the search could not settle. Rates are bits of payload per second.
 
-use linerate_macros::skip_serializing_none;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with_macros::skip_serializing_none;
 
 use crate::host::HostFacts;
 use crate::plan::Way;

@@ -1,9 +1,9 @@
 //! What a server knows of the tests it served: what was asked, what its own end measured, how it
 //! ended. Its log and its JSON lines are made of this.
 
-use linerate_macros::skip_serializing_none;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with_macros::skip_serializing_none;
 
 use crate::kinds::named;
 use crate::plan::{Dialect, Direction, TrafficKind};

@@ -1,9 +1,9 @@
 //! The document of `linerate sweep`, format 1: what arrived at each value that was tried, and the
 //! regimes it falls into. Rates are bits of payload per second.
 
-use linerate_macros::skip_serializing_none;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with_macros::skip_serializing_none;
 
 use crate::host::HostFacts;
 use crate::kinds::named;

@@ -1,8 +1,8 @@
 //! What came of setting, reading and putting back.
 
-use linerate_macros::skip_serializing_none;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with_macros::skip_serializing_none;
 
 use super::{Setting, SettingName, SettingValue};
 
