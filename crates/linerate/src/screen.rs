@@ -3,7 +3,7 @@
 use std::io::{self, ErrorKind, Write, stderr, stdout};
 
 use linerate_ask::Color;
-use linerate_drive::{Env, FromHere, SystemClock, Watcher, search, sweep};
+use linerate_drive::{Env, FromHere, SystemClock, Watcher};
 use linerate_model::exit::Exit;
 use linerate_model::record::{ErrorRecord, Interval, RunRecord};
 use linerate_report::error;
@@ -15,14 +15,13 @@ use serde::Serialize;
 
 use crate::output::{self, Output};
 use crate::status::StatusLine;
-use crate::sweep::Progress;
 
-/// Shows an experiment in the form that was asked for.
-pub struct Screen {
+/// Shows an experiment in the form that was asked for; `S` is what its rows need beside.
+pub struct Screen<S> {
     pub output: Output,
     pub layout: Layout,
     pub status: StatusLine,
-    pub progress: Progress,
+    pub state: S,
     color: Color,
     /// Nobody reads any more.
     pub closed: bool,
@@ -30,14 +29,14 @@ pub struct Screen {
     stop: Stop,
 }
 
-impl Screen {
+impl<S> Screen<S> {
     /// `stop` ends the experiment.
-    pub fn new(output: Output, color: Color, stop: Stop) -> Self {
+    pub fn new(output: Output, color: Color, stop: Stop, state: S) -> Self {
         Self {
             output,
             layout: output::layout(color),
             status: StatusLine::new(),
-            progress: Progress::new(),
+            state,
             color,
             closed: false,
             failure: None,
@@ -46,7 +45,10 @@ impl Screen {
     }
 
     /// Runs an experiment from this host.
-    pub fn watch<T>(&mut self, run: impl FnOnce(&mut Env<'_>) -> T) -> T {
+    pub fn watch<T>(&mut self, run: impl FnOnce(&mut Env<'_>) -> T) -> T
+    where
+        Self: Watcher,
+    {
         let (clock, stop) = (SystemClock::default(), self.stop.clone());
         let done = run(&mut Env { executor: &mut FromHere, clock: &clock, stop, watcher: self });
         self.status.clear();
@@ -100,20 +102,11 @@ impl Screen {
     }
 }
 
-impl Observer for Screen {
+impl<S> Observer for Screen<S> {
     fn start(&mut self, record: &RunRecord) {
         (&self.status).start(record);
     }
     fn interval(&mut self, interval: &Interval) {
         (&self.status).interval(interval);
-    }
-}
-
-impl Watcher for Screen {
-    fn sweep(&mut self, event: &sweep::Event<'_>) {
-        crate::sweep::show(self, event);
-    }
-    fn search(&mut self, event: &search::Event<'_>) {
-        crate::search::show(self, event);
     }
 }

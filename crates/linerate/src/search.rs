@@ -4,6 +4,7 @@ use std::io::{Write, stderr};
 
 use linerate_ask::Color;
 use linerate_ask::search::SearchArgs;
+use linerate_drive::Watcher;
 use linerate_drive::keep::SavedFile;
 use linerate_drive::search::{Event, Search};
 use linerate_experiment::search::repeat::Repeated;
@@ -18,12 +19,13 @@ use linerate_report::{number, search as text};
 
 use crate::output::{self, Output};
 use crate::screen::Screen;
+use crate::status::StatusLine;
 
 /// Runs the command.
 pub fn run(args: &SearchArgs, color: Color) -> Result<Exit, ErrorRecord> {
     let saved = args.save.as_deref().map(SavedFile::new).transpose()?;
     let search = Search::new(args, output::command())?;
-    let mut screen = Screen::new(args.output.into(), color, output::stop_at_signals()?);
+    let mut screen = Screen::new(args.output.into(), color, output::stop_at_signals()?, ());
     let document = screen.watch(|env| search.run(env));
     end(&mut screen, &document);
     if let Some(saved) = &saved {
@@ -32,27 +34,34 @@ pub fn run(args: &SearchArgs, color: Color) -> Result<Exit, ErrorRecord> {
     screen.exit(document.error.as_ref(), &[])
 }
 
-/// Shows how it goes.
-pub fn show(screen: &mut Screen, event: &Event<'_>) {
-    let (width, paint) = (screen.layout.room.width, screen.layout.paint);
-    match *event {
-        Event::Note(note) => {
-            let _ = writeln!(stderr(), "note: {note}");
+impl Watcher for Screen<()> {
+    fn search(&mut self, event: &Event<'_>) {
+        let (width, paint) = (self.layout.room.width, self.layout.paint);
+        match *event {
+            Event::Note(note) => {
+                let _ = writeln!(stderr(), "note: {note}");
+            }
+            Event::Started if self.output == Output::Text => self.put(&text::head(width, paint)),
+            Event::Started => {}
+            Event::Trial { search, number, trial, purpose } => {
+                begin(&self.status, search, number, trial, purpose);
+            }
+            Event::Ended { number, trial } if self.output == Output::Text => {
+                self.put(&text::row(number, trial, width, paint));
+            }
+            Event::Ended { trial, .. } => self.line(&SearchLine::Trial { trial }),
         }
-        Event::Started if screen.output == Output::Text => screen.put(&text::head(width, paint)),
-        Event::Started => {}
-        Event::Trial { search, number, trial, purpose } => {
-            begin(screen, search, number, trial, purpose);
-        }
-        Event::Ended { number, trial } if screen.output == Output::Text => {
-            screen.put(&text::row(number, trial, width, paint));
-        }
-        Event::Ended { trial, .. } => screen.line(&SearchLine::Trial { trial }),
     }
 }
 
-fn begin(screen: &Screen, search: &Repeated, number: usize, trial: &Trial, purpose: TrialPurpose) {
-    if !screen.status.is_shown() {
+fn begin(
+    status: &StatusLine,
+    search: &Repeated,
+    number: usize,
+    trial: &Trial,
+    purpose: TrialPurpose,
+) {
+    if !status.is_shown() {
         return;
     }
     let goals = search.searches().last().map(|s| s.goals()).unwrap_or_default();
@@ -61,7 +70,7 @@ fn begin(screen: &Screen, search: &Repeated, number: usize, trial: &Trial, purpo
         TrialPurpose::WarmUp => "warm-up".to_owned(),
         _ => rate,
     };
-    screen.status.begin(Live {
+    status.begin(Live {
         unit: "trial",
         number,
         what,
@@ -72,7 +81,7 @@ fn begin(screen: &Screen, search: &Repeated, number: usize, trial: &Trial, purpo
     });
 }
 
-fn end(screen: &mut Screen, document: &SearchDocument) {
+fn end(screen: &mut Screen<()>, document: &SearchDocument) {
     let layout = screen.layout;
     match screen.output {
         Output::Text => {

@@ -4,6 +4,7 @@ mod progress;
 
 use linerate_ask::Color;
 use linerate_ask::sweep::SweepArgs;
+use linerate_drive::Watcher;
 use linerate_drive::sweep::{Course, Event};
 use linerate_model::exit::Exit;
 use linerate_model::lines::SweepLine;
@@ -14,13 +15,16 @@ use linerate_report::sweep::text;
 
 use crate::output::{self, Output};
 use crate::screen::Screen;
-pub use progress::Progress;
+use progress::Progress;
+
+const UNKEPT: &str = "the results cannot be written; the sweep goes on and shows them at its end";
 
 /// Runs the command.
 pub fn run(args: &SweepArgs, color: Color) -> Result<Exit, ErrorRecord> {
     // What is resumed may be a pipe that nobody writes: until it is read, Ctrl-C simply ends this process.
     let course = Course::new(args, output::command())?;
-    let mut screen = Screen::new(args.output.into(), color, output::stop_at_signals()?);
+    let stop = output::stop_at_signals()?;
+    let mut screen = Screen::new(args.output.into(), color, stop, Progress::new());
     let swept = screen.watch(|env| course.run(env))?;
     end(&mut screen, &swept.document, swept.place.as_deref());
     if let Some(found) = swept.unkept {
@@ -30,30 +34,27 @@ pub fn run(args: &SweepArgs, color: Color) -> Result<Exit, ErrorRecord> {
     screen.exit(swept.document.error.as_ref(), &["--save DIR keeps it in files as well"])
 }
 
-/// Shows how it goes.
-pub fn show(screen: &mut Screen, event: &Event<'_>) {
-    match event {
-        Event::Started(sweep) => screen.line(&SweepLine::Start { sweep: sweep.plan() }),
-        Event::Trial(job, sweep) => screen.status.begin(screen.progress.begin(job, sweep)),
-        Event::Ended(sweep) => {
-            let row = screen.progress.end(sweep, screen.layout);
-            if let Output::Text = screen.output {
-                screen.put(&row);
+impl Watcher for Screen<Progress> {
+    fn sweep(&mut self, event: &Event<'_>) {
+        match event {
+            Event::Started(sweep) => self.line(&SweepLine::Start { sweep: sweep.plan() }),
+            Event::Trial(job, sweep) => self.status.begin(self.state.begin(job, sweep)),
+            Event::Ended(sweep) => {
+                let row = self.state.end(sweep, self.layout);
+                if self.output == Output::Text {
+                    self.put(&row);
+                }
+                if let Some(trial) = sweep.trials().last() {
+                    let (number, left) = (sweep.trials().len(), sweep.left());
+                    self.line(&SweepLine::Trial { number, left, trial });
+                }
             }
-            if let Some(trial) = sweep.trials().last() {
-                let (number, left) = (sweep.trials().len(), sweep.left());
-                screen.line(&SweepLine::Trial { number, left, trial });
-            }
+            Event::Unkept(_) => self.status.above(|| eprintln!("note: {UNKEPT}")),
         }
-        Event::Unkept(_) => screen.status.above(|| {
-            eprintln!(
-                "note: the results cannot be written; the sweep goes on and shows them at its end"
-            );
-        }),
     }
 }
 
-fn end(screen: &mut Screen, document: &SweepDocument, place: Option<&str>) {
+fn end(screen: &mut Screen<Progress>, document: &SweepDocument, place: Option<&str>) {
     match screen.output {
         Output::Text => {
             let gap = if document.trials.is_empty() { "" } else { "\n" };
