@@ -62,6 +62,17 @@ impl SavedFile {
     }
 }
 
+/// Writes a file whole or not at all, over what was there: who reads it, or is killed, never sees half.
+///
+/// # Errors
+/// What the system says; what was there is unharmed.
+pub fn replace(path: &Path, text: &str) -> io::Result<()> {
+    let mut draft = path.as_os_str().to_owned();
+    draft.push(".part");
+    let draft = PathBuf::from(draft);
+    fs::write(&draft, text).and_then(|()| fs::rename(&draft, path))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -46,18 +46,18 @@ fn main() -> ExitCode {
 /// The drop-in faces parse their own arguments, as the originals do: by the program's name, or past
 /// the verb.
 fn drop_in(argv: &[std::ffi::OsString]) -> Option<ExitCode> {
-    let program = argv.first()?;
-    if Path::new(program).file_name() == Some(OsStr::new("ministat")) {
-        return Some(ministat::run(program, argv.get(1..).unwrap_or_default().to_vec()));
+    let [program, args @ ..] = argv else { return None };
+    match Path::new(program).file_name().and_then(OsStr::to_str) {
+        Some("ministat") => return Some(ministat::run(program, args.to_vec())),
+        Some("iperf3") => return Some(iperf3::run(args.to_vec())),
+        _ => {}
     }
-    if Path::new(program).file_name() == Some(OsStr::new("iperf3")) {
-        return Some(iperf3::run(argv.get(1..).unwrap_or_default().to_vec()));
+    let [verb, args @ ..] = args else { return None };
+    match verb.to_str() {
+        Some("ministat") => Some(ministat::run(verb, args.to_vec())),
+        Some("iperf3") => Some(iperf3::run(args.to_vec())),
+        _ => None,
     }
-    if argv.get(1).map(|verb| verb.as_os_str()) == Some(OsStr::new("iperf3")) {
-        return Some(iperf3::run(argv.get(2..).unwrap_or_default().to_vec()));
-    }
-    (argv.get(1).map(|verb| verb.as_os_str()) == Some(OsStr::new("ministat")))
-        .then(|| ministat::run(OsStr::new("ministat"), argv.get(2..).unwrap_or_default().to_vec()))
 }
 
 fn dispatch(cli: Cli) -> Result<ExitCode, ErrorRecord> {

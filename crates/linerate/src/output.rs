@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::io::{IsTerminal, Write, stderr, stdout};
 
+use linerate_model::exit::Exit;
 use linerate_model::record::{ErrorKind, ErrorRecord};
 use linerate_report::run::json::JsonLines;
 use linerate_report::run::table::Room;
@@ -56,6 +57,17 @@ pub fn stop_at_signals() -> Result<Stop, ErrorRecord> {
     Stop::at_signals().map_err(|e| {
         ErrorRecord::new(ErrorKind::Unable, "cannot listen for Ctrl-C", e.to_string(), &[])
     })
+}
+
+/// Writes to standard output. Whoever closed it has read enough.
+pub fn print(text: &[u8]) -> Result<Exit, ErrorRecord> {
+    match stdout().write_all(text).and_then(|()| stdout().flush()) {
+        Err(why) if why.kind() != std::io::ErrorKind::BrokenPipe => {
+            let what = "cannot write to standard output";
+            Err(ErrorRecord::new(ErrorKind::Output, what, why.to_string(), &[]))
+        }
+        _ => Ok(Exit::Complete),
+    }
 }
 
 /// Standard output failed, for another reason than that its reader left.

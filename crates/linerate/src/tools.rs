@@ -1,6 +1,6 @@
 //! What is made from the code itself: the schema, completions and manual pages.
 
-use std::io::{self, ErrorKind, Write, stdout};
+use std::io;
 use std::path::Path;
 
 use clap::CommandFactory as _;
@@ -16,6 +16,7 @@ use linerate_report::compare::view::View;
 
 use crate::args::Cli;
 use crate::args::tools::Document;
+use crate::output::print;
 use linerate_model::exit::Exit;
 
 /// `linerate schema`.
@@ -57,15 +58,6 @@ pub fn man(dir: Option<&Path>) -> Result<Exit, ErrorRecord> {
         .render(&mut page)
         .map_err(|e| failure("cannot make the manual page", &e))?;
     print(&page)
-}
-
-fn print(text: &[u8]) -> Result<Exit, ErrorRecord> {
-    match stdout().write_all(text).and_then(|()| stdout().flush()) {
-        Err(e) if e.kind() != ErrorKind::BrokenPipe => {
-            Err(failure("cannot write to standard output", &e))
-        }
-        _ => Ok(Exit::Complete),
-    }
 }
 
 fn failure(what: &str, why: &io::Error) -> ErrorRecord {

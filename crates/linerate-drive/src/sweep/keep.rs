@@ -9,6 +9,8 @@ use linerate_ask::sweep::SweepArgs;
 use linerate_model::record::{ErrorKind, ErrorRecord, FORMAT, RunRecord};
 use linerate_model::sweep::SweepDocument;
 
+use crate::keep::replace;
+
 /// The sweep itself beside its runs.
 const SWEEP: &str = "sweep.json";
 /// A larger file is no sweep: ten thousand trials of ten intervals are a fifth of it.
@@ -60,13 +62,9 @@ impl SweepFolder {
         self.write(SWEEP, crate::document(document))
     }
 
-    /// Whole or not at all: a reader, or a sweep that is killed, never leaves half a file.
     fn write(&mut self, name: &str, text: io::Result<String>) -> bool {
         let path = self.dir.join(name);
-        let part = self.dir.join(format!("{name}.part"));
-        let written =
-            text.and_then(|text| fs::write(&part, text)).and_then(|()| fs::rename(&part, &path));
-        match written {
+        match text.and_then(|text| replace(&path, &text)) {
             Ok(()) => true,
             // Said once.
             Err(_) if self.failure.is_some() => true,

@@ -1,7 +1,6 @@
 //! `campaign export`, and the runs of a store as `compare` and `report` take them.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::path::Path;
 
 use linerate_analysis::input::{self, LabelledRun};
@@ -16,8 +15,10 @@ use linerate_report::run::json;
 use linerate_store::Reader;
 
 use super::args::Format;
+use crate::output::print;
 use linerate_ask::usage;
 use linerate_drive::campaign::{Read, store_error};
+use linerate_drive::keep;
 use linerate_model::exit::Exit;
 
 /// A store's recorded runs that count, with what is needed to name them.
@@ -177,11 +178,7 @@ fn stat(
             }
             let _ = writeln!(text, "{value}");
         }
-        // A file is there whole or not at all.
-        let draft = file.with_extension("stat.new");
-        std::fs::write(&draft, text)
-            .and_then(|()| std::fs::rename(&draft, &file))
-            .map_err(|e| io_error(&file, &e))?;
+        keep::replace(&file, &text).map_err(|e| io_error(&file, &e))?;
         println!("{}", file.display());
     }
     Ok(Exit::Complete)
@@ -220,7 +217,7 @@ fn csv(recorded: &Recorded, wanted: Option<&metric::Metric>) -> Result<Exit, Err
             field(&run.doubts.join("; ")),
         );
     }
-    print(&text)
+    print(text.as_bytes())
 }
 
 /// Every run of every state with its record; of a damaged store those that are whole.
@@ -233,21 +230,9 @@ fn json_lines(path: &Path) -> Result<Exit, ErrorRecord> {
         let run = ExportedRun { run: StoredRun { record: None, ..run }, record };
         text.push_str(&json::line(&run).unwrap_or_default());
     }
-    let exit = print(&text)?;
+    let exit = print(text.as_bytes())?;
     for found in &damage {
         eprintln!("damaged: {found}");
     }
     Ok(if damage.is_empty() { exit } else { Exit::Invalid })
-}
-
-fn print(text: &str) -> Result<Exit, ErrorRecord> {
-    match std::io::stdout().write_all(text.as_bytes()) {
-        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => Err(ErrorRecord::new(
-            ErrorKind::Output,
-            "cannot write to standard output",
-            e.to_string(),
-            &[],
-        )),
-        _ => Ok(Exit::Complete),
-    }
 }
