@@ -45,14 +45,14 @@ use Shown::{Permille, Ratio, Whole};
 /// First what is wanted, then what holds. Where they differ, what is in the way stands above the row.
 const ROWS: &[Row] = &[
     // More features came since 52,000 was aimed at; the dialects are moved out of the runner one by one.
-    row("production lines", 52_000, 70_720, Less, Whole, |t| sum(t.files().map(|f| f.lines))),
+    row("production lines", 52_000, 70_210, Less, Whole, |t| sum(t.files().map(|f| f.lines))),
     // Long are what asks a dialect's questions in one go, data loops, and pages of the report.
     row("function p95", 45, 44, Less, Whole, |t| p95(t.functions().map(|f| f.lines))),
     row("functions over 70 lines", 10, 9, Less, Permille, |t| {
         share(t.functions().filter(|f| f.lines > LONG).count(), t.functions().count(), 1000)
     }),
     row("longest function", 120, 118, Less, Whole, |t| max(t.functions().map(|f| f.lines))),
-    row("file p95", 400, 387, Less, Whole, |t| p95(t.files().map(|f| f.lines))),
+    row("file p95", 400, 384, Less, Whole, |t| p95(t.files().map(|f| f.lines))),
     row("longest file", 600, 584, Less, Whole, |t| max(t.files().map(|f| f.lines))),
     row("circles of files", 0, 0, Less, Whole, |t| sum(t.circles().map(|_| 1))),
     row("files in them", 0, 0, Less, Whole, |t| sum(t.circles().map(|circle| circle.len()))),
@@ -60,14 +60,14 @@ const ROWS: &[Row] = &[
         sum(t.clocks().map(|f| f.clocks))
     }),
     // Most tests of the runner start the program, and stand with it.
-    row("tests of runner and dialect to their code", 40, 17, More, Ratio, |t| {
+    row("tests of runner and dialect to their code", 40, 31, More, Ratio, |t| {
         let both = || t.crates.iter().filter(|c| CONVERSING.contains(&&*c.name));
         let tests = both().map(|c| c.test_lines).sum::<usize>() + t.whole_tests;
         share(tests, both().map(Crate::lines).sum(), 100)
     }),
     // A request has its options, its plan, its message, its record and its lines; the names of many
     // are words that stand in other places as well. A file that is parted may count twice.
-    row("files that name an option (median)", 5, 11, Less, Whole, |t| {
+    row("files that name an option (median)", 5, 8, Less, Whole, |t| {
         let mut counts: Vec<_> = t.options().map(|(_, files)| files).collect();
         counts.sort_unstable();
         counts.get(counts.len() / 2).map_or(0, |count| whole(*count))
