@@ -76,6 +76,7 @@ impl Dialect for Native {
     const ANSWERS_AT_ONCE: bool = false;
     const REPORTS_DOUBLES: bool = true;
     const PATIENCE_NS: u64 = 45 * SECOND;
+    const ASKS: bool = true;
 
     fn fit(_: &mut TestPlan) {}
 

@@ -6,6 +6,7 @@ pub mod chance;
 pub mod conformance;
 pub mod data;
 pub mod network;
+mod rr;
 pub mod script;
 mod side;
 
@@ -578,7 +579,7 @@ impl<'a> World<'a> {
 
     /// The kernel closes the data connections of an end that is gone.
     fn close_data(&mut self, place: Place) {
-        let is_tcp = self.script.plans.iter().all(|p| matches!(p.traffic, Traffic::Tcp(_)));
+        let is_tcp = self.script.plans.iter().all(|p| !matches!(p.traffic, Traffic::Udp(_)));
         let streams: Vec<u16> = self.side(place.peer()).threads.keys().copied().collect();
         for stream in streams.into_iter().filter(|_| is_tcp) {
             self.end_stream(place, stream);
@@ -627,7 +628,13 @@ impl<'a> World<'a> {
             Fault::DeadThread(place) => {
                 let dead = self.side(place).threads.pop_first();
                 self.struck = dead.is_some();
-                if let Some((stream, Thread::SendBytes(_) | Thread::ReceiveBytes(_))) = dead
+                if let Some((
+                    stream,
+                    Thread::SendBytes(_)
+                    | Thread::ReceiveBytes(_)
+                    | Thread::Ask(_)
+                    | Thread::Answer(_),
+                )) = dead
                     && !self.script.habits.streams_outlive
                 {
                     self.end_stream(place, stream);

@@ -7,7 +7,7 @@ use std::ops::Range;
 use linerate_dialect::habits::Habits;
 use linerate_dialect::{Conversation, Over};
 use linerate_model::plan::{
-    Direction, End, EngineChoice, IpVersion, TcpPlan, TestPlan, Traffic, UdpPlan,
+    Direction, End, EngineChoice, IpVersion, RrPlan, TcpPlan, TestPlan, Traffic, Transport, UdpPlan,
 };
 use linerate_model::record::{RunRecord, Status};
 use linerate_model::sample::{RecvReport, SendReport};
@@ -43,6 +43,9 @@ pub trait Dialect {
     const REPORTS_DOUBLES: bool;
     /// From the fault, or else from the planned end, until both ends are over, in nanoseconds.
     const PATIENCE_NS: u64;
+
+    /// It has tests of requests and responses.
+    const ASKS: bool = false;
 
     /// What it can do of a plan.
     fn fit(plan: &mut TestPlan);
@@ -176,7 +179,7 @@ fn plan(chance: &mut Chance) -> Option<TestPlan> {
         checksum: true,
     };
     let tcp = TcpPlan {
-        block: u32::try_from(1 + chance.below(20_000)).ok()?,
+        block: u32::try_from(1_000 + chance.below(20_000)).ok()?,
         mss: None,
         congestion: None,
         nodelay: false,
@@ -230,6 +233,20 @@ pub fn hold<D: Dialect>(seeds: Range<u64>) -> BTreeMap<String, u64> {
 fn story<D: Dialect>(seed: u64) -> (Fault, &'static str, String) {
     let mut chance = Chance::new(seed);
     let mut plan = plan(&mut chance).expect("a legal plan");
+    if chance.one_in(6) && D::ASKS {
+        let rr = RrPlan {
+            transport: Transport::Tcp,
+            request: u32::try_from(1 + chance.below(2_000)).unwrap_or(1),
+            response: u32::try_from(1 + chance.below(2_000)).unwrap_or(1),
+            outstanding: 1,
+            rate: None,
+        };
+        (plan.traffic, plan.direction) = (Traffic::Rr(rr), Direction::Forward);
+        if plan.duration().is_none() {
+            // Each takes a round trip.
+            plan.end = End::Datagrams(1 + chance.below(100));
+        }
+    }
     D::fit(&mut plan);
     let network = Network {
         delay_ns: chance.below(50 * MS),
@@ -287,6 +304,15 @@ fn story<D: Dialect>(seed: u64) -> (Fault, &'static str, String) {
     (fault, client_end, server_end)
 }
 
+/// What was asked was answered, but for what was under way at the end and in the warm-up.
+fn check_rr(stream: &StreamOutcome, why: &dyn Fn(&str) -> String) {
+    let (Some(rr), Some(respond)) = (&stream.rr, &stream.respond) else {
+        panic!("{}", why("an end did not report"));
+    };
+    assert!(rr.transactions <= respond.answered, "{}", why("answers"));
+    assert!(rr.unfinished <= 1, "{}", why("unfinished"));
+}
+
 /// The same of a stream of bytes.
 fn check_bytes<D: Dialect>(
     whole: bool,
@@ -315,6 +341,10 @@ fn check<D: Dialect>(
     for (id, stream) in ids.iter().zip(&figures.streams) {
         let none = Truth::default();
         let truth = truth.get(&id.stream).unwrap_or(&none);
+        if let Traffic::Rr(_) = &plan.traffic {
+            check_rr(stream, why);
+            continue;
+        }
         let (Some(send), Some(recv)) = (&stream.send, &stream.recv) else {
             panic!("{}", why("an end did not report"));
         };

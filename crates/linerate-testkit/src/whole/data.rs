@@ -15,7 +15,7 @@ use linerate_session::receiver::{Message, Receiver, Setup};
 use linerate_session::sender::{Quota, Sender};
 use linerate_wire::framing::{Framing, Mark};
 
-use super::bytes;
+use super::{bytes, rr};
 
 /// What the threads of an end and its conversation share. Times are on the end's clock.
 #[derive(Debug, Default)]
@@ -73,6 +73,8 @@ pub(super) enum Thread {
     Receive(Box<Receiving>),
     SendBytes(Box<bytes::Sending>),
     ReceiveBytes(Box<bytes::Receiving>),
+    Ask(Box<rr::Asking>),
+    Answer(Box<rr::Answering>),
 }
 
 impl Thread {
@@ -92,7 +94,10 @@ impl Thread {
                 let thread = bytes::Sending::new(plan, tcp, id, habits, acknowledges_ns);
                 return Self::SendBytes(Box::new(thread));
             }
-            Traffic::Rr(_) => unimplemented!("only flows"),
+            Traffic::Rr(rr) if role == Role::Request => {
+                return Self::Ask(Box::new(rr::Asking::new(plan, rr, id)));
+            }
+            Traffic::Rr(rr) => return Self::Answer(Box::new(rr::Answering::new(rr))),
         };
         match role {
             Role::Receive => {
@@ -116,6 +121,8 @@ impl Thread {
             Self::Receive(thread) => thread.step(now_ns, stream, shared),
             Self::SendBytes(thread) => thread.step(now_ns, stream, shared),
             Self::ReceiveBytes(thread) => thread.step(now_ns, stream, shared),
+            Self::Ask(thread) => thread.step(now_ns, stream, shared),
+            Self::Answer(thread) => thread.step(stream, shared),
         }
     }
 
@@ -127,8 +134,12 @@ impl Thread {
 
     /// Bytes of a stream arrived; whether they were taken.
     pub(super) fn read(&mut self, bytes: u64, now_ns: u64, shared: &mut Shared) -> bool {
-        let Self::ReceiveBytes(thread) = self else { return false };
-        thread.hear(bytes, now_ns, shared)
+        match self {
+            Self::ReceiveBytes(thread) => thread.hear(bytes, now_ns, shared),
+            Self::Ask(thread) => thread.hear(bytes, now_ns, shared),
+            Self::Answer(thread) => thread.hear(bytes, now_ns, shared),
+            _ => false,
+        }
     }
 
     /// The stream is closed at the other end.
@@ -136,6 +147,8 @@ impl Thread {
         match self {
             Self::ReceiveBytes(thread) => thread.closed = true,
             Self::SendBytes(thread) => thread.broken = true,
+            Self::Ask(thread) => thread.broken = true,
+            Self::Answer(thread) => thread.closed = true,
             Self::Send(_) | Self::Receive(_) => {}
         }
     }
