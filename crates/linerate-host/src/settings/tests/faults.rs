@@ -206,9 +206,14 @@ fn journals_of_earlier_boots_are_swept_but_not_under_their_keepers() {
         old.announce(vec![wish(0)], vec![]).unwrap();
     }
     let mut held = journal(&state, of(3, "b2"));
-    journal::sweep(&state.0, &of(1, "b2"));
+    // A process that another test is about to start holds copies of all locks until it runs.
+    let swept = || {
+        journal::sweep(&state.0, &of(1, "b2"));
+        std::thread::sleep(std::time::Duration::from_millis(1));
+        !exists("undo-2.journal")
+    };
+    assert!((0..10_000).any(|_| swept()));
     assert!(exists("undo-1.journal"), "one's own is for the one who opens it");
-    assert!(!exists("undo-2.journal"));
     assert!(exists("undo-3.journal"), "somebody has it");
     assert!((1..=3).all(|n| exists(&format!("undo-{n}.lock"))), "locks stay");
     held.announce(vec![wish(1)], vec![]).unwrap();
