@@ -2,13 +2,14 @@
 
 use std::net::IpAddr;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use clap::Args;
 use linerate_model::plan::{Dialect, IpVersion};
 use linerate_runner::client::Target;
 use serde::Deserialize;
 
-use crate::from_text::text;
+use crate::from_text::{some, text};
 use crate::key;
 use crate::usage::{self, Refusal};
 
@@ -23,10 +24,10 @@ pub struct Where {
     /// Test this machine alone: a server inside this process, over loopback.
     #[arg(long)]
     pub local: bool,
-    /// The server's port, TCP and UDP.
-    #[arg(short, long, value_name = "PORT", default_value_t = 5201, value_parser = clap::value_parser!(u16).range(1..))]
-    #[serde(deserialize_with = "text")]
-    pub port: u16,
+    /// The server's port, TCP and UDP [default: 5201].
+    #[arg(short, long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    #[serde(deserialize_with = "some")]
+    pub port: Option<u16>,
     /// Use IPv4 only.
     #[arg(short = '4', long, conflicts_with = "ipv6")]
     pub ipv4: bool,
@@ -40,20 +41,28 @@ pub struct Where {
     #[arg(long, value_name = "FILE")]
     pub key_file: Option<PathBuf>,
     /// What to speak with the server: auto finds out, iperf3 runs against an iperf3 server.
-    #[arg(long, value_name = "NAME", default_value = "auto", hide_possible_values = true)]
+    #[arg(long, value_name = "NAME", default_value = "auto")]
+    #[serde(deserialize_with = "text")]
     pub dialect: Speak,
 }
 
-/// `--dialect`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Speak {
-    /// What the server speaks.
-    Auto,
-    /// linerate's own.
-    Native,
-    /// iperf3's.
-    Iperf3,
+/// `--dialect`; nothing is what the server speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Speak(pub Option<Dialect>);
+
+impl FromStr for Speak {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        match Dialect::ALL.into_iter().find(|dialect| dialect.as_ref() == name) {
+            None if name == "auto" => Ok(Self(None)),
+            None => {
+                let names = Dialect::ALL.map(|dialect| dialect.as_ref().to_owned()).join(", ");
+                Err(format!("it is auto, or one of {names}"))
+            }
+            dialect => Ok(Self(dialect)),
+        }
+    }
 }
 
 /// A target that has passed every check that needs no packet.
@@ -97,15 +106,9 @@ impl Where {
             ));
         }
         let key = self.key_file.as_deref().map(key::read).transpose()?;
-        let dialect = match self.dialect {
-            // The server inside this process is linerate's.
-            Speak::Auto if self.local => Some(Dialect::Native),
-            Speak::Auto => None,
-            Speak::Native => Some(Dialect::Native),
-            Speak::Iperf3 => Some(Dialect::Iperf3),
-        };
-        // A key is proven in linerate's own protocol only.
-        let dialect = dialect.or(key.as_ref().map(|_| Dialect::Native));
+        // The server inside this process is linerate's, and a key is proven in its own protocol only.
+        let own = (self.local || key.is_some()).then_some(Dialect::Native);
+        let dialect = self.dialect.0.or(own);
         Ok(Found { target, ip, bind: self.bind, key, dialect, this_machine })
     }
 
@@ -165,7 +168,8 @@ impl Where {
         if let Some(error) = without_zone(name, verb) {
             return Err(error);
         }
-        let (name, port) = (name.to_owned(), self.port);
+        let dialect = self.dialect.0.unwrap_or_default();
+        let (name, port) = (name.to_owned(), self.port.unwrap_or(dialect.port()));
         Ok(if send_only { Target::Discard { name, port } } else { Target::Host { name, port } })
     }
 

@@ -13,7 +13,7 @@ use linerate_experiment::search::repeat::Repeated;
 use linerate_experiment::search::{Ending, Next};
 use linerate_experiment::trial::Trial;
 use linerate_model::clean::clean_json;
-use linerate_model::plan::{Dialect, IpVersion};
+use linerate_model::plan::IpVersion;
 use linerate_model::record::{
     ErrorKind as Kind, ErrorRecord, Limit, ProgramFacts, RunRecord, Status,
 };
@@ -376,17 +376,13 @@ fn request_of(head: &Head, args: &SearchArgs) -> Result<Request, ErrorRecord> {
     let place = Where {
         host: host.map(|(name, _)| name.clone()),
         local: host.is_none(),
-        port: host.map_or(args.trials.place.port, |(_, port)| *port),
+        port: host.map(|(_, port)| *port).or(args.trials.place.port),
         ipv4: head.ip == Some(IpVersion::V4),
         ipv6: head.ip == Some(IpVersion::V6),
         bind: head.bind,
         // The file may have moved since.
         key_file: args.trials.place.key_file.clone().or_else(|| head.key_file.clone()),
-        dialect: match head.dialect {
-            None => Speak::Auto,
-            Some(Dialect::Native) => Speak::Native,
-            Some(Dialect::Iperf3) => Speak::Iperf3,
-        },
+        dialect: Speak(head.dialect),
     };
     let found = place.find("search", false)?;
     Ok(Request {

@@ -102,6 +102,34 @@ pub enum Dialect {
     Iperf3,
 }
 
+impl Dialect {
+    /// Each of them.
+    pub const ALL: [Self; 2] = [Self::Native, Self::Iperf3];
+
+    /// The program whose protocol it is.
+    pub const fn program(self) -> &'static str {
+        match self {
+            Self::Native => "linerate",
+            Self::Iperf3 => "iperf3",
+        }
+    }
+
+    /// The port on which its servers listen.
+    pub const fn port(self) -> u16 {
+        match self {
+            Self::Native | Self::Iperf3 => 5201,
+        }
+    }
+
+    /// Legal sizes of its datagrams, in bytes.
+    const fn datagram_bytes(self) -> limits::Limit {
+        match self {
+            Self::Native => limits::DATAGRAM_BYTES,
+            Self::Iperf3 => limits::IPERF3_DATAGRAM_BYTES,
+        }
+    }
+}
+
 /// Version of the Internet Protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum IpVersion {
@@ -353,11 +381,7 @@ impl TestPlan {
         }
         match &self.traffic {
             Traffic::Udp(udp) => {
-                match dialect {
-                    Dialect::Native => limits::DATAGRAM_BYTES,
-                    Dialect::Iperf3 => limits::IPERF3_DATAGRAM_BYTES,
-                }
-                .check(u64::from(udp.size.bytes()))?;
+                dialect.datagram_bytes().check(u64::from(udp.size.bytes()))?;
                 limits::BURST_NS.check(udp.burst.0)?;
                 if let Some(rate) = udp.rate {
                     let bps = rate.bits_per_second(udp.size);
@@ -472,7 +496,7 @@ mod tests {
         prints_its_name(&[Way::Forward, Way::Reverse]);
         prints_its_name(&[Transport::Udp, Transport::Tcp]);
         prints_its_name(&[TrafficKind::Udp, TrafficKind::Tcp, TrafficKind::Rr]);
-        prints_its_name(&[Dialect::Native, Dialect::Iperf3]);
+        prints_its_name(&Dialect::ALL);
         use EngineChoice as Engine;
         prints_its_name(&[Engine::Auto, Engine::Gso, Engine::Mmsg, Engine::Send]);
         prints_its_name(&[Receiving::Copy, Receiving::Discard]);

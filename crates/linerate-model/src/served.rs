@@ -172,6 +172,9 @@ pub enum ServerLine {
         time: String,
         /// Address and port, TCP and UDP.
         address: String,
+        /// For whose clients: `native` is linerate's own and iperf3's.
+        #[serde(default)]
+        dialect: Dialect,
     },
     /// A test was admitted and its data will begin.
     Started {

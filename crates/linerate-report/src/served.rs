@@ -1,6 +1,6 @@
 //! Lines of a server's log: one when a test begins, one when it is over.
 
-use linerate_model::plan::{Dialect, Direction};
+use linerate_model::plan::Direction;
 use linerate_model::served::{Outcome, ServedReceived, ServedResult, ServedSent, ServedTest};
 
 use crate::clean::clean;
@@ -39,11 +39,8 @@ fn what(test: &ServedTest) -> String {
         Direction::Both => "both ways",
     };
     let streams = if test.streams == 1 { "stream" } else { "streams" };
-    let dialect = match test.dialect {
-        Dialect::Native => "linerate",
-        Dialect::Iperf3 => "iperf3",
-    };
-    format!("{} {direction}, {} {streams}, {dialect}", test.kind.name(), test.streams)
+    let program = test.dialect.program();
+    format!("{} {direction}, {} {streams}, {program}", test.kind.name(), test.streams)
 }
 
 fn amount(bytes: u64, rate: Option<f64>) -> String {
@@ -77,7 +74,7 @@ fn sent(sent: &ServedSent) -> String {
 
 #[cfg(test)]
 mod tests {
-    use linerate_model::plan::TrafficKind;
+    use linerate_model::plan::{Dialect, TrafficKind};
 
     use super::*;
 

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use linerate_model::plan::Dialect;
 use linerate_model::served::{PutBack, ServedResult, ServedTest};
 use linerate_model::test_event::TestEvent;
 use linerate_wire::native::message::RefusalKind;
@@ -11,8 +12,8 @@ use crate::network::Network;
 /// What a server reports to its owner.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
-    /// It listens.
-    Listening(SocketAddr),
+    /// It listens; at the first address for linerate's own clients and iperf3's.
+    Listening(Dialect, SocketAddr),
     /// A test was admitted.
     TestStarted(Box<ServedTest>),
     /// A test ended; reported of one that did not start as well.

@@ -195,6 +195,7 @@ impl EventLog {
 mod tests {
     use std::net::SocketAddr;
 
+    use linerate_model::plan::Dialect;
     use linerate_wire::native::message::RefusalKind;
 
     use super::*;
@@ -238,7 +239,7 @@ mod tests {
         for host in 0..2_000 {
             log.put(refused(&format!("10.0.{}.{}:1", host / 250, host % 250)));
         }
-        let listening = || Event::Listening(SocketAddr::from(([0; 4], 5201)));
+        let listening = || Event::Listening(Dialect::Native, SocketAddr::from(([0; 4], 5201)));
         for _ in 0..MOST_QUEUED {
             log.put(listening());
         }

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use linerate_model::plan::Dialect;
 use linerate_model::units::{BitRate, Nanos};
 
 use crate::agent;
@@ -27,8 +28,10 @@ pub const MAX_WINDOW: u32 = 4 << 20;
 pub struct Options {
     /// Address to listen on; `None` is every address, IPv4 and IPv6.
     pub bind: Option<IpAddr>,
-    /// TCP and UDP port; 0 takes a free one.
+    /// TCP and UDP port of linerate's own clients and of iperf3's; 0 takes a free one.
     pub port: u16,
+    /// Ports of dialects that have their own; 0 takes a free one.
+    pub doors: Vec<(Dialect, u16)>,
     /// Shared key that clients must prove they know.
     pub key: Option<Vec<u8>>,
     /// Addresses by which clients with the key dial this server, beside its host's own.
@@ -87,7 +90,8 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             bind: None,
-            port: 5201,
+            port: Dialect::Native.port(),
+            doors: Vec::new(),
             key: None,
             public: Vec::new(),
             logins: None,

@@ -54,7 +54,7 @@ fn own_server(ip: Option<IpVersion>) -> Result<(SocketAddr, watch::Sender<bool>)
     let listening = report.clone();
     // Its user sees this end of the test only.
     let events = Events::new(move |event| {
-        if let server::Event::Listening(address) = event {
+        if let server::Event::Listening(_, address) = event {
             let _ = listening.send(Ok(address));
         }
     });

@@ -1,11 +1,13 @@
 //! A server: any number of tests at once on one TCP and UDP port.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 
 use linerate_engine::sys;
+use linerate_model::plan::Dialect;
 use linerate_model::record::{ErrorKind, ErrorRecord};
 use linerate_wire::iperf3::Cookie;
 use linerate_wire::native::PREAMBLE;
@@ -17,6 +19,7 @@ use nix::errno::Errno;
 use tokio::io::AsyncReadExt;
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::admission::Admission;
@@ -89,8 +92,15 @@ pub(crate) async fn serve_async(
     let agent = options.agent.as_ref().map(agent::AgentSlot::open).transpose()?;
     let (agent, left) = agent.unzip();
     let (listener, udp) = listen(options)?;
-    let address = listener.local_addr().map_err(|e| cannot_listen(options, &e))?;
-    events.send(Event::Listening(sys::plain(address)));
+    let address = listener.local_addr().map_err(|e| cannot_listen(options, options.port, &e))?;
+    let mut doors = vec![(Dialect::Native, listener)];
+    for &(dialect, port) in &options.doors {
+        doors.push((dialect, bound(options, port, tcp_listener)?));
+    }
+    for (dialect, listener) in &doors {
+        let address = listener.local_addr().map_err(|e| cannot_listen(options, 0, &e))?;
+        events.send(Event::Listening(*dialect, sys::plain(address)));
+    }
     left.flatten().into_iter().for_each(|left| events.send(left));
     let server = Arc::new(Server {
         options: options.clone(),
@@ -105,35 +115,44 @@ pub(crate) async fn serve_async(
         finished: AtomicUsize::new(0),
         arrived: AtomicU64::new(0),
     });
-    let hellos = tokio::spawn(answer_hellos(Arc::clone(&server), udp, address.port()));
-    let mut full = Full::default();
+    // Ends with this function.
+    let mut tasks = JoinSet::new();
+    tasks.spawn(answer_hellos(Arc::clone(&server), udp, address.port()));
+    for (dialect, listener) in doors {
+        tasks.spawn(accept(Arc::clone(&server), dialect, listener));
+    }
     let begun = Instant::now();
     loop {
         let used = server.finished.load(Ordering::Relaxed) > 0;
         let idle = options.idle.is_some_and(|limit| begun.elapsed() >= limit);
         let done = options.one_off && (used || idle);
         if (done || *shut.borrow()) && server.running.load(Ordering::Relaxed) == 0 {
-            break;
+            return Ok(());
         }
         tokio::select! {
             _ = shut.changed() => {}
             // Looks again at what ended meanwhile.
             () = tokio::time::sleep(Duration::from_millis(100)),
                 if options.one_off || *shut.borrow() => {}
-            accepted = full.accept(&listener), if !*shut.borrow() => {
-                match accepted {
-                    Ok((stream, peer)) => take_in(&server, stream, sys::plain(peer)),
-                    Err(e) => full.wait(&e, &server.events),
-                }
+        }
+    }
+}
+
+/// Takes connections until the server shuts down.
+async fn accept(server: Arc<Server>, door: Dialect, listener: TcpListener) {
+    let (mut full, mut shut) = (Full::default(), server.shut.clone());
+    while !*shut.borrow() {
+        tokio::select! {
+            _ = shut.changed() => {}
+            accepted = full.accept(&listener) => match accepted {
+                Ok((stream, peer)) => take_in(&server, door, stream, sys::plain(peer)),
+                Err(e) => full.wait(&e, &server.events),
             },
         }
     }
-    hellos.abort();
-    Ok(())
 }
 
-fn cannot_listen(options: &Options, error: &std::io::Error) -> ErrorRecord {
-    let port = options.port;
+fn cannot_listen(options: &Options, port: u16, error: &std::io::Error) -> ErrorRecord {
     let hint = match error.kind() {
         std::io::ErrorKind::AddrInUse => {
             format!(
@@ -160,26 +179,42 @@ fn cannot_listen(options: &Options, error: &std::io::Error) -> ErrorRecord {
     .hint(hint)
 }
 
-fn listen(options: &Options) -> Result<(TcpListener, UdpSocket), ErrorRecord> {
-    let attempt = |address: IpAddr| -> std::io::Result<(TcpListener, UdpSocket)> {
+/// What listens on the address that the owner wants: without one a dual-stack socket, or IPv4 on a host that
+/// has no IPv6.
+fn bound<T>(
+    options: &Options,
+    port: u16,
+    listen: impl Fn(SocketAddr, bool) -> std::io::Result<T>,
+) -> Result<T, ErrorRecord> {
+    let attempt = |address: IpAddr| {
         let dual = address.is_unspecified() && !options.only_v6;
-        let tcp = sys::tcp_listener(SocketAddr::new(address, options.port), dual)?;
-        let port = tcp.local_addr()?.as_socket().map_or(options.port, |a| a.port());
-        let udp = sys::udp_listener(SocketAddr::new(address, port), dual)?;
-        tcp.set_nonblocking(true)?;
-        udp.set_nonblocking(true)?;
-        Ok((TcpListener::from_std(tcp.into())?, UdpSocket::from_std(udp.into())?))
+        listen(SocketAddr::new(address, port), dual)
     };
     let result = match options.bind {
         Some(address) => attempt(address),
         None if options.only_v6 => attempt(Ipv6Addr::UNSPECIFIED.into()),
-        // One dual-stack socket; a host without IPv6 gets IPv4.
         None => attempt(Ipv6Addr::UNSPECIFIED.into()).or_else(|e| match e.kind() {
             std::io::ErrorKind::AddrInUse | std::io::ErrorKind::PermissionDenied => Err(e),
             _ => attempt(Ipv4Addr::UNSPECIFIED.into()),
         }),
     };
-    result.map_err(|e| cannot_listen(options, &e))
+    result.map_err(|e| cannot_listen(options, port, &e))
+}
+
+fn tcp_listener(address: SocketAddr, dual: bool) -> std::io::Result<TcpListener> {
+    let tcp = sys::tcp_listener(address, dual)?;
+    tcp.set_nonblocking(true)?;
+    TcpListener::from_std(tcp.into())
+}
+
+fn listen(options: &Options) -> Result<(TcpListener, UdpSocket), ErrorRecord> {
+    bound(options, options.port, |address, dual| {
+        let tcp = tcp_listener(address, dual)?;
+        let port = tcp.local_addr()?.port();
+        let udp = sys::udp_listener(SocketAddr::new(address.ip(), port), dual)?;
+        udp.set_nonblocking(true)?;
+        Ok((tcp, UdpSocket::from_std(udp.into())?))
+    })
 }
 
 /// Whoever cannot be taken now is reported to the owner, but not each.
@@ -218,7 +253,7 @@ impl Full {
 }
 
 /// Gives a new connection its own task, so that a silent one delays nobody.
-fn take_in(server: &Arc<Server>, stream: TcpStream, peer: SocketAddr) {
+fn take_in(server: &Arc<Server>, door: Dialect, stream: TcpStream, peer: SocketAddr) {
     let most_of_one = server.options.max_waiting_per_address;
     let place = match server.waiting.enter(peer.ip(), server.most_waiting, most_of_one) {
         Ok(place) => place,
@@ -228,16 +263,18 @@ fn take_in(server: &Arc<Server>, stream: TcpStream, peer: SocketAddr) {
     let order = server.next_order();
     tokio::spawn(async move {
         let deadline = Instant::now() + GREETING_LIMIT;
-        let greeted = timeout_at(deadline, greet(&server, stream, peer, deadline, order)).await;
+        let greeted = async {
+            match door {
+                Dialect::Native | Dialect::Iperf3 => greet(&server, stream, peer, order).await,
+            }
+        };
+        let greeted = timeout_at(deadline, greeted).await;
         drop(place);
         match greeted {
             Ok(Some(work)) => {
                 server.running.fetch_add(1, Ordering::Relaxed);
                 let _running = Running(Arc::clone(&server));
-                match work {
-                    Granted::Native(work) => work.run(&server).await,
-                    Granted::Iperf3(test) => test.run(&server).await,
-                }
+                work.await;
             }
             Ok(None) => {}
             Err(_) => server.refused(peer, "silent for too long before asking for a test"),
@@ -255,27 +292,27 @@ impl Drop for Running {
     }
 }
 
-/// A test in one of the dialects spoken here.
-enum Granted {
-    Native(serving::Work),
-    Iperf3(Box<serve_iperf3::Test>),
-}
+/// What was granted, to its end.
+type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Finds out what a new connection wants. Bounded by the caller's deadline.
 async fn greet(
     server: &Arc<Server>,
     mut stream: TcpStream,
     peer: SocketAddr,
-    deadline: Instant,
     order: u64,
-) -> Option<Granted> {
+) -> Option<Work> {
     let _ = stream.set_nodelay(true);
     let mut magic = [0; 8];
     if stream.read_exact(&mut magic).await.is_err() {
         return None;
     }
     match magic {
-        PREAMBLE => serving::negotiate(server, stream, peer, deadline).await.map(Granted::Native),
+        PREAMBLE => {
+            let work = serving::negotiate(server, stream, peer).await?;
+            let server = Arc::clone(server);
+            Some(Box::pin(async move { work.run(&server).await }))
+        }
         TCP_OPENING => {
             let mut rest = [0; OPENING_BYTES];
             stream.read_exact(&mut rest).await.ok()?;
@@ -290,7 +327,9 @@ async fn greet(
             None
         }
         start if Cookie::may_begin_with(&start) => {
-            serve_iperf3::greet(server, stream, peer, start, order).await.map(Granted::Iperf3)
+            let test = serve_iperf3::greet(server, stream, peer, start, order).await?;
+            let server = Arc::clone(server);
+            Some(Box::pin(async move { test.run(&server).await }))
         }
         _ => {
             server.refused(peer, "not a protocol spoken here");

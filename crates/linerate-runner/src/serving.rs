@@ -24,7 +24,6 @@ use linerate_wire::native::{VERSIONS, auth, frame};
 use tokio::net::TcpStream;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::mpsc::{self, UnboundedReceiver};
-use tokio::time::Instant;
 
 use crate::admission::{self, Slot};
 use crate::agent;
@@ -76,12 +75,11 @@ pub(crate) struct Test {
     _alone: Option<OwnedSemaphorePermit>,
 }
 
-/// Hello, welcome, request, agreement. Bounded by the caller's deadline.
+/// Hello, welcome, request, agreement. Bounded by the caller.
 pub(crate) async fn negotiate(
     server: &Arc<Server>,
     mut stream: TcpStream,
     peer: SocketAddr,
-    _deadline: Instant,
 ) -> Option<Work> {
     let body = read_body(&mut stream).await;
     let greeting = body.and_then(|body| Ok((frame::decode::<ClientMessage>(&body)?, body)));

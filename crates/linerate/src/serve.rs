@@ -3,6 +3,7 @@
 use std::io::{ErrorKind, Write, stderr, stdout};
 
 use jiff::tz::TimeZone;
+use linerate_model::plan::Dialect;
 use linerate_model::record::ErrorRecord;
 use linerate_model::served::ServerLine;
 use linerate_report::clean::{clean, clean_json};
@@ -44,7 +45,12 @@ fn line(event: ServerLine) -> String {
 
 fn words(event: &Event) -> String {
     match event {
-        Event::Listening(address) => format!("listening on {address}, TCP and UDP"),
+        Event::Listening(Dialect::Native, address) => {
+            format!("listening on {address}, TCP and UDP")
+        }
+        Event::Listening(dialect, address) => {
+            format!("listening on {address} for {}", dialect.program())
+        }
         Event::TestStarted(test) => served::started(test),
         Event::TestEnded(test, result) => served::ended(test, result),
         Event::ControlStarted { peer } => format!("{peer} controls this host"),
@@ -65,7 +71,9 @@ fn words(event: &Event) -> String {
 /// Nothing for what only iperf3's screen shows.
 fn line_of(event: Event, time: String) -> Option<ServerLine> {
     Some(match event {
-        Event::Listening(address) => ServerLine::Listening { time, address: address.to_string() },
+        Event::Listening(dialect, address) => {
+            ServerLine::Listening { time, address: address.to_string(), dialect }
+        }
         Event::TestStarted(test) => ServerLine::Started { time, test: *test },
         Event::TestEnded(test, result) => ServerLine::Ended { time, test: *test, result },
         Event::Refused { peer, kind, why } => {
@@ -110,7 +118,7 @@ mod tests {
         let text = line(line_of(put_back, "2026-01-02T03:04:05Z".into()).unwrap());
         let counts = r#"{"restored":2,"changed_by_others":0,"gone":0,"failed":1}"#;
         assert!(text.contains(counts), "{text}");
-        let listening = Event::Listening("0.0.0.0:5201".parse().unwrap());
+        let listening = Event::Listening(Dialect::Native, "0.0.0.0:5201".parse().unwrap());
         assert_eq!(words(&listening), "listening on 0.0.0.0:5201, TCP and UDP");
     }
 }

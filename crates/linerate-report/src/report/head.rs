@@ -287,7 +287,11 @@ fn aspects(source: &str, record: &RunRecord) -> Vec<String> {
         or(plan.ip.map(|ip| format!("IPv{ip}"))),
         or(plan.outstanding.map(|n| format!("{n} outstanding"))),
         or(plan.duration_s.map(number::chosen_seconds)),
-        if plan.dialect == Dialect::Iperf3 { "iperf3".to_owned() } else { String::new() },
+        or(plan
+            .dialect
+            .known()
+            .filter(|known| **known != Dialect::Native)
+            .map(|d| text(d.program()))),
         or(record.target.as_deref().map(text)),
         text(&record.client.hostname),
         text(&stem),

@@ -80,7 +80,7 @@ impl Events {
     fn show(&mut self, event: Event) {
         let out = &mut *self.out.lock().unwrap_or_else(PoisonError::into_inner);
         match event {
-            Event::Listening(_) => {
+            Event::Listening(..) => {
                 self.tests += 1;
                 Screen::new(&self.line, &self.options).listening(out, self.tests);
             }
