@@ -352,7 +352,8 @@ fn within_its_rows(record: &serde_json::Value, figures: &str) {
 #[test]
 fn cpu_figures_of_the_totals_are_over_the_time_of_the_rows() {
     let _alone = alone();
-    let cores = if std::thread::available_parallelism().is_ok_and(|n| n.get() > 1) { 1 } else { 0 };
+    let cores = support::cores();
+    let (first, last) = (cores.first().unwrap(), cores.last().unwrap());
     for line in [
         // With loss, the receiver waits for stragglers long after the last datagram.
         "udp -b max -t 400ms -i 100ms --window 64k",
@@ -362,7 +363,7 @@ fn cpu_figures_of_the_totals_are_over_the_time_of_the_rows() {
         "rr -t 400ms -i 100ms",
     ] {
         println!("{line}");
-        let ran = local(&format!("{line} --cpu 0/{cores}"));
+        let ran = local(&format!("{line} --cpu {first}/{last}"));
         let record = ran.complete();
         let ends: &[&str] = match line {
             _ if line.starts_with("rr") => &["rr.cpu"],

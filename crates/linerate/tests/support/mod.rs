@@ -12,10 +12,11 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use nix::sched::{CloneFlags, CpuSet, unshare};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
@@ -30,21 +31,46 @@ const RESTING_THREADS: usize = 5;
 /// No test of ours takes this long; one that does hangs.
 const HANGS: Duration = Duration::from_secs(60);
 
-/// Tests that send share the cores with nobody of their own kind, in whichever program of tests those are.
+/// A place among the tests that send: a network of this test's own, so that nobody else's datagrams are in its
+/// counters and no port is taken, beside as few others as leave each some of a core. Who may make no network
+/// has the one there is to itself.
 pub fn alone() -> File {
-    turn("alone")
+    if unshare(CloneFlags::CLONE_NEWNET).is_err() {
+        return turn("alone");
+    }
+    assert!(run("ip", &["link", "set", "lo", "up"]).0, "no loopback in a new network");
+    place("place", 2 * cores().len())
 }
 
 /// The same of tests that start virtual machines, which go on beside the others.
 pub fn machines() -> File {
-    turn("machines")
+    place("machines", cores().len())
+}
+
+/// The first free one of so many places, or the next that becomes free of one of them.
+fn place(name: &str, places: usize) -> File {
+    static CAME: AtomicUsize = AtomicUsize::new(0);
+    let first = CAME.fetch_add(1, Ordering::Relaxed);
+    let number = |n: usize| format!("{name}{}", (first + n) % places);
+    let free = (0..places).map(|n| lock(&number(n))).find(|file| file.try_lock().is_ok());
+    free.unwrap_or_else(|| turn(&number(0)))
 }
 
 fn turn(name: &str) -> File {
-    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name).with_extension("lock");
-    let file = File::create(file).expect("a file to lock");
+    let file = lock(name);
     file.lock().expect("a lock");
     file
+}
+
+fn lock(name: &str) -> File {
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name).with_extension("lock");
+    File::create(file).expect("a file to lock")
+}
+
+/// The cores on which this process may run.
+pub fn cores() -> Vec<usize> {
+    let allowed = nix::sched::sched_getaffinity(Pid::from_raw(0)).expect("a set of cores");
+    (0..CpuSet::count()).filter(|core| allowed.is_set(*core).unwrap_or(false)).collect()
 }
 
 /// More repetitions, for those who have the time.
