@@ -8,7 +8,7 @@ use linerate_model::plan::Traffic;
 const TCP_DRAIN_NS: u64 = 20_000_000_000;
 
 /// How long receivers wait after the sender's last word: two round trips and some for the host.
-pub(crate) fn drain_ns(control: &impl std::os::fd::AsFd, traffic: &Traffic) -> u64 {
+pub fn drain_ns(control: &impl std::os::fd::AsFd, traffic: &Traffic) -> u64 {
     if matches!(traffic, Traffic::Tcp(_)) {
         return TCP_DRAIN_NS;
     }

@@ -3,12 +3,16 @@
 //! They share a [`Shared`] with the control side and report to it what they measured through a channel,
 //! once an interval and once at the end. Nothing in their loops locks, allocates or formats.
 
+#![forbid(unsafe_code)]
+
+mod budget;
 mod drain;
 mod peer;
 #[cfg(test)]
 mod ports;
 mod rr;
 mod shared;
+pub mod standstill;
 mod tcp;
 mod toll;
 mod udp_recv;
@@ -37,10 +41,11 @@ use linerate_wire::native::stream::UdpHello;
 use socket2::Socket;
 use tokio::sync::mpsc::UnboundedSender;
 
-pub(crate) use drain::drain_ns;
-pub(crate) use linerate_dialect::stream::{DataEvent, Report, Role, StreamId, Tick, role, streams};
-pub(crate) use peer::Sign;
-pub(crate) use shared::{Limits, Shared, StopOnDrop};
+pub use budget::DayBudget;
+pub use drain::drain_ns;
+pub use linerate_dialect::stream::{DataEvent, Report, Role, StreamId, Tick, role, streams};
+pub use peer::Sign;
+pub use shared::{Limits, Shared, StopOnDrop};
 
 /// How long a data thread waits in the kernel before it looks at [`Shared`] again.
 const LOOK_UP: Duration = Duration::from_millis(20);
@@ -85,7 +90,7 @@ impl Surroundings for Alone {
 
 /// One end of one stream.
 #[derive(Debug)]
-pub(crate) enum StreamSocket {
+pub enum StreamSocket {
     /// Connected UDP, with the hello to answer if it comes again (server only).
     Udp(Socket, Option<UdpHello>),
     /// Connected TCP.
@@ -93,7 +98,8 @@ pub(crate) enum StreamSocket {
 }
 
 impl StreamSocket {
-    pub(crate) fn facts(&self) -> SocketFacts {
+    /// What is known of it now.
+    pub fn facts(&self) -> SocketFacts {
         let (descriptor, send_buffer, receive_buffer, addresses) = match self {
             Self::Udp(socket, _) => {
                 let address = |a: std::io::Result<socket2::SockAddr>| a.ok()?.as_socket();
@@ -111,7 +117,7 @@ impl StreamSocket {
     }
 
     /// Congestion control of a TCP stream, whichever way it carries.
-    pub(crate) fn congestion(&self) -> Option<String> {
+    pub fn congestion(&self) -> Option<String> {
         match self {
             Self::Tcp(tcp) => sys::congestion(tcp),
             Self::Udp(..) => None,
@@ -121,45 +127,93 @@ impl StreamSocket {
 
 /// What is known of a stream's socket before its thread has it.
 #[derive(Debug)]
-pub(crate) struct SocketFacts {
-    pub(crate) descriptor: RawFd,
+pub struct SocketFacts {
+    /// Of this process.
+    pub descriptor: RawFd,
     /// This end's, and the peer's.
-    pub(crate) addresses: Option<(SocketAddr, SocketAddr)>,
+    pub addresses: Option<(SocketAddr, SocketAddr)>,
     /// `SO_SNDBUF`, in bytes.
-    pub(crate) send_buffer: u64,
+    pub send_buffer: u64,
     /// `SO_RCVBUF`, in bytes.
-    pub(crate) receive_buffer: u64,
+    pub receive_buffer: u64,
     /// Of TCP.
-    pub(crate) congestion: Option<String>,
+    pub congestion: Option<String>,
 }
 
 /// How long `blocks` of so many bytes last at a rate in bit/s: what leaves at once in iperf3's dialect,
 /// as the time that plans have for it.
-pub(crate) fn burst_time(blocks: u32, bytes: u32, rate_bps: u64) -> Nanos {
+pub fn burst_time(blocks: u32, bytes: u32, rate_bps: u64) -> Nanos {
     let bits = u128::from(blocks) * u128::from(bytes) * 8;
     let ns = (bits * 1_000_000_000).div_ceil(u128::from(rate_bps.max(1)));
     Nanos(u64::try_from(ns).unwrap_or(u64::MAX).min(limits::BURST_NS.max))
 }
 
-/// What every data thread knows.
-pub(crate) struct Context {
-    pub(crate) shared: Arc<Shared>,
-    pub(crate) agreed: Arc<AgreedPlan>,
-    pub(crate) ip: IpVersion,
-    pub(crate) token: u64,
-    /// What its datagrams begin with.
-    pub(crate) framing: Framing,
-    /// What its dialect does differently.
-    pub(crate) habits: Habits,
+/// What a test's data streams are, and where their threads run.
+#[derive(Debug, Clone)]
+pub struct Streams {
+    /// What both ends run.
+    pub agreed: Arc<AgreedPlan>,
+    /// Of the test's addresses.
+    pub ip: IpVersion,
+    /// A number of this test alone, which seeds what its senders send.
+    pub token: u64,
+    /// What the datagrams of the first stream begin with.
+    pub framing: Framing,
+    /// What their dialect does differently.
+    pub habits: Habits,
     /// Senders repeat the ten digits instead of random bytes.
-    pub(crate) digits: bool,
+    pub digits: bool,
     /// Datagrams or blocks that leave at once, where the user of iperf3 names a number.
-    pub(crate) burst: u32,
-    pub(crate) id: StreamId,
-    pub(crate) role: Role,
-    /// Where to run, if anywhere in particular.
-    pub(crate) core: Option<u32>,
-    pub(crate) events: UnboundedSender<DataEvent>,
+    pub burst: u32,
+    /// For each stream, where it runs if anywhere in particular.
+    pub cores: Vec<Option<u32>>,
+}
+
+impl Streams {
+    /// What the thread of one of them knows.
+    pub fn context(
+        &self,
+        (id, role): (StreamId, Role),
+        shared: &Arc<Shared>,
+        events: &UnboundedSender<DataEvent>,
+    ) -> Context {
+        Context {
+            shared: Arc::clone(shared),
+            streams: self.clone(),
+            framing: self.framing.of_stream(id.stream),
+            id,
+            role,
+            core: self.cores.get(usize::from(id.stream)).copied().flatten(),
+            events: events.clone(),
+        }
+    }
+}
+
+#[cfg(test)]
+impl Streams {
+    fn of_one(agreed: &Arc<AgreedPlan>) -> Self {
+        Self {
+            agreed: Arc::clone(agreed),
+            ip: IpVersion::V4,
+            token: 1,
+            framing: Framing::Native { token: 1, stream: 0 },
+            habits: linerate_dialect::habits::NATIVE,
+            digits: false,
+            burst: 0,
+            cores: vec![],
+        }
+    }
+}
+
+/// What a data thread knows.
+pub struct Context {
+    shared: Arc<Shared>,
+    streams: Streams,
+    framing: Framing,
+    id: StreamId,
+    role: Role,
+    core: Option<u32>,
+    events: UnboundedSender<DataEvent>,
 }
 
 impl Context {
@@ -174,7 +228,7 @@ impl Context {
 
     /// Intervals of the measured time that are kept.
     fn intervals(&self) -> Option<u64> {
-        Some(self.agreed.plan.intervals())
+        Some(self.streams.agreed.plan.intervals())
     }
 
     fn begun(&self) {
@@ -192,14 +246,14 @@ impl Context {
 
     /// Intervals of the warm-up.
     fn warm_intervals(&self) -> u64 {
-        let plan = &self.agreed.plan;
+        let plan = &self.streams.agreed.plan;
         plan.warmup.0.div_ceil(plan.interval.0.max(1)).max(1)
     }
 
     /// Whether a sender must end at `now_ns`: it was stopped, or the longest time is over.
     fn ends_sending(&self, now_ns: u64) -> bool {
         self.shared.look_after_peer(now_ns);
-        if !self.habits.client_ends {
+        if !self.streams.habits.client_ends {
             self.shared.keep_time(now_ns);
         }
         self.shared.stopping() || self.shared.is_late(now_ns)
@@ -208,8 +262,8 @@ impl Context {
     /// What senders fill their buffer with, block after block of `each` bytes: digits, as iperf3's
     /// users may ask, or bytes that do not compress. Never the peer's own.
     fn payload(&self, bytes: usize, each: usize) -> Vec<u8> {
-        if !self.digits {
-            return incompressible(bytes, self.token);
+        if !self.streams.digits {
+            return incompressible(bytes, self.streams.token);
         }
         let each = each.max(1);
         (0..bytes).map(|i| b'0' + (i % each % 10) as u8).collect()
@@ -218,9 +272,9 @@ impl Context {
     /// What the plan asks of a port for datagrams of up to so many bytes. `default` are the buffers
     /// where its user named none.
     fn port(&self, duty: Duty, datagram: usize, default: Option<Buffers>) -> Config {
-        let plan = &self.agreed.plan;
+        let plan = &self.streams.agreed.plan;
         let checksum = match &plan.traffic {
-            Traffic::Udp(udp) => udp.checksum || self.ip == IpVersion::V6,
+            Traffic::Udp(udp) => udp.checksum || self.streams.ip == IpVersion::V6,
             _ => true,
         };
         Config {
@@ -266,7 +320,7 @@ enum Carrier {
 ///
 /// # Errors
 /// When the system has no thread to give, or the socket is not connected.
-pub(crate) fn spawn(context: Context, socket: StreamSocket) -> std::io::Result<JoinHandle<()>> {
+pub fn spawn(context: Context, socket: StreamSocket) -> std::io::Result<JoinHandle<()>> {
     let carrier = match socket {
         StreamSocket::Udp(socket, hello) => {
             Carrier::Datagrams(datagram::Context::of_socket(socket, context.core)?, hello)
@@ -311,7 +365,7 @@ fn answer_again(port: &mut dyn DatagramPort, hello: Option<UdpHello>) {
 }
 
 /// Sets what a plan asks of a TCP socket, as far as an established one still takes it.
-pub(crate) fn prepare_tcp(
+pub fn prepare_tcp(
     socket: &StreamSocket,
     plan: &linerate_model::plan::TestPlan,
     most_forced: Option<u32>,
@@ -328,7 +382,7 @@ pub(crate) fn prepare_tcp(
 }
 
 /// The TCP options of a plan.
-pub(crate) fn tcp_options(
+pub fn tcp_options(
     plan: &linerate_model::plan::TestPlan,
     options: sys::TcpOptions,
 ) -> sys::TcpOptions {

@@ -19,7 +19,7 @@ const LOOK_EVERY_NS: u64 = 100_000_000;
 
 /// What counts as a sign of the peer, beside data of its own.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Sign {
+pub enum Sign {
     /// What it says on the control connection (linerate's clients, four times a second).
     Words,
     /// An answer of its kernel (iperf3's clients, who say nothing while a test runs).
@@ -133,15 +133,13 @@ mod tests {
 
     use linerate_engine::clock;
     use linerate_model::plan::{
-        AgreedPlan, Direction, End, EngineChoice, IpVersion, RrPlan, TestPlan, Traffic, Transport,
-        UdpPlan,
+        AgreedPlan, Direction, End, EngineChoice, RrPlan, TestPlan, Traffic, Transport, UdpPlan,
     };
     use linerate_model::units::Nanos;
-    use linerate_wire::framing::Framing;
     use tokio::sync::mpsc::{self, UnboundedReceiver};
 
     use super::*;
-    use crate::data::{self, Context, DataEvent, Report, Role, Shared, StreamSocket};
+    use crate::{self as data, DataEvent, Report, Role, Shared, StreamSocket, Streams};
 
     /// No step takes as long, on any machine.
     const HANGS: Duration = Duration::from_secs(60);
@@ -201,20 +199,7 @@ mod tests {
         let (events, reported) = mpsc::unbounded_channel();
         let agreed = plan(traffic);
         let id = data::streams(agreed.plan.direction, 1)[0];
-        let context = Context {
-            shared: Arc::clone(&shared),
-            agreed,
-            ip: IpVersion::V4,
-            token: 1,
-            framing: Framing::Native { token: 1, stream: 0 },
-            habits: linerate_dialect::habits::NATIVE,
-            digits: false,
-            burst: 0,
-            id,
-            role,
-            core: None,
-            events,
-        };
+        let context = Streams::of_one(&agreed).context((id, role), &shared, &events);
         let thread = data::spawn(context, StreamSocket::Udp(socket, None)).unwrap();
         shared.start(clock::monotonic_ns());
         Alone { shared, thread, reported, _near: near }

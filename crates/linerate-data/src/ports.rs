@@ -12,14 +12,12 @@ use linerate_engine::datagram::{
     self, Arrivals, Capabilities, Config, Counters, DatagramPort, Engine, SendBatch, Stamps, Taken,
 };
 use linerate_model::plan::{
-    AgreedPlan, Direction, End, EngineChoice, IpVersion, RrPlan, TestPlan, Traffic, Transport,
-    UdpPlan,
+    AgreedPlan, Direction, End, EngineChoice, RrPlan, TestPlan, Traffic, Transport, UdpPlan,
 };
 use linerate_model::units::Nanos;
-use linerate_wire::framing::Framing;
 use tokio::sync::mpsc;
 
-use super::{Carrier, Context, Role, Shared, rr, streams, udp_recv, udp_send};
+use super::{Carrier, Context, Role, Shared, Streams, rr, streams, udp_recv, udp_send};
 
 /// No step takes as long, on any machine.
 const HANGS: Duration = Duration::from_secs(60);
@@ -115,20 +113,8 @@ fn plan(traffic: Traffic) -> Arc<AgreedPlan> {
 
 /// One end of the only stream.
 fn end(agreed: &Arc<AgreedPlan>, role: Role, shared: &Arc<Shared>) -> Context {
-    Context {
-        shared: Arc::clone(shared),
-        agreed: Arc::clone(agreed),
-        ip: IpVersion::V4,
-        token: 1,
-        framing: Framing::Native { token: 1, stream: 0 },
-        habits: linerate_dialect::habits::NATIVE,
-        digits: false,
-        burst: 0,
-        id: streams(agreed.plan.direction, 1)[0],
-        role,
-        core: None,
-        events: mpsc::unbounded_channel().0,
-    }
+    let id = streams(agreed.plan.direction, 1)[0];
+    Streams::of_one(agreed).context((id, role), shared, &mpsc::unbounded_channel().0)
 }
 
 /// Where the two ends' ports are opened, with the engines of each.
@@ -180,7 +166,7 @@ fn each_end_goes_on_with_what_it_has() {
             let sender = scope.spawn(move || udp_send::run(&sender, near, None));
             client.start(clock::monotonic_ns());
             let sent = joined(sender, "the sender");
-            server.far_end_sent(0, sent.counts.datagrams);
+            server.peer_sent(0, sent.counts.datagrams);
             (sent, joined(receiver, "the receiver"))
         });
         assert_eq!((sent.error, received.error), (None, None));

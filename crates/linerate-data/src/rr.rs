@@ -29,7 +29,7 @@ const ID_BYTES: usize = 8;
 
 /// The asking end.
 pub(super) fn request(context: &Context, carrier: Carrier) -> RrReport {
-    let plan = &context.agreed.plan;
+    let plan = &context.streams.agreed.plan;
     let Traffic::Rr(rr) = &plan.traffic else { return RrReport::default() };
     let start_ns = loop {
         if let Some(start) = context.shared.running() {
@@ -55,7 +55,7 @@ fn ask(
     start_ns: u64,
     tally: &mut Tally,
 ) -> io::Result<()> {
-    let plan = &context.agreed.plan;
+    let plan = &context.streams.agreed.plan;
     let wanted = linerate_session::sender::Quota::transactions(plan, context.id.index);
     let id_bytes = ID_BYTES.min(rr.request as usize).min(rr.response as usize);
     // Over TCP answers come in order, and no name is on the wire that could come twice.
@@ -338,7 +338,9 @@ fn send_one(port: &mut dyn DatagramPort, datagram: &[u8]) -> io::Result<Option<E
 
 /// The answering end. Ends when the asking end closes (TCP) or the control side says so.
 pub(super) fn respond(context: &Context, carrier: Carrier) -> RespondReport {
-    let Traffic::Rr(rr) = &context.agreed.plan.traffic else { return RespondReport::default() };
+    let Traffic::Rr(rr) = &context.streams.agreed.plan.traffic else {
+        return RespondReport::default();
+    };
     let mut answers = Answers::default();
     let result = match carrier {
         Carrier::Datagrams(at, hello) => respond_udp(context, rr, at, hello, &mut answers),

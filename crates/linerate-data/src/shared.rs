@@ -13,7 +13,7 @@ use linerate_model::units::BitRate;
 use super::LOOK_UP;
 use super::peer::{PeerWatch, Sign};
 use super::toll::Toll;
-use crate::shares::DayBudget;
+use crate::budget::DayBudget;
 
 const WAITING: u8 = 0;
 const RUNNING: u8 = 1;
@@ -24,20 +24,20 @@ const UNKNOWN: u64 = u64::MAX;
 
 /// What a server's owner allows one test, whatever its plan says.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Limits {
+pub struct Limits {
     /// Most bytes that it may carry, both ways together.
-    pub(crate) bytes: Option<u64>,
+    pub bytes: Option<u64>,
     /// Largest rate of one direction.
-    pub(crate) rate: Option<BitRate>,
+    pub rate: Option<BitRate>,
     /// The most of a window, in bytes, that is forced beyond the kernel's limits.
-    pub(crate) window: Option<u32>,
+    pub window: Option<u32>,
     /// Longest time, warm-up included, in nanoseconds.
-    pub(crate) span_ns: Option<u64>,
+    pub span_ns: Option<u64>,
 }
 
 /// What the control side says to the data threads.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub struct Shared {
     phase: AtomicU8,
     /// Monotonic time at which senders begin.
     start_ns: AtomicU64,
@@ -74,17 +74,18 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(streams: usize) -> Arc<Self> {
+    /// A test of so many streams, which nobody but its plan limits.
+    pub fn new(streams: usize) -> Arc<Self> {
         Self::within(Limits::default(), streams)
     }
 
     /// What the owner allows.
-    pub(crate) fn limits(&self) -> Limits {
+    pub fn limits(&self) -> Limits {
         self.limits
     }
 
     /// A test whose threads keep to the owner's limits.
-    pub(crate) fn within(limits: Limits, streams: usize) -> Arc<Self> {
+    pub fn within(limits: Limits, streams: usize) -> Arc<Self> {
         Arc::new(Self {
             phase: AtomicU8::new(WAITING),
             start_ns: AtomicU64::new(UNKNOWN),
@@ -108,7 +109,7 @@ impl Shared {
     }
 
     /// Senders begin at `at_ns`.
-    pub(crate) fn start(&self, at_ns: u64) {
+    pub fn start(&self, at_ns: u64) {
         self.start_ns.store(at_ns, Ordering::Relaxed);
         if let Some(span_ns) = self.limits.span_ns {
             let last = at_ns.saturating_add(span_ns).saturating_add(LAST_DATA_NS);
@@ -119,7 +120,7 @@ impl Shared {
     }
 
     /// Senders end now, requesters too.
-    pub(crate) fn stop(&self) {
+    pub fn stop(&self) {
         self.stopped_ns.fetch_min(clock::monotonic_ns(), Ordering::Relaxed);
         // Release: whoever sees the phase sees the time.
         self.phase.store(STOPPING, Ordering::Release);
@@ -131,7 +132,7 @@ impl Shared {
     }
 
     /// The peer says how much it sent.
-    pub(crate) fn far_end_sent(&self, stream: u16, datagrams: u64) {
+    pub fn peer_sent(&self, stream: u16, datagrams: u64) {
         if let Some(slot) = self.sent.get(usize::from(stream)) {
             // The largest value means "unknown"; nobody can have sent as many.
             slot.store(datagrams.min(UNKNOWN - 1), Ordering::Release);
@@ -139,28 +140,28 @@ impl Shared {
     }
 
     /// Receivers give up at `at_ns`, or when everything has arrived.
-    pub(crate) fn drain_until(&self, at_ns: u64) {
+    pub fn drain_until(&self, at_ns: u64) {
         self.drain_until_ns.fetch_min(at_ns, Ordering::Release);
     }
 
     /// Bytes that this end has received, for dialects in which the receiver says when it has
     /// enough.
-    pub(crate) fn received(&self) -> u64 {
+    pub fn received(&self) -> u64 {
         self.received.load(Ordering::Relaxed)
     }
 
     /// Bytes that have arrived here, warm-up included.
-    pub(crate) fn arrived(&self) -> u64 {
+    pub fn arrived(&self) -> u64 {
         self.received().saturating_add(self.received_warm.load(Ordering::Relaxed))
     }
 
     /// Whether the test was ended because it carried more than it may.
-    pub(crate) fn over_budget(&self) -> bool {
+    pub fn over_budget(&self) -> bool {
         self.over_budget.load(Ordering::Relaxed)
     }
 
     /// Whether the test was ended because data went on after the longest time.
-    pub(crate) fn over_time(&self) -> bool {
+    pub fn over_time(&self) -> bool {
         self.over_time.load(Ordering::Relaxed)
     }
 
@@ -197,19 +198,19 @@ impl Shared {
     }
 
     /// From now on its bytes count towards its client's day, too.
-    pub(crate) fn charge_to(&self, day: Option<DayBudget>) {
+    pub fn charge_to(&self, day: Option<DayBudget>) {
         if let Some(day) = day {
             let _ = self.day.set(day);
         }
     }
 
     /// Whether the test was ended because its client's day had no bytes left.
-    pub(crate) fn over_day(&self) -> bool {
+    pub fn over_day(&self) -> bool {
         self.over_day.load(Ordering::Relaxed)
     }
 
     /// Bytes that were carried so far, both ways, warm-up included.
-    pub(crate) fn moved(&self) -> u64 {
+    pub fn moved(&self) -> u64 {
         self.arrived().saturating_add(self.carried_away.load(Ordering::Relaxed))
     }
 
@@ -258,7 +259,7 @@ impl Shared {
     }
 
     /// How long no data has come, counted from `since_ns` of the monotonic clock at the earliest.
-    pub(crate) fn silence(&self, since_ns: u64) -> Duration {
+    pub fn silence(&self, since_ns: u64) -> Duration {
         let heard = self.heard_ns.load(Ordering::Relaxed).max(since_ns);
         Duration::from_nanos(clock::monotonic_ns().saturating_sub(heard))
     }
@@ -281,22 +282,17 @@ impl Shared {
     ///
     /// # Errors
     /// When there is no descriptor for a copy of the connection.
-    pub(crate) fn watch_peer(
-        &self,
-        control: &impl AsFd,
-        sign: Sign,
-        limit: Duration,
-    ) -> io::Result<()> {
+    pub fn watch_peer(&self, control: &impl AsFd, sign: Sign, limit: Duration) -> io::Result<()> {
         self.peer.watch(control, sign, limit)
     }
 
     /// The test is over: its control connection may close.
-    pub(crate) fn let_peer_go(&self) {
+    pub fn let_peer_go(&self) {
         self.peer.let_go();
     }
 
     /// Whether a data thread found the peer gone.
-    pub(crate) fn peer_gone(&self) -> bool {
+    pub fn peer_gone(&self) -> bool {
         self.peer.is_gone()
     }
 
@@ -315,7 +311,7 @@ impl Shared {
 }
 
 /// Ends the data threads of a test with it.
-pub(crate) struct StopOnDrop(pub(crate) Arc<Shared>);
+pub struct StopOnDrop(pub Arc<Shared>);
 
 impl Drop for StopOnDrop {
     fn drop(&mut self) {

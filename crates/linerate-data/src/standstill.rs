@@ -86,10 +86,11 @@ fn pulse() -> MutexGuard<'static, Pulse> {
 
 /// While one of these lives, stops are noticed.
 #[derive(Debug)]
-pub(crate) struct Watch(());
+pub struct Watch(());
 
 impl Watch {
-    pub(crate) fn new() -> Self {
+    /// Begins to watch.
+    pub fn start() -> Self {
         prepare();
         let mut pulse = pulse();
         if pulse.watchers == 0 {
@@ -110,7 +111,7 @@ impl Drop for Watch {
 
 /// Starts the thread, so that a server holds as much before its first test as after it. Where there is no
 /// thread to be had, nothing is claimed.
-pub(crate) fn prepare() {
+pub fn prepare() {
     let mut pulse = pulse();
     if !pulse.has_thread {
         let thread = std::thread::Builder::new().name("pulse".into());
@@ -132,12 +133,12 @@ fn beat() {
 }
 
 /// For how long this process has been stopped while tests ran, in nanoseconds; of use as a difference only.
-pub(crate) fn stopped_ns() -> u64 {
+pub fn stopped_ns() -> u64 {
     pulse().stopped_ns
 }
 
 /// How long this end has run without being held up: a peer cannot have been silent for longer.
-pub(crate) fn ran_for() -> Duration {
+pub fn ran_for() -> Duration {
     let now_ns = clock::boottime_ns();
     pulse()
         .look(now_ns)
@@ -145,7 +146,7 @@ pub(crate) fn ran_for() -> Duration {
 }
 
 /// Why the peer seems to be gone: what is known of this end goes first. `local` is this end's address.
-pub(crate) fn explained(why: &str, local: IpAddr) -> String {
+pub fn explained(why: &str, local: IpAddr) -> String {
     let held_up = pulse().explained(why, clock::boottime_ns());
     held_up.unwrap_or_else(|| match linerate_host::link::trouble(local) {
         Some(trouble) => format!("{why}, but {trouble}"),

@@ -15,7 +15,7 @@ use linerate_session::sender::{Quota, Sender};
 use super::{Context, HARD_END_NS, LOOK_UP, PROMPT, Tick, thread_use};
 
 pub(super) fn send(context: &Context, socket: &TcpStream) -> SendReport {
-    let plan = &context.agreed.plan;
+    let plan = &context.streams.agreed.plan;
     let Traffic::Tcp(tcp) = &plan.traffic else { return SendReport::default() };
     let start_ns = loop {
         if let Some(start) = context.shared.running() {
@@ -24,10 +24,10 @@ pub(super) fn send(context: &Context, socket: &TcpStream) -> SendReport {
         if context.shared.stopping() {
             return SendReport::default();
         }
-        std::thread::sleep(if context.habits.prompt { PROMPT } else { LOOK_UP / 4 });
+        std::thread::sleep(if context.streams.habits.prompt { PROMPT } else { LOOK_UP / 4 });
     };
     let _ = socket.set_write_timeout(Some(LOOK_UP * 5));
-    let block = if context.habits.whole_blocks {
+    let block = if context.streams.habits.whole_blocks {
         context.payload(tcp.block as usize, tcp.block as usize)
     } else {
         vec![0x5a; tcp.block as usize]
@@ -94,20 +94,20 @@ pub(super) fn send(context: &Context, socket: &TcpStream) -> SendReport {
             }
             Err(e) if passing(e.kind()) => {}
             // Its clients close their streams once the test is over.
-            Err(_) if context.habits.streams_outlive && context.shared.stopping() => break,
+            Err(_) if context.streams.habits.streams_outlive && context.shared.stopping() => break,
             Err(e) => error = Some(format!("sending failed: {e}")),
         }
     }
     // Once the client has ended the test, it counts no more.
     let counts = !context.shared.stopping();
-    if context.habits.whole_blocks && error.is_none() && counts {
+    if context.streams.habits.whole_blocks && error.is_none() && counts {
         finish_block(context, socket, &mut writer, tcp.block, warmup, &mut account, measured_ns);
     }
     let span_ns = paced.ended_ns(context, clock::monotonic_ns()).saturating_sub(measured_ns);
     let last_row = row(socket, &mut before);
     let tcp = last_row.map(|_| before.grown_since(&base));
     let mut acknowledged_ns = None;
-    if context.habits.streams_outlive {
+    if context.streams.habits.streams_outlive {
         // Its receivers count until they hear of the end, which must come after the data.
         if counts {
             let at_ns = wait_until_acknowledged(context, socket);
@@ -134,24 +134,24 @@ pub(super) fn send(context: &Context, socket: &TcpStream) -> SendReport {
 }
 
 pub(super) fn receive(context: &Context, socket: &TcpStream) -> RecvReport {
-    let plan = &context.agreed.plan;
+    let plan = &context.streams.agreed.plan;
     let Traffic::Tcp(tcp) = &plan.traffic else { return RecvReport::default() };
     let _ = socket.set_read_timeout(Some(LOOK_UP));
     let mut reader = BlockReader::new(tcp.block as usize, tcp.discard);
     let around = context.around();
-    let by_time = context.habits.warm_by_time;
+    let by_time = context.streams.habits.warm_by_time;
     let warm_ns = if by_time { 0 } else { plan.warmup.0 };
     let mut account = ByteReceiver::new(plan.interval.0, context.intervals(), warm_ns);
     // It begins for all with the test and not with a stream's first byte.
     let mut warmup = (by_time && plan.warmup.0 > 0)
         .then(|| ByteReceiver::new(plan.interval.0, Some(context.warm_intervals()), 0));
-    let outlives = context.habits.streams_outlive;
+    let outlives = context.streams.habits.streams_outlive;
     let mut warmed = RecvReport::default();
     let mut warm_reported = 0;
     let mut reported = 0;
     let mut error = None;
     loop {
-        if context.habits.measured_from_start
+        if context.streams.habits.measured_from_start
             && let Some(start) = context.shared.running()
         {
             let measured = start.saturating_add(plan.warmup.0);
@@ -267,14 +267,14 @@ const NAP_NS: u64 = 20_000_000;
 
 impl Paced {
     fn new(context: &Context) -> Self {
-        let plan = &context.agreed.plan;
+        let plan = &context.streams.agreed.plan;
         let (mut pacer, mut block) = (None, 1);
-        if let (Traffic::Tcp(tcp), true) = (&plan.traffic, context.habits.whole_blocks) {
+        if let (Traffic::Tcp(tcp), true) = (&plan.traffic, context.streams.habits.whole_blocks) {
             block = u64::from(tcp.block.max(1));
             pacer = tcp.rate.and_then(|rate| {
                 let bits = rate.bits_per_second();
                 Pacer::new(bits, block * 8, context.id.index, plan.streams, 1, 1_000_000)
-                    .map(|pacer| pacer.in_bursts(context.burst.into()))
+                    .map(|pacer| pacer.in_bursts(context.streams.burst.into()))
             });
         }
         Self { pacer, block, part: 0, begun_ns: None, last_ns: 0 }
@@ -333,7 +333,7 @@ fn warm_up(
         return 0;
     }
     let around = context.around();
-    let interval = context.agreed.plan.interval.0;
+    let interval = context.streams.agreed.plan.interval.0;
     let mut account = Sender::new(interval, Some(context.warm_intervals()));
     let mut before = sys::tcp_sample(socket).unwrap_or_default();
     account.begin(thread_use());
@@ -356,18 +356,18 @@ fn warm_up(
                 paced.sent(bytes as u64);
             }
             Err(e) if passing(e.kind()) => {}
-            Err(_) if context.habits.streams_outlive && context.shared.stopping() => break,
+            Err(_) if context.streams.habits.streams_outlive && context.shared.stopping() => break,
             Err(e) => *error = Some(format!("sending failed: {e}")),
         }
         while let Some(row) =
-            account.intervals().get(reported).filter(|_| context.habits.warm_by_time)
+            account.intervals().get(reported).filter(|_| context.streams.habits.warm_by_time)
         {
             context.warm_tick(reported, Tick::Send(*row));
             reported += 1;
         }
     }
     let bytes = account.bytes();
-    if context.habits.warm_by_time {
+    if context.streams.habits.warm_by_time {
         let last_row = row(socket, &mut before);
         let report = account.finish(measured_ns - start_ns, last_row, &around);
         for (index, row) in report.intervals.iter().enumerate().skip(reported) {

@@ -14,11 +14,11 @@ use linerate_wire::native::stream::{HELLO_BYTES, UdpHello};
 use super::{Context, HARD_END_NS, Tick, answer_again, is_hello_again, thread_use};
 
 pub(super) fn run(context: &Context, at: datagram::Context, hello: Option<UdpHello>) -> RecvReport {
-    let plan = &context.agreed.plan;
+    let plan = &context.streams.agreed.plan;
     let Traffic::Udp(udp) = &plan.traffic else { return RecvReport::default() };
     let buffers = engine_choice::buffers(udp, plan.streams);
     let config = context.port(Duty::Receive, udp.size.len().max(HELLO_BYTES), Some(buffers));
-    let first = engine_choice::receiving(udp, context.ip, plan.streams);
+    let first = engine_choice::receiving(udp, context.streams.ip, plan.streams);
     let mut engines = Ladder::new(first, config, at);
     let mut port = match engines.open() {
         Ok(port) => port,
@@ -122,7 +122,7 @@ impl Stream<'_> {
         self.arrival.look(now);
         let (mut bytes, mut warm_bytes, mut ours, mut again) = (0, 0, false, false);
         for message in arrivals.messages() {
-            if (context.habits.opens)(message.bytes) {
+            if (context.streams.habits.opens)(message.bytes) {
                 again |= is_hello_again(self.hello, message.bytes);
                 continue;
             }
@@ -193,10 +193,10 @@ impl Stream<'_> {
         let context = self.context;
         if let Some(warm) = &mut self.warmup {
             warm.report(context);
-        } else if context.habits.measured_from_start
+        } else if context.streams.habits.measured_from_start
             && let Some(start) = context.shared.running()
         {
-            let measured = start.saturating_add(context.agreed.plan.warmup.0);
+            let measured = start.saturating_add(context.streams.agreed.plan.warmup.0);
             self.account.begin_at(measured, &context.around());
         }
         while let Some(interval) = self.account.intervals().get(self.reported) {
@@ -236,7 +236,8 @@ struct WarmUp {
 impl WarmUp {
     /// `None` where there is no warm-up, or datagrams say that they belong to it.
     fn new(context: &Context, setup: &Setup) -> Option<Self> {
-        let wanted = context.habits.warm_by_time && context.agreed.plan.warmup.0 > 0;
+        let wanted =
+            context.streams.habits.warm_by_time && context.streams.agreed.plan.warmup.0 > 0;
         wanted.then(|| {
             let setup = Setup { intervals: Some(context.warm_intervals()), ..*setup };
             Self { account: Receiver::new(setup, thread_use()), reported: 0 }
@@ -244,7 +245,7 @@ impl WarmUp {
     }
 
     fn is_over(&self, context: &Context, at_ns: u64) -> bool {
-        let warmup = context.agreed.plan.warmup.0;
+        let warmup = context.streams.agreed.plan.warmup.0;
         context.shared.running().is_some_and(|start| at_ns >= start.saturating_add(warmup))
     }
 
@@ -263,7 +264,7 @@ impl WarmUp {
         self.report(context);
         account.follow(&self.account, thread_use());
         if let Some(start) = context.shared.running() {
-            let measured = start.saturating_add(context.agreed.plan.warmup.0);
+            let measured = start.saturating_add(context.streams.agreed.plan.warmup.0);
             account.begin_at(measured, &context.around());
         }
         let report = self.account.finish(None, None, &context.alone());

@@ -33,11 +33,11 @@ const AFTER_FAILURE_NS: u64 = 1_000_000;
 const GIVE_UP_NS: u64 = 10_000_000_000;
 
 pub(super) fn run(context: &Context, at: datagram::Context, hello: Option<UdpHello>) -> SendReport {
-    let plan = &context.agreed.plan;
+    let plan = &context.streams.agreed.plan;
     let Traffic::Udp(udp) = &plan.traffic else { return SendReport::default() };
     let buffers = engine_choice::buffers(udp, plan.streams);
     let config = context.port(Duty::Send, udp.size.len().max(HELLO_BYTES), Some(buffers));
-    let first = engine_choice::sending(udp, context.ip, plan.streams);
+    let first = engine_choice::sending(udp, context.streams.ip, plan.streams);
     let mut engines = Ladder::new(first, config, at);
     let mut port = match engines.open() {
         Ok(port) => port,
@@ -46,7 +46,7 @@ pub(super) fn run(context: &Context, at: datagram::Context, hello: Option<UdpHel
     let Some(start_ns) = wait_for_start(context, &mut *port, hello) else {
         return SendReport::default();
     };
-    let shape = engine_choice::shape(udp, context.ip, plan.streams, reach(&*port));
+    let shape = engine_choice::shape(udp, context.streams.ip, plan.streams, reach(&*port));
     let mut stream = Stream {
         context,
         udp,
@@ -66,7 +66,7 @@ pub(super) fn run(context: &Context, at: datagram::Context, hello: Option<UdpHel
         // result.
         let phase = stream.phase(start_ns, quota, true);
         let sent = phase.account.datagrams();
-        if context.habits.warm_by_time {
+        if context.streams.habits.warm_by_time {
             stream.first_number = sent;
             let rows = phase.account.finish(phase.span_ns, None, &context.around()).intervals;
             if let Some(last) = rows.last() {
@@ -93,7 +93,7 @@ pub(super) fn run(context: &Context, at: datagram::Context, hello: Option<UdpHel
             .port
             .counters()
             .path_mtu
-            .filter(|mtu| *mtu < u32::from(udp.size.bytes()) + context.ip.udp_overhead()),
+            .filter(|mtu| *mtu < u32::from(udp.size.bytes()) + context.streams.ip.udp_overhead()),
         pacing_error_ppb: pacing,
         nominal_gap_ns,
         error: phase.error,
@@ -119,7 +119,7 @@ fn wait_for_start(
         if context.shared.stopping() {
             return None;
         }
-        if context.habits.prompt {
+        if context.streams.habits.prompt {
             // Its server says that it starts in the moment in which it begins.
             std::thread::sleep(PROMPT);
             continue;
@@ -302,7 +302,7 @@ impl Stream<'_> {
 
     /// Waits for the start of a phase.
     fn begin(&mut self, start_ns: u64, quota: Quota, warmup: bool) -> Phase {
-        let plan = &self.context.agreed.plan;
+        let plan = &self.context.streams.agreed.plan;
         let mut pacer = self.udp.rate.and_then(|rate| {
             Pacer::new(
                 rate.bits_per_second(self.udp.size),
@@ -313,10 +313,10 @@ impl Stream<'_> {
                 self.udp.burst.0.max(100_000),
             )
         });
-        if self.context.burst > 0 {
-            pacer = pacer.map(|pacer| pacer.in_bursts(self.context.burst.into()));
+        if self.context.streams.burst > 0 {
+            pacer = pacer.map(|pacer| pacer.in_bursts(self.context.streams.burst.into()));
         }
-        let reports = !warmup || self.context.habits.warm_by_time;
+        let reports = !warmup || self.context.streams.habits.warm_by_time;
         let intervals = match (warmup, reports) {
             (false, _) => self.context.intervals(),
             (true, true) => Some(self.context.warm_intervals()),
@@ -454,8 +454,8 @@ impl Stream<'_> {
         // Keeps the pacer's batch legal, and the buffer long enough: never more than before.
         let mut reach = reach(&*self.port);
         reach.batch = reach.batch.min(self.shape.batch);
-        let streams = self.context.agreed.plan.streams;
-        self.shape = engine_choice::shape(self.udp, self.context.ip, streams, reach);
+        let streams = self.context.streams.agreed.plan.streams;
+        self.shape = engine_choice::shape(self.udp, self.context.streams.ip, streams, reach);
         Ok(())
     }
 

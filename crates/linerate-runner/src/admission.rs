@@ -14,12 +14,13 @@ use linerate_wire::native::message::{RefusalKind, Refused};
 use linerate_wire::native::stream::{COOKIE_BYTES, Claim};
 use tokio::sync::mpsc::UnboundedSender;
 
+use crate::data::DayBudget;
 use crate::data::StreamSocket;
 use crate::host::MOST_CORES;
 use crate::network::Network;
 use crate::options::Options;
 use crate::place::{self, From};
-use crate::shares::{DayBudget, Days};
+use crate::shares::Days;
 use crate::standstill;
 
 /// The tests that run now.
@@ -304,7 +305,7 @@ impl Admission {
             cores,
             day,
             memory,
-            _watch: standstill::Watch::new(),
+            _watch: standstill::Watch::start(),
         })
     }
 

@@ -9,7 +9,6 @@ pub mod agent;
 pub mod client;
 pub mod clock;
 mod control;
-mod data;
 mod errors;
 mod event;
 mod event_log;
@@ -29,8 +28,9 @@ mod service;
 mod serving;
 mod shares;
 pub mod signals;
-mod standstill;
 
+use linerate_data as data;
+use linerate_data::standstill;
 pub use network::Network;
 pub use run::run;
 pub use serve_iperf3::logins;

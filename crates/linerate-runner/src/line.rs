@@ -1,23 +1,15 @@
-//! What the drivers of both ends share: the control connection as a conversation knows it, and the streams
-//! whose threads it starts.
+//! What the drivers of both ends share: the control connection as a conversation knows it.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use linerate_dialect::control::ControlError;
-use linerate_dialect::habits::Habits;
-use linerate_dialect::stream::{DataEvent, Role, StreamId};
 use linerate_dialect::{Conversation, Input};
 use linerate_engine::clock;
-use linerate_model::plan::{AgreedPlan, IpVersion};
-use linerate_wire::framing::Framing;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::sync::mpsc::UnboundedSender;
 
 use crate::control::read_out;
-use crate::data::{Context, Shared};
 
 /// Control bytes that are read at once.
 const READ_BYTES: usize = 16 << 10;
@@ -96,46 +88,4 @@ async fn until(at_ns: Option<u64>) {
 
 pub(crate) fn nanos(span: Duration) -> u64 {
     u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
-}
-
-/// What a test's data streams are, and where their threads run.
-pub(crate) struct Streams {
-    pub(crate) agreed: Arc<AgreedPlan>,
-    pub(crate) ip: IpVersion,
-    pub(crate) token: u64,
-    /// What the datagrams of the first stream begin with.
-    pub(crate) framing: Framing,
-    /// What their dialect does differently.
-    pub(crate) habits: Habits,
-    /// Senders repeat the ten digits instead of random bytes.
-    pub(crate) digits: bool,
-    /// Datagrams or blocks that leave at once, where the user of iperf3 names a number.
-    pub(crate) burst: u32,
-    /// For each stream.
-    pub(crate) cores: Vec<Option<u32>>,
-}
-
-impl Streams {
-    /// What the thread of one of them knows.
-    pub(crate) fn context(
-        &self,
-        (id, role): (StreamId, Role),
-        shared: &Arc<Shared>,
-        events: &UnboundedSender<DataEvent>,
-    ) -> Context {
-        Context {
-            shared: Arc::clone(shared),
-            agreed: Arc::clone(&self.agreed),
-            ip: self.ip,
-            token: self.token,
-            framing: self.framing.of_stream(id.stream),
-            habits: self.habits,
-            digits: self.digits,
-            burst: self.burst,
-            id,
-            role,
-            core: self.cores.get(usize::from(id.stream)).copied().flatten(),
-            events: events.clone(),
-        }
-    }
 }

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::data::DayBudget;
 use crate::network::Network;
 
 fn lock<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -85,13 +86,6 @@ struct Day {
     carried: Arc<AtomicU64>,
 }
 
-/// A network's bytes of the day, which all of its tests add to.
-#[derive(Debug, Clone)]
-pub(crate) struct DayBudget {
-    carried: Arc<AtomicU64>,
-    most: u64,
-}
-
 impl Days {
     /// The day of the peer's network, which may carry `most` bytes in it.
     ///
@@ -130,20 +124,7 @@ impl Days {
                 minutes % 60
             ));
         }
-        Ok(DayBudget { carried: Arc::clone(&day.carried), most })
-    }
-}
-
-impl DayBudget {
-    /// Bytes that it may still carry.
-    pub(crate) fn left(&self) -> u64 {
-        self.most.saturating_sub(self.carried.load(Ordering::Relaxed))
-    }
-
-    /// Adds what was carried; whether it is more than allowed now.
-    pub(crate) fn charge(&self, bytes: u64) -> bool {
-        // Nobody carries 2^64 bytes in a day.
-        self.carried.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes) > self.most
+        Ok(DayBudget::new(Arc::clone(&day.carried), most))
     }
 }
 

@@ -95,7 +95,7 @@ pub(super) struct Tally {
 
 impl Tally {
     pub(super) fn new(context: &Context, start_ns: u64) -> Self {
-        let plan = &context.agreed.plan;
+        let plan = &context.streams.agreed.plan;
         let measured_ns = start_ns.saturating_add(plan.warmup.0);
         let end_ns = plan.duration().map(|d| measured_ns.saturating_add(d.0));
         Self {

@@ -19,9 +19,9 @@ use super::driver::{Driver, Over};
 use super::open::{Native, Opening};
 use super::test::{ClientTest, Ended, unchanged};
 use super::{Request, failed, iperf3, mtu};
+use crate::data::Streams;
 use crate::data::{self, drain_ns};
 use crate::errors;
-use crate::line::Streams;
 use crate::proven;
 
 /// A test over a control connection, whatever happens on it.

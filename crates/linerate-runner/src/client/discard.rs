@@ -17,10 +17,10 @@ use linerate_wire::framing::Framing;
 use tokio::sync::mpsc::{self, UnboundedReceiver};
 
 use super::{Request, failed, mtu, resolve, unchanged};
+use crate::data::Streams;
 use crate::data::{self, DataEvent, Report, Shared, StreamSocket, Tick};
 use crate::errors;
 use crate::host::HostWatch;
-use crate::line::Streams;
 use crate::place::{self, From};
 use crate::random::random;
 

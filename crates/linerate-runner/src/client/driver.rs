@@ -17,10 +17,11 @@ use tokio::sync::mpsc::{self, UnboundedSender};
 use super::connect::address_pair;
 use super::open::{Opened, Opening};
 use crate::data::StopOnDrop;
+use crate::data::Streams;
 use crate::data::{self, Shared, SocketFacts, StreamSocket};
 use crate::errors;
 use crate::host::HostWatch;
-use crate::line::{Came, Line, Streams, nanos};
+use crate::line::{Came, Line, nanos};
 use crate::process_cpu::ProcessCpu;
 use crate::standstill;
 
@@ -223,7 +224,7 @@ impl<'a, C: Conversation> Driver<'a, C> {
             (Action::Stop, _) => self.shared.stop(),
             (Action::DrainUntil(at_ns), _) => self.shared.drain_until(at_ns),
             (Action::PeerSent(stream, datagrams), _) => {
-                self.shared.far_end_sent(stream, datagrams);
+                self.shared.peer_sent(stream, datagrams);
             }
             (Action::Show(row), _) => self.observer.interval(&row),
             (Action::Note(text), _) => self.observer.note(&text),

@@ -27,9 +27,10 @@ use self::open::{Iperf3, asked, stream};
 use super::driver::{Driver, Over};
 use super::open::Opening;
 use super::test::{ClientTest, Ended, unchanged};
+use crate::data::Streams;
 use crate::data::{self, SocketFacts};
 use crate::errors;
-use crate::line::{Streams, nanos};
+use crate::line::nanos;
 use crate::random::random;
 
 /// Waits this long beyond two round trips for what is on its way, before the end is said. Less than

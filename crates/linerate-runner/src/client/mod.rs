@@ -88,7 +88,7 @@ pub(crate) fn run(
     stop: &Stop,
 ) -> RunRecord {
     let record = blank(request);
-    let _watch = standstill::Watch::new();
+    let _watch = standstill::Watch::start();
     let allowed = linerate_host::cores::allowed_cores();
     let wanted = request.plan.client_cpus.iter();
     if !allowed.is_empty()

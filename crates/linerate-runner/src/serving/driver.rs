@@ -17,9 +17,10 @@ use tokio::task::JoinSet;
 
 use super::listen::DataPort;
 use crate::admission::Slot;
+use crate::data::Streams;
 use crate::data::{self, Shared, Sign, StopOnDrop, StreamSocket};
 use crate::host::HostWatch;
-use crate::line::{Came, Line, Streams, nanos};
+use crate::line::{Came, Line, nanos};
 use crate::process_cpu::ProcessCpu;
 use crate::service::Server;
 use crate::standstill;
@@ -238,7 +239,7 @@ impl<C: Conversation, G: Guest> Driver<C, G> {
             (Action::Stop, _) => self.setup.shared.stop(),
             (Action::DrainUntil(at_ns), _) => self.setup.shared.drain_until(at_ns),
             (Action::PeerSent(stream, datagrams), _) => {
-                self.setup.shared.far_end_sent(stream, datagrams);
+                self.setup.shared.peer_sent(stream, datagrams);
             }
             (Action::HostWarm, Some(host)) => host.warm().await,
             (Action::HostOver, Some(host)) => host.over().await,

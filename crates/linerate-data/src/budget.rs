@@ -1,0 +1,29 @@
+//! What a network may carry in a day.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A network's bytes of the day, which all of its tests add to.
+#[derive(Debug, Clone)]
+pub struct DayBudget {
+    carried: Arc<AtomicU64>,
+    most: u64,
+}
+
+impl DayBudget {
+    /// Of `most` bytes, of which `carried` counts those that were carried.
+    pub const fn new(carried: Arc<AtomicU64>, most: u64) -> Self {
+        Self { carried, most }
+    }
+
+    /// Bytes that it may still carry.
+    pub fn left(&self) -> u64 {
+        self.most.saturating_sub(self.carried.load(Ordering::Relaxed))
+    }
+
+    /// Adds what was carried; whether it is more than allowed now.
+    pub fn charge(&self, bytes: u64) -> bool {
+        // Nobody carries 2^64 bytes in a day.
+        self.carried.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes) > self.most
+    }
+}
