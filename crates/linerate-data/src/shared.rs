@@ -278,7 +278,7 @@ impl Shared {
         Some(slot.load(Ordering::Acquire)).filter(|sent| *sent != UNKNOWN)
     }
 
-    /// From now on the data threads end by themselves when the peer is gone: see [`PeerWatch::watch`].
+    /// From now on the data threads end by themselves when the peer is gone, as `sign` shows it.
     ///
     /// # Errors
     /// When there is no descriptor for a copy of the connection.
