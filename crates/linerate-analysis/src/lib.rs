@@ -12,4 +12,3 @@ pub mod metric;
 pub mod results;
 pub mod runs;
 pub mod set;
-pub mod strtod;

@@ -172,9 +172,9 @@ pub enum ServerLine {
         time: String,
         /// Address and port, TCP and UDP.
         address: String,
-        /// For whose clients: `native` is linerate's own and iperf3's.
-        #[serde(default)]
-        dialect: Dialect,
+        /// For whose clients, where not for linerate's own and iperf3's.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        dialect: Option<Dialect>,
     },
     /// A test was admitted and its data will begin.
     Started {

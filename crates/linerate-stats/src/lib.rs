@@ -2,7 +2,7 @@
 //!
 //! [`online`] keeps statistics while datagrams arrive: each is O(1) a datagram and allocates nothing
 //! once made; times come in as nanoseconds of a clock that the caller names. [`offline`] works on the results of whole runs: it describes a set of runs, compares sets and
-//! plans how many more runs a question needs. Nothing here reads a clock, opens a file, prints or
+//! plans how many more runs a question needs. [`strtod`] reads the millions of numbers of a file. Nothing here reads a clock, opens a file, prints or
 //! keeps state between calls, and nothing here panics on data: what cannot be computed (the spread
 //! of one value, a ratio to a baseline of zero) is `None`, never zero and never `NaN`.
 //!
@@ -17,3 +17,4 @@
 
 pub mod offline;
 pub mod online;
+pub mod strtod;

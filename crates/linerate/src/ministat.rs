@@ -12,9 +12,9 @@ use std::io::{self, BufReader, BufWriter, IsTerminal, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::process::ExitCode;
 
-use linerate_analysis::strtod::parse_c_double;
 use linerate_report::ministat::{MOST_SETS, Options, PrintError, ReadError, Set, print};
 use linerate_stats::offline::ministat::{Arithmetic, LEVELS};
+use linerate_stats::strtod::parse_c_double;
 
 /// Large blocks: a file of ten million numbers is read in a hundred calls.
 const BLOCK_BYTES: usize = 1 << 20;

@@ -72,6 +72,7 @@ fn words(event: &Event) -> String {
 fn line_of(event: Event, time: String) -> Option<ServerLine> {
     Some(match event {
         Event::Listening(dialect, address) => {
+            let dialect = Some(dialect).filter(|dialect| *dialect != Dialect::Native);
             ServerLine::Listening { time, address: address.to_string(), dialect }
         }
         Event::TestStarted(test) => ServerLine::Started { time, test: *test },

@@ -6,7 +6,7 @@
 //! a number (`941Mbit/s`), then behind all of them.
 
 use super::{BootRule, Boots, InputError, ReadOptions, Set, finish, in_range};
-use crate::strtod::{parse_c_double, plain_number};
+use linerate_stats::strtod::{parse_c_double, plain_number};
 
 pub(super) fn read(
     file: &str,

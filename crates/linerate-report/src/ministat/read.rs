@@ -4,8 +4,8 @@
 
 use std::io::{self, BufRead};
 
-use linerate_analysis::strtod::{is_space, parse_c_double, plain_number};
 use linerate_stats::offline::ministat::{Arithmetic, RunningSums, SetFigures, two_pass_variance};
+use linerate_stats::strtod::{is_space, parse_c_double, plain_number};
 
 use super::{FEWEST_VALUES, Options};
 

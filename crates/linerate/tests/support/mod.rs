@@ -110,15 +110,16 @@ fn command(space: Option<&str>) -> Command {
 }
 
 /// While it lives, programs that this thread starts go before all others (SCHED_RR), so that what is
-/// tested is the network in the namespaces and not who else wants the cores. Without the right to
-/// do so, nothing changes.
-pub struct Urgent(String);
+/// tested is the network in the namespaces and not who else wants the cores; there is one at a time. Without
+/// the right to do so, nothing changes.
+pub struct Urgent(String, File);
 
 impl Urgent {
     pub fn now() -> Self {
+        let turn = turn("urgent");
         let thread = nix::unistd::gettid().to_string();
         run("chrt", &["-r", "-p", "1", &thread]);
-        Self(thread)
+        Self(thread, turn)
     }
 }
 
