@@ -10,6 +10,7 @@
 //! assert_eq!(metric::find("received_bps").unwrap().of_figures(&totals), None);
 //! ```
 
+use linerate_model::plan::Way;
 use linerate_model::record::{
     CpuFigures, Figures, Pair, ReceiverFigures, RrFigures, RunRecord, SenderFigures, TcpFigures,
 };
@@ -63,8 +64,8 @@ impl Better {
 /// One direction of some figures: of an interval, of the totals or of a stream.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Flow<'a> {
-    /// forward, reverse, or none where there is but one.
-    pub way: Option<&'static str>,
+    /// None where there is but one.
+    pub way: Option<Way>,
     /// What the sending end measured.
     pub sender: Option<&'a SenderFigures>,
     /// What the receiving end measured.
@@ -75,7 +76,7 @@ pub struct Flow<'a> {
 
 impl<'a> Flow<'a> {
     /// One of two directions, empty where nothing is known of it.
-    pub fn of_pair(way: &'static str, pair: Option<&'a Pair>) -> Self {
+    pub fn of_pair(way: Way, pair: Option<&'a Pair>) -> Self {
         let sender = pair.and_then(|p| p.sender.as_ref());
         let receiver = pair.and_then(|p| p.receiver.as_ref());
         Self { way: Some(way), sender, receiver, rr: None }
@@ -123,8 +124,8 @@ pub fn flows(figures: &Figures) -> Vec<Flow<'_>> {
     let (sender, receiver) = (figures.sender.as_ref(), figures.receiver.as_ref());
     let flows = [
         Flow { sender, receiver, ..Flow::default() },
-        Flow::of_pair("forward", figures.forward.as_ref()),
-        Flow::of_pair("reverse", figures.reverse.as_ref()),
+        Flow::of_pair(Way::Forward, figures.forward.as_ref()),
+        Flow::of_pair(Way::Reverse, figures.reverse.as_ref()),
     ];
     flows.into_iter().filter(Flow::any).collect()
 }
@@ -178,7 +179,7 @@ impl Metric {
     /// Of an interval, a stream or totals; of the forward direction when both ran.
     pub fn of_figures(&self, figures: &Figures) -> Option<f64> {
         let rr = Flow { rr: figures.rr.as_ref(), ..Flow::default() };
-        let mut flows = flows(figures).into_iter().filter(|flow| flow.way != Some("reverse"));
+        let mut flows = flows(figures).into_iter().filter(|flow| flow.way != Some(Way::Reverse));
         flows.find_map(|flow| self.of_flow(&flow)).or_else(|| self.of_flow(&rr))
     }
 

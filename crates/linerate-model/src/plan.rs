@@ -59,6 +59,15 @@ pub enum PlanDirection {
     Discard,
 }
 
+impl From<Way> for PlanDirection {
+    fn from(way: Way) -> Self {
+        match way {
+            Way::Forward => Self::Forward,
+            Way::Reverse => Self::Reverse,
+        }
+    }
+}
+
 impl From<Direction> for PlanDirection {
     fn from(direction: Direction) -> Self {
         match direction {

@@ -1,6 +1,7 @@
 //! What sweeps and searches have in common in a report.
 
 use linerate_model::host::HostFacts;
+use linerate_model::plan::PlanDirection;
 use linerate_model::record::{Doubt, ErrorRecord, PlanRecord, Status};
 
 use super::builder::Builder;
@@ -59,7 +60,7 @@ impl Experiment<'_> {
         builder: &mut Builder,
         source: &str,
         (heading, what): (&str, &str),
-        way: &str,
+        direction: PlanDirection,
     ) -> Section {
         for facts in [self.client, self.server].into_iter().flatten() {
             builder.host(facts, &format!("{} {source}", self.kind));
@@ -67,7 +68,7 @@ impl Experiment<'_> {
         let called = |otherwise| head::called(self.label, self.title, otherwise);
         builder.subjects.push(Subject {
             what: called(what),
-            between: head::between(self.client, self.server, self.target, way),
+            between: head::between(self.client, self.server, self.target, Some(direction)),
             when: self.started.to_owned(),
             kind: self.kind.to_owned(),
         });

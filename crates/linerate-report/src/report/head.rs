@@ -50,7 +50,7 @@ pub(super) fn between(
     client: Option<&HostFacts>,
     server: Option<&HostFacts>,
     target: Option<&str>,
-    way: &str,
+    direction: Option<PlanDirection>,
 ) -> String {
     let name = |host: &HostFacts| shortened(&clean(&host.hostname), 40);
     let Some(here) = client.map(name) else { return String::new() };
@@ -64,9 +64,9 @@ pub(super) fn between(
             None => return here,
         },
     };
-    match way {
-        "reverse" => format!("{there} → {here}"),
-        "both" => format!("{here} ↔ {there}"),
+    match direction {
+        Some(PlanDirection::Reverse) => format!("{there} → {here}"),
+        Some(PlanDirection::Both) => format!("{here} ↔ {there}"),
         _ => format!("{here} → {there}"),
     }
 }

@@ -82,7 +82,7 @@ pub(super) fn add(
             Some(&record.client),
             record.server.as_ref(),
             record.target.as_deref(),
-            plan.direction.name(),
+            plan.direction.known().copied(),
         ),
         when: record.started.clone(),
     });
@@ -168,7 +168,7 @@ fn rows(builder: &mut Builder, source: &str, record: &RunRecord, place: Option<P
         let mut row = row(source, record, place);
         if flow.any() && flow.rr.is_none() {
             let plan = record.agreed.as_ref().unwrap_or(&record.asked);
-            row.text("direction", flow.way.unwrap_or(plan.direction.name()));
+            row.text("direction", flow.way.map_or(plan.direction.name(), |way| way.name()));
         }
         measured(&mut row, &flow);
         builder.rows.push(row);
@@ -191,8 +191,12 @@ fn cells(record: &RunRecord, label: &str) -> Vec<String> {
             own(rr.server_cpu.as_ref()),
         ],
         (None, Some(flow)) => [
-            clean(&format!("{} {}", plan.protocol, flow.way.unwrap_or(plan.direction.name())))
-                .into(),
+            clean(&format!(
+                "{} {}",
+                plan.protocol,
+                flow.way.map_or(plan.direction.name(), |way| way.name())
+            ))
+            .into(),
             plan.rate_bps.map_or("max".into(), |r| number::rate(r as f64)),
             or_absent(flow.sent_bps(), number::rate),
             or_absent(flow.received_bps(), number::rate),

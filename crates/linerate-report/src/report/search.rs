@@ -5,20 +5,20 @@ use linerate_model::search::{GoalRecord, SearchDocument, TrialRecord};
 use super::builder::Builder;
 use super::experiment::{Experiment, experiment};
 use super::head::Headline;
-use super::view::{Figure, Row, Table, way_name};
+use super::view::{Figure, Row, Table};
 use super::words::{limit_words, way_words, wide};
 use crate::clean::clean;
 use crate::draw::chart::{Axis, Band, Chart, Kind, Series, Unit};
 use crate::number::{self, or_absent};
 
 pub(super) fn add(builder: &mut Builder, source: &str, document: &SearchDocument) {
-    let way = way_name(document.direction);
+    let way = document.direction;
     let experiment = experiment!("search", document);
     let heading = format!("Search for the highest rate, {}", way_words(way));
     let of =
         document.plan.as_ref().map(|p| format!(" of {}", clean(p.protocol.name()).to_uppercase()));
     let what = format!("Highest rate{}", of.unwrap_or_default());
-    let mut section = experiment.begin(builder, source, (&heading, &what), way);
+    let mut section = experiment.begin(builder, source, (&heading, &what), way.into());
     let mut goals = Table::new(
         "Goals",
         "goal|at most lost|holds at|fails at|conditional throughput|settled|trials|time|limited by",
@@ -39,7 +39,7 @@ pub(super) fn add(builder: &mut Builder, source: &str, document: &SearchDocument
     for trial in &document.trials {
         let mut row = Row::new("search-trial", source);
         row.text("id", trial.run.as_deref().unwrap_or(&document.id));
-        row.text("direction", way);
+        row.text("direction", way.name());
         row.numbers(trial);
         row.text("limit", trial.limit.map_or("", |l| l.name()));
         row.text("status", judged(trial));
@@ -113,7 +113,7 @@ fn goal(builder: &mut Builder, source: &str, document: &SearchDocument, goal: &G
     row.text("set", &goal.name);
     row.text("id", &document.id);
     row.text("started", &document.started);
-    row.text("direction", way_name(document.direction));
+    row.text("direction", document.direction.name());
     row.number("lower", goal.lower_bps);
     row.number("upper", goal.upper_bps);
     row.number("value", goal.throughput_bps);

@@ -1,12 +1,12 @@
 //! Sweeps: the figures of a rate (or another variable) that rises, for each direction.
 
-use linerate_model::plan::Way;
+use linerate_model::plan::{PlanDirection, Way};
 use linerate_model::sweep::{RegimeKind, SweepBend, SweepDocument, SweepPoint, Variable};
 
 use super::builder::Builder;
 use super::experiment::{Experiment, experiment};
 use super::head::Headline;
-use super::view::{Figure, Row, Section, Table, way_name};
+use super::view::{Figure, Row, Section, Table};
 use super::words::{limit_words, way_words};
 use crate::clean::clean;
 use crate::draw::chart::{Axis, Band, Chart, Kind, Series, Unit};
@@ -36,11 +36,11 @@ pub(super) fn add(builder: &mut Builder, source: &str, document: &SweepDocument)
     let protocol = document.plan.as_ref().map(|p| clean(p.protocol.name()).to_uppercase());
     let heading = format!("Sweep over the {}", variable.name());
     let what = format!("{} over the {}", protocol.unwrap_or_default(), variable.name());
-    let way = match ways.as_slice() {
-        [one] => way_name(*one),
-        _ => "both",
+    let direction = match ways.as_slice() {
+        [one] => PlanDirection::from(*one),
+        _ => PlanDirection::Both,
     };
-    let mut section = experiment.begin(builder, source, (&heading, &what), way);
+    let mut section = experiment.begin(builder, source, (&heading, &what), direction);
     headlines(builder, document, &ways);
     experiment.conclude(builder, source, &mut section);
     for way in ways {
@@ -56,7 +56,7 @@ pub(super) fn add(builder: &mut Builder, source: &str, document: &SweepDocument)
         let mut row = Row::new("sweep-point", source);
         row.text("id", &document.id);
         row.text("started", &document.started);
-        row.text("direction", way_name(point.direction));
+        row.text("direction", point.direction.name());
         row.text("protocol", document.plan.as_ref().map_or("", |p| p.protocol.name()));
         row.text(
             "unit",
@@ -84,7 +84,7 @@ fn headlines(builder: &mut Builder, document: &SweepDocument, ways: &[Way]) {
         let at = value_text(document.sweep.variable, best.value);
         builder.headlines.push(Headline {
             kind: "direction",
-            name: format!("{}, at {at}", way_words(way_name(*way))),
+            name: format!("{}, at {at}", way_words(*way)),
             value: Some(best.received_bps),
             scale: "bit/s".to_owned(),
             result: number::rate(best.received_bps),
@@ -124,7 +124,7 @@ fn figures(section: &mut Section, document: &SweepDocument, way: Way, all: &[&Sw
     let curves = Curves {
         variable,
         against: if variable == Variable::Rate { "asked rate" } else { variable.name() },
-        way: way_words(way_name(way)),
+        way: way_words(way),
         bands: bands(document, way, &points),
         most,
         unplaced: match points.len() == all.len() {
@@ -322,7 +322,7 @@ fn regimes(document: &SweepDocument) -> Table {
     let mut table = Table::new("Regimes", "direction|behaves|from|to|limited by|in words");
     for regime in &document.regimes {
         table.rows.push(vec![
-            way_words(way_name(regime.direction)).to_owned(),
+            way_words(regime.direction).to_owned(),
             regime.kind.name().to_owned(),
             value_text(variable, regime.from),
             value_text(variable, regime.to),
@@ -341,7 +341,7 @@ fn points(document: &SweepDocument) -> Table {
     for p in &document.points {
         table.rows.push(vec![
             value_text(document.sweep.variable, p.value),
-            way_words(way_name(p.direction)).to_owned(),
+            way_words(p.direction).to_owned(),
             p.trials.to_string(),
             number::rate(p.sent_bps),
             number::rate(p.received_bps),

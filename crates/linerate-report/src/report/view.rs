@@ -2,8 +2,6 @@
 
 use std::rc::Rc;
 
-use linerate_model::plan::Way;
-
 use crate::compare::view::View as Comparison;
 use crate::draw::chart::Chart;
 use crate::field::field;
@@ -196,14 +194,6 @@ impl Row {
                 None => {}
             }
         }
-    }
-}
-
-/// `forward` or `reverse`.
-pub(crate) const fn way_name(way: Way) -> &'static str {
-    match way {
-        Way::Forward => "forward",
-        Way::Reverse => "reverse",
     }
 }
 

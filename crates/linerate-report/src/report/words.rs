@@ -1,5 +1,6 @@
 //! Words and scales that several parts of a report have.
 
+use linerate_model::plan::Way;
 use linerate_model::record::{Limit, PlanRecord};
 
 use crate::clean::clean;
@@ -13,10 +14,10 @@ pub(super) fn command_line(words: &[String]) -> Option<String> {
 }
 
 /// `client to server`.
-pub(crate) fn way_words(way: &str) -> &'static str {
+pub(crate) const fn way_words(way: Way) -> &'static str {
     match way {
-        "reverse" => "server to client",
-        _ => "client to server",
+        Way::Reverse => "server to client",
+        Way::Forward => "client to server",
     }
 }
 

@@ -17,7 +17,7 @@ pub(super) fn facts(record: &RunRecord) -> Facts {
     let mut facts = Facts::new();
     let totals = &record.totals;
     for flow in flows(totals) {
-        let prefix = flow.way.map_or(String::new(), |way| format!("{way} "));
+        let prefix = flow.way.map_or(String::new(), |way| format!("{} ", way.name()));
         direction(&mut facts, &prefix, flow.sender, flow.receiver);
     }
     if let Some(rr) = &totals.rr {

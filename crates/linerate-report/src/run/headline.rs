@@ -2,7 +2,7 @@
 //! few details that stand before it when nobody asked for all of them.
 
 use linerate_analysis::metric::{Flow, flows};
-use linerate_model::plan::{PlanDirection, Receiving, Sending, TrafficKind};
+use linerate_model::plan::{PlanDirection, Receiving, Sending, TrafficKind, Way};
 use linerate_model::record::{
     CpuFigures, DoubtKind, PlanRecord, ReceiverFigures, RrFigures, RunRecord, SenderFigures, Status,
 };
@@ -50,9 +50,10 @@ impl Headline {
 
 /// What the ends of a direction are called: by their roles, which users know.
 fn ends(plan: &PlanRecord, flow: &Flow<'_>) -> (&'static str, &'static str) {
-    match flow.way.unwrap_or(plan.direction.name()) {
-        "reverse" => ("server", "client"),
-        _ => ("client", "server"),
+    if flow.way.map_or(plan.direction == PlanDirection::Reverse, |way| way == Way::Reverse) {
+        ("server", "client")
+    } else {
+        ("client", "server")
     }
 }
 
@@ -84,7 +85,7 @@ fn result(plan: &PlanRecord, flow: &Flow<'_>) -> String {
             }));
         }
     }
-    let name = flow.way.map_or(String::new(), |way| format!("{way}: "));
+    let name = flow.way.map_or(String::new(), |way| format!("{}: ", way.name()));
     format!("{name}{}", parts.join(" · "))
 }
 
@@ -183,7 +184,7 @@ pub(super) fn details(record: &RunRecord) -> Facts {
     for flow in flows(&record.totals) {
         let mut add = |label: &str, text: String| {
             if !text.is_empty() {
-                let way = flow.way.unwrap_or_default();
+                let way = flow.way.map_or("", Way::name);
                 facts.push((format!("{way} {label}").trim().to_owned(), text));
             }
         };

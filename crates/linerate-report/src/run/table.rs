@@ -298,10 +298,10 @@ impl Table {
             .iter()
             .take(MOST_STREAMS)
             .map(|stream| {
-                let way = if stream.direction == Way::Reverse { "reverse" } else { "forward" };
                 let figures = &stream.figures;
                 let of = flows(figures).into_iter().next().unwrap_or_default();
-                let lane = Flow { way: Some(way), rr: figures.rr.as_ref(), ..of };
+                let lane =
+                    Flow { way: stream.direction.known().copied(), rr: figures.rr.as_ref(), ..of };
                 Row {
                     cells: self.cells(&format!("#{}", stream.stream), &lane),
                     spark: String::new(),
@@ -313,7 +313,7 @@ impl Table {
 
     fn lanes<'a>(&self, figures: &'a Figures) -> Vec<Flow<'a>> {
         if self.both {
-            return [("forward", &figures.forward), ("reverse", &figures.reverse)]
+            return [(Way::Forward, &figures.forward), (Way::Reverse, &figures.reverse)]
                 .map(|(way, pair)| Flow::of_pair(way, pair.as_ref()))
                 .into();
         }
@@ -356,8 +356,8 @@ fn cell(flow: &Flow<'_>, column: &Column, time: &str) -> Cell {
     match column.key {
         Key::Time => Cell::plain(time),
         Key::Way => Cell::plain(match flow.way {
-            Some("reverse") => "rev",
-            Some(_) => "fwd",
+            Some(Way::Reverse) => "rev",
+            Some(Way::Forward) => "fwd",
             None => "",
         }),
         Key::Offered => plain(flow.sent_bps().map(number::short)),

@@ -5,7 +5,6 @@ use linerate_model::sweep::{SweepPlan, SweepTrial, Variable};
 
 use super::table::limit;
 use crate::number::{self, ABSENT, or_absent};
-use crate::report::view::way_name;
 use crate::rows::{self, Column};
 use crate::run::table::Cell;
 use crate::style::{Paint, Tone};
@@ -52,7 +51,7 @@ pub fn row(
     let limit = outcome.limit.map_or(ABSENT, limit);
     let mut cells = vec![Cell::plain(number.to_string())];
     cells.extend(
-        (plan.directions.len() > 1).then(|| Cell::plain(way_name(trial.direction).to_owned())),
+        (plan.directions.len() > 1).then(|| Cell::plain(trial.direction.name().to_owned())),
     );
     cells.extend([
         Cell::plain(value(plan, trial.value)),

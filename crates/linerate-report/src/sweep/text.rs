@@ -7,7 +7,6 @@ use super::{chart, table};
 use crate::clean::clean;
 use crate::live::span;
 use crate::number;
-use crate::report::view::way_name;
 use crate::report::words::way_words;
 use crate::run::text::Layout;
 use crate::style::Tone;
@@ -25,7 +24,7 @@ pub fn render(document: &SweepDocument, layout: Layout) -> String {
             continue;
         }
         if document.sweep.directions.len() > 1 || *way == Way::Reverse {
-            let words = way_words(way_name(*way));
+            let words = way_words(*way);
             out.push_str(&format!("\n{}\n", layout.paint.apply(Tone::Label, words)));
         }
         rows(document, &points, layout, &mut out);
