@@ -44,8 +44,10 @@ use Shown::{Permille, Ratio, Whole};
 
 /// First what is wanted, then what holds. Where they differ, what is in the way stands above the row.
 const ROWS: &[Row] = &[
-    // More features came since 52,000 was aimed at; the dialects are moved out of the runner one by one.
-    row("production lines", 52_000, 70_210, Less, Whole, |t| sum(t.files().map(|f| f.lines))),
+    // Fifteen thousand are documentation and blank. 52,000 was aimed at before servers were made safe against
+    // strangers, control was encrypted and dialects had rooms of their own: a feature may raise this by what
+    // it takes, and nothing else may.
+    row("production lines", 52_000, 70_290, Less, Whole, |t| sum(t.files().map(|f| f.lines))),
     // Long are what asks a dialect's questions in one go, data loops, and pages of the report.
     row("function p95", 45, 44, Less, Whole, |t| p95(t.functions().map(|f| f.lines))),
     row("functions over 70 lines", 10, 9, Less, Permille, |t| {
@@ -60,7 +62,7 @@ const ROWS: &[Row] = &[
         sum(t.clocks().map(|f| f.clocks))
     }),
     // Most tests of the runner start the program, and stand with it.
-    row("tests of runner, data and dialect to their code", 40, 31, More, Ratio, |t| {
+    row("tests of runner, data and dialect to their code", 40, 32, More, Ratio, |t| {
         let both = || t.crates.iter().filter(|c| CONVERSING.contains(&&*c.name));
         let tests = both().map(|c| c.test_lines).sum::<usize>() + t.whole_tests;
         share(tests, both().map(Crate::lines).sum(), 100)
