@@ -31,6 +31,6 @@ pub mod signals;
 
 use linerate_data as data;
 use linerate_data::standstill;
-pub use network::Network;
+pub use network::{Cidr, Network};
 pub use run::run;
 pub use serve_iperf3::logins;

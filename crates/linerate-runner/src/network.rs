@@ -2,6 +2,9 @@
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
+use std::str::FromStr;
+
+use ipnet::IpNet;
 
 /// An IPv4 address, or the /64 of an IPv6 address: whoever has one address of a /64 has them all
 /// (RFC 4291, 2.5.1), so that they share one share of whatever is shared by address.
@@ -27,9 +30,54 @@ impl fmt::Display for Network {
     }
 }
 
+/// A network from which a server takes tests: in CIDR notation (RFC 4632), or one address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cidr(IpNet);
+
+impl Cidr {
+    /// Whether it is in it.
+    pub fn has(&self, address: IpAddr) -> bool {
+        self.0.contains(&address.to_canonical())
+    }
+}
+
+impl FromStr for Cidr {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let one = || text.parse().map(|address: IpAddr| IpNet::from(address.to_canonical()));
+        let network = text.parse().or_else(|_| one()).map_err(|_| {
+            "it is neither a network nor an address: 192.0.2.0/24, 2001:db8::/32, 192.0.2.7"
+                .to_owned()
+        })?;
+        if network != network.trunc() {
+            return Err(format!("bits of the host are set: the network is {}", network.trunc()));
+        }
+        Ok(Self(network))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_network_has_its_addresses_however_they_are_written() {
+        let has = |network: &str, address: &str| {
+            network.parse::<Cidr>().unwrap().has(address.parse().unwrap())
+        };
+        assert!(has("192.0.2.0/24", "192.0.2.7") && has("192.0.2.0/24", "::ffff:192.0.2.7"));
+        assert!(!has("192.0.2.0/24", "192.0.3.7") && !has("192.0.2.0/24", "2001:db8::1"));
+        assert!(has("192.0.2.7", "192.0.2.7") && !has("192.0.2.7", "192.0.2.8"));
+        assert!(has("::ffff:192.0.2.7", "192.0.2.7"));
+        assert!(has("2001:db8::/32", "2001:db8:ffff::1") && !has("2001:db8::/32", "2001:db9::1"));
+        assert!(has("0.0.0.0/0", "203.0.113.1") && !has("0.0.0.0/0", "2001:db8::1"));
+        let why = "192.0.2.7/24".parse::<Cidr>().unwrap_err();
+        assert!(why.ends_with("the network is 192.0.2.0/24"), "{why}");
+        for bad in ["", "lab", "192.0.2.0/33", "192.0.2/24", "2001:db8::/129", "192.0.2.1:5201"] {
+            assert!(bad.parse::<Cidr>().is_err(), "{bad}");
+        }
+    }
 
     #[test]
     fn the_addresses_of_a_64_are_one() {

@@ -9,6 +9,7 @@ use linerate_model::units::{BitRate, Nanos};
 
 use crate::agent;
 use crate::data::Limits;
+use crate::network::Cidr;
 pub use crate::proven::Public;
 use crate::serve_iperf3::logins::Logins;
 
@@ -32,6 +33,8 @@ pub struct Options {
     pub port: u16,
     /// Ports of dialects that have their own; 0 takes a free one.
     pub doors: Vec<(Dialect, u16)>,
+    /// Networks from which tests are taken; none is every network.
+    pub allow: Vec<Cidr>,
     /// Shared key that clients must prove they know.
     pub key: Option<Vec<u8>>,
     /// Addresses by which clients with the key dial this server, beside its host's own.
@@ -78,6 +81,11 @@ pub struct Options {
 }
 
 impl Options {
+    /// Whether anything is taken from this address.
+    pub(crate) fn allows(&self, peer: IpAddr) -> bool {
+        self.allow.is_empty() || self.allow.iter().any(|network| network.has(peer))
+    }
+
     /// What the data threads of one test hold it to.
     pub(crate) fn limits(&self) -> Limits {
         let span_ns = Some(self.max_duration.0);
@@ -92,6 +100,7 @@ impl Default for Options {
             bind: None,
             port: Dialect::Native.port(),
             doors: Vec::new(),
+            allow: Vec::new(),
             key: None,
             public: Vec::new(),
             logins: None,

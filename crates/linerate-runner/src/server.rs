@@ -254,6 +254,10 @@ impl Full {
 
 /// Gives a new connection its own task, so that a silent one delays nobody.
 fn take_in(server: &Arc<Server>, door: Dialect, stream: TcpStream, peer: SocketAddr) {
+    if !server.options.allows(peer.ip()) {
+        let why = "it is in none of the networks that this server takes tests from";
+        return server.turned_away(peer, RefusalKind::Policy, why);
+    }
     let most_of_one = server.options.max_waiting_per_address;
     let place = match server.waiting.enter(peer.ip(), server.most_waiting, most_of_one) {
         Ok(place) => place,
@@ -349,6 +353,9 @@ async fn answer_hellos(server: Arc<Server>, udp: UdpSocket, port: u16) {
             continue;
         };
         let peer = sys::plain(from);
+        if !server.options.allows(peer.ip()) {
+            continue;
+        }
         let datagram = buffer.get(..length).unwrap_or_default();
         let Some(hello) = UdpHello::decode(datagram) else {
             serve_iperf3::greet_udp(&server, datagram, peer, port);

@@ -44,6 +44,41 @@ fn junk(from: Ipv4Addr, to: SocketAddr) {
 }
 
 #[test]
+fn who_is_in_no_allowed_network_gets_not_a_byte() {
+    let _alone = alone();
+    let server = Server::start(None, &["--allow", "127.0.0.8/30,127.0.1.1", "--allow", "::1"]);
+    for (from, allowed) in [
+        (Ipv4Addr::new(127, 0, 0, 9), true),
+        (Ipv4Addr::new(127, 0, 1, 1), true),
+        (Ipv4Addr::new(127, 0, 0, 1), false),
+        (Ipv4Addr::new(127, 0, 0, 12), false),
+    ] {
+        let port = server.port.to_string();
+        let from = from.to_string();
+        for dialect in ["native", "iperf3"] {
+            let line = ["127.0.0.1", "-p", &port, "-B", &from, "--dialect", dialect, "-t", "100ms"];
+            let ran = linerate(None, &[&["udp", "-b", "1M"], &line[..]].concat());
+            assert_eq!(ran.code == 0, allowed, "{from} {dialect}: {} {}", ran.out, ran.err);
+        }
+        let mut stream = connect_from(from.parse().unwrap(), ([127, 0, 0, 1], server.port).into());
+        stream.set_read_timeout(Some(HANGS)).unwrap();
+        if !allowed {
+            let read = stream.read(&mut [0; 64]);
+            let hung_up = |e: &std::io::Error| e.kind() != ErrorKind::WouldBlock;
+            assert!(read.as_ref().map_or_else(hung_up, |bytes| *bytes == 0), "{read:?}");
+            let udp = std::net::UdpSocket::bind((from.as_str(), 0)).unwrap();
+            udp.connect(("127.0.0.1", server.port)).unwrap();
+            udp.send(&[0x36, 0x37, 0x38, 0x39]).unwrap();
+        }
+    }
+    let log = server.log();
+    assert!(log.contains("127.0.0.12:") && log.contains("takes tests from"), "{log}");
+    let ran =
+        linerate(None, &["udp", "::1", "-p", &server.port.to_string(), "-b", "1M", "-t", "100ms"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+}
+
+#[test]
 fn a_log_that_nobody_reads_holds_nobody_up() {
     let _alone = alone();
     let child = Command::new(env!("CARGO_BIN_EXE_linerate"))

@@ -7,8 +7,8 @@ use clap::Args;
 use linerate_model::limits;
 use linerate_model::record::ErrorRecord;
 use linerate_model::units::{ByteCount, Nanos};
-use linerate_runner::agent;
 use linerate_runner::server::{Options, Public};
+use linerate_runner::{Cidr, agent};
 
 use super::logins::LoginArgs;
 use linerate_ask::value::BitRateOrMax;
@@ -65,6 +65,10 @@ pub struct ServeArgs {
     /// Port to listen on, TCP and UDP; 0 takes a free one and prints it.
     #[arg(short, long, value_name = "PORT", default_value_t = 5201)]
     port: u16,
+    /// Take tests from these networks only: 192.0.2.0/24, 2001:db8::/32, or an address. Everything else is hung
+    /// up on before a byte is answered. May be given several times.
+    #[arg(long, value_name = "CIDR", value_delimiter = ',')]
+    allow: Vec<Cidr>,
     /// File with a key that clients must prove they know.
     #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
@@ -171,6 +175,7 @@ impl ServeArgs {
         Ok(Options {
             bind: self.bind,
             port: self.port,
+            allow: self.allow.clone(),
             key: self.key_file.as_deref().map(key::read).transpose()?,
             public: self.public.clone(),
             logins: self.logins.open()?,
