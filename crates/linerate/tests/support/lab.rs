@@ -1,5 +1,6 @@
 //! Network namespaces of a test's own.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde_json::Value;
@@ -36,23 +37,24 @@ pub struct Lab {
 impl Lab {
     /// Whether this process may make one; says so if not.
     pub fn possible(test: &str) -> bool {
+        // Found out once: tests beside each other would take each other's name.
+        static MISSING: OnceLock<Option<String>> = OnceLock::new();
+        let missing = MISSING.get_or_init(Self::missing).as_ref();
+        missing.inspect(|why| skip(test, why)).is_none()
+    }
+
+    fn missing() -> Option<String> {
         if !nix::unistd::geteuid().is_root() {
-            skip(test, "network namespaces need root");
-            return false;
+            return Some("network namespaces need root".into());
         }
         let name = format!("lr{}probe", std::process::id());
         if !run("ip", &["netns", "add", &name]).0 {
-            skip(test, "this kernel or container makes no network namespaces");
-            return false;
+            return Some("this kernel or container makes no network namespaces".into());
         }
         run("ip", &["netns", "del", &name]);
-        for (tool, asks) in [("nft", "--version"), ("ethtool", "--version"), ("tc", "-V")] {
-            if !run(tool, &[asks]).0 {
-                skip(test, &format!("{tool} is not installed"));
-                return false;
-            }
-        }
-        true
+        let tools = [("nft", "--version"), ("ethtool", "--version"), ("tc", "-V")];
+        let missing = tools.into_iter().find(|(tool, asks)| !run(tool, &[asks]).0);
+        missing.map(|(tool, _)| format!("{tool} is not installed"))
     }
 
     fn empty(spaces: &[&'static str]) -> Self {
