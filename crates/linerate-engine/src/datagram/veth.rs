@@ -6,6 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsRawFd;
 use std::process::Command;
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use nix::sched::{CloneFlags, setns, unshare};
 use socket2::Socket;
@@ -59,10 +60,22 @@ fn hardware(end: u8) -> String {
     format!("02:00:00:00:77:0{end}")
 }
 
-fn ip(line: &str) -> io::Result<()> {
+fn ip(line: &str) -> io::Result<String> {
     let out = Command::new("ip").args(line.split(' ')).output()?;
-    let text = String::from_utf8_lossy(&out.stderr).into_owned();
-    if out.status.success() { Ok(()) } else { Err(io::Error::other(format!("ip {line}: {text}"))) }
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    if out.status.success() {
+        return Ok(text(&out.stdout));
+    }
+    Err(io::Error::other(format!("ip {line}: {}", text(&out.stderr))))
+}
+
+/// Until the interface carries what is sent. The kernel learns that its peer is up in a work of its own, and until
+/// then drops what is sent without an error (net/core/link_watch.c, `noop_qdisc`).
+fn carries() -> io::Result<()> {
+    while !ip(&format!("link show {INTERFACE}"))?.contains(" state UP ") {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    Ok(())
 }
 
 impl Veth {
@@ -93,6 +106,8 @@ impl Veth {
                 Ok(())
             })?;
         }
+        veth.inside(0, carries)?;
+        veth.inside(1, carries)?;
         Ok(veth)
     }
 
