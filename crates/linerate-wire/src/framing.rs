@@ -8,6 +8,7 @@
 
 use std::num::NonZeroU8;
 
+use crate::iperf2::datagram as iperf2;
 use crate::iperf3::datagram::{self, Counters};
 use crate::native::datagram::{HEADER_BYTES, Header, Place, Stamp, in_order};
 
@@ -24,6 +25,12 @@ pub enum Framing {
     /// iperf3's: seconds, microseconds, number; numbers count from 1.
     Iperf3 {
         /// `--udp-counters-64bit`.
+        wide: bool,
+    },
+    /// iperf 2's: number, seconds, microseconds, high half of the number; numbers count from 1, and one below 0
+    /// ends a stream.
+    Iperf2 {
+        /// Numbers have 64 bits.
         wide: bool,
     },
     /// None: datagrams are payload alone. Which of them are missing, doubled or late nobody can say.
@@ -76,6 +83,7 @@ impl Framing {
         match self {
             Self::Native { .. } => HEADER_BYTES,
             Self::Iperf3 { wide } => counters(wide).header_bytes(),
+            Self::Iperf2 { .. } => iperf2::MARK_BYTES,
             Self::Bare => 0,
         }
     }
@@ -90,7 +98,7 @@ impl Framing {
     pub fn of_stream(self, stream: u16) -> Self {
         match self {
             Self::Native { token, .. } => Self::Native { token, stream },
-            Self::Iperf3 { .. } | Self::Bare => self,
+            Self::Iperf3 { .. } | Self::Iperf2 { .. } | Self::Bare => self,
         }
     }
 
@@ -108,6 +116,7 @@ impl Framing {
                 Header { token, number: mark.number, sent_ns: mark.sent_ns, place }.write(datagram);
             }
             Self::Iperf3 { wide } => write_iperf3(mark, counters(wide), datagram),
+            Self::Iperf2 { .. } => write_iperf2(mark.number, mark.sent_ns, datagram),
             Self::Bare => {}
         }
     }
@@ -126,6 +135,11 @@ impl Framing {
                 for datagram in bytes.chunks_mut(size.max(1)) {
                     write_iperf3(&mark, counters(wide), datagram);
                     mark.number = mark.number.wrapping_add(1);
+                }
+            }
+            Self::Iperf2 { .. } => {
+                for (datagram, number) in bytes.chunks_mut(size.max(1)).zip(first..) {
+                    write_iperf2(number, sent_ns, datagram);
                 }
             }
             Self::Bare => {}
@@ -148,6 +162,13 @@ impl Framing {
                         .is_some_and(|mark| self.number(&mark, expected) == expected)
                 })
                 .count(),
+            Self::Iperf2 { wide } => message
+                .chunks(segment.max(1))
+                .zip(first..)
+                .take_while(|(datagram, expected)| {
+                    read_iperf2(wide, datagram).is_some_and(|mark| mark.number == *expected)
+                })
+                .count(),
             Self::Bare => message.len().div_ceil(segment.max(1)),
         }
     }
@@ -168,7 +189,16 @@ impl Framing {
                 Ok(Mark { number: header.number, sent_ns: header.sent_ns, warmup, position, train })
             }
             Self::Iperf3 { wide } => read_iperf3(counters(wide), datagram).ok_or(Stray::Damaged),
+            Self::Iperf2 { wide } => read_iperf2(wide, datagram).ok_or(Stray::Damaged),
             Self::Bare => Ok(UNMARKED),
+        }
+    }
+
+    /// How many datagrams were sent before this one, where it says that nothing more comes.
+    pub fn end(self, datagram: &[u8]) -> Option<u64> {
+        match self {
+            Self::Iperf2 { wide } => iperf2::Mark::read(wide, datagram)?.sent(),
+            _ => None,
         }
     }
 
@@ -196,6 +226,21 @@ const UNMARKED: Mark =
 fn write_iperf3(mark: &Mark, counters: Counters, datagram: &mut [u8]) {
     let number = mark.number.wrapping_add(1);
     datagram::Header { sent_ns: mark.sent_ns, number }.write(counters, datagram);
+}
+
+/// iperf 2 counts from 1, too.
+#[inline]
+fn write_iperf2(number: u64, sent_ns: u64, datagram: &mut [u8]) {
+    let number = number.wrapping_add(1).cast_signed();
+    iperf2::Mark { number, sent_ns }.write(datagram);
+}
+
+/// `None` where it is no datagram of data.
+#[inline]
+fn read_iperf2(wide: bool, datagram: &[u8]) -> Option<Mark> {
+    let mark = iperf2::Mark::read(wide, datagram)?;
+    let number = u64::try_from(mark.number).ok()?.checked_sub(1)?;
+    Some(Mark { number, sent_ns: mark.sent_ns, ..UNMARKED })
 }
 
 #[inline]
@@ -276,7 +321,9 @@ mod tests {
         fn batches_hold_what_single_headers_would(
             first in 0u64..(1 << 40), size in 32usize..100, count in 1usize..200, odd in 0usize..200, wide: bool,
         ) {
-            for framing in [Framing::Iperf3 { wide }, Framing::Native { token: 9, stream: 1 }] {
+            let iperf2 = Framing::Iperf2 { wide };
+            for framing in [Framing::Iperf3 { wide }, iperf2, Framing::Native { token: 9, stream: 1 }] {
+                let first = if framing == iperf2 { first % (1 << 30) } else { first };
                 let mut bytes = vec![0; size * count];
                 let batch = Batch { first, size, train: 128, sent_ns: 5_000, warmup: false };
                 framing.write_batch(&batch, &mut bytes);
@@ -289,7 +336,7 @@ mod tests {
                 prop_assert_eq!(framing.in_order(&bytes, size, first), count);
                 prop_assert_eq!(framing.in_order(&bytes, size, first + 1), 0);
                 let odd = odd % count;
-                bytes[odd * size + 11] ^= 1;
+                bytes[odd * size + if framing == iperf2 { 3 } else { 11 }] ^= 1;
                 prop_assert_eq!(framing.in_order(&bytes, size, first), odd);
             }
         }
@@ -309,6 +356,8 @@ mod tests {
         #[test]
         fn any_bytes_are_safe(bytes in prop::collection::vec(any::<u8>(), 0..80), wide: bool) {
             let _ = Framing::Iperf3 { wide }.read(&bytes);
+            let _ = Framing::Iperf2 { wide }.read(&bytes).map(|mark| Framing::Iperf2 { wide }.number(&mark, 3));
+            let _ = Framing::Iperf2 { wide }.end(&bytes);
             let _ = Framing::Native { token: 1, stream: 0 }.read(&bytes);
         }
     }

@@ -1,0 +1,216 @@
+//! What a client asks for: the first bytes of a TCP stream, and of what follows the number in datagrams.
+
+use super::{put, word};
+
+/// As this end writes it: the form of release 2.2, which all releases since 2.0.13 understand.
+pub const HEADER_BYTES: usize = 64;
+/// Without an extension, as releases before 2.0.10 send it.
+const BASE_BYTES: usize = 24;
+/// Least bytes of one with an extension: as release 2.1.8 writes it.
+const EXTENDED_BYTES: usize = 60;
+
+const VERSION1: u32 = 0x8000_0000;
+const EXTEND: u32 = 0x4000_0000;
+const UDP_TESTS: u32 = 0x2000_0000;
+const KEY: u32 = 0x1000_0000;
+const WIDE: u32 = 0x0800_0000;
+const VERSION2: u32 = 0x0400_0000;
+const DETECT: u32 = 0x0200_0000;
+const BOUNCE_BACK: u32 = 0x0080_0000;
+const LENGTH: u32 = 0x0001_0000;
+const RUN_NOW: u32 = 0x0000_0001;
+/// A 1 in any other place is nobody's: the length, and trip times that are written small.
+const KNOWN: u32 = VERSION1
+    | EXTEND
+    | UDP_TESTS
+    | KEY
+    | WIDE
+    | VERSION2
+    | DETECT
+    | BOUNCE_BACK
+    | LENGTH
+    | RUN_NOW
+    | 0x0002_fffe;
+
+const ISOCHRONOUS: u16 = 0x0001 | 0x0040;
+const NO_END: u16 = 0x0008;
+const TRIP_TIMES: u16 = 0x0010;
+const PACKETS: u16 = 0x0080;
+const RATE: u16 = 0x0100;
+const REVERSE: u16 = 0x0400;
+const FULL_DUPLEX: u16 = 0x0800;
+const BURSTS: u16 = 0x2000;
+
+/// When a test ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Amount {
+    /// After so many hundredths of a second.
+    Time(u32),
+    /// After so many bytes.
+    Bytes(u32),
+}
+
+/// What a client asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Header {
+    /// Streams that begin at the same time (`-P`); 0 where it does not say.
+    pub streams: u32,
+    /// Bytes of a datagram or of a write; 0 where it does not say.
+    pub length: u32,
+    /// When it ends, where that is said.
+    pub amount: Option<Amount>,
+    /// Numbers of datagrams have 64 bits.
+    pub wide: bool,
+    /// The server sends, and the client does not (`-R`).
+    pub reverse: bool,
+    /// Both send, on this stream (`--full-duplex`).
+    pub full_duplex: bool,
+    /// The server shall open a stream of its own to the client (`-d`, `-r`).
+    pub back: bool,
+    /// No datagram ends the test (`--no-udp-fin`).
+    pub endless: bool,
+    /// The client waits for an [`Ack`](super::Ack) (`-X`).
+    pub detect: bool,
+    /// Requests and responses (`--bounceback`).
+    pub bounce_back: bool,
+    /// Frames at times of their own (`--isochronous`, `--burst-period`).
+    pub isochronous: bool,
+    /// Delays are asked for, with clocks that agree (`--trip-times`).
+    pub trip_times: bool,
+    /// A key follows (`--permit-key`).
+    pub key: bool,
+    /// The client's release, as two words; absent in old ones.
+    pub version: Option<(u32, u32)>,
+    /// Rate in bit/s, if one was asked for; absent where the client counts packets.
+    pub rate_bps: Option<u64>,
+}
+
+/// Why bytes are no header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unfit {
+    /// They are fewer than so many.
+    Short(usize),
+    /// No client sets these flags: what came may be plain data.
+    Flags,
+}
+
+impl Header {
+    /// What a TCP stream begins with, and how many bytes it is.
+    ///
+    /// # Errors
+    /// When they are too few, or no header.
+    pub fn read(bytes: &[u8]) -> Result<(Self, usize), Unfit> {
+        let flags = word(bytes, 0).ok_or(Unfit::Short(4))?;
+        if flags & (VERSION1 | EXTEND | BOUNCE_BACK) == 0 || flags & !KNOWN != 0 {
+            return Err(Unfit::Flags);
+        }
+        let extended = flags & EXTEND != 0;
+        let said = (flags & if flags & KEY != 0 { 0xfffe } else { 0x01fe }) >> 1;
+        let table = if extended { EXTENDED_BYTES } else { BASE_BYTES };
+        let length = match usize::try_from(said) {
+            Ok(said) if flags & LENGTH != 0 => said.max(table),
+            _ => table,
+        };
+        if bytes.len() < length {
+            return Err(Unfit::Short(length));
+        }
+        Ok((Self::parse(flags, bytes), length))
+    }
+
+    /// What a datagram says behind its number; `None` where that is no header, or not a whole one: datagrams
+    /// are as short as a user wants, but for the first.
+    pub fn of_datagram(bytes: &[u8]) -> Option<Self> {
+        let flags = word(bytes, 0)?;
+        let least = if flags & EXTEND != 0 { EXTENDED_BYTES } else { BASE_BYTES };
+        let known = flags & (VERSION1 | EXTEND) != 0 && flags & !KNOWN == 0;
+        (known && bytes.len() >= least).then(|| Self::parse(flags, bytes))
+    }
+
+    fn parse(flags: u32, bytes: &[u8]) -> Self {
+        let at = |offset| word(bytes, offset).unwrap_or(0);
+        let mut header = Self {
+            // The top bits may hold a number of the transfer.
+            streams: at(4) & 0xffff,
+            length: at(12),
+            amount: match at(20).cast_signed() {
+                0 => None,
+                n if n < 0 => Some(Amount::Time(n.unsigned_abs())),
+                n => Some(Amount::Bytes(n.unsigned_abs())),
+            },
+            wide: flags & WIDE != 0,
+            back: flags & VERSION1 != 0,
+            detect: flags & DETECT != 0,
+            bounce_back: flags & BOUNCE_BACK != 0,
+            key: flags & KEY != 0,
+            ..Self::default()
+        };
+        if flags & EXTEND != 0 {
+            header.extend(at(32), (at(36), at(40)), (at(48), at(52)));
+        }
+        header
+    }
+
+    fn extend(&mut self, both: u32, version: (u32, u32), (low, high): (u32, u32)) {
+        let upper = (both >> 16) as u16;
+        let is = |flag| upper & flag != 0;
+        self.isochronous = is(ISOCHRONOUS) || is(BURSTS);
+        self.endless = is(NO_END);
+        self.trip_times = is(TRIP_TIMES);
+        self.reverse = is(REVERSE);
+        self.full_duplex = is(FULL_DUPLEX);
+        self.version = Some(version);
+        let rate = u64::from(low) | u64::from(high >> 8) << 32;
+        self.rate_bps = Some(rate).filter(|rate| *rate > 0 && !is(PACKETS));
+    }
+
+    /// As the first [`HEADER_BYTES`] of a stream.
+    pub fn encode(&self) -> [u8; HEADER_BYTES] {
+        let mut bytes = [0; HEADER_BYTES];
+        let two_ways = self.reverse || self.full_duplex;
+        let mut flags = EXTEND | LENGTH;
+        // Datagrams have their numbers before this, and the length counts those.
+        let length = HEADER_BYTES + if self.wide { super::datagram::MARK_BYTES } else { 0 };
+        flags |= u32::try_from(length).unwrap_or(0) << 1;
+        for (set, flag) in [
+            (self.wide, WIDE),
+            (self.wide && (two_ways || self.endless), UDP_TESTS),
+            (two_ways, VERSION2),
+            (self.detect, DETECT),
+        ] {
+            flags |= if set { flag } else { 0 };
+        }
+        let mut upper = 0;
+        for (set, flag) in [
+            (self.reverse, REVERSE),
+            (self.full_duplex, FULL_DUPLEX),
+            (self.endless, NO_END),
+            (self.rate_bps.is_some(), RATE),
+        ] {
+            upper |= if set { flag } else { 0 };
+        }
+        let amount = match self.amount {
+            None => 0,
+            Some(Amount::Time(hundredths)) => hundredths.min(i32::MAX as u32).wrapping_neg(),
+            Some(Amount::Bytes(bytes)) => bytes.min(i32::MAX as u32),
+        };
+        let rate = self.rate_bps.unwrap_or(0);
+        let (major, minor) = self.version.unwrap_or(OURS);
+        for (offset, value) in [
+            (0, flags),
+            (4, self.streams),
+            (12, self.length),
+            (20, amount),
+            (32, u32::from(upper) << 16),
+            (36, major),
+            (40, minor),
+            (48, rate as u32),
+            (52, ((rate >> 32) as u32) << 8),
+        ] {
+            put(&mut bytes, offset, value);
+        }
+        bytes
+    }
+}
+
+/// The release whose form of the header this is.
+const OURS: (u32, u32) = (0x0002_0002, 0x0001_0001);

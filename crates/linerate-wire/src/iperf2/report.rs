@@ -1,0 +1,94 @@
+//! What a server reports of a UDP stream, once it has heard its end.
+
+use super::datagram::MARK_BYTES;
+use super::{put, word};
+
+/// Bytes of the datagram that carries it.
+pub const REPORT_BYTES: usize = 128;
+
+const IS_REPORT: u32 = 0x8000_0000;
+/// The words from 56 on mean what they should.
+const IS_EXTENDED: u32 = 0x4000_0000;
+
+/// Totals of one stream, as iperf 2 counts: the datagram that ends it is one of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Report {
+    /// Bytes that arrived.
+    pub bytes: u64,
+    /// From the first arrival to the last, in nanoseconds; microseconds travel.
+    pub span_ns: u64,
+    /// Numbers that are missing, less those that came out of order.
+    pub lost: u64,
+    /// Numbers below the largest that had come before: late ones, and second copies.
+    pub out_of_order: u64,
+    /// The largest number: how many were sent at least.
+    pub datagrams: u64,
+    /// Jitter after RFC 1889, in nanoseconds; microseconds travel.
+    pub jitter_ns: u64,
+}
+
+fn whole_and_micros(ns: u64) -> (u32, u32) {
+    let seconds = u32::try_from(ns / 1_000_000_000).unwrap_or(u32::MAX);
+    (seconds, (ns % 1_000_000_000 / 1_000) as u32)
+}
+
+impl Report {
+    /// The whole datagram.
+    pub fn encode(&self) -> [u8; REPORT_BYTES] {
+        let mut bytes = [0; REPORT_BYTES];
+        let high = |value: u64| (value >> 32) as u32;
+        let (seconds, micros) = whole_and_micros(self.span_ns);
+        let (jitter_s, jitter_us) = whole_and_micros(self.jitter_ns);
+        // Clients of release 2.2 show no loss where this is 0.
+        let per_second = u128::from(self.datagrams) * 1_000_000_000
+            / u128::from(self.span_ns.max(1_000_000_000));
+        let per_second = u32::try_from(per_second).unwrap_or(u32::MAX).max(1);
+        for (offset, value) in [
+            (16, IS_REPORT | IS_EXTENDED),
+            (20, high(self.bytes)),
+            (24, self.bytes as u32),
+            (28, seconds),
+            (32, micros),
+            (36, self.lost as u32),
+            (40, self.out_of_order as u32),
+            (44, self.datagrams as u32),
+            (48, jitter_s),
+            (52, jitter_us),
+            (108, per_second),
+            (112, 1),
+            (116, high(self.lost)),
+            (120, high(self.out_of_order)),
+            (124, high(self.datagrams)),
+        ] {
+            put(&mut bytes, offset, value);
+        }
+        bytes
+    }
+
+    /// From a datagram. `None` when it is none: servers' second reports are the client's own datagram.
+    pub fn decode(datagram: &[u8]) -> Option<Self> {
+        let blank = datagram.get(..MARK_BYTES)?.iter().all(|byte| *byte == 0);
+        let flags = word(datagram, 16)?;
+        if !blank || flags & IS_REPORT == 0 {
+            return None;
+        }
+        let at = |offset: usize| word(datagram, offset).map(u64::from);
+        // Where they are not valid, the high words are other releases' and not there at all.
+        let high = |offset: usize| {
+            let valid = flags & IS_EXTENDED != 0;
+            at(offset).filter(|_| valid).unwrap_or(0) << 32
+        };
+        let time = |offset: usize| {
+            let micros = at(offset + 4)?.min(999_999);
+            Some(at(offset)? * 1_000_000_000 + micros * 1_000)
+        };
+        Some(Self {
+            bytes: at(20)? << 32 | at(24)?,
+            span_ns: time(28)?,
+            lost: high(116) | at(36)?,
+            out_of_order: high(120) | at(40)?,
+            datagrams: high(124) | at(44)?,
+            jitter_ns: time(48)?,
+        })
+    }
+}

@@ -1,0 +1,148 @@
+use proptest::prelude::*;
+
+use super::datagram::Mark;
+use super::*;
+
+/// From words as they are printed in hexadecimal.
+fn bytes(words: &str) -> Vec<u8> {
+    let word = |word: &str| u32::from_str_radix(word, 16).unwrap().to_be_bytes();
+    words.split_whitespace().flat_map(word).collect()
+}
+
+/// The first datagram of 2.1.8 with `-u -b 1m -l 1000 -t 1`.
+const FIRST: &str = "00000001 6b0146a8 000c680f 00000000 48010098 00000001 00001389 000003e8
+    00000000 ffffff9c 00000000 00000000 00000000 00020001 00080003 00000000
+    000f4240 00000000 00000000 00000000";
+
+#[test]
+fn a_captured_datagram_says_what_was_asked() {
+    let first = bytes(FIRST);
+    let mark = Mark::read(true, &first).unwrap();
+    assert_eq!((mark.number, mark.sent()), (1, None));
+    assert_eq!(mark.sent_ns, 0x6b01_46a8 * 1_000_000_000 + 0x000c_680f * 1_000);
+    let header = Header::of_datagram(&first[16..]).unwrap();
+    let asked = Header {
+        streams: 1,
+        length: 1_000,
+        amount: Some(Amount::Time(100)),
+        wide: true,
+        version: Some((0x0002_0001, 0x0008_0003)),
+        rate_bps: Some(1_000_000),
+        ..Header::default()
+    };
+    assert_eq!(header, asked);
+}
+
+#[test]
+fn a_captured_stream_says_what_was_asked() {
+    let plain = bytes(
+        "40010080 00000001 00001393 00000000 00000000 ffffff9c 0 0 0 00020002 00010001 0 0 0 0 0",
+    );
+    let asked = Header {
+        streams: 1,
+        amount: Some(Amount::Time(100)),
+        version: Some((0x0002_0002, 0x0001_0001)),
+        ..Header::default()
+    };
+    assert_eq!(Header::read(&plain), Ok((asked, 64)));
+    for end in 0..plain.len() {
+        assert!(matches!(Header::read(&plain[..end]), Err(Unfit::Short(_))), "{end}");
+    }
+    // The flag words of other tests, with nothing behind them.
+    let read = |flags: u32, upper: u32| {
+        let mut bytes = [0; 160];
+        put(&mut bytes, 0, flags);
+        put(&mut bytes, 32, upper << 16);
+        Header::read(&bytes)
+    };
+    let reads = |flags, upper| read(flags, upper).unwrap();
+    let (reverse, length) = reads(0x4401_0078, 0x400);
+    assert!(reverse.reverse && !reverse.full_duplex && length == 60);
+    assert!(reads(0x4401_0078, 0x800).0.full_duplex);
+    assert!(reads(0x4601_0078, 0).0.detect);
+    assert_eq!(
+        reads(0x4001_00a0, 0x10),
+        (Header { trip_times: true, version: Some((0, 0)), ..Header::default() }, 80)
+    );
+    assert!(reads(0x5001_007c, 0).0.key && reads(0x5001_007c, 0).1 == 62);
+    assert!(reads(0xc801_0099, 0).0.back && reads(0xc801_0098, 0).0.back);
+    assert!(reads(0x6801_00d8, 1).0.isochronous && reads(0x6801_0098, 8).0.endless);
+    assert!(reads(0x0080_0000, 0).0.bounce_back);
+    // What begins so is data of a client that says nothing.
+    for flags in [0, 0x3031_3233, 0x1603_0300, 0x4745_5420] {
+        assert_eq!(read(flags, 0), Err(Unfit::Flags), "{flags:x}");
+    }
+}
+
+#[test]
+fn a_captured_report_is_read() {
+    let mut words = "0 0 0 0 88000000 0 0001f400 1 00001fab 0 0 00000080 0 0".to_owned();
+    words.push_str(&" 0".repeat(18));
+    let report = Report::decode(&bytes(&words)).unwrap();
+    let told =
+        Report { bytes: 128_000, span_ns: 1_008_107_000, datagrams: 128, ..Report::default() };
+    assert_eq!(report, told);
+    // The second report of a real server is the client's own last datagram.
+    assert_eq!(Report::decode(&bytes(FIRST)), None);
+    assert_eq!(Report::decode(&[0; REPORT_BYTES]), None);
+}
+
+#[test]
+fn what_ends_a_stream_says_how_many_came_before() {
+    for sent in [0, 1, 127, u64::from(u32::MAX), 1 << 40] {
+        let mut datagram = [0; 16];
+        Mark::end(sent, 5_000).write(&mut datagram);
+        assert_eq!(Mark::read(true, &datagram).unwrap().sent(), Some(sent));
+    }
+    let mut datagram = [0; 16];
+    Mark { number: -128, sent_ns: 0 }.write(&mut datagram);
+    assert_eq!(Mark::read(false, &datagram).unwrap().sent(), Some(127));
+    assert_eq!(Mark { number: i64::MIN, sent_ns: 0 }.sent(), Some(u64::MAX / 2));
+    assert_eq!(Mark::end(u64::MAX, 0).number, i64::MIN + 1);
+}
+
+proptest! {
+    #[test]
+    fn what_is_written_is_read(
+        number: i64, seconds: u32, micros in 0u64..1_000_000, length: u32, streams in 0u32..60_000,
+        amount in prop::option::of((any::<bool>(), 1u32..1 << 31)), rate in prop::option::of(1u64..1 << 56),
+        reverse: bool, full_duplex: bool, wide: bool, detect: bool, endless: bool,
+    ) {
+        let sent_ns = u64::from(seconds) * 1_000_000_000 + micros * 1_000;
+        let mark = Mark { number, sent_ns };
+        let mut datagram = [0; 20];
+        mark.write(&mut datagram);
+        prop_assert_eq!(Mark::read(true, &datagram), Some(mark));
+        let amount = amount.map(|(time, n)| if time { Amount::Time(n) } else { Amount::Bytes(n) });
+        let header = Header {
+            streams, length, amount, wide, reverse, full_duplex, detect, endless,
+            version: Some((1, 2)), rate_bps: rate, ..Header::default()
+        };
+        let bytes = header.encode();
+        if wide {
+            prop_assert_eq!(Header::of_datagram(&bytes), Some(header));
+        } else {
+            prop_assert_eq!(Header::read(&bytes), Ok((header, HEADER_BYTES)));
+        }
+        let ack = Ack { version: (length, seconds) };
+        prop_assert_eq!(Ack::decode(&ack.encode()), Some(ack));
+    }
+
+    #[test]
+    fn reports_are_read_as_written(
+        bytes: u64, span in 0u64..1 << 51, lost: u64, out_of_order: u64, datagrams: u64, jitter in 0u64..1 << 51,
+    ) {
+        let us = |ns: u64| ns / 1_000 * 1_000;
+        let report = Report { bytes, span_ns: us(span), lost, out_of_order, datagrams, jitter_ns: us(jitter) };
+        prop_assert_eq!(Report::decode(&report.encode()), Some(report));
+    }
+
+    #[test]
+    fn any_bytes_are_safe(bytes in prop::collection::vec(any::<u8>(), 0..200), wide: bool) {
+        let _ = Header::read(&bytes);
+        let _ = Header::of_datagram(&bytes);
+        let _ = Report::decode(&bytes);
+        let _ = Ack::decode(&bytes);
+        let _ = Mark::read(wide, &bytes).map(|mark| mark.sent());
+    }
+}
