@@ -11,6 +11,7 @@ use std::num::NonZeroU8;
 use crate::iperf2::datagram as iperf2;
 use crate::iperf3::datagram::{self, Counters};
 use crate::native::datagram::{HEADER_BYTES, Header, Place, Stamp, in_order};
+use crate::nuttcp::datagram as nuttcp;
 
 /// How a test's datagrams carry their numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,6 +34,11 @@ pub enum Framing {
         /// Numbers have 64 bits.
         wide: bool,
     },
+    /// nuttcp's, of a test with one stream: bytes that were sent up to the end of the datagram. No time.
+    Nuttcp {
+        /// Of each datagram, 32 or more.
+        size: u32,
+    },
     /// None: datagrams are payload alone. Which of them are missing, doubled or late nobody can say.
     Bare,
 }
@@ -40,8 +46,8 @@ pub enum Framing {
 /// What a datagram says of itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mark {
-    /// Sequence number, counted from 0. In iperf3's 32-bit form the low 32 bits of it: see
-    /// [`Framing::number`].
+    /// Sequence number, counted from 0. In iperf3's 32-bit form the low 32 bits of it, in nuttcp's what was
+    /// sent: see [`Framing::number`].
     pub number: u64,
     /// Sender's monotonic clock in nanoseconds (iperf3 gives whole microseconds).
     pub sent_ns: u64,
@@ -84,13 +90,19 @@ impl Framing {
             Self::Native { .. } => HEADER_BYTES,
             Self::Iperf3 { wide } => counters(wide).header_bytes(),
             Self::Iperf2 { .. } => iperf2::MARK_BYTES,
+            Self::Nuttcp { .. } => nuttcp::SENT_BYTES,
             Self::Bare => 0,
         }
     }
 
-    /// Whether datagrams say which one they are, and when they were sent.
+    /// Whether datagrams say which one they are.
     pub const fn is_numbered(self) -> bool {
         !matches!(self, Self::Bare)
+    }
+
+    /// Whether they say when they were sent.
+    pub const fn is_timed(self) -> bool {
+        !matches!(self, Self::Bare | Self::Nuttcp { .. })
     }
 
     /// The same of another stream of the test.
@@ -98,7 +110,7 @@ impl Framing {
     pub fn of_stream(self, stream: u16) -> Self {
         match self {
             Self::Native { token, .. } => Self::Native { token, stream },
-            Self::Iperf3 { .. } | Self::Iperf2 { .. } | Self::Bare => self,
+            Self::Iperf3 { .. } | Self::Iperf2 { .. } | Self::Nuttcp { .. } | Self::Bare => self,
         }
     }
 
@@ -117,6 +129,7 @@ impl Framing {
             }
             Self::Iperf3 { wide } => write_iperf3(mark, counters(wide), datagram),
             Self::Iperf2 { .. } => write_iperf2(mark.number, mark.sent_ns, datagram),
+            Self::Nuttcp { size } => write_nuttcp(mark.number, size, datagram),
             Self::Bare => {}
         }
     }
@@ -140,6 +153,11 @@ impl Framing {
             Self::Iperf2 { .. } => {
                 for (datagram, number) in bytes.chunks_mut(size.max(1)).zip(first..) {
                     write_iperf2(number, sent_ns, datagram);
+                }
+            }
+            Self::Nuttcp { size: each } => {
+                for (datagram, number) in bytes.chunks_mut(size.max(1)).zip(first..) {
+                    write_nuttcp(number, each, datagram);
                 }
             }
             Self::Bare => {}
@@ -169,6 +187,15 @@ impl Framing {
                     read_iperf2(wide, datagram).is_some_and(|mark| mark.number == *expected)
                 })
                 .count(),
+            Self::Nuttcp { size } => message
+                .chunks(segment.max(1))
+                .zip(first..)
+                .take_while(|(datagram, expected)| {
+                    let sent = nuttcp::sent(datagram);
+                    sent.and_then(|sent| nuttcp::number(sent, size.into(), *expected))
+                        == Some(*expected)
+                })
+                .count(),
             Self::Bare => message.len().div_ceil(segment.max(1)),
         }
     }
@@ -190,6 +217,11 @@ impl Framing {
             }
             Self::Iperf3 { wide } => read_iperf3(counters(wide), datagram).ok_or(Stray::Damaged),
             Self::Iperf2 { wide } => read_iperf2(wide, datagram).ok_or(Stray::Damaged),
+            Self::Nuttcp { size } => {
+                let sent = nuttcp::sent(datagram).ok_or(Stray::Damaged)?;
+                nuttcp::number(sent, size.into(), 0).ok_or(Stray::Damaged)?;
+                Ok(Mark { number: sent, ..UNMARKED })
+            }
             Self::Bare => Ok(UNMARKED),
         }
     }
@@ -211,6 +243,9 @@ impl Framing {
                 // What lies before the first number stays what it is, and is damage.
                 datagram::widen(mark.number as u32, expected).unwrap_or(u64::MAX)
             }
+            Self::Nuttcp { size } => {
+                nuttcp::number(mark.number, size.into(), expected).unwrap_or(u64::MAX)
+            }
             Self::Bare => expected,
             _ => mark.number,
         }
@@ -220,6 +255,11 @@ impl Framing {
 /// Of a datagram that says nothing of itself.
 const UNMARKED: Mark =
     Mark { number: 0, sent_ns: 0, warmup: false, position: 0, train: NonZeroU8::MIN };
+
+#[inline]
+fn write_nuttcp(number: u64, size: u32, datagram: &mut [u8]) {
+    nuttcp::write_sent(number.wrapping_add(1).wrapping_mul(size.into()), datagram);
+}
 
 /// iperf3 counts from 1, linerate from 0.
 #[inline]
@@ -316,6 +356,24 @@ mod tests {
         assert_eq!(Framing::Bare.number(&mark, 42), 42);
     }
 
+    #[test]
+    fn what_was_sent_numbers_datagrams_in_either_byte_order() {
+        let framing = Framing::Nuttcp { size: 40 };
+        let mut bytes = [0; 120];
+        let batch = Batch { first: 7, size: 40, train: 1, sent_ns: 9, warmup: false };
+        framing.write_batch(&batch, &mut bytes);
+        assert_eq!(framing.in_order(&bytes, 40, 7), 3);
+        assert_eq!((framing.in_order(&bytes, 40, 6), framing.in_order(&bytes, 40, 8)), (0, 0));
+        bytes[64..72].reverse();
+        assert_eq!(framing.in_order(&bytes, 40, 7), 3);
+        let read = framing.read(&bytes[40..80]).unwrap();
+        assert_eq!((framing.number(&read, 0), framing.number(&read, 1_000)), (8, 8));
+        bytes[64] ^= 1;
+        assert_eq!(framing.in_order(&bytes, 40, 7), 1);
+        assert_eq!(framing.read(&bytes[40..80]), Err(Stray::Damaged));
+        assert_eq!(framing.read(&bytes[..31]), Err(Stray::Damaged));
+    }
+
     proptest! {
         #[test]
         fn batches_hold_what_single_headers_would(
@@ -359,6 +417,7 @@ mod tests {
             let _ = Framing::Iperf2 { wide }.read(&bytes).map(|mark| Framing::Iperf2 { wide }.number(&mark, 3));
             let _ = Framing::Iperf2 { wide }.end(&bytes);
             let _ = Framing::Native { token: 1, stream: 0 }.read(&bytes);
+            let _ = Framing::Nuttcp { size: 40 }.read(&bytes);
         }
     }
 }

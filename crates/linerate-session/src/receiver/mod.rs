@@ -232,7 +232,7 @@ impl Receiver {
             } else {
                 gap += self.odd_one(datagrams, first);
             }
-            if sent_ns.is_none() && framing.is_numbered() && self.window.unique() > unique_before {
+            if sent_ns.is_none() && framing.is_timed() && self.window.unique() > unique_before {
                 let mark = if is_head { Some(head) } else { framing.read(datagrams).ok() };
                 sent_ns = mark.map(|mark| mark.sent_ns);
             }

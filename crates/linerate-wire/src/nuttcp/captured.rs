@@ -1,0 +1,174 @@
+//! What 6.1.2 and 8.2.2 said to each other, and what is made of it here.
+
+#![allow(clippy::unwrap_used)]
+
+use proptest::prelude::*;
+
+use super::parameters::{Parameters, Unfit};
+use super::results::{self, Span, Totals};
+
+/// 8.2.2, `-u -R8m -T1 -i0.5 -p 15111`.
+const NEW: &str = "buflen = 8192, nbuf = 2147483647, win = 0, nstream = 1, rate = 8000, port = 15111, trans = 1, braindead = 0, timeout = 1.000000, udp = 1, vers = 8.2.2, interval = 0.500000, reverse = 0, format = 2048, traceroute = 0, irate = 0, thirdparty = _NULL_ , multicast = 0 , ssm = 0 , datamss = 0 , tos = 0 , nbuf_bytes = 0 , rate_pps = 0 , nodelay = 0 , affinity = -1 , maxburst = 1 , do_jitter = 0 , do_owd = 0 , stride = 0 , multilink = 0, group = _NULL_ , srcport = 0, iratesss = 0";
+/// 6.1.2, `-n10 -w64 -N2 -c0x20 -p 15211`.
+const OLD: &str = "buflen = 65536, nbuf = 10, win = 65536, nstream = 2, rate = 4294967295, port = 15211, trans = 1, braindead = 0, timeout = 0.000000, udp = 0, vers = 6.1.2, interval = 0.000000, reverse = 0, format = 2048, traceroute = 0, irate = 0, thirdparty = _NULL_ , multicast = 0 , datamss = 0 , tos = 80 , nbuf_bytes = 0 , rate_pps = 0 , nodelay = 0";
+/// 8.2.2, `-3 localhost`, the fields that differ.
+const THIRD: &str = "buflen = 0, nbuf = 2147483647, win = 0, nstream = 1, rate = 4294967295, port = 5101, trans = 1, braindead = 0, timeout = 10.000000, udp = 0, vers = 8.2.2, thirdparty = 127.0.0.1 , brief3 = 1";
+
+fn parameters(line: &str) -> Parameters {
+    Parameters::decode(line.as_bytes()).unwrap()
+}
+
+#[test]
+fn captured_parameters_are_read() {
+    let new = parameters(NEW);
+    let none = Parameters {
+        length: 8_192,
+        count: None,
+        window: None,
+        streams: 1,
+        rate_kbps: Some(8_000),
+        port: 15_111,
+        client_sends: true,
+        udp: true,
+        time_us: Some(1_000_000),
+        interval_us: Some(500_000),
+        flipped: false,
+        format: 2_048,
+        traceroute: false,
+        third_party: false,
+        multicast: false,
+        mss: None,
+        tos: None,
+        nodelay: false,
+        core: None,
+        burst: None,
+        striding: false,
+    };
+    assert_eq!(new, none);
+    assert!(new.counts_sent() && new.shows_drops() && !new.parse_style());
+    let old = parameters(OLD);
+    let asked = (old.count, old.window, old.streams, old.rate_kbps, old.tos, old.time_us);
+    assert_eq!(asked, (Some(10), Some(65_536), 2, None, Some(0x80), None));
+    assert!(old.client_sends && !old.udp && !old.counts_sent());
+    assert!(parameters(THIRD).third_party);
+    let core = parameters(&NEW.replace("affinity = -1", "affinity = 3"));
+    assert_eq!(core.core, Some(3));
+}
+
+#[test]
+fn what_is_no_line_of_parameters_is_an_error() {
+    for (line, why) in [
+        ("", Unfit::Missing("vers")),
+        ("vers = 8.2.2", Unfit::Missing("nbuf")),
+        (&*NEW.replace("buflen = 8192, ", ""), Unfit::Missing("buflen")),
+        (&*NEW.replace("nstream = 1", "nstream = -1"), Unfit::Number("nstream")),
+        (&*NEW.replace("nstream = 1", "nstream = 4294967296"), Unfit::Number("nstream")),
+        (&*NEW.replace("timeout = 1.000000", "timeout = 1e9"), Unfit::Number("timeout")),
+        (
+            &*NEW.replace("timeout = 1.", "timeout = 99999999999999999999."),
+            Unfit::Number("timeout"),
+        ),
+        (&*NEW.replace("tos = 0", "tos = 100"), Unfit::Number("tos")),
+        (&*NEW.replace("affinity = -1", "affinity = -2"), Unfit::Number("affinity")),
+    ] {
+        assert_eq!(Parameters::decode(line.as_bytes()), Err(why), "{line}");
+    }
+    assert_eq!(Parameters::decode(&[0xff]), Err(Unfit::Text));
+}
+
+#[test]
+fn captured_reports_are_written() {
+    let p = parameters(NEW);
+    let span = Span { bytes: 61 * 8_192, ns: 502_040_000, loss: Some((61, 0)) };
+    assert_eq!(
+        results::interval(&p, span, span),
+        "    0.4766 MB /   0.50 sec =    7.9629 Mbps     0 /    61 ~drop/pkt  0.00 ~%loss\n"
+    );
+    let parse = parameters(&NEW.replace("format = 2048", "format = 2112"));
+    let span = Span { bytes: 306_094_080, ns: 500_036_000, loss: Some((60_864, 23_499)) };
+    assert_eq!(
+        results::interval(&parse, span, span),
+        "megabytes=291.9141 real_sec=0.50 rate_Mbps=4897.1527 drop=23499 pkt=60864 data_loss=38.60903\n"
+    );
+    let total = parameters(&NEW.replace("format = 2048", "format = 2076"));
+    assert_eq!(
+        results::interval(&total, span, span),
+        "  291.9141 MB /   0.50 sec = 4897.1527 Mbps Tot:   291.9141 MB /   0.50 sec = 4897.1527 Mbps\n"
+    );
+    let totals = Totals {
+        sent: true,
+        bytes: 2_065_429_000,
+        ns: 1_000_121_000,
+        calls: 31_516,
+        cpu_percent: (1.0, 14.0),
+        retransmits: Some((5, Some(457_728))),
+    };
+    assert_eq!(
+        results::totals(&p, &totals),
+        "nuttcp-t: 1969.7466 MB in 1.00 real seconds = 2016776.48 KB/sec = 16521.4329 Mbps\n\
+         nuttcp-t: 1969.7466 MB in 0.15 CPU seconds = 13445176.52 KB/cpu sec\n\
+         nuttcp-t: retrans = 5 cwnd = 447 KB\n\
+         nuttcp-t: 31516 I/O calls, msec/call = 0.03, calls/sec = 31512.19\n\
+         nuttcp-t: 0.0user 0.1sys 0:01real 15%\n"
+    );
+    let nothing = Totals {
+        sent: false,
+        bytes: 0,
+        ns: 0,
+        calls: 0,
+        cpu_percent: (0.0, 0.0),
+        retransmits: None,
+    };
+    assert_eq!(
+        results::totals(&parse, &nothing),
+        "nuttcp-r: megabytes=0.0000 real_seconds=0.00 rate_KBps=0.00 rate_Mbps=0.0000\n\
+         nuttcp-r: megabytes=0.0000 cpu_seconds=0.00 KB_per_cpu_second=0.00\n\
+         nuttcp-r: io_calls=0 msec_per_call=0.00 calls_per_sec=0.00\n\
+         nuttcp-r: stats=cpu user=0.0 system=0.0 elapsed=0:00 cpu=0%\n"
+    );
+}
+
+proptest! {
+    #[test]
+    fn what_is_written_is_read(
+        (length, streams, port) in (any::<u32>(), any::<u32>(), any::<u32>()),
+        (count, window, rate) in (0u64..1 << 31, any::<u64>(), 1u64..4_294_967_295),
+        (time, interval) in (any::<u64>(), any::<u64>()),
+        (tos, mss, flags) in (any::<u8>(), any::<u32>(), any::<u8>()),
+    ) {
+        let flag = |bit: u8| flags & 1 << bit != 0;
+        let asked = Parameters {
+            length, streams, port,
+            count: (count != 2_147_483_647).then_some(count),
+            window: Some(window).filter(|w| *w > 0),
+            rate_kbps: Some(rate),
+            client_sends: flag(0), udp: flag(1), flipped: flag(2), traceroute: flag(3), nodelay: flag(4),
+            time_us: Some(time).filter(|t| *t > 0),
+            interval_us: Some(interval).filter(|t| *t > 0),
+            format: u32::from(flags),
+            third_party: false, multicast: false, striding: false, core: None, burst: None,
+            mss: Some(mss).filter(|mss| *mss > 0),
+            tos: Some(tos).filter(|tos| *tos > 0),
+        };
+        let line = asked.encode();
+        prop_assert!(line.ends_with(b"\n") && line.len() < super::MAX_LINE);
+        prop_assert_eq!(Parameters::decode(&line), Ok(asked));
+    }
+
+    #[test]
+    fn any_line_is_safe(bytes in prop::collection::vec(any::<u8>(), 0..200), text in "[a-z =,0-9._-]{0,200}") {
+        let _ = Parameters::decode(&bytes);
+        let _ = Parameters::decode(text.as_bytes());
+        let _ = super::greeting::release(&bytes);
+    }
+
+    #[test]
+    fn any_figures_are_written(bytes: u64, ns: u64, sent: u64, lost: u64, format: u32, cpu: f64) {
+        let p = Parameters { format, ..parameters(NEW) };
+        let span = Span { bytes, ns, loss: Some((sent, lost)) };
+        let line = results::interval(&p, span, span);
+        prop_assert!(line.ends_with('\n') && !line.contains("NaN"));
+        let all = Totals { sent: true, bytes, ns, calls: sent, cpu_percent: (cpu.clamp(0.0, 1e6), 1.0), retransmits: None };
+        prop_assert!(!results::totals(&p, &all).contains("inf"));
+    }
+}

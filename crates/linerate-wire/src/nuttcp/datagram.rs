@@ -1,0 +1,107 @@
+//! Datagrams. Those of four bytes or less begin and end the data, all others are data.
+
+/// Bytes of what is not data, at most.
+pub const CONTROL_BYTES: usize = 4;
+
+/// The first word of a sender, on its first socket …
+pub const BEGIN: [u8; 4] = *b"BOD0";
+/// … and the second, a while later: data follows.
+pub const BEGIN_AGAIN: [u8; 4] = *b"BOD1";
+
+/// A sender says so often that no data follows: at once, and again after each [`END_EVERY_NS`], on one socket
+/// after the other.
+pub const ENDS: u8 = 5;
+/// From one word of the end to the next, in nanoseconds.
+pub const END_EVERY_NS: u64 = 500_000_000;
+
+/// Where data says how many bytes were sent so far …
+const SENT_AT: usize = 24;
+/// … and the least datagram that does.
+pub const SENT_BYTES: usize = 32;
+
+/// The word of the end with this number, from 0.
+pub const fn end(number: u8) -> [u8; 4] {
+    [b'E', b'O', b'D', b'0'.saturating_add(number)]
+}
+
+/// Whether a datagram is none of data.
+pub const fn is_control(datagram: &[u8]) -> bool {
+    datagram.len() <= CONTROL_BYTES
+}
+
+/// Whether a datagram says that no data follows.
+pub fn is_end(datagram: &[u8]) -> bool {
+    matches!(datagram, [b'E', b'O', b'D', b'0'..=b'9'])
+}
+
+/// Bytes that were sent up to the end of this datagram, in the byte order of this host.
+pub fn sent(datagram: &[u8]) -> Option<u64> {
+    let bytes = datagram.get(SENT_AT..)?.first_chunk()?;
+    Some(u64::from_ne_bytes(*bytes))
+}
+
+/// Writes it; does nothing if there is no room.
+pub fn write_sent(sent: u64, datagram: &mut [u8]) {
+    if let Some(place) = datagram.get_mut(SENT_AT..).and_then(<[u8]>::first_chunk_mut) {
+        *place = sent.to_ne_bytes();
+    }
+}
+
+/// The number, from 0, of a datagram of `size` bytes each, when the next one in order would have `expected`:
+/// what was read of it may be in the other byte order, and the nearest is meant. Nothing where it is not the
+/// end of a datagram in either.
+pub fn number(sent: u64, size: u64, expected: u64) -> Option<u64> {
+    let of = |sent: u64| {
+        let before = sent.checked_sub(size.max(1))?;
+        before.is_multiple_of(size.max(1)).then(|| before / size.max(1))
+    };
+    let both = [of(sent), of(sent.swap_bytes())];
+    both.into_iter().flatten().min_by_key(|number| number.abs_diff(expected))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn words_of_the_end_are_known() {
+        for n in 0..ENDS {
+            assert!(is_end(&end(n)) && is_control(&end(n)));
+        }
+        assert_eq!(end(4), *b"EOD4");
+        assert!(!is_end(&BEGIN) && !is_end(b"EOD") && !is_end(b"EOD12") && !is_control(b"EOD12"));
+    }
+
+    /// 1,000-byte datagrams of 8.2.2.
+    #[test]
+    fn captured_counts() {
+        let mut datagram = [0; 1_000];
+        for (bytes, expected) in
+            [([0xe8, 3, 0, 0, 0, 0, 0, 0], 0), ([0xd0, 7, 0, 0, 0, 0, 0, 0], 1)]
+        {
+            datagram[24..32].copy_from_slice(&bytes);
+            assert_eq!(number(sent(&datagram).unwrap(), 1_000, expected), Some(expected));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn either_byte_order_is_read(number in 0u64..(1 << 33), size in 32u64..65_508, swapped: bool) {
+            let mut bytes = [0; 32];
+            let count = (number + 1) * size;
+            write_sent(if swapped { count.swap_bytes() } else { count }, &mut bytes);
+            let sent = super::sent(&bytes).unwrap();
+            prop_assert_eq!(super::number(sent, size, number), Some(number));
+        }
+
+        #[test]
+        fn any_bytes_are_safe(bytes in prop::collection::vec(any::<u8>(), 0..40), size: u64, expected: u64) {
+            if let Some(sent) = sent(&bytes) {
+                let _ = number(sent, size, expected);
+            }
+            let _ = (is_end(&bytes), is_control(&bytes));
+        }
+    }
+}
