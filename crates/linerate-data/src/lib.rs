@@ -163,6 +163,8 @@ pub struct Streams {
     pub habits: Habits,
     /// Senders repeat the ten digits instead of random bytes.
     pub digits: bool,
+    /// What each datagram that is sent holds behind its number, where its dialect says there what the test is.
+    pub preface: Vec<u8>,
     /// Datagrams or blocks that leave at once, where the user of iperf3 names a number.
     pub burst: u32,
     /// For each stream, where it runs if anywhere in particular.
@@ -185,6 +187,7 @@ impl Streams {
             role,
             core: self.cores.get(usize::from(id.stream)).copied().flatten(),
             events: events.clone(),
+            early: Vec::new(),
         }
     }
 }
@@ -199,6 +202,7 @@ impl Streams {
             framing: Framing::Native { token: 1, stream: 0 },
             habits: linerate_dialect::habits::NATIVE,
             digits: false,
+            preface: vec![],
             burst: 0,
             cores: vec![],
         }
@@ -214,9 +218,25 @@ pub struct Context {
     role: Role,
     core: Option<u32>,
     events: UnboundedSender<DataEvent>,
+    early: Vec<Early>,
+}
+
+/// A datagram of a stream that came before the stream had a socket of its own.
+#[derive(Debug)]
+pub struct Early {
+    /// All of it.
+    pub bytes: Vec<u8>,
+    /// When it was read, on the monotonic clock.
+    pub at_ns: u64,
 }
 
 impl Context {
+    /// The same of a stream of which these have come already.
+    #[must_use]
+    pub fn after(self, early: Vec<Early>) -> Self {
+        Self { early, ..self }
+    }
+
     fn around(&self) -> Around<'_> {
         Around(self)
     }
@@ -262,10 +282,15 @@ impl Context {
     /// What senders fill their buffer with, block after block of `each` bytes: digits, as iperf3's
     /// users may ask, or bytes that do not compress. Never the peer's own.
     fn payload(&self, bytes: usize, each: usize) -> Vec<u8> {
-        if !self.streams.digits {
-            return incompressible(bytes, self.streams.token);
-        }
         let each = each.max(1);
+        if !self.streams.digits {
+            let mut filled = incompressible(bytes, self.streams.token);
+            for datagram in filled.chunks_mut(each) {
+                let place = datagram.iter_mut().skip(self.framing.bytes());
+                place.zip(&self.streams.preface).for_each(|(place, byte)| *place = *byte);
+            }
+            return filled;
+        }
         (0..bytes).map(|i| b'0' + (i % each % 10) as u8).collect()
     }
 

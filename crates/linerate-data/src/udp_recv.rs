@@ -11,7 +11,7 @@ use linerate_session::receive_batching::ReceiveBatching;
 use linerate_session::receiver::{Message, Receiver, Setup};
 use linerate_wire::native::stream::{HELLO_BYTES, UdpHello};
 
-use super::{Context, HARD_END_NS, Tick, answer_again, is_hello_again, thread_use};
+use super::{Context, DataEvent, HARD_END_NS, Tick, answer_again, is_hello_again, thread_use};
 
 pub(super) fn run(context: &Context, at: datagram::Context, hello: Option<UdpHello>) -> RecvReport {
     let plan = &context.streams.agreed.plan;
@@ -45,8 +45,10 @@ pub(super) fn run(context: &Context, at: datagram::Context, hello: Option<UdpHel
         arrival: ArrivalClock::new(can.stamps),
         batching: ReceiveBatching::new(receive_buffer, clock::monotonic_ns()),
         reported: 0,
+        end_said: false,
     };
     stream.arrival.look(clock::monotonic_ns());
+    stream.take_early();
     let mut error: Option<String> = None;
     loop {
         let mut idle = true;
@@ -72,6 +74,7 @@ pub(super) fn run(context: &Context, at: datagram::Context, hello: Option<UdpHel
             }
         }
         stream.report();
+        stream.hear_end();
         if stream.sent().is_some_and(|sent| stream.account.has_all(sent)) {
             break;
         }
@@ -109,6 +112,7 @@ struct Stream<'a> {
     batching: ReceiveBatching,
     /// Intervals.
     reported: usize,
+    end_said: bool,
 }
 
 impl Stream<'_> {
@@ -161,6 +165,36 @@ impl Stream<'_> {
         let nap =
             stamped.then(|| self.batching.after_call(now, messages, bytes, arrivals.is_full()));
         (again, nap.flatten())
+    }
+
+    /// What came before this socket was there.
+    fn take_early(&mut self) {
+        let around = self.context.around();
+        for early in &self.context.early {
+            let bytes = &early.bytes[..];
+            let message = Message {
+                bytes,
+                segment: bytes.len(),
+                at_ns: early.at_ns,
+                stamped: true,
+                socket_drops: None,
+            };
+            if self.account.on_message(&message, &around) {
+                self.context.shared.hear(early.at_ns);
+            }
+            self.context.shared.add_received(bytes.len() as u64);
+        }
+    }
+
+    /// Passes on, once, that the sender sends no more.
+    #[inline]
+    fn hear_end(&mut self) {
+        if let Some(sent) = self.account.peer_end()
+            && !std::mem::replace(&mut self.end_said, true)
+        {
+            let word = DataEvent::PeerEnd(self.context.id.stream, sent);
+            let _ = self.context.events.send(word);
+        }
     }
 
     /// The warm-up, if what arrives at `at_ns` belongs to it; once it does not, it is over.

@@ -8,6 +8,7 @@
 pub mod control;
 pub mod ending;
 pub mod idle;
+pub mod iperf2;
 pub mod iperf3;
 pub mod lease;
 pub mod native;
@@ -73,6 +74,8 @@ pub enum Input<'a> {
     Failed(String),
     /// This end shall stop: its process shuts down, or its user has seen enough.
     Shutdown,
+    /// A datagram came to the socket of a stream whose thread has ended.
+    Told(u16, &'a [u8]),
     /// Nothing but time has passed.
     Time,
 }
@@ -106,6 +109,8 @@ pub enum Action {
     HostOver,
     /// Read the host's counters a last time.
     FinishHost,
+    /// Send this datagram from the socket of a stream whose thread has ended.
+    Say(u16, Vec<u8>),
     /// Ask the peer's kernel whether it is there.
     AskPeer,
     /// All streams are there: their addresses are known.

@@ -96,6 +96,8 @@ pub enum DataEvent {
     Tick(u16, u64, Tick),
     /// An interval of a stream's warm-up is over: reported in dialects whose users see the warm-up.
     Warm(u16, u64, Tick),
+    /// The peer says in the stream itself that it has sent so many datagrams, and sends no more.
+    PeerEnd(u16, u64),
     /// The stream has ended.
     Done(u16, Box<Report>),
 }

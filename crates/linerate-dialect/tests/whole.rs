@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use linerate_dialect::ending::{Failure, Trouble};
 use linerate_dialect::habits::{self, Habits};
-use linerate_dialect::{Conversation as _, Input, Seen, iperf3, native};
-use linerate_model::plan::{AgreedPlan, End, TestPlan, Traffic, Way};
-use linerate_model::units::Nanos;
+use linerate_dialect::{Conversation as _, Input, Seen, iperf2, iperf3, native};
+use linerate_model::plan::{AgreedPlan, Direction, End, TestPlan, Traffic, Way};
+use linerate_model::units::{DatagramSize, Nanos};
 use linerate_session::assemble::{HostSamples, StreamOutcome};
 use linerate_testkit::toy::{self, Toy, Why};
 use linerate_testkit::whole::conformance::{
@@ -39,6 +39,11 @@ fn the_native_dialect_conforms() {
 #[test]
 fn iperf3s_dialect_conforms() {
     test::<Iperf3>();
+}
+
+#[test]
+fn iperf_2s_dialect_conforms() {
+    test::<Iperf2>();
 }
 
 #[test]
@@ -238,6 +243,105 @@ impl Dialect for Iperf3 {
             | Fault::Gone(Place::Client)
             | Fault::Unread(_)
             | Fault::DeadThread(Place::Client) => &["Cut", "Failed"],
+            _ => &[],
+        }
+    }
+}
+
+struct Iperf2;
+
+impl Dialect for Iperf2 {
+    type Client = iperf2::client::Client;
+    type Server = iperf2::server::Server;
+    const HABITS: Habits = habits::IPERF2;
+    const ANSWERS_AT_ONCE: bool = true;
+    const REPORTS_DOUBLES: bool = false;
+    const CONTROLS: bool = false;
+    const REPORTS_BYTES: bool = false;
+    const PATIENCE_NS: u64 = 45 * SECOND;
+
+    fn fit(plan: &mut TestPlan) {
+        plan.warmup = Nanos(0);
+        // At the server each stream is a test of its own, and one that sends needs a proven address.
+        plan.streams = 1;
+        match &mut plan.traffic {
+            Traffic::Udp(udp) => {
+                plan.direction = Direction::Forward;
+                udp.size = udp.size.max(DatagramSize::new(128).expect("legal"));
+            }
+            _ if plan.direction == Direction::Both => plan.direction = Direction::Reverse,
+            _ => {}
+        }
+    }
+
+    fn of_server(plan: &TestPlan) -> TestPlan {
+        if plan.direction == Direction::Reverse {
+            return plan.clone();
+        }
+        // Only the client ends a test.
+        let lasts_ns = plan.duration().map_or(LONGEST_NS, |d| d.0 + 2 * SECOND);
+        TestPlan { end: End::Time(Nanos(lasts_ns)), ..plan.clone() }
+    }
+
+    fn framing(_: u16) -> Framing {
+        Framing::Iperf2 { wide: true }
+    }
+
+    fn ends(plan: &TestPlan, _: u64, server_ns: u64) -> (Self::Client, Self::Server) {
+        let (last, silence_ns) = (vec![0; 128], 10 * SECOND);
+        let terms = iperf2::client::Terms { plan: plan.clone(), last, silence_ns };
+        let client = iperf2::client::Client::new(terms);
+        let terms = iperf2::server::Terms {
+            agreed: Arc::new(AgreedPlan { plan: Self::of_server(plan), cuts: vec![] }),
+            longest_ns: LONGEST_NS,
+            most_bps: None,
+            silence_ns: 10 * SECOND,
+        };
+        (client, iperf2::server::Server::new(terms, server_ns).expect("one stream"))
+    }
+
+    fn client_end(client: Self::Client, _: u64) -> ClientEnd {
+        match client.outcome() {
+            None => return ClientEnd::Gone,
+            Some(Err(trouble)) => return none(&trouble),
+            Some(Ok(())) => {}
+        }
+        let ended = client.ended();
+        if let Some(trouble) = &ended.trouble {
+            return part(trouble);
+        }
+        let broken = |stream: &StreamOutcome| {
+            let send = stream.send.as_ref().and_then(|send| send.error.as_ref());
+            send.or(stream.recv.as_ref().and_then(|recv| recv.error.as_ref())).is_some()
+        };
+        if !ended.results || ended.streams.iter().any(broken) {
+            return ClientEnd::Part("part, the server's");
+        }
+        let end = if ended.interrupted { "interrupted" } else { "whole" };
+        let (clock, server) = (None, HostSamples::default());
+        ClientEnd::Figures(Box::new(Figures { end, streams: ended.streams, clock, server }))
+    }
+
+    fn server_end(server: &Self::Server) -> Option<String> {
+        let ended = server.outcome()?;
+        Some(ended.map_or_else(|early| format!("{:?}", early.outcome), |()| "done".into()))
+    }
+
+    fn more_clients(fault: Fault) -> &'static [&'static str] {
+        match fault {
+            // A server has no word for it.
+            Fault::Stopped(Place::Server) | Fault::Over(_) => &["part, the server's"],
+            // What it cannot say is that it is interrupted: the server goes on.
+            Fault::Stopped(Place::Client) => &["part, the server's"],
+            _ => &[],
+        }
+    }
+
+    fn more_servers(fault: Fault) -> &'static [&'static str] {
+        match fault {
+            // It is silence, or a connection that breaks while this end sends.
+            Fault::Stopped(Place::Client) => &["Vanished", "Failed"],
+            Fault::Killed(Place::Client) | Fault::DeadThread(Place::Client) => &["Failed"],
             _ => &[],
         }
     }

@@ -28,6 +28,7 @@ mod service;
 mod serving;
 mod shares;
 pub mod signals;
+mod words;
 
 use linerate_data as data;
 use linerate_data::standstill;

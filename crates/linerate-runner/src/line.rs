@@ -14,10 +14,9 @@ use crate::control::read_out;
 /// Control bytes that are read at once.
 const READ_BYTES: usize = 16 << 10;
 
-/// A control connection.
+/// A control connection, where the dialect has one.
 pub(crate) struct Line {
-    read: OwnedReadHalf,
-    write: OwnedWriteHalf,
+    halves: Option<(OwnedReadHalf, OwnedWriteHalf)>,
     bytes: Vec<u8>,
 }
 
@@ -32,25 +31,29 @@ pub(crate) enum Came {
 }
 
 impl Line {
-    pub(crate) fn new(control: TcpStream) -> Self {
-        let (read, write) = control.into_split();
-        Self { read, write, bytes: vec![0; READ_BYTES] }
+    pub(crate) fn new(control: Option<TcpStream>) -> Self {
+        let bytes = vec![0; if control.is_some() { READ_BYTES } else { 0 }];
+        Self { halves: control.map(TcpStream::into_split), bytes }
     }
 
-    pub(crate) fn stream(&self) -> &TcpStream {
-        self.write.as_ref()
+    pub(crate) fn stream(&self) -> Option<&TcpStream> {
+        self.halves.as_ref().map(|(_, write)| write.as_ref())
     }
 
     /// Reads, writes or waits as the conversation wants. May be given up at any time.
     pub(crate) async fn next(&mut self, conversation: &impl Conversation) -> Came {
         let outgoing = conversation.outgoing();
+        let Some((read, write)) = &mut self.halves else {
+            until(conversation.deadline_ns()).await;
+            return Came::Time;
+        };
         tokio::select! {
-            read = self.read.read(&mut self.bytes), if conversation.reads() => match read {
+            read = read.read(&mut self.bytes), if conversation.reads() => match read {
                 Ok(0) => Came::Lost(ControlError::Closed),
                 Ok(bytes) => Came::Bytes(bytes),
                 Err(e) => Came::Lost(ControlError::Io(e)),
             },
-            written = self.write.write(outgoing), if !outgoing.is_empty() => match written {
+            written = write.write(outgoing), if !outgoing.is_empty() => match written {
                 Ok(0) => Came::Lost(ControlError::Closed),
                 Ok(bytes) => Came::Carried(bytes),
                 Err(e) => Came::Lost(ControlError::Io(e)),
@@ -71,8 +74,9 @@ impl Line {
 
     /// This end says nothing more; the peer's last word may still be on its way.
     pub(crate) fn close(self) {
-        let Self { mut read, .. } = self;
-        tokio::spawn(async move { read_out(&mut read).await });
+        if let Some((mut read, _)) = self.halves {
+            tokio::spawn(async move { read_out(&mut read).await });
+        }
     }
 }
 

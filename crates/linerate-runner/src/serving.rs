@@ -293,6 +293,7 @@ impl Test {
                 framing: Framing::Native { token: slot.token, stream: 0 },
                 habits: habits::NATIVE,
                 digits: false,
+                preface: vec![],
                 burst: 0,
                 cores: slot.cores.clone(),
             },

@@ -27,6 +27,9 @@ pub struct Habits {
     /// Datagrams carry numbers, so that receivers see which are lost, doubled or out of order. Otherwise what
     /// is lost is what was sent less what was received, and copies hide it.
     pub numbered: bool,
+    /// Datagrams after the last one of data carry the last words of a stream, so that its socket outlives its
+    /// thread.
+    pub streams_speak: bool,
     /// The peer reports a few totals: no intervals, nothing of its host, nothing that depends on the order
     /// of datagrams.
     pub brief: bool,
@@ -46,6 +49,7 @@ pub const NATIVE: Habits = Habits {
     streams_outlive: false,
     opens: opens_native,
     numbered: true,
+    streams_speak: false,
     brief: false,
     exact_bytes: true,
     missing: |_| None,
@@ -61,9 +65,21 @@ pub const IPERF3: Habits = Habits {
     streams_outlive: true,
     opens: opens_iperf3,
     numbered: true,
+    streams_speak: false,
     brief: true,
     exact_bytes: false,
     missing: |plan| Some(missing_in_iperf3(plan)),
+};
+
+/// iperf 2's.
+pub const IPERF2: Habits = Habits {
+    warm_by_time: true,
+    client_ends: true,
+    opens: |_| false,
+    streams_speak: true,
+    brief: true,
+    missing: |plan| Some(missing_in_iperf2(plan)),
+    ..NATIVE
 };
 
 /// First byte of a hello and of its answer. No header begins so: a token's highest bit is clear.
@@ -100,4 +116,18 @@ fn missing_in_iperf3(plan: &TestPlan) -> String {
         text.push_str("; the border between warm-up and measured time is each end's own");
     }
     text
+}
+
+fn missing_in_iperf2(plan: &TestPlan) -> String {
+    let what = match (&plan.traffic, plan.direction.has_forward()) {
+        (Traffic::Udp(_), true) => {
+            "does not report its intervals, its host, where datagrams were lost, reordered and damaged \
+             datagrams and delay; it takes copies for datagrams that came late, so that they hide loss"
+        }
+        (Traffic::Udp(_), false) => {
+            "does not report its intervals, its host and what it could not send"
+        }
+        _ => "reports nothing of what it sends or receives over TCP",
+    };
+    format!("the server speaks iperf 2's protocol and {what}")
 }

@@ -51,6 +51,8 @@ enum Event {
     Wake(Place, u16),
     /// Of a stream; its number where it is measured.
     Datagram(Place, u16, Option<u64>, Vec<u8>),
+    /// A datagram of a stream that is none of its data.
+    Word(Place, u16, Vec<u8>),
     /// So many bytes of a stream.
     Piece(Place, u16, u64),
     /// A stream is closed at the other end.
@@ -77,6 +79,8 @@ pub struct World<'a> {
     truth: BTreeMap<u16, Truth>,
     /// When what an end wrote last on a stream arrives.
     last_data_ns: BTreeMap<(Place, u16), u64>,
+    /// Bytes and ends of streams that wait for their threads.
+    held: Vec<Event>,
     shown: Vec<f64>,
     struck: bool,
     story: Vec<String>,
@@ -118,6 +122,7 @@ impl<'a> World<'a> {
             asked: 0,
             truth: BTreeMap::new(),
             last_data_ns: BTreeMap::new(),
+            held: Vec::new(),
             shown: Vec::new(),
             struck: false,
             story: Vec::new(),
@@ -197,6 +202,12 @@ impl<'a> World<'a> {
 
     fn happen(&mut self, event: Event) {
         match event {
+            // Its kernel keeps a stream's bytes until somebody reads.
+            Event::Piece(to, ..) | Event::End(to, _)
+                if !self.over(to) && !self.side(to).complete =>
+            {
+                self.held.push(event);
+            }
             Event::Control(to, bytes) => {
                 self.side(to).inbox.push_back(bytes);
                 // It has other things to do first: what comes meanwhile is read with this.
@@ -229,6 +240,7 @@ impl<'a> World<'a> {
             Event::Datagram(to, stream, number, bytes) if !self.over(to) => {
                 self.deliver(to, stream, number, &bytes);
             }
+            Event::Word(to, stream, bytes) if !self.over(to) => self.tell(to, stream, &bytes),
             Event::Piece(to, stream, bytes) if !self.over(to) => self.read(to, stream, bytes),
             Event::End(to, stream) if !self.over(to) => {
                 if let Some(thread) = self.side(to).threads.get_mut(&stream) {
@@ -242,6 +254,7 @@ impl<'a> World<'a> {
             | Event::Unanswered(_)
             | Event::Wake(..)
             | Event::Datagram(..)
+            | Event::Word(..)
             | Event::Piece(..)
             | Event::End(..) => {}
         }
@@ -382,7 +395,7 @@ impl<'a> World<'a> {
             }
             Action::Spawn(id, role) => self.spawn(place, id, role),
             Action::Prepare => {
-                self.side(place).complete = true;
+                self.complete(place);
                 self.input(place, Input::Prepared(None));
             }
             Action::Begin(at_ns) => {
@@ -405,14 +418,23 @@ impl<'a> World<'a> {
             Action::FinishHost => {
                 self.input(place, Input::Host(HostSamples::default(), Cpu::default()));
             }
+            Action::Say(stream, bytes) => self.say(place, stream, &bytes),
             Action::Show(row) => self.shown.push(row.start_s),
-            Action::Announce => self.side(place).complete = true,
+            Action::Announce => self.complete(place),
             Action::HostWarm
             | Action::HostOver
             | Action::Event(_)
             | Action::Note(_)
             | Action::AskPeer
             | Action::Release => {}
+        }
+    }
+
+    /// All threads of an end are there, and find what their streams held for them.
+    fn complete(&mut self, place: Place) {
+        self.side(place).complete = true;
+        for event in std::mem::take(&mut self.held) {
+            self.at(self.now, event);
         }
     }
 
@@ -533,6 +555,25 @@ impl<'a> World<'a> {
         }
     }
 
+    /// A datagram that is no data enters the network.
+    fn say(&mut self, place: Place, stream: u16, bytes: &[u8]) {
+        let copies = self.script.network.copies(&mut self.chance);
+        let copies = if self.cut { 0 } else { copies };
+        for _ in 0..copies {
+            let delay = self.script.network.delay_of_data(&mut self.chance);
+            let word = Event::Word(place.peer(), stream, bytes.to_vec());
+            self.at(self.now + delay, word);
+        }
+    }
+
+    /// It is the thread's while there is one, and then the conversation's.
+    fn tell(&mut self, place: Place, stream: u16, bytes: &[u8]) {
+        if self.side(place).threads.contains_key(&stream) {
+            return self.deliver(place, stream, None, bytes);
+        }
+        self.input(place, Input::Told(stream, bytes));
+    }
+
     fn deliver(&mut self, place: Place, stream: u16, number: Option<u64>, bytes: &[u8]) {
         let now = self.clock(place);
         let side = self.side(place);
@@ -608,6 +649,7 @@ impl<'a> World<'a> {
                         Event::Control(..)
                             | Event::Closed(_)
                             | Event::Datagram(..)
+                            | Event::Word(..)
                             | Event::Piece(..)
                             | Event::End(..)
                     )

@@ -206,7 +206,7 @@ impl Conversation for Server {
             Input::Host(_, cpu) => self.on_host(now_ns, cpu),
             Input::Failed(why) => self.trouble(now_ns, Trouble::new(ErrorNumber::THREAD, why)),
             Input::Shutdown => self.shut = true,
-            Input::Listening(..) | Input::Time => {}
+            Input::Listening(..) | Input::Told(..) | Input::Time => {}
         }
         while self.reads() && self.read(now_ns, seen) {}
         if self.out.deadline_ns().is_some_and(|at| now_ns >= at) {
@@ -439,7 +439,7 @@ impl Server {
 
     fn on_data(&mut self, event: DataEvent) {
         let rows = match event {
-            DataEvent::Begun => None,
+            DataEvent::Begun | DataEvent::PeerEnd(..) => None,
             DataEvent::Tick(stream, index, tick) => self.rows.add(false, stream, index, tick),
             DataEvent::Warm(stream, index, tick) => self.rows.add(true, stream, index, tick),
             DataEvent::Done(stream, report) => {

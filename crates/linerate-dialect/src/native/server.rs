@@ -139,7 +139,7 @@ impl Conversation for Server {
             }
             Input::Failed(why) => self.end(Err(Early::failed(why))),
             Input::Shutdown => self.shut_down(now_ns),
-            Input::Listening(..) | Input::Time => {}
+            Input::Listening(..) | Input::Told(..) | Input::Time => {}
         }
         self.read(now_ns);
         if self.out.deadline_ns().is_some_and(|at| now_ns >= at) {
@@ -426,7 +426,7 @@ impl Server {
             DataEvent::Done(stream, report) => {
                 self.reports.insert(stream, *report);
             }
-            DataEvent::Begun | DataEvent::Warm(..) => {}
+            DataEvent::Begun | DataEvent::Warm(..) | DataEvent::PeerEnd(..) => {}
             DataEvent::Tick(_, index, tick) => {
                 let Phase::Running(running) = &mut self.phase else { return };
                 let sum = match tick {

@@ -103,6 +103,7 @@ impl ClientTest<'_> {
             framing: Framing::Native { token, stream: 0 },
             habits: habits::NATIVE,
             digits: false,
+            preface: vec![],
             burst: 0,
             cores: self.cores(&ids, same_host, &agreed.cores),
         };

@@ -69,7 +69,7 @@ pub(crate) async fn run(
                 }
             }
             DataEvent::Begun if test.agreed.plan.warmup.0 > 0 => host.warm().await,
-            DataEvent::Begun | DataEvent::Warm(..) => {}
+            DataEvent::Begun | DataEvent::Warm(..) | DataEvent::PeerEnd(..) => {}
             DataEvent::Tick(_, index, tick) => {
                 if let Some(Tick::Send(send)) = ticks.add(index, tick) {
                     let side = LiveSide { send: Some(send), recv: None, host: host.row(index) };
@@ -177,6 +177,7 @@ impl Test {
             framing: Framing::Native { token, stream: 0 },
             habits: habits::NATIVE,
             digits: false,
+            preface: vec![],
             burst: 0,
             cores,
         };

@@ -24,6 +24,7 @@ use crate::host::HostWatch;
 use crate::line::{Came, Line, nanos};
 use crate::process_cpu::ProcessCpu;
 use crate::standstill;
+use crate::words::Words;
 
 /// What those who watch see of a test when all its streams are there.
 pub(super) type Announce<'a> = Box<dyn FnOnce(&[SocketFacts]) -> Option<TestEvent> + Send + 'a>;
@@ -34,6 +35,7 @@ pub(super) struct Driver<'a, C> {
     _stop: StopOnDrop,
     conversation: C,
     line: Line,
+    words: Words,
     shared: Arc<Shared>,
     streams: Streams,
     host: Option<HostWatch>,
@@ -68,13 +70,14 @@ enum Woken {
     Line(Came),
     Opened(Opened),
     Data(Option<DataEvent>),
+    Told(u16, Vec<u8>),
     Stop,
 }
 
 impl<'a, C: Conversation> Driver<'a, C> {
     pub(super) fn new(
         conversation: C,
-        control: TcpStream,
+        control: impl Into<Option<TcpStream>>,
         opening: Opening,
         streams: Streams,
         (record, announce): (&'a mut RunRecord, Announce<'a>),
@@ -84,7 +87,8 @@ impl<'a, C: Conversation> Driver<'a, C> {
         Self {
             _stop: StopOnDrop(Arc::clone(&shared)),
             conversation,
-            line: Line::new(control),
+            line: Line::new(control.into()),
+            words: Words::default(),
             shared,
             streams,
             host: None,
@@ -118,6 +122,7 @@ impl<'a, C: Conversation> Driver<'a, C> {
                 came = self.line.next(&self.conversation) => Woken::Line(came),
                 stream = self.opening.next() => Woken::Opened(stream),
                 event = reported.recv(), if threads => Woken::Data(event),
+                (stream, datagram) = self.words.next() => Woken::Told(stream, datagram),
                 () = &mut stop => Woken::Stop,
             };
             match woken {
@@ -139,6 +144,7 @@ impl<'a, C: Conversation> Driver<'a, C> {
                     threads = false;
                     self.input(Input::NoMoreData);
                 }
+                Woken::Told(stream, datagram) => self.input(Input::Told(stream, &datagram)),
                 Woken::Stop => {
                     stops += 1;
                     stop.set(crate::signals::times(stops));
@@ -180,6 +186,7 @@ impl<'a, C: Conversation> Driver<'a, C> {
         if let Some(host) = &mut self.host {
             host.on_event(&event).await;
         }
+        self.words.begin_after(&event);
         let seen = self.seen();
         let row = |index| self.host.as_ref()?.row(index);
         self.conversation.input(clock::monotonic_ns(), &seen, Input::Data(event, &row));
@@ -226,6 +233,7 @@ impl<'a, C: Conversation> Driver<'a, C> {
             (Action::PeerSent(stream, datagrams), _) => {
                 self.shared.peer_sent(stream, datagrams);
             }
+            (Action::Say(stream, datagram), _) => self.words.say(stream, &datagram),
             (Action::Show(row), _) => self.observer.interval(&row),
             (Action::Note(text), _) => self.observer.note(&text),
             (Action::Event(event), _) => self.observer.event(&event),
@@ -250,6 +258,9 @@ impl<'a, C: Conversation> Driver<'a, C> {
         };
         if let (true, StreamSocket::Tcp(tcp)) = (self.streams.habits.streams_outlive, &socket) {
             self.kept.extend(tcp.try_clone());
+        }
+        if let (true, StreamSocket::Udp(udp, _)) = (self.streams.habits.streams_speak, &socket) {
+            self.words.keep(id.stream, udp)?;
         }
         let context = self.streams.context((id, role), &self.shared, events);
         data::spawn(context, socket).map(drop)

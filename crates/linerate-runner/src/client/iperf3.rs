@@ -91,6 +91,7 @@ pub(super) async fn conduct(
         framing: Framing::Iperf3 { wide },
         habits: habits::IPERF3,
         digits: false,
+        preface: vec![],
         burst: extras.burst,
         cores: test.cores(&ids, false, &[]),
     };

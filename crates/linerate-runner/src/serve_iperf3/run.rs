@@ -162,6 +162,7 @@ impl Test {
                 framing: test.framing,
                 habits: habits::IPERF3,
                 digits: test.digits,
+                preface: vec![],
                 burst: test.asked.burst,
                 cores: slot.cores.clone(),
             },

@@ -18,12 +18,13 @@ use tokio::task::JoinSet;
 use super::listen::DataPort;
 use crate::admission::Slot;
 use crate::data::Streams;
-use crate::data::{self, Shared, Sign, StopOnDrop, StreamSocket};
+use crate::data::{self, Early, Shared, Sign, StopOnDrop, StreamSocket};
 use crate::host::HostWatch;
 use crate::line::{Came, Line, nanos};
 use crate::process_cpu::ProcessCpu;
 use crate::service::Server;
 use crate::standstill;
+use crate::words::Words;
 
 /// What a dialect does with its data sockets, and with what its users see.
 pub(crate) trait Guest: Send {
@@ -38,6 +39,11 @@ pub(crate) trait Guest: Send {
 
     /// Something that its users see.
     fn event(&mut self, _event: TestEvent) {}
+
+    /// Datagrams that came before the socket of the stream that is about to start.
+    fn early(&mut self) -> Vec<Early> {
+        Vec::new()
+    }
 
     /// From now on it matters whether the client is there.
     fn watch(&mut self, _control: &TcpStream) {}
@@ -67,6 +73,7 @@ pub(crate) struct Driver<C, G> {
     _stop: StopOnDrop,
     conversation: C,
     line: Line,
+    words: Words,
     setup: Setup<G>,
     host: Option<HostWatch>,
     cpu: ProcessCpu,
@@ -85,15 +92,22 @@ enum Woken {
     Arrived(Option<(u64, StreamSocket)>),
     Port(std::io::Result<(u16, StreamSocket)>),
     Data(Option<DataEvent>),
+    Told(u16, Vec<u8>),
     Shutdown,
 }
 
 impl<C: Conversation, G: Guest> Driver<C, G> {
-    pub(crate) fn new(conversation: C, control: TcpStream, setup: Setup<G>) -> Self {
+    /// With the control connection, where there is one.
+    pub(crate) fn new(
+        conversation: C,
+        control: impl Into<Option<TcpStream>>,
+        setup: Setup<G>,
+    ) -> Self {
         Self {
             _stop: StopOnDrop(Arc::clone(&setup.shared)),
             conversation,
-            line: Line::new(control),
+            line: Line::new(control.into()),
+            words: Words::default(),
             setup,
             host: None,
             cpu: ProcessCpu::start(),
@@ -131,6 +145,7 @@ impl<C: Conversation, G: Guest> Driver<C, G> {
                     arrival.unwrap_or_else(|e| Err(std::io::Error::other(e))),
                 ),
                 event = reported.recv(), if threads => Woken::Data(event),
+                (stream, datagram) = self.words.next() => Woken::Told(stream, datagram),
                 _ = shut.changed(), if !shutting => Woken::Shutdown,
             };
             match woken {
@@ -153,6 +168,7 @@ impl<C: Conversation, G: Guest> Driver<C, G> {
                     threads = false;
                     self.input(Input::NoMoreData);
                 }
+                Woken::Told(stream, datagram) => self.input(Input::Told(stream, &datagram)),
                 Woken::Shutdown => {
                     shutting = true;
                     self.input(Input::Shutdown);
@@ -164,7 +180,7 @@ impl<C: Conversation, G: Guest> Driver<C, G> {
     fn seen(&self) -> Seen {
         let shared = &self.setup.shared;
         let answers = matches!(self.setup.sign.0, Sign::Answers);
-        let control = Some(self.line.stream()).filter(|_| answers);
+        let control = self.line.stream().filter(|_| answers);
         let over = [
             (shared.over_budget(), Over::Bytes),
             (shared.over_time(), Over::Time),
@@ -195,6 +211,7 @@ impl<C: Conversation, G: Guest> Driver<C, G> {
         if let Some(host) = &mut self.host {
             host.on_event(&event).await;
         }
+        self.words.begin_after(&event);
         let seen = self.seen();
         let row = |index| self.host.as_ref()?.row(index);
         self.conversation.input(clock::monotonic_ns(), &seen, Input::Data(event, &row));
@@ -225,15 +242,20 @@ impl<C: Conversation, G: Guest> Driver<C, G> {
                     self.host = Some(HostWatch::new(nic.as_deref()).await);
                 }
                 // Not before: the client may take its time to open streams.
-                self.setup.guest.watch(self.line.stream());
                 let (sign, limit) = self.setup.sign;
-                let watched = self.setup.shared.watch_peer(self.line.stream(), sign, limit);
+                let watched = self.line.stream().map_or(Ok(()), |control| {
+                    self.setup.guest.watch(control);
+                    self.setup.shared.watch_peer(control, sign, limit)
+                });
                 self.input(match watched {
                     Ok(()) => Input::Prepared(self.congestion.clone()),
                     Err(e) => Input::Failed(format!("cannot watch the client's connection: {e}")),
                 });
             }
-            (Action::AskPeer, _) => self.setup.guest.ask(self.line.stream()),
+            (Action::AskPeer, _) => {
+                self.line.stream().into_iter().for_each(|control| self.setup.guest.ask(control));
+            }
+            (Action::Say(stream, datagram), _) => self.words.say(stream, &datagram),
             (Action::Event(event), _) => self.setup.guest.event(*event),
             (Action::Begin(at_ns), _) => self.setup.shared.start(at_ns),
             (Action::Stop, _) => self.setup.shared.stop(),
@@ -266,7 +288,7 @@ impl<C: Conversation, G: Guest> Driver<C, G> {
 
     /// A port for one stream, at the address that the client knows.
     fn listen(&mut self, stream: u16) -> std::io::Result<NonZeroU16> {
-        let control = self.line.stream();
+        let control = self.line.stream().ok_or(std::io::ErrorKind::NotConnected)?;
         let (local, peer) = (control.local_addr()?, sys::plain(control.peer_addr()?).ip());
         let transport = self.setup.streams.agreed.plan.traffic.transport();
         let port = DataPort::open(sys::plain(local), transport)?;
@@ -286,9 +308,15 @@ impl<C: Conversation, G: Guest> Driver<C, G> {
         let setup = &mut self.setup;
         let copy = match &socket {
             StreamSocket::Tcp(tcp) => tcp.try_clone().ok(),
-            StreamSocket::Udp(..) => None,
+            StreamSocket::Udp(socket, _) => {
+                if setup.streams.habits.streams_speak {
+                    self.words.keep(id.stream, socket)?;
+                }
+                None
+            }
         };
         let context = setup.streams.context((id, role), &setup.shared, events);
+        let context = context.after(setup.guest.early());
         setup.guest.prepare(&socket);
         data::spawn(context, socket)?;
         setup.guest.started(copy);

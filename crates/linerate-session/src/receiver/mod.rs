@@ -85,6 +85,8 @@ pub struct Receiver {
     timestamp_faults: u64,
     unknown_late: u64,
     overdue: Overdue,
+    /// How many datagrams the sender says that it sent, in a datagram after the last.
+    peer_end: Option<u64>,
 }
 
 impl Receiver {
@@ -116,6 +118,7 @@ impl Receiver {
             timestamp_faults: 0,
             unknown_late: 0,
             overdue: Overdue { arrival_ns: u64::MAX, ..Overdue::default() },
+            peer_end: None,
         }
     }
 
@@ -160,6 +163,12 @@ impl Receiver {
         self.window.unique() >= sent
     }
 
+    /// How many datagrams the sender has said, in a datagram after the last, that it sent.
+    #[inline]
+    pub fn peer_end(&self) -> Option<u64> {
+        self.peer_end
+    }
+
     /// Last arrival of the measured time.
     pub fn last_ns(&self) -> Option<u64> {
         self.first_ns.map(|_| self.last_ns)
@@ -188,6 +197,10 @@ impl Receiver {
         let framing = self.setup.framing;
         let head = match framing.read(first) {
             Ok(head) if self.window.next() <= LARGEST => head,
+            _ if self.is_end(first) => {
+                self.drops_carried += drops;
+                return true;
+            }
             other => {
                 self.stray(other.err() == Some(Stray::Foreign), drops);
                 return false;

@@ -21,6 +21,7 @@ impl Receiver {
                     return self.out_of_line(number, datagram.len() as u64);
                 }
             }
+            Err(_) if self.is_end(datagram) => {}
             Err(Stray::Foreign) => self.current.foreign += 1,
             Err(Stray::Damaged) => self.current.corrupt += 1,
         }
@@ -63,6 +64,13 @@ impl Receiver {
             None => &mut self.current,
         };
         counts.lost = counts.lost.saturating_sub(1);
+    }
+
+    /// Whether it is the sender's word that no more comes; the first that is heard counts.
+    pub(super) fn is_end(&mut self, datagram: &[u8]) -> bool {
+        let end = self.setup.framing.end(datagram);
+        self.peer_end = self.peer_end.or(end);
+        end.is_some()
     }
 
     /// A message whose first datagram is not ours, or cannot be.

@@ -44,6 +44,11 @@ pub trait Dialect {
     /// From the fault, or else from the planned end, until both ends are over, in nanoseconds.
     const PATIENCE_NS: u64;
 
+    /// It has a control connection, and so what may go wrong with one.
+    const CONTROLS: bool = true;
+    /// A server reports the bytes of streams over TCP.
+    const REPORTS_BYTES: bool = true;
+
     /// It has tests of requests and responses.
     const ASKS: bool = false;
 
@@ -218,7 +223,11 @@ pub fn hold<D: Dialect>(seeds: Range<u64>) -> BTreeMap<String, u64> {
         let (fault, client, server) = story::<D>(seed);
         *ends.entry(format!("{fault:?}: {client}, {server}")).or_default() += 1;
     }
-    for fault in FAULTS.into_iter().filter(|_| all) {
+    let of_control = |fault: &Fault| {
+        matches!(fault, Fault::Reset | Fault::Garbage(_) | Fault::Unread(_) | Fault::Slow(_))
+    };
+    let can = |fault: &Fault| D::CONTROLS || !of_control(fault);
+    for fault in FAULTS.into_iter().filter(|fault| all && can(fault)) {
         let strikes = |(end, _): (&String, &u64)| {
             end.starts_with(&format!("{fault:?}: "))
                 // Who says little may have a peer that reads slowly.
@@ -343,6 +352,16 @@ fn check<D: Dialect>(
         let truth = truth.get(&id.stream).unwrap_or(&none);
         if let Traffic::Rr(_) = &plan.traffic {
             check_rr(stream, why);
+            continue;
+        }
+        if matches!(plan.traffic, Traffic::Tcp(_)) && !D::REPORTS_BYTES {
+            let near = |send: &SendReport| (send.counts.bytes, truth.written);
+            let (near, seen) = match (&stream.send, &stream.recv) {
+                (Some(send), None) if !stream.reverse => near(send),
+                (None, Some(recv)) if stream.reverse => (recv.counts.bytes, truth.taken),
+                _ => panic!("{}", why("one end alone reports")),
+            };
+            assert_eq!(near, seen, "{}", why("bytes of one end"));
             continue;
         }
         let (Some(send), Some(recv)) = (&stream.send, &stream.recv) else {

@@ -287,6 +287,7 @@ pub(super) struct Receiving {
     begins: bool,
     interval_ns: u64,
     reported: usize,
+    end_said: bool,
 }
 
 impl Receiving {
@@ -300,7 +301,13 @@ impl Receiving {
         };
         let account = Receiver::new(setup, ThreadUse::default());
         let account = account.ending_after(plan.duration().map(|d| d.0));
-        Self { account: Some(account), begins, interval_ns: plan.interval.0, reported: 0 }
+        Self {
+            account: Some(account),
+            begins,
+            interval_ns: plan.interval.0,
+            reported: 0,
+            end_said: false,
+        }
     }
 
     fn hear(&mut self, bytes: &[u8], now_ns: u64, shared: &mut Shared) -> bool {
@@ -313,18 +320,26 @@ impl Receiving {
             stamped: true,
             socket_drops: None,
         };
+        let before = account.peer_end();
         let ours = account.on_message(&message, &Around(&shared.origin_ns));
         account.on_read(now_ns);
+        // The sender's last word is none of its data.
+        let last = account.peer_end() != before || !ours;
         if ours {
             shared.heard_ns = Some(now_ns);
             shared.arrived = shared.arrived.saturating_add(bytes.len() as u64);
             shared.moved = shared.moved.saturating_add(bytes.len() as u64);
         }
-        ours
+        !last
     }
 
     fn step(&mut self, now_ns: u64, stream: u16, shared: &mut Shared) -> Step {
         let Some(account) = &mut self.account else { return Step::Wait(None) };
+        if let Some(sent) = account.peer_end()
+            && !std::mem::replace(&mut self.end_said, true)
+        {
+            return Step::Event(DataEvent::PeerEnd(stream, sent));
+        }
         if let Some(begin_ns) = shared.begin_ns.filter(|_| self.begins) {
             account.begin_at(begin_ns, &Around(&shared.origin_ns));
         }
