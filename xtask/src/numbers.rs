@@ -47,10 +47,10 @@ const ROWS: &[Row] = &[
     // Fifteen thousand are documentation and blank. 52,000 was aimed at before servers were made safe against
     // strangers, control was encrypted and dialects had rooms of their own: a feature may raise this by what
     // it takes, and nothing else may.
-    row("production lines", 52_000, 71_976, Less, Whole, |t| sum(t.files().map(|f| f.lines))),
+    row("production lines", 52_000, 72_922, Less, Whole, |t| sum(t.files().map(|f| f.lines))),
     // Long are what asks a dialect's questions in one go, data loops, and pages of the report.
     row("function p95", 45, 44, Less, Whole, |t| p95(t.functions().map(|f| f.lines))),
-    row("functions over 70 lines", 10, 9, Less, Permille, |t| {
+    row("functions over 70 lines", 10, 8, Less, Permille, |t| {
         share(t.functions().filter(|f| f.lines > LONG).count(), t.functions().count(), 1000)
     }),
     row("longest function", 120, 118, Less, Whole, |t| max(t.functions().map(|f| f.lines))),
@@ -61,8 +61,7 @@ const ROWS: &[Row] = &[
     row("clock readings outside runner, data and engine", 0, 0, Less, Whole, |t| {
         sum(t.clocks().map(|f| f.clocks))
     }),
-    // Most tests of the runner start the program, and stand with it.
-    row("tests of runner, data and dialect to their code", 40, 32, More, Ratio, |t| {
+    row("tests of runner, data and dialect to their code", 40, 40, More, Ratio, |t| {
         let both = || t.crates.iter().filter(|c| CONVERSING.contains(&&*c.name));
         let tests = both().map(|c| c.test_lines).sum::<usize>() + t.whole_tests;
         share(tests, both().map(Crate::lines).sum(), 100)

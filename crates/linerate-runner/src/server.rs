@@ -30,6 +30,7 @@ use crate::options::MOST_WAITING;
 pub use crate::options::{MAX_WINDOW, Options, Public};
 use crate::serve_iperf3::rendezvous::StreamRendezvous;
 use crate::service::{Server, stream_socket};
+use crate::signals::Stop;
 use crate::{agent, errors, host, serve_iperf3, serving};
 
 /// A connection has this long to ask for a test, counted from its arrival, whatever it sends
@@ -39,7 +40,8 @@ pub(crate) const GREETING_LIMIT: Duration = Duration::from_secs(5);
 /// At the end, whoever reads the events has so long for the last of them.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// Serves until SIGINT or SIGTERM (or the first test's end with `one_off`). Calls `report` in a thread of
+/// Serves until `stop` (or the first test's end with `one_off`): running tests are ended, with what they
+/// measured. Calls `report` in a thread of
 /// its own with each event and when it happened: the server never waits for it, and may end before it
 /// returns.
 ///
@@ -47,6 +49,7 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 /// When the port cannot be had: what was tried, why it failed, what to try.
 pub fn serve(
     options: &Options,
+    stop: &Stop,
     mut report: impl FnMut(SystemTime, Event) + Send + 'static,
 ) -> Result<(), ErrorRecord> {
     let log = Arc::new(EventLog::default());
@@ -56,27 +59,27 @@ pub fn serve(
         .spawn(move || written.write_to(&mut report))
         .map_err(|e| errors::unable("start the server's log", &e.to_string()))?;
     let queue = Arc::clone(&log);
-    let served = run(options, Events::new(move |event| queue.put(event)));
+    let served = run(options, stop, Events::new(move |event| queue.put(event)));
     log.close(LAST_WORDS);
     served
 }
 
-fn run(options: &Options, events: Events) -> Result<(), ErrorRecord> {
+fn run(options: &Options, stop: &Stop, events: Events) -> Result<(), ErrorRecord> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|e| errors::unable("start the server", &e.to_string()))?;
     runtime.block_on(async {
         let (shut_sender, shut) = watch::channel(false);
-        let signals = async {
-            crate::signals::signalled().await;
+        let stopped = async {
+            stop.asked().await;
             let _ = shut_sender.send(true);
             // Never resolves: the server ends when its tests have.
             std::future::pending::<()>().await;
         };
         tokio::select! {
             result = serve_async(options, events, shut) => result,
-            () = signals => Ok(()),
+            () = stopped => Ok(()),
         }
     })
 }

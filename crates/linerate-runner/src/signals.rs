@@ -1,5 +1,5 @@
-//! What ends a test early: a [`Stop`] in the hands of whoever runs it. Only a server and
-//! [`Stop::at_signals`] listen for SIGINT and SIGTERM.
+//! What ends a test or a server: a [`Stop`] in the hands of whoever runs it. Only [`Stop::at_signals`]
+//! listens for SIGINT and SIGTERM.
 
 use std::cell::Cell;
 use std::pin::pin;
@@ -117,13 +117,5 @@ pub(crate) async fn times(least: u32) {
     match STOP.try_with(Clone::clone) {
         Ok(stop) => stop.asked_times(least).await,
         Err(_) => std::future::pending().await,
-    }
-}
-
-/// Resolves at the first SIGINT or SIGTERM; never where the system lets nobody listen.
-pub(crate) async fn signalled() {
-    match (signal(SignalKind::interrupt()), signal(SignalKind::terminate())) {
-        (Ok(mut interrupt), Ok(mut terminate)) => either(&mut interrupt, &mut terminate).await,
-        _ => std::future::pending().await,
     }
 }

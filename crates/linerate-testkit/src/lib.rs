@@ -1,9 +1,13 @@
-//! What several crates' tests share: made-up records, and a simulated link under a made-up clock.
+//! What several crates' tests share: made-up records and plans, a simulated link under a made-up clock,
+//! clients made by hand.
 //! Nothing here is part of the program.
 #![forbid(unsafe_code)]
 
 pub mod fuzz;
 pub mod link;
+pub mod peer;
+pub mod plans;
 pub mod records;
+pub mod told;
 pub mod toy;
 pub mod whole;

@@ -11,6 +11,7 @@ use linerate_report::served;
 use linerate_runner::server::{self, Event};
 
 use crate::args::serve::ServeArgs;
+use crate::output;
 use linerate_model::exit::Exit;
 
 /// Serves until Ctrl-C.
@@ -18,7 +19,8 @@ pub fn serve(args: &ServeArgs) -> Result<Exit, ErrorRecord> {
     let options = args.options()?;
     let mut closed = false;
     let json_lines = args.json_lines;
-    server::serve(&options, move |at, event| {
+    let stop = output::stop_at_signals()?;
+    server::serve(&options, &stop, move |at, event| {
         if matches!(event, Event::Test { .. }) {
             // For iperf3's screen, which this is not.
             return;

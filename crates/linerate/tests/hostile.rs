@@ -1,8 +1,6 @@
 //! Peers that lie, break off, flood or fall silent. After each of them the same server process must
 //! still be there and serve an honest test; at the end it holds no more than at the beginning.
 
-#[path = "support/native.rs"]
-mod native;
 mod support;
 
 use std::io::{Read, Write};
@@ -10,9 +8,10 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use linerate_testkit::peer::DEADLINES;
+use linerate_testkit::peer::native::{Granted, NONCE, Peer, hello, merge, plan, send};
 use linerate_wire::native::PREAMBLE;
 use linerate_wire::native::stream::{Claim, TcpOpening, UdpHello, UdpHelloAck};
-use native::{DEADLINES, Granted, NONCE, Peer, hello, merge, plan, send};
 use serde_json::{Value, json};
 use support::{
     Attack, Client, Lab, MANY, Server, alone, attack, linerate, long, number, survives, wait_for,
@@ -419,21 +418,6 @@ fn a_catalogue_of_attacks() {
 }
 
 #[test]
-fn a_server_that_shuts_down_waits_for_no_start() {
-    let _alone = alone();
-    let mut server = Server::start(None, &[]);
-    let at = SocketAddr::from(([127, 0, 0, 1], server.port));
-    let (mut opening, _) = Peer::granted(at, plan(&json!({})));
-    let (mut ready, _, _socket) = Peer::ready(at, plan(&json!({})));
-    server.signal(nix::sys::signal::Signal::SIGINT);
-    for peer in [&mut opening, &mut ready] {
-        let answer = peer.hear().expect("an answer");
-        assert_eq!(answer["refused"]["kind"], "busy", "{answer}");
-    }
-    assert_eq!(server.ends(SERVED), Some(0));
-}
-
-#[test]
 fn a_thousand_idle_connections_delay_nobody() {
     let _alone = alone();
     use nix::sys::resource::{Resource, getrlimit, setrlimit};
@@ -536,49 +520,6 @@ fn idle_tests_of_short_intervals_delay_nobody() {
         assert!(control < counters / 10, "{control} reads beside control, {counters} apart");
         drop(sockets);
     });
-}
-
-#[test]
-fn a_reverse_sender_stops_when_nobody_listens() {
-    let _alone = alone();
-    let server = Server::start(None, &[]);
-    let at = SocketAddr::from(([127, 0, 0, 1], server.port));
-    // 1,000 a second for an hour, asked for by a client that says no more.
-    let change = json!({ "direction": "reverse", "end": { "time": 3_600_000_000_000u64 } });
-    let (peer, _, socket) = Peer::started(at, plan(&change));
-    let _ = socket2::SockRef::from(&socket).set_recv_buffer_size(4 << 20);
-    assert!(wait_for(DEADLINES, || server.log().contains("ended")), "{}", server.log());
-    socket.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
-    let mut datagrams = 0;
-    while socket.recv(&mut [0; 2_000]).is_ok() {
-        datagrams += 1;
-    }
-    println!("{datagrams} datagrams in all");
-    assert!(datagrams > 1_000, "it never sent: {datagrams}");
-    assert!(datagrams <= 3_000, "more than three seconds of sending: {datagrams}");
-    drop(peer);
-}
-
-#[test]
-fn who_leaves_with_the_results_and_no_goodbye_was_not_done() {
-    let _alone = alone();
-    let server = Server::start(None, &[]);
-    let at = SocketAddr::from(([127, 0, 0, 1], server.port));
-    for (n, bye) in [(1, true), (2, false)] {
-        let (mut peer, _, _socket) = Peer::started(at, plan(&json!({})));
-        let sent = json!({ "stream": 0, "datagrams": 0, "bytes": 0, "span_ns": 1_000_000_000u64 });
-        peer.say(&json!({ "sent": [sent] }));
-        while peer.hear().expect("results")["results"].is_null() {}
-        if bye {
-            peer.say(&json!("bye"));
-        }
-        drop(peer);
-        let ended = || server.log().matches("\"ended\"").count() == n;
-        assert!(wait_for(DEADLINES, ended), "{}", server.log());
-        let outcome = if bye { "\"outcome\":\"done\"" } else { "\"outcome\":\"vanished\"" };
-        let log = server.log();
-        assert!(log.lines().last().is_some_and(|line| line.contains(outcome)), "{log}");
-    }
 }
 
 /// Any numbers will do, as long as they are the same in each run.

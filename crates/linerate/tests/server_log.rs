@@ -6,11 +6,16 @@ mod iperf3;
 mod schema;
 mod support;
 
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use iperf3::{HANGS, Iperf3, installed};
-use nix::sys::signal::Signal;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::Value;
+use socket2::{Domain, Socket, Type};
 use support::{Client, Server, alone, linerate, number, wait_for};
 
 /// The lines of one kind so far.
@@ -31,21 +36,6 @@ fn words(line: &str) -> Vec<&str> {
     line.split_whitespace().collect()
 }
 
-/// A client that runs for long, once the server has begun its test.
-fn under_way(server: &Server, verb: &str, n: usize) -> Client {
-    let port = server.port.to_string();
-    let client = Client::start(None, &words(&format!("{verb} 127.0.0.1 -p {port} -t 60 --json")));
-    nth(server, "started", n);
-    client
-}
-
-/// Whether a process has a handler for SIGINT, which is signal 2.
-fn listens_for_ctrl_c(pid: u32) -> bool {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
-    caught.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|m| m & 2 > 0)
-}
-
 #[test]
 fn each_test_is_an_object_with_its_figures() {
     let _alone = alone();
@@ -54,10 +44,8 @@ fn each_test_is_an_object_with_its_figures() {
     let schema: Value = serde_json::from_str(&schema.out).expect("a schema");
     let tests = [
         "udp -b 20M -t 300ms",
-        "udp -b 20M -t 300ms -R",
-        "udp -b 2M -t 300ms --both -P 2",
-        "tcp -b 50M -t 300ms",
         "tcp -b 50M -t 300ms -R",
+        "udp -b 2M -t 300ms --both",
         "rr -t 300ms",
     ];
     for (n, test) in (1..).zip(tests) {
@@ -99,7 +87,7 @@ fn each_test_is_an_object_with_its_figures() {
 fn a_client_that_is_killed_was_not_done() {
     let _alone = alone();
     let server = Server::start(None, &[]);
-    let verbs = ["udp -b 5M", "tcp -b 50M", "tcp -b 50M -R", "tcp --both -b 50M", "rr"];
+    let verbs = ["udp -b 5M", "tcp --both -b 50M"];
     for (n, verb) in (1..).zip(verbs) {
         let (kind, options) = verb.split_once(' ').unwrap_or((verb, ""));
         let port = server.port.to_string();
@@ -114,43 +102,6 @@ fn a_client_that_is_killed_was_not_done() {
         assert!(ended["why"].is_string(), "{verb}: {ended}");
         assert!(ended["received"].is_object() || ended["sent"].is_object() || kind == "rr");
     }
-}
-
-#[test]
-fn who_ended_a_test_early_is_named() {
-    let _alone = alone();
-    let mut server = Server::start(None, &["--max-bytes", "1M"]);
-    let client = under_way(&server, "udp -b 100k", 1);
-    assert!(wait_for(HANGS, || listens_for_ctrl_c(client.pid())));
-    client.signal(Signal::SIGINT);
-    assert_eq!(client.end().code, 130);
-    assert_eq!(nth(&server, "ended", 1)["outcome"], "stopped");
-    let client = under_way(&server, "udp -b 100M", 2);
-    let ended = nth(&server, "ended", 2);
-    assert_eq!(ended["outcome"], "cut", "{ended}");
-    assert!(ended["why"].as_str().unwrap().contains("--max-bytes"), "{ended}");
-    client.end();
-    let client = under_way(&server, "udp -b 100k", 3);
-    server.signal(Signal::SIGTERM);
-    assert!(server.ends(HANGS).is_some());
-    let ended = nth(&server, "ended", 3);
-    assert_eq!(
-        (&ended["outcome"], &ended["why"]),
-        (&"cut".into(), &"the server is shutting down".into())
-    );
-    client.end();
-}
-
-#[test]
-fn who_is_turned_away_is_told_with_the_ground() {
-    let server = Server::start(None, &["--max-duration", "5s"]);
-    let port = server.port.to_string();
-    linerate(None, &["udp", "127.0.0.1", "-p", &port, "-t", "10", "--json"]).error("policy", 3);
-    let refused = nth(&server, "refused", 1);
-    assert_eq!(refused["kind"], "policy");
-    assert!(refused["why"].as_str().unwrap().contains("5"), "{refused}");
-    assert!(refused["peer"].as_str().unwrap().starts_with("127.0.0.1:"), "{refused}");
-    assert!(lines(&server, "started").is_empty());
 }
 
 #[test]
@@ -183,4 +134,124 @@ fn clients_of_iperf3_are_logged_the_same_way() {
     let refused = lines(&server, "refused").len();
     assert_ne!(Iperf3::here("127.0.0.1", at, "-t 200").end().code, 0);
     assert_eq!(nth(&server, "refused", refused + 1)["kind"], "policy");
+}
+
+/// Ends the process with the test.
+struct Ends(Child);
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A connection from one of the loopback's addresses.
+fn connect_from(from: Ipv4Addr, to: SocketAddr) -> TcpStream {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    socket.bind(&SocketAddr::from((from, 0)).into()).unwrap();
+    socket.connect(&to.into()).unwrap();
+    socket.into()
+}
+
+/// Says what no server understands, and waits until it hangs up.
+fn junk(from: Ipv4Addr, to: SocketAddr) {
+    let mut stream = connect_from(from, to);
+    stream.set_read_timeout(Some(HANGS)).unwrap();
+    let _ = stream.write_all(b"GET / HTTP/1.0\r\n\r\n");
+    let timed_out = stream.read(&mut [0; 64]).is_err_and(|e| e.kind() == ErrorKind::WouldBlock);
+    assert!(!timed_out, "the server does not hang up");
+}
+
+#[test]
+fn who_is_in_no_allowed_network_gets_not_a_byte() {
+    let _alone = alone();
+    let server = Server::start(None, &["--allow", "127.0.0.8/30,127.0.1.1", "--allow", "::1"]);
+    for (from, allowed) in [
+        (Ipv4Addr::new(127, 0, 0, 9), true),
+        (Ipv4Addr::new(127, 0, 1, 1), true),
+        (Ipv4Addr::new(127, 0, 0, 1), false),
+        (Ipv4Addr::new(127, 0, 0, 12), false),
+    ] {
+        let port = server.port.to_string();
+        let from = from.to_string();
+        for dialect in ["native", "iperf3"] {
+            let line = ["127.0.0.1", "-p", &port, "-B", &from, "--dialect", dialect, "-t", "100ms"];
+            let ran = linerate(None, &[&["udp", "-b", "1M"], &line[..]].concat());
+            assert_eq!(ran.code == 0, allowed, "{from} {dialect}: {} {}", ran.out, ran.err);
+        }
+        let mut stream = connect_from(from.parse().unwrap(), ([127, 0, 0, 1], server.port).into());
+        stream.set_read_timeout(Some(HANGS)).unwrap();
+        if !allowed {
+            let read = stream.read(&mut [0; 64]);
+            let hung_up = |e: &std::io::Error| e.kind() != ErrorKind::WouldBlock;
+            assert!(read.as_ref().map_or_else(hung_up, |bytes| *bytes == 0), "{read:?}");
+            let udp = std::net::UdpSocket::bind((from.as_str(), 0)).unwrap();
+            udp.connect(("127.0.0.1", server.port)).unwrap();
+            udp.send(&[0x36, 0x37, 0x38, 0x39]).unwrap();
+        }
+    }
+    let log = server.log();
+    assert!(log.contains("127.0.0.12:") && log.contains("takes tests from"), "{log}");
+    let ran =
+        linerate(None, &["udp", "::1", "-p", &server.port.to_string(), "-b", "1M", "-t", "100ms"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+}
+
+#[test]
+fn a_log_that_nobody_reads_holds_nobody_up() {
+    let _alone = alone();
+    let child = Command::new(env!("CARGO_BIN_EXE_linerate"))
+        .args(["serve", "--json-lines", "--port", "0"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the server starts");
+    let mut server = Ends(child);
+    let mut out = BufReader::new(server.0.stdout.take().expect("its output"));
+    let mut line = String::new();
+    out.read_line(&mut line).expect("a line");
+    let event: Value = serde_json::from_str(&line).expect("JSON");
+    let at: SocketAddr = event["address"].as_str().expect("an address").parse().expect("one");
+    let at = SocketAddr::from((Ipv4Addr::LOCALHOST, at.port()));
+    // More lines than any pipe holds, and no more of an address than are told one by one.
+    for n in 0..3_000u32 {
+        junk(Ipv4Addr::from_bits(Ipv4Addr::new(127, 1, 0, 1).to_bits() + n / 50), at);
+    }
+    let port = at.port().to_string();
+    linerate(None, &["udp", "127.0.0.1", "-p", &port, "-t", "300ms", "--json"]).complete();
+    // It ends when it is told to, read or not.
+    kill(Pid::from_raw(server.0.id() as i32), Signal::SIGTERM).expect("it is there");
+    assert!(wait_for(HANGS, || server.0.try_wait().expect("a child").is_some()), "it hangs");
+    let mut err = String::new();
+    server.0.stderr.take().expect("piped").read_to_string(&mut err).expect("text");
+    assert!(err.contains("refused: not a protocol spoken here"), "{err}");
+}
+
+#[test]
+fn what_a_log_leaves_out_is_counted_in_it() {
+    let _alone = alone();
+    let mut server = Server::start(None, &[]);
+    let at = SocketAddr::from((Ipv4Addr::LOCALHOST, server.port));
+    for _ in 0..300 {
+        junk(Ipv4Addr::new(127, 0, 0, 9), at);
+    }
+    server.signal(Signal::SIGTERM);
+    assert!(server.ends(HANGS).is_some(), "it hangs");
+    let count = || {
+        let log = server.log();
+        let lines = log.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+        let counts = lines.map(|line| match line["event"].as_str() {
+            Some("refused") => 1,
+            Some("refused_more") => {
+                assert_eq!(line["network"], "127.0.0.9", "{line}");
+                line["count"].as_u64().expect("a number")
+            }
+            _ => 0,
+        });
+        counts.sum::<u64>()
+    };
+    assert!(wait_for(HANGS, || count() == 300), "{} of 300: {}", count(), server.log());
+    assert!(server.log().contains("refused_more"), "{}", server.log());
 }

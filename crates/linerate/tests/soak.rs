@@ -1,15 +1,13 @@
 //! What clients of every kind leave behind at a server, however they end: nothing. Descriptors and
 //! threads are counted after each round, memory over all of them. `LINERATE_LONG=1` makes many rounds.
 
-#[path = "support/native.rs"]
-mod native;
 mod support;
 
 use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-use native::{Peer, plan};
+use linerate_testkit::peer::native::{Peer, plan};
 use nix::sys::signal::Signal;
 use serde_json::json;
 use support::{Client, Holds, Lab, PORT, Server, alone, linerate, long, wait_for};

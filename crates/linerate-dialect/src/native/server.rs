@@ -128,7 +128,6 @@ impl Conversation for Server {
             Input::NoMoreData if self.reports.len() < self.ids.len() => {
                 self.end(Err(Early::failed("a data thread ended without a word")));
             }
-            Input::NoMoreData => {}
             Input::Prepared(_) => self.begin(now_ns, seen),
             Input::Host(host, _) => {
                 if let Phase::Counting { deadline_ns } = self.phase {
@@ -139,7 +138,7 @@ impl Conversation for Server {
             }
             Input::Failed(why) => self.end(Err(Early::failed(why))),
             Input::Shutdown => self.shut_down(now_ns),
-            Input::Listening(..) | Input::Told(..) | Input::Time => {}
+            Input::Listening(..) | Input::NoMoreData | Input::Told(..) | Input::Time => {}
         }
         self.read(now_ns);
         if self.out.deadline_ns().is_some_and(|at| now_ns >= at) {
@@ -199,8 +198,7 @@ impl Server {
 
     /// A test that was granted at `now_ns`. With a key, `ours` seals and `theirs` opens.
     pub fn new(terms: Terms, now_ns: u64, ours: Option<Seal>, theirs: Option<Unseal>) -> Self {
-        let plan = &terms.agreed.plan;
-        let ids = stream::streams(plan.direction, plan.streams);
+        let ids = stream::streams(terms.agreed.plan.direction, terms.agreed.plan.streams);
         let missing = ids.iter().map(|id| (id.stream, *id)).collect();
         // Counted from the latest arrival: over a long path many streams take their time.
         let deadline_ns = now_ns.saturating_add(STREAMS_LIMIT_NS);
@@ -337,6 +335,8 @@ impl Server {
                 match message {
                     ClientMessage::Ping(ping) => self.pong(now_ns, ping),
                     ClientMessage::Bye => self.end(Ok(())),
+                    // Its streams may have ended before this word of it is read.
+                    stop @ ClientMessage::Stop => self.on_message_of_running(now_ns, stop),
                     _ => {}
                 }
             }

@@ -9,6 +9,7 @@ use linerate_model::test_event::TestEvent;
 use linerate_model::units::{BitRate, Nanos};
 use linerate_runner::logins::{self, Logins, Settings};
 use linerate_runner::server::{self, Event};
+use linerate_runner::signals::Stop;
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 
@@ -61,7 +62,8 @@ pub(super) fn run(line: &Line, out: &Arc<Mutex<Out>>) -> Done {
         screens: BTreeMap::new(),
         tests: 0,
     };
-    let served = server::serve(&wanted, move |_, event| events.show(event));
+    let stop = Stop::at_signals().map_err(|e| Some(format!("iperf3: error - {e}")))?;
+    let served = server::serve(&wanted, &stop, move |_, event| events.show(event));
     served.map_err(|error| {
         Some(format!("iperf3: error - unable to start listener for connections: {}", error.why))
     })

@@ -1,6 +1,4 @@
-//! A client of linerate's own protocol made by hand, for tests of the server.
-
-#![allow(dead_code, reason = "each file of tests uses its own part of this")]
+//! One of linerate's own protocol.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
@@ -12,22 +10,27 @@ use linerate_wire::native::stream::{Claim, TcpOpening, UdpHello, UdpHelloAck};
 use linerate_wire::native::{PREAMBLE, auth};
 use serde_json::{Value, json};
 
-/// Longer than every deadline of the protocol.
-pub const DEADLINES: Duration = Duration::from_secs(25);
+use super::DEADLINES;
+
+/// A client's, in hexadecimal.
 pub const NONCE: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
 
 /// A client made by hand.
 pub struct Peer {
+    /// Its control connection.
     pub control: TcpStream,
 }
 
 /// What a granted test is opened with.
 pub struct Granted {
+    /// Names the test.
     pub token: u64,
+    /// Its secret.
     pub cookie: [u8; 16],
 }
 
 impl Peer {
+    /// Before its first byte.
     pub fn connect(address: SocketAddr) -> Self {
         let control = TcpStream::connect(address).expect("the server listens");
         control.set_read_timeout(Some(DEADLINES)).unwrap();
@@ -90,12 +93,14 @@ impl Peer {
         self.control.write_all(bytes).is_ok()
     }
 
+    /// A message of any bytes, with its length before it.
     pub fn frame(&mut self, body: &[u8]) -> bool {
         let mut bytes = (body.len() as u32).to_be_bytes().to_vec();
         bytes.extend(body);
         self.bytes(&bytes)
     }
 
+    /// A message.
     pub fn say(&mut self, message: &Value) -> bool {
         self.frame(message.to_string().as_bytes())
     }
@@ -135,6 +140,7 @@ impl Peer {
 }
 
 impl Granted {
+    /// What opens a stream.
     pub fn claim(&self, stream: u16) -> Claim {
         Claim { token: self.token, cookie: self.cookie, stream }
     }
@@ -160,6 +166,7 @@ impl Granted {
     }
 }
 
+/// The first message of a client that speaks these versions.
 pub fn hello(min: u64, max: u64) -> Value {
     json!({ "hello": { "version_min": min, "version_max": max, "nonce": NONCE, "program": "x" } })
 }
@@ -177,6 +184,7 @@ pub fn plan(change: &Value) -> Value {
     plan
 }
 
+/// Lays a change over a value. What excludes its neighbours takes their place.
 pub fn merge(into: &mut Value, change: &Value) {
     match (into, change) {
         (Value::Object(into), Value::Object(change)) => {

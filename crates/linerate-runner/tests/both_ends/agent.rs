@@ -1,0 +1,312 @@
+//! A controller's session at a server, in linerate's own process of the test. The helper and the keeper of a
+//! command, which are processes, are this very test program again.
+
+use std::fs::Permissions;
+use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+
+use linerate_model::plan::{TestPlan, Transport};
+use linerate_model::record::{ErrorRecord, Status};
+use linerate_model::setting::{Outcome, Setting, SettingValue};
+use linerate_model::units::Nanos;
+use linerate_runner::agent::{
+    self, Access, CommandOutcome, CommandRequest, DeviceChoice, HELPER_VERB, Hand, HostAgent,
+    KEEPER_VERB, Remote, RemoteTest,
+};
+use linerate_runner::server::{Event, Options};
+use linerate_runner::signals::Stop;
+use linerate_testkit::peer::native::Peer;
+use serde_json::json;
+
+use crate::proven::{KEY, session, with_key};
+use crate::support::{MS, Served, lasting, little, rr};
+
+/// What this process is asked to be, and where the helper's journal is.
+const VERB: &str = "LINERATE_TEST_VERB";
+const STATE: &str = "LINERATE_TEST_STATE";
+
+/// The other processes of a host: nothing where nobody started them as that.
+#[test]
+fn another_process_of_a_host() {
+    match std::env::var(VERB).as_deref() {
+        Ok(HELPER_VERB) => {
+            let state = std::env::var_os(STATE).expect("a directory");
+            agent::helper(state.as_ref()).expect("the helper ends well");
+        }
+        Ok(KEEPER_VERB) => agent::keep().expect("the keeper ends well"),
+        _ => {}
+    }
+}
+
+/// A directory with the journal and what stands for the program; gone afterwards.
+pub struct Scratch(PathBuf);
+
+impl Scratch {
+    pub fn new(name: &str) -> Self {
+        let path =
+            std::env::temp_dir().join(format!("linerate-ends-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        let this = std::env::current_exe().unwrap();
+        let script = format!(
+            "#!/bin/sh\n{VERB}=\"$1\" {STATE}=\"$3\" exec '{}' --exact agent::another_process_of_a_host\n",
+            this.display()
+        );
+        let program = path.join("program");
+        std::fs::write(&program, script).unwrap();
+        std::fs::set_permissions(&program, Permissions::from_mode(0o700)).unwrap();
+        Self(path)
+    }
+
+    pub fn options(&self, commands: bool, reboot: Option<&[&str]>) -> agent::Options {
+        agent::Options {
+            program: self.0.join("program"),
+            state: self.0.join("state"),
+            commands,
+            reboot: reboot.map(|words| words.iter().map(|word| (*word).to_owned()).collect()),
+        }
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn access(at: SocketAddr, key: &[u8]) -> Access {
+    Access { name: at.ip().to_string(), port: at.port(), ip: None, bind: None, key: key.to_vec() }
+}
+
+/// Takes the host over.
+pub fn host(at: SocketAddr) -> Result<Remote, ErrorRecord> {
+    Remote::connect(&access(at, KEY))
+}
+
+fn serve(options: agent::Options) -> Served {
+    Served::start(Options { agent: Some(options), ..with_key() })
+}
+
+fn sh(script: &str, limit_ms: u64) -> CommandRequest {
+    let argv = ["sh", "-c", script].map(String::from).to_vec();
+    CommandRequest { argv, limit_ms, keep_bytes: 100_000 }
+}
+
+fn refused(result: Result<impl Sized, ErrorRecord>, kind: &str) -> ErrorRecord {
+    let error = result.err().expect("refused");
+    assert_eq!(error.kind.name(), kind, "{error:?}");
+    error
+}
+
+#[test]
+fn who_may_not_is_told_why() {
+    let scratch = Scratch::new("refused");
+    let closed = Served::start(with_key());
+    let error = refused(host(closed.at), "policy");
+    assert!(error.hints[0].contains("--allow-settings"), "{error:?}");
+    let server = serve(scratch.options(false, None));
+    refused(Remote::connect(&access(server.at, b"another key of some bytes")), "key");
+    let mut first = host(server.at).expect("let in");
+    refused(host(server.at), "busy");
+    let error = refused(first.run_command(&sh("true", 1_000)), "policy");
+    assert!(error.hints[0].contains("--allow-commands"), "{error:?}");
+    let error = refused(first.reboot(None), "policy");
+    assert!(error.hints[0].contains("--allow-reboot"), "{error:?}");
+    let (facts, permissions) = first.facts().expect("facts");
+    assert!(facts.boot_id.is_some());
+    assert!(permissions.settings && !permissions.commands && !permissions.reboot);
+    drop(first);
+    let why = server.control_ended(1);
+    assert!(why.starts_with("the controller said goodbye"), "{why}");
+    host(server.at).expect("free again").ping().expect("it is there");
+}
+
+#[test]
+fn settings_that_are_none_are_refused_and_others_read() {
+    let scratch = Scratch::new("settings");
+    let server = serve(scratch.options(false, None));
+    let mut host = host(server.at).expect("let in");
+    let lo = DeviceChoice::Named("lo".into());
+    let ring = Setting::new("ring.rx", SettingValue::Number(512)).unwrap();
+    let done = host.apply(Some(&lo), &[ring]).expect("an answer");
+    assert_eq!(done[0].outcome, Outcome::Refused, "{done:?}");
+    assert!(done[0].why.is_some());
+    let mtu = "mtu".parse().unwrap();
+    let towards = DeviceChoice::Towards("127.0.0.1".into());
+    let back = host.read(Some(&towards), &[mtu]).expect("an answer");
+    assert_eq!(back[0].device.as_deref(), Some("lo"));
+    assert!(matches!(back[0].value, Some(SettingValue::Number(mtu)) if mtu > 0), "{back:?}");
+    assert!(host.restore().expect("an answer").complete());
+}
+
+#[test]
+fn tests_commands_and_reboots_are_run_there() {
+    let scratch = Scratch::new("work");
+    let booted = scratch.0.join("booted");
+    let reboot = ["touch", booted.to_str().unwrap()];
+    let server = serve(scratch.options(true, Some(&reboot)));
+    let open = Served::start(Options::default());
+    let mut host = host(server.at).expect("let in");
+    let test = |port, with_key, plan| RemoteTest {
+        name: "127.0.0.1".into(),
+        port,
+        plan,
+        size_from_mtu: false,
+        ip: None,
+        discard: false,
+        with_key,
+        command: vec![],
+    };
+    let record = host.run_test(&test(open.at.port(), false, little())).expect("a record");
+    assert_eq!((record.status, &record.error), (Status::Complete, &None));
+    // One that needs a key, and one with many rows: it comes in pieces.
+    let rows = TestPlan { interval: Nanos(10 * MS), ..lasting(1_000, rr(Transport::Tcp)) };
+    let record = host.run_test(&test(server.at.port(), true, rows)).expect("a record");
+    assert_eq!((record.status, &record.error), (Status::Complete, &None));
+    assert!(serde_json::to_string(&record).unwrap().len() > 24 << 10, "in pieces");
+    let record = host.run_test(&test(server.at.port(), false, little())).expect("a record");
+    assert_eq!(record.error.expect("an error").kind.name(), "key");
+
+    let script = "echo here; head -c 90000 /dev/zero; exit 4";
+    let done: CommandOutcome = host.run_command(&sh(script, 60_000)).expect("an outcome");
+    assert_eq!((done.code, done.out.len(), done.timed_out), (Some(4), 90_005, false));
+    let done = host.run_command(&sh("sleep 1000", 100)).expect("an outcome");
+    assert!(done.timed_out);
+    let nothing = CommandRequest { argv: vec!["no-such-program".into()], ..sh("", 1_000) };
+    refused(host.run_command(&nothing), "command");
+    host.reboot(None).expect("it begins");
+    host.ping().expect("it is there");
+    assert!(booted.exists());
+}
+
+#[test]
+fn a_policy_holds_for_tests_that_a_controller_asks_for() {
+    let scratch = Scratch::new("policy");
+    let agent = Some(scratch.options(false, None));
+    let server = Served::start(Options { agent, max_streams: 2, ..with_key() });
+    let mut host = host(server.at).expect("let in");
+    let plan = TestPlan { streams: 3, ..little() };
+    let test = RemoteTest {
+        name: "127.0.0.1".into(),
+        port: server.at.port(),
+        plan,
+        size_from_mtu: false,
+        ip: None,
+        discard: true,
+        with_key: false,
+        command: vec![],
+    };
+    let error = refused(host.run_test(&test), "policy");
+    assert!(error.why.contains("3 streams are more than this server's 2"), "{error:?}");
+}
+
+#[test]
+fn a_controller_that_stops_gives_up_what_it_waits_for() {
+    let scratch = Scratch::new("stop");
+    let began = scratch.0.join("began");
+    let server = serve(scratch.options(true, None));
+    let stop = Stop::default();
+    let mut host = Remote::connect_until(&access(server.at, KEY), &stop).expect("let in");
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !began.exists() {
+                std::thread::sleep(std::time::Duration::from_millis(5));
+            }
+            stop.now();
+        });
+        let script = format!("touch {}; sleep 1000", began.display());
+        refused(host.run_command(&sh(&script, 600_000)), "interrupted");
+    });
+    drop(host);
+    server.control_ended(1);
+    refused(Remote::connect_until(&access(server.at, KEY), &stop), "interrupted");
+    refused(agent::listens("127.0.0.1", server.at.port(), &stop), "interrupted");
+    agent::listens("127.0.0.1", server.at.port(), &Stop::default()).expect("it does");
+}
+
+#[test]
+fn a_server_that_ends_lets_its_controller_go() {
+    let scratch = Scratch::new("ends");
+    let began = scratch.0.join("began");
+    let server = serve(scratch.options(true, None));
+    let mut host = host(server.at).expect("let in");
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !began.exists() {
+                std::thread::sleep(std::time::Duration::from_millis(5));
+            }
+            server.stop();
+        });
+        let script = format!("touch {}; sleep 1000", began.display());
+        refused(host.run_command(&sh(&script, 600_000)), "server_lost");
+    });
+    assert!(server.control_ended(1).starts_with("this server ends"));
+    let events = server.ends();
+    assert!(events.iter().any(|event| matches!(event, Event::ControlStarted { .. })));
+}
+
+fn opens(server: &Served) -> serde_json::Value {
+    json!({ "agent": { "client": "127.0.0.1:1", "server": server.at } })
+}
+
+#[test]
+fn a_host_whose_lease_is_not_renewed_is_free_again() {
+    let scratch = Scratch::new("lease");
+    let server = serve(scratch.options(false, None));
+    let (mut peer, mut seals, answer) = session(&server, &opens(&server));
+    assert_eq!(answer, "opened");
+    let (other, _, answer) = session(&server, &opens(&server));
+    assert_eq!(answer["refused"]["kind"], "busy", "{answer}");
+    assert_eq!(other.hung_up(), None);
+    // Other words than a lease keep no host, nor does a late lease, and the connection stays open.
+    for message in [
+        json!({ "lease": { "epoch": 2, "ttl_ms": 100 } }),
+        json!({ "lease": { "epoch": 1, "ttl_ms": 60_000 } }),
+        json!("ping"),
+    ] {
+        peer.bytes(&seals.ours.seal(&message).unwrap());
+    }
+    let why = server.control_ended(1);
+    assert!(why.contains("did not renew its lease"), "{why}");
+    drop(peer);
+    let (_peer, _, answer) = session(&server, &opens(&server));
+    assert_eq!(answer, "opened");
+}
+
+#[test]
+fn a_controller_that_is_gone_or_talks_nonsense_frees_its_host() {
+    let scratch = Scratch::new("gone");
+    let server = serve(scratch.options(false, None));
+    let leaves: [fn(Peer); 3] = [drop, Peer::reset, |mut peer| {
+        peer.frame(b"no noise");
+        // It may have said that it is there.
+        while peer.body().is_some() {}
+    }];
+    for (n, leave) in (1..).zip(leaves) {
+        let (peer, _, answer) = session(&server, &opens(&server));
+        assert_eq!(answer, "opened");
+        leave(peer);
+        assert!(server.control_ended(n).contains("0 settings put back"));
+    }
+    // Two requests at once are none.
+    let (mut peer, mut seals, _) = session(&server, &opens(&server));
+    for _ in 0..2 {
+        peer.bytes(&seals.ours.seal(&json!("facts")).unwrap());
+    }
+    drop(seals);
+    drop(peer);
+    server.control_ended(4);
+}
+
+/// This host, without a server.
+#[test]
+fn a_controller_has_its_own_host_in_hand() {
+    let scratch = Scratch::new("hand");
+    let (mut hand, left) = Hand::take(scratch.options(true, None)).expect("it is free");
+    assert!(left.complete() && left.knobs.is_empty(), "{left:?}");
+    assert_eq!(hand.name(), "local");
+    let done = hand.run_command(&sh("echo here", 60_000)).expect("an outcome");
+    assert_eq!((done.code, &*done.out), (Some(0), "here\n"));
+    let error = refused(hand.reboot(None), "policy");
+    assert!(error.why.contains("nobody reboot"), "{error:?}");
+}
