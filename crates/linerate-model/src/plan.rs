@@ -15,7 +15,7 @@ named! {
     Way: Forward = "forward", Reverse = "reverse";
     Transport: Udp = "udp", Tcp = "tcp";
     TrafficKind: Udp = "udp", Tcp = "tcp", Rr = "rr";
-    Dialect: Native = "native", Iperf3 = "iperf3";
+    Dialect: Native = "native", Iperf3 = "iperf3", Iperf2 = "iperf2";
     EngineChoice: Auto = "auto", Gso = "gso", Mmsg = "mmsg", Send = "send";
     Receiving: Copy = "copy", Discard = "discard";
     Sending: Copy = "copy", Sendfile = "sendfile";
@@ -109,17 +109,20 @@ pub enum Dialect {
     Native,
     /// iperf3's: the peer reports totals of each stream when the test is over.
     Iperf3,
+    /// iperf 2's: of UDP the peer reports totals of each stream, and of TCP nothing.
+    Iperf2,
 }
 
 impl Dialect {
     /// Each of them.
-    pub const ALL: [Self; 2] = [Self::Native, Self::Iperf3];
+    pub const ALL: [Self; 3] = [Self::Native, Self::Iperf3, Self::Iperf2];
 
     /// The program whose protocol it is.
     pub const fn program(self) -> &'static str {
         match self {
             Self::Native => "linerate",
             Self::Iperf3 => "iperf3",
+            Self::Iperf2 => "iperf 2",
         }
     }
 
@@ -127,6 +130,7 @@ impl Dialect {
     pub const fn port(self) -> u16 {
         match self {
             Self::Native | Self::Iperf3 => 5201,
+            Self::Iperf2 => 5001,
         }
     }
 
@@ -135,6 +139,7 @@ impl Dialect {
         match self {
             Self::Native => limits::DATAGRAM_BYTES,
             Self::Iperf3 => limits::IPERF3_DATAGRAM_BYTES,
+            Self::Iperf2 => limits::IPERF2_DATAGRAM_BYTES,
         }
     }
 }

@@ -141,6 +141,25 @@ pub(crate) fn no_such_test(what: &str, why: &str) -> ErrorRecord {
     error(Kind::Dialect, format!("cannot ask an iperf3 server for {what}"), why, &hints)
 }
 
+pub(crate) fn no_iperf2_test(what: &str, why: &str) -> ErrorRecord {
+    let hints = ["run `linerate serve` there, which speaks linerate's own protocol".to_owned()];
+    error(Kind::Dialect, format!("cannot ask an iperf 2 server for {what}"), why, &hints)
+}
+
+/// iperf 2 has no word for a test that its server does not want.
+pub(crate) fn iperf2_stream(name: &str, peer: SocketAddr, why: &str) -> ErrorRecord {
+    let (ip, port) = (peer.ip(), peer.port());
+    error(
+        Kind::Connect,
+        format!("cannot open a stream to {name} ({ip}) port {port} as iperf 2 does"),
+        why,
+        &[
+            format!("start the server there: iperf -s -p {port}, with -u for UDP"),
+            format!("or linerate serve --iperf2={port}, which sends nothing over UDP"),
+        ],
+    )
+}
+
 pub(crate) fn iperf3_busy(name: &str) -> ErrorRecord {
     let hints = [
         "try again later: iperf3 runs one test at a time".to_owned(),

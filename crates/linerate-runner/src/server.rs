@@ -29,7 +29,7 @@ use crate::event_log::{EventLog, Events};
 use crate::options::MOST_WAITING;
 pub use crate::options::{MAX_WINDOW, Options, Public};
 use crate::serve_iperf3::rendezvous::StreamRendezvous;
-use crate::service::{Server, stream_socket};
+use crate::service::{Running, Server, stream_socket};
 use crate::signals::Stop;
 use crate::{agent, errors, host, serve_iperf3, serving};
 
@@ -94,10 +94,18 @@ pub(crate) async fn serve_async(
     host::prepare();
     let agent = options.agent.as_ref().map(agent::AgentSlot::open).transpose()?;
     let (agent, left) = agent.unzip();
-    let (listener, udp) = listen(options)?;
+    let (listener, udp) = listen(options, options.port)?;
     let address = listener.local_addr().map_err(|e| cannot_listen(options, options.port, &e))?;
     let mut doors = vec![(Dialect::Native, listener)];
+    // Of dialects whose UDP streams come unannounced.
+    let mut streams = Vec::new();
     for &(dialect, port) in &options.doors {
+        if dialect == Dialect::Iperf2 {
+            let (listener, udp) = listen(options, port)?;
+            doors.push((dialect, listener));
+            streams.push(udp);
+            continue;
+        }
         doors.push((dialect, bound(options, port, tcp_listener)?));
     }
     for (dialect, listener) in &doors {
@@ -121,6 +129,10 @@ pub(crate) async fn serve_async(
     // Ends with this function.
     let mut tasks = JoinSet::new();
     tasks.spawn(answer_hellos(Arc::clone(&server), udp, address.port()));
+    for udp in streams {
+        let port = udp.local_addr().map_err(|e| cannot_listen(options, 0, &e))?.port();
+        tasks.spawn(serving::iperf2::hear(Arc::clone(&server), udp, port));
+    }
     for (dialect, listener) in doors {
         tasks.spawn(accept(Arc::clone(&server), dialect, listener));
     }
@@ -210,8 +222,8 @@ fn tcp_listener(address: SocketAddr, dual: bool) -> std::io::Result<TcpListener>
     TcpListener::from_std(tcp.into())
 }
 
-fn listen(options: &Options) -> Result<(TcpListener, UdpSocket), ErrorRecord> {
-    bound(options, options.port, |address, dual| {
+fn listen(options: &Options, port: u16) -> Result<(TcpListener, UdpSocket), ErrorRecord> {
+    bound(options, port, |address, dual| {
         let tcp = tcp_listener(address, dual)?;
         let port = tcp.local_addr()?.port();
         let udp = sys::udp_listener(SocketAddr::new(address.ip(), port), dual)?;
@@ -273,30 +285,24 @@ fn take_in(server: &Arc<Server>, door: Dialect, stream: TcpStream, peer: SocketA
         let greeted = async {
             match door {
                 Dialect::Native | Dialect::Iperf3 => greet(&server, stream, peer, order).await,
+                Dialect::Iperf2 => {
+                    let test = serving::iperf2::greet(&server, stream, peer).await;
+                    let server = Arc::clone(&server);
+                    test.map(|test| Box::pin(async move { test.run(&server).await }) as Work)
+                }
             }
         };
         let greeted = timeout_at(deadline, greeted).await;
         drop(place);
         match greeted {
             Ok(Some(work)) => {
-                server.running.fetch_add(1, Ordering::Relaxed);
-                let _running = Running(Arc::clone(&server));
+                let _running = Running::new(&server);
                 work.await;
             }
             Ok(None) => {}
             Err(_) => server.refused(peer, "silent for too long before asking for a test"),
         }
     });
-}
-
-/// Counts a test as over even when its task is ended by a panic.
-struct Running(Arc<Server>);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.0.running.fetch_sub(1, Ordering::Relaxed);
-        self.0.finished.fetch_add(1, Ordering::Relaxed);
-    }
 }
 
 /// What was granted, to its end.

@@ -60,3 +60,21 @@ pub(crate) fn stream_socket(
     socket.connect(&peer.into())?;
     Ok(socket)
 }
+
+/// Counts a test as over even when its task is ended by a panic.
+pub(crate) struct Running(Arc<Server>);
+
+impl Running {
+    /// It has begun.
+    pub(crate) fn new(server: &Arc<Server>) -> Self {
+        server.running.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(server))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.running.fetch_sub(1, Ordering::Relaxed);
+        self.0.finished.fetch_add(1, Ordering::Relaxed);
+    }
+}

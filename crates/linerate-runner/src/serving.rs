@@ -1,6 +1,7 @@
 //! One test at the server, from its request to its results.
 
 pub(crate) mod driver;
+pub(crate) mod iperf2;
 mod listen;
 
 use std::net::{IpAddr, SocketAddr};

@@ -85,3 +85,73 @@ impl Words {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, SocketAddr};
+    use std::time::Duration;
+
+    use linerate_dialect::stream::Report;
+    use linerate_engine::sys;
+    use linerate_model::sample::SendReport;
+
+    use super::*;
+
+    const HANGS: Duration = Duration::from_secs(60);
+
+    fn pair() -> (Socket, std::net::UdpSocket) {
+        let here = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let (near, far) =
+            (sys::udp_socket(here).unwrap(), std::net::UdpSocket::bind(here).unwrap());
+        near.connect(&far.local_addr().unwrap().into()).unwrap();
+        far.connect(near.local_addr().unwrap().as_socket().unwrap()).unwrap();
+        far.set_read_timeout(Some(HANGS)).unwrap();
+        (near, far)
+    }
+
+    fn done(stream: u16) -> DataEvent {
+        DataEvent::Done(stream, Box::new(Report::Send(SendReport::default())))
+    }
+
+    #[tokio::test]
+    async fn each_stream_speaks_once_its_thread_has_ended() {
+        let mut words = Words::default();
+        let (streams, peers): (Vec<_>, Vec<_>) = (0..2).map(|_| pair()).unzip();
+        for (number, socket) in (0..).zip(&streams) {
+            words.keep(number, socket).unwrap();
+        }
+        // While there is a thread, the socket is its own.
+        words.say(1, b"too soon");
+        words.begin_after(&done(1));
+        words.begin_after(&DataEvent::Begun);
+        words.begin_after(&done(7));
+        words.say(1, b"end");
+        let mut buffer = [0; 20];
+        assert_eq!(peers[1].recv(&mut buffer).unwrap(), 3);
+        peers[1].send(b"report").unwrap();
+        peers[0].send(b"data").unwrap();
+        let told = tokio::time::timeout(HANGS, words.next()).await.unwrap();
+        assert_eq!(told, (1, b"report".to_vec()));
+        words.begin_after(&done(0));
+        let told = tokio::time::timeout(HANGS, words.next()).await.unwrap();
+        assert_eq!(told, (0, b"data".to_vec()));
+    }
+
+    #[tokio::test]
+    async fn a_port_that_is_closed_ends_nothing() {
+        let mut words = Words::default();
+        let (near, far) = pair();
+        let at = far.local_addr().unwrap();
+        words.keep(0, &near).unwrap();
+        words.begin_after(&done(0));
+        drop(far);
+        for _ in 0..5 {
+            words.say(0, b"nobody");
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        let far = std::net::UdpSocket::bind(at).unwrap();
+        far.send_to(b"here", near.local_addr().unwrap().as_socket().unwrap()).unwrap();
+        let told = tokio::time::timeout(HANGS, words.next()).await.unwrap();
+        assert_eq!(told, (0, b"here".to_vec()));
+    }
+}

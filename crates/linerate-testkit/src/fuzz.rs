@@ -7,12 +7,14 @@
 
 mod accounting;
 mod control;
+mod iperf2;
 mod iperf3;
 mod parsing;
 mod story;
 
 pub use accounting::{receiver, sequence_window};
 pub use control::{agent_message, setting, undo_journal};
+pub use iperf2::iperf2;
 pub use iperf3::{iperf3_control, iperf3_datagram, iperf3_parameters, iperf3_results};
 pub use parsing::{
     client_message, datagram_header, run_record, server_message, stream_opening, units,
@@ -40,6 +42,7 @@ pub const ALL: &[(&str, Target)] = &[
     ("iperf3_results", iperf3_results),
     ("iperf3_control", iperf3_control),
     ("iperf3_datagram", iperf3_datagram),
+    ("iperf2", iperf2),
 ];
 
 /// Takes values off the front of the input; zeros when it is used up.

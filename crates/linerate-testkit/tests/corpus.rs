@@ -80,5 +80,5 @@ macro_rules! replayed {
 replayed! {
     client_message server_message datagram_header stream_opening units run_record
     sequence_window receiver server_story setting undo_journal agent_message
-    iperf3_parameters iperf3_results iperf3_control iperf3_datagram
+    iperf3_parameters iperf3_results iperf3_control iperf3_datagram iperf2
 }

@@ -303,7 +303,13 @@ impl Client {
             }
         }
         let repeats = self.repeats;
+        let before = self.farewells.len();
         self.farewells.retain(|_, farewell| now_ns < farewell.again_ns || farewell.said < repeats);
+        if self.farewells.len() < before {
+            let why = "its report of what it received did not come";
+            let failure = Failure::Server(why.into());
+            self.trouble.get_or_insert(Trouble { doing: RUNNING, failure });
+        }
         if now_ns >= self.look_ns {
             self.look_ns = now_ns.saturating_add(LOOK_EVERY_NS);
         }

@@ -5,6 +5,7 @@ mod conduct;
 mod connect;
 mod discard;
 mod driver;
+mod iperf2;
 pub(crate) mod iperf3;
 pub(crate) mod mtu;
 mod open;
@@ -111,6 +112,9 @@ pub(crate) fn run(
             }
             (Target::Local, None) => {
                 failed(record, errors::unable("test this host alone", "it has no server here"))
+            }
+            (Target::Host { name, port }, _) if request.dialect == Some(Dialect::Iperf2) => {
+                iperf2::run(request, record, (name, *port), observer).await
             }
             (Target::Host { name, port }, _) => {
                 over_control(request, record, name, *port, observer).await

@@ -174,7 +174,7 @@ impl Header {
         for (set, flag) in [
             (self.wide, WIDE),
             (self.wide && (two_ways || self.endless), UDP_TESTS),
-            (two_ways, VERSION2),
+            (two_ways || self.detect, VERSION2),
             (self.detect, DETECT),
         ] {
             flags |= if set { flag } else { 0 };

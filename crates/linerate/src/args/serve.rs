@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use linerate_model::limits;
+use linerate_model::plan::Dialect;
 use linerate_model::record::ErrorRecord;
 use linerate_model::units::{ByteCount, Nanos};
 use linerate_runner::server::{Options, Public};
@@ -69,6 +70,17 @@ pub struct ServeArgs {
     /// up on before a byte is answered. May be given several times.
     #[arg(long, value_name = "CIDR", value_delimiter = ',')]
     allow: Vec<Cidr>,
+    /// Answer clients of iperf 2 as well, on this port, TCP and UDP [default: 5001]. They prove nothing: no
+    /// login, all in clear text. UDP is received, and never sent where nobody has proven the address.
+    #[arg(
+        long,
+        value_name = "PORT",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "5001",
+        conflicts_with = "key_file"
+    )]
+    iperf2: Option<u16>,
     /// File with a key that clients must prove they know.
     #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
@@ -176,6 +188,7 @@ impl ServeArgs {
             bind: self.bind,
             port: self.port,
             allow: self.allow.clone(),
+            doors: self.iperf2.map(|port| (Dialect::Iperf2, port)).into_iter().collect(),
             key: self.key_file.as_deref().map(key::read).transpose()?,
             public: self.public.clone(),
             logins: self.logins.open()?,

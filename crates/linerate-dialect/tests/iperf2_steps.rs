@@ -1,0 +1,188 @@
+//! Single steps of iperf 2's conversations, in the order in which a peer may force them.
+
+use std::sync::Arc;
+
+use linerate_dialect::iperf2::{client, server};
+use linerate_dialect::stream::{DataEvent, Report};
+use linerate_dialect::{Action, Conversation, Input, Over, Seen};
+use linerate_model::plan::{AgreedPlan, Direction, End, EngineChoice, TestPlan, Traffic, UdpPlan};
+use linerate_model::sample::{RecvCounts, RecvReport, SendCounts, SendReport};
+use linerate_model::units::{DatagramSize, Nanos};
+use linerate_wire::iperf2 as wire;
+
+const MS: u64 = 1_000_000;
+const SECOND: u64 = 1_000 * MS;
+
+fn plan() -> TestPlan {
+    let udp = UdpPlan {
+        size: DatagramSize::new(100).unwrap(),
+        rate: None,
+        burst: Nanos(0),
+        engine: EngineChoice::Auto,
+        checksum: true,
+    };
+    TestPlan {
+        traffic: Traffic::Udp(udp),
+        direction: Direction::Forward,
+        streams: 1,
+        end: End::Time(Nanos::from_secs(1)),
+        warmup: Nanos(0),
+        interval: Nanos::from_secs(1),
+        window: None,
+        client_cpus: vec![],
+        server_cpus: vec![],
+        dscp: None,
+    }
+}
+
+/// A server whose stream runs.
+fn running() -> server::Server {
+    let terms = server::Terms {
+        agreed: Arc::new(AgreedPlan { plan: plan(), cuts: vec![] }),
+        longest_ns: 60 * SECOND,
+        most_bps: None,
+        silence_ns: 5 * SECOND,
+    };
+    let mut server = server::Server::new(terms, 0).unwrap();
+    server.input(0, &Seen::default(), Input::Arrived(0));
+    server.input(0, &Seen::default(), Input::Prepared(None));
+    while server.action().is_some() {}
+    server
+}
+
+fn received(datagrams: u64) -> Box<Report> {
+    let counts =
+        RecvCounts { datagrams, bytes: datagrams * 100, expected: 5, ..Default::default() };
+    let report =
+        RecvReport { counts, first_ns: Some(0), last_ns: Some(SECOND), ..Default::default() };
+    Box::new(Report::Recv(report))
+}
+
+/// The reports that wait to be sent.
+fn said(talk: &mut impl Conversation) -> Vec<Vec<u8>> {
+    let mut all = Vec::new();
+    while let Some(action) = talk.action() {
+        if let Action::Say(0, datagram) = action {
+            all.push(datagram);
+        }
+    }
+    all
+}
+
+#[test]
+fn a_server_never_says_more_than_it_heard() {
+    let mut server = running();
+    let seen = Seen { arrived: 200, ..Seen::default() };
+    server.input(SECOND, &seen, Input::Data(DataEvent::PeerEnd(0, 5), &|_| None));
+    server.input(SECOND, &seen, Input::Data(DataEvent::Done(0, received(2)), &|_| None));
+    let mut heard = seen.arrived;
+    let mut told = said(&mut server).iter().map(Vec::len).sum::<usize>() as u64;
+    assert_eq!(told, 128, "200 bytes pay for one report");
+    for step in 1..100 {
+        server.input(SECOND + step * MS, &seen, Input::Told(0, &[0; 16]));
+        heard += 16;
+        let reports = said(&mut server);
+        let decoded = reports.iter().all(|report| wire::Report::decode(report).is_some());
+        told += reports.iter().map(Vec::len).sum::<usize>() as u64;
+        assert!(decoded && told <= heard, "{told} for {heard}");
+    }
+    assert_eq!(told, 10 * 128, "ten reports are enough for anybody");
+    server.input(2 * SECOND, &seen, Input::Time);
+    assert_eq!(server.outcome(), Some(Ok(())));
+}
+
+#[test]
+fn an_end_that_is_heard_twice_counts_once() {
+    let mut server = running();
+    for sent in [5, 50] {
+        let end = DataEvent::PeerEnd(0, sent);
+        server.input(SECOND, &Seen::default(), Input::Data(end, &|_| None));
+    }
+    let sent = std::iter::from_fn(|| server.action());
+    let sent: Vec<_> = sent.filter(|a| matches!(a, Action::PeerSent(..))).collect();
+    assert_eq!(sent, [Action::PeerSent(0, 5)]);
+}
+
+#[test]
+fn silence_and_the_owners_limits_end_a_stream() {
+    let quiet = Seen { data_silence_ns: u64::MAX, ran_ns: u64::MAX, ..Seen::default() };
+    let over = Seen { over: Some(Over::Bytes), ..Seen::default() };
+    for (seen, at, why) in [(quiet, 6 * SECOND, "Vanished"), (over, SECOND, "Cut")] {
+        let mut server = running();
+        server.input(at, &seen, Input::Time);
+        assert!(!server.is_over(), "its thread reports first");
+        server.input(at, &seen, Input::Data(DataEvent::Done(0, received(2)), &|_| None));
+        let outcome = server.outcome().unwrap().unwrap_err().outcome;
+        assert_eq!(format!("{outcome:?}"), why);
+        assert_eq!(server.reports().count(), 1);
+    }
+    // A thread that does not end holds nobody.
+    let mut server = running();
+    server.input(SECOND, &Seen::default(), Input::Shutdown);
+    server.input(6 * SECOND, &Seen::default(), Input::Time);
+    assert!(server.is_over());
+}
+
+fn sent() -> client::Client {
+    let terms = client::Terms { plan: plan(), last: vec![7; 80], silence_ns: 5 * SECOND };
+    let mut client = client::Client::new(terms);
+    let seen = Seen::default();
+    client.input(0, &seen, Input::Arrived(0));
+    client.input(0, &seen, Input::Prepared(None));
+    let counts = SendCounts { datagrams: 5, bytes: 500, ..Default::default() };
+    let report = Box::new(Report::Send(SendReport { counts, ..Default::default() }));
+    client.input(SECOND, &seen, Input::Data(DataEvent::Done(0, report), &|_| None));
+    client
+}
+
+#[test]
+fn a_client_says_its_end_until_it_is_answered() {
+    let mut client = sent();
+    let first = said(&mut client);
+    assert_eq!(wire::datagram::Mark::read(true, &first[0]).unwrap().sent(), Some(5));
+    client.input(SECOND + 10 * MS, &Seen::default(), Input::Time);
+    assert_eq!(said(&mut client), first, "the same again, so that nobody counts it as loss");
+    // What is no report of a server's is none: its second ones are this end's own words.
+    client.input(SECOND + 11 * MS, &Seen::default(), Input::Told(0, &first[0]));
+    assert!(!client.is_over());
+    let report = wire::Report { datagrams: 6, lost: 2, ..Default::default() };
+    client.input(SECOND + 12 * MS, &Seen::default(), Input::Told(0, &report.encode()));
+    let ended = {
+        client.input(
+            SECOND + 12 * MS,
+            &Seen::default(),
+            Input::Host(Default::default(), Default::default()),
+        );
+        assert_eq!(client.outcome(), Some(Ok(())));
+        client.ended()
+    };
+    let counts = &ended.streams[0].recv.as_ref().unwrap().counts;
+    assert_eq!((counts.datagrams, counts.lost, counts.bytes), (3, 2, 300));
+    assert!(ended.results && ended.trouble.is_none());
+}
+
+#[test]
+fn a_server_that_does_not_report_is_said_to_be_lost() {
+    let mut client = sent();
+    let mut at = SECOND;
+    while client.deadline_ns().is_some() && at < 20 * SECOND {
+        at += 10 * MS;
+        client.input(at, &Seen::default(), Input::Time);
+    }
+    assert!(at <= 4 * SECOND, "{at}");
+    client.input(at, &Seen::default(), Input::Host(Default::default(), Default::default()));
+    let ended = client.ended();
+    assert!(!ended.results && ended.trouble.is_some());
+    assert!(ended.streams[0].recv.is_none(), "absent, and not zero");
+}
+
+#[test]
+fn absurd_reports_stay_within_what_was_sent() {
+    for (datagrams, lost) in [(0, 0), (u64::MAX, 0), (6, u64::MAX), (u64::MAX, u64::MAX)] {
+        let mut client = sent();
+        let report = wire::Report { datagrams, lost, bytes: u64::MAX, ..Default::default() };
+        client.input(SECOND, &Seen::default(), Input::Told(0, &report.encode()));
+        let counts = client.ended().streams[0].recv.as_ref().unwrap().counts;
+        assert_eq!(counts.datagrams + counts.lost, 5, "{datagrams} {lost}");
+    }
+}

@@ -1,0 +1,103 @@
+//! Opening streams as iperf 2 does.
+
+use std::io::{ErrorKind, Read, Write};
+use std::mem::MaybeUninit;
+use std::num::NonZeroU16;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use linerate_engine::sys;
+use linerate_model::plan::Transport;
+use linerate_model::record::ErrorRecord;
+use linerate_wire::iperf2::datagram::{MARK_BYTES, Mark};
+use linerate_wire::iperf2::{ACK_BYTES, Ack, HEADER_BYTES};
+
+use crate::address::with_port;
+use crate::client::open::{Open, Opener};
+use crate::data::StreamSocket;
+use crate::errors;
+
+/// A server that is to send is asked so often …
+const ASK_EVERY: Duration = Duration::from_millis(20);
+/// … and so many times.
+const ASK_TIMES: usize = 150;
+/// A server says that it is there within this time.
+const ACK_LIMIT: Duration = Duration::from_secs(5);
+
+/// Opens the streams of one test.
+pub(super) struct Iperf2 {
+    pub(super) opener: Opener,
+    pub(super) header: [u8; HEADER_BYTES],
+    /// The data goes to the server.
+    pub(super) sends: bool,
+}
+
+impl Open for Iperf2 {
+    fn open(
+        &self,
+        _: u16,
+        _: Option<NonZeroU16>,
+        _: &AtomicBool,
+    ) -> Result<StreamSocket, ErrorRecord> {
+        let Opener { name, peer, .. } = &self.opener;
+        match self.opener.plan.traffic.transport() {
+            Transport::Udp => {
+                let fault = |e: std::io::Error| errors::iperf2_stream(name, *peer, &e.to_string());
+                self.udp().map_err(fault).map(|socket| StreamSocket::Udp(socket, None))
+            }
+            Transport::Tcp => {
+                let stream = self.opener.connect(with_port(self.opener.local, 0))?;
+                let said = self.tcp(&stream);
+                said.map_err(|e| errors::iperf2_stream(name, *peer, &e.to_string()))?;
+                Ok(StreamSocket::Tcp(stream))
+            }
+        }
+    }
+}
+
+impl Iperf2 {
+    /// Says what the stream is. Where this end sends, the server says that it is there, and what it said must
+    /// be read: unread bytes would break the connection at its end, and lose what is on its way.
+    fn tcp(&self, mut stream: &std::net::TcpStream) -> std::io::Result<()> {
+        stream.write_all(&self.header)?;
+        if !self.sends {
+            return Ok(());
+        }
+        stream.set_read_timeout(Some(ACK_LIMIT))?;
+        let mut ack = [0; ACK_BYTES];
+        stream.read_exact(&mut ack).map_err(|e| match e.kind() {
+            ErrorKind::WouldBlock => silent(),
+            _ => e,
+        })?;
+        let known = Ack::decode(&ack).map(|_| ());
+        known.ok_or_else(|| std::io::Error::other("what listens there does not answer as iperf 2"))
+    }
+
+    /// A stream that this end sends begins with its data; one that the server sends must be asked for.
+    fn udp(&self) -> std::io::Result<socket2::Socket> {
+        let socket = sys::udp_socket(with_port(self.opener.local, 0))?;
+        socket.connect(&self.opener.peer.into())?;
+        if self.sends {
+            return Ok(socket);
+        }
+        let mut first = [0; MARK_BYTES + HEADER_BYTES];
+        Mark { number: 1, sent_ns: 0 }.write(&mut first);
+        first.iter_mut().skip(MARK_BYTES).zip(self.header).for_each(|(to, from)| *to = from);
+        socket.set_read_timeout(Some(ASK_EVERY))?;
+        for _ in 0..ASK_TIMES {
+            let sent = socket.send(&first);
+            // What comes is the receiver's.
+            let came = sent.and_then(|_| socket.peek(&mut [MaybeUninit::<u8>::uninit(); 1]));
+            match came {
+                Ok(_) => return Ok(socket),
+                Err(e) if e.kind() == ErrorKind::WouldBlock => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Err(silent())
+    }
+}
+
+fn silent() -> std::io::Error {
+    std::io::Error::new(ErrorKind::TimedOut, "the server does not answer")
+}

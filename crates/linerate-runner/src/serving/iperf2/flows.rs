@@ -1,0 +1,175 @@
+//! UDP streams that nobody announces: the first datagram of an address is the whole opening.
+//!
+//! A stream gets a socket of its own that is connected to its client, and the kernel hands it what comes from
+//! then on. What came before is in the socket that all share, or in the new one before it was connected, among
+//! what others sent: all of that is read, and goes where it belongs.
+
+use std::collections::{HashSet, VecDeque};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use linerate_engine::{clock, sys};
+use linerate_model::plan::Transport;
+use linerate_wire::iperf2::Header;
+use linerate_wire::iperf2::datagram::{MARK_BYTES, Mark};
+use linerate_wire::native::message::RefusalKind;
+use socket2::Socket;
+use tokio::net::UdpSocket;
+
+use super::plan::Asked;
+use super::stream::grant;
+use crate::address::with_port;
+use crate::data::{Early, StreamSocket};
+use crate::service::{Running, Server, stream_socket};
+
+/// The largest datagram there is.
+const MOST_BYTES: usize = 65_535;
+/// What is read of the shared socket before the streams that were found begin: a flood ends this.
+const MOST_AT_ONCE: usize = 4_096;
+/// Most bytes that are kept meanwhile; what comes beyond them is lost.
+const MOST_KEPT: usize = 8 << 20;
+/// A client that was refused asks a hundred times in two seconds, and is heard again after this.
+const NOT_AGAIN: Duration = Duration::from_secs(3);
+/// Most addresses that are remembered.
+const MOST_KNOWN: usize = 16_384;
+/// What is asked for the shared socket to hold, in bytes.
+const BUFFER_BYTES: usize = 4 << 20;
+
+/// A datagram and who sent it.
+type From = (SocketAddr, Vec<u8>);
+
+/// Streams that run, by their clients' addresses.
+#[derive(Clone, Default)]
+struct Known(Arc<Mutex<HashSet<SocketAddr>>>);
+
+impl Known {
+    fn lock(&self) -> MutexGuard<'_, HashSet<SocketAddr>> {
+        // A panic elsewhere leaves the set whole: every change is one call.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Known {
+    /// What comes of `peer` to the shared socket means nothing until this is over.
+    fn hold(&self, peer: SocketAddr, until: impl Future<Output = ()> + Send + 'static) {
+        let known = self.clone();
+        known.lock().insert(peer);
+        tokio::spawn(async move {
+            until.await;
+            known.lock().remove(&peer);
+        });
+    }
+}
+
+/// A stream that has begun to come.
+struct Begun {
+    asked: Asked,
+    socket: Socket,
+    early: Vec<Early>,
+}
+
+/// Takes streams until the server ends.
+pub(crate) async fn hear(server: Arc<Server>, udp: UdpSocket, port: u16) {
+    let _ = socket2::SockRef::from(&udp).set_recv_buffer_size(BUFFER_BYTES);
+    let known = Known::default();
+    let mut buffer = vec![0; MOST_BYTES];
+    loop {
+        if udp.readable().await.is_err() {
+            // An ICMP error of some earlier answer.
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            continue;
+        }
+        let mut begun = Vec::new();
+        let (mut kept, mut read) = (0, 0);
+        while read < MOST_AT_ONCE
+            && let Ok((length, from)) = udp.try_recv_from(&mut buffer)
+        {
+            read += 1;
+            let bytes = buffer.get(..length).unwrap_or_default().to_vec();
+            let mut waiting = VecDeque::from([(sys::plain(from), bytes)]);
+            while let Some((peer, bytes)) = waiting.pop_front() {
+                kept += bytes.len();
+                let wanted = server.options.allows(peer.ip()) && !known.lock().contains(&peer);
+                if kept <= MOST_KEPT && wanted {
+                    waiting.extend(take(&server, &mut begun, port, (peer, bytes)));
+                }
+            }
+        }
+        for stream in begun {
+            start(&server, &known, stream);
+        }
+    }
+}
+
+/// Puts a datagram where it belongs: to a stream that has begun, or it begins one. Returns what came by
+/// mistake to the new stream's socket.
+fn take(server: &Server, begun: &mut Vec<Begun>, port: u16, (peer, bytes): From) -> Vec<From> {
+    let at_ns = clock::monotonic_ns();
+    if let Some(stream) = begun.iter_mut().find(|stream| stream.asked.peer == peer) {
+        stream.early.push(Early { bytes, at_ns });
+        return Vec::new();
+    }
+    let header = bytes.get(MARK_BYTES..).and_then(Header::of_datagram);
+    // Who says nothing may count in 64 bits: the high half is 0 then, too.
+    let header = header.unwrap_or(Header { wide: true, ..Header::default() });
+    let first = Mark::read(header.wide, &bytes).is_some_and(|mark| mark.number > 0);
+    if !first || *server.shut.borrow() {
+        // The end of a stream that is over, or nothing of iperf 2's.
+        return Vec::new();
+    }
+    let any: IpAddr = match peer {
+        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let local = SocketAddr::new(server.options.bind.unwrap_or(any), port);
+    let opened = stream_socket(local, port, peer).and_then(|socket| {
+        let local = socket.local_addr()?.as_socket().map_or(local, sys::plain);
+        Ok((mixed(&socket)?, socket, local))
+    });
+    let Ok((mixed, socket, local)) = opened else {
+        server.turned_away(peer, RefusalKind::Unable, "no socket for a UDP stream");
+        return Vec::new();
+    };
+    let (transport, datagram) = (Transport::Udp, bytes.len());
+    let asked = Asked { peer, local: with_port(local, port), transport, header, datagram };
+    begun.push(Begun { asked, socket, early: vec![Early { bytes, at_ns }] });
+    mixed
+}
+
+/// All that a socket received until now: before it was connected that could be anybody's.
+fn mixed(socket: &Socket) -> std::io::Result<Vec<From>> {
+    socket.set_nonblocking(true)?;
+    let socket_ref: std::net::UdpSocket = socket.try_clone()?.into();
+    let (mut all, mut buffer) = (Vec::new(), vec![0; MOST_BYTES]);
+    while all.len() < MOST_AT_ONCE
+        && let Ok((length, from)) = socket_ref.recv_from(&mut buffer)
+    {
+        all.push((sys::plain(from), buffer.get(..length).unwrap_or_default().to_vec()));
+    }
+    socket.set_nonblocking(false)?;
+    Ok(all)
+}
+
+/// Runs a stream, if it may run here.
+fn start(server: &Arc<Server>, known: &Known, stream: Begun) {
+    let Begun { asked, socket, early } = stream;
+    let peer = asked.peer;
+    let granted = match grant(server, &asked) {
+        Ok(granted) => granted,
+        Err(refused) => {
+            server.turned_away(peer, refused.kind, &refused.why);
+            // Whoever asks from so many addresses is told each time.
+            if known.lock().len() < MOST_KNOWN {
+                known.hold(peer, tokio::time::sleep(NOT_AGAIN));
+            }
+            return;
+        }
+    };
+    let test = granted(StreamSocket::Udp(socket, None), early);
+    let (server, running) = (Arc::clone(server), Running::new(server));
+    known.hold(peer, async move {
+        test.run(&server).await;
+        drop(running);
+    });
+}

@@ -1,0 +1,154 @@
+//! What a client of iperf 2's asks for, as a plan of one stream.
+
+use std::net::SocketAddr;
+
+use linerate_model::plan::{
+    Direction, End, EngineChoice, TcpPlan, TestPlan, Traffic, Transport, UdpPlan,
+};
+use linerate_model::units::{BitRate, DatagramSize, Nanos, Rate};
+use linerate_wire::iperf2::{Amount, Header};
+use linerate_wire::native::message::{RefusalKind, Refused};
+
+use crate::options::Options;
+
+/// Of a TCP client that names none: as iperf 2's own.
+const BLOCK_BYTES: u32 = 128 << 10;
+/// The largest there is.
+const MOST_DATAGRAM: u32 = 65_507;
+
+/// What a client asks of a stream, and on which.
+pub(super) struct Asked {
+    pub(super) peer: SocketAddr,
+    pub(super) local: SocketAddr,
+    pub(super) transport: Transport,
+    pub(super) header: Header,
+    /// Bytes of the first datagram.
+    pub(super) datagram: usize,
+}
+
+/// Why a stream is none of those that this server takes. iperf 2 has no word for it.
+pub(super) fn refuse(kind: RefusalKind, why: &str) -> Refused {
+    Refused { kind, why: why.to_owned(), hints: vec![] }
+}
+
+/// Whether this server does such tests at all.
+pub(super) fn check(header: &Header, transport: Transport) -> Result<(), Refused> {
+    let two_ways = header.reverse || header.full_duplex;
+    let why = if header.back {
+        "-d and -r want a connection back to the client: this server sends where it was called from, with -R"
+    } else if two_ways && transport == Transport::Udp {
+        // A few bytes would have it send for minutes, to whoever's address they carry.
+        "-R and --full-duplex over UDP want data sent to an address that nobody has proven: use TCP"
+    } else if header.full_duplex {
+        "--full-duplex: this server sends or receives on a stream"
+    } else if header.bounce_back {
+        "--bounceback: this server has streams only for clients of iperf 2"
+    } else {
+        return Ok(());
+    };
+    Err(refuse(RefusalKind::Policy, why))
+}
+
+/// As this end runs it. A client that says no end has the longest test.
+pub(super) fn plan(asked: &Asked, options: &Options) -> TestPlan {
+    let Asked { header, transport, datagram, .. } = asked;
+    let rate = header.rate_bps.and_then(BitRate::new);
+    let datagram = u32::try_from(*datagram).unwrap_or(MOST_DATAGRAM);
+    let traffic = match transport {
+        Transport::Udp => {
+            // Later ones may be longer: the first says how long.
+            let size = header.length.max(datagram).min(MOST_DATAGRAM);
+            let size = DatagramSize::new(size.max(80)).unwrap_or(DatagramSize::MAX);
+            Traffic::Udp(UdpPlan {
+                size,
+                rate: rate.map(Rate::Bits),
+                burst: Nanos(0),
+                engine: EngineChoice::Auto,
+                checksum: true,
+            })
+        }
+        Transport::Tcp => Traffic::Tcp(TcpPlan {
+            block: if header.length > 0 { header.length } else { BLOCK_BYTES },
+            mss: None,
+            congestion: None,
+            nodelay: false,
+            rate: rate.filter(|_| header.reverse),
+            discard: false,
+            zerocopy: false,
+        }),
+    };
+    let end = match header.amount {
+        Some(Amount::Time(hundredths)) => {
+            End::Time(Nanos(u64::from(hundredths).saturating_mul(10_000_000)))
+        }
+        // What comes ends by itself.
+        Some(Amount::Bytes(bytes)) if header.reverse => End::Bytes(bytes.into()),
+        _ => End::Time(options.max_duration),
+    };
+    TestPlan {
+        traffic,
+        direction: if header.reverse { Direction::Reverse } else { Direction::Forward },
+        streams: 1,
+        end,
+        warmup: Nanos(0),
+        interval: options.interval,
+        window: None,
+        client_cpus: vec![],
+        server_cpus: vec![],
+        dscp: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(transport: Transport, header: Header) -> Asked {
+        let at = SocketAddr::from(([192, 0, 2, 1], 5_001));
+        Asked { peer: at, local: at, transport, header, datagram: 80 }
+    }
+
+    #[test]
+    fn what_a_client_says_is_the_plan_and_what_it_does_not_say_has_a_bound() {
+        let options = Options::default();
+        let nothing = plan(&asked(Transport::Udp, Header::default()), &options);
+        assert_eq!(nothing.end, End::Time(options.max_duration));
+        let Traffic::Udp(udp) = &nothing.traffic else { panic!("{nothing:?}") };
+        assert_eq!((udp.size.bytes(), udp.rate), (80, None));
+        let header = Header {
+            length: u32::MAX,
+            amount: Some(Amount::Time(150)),
+            rate_bps: Some(1_000),
+            ..Header::default()
+        };
+        let much = plan(&asked(Transport::Udp, header), &options);
+        let Traffic::Udp(udp) = &much.traffic else { panic!("{much:?}") };
+        assert_eq!((udp.size, much.end), (DatagramSize::MAX, End::Time(Nanos(1_500_000_000))));
+        assert_eq!(udp.rate.map(|rate| rate.bits_per_second(udp.size)), Some(1_000));
+        // Bytes are the end of who sends.
+        for (reverse, end) in [(true, End::Bytes(7)), (false, End::Time(options.max_duration))] {
+            let header = Header { reverse, amount: Some(Amount::Bytes(7)), ..Header::default() };
+            assert_eq!(plan(&asked(Transport::Tcp, header), &options).end, end);
+        }
+        let year = Header { amount: Some(Amount::Time(u32::MAX)), ..Header::default() };
+        let year = plan(&asked(Transport::Tcp, year), &options);
+        assert_eq!(year.end, End::Time(Nanos(u64::from(u32::MAX) * 10_000_000)));
+    }
+
+    #[test]
+    fn nothing_is_sent_to_who_has_proven_no_address() {
+        let reverse = Header { reverse: true, ..Header::default() };
+        let duplex = Header { full_duplex: true, ..Header::default() };
+        let back = Header { back: true, ..Header::default() };
+        let requests = Header { bounce_back: true, ..Header::default() };
+        for header in [reverse, duplex, back] {
+            assert!(check(&header, Transport::Udp).is_err(), "{header:?}");
+        }
+        assert!(check(&reverse, Transport::Tcp).is_ok());
+        for header in [duplex, back, requests] {
+            assert!(check(&header, Transport::Tcp).is_err(), "{header:?}");
+        }
+        let plain = Header { isochronous: true, trip_times: true, ..Header::default() };
+        assert!(check(&plain, Transport::Udp).is_ok() && check(&plain, Transport::Tcp).is_ok());
+    }
+}

@@ -1,0 +1,219 @@
+//! One stream of a client of iperf 2's, from its first bytes to its end.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use linerate_dialect::habits;
+use linerate_dialect::iperf2::server::{self as conversation, Terms};
+use linerate_engine::{clock, sys};
+use linerate_model::plan::{AgreedPlan, Dialect, IpVersion, Transport};
+use linerate_wire::framing::Framing;
+use linerate_wire::iperf2::{Ack, HEADER_BYTES, Header, Unfit};
+use linerate_wire::native::message::{RefusalKind, Refused};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::mpsc;
+
+use super::plan::{self, Asked, refuse};
+use crate::admission::{self, Slot};
+use crate::data::{self, Early, Shared, Sign, StreamSocket, Streams};
+use crate::event::Event;
+use crate::random::random;
+use crate::served;
+use crate::service::Server;
+use crate::serving::driver::{Driver, Guest, Setup};
+
+/// The most that is looked at before a stream says what it is: no client's header is longer.
+const MOST_HEADER: usize = 512;
+/// A header that is not yet whole is looked at again after so long.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
+/// What clients that ask are told: the release that this end speaks like.
+const VERSION: (u32, u32) = (0x0002_0002, 0x0001_0001);
+/// A UDP client that says nothing for so long is gone, unless it sends more slowly.
+const SILENCE: Duration = Duration::from_secs(10);
+/// Datagrams of which none comes within this are too slow, in multiples of the time between two.
+const MISSED: u64 = 5;
+
+/// A stream that was granted.
+pub(crate) struct Test {
+    peer: SocketAddr,
+    local: SocketAddr,
+    agreed: Arc<AgreedPlan>,
+    slot: Slot,
+    socket: StreamSocket,
+    early: Vec<Early>,
+    framing: Framing,
+    silence: Duration,
+    _alone: Option<OwnedSemaphorePermit>,
+}
+
+/// Reads what a TCP stream is. Bounded by the caller's deadline.
+pub(crate) async fn greet(
+    server: &Arc<Server>,
+    mut stream: TcpStream,
+    peer: SocketAddr,
+) -> Option<Test> {
+    let (header, length) = peek(&stream).await?;
+    let local = sys::plain(stream.local_addr().ok()?);
+    let (transport, datagram) = (Transport::Tcp, HEADER_BYTES);
+    let asked = Asked { peer, local, transport, header, datagram };
+    let granted = match grant(server, &asked) {
+        Ok(granted) => granted,
+        Err(refused) => {
+            server.turned_away(peer, refused.kind, &refused.why);
+            return None;
+        }
+    };
+    if header.detect || header.version.is_some() && !header.reverse {
+        stream.write_all(&Ack { version: VERSION }.encode()).await.ok()?;
+    }
+    if header.reverse {
+        // Its thread only sends; what is unread when it closes would break the connection.
+        stream.read_exact(&mut vec![0; length]).await.ok()?;
+    }
+    let stream = stream.into_std().ok()?;
+    stream.set_nonblocking(false).ok()?;
+    Some(granted(StreamSocket::Tcp(stream), Vec::new()))
+}
+
+/// The header stays where it is: its bytes are counted as all others. A stream that begins with something
+/// else is data of a client that asks for nothing.
+async fn peek(stream: &TcpStream) -> Option<(Header, usize)> {
+    let mut bytes = [0; MOST_HEADER];
+    loop {
+        let length = stream.peek(&mut bytes).await.ok().filter(|length| *length > 0)?;
+        match Header::read(bytes.get(..length).unwrap_or_default()) {
+            Ok(header) => return Some(header),
+            Err(Unfit::Short(wanted)) if wanted <= MOST_HEADER => {
+                tokio::time::sleep(LOOK_AGAIN).await;
+            }
+            Err(_) => return Some((Header::default(), 0)),
+        }
+    }
+}
+
+/// Holds what is asked against the limits. What is granted wants its socket, and what has come on it.
+pub(super) fn grant(
+    server: &Server,
+    asked: &Asked,
+) -> Result<impl FnOnce(StreamSocket, Vec<Early>) -> Test + use<>, Refused> {
+    let &Asked { peer, local, transport, header, .. } = asked;
+    let options = &server.options;
+    if options.key.is_some() || options.logins.is_some() {
+        let why = "this server wants a key, which clients of iperf 2 cannot prove";
+        return Err(refuse(RefusalKind::Key, why));
+    }
+    plan::check(&header, transport)?;
+    let ip = if peer.is_ipv4() { IpVersion::V4 } else { IpVersion::V6 };
+    let plan = plan::plan(asked, options);
+    admission::check(&plan, Dialect::Iperf2, ip, options)?;
+    let busy =
+        |()| refuse(RefusalKind::Busy, "another test runs, and this server runs one at a time");
+    let alone = server.rendezvous.try_alone().map_err(busy)?;
+    let agreed = Arc::new(AgreedPlan { plan, cuts: vec![] });
+    let (arrivals, _) = mpsc::unbounded_channel();
+    let token = u64::from_be_bytes(random()) >> 1;
+    // No native stream can claim this place: nobody learns token and cookie.
+    let slot = server.admission.admit(
+        &agreed,
+        token,
+        random(),
+        (peer.ip(), local),
+        &[],
+        arrivals,
+        options,
+    )?;
+    let silence = match transport {
+        Transport::Tcp => options.no_data,
+        Transport::Udp => silence(asked).min(options.no_data),
+    };
+    Ok(move |socket, early| Test {
+        peer,
+        local,
+        agreed,
+        slot,
+        socket,
+        early,
+        framing: Framing::Iperf2 { wide: header.wide },
+        silence,
+        _alone: alone,
+    })
+}
+
+/// How long a UDP client may say nothing.
+fn silence(asked: &Asked) -> Duration {
+    let bits = asked.datagram as u64 * 8 * MISSED;
+    let slow = asked.header.rate_bps.map(|rate| bits.saturating_mul(1_000_000_000) / rate.max(1));
+    slow.map_or(SILENCE, |ns| SILENCE.max(Duration::from_nanos(ns)))
+}
+
+impl Test {
+    /// Runs it, to its end.
+    pub(crate) async fn run(self, server: &Arc<Server>) {
+        let served = Box::new(served::test(None, self.peer, Dialect::Iperf2, &self.agreed));
+        let (local, udp) = (self.local.ip(), matches!(self.socket, StreamSocket::Udp(..)));
+        server.events.send(Event::TestStarted(served.clone()));
+        let Some(test) = self.conduct(server).await else { return };
+        let ended = test.outcome().unwrap_or(Ok(()));
+        let ended = ended.map_err(|early| served::explained(early, local));
+        let result = served::result(ended, udp, None, test.reports());
+        server.events.send(Event::TestEnded(served, Box::new(result)));
+    }
+
+    async fn conduct(self, server: &Arc<Server>) -> Option<conversation::Server> {
+        let Self { peer, agreed, slot, socket, early, framing, silence, _alone, .. } = self;
+        let options = &server.options;
+        let terms = Terms {
+            agreed: Arc::clone(&agreed),
+            longest_ns: options.max_duration.0,
+            most_bps: options.max_rate.map(|rate| rate.bits_per_second()),
+            silence_ns: u64::try_from(silence.as_nanos()).unwrap_or(u64::MAX),
+        };
+        let shared = Shared::within(options.limits(), 1);
+        shared.charge_to(slot.day.clone());
+        let guest = Iperf2 { agreed: Arc::clone(&agreed), early, window: options.max_window };
+        let setup = Setup {
+            streams: Streams {
+                agreed,
+                ip: if peer.is_ipv4() { IpVersion::V4 } else { IpVersion::V6 },
+                token: slot.token,
+                framing,
+                habits: habits::IPERF2,
+                digits: false,
+                preface: vec![],
+                burst: 0,
+                cores: slot.cores.clone(),
+            },
+            shared,
+            _slot: slot,
+            nic: None,
+            sign: (Sign::Answers, silence),
+            named: false,
+            guest,
+        };
+        let test = conversation::Server::new(terms, clock::monotonic_ns())?;
+        // Its one stream is there already; the channel stays open until its thread has started.
+        let (arrived, mut arrivals) = mpsc::unbounded_channel::<(u64, StreamSocket)>();
+        let _ = arrived.send((0, socket));
+        Some(Driver::new(test, None, setup).run(server, &mut arrivals).await)
+    }
+}
+
+/// What iperf 2's clients ask of data sockets.
+struct Iperf2 {
+    agreed: Arc<AgreedPlan>,
+    early: Vec<Early>,
+    window: u32,
+}
+
+impl Guest for Iperf2 {
+    fn prepare(&mut self, socket: &StreamSocket) {
+        data::prepare_tcp(socket, &self.agreed.plan, Some(self.window));
+    }
+
+    fn early(&mut self) -> Vec<Early> {
+        std::mem::take(&mut self.early)
+    }
+}

@@ -1,0 +1,42 @@
+use linerate_wire::framing::Framing;
+use linerate_wire::iperf2::datagram::{MARK_BYTES, Mark};
+use linerate_wire::iperf2::{Ack, Header, Report};
+
+/// The most that is looked at of one thing, in bytes.
+const EACH: usize = 160;
+
+/// Headers of streams and datagrams, numbers, acknowledgements and reports of iperf 2, one after the other.
+pub fn iperf2(data: &[u8]) {
+    data.chunks(EACH).for_each(one);
+}
+
+fn one(data: &[u8]) {
+    if let Ok((_, length)) = Header::read(data) {
+        assert!(length <= data.len());
+    }
+    if let Some(header) = Header::of_datagram(data) {
+        // What this end would write says the same, as far as it is asked for.
+        let (again, _) = Header::read(&header.encode()).unwrap_or((header, 0));
+        assert_eq!(
+            (again.streams, again.length, again.reverse),
+            (header.streams, header.length, header.reverse)
+        );
+    }
+    if let Some(report) = Report::decode(data) {
+        assert_eq!(Report::decode(&report.encode()), Some(report));
+    }
+    if let Some(ack) = Ack::decode(data) {
+        assert_eq!(Ack::decode(&ack.encode()), Some(ack));
+    }
+    for wide in [false, true] {
+        let framing = Framing::Iperf2 { wide };
+        let (mark, end) = (framing.read(data), framing.end(data));
+        // It is data, or its end, or neither.
+        assert!(mark.is_err() || end.is_none());
+        if let Some(mark) = Mark::read(true, data) {
+            let mut again = [0; MARK_BYTES];
+            mark.write(&mut again);
+            assert_eq!(data.get(..MARK_BYTES), Some(&again[..]));
+        }
+    }
+}

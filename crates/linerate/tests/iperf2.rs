@@ -1,0 +1,296 @@
+//! Debian's iperf 2, unmodified, against `linerate serve --iperf2`, and linerate against it and itself: what
+//! both sides print must agree.
+
+mod support;
+
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+use support::{Ran, Server, alone, linerate, list, number, skip, wait_for};
+
+/// In a network of the test's own.
+const PORT: &str = "5001";
+/// No step takes as long, on any machine.
+const HANGS: Duration = Duration::from_secs(60);
+
+fn installed(test: &str) -> bool {
+    let there = Command::new("iperf").arg("-v").output().is_ok();
+    if !there {
+        skip(test, "iperf (2) is not installed");
+    }
+    there
+}
+
+/// What a client of iperf 2 prints.
+fn iperf(args: &str) -> String {
+    let mut client = Command::new("iperf");
+    client.args(["-c", "127.0.0.1", "-p", PORT]).args(args.split_whitespace());
+    let mut client = client.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("a client");
+    let ended = wait_for(HANGS, || client.try_wait().expect("a child").is_some());
+    let _ = client.kill();
+    let out = client.wait_with_output().expect("its output");
+    let text = String::from_utf8_lossy(&out.stdout).into_owned();
+    assert!(ended, "iperf {args} hangs: {text}");
+    text
+}
+
+/// Lost, and all, of each report that it got of a server.
+fn reports(text: &str) -> Vec<(u64, u64)> {
+    let report = |line: &str| {
+        let (lost, all) = line.split_once(" ms ")?.1.split_once(" (")?.0.trim().split_once('/')?;
+        Some((lost.trim().parse().ok()?, all.trim().parse().ok()?))
+    };
+    text.lines().filter(|line| !line.contains("SUM")).filter_map(report).collect()
+}
+
+/// Results of the tests that ended at a server.
+fn results(server: &Server, count: usize) -> Vec<Value> {
+    let ended = |log: &str| -> Vec<Value> {
+        let events = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        events.filter(|event| event["event"] == "ended").collect()
+    };
+    let there = wait_for(HANGS, || ended(&server.log()).len() >= count);
+    assert!(there, "{}", server.log());
+    let all = ended(&server.log());
+    assert_eq!(all.len(), count, "{}", server.log());
+    all
+}
+
+#[test]
+fn an_unmodified_udp_client_and_this_server_count_alike() {
+    let _alone = alone();
+    if !installed("an_unmodified_udp_client_and_this_server_count_alike") {
+        return;
+    }
+    for (args, streams) in [
+        ("-u -b 2M -t 1", 1),
+        ("-u -b 2M -t 1 -e -i 0.5", 1),
+        ("-u -b 1M -l 40 -t 1", 1),
+        ("-u -b 8M -l 8972 -t 1", 1),
+        ("-u -b 2M -n 200K", 1),
+        ("-u -b 1M -t 1 -P 4", 4),
+        ("-u -b 1M -t 1 --trip-times", 1),
+    ] {
+        let server = Server::start(None, &["--iperf2"]);
+        let text = iperf(args);
+        let results = results(&server, streams);
+        let mut theirs = reports(&text);
+        let mut ours: Vec<_> = results
+            .iter()
+            .map(|result| {
+                assert_eq!(result["outcome"], "done", "{args}: {result}");
+                let received = &result["received"];
+                // The datagram that ends a stream is one of theirs.
+                (number(received, "lost"), number(received, "expected") + 1)
+            })
+            .collect();
+        theirs.sort_unstable();
+        ours.sort_unstable();
+        assert_eq!(theirs, ours, "{args}: {text}");
+        assert!(ours.iter().all(|(_, all)| *all > 2), "{args}: {ours:?}");
+    }
+}
+
+#[test]
+fn an_unmodified_tcp_client_and_this_server_count_alike() {
+    let _alone = alone();
+    if !installed("an_unmodified_tcp_client_and_this_server_count_alike") {
+        return;
+    }
+    for (args, streams, side) in [
+        ("-n 3M -y C", 1, "received"),
+        ("-n 3M -y C -X", 1, "received"),
+        ("-n 1M -y C -P 3", 3, "received"),
+        ("-t 1 -b 5M -y C -R", 1, "sent"),
+    ] {
+        let server = Server::start(None, &["--iperf2"]);
+        let text = iperf(args);
+        let results = results(&server, streams);
+        let ours: u64 = results.iter().map(|result| number(result, &format!("{side}.bytes"))).sum();
+        let bytes = |line: &str| -> Option<u64> {
+            let fields: Vec<&str> = line.split(',').collect();
+            // A line of all streams names none.
+            (*fields.get(5)? != "-1").then(|| fields.get(7)?.parse().ok())?
+        };
+        let theirs: u64 = text.lines().filter_map(bytes).sum();
+        assert_eq!(theirs, ours, "{args}: {text}");
+        assert!(ours > 0 && results.iter().all(|result| result["outcome"] == "done"), "{args}");
+    }
+}
+
+#[test]
+fn what_is_not_done_is_refused_by_name() {
+    let _alone = alone();
+    if !installed("what_is_not_done_is_refused_by_name") {
+        return;
+    }
+    for (args, why) in [
+        ("-u -R -t 1", "over UDP"),
+        ("-u --full-duplex -t 1", "over UDP"),
+        ("-u -r -L 5002 -t 1", "-d and -r"),
+        ("--full-duplex -t 1", "--full-duplex"),
+        ("--bounceback -t 1", "--bounceback"),
+    ] {
+        let server = Server::start(None, &["--iperf2"]);
+        let mut client = Command::new("iperf")
+            .args(["-c", "127.0.0.1", "-p", PORT])
+            .args(args.split_whitespace())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("a client");
+        let told = wait_for(HANGS, || server.log().contains(why));
+        let (_, log) = (client.kill(), server.log());
+        let _ = client.wait();
+        assert!(told && !log.contains("\"started\""), "{args}: {log}");
+    }
+}
+
+/// A server of iperf 2's; ends with this.
+struct Real(Child, std::path::PathBuf);
+
+impl Real {
+    fn start(args: &str) -> Self {
+        static NEXT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+        let next = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let name = format!("linerate-iperf2-{}-{next}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        let out = std::fs::File::create(&path).expect("a file");
+        let child = Command::new("stdbuf")
+            .args(["-oL", "iperf", "-s", "-p", PORT, "-i", "60"])
+            .args(args.split_whitespace())
+            .stdout(out)
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("a server");
+        let real = Self(child, path);
+        // It has a socket when it has said so; what it prints is its own affair.
+        assert!(wait_for(HANGS, || real.text().contains("Server listening")), "{}", real.text());
+        real
+    }
+
+    fn text(&self) -> String {
+        std::fs::read_to_string(&self.1).unwrap_or_default()
+    }
+}
+
+impl Drop for Real {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+        let _ = std::fs::remove_file(&self.1);
+    }
+}
+
+/// The record of a test of which the one end says little.
+fn complete(ran: &Ran) -> Value {
+    assert_eq!(ran.code, 0, "{}\n{}", ran.err, ran.out);
+    let record = ran.record();
+    assert_eq!(record["status"], "complete", "{}", record["error"]);
+    record
+}
+
+fn ours(args: &str) -> Value {
+    let base = ["127.0.0.1", "--dialect", "iperf2", "--json"];
+    let (verb, rest) = args.split_once(' ').unwrap_or((args, ""));
+    let args: Vec<&str> = [verb].into_iter().chain(base).chain(rest.split_whitespace()).collect();
+    complete(&linerate(None, &args))
+}
+
+#[test]
+fn this_client_and_an_unmodified_server_count_alike() {
+    let _alone = alone();
+    if !installed("this_client_and_an_unmodified_server_count_alike") {
+        return;
+    }
+    for (args, streams) in [
+        ("udp -t 500ms -b 2M", 1),
+        ("udp -k 100 -b 2M --size 80", 1),
+        ("udp -k 40 -b 40M --size 8000", 1),
+        ("udp -t 500ms -b 2M --streams 3", 3),
+    ] {
+        let server = Real::start("-u -l 9000");
+        let record = ours(args);
+        assert!(wait_for(HANGS, || reports(&server.text()).len() >= streams), "{}", server.text());
+        let theirs = reports(&server.text());
+        let (lost, all) = theirs.iter().fold((0, 0), |(l, a), (lost, all)| (l + lost, a + all));
+        let sent = number(&record, "totals.sender.datagrams");
+        assert_eq!(all, sent + streams as u64, "{args}: {}", server.text());
+        assert_eq!(lost, number(&record, "totals.receiver.lost"), "{args}");
+        let doubts = record["doubts"].to_string();
+        assert!(doubts.contains("iperf 2's protocol"), "{doubts}");
+        assert_eq!(record["agreed"]["dialect"], "iperf2");
+    }
+    let _server = Real::start("-u");
+    let record = ours("udp -t 500ms -b 2M --reverse");
+    assert!(number(&record, "totals.receiver.datagrams") > 10, "{record}");
+    assert_eq!(number(&record, "totals.receiver.lost"), 0);
+}
+
+#[test]
+fn this_client_sends_and_receives_streams_of_an_unmodified_server() {
+    let _alone = alone();
+    if !installed("this_client_sends_and_receives_streams_of_an_unmodified_server") {
+        return;
+    }
+    let server = Real::start("-f B");
+    let record = ours("tcp --bytes 5M");
+    let sent = number(&record, "totals.sender.bytes");
+    assert_eq!(sent, 5_000_000);
+    assert!(record["totals"]["receiver"].is_null(), "nobody says what arrived: {record}");
+    // Its header counts as data there.
+    let wanted = format!(" {} Bytes", sent + 64);
+    assert!(wait_for(HANGS, || server.text().contains(&wanted)), "{}", server.text());
+    let record = ours("tcp -t 300ms --reverse --streams 2");
+    assert!(number(&record, "totals.receiver.bytes") > 0);
+    assert_eq!(list(&record["streams"]).len(), 2);
+}
+
+#[test]
+fn both_ends_may_be_linerate() {
+    let _alone = alone();
+    let server = Server::start(None, &["--iperf2"]);
+    for (args, streams) in [
+        ("udp -t 300ms -b 20M", 1),
+        ("udp -k 500 -b 20M --streams 4", 4),
+        ("tcp --bytes 2M", 1),
+        ("tcp -t 300ms --reverse --streams 2", 2),
+    ] {
+        let before = server.log().matches("\"ended\"").count();
+        let record = ours(args);
+        let all = results(&server, before + streams);
+        let sum = |field: &str| -> u64 {
+            all.iter().skip(before).map(|result| number(result, field)).sum()
+        };
+        if args.starts_with("udp") {
+            assert_eq!(sum("received.expected"), number(&record, "totals.sender.datagrams"));
+            assert_eq!(sum("received.lost"), number(&record, "totals.receiver.lost"), "{args}");
+        } else if args.contains("reverse") {
+            assert!(sum("sent.bytes") >= number(&record, "totals.receiver.bytes"), "{args}");
+        } else {
+            assert_eq!(sum("received.bytes"), number(&record, "totals.sender.bytes") + 64);
+        }
+    }
+}
+
+#[test]
+fn what_the_dialect_cannot_do_is_said_before_a_byte_is_sent() {
+    let _alone = alone();
+    for (args, what) in [
+        ("rr", "request/response"),
+        ("udp --both", "both directions"),
+        ("udp --size 79", "datagram size"),
+        ("tcp --reverse --bytes 3G", "3000000000 bytes"),
+    ] {
+        let base = ["127.0.0.1", "--dialect", "iperf2", "--json"];
+        let args: Vec<&str> =
+            args.split(' ').take(1).chain(base).chain(args.split(' ').skip(1)).collect();
+        let record = linerate(None, &args).error("dialect", 2);
+        assert!(record["error"]["what"].to_string().contains(what), "{}", record["error"]);
+    }
+    // Nobody is there: a stream is all there is to find that out.
+    let base = ["udp", "127.0.0.1", "--dialect", "iperf2", "--json", "-k", "5", "-b", "1M"];
+    let record = linerate(None, &base).record();
+    assert!(record["error"]["why"].to_string().contains("did not come"), "{}", record["error"]);
+}
