@@ -145,6 +145,37 @@ fn connect_from(from: Ipv4Addr, to: SocketAddr) -> TcpStream {
 }
 
 #[test]
+fn who_is_in_no_allowed_network_gets_not_a_byte() {
+    let allow = ["127.0.0.8/30", "127.0.1.1"].map(|network| network.parse().unwrap());
+    let server = Served::start(Options { allow: allow.into(), ..Options::default() });
+    let mut refused = 0;
+    for (address, allowed) in [
+        ([127, 0, 0, 9], true),
+        ([127, 0, 1, 1], true),
+        ([127, 0, 0, 1], false),
+        ([127, 0, 0, 12], false),
+    ] {
+        for dialect in [Dialect::Native, Dialect::Iperf3] {
+            let asked = from(address, request(server.at, little()));
+            let record = run(&Request { dialect: Some(dialect), ..asked });
+            assert_eq!(record.status == Status::Complete, allowed, "{address:?}: {record:?}");
+        }
+        if allowed {
+            continue;
+        }
+        let mut stream = connect_from(address.into(), server.at);
+        stream.set_read_timeout(Some(HANGS)).unwrap();
+        let read = stream.read(&mut [0; 64]);
+        let hung_up = |e: &std::io::Error| e.kind() != ErrorKind::WouldBlock;
+        assert!(read.as_ref().map_or_else(hung_up, |bytes| *bytes == 0), "{read:?}");
+        refused += 3;
+        let (kind, why) = server.refused(refused - 1);
+        assert_eq!(kind, RefusalKind::Policy);
+        assert!(why.contains("takes tests from"), "{why}");
+    }
+}
+
+#[test]
 fn one_address_has_its_share_of_the_places_to_wait() {
     let server = Served::start(Options { max_waiting_per_address: 8, ..Options::default() });
     let stranger = Ipv4Addr::new(127, 0, 0, 2);
