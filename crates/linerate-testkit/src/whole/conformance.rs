@@ -14,6 +14,7 @@ use linerate_model::sample::{RecvReport, SendReport};
 use linerate_model::units::{DatagramSize, Nanos, Rate};
 use linerate_session::assemble::{self, HostSamples, Outcome, StreamOutcome};
 use linerate_session::clock::ClockOffset;
+use linerate_session::sender::Quota;
 use linerate_wire::framing::Framing;
 
 use super::chance::Chance;
@@ -244,16 +245,17 @@ fn story<D: Dialect>(seed: u64) -> (Fault, &'static str, String) {
     let mut plan = plan(&mut chance).expect("a legal plan");
     if chance.one_in(6) && D::ASKS {
         let rr = RrPlan {
-            transport: Transport::Tcp,
+            transport: *chance.of(&[Transport::Tcp, Transport::Udp]).unwrap_or(&Transport::Tcp),
             request: u32::try_from(1 + chance.below(2_000)).unwrap_or(1),
             response: u32::try_from(1 + chance.below(2_000)).unwrap_or(1),
             outstanding: 1,
             rate: None,
         };
+        let is_udp = rr.transport == Transport::Udp;
         (plan.traffic, plan.direction) = (Traffic::Rr(rr), Direction::Forward);
         if plan.duration().is_none() {
-            // Each takes a round trip.
-            plan.end = End::Datagrams(1 + chance.below(100));
+            // Each takes a round trip, or the time after which it is lost.
+            plan.end = End::Datagrams(1 + chance.below(if is_udp { 8 } else { 100 }));
         }
     }
     D::fit(&mut plan);
@@ -314,12 +316,34 @@ fn story<D: Dialect>(seed: u64) -> (Fault, &'static str, String) {
 }
 
 /// What was asked was answered, but for what was under way at the end and in the warm-up.
-fn check_rr(stream: &StreamOutcome, why: &dyn Fn(&str) -> String) {
+fn check_rr(
+    (plan, rr): (&TestPlan, &RrPlan),
+    (stream, whole): (&StreamOutcome, bool),
+    truth: &Truth,
+    why: &dyn Fn(&str) -> String,
+) {
+    let (transport, wanted) = (rr.transport, Quota::transactions(plan, stream.index));
     let (Some(rr), Some(respond)) = (&stream.rr, &stream.respond) else {
         panic!("{}", why("an end did not report"));
     };
     assert!(rr.transactions <= respond.answered, "{}", why("answers"));
     assert!(rr.unfinished <= 1, "{}", why("unfinished"));
+    let asked = rr.transactions + rr.unanswered + rr.unfinished;
+    if let Some(wanted) = wanted.filter(|_| whole) {
+        assert_eq!(asked, wanted, "{}", why("the quota"));
+    }
+    if transport == Transport::Tcp {
+        assert_eq!(rr.unanswered, 0, "{}", why("unanswered"));
+        return;
+    }
+    // What entered the network was a request or the answer to one.
+    let requests = truth.sent.checked_sub(respond.answered);
+    let requests = requests.unwrap_or_else(|| panic!("{}", why("answers without a request")));
+    let of_warmup = requests.checked_sub(asked);
+    let of_warmup = of_warmup.unwrap_or_else(|| panic!("{}", why("requests that were not sent")));
+    assert!(plan.warmup.0 > 0 || of_warmup == 0, "{}", why("requests"));
+    let arrived = truth.delivered.len() as u64 + truth.doubled;
+    assert!(arrived >= respond.answered + rr.transactions, "{}", why("arrivals"));
 }
 
 /// The same of a stream of bytes.
@@ -350,8 +374,8 @@ fn check<D: Dialect>(
     for (id, stream) in ids.iter().zip(&figures.streams) {
         let none = Truth::default();
         let truth = truth.get(&id.stream).unwrap_or(&none);
-        if let Traffic::Rr(_) = &plan.traffic {
-            check_rr(stream, why);
+        if let Traffic::Rr(rr) = &plan.traffic {
+            check_rr((plan, rr), (stream, whole), truth, why);
             continue;
         }
         if matches!(plan.traffic, Traffic::Tcp(_)) && !D::REPORTS_BYTES {
@@ -384,7 +408,7 @@ fn check<D: Dialect>(
             assert_eq!(recv.counts.lost, truth.sent.saturating_sub(arrived), "{}", why("lost"));
             assert_eq!(recv.counts.expected, truth.sent.max(arrived), "{}", why("expected"));
             let plan = if stream.reverse { &D::of_server(plan) } else { plan };
-            let quota = linerate_session::sender::Quota::datagrams(plan, udp.size, id.index);
+            let quota = Quota::datagrams(plan, udp.size, id.index);
             let tails = quota.tail.iter().filter(|length| **length > 0).count() as u64;
             let full = quota.full.map_or(truth.sent, |full| full + tails);
             assert_eq!(truth.sent, full, "{}", why("the quota"));

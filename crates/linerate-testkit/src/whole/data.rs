@@ -128,8 +128,12 @@ impl Thread {
 
     /// A datagram arrived at `now_ns`; whether it was taken as one of the test.
     pub(super) fn hear(&mut self, bytes: &[u8], now_ns: u64, shared: &mut Shared) -> bool {
-        let Self::Receive(thread) = self else { return false };
-        thread.hear(bytes, now_ns, shared)
+        match self {
+            Self::Receive(thread) => thread.hear(bytes, now_ns, shared),
+            Self::Ask(thread) => thread.hear_datagram(bytes, now_ns, shared),
+            Self::Answer(thread) => thread.hear_datagram(bytes, now_ns, shared),
+            _ => false,
+        }
     }
 
     /// Bytes of a stream arrived; whether they were taken.

@@ -1,7 +1,10 @@
-//! Requests and responses over TCP as steps, one at a time on each stream.
+//! Requests and responses as steps, one at a time on each stream. A datagram begins with the number of its
+//! request.
+
+use std::collections::VecDeque;
 
 use linerate_dialect::stream::{DataEvent, Report, StreamId, Tick};
-use linerate_model::plan::{RrPlan, TestPlan};
+use linerate_model::plan::{RrPlan, TestPlan, Transport};
 use linerate_model::sample::{RrInterval, RrReport};
 use linerate_session::sender::Quota;
 use linerate_stats::online::Latency;
@@ -12,6 +15,21 @@ use super::data::{Shared, Step, done};
 /// The last answer has so long after the end, in nanoseconds.
 const LAST_ANSWER_NS: u64 = 2_000_000_000;
 
+/// A request over UDP that has no answer for so long was lost, in nanoseconds.
+const UNANSWERED_NS: u64 = 1_000_000_000;
+/// Bytes of its number.
+const NUMBER_BYTES: usize = 8;
+
+fn datagram(number: u64, bytes: u32) -> Vec<u8> {
+    let mut datagram = number.to_be_bytes().to_vec();
+    datagram.resize(NUMBER_BYTES.max(bytes as usize), 0);
+    datagram
+}
+
+fn number(datagram: &[u8]) -> Option<u64> {
+    datagram.first_chunk().map(|number| u64::from_be_bytes(*number))
+}
+
 pub(super) struct Asking {
     plan: TestPlan,
     rr: RrPlan,
@@ -19,6 +37,9 @@ pub(super) struct Asking {
     /// When the request under way was sent.
     asked_ns: Option<u64>,
     asked: u64,
+    /// Of the latest request, the first of which is 1.
+    number: u64,
+    unanswered: u64,
     partial: u64,
     latency: Latency,
     of_row: Latency,
@@ -37,6 +58,8 @@ impl Asking {
             wanted: Quota::transactions(plan, id.index),
             asked_ns: None,
             asked: 0,
+            number: 0,
+            unanswered: 0,
             partial: 0,
             latency: Latency::default(),
             of_row: Latency::default(),
@@ -55,12 +78,26 @@ impl Asking {
             return true;
         }
         self.partial = 0;
+        self.answered(now_ns, shared);
+        true
+    }
+
+    /// An answer, which may be of an earlier request or a copy.
+    pub(super) fn hear_datagram(&mut self, bytes: &[u8], now_ns: u64, shared: &mut Shared) -> bool {
+        shared.heard_ns = Some(now_ns);
+        shared.moved = shared.moved.saturating_add(bytes.len() as u64);
+        if number(bytes) == Some(self.number) {
+            self.answered(now_ns, shared);
+        }
+        true
+    }
+
+    fn answered(&mut self, now_ns: u64, shared: &Shared) {
         let measured_ns = shared.begin_ns.unwrap_or(0).saturating_add(self.plan.warmup.0);
         if let Some(asked_ns) = self.asked_ns.take().filter(|at| *at >= measured_ns) {
             self.latency.record(now_ns - asked_ns);
             self.of_row.record(now_ns - asked_ns);
         }
-        true
     }
 
     pub(super) fn step(&mut self, now_ns: u64, stream: u16, shared: &mut Shared) -> Step {
@@ -84,6 +121,13 @@ impl Asking {
             let index = self.reported as u64 - 1;
             return Step::Event(DataEvent::Tick(stream, index, Tick::Rr(*row)));
         }
+        let is_udp = self.rr.transport == Transport::Udp;
+        let lost_ns = self.asked_ns.filter(|_| is_udp).map(|at| at.saturating_add(UNANSWERED_NS));
+        if lost_ns.is_some_and(|at| now_ns >= at) {
+            let asked_ns = self.asked_ns.take();
+            self.unanswered += u64::from(asked_ns.is_some_and(|at| at >= measured_ns));
+            return self.step(now_ns, stream, shared);
+        }
         let over = until_ns.is_some_and(|until| elapsed >= until)
             || self.wanted.is_some_and(|wanted| self.asked >= wanted);
         let late = over && elapsed >= until_ns.unwrap_or(0).saturating_add(LAST_ANSWER_NS);
@@ -96,14 +140,19 @@ impl Asking {
         if self.asked_ns.is_none() {
             self.asked_ns = Some(now_ns);
             self.asked += u64::from(now_ns >= measured_ns);
+            self.number += 1;
             let request = u64::from(self.rr.request);
             shared.moved = shared.moved.saturating_add(request);
-            return Step::Write(request);
+            return match is_udp {
+                true => Step::Send(datagram(self.number, self.rr.request), true),
+                false => Step::Write(request),
+            };
         }
         let end_ns = until_ns.map(|until| if over { until + LAST_ANSWER_NS } else { until });
         let row_ns = Some(row_ns).filter(|_| !last);
         let next = [row_ns, end_ns].into_iter().flatten().min();
-        Step::Wait(next.map(|at| measured_ns.saturating_add(at)))
+        let next = next.map(|at| measured_ns.saturating_add(at));
+        Step::Wait(next.into_iter().chain(lost_ns).min())
     }
 
     fn roll(&mut self) {
@@ -119,12 +168,15 @@ impl Asking {
     fn end(&mut self, stream: u16, elapsed: u64) -> Step {
         if !std::mem::replace(&mut self.closed, true) {
             self.roll();
-            return Step::Close;
+            if self.rr.transport == Transport::Tcp {
+                return Step::Close;
+            }
         }
         done(
             stream,
             Report::Rr(RrReport {
                 transactions: self.latency.count(),
+                unanswered: self.unanswered,
                 unfinished: u64::from(self.asked_ns.is_some()),
                 span_ns: elapsed,
                 intervals: std::mem::take(&mut self.rows),
@@ -138,6 +190,8 @@ impl Asking {
 
 pub(super) struct Answering {
     rr: RrPlan,
+    /// Numbers of requests over UDP that have no answer yet.
+    numbers: VecDeque<u64>,
     partial: u64,
     due: u64,
     answered: u64,
@@ -147,7 +201,14 @@ pub(super) struct Answering {
 
 impl Answering {
     pub(super) fn new(rr: &RrPlan) -> Self {
-        Self { rr: rr.clone(), partial: 0, due: 0, answered: 0, closed: false }
+        Self {
+            rr: rr.clone(),
+            numbers: VecDeque::new(),
+            partial: 0,
+            due: 0,
+            answered: 0,
+            closed: false,
+        }
     }
 
     pub(super) fn hear(&mut self, bytes: u64, now_ns: u64, shared: &mut Shared) -> bool {
@@ -160,7 +221,19 @@ impl Answering {
         true
     }
 
+    pub(super) fn hear_datagram(&mut self, bytes: &[u8], now_ns: u64, shared: &mut Shared) -> bool {
+        shared.heard_ns = Some(now_ns);
+        shared.arrived = shared.arrived.saturating_add(bytes.len() as u64);
+        shared.moved = shared.moved.saturating_add(bytes.len() as u64);
+        self.numbers.extend(number(bytes));
+        true
+    }
+
     pub(super) fn step(&mut self, stream: u16, shared: &mut Shared) -> Step {
+        if let Some(number) = self.numbers.pop_front() {
+            self.answered += 1;
+            return Step::Send(datagram(number, self.rr.response), true);
+        }
         let due = std::mem::take(&mut self.due);
         if due > 0 {
             self.answered += due;
