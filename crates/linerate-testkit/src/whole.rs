@@ -33,6 +33,10 @@ const OPEN_LIMIT_NS: u64 = 5_000 * MS;
 const BUSY_NS: u64 = 40 * MS;
 /// Control bytes that are read at once.
 const READ_BYTES: usize = 16 << 10;
+/// Who has a small send buffer gets rid of so many bytes at most …
+const FEW_BYTES: u64 = 40;
+/// … so often, in nanoseconds.
+const FEW_NS: u64 = MS;
 /// A slow reader takes so many bytes …
 const SLOW_BYTES: usize = 7;
 /// … so often, in nanoseconds.
@@ -128,6 +132,10 @@ impl<'a> World<'a> {
             story: Vec::new(),
             script,
         };
+        for place in [Place::Client, Place::Server] {
+            let few = world.chance.one_in(4);
+            world.side(place).few = few;
+        }
         let (at, fault) = world.script.fault;
         if fault != Fault::None {
             world.at(at, Event::Fault);
@@ -304,9 +312,16 @@ impl<'a> World<'a> {
         let peer = place.peer();
         let room = self.side(peer).room();
         let out = self.side(place).talk.outgoing().to_vec();
-        let most = out.len().min(room) as u64;
-        if most == 0 {
+        let mut most = out.len().min(room) as u64;
+        let now = self.now;
+        let side = self.side(place);
+        if most == 0 || now < side.carries_ns {
             return false;
+        }
+        if side.few {
+            most = most.min(FEW_BYTES);
+            side.carries_ns = now + FEW_NS;
+            self.at(now + FEW_NS, Event::Look);
         }
         let length = if self.chance.one_in(2) { most } else { 1 + self.chance.below(most) };
         let length = usize::try_from(length).unwrap_or(usize::MAX);

@@ -37,6 +37,10 @@ pub(super) struct Side<'a> {
     pub(super) slow: bool,
     /// It reads nothing before this, on the world's clock.
     pub(super) looks_ns: u64,
+    /// Its own kernel takes few control bytes at a time …
+    pub(super) few: bool,
+    /// … and none before this, on the world's clock.
+    pub(super) carries_ns: u64,
     pub(super) ended: bool,
 }
 
@@ -58,6 +62,8 @@ impl<'a> Side<'a> {
             reads: true,
             slow: false,
             looks_ns: 0,
+            few: false,
+            carries_ns: 0,
             ended: false,
         }
     }
