@@ -133,9 +133,10 @@ mod tests {
 
     use linerate_engine::clock;
     use linerate_model::plan::{
-        AgreedPlan, Direction, End, EngineChoice, RrPlan, TestPlan, Traffic, Transport, UdpPlan,
+        AgreedPlan, Direction, End, EngineChoice, TestPlan, Traffic, Transport, UdpPlan,
     };
     use linerate_model::units::Nanos;
+    use linerate_testkit::plans;
     use tokio::sync::mpsc::{self, UnboundedReceiver};
 
     use super::*;
@@ -151,18 +152,8 @@ mod tests {
     }
 
     fn plan(traffic: Traffic) -> Arc<AgreedPlan> {
-        let plan = TestPlan {
-            traffic,
-            direction: Direction::Reverse,
-            streams: 1,
-            end: End::Time(Nanos::from_secs(3_600)),
-            warmup: Nanos(0),
-            interval: Nanos(100_000_000),
-            window: None,
-            client_cpus: vec![],
-            server_cpus: vec![],
-            dscp: None,
-        };
+        let (direction, end) = (Direction::Reverse, End::Time(Nanos::from_secs(3_600)));
+        let plan = TestPlan { direction, end, ..plans::plan(traffic) };
         Arc::new(AgreedPlan { plan, cuts: vec![] })
     }
 
@@ -177,8 +168,7 @@ mod tests {
     }
 
     fn rr() -> Traffic {
-        let transport = Transport::Udp;
-        Traffic::Rr(RrPlan { transport, request: 1, response: 1, outstanding: 1, rate: None })
+        Traffic::Rr(plans::rr(Transport::Udp))
     }
 
     /// A data thread of an hour's test, and nobody who would stop it.

@@ -12,9 +12,10 @@ use linerate_engine::datagram::{
     self, Arrivals, Capabilities, Config, Counters, DatagramPort, Engine, SendBatch, Stamps, Taken,
 };
 use linerate_model::plan::{
-    AgreedPlan, Direction, End, EngineChoice, RrPlan, TestPlan, Traffic, Transport, UdpPlan,
+    AgreedPlan, End, EngineChoice, RrPlan, TestPlan, Traffic, Transport, UdpPlan,
 };
 use linerate_model::units::Nanos;
+use linerate_testkit::plans;
 use tokio::sync::mpsc;
 
 use super::{Carrier, Context, Role, Shared, Streams, rr, streams, udp_recv, udp_send};
@@ -96,18 +97,8 @@ fn leaked<T>(value: T) -> &'static T {
 }
 
 fn plan(traffic: Traffic) -> Arc<AgreedPlan> {
-    let plan = TestPlan {
-        traffic,
-        direction: Direction::Forward,
-        streams: 1,
-        end: End::Datagrams(COUNT),
-        warmup: Nanos(0),
-        interval: Nanos::from_secs(1),
-        window: None,
-        client_cpus: vec![],
-        server_cpus: vec![],
-        dscp: None,
-    };
+    let (end, interval) = (End::Datagrams(COUNT), Nanos::from_secs(1));
+    let plan = TestPlan { end, interval, ..plans::plan(traffic) };
     Arc::new(AgreedPlan { plan, cuts: vec![] })
 }
 

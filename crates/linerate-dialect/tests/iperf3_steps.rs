@@ -9,12 +9,13 @@ use linerate_dialect::ending::Early;
 use linerate_dialect::iperf3::server::{Server, Terms};
 use linerate_dialect::stream::{DataEvent, Report, Tick};
 use linerate_dialect::{Action, Conversation as _, Input, Seen};
-use linerate_model::plan::{AgreedPlan, Direction, End, EngineChoice, TestPlan, Traffic, UdpPlan};
+use linerate_model::plan::{AgreedPlan, End, TestPlan, Traffic};
 use linerate_model::sample::{RecvInterval, RecvReport};
 use linerate_model::served::Outcome;
 use linerate_model::test_event::{Cpu, TestEvent};
-use linerate_model::units::{DatagramSize, Nanos};
+use linerate_model::units::Nanos;
 use linerate_session::assemble::HostSamples;
+use linerate_testkit::plans;
 use linerate_wire::iperf3::{Results, State, StreamResults};
 
 const MS: u64 = 1_000_000;
@@ -28,24 +29,10 @@ struct World {
 
 impl World {
     fn new(output: bool) -> Self {
-        let udp = UdpPlan {
-            size: DatagramSize::new(1_000).unwrap(),
-            rate: None,
-            burst: Nanos(0),
-            engine: EngineChoice::Auto,
-            checksum: true,
-        };
         let plan = TestPlan {
-            traffic: Traffic::Udp(udp),
-            direction: Direction::Forward,
-            streams: 1,
             end: End::Time(Nanos(2_000 * MS)),
-            warmup: Nanos(0),
             interval: Nanos(1_000 * MS),
-            window: None,
-            client_cpus: vec![],
-            server_cpus: vec![],
-            dscp: None,
+            ..plans::plan(Traffic::Udp(plans::udp()))
         };
         let terms = Terms {
             agreed: Arc::new(AgreedPlan { plan, cuts: vec![] }),

@@ -9,12 +9,13 @@ use linerate_dialect::ending::Early;
 use linerate_dialect::native::server::{HEAD_START_NS, Server, Terms};
 use linerate_dialect::stream::{DataEvent, Report, Role, Tick};
 use linerate_dialect::{Action, Conversation, Input, Over, Seen};
-use linerate_model::plan::{AgreedPlan, Direction, End, EngineChoice, TestPlan, Traffic, UdpPlan};
+use linerate_model::plan::{AgreedPlan, Direction, End, TestPlan, Traffic};
 use linerate_model::sample::{RecvInterval, RecvReport, SendInterval, SendReport};
 use linerate_model::served::Outcome;
 use linerate_model::test_event::Cpu;
-use linerate_model::units::{DatagramSize, Nanos};
+use linerate_model::units::Nanos;
 use linerate_session::assemble::HostSamples;
+use linerate_testkit::plans;
 use linerate_wire::native::frame;
 use linerate_wire::native::message::{
     ClientMessage, Hello, Ping, ServerMessage, StreamReport, StreamSent,
@@ -123,25 +124,13 @@ struct World {
 }
 
 fn plan(chance: &mut Chance) -> TestPlan {
-    let udp = UdpPlan {
-        size: DatagramSize::new(1_000).unwrap(),
-        rate: None,
-        burst: Nanos(0),
-        engine: EngineChoice::Auto,
-        checksum: true,
-    };
     let directions = [Direction::Forward, Direction::Reverse, Direction::Both];
     TestPlan {
-        traffic: Traffic::Udp(udp),
         direction: directions[chance.below(3) as usize],
         streams: 1 + chance.below(4) as u16,
         end: End::Time(Nanos(SECOND + chance.below(20) * 100 * MS)),
         warmup: Nanos(chance.below(3) * 100 * MS),
-        interval: Nanos(100 * MS),
-        window: None,
-        client_cpus: vec![],
-        server_cpus: vec![],
-        dscp: None,
+        ..plans::plan(Traffic::Udp(plans::udp()))
     }
 }
 

@@ -2,9 +2,7 @@
 //! delay.
 
 use linerate_model::host::CoreUse;
-use linerate_model::plan::{
-    Direction, End, EngineChoice, IpVersion, TcpPlan, TestPlan, Traffic, UdpPlan,
-};
+use linerate_model::plan::{Direction, End, EngineChoice, IpVersion, TcpPlan, TestPlan, Traffic};
 use linerate_model::record::{
     CpuFigures, DoubtKind, HostFigures, Pair, RunRecord, SenderFigures, Status, TestEnd,
 };
@@ -12,53 +10,31 @@ use linerate_model::sample::{
     DelayQuantiles, HostCounters, HostSample, RecvCounts, RecvInterval, RecvReport, SendCounts,
     SendInterval, SendReport, TcpSample, ThreadUse,
 };
-use linerate_model::units::{BitRate, DatagramSize, Nanos, Rate};
+use linerate_model::units::{BitRate, Nanos, Rate};
 use linerate_session::assemble::{
     HostSamples, LiveSide, Outcome, StreamOutcome, assemble, live_interval,
 };
 use linerate_session::clock::ClockOffset;
 use linerate_session::habits;
-use linerate_testkit::records;
+use linerate_testkit::{plans, records};
 
 const SECOND: u64 = 1_000_000_000;
 
 fn plan(traffic: Traffic, streams: u16) -> TestPlan {
     TestPlan {
-        traffic,
-        direction: Direction::Forward,
         streams,
         end: End::Time(Nanos::from_secs(2)),
-        warmup: Nanos(0),
         interval: Nanos::from_secs(1),
-        window: None,
-        client_cpus: vec![],
-        server_cpus: vec![],
-        dscp: None,
+        ..plans::plan(traffic)
     }
 }
 
 fn udp(streams: u16) -> TestPlan {
-    let udp = UdpPlan {
-        size: DatagramSize::new(1_000).unwrap(),
-        rate: None,
-        burst: Nanos(0),
-        engine: EngineChoice::Auto,
-        checksum: true,
-    };
-    plan(Traffic::Udp(udp), streams)
+    plan(Traffic::Udp(plans::udp()), streams)
 }
 
 fn tcp(streams: u16) -> TestPlan {
-    let tcp = TcpPlan {
-        block: 65_536,
-        mss: None,
-        congestion: None,
-        nodelay: false,
-        rate: None,
-        discard: true,
-        zerocopy: false,
-    };
-    plan(Traffic::Tcp(tcp), streams)
+    plan(Traffic::Tcp(TcpPlan { discard: true, ..plans::tcp() }), streams)
 }
 
 fn outcome(plan: TestPlan, streams: Vec<StreamOutcome>) -> Outcome {

@@ -447,28 +447,10 @@ fn a_test_with_the_key_is_not_run_in_a_dialect_that_has_none() {
 }
 
 fn plan() -> linerate_model::plan::TestPlan {
-    use linerate_model::plan::{Direction, End, TcpPlan, TestPlan, Traffic};
-    use linerate_model::units::Nanos;
-    TestPlan {
-        traffic: Traffic::Tcp(TcpPlan {
-            block: 131_072,
-            mss: None,
-            congestion: None,
-            nodelay: false,
-            rate: None,
-            discard: false,
-            zerocopy: false,
-        }),
-        direction: Direction::Forward,
-        streams: 1,
-        end: End::Time(Nanos(1_000_000_000)),
-        warmup: Nanos(0),
-        interval: Nanos(10_000_000),
-        window: None,
-        client_cpus: vec![],
-        server_cpus: vec![],
-        dscp: None,
-    }
+    use linerate_model::plan::{TestPlan, Traffic};
+    use linerate_testkit::plans;
+    let interval = linerate_model::units::Nanos(10_000_000);
+    TestPlan { interval, ..plans::plan(Traffic::Tcp(plans::tcp())) }
 }
 
 #[test]

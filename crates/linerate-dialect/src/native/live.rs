@@ -125,32 +125,16 @@ impl Live {
 
 #[cfg(test)]
 mod tests {
-    use linerate_model::plan::{Direction, End, RrPlan, Traffic, Transport};
+    use linerate_model::plan::{Direction, End, Traffic, Transport};
     use linerate_model::sample::{RecvInterval, SendInterval};
     use linerate_model::units::Nanos;
+    use linerate_testkit::plans;
 
     use super::*;
 
     fn plan(direction: Direction) -> TestPlan {
-        let rr = RrPlan {
-            transport: Transport::Tcp,
-            request: 1,
-            response: 1,
-            outstanding: 1,
-            rate: None,
-        };
-        TestPlan {
-            traffic: Traffic::Rr(rr),
-            direction,
-            streams: 1,
-            end: End::Time(Nanos::from_secs(10)),
-            warmup: Nanos(0),
-            interval: Nanos(100_000_000),
-            window: None,
-            client_cpus: vec![],
-            server_cpus: vec![],
-            dscp: None,
-        }
+        let end = End::Time(Nanos::from_secs(10));
+        TestPlan { direction, end, ..plans::plan(Traffic::Rr(plans::rr(Transport::Tcp))) }
     }
 
     fn fresh() -> Live {

@@ -179,8 +179,8 @@ pub(crate) fn failed(mut record: RunRecord, error: ErrorRecord) -> RunRecord {
 
 #[cfg(test)]
 mod tests {
-    use linerate_model::plan::{Direction, End, TcpPlan, Traffic};
-    use linerate_model::units::Nanos;
+    use linerate_model::plan::Traffic;
+    use linerate_testkit::plans;
 
     use super::*;
 
@@ -188,29 +188,9 @@ mod tests {
     fn a_test_that_is_told_to_stop_before_it_began_ends() {
         let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let port = silent.local_addr().unwrap().port();
-        let traffic = Traffic::Tcp(TcpPlan {
-            block: 1_024,
-            mss: None,
-            congestion: None,
-            nodelay: false,
-            rate: None,
-            discard: true,
-            zerocopy: false,
-        });
         let request = Request {
             target: Target::Host { name: "127.0.0.1".into(), port },
-            plan: TestPlan {
-                traffic,
-                direction: Direction::Forward,
-                streams: 1,
-                end: End::Time(Nanos::from_secs(1)),
-                warmup: Nanos(0),
-                interval: Nanos::from_secs(1),
-                window: None,
-                client_cpus: Vec::new(),
-                server_cpus: Vec::new(),
-                dscp: None,
-            },
+            plan: plans::plan(Traffic::Tcp(plans::tcp())),
             size_from_mtu: false,
             ip: None,
             bind: None,

@@ -1,7 +1,7 @@
 //! A hostile server's whole story: whatever it says, the client makes a record of it or refuses.
 
 use linerate_dialect::habits;
-use linerate_model::plan::{Direction, End, EngineChoice, IpVersion, TestPlan, Traffic, UdpPlan};
+use linerate_model::plan::{Direction, End, IpVersion, TestPlan, Traffic, UdpPlan};
 use linerate_model::sample::SendReport;
 use linerate_model::units::{DatagramSize, Nanos};
 use linerate_session::assemble::{HostSamples, Outcome, StreamOutcome, assemble};
@@ -9,26 +9,19 @@ use linerate_session::clock::{Exchange, offset};
 use linerate_wire::native::frame;
 use linerate_wire::native::message::{ServerMessage, StreamReport};
 
-use crate::records;
+use crate::{plans, records};
 
 fn plan() -> TestPlan {
     TestPlan {
-        traffic: Traffic::Udp(UdpPlan {
-            size: DatagramSize::MAX,
-            rate: None,
-            burst: Nanos(100_000),
-            engine: EngineChoice::Auto,
-            checksum: true,
-        }),
         direction: Direction::Both,
         streams: 2,
         end: End::Time(Nanos::from_secs(10)),
-        warmup: Nanos(0),
         interval: Nanos::from_secs(1),
-        window: None,
-        client_cpus: vec![],
-        server_cpus: vec![],
-        dscp: None,
+        ..plans::plan(Traffic::Udp(UdpPlan {
+            size: DatagramSize::MAX,
+            burst: Nanos(100_000),
+            ..plans::udp()
+        }))
     }
 }
 

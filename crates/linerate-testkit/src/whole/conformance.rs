@@ -7,7 +7,7 @@ use std::ops::Range;
 use linerate_dialect::habits::Habits;
 use linerate_dialect::{Conversation, Over};
 use linerate_model::plan::{
-    Direction, End, EngineChoice, IpVersion, RrPlan, TcpPlan, TestPlan, Traffic, Transport, UdpPlan,
+    Direction, End, IpVersion, RrPlan, TcpPlan, TestPlan, Traffic, Transport, UdpPlan,
 };
 use linerate_model::record::{RunRecord, Status};
 use linerate_model::sample::{RecvReport, SendReport};
@@ -21,7 +21,7 @@ use super::chance::Chance;
 use super::network::{Network, Truth};
 use super::script::{Fault, Place, Script};
 use super::{Ending, World};
-use crate::records;
+use crate::{plans, records};
 
 const MS: u64 = 1_000_000;
 const SECOND: u64 = 1_000 * MS;
@@ -180,19 +180,9 @@ fn plan(chance: &mut Chance) -> Option<TestPlan> {
     let udp = UdpPlan {
         size: DatagramSize::new(u32::try_from(32 + chance.below(1_000)).ok()?)?,
         rate: Some(rate),
-        burst: Nanos(0),
-        engine: EngineChoice::Auto,
-        checksum: true,
+        ..plans::udp()
     };
-    let tcp = TcpPlan {
-        block: u32::try_from(1_000 + chance.below(20_000)).ok()?,
-        mss: None,
-        congestion: None,
-        nodelay: false,
-        rate: None,
-        discard: false,
-        zerocopy: false,
-    };
+    let tcp = TcpPlan { block: u32::try_from(1_000 + chance.below(20_000)).ok()?, ..plans::tcp() };
     let (traffic, end) = match (chance.one_in(3), end) {
         (true, End::Datagrams(n)) => (Traffic::Tcp(tcp), End::Bytes(n * 1_000)),
         (true, end) => (Traffic::Tcp(tcp), end),
@@ -200,16 +190,11 @@ fn plan(chance: &mut Chance) -> Option<TestPlan> {
     };
     let directions = [Direction::Forward, Direction::Reverse, Direction::Both];
     Some(TestPlan {
-        traffic,
         direction: *chance.of(&directions)?,
         streams: u16::try_from(streams).ok()?,
         end,
         warmup: Nanos(chance.below(3) * 100 * MS),
-        interval: Nanos(100 * MS),
-        window: None,
-        client_cpus: vec![],
-        server_cpus: vec![],
-        dscp: None,
+        ..plans::plan(traffic)
     })
 }
 
