@@ -328,6 +328,8 @@ pub struct Client {
     out: std::thread::JoinHandle<String>,
     err: std::thread::JoinHandle<String>,
     args: String,
+    /// While it is there, nobody reads what the client prints.
+    unread: Option<std::sync::mpsc::Sender<()>>,
 }
 
 /// A client that has ended.
@@ -340,22 +342,41 @@ pub struct Ran {
 
 impl Client {
     pub fn start(space: Option<&str>, args: &[&str]) -> Self {
+        let mut client = Self::spawn(space, args);
+        client.unread = None;
+        client
+    }
+
+    /// A client that waits once it has written a page of its output, until its end is waited for: what it does
+    /// after that it does after what a test does first, however late the test comes to it.
+    pub fn unread(space: Option<&str>, args: &[&str]) -> Self {
+        let client = Self::spawn(space, args);
+        let pipe = std::fs::File::open(format!("/proc/{}/fd/1", client.pid())).expect("its output");
+        // The kernel makes a page of it.
+        nix::fcntl::fcntl(&pipe, nix::fcntl::FcntlArg::F_SETPIPE_SZ(1)).expect("a small pipe");
+        client
+    }
+
+    fn spawn(space: Option<&str>, args: &[&str]) -> Self {
         let mut child = command(space)
             .args(args)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
             .expect("the client starts");
-        fn collect(mut from: impl Read + Send + 'static) -> std::thread::JoinHandle<String> {
+        let (unread, read) = std::sync::mpsc::channel::<()>();
+        let (out, err) = (child.stdout.take().expect("piped"), child.stderr.take().expect("piped"));
+        let collect = |mut from: Box<dyn Read + Send>,
+                       read: Option<std::sync::mpsc::Receiver<()>>| {
             std::thread::spawn(move || {
+                let _ = read.map(|read| read.recv());
                 let mut text = String::new();
                 let _ = from.read_to_string(&mut text);
                 text
             })
-        }
-        let out = collect(child.stdout.take().expect("piped"));
-        let err = collect(child.stderr.take().expect("piped"));
-        Self { child, out, err, args: args.join(" ") }
+        };
+        let (out, err) = (collect(Box::new(out), Some(read)), collect(Box::new(err), None));
+        Self { child, out, err, args: args.join(" "), unread: Some(unread) }
     }
 
     pub fn signal(&self, signal: Signal) {
@@ -372,6 +393,7 @@ impl Client {
 
     /// Waits for its end.
     pub fn end(mut self) -> Ran {
+        self.unread = None;
         if !wait_for(HANGS, || self.child.try_wait().expect("a child").is_some()) {
             let _ = self.child.kill();
             let _ = self.child.wait();
