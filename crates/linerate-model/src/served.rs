@@ -162,6 +162,47 @@ impl PutBack {
     }
 }
 
+/// Whether a server gave up what a facility of the kernel can take from it.
+#[skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Restriction {
+    /// It did.
+    pub on: bool,
+    /// Why not; where it did, what is missing of it.
+    pub why: Option<String>,
+}
+
+impl Restriction {
+    /// All of it.
+    pub fn on() -> Self {
+        Self { on: true, why: None }
+    }
+
+    /// Not all of it, with the reason.
+    pub fn in_part(why: impl Into<String>) -> Self {
+        Self { on: true, why: Some(why.into()) }
+    }
+
+    /// Nothing, with the reason.
+    pub fn off(why: impl Into<String>) -> Self {
+        Self { on: false, why: Some(why.into()) }
+    }
+}
+
+/// What a server gave up at its start.
+#[skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Sandboxed {
+    /// The user that it runs as from now on, as a number.
+    pub uid: u32,
+    /// The name of that user, where it is another than the one that started it.
+    pub user: Option<String>,
+    /// Files that it cannot reach, and TCP connections that it cannot open (Landlock).
+    pub landlock: Restriction,
+    /// System calls that it cannot make (seccomp).
+    pub seccomp: Restriction,
+}
+
 /// A line of `serve --json-lines`: `event` says which.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "event", rename_all = "snake_case")]
@@ -175,6 +216,14 @@ pub enum ServerLine {
         /// For whose clients, where not for linerate's own and iperf3's.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         dialect: Option<Dialect>,
+    },
+    /// What the server gave up before it takes connections.
+    Sandboxed {
+        /// RFC 3339, UTC.
+        time: String,
+        /// What.
+        #[serde(flatten)]
+        sandboxed: Sandboxed,
     },
     /// A test was admitted and its data will begin.
     Started {

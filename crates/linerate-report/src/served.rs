@@ -1,10 +1,28 @@
 //! Lines of a server's log: one when a test begins, one when it is over.
 
 use linerate_model::plan::Direction;
-use linerate_model::served::{Outcome, ServedReceived, ServedResult, ServedSent, ServedTest};
+use linerate_model::served::{
+    Outcome, Restriction, Sandboxed, ServedReceived, ServedResult, ServedSent, ServedTest,
+};
 
 use crate::clean::clean;
 use crate::number;
+
+/// `runs as linerate (uid 998) · Landlock on · seccomp off: the kernel has none`.
+pub fn sandboxed(sandboxed: &Sandboxed) -> String {
+    let Sandboxed { uid, user, landlock, seccomp } = sandboxed;
+    let user = match user {
+        Some(user) => format!("runs as {} (uid {uid})", clean(user)),
+        None if *uid == 0 => "runs as root (--user NAME gives that up)".to_owned(),
+        None => format!("runs as uid {uid}"),
+    };
+    let restriction = |name: &str, restriction: &Restriction| {
+        let on = if restriction.on { "on" } else { "off" };
+        let why = restriction.why.as_ref().map(|why| format!(": {}", clean(why)));
+        format!("{name} {on}{}", why.unwrap_or_default())
+    };
+    [user, restriction("Landlock", landlock), restriction("seccomp", seccomp)].join(" · ")
+}
 
 /// `127.0.0.1:40000 started udp forward, 2 streams, linerate · 100.0 Mbit/s asked`.
 pub fn started(test: &ServedTest) -> String {
@@ -94,6 +112,25 @@ mod tests {
     fn result(outcome: Outcome, why: Option<&str>) -> ServedResult {
         let why = why.map(str::to_owned);
         ServedResult { outcome, why, seconds: None, received: None, sent: None, answered: None }
+    }
+
+    #[test]
+    fn what_a_server_gave_up_is_one_line() {
+        let part = Restriction::in_part("the kernel knows only some of its rules");
+        let off = Restriction::off("--no-sandbox\u{1b}[2J\nfake line");
+        let told = |uid, user: Option<&str>, landlock, seccomp| {
+            sandboxed(&Sandboxed { uid, user: user.map(Into::into), landlock, seccomp })
+        };
+        let lines = [
+            told(998, Some("linerate"), Restriction::on(), Restriction::on()),
+            told(0, None, part, Restriction::on()),
+            told(1000, None, Restriction::on(), off),
+        ];
+        insta::assert_snapshot!(lines.join("\n"), @r"
+        runs as linerate (uid 998) · Landlock on · seccomp on
+        runs as root (--user NAME gives that up) · Landlock on: the kernel knows only some of its rules · seccomp on
+        runs as uid 1000 · Landlock on · seccomp off: --no-sandbox[2J fake line
+        ");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use linerate_model::plan::Dialect;
-use linerate_model::served::{PutBack, ServedResult, ServedTest};
+use linerate_model::served::{PutBack, Sandboxed, ServedResult, ServedTest};
 use linerate_model::test_event::TestEvent;
 use linerate_wire::native::message::RefusalKind;
 
@@ -14,6 +14,8 @@ use crate::network::Network;
 pub enum Event {
     /// It listens; at the first address for linerate's own clients and iperf3's.
     Listening(Dialect, SocketAddr),
+    /// It gave up what it does not need.
+    Sandboxed(Box<Sandboxed>),
     /// A test was admitted.
     TestStarted(Box<ServedTest>),
     /// A test ended; reported of one that did not start as well.

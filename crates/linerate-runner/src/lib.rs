@@ -21,6 +21,7 @@ mod process_cpu;
 mod proven;
 mod random;
 mod run;
+pub mod sandbox;
 mod serve_iperf3;
 mod served;
 pub mod server;

@@ -11,6 +11,7 @@ use crate::agent;
 use crate::data::Limits;
 use crate::network::Cidr;
 pub use crate::proven::Public;
+use crate::sandbox::Sandbox;
 use crate::serve_iperf3::logins::Logins;
 
 /// Connections that have not yet asked for a test. Each costs one descriptor, one small task and
@@ -76,6 +77,8 @@ pub struct Options {
     pub no_data: Duration,
     /// Listens on every IPv6 address, and on no IPv4 one; without `bind`.
     pub only_v6: bool,
+    /// What [`crate::server::serve`] gives up at its start; `None` changes nothing in this process.
+    pub sandbox: Option<Sandbox>,
     /// What controllers of campaigns may do here; `None` keeps them out.
     pub agent: Option<agent::Options>,
 }
@@ -120,6 +123,7 @@ impl Default for Options {
             interval: Nanos::from_secs(1),
             no_data: NO_DATA,
             only_v6: false,
+            sandbox: None,
             agent: None,
         }
     }

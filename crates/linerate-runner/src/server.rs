@@ -28,6 +28,7 @@ pub use crate::event::Event;
 use crate::event_log::{EventLog, Events};
 use crate::options::MOST_WAITING;
 pub use crate::options::{MAX_WINDOW, Options, Public};
+use crate::sandbox::HalfClosed;
 use crate::serve_iperf3::rendezvous::StreamRendezvous;
 use crate::service::{Running, Server, stream_socket};
 use crate::signals::Stop;
@@ -41,17 +42,19 @@ pub(crate) const GREETING_LIMIT: Duration = Duration::from_secs(5);
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// Serves until `stop` (or the first test's end with `one_off`): running tests are ended, with what they
-/// measured. Calls `report` in a thread of
-/// its own with each event and when it happened: the server never waits for it, and may end before it
-/// returns.
+/// measured. Calls `report` in a thread of its own with each event and when it happened: the server never waits
+/// for it, and may end before it returns. With a sandbox, this process is restricted for good, and belongs to
+/// serving; so does the thread that `stop` may start, which is called after that.
 ///
 /// # Errors
-/// When the port cannot be had: what was tried, why it failed, what to try.
+/// When the port cannot be had, or another user not become: what was tried, why it failed, what to try.
 pub fn serve(
     options: &Options,
-    stop: &Stop,
+    stop: impl FnOnce() -> Result<Stop, ErrorRecord>,
     mut report: impl FnMut(SystemTime, Event) + Send + 'static,
 ) -> Result<(), ErrorRecord> {
+    let sandbox = options.sandbox.as_ref().map(|sandbox| sandbox.begin());
+    let stop = stop();
     let log = Arc::new(EventLog::default());
     let written = Arc::clone(&log);
     std::thread::Builder::new()
@@ -59,12 +62,18 @@ pub fn serve(
         .spawn(move || written.write_to(&mut report))
         .map_err(|e| errors::unable("start the server's log", &e.to_string()))?;
     let queue = Arc::clone(&log);
-    let served = run(options, stop, Events::new(move |event| queue.put(event)));
+    let served = stop
+        .and_then(|stop| run(options, &stop, Events::new(move |event| queue.put(event)), sandbox));
     log.close(LAST_WORDS);
     served
 }
 
-fn run(options: &Options, stop: &Stop, events: Events) -> Result<(), ErrorRecord> {
+fn run(
+    options: &Options,
+    stop: &Stop,
+    events: Events,
+    sandbox: Option<HalfClosed>,
+) -> Result<(), ErrorRecord> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -78,7 +87,7 @@ fn run(options: &Options, stop: &Stop, events: Events) -> Result<(), ErrorRecord
             std::future::pending::<()>().await;
         };
         tokio::select! {
-            result = serve_async(options, events, shut) => result,
+            result = serve_async(options, events, shut, sandbox) => result,
             () = stopped => Ok(()),
         }
     })
@@ -89,6 +98,7 @@ pub(crate) async fn serve_async(
     options: &Options,
     events: Events,
     mut shut: watch::Receiver<bool>,
+    sandbox: Option<HalfClosed>,
 ) -> Result<(), ErrorRecord> {
     let descriptors = sys::raise_descriptor_limit().ok();
     host::prepare();
@@ -111,6 +121,9 @@ pub(crate) async fn serve_async(
     for (dialect, listener) in &doors {
         let address = listener.local_addr().map_err(|e| cannot_listen(options, 0, &e))?;
         events.send(Event::Listening(*dialect, sys::plain(address)));
+    }
+    if let Some(sandbox) = sandbox {
+        events.send(Event::Sandboxed(Box::new(sandbox.close([&udp].into_iter().chain(&streams))?)));
     }
     left.flatten().into_iter().for_each(|left| events.send(left));
     let server = Arc::new(Server {

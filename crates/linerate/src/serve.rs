@@ -19,8 +19,7 @@ pub fn serve(args: &ServeArgs) -> Result<Exit, ErrorRecord> {
     let options = args.options()?;
     let mut closed = false;
     let json_lines = args.json_lines;
-    let stop = output::stop_at_signals()?;
-    server::serve(&options, &stop, move |at, event| {
+    server::serve(&options, output::stop_at_signals, move |at, event| {
         if matches!(event, Event::Test { .. }) {
             // For iperf3's screen, which this is not.
             return;
@@ -53,6 +52,7 @@ fn words(event: &Event) -> String {
         Event::Listening(dialect, address) => {
             format!("listening on {address} for {}", dialect.program())
         }
+        Event::Sandboxed(sandboxed) => served::sandboxed(sandboxed),
         Event::TestStarted(test) => served::started(test),
         Event::TestEnded(test, result) => served::ended(test, result),
         Event::ControlStarted { peer } => format!("{peer} controls this host"),
@@ -77,6 +77,7 @@ fn line_of(event: Event, time: String) -> Option<ServerLine> {
             let dialect = Some(dialect).filter(|dialect| *dialect != Dialect::Native);
             ServerLine::Listening { time, address: address.to_string(), dialect }
         }
+        Event::Sandboxed(sandboxed) => ServerLine::Sandboxed { time, sandboxed: *sandboxed },
         Event::TestStarted(test) => ServerLine::Started { time, test: *test },
         Event::TestEnded(test, result) => ServerLine::Ended { time, test: *test, result },
         Event::Refused { peer, kind, why } => {

@@ -40,6 +40,13 @@ pub struct LoginArgs {
 }
 
 impl LoginArgs {
+    /// Where the file of users is, which is read at each login: a new one may take its place at any time.
+    pub fn directories(&self) -> Vec<PathBuf> {
+        let Some(users) = &self.authorized_users_path else { return vec![] };
+        let paths = [std::path::absolute(users), users.canonicalize()];
+        paths.into_iter().flatten().filter_map(|path| Some(path.parent()?.to_owned())).collect()
+    }
+
     /// The logins, if they are asked for.
     pub fn open(&self) -> Result<Option<Arc<Logins>>, ErrorRecord> {
         let given = [

@@ -8,6 +8,7 @@ use linerate_model::limits;
 use linerate_model::plan::Dialect;
 use linerate_model::record::ErrorRecord;
 use linerate_model::units::{ByteCount, Nanos};
+use linerate_runner::sandbox::{Sandbox, User};
 use linerate_runner::server::{Options, Public};
 use linerate_runner::{Cidr, agent};
 
@@ -134,6 +135,14 @@ pub struct ServeArgs {
     /// with "busy", as iperf3 does.
     #[arg(long, value_name = "N", default_value_t = 16, requires = "exclusive")]
     queue: u64,
+    /// Become this user once the ports are bound, for good. Socket buffers beyond net.core.rmem_max
+    /// and wmem_max are then out of reach. Needs root.
+    #[arg(long, value_name = "NAME", conflicts_with = "allow_settings")]
+    user: Option<String>,
+    /// Keep all files and system calls of this user within reach: by default Landlock and seccomp
+    /// leave what tests need, where the kernel has them.
+    #[arg(long)]
+    no_sandbox: bool,
     /// End after the first test.
     #[arg(short = '1', long)]
     one_off: bool,
@@ -206,10 +215,27 @@ impl ServeArgs {
             max_window: max_window as u32,
             exclusive: self.exclusive.then_some(queue as usize),
             one_off: self.one_off,
+            sandbox: Some(self.sandbox()?),
             agent: if self.allow_settings { Some(self.agent()?) } else { None },
             ..Options::default()
         })
     }
+
+    fn sandbox(&self) -> Result<Sandbox, ErrorRecord> {
+        let unrestricted = if self.no_sandbox {
+            Some("--no-sandbox")
+        } else if self.allow_settings {
+            Some("--allow-settings starts programs, and tests to any host")
+        } else {
+            None
+        };
+        Ok(Sandbox {
+            user: self.user.as_deref().map(User::named).transpose()?,
+            unrestricted: unrestricted.map(str::to_owned),
+            directories: self.logins.directories(),
+        })
+    }
+
     fn agent(&self) -> Result<agent::Options, ErrorRecord> {
         let program = std::env::current_exe().map_err(|e| {
             usage::error("cannot let controllers in", format!("this program has no path: {e}"), &[])

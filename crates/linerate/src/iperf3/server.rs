@@ -63,7 +63,7 @@ pub(super) fn run(line: &Line, out: &Arc<Mutex<Out>>) -> Done {
         tests: 0,
     };
     let stop = Stop::at_signals().map_err(|e| Some(format!("iperf3: error - {e}")))?;
-    let served = server::serve(&wanted, &stop, move |_, event| events.show(event));
+    let served = server::serve(&wanted, || Ok(stop.clone()), move |_, event| events.show(event));
     served.map_err(|error| {
         Some(format!("iperf3: error - unable to start listener for connections: {}", error.why))
     })

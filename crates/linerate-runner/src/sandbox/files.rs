@@ -1,0 +1,51 @@
+//! Landlock: which files a server may read, and that it opens no TCP connection of its own.
+
+use std::path::{Path, PathBuf};
+
+use landlock::{
+    ABI, Access, AccessFs, AccessNet, LandlockStatus, Ruleset, RulesetAttr, RulesetCreatedAttr,
+    RulesetError, RulesetStatus, path_beneath_rules,
+};
+use linerate_model::served::Restriction;
+
+/// The newest the rules were thought through for; an older kernel gets what it knows of them.
+const KNOWN: ABI = ABI::V5;
+
+/// Facts of the host and its counters, and what the log's local time is made of.
+const READ: [&str; 6] = [
+    "/proc",
+    "/sys",
+    "/etc/os-release",
+    "/usr/lib/os-release",
+    "/etc/localtime",
+    "/usr/share/zoneinfo",
+];
+
+/// Leaves the calling thread and those it starts what a server reads, nothing to write or to run, and
+/// no way to connect out by TCP. `directories` are read again while it serves.
+pub(super) fn restrict(directories: &[PathBuf]) -> Restriction {
+    match enforce(directories) {
+        Ok((RulesetStatus::FullyEnforced, _)) => Restriction::on(),
+        Ok((RulesetStatus::PartiallyEnforced, _)) => {
+            Restriction::in_part("the kernel knows only some of its rules (Linux 6.10 knows all)")
+        }
+        Ok((RulesetStatus::NotEnforced, LandlockStatus::NotEnabled)) => {
+            Restriction::off("the kernel was started without it (lsm=landlock,...)")
+        }
+        Ok((RulesetStatus::NotEnforced, _)) => Restriction::off("the kernel has none (Linux 5.13)"),
+        Err(e) => Restriction::off(e.to_string()),
+    }
+}
+
+fn enforce(directories: &[PathBuf]) -> Result<(RulesetStatus, LandlockStatus), RulesetError> {
+    let host = READ.iter().map(Path::new);
+    let read = AccessFs::ReadFile | AccessFs::ReadDir;
+    let status = Ruleset::default()
+        .handle_access(AccessFs::from_all(KNOWN))?
+        .handle_access(AccessNet::ConnectTcp)?
+        .create()?
+        .add_rules(path_beneath_rules(host, read))?
+        .add_rules(path_beneath_rules(directories, AccessFs::ReadFile))?
+        .restrict_self()?;
+    Ok((status.ruleset, status.landlock))
+}

@@ -1,0 +1,237 @@
+//! seccomp: the system calls that tests need, and no others.
+//!
+//! What is not in the lists fails with `ENOSYS`, as on a kernel that does not have the call: libraries fall
+//! back from that (the C library from clone3 to clone, say), and the server goes on.
+
+use std::collections::BTreeMap;
+
+use linerate_model::served::Restriction;
+use nix::libc::{self, c_long};
+use seccompiler::{
+    BackendError, BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition,
+    SeccompFilter, SeccompRule, TargetArch,
+};
+
+/// Whom a filter restricts.
+pub(super) enum Threads {
+    /// Those of this process that run, and what they start.
+    All,
+    /// The calling one, and what it starts.
+    #[cfg(test)]
+    This,
+}
+
+/// Leaves no more than the calls of the lists below.
+pub(super) fn restrict(threads: Threads) -> Restriction {
+    let program = match program() {
+        Ok(program) => program,
+        Err(e) => return Restriction::off(e.to_string()),
+    };
+    let applied = match threads {
+        Threads::All => seccompiler::apply_filter_all_threads(&program),
+        #[cfg(test)]
+        Threads::This => seccompiler::apply_filter(&program),
+    };
+    match applied {
+        Ok(()) => Restriction::on(),
+        Err(e) => Restriction::off(e.to_string()),
+    }
+}
+
+fn program() -> Result<BpfProgram, BackendError> {
+    let mut rules = BTreeMap::new();
+    for call in [MEMORY, THREADS, FILES, EVENTS, SOCKETS, TIME, PROCESS, OLDER].concat() {
+        rules.insert(call, vec![]);
+    }
+    rules.extend(conditional()?);
+    let refused = SeccompAction::Errno(libc::ENOSYS.unsigned_abs());
+    let target = TargetArch::try_from(std::env::consts::ARCH)?;
+    SeccompFilter::new(rules, refused, SeccompAction::Allow, target)?.try_into()
+}
+
+const MEMORY: &[c_long] = &[
+    libc::SYS_brk,
+    libc::SYS_madvise,
+    libc::SYS_membarrier,
+    libc::SYS_memfd_create,
+    libc::SYS_mremap,
+    libc::SYS_munmap,
+];
+
+const THREADS: &[c_long] = &[
+    libc::SYS_exit,
+    libc::SYS_exit_group,
+    libc::SYS_futex,
+    libc::SYS_getcpu,
+    libc::SYS_gettid,
+    libc::SYS_restart_syscall,
+    libc::SYS_rseq,
+    libc::SYS_rt_sigaction,
+    libc::SYS_rt_sigprocmask,
+    libc::SYS_rt_sigreturn,
+    libc::SYS_sched_getaffinity,
+    libc::SYS_sched_getparam,
+    libc::SYS_sched_getscheduler,
+    libc::SYS_sched_setaffinity,
+    libc::SYS_sched_yield,
+    libc::SYS_set_robust_list,
+    libc::SYS_set_tid_address,
+    libc::SYS_sigaltstack,
+    // abort(3), and so the end by a panic within a panic.
+    libc::SYS_tgkill,
+];
+
+/// Landlock says which files.
+const FILES: &[c_long] = &[
+    libc::SYS_close,
+    libc::SYS_dup,
+    libc::SYS_dup3,
+    libc::SYS_faccessat,
+    libc::SYS_fcntl,
+    libc::SYS_fstat,
+    libc::SYS_ftruncate,
+    libc::SYS_getcwd,
+    libc::SYS_getdents64,
+    libc::SYS_lseek,
+    libc::SYS_newfstatat,
+    libc::SYS_openat,
+    libc::SYS_pread64,
+    libc::SYS_pwrite64,
+    libc::SYS_read,
+    libc::SYS_readlinkat,
+    libc::SYS_readv,
+    libc::SYS_statx,
+    libc::SYS_write,
+    libc::SYS_writev,
+];
+
+const EVENTS: &[c_long] = &[
+    libc::SYS_epoll_create1,
+    libc::SYS_epoll_ctl,
+    libc::SYS_epoll_pwait,
+    libc::SYS_epoll_pwait2,
+    libc::SYS_eventfd2,
+    libc::SYS_pipe2,
+    libc::SYS_ppoll,
+];
+
+const SOCKETS: &[c_long] = &[
+    libc::SYS_accept,
+    libc::SYS_accept4,
+    libc::SYS_bind,
+    libc::SYS_connect,
+    libc::SYS_getpeername,
+    libc::SYS_getsockname,
+    libc::SYS_getsockopt,
+    libc::SYS_listen,
+    libc::SYS_recvfrom,
+    libc::SYS_recvmmsg,
+    libc::SYS_recvmsg,
+    libc::SYS_sendfile,
+    libc::SYS_sendmmsg,
+    libc::SYS_sendmsg,
+    libc::SYS_sendto,
+    libc::SYS_setsockopt,
+    libc::SYS_shutdown,
+];
+
+const TIME: &[c_long] = &[
+    libc::SYS_clock_getres,
+    libc::SYS_clock_gettime,
+    libc::SYS_clock_nanosleep,
+    libc::SYS_gettimeofday,
+    libc::SYS_nanosleep,
+];
+
+const PROCESS: &[c_long] = &[
+    libc::SYS_getegid,
+    libc::SYS_geteuid,
+    libc::SYS_getgid,
+    libc::SYS_getpid,
+    libc::SYS_getppid,
+    libc::SYS_getrandom,
+    libc::SYS_getrusage,
+    libc::SYS_getuid,
+    libc::SYS_sysinfo,
+    libc::SYS_uname,
+];
+
+/// Names of before 2008, which C libraries go on to use where a kernel has them.
+#[cfg(target_arch = "x86_64")]
+const OLDER: &[c_long] = &[
+    libc::SYS_access,
+    libc::SYS_dup2,
+    libc::SYS_epoll_wait,
+    libc::SYS_lstat,
+    libc::SYS_open,
+    libc::SYS_pipe,
+    libc::SYS_poll,
+    libc::SYS_readlink,
+    libc::SYS_stat,
+    libc::SYS_time,
+];
+#[cfg(not(target_arch = "x86_64"))]
+const OLDER: &[c_long] = &[];
+
+/// Calls that are needed with some arguments only.
+fn conditional() -> Result<Vec<(c_long, Vec<SeccompRule>)>, BackendError> {
+    let threads = flags(0, libc::CLONE_THREAD, libc::CLONE_THREAD);
+    let not_executable = |argument| flags(argument, libc::PROT_EXEC, 0);
+    let reads_limits = SeccompCondition::new(2, SeccompCmpArgLen::Qword, SeccompCmpOp::Eq, 0);
+    let socket = |domain, kind| SeccompRule::new(vec![is(0, domain)?, flags(1, 0xf, kind)?]);
+    // The C library asks for an interface's number by a datagram socket of this host. What listens on a
+    // host for orders (D-Bus, Docker) has streams.
+    let mut sockets = vec![one(is(0, libc::AF_NETLINK))?, socket(libc::AF_UNIX, libc::SOCK_DGRAM)?];
+    for domain in [libc::AF_INET, libc::AF_INET6] {
+        for kind in [libc::SOCK_STREAM, libc::SOCK_DGRAM] {
+            sockets.push(socket(domain, kind)?);
+        }
+    }
+    let orders = IOCTLS.iter().map(|order| {
+        let same = u64::from(*order);
+        one(SeccompCondition::new(1, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, same))
+    });
+    Ok(vec![
+        (libc::SYS_clone, vec![one(threads)?]),
+        (libc::SYS_mmap, vec![one(not_executable(2))?]),
+        (libc::SYS_mprotect, vec![one(not_executable(2))?]),
+        (libc::SYS_prlimit64, vec![one(reads_limits)?]),
+        (
+            libc::SYS_prctl,
+            vec![one(is(0, libc::PR_SET_NAME))?, one(is(0, libc::PR_SET_TIMERSLACK))?],
+        ),
+        (libc::SYS_ioctl, orders.collect::<Result<_, _>>()?),
+        (libc::SYS_socket, sockets),
+        (libc::SYS_socketpair, vec![one(is(0, libc::AF_UNIX))?]),
+    ])
+}
+
+/// What is asked of sockets and outputs: whether calls wait, what waits, an interface's number and name, whether this
+/// is a terminal and how wide.
+const IOCTLS: &[u32] = &[
+    libc::FIONBIO as u32,
+    libc::FIONREAD as u32,
+    libc::FIOCLEX as u32,
+    libc::TIOCOUTQ as u32,
+    libc::SIOCGIFINDEX as u32,
+    libc::SIOCGIFNAME as u32,
+    libc::TCGETS as u32,
+    libc::TIOCGWINSZ as u32,
+];
+
+fn one(condition: Result<SeccompCondition, BackendError>) -> Result<SeccompRule, BackendError> {
+    SeccompRule::new(vec![condition?])
+}
+
+/// An argument that is this constant of the C library, none of which is negative.
+fn is(argument: u8, value: i32) -> Result<SeccompCondition, BackendError> {
+    let value = u64::from(value.unsigned_abs());
+    SeccompCondition::new(argument, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, value)
+}
+
+/// An argument whose bits under `mask` are these.
+fn flags(argument: u8, mask: i32, value: i32) -> Result<SeccompCondition, BackendError> {
+    let (mask, value) = (u64::from(mask.unsigned_abs()), u64::from(value.unsigned_abs()));
+    let masked = SeccompCmpOp::MaskedEq(mask);
+    SeccompCondition::new(argument, SeccompCmpArgLen::Dword, masked, value)
+}
