@@ -305,7 +305,7 @@ fn a_server_that_is_not_there_is_named() {
     // Its port is taken.
     let (_held, at) = listener();
     let options = Options { bind: Some(at.ip()), port: at.port(), ..Options::default() };
-    let taken = serve(&options, &Stop::default(), |_, _| {}).expect_err("taken");
+    let taken = serve(&options, || Ok(Stop::default()), |_, _| {}).expect_err("taken");
     assert_eq!(taken.kind.name(), "listen");
     assert!(taken.hints[0].contains(&at.port().to_string()), "{taken:?}");
 }

@@ -71,7 +71,7 @@ impl Served {
         let (stop, log) = (Stop::default(), Arc::<Log>::default());
         let (stopped, kept) = (stop.clone(), Arc::clone(&log));
         let thread = std::thread::spawn(move || {
-            serve(&options, &stopped, move |_, event| {
+            serve(&options, || Ok(stopped), move |_, event| {
                 watch(&event);
                 kept.events.lock().unwrap().push(event);
                 kept.more.notify_all();

@@ -234,6 +234,11 @@ impl Server {
         Self::run(command, port, &[])
     }
 
+    /// The same by a command that becomes the program.
+    pub fn of(command: Command, args: &[&str]) -> Self {
+        Self::run(command, 0, args)
+    }
+
     fn run(mut command: Command, port: u16, args: &[&str]) -> Self {
         let port = port.to_string();
         let mut child = command
@@ -461,7 +466,7 @@ pub fn free_port() -> u16 {
 }
 
 /// Whether a command succeeded, and all it printed.
-fn run(program: &str, args: &[&str]) -> (bool, String) {
+pub fn run(program: &str, args: &[&str]) -> (bool, String) {
     let path = std::env::var("PATH").unwrap_or_default();
     match Command::new(program)
         .args(args)
