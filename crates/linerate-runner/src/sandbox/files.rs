@@ -49,3 +49,44 @@ fn enforce(directories: &[PathBuf]) -> Result<(RulesetStatus, LandlockStatus), R
         .restrict_self()?;
     Ok((status.ruleset, status.landlock))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, File};
+    use std::io::ErrorKind::PermissionDenied;
+
+    use super::*;
+
+    #[test]
+    fn a_file_that_takes_the_place_of_another_is_read_and_nothing_beside_its_directory() {
+        let top = std::env::temp_dir().join(format!("linerate-landlock-{}", std::process::id()));
+        let (users, beside) = (top.join("users"), top.join("beside"));
+        for directory in [&users, &beside] {
+            fs::create_dir_all(directory).unwrap();
+            fs::write(directory.join("file"), "old").unwrap();
+        }
+        let (changed, changes) = std::sync::mpsc::channel::<()>();
+        let (ready, is_ready) = std::sync::mpsc::channel();
+        let (known, other) = (users.join("file"), beside.join("file"));
+        let within = std::thread::spawn(move || {
+            let restriction = restrict(&[users]);
+            ready.send(fs::read_to_string(&known).unwrap()).unwrap();
+            changes.recv().unwrap();
+            assert_eq!(fs::read_to_string(&known).unwrap(), "new");
+            if restriction.on {
+                let refused = [File::open(&other), File::create(&known), File::create(&other)];
+                let refused = refused.map(|refused| refused.map(drop).map_err(|e| e.kind()));
+                assert_eq!(refused, [Err(PermissionDenied); 3]);
+                assert_eq!(fs::remove_file(&known).unwrap_err().kind(), PermissionDenied);
+            }
+            restriction
+        });
+        assert_eq!(is_ready.recv().unwrap(), "old");
+        fs::write(top.join("next"), "new").unwrap();
+        fs::rename(top.join("next"), top.join("users/file")).unwrap();
+        changed.send(()).unwrap();
+        let restriction = within.join().expect("it is refused things, and goes on");
+        fs::remove_dir_all(top).unwrap();
+        assert!(restriction.on || restriction.why.is_some(), "{restriction:?}");
+    }
+}

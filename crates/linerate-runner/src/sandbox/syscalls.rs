@@ -235,3 +235,44 @@ fn flags(argument: u8, mask: i32, value: i32) -> Result<SeccompCondition, Backen
     let masked = SeccompCmpOp::MaskedEq(mask);
     SeccompCondition::new(argument, SeccompCmpArgLen::Dword, masked, value)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::{UnixDatagram, UnixStream};
+
+    use nix::errno::Errno;
+    use nix::sys::memfd::{MFdFlags, memfd_create};
+    use nix::sys::prctl::{set_pdeathsig, set_timerslack};
+    use nix::sys::resource::{Resource, getrlimit, setrlimit};
+    use nix::sys::signal::{Signal, kill};
+    use nix::unistd::{Pid, setuid};
+
+    use super::*;
+
+    #[test]
+    fn of_some_calls_the_arguments_decide() {
+        let within = std::thread::spawn(|| {
+            let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
+            assert_eq!(restrict(Threads::This), Restriction::on());
+            // Left: to read a limit, to be exact with timers, sockets and memory of this process alone.
+            assert_eq!(getrlimit(Resource::RLIMIT_NOFILE), Ok((soft, hard)));
+            assert_eq!(set_timerslack(1), Ok(()));
+            assert!(UnixStream::pair().is_ok() && UnixDatagram::unbound().is_ok());
+            assert!(memfd_create(c"block", MFdFlags::empty()).is_ok());
+            // Taken: to set one, to be told of other processes' ends, to end them, to be another.
+            let refused = [
+                setrlimit(Resource::RLIMIT_NOFILE, soft, hard),
+                set_pdeathsig(Signal::SIGKILL),
+                kill(Pid::this(), None),
+                setuid(nix::unistd::getuid()),
+            ];
+            assert_eq!(refused, [Err(Errno::ENOSYS); 4]);
+            let modes = std::fs::metadata("/").unwrap().permissions();
+            let refused = std::fs::set_permissions("/", modes).unwrap_err();
+            assert_eq!(refused.raw_os_error(), Some(libc::ENOSYS));
+        });
+        within.join().expect("it is refused things, and goes on");
+        // Another thread of the process keeps all.
+        assert_eq!(kill(Pid::this(), None), Ok(()));
+    }
+}
