@@ -9,6 +9,7 @@ pub mod agent;
 pub mod client;
 pub mod clock;
 mod control;
+mod doors;
 mod errors;
 mod event;
 mod event_log;

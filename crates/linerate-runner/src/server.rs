@@ -1,6 +1,6 @@
 //! A server: any number of tests at once on one TCP and UDP port.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use linerate_engine::sys;
 use linerate_model::plan::Dialect;
-use linerate_model::record::{ErrorKind, ErrorRecord};
+use linerate_model::record::ErrorRecord;
 use linerate_wire::iperf3::Cookie;
 use linerate_wire::native::PREAMBLE;
 use linerate_wire::native::message::RefusalKind;
@@ -24,6 +24,7 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::admission::Admission;
 use crate::data::StreamSocket;
+use crate::doors::Doors;
 pub use crate::event::Event;
 use crate::event_log::{EventLog, Events};
 use crate::options::MOST_WAITING;
@@ -104,26 +105,13 @@ pub(crate) async fn serve_async(
     host::prepare();
     let agent = options.agent.as_ref().map(agent::AgentSlot::open).transpose()?;
     let (agent, left) = agent.unzip();
-    let (listener, udp) = listen(options, options.port)?;
-    let address = listener.local_addr().map_err(|e| cannot_listen(options, options.port, &e))?;
-    let mut doors = vec![(Dialect::Native, listener)];
-    // Of dialects whose UDP streams come unannounced.
-    let mut streams = Vec::new();
-    for &(dialect, port) in &options.doors {
-        if dialect == Dialect::Iperf2 {
-            let (listener, udp) = listen(options, port)?;
-            doors.push((dialect, listener));
-            streams.push(udp);
-            continue;
-        }
-        doors.push((dialect, bound(options, port, tcp_listener)?));
-    }
-    for (dialect, listener) in &doors {
-        let address = listener.local_addr().map_err(|e| cannot_listen(options, 0, &e))?;
-        events.send(Event::Listening(*dialect, sys::plain(address)));
+    let Doors { tcp, udp } = Doors::open(options)?;
+    for (dialect, address, _) in &tcp {
+        events.send(Event::Listening(*dialect, *address));
     }
     if let Some(sandbox) = sandbox {
-        events.send(Event::Sandboxed(Box::new(sandbox.close([&udp].into_iter().chain(&streams))?)));
+        let udp = udp.iter().map(|(_, _, udp)| udp);
+        events.send(Event::Sandboxed(Box::new(sandbox.close(udp)?)));
     }
     left.flatten().into_iter().for_each(|left| events.send(left));
     let server = Arc::new(Server {
@@ -141,12 +129,14 @@ pub(crate) async fn serve_async(
     });
     // Ends with this function.
     let mut tasks = JoinSet::new();
-    tasks.spawn(answer_hellos(Arc::clone(&server), udp, address.port()));
-    for udp in streams {
-        let port = udp.local_addr().map_err(|e| cannot_listen(options, 0, &e))?.port();
-        tasks.spawn(serving::iperf2::hear(Arc::clone(&server), udp, port));
+    for (dialect, port, udp) in udp {
+        let server = Arc::clone(&server);
+        match dialect {
+            Dialect::Iperf2 => tasks.spawn(serving::iperf2::hear(server, udp, port)),
+            Dialect::Native | Dialect::Iperf3 => tasks.spawn(answer_hellos(server, udp, port)),
+        };
     }
-    for (dialect, listener) in doors {
+    for (dialect, _, listener) in tcp {
         tasks.spawn(accept(Arc::clone(&server), dialect, listener));
     }
     let begun = Instant::now();
@@ -178,71 +168,6 @@ async fn accept(server: Arc<Server>, door: Dialect, listener: TcpListener) {
             },
         }
     }
-}
-
-fn cannot_listen(options: &Options, port: u16, error: &std::io::Error) -> ErrorRecord {
-    let hint = match error.kind() {
-        std::io::ErrorKind::AddrInUse => {
-            format!(
-                "another server runs there (`ss -tulpn 'sport = :{port}'` names it); choose another port with --port"
-            )
-        }
-        std::io::ErrorKind::PermissionDenied => {
-            "ports below 1024 need root; choose another with --port".into()
-        }
-        std::io::ErrorKind::AddrNotAvailable => {
-            "the address of --bind must be one of this host (`ip addr`)".into()
-        }
-        _ => "choose another with --bind and --port".into(),
-    };
-    ErrorRecord::new(
-        ErrorKind::Listen,
-        match options.bind {
-            Some(address) => format!("cannot listen on {address} port {port}, TCP and UDP"),
-            None => format!("cannot listen on port {port}, TCP and UDP"),
-        },
-        error.to_string(),
-        &[],
-    )
-    .hint(hint)
-}
-
-/// What listens on the address that the owner wants: without one a dual-stack socket, or IPv4 on a host that
-/// has no IPv6.
-fn bound<T>(
-    options: &Options,
-    port: u16,
-    listen: impl Fn(SocketAddr, bool) -> std::io::Result<T>,
-) -> Result<T, ErrorRecord> {
-    let attempt = |address: IpAddr| {
-        let dual = address.is_unspecified() && !options.only_v6;
-        listen(SocketAddr::new(address, port), dual)
-    };
-    let result = match options.bind {
-        Some(address) => attempt(address),
-        None if options.only_v6 => attempt(Ipv6Addr::UNSPECIFIED.into()),
-        None => attempt(Ipv6Addr::UNSPECIFIED.into()).or_else(|e| match e.kind() {
-            std::io::ErrorKind::AddrInUse | std::io::ErrorKind::PermissionDenied => Err(e),
-            _ => attempt(Ipv4Addr::UNSPECIFIED.into()),
-        }),
-    };
-    result.map_err(|e| cannot_listen(options, port, &e))
-}
-
-fn tcp_listener(address: SocketAddr, dual: bool) -> std::io::Result<TcpListener> {
-    let tcp = sys::tcp_listener(address, dual)?;
-    tcp.set_nonblocking(true)?;
-    TcpListener::from_std(tcp.into())
-}
-
-fn listen(options: &Options, port: u16) -> Result<(TcpListener, UdpSocket), ErrorRecord> {
-    bound(options, port, |address, dual| {
-        let tcp = tcp_listener(address, dual)?;
-        let port = tcp.local_addr()?.port();
-        let udp = sys::udp_listener(SocketAddr::new(address.ip(), port), dual)?;
-        udp.set_nonblocking(true)?;
-        Ok((tcp, UdpSocket::from_std(udp.into())?))
-    })
 }
 
 /// Whoever cannot be taken now is reported to the owner, but not each.

@@ -71,11 +71,15 @@ impl Served {
         let (stop, log) = (Stop::default(), Arc::<Log>::default());
         let (stopped, kept) = (stop.clone(), Arc::clone(&log));
         let thread = std::thread::spawn(move || {
-            serve(&options, || Ok(stopped), move |_, event| {
-                watch(&event);
-                kept.events.lock().unwrap().push(event);
-                kept.more.notify_all();
-            })
+            serve(
+                &options,
+                || Ok(stopped),
+                move |_, event| {
+                    watch(&event);
+                    kept.events.lock().unwrap().push(event);
+                    kept.more.notify_all();
+                },
+            )
         });
         let at = log.wait("its address", |events| match events {
             [Event::Listening(_, at), ..] => Some(*at),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use crate::iperf3::{HANGS, Iperf3, installed};
-use crate::support::{Server, linerate, wait_for};
+use crate::support::{Server, cores, linerate, wait_for};
 
 const KINDS: &[&str] = &[
     "udp -b 20M -t 300ms -i 100ms",
@@ -26,7 +26,7 @@ const OF_IPERF3: &[&str] = &[
     "-t 1 -b 10M -u",
     "-t 1 -b 10M -u -R",
     "-t 1 -b 10M -Z -R",
-    "-t 1 -b 10M -A 0,0 --bidir",
+    "-t 1 -b 10M -A CORE,CORE --bidir",
 ];
 
 /// What every thread of a server says of one thing in its /proc/PID/task/*/status.
@@ -74,7 +74,9 @@ pub fn every_kind(server: &Server) {
         linerate(None, &args).complete();
     }
     if installed("every_kind") {
+        let core = cores().first().expect("a core").to_string();
         for line in OF_IPERF3 {
+            let line = &line.replace("CORE", &core);
             println!("iperf3 {line}");
             Iperf3::here("127.0.0.1", server.port, line).end().well();
         }
