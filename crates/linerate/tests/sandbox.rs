@@ -13,7 +13,7 @@ use support::{Server, alone, linerate, skip};
 #[test]
 fn tests_of_every_kind_go_on_within_the_sandbox() {
     let _alone = alone();
-    let server = Server::start(None, &[]);
+    let server = Server::start(None, &["--iperf2"]);
     let said = sandboxed(&server);
     assert_eq!(said["seccomp"], json!({"on": true}), "{said}");
     assert_eq!(said["uid"], nix::unistd::geteuid().as_raw());
@@ -30,7 +30,7 @@ fn tests_of_every_kind_go_on_as_another_user() {
         return;
     }
     let _alone = alone();
-    let server = Server::start(None, &["--user", "nobody"]);
+    let server = Server::start(None, &["--user", "nobody", "--iperf2"]);
     let said = sandboxed(&server);
     let nobody = nix::unistd::User::from_name("nobody").unwrap().expect("nobody").uid;
     assert_eq!((&said["user"], &said["uid"]), (&json!("nobody"), &json!(nobody.as_raw())));

@@ -73,6 +73,14 @@ pub fn every_kind(server: &Server) {
         args.extend(options.split(' '));
         linerate(None, &args).complete();
     }
+    if server.log().contains(r#""dialect":"iperf2""#) {
+        for line in ["udp 127.0.0.1 -b 2M", "tcp 127.0.0.1 -b 2M -R"] {
+            println!("{line} --dialect iperf2");
+            let args = [line, "-t 300ms --json --dialect iperf2"].join(" ");
+            let record = linerate(None, &args.split(' ').collect::<Vec<_>>()).record();
+            assert_eq!(record["status"], "complete", "{record}");
+        }
+    }
     if installed("every_kind") {
         let core = cores().first().expect("a core").to_string();
         for line in OF_IPERF3 {
