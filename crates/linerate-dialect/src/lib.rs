@@ -75,7 +75,7 @@ pub enum Input<'a> {
     /// This end shall stop: its process shuts down, or its user has seen enough.
     Shutdown,
     /// A datagram came to the socket of a stream whose thread has ended.
-    Told(u16, &'a [u8]),
+    Datagram(u16, &'a [u8]),
     /// Nothing but time has passed.
     Time,
 }
@@ -110,7 +110,7 @@ pub enum Action {
     /// Read the host's counters a last time.
     FinishHost,
     /// Send this datagram from the socket of a stream whose thread has ended.
-    Say(u16, Vec<u8>),
+    SendDatagram(u16, Vec<u8>),
     /// Ask the peer's kernel whether it is there.
     AskPeer,
     /// All streams are there: their addresses are known.

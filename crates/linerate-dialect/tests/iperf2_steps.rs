@@ -62,7 +62,7 @@ fn received(datagrams: u64) -> Box<Report> {
 fn said(talk: &mut impl Conversation) -> Vec<Vec<u8>> {
     let mut all = Vec::new();
     while let Some(action) = talk.action() {
-        if let Action::Say(0, datagram) = action {
+        if let Action::SendDatagram(0, datagram) = action {
             all.push(datagram);
         }
     }
@@ -79,7 +79,7 @@ fn a_server_never_says_more_than_it_heard() {
     let mut told = said(&mut server).iter().map(Vec::len).sum::<usize>() as u64;
     assert_eq!(told, 128, "200 bytes pay for one report");
     for step in 1..100 {
-        server.input(SECOND + step * MS, &seen, Input::Told(0, &[0; 16]));
+        server.input(SECOND + step * MS, &seen, Input::Datagram(0, &[0; 16]));
         heard += 16;
         let reports = said(&mut server);
         let decoded = reports.iter().all(|report| wire::Report::decode(report).is_some());
@@ -143,10 +143,10 @@ fn a_client_says_its_end_until_it_is_answered() {
     client.input(SECOND + 10 * MS, &Seen::default(), Input::Time);
     assert_eq!(said(&mut client), first, "the same again, so that nobody counts it as loss");
     // What is no report of a server's is none: its second ones are this end's own words.
-    client.input(SECOND + 11 * MS, &Seen::default(), Input::Told(0, &first[0]));
+    client.input(SECOND + 11 * MS, &Seen::default(), Input::Datagram(0, &first[0]));
     assert!(!client.is_over());
     let report = wire::Report { datagrams: 6, lost: 2, ..Default::default() };
-    client.input(SECOND + 12 * MS, &Seen::default(), Input::Told(0, &report.encode()));
+    client.input(SECOND + 12 * MS, &Seen::default(), Input::Datagram(0, &report.encode()));
     let ended = {
         client.input(
             SECOND + 12 * MS,
@@ -181,7 +181,7 @@ fn absurd_reports_stay_within_what_was_sent() {
     for (datagrams, lost) in [(0, 0), (u64::MAX, 0), (6, u64::MAX), (u64::MAX, u64::MAX)] {
         let mut client = sent();
         let report = wire::Report { datagrams, lost, bytes: u64::MAX, ..Default::default() };
-        client.input(SECOND, &Seen::default(), Input::Told(0, &report.encode()));
+        client.input(SECOND, &Seen::default(), Input::Datagram(0, &report.encode()));
         let counts = client.ended().streams[0].recv.as_ref().unwrap().counts;
         assert_eq!(counts.datagrams + counts.lost, 5, "{datagrams} {lost}");
     }

@@ -14,6 +14,7 @@ mod errors;
 mod event;
 mod event_log;
 mod host;
+mod in_band;
 mod line;
 mod network;
 mod options;
@@ -30,7 +31,6 @@ mod service;
 mod serving;
 mod shares;
 pub mod signals;
-mod words;
 
 use linerate_data as data;
 use linerate_data::standstill;

@@ -4,10 +4,10 @@
 #![forbid(unsafe_code)]
 
 pub mod fuzz;
+pub mod identities;
 pub mod link;
 pub mod peer;
 pub mod plans;
 pub mod records;
-pub mod told;
 pub mod toy;
 pub mod whole;

@@ -433,7 +433,7 @@ impl<'a> World<'a> {
             Action::FinishHost => {
                 self.input(place, Input::Host(HostSamples::default(), Cpu::default()));
             }
-            Action::Say(stream, bytes) => self.say(place, stream, &bytes),
+            Action::SendDatagram(stream, bytes) => self.say(place, stream, &bytes),
             Action::Show(row) => self.shown.push(row.start_s),
             Action::Announce => self.complete(place),
             Action::HostWarm
@@ -586,7 +586,7 @@ impl<'a> World<'a> {
         if self.side(place).threads.contains_key(&stream) {
             return self.deliver(place, stream, None, bytes);
         }
-        self.input(place, Input::Told(stream, bytes));
+        self.input(place, Input::Datagram(stream, bytes));
     }
 
     fn deliver(&mut self, place: Place, stream: u16, number: Option<u64>, bytes: &[u8]) {

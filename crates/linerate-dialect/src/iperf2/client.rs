@@ -105,7 +105,7 @@ impl Conversation for Client {
             Input::Arrived(_) => self.on_opened(now_ns),
             Input::Prepared(_) => self.begin(now_ns),
             Input::Data(event, host) => self.on_data(now_ns, event, host),
-            Input::Told(stream, datagram) => {
+            Input::Datagram(stream, datagram) => {
                 if let (Some(report), Some(_)) =
                     (iperf2::Report::decode(datagram), self.farewells.get(&stream))
                 {
@@ -299,7 +299,7 @@ impl Client {
             if now_ns >= farewell.again_ns && farewell.said < self.repeats {
                 farewell.said += 1;
                 farewell.again_ns = now_ns.saturating_add(REPEAT_NS);
-                self.actions.push_back(Action::Say(*stream, farewell.datagram.clone()));
+                self.actions.push_back(Action::SendDatagram(*stream, farewell.datagram.clone()));
             }
         }
         let repeats = self.repeats;

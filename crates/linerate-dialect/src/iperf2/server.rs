@@ -90,7 +90,7 @@ impl Conversation for Server {
                 self.actions.push_back(Action::DrainUntil(until_ns));
             }
             Input::Data(DataEvent::Done(_, report), _) => self.on_done(now_ns, seen, *report),
-            Input::Told(_, datagram) => {
+            Input::Datagram(_, datagram) => {
                 self.repeated = self.repeated.saturating_add(datagram.len() as u64);
                 self.answer(now_ns, seen);
             }
@@ -241,7 +241,7 @@ impl Server {
         {
             *reports += 1;
             let report = in_its_words(report, ended).encode();
-            self.actions.push_back(Action::Say(self.id.stream, report.to_vec()));
+            self.actions.push_back(Action::SendDatagram(self.id.stream, report.to_vec()));
         }
     }
 

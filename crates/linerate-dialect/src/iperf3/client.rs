@@ -173,7 +173,7 @@ impl Conversation for Client {
             Input::Host(_, cpu) => self.on_host(now_ns, cpu),
             Input::Failed(why) => self.fail(now_ns, Failure::Here(why)),
             Input::Shutdown => self.interrupt(now_ns),
-            Input::Listening(..) | Input::Told(..) | Input::Time => {}
+            Input::Listening(..) | Input::Datagram(..) | Input::Time => {}
         }
         while self.reads() && self.read(now_ns) {}
         if self.out.deadline_ns().is_some_and(|at| now_ns >= at) {

@@ -206,7 +206,7 @@ impl Conversation for Server {
             Input::Host(_, cpu) => self.on_host(now_ns, cpu),
             Input::Failed(why) => self.trouble(now_ns, Trouble::new(ErrorNumber::THREAD, why)),
             Input::Shutdown => self.shut = true,
-            Input::Listening(..) | Input::Told(..) | Input::Time => {}
+            Input::Listening(..) | Input::Datagram(..) | Input::Time => {}
         }
         while self.reads() && self.read(now_ns, seen) {}
         if self.out.deadline_ns().is_some_and(|at| now_ns >= at) {

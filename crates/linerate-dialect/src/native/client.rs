@@ -136,7 +136,7 @@ impl Conversation for Client {
             Input::Arrived(_) => self.on_opened(now_ns),
             Input::Data(event, host) => self.on_data(event, host),
             Input::NoMoreData => self.threads_over = true,
-            Input::Host(..) | Input::Listening(..) | Input::Told(..) | Input::Time => {}
+            Input::Host(..) | Input::Listening(..) | Input::Datagram(..) | Input::Time => {}
             Input::Prepared(_) => self.begin(now_ns),
             Input::Failed(why) => self.fail(Failure::Here(why)),
             Input::Shutdown => self.interrupt(now_ns),

@@ -138,7 +138,7 @@ impl Conversation for Server {
             }
             Input::Failed(why) => self.end(Err(Early::failed(why))),
             Input::Shutdown => self.shut_down(now_ns),
-            Input::Listening(..) | Input::NoMoreData | Input::Told(..) | Input::Time => {}
+            Input::Listening(..) | Input::NoMoreData | Input::Datagram(..) | Input::Time => {}
         }
         self.read(now_ns);
         if self.out.deadline_ns().is_some_and(|at| now_ns >= at) {

@@ -21,10 +21,10 @@ use crate::data::Streams;
 use crate::data::{self, Shared, SocketFacts, StreamSocket};
 use crate::errors;
 use crate::host::HostWatch;
+use crate::in_band::InBand;
 use crate::line::{Came, Line, nanos};
 use crate::process_cpu::ProcessCpu;
 use crate::standstill;
-use crate::words::Words;
 
 /// What those who watch see of a test when all its streams are there.
 pub(super) type Announce<'a> = Box<dyn FnOnce(&[SocketFacts]) -> Option<TestEvent> + Send + 'a>;
@@ -35,7 +35,7 @@ pub(super) struct Driver<'a, C> {
     _stop: StopOnDrop,
     conversation: C,
     line: Line,
-    words: Words,
+    in_band: InBand,
     shared: Arc<Shared>,
     streams: Streams,
     host: Option<HostWatch>,
@@ -70,7 +70,7 @@ enum Woken {
     Line(Came),
     Opened(Opened),
     Data(Option<DataEvent>),
-    Told(u16, Vec<u8>),
+    Datagram(u16, Vec<u8>),
     Stop,
 }
 
@@ -88,7 +88,7 @@ impl<'a, C: Conversation> Driver<'a, C> {
             _stop: StopOnDrop(Arc::clone(&shared)),
             conversation,
             line: Line::new(control.into()),
-            words: Words::default(),
+            in_band: InBand::default(),
             shared,
             streams,
             host: None,
@@ -122,7 +122,7 @@ impl<'a, C: Conversation> Driver<'a, C> {
                 came = self.line.next(&self.conversation) => Woken::Line(came),
                 stream = self.opening.next() => Woken::Opened(stream),
                 event = reported.recv(), if threads => Woken::Data(event),
-                (stream, datagram) = self.words.next() => Woken::Told(stream, datagram),
+                (stream, datagram) = self.in_band.next() => Woken::Datagram(stream, datagram),
                 () = &mut stop => Woken::Stop,
             };
             match woken {
@@ -144,7 +144,7 @@ impl<'a, C: Conversation> Driver<'a, C> {
                     threads = false;
                     self.input(Input::NoMoreData);
                 }
-                Woken::Told(stream, datagram) => self.input(Input::Told(stream, &datagram)),
+                Woken::Datagram(stream, datagram) => self.input(Input::Datagram(stream, &datagram)),
                 Woken::Stop => {
                     stops += 1;
                     stop.set(crate::signals::times(stops));
@@ -186,7 +186,7 @@ impl<'a, C: Conversation> Driver<'a, C> {
         if let Some(host) = &mut self.host {
             host.on_event(&event).await;
         }
-        self.words.begin_after(&event);
+        self.in_band.begin_after(&event);
         let seen = self.seen();
         let row = |index| self.host.as_ref()?.row(index);
         self.conversation.input(clock::monotonic_ns(), &seen, Input::Data(event, &row));
@@ -233,7 +233,7 @@ impl<'a, C: Conversation> Driver<'a, C> {
             (Action::PeerSent(stream, datagrams), _) => {
                 self.shared.peer_sent(stream, datagrams);
             }
-            (Action::Say(stream, datagram), _) => self.words.say(stream, &datagram),
+            (Action::SendDatagram(stream, datagram), _) => self.in_band.send(stream, &datagram),
             (Action::Show(row), _) => self.observer.interval(&row),
             (Action::Note(text), _) => self.observer.note(&text),
             (Action::Event(event), _) => self.observer.event(&event),
@@ -260,7 +260,7 @@ impl<'a, C: Conversation> Driver<'a, C> {
             self.kept.extend(tcp.try_clone());
         }
         if let (true, StreamSocket::Udp(udp, _)) = (self.streams.habits.streams_speak, &socket) {
-            self.words.keep(id.stream, udp)?;
+            self.in_band.keep(id.stream, udp)?;
         }
         let context = self.streams.context((id, role), &self.shared, events);
         data::spawn(context, socket).map(drop)

@@ -20,11 +20,11 @@ use crate::admission::Slot;
 use crate::data::Streams;
 use crate::data::{self, Early, Shared, Sign, StopOnDrop, StreamSocket};
 use crate::host::HostWatch;
+use crate::in_band::InBand;
 use crate::line::{Came, Line, nanos};
 use crate::process_cpu::ProcessCpu;
 use crate::service::Server;
 use crate::standstill;
-use crate::words::Words;
 
 /// What a dialect does with its data sockets, and with what its users see.
 pub(crate) trait Guest: Send {
@@ -73,7 +73,7 @@ pub(crate) struct Driver<C, G> {
     _stop: StopOnDrop,
     conversation: C,
     line: Line,
-    words: Words,
+    in_band: InBand,
     setup: Setup<G>,
     host: Option<HostWatch>,
     cpu: ProcessCpu,
@@ -92,7 +92,7 @@ enum Woken {
     Arrived(Option<(u64, StreamSocket)>),
     Port(std::io::Result<(u16, StreamSocket)>),
     Data(Option<DataEvent>),
-    Told(u16, Vec<u8>),
+    Datagram(u16, Vec<u8>),
     Shutdown,
 }
 
@@ -107,7 +107,7 @@ impl<C: Conversation, G: Guest> Driver<C, G> {
             _stop: StopOnDrop(Arc::clone(&setup.shared)),
             conversation,
             line: Line::new(control.into()),
-            words: Words::default(),
+            in_band: InBand::default(),
             setup,
             host: None,
             cpu: ProcessCpu::start(),
@@ -145,7 +145,7 @@ impl<C: Conversation, G: Guest> Driver<C, G> {
                     arrival.unwrap_or_else(|e| Err(std::io::Error::other(e))),
                 ),
                 event = reported.recv(), if threads => Woken::Data(event),
-                (stream, datagram) = self.words.next() => Woken::Told(stream, datagram),
+                (stream, datagram) = self.in_band.next() => Woken::Datagram(stream, datagram),
                 _ = shut.changed(), if !shutting => Woken::Shutdown,
             };
             match woken {
@@ -168,7 +168,7 @@ impl<C: Conversation, G: Guest> Driver<C, G> {
                     threads = false;
                     self.input(Input::NoMoreData);
                 }
-                Woken::Told(stream, datagram) => self.input(Input::Told(stream, &datagram)),
+                Woken::Datagram(stream, datagram) => self.input(Input::Datagram(stream, &datagram)),
                 Woken::Shutdown => {
                     shutting = true;
                     self.input(Input::Shutdown);
@@ -211,7 +211,7 @@ impl<C: Conversation, G: Guest> Driver<C, G> {
         if let Some(host) = &mut self.host {
             host.on_event(&event).await;
         }
-        self.words.begin_after(&event);
+        self.in_band.begin_after(&event);
         let seen = self.seen();
         let row = |index| self.host.as_ref()?.row(index);
         self.conversation.input(clock::monotonic_ns(), &seen, Input::Data(event, &row));
@@ -255,7 +255,7 @@ impl<C: Conversation, G: Guest> Driver<C, G> {
             (Action::AskPeer, _) => {
                 self.line.stream().into_iter().for_each(|control| self.setup.guest.ask(control));
             }
-            (Action::Say(stream, datagram), _) => self.words.say(stream, &datagram),
+            (Action::SendDatagram(stream, datagram), _) => self.in_band.send(stream, &datagram),
             (Action::Event(event), _) => self.setup.guest.event(*event),
             (Action::Begin(at_ns), _) => self.setup.shared.start(at_ns),
             (Action::Stop, _) => self.setup.shared.stop(),
@@ -310,7 +310,7 @@ impl<C: Conversation, G: Guest> Driver<C, G> {
             StreamSocket::Tcp(tcp) => tcp.try_clone().ok(),
             StreamSocket::Udp(socket, _) => {
                 if setup.streams.habits.streams_speak {
-                    self.words.keep(id.stream, socket)?;
+                    self.in_band.keep(id.stream, socket)?;
                 }
                 None
             }

@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 use linerate_model::served::{Outcome, RefusalKind, ServedResult};
 use linerate_model::units::Nanos;
 use linerate_runner::server::{Event, Options};
+use linerate_testkit::identities::number;
 use linerate_testkit::peer::iperf3;
 use linerate_testkit::peer::native::{self, Granted, Peer, plan};
-use linerate_testkit::told::number;
 use linerate_wire::native::stream::{TcpOpening, UdpHello};
 use serde_json::{Value, json};
 

@@ -9,7 +9,7 @@ use linerate_model::units::Nanos;
 use linerate_model::word::Word;
 use linerate_runner::client::{Request, Target};
 use linerate_runner::server::Options;
-use linerate_testkit::told::number;
+use linerate_testkit::identities::number;
 use serde_json::Value;
 
 use crate::support::{

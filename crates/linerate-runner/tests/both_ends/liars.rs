@@ -9,7 +9,7 @@ use linerate_model::units::Nanos;
 use linerate_runner::server::Options;
 use linerate_runner::signals::Stop;
 use linerate_session::observer::Observer;
-use linerate_testkit::told::number;
+use linerate_testkit::identities::number;
 use serde_json::{Value, json};
 
 use crate::support::{

@@ -24,7 +24,7 @@ use serde_json::Value;
 pub use attacks::{Attack, MANY, attack, survives};
 pub use hogs::Hogs;
 pub use lab::{Lab, PORT, dropping};
-pub use linerate_testkit::told::{identities, list, number, real};
+pub use linerate_testkit::identities::{identities, list, number, real};
 
 /// The control side, what waits for signals, the log, the host's counters, and the pulse.
 const RESTING_THREADS: usize = 5;

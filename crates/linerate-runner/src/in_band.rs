@@ -1,5 +1,5 @@
-//! The last words of UDP streams, in dialects that have no control connection to say them on: datagrams from
-//! and to the socket of a stream whose thread has ended.
+//! Control in band, of dialects whose UDP streams have no control connection: datagrams from and to the socket of
+//! a stream whose thread has ended.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,18 +16,18 @@ const MOST_WAITING: usize = 64;
 const MOST_BYTES: usize = 65_535;
 
 /// A stream, and a datagram that came to it.
-type Told = (u16, Vec<u8>);
+type Received = (u16, Vec<u8>);
 
 /// Of one end of one test.
-pub(crate) struct Words {
+pub(crate) struct InBand {
     /// While the thread has it, nobody else reads or writes.
     kept: BTreeMap<u16, Socket>,
     sockets: BTreeMap<u16, Arc<UdpSocket>>,
-    heard: (Sender<Told>, Receiver<Told>),
+    heard: (Sender<Received>, Receiver<Received>),
     readers: JoinSet<()>,
 }
 
-impl Default for Words {
+impl Default for InBand {
     fn default() -> Self {
         Self {
             kept: BTreeMap::new(),
@@ -38,7 +38,7 @@ impl Default for Words {
     }
 }
 
-impl Words {
+impl InBand {
     /// The socket of a stream whose thread is about to start.
     pub(crate) fn keep(&mut self, stream: u16, socket: &Socket) -> std::io::Result<()> {
         self.kept.insert(stream, socket.try_clone()?);
@@ -63,14 +63,14 @@ impl Words {
                     tokio::time::sleep(std::time::Duration::from_millis(1)).await;
                     continue;
                 };
-                let told = datagram.get(..bytes).unwrap_or_default().to_vec();
-                let _ = heard.try_send((stream, told));
+                let received = datagram.get(..bytes).unwrap_or_default().to_vec();
+                let _ = heard.try_send((stream, received));
             }
         });
     }
 
     /// Sends a datagram; it may be lost here as well as on its way.
-    pub(crate) fn say(&self, stream: u16, datagram: &[u8]) {
+    pub(crate) fn send(&self, stream: u16, datagram: &[u8]) {
         if let Some(socket) = self.sockets.get(&stream) {
             // At once: the runtime has not yet heard that there is room.
             let _ = socket2::SockRef::from(socket.as_ref()).send(datagram);
@@ -78,9 +78,9 @@ impl Words {
     }
 
     /// The next datagram. May be given up at any time.
-    pub(crate) async fn next(&mut self) -> Told {
+    pub(crate) async fn next(&mut self) -> Received {
         match self.heard.1.recv().await {
-            Some(told) => told,
+            Some(received) => received,
             None => std::future::pending().await,
         }
     }
@@ -114,44 +114,44 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn each_stream_speaks_once_its_thread_has_ended() {
-        let mut words = Words::default();
+    async fn each_stream_sends_once_its_thread_has_ended() {
+        let mut in_band = InBand::default();
         let (streams, peers): (Vec<_>, Vec<_>) = (0..2).map(|_| pair()).unzip();
         for (number, socket) in (0..).zip(&streams) {
-            words.keep(number, socket).unwrap();
+            in_band.keep(number, socket).unwrap();
         }
         // While there is a thread, the socket is its own.
-        words.say(1, b"too soon");
-        words.begin_after(&done(1));
-        words.begin_after(&DataEvent::Begun);
-        words.begin_after(&done(7));
-        words.say(1, b"end");
+        in_band.send(1, b"too soon");
+        in_band.begin_after(&done(1));
+        in_band.begin_after(&DataEvent::Begun);
+        in_band.begin_after(&done(7));
+        in_band.send(1, b"end");
         let mut buffer = [0; 20];
         assert_eq!(peers[1].recv(&mut buffer).unwrap(), 3);
         peers[1].send(b"report").unwrap();
         peers[0].send(b"data").unwrap();
-        let told = tokio::time::timeout(HANGS, words.next()).await.unwrap();
-        assert_eq!(told, (1, b"report".to_vec()));
-        words.begin_after(&done(0));
-        let told = tokio::time::timeout(HANGS, words.next()).await.unwrap();
-        assert_eq!(told, (0, b"data".to_vec()));
+        let received = tokio::time::timeout(HANGS, in_band.next()).await.unwrap();
+        assert_eq!(received, (1, b"report".to_vec()));
+        in_band.begin_after(&done(0));
+        let received = tokio::time::timeout(HANGS, in_band.next()).await.unwrap();
+        assert_eq!(received, (0, b"data".to_vec()));
     }
 
     #[tokio::test]
     async fn a_port_that_is_closed_ends_nothing() {
-        let mut words = Words::default();
+        let mut in_band = InBand::default();
         let (near, far) = pair();
         let at = far.local_addr().unwrap();
-        words.keep(0, &near).unwrap();
-        words.begin_after(&done(0));
+        in_band.keep(0, &near).unwrap();
+        in_band.begin_after(&done(0));
         drop(far);
         for _ in 0..5 {
-            words.say(0, b"nobody");
+            in_band.send(0, b"nobody");
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         let far = std::net::UdpSocket::bind(at).unwrap();
         far.send_to(b"here", near.local_addr().unwrap().as_socket().unwrap()).unwrap();
-        let told = tokio::time::timeout(HANGS, words.next()).await.unwrap();
-        assert_eq!(told, (0, b"here".to_vec()));
+        let received = tokio::time::timeout(HANGS, in_band.next()).await.unwrap();
+        assert_eq!(received, (0, b"here".to_vec()));
     }
 }
