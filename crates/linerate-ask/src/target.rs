@@ -40,8 +40,8 @@ pub struct Where {
     /// File with the key that the server asks for.
     #[arg(long, value_name = "FILE")]
     pub key_file: Option<PathBuf>,
-    /// What to speak with the server: auto finds out, iperf3 runs against an iperf3 server, iperf2 against one of
-    /// iperf 2 (port 5001, nothing secret, no login).
+    /// What to speak with the server: auto finds out whether it is linerate's or iperf3's; iperf2 tests with a
+    /// server of iperf 2 (port 5001), netperf with a netserver (port 12865), which take no key.
     #[arg(long, value_name = "NAME", default_value = "auto")]
     #[serde(deserialize_with = "text")]
     pub dialect: Speak,

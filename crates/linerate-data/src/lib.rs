@@ -352,6 +352,10 @@ pub fn spawn(context: Context, socket: StreamSocket) -> std::io::Result<JoinHand
         }
         StreamSocket::Tcp(socket) => Carrier::Tcp(socket),
     };
+    let marked = match (&carrier, context.role) {
+        (Carrier::Datagrams(at, _), Role::Send | Role::Request) => at.socket.clone(),
+        _ => None,
+    };
     let name = format!("{}-{}", context.role.name(), context.id.stream);
     std::thread::Builder::new().name(name).stack_size(256 * 1024).spawn(move || {
         if let Some(core) = context.core {
@@ -371,8 +375,21 @@ pub fn spawn(context: Context, socket: StreamSocket) -> std::io::Result<JoinHand
             (Role::Request, carrier) => Report::Rr(rr::request(&context, carrier)),
             (Role::Respond, carrier) => Report::Respond(rr::respond(&context, carrier)),
         };
+        if let Some(socket) = marked {
+            mark_end(&socket, context.streams.habits.end_marks);
+        }
         let _ = context.events.send(DataEvent::Done(context.id.stream, Box::new(report)));
     })
+}
+
+/// Says with so many empty datagrams that nothing more comes. What the kernel does not take is lost, as any
+/// of them may be.
+fn mark_end(socket: &Socket, marks: u8) {
+    let _ = socket.set_nonblocking(false);
+    let _ = socket.set_write_timeout(Some(LOOK_UP * 5));
+    for _ in 0..marks {
+        let _ = socket.send(&[]);
+    }
 }
 
 /// Whether a datagram is the client's hello again, because the first answer was lost.

@@ -60,14 +60,15 @@ fn ask(
     let id_bytes = ID_BYTES.min(rr.request as usize).min(rr.response as usize);
     // Over TCP answers come in order, and no name is on the wire that could come twice.
     let is_udp = matches!(carrier, Carrier::Datagrams(..));
-    let mut flight = Flight::new(if is_udp { id_bytes } else { ID_BYTES });
+    let is_named = is_udp && context.streams.habits.echoes;
+    let mut flight = Flight::new(if is_named { id_bytes } else { ID_BYTES });
     let mut pacer = rr.rate.and_then(|rate| {
         // One "bit" a transaction.
         Pacer::new(rate, 1, context.id.index, plan.streams, 1, 1_000_000)
     });
     let mut limit =
         if pacer.is_some() && rr.outstanding == 1 { OPEN_LOOP_LIMIT } else { rr.outstanding };
-    if is_udp && id_bytes < 4 {
+    if is_named && id_bytes < 4 {
         // More in flight than there are names would be mixed up.
         limit = limit.min(1 << (8 * id_bytes - 1));
     }
@@ -183,6 +184,7 @@ struct Conversation {
     buffer: Vec<u8>,
     response: usize,
     id_bytes: usize,
+    echoes: bool,
     partial: usize,
     open_loop: bool,
 }
@@ -208,6 +210,7 @@ impl Conversation {
             buffer,
             response,
             id_bytes: ID_BYTES.min(rr.request as usize).min(response),
+            echoes: context.streams.habits.echoes,
             partial: 0,
             open_loop,
         })
@@ -266,7 +269,7 @@ impl Conversation {
                             {
                                 *slot = *byte;
                             }
-                            each(Some(u64::from_le_bytes(name)));
+                            each(Some(u64::from_le_bytes(name)).filter(|_| self.echoes));
                             answers += 1;
                         }
                         return Ok(answers);
@@ -414,6 +417,9 @@ fn respond_udp(
         context.shared.look_after_peer(now);
         context.shared.keep_time(now);
         context.shared.keep_rate(got as u64, false);
+        if got == 0 && context.streams.habits.end_marks > 0 {
+            return Ok(());
+        }
         if again {
             super::answer_again(&mut *port, hello);
             continue;

@@ -46,6 +46,7 @@ pub(super) fn run(context: &Context, at: datagram::Context, hello: Option<UdpHel
         batching: ReceiveBatching::new(receive_buffer, clock::monotonic_ns()),
         reported: 0,
         end_said: false,
+        ended: false,
     };
     stream.arrival.look(clock::monotonic_ns());
     stream.take_early();
@@ -75,6 +76,9 @@ pub(super) fn run(context: &Context, at: datagram::Context, hello: Option<UdpHel
         }
         stream.report();
         stream.hear_end();
+        if stream.ended {
+            break;
+        }
         if stream.sent().is_some_and(|sent| stream.account.has_all(sent)) {
             break;
         }
@@ -113,6 +117,8 @@ struct Stream<'a> {
     /// Intervals.
     reported: usize,
     end_said: bool,
+    /// The sender has marked its end.
+    ended: bool,
 }
 
 impl Stream<'_> {
@@ -126,6 +132,10 @@ impl Stream<'_> {
         self.arrival.look(now);
         let (mut bytes, mut warm_bytes, mut ours, mut again) = (0, 0, false, false);
         for message in arrivals.messages() {
+            if message.bytes.is_empty() && context.streams.habits.end_marks > 0 {
+                self.ended = true;
+                continue;
+            }
             if (context.streams.habits.opens)(message.bytes) {
                 again |= is_hello_again(self.hello, message.bytes);
                 continue;

@@ -12,6 +12,7 @@ pub mod iperf2;
 pub mod iperf3;
 pub mod lease;
 pub mod native;
+pub mod netperf;
 pub mod rate_meter;
 pub mod stream;
 pub mod ticks;
@@ -146,6 +147,17 @@ pub struct Seen {
     pub answer_silence_ns: Option<u64>,
     /// Of the control connection by now; 0 where unknown, in nanoseconds.
     pub round_trip_ns: u64,
+    /// What the kernel granted the last data port that was opened, in bytes.
+    pub granted: Option<Granted>,
+}
+
+/// Buffers of a data socket, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Granted {
+    /// `SO_SNDBUF`.
+    pub send: u32,
+    /// `SO_RCVBUF`.
+    pub receive: u32,
 }
 
 /// Limits that data threads keep by themselves.

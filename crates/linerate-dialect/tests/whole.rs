@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use linerate_dialect::ending::{Failure, Trouble};
 use linerate_dialect::habits::{self, Habits};
-use linerate_dialect::{Conversation as _, Input, Seen, iperf2, iperf3, native};
-use linerate_model::plan::{AgreedPlan, Direction, End, TestPlan, Traffic, Way};
+use linerate_dialect::{Conversation as _, Input, Seen, iperf2, iperf3, native, netperf};
+use linerate_model::plan::{AgreedPlan, Direction, End, RrPlan, TestPlan, Traffic, Transport, Way};
 use linerate_model::units::{DatagramSize, Nanos};
 use linerate_session::assemble::{HostSamples, StreamOutcome};
 use linerate_testkit::toy::{self, Toy, Why};
@@ -18,6 +18,7 @@ use linerate_testkit::whole::script::{Fault, Place};
 use linerate_wire::framing::Framing;
 use linerate_wire::iperf3::State;
 use linerate_wire::native::message::StreamReport;
+use linerate_wire::netperf::{Length, Request};
 
 const MS: u64 = 1_000_000;
 const SECOND: u64 = 1_000 * MS;
@@ -44,6 +45,11 @@ fn iperf3s_dialect_conforms() {
 #[test]
 fn iperf_2s_dialect_conforms() {
     test::<Iperf2>();
+}
+
+#[test]
+fn netperfs_dialect_conforms() {
+    test::<Netperf>();
 }
 
 #[test]
@@ -342,6 +348,141 @@ impl Dialect for Iperf2 {
             // It is silence, or a connection that breaks while this end sends.
             Fault::Stopped(Place::Client) => &["Vanished", "Failed"],
             Fault::Killed(Place::Client) | Fault::DeadThread(Place::Client) => &["Failed"],
+            _ => &[],
+        }
+    }
+}
+
+struct Netperf;
+
+impl Netperf {
+    /// What was asked and granted before the story begins.
+    fn request(plan: &TestPlan) -> Request {
+        let reverse = plan.direction.has_reverse();
+        let of = |count: u64| Length::Units(u32::try_from(count).unwrap_or(u32::MAX));
+        let (sizes, length) = match (&plan.traffic, plan.end) {
+            (Traffic::Rr(rr), End::Datagrams(count)) => {
+                (Some((rr.request, rr.response)), of(count))
+            }
+            (Traffic::Rr(rr), _) => (Some((rr.request, rr.response)), Length::Seconds(2)),
+            (_, End::Time(time)) => {
+                (None, Length::Seconds(u32::try_from(time.0 / SECOND).unwrap_or(u32::MAX)))
+            }
+            (_, End::Bytes(bytes)) => (None, of(bytes)),
+            (_, End::Datagrams(count)) => (None, of(count)),
+        };
+        Request {
+            transport: plan.traffic.transport(),
+            transmits: reverse || sizes.is_some(),
+            receives: !reverse || sizes.is_some(),
+            connections: false,
+            sizes,
+            length,
+            send_buffer: None,
+            receive_buffer: None,
+            send_size: None,
+            receive_size: None,
+            nodelay: false,
+            measure_cpu: false,
+            no_checksum: false,
+            may_route: true,
+            data_port: None,
+            peer_port: None,
+            congestion: None,
+            tos: None,
+            core: None,
+            ip: None,
+        }
+    }
+}
+
+impl Dialect for Netperf {
+    type Client = netperf::client::Client;
+    type Server = netperf::server::Server;
+    const CLIENT_IS_SILENT: bool = true;
+    const HABITS: Habits = habits::NETPERF;
+    const ANSWERS_AT_ONCE: bool = true;
+    const REPORTS_DOUBLES: bool = false;
+    const PATIENCE_NS: u64 = 60 * SECOND;
+    const ASKS: bool = true;
+
+    fn fit(plan: &mut TestPlan) {
+        plan.warmup = Nanos(0);
+        plan.streams = 1;
+        if plan.direction == Direction::Both {
+            plan.direction = Direction::Forward;
+        }
+        // Its client refuses a number of them.
+        if let Traffic::Rr(RrPlan { transport: Transport::Udp, .. }) = plan.traffic
+            && !matches!(plan.end, End::Time(_))
+        {
+            plan.end = End::Time(Nanos(SECOND));
+        }
+        if let End::Time(time) = plan.end {
+            plan.end = End::Time(Nanos(time.0.next_multiple_of(SECOND)));
+        }
+    }
+
+    fn framing(_: u16) -> Framing {
+        Framing::Bare
+    }
+
+    fn ends(plan: &TestPlan, client_ns: u64, server_ns: u64) -> (Self::Client, Self::Server) {
+        // Requests are the runner's to take.
+        let terms =
+            netperf::client::Terms { plan: plan.clone(), request: None, patience_ns: 15 * SECOND };
+        let client = netperf::client::Client::new(terms, client_ns);
+        let terms = netperf::server::Terms {
+            request: Self::request(plan),
+            agreed: Arc::new(AgreedPlan { plan: plan.clone(), cuts: vec![] }),
+            longest_ns: LONGEST_NS,
+            most_bps: None,
+            no_data_ns: IDLE_NS,
+        };
+        (client, netperf::server::Server::new(terms, server_ns))
+    }
+
+    fn client_end(client: Self::Client, _: u64) -> ClientEnd {
+        match client.outcome() {
+            None => return ClientEnd::Gone,
+            Some(Err(trouble)) => return none(&trouble),
+            Some(Ok(())) => {}
+        }
+        let ended = client.ended();
+        if let Some(trouble) = &ended.trouble {
+            return part(trouble);
+        }
+        assert!(ended.results.is_some(), "it has no trouble and no results");
+        let end = if ended.interrupted { "interrupted" } else { "whole" };
+        let (clock, server) = (None, HostSamples::default());
+        ClientEnd::Figures(Box::new(Figures { end, streams: ended.streams, clock, server }))
+    }
+
+    fn server_end(server: &Self::Server) -> Option<String> {
+        let ended = server.outcome()?;
+        Some(ended.map_or_else(|early| format!("{:?}", early.outcome), |()| "done".into()))
+    }
+
+    fn more_clients(fault: Fault) -> &'static [&'static str] {
+        match fault {
+            // It says a number instead of results.
+            Fault::Stopped(Place::Server) | Fault::Over(_) => {
+                &["part, ended by the server", "none, ended by the server"]
+            }
+            // A server that sends datagrams goes on, and its results are not waited for.
+            Fault::Stopped(Place::Client) => &["part, interrupted"],
+            _ => &[],
+        }
+    }
+
+    fn more_servers(fault: Fault) -> &'static [&'static str] {
+        match fault {
+            // Of datagrams none that arrive is a result.
+            Fault::NoStream => &["done"],
+            // A client that stops just closes.
+            Fault::Stopped(Place::Client) => &["Vanished"],
+            // Nothing but data is expected of it.
+            Fault::Cut | Fault::Gone(Place::Client) | Fault::DeadThread(Place::Client) => &["Cut"],
             _ => &[],
         }
     }

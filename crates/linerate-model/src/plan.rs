@@ -15,7 +15,7 @@ named! {
     Way: Forward = "forward", Reverse = "reverse";
     Transport: Udp = "udp", Tcp = "tcp";
     TrafficKind: Udp = "udp", Tcp = "tcp", Rr = "rr";
-    Dialect: Native = "native", Iperf3 = "iperf3", Iperf2 = "iperf2";
+    Dialect: Native = "native", Iperf3 = "iperf3", Iperf2 = "iperf2", Netperf = "netperf";
     EngineChoice: Auto = "auto", Gso = "gso", Mmsg = "mmsg", Send = "send";
     Receiving: Copy = "copy", Discard = "discard";
     Sending: Copy = "copy", Sendfile = "sendfile";
@@ -111,11 +111,13 @@ pub enum Dialect {
     Iperf3,
     /// iperf 2's: of UDP the peer reports totals of each stream, and of TCP nothing.
     Iperf2,
+    /// netperf's: the same of its one stream, whose datagrams carry no numbers.
+    Netperf,
 }
 
 impl Dialect {
     /// Each of them.
-    pub const ALL: [Self; 3] = [Self::Native, Self::Iperf3, Self::Iperf2];
+    pub const ALL: [Self; 4] = [Self::Native, Self::Iperf3, Self::Iperf2, Self::Netperf];
 
     /// The program whose protocol it is.
     pub const fn program(self) -> &'static str {
@@ -123,6 +125,7 @@ impl Dialect {
             Self::Native => "linerate",
             Self::Iperf3 => "iperf3",
             Self::Iperf2 => "iperf 2",
+            Self::Netperf => "netperf",
         }
     }
 
@@ -131,6 +134,7 @@ impl Dialect {
         match self {
             Self::Native | Self::Iperf3 => 5201,
             Self::Iperf2 => 5001,
+            Self::Netperf => 12_865,
         }
     }
 
@@ -140,6 +144,7 @@ impl Dialect {
             Self::Native => limits::DATAGRAM_BYTES,
             Self::Iperf3 => limits::IPERF3_DATAGRAM_BYTES,
             Self::Iperf2 => limits::IPERF2_DATAGRAM_BYTES,
+            Self::Netperf => limits::BARE_DATAGRAM_BYTES,
         }
     }
 }

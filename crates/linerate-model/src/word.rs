@@ -94,11 +94,11 @@ mod tests {
 
     #[test]
     fn a_word_of_a_later_release_reads_and_prints_as_it_came() {
-        let words = r#"["iperf3","netperf"]"#;
+        let words = r#"["iperf3","anothertool"]"#;
         let read: Vec<Word<Dialect>> = serde_json::from_str(words).unwrap();
-        assert_eq!(read, [Word::Known(Dialect::Iperf3), Word::Other("netperf".into())]);
+        assert_eq!(read, [Word::Known(Dialect::Iperf3), Word::Other("anothertool".into())]);
         assert_eq!(serde_json::to_string(&read).unwrap(), words);
-        assert_eq!(read, ["iperf3", "netperf"].map(Word::of));
-        assert_eq!(read[1].name(), "netperf");
+        assert_eq!(read, ["iperf3", "anothertool"].map(Word::of));
+        assert_eq!(read[1].name(), "anothertool");
     }
 }

@@ -160,6 +160,11 @@ pub(crate) fn iperf2_stream(name: &str, peer: SocketAddr, why: &str) -> ErrorRec
     )
 }
 
+pub(crate) fn no_such_netperf_test(what: &str, why: &str) -> ErrorRecord {
+    let hints = ["run `linerate serve` there, which speaks linerate's own protocol".to_owned()];
+    error(Kind::Dialect, format!("cannot ask a netperf server for {what}"), why, &hints)
+}
+
 pub(crate) fn iperf3_busy(name: &str) -> ErrorRecord {
     let hints = [
         "try again later: iperf3 runs one test at a time".to_owned(),

@@ -40,6 +40,12 @@ impl Line {
         self.halves.as_ref().map(|(_, write)| write.as_ref())
     }
 
+    /// The connection again, for what follows on it.
+    pub(crate) fn into_stream(self) -> Option<TcpStream> {
+        let (read, write) = self.halves?;
+        read.reunite(write).ok()
+    }
+
     /// Reads, writes or waits as the conversation wants. May be given up at any time.
     pub(crate) async fn next(&mut self, conversation: &impl Conversation) -> Came {
         let outgoing = conversation.outgoing();

@@ -1,7 +1,6 @@
 //! A server: any number of tests at once on one TCP and UDP port.
 
 use std::net::SocketAddr;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
@@ -31,7 +30,7 @@ use crate::options::MOST_WAITING;
 pub use crate::options::{MAX_WINDOW, Options, Public};
 use crate::sandbox::HalfClosed;
 use crate::serve_iperf3::rendezvous::StreamRendezvous;
-use crate::service::{Running, Server, stream_socket};
+use crate::service::{Running, Server, Work, stream_socket};
 use crate::signals::Stop;
 use crate::{agent, errors, host, serve_iperf3, serving};
 
@@ -133,7 +132,9 @@ pub(crate) async fn serve_async(
         let server = Arc::clone(&server);
         match dialect {
             Dialect::Iperf2 => tasks.spawn(serving::iperf2::hear(server, udp, port)),
-            Dialect::Native | Dialect::Iperf3 => tasks.spawn(answer_hellos(server, udp, port)),
+            Dialect::Native | Dialect::Iperf3 | Dialect::Netperf => {
+                tasks.spawn(answer_hellos(server, udp, port))
+            }
         };
     }
     for (dialect, _, listener) in tcp {
@@ -228,6 +229,7 @@ fn take_in(server: &Arc<Server>, door: Dialect, stream: TcpStream, peer: SocketA
                     let server = Arc::clone(&server);
                     test.map(|test| Box::pin(async move { test.run(&server).await }) as Work)
                 }
+                Dialect::Netperf => serving::netperf::greet(&server, stream, peer).await,
             }
         };
         let greeted = timeout_at(deadline, greeted).await;
@@ -242,9 +244,6 @@ fn take_in(server: &Arc<Server>, door: Dialect, stream: TcpStream, peer: SocketA
         }
     });
 }
-
-/// What was granted, to its end.
-type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Finds out what a new connection wants. Bounded by the caller's deadline.
 async fn greet(

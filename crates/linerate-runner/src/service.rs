@@ -1,6 +1,7 @@
 //! What all tasks of one server share.
 
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -17,6 +18,9 @@ use crate::event_log::Events;
 use crate::options::Options;
 use crate::serve_iperf3::rendezvous::StreamRendezvous;
 use crate::shares::Waiting;
+
+/// What was granted, to its end.
+pub(crate) type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Everything the tasks of one server share.
 pub(crate) struct Server {

@@ -3,6 +3,7 @@
 pub(crate) mod driver;
 pub(crate) mod iperf2;
 mod listen;
+pub(crate) mod netperf;
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;

@@ -4,6 +4,7 @@
 use linerate_model::plan::{TestPlan, Traffic};
 use linerate_wire::iperf3::hello;
 use linerate_wire::native::stream::{UdpHello, UdpHelloAck};
+use linerate_wire::netperf;
 
 /// Of one dialect.
 #[derive(Debug, Clone, Copy)]
@@ -22,6 +23,9 @@ pub struct Habits {
     pub whole_blocks: bool,
     /// TCP connections outlive the data: what ends a stream is a word, not that it closes.
     pub streams_outlive: bool,
+    /// A sender of datagrams says with so many empty ones, of which any may be lost, that it is done, and
+    /// the first of them ends its receiver. 0: what ends a receiver is a word.
+    pub end_marks: u8,
     /// Whether a datagram belongs to the opening of streams and not to the test.
     pub opens: fn(&[u8]) -> bool,
     /// Datagrams carry numbers, so that receivers see which are lost, doubled or out of order. Otherwise what
@@ -33,6 +37,9 @@ pub struct Habits {
     /// The peer reports a few totals: no intervals, nothing of its host, nothing that depends on the order
     /// of datagrams.
     pub brief: bool,
+    /// Over UDP an answer begins with the first bytes of its request, which name it. Otherwise answers are
+    /// taken for those of the oldest requests.
+    pub echoes: bool,
     /// Over TCP both ends count from the first byte to the last, warm-up included.
     pub exact_bytes: bool,
     /// What its protocol cannot carry of this test, in a sentence.
@@ -47,10 +54,12 @@ pub const NATIVE: Habits = Habits {
     client_ends: false,
     whole_blocks: false,
     streams_outlive: false,
+    end_marks: 0,
     opens: opens_native,
     numbered: true,
     streams_speak: false,
     brief: false,
+    echoes: true,
     exact_bytes: true,
     missing: |_| None,
 };
@@ -63,10 +72,12 @@ pub const IPERF3: Habits = Habits {
     client_ends: true,
     whole_blocks: true,
     streams_outlive: true,
+    end_marks: 0,
     opens: opens_iperf3,
     numbered: true,
     streams_speak: false,
     brief: true,
+    echoes: true,
     exact_bytes: false,
     missing: |plan| Some(missing_in_iperf3(plan)),
 };
@@ -79,6 +90,20 @@ pub const IPERF2: Habits = Habits {
     streams_speak: true,
     brief: true,
     missing: |plan| Some(missing_in_iperf2(plan)),
+    ..NATIVE
+};
+
+/// netperf's.
+pub const NETPERF: Habits = Habits {
+    prompt: true,
+    end_marks: netperf::END_MARKS,
+    opens: |_| false,
+    numbered: false,
+    brief: true,
+    echoes: false,
+    // Its servers leave out a call that was cut short.
+    exact_bytes: false,
+    missing: |plan| Some(missing_in_netperf(plan)),
     ..NATIVE
 };
 
@@ -130,4 +155,21 @@ fn missing_in_iperf2(plan: &TestPlan) -> String {
         _ => "reports nothing of what it sends or receives over TCP",
     };
     format!("the server speaks iperf 2's protocol and {what}")
+}
+
+fn missing_in_netperf(plan: &TestPlan) -> String {
+    let mut missing = vec!["its intervals", "its host"];
+    if matches!(plan.traffic, Traffic::Udp(_)) {
+        missing.push("where datagrams were lost");
+        missing.push("doubled, reordered and damaged datagrams");
+        missing.push("delay");
+    }
+    let mut text = format!(
+        "the server speaks netperf's protocol, which does not report {}",
+        missing.join(", ")
+    );
+    if matches!(plan.traffic, Traffic::Udp(_)) {
+        text.push_str("; datagrams carry no numbers, so doubled ones hide loss");
+    }
+    text
 }

@@ -9,6 +9,7 @@ mod accounting;
 mod control;
 mod iperf2;
 mod iperf3;
+mod netperf;
 mod parsing;
 mod story;
 
@@ -16,6 +17,7 @@ pub use accounting::{receiver, sequence_window};
 pub use control::{agent_message, setting, undo_journal};
 pub use iperf2::iperf2;
 pub use iperf3::{iperf3_control, iperf3_datagram, iperf3_parameters, iperf3_results};
+pub use netperf::netperf_message;
 pub use parsing::{
     client_message, datagram_header, run_record, server_message, stream_opening, units,
 };
@@ -43,6 +45,7 @@ pub const ALL: &[(&str, Target)] = &[
     ("iperf3_control", iperf3_control),
     ("iperf3_datagram", iperf3_datagram),
     ("iperf2", iperf2),
+    ("netperf_message", netperf_message),
 ];
 
 /// Takes values off the front of the input; zeros when it is used up.

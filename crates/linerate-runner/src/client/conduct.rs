@@ -18,7 +18,7 @@ use super::connect::{address_pair, connect};
 use super::driver::{Driver, Over};
 use super::open::{Native, Opening};
 use super::test::{ClientTest, Ended, unchanged};
-use super::{Request, failed, iperf3, mtu};
+use super::{Request, failed, iperf3, mtu, netperf};
 use crate::data::Streams;
 use crate::data::{self, drain_ns};
 use crate::errors;
@@ -69,6 +69,9 @@ impl ClientTest<'_> {
         self.fragments = mtu::fit(&mut self.plan, &mut self.record, path, from_mtu);
         if self.request.dialect == Some(Dialect::Iperf3) {
             return iperf3::conduct(self, control, None, observer).await;
+        }
+        if self.request.dialect == Some(Dialect::Netperf) {
+            return netperf::conduct(self, control, observer).await;
         }
         let mut control = control;
         let hello = proven::hello().map_err(|e| self.lost(errors::AGREEING, &e.to_string()))?;

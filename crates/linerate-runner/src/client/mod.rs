@@ -8,6 +8,7 @@ mod driver;
 mod iperf2;
 pub(crate) mod iperf3;
 pub(crate) mod mtu;
+mod netperf;
 mod open;
 mod test;
 

@@ -44,7 +44,7 @@ pub(super) enum Broken {
 /// iperf3's clients say nothing while a test runs, so their kernels are asked whether they are
 /// there. Whoever runs the test judges by what they answer; the kernel's own limit is only for
 /// where that cannot be known.
-pub(super) fn watch(control: &TcpStream) {
+pub(crate) fn watch(control: &TcpStream) {
     let keepalive =
         TcpKeepalive::new().with_time(QUIET).with_interval(QUIET).with_retries(MOST_PROBES);
     let socket = SockRef::from(control);
@@ -55,7 +55,7 @@ pub(super) fn watch(control: &TcpStream) {
 /// Asks again at once where the last question has no answer yet: it may have been lost in a queue
 /// that the test itself fills, and the kernel asks once a second only. Setting the time again
 /// makes it look at the clock (`tcp_sock_set_keepidle_locked`, net/ipv4/tcp.c).
-pub(super) fn ask(control: &TcpStream) {
+pub(crate) fn ask(control: &TcpStream) {
     if sys::tcp_silence(control).is_some_and(|silence| silence > QUIET) {
         let keepalive = TcpKeepalive::new().with_time(QUIET);
         let _ = SockRef::from(control).set_tcp_keepalive(&keepalive);

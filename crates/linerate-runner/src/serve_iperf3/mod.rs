@@ -4,7 +4,7 @@
 //! them. Many tests run at once: TCP streams are distinguished by their cookie, UDP streams by taking
 //! turns ([`rendezvous`]).
 
-mod control;
+pub(crate) mod control;
 pub mod logins;
 mod plan;
 pub(crate) mod rendezvous;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use linerate_dialect::stream::{DataEvent, Role, StreamId};
-use linerate_dialect::{Action, Conversation, Input, Over, Seen};
+use linerate_dialect::{Action, Conversation, Granted, Input, Over, Seen};
 use linerate_engine::{clock, sys};
 use linerate_model::test_event::TestEvent;
 use linerate_session::assemble::HostSamples;
@@ -15,7 +15,7 @@ use tokio::net::TcpStream;
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::task::JoinSet;
 
-use super::listen::DataPort;
+use super::listen::{DataPort, Wish};
 use crate::admission::Slot;
 use crate::data::Streams;
 use crate::data::{self, Early, Shared, Sign, StopOnDrop, StreamSocket};
@@ -30,6 +30,11 @@ use crate::standstill;
 pub(crate) trait Guest: Send {
     /// All data sockets are there, in the order of their arrival; their threads are not.
     fn announce(&mut self, _sockets: &[&StreamSocket]) {}
+
+    /// What it asks of a data port of its own.
+    fn wish(&self) -> Wish {
+        Wish::default()
+    }
 
     /// The thread of a stream is about to start on this socket.
     fn prepare(&mut self, _socket: &StreamSocket) {}
@@ -83,6 +88,7 @@ pub(crate) struct Driver<C, G> {
     events: Option<UnboundedSender<DataEvent>>,
     /// Ports of this test alone that wait for their streams.
     ports: JoinSet<std::io::Result<(u16, StreamSocket)>>,
+    granted: Option<Granted>,
 }
 
 /// What is to be reported to the conversation.
@@ -115,15 +121,27 @@ impl<C: Conversation, G: Guest> Driver<C, G> {
             arrived: BTreeMap::new(),
             events: None,
             ports: JoinSet::new(),
+            granted: None,
         }
     }
 
-    /// Until the conversation is over.
+    /// Until the conversation is over, and then its connection is closed.
     pub(crate) async fn run<K: Into<u64>>(
-        mut self,
+        self,
         server: &Server,
         arrivals: &mut UnboundedReceiver<(K, StreamSocket)>,
     ) -> C {
+        let (conversation, line) = self.converse(server, arrivals).await;
+        line.close();
+        conversation
+    }
+
+    /// Until the conversation is over; another may follow on its connection.
+    pub(crate) async fn converse<K: Into<u64>>(
+        mut self,
+        server: &Server,
+        arrivals: &mut UnboundedReceiver<(K, StreamSocket)>,
+    ) -> (C, Line) {
         let (events, mut reported) = mpsc::unbounded_channel();
         self.events = Some(events);
         let mut shut = server.shut.clone();
@@ -133,8 +151,7 @@ impl<C: Conversation, G: Guest> Driver<C, G> {
                 self.perform(action).await;
             }
             if self.conversation.is_over() {
-                self.line.close();
-                return self.conversation;
+                return (self.conversation, self.line);
             }
             let woken = tokio::select! {
                 came = self.line.next(&self.conversation) => Woken::Line(came),
@@ -199,6 +216,7 @@ impl<C: Conversation, G: Guest> Driver<C, G> {
                 .and_then(sys::tcp_sample)
                 .and_then(|tcp| tcp.rtt_ns)
                 .unwrap_or(0),
+            granted: self.granted,
         }
     }
 
@@ -291,9 +309,11 @@ impl<C: Conversation, G: Guest> Driver<C, G> {
         let control = self.line.stream().ok_or(std::io::ErrorKind::NotConnected)?;
         let (local, peer) = (control.local_addr()?, sys::plain(control.peer_addr()?).ip());
         let transport = self.setup.streams.agreed.plan.traffic.transport();
-        let port = DataPort::open(sys::plain(local), transport)?;
+        let wish = self.setup.guest.wish();
+        let port = DataPort::open(sys::plain(local), transport, &wish)?;
         let number = port.number()?;
-        self.ports.spawn(async move { Ok((stream, port.stream(peer).await?)) });
+        self.granted = Some(port.granted());
+        self.ports.spawn(async move { Ok((stream, port.stream(peer, wish.peer_port).await?)) });
         Ok(number)
     }
 

@@ -3,12 +3,24 @@
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU16;
 
+use linerate_dialect::Granted;
 use linerate_engine::sys;
 use linerate_model::plan::Transport;
 use tokio::net::{TcpListener, UdpSocket};
 
 use crate::address::with_port;
 use crate::data::StreamSocket;
+
+/// What a dialect asks of a data port of its own.
+#[derive(Debug, Default)]
+pub(crate) struct Wish {
+    /// Its number, if it is free.
+    pub(crate) port: Option<NonZeroU16>,
+    /// The peer's own, where the stream is open without a datagram of its.
+    pub(crate) peer_port: Option<NonZeroU16>,
+    /// What the handshake settles already.
+    pub(crate) options: sys::TcpOptions,
+}
 
 /// A port that waits for one stream.
 pub(crate) enum DataPort {
@@ -17,17 +29,33 @@ pub(crate) enum DataPort {
 }
 
 impl DataPort {
-    /// A free port of this end's address.
-    pub(crate) fn open(local: SocketAddr, transport: Transport) -> std::io::Result<Self> {
-        let local = with_port(local, 0);
+    /// A port of this end's address: the wanted one, or else a free one.
+    pub(crate) fn open(
+        local: SocketAddr,
+        transport: Transport,
+        wish: &Wish,
+    ) -> std::io::Result<Self> {
+        let at = |port: u16| Self::at(with_port(local, port), transport, &wish.options);
+        let wanted = wish.port.and_then(|port| at(port.get()).ok());
+        wanted.map_or_else(|| at(0), Ok)
+    }
+
+    fn at(
+        local: SocketAddr,
+        transport: Transport,
+        options: &sys::TcpOptions,
+    ) -> std::io::Result<Self> {
         match transport {
             Transport::Udp => {
                 let socket = sys::udp_socket(local)?;
+                // A wish: what the kernel refuses does not end the test.
+                let _ = sys::set_tcp(&socket, local.is_ipv6(), options);
                 socket.set_nonblocking(true)?;
                 UdpSocket::from_std(socket.into()).map(Self::Udp)
             }
             Transport::Tcp => {
                 let socket = sys::tcp_listener(local, false)?;
+                let _ = sys::set_tcp(&socket, local.is_ipv6(), options);
                 socket.set_nonblocking(true)?;
                 TcpListener::from_std(socket.into()).map(Self::Tcp)
             }
@@ -43,10 +71,36 @@ impl DataPort {
         NonZeroU16::new(address?.port()).ok_or_else(|| std::io::ErrorKind::AddrNotAvailable.into())
     }
 
+    /// What the kernel granted it.
+    pub(crate) fn granted(&self) -> Granted {
+        let clipped = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX);
+        let (send, receive) = match self {
+            Self::Udp(socket) => (sys::send_buffer(socket), sys::receive_buffer(socket)),
+            Self::Tcp(listener) => (sys::send_buffer(listener), sys::receive_buffer(listener)),
+        };
+        Granted { send: clipped(send), receive: clipped(receive) }
+    }
+
     /// The stream, once `peer` opens it; strangers are not heard. Over UDP the first datagram, which opens
-    /// it, stays for the receiver.
-    pub(crate) async fn stream(self, peer: IpAddr) -> std::io::Result<StreamSocket> {
+    /// it, stays for the receiver; one that is open to `port` needs none.
+    pub(crate) async fn stream(
+        self,
+        peer: IpAddr,
+        port: Option<NonZeroU16>,
+    ) -> std::io::Result<StreamSocket> {
         let is_peer = |address: SocketAddr| sys::plain(address).ip() == peer;
+        match (self, port) {
+            (Self::Udp(socket), Some(port)) => {
+                socket.connect((peer, port.get())).await?;
+                let socket = socket.into_std()?;
+                socket.set_nonblocking(false)?;
+                Ok(StreamSocket::Udp(socket.into(), None))
+            }
+            (port, _) => port.opened(is_peer).await,
+        }
+    }
+
+    async fn opened(self, is_peer: impl Fn(SocketAddr) -> bool) -> std::io::Result<StreamSocket> {
         match self {
             Self::Udp(socket) => loop {
                 let from = socket.peek_sender().await?;
@@ -82,13 +136,13 @@ mod tests {
 
     #[tokio::test]
     async fn of_datagrams_only_the_peers_open_the_stream() {
-        let port = DataPort::open((PEER, 0).into(), Transport::Udp).unwrap();
+        let port = DataPort::open((PEER, 0).into(), Transport::Udp, &Wish::default()).unwrap();
         let to = (PEER, port.number().unwrap().get());
         let stranger = Socket::bind((STRANGER, 0)).unwrap();
         let peer = Socket::bind((PEER, 0)).unwrap();
         stranger.send_to(b"stranger", to).unwrap();
         peer.send_to(b"first", to).unwrap();
-        let Ok(StreamSocket::Udp(socket, None)) = port.stream(PEER).await else { panic!() };
+        let Ok(StreamSocket::Udp(socket, None)) = port.stream(PEER, None).await else { panic!() };
         stranger.send_to(b"again", to).unwrap();
         peer.send_to(b"second", to).unwrap();
         let mut heard = [[0; 8]; 2].map(|mut bytes| {
@@ -101,7 +155,7 @@ mod tests {
 
     #[tokio::test]
     async fn of_connections_only_the_peers_is_the_stream() {
-        let port = DataPort::open((PEER, 0).into(), Transport::Tcp).unwrap();
+        let port = DataPort::open((PEER, 0).into(), Transport::Tcp, &Wish::default()).unwrap();
         let to: SocketAddr = (PEER, port.number().unwrap().get()).into();
         let stranger =
             socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
@@ -109,7 +163,7 @@ mod tests {
         stranger.connect(&to.into()).unwrap();
         let mut peer = TcpStream::connect(to).unwrap();
         peer.write_all(b"x").unwrap();
-        let Ok(StreamSocket::Tcp(mut stream)) = port.stream(PEER).await else { panic!() };
+        let Ok(StreamSocket::Tcp(mut stream)) = port.stream(PEER, None).await else { panic!() };
         let mut byte = [0];
         stream.read_exact(&mut byte).unwrap();
         assert_eq!(&byte, b"x");

@@ -100,9 +100,7 @@ impl Thread {
             Traffic::Rr(rr) => return Self::Answer(Box::new(rr::Answering::new(rr))),
         };
         match role {
-            Role::Receive => {
-                Self::Receive(Box::new(Receiving::new(plan, framing, habits.measured_from_start)))
-            }
+            Role::Receive => Self::Receive(Box::new(Receiving::new(plan, framing, habits))),
             _ => Self::Send(Box::new(Sending {
                 plan: plan.clone(),
                 udp: udp.clone(),
@@ -110,6 +108,7 @@ impl Thread {
                 framing,
                 phase: None,
                 warmup: 0,
+                end_marks: habits.end_marks,
                 next: VecDeque::new(),
             })),
         }
@@ -165,6 +164,7 @@ pub(super) struct Sending {
     framing: Framing,
     phase: Option<Phase>,
     warmup: u64,
+    end_marks: u8,
     next: VecDeque<Step>,
 }
 
@@ -281,7 +281,11 @@ impl Sending {
         }
         let span_ns = phase.quota.until_ns.filter(|until| elapsed >= *until).unwrap_or(elapsed);
         let report = phase.account.finish(span_ns, None, &Around(&none));
-        done(stream, Report::Send(SendReport { warmup: self.warmup, ..report }))
+        let marks = (0..self.end_marks).map(|_| Step::Send(Vec::new(), false));
+        self.next.extend(marks);
+        self.next
+            .push_back(done(stream, Report::Send(SendReport { warmup: self.warmup, ..report })));
+        self.next.pop_front().unwrap_or(Step::Wait(None))
     }
 }
 
@@ -292,10 +296,13 @@ pub(super) struct Receiving {
     interval_ns: u64,
     reported: usize,
     end_said: bool,
+    /// Whether an empty datagram ends it, and whether one has come.
+    is_marked: bool,
+    ended: bool,
 }
 
 impl Receiving {
-    fn new(plan: &TestPlan, framing: Framing, begins: bool) -> Self {
+    fn new(plan: &TestPlan, framing: Framing, habits: Habits) -> Self {
         let setup = Setup {
             framing,
             first_number: 0,
@@ -307,15 +314,21 @@ impl Receiving {
         let account = account.ending_after(plan.duration().map(|d| d.0));
         Self {
             account: Some(account),
-            begins,
+            begins: habits.measured_from_start,
             interval_ns: plan.interval.0,
             reported: 0,
+            is_marked: habits.end_marks > 0,
+            ended: false,
             end_said: false,
         }
     }
 
     fn hear(&mut self, bytes: &[u8], now_ns: u64, shared: &mut Shared) -> bool {
         let Some(account) = &mut self.account else { return false };
+        if bytes.is_empty() && self.is_marked {
+            self.ended = true;
+            return false;
+        }
         account.on_call();
         let message = Message {
             bytes,
@@ -356,7 +369,7 @@ impl Receiving {
         let sent = shared.peer_sent.get(&stream).copied();
         let all = sent.is_some_and(|sent| account.has_all(sent));
         let drained = shared.drain_until_ns.is_some_and(|at| now_ns >= at);
-        if all || drained {
+        if all || drained || self.ended {
             let Some(account) = self.account.take() else { return Step::Wait(None) };
             let report = account.finish(sent, None, &Around(&shared.origin_ns));
             return done(stream, Report::Recv(RecvReport { engine: "made up".into(), ..report }));

@@ -1,6 +1,6 @@
 //! What netperf 2.7.1 and its server really said, and what holds for any bytes.
 
-use linerate_model::plan::Transport;
+use linerate_model::plan::{IpVersion, Transport};
 use proptest::prelude::*;
 
 use super::*;
@@ -38,6 +38,8 @@ fn requests_of_the_real_client() {
         peer_port: std::num::NonZeroU16::new(0xe6cd),
         congestion: None,
         tos: None,
+        core: None,
+        ip: Some(IpVersion::V4),
     };
     assert_eq!(stream, udp);
     // -t TCP_STREAM -l 2 -- -s 65536 -S 131072 -M 4096 -D
@@ -154,7 +156,7 @@ prop_compose! {
         wide in proptest::option::of(1..=i32::MAX.cast_unsigned()),
         ports in any::<[u16; 2]>(),
         congestion in proptest::option::of("[a-z_]{1,15}"),
-        tos in any::<Option<u8>>(),
+        (tos, core) in any::<(Option<u8>, Option<u16>)>(),
     ) -> Request {
         let [udp, connections, nodelay, measure_cpu, no_checksum, may_route] = bits;
         let (transmits, receives) = (way & 1 != 0, way & 2 != 0);
@@ -177,6 +179,8 @@ prop_compose! {
             peer_port: std::num::NonZeroU16::new(ports[1]),
             congestion,
             tos,
+            core,
+            ip: Some(if udp { IpVersion::V4 } else { IpVersion::V6 }),
         }
     }
 }

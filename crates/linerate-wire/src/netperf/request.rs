@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU16;
 
-use linerate_model::plan::Transport;
+use linerate_model::plan::{IpVersion, Transport};
 
 use super::{Frame, Kind, Length};
 
@@ -18,6 +18,8 @@ mod word {
     pub(super) const RESPONSE_SIZE: usize = 11;
     pub(super) const FLAGS: usize = 12;
     pub(super) const LENGTH: usize = 14;
+    pub(super) const DIRTY: usize = 17;
+    pub(super) const CLEAN: usize = 19;
     pub(super) const DATA_PORT: usize = 20;
     pub(super) const FAMILY: usize = 21;
     pub(super) const SOCKET_TYPE: usize = 22;
@@ -112,6 +114,10 @@ pub struct Request {
     pub congestion: Option<String>,
     /// Type of service.
     pub tos: Option<u8>,
+    /// The core that the server shall run on.
+    pub core: Option<u16>,
+    /// Version of IP; a netserver that is not told refuses.
+    pub ip: Option<IpVersion>,
 }
 
 /// What a message of a client wants.
@@ -168,12 +174,18 @@ impl Request {
             peer_port: port(word::PEER_PORT)?,
             congestion: frame.name(CONGESTION.0, CONGESTION.1),
             tos: u8::try_from(frame.word(word::TOS)).ok(),
+            core: u16::try_from(frame.head()).ok(),
+            ip: match frame.word(word::FAMILY) {
+                4 => Some(IpVersion::V4),
+                6 => Some(IpVersion::V6),
+                _ => None,
+            },
         })
     }
 
     /// The message that asks for it. A length beyond what a word holds is its largest.
     pub fn encode(&self) -> Frame {
-        let mut frame = Frame::new(Kind::OMNI, u32::MAX);
+        let mut frame = Frame::new(Kind::OMNI, self.core.map_or(u32::MAX, u32::from));
         frame.set_or_default(word::SEND_BUFFER, self.send_buffer);
         frame.set_or_default(word::SEND_SIZE, self.send_size);
         frame.set(word::SEND_ALIGNMENT, 8);
@@ -198,8 +210,10 @@ impl Request {
         };
         frame.set(word::LENGTH, length);
         frame.set(word::DATA_PORT, self.data_port.map_or(0, |port| port.get().into()));
-        // Unspecified: whatever the control connection uses.
-        frame.set(word::FAMILY, 0);
+        frame.set(word::FAMILY, self.ip.map_or(0, |ip| ip.number().into()));
+        for cache_game in word::DIRTY..=word::CLEAN {
+            frame.set_or_default(cache_game, None);
+        }
         let (socket, protocol) = match self.transport {
             Transport::Tcp => (1, 6),
             Transport::Udp => (2, 17),

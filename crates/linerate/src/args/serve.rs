@@ -82,6 +82,10 @@ pub struct ServeArgs {
         conflicts_with = "key_file"
     )]
     iperf2: Option<u16>,
+    /// Answer netperf's clients, too, on a port of its own [default: 12865]. Whoever reaches it may test: what
+    /// they say is in clear text and without a login.
+    #[arg(long, value_name = "PORT", num_args = 0..=1, require_equals = true, default_missing_value = "12865", conflicts_with = "key_file")]
+    netperf: Option<u16>,
     /// File with a key that clients must prove they know.
     #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
@@ -197,7 +201,10 @@ impl ServeArgs {
             bind: self.bind,
             port: self.port,
             allow: self.allow.clone(),
-            doors: self.iperf2.map(|port| (Dialect::Iperf2, port)).into_iter().collect(),
+            doors: [(Dialect::Iperf2, self.iperf2), (Dialect::Netperf, self.netperf)]
+                .into_iter()
+                .filter_map(|(dialect, port)| Some((dialect, port?)))
+                .collect(),
             key: self.key_file.as_deref().map(key::read).transpose()?,
             public: self.public.clone(),
             logins: self.logins.open()?,

@@ -1,0 +1,4 @@
+//! netperf's dialect.
+
+pub mod client;
+pub mod server;

@@ -1,0 +1,87 @@
+//! What the client hears of its test.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroU16;
+
+use linerate_session::assemble::HostSamples;
+use linerate_wire::netperf::{CpuShare, Request, Response, Results};
+
+use crate::Granted;
+use crate::stream::Report;
+
+fn clipped(value: u64) -> u32 {
+    u32::try_from(value).unwrap_or(u32::MAX)
+}
+
+/// Where to, and with which buffers.
+pub(super) fn response(request: &Request, port: NonZeroU16, granted: Option<Granted>) -> Response {
+    let size = |asked: Option<u32>, of: fn(&Granted) -> u32| asked.or(granted.as_ref().map(of));
+    let response = request.sizes.map(|sizes| sizes.1);
+    Response {
+        data_port: Some(port),
+        receive_buffer: granted.map(|granted| granted.receive),
+        send_buffer: granted.map(|granted| granted.send),
+        receive_size: size(request.sizes.map(|s| s.0).or(request.receive_size), |g| g.receive)
+            .filter(|_| request.receives),
+        send_size: size(response.or(request.send_size), |g| g.send).filter(|_| request.transmits),
+        measures_cpu: request.measure_cpu,
+    }
+}
+
+/// What was measured in `lasted_ns` nanoseconds; without a report nothing came.
+pub(super) fn results(
+    request: &Request,
+    reports: &BTreeMap<u16, Report>,
+    lasted_ns: u64,
+    samples: &HostSamples,
+) -> Results {
+    let mut results = Results { elapsed_ns: lasted_ns, ..Results::default() };
+    for report in reports.values() {
+        match report {
+            Report::Recv(recv) => {
+                results.received = recv.counts.bytes;
+                // Over UDP its clients take these for datagrams.
+                let calls = Some(recv.counts.datagrams).filter(|n| *n > 0);
+                results.receive_calls = clipped(calls.unwrap_or(recv.counts.calls));
+                results.receive_buffer = Some(clipped(recv.receive_buffer));
+            }
+            Report::Send(send) => {
+                results.sent = send.counts.bytes;
+                let calls = Some(send.counts.datagrams).filter(|n| *n > 0);
+                results.send_calls = clipped(calls.unwrap_or(send.counts.calls));
+                results.send_buffer = Some(clipped(send.send_buffer));
+                results.congestion = send.congestion.clone();
+                results.retransmits = send.tcp.and_then(|tcp| tcp.retransmits).map(clipped);
+            }
+            Report::Respond(respond) => {
+                let (asked, answer) = request.sizes.unwrap_or_default();
+                results.transactions = clipped(respond.answered);
+                results.receive_calls = results.transactions;
+                results.send_calls = results.transactions;
+                results.received = respond.answered.saturating_mul(asked.into());
+                results.sent = respond.answered.saturating_mul(answer.into());
+            }
+            Report::Rr(_) => {}
+        }
+    }
+    results.cpu = cpu(samples).filter(|_| request.measure_cpu);
+    results
+}
+
+/// What the CPUs did; nothing where the host cannot tell.
+fn cpu(samples: &HostSamples) -> Option<CpuShare> {
+    let cores = samples.total.as_ref().map(|total| &total.cores).filter(|c| !c.is_empty())?;
+    let count = clipped(cores.len() as u64);
+    let mean = |of: fn(&linerate_model::host::CoreUse) -> u16| {
+        cores.iter().map(|core| u32::from(of(core))).sum::<u32>() / count.max(1)
+    };
+    let peak = cores.iter().max_by_key(|core| core.busy())?;
+    Some(CpuShare {
+        cpus: count,
+        busy: mean(|core| core.busy()),
+        user: mean(|core| core.user),
+        system: mean(|core| core.system),
+        softirq: mean(|core| core.softirq),
+        peak: (peak.core, peak.busy().into()),
+    })
+}

@@ -1,0 +1,75 @@
+//! What is looked after while a test runs: its end by time, the owner's limits, and whether somebody is
+//! there.
+
+use std::time::Duration;
+
+use linerate_model::plan::Transport;
+use linerate_model::served::Outcome;
+use linerate_wire::netperf::{Length, PAD_NS};
+
+use super::{LOOK_EVERY_NS, Phase, SILENCE_LIMIT_NS, Server, errno};
+use crate::ending::Early;
+use crate::{Action, Over, Seen};
+
+impl Server {
+    pub(super) fn watch(&mut self, now_ns: u64, seen: &Seen) {
+        let cut = |why: &str| Some(Early::new(Outcome::Cut, why));
+        let over = match seen.over {
+            Some(Over::Bytes) => cut("more bytes than this server allows in a test"),
+            Some(Over::Day) => cut("more bytes than this server allows an address in a day"),
+            Some(Over::Time) => cut("the server's longest test time is over"),
+            None => None,
+        };
+        if let Some(early) = over {
+            let error = if seen.over == Some(Over::Time) { errno::TIME } else { errno::QUOTA };
+            return self.trouble(now_ns, error, early);
+        }
+        let Phase::Running(running) = &mut self.phase else { return };
+        if running.end_ns.is_some_and(|at| now_ns >= at) {
+            running.end_ns = None;
+            self.actions.extend([Action::Stop, Action::DrainUntil(now_ns)]);
+        }
+        if now_ns < running.look_ns {
+            return;
+        }
+        running.look_ns = now_ns.saturating_add(LOOK_EVERY_NS);
+        self.actions.push_back(Action::AskPeer);
+        if let Err((error, early)) = self.look(now_ns, seen) {
+            self.trouble(now_ns, error, early);
+        }
+    }
+
+    fn look(&mut self, now_ns: u64, seen: &Seen) -> Result<(), (u32, Early)> {
+        let (request, no_data_ns) = (&self.terms.request, self.terms.no_data_ns);
+        let longest_ns = self.terms.longest_ns.saturating_add(PAD_NS);
+        let Phase::Running(running) = &mut self.phase else { return Ok(()) };
+        let lasted_ns = now_ns.saturating_sub(running.began_ns);
+        if lasted_ns > longest_ns {
+            let early = Early::new(Outcome::Cut, "the server's longest test time is over");
+            return Err((errno::TIME, early));
+        }
+        if let Some(meter) = &mut running.meter
+            && !meter.keeps(seen.arrived, now_ns)
+        {
+            let why = "the client sends faster than this server allows";
+            return Err((errno::QUOTA, Early::new(Outcome::Cut, why)));
+        }
+        let silence_ns = seen.data_silence_ns.min(lasted_ns).min(seen.ran_ns);
+        let answered_ns = seen.answer_silence_ns.unwrap_or(0).min(seen.ran_ns);
+        if seen.peer_gone || answered_ns.min(silence_ns) > SILENCE_LIMIT_NS {
+            let why = "the client's host is gone, or has not answered for too long";
+            return Err((errno::TIME, Early::vanished(why)));
+        }
+        // Of a count of datagrams nobody knows how many will come: all marks of the end may be lost.
+        let counted = matches!(request.length, Length::Units(_) | Length::Seconds(0));
+        let is_flow = request.transport == Transport::Udp && !request.transmits;
+        if counted && is_flow && silence_ns > PAD_NS {
+            self.actions.extend([Action::Stop, Action::DrainUntil(now_ns)]);
+        } else if running.idle.lasts(seen.moved, now_ns) > no_data_ns {
+            let no_data = Duration::from_nanos(no_data_ns);
+            let why = format!("no data moved for {no_data:?}");
+            return Err((errno::TIME, Early::new(Outcome::Cut, why)));
+        }
+        Ok(())
+    }
+}

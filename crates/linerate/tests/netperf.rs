@@ -1,0 +1,159 @@
+//! netperf's dialect against the real netperf 2.7.1, both ways: what both ends print is the same.
+
+mod support;
+#[path = "support/netperf.rs"]
+mod theirs;
+
+use serde_json::Value;
+use support::{alone, linerate, number, wait_for};
+use theirs::{DEADLINES, Netserver, an_address, netperf, programs, serve, value};
+
+/// The last test that a server's log has as ended.
+fn last_end(log: &str) -> Option<Value> {
+    let mut ended = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    ended.rfind(|event| event.get("outcome").is_some())
+}
+
+#[test]
+fn the_real_client_and_this_server_count_the_same() {
+    let _alone = alone();
+    let Some(bin) = programs("the_real_client_and_this_server_count_the_same") else { return };
+    an_address();
+    let (server, at) = serve(&[]);
+    let ends = |log: &str| log.matches("\"outcome\"").count();
+    for (test, theirs, ours) in [
+        ("-t TCP_STREAM -l 1 -- -k REMOTE_BYTES_RECVD", "REMOTE_BYTES_RECVD", "/received/bytes"),
+        ("-t TCP_MAERTS -l 1 -- -k REMOTE_BYTES_SENT", "REMOTE_BYTES_SENT", "/sent/bytes"),
+        (
+            "-t UDP_STREAM -l 1 -- -m 1000 -k REMOTE_BYTES_RECVD",
+            "REMOTE_BYTES_RECVD",
+            "/received/bytes",
+        ),
+        ("-t UDP_STREAM -l 1 -- -k REMOTE_BYTES_RECVD", "REMOTE_BYTES_RECVD", "/received/bytes"),
+        (
+            "-t omni -l 1 -- -d recv -T udp -m 1000 -k REMOTE_BYTES_SENT",
+            "REMOTE_BYTES_SENT",
+            "/sent/bytes",
+        ),
+    ] {
+        let before = ends(&server.log());
+        let text = netperf(&bin, "127.0.0.1", at.port(), test);
+        let theirs = value(&text, theirs);
+        assert!(theirs > 0.0, "{test}: {text}");
+        assert!(wait_for(DEADLINES, || ends(&server.log()) > before), "{test}");
+        let ended = last_end(&server.log()).expect("an end");
+        let ours = ended.pointer(ours).and_then(Value::as_f64);
+        assert_eq!(ours, Some(theirs), "{test}: {ended}");
+    }
+    for test in ["-t TCP_RR", "-t UDP_RR", "-t TCP_RR -l -500", "-t UDP_RR -l 1 -- -r 100,200 -b 4"]
+    {
+        let text = netperf(&bin, "127.0.0.1", at.port(), &format!("-P 0 -l 1 {test}"));
+        let ended = last_end(&server.log()).expect("an end");
+        assert!(ended["answered"].as_u64().is_some_and(|n| n > 100), "{test}: {text}{ended}");
+    }
+}
+
+#[test]
+fn the_real_client_asks_for_cpu_confidence_and_the_other_ip() {
+    let _alone = alone();
+    let Some(bin) = programs("the_real_client_asks_for_cpu_confidence_and_the_other_ip") else {
+        return;
+    };
+    an_address();
+    let port = support::free_port();
+    let door = format!("--netperf={port}");
+    let server = support::Server::start(None, &[&door]);
+    let keys = "REMOTE_CPU_UTIL,REMOTE_CPU_METHOD,CONFIDENCE_ITERATION";
+    let test = format!("-t TCP_STREAM -l 1 -C -I 95,50 -i 3,3 -- -k {keys}");
+    let text = netperf(&bin, "127.0.0.1", port, &test);
+    assert!(text.contains("REMOTE_CPU_METHOD=S"), "{text}");
+    let share = value(&text, "REMOTE_CPU_UTIL");
+    assert!((0.0..=100.0).contains(&share), "{text}");
+    assert!(value(&text, "CONFIDENCE_ITERATION") >= 3.0, "{text}");
+    assert_eq!(server.log().matches("\"outcome\":\"done\"").count(), 3, "{}", server.log());
+    // An address of IPv6, on loopback.
+    netperf(&bin, "::1", port, "-6 -P 0 -t UDP_STREAM -l 1 -- -m 1000");
+}
+
+#[test]
+fn this_client_measures_with_the_real_server() {
+    let _alone = alone();
+    let Some(bin) = programs("this_client_measures_with_the_real_server") else { return };
+    an_address();
+    let server = Netserver::start(&bin);
+    let port = server.port.to_string();
+    let run = |args: &str| {
+        let all = ["--dialect", "netperf", "-p", &port, "--json"];
+        let ran = linerate(None, &[&args.split(' ').collect::<Vec<_>>()[..], &all].concat());
+        assert_eq!(ran.code, 0, "{args}: {}", ran.err);
+        let record = ran.record();
+        assert_eq!(record["agreed"]["dialect"], "netperf", "{args}");
+        record
+    };
+    let udp = run("udp 127.0.0.1 -b 20M -l 1000 -k 2000");
+    assert_eq!(number(&udp, "totals.sender.datagrams"), 2_000);
+    assert_eq!(number(&udp, "totals.receiver.datagrams"), 2_000);
+    for test in
+        ["udp 127.0.0.1 -R -t 1s -l 1000 -b max", "tcp 127.0.0.1 -t 1s", "tcp 127.0.0.1 -R -t 1s"]
+    {
+        let record = run(test);
+        assert!(number(&record, "totals.receiver.bytes") > 0, "{test}");
+        assert!(number(&record, "totals.sender.bytes") > 0, "{test}");
+    }
+    let tcp = run("tcp 127.0.0.1 -n 1Mi");
+    assert_eq!(number(&tcp, "totals.receiver.bytes"), 1_048_576);
+    for test in ["rr 127.0.0.1 -t 1s", "rr 127.0.0.1 --udp -t 1s"] {
+        assert!(number(&run(test), "totals.rr.transactions") > 100, "{test}");
+    }
+}
+
+#[test]
+fn both_ends_of_ours_count_the_same() {
+    let _alone = alone();
+    let (server, at) = serve(&[]);
+    let port = at.port().to_string();
+    for (args, path, wanted) in [
+        ("udp 127.0.0.1 -b 20M -l 1000 -k 2000", "totals.receiver.datagrams", 2_000),
+        ("udp 127.0.0.1 -R -l 1000 -k 500 -b max", "totals.sender.datagrams", 500),
+        ("tcp 127.0.0.1 -n 1Mi", "totals.receiver.bytes", 1_048_576),
+        ("tcp 127.0.0.1 -R -n 1Mi", "totals.receiver.bytes", 1_048_576),
+    ] {
+        let all = ["--dialect", "netperf", "-p", &port, "--json"];
+        let ran = linerate(None, &[&args.split(' ').collect::<Vec<_>>()[..], &all].concat());
+        assert_eq!(ran.code, 0, "{args}: {}\n{}", ran.err, server.log());
+        assert_eq!(number(&ran.record(), path), wanted, "{args}");
+    }
+    for args in ["rr 127.0.0.1 -t 1s", "rr 127.0.0.1 --udp -t 1s"] {
+        let all = ["--dialect", "netperf", "-p", &port, "--json"];
+        let ran = linerate(None, &[&args.split(' ').collect::<Vec<_>>()[..], &all].concat());
+        let record = ran.record();
+        let transactions = number(&record, "totals.rr.transactions");
+        let answered = server
+            .log()
+            .lines()
+            .last()
+            .and_then(|line| serde_json::from_str::<Value>(line).ok()?["answered"].as_u64());
+        // The last may be answered after the end.
+        let same = answered.is_some_and(|n| n == transactions || n == transactions + 1);
+        assert!(same, "{args}: {transactions}, {}", server.log());
+    }
+}
+
+#[test]
+fn what_netperf_cannot_do_is_refused_with_the_reason() {
+    let _alone = alone();
+    let (_server, at) = serve(&["--max-duration", "20s"]);
+    let port = at.port().to_string();
+    for (args, why) in [
+        ("tcp 127.0.0.1 -P 2", "netperf's tests have one"),
+        ("tcp 127.0.0.1 --bidir", "netperf's tests have one"),
+        ("udp 127.0.0.1 -b 1M -O 1s", "count from the first byte on"),
+        ("udp 127.0.0.1 -R -b 1M", "as fast as they can"),
+        ("tcp 127.0.0.1 -t 21s", "netperf error 122"),
+    ] {
+        let all = ["--dialect", "netperf", "-p", &port];
+        let ran = linerate(None, &[&args.split(' ').collect::<Vec<_>>()[..], &all].concat());
+        assert_ne!(ran.code, 0, "{args}: {}", ran.out);
+        assert!(ran.err.contains(why), "{args}: {}", ran.err);
+    }
+}

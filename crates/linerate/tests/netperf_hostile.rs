@@ -1,0 +1,281 @@
+//! Clients of netperf's protocol that lie, break off or fall silent. After all of them the same server
+//! process must still be there and serve an honest test; at the end it holds no more than before.
+
+mod support;
+#[path = "support/netperf.rs"]
+mod theirs;
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::num::NonZeroU16;
+use std::time::Duration;
+
+use linerate_model::plan::Transport;
+use linerate_wire::netperf::{FRAME_BYTES, Length, Request};
+use support::{Attack, MANY, alone, attack, linerate, survives};
+use theirs::{DEADLINES, Peer, request, serve};
+
+const UNKNOWN: u32 = 998;
+const INVALID: u32 = 22;
+const POLICY: u32 = 122;
+
+fn udp() -> Request {
+    Request { transport: Transport::Udp, ..request() }
+}
+
+fn rr(transport: Transport) -> Request {
+    Request { transport, transmits: true, sizes: Some((1, 1)), ..request() }
+}
+
+/// Server to client.
+fn reverse(transport: Transport) -> Request {
+    Request { transport, transmits: true, receives: false, ..request() }
+}
+
+fn socket() -> UdpSocket {
+    let socket = UdpSocket::bind(("127.0.0.1", 0)).unwrap();
+    socket.set_read_timeout(Some(DEADLINES)).unwrap();
+    socket
+}
+
+/// A word of an honest request replaced, at a byte; the server answers with that error.
+fn changed(at: SocketAddr, (byte, word): (usize, u32), error: u32) {
+    let mut bytes = *request().encode().bytes();
+    bytes[byte..byte + 4].copy_from_slice(&word.to_be_bytes());
+    let mut peer = Peer::connect(at);
+    peer.bytes(&bytes);
+    peer.fails(error);
+}
+
+/// What a request asks for that is not made.
+fn refused(at: SocketAddr) -> Vec<Attack> {
+    const DATA: usize = 8;
+    let words: [(&'static str, (usize, u32), u32); 13] = [
+        ("kind 0", (0, 0), UNKNOWN),
+        ("kind 2^32 - 1", (0, u32::MAX), UNKNOWN),
+        ("an old TCP_STREAM", (0, 10), UNKNOWN),
+        ("node information", (0, 4), UNKNOWN),
+        ("system information", (0, 600), UNKNOWN),
+        ("SCTP", (DATA + 4 * 23, 132), UNKNOWN),
+        ("no protocol", (DATA + 4 * 23, 0), UNKNOWN),
+        ("no direction", (DATA + 4 * 24, 0), UNKNOWN),
+        ("both ways without sizes", (DATA + 4 * 24, 6), UNKNOWN),
+        ("port 65,536", (DATA + 4 * 20, 65_536), UNKNOWN),
+        ("the client's port 2^31", (DATA + 4 * 25, 1 << 31), UNKNOWN),
+        ("a connection for each transaction", (DATA + 4 * 12, 4), UNKNOWN),
+        ("68 years", (DATA + 4 * 14, i32::MAX.cast_unsigned()), INVALID),
+    ];
+    let of_word = |(name, change, error): (&'static str, (usize, u32), u32)| {
+        attack(name, move |_| changed(at, change, error))
+    };
+    let mut cases = words.into_iter().map(of_word).collect::<Vec<_>>();
+    let large = |sizes| Request { sizes: Some(sizes), ..rr(Transport::Tcp) };
+    for (name, asked, error) in [
+        ("a request of 2 GiB", large((i32::MAX.cast_unsigned(), 1)), INVALID),
+        ("a response of 2 GiB", large((1, i32::MAX.cast_unsigned())), INVALID),
+        ("two hours", Request { length: Length::Seconds(7_200), ..request() }, POLICY),
+    ] {
+        cases.push(attack(name, move |_| Peer::asked(at, &asked).fails(error)));
+    }
+    cases
+}
+
+/// What comes before a test, or instead of one.
+fn before(at: SocketAddr) -> Vec<Attack> {
+    vec![
+        attack("nothing", move |_| drop(Peer::connect(at))),
+        attack("silence", move |_| Peer::connect(at).hung_up()),
+        attack("half a request", move |_| {
+            let mut peer = Peer::connect(at);
+            peer.bytes(&request().encode().bytes()[..300]);
+            peer.hung_up();
+        }),
+        attack("half a request, then closed", move |_| {
+            Peer::connect(at).bytes(&request().encode().bytes()[..655]);
+        }),
+        attack("a request of netperf 2.5", move |_| {
+            let mut peer = Peer::connect(at);
+            peer.bytes(&request().encode().bytes()[..256]);
+            peer.hung_up();
+        }),
+        attack("a request one byte at a time", move |_| {
+            let mut peer = Peer::connect(at);
+            for byte in request().encode().bytes().iter().take(25) {
+                if peer.0.write_all(&[*byte]).is_err() {
+                    break;
+                }
+                std::thread::sleep(Duration::from_millis(250));
+            }
+            peer.hung_up();
+        }),
+        attack("another protocol", move |_| {
+            let mut peer = Peer::connect(at);
+            peer.bytes(&[b'a'; FRAME_BYTES]);
+            peer.fails(UNKNOWN);
+        }),
+        attack("passphrases without an end", move |_| {
+            let mut peer = Peer::connect(at);
+            for _ in 0..100 {
+                let mut bytes = [0; FRAME_BYTES];
+                bytes[3] = 6;
+                peer.bytes(&bytes);
+            }
+            peer.hung_up();
+        }),
+        attack("debug without an end", move |_| {
+            let mut peer = Peer::connect(at);
+            for _ in 0..100 {
+                let mut bytes = [0; FRAME_BYTES];
+                bytes[3] = 1;
+                peer.bytes(&bytes);
+            }
+            peer.hung_up();
+        }),
+        attack("reset in each state", move |_| {
+            Peer::connect(at).reset();
+            Peer::asked(at, &request()).reset();
+            Peer::granted(at, &udp()).0.reset();
+            let (peer, data) = Peer::granted(at, &request());
+            let _data = TcpStream::connect(data).unwrap();
+            peer.reset();
+        }),
+    ]
+}
+
+/// Data that does not come, or comes otherwise.
+fn data(at: SocketAddr) -> Vec<Attack> {
+    vec![
+        attack("no data connection", move |_| Peer::granted(at, &request()).0.hung_up()),
+        attack("no datagram", move |_| {
+            // That is a result.
+            let (mut peer, _) = Peer::granted(at, &udp());
+            assert_eq!(peer.frame().map(|frame| frame.head()), Some(0));
+        }),
+        attack("a stolen TCP port", move |_| {
+            let (peer, data) = Peer::granted(at, &request());
+            let any = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None);
+            let thief = any.unwrap();
+            thief.bind(&SocketAddr::from(([127, 0, 0, 9], 0)).into()).unwrap();
+            thief.connect(&data.into()).unwrap();
+            let mut own = TcpStream::connect(data).unwrap();
+            own.write_all(b"ours").unwrap();
+            drop(own);
+            let mut peer = peer;
+            let results = peer.frame().expect("results");
+            let results = linerate_wire::netperf::Results::read(&results, false).unwrap();
+            assert_eq!(results.received, 4);
+        }),
+        attack("a stolen UDP port", move |_| {
+            let (mut peer, data) = Peer::granted(at, &udp());
+            let thief = UdpSocket::bind(("127.0.0.9", 0)).unwrap();
+            thief.send_to(b"stolen", data).unwrap();
+            let own = socket();
+            own.send_to(b"ours", data).unwrap();
+            own.send_to(b"", data).unwrap();
+            let results = peer.frame().expect("results");
+            let results = linerate_wire::netperf::Results::read(&results, false).unwrap();
+            assert_eq!((results.received, results.receive_calls), (4, 1));
+        }),
+        attack("only marks of the end", move |_| {
+            let (mut peer, data) = Peer::granted(at, &udp());
+            socket().send_to(b"", data).unwrap();
+            assert_eq!(peer.frame().map(|frame| frame.head()), Some(0));
+        }),
+        attack("a message while the test runs", move |_| {
+            let (mut peer, data) = Peer::granted(at, &request());
+            let _data = TcpStream::connect(data).unwrap();
+            peer.bytes(request().encode().bytes());
+            peer.fails(71);
+        }),
+        attack("datagrams that it asked for, to nobody", move |_| {
+            // Only the client's own address is ever sent to, at its word.
+            let port = NonZeroU16::new(socket().local_addr().unwrap().port());
+            let asked = Request { peer_port: port, ..reverse(Transport::Udp) };
+            let (peer, _) = Peer::granted(at, &asked);
+            peer.hung_up();
+        }),
+        attack("a sender of the server's whose client is gone", move |_| {
+            let (peer, data) = Peer::granted(at, &reverse(Transport::Tcp));
+            let mut stream = TcpStream::connect(data).unwrap();
+            stream.read_exact(&mut [0; 1_000]).unwrap();
+            drop(peer);
+            // Its data ends with it.
+            let _ = std::io::copy(&mut stream, &mut std::io::sink());
+        }),
+        attack("a reader that does not read", move |_| {
+            let (peer, data) = Peer::granted(at, &reverse(Transport::Tcp));
+            let _stream = TcpStream::connect(data).unwrap();
+            peer.hung_up();
+        }),
+        attack("half a transaction", move |_| {
+            let (peer, data) =
+                Peer::granted(at, &Request { sizes: Some((9, 9)), ..rr(Transport::Tcp) });
+            TcpStream::connect(data).unwrap().write_all(b"half").unwrap();
+            let mut peer = peer;
+            assert_eq!(peer.frame().map(|frame| frame.head()), Some(0));
+        }),
+        attack("requests of a wrong size", move |_| {
+            let (mut peer, data) = Peer::granted(at, &rr(Transport::Udp));
+            let own = socket();
+            for size in [2, 100, 1_400] {
+                own.send_to(&vec![0; size], data).unwrap();
+            }
+            own.send_to(b"", data).unwrap();
+            let results = peer.frame().expect("results");
+            let results = linerate_wire::netperf::Results::read(&results, false).unwrap();
+            assert_eq!(results.transactions, 0);
+        }),
+        attack("a privileged port", move |_| {
+            let port = NonZeroU16::new(22);
+            let (_peer, data) = Peer::granted(at, &Request { data_port: port, ..request() });
+            assert!(data.port() >= 1_024);
+        }),
+        attack("a third party's address", move |_| {
+            // The words that name it are at byte 8 + 4 * 28.
+            let victim = UdpSocket::bind(("127.0.0.8", 0)).unwrap();
+            victim.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
+            let port = NonZeroU16::new(victim.local_addr().unwrap().port());
+            let asked = Request { peer_port: port, ..reverse(Transport::Udp) };
+            let mut bytes = *asked.encode().bytes();
+            bytes[120..124].copy_from_slice(&[127, 0, 0, 8]);
+            let mut peer = Peer::connect(at);
+            peer.bytes(&bytes);
+            assert!(victim.recv(&mut [0; 2_000]).is_err(), "it was sent to");
+        }),
+        attack("a file of the server's", move |_| {
+            let mut bytes = *reverse(Transport::Tcp).encode().bytes();
+            bytes[176..189].copy_from_slice(b"/etc/hostname");
+            let mut peer = Peer::connect(at);
+            peer.bytes(&bytes);
+            let answer = peer.frame().expect("an answer");
+            let port = linerate_wire::netperf::Response::read(&answer).unwrap().data_port;
+            let mut stream = TcpStream::connect((at.ip(), port.unwrap().get())).unwrap();
+            let mut payload = [0; 1_000];
+            stream.read_exact(&mut payload).unwrap();
+            let name = std::fs::read("/etc/hostname").unwrap_or_default();
+            assert!(name.len() < 2 || !payload.windows(name.len()).any(|part| part == name));
+        }),
+    ]
+}
+
+#[test]
+fn a_catalogue_of_attacks_in_netperfs_dialect() {
+    let _alone = alone();
+    let (mut server, at) = serve(MANY);
+    let cases = [refused(at), before(at), data(at)].into_iter().flatten().collect::<Vec<_>>();
+    assert!(cases.len() >= 40, "{}", cases.len());
+    survives(&mut server, &cases, |server, after| {
+        assert!(server.alive(), "{after}: the server is gone");
+        let port = at.port().to_string();
+        let args =
+            ["tcp", "127.0.0.1", "-p", &port, "--dialect", "netperf", "-n", "64Ki", "--json"];
+        let ran = linerate(None, &args);
+        assert_eq!(ran.code, 0, "{after}: {}\n{}", ran.err, server.log());
+    });
+}
+
+#[test]
+fn a_server_with_a_key_has_no_door_for_clients_that_cannot_prove_it() {
+    let ran = support::linerate(None, &["serve", "--netperf", "--key-file", "/nowhere"]);
+    assert!(ran.code == 2 && ran.err.contains("cannot be used with"), "{ran:?}");
+}
