@@ -7,7 +7,7 @@ mod support;
 use std::time::Duration;
 
 use iperf3::{Ended, HANGS, Iperf3, possible};
-use support::{Lab, Server, alone, list, number, wait_for};
+use support::{Lab, Server, alone, cores, list, number, wait_for};
 
 const B: &str = "10.77.1.2";
 
@@ -80,6 +80,7 @@ fn options_of_an_unmodified_client() {
     }
     let lab = Lab::pair();
     let server = Server::start(Some(&lab.space("b")), &[]);
+    let core = cores().first().expect("a core").to_string();
     let clients: Vec<Iperf3> = [
         "-n 2M -b 20M -J",
         "-k 10 -b 20M -J",
@@ -91,13 +92,14 @@ fn options_of_an_unmodified_client() {
         "-t 1 -b 5M -C reno -S 0xb8 -J",
         "-t 1 -u -b 2M/10 -R -l 200 --udp-counters-64bit --repeating-payload --dont-fragment -S 16 -J",
         "-t 1 -u -b 2M --udp-counters-64bit -l 16 -J",
-        "-t 1 -b 5M -R --repeating-payload --fq-rate 4M -A 0,0 -J",
+        "-t 1 -b 5M -R --repeating-payload --fq-rate 4M -A CORE,CORE -J",
         "-t 1 -b 5M -T title --extra-data more -J",
         "-t 1 -b 100K -P 20 -l 1000 -J",
         "-t 1 -i 0.2 -b 5M --get-server-output",
     ]
     .iter()
-    .map(|args| Iperf3::start(&lab.space("a"), B, server.port, args))
+    .map(|args| args.replace("CORE", &core))
+    .map(|args| Iperf3::start(&lab.space("a"), B, server.port, &args))
     .collect();
     for ended in clients.into_iter().map(Iperf3::end) {
         ended.well();

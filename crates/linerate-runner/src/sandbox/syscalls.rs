@@ -245,7 +245,7 @@ mod tests {
     use nix::sys::prctl::{set_pdeathsig, set_timerslack};
     use nix::sys::resource::{Resource, getrlimit, setrlimit};
     use nix::sys::signal::{Signal, kill};
-    use nix::unistd::{Pid, setuid};
+    use nix::unistd::{Pid, chroot};
 
     use super::*;
 
@@ -259,12 +259,13 @@ mod tests {
             assert_eq!(set_timerslack(1), Ok(()));
             assert!(UnixStream::pair().is_ok() && UnixDatagram::unbound().is_ok());
             assert!(memfd_create(c"block", MFdFlags::empty()).is_ok());
-            // Taken: to set one, to be told of other processes' ends, to end them, to be another.
+            // Taken: to set one, to be told of other processes' ends, to end them, to see other files.
             let refused = [
                 setrlimit(Resource::RLIMIT_NOFILE, soft, hard),
                 set_pdeathsig(Signal::SIGKILL),
                 kill(Pid::this(), None),
-                setuid(nix::unistd::getuid()),
+                // Not setuid(2), which the C library makes all threads call, or none.
+                chroot("/"),
             ];
             assert_eq!(refused, [Err(Errno::ENOSYS); 4]);
             let modes = std::fs::metadata("/").unwrap().permissions();
