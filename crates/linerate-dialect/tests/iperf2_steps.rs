@@ -124,7 +124,8 @@ fn silence_and_the_owners_limits_end_a_stream() {
 }
 
 fn sent() -> client::Client {
-    let terms = client::Terms { plan: plan(), last: vec![7; 80], silence_ns: 5 * SECOND };
+    let terms =
+        client::Terms { plan: plan(), last: vec![7; 80], ahead_ns: 0, silence_ns: 5 * SECOND };
     let mut client = client::Client::new(terms);
     let seen = Seen::default();
     client.input(0, &seen, Input::Arrived(0));

@@ -33,6 +33,9 @@ pub enum Framing {
     Iperf2 {
         /// Numbers have 64 bits.
         wide: bool,
+        /// The sender's wall clock less its monotonic one, in nanoseconds: receivers of iperf 2's take the time of
+        /// the first datagram for one of their own wall clock, and the distance for jitter.
+        ahead_ns: u64,
     },
     /// nuttcp's, of a test with one stream: bytes that were sent up to the end of the datagram. No time.
     Nuttcp {
@@ -49,7 +52,8 @@ pub struct Mark {
     /// Sequence number, counted from 0. In iperf3's 32-bit form the low 32 bits of it, in nuttcp's what was
     /// sent: see [`Framing::number`].
     pub number: u64,
-    /// Sender's monotonic clock in nanoseconds (iperf3 gives whole microseconds).
+    /// Sender's monotonic clock in nanoseconds (iperf3 and iperf 2 give whole microseconds, the latter as it was
+    /// sent: of any clock).
     pub sent_ns: u64,
     /// Belongs to the warm-up. iperf3 does not say.
     pub warmup: bool,
@@ -128,7 +132,9 @@ impl Framing {
                 Header { token, number: mark.number, sent_ns: mark.sent_ns, place }.write(datagram);
             }
             Self::Iperf3 { wide } => write_iperf3(mark, counters(wide), datagram),
-            Self::Iperf2 { .. } => write_iperf2(mark.number, mark.sent_ns, datagram),
+            Self::Iperf2 { ahead_ns, .. } => {
+                write_iperf2(mark.number, mark.sent_ns.saturating_add(ahead_ns), datagram);
+            }
             Self::Nuttcp { size } => write_nuttcp(mark.number, size, datagram),
             Self::Bare => {}
         }
@@ -150,7 +156,8 @@ impl Framing {
                     mark.number = mark.number.wrapping_add(1);
                 }
             }
-            Self::Iperf2 { .. } => {
+            Self::Iperf2 { ahead_ns, .. } => {
+                let sent_ns = sent_ns.saturating_add(ahead_ns);
                 for (datagram, number) in bytes.chunks_mut(size.max(1)).zip(first..) {
                     write_iperf2(number, sent_ns, datagram);
                 }
@@ -180,7 +187,7 @@ impl Framing {
                         .is_some_and(|mark| self.number(&mark, expected) == expected)
                 })
                 .count(),
-            Self::Iperf2 { wide } => message
+            Self::Iperf2 { wide, .. } => message
                 .chunks(segment.max(1))
                 .zip(first..)
                 .take_while(|(datagram, expected)| {
@@ -216,7 +223,7 @@ impl Framing {
                 Ok(Mark { number: header.number, sent_ns: header.sent_ns, warmup, position, train })
             }
             Self::Iperf3 { wide } => read_iperf3(counters(wide), datagram).ok_or(Stray::Damaged),
-            Self::Iperf2 { wide } => read_iperf2(wide, datagram).ok_or(Stray::Damaged),
+            Self::Iperf2 { wide, .. } => read_iperf2(wide, datagram).ok_or(Stray::Damaged),
             Self::Nuttcp { size } => {
                 let sent = nuttcp::sent(datagram).ok_or(Stray::Damaged)?;
                 nuttcp::number(sent, size.into(), 0).ok_or(Stray::Damaged)?;
@@ -229,7 +236,7 @@ impl Framing {
     /// How many datagrams were sent before this one, where it says that nothing more comes.
     pub fn end(self, datagram: &[u8]) -> Option<u64> {
         match self {
-            Self::Iperf2 { wide } => iperf2::Mark::read(wide, datagram)?.sent(),
+            Self::Iperf2 { wide, .. } => iperf2::Mark::read(wide, datagram)?.sent(),
             _ => None,
         }
     }
@@ -346,6 +353,18 @@ mod tests {
     }
 
     #[test]
+    fn datagrams_of_iperf_2_carry_the_wall_clock() {
+        let framing = Framing::Iperf2 { wide: true, ahead_ns: 1_700_000_000_000_000_000 };
+        let batch = Batch { first: 0, size: 40, train: 2, sent_ns: 5_000_000, warmup: false };
+        let mut bytes = [0; 80];
+        framing.write_batch(&batch, &mut bytes);
+        let mut single = [0; 40];
+        framing.write(&mark(1, 5_000_000), &mut single);
+        assert_eq!(bytes[40..], single);
+        assert_eq!(framing.read(&single).unwrap().sent_ns, 1_700_000_000_005_000_000);
+    }
+
+    #[test]
     fn without_a_header_all_that_comes_is_next_in_order() {
         let mut bytes = [7; 25];
         let batch = Batch { first: 3, size: 10, train: 1, sent_ns: 9, warmup: false };
@@ -379,7 +398,7 @@ mod tests {
         fn batches_hold_what_single_headers_would(
             first in 0u64..(1 << 40), size in 32usize..100, count in 1usize..200, odd in 0usize..200, wide: bool,
         ) {
-            let iperf2 = Framing::Iperf2 { wide };
+            let iperf2 = Framing::Iperf2 { wide, ahead_ns: 0 };
             for framing in [Framing::Iperf3 { wide }, iperf2, Framing::Native { token: 9, stream: 1 }] {
                 let first = if framing == iperf2 { first % (1 << 30) } else { first };
                 let mut bytes = vec![0; size * count];
@@ -414,8 +433,9 @@ mod tests {
         #[test]
         fn any_bytes_are_safe(bytes in prop::collection::vec(any::<u8>(), 0..80), wide: bool) {
             let _ = Framing::Iperf3 { wide }.read(&bytes);
-            let _ = Framing::Iperf2 { wide }.read(&bytes).map(|mark| Framing::Iperf2 { wide }.number(&mark, 3));
-            let _ = Framing::Iperf2 { wide }.end(&bytes);
+            let iperf2 = Framing::Iperf2 { wide, ahead_ns: u64::MAX };
+            let _ = iperf2.read(&bytes).map(|mark| iperf2.number(&mark, 3));
+            let _ = iperf2.end(&bytes);
             let _ = Framing::Native { token: 1, stream: 0 }.read(&bytes);
             let _ = Framing::Nuttcp { size: 40 }.read(&bytes);
         }

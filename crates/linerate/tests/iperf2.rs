@@ -218,6 +218,10 @@ fn this_client_and_an_unmodified_server_count_alike() {
         let sent = number(&record, "totals.sender.datagrams");
         assert_eq!(all, sent + streams as u64, "{args}: {}", server.text());
         assert_eq!(lost, number(&record, "totals.receiver.lost"), "{args}");
+        // They take the first datagram's time for one of their own clock.
+        let jitter = record["totals"]["receiver"]["jitter_s"].as_f64();
+        let lasted = record["totals"]["receiver"]["seconds"].as_f64();
+        assert!(jitter.is_some() && jitter < lasted, "{args}: {jitter:?} {lasted:?}");
         let doubts = record["doubts"].to_string();
         assert!(doubts.contains("iperf 2's protocol"), "{doubts}");
         assert_eq!(record["agreed"]["dialect"], "iperf2");

@@ -40,6 +40,8 @@ pub struct Terms {
     pub plan: TestPlan,
     /// The datagram that ends a stream, but for its number.
     pub last: Vec<u8>,
+    /// The wall clock less the monotonic one, in nanoseconds.
+    pub ahead_ns: u64,
     /// A receiving client that hears nothing for this long gives up, in nanoseconds.
     pub silence_ns: u64,
 }
@@ -274,7 +276,8 @@ impl Client {
 
     fn farewell(&self, sent: u64, now_ns: u64) -> Farewell {
         let mut datagram = self.terms.last.clone();
-        iperf2::datagram::Mark::end(sent, now_ns).write(&mut datagram);
+        let sent_ns = now_ns.saturating_add(self.terms.ahead_ns);
+        iperf2::datagram::Mark::end(sent, sent_ns).write(&mut datagram);
         Farewell { datagram, said: 0, again_ns: now_ns }
     }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use linerate_dialect::habits;
 use linerate_dialect::iperf2::client::{Client, Terms};
-use linerate_engine::sys;
+use linerate_engine::{clock, sys};
 use linerate_host::facts::facts;
 use linerate_model::plan::{Dialect, Direction, IpVersion, Transport};
 use linerate_model::record::{Addresses, Doubt, DoubtKind, ErrorRecord, RunRecord};
@@ -107,11 +107,12 @@ async fn conduct(
     let ids = data::streams(test.plan.direction, test.plan.streams);
     let sends = test.plan.direction == Direction::Forward;
     let udp = test.plan.traffic.transport() == Transport::Udp;
+    let ahead_ns = clock::realtime_ns().saturating_sub(clock::monotonic_ns());
     let streams = Streams {
         agreed: Arc::new(unchanged(&test.plan)),
         ip: test.ip,
         token: u64::from_be_bytes(random()),
-        framing: Framing::Iperf2 { wide: true },
+        framing: Framing::Iperf2 { wide: true, ahead_ns },
         habits: habits::IPERF2,
         digits: false,
         preface: if udp && sends { header.to_vec() } else { vec![] },
@@ -121,7 +122,7 @@ async fn conduct(
     let mut last = vec![0; MARK_BYTES];
     last.extend(header);
     let silence_ns = nanos(test.request.iperf3.silence);
-    let terms = Terms { plan: test.plan.clone(), last, silence_ns };
+    let terms = Terms { plan: test.plan.clone(), last, ahead_ns, silence_ns };
     let opening = Opening::start(Iperf2 { opener: test.opener(), header, sends });
     let watched = (&mut test.record, Box::new(|_: &[_]| None) as _);
     let driver = Driver::new(Client::new(terms), None, opening, streams, watched, observer);

@@ -29,7 +29,7 @@ fn one(data: &[u8]) {
         assert_eq!(Ack::decode(&ack.encode()), Some(ack));
     }
     for wide in [false, true] {
-        let framing = Framing::Iperf2 { wide };
+        let framing = Framing::Iperf2 { wide, ahead_ns: 0 };
         let (mark, end) = (framing.read(data), framing.end(data));
         // It is data, or its end, or neither.
         assert!(mark.is_err() || end.is_none());

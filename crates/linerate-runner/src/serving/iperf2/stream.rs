@@ -136,7 +136,7 @@ pub(super) fn grant(
         slot,
         socket,
         early,
-        framing: Framing::Iperf2 { wide: header.wide },
+        framing: Framing::Iperf2 { wide: header.wide, ahead_ns: 0 },
         silence,
         _alone: alone,
     })
