@@ -7,6 +7,7 @@ pub mod common;
 pub mod datagrams;
 mod from_text;
 pub mod help;
+pub mod iperf2;
 pub mod iperf3;
 pub mod key;
 pub mod rr;

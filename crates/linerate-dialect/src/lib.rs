@@ -14,6 +14,7 @@ pub mod lease;
 pub mod native;
 pub mod netperf;
 pub mod rate_meter;
+mod rows;
 pub mod stream;
 pub mod ticks;
 

@@ -6,6 +6,7 @@ use linerate_model::plan::{Direction, Traffic, Way};
 use linerate_model::sample::{
     RecvInterval, RecvReport, RrInterval, RrReport, SendInterval, SendReport,
 };
+use linerate_model::test_event::Side;
 use linerate_wire::native::message::{RespondReport, StreamSent};
 
 /// Data of a test that has the longest allowed time may come so much later, in nanoseconds: what was on
@@ -139,4 +140,24 @@ pub fn sent_of(reports: &BTreeMap<u16, Report>) -> Vec<StreamSent> {
         _ => None,
     };
     reports.iter().filter_map(sent).collect()
+}
+
+/// How long a stream's data took at this end, in nanoseconds.
+pub fn span_ns(report: &Report) -> u64 {
+    match report {
+        Report::Send(sent) => sent.span_ns,
+        Report::Recv(received) => {
+            received.last_ns.unwrap_or(0).saturating_sub(received.first_ns.unwrap_or(0))
+        }
+        Report::Rr(_) | Report::Respond(_) => 0,
+    }
+}
+
+/// What this end's users see of a stream.
+pub fn side(report: &Report) -> Option<Side> {
+    Some(match report {
+        Report::Send(sent) => Side::Send(Box::new(sent.clone())),
+        Report::Recv(received) => Side::Recv(Box::new(received.clone())),
+        Report::Rr(_) | Report::Respond(_) => return None,
+    })
 }

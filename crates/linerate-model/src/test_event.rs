@@ -1,7 +1,8 @@
-//! What one end of a test in iperf3's dialect reports while it runs: each stream by itself, the
-//! warm-up too, in the terms that iperf3's users know.
+//! What one end of a test in iperf3's or iperf 2's dialect reports while it runs: each stream by itself, the
+//! warm-up too, in the terms that their users know.
 //!
-//! The runner makes these at a client and at a server; `linerate-report` shows them as iperf3 does.
+//! The runner makes these at a client and at a server; `linerate-report` shows them as these
+//! programs do.
 
 use std::net::SocketAddr;
 
@@ -53,7 +54,7 @@ pub struct Start {
     pub receive_buffer: Option<u64>,
 }
 
-/// What iperf3's client asks for. Zero is "not given", as in its parameters.
+/// What the client asks for. Zero is "not given", as in its parameters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Asked {
     /// UDP or TCP.
@@ -189,7 +190,7 @@ pub enum Side {
     Recv(Box<RecvReport>),
 }
 
-/// What an iperf3 reports of a stream.
+/// What a peer reports of a stream.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct FarStream {
     /// Bytes sent or received in the measured time.
@@ -206,6 +207,8 @@ pub struct FarStream {
     pub packets: u64,
     /// The part of the warm-up, from 3.14 on.
     pub omitted_packets: Option<u64>,
+    /// Datagrams that came after a later one; iperf3 does not say.
+    pub reordered: Option<u64>,
     /// Measured time in seconds, if it reported it: of a receiver, how long data arrived.
     pub seconds: Option<f64>,
 }

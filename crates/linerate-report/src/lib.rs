@@ -14,6 +14,7 @@ pub mod compare;
 pub mod draw;
 pub mod error;
 mod field;
+pub mod iperf2;
 pub mod iperf3;
 pub mod live;
 pub mod ministat;

@@ -21,8 +21,8 @@ impl Doors {
     /// When a port cannot be had.
     pub(crate) fn open(options: &Options) -> Result<Self, ErrorRecord> {
         let mut doors = Self { tcp: Vec::new(), udp: Vec::new() };
-        let native = (Dialect::Native, options.port);
-        for (dialect, port) in [native].into_iter().chain(options.doors.iter().copied()) {
+        let native = options.native.then_some((Dialect::Native, options.port));
+        for (dialect, port) in native.into_iter().chain(options.doors.iter().copied()) {
             let listener = if matches!(dialect, Dialect::Native | Dialect::Iperf2) {
                 let (listener, udp) = both(options, port)?;
                 let bound = udp.local_addr().map_err(|e| cannot_listen(options, port, &e))?;

@@ -30,6 +30,8 @@ pub const MAX_WINDOW: u32 = 4 << 20;
 pub struct Options {
     /// Address to listen on; `None` is every address, IPv4 and IPv6.
     pub bind: Option<IpAddr>,
+    /// Answers linerate's own clients and iperf3's; otherwise [`Options::doors`] are all.
+    pub native: bool,
     /// TCP and UDP port of linerate's own clients and of iperf3's; 0 takes a free one.
     pub port: u16,
     /// Ports of dialects that have their own; 0 takes a free one.
@@ -101,6 +103,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             bind: None,
+            native: true,
             port: Dialect::Native.port(),
             doors: Vec::new(),
             allow: Vec::new(),

@@ -11,7 +11,8 @@ pub trait Observer {
     /// An interval is over. In a live view; the record at the end may correct its losses downward,
     /// because a datagram that came late is not lost.
     fn interval(&mut self, _interval: &Interval) {}
-    /// What users of iperf3 see: each stream by itself, the warm-up too. Reported in its dialect only.
+    /// What users of iperf3 and iperf 2 see: each stream by itself, the warm-up too. Reported in their dialects
+    /// only.
     fn event(&mut self, _event: &TestEvent) {}
     /// Something worth a line on the way: "waiting for a free slot".
     fn note(&mut self, _text: &str) {}

@@ -6,6 +6,7 @@
 mod args;
 mod campaign;
 mod compare;
+mod iperf2;
 mod iperf3;
 mod ministat;
 mod output;
@@ -50,12 +51,14 @@ fn drop_in(argv: &[std::ffi::OsString]) -> Option<ExitCode> {
     match Path::new(program).file_name().and_then(OsStr::to_str) {
         Some("ministat") => return Some(ministat::run(program, args.to_vec())),
         Some("iperf3") => return Some(iperf3::run(args.to_vec())),
+        Some("iperf") => return Some(iperf2::run(args.to_vec())),
         _ => {}
     }
     let [verb, args @ ..] = args else { return None };
     match verb.to_str() {
         Some("ministat") => Some(ministat::run(verb, args.to_vec())),
         Some("iperf3") => Some(iperf3::run(args.to_vec())),
+        Some("iperf") => Some(iperf2::run(args.to_vec())),
         _ => None,
     }
 }
@@ -77,6 +80,7 @@ fn dispatch(cli: Cli) -> Result<ExitCode, ErrorRecord> {
         },
         Command::Campaign(args) => campaign::run(&args)?,
         Command::Compare(args) => return Ok(compare::run(&args)),
+        Command::Iperf { args } => return Ok(iperf2::run(args)),
         Command::Iperf3 { args } => return Ok(iperf3::run(args)),
         Command::Ministat { args } => return Ok(ministat::run(OsStr::new("ministat"), args)),
         Command::Report(args) => report::run(&args)?,

@@ -57,6 +57,7 @@ fn the_first_page_of_help() {
                    end limits
       campaign     Settings x reboots x runs by one plan, crash-safe; leaves the hosts as it found them
       compare      Groups of runs: which differ from the first, by how much, and how sure that is
+      iperf        iperf 2's client and server, with its options and output
       iperf3       iperf3's client and server, with its options and output
       ministat     Files of numbers compared as ministat does, with its options and output
       report       A page, picture or table of any results: runs, sweeps, searches, comparisons,

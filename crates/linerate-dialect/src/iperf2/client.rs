@@ -4,11 +4,13 @@ use std::collections::{BTreeMap, VecDeque};
 
 use linerate_model::plan::{TestPlan, Transport, Way};
 use linerate_model::sample::{HostSample, RecvReport, SendReport};
+use linerate_model::test_event::{FarStream, StreamEnd, TestEvent};
 use linerate_session::assemble::{self, LiveSide, StreamOutcome};
 use linerate_wire::iperf2;
 
 use crate::ending::{Failure, Trouble};
 use crate::iperf2::client::Phase::{Collecting, Done, Opening, Preparing, Running};
+use crate::rows::RowBook;
 use crate::stream::{self, DataEvent, Report, Role, StreamId, Tick};
 use crate::ticks::Ticks;
 use crate::{Action, Conversation, Input, Seen};
@@ -79,6 +81,7 @@ pub struct Client {
     /// What the server received.
     far: BTreeMap<u16, iperf2::Report>,
     ticks: Ticks,
+    rows: RowBook,
     shown: u64,
     look_ns: u64,
     repeats: u32,
@@ -91,6 +94,10 @@ pub struct Client {
 pub struct Ended {
     /// Both ends' reports, in the order of the streams; of the server's, what it reports.
     pub streams: Vec<StreamOutcome>,
+    /// The same as its users see it, in iperf 2's terms: the datagram that ends a stream is one of its.
+    pub ends: Vec<StreamEnd>,
+    /// Measured time of this end in nanoseconds.
+    pub span_ns: u64,
     /// This end was stopped.
     pub interrupted: bool,
     /// Why figures are missing.
@@ -162,6 +169,7 @@ impl Client {
             farewells: BTreeMap::new(),
             far: BTreeMap::new(),
             ticks: Ticks::new(ids.len()),
+            rows: RowBook::new(terms.plan.interval.0, 0, ids.len()),
             shown: 0,
             look_ns: 0,
             repeats: REPEATS,
@@ -210,6 +218,13 @@ impl Client {
 
     fn collect(&mut self) {
         self.phase = Collecting;
+        let reports: Vec<_> =
+            self.ids.iter().filter_map(|id| self.reports.get(&id.stream)).collect();
+        if reports.len() == self.ids.len() {
+            let rows = self.rows.rest(&reports, longest_ns(&reports));
+            let events = rows.into_iter().map(|rows| Box::new(TestEvent::Rows(rows)));
+            self.actions.extend(events.map(Action::Event));
+        }
         self.actions.extend([Action::HostOver, Action::FinishHost]);
     }
 
@@ -269,7 +284,12 @@ impl Client {
                 }
                 self.reports.insert(stream, *report);
             }
-            DataEvent::Tick(_, index, tick) => self.show(index, tick, host(index)),
+            DataEvent::Tick(stream, index, tick) => {
+                if let Some(rows) = self.rows.add(false, stream, index, tick) {
+                    self.actions.push_back(Action::Event(Box::new(TestEvent::Rows(rows))));
+                }
+                self.show(index, tick, host(index));
+            }
             DataEvent::Begun | DataEvent::Warm(..) => {}
         }
     }
@@ -334,7 +354,14 @@ impl Client {
 
     /// What is known of a test that ran.
     pub fn ended(mut self) -> Ended {
+        let all: Vec<_> = self.ids.iter().filter_map(|id| self.reports.get(&id.stream)).collect();
+        let span_ns = longest_ns(&all);
         let mut reports = std::mem::take(&mut self.reports);
+        let ends = self.ids.iter().filter_map(|id| {
+            let here = stream::side(reports.get(&id.stream)?)?;
+            Some(StreamEnd { here, far: self.far.get(&id.stream).map(in_its_words) })
+        });
+        let ends: Vec<_> = ends.collect();
         let streams = self.ids.iter().map(|id| {
             let reverse = id.way == Way::Reverse;
             let mut outcome =
@@ -355,10 +382,30 @@ impl Client {
         Ended {
             results: reported || !self.is_udp(),
             streams,
+            ends,
+            span_ns,
             interrupted: self.interrupted,
             trouble: self.trouble,
             shown: self.shown,
         }
+    }
+}
+
+/// Of the streams' times, in nanoseconds.
+fn longest_ns(reports: &[&Report]) -> u64 {
+    reports.iter().map(|report| stream::span_ns(report)).max().unwrap_or(0)
+}
+
+/// A server's totals, for its users.
+fn in_its_words(far: &iperf2::Report) -> FarStream {
+    FarStream {
+        bytes: far.bytes,
+        jitter_s: far.jitter_ns as f64 / 1e9,
+        errors: i64::try_from(far.lost).unwrap_or(i64::MAX),
+        packets: far.datagrams,
+        reordered: Some(far.out_of_order),
+        seconds: Some(far.span_ns as f64 / 1e9),
+        ..FarStream::default()
     }
 }
 

@@ -7,11 +7,13 @@ use std::time::Duration;
 use linerate_model::plan::{AgreedPlan, Transport};
 use linerate_model::sample::RecvReport;
 use linerate_model::served::Outcome;
+use linerate_model::test_event::{Rows, TestEvent};
 use linerate_wire::iperf2::{self, REPORT_BYTES};
 
 use crate::ending::Early;
 use crate::idle::Idle;
 use crate::rate_meter::RateMeter;
+use crate::rows::RowBook;
 use crate::stream::{self, DataEvent, Report, Role, StreamId};
 use crate::{Action, Conversation, Input, Over, Seen};
 
@@ -72,6 +74,7 @@ pub struct Server {
     actions: VecDeque<Action>,
     phase: Phase,
     report: Option<Report>,
+    rows: RowBook,
     /// How many datagrams the client sent, and when it said so.
     ended: Option<(u64, u64)>,
     /// Bytes that came after the thread had ended.
@@ -90,6 +93,10 @@ impl Conversation for Server {
                 self.actions.push_back(Action::DrainUntil(until_ns));
             }
             Input::Data(DataEvent::Done(_, report), _) => self.on_done(now_ns, seen, *report),
+            Input::Data(DataEvent::Tick(_, index, tick), _) => {
+                let rows = self.rows.add(false, 0, index, tick);
+                self.show(rows);
+            }
             Input::Datagram(_, datagram) => {
                 self.repeated = self.repeated.saturating_add(datagram.len() as u64);
                 self.answer(now_ns, seen);
@@ -136,6 +143,7 @@ impl Server {
     /// A stream that was asked for at `now_ns`.
     pub fn new(terms: Terms, now_ns: u64) -> Option<Self> {
         let plan = &terms.agreed.plan;
+        let interval_ns = plan.interval.0;
         let id = stream::streams(plan.direction, 1).into_iter().next()?;
         Some(Self {
             terms,
@@ -143,6 +151,7 @@ impl Server {
             actions: VecDeque::new(),
             phase: Phase::Opening { deadline_ns: now_ns.saturating_add(SOON_NS) },
             report: None,
+            rows: RowBook::new(interval_ns, 0, 1),
             ended: None,
             repeated: 0,
         })
@@ -190,7 +199,7 @@ impl Server {
     fn on_arrival(&mut self) {
         if let Phase::Opening { .. } = self.phase {
             let spawn = Action::Spawn(self.id, self.role());
-            self.actions.extend([spawn, Action::Announce, Action::Prepare]);
+            self.actions.extend([Action::Announce, spawn, Action::Prepare]);
         }
     }
 
@@ -206,12 +215,19 @@ impl Server {
         }
     }
 
+    fn show(&mut self, rows: impl IntoIterator<Item = Rows>) {
+        let events = rows.into_iter().map(|rows| Box::new(TestEvent::Rows(rows)));
+        self.actions.extend(events.map(Action::Event));
+    }
+
     fn on_done(&mut self, now_ns: u64, seen: &Seen, report: Report) {
         let error = match &report {
             Report::Send(report) => report.error.clone(),
             Report::Recv(report) => report.error.clone(),
             Report::Rr(_) | Report::Respond(_) => None,
         };
+        let rows = self.rows.rest(&[&report], stream::span_ns(&report));
+        self.show(rows);
         self.report = Some(report);
         match (&self.phase, error) {
             (Phase::Stopping { early, .. }, _) => {

@@ -240,6 +240,7 @@ pub(super) fn far_sender(
 
 pub(super) fn far_stream(far: &StreamResults, seconds: Option<f64>) -> FarStream {
     FarStream {
+        reordered: None,
         bytes: far.bytes,
         retransmits: (far.retransmits >= 0).then(|| counted(far.retransmits)),
         jitter_s: far.jitter_s.unwrap_or(0.0),

@@ -19,9 +19,9 @@ use linerate_session::assemble::{self, LiveSide};
 use linerate_wire::iperf3::{Cookie, Results, State};
 
 use super::account::{Measured, our_results};
-use super::rows::RowBook;
 use crate::control::{ControlError, Outbox};
 use crate::ending::{Failure, Trouble};
+use crate::rows::RowBook;
 use crate::stream::{self, DataEvent, Report, Role, StreamId, Tick};
 use crate::ticks::Ticks;
 use crate::{Action, Conversation, Input, Seen};

@@ -4,5 +4,4 @@ mod account;
 pub mod client;
 mod output;
 mod results;
-mod rows;
 pub mod server;

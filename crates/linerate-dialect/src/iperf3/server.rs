@@ -16,11 +16,11 @@ use linerate_wire::iperf3::{ErrorNumber, Failure, State};
 
 use super::client::HEAD_START_NS;
 use super::output::Output;
-use super::rows::RowBook;
 use crate::control::{ControlError, Outbox};
 use crate::ending::Early;
 use crate::idle::Idle;
 use crate::rate_meter::RateMeter;
+use crate::rows::RowBook;
 use crate::stream::{self, DataEvent, Report, StreamId};
 use crate::{Action, Conversation, Input, Seen};
 

@@ -3,6 +3,7 @@
 
 mod ask;
 mod open;
+pub(crate) mod seen;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -11,8 +12,9 @@ use linerate_dialect::habits;
 use linerate_dialect::iperf2::client::{Client, Terms};
 use linerate_engine::{clock, sys};
 use linerate_host::facts::facts;
-use linerate_model::plan::{Dialect, Direction, IpVersion, Transport};
+use linerate_model::plan::{Dialect, Direction, IpVersion, Transport, Way};
 use linerate_model::record::{Addresses, Doubt, DoubtKind, ErrorRecord, RunRecord};
+use linerate_model::test_event::{End, TestEvent};
 use linerate_session::assemble::{self, HostSamples};
 use linerate_session::observer::Observer;
 use linerate_wire::framing::Framing;
@@ -24,7 +26,7 @@ use super::driver::{Driver, Over};
 use super::open::Opening;
 use super::test::{ClientTest, Ended, unchanged};
 use super::{Request, failed, mtu};
-use crate::data::{self, Streams};
+use crate::data::{self, SocketFacts, Streams};
 use crate::errors;
 use crate::line::nanos;
 use crate::random::random;
@@ -124,7 +126,10 @@ async fn conduct(
     let silence_ns = nanos(test.request.iperf3.silence);
     let terms = Terms { plan: test.plan.clone(), last, ahead_ns, silence_ns };
     let opening = Opening::start(Iperf2 { opener: test.opener(), header, sends });
-    let watched = (&mut test.record, Box::new(|_: &[_]| None) as _);
+    let (plan, ends) = (test.plan.clone(), path);
+    let announce =
+        move |facts: &[SocketFacts]| Some(seen::start(&plan, ends, Way::Forward, (&ids, facts)));
+    let watched = (&mut test.record, Box::new(announce) as _);
     let driver = Driver::new(Client::new(terms), None, opening, streams, watched, observer);
     let Over { conversation, fault, host } = driver.run().await;
     if let Some(Err(trouble)) = conversation.outcome() {
@@ -138,5 +143,12 @@ async fn conduct(
         Ended { interrupted: ended.interrupted, trouble, stopping: None, results: ended.results };
     test.conclude(ended.streams, how, (host, server), None, same_host, habits::IPERF2);
     test.record.intervals.iter().skip(shown).for_each(|interval| observer.interval(interval));
+    observer.event(&TestEvent::End(Box::new(End {
+        streams: ended.ends,
+        span_ns: ended.span_ns,
+        error: test.record.error.clone(),
+        interrupted: ended.interrupted,
+        ..End::default()
+    })));
     Ok(())
 }

@@ -5,7 +5,7 @@ mod conduct;
 mod connect;
 mod discard;
 mod driver;
-mod iperf2;
+pub(crate) mod iperf2;
 pub(crate) mod iperf3;
 pub(crate) mod mtu;
 mod netperf;

@@ -47,6 +47,13 @@ pub enum Command {
     Measure(Measure),
     Campaign(crate::campaign::args::CampaignArgs),
     Compare(Box<crate::compare::CompareArgs>),
+    /// iperf 2's client and server, with its options and output.
+    #[command(disable_help_flag = true)]
+    Iperf {
+        /// Options, as iperf 2 takes them.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<OsString>,
+    },
     /// iperf3's client and server, with its options and output.
     #[command(disable_help_flag = true)]
     Iperf3 {

@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use linerate_dialect::habits;
 use linerate_dialect::iperf2::server::{self as conversation, Terms};
+use linerate_dialect::stream;
 use linerate_engine::{clock, sys};
-use linerate_model::plan::{AgreedPlan, Dialect, IpVersion, Transport};
+use linerate_model::plan::{AgreedPlan, Dialect, IpVersion, Transport, Way};
+use linerate_model::test_event::{End, StreamEnd, TestEvent};
 use linerate_wire::framing::Framing;
 use linerate_wire::iperf2::{Ack, HEADER_BYTES, Header, Unfit};
 use linerate_wire::native::message::{RefusalKind, Refused};
@@ -18,8 +20,10 @@ use tokio::sync::mpsc;
 
 use super::plan::{self, Asked, refuse};
 use crate::admission::{self, Slot};
+use crate::client::iperf2::seen;
 use crate::data::{self, Early, Shared, Sign, StreamSocket, Streams};
 use crate::event::Event;
+use crate::event_log::Events;
 use crate::random::random;
 use crate::served;
 use crate::service::Server;
@@ -153,9 +157,11 @@ impl Test {
     /// Runs it, to its end.
     pub(crate) async fn run(self, server: &Arc<Server>) {
         let served = Box::new(served::test(None, self.peer, Dialect::Iperf2, &self.agreed));
-        let (local, udp) = (self.local.ip(), matches!(self.socket, StreamSocket::Udp(..)));
+        let (peer, local) = (self.peer, self.local.ip());
+        let udp = matches!(self.socket, StreamSocket::Udp(..));
         server.events.send(Event::TestStarted(served.clone()));
         let Some(test) = self.conduct(server).await else { return };
+        server.events.send(Event::Test { peer, event: ended(&test) });
         let ended = test.outcome().unwrap_or(Ok(()));
         let ended = ended.map_err(|early| served::explained(early, local));
         let result = served::result(ended, udp, None, test.reports());
@@ -163,7 +169,7 @@ impl Test {
     }
 
     async fn conduct(self, server: &Arc<Server>) -> Option<conversation::Server> {
-        let Self { peer, agreed, slot, socket, early, framing, silence, _alone, .. } = self;
+        let Self { peer, local, agreed, slot, socket, early, framing, silence, _alone } = self;
         let options = &server.options;
         let terms = Terms {
             agreed: Arc::clone(&agreed),
@@ -173,7 +179,13 @@ impl Test {
         };
         let shared = Shared::within(options.limits(), 1);
         shared.charge_to(slot.day.clone());
-        let guest = Iperf2 { agreed: Arc::clone(&agreed), early, window: options.max_window };
+        let guest = Iperf2 {
+            agreed: Arc::clone(&agreed),
+            ends: (local, peer),
+            events: server.events.clone(),
+            early,
+            window: options.max_window,
+        };
         let setup = Setup {
             streams: Streams {
                 agreed,
@@ -201,14 +213,40 @@ impl Test {
     }
 }
 
-/// What iperf 2's clients ask of data sockets.
+/// Of a stream that is over, what its users see.
+fn ended(test: &conversation::Server) -> TestEvent {
+    let report = test.reports().next();
+    let here = report.and_then(stream::side).map(|here| StreamEnd { here, far: None });
+    TestEvent::End(Box::new(End {
+        streams: here.into_iter().collect(),
+        span_ns: report.map_or(0, stream::span_ns),
+        ..End::default()
+    }))
+}
+
+/// What iperf 2's clients ask of data sockets, and what their users see.
 struct Iperf2 {
     agreed: Arc<AgreedPlan>,
+    /// Here, and there.
+    ends: (SocketAddr, SocketAddr),
+    events: Events,
     early: Vec<Early>,
     window: u32,
 }
 
 impl Guest for Iperf2 {
+    fn announce(&mut self, sockets: &[&StreamSocket]) {
+        let facts: Vec<_> = sockets.iter().map(|socket| socket.facts()).collect();
+        let plan = &self.agreed.plan;
+        let ids = data::streams(plan.direction, plan.streams);
+        self.event(seen::start(plan, self.ends, Way::Reverse, (&ids, &facts)));
+    }
+
+    fn event(&mut self, event: TestEvent) {
+        let (_, peer) = self.ends;
+        self.events.send(Event::Test { peer, event });
+    }
+
     fn prepare(&mut self, socket: &StreamSocket) {
         data::prepare_tcp(socket, &self.agreed.plan, Some(self.window));
     }

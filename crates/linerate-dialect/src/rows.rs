@@ -1,5 +1,5 @@
 //! Intervals of each stream, put together until all streams have reported theirs: what a user of iperf3
-//! sees, at a client and at a server.
+//! or iperf 2 sees, at a client and at a server.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::stream::{Report, Tick};
 
 /// Collects rows. One for each end of a test.
 #[derive(Debug)]
-pub(super) struct RowBook {
+pub(crate) struct RowBook {
     interval_ns: u64,
     warmup_ns: u64,
     streams: usize,
@@ -20,12 +20,12 @@ pub(super) struct RowBook {
 
 impl RowBook {
     /// Of so many streams; times in nanoseconds.
-    pub(super) fn new(interval_ns: u64, warmup_ns: u64, streams: usize) -> Self {
+    pub(crate) fn new(interval_ns: u64, warmup_ns: u64, streams: usize) -> Self {
         Self { interval_ns, warmup_ns, streams, open: BTreeMap::new(), reported: 0 }
     }
 
     /// One stream's interval; returns the whole row when it was the last stream's.
-    pub(super) fn add(
+    pub(crate) fn add(
         &mut self,
         omitted: bool,
         stream: u16,
@@ -57,8 +57,8 @@ impl RowBook {
     }
 
     /// The rows that had not been reported when the streams ended, the last of which ends with the
-    /// measured time. An empty one of a tenth of an interval or less is left out, as iperf3 does.
-    pub(super) fn rest(&mut self, reports: &[&Report], span_ns: u64) -> Vec<Rows> {
+    /// measured time. An empty one of a tenth of an interval or less is left out, as iperf3 and iperf 2 do.
+    pub(crate) fn rest(&mut self, reports: &[&Report], span_ns: u64) -> Vec<Rows> {
         let rows_of = |report: &Report| match report {
             Report::Send(report) => report.intervals.len(),
             Report::Recv(report) => report.intervals.len(),

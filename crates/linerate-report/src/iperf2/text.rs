@@ -1,0 +1,330 @@
+//! Events of tests to lines.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use linerate_model::plan::Transport;
+use linerate_model::test_event::{End, Rows, Side, Start, Stream, StreamEnd, TestEvent};
+
+use super::line::{Line, What};
+use super::{Options, When, csv, number};
+use crate::number::general;
+
+const LINE: &str = "------------------------------------------------------------\n";
+const RECEIVED: &str =
+    "[ ID] Interval       Transfer     Bandwidth        Jitter   Lost/Total Datagrams\n";
+
+/// What a client or a server prints.
+#[derive(Debug)]
+pub struct Text {
+    options: Options,
+    /// Streams get their numbers as they come.
+    next: u32,
+    /// The names of the columns are above the next line.
+    headed: bool,
+    tests: BTreeMap<SocketAddr, Test>,
+}
+
+#[derive(Debug)]
+struct Test {
+    start: Start,
+    first: u32,
+}
+
+impl Test {
+    fn streams(&self) -> impl Iterator<Item = (u32, &Stream)> {
+        (self.first..).zip(&self.start.streams)
+    }
+
+    fn transport(&self) -> Transport {
+        self.start.asked.transport
+    }
+}
+
+impl Text {
+    /// Of a program that has said nothing yet.
+    pub fn new(options: Options) -> Self {
+        Self { options, next: 1, headed: false, tests: BTreeMap::new() }
+    }
+
+    /// What a server says when it listens.
+    pub fn listening(&self) -> String {
+        let Options { csv, udp, port, enhanced, pid, .. } = &self.options;
+        if *csv {
+            return String::new();
+        }
+        let protocol = if *udp { "UDP" } else { "TCP" };
+        let pid = if *enhanced { format!(" with pid {pid}") } else { String::new() };
+        let buffer = self.buffer(*udp, None);
+        format!("{LINE}Server listening on {protocol} port {port}{pid}\n{buffer}{LINE}")
+    }
+
+    /// Lines for one event of the test with this peer.
+    pub fn event(&mut self, peer: SocketAddr, event: &TestEvent, when: &When) -> String {
+        match event {
+            TestEvent::Connected(_) => String::new(),
+            TestEvent::Start(start) => {
+                let count = u32::try_from(start.streams.len()).unwrap_or(u32::MAX);
+                let test = Test { start: (**start).clone(), first: self.next };
+                self.next = self.next.saturating_add(count);
+                let text = if self.options.csv { String::new() } else { self.started(&test, when) };
+                self.headed = false;
+                self.tests.insert(peer, test);
+                text
+            }
+            TestEvent::Rows(rows) => self.interval(peer, rows, when).unwrap_or_default(),
+            TestEvent::End(end) => {
+                let Some(test) = self.tests.remove(&peer) else { return String::new() };
+                if self.options.csv { ended_csv(&test, end, when) } else { self.ended(&test, end) }
+            }
+        }
+    }
+
+    fn buffer(&self, udp: bool, start: Option<&Start>) -> String {
+        let name = if udp { "UDP buffer size:" } else { "TCP window size:" };
+        let asked = start.map_or(0, |start| start.asked.window_bytes).into();
+        let sends = start.is_some_and(|start| start.streams.iter().any(|stream| stream.sends));
+        let there =
+            start.and_then(|start| if sends { start.send_buffer } else { start.receive_buffer });
+        match (asked, there, self.options.buffer_bytes) {
+            (0, _, Some(bytes)) => format!("{name} {} (default)\n", number::buffer(bytes)),
+            (0, _, None) | (_, None, _) => String::new(),
+            (asked, Some(bytes), _) if asked == bytes => {
+                format!("{name} {}\n", number::buffer(bytes))
+            }
+            (asked, Some(bytes), _) => {
+                let (bytes, asked) = (number::buffer(bytes), number::buffer(asked));
+                format!("{name} {bytes} (WARNING: requested {asked})\n")
+            }
+        }
+    }
+
+    fn started(&self, test: &Test, when: &When) -> String {
+        let start = &test.start;
+        let (udp, enhanced) = (test.transport() == Transport::Udp, self.options.enhanced);
+        let mut text = String::new();
+        if let Some(host) = &self.options.host {
+            let protocol = if udp { "UDP" } else { "TCP" };
+            let with = if enhanced {
+                format!(" with pid {} ({} flows)", self.options.pid, start.streams.len())
+            } else {
+                String::new()
+            };
+            let port = self.options.port;
+            text.push_str(&format!(
+                "{LINE}Client connecting to {host}, {protocol} port {port}{with}\n"
+            ));
+            let (size, rate) = (start.asked.block_bytes, start.asked.rate_bps);
+            if udp {
+                let gap = f64::from(size) * 8e6 / rate.max(1) as f64;
+                let gap = if rate > 0 { gap } else { 0.0 };
+                text.push_str(&format!("Sending {size} byte datagrams, IPG target: {gap:.2} us\n"));
+            } else if enhanced {
+                text.push_str(&format!("Write buffer size: {size} Byte\n"));
+            }
+            if start.asked.mss_bytes > 0 {
+                text.push_str(&format!(
+                    "MSS req size {} bytes (per TCP_MAXSEG)\n",
+                    start.asked.mss_bytes
+                ));
+            }
+            text.push_str(&self.buffer(udp, Some(start)));
+            text.push_str(LINE);
+        }
+        for (id, stream) in test.streams() {
+            let Stream { local, remote, socket, .. } = stream;
+            let reverse = if stream.sends == start.client { "" } else { " (reverse)" };
+            let more = if enhanced {
+                format!(" (sock={socket}) on {}", when.words)
+            } else {
+                String::new()
+            };
+            text.push_str(&format!(
+                "[{id:3}] local {} port {} connected with {} port {}{reverse}{more}\n",
+                local.ip(),
+                local.port(),
+                remote.ip(),
+                remote.port()
+            ));
+        }
+        text
+    }
+
+    fn interval(&mut self, peer: SocketAddr, rows: &Rows, when: &When) -> Option<String> {
+        let test = self.tests.get(&peer).filter(|_| self.options.intervals)?;
+        let span = (rows.start_ns as f64 / 1e9, rows.end_ns as f64 / 1e9);
+        let transport = test.transport();
+        let lines = test
+            .streams()
+            .zip(&rows.streams)
+            .map(|((id, stream), row)| (id, stream, Line::of_row(transport, span, row)));
+        let lines: Vec<_> = lines.collect();
+        if self.options.csv {
+            let rows = lines.iter();
+            let row = |(id, stream, line): &(u32, &Stream, Line)| {
+                csv::row(&when.digits, *id, stream, line, line.what)
+            };
+            return Some(rows.map(row).collect());
+        }
+        let mut text = String::new();
+        for (id, stream, line) in &lines {
+            text.push_str(&self.columns_once(self.headed, &line.what));
+            text.push_str(&self.row(&name(&test.start, *id, stream), line));
+            self.headed = true;
+        }
+        text.push_str(&self.sum(lines.iter().map(|(_, _, line)| line)));
+        Some(text)
+    }
+
+    fn ended(&mut self, test: &Test, end: &End) -> String {
+        let (mut text, mut reports, mut lines, mut all_sent) =
+            (String::new(), String::new(), vec![], 0u64);
+        for ((id, stream), ended) in test.streams().zip(&end.streams) {
+            let line = whole(test, end, ended);
+            let id = name(&test.start, id, stream);
+            text.push_str(&self.columns_once(self.headed, &line.what));
+            self.headed = true;
+            text.push_str(&self.row(&id, &line));
+            if let What::Sent { datagrams, .. } = line.what {
+                // That which ends a stream is one more.
+                let datagrams = datagrams.saturating_add(1);
+                all_sent = all_sent.saturating_add(datagrams);
+                text.push_str(&format!("[{id}] Sent {datagrams} datagrams\n"));
+                reports.push_str(&match &ended.far {
+                    Some(far) => {
+                        let row = self.row(&id, &Line::of_far(far));
+                        format!(
+                            "[{id}] Server Report:\n{}{row}",
+                            self.columns(&Line::of_far(far).what)
+                        )
+                    }
+                    None if test.start.client => {
+                        format!("[{id}] WARNING: did not receive ack of last datagram\n")
+                    }
+                    None => String::new(),
+                });
+            }
+            lines.push(line);
+        }
+        text.push_str(&self.sum(lines.iter()));
+        if all_sent > 0 && lines.len() > 1 {
+            text.push_str(&format!("[SUM-{}] Sent {all_sent} datagrams\n", lines.len()));
+        }
+        text + &reports
+    }
+
+    fn sum<'a>(&self, mut lines: impl Iterator<Item = &'a Line>) -> String {
+        let (first, mut rest) = (lines.next(), lines.peekable());
+        let Some(mut sum) = first.cloned().filter(|_| rest.peek().is_some()) else {
+            return String::new();
+        };
+        rest.for_each(|line| sum.add(line));
+        self.row("SUM", &sum)
+    }
+
+    fn columns_once(&self, there: bool, what: &What) -> String {
+        if there { String::new() } else { self.columns(what).to_owned() }
+    }
+
+    fn columns(&self, what: &What) -> &'static str {
+        match (self.options.enhanced, what) {
+            (true, What::Wrote { .. }) => {
+                "[ ID] Interval            Transfer    Bandwidth       Write/Err  Rtry     Cwnd/RTT(var)        NetPwr\n"
+            }
+            (true, What::Read { .. }) => {
+                "[ ID] Interval            Transfer    Bandwidth       Reads=Dist\n"
+            }
+            (true, What::Sent { .. }) => {
+                "[ ID] Interval            Transfer     Bandwidth      Write/Err  PPS\n"
+            }
+            (true, What::Received { .. }) => {
+                "[ ID] Interval            Transfer     Bandwidth        Jitter   Lost/Total  Latency avg/min/max/stdev PPS  Rx/inP  NetPwr\n"
+            }
+            (false, What::Received { .. }) => RECEIVED,
+            _ => "[ ID] Interval       Transfer     Bandwidth\n",
+        }
+    }
+
+    fn row(&self, id: &str, line: &Line) -> String {
+        let Options { enhanced, format, .. } = self.options;
+        let span = format!("{:.4}-{:.4} sec", line.from_s, line.to_s);
+        let (bytes, rate) = (number::bytes(line.bytes, format), number::rate(line.bps(), format));
+        let mut row = format!("[{id}] {span}  {bytes}  {rate}");
+        match line.what {
+            What::Received { jitter_s, lost, all, .. } => {
+                let share = general(number::percent(lost, all), 2);
+                let jitter = jitter_s.map(|jitter| format!("{:6.3} ms ", jitter * 1e3));
+                let jitter = jitter.unwrap_or_else(|| " ".into());
+                row.push_str(&format!("  {jitter}{lost}/{all} ({share}%)"));
+                if enhanced && id != "SUM" {
+                    // Whoever sends without --trip-times has another clock.
+                    let pps = line.per_second(all.saturating_sub(lost));
+                    row.push_str(&format!(" -/-/-/- ms {pps:.0} pps"));
+                }
+            }
+            What::Sent { datagrams, refused } if enhanced => {
+                let pps = line.per_second(datagrams);
+                row.push_str(&format!("  {datagrams}/{refused}{pps:>9.0} pps"));
+            }
+            What::Wrote { calls, again, tcp } if enhanced => {
+                let again = dashed(again);
+                row.push_str(&match tcp {
+                    Some(tcp) => {
+                        let us = |ns: Option<u64>| dashed(ns.map(|ns| ns / 1_000));
+                        let (rtt, var) = (us(tcp.rtt_ns), us(tcp.rtt_variation_ns));
+                        let window = dashed(tcp.cwnd_bytes.map(|bytes| bytes / 1_024));
+                        let rtt_ns = tcp.rtt_ns.filter(|rtt| *rtt > 0);
+                        let power = rtt_ns.map(|ns| line.bps() / 8.0 * 1e3 / ns as f64);
+                        let power = power.map_or_else(|| "-".into(), |power| format!("{power:.0}"));
+                        format!("  {calls}/0 {again:>10}{window:>9}K/{rtt}({var}) us  {power}")
+                    }
+                    None => format!("  {calls}/0{again:>10}"),
+                });
+            }
+            What::Read { calls } if enhanced => row.push_str(&format!("  {calls}=-")),
+            _ => {}
+        }
+        row.push('\n');
+        if let What::Received { reordered: Some(count @ 1..), .. } = line.what {
+            row.push_str(&format!("[{id}] {span}  {count} datagrams received out-of-order\n"));
+        }
+        row
+    }
+}
+
+fn dashed(number: Option<u64>) -> String {
+    number.map_or_else(|| "-".into(), |number| number.to_string())
+}
+
+/// A client marks what it receives.
+fn name(start: &Start, id: u32, stream: &Stream) -> String {
+    let star = if start.client && !stream.sends { "*" } else { "" };
+    format!("{:>3}", format!("{star}{id}"))
+}
+
+/// A stream over the whole test.
+fn whole(test: &Test, end: &End, ended: &StreamEnd) -> Line {
+    let to_s = match &ended.here {
+        Side::Send(sent) => sent.span_ns,
+        Side::Recv(recv) => recv
+            .first_ns
+            .zip(recv.last_ns)
+            .map_or(end.span_ns, |(first, last)| last.saturating_sub(first)),
+    } as f64
+        / 1e9;
+    let line = Line::of_side(test.transport(), to_s, &ended.here);
+    if test.start.client { line } else { line.with_last() }
+}
+
+fn ended_csv(test: &Test, end: &End, when: &When) -> String {
+    let row = |((id, stream), ended): ((u32, &Stream), &StreamEnd)| {
+        let line = whole(test, end, ended);
+        let what = match (line.what, &ended.far) {
+            (What::Sent { .. }, Some(far)) => Line::of_far(far).what,
+            (What::Sent { .. }, None) => What::Unknown,
+            (what, _) => what,
+        };
+        csv::row(&when.digits, id, stream, &line, what)
+    };
+    test.streams().zip(&end.streams).map(row).collect()
+}

@@ -1,0 +1,181 @@
+//! `linerate iperf`, and linerate under the name `iperf`: iperf 2's command line and output. The client runs
+//! linerate's test against any server of iperf 2's; the server is linerate's, with iperf 2's screen.
+
+use std::ffi::OsString;
+use std::io::{ErrorKind as Io, Write, stderr, stdout};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::process::ExitCode;
+
+use linerate_ask::iperf2::{HELP, Line, Role, Server, Stop, parse};
+use linerate_model::plan::{Dialect, Transport};
+use linerate_model::record::{ErrorKind, RunRecord, Status};
+use linerate_model::test_event::TestEvent;
+use linerate_report::clean::clean;
+use linerate_report::iperf2::{Options, Text, When};
+use linerate_runner::client::{Request, Target};
+use linerate_runner::server::{self, Event};
+use linerate_runner::{clock, signals};
+use linerate_session::observer::Observer;
+
+/// Runs the command; `args` are what follows its name.
+pub fn run(args: Vec<OsString>) -> ExitCode {
+    let words: Vec<String> = args.iter().map(|w| w.to_string_lossy().into_owned()).collect();
+    let line = match parse(&words) {
+        Ok(line) => line,
+        Err(Stop::Help) => return said(HELP),
+        Err(Stop::Version) => {
+            return said(&format!(
+                "iperf version 2.1.8 (linerate {})\n",
+                env!("CARGO_PKG_VERSION")
+            ));
+        }
+        Err(Stop::Wrong(text)) => {
+            let usage =
+                "Usage: iperf [-s|-c host] [options]\nTry `iperf --help' for more information.";
+            return fail(&format!("{}\n{usage}", clean(&text)));
+        }
+    };
+    for note in &line.notes {
+        let _ = writeln!(stderr(), "{note}");
+    }
+    let done = match &line.role {
+        Role::Client(request) => run_client(&line, request, words),
+        Role::Server(server) => serve(&line, server),
+    };
+    done.map_or_else(|text| fail(&clean(&text)), |()| ExitCode::SUCCESS)
+}
+
+fn fail(text: &str) -> ExitCode {
+    let _ = writeln!(stderr(), "iperf: {text}");
+    ExitCode::FAILURE
+}
+
+fn said(text: &str) -> ExitCode {
+    match stdout().write_all(text.as_bytes()) {
+        Err(e) if e.kind() != Io::BrokenPipe => ExitCode::FAILURE,
+        _ => ExitCode::SUCCESS,
+    }
+}
+
+fn options(line: &Line) -> Options {
+    let Line { csv, enhanced, format, intervals, .. } = *line;
+    Options { csv, enhanced, format, intervals, pid: std::process::id(), ..Options::default() }
+}
+
+/// The buffer of a fresh socket, by this system's settings.
+fn buffer_bytes(udp: bool, sends: bool) -> Option<u64> {
+    let name = match (udp, sends) {
+        (true, true) => "core/wmem_default",
+        (true, false) => "core/rmem_default",
+        (false, true) => "ipv4/tcp_wmem",
+        (false, false) => "ipv4/tcp_rmem",
+    };
+    let text = std::fs::read_to_string(format!("/proc/sys/net/{name}")).ok()?;
+    // Of TCP the middle one of three.
+    text.split_whitespace().nth(usize::from(!udp))?.parse().ok()
+}
+
+fn now() -> When {
+    let now = clock::local_date();
+    When {
+        digits: now.strftime("%Y%m%d%H%M%S").to_string(),
+        words: now.strftime("%Y-%m-%d %H:%M:%S (%Z)").to_string(),
+    }
+}
+
+/// A test's text on standard output.
+struct Face {
+    text: Text,
+    peer: SocketAddr,
+    stop: signals::Stop,
+}
+
+impl Observer for Face {
+    fn event(&mut self, event: &TestEvent) {
+        let text = self.text.event(self.peer, event, &now());
+        if write(&text).is_err() {
+            // Without a reader the test has no purpose.
+            self.stop.now();
+        }
+    }
+}
+
+fn write(text: &str) -> std::io::Result<()> {
+    stdout().write_all(text.as_bytes()).and_then(|()| stdout().flush())
+}
+
+fn run_client(line: &Line, request: &Request, words: Vec<String>) -> Result<(), String> {
+    let mut request = request.clone();
+    request.command = std::iter::once("iperf".to_owned()).chain(words).collect();
+    let udp = request.plan.traffic.transport() == Transport::Udp;
+    let mut options = Options { udp, ..options(line) };
+    if let Target::Host { name, port } = &request.target {
+        options.host = Some(name.clone());
+        options.port = *port;
+    }
+    options.buffer_bytes = buffer_bytes(udp, true);
+    let stop = signals::Stop::at_signals().map_err(|e| e.to_string())?;
+    // One test: whose it is does not matter.
+    let peer = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
+    let mut face = Face { text: Text::new(options), peer, stop: stop.clone() };
+    outcome(&linerate_runner::run(&request, &mut face, &stop))
+}
+
+fn outcome(record: &RunRecord) -> Result<(), String> {
+    match &record.error {
+        // Its figures are shown as those of any test.
+        Some(error) if error.kind == ErrorKind::Interrupted && record.status != Status::Failed => {
+            Ok(())
+        }
+        Some(error) => Err(format!("{}: {}", error.what, error.why)),
+        None => Ok(()),
+    }
+}
+
+fn serve(line: &Line, asked: &Server) -> Result<(), String> {
+    if asked.daemon {
+        // Before any thread exists; the folder stays, so that relative names keep their meaning.
+        let kept = nix::unistd::daemon(true, false);
+        kept.map_err(|e| format!("cannot become a daemon: {}", e.desc()))?;
+    }
+    let mut wanted = server::Options {
+        bind: asked.bind,
+        native: false,
+        doors: vec![(Dialect::Iperf2, asked.port)],
+        one_off: asked.one_off,
+        exclusive: asked.one_at_a_time.then_some(0),
+        ..server::Options::default()
+    };
+    if let Some(interval) = asked.interval {
+        wanted.interval = interval;
+    }
+    let buffer_bytes = buffer_bytes(asked.udp, false);
+    let options = Options { port: asked.port, udp: asked.udp, buffer_bytes, ..options(line) };
+    let mut text = Text::new(options);
+    let stop = signals::Stop::at_signals().map_err(|e| e.to_string())?;
+    let served = server::serve(
+        &wanted,
+        || Ok(stop),
+        move |_, event| {
+            let lines = match event {
+                Event::Listening(..) => text.listening(),
+                Event::Test { peer, event } => text.event(peer, &event, &now()),
+                Event::Refused { peer, why, .. } => {
+                    let _ = writeln!(stderr(), "iperf: {}: {}", peer.ip(), clean(&why));
+                    return;
+                }
+                Event::LogDropped { events } => {
+                    let _ = writeln!(
+                        stderr(),
+                        "iperf: {events} lines are not shown: this output was read too slowly"
+                    );
+                    return;
+                }
+                _ => return,
+            };
+            // Whoever reads may leave; the tests of others go on.
+            let _ = write(&lines);
+        },
+    );
+    served.map_err(|error| format!("{}: {}", error.what, error.why))
+}

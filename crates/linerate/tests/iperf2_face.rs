@@ -1,0 +1,327 @@
+//! linerate under iperf 2's name, client and server, beside Debian's iperf 2: the same columns, the same fields,
+//! the same counts at both ends.
+
+mod support;
+
+use std::collections::BTreeSet;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use support::{alone, free_port, skip, wait_for};
+
+/// No step takes as long, on any machine.
+const HANGS: Duration = Duration::from_secs(60);
+
+/// Whose program runs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Whose {
+    Theirs,
+    Ours,
+}
+
+use Whose::{Ours, Theirs};
+
+impl Whose {
+    fn command(self, args: &str) -> Command {
+        let mut command = match self {
+            Theirs => {
+                // It fills a buffer otherwise, while it serves.
+                let mut command = Command::new("stdbuf");
+                command.args(["-oL", "iperf"]);
+                command
+            }
+            Ours => {
+                let mut command = Command::new(env!("CARGO_BIN_EXE_linerate"));
+                command.arg("iperf");
+                command
+            }
+        };
+        command.args(args.split_whitespace()).stdin(Stdio::null()).env("TZ", "UTC");
+        command
+    }
+}
+
+fn installed(test: &str) -> bool {
+    let there = Command::new("iperf").arg("-v").output().is_ok();
+    if !there {
+        skip(test, "iperf (2) is not installed");
+    }
+    there
+}
+
+/// A server and what it prints; ends with this.
+struct Server(Child, std::path::PathBuf, u16);
+
+impl Server {
+    fn start(whose: Whose, args: &str) -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let next = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("linerate-iperf2-face-{}-{next}", std::process::id());
+        let (path, port) = (std::env::temp_dir().join(name), free_port());
+        let out = std::fs::File::create(&path).expect("a file");
+        let mut command = whose.command(&format!("-s -p {port} {args}"));
+        let child = command.stdout(out).stderr(Stdio::null()).spawn().expect("a server");
+        let server = Self(child, path, port);
+        let up = wait_for(HANGS, || {
+            let udp = if args.contains("-u") { "udp" } else { "tcp" };
+            [udp.to_owned(), format!("{udp}6")].iter().any(|table| {
+                let table = std::fs::read_to_string(format!("/proc/thread-self/net/{table}"));
+                table.is_ok_and(|table| table.contains(&format!(":{port:04X} ")))
+            })
+        });
+        assert!(up, "{}", server.text());
+        server
+    }
+
+    fn text(&self) -> String {
+        std::fs::read_to_string(&self.1).unwrap_or_default()
+    }
+
+    /// What it has said once there are so many lines of streams that are over.
+    fn said(&self, totals: usize) -> String {
+        let all = |text: &str| text.lines().filter(|line| is_total(line)).count() >= totals;
+        assert!(wait_for(HANGS, || all(&self.text())), "{}", self.text());
+        self.text()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+        let _ = std::fs::remove_file(&self.1);
+    }
+}
+
+/// From 0 to no interval's end, which are of half a second here; of no line that has no rate.
+fn is_total(line: &str) -> bool {
+    let csv = line.split(',').nth(6).and_then(|span| span.strip_prefix("0.0-"));
+    let text = line.split_once(" 0.0000-").and_then(|(_, rest)| rest.split_once(" sec "));
+    let end = csv.or(text.map(|(end, _)| end));
+    end.is_some_and(|end| end.parse() != Ok(0.5)) && !line.contains("out-of-order")
+}
+
+fn client(whose: Whose, port: u16, args: &str) -> String {
+    let mut command = whose.command(&format!("-c 127.0.0.1 -p {port} {args}"));
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let mut child = child.expect("a client");
+    let ended = wait_for(HANGS, || child.try_wait().expect("a child").is_some());
+    let _ = child.kill();
+    let out = child.wait_with_output().expect("its output");
+    let text = String::from_utf8_lossy(&out.stdout).into_owned();
+    let err = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert!(ended && (whose == Theirs || out.status.success()), "{args}: {text}{err}");
+    text
+}
+
+/// The kinds of lines: numbers are 0 and spaces are one, and what only the real one knows is left out. Their own
+/// threads print in any order, and a moment that a busy machine was away makes an interval more or less.
+fn kinds(text: &str) -> BTreeSet<String> {
+    let mut kinds = BTreeSet::new();
+    let facts = ["TOS set", "[ CT]", "Read buffer size", "Reading "];
+    for line in text.lines() {
+        if facts.iter().any(|fact| line.starts_with(fact)) || line.contains("out-of-order") {
+            continue;
+        }
+        let mut line = line.replace(" (kalman adjust)", "").replace("%lo", "");
+        for opening in [" (icwnd", " (ct=", " (peer ", " (no-udp-fin"] {
+            if let Some(from) = line.find(opening) {
+                let to = line[from..].find(')').map_or(line.len(), |to| from + to + 1);
+                line.replace_range(from..to, "");
+            }
+        }
+        // Delays are known where clocks are; here they are not.
+        if let Some((head, tail)) = line.split_once("%) ").filter(|(_, tail)| tail.contains("pps"))
+        {
+            let pps = tail.split_once(" ms ").map_or("", |(_, rest)| rest);
+            let pps: String = pps.split_inclusive("pps").take(1).collect();
+            line = format!("{head}%) {pps}");
+        }
+        // How reads are spread.
+        if let Some((head, _)) =
+            line.split_once('=').filter(|(head, _)| head.ends_with(|c: char| c.is_ascii_digit()))
+        {
+            line = head.to_owned();
+        }
+        let mut kind = String::new();
+        for c in line.chars() {
+            let c = if c.is_ascii_digit() { '0' } else { c };
+            if !(matches!(c, '0' | ' ') && kind.ends_with(c)) {
+                kind.push(c);
+            }
+        }
+        // Rounding and the machine decide between these.
+        let kind = kind.replace("0.0 ", "0 ").replace("0.0%", "0%").replace("( 0", "(0");
+        let kind = ["KByte", "MByte", "GByte"].iter().fold(kind, |k, unit| k.replace(unit, "Byte"));
+        let kind = ["Kbit", "Mbit", "Gbit"].iter().fold(kind, |k, unit| k.replace(unit, "bit"));
+        kinds.insert(kind.trim_end().to_owned());
+    }
+    kinds
+}
+
+fn alike(what: &str, theirs: &str, ours: &str) {
+    let (left, right) = (kinds(theirs), kinds(ours));
+    assert_eq!(left, right, "{what}\n--- theirs\n{theirs}\n--- ours\n{ours}");
+}
+
+#[test]
+fn a_client_prints_what_theirs_prints() {
+    let _alone = alone();
+    if !installed("a_client_prints_what_theirs_prints") {
+        return;
+    }
+    for (server, args) in [
+        ("-u", "-u -b 2M -t 1 -i 0.5"),
+        ("-u", "-u -b 2M -t 1"),
+        ("-u", "-u -b 2M -t 1 -P 2 -i 0.5"),
+        ("-u", "-u -b 2M -t 1 -R -i 0.5"),
+        ("-u -e", "-u -b 2M -t 1 -R -e -i 0.5"),
+        ("", "-t 1 -i 0.5 -b 20M"),
+        ("", "-t 1 -i 0.5 -b 20M -P 2"),
+        ("", "-t 1 -i 0.5 -b 20M -e"),
+        ("", "-t 1 -i 0.5 -b 20M -R"),
+        ("", "-t 1 -i 0.5 -b 20M -R -e"),
+        ("", "-t 1 -b 20M -f k -w 64K -N"),
+        ("-u", "-u -t 1 -b 2M -w 64K -l 200 -f K"),
+    ] {
+        let texts = [Theirs, Ours].map(|whose| {
+            // A real one forgets to report to a second client that comes at once.
+            let server = Server::start(Theirs, server);
+            client(whose, server.2, args)
+        });
+        alike(args, &texts[0], &texts[1]);
+    }
+}
+
+#[test]
+fn a_server_prints_what_theirs_prints() {
+    let _alone = alone();
+    if !installed("a_server_prints_what_theirs_prints") {
+        return;
+    }
+    for (server, args) in [
+        ("-u -i 0.5", "-u -b 2M -t 1"),
+        ("-u", "-u -b 2M -t 1"),
+        ("-u -e -i 0.5", "-u -b 2M -t 1"),
+        ("-i 0.5", "-t 1 -b 20M"),
+        ("-e -i 0.5", "-t 1 -b 20M"),
+        ("-f m", "-t 1 -b 20M -R"),
+    ] {
+        let texts = [Theirs, Ours].map(|whose| {
+            let server = Server::start(whose, server);
+            client(Theirs, server.2, args);
+            server.said(1)
+        });
+        alike(server, &texts[0], &texts[1]);
+    }
+}
+
+/// Fields of the last line.
+fn fields(text: &str) -> Vec<String> {
+    let line = text.lines().last().unwrap_or_default();
+    line.split(',').map(str::to_owned).collect()
+}
+
+#[test]
+fn fields_are_those_of_theirs() {
+    let _alone = alone();
+    if !installed("fields_are_those_of_theirs") {
+        return;
+    }
+    for (server, args) in [
+        ("-y C", "-n 2M -y C"),
+        ("-y C", "-t 1 -b 8M -y C -R"),
+        ("-y C -u", "-u -b 2M -n 100K -y C"),
+        ("-y C -u", "-u -b 2M -t 1 -y C -R"),
+    ] {
+        let udp = args.contains("-u");
+        let all = [(Theirs, Theirs), (Ours, Theirs), (Theirs, Ours), (Ours, Ours)];
+        for (here, there) in all {
+            // Nobody has proven an address over UDP.
+            if udp && args.contains("-R") && there == Ours {
+                continue;
+            }
+            let what = format!("{args}: {here:?} against {there:?}");
+            let server = Server::start(there, server);
+            let (near, far) = (fields(&client(here, server.2, args)), fields(&server.said(1)));
+            assert_eq!((near.len(), far.len()), if udp { (14, 14) } else { (9, 9) }, "{what}");
+            // Whoever sends comes first: addresses and ports.
+            assert_eq!(near[1..5], far[1..5], "{what}");
+            assert_eq!(
+                near[if args.contains("-R") { 2 } else { 4 }],
+                server.2.to_string(),
+                "{what}"
+            );
+            assert!(
+                near[0].len() == 14 && near[5] == "1" && near[6].starts_with("0.0-"),
+                "{near:?}"
+            );
+            let number =
+                |text: &str| text.parse::<f64>().unwrap_or_else(|_| panic!("{what}: {text}"));
+            assert!(number(&near[8]) > 0.0 && number(&far[8]) > 0.0, "{what}");
+            if here == Ours && udp && !args.contains("-R") {
+                // What the server says of it; a real one rounds jitter once more on its way.
+                assert_eq!(near[10..], far[10..], "{what}");
+                assert!(number(&near[11]) > 60.0, "{near:?}");
+            }
+            if args.contains("-n 2M") {
+                // linerate's header goes before the data, theirs is its first bytes.
+                let far_bytes = if here == Ours { "2097216" } else { "2097152" };
+                assert_eq!((near[7].as_str(), far[7].as_str()), ("2097152", far_bytes), "{what}");
+            }
+        }
+    }
+}
+
+#[test]
+fn every_stream_and_interval_is_a_line() {
+    let _alone = alone();
+    let server = Server::start(Ours, "-i 0.5 -y C");
+    let text = client(Ours, server.2, "-t 1 -b 8M -P 2 -i 0.5 -y C");
+    for id in ["1", "2"] {
+        let lines = text.lines().filter(|line| line.split(',').nth(5) == Some(id));
+        let bytes = |line: &str| line.split(',').nth(7).and_then(|n| n.parse::<u64>().ok());
+        let (totals, rows): (Vec<_>, Vec<_>) = lines.partition(|line| is_total(line));
+        assert!(totals.len() == 1 && rows.len() >= 2, "{text}");
+        let sum: Option<u64> = rows.iter().map(|line| bytes(line)).sum();
+        assert_eq!(sum, bytes(totals[0]), "{text}");
+    }
+    server.said(2);
+}
+
+#[test]
+fn a_server_ends_after_its_first_test_and_says_whom_it_refuses() {
+    let _alone = alone();
+    let mut server = Server::start(Ours, "-P 1 -u");
+    client(Ours, server.2, "-u -n 20K -b 2M");
+    assert!(wait_for(HANGS, || server.0.try_wait().expect("a child").is_some()));
+    assert_eq!(server.0.wait().unwrap().code(), Some(0));
+    assert_eq!(server.text().lines().filter(|line| is_total(line)).count(), 1, "{}", server.text());
+}
+
+#[test]
+fn failures_are_said_and_have_a_code() {
+    let _alone = alone();
+    let port = free_port();
+    for (args, why) in [
+        (format!("-c 127.0.0.1 -p {port} -t 1"), "refused"),
+        ("-c 127.0.0.1 --isochronous".to_owned(), "frames are not sent"),
+        ("-c 127.0.0.1 --trip-times".to_owned(), "measures delay"),
+        ("-c 127.0.0.1 -d".to_owned(), "-R"),
+        ("-c nosuch.invalid".to_owned(), "nosuch.invalid"),
+        (String::new(), "-s for a server"),
+    ] {
+        let out = Ours.command(&args).output().expect("a client");
+        let err = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert_eq!(out.status.code(), Some(1), "{args}: {err}");
+        assert!(err.starts_with("iperf: ") && err.contains(why), "{args}: {err}");
+    }
+    // Under the name itself.
+    let link = std::env::temp_dir().join(format!("linerate-iperf2-name-{}", std::process::id()));
+    std::fs::create_dir_all(&link).expect("a folder");
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_linerate"), link.join("iperf")).expect("a link");
+    let out = Command::new(link.join("iperf")).arg("-v").output().expect("a program");
+    let _ = std::fs::remove_dir_all(&link);
+    assert!(String::from_utf8_lossy(&out.stdout).starts_with("iperf version 2."), "{out:?}");
+}
