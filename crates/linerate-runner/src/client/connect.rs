@@ -3,8 +3,8 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use linerate_model::plan::IpVersion;
-use linerate_model::record::{AddressPair, ErrorRecord};
+use linerate_model::plan::{Dialect, IpVersion};
+use linerate_model::record::{AddressPair, ErrorKind, ErrorRecord};
 use tokio::net::{TcpSocket, TcpStream};
 
 use crate::errors;
@@ -13,6 +13,9 @@ use super::Request;
 
 /// A connection attempt may take this long for each address of the host.
 pub(crate) const CONNECT_LIMIT: Duration = Duration::from_secs(5);
+
+/// A host that refuses at one port answers at another within this time, or a firewall is silent for it.
+const LOOK_LIMIT: Duration = Duration::from_secs(1);
 
 /// Beyond two round trips, an iperf3 server's first answer may take this long; one that takes longer
 /// is not recognised.
@@ -54,9 +57,38 @@ pub(super) async fn connect(
     port: u16,
 ) -> Result<TcpStream, ErrorRecord> {
     let attempt = connect_to(name, port, request.ip, request.bind);
-    let Some(limit) = request.iperf3.connect_limit else { return attempt.await };
+    let Some(limit) = request.iperf3.connect_limit else {
+        let refused = |error: &ErrorRecord| error.kind == ErrorKind::Refused;
+        return match attempt.await {
+            Err(error) if refused(&error) && request.dialect.is_none() => {
+                Err(error.with_hints(elsewhere(request, name).await))
+            }
+            connected => connected,
+        };
+    };
     let late = |_| Err(errors::late(name, port, limit));
     tokio::time::timeout(limit, attempt).await.unwrap_or_else(late)
+}
+
+/// How to ask the servers of dialects with ports of their own. Whether one is there is looked at only where it
+/// does no harm; what listens there hears nothing.
+async fn elsewhere(request: &Request, name: &str) -> Vec<String> {
+    let own = |dialect: &Dialect| dialect.port() != Dialect::Native.port();
+    let mut hints = Vec::new();
+    for dialect in Dialect::ALL.into_iter().filter(own) {
+        let (program, port) = (dialect.program(), dialect.port());
+        let look = connect_to(name, port, request.ip, request.bind);
+        let ask = format!("--dialect {}", dialect.as_ref());
+        if !dialect.bears_a_look() {
+            // Its server would take the look for a test.
+            hints.push(format!("if {program} listens there on port {port}: {ask}"));
+        } else if let Ok(Ok(_)) = tokio::time::timeout(LOOK_LIMIT, look).await {
+            hints.push(format!(
+                "something listens there on port {port}, which is {program}'s: {ask}"
+            ));
+        }
+    }
+    hints
 }
 
 /// A control connection to the first address that answers.

@@ -86,6 +86,10 @@ pub struct ServeArgs {
     /// they say is in clear text and without a login.
     #[arg(long, value_name = "PORT", num_args = 0..=1, require_equals = true, default_missing_value = "12865", conflicts_with = "key_file")]
     netperf: Option<u16>,
+    /// Answer clients of every dialect, each on its own port unless that is given: as --iperf2 and --netperf, to
+    /// which the same applies.
+    #[arg(long, conflicts_with = "key_file")]
+    all_dialects: bool,
     /// File with a key that clients must prove they know.
     #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
@@ -201,10 +205,7 @@ impl ServeArgs {
             bind: self.bind,
             port: self.port,
             allow: self.allow.clone(),
-            doors: [(Dialect::Iperf2, self.iperf2), (Dialect::Netperf, self.netperf)]
-                .into_iter()
-                .filter_map(|(dialect, port)| Some((dialect, port?)))
-                .collect(),
+            doors: Dialect::ALL.into_iter().filter_map(|dialect| self.door(dialect)).collect(),
             key: self.key_file.as_deref().map(key::read).transpose()?,
             public: self.public.clone(),
             logins: self.logins.open()?,
@@ -226,6 +227,17 @@ impl ServeArgs {
             agent: if self.allow_settings { Some(self.agent()?) } else { None },
             ..Options::default()
         })
+    }
+
+    /// The port of a dialect that has one of its own, where it is to be answered.
+    fn door(&self, dialect: Dialect) -> Option<(Dialect, u16)> {
+        let given = match dialect {
+            // On the port of all.
+            Dialect::Native | Dialect::Iperf3 => return None,
+            Dialect::Iperf2 => self.iperf2,
+            Dialect::Netperf => self.netperf,
+        };
+        Some((dialect, given.or(self.all_dialects.then_some(dialect.port()))?))
     }
 
     fn sandbox(&self) -> Result<Sandbox, ErrorRecord> {
