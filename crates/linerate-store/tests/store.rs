@@ -171,6 +171,10 @@ fn told(path: &Path) -> Result<String, ()> {
     ))
 }
 
+fn long() -> bool {
+    std::env::var_os("LINERATE_LONG").is_some_and(|v| v == "1")
+}
+
 /// One byte altered anywhere: either it is found, or nothing that is read is other than it was.
 #[test]
 fn no_altered_byte_passes_unseen() {
@@ -183,14 +187,13 @@ fn no_altered_byte_passes_unseen() {
     use proptest::prelude::Rng as _;
     let mut places: Vec<(usize, u8)> =
         (0..4_096.min(sound.len())).map(|at| (at, 1 << (at % 8))).collect();
-    let random =
-        if std::env::var_os("LINERATE_LONG").is_some_and(|v| v == "1") { 10_000 } else { 1_500 };
+    let random = if long() { 10_000 } else { 1_500 };
     for _ in 0..random {
         let at = (rng.next_u64() % sound.len() as u64) as usize;
         let mask = (rng.next_u32() as u8).max(1);
         places.push((at, mask));
     }
-    let mut found = 0;
+    let (mut found, tried) = (0, places.len());
     for (at, mask) in places {
         let mut bytes = sound.clone();
         bytes[at] ^= mask;
@@ -200,6 +203,7 @@ fn no_altered_byte_passes_unseen() {
             Ok(read) => assert_eq!(read, truth, "byte {at} altered by {mask:#x} was not found"),
         }
     }
+    println!("FIGURE T15: {tried} bytes altered, {found} found, in the others nothing is kept");
     assert!(found > 500, "{found} found");
 }
 
@@ -209,7 +213,7 @@ fn no_truncation_passes_unseen_and_other_rows_stay_readable() {
     filled(&path, 6);
     let sound = fs::read(&path).unwrap();
     let copy = path.with_file_name("copy.db");
-    for length in (0..sound.len()).step_by(509) {
+    for length in (0..sound.len()).step_by(if long() { 1 } else { 509 }) {
         fs::write(&copy, &sound[..length]).unwrap();
         assert!(told(&copy).is_err(), "{length} of {} bytes", sound.len());
     }

@@ -1,5 +1,6 @@
 //! What clients of every kind leave behind at a server, however they end: nothing. Descriptors and
-//! threads are counted after each round, memory over all of them. `LINERATE_LONG=1` makes many rounds.
+//! threads are counted after each round, memory over all of them. `LINERATE_LONG=1` makes many rounds,
+//! `LINERATE_MINUTES=120` as many as fit, of twenty clients each.
 
 mod support;
 
@@ -29,6 +30,22 @@ const TESTS: [&str; 6] = [
     "rr --udp -t 60",
 ];
 
+/// For how long rounds are begun, if by time.
+fn minutes() -> Option<Duration> {
+    let text = std::env::var("LINERATE_MINUTES").ok()?;
+    Some(Duration::from_secs(60 * text.parse::<u64>().expect("LINERATE_MINUTES is a number")))
+}
+
+/// Counts rounds up to the time, or to their number.
+fn rounds(long_form: usize) -> impl Iterator<Item = usize> {
+    let begun = std::time::Instant::now();
+    let count = if long() { long_form } else { 3 };
+    (1..).take_while(move |round| match minutes() {
+        Some(time) => *round <= 2 || begun.elapsed() < time,
+        None => *round <= count,
+    })
+}
+
 /// The log's lines of one kind so far.
 fn told(server: &Server, event: &str) -> usize {
     server.log().matches(&format!("\"event\":\"{event}\"")).count()
@@ -44,7 +61,7 @@ fn back_to(server: &Server, before: Holds, what: &str) -> Holds {
     server.holds()
 }
 
-/// A client of each kind; returns once all of their tests have begun.
+/// A client of each kind, or twenty of all; returns once all of their tests have begun.
 fn under_way(server: &Server, space: Option<&str>, to: &str) -> Vec<Client> {
     let (before, port) = (told(server, "started"), server.port.to_string());
     let start = |test: &&str| {
@@ -52,8 +69,9 @@ fn under_way(server: &Server, space: Option<&str>, to: &str) -> Vec<Client> {
         let args = [verb, to, "-p", &port, "--json"].into_iter().chain(options.split(' '));
         Client::start(space, &args.collect::<Vec<_>>())
     };
-    let clients: Vec<Client> = TESTS.iter().map(start).collect();
-    let begun = || told(server, "started") == before + TESTS.len();
+    let count = if minutes().is_some() { 20 } else { TESTS.len() };
+    let clients: Vec<Client> = TESTS.iter().cycle().take(count).map(start).collect();
+    let begun = || told(server, "started") == before + count;
     assert!(wait_for(FREE, begun), "{}", server.log());
     clients
 }
@@ -78,6 +96,8 @@ fn settled(server: &Server, space: Option<&str>, to: &str) -> Holds {
 /// Memory is what it was after the second round, which had as many clients at once as any.
 fn flat(server: &Server, warm: Option<Holds>) {
     let (warm, now) = (warm.expect("two rounds"), server.holds());
+    let tests = told(server, "started");
+    println!("FIGURE T26: {tests} tests; after two rounds {warm:?}, at the end {now:?}");
     assert!(now.rss_kib <= warm.rss_kib + SLACK_KIB, "after two rounds {warm:?}, now {now:?}");
 }
 
@@ -94,7 +114,7 @@ fn clients_behind_a_drop_rule_leave_nothing() {
     let space = lab.space("a");
     let before = settled(&server, Some(&space), "10.77.1.2");
     let mut warm = None;
-    for round in 1..=if long() { 20 } else { 3 } {
+    for round in rounds(20) {
         let clients = under_way(&server, Some(&space), "10.77.1.2");
         // And those who have not come so far: connected, greeted, granted, ready.
         let waiting = lab.inside("a", || {
@@ -138,7 +158,7 @@ fn rounds_of_clients_leave_nothing() {
     let at = SocketAddr::from(([127, 0, 0, 1], server.port));
     let before = settled(&server, None, "127.0.0.1");
     let mut warm = None;
-    for round in 1..=if long() { 60 } else { 3 } {
+    for round in rounds(60) {
         let clients = under_way(&server, None, "127.0.0.1");
         let mut kept = Vec::new();
         for n in 0..100 {

@@ -231,7 +231,8 @@ impl Server {
     pub fn of_one_arena(space: Option<&str>, port: u16) -> Self {
         let mut command = command(space);
         command.env("MALLOC_ARENA_MAX", "1");
-        Self::run(command, port, &[])
+        // More than one address' share is wanted at once.
+        Self::run(command, port, &["--max-tests-per-address", "64"])
     }
 
     /// The same by a command that becomes the program.
