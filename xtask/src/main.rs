@@ -4,12 +4,14 @@
 
 mod licence;
 mod numbers;
+mod proofs;
 mod tidy;
 
 use std::process::ExitCode;
 
 const USAGE: &str = "cargo xtask tidy       dependency direction, unsafe, bans, machine paths, numbers that only get better
 cargo xtask tidy --numbers [TREE]  these numbers, here or of another tree, and what is largest
+cargo xtask proofs [--figures LOG]  writes docs/reliability.md from proofs/targets.toml, with figures of a log of tests
 cargo xtask licences   licences of all dependencies against the allow-list";
 
 fn main() -> ExitCode {
@@ -20,6 +22,8 @@ fn main() -> ExitCode {
         ["tidy"] => tidy::run(),
         ["tidy", "--numbers"] => numbers::table(&root()),
         ["tidy", "--numbers", tree] => numbers::table(std::path::Path::new(tree)),
+        ["proofs"] => proofs::run(&root(), None),
+        ["proofs", "--figures", log] => proofs::run(&root(), Some(log)),
         ["licences"] => licence::run(),
         _ => {
             eprintln!("{USAGE}");
