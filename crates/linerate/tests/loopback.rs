@@ -378,11 +378,12 @@ fn cpu_figures_of_the_totals_are_over_the_time_of_the_rows() {
 fn what_a_held_receiver_left_unread_is_not_the_paths() {
     let _alone = alone();
     let test = "what_a_held_receiver_left_unread_is_not_the_paths";
-    let (quota, period) = (Duration::from_millis(1), Duration::from_millis(100));
+    let (quota, period) = (Duration::from_millis(1), Duration::from_millis(200));
     let Some(little) = LittleCpu::new(test, quota, period) else { return };
     let server = Server::start(None, &["--max-window", "64Mi"]);
     let port = server.port.to_string();
-    // A second of 58,000 datagrams, and three for a hundredth of a core to read them one by one.
+    // A second of 58,000 datagrams, or of a third where the sender has little time as well, and three seconds
+    // for a 200th of a core to read them one by one.
     let args = ["udp", "127.0.0.1", "-p", &port, "--json", "-b", "30M", "-l", "64", "-w", "64Mi"];
     let client = Client::start(None, &[&args[..], &["-t", "1s", "--engine", "send"]].concat());
     assert!(wait_for(Duration::from_secs(20), || server.log().contains("started")));
