@@ -5,9 +5,10 @@ use std::ffi::OsString;
 use std::io::{ErrorKind as Io, Write, stderr, stdout};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::process::ExitCode;
+use std::sync::{Mutex, PoisonError};
 
-use linerate_ask::iperf2::{HELP, Line, Role, Server, Stop, parse};
-use linerate_model::plan::{Dialect, Transport};
+use linerate_ask::iperf2::{Back, HELP, Line, Role, Server, Stop, parse};
+use linerate_model::plan::{Dialect, Direction, Transport};
 use linerate_model::record::{ErrorKind, RunRecord, Status};
 use linerate_model::test_event::TestEvent;
 use linerate_report::clean::clean;
@@ -84,16 +85,18 @@ fn now() -> When {
 }
 
 /// A test's text on standard output.
-struct Face {
-    text: Text,
+struct Face<'a> {
+    text: &'a Mutex<Text>,
+    /// Which test of this client's.
     peer: SocketAddr,
     stop: signals::Stop,
 }
 
-impl Observer for Face {
+impl Observer for Face<'_> {
     fn event(&mut self, event: &TestEvent) {
-        let text = self.text.event(self.peer, event, &now());
-        if write(&text).is_err() {
+        let mut text = self.text.lock().unwrap_or_else(PoisonError::into_inner);
+        let lines = text.event(self.peer, event, &now());
+        if write(&lines).is_err() {
             // Without a reader the test has no purpose.
             self.stop.now();
         }
@@ -115,10 +118,24 @@ fn run_client(line: &Line, request: &Request, words: Vec<String>) -> Result<(), 
     }
     options.buffer_bytes = buffer_bytes(udp, true);
     let stop = signals::Stop::at_signals().map_err(|e| e.to_string())?;
-    // One test: whose it is does not matter.
-    let peer = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
-    let mut face = Face { text: Text::new(options), peer, stop: stop.clone() };
-    outcome(&linerate_runner::run(&request, &mut face, &stop))
+    let mut reversed = request.clone();
+    reversed.plan.direction = Direction::Reverse;
+    let text = Mutex::new(Text::new(options));
+    let test = |request: &Request, number| {
+        // Its number is all that distinguishes it.
+        let peer = SocketAddr::from((Ipv4Addr::UNSPECIFIED, number));
+        let mut face = Face { text: &text, peer, stop: stop.clone() };
+        outcome(&linerate_runner::run(request, &mut face, &stop))
+    };
+    match line.back {
+        None => test(&request, 0),
+        Some(Back::After) => test(&request, 0).and_then(|()| test(&reversed, 1)),
+        Some(Back::Beside) => std::thread::scope(|scope| {
+            let back = scope.spawn(|| test(&reversed, 1));
+            let forth = test(&request, 0);
+            forth.and(back.join().unwrap_or_else(|_| Err("the way back broke off".into())))
+        }),
+    }
 }
 
 fn outcome(record: &RunRecord) -> Result<(), String> {

@@ -291,6 +291,33 @@ fn every_stream_and_interval_is_a_line() {
 }
 
 #[test]
+fn both_ways_are_one_after_the_other_or_at_once() {
+    let _alone = alone();
+    if !installed("both_ways_are_one_after_the_other_or_at_once") {
+        return;
+    }
+    for (args, there) in [
+        ("-r", Theirs),
+        ("-d", Theirs),
+        ("--full-duplex", Theirs),
+        ("-r", Ours),
+        ("-d -P 2", Ours),
+        ("-u -d", Theirs),
+    ] {
+        let server = Server::start(there, if args.contains("-u") { "-u" } else { "" });
+        let text = client(Ours, server.2, &format!("-t 1 -b 2M -y C {args}"));
+        let way = |field: usize| {
+            let port = server.2.to_string();
+            text.lines().filter(|line| line.split(',').nth(field) == Some(port.as_str())).count()
+        };
+        let each = if args.contains("-P 2") { 2 } else { 1 };
+        assert_eq!((way(4), way(2)), (each, each), "{args}: {text}");
+        let ids: BTreeSet<_> = text.lines().map(|line| line.split(',').nth(5)).collect();
+        assert_eq!(ids.len(), 2 * each, "{args}: {text}");
+    }
+}
+
+#[test]
 fn a_server_ends_after_its_first_test_and_says_whom_it_refuses() {
     let _alone = alone();
     let mut server = Server::start(Ours, "-P 1 -u");
@@ -308,7 +335,6 @@ fn failures_are_said_and_have_a_code() {
         (format!("-c 127.0.0.1 -p {port} -t 1"), "refused"),
         ("-c 127.0.0.1 --isochronous".to_owned(), "frames are not sent"),
         ("-c 127.0.0.1 --trip-times".to_owned(), "measures delay"),
-        ("-c 127.0.0.1 -d".to_owned(), "-R"),
         ("-c nosuch.invalid".to_owned(), "nosuch.invalid"),
         (String::new(), "-s for a server"),
     ] {

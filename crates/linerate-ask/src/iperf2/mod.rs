@@ -38,6 +38,8 @@ pub enum Stop {
 pub struct Line {
     /// What runs.
     pub role: Role,
+    /// The way back as well.
+    pub back: Option<Back>,
     /// Options that mean nothing there, in iperf 2's words.
     pub notes: Vec<String>,
     /// `-y C`.
@@ -48,6 +50,15 @@ pub struct Line {
     pub format: Option<char>,
     /// Intervals are shown (`-i`).
     pub intervals: bool,
+}
+
+/// When a client has the server send, too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Back {
+    /// `-r`.
+    After,
+    /// `-d` and `--full-duplex`.
+    Beside,
 }
 
 /// Which end.
@@ -91,7 +102,7 @@ pub fn parse(args: &[String]) -> Result<Line, Stop> {
 }
 
 /// Of these a server makes nothing, …
-const CLIENTS_ONLY: &str = "btnlwRMNZSX";
+const CLIENTS_ONLY: &str = "btnlwRdrMNZSX";
 /// … and of these a client.
 const SERVERS_ONLY: &str = "D1";
 
@@ -119,6 +130,7 @@ struct Asked {
     window: Option<u32>,
     bind: Option<IpAddr>,
     reverse: bool,
+    back: Option<Back>,
     format: Option<char>,
     enhanced: bool,
     csv: bool,
@@ -175,6 +187,8 @@ impl Asked {
             'w' => self.window = Some(small()?),
             'B' => self.bind = Some(text.parse().map_err(|_| wrong())?),
             'R' => self.reverse = true,
+            'r' => self.back = Some(Back::After),
+            'd' => self.back = Some(Back::Beside),
             'f' => {
                 let letter = text.chars().next().filter(|c| "abkmgABKMG".contains(*c));
                 self.format = Some(letter.ok_or_else(wrong)?).filter(|c| !"aA".contains(*c));
@@ -209,12 +223,15 @@ impl Asked {
         let role = match (&self.host, self.server) {
             (Some(_), true) => return Err("-c and -s: this is a client or a server".into()),
             (None, false) => return Err("-c HOST for a client, or -s for a server".into()),
+            (Some(_), false) if self.reverse && self.back.is_some() => {
+                return Err("-R is one way, and -d, -r and --full-duplex are both".into());
+            }
             (None, true) => Role::Server(self.serve()?),
             (Some(host), false) => Role::Client(Box::new(self.request(host)?)),
         };
         let intervals = self.interval_s.is_some_and(|interval| interval > 0.0);
-        let Self { csv, enhanced, format, .. } = self;
-        Ok(Line { role, notes, csv, enhanced, format, intervals })
+        let Self { csv, enhanced, format, back, .. } = self;
+        Ok(Line { role, back, notes, csv, enhanced, format, intervals })
     }
 
     fn request(&self, host: &str) -> Result<Request, String> {
@@ -336,7 +353,16 @@ mod tests {
         let asked = line("--client=h --reverse -n 10m -P2 -e -yC -f k").unwrap();
         assert_eq!(client(&asked).plan.end, End::Bytes(20_000_000));
         assert!(asked.csv && asked.enhanced && asked.format == Some('k') && !asked.intervals);
-        assert_eq!(client(&asked).plan.direction, Direction::Reverse);
+        assert_eq!((client(&asked).plan.direction, asked.back), (Direction::Reverse, None));
+        for (text, back) in
+            [("-d", Back::Beside), ("--full-duplex", Back::Beside), ("--tradeoff", Back::After)]
+        {
+            let asked = line(&format!("-c h {text}")).unwrap();
+            assert_eq!(
+                (client(&asked).plan.direction, asked.back),
+                (Direction::Forward, Some(back))
+            );
+        }
     }
 
     fn client(line: &Line) -> &Request {
@@ -367,10 +393,8 @@ mod tests {
     #[test]
     fn what_is_wrong_or_not_done_is_said() {
         for (text, why) in [
-            ("-c h -d", "run a test each way"),
-            ("-c h --full-duplex", "--both"),
+            ("-c h -d -R", "both"),
             ("-c h --bounceback", "linerate rr"),
-            ("-c h -r", "-R"),
             ("-c h -u --isochronous=60:1m,0", "not sent"),
             ("-c h --trip-times", "measures delay"),
             ("-c h -s", "a client or a server"),

@@ -22,6 +22,10 @@ const OPTIONS: &[(char, &str, bool)] = &[
     ('N', "nodelay", false),
     ('Z', "linux-congestion", true),
     ('S', "tos", true),
+    ('d', "dualtest", false),
+    ('r', "tradeoff", false),
+    // No letter of theirs: the same word's.
+    ('d', "full-duplex", false),
     ('D', "daemon", false),
     ('1', "singleclient", false),
     ('V', "ipv6_domain", false),
@@ -33,12 +37,6 @@ const OPTIONS: &[(char, &str, bool)] = &[
 
 /// What is not done, and what is instead.
 const REFUSED: &[(&str, &str)] = &[
-    (
-        "dualtest",
-        "run a test each way, the second with -R, or `linerate tcp HOST --both` against `linerate serve`",
-    ),
-    ("tradeoff", "run a test each way, the second with -R"),
-    ("full-duplex", "run a test each way, or `linerate tcp HOST --both` against `linerate serve`"),
     ("bounceback", "`linerate rr HOST` against `linerate serve`"),
     ("isochronous", "frames are not sent by this client"),
     ("trip-times", "`linerate udp HOST` against `linerate serve` measures delay without it"),
@@ -68,18 +66,10 @@ pub(super) fn options(args: &[String]) -> Result<Vec<(char, String)>, String> {
             continue;
         }
         let Some(letters) = arg.strip_prefix('-').filter(|letters| !letters.is_empty()) else {
-            return Err(format!("ignoring extra argument -- {arg}"));
+            return Err(format!("extra argument -- {arg}"));
         };
         let mut rest = letters.chars();
         while let Some(letter) = rest.next() {
-            let refused = match letter {
-                'd' => "dualtest",
-                'r' => "tradeoff",
-                _ => "",
-            };
-            if let Some((_, instead)) = REFUSED.iter().find(|(name, _)| *name == refused) {
-                return Err(format!("-{letter} cannot be used here: {instead}"));
-            }
             let Some((_, _, valued)) = OPTIONS.iter().find(|row| row.0 == letter) else {
                 return Err(format!("invalid option -- {letter}"));
             };
@@ -112,9 +102,10 @@ Client:
   -b N[kmgKMG]  bit/s of each stream (UDP: 1M; 0: no limit)  -l N[kmKM]  bytes of a datagram or write
   -P N  streams                 -R  the server sends       -w N[kmKM]  socket buffers  -S N  type of service
   -M N  MSS   -N  no delay      -Z NAME  congestion control  -X
+  -d, --full-duplex  both ways at once, over connections of their own      -r  one way, then the other
 Server, for TCP and UDP at once. Clients prove nothing, all is clear text; UDP is received and never sent, as nobody
 has proven an address. More: `linerate serve --iperf2`.
   -s                            -D  in the background      -1  one test at a time      -P 1  ends after its first test
-Refused, with what there is instead: -d, -r, --full-duplex, --bounceback, --isochronous, --trip-times.
+Refused, with what there is instead: --bounceback, --isochronous, --trip-times.
   -v, -h
 ";
