@@ -328,3 +328,119 @@ fn ended_csv(test: &Test, end: &End, when: &When) -> String {
     };
     test.streams().zip(&end.streams).map(row).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use linerate_model::plan::Direction;
+    use linerate_model::sample::{RecvCounts, RecvReport, SendCounts, SendInterval, SendReport};
+    use linerate_model::test_event::{Asked, Connected, FarStream, Row};
+
+    use super::*;
+
+    fn at(port: u16) -> SocketAddr {
+        SocketAddr::from(([192, 0, 2, 1], port))
+    }
+
+    fn start(client: bool, ports: &[u16]) -> TestEvent {
+        let sends = client;
+        let stream = |(id, port): (u32, &u16)| {
+            let (local, remote) =
+                if client { (at(*port), at(5_001)) } else { (at(5_001), at(*port)) };
+            Stream { id, socket: 3, local, remote, sends }
+        };
+        TestEvent::Start(Box::new(Start {
+            client,
+            control: Connected { peer: at(5_001), local: at(4_000), mss: None },
+            cookie: String::new(),
+            asked: Asked {
+                transport: Transport::Udp,
+                direction: Direction::Forward,
+                parallel: 1,
+                block_bytes: 1_470,
+                rate_bps: 1 << 21,
+                fq_rate_bps: 0,
+                burst: 0,
+                omit_s: 0,
+                time_s: 1,
+                bytes: 0,
+                blocks: 0,
+                tos: 0,
+                window_bytes: 0,
+                mss_bytes: 0,
+                title: None,
+                extra_data: None,
+            },
+            streams: (1..).zip(ports).map(stream).collect(),
+            send_buffer: None,
+            receive_buffer: None,
+        }))
+    }
+
+    fn sent() -> SendCounts {
+        SendCounts { bytes: 14_700, datagrams: 10, calls: 1, ..SendCounts::default() }
+    }
+
+    fn end(far: &[Option<FarStream>]) -> TestEvent {
+        let report = SendReport { counts: sent(), span_ns: 500_000_000, ..SendReport::default() };
+        let here = Side::Send(Box::new(report));
+        let streams = far.iter().map(|far| StreamEnd { here: here.clone(), far: *far });
+        TestEvent::End(Box::new(End { streams: streams.collect(), ..End::default() }))
+    }
+
+    fn reported() -> FarStream {
+        FarStream {
+            bytes: 13_230,
+            jitter_s: 0.000_004,
+            errors: 2,
+            packets: 11,
+            reordered: Some(1),
+            seconds: Some(0.5),
+            ..FarStream::default()
+        }
+    }
+
+    fn shown(options: Options, events: &[TestEvent]) -> String {
+        let mut text = Text::new(options);
+        let words = "2026-11-23 18:51:44 (UTC)".into();
+        let when = When { digits: "20261123185144".into(), words };
+        events.iter().map(|event| text.event(at(9), event, &when)).collect()
+    }
+
+    fn client() -> Options {
+        Options { host: Some("h".into()), port: 5_001, intervals: true, ..Options::default() }
+    }
+
+    #[test]
+    fn a_client_shows_each_stream_their_sum_and_what_servers_report() {
+        let row = Row::Send(SendInterval { counts: sent(), ..SendInterval::default() });
+        let streams = vec![row; 2];
+        let rows = Rows { start_ns: 0, end_ns: 500_000_000, omitted: false, streams };
+        let events =
+            [start(true, &[4_001, 4_002]), TestEvent::Rows(rows), end(&[Some(reported()), None])];
+        insta::assert_snapshot!(shown(client(), &events));
+        let csv = shown(Options { csv: true, ..client() }, &events[1..]);
+        assert_eq!(csv, "", "no stream is known");
+        insta::assert_snapshot!(shown(Options { csv: true, ..client() }, &events));
+    }
+
+    #[test]
+    fn a_server_counts_the_last_datagram_and_numbers_its_streams() {
+        let counts = RecvCounts {
+            bytes: 13_230,
+            datagrams: 9,
+            expected: 10,
+            lost: 1,
+            reordered: 1,
+            duplicates: 1,
+            ..RecvCounts::default()
+        };
+        let (first_ns, last_ns) = (Some(1_000_000_000), Some(1_500_000_000));
+        let report = RecvReport { counts, first_ns, last_ns, ..RecvReport::default() };
+        let streams = vec![StreamEnd { here: Side::Recv(Box::new(report)), far: None }];
+        let end = TestEvent::End(Box::new(End { streams, ..End::default() }));
+        let events = [start(false, &[4_001]), end.clone(), start(false, &[4_002]), end];
+        let options = Options { port: 5_001, udp: true, enhanced: true, ..Options::default() };
+        let text = shown(options.clone(), &events);
+        insta::assert_snapshot!(Text::new(options).listening() + &text);
+    }
+}
