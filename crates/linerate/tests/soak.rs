@@ -6,7 +6,7 @@ mod support;
 
 use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use linerate_testkit::peer::native::{Peer, plan};
 use nix::sys::signal::Signal;
@@ -38,7 +38,7 @@ fn minutes() -> Option<Duration> {
 
 /// Counts rounds up to the time, or to their number.
 fn rounds(long_form: usize) -> impl Iterator<Item = usize> {
-    let begun = std::time::Instant::now();
+    let begun = Instant::now();
     let count = if long() { long_form } else { 3 };
     (1..).take_while(move |round| match minutes() {
         Some(time) => *round <= 2 || begun.elapsed() < time,
@@ -85,7 +85,9 @@ fn all_ended(server: &Server) {
 /// What it holds when nobody is there, after a test of each kind has run once: threads of the runtime
 /// and memory of the allocator are there from then on.
 fn settled(server: &Server, space: Option<&str>, to: &str) -> Holds {
-    let first = server.holds();
+    let mut first = server.holds();
+    // The thread that notes whether this process ran has a file of its own open from the first test on.
+    first.descriptors += 1;
     let clients = under_way(server, space, to);
     clients.iter().for_each(|client| client.signal(Signal::SIGINT));
     clients.into_iter().for_each(|client| drop(client.end()));
@@ -93,12 +95,13 @@ fn settled(server: &Server, space: Option<&str>, to: &str) -> Holds {
     back_to(server, first, "the first round")
 }
 
-/// Memory is what it was after the second round, which had as many clients at once as any.
+/// Memory is what it was after the second round, which had as many clients at once as any; by time, after a
+/// quarter of it, as twenty clients meet in many ways.
 fn flat(server: &Server, warm: Option<Holds>) {
     let (warm, now) = (warm.expect("two rounds"), server.holds());
     let tests = told(server, "started");
-    println!("FIGURE T26: {tests} tests; after two rounds {warm:?}, at the end {now:?}");
-    assert!(now.rss_kib <= warm.rss_kib + SLACK_KIB, "after two rounds {warm:?}, now {now:?}");
+    println!("FIGURE T26: {tests} tests; at first {warm:?}, at the end {now:?}");
+    assert!(now.rss_kib <= warm.rss_kib + SLACK_KIB, "at first {warm:?}, now {now:?}");
 }
 
 /// A packet filter takes the clients away: no reset and no farewell reaches the server.
@@ -113,7 +116,7 @@ fn clients_behind_a_drop_rule_leave_nothing() {
     let server = Server::of_one_arena(Some(&lab.space("b")), PORT);
     let space = lab.space("a");
     let before = settled(&server, Some(&space), "10.77.1.2");
-    let mut warm = None;
+    let (mut warm, begun) = (None, Instant::now());
     for round in rounds(20) {
         let clients = under_way(&server, Some(&space), "10.77.1.2");
         // And those who have not come so far: connected, greeted, granted, ready.
@@ -138,7 +141,7 @@ table inet away {
         all_ended(&server);
         let now = back_to(&server, before, &format!("round {round}"));
         println!("round {round}: {now:?}");
-        if round == 2 {
+        if round == 2 || begun.elapsed() < minutes().unwrap_or_default() / 4 {
             warm = Some(now);
         }
         lab.nft("b", "flush ruleset\n");
@@ -157,7 +160,7 @@ fn rounds_of_clients_leave_nothing() {
     let server = Server::of_one_arena(None, 0);
     let at = SocketAddr::from(([127, 0, 0, 1], server.port));
     let before = settled(&server, None, "127.0.0.1");
-    let mut warm = None;
+    let (mut warm, begun) = (None, Instant::now());
     for round in rounds(60) {
         let clients = under_way(&server, None, "127.0.0.1");
         let mut kept = Vec::new();
@@ -181,7 +184,7 @@ fn rounds_of_clients_leave_nothing() {
         // While they keep their ends of the connections.
         let now = back_to(&server, before, &format!("round {round}"));
         println!("round {round}: {now:?}");
-        if round == 2 {
+        if round == 2 || begun.elapsed() < minutes().unwrap_or_default() / 4 {
             warm = Some(now);
         }
         drop(kept);
