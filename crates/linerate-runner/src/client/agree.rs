@@ -5,7 +5,7 @@ use std::time::Duration;
 use linerate_dialect::native::client::ANSWER_LIMIT_NS;
 use linerate_engine::sys;
 use linerate_model::record::{Doubt, DoubtKind, ErrorRecord};
-use linerate_wire::iperf3::{COOKIE_BYTES, Cookie};
+use linerate_wire::iperf3::{COOKIE_BYTES, Cookie, State};
 use linerate_wire::native::auth::Seals;
 use linerate_wire::native::frame;
 use linerate_wire::native::message::{Agreed, ClientMessage, Request, ServerMessage};
@@ -23,15 +23,34 @@ use super::test::ClientTest;
 
 const ANSWER_LIMIT: Duration = Duration::from_nanos(ANSWER_LIMIT_NS);
 
+/// What a server is, by the first byte that it says.
+pub(super) enum Server {
+    /// linerate's, or nothing that is known: its messages will show.
+    Linerate,
+    /// iperf3's, which took the beginning of the hello for this cookie and goes on with it.
+    Iperf3(Cookie),
+    /// iperf3's, which has the rest of the hello as well and cannot go on with that. A `busy` one runs another test.
+    LateIperf3 {
+        /// It takes no test now.
+        busy: bool,
+    },
+}
+
+/// What an iperf3 server answers, if it is one and answers within `limit`. The byte stays unread.
+async fn answered_as_iperf3(control: &TcpStream, limit: Duration) -> Option<State> {
+    let mut byte = [0];
+    let answer = tokio::time::timeout(limit, control.peek(&mut byte)).await;
+    matches!(answer, Ok(Ok(1))).then(|| iperf3::first_word(byte[0]))?
+}
+
 impl ClientTest<'_> {
     /// Says hello. Its first bytes are as many as iperf3's cookie has, so that an iperf3 server
-    /// answers them and can go on with them: then they are the cookie that is returned. linerate's
-    /// own server answers only the whole.
+    /// answers them and can go on with them. linerate's own server answers only the whole.
     pub(super) async fn greet(
         &self,
         control: &mut TcpStream,
         hello: &[u8],
-    ) -> Result<Option<Cookie>, ErrorRecord> {
+    ) -> Result<Server, ErrorRecord> {
         let lost = |why: &str| self.lost(AGREEING, why);
         let opening = [&PREAMBLE[..], hello].concat();
         let (mut first, mut rest) = (&opening[..], &[][..]);
@@ -41,18 +60,21 @@ impl ClientTest<'_> {
             (first, rest) = (&cookie[..], after);
         }
         control.write_all(first).await.map_err(|e| lost(&e.to_string()))?;
-        if let (Ok(cookie), false) = (<[u8; COOKIE_BYTES]>::try_from(first), rest.is_empty()) {
-            let rtt = sys::tcp_sample(&*control).and_then(|tcp| tcp.rtt_ns).unwrap_or(0);
-            let wait = DETECT + 2 * Duration::from_nanos(rtt);
-            let mut byte = [0];
-            if let Ok(Ok(1)) = tokio::time::timeout(wait, control.peek(&mut byte)).await
-                && iperf3::is_first_byte(byte[0])
-            {
-                return Ok(Some(Cookie::from_bytes(cookie)));
-            }
-            control.write_all(rest).await.map_err(|e| lost(&e.to_string()))?;
+        let Some(cookie) = <[u8; COOKIE_BYTES]>::try_from(first).ok().filter(|_| !rest.is_empty())
+        else {
+            return Ok(Server::Linerate);
+        };
+        let rtt = sys::tcp_sample(&*control).and_then(|tcp| tcp.rtt_ns).unwrap_or(0);
+        if answered_as_iperf3(control, DETECT + 2 * Duration::from_nanos(rtt)).await.is_some() {
+            return Ok(Server::Iperf3(Cookie::from_bytes(cookie)));
         }
-        Ok(None)
+        let written = control.write_all(rest).await;
+        // One on a busy host answers later, and may have hung up before the rest arrived.
+        if let Some(state) = answered_as_iperf3(control, ANSWER_LIMIT).await {
+            return Ok(Server::LateIperf3 { busy: state == State::AccessDenied });
+        }
+        written.map_err(|e| lost(&e.to_string()))?;
+        Ok(Server::Linerate)
     }
 
     /// An answer, unless it is a refusal or none.

@@ -14,11 +14,13 @@ use linerate_wire::native::auth;
 use linerate_wire::native::stream::COOKIE_BYTES;
 use tokio::net::TcpStream;
 
+use super::agree::Server;
 use super::connect::{address_pair, connect};
 use super::driver::{Driver, Over};
 use super::open::{Native, Opening};
 use super::test::{ClientTest, Ended, unchanged};
 use super::{Request, failed, iperf3, mtu, netperf};
+use crate::control::read_out;
 use crate::data::Streams;
 use crate::data::{self, drain_ns};
 use crate::errors;
@@ -61,7 +63,7 @@ pub(super) async fn over_control(
 impl ClientTest<'_> {
     async fn conduct(
         &mut self,
-        control: TcpStream,
+        mut control: TcpStream,
         observer: &mut dyn Observer,
     ) -> Result<(), ErrorRecord> {
         let path = (self.local, self.peer);
@@ -73,14 +75,29 @@ impl ClientTest<'_> {
         if self.request.dialect == Some(Dialect::Netperf) {
             return netperf::conduct(self, control, observer).await;
         }
-        let mut control = control;
         let hello = proven::hello().map_err(|e| self.lost(errors::AGREEING, &e.to_string()))?;
-        if let Some(cookie) = self.greet(&mut control, &hello).await? {
-            observer.note(&format!("{} runs an iperf3 server: speaking its protocol", self.name));
-            return iperf3::conduct(self, control, Some(cookie), observer).await;
-        }
+        let cookie = match self.greet(&mut control, &hello).await? {
+            Server::Linerate => return self.natively(control, &hello, observer).await,
+            Server::Iperf3(cookie) => Some(cookie),
+            Server::LateIperf3 { busy: true } => return Err(errors::iperf3_busy(&self.name)),
+            Server::LateIperf3 { busy: false } => {
+                control = self.once_more(control).await?;
+                None
+            }
+        };
+        observer.note(&format!("{} runs an iperf3 server: speaking its protocol", self.name));
+        iperf3::conduct(self, control, cookie, observer).await
+    }
+
+    /// With linerate's own server, as far as its answer to the hello shows.
+    async fn natively(
+        &mut self,
+        mut control: TcpStream,
+        hello: &[u8],
+        observer: &mut dyn Observer,
+    ) -> Result<(), ErrorRecord> {
         let drain_ns = drain_ns(&control, &self.plan.traffic);
-        let (agreed, seals) = self.negotiate(&mut control, &hello).await?;
+        let (agreed, seals) = self.negotiate(&mut control, hello).await?;
         let cookie = auth::from_hex::<COOKIE_BYTES>(&agreed.cookie)
             .ok_or_else(|| self.lost(errors::AGREEING, "the server sent no legal cookie"))?;
         // Version 1 refuses and never cuts: another plan is that of a server which wants this host to
@@ -127,6 +144,17 @@ impl ClientTest<'_> {
         let rest = self.record.intervals.iter().skip(usize::try_from(shown).unwrap_or(usize::MAX));
         rest.for_each(|interval| observer.interval(interval));
         Ok(())
+    }
+
+    /// Another control connection to the same server, once it has done with the one there is.
+    async fn once_more(&mut self, control: TcpStream) -> Result<TcpStream, ErrorRecord> {
+        read_out(&mut { control }).await;
+        let control = connect(self.request, &self.name, self.peer.port()).await?;
+        let addresses = control.local_addr().and_then(|local| Ok((local, control.peer_addr()?)));
+        (self.local, self.peer) =
+            addresses.map_err(|e| self.lost(errors::AGREEING, &e.to_string()))?;
+        self.record.addresses.get_or_insert_default().control = address_pair(self.local, self.peer);
+        Ok(control)
     }
 
     /// From what both ends reported to the record.

@@ -37,13 +37,13 @@ use crate::random::random;
 /// a tenth of iperf3's usual interval, which it then leaves out of its report.
 const SETTLE_NS: u64 = 50_000_000;
 
-/// Whether the first byte that a server says can be only iperf3's.
-pub(super) fn is_first_byte(byte: u8) -> bool {
+/// What the first byte that a server says means, where it can be only iperf3's.
+pub(super) fn first_word(byte: u8) -> Option<State> {
     // A message of linerate's own begins with a length below 2^24.
-    matches!(
-        State::from_byte(byte),
-        Some(State::ParamExchange | State::AccessDenied | State::ServerError)
-    )
+    let first = |state: &State| {
+        matches!(state, State::ParamExchange | State::AccessDenied | State::ServerError)
+    };
+    State::from_byte(byte).filter(first)
 }
 
 /// Runs the test. `cookie` has been sent already when the server was found to be an iperf3 by its
@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn only_iperf3_begins_with_these_bytes() {
-        assert!(is_first_byte(9) && is_first_byte(0xff) && is_first_byte(0xfe));
-        assert!(!is_first_byte(0) && !is_first_byte(1) && !is_first_byte(b'H'));
+        assert!([9, 0xff, 0xfe].iter().all(|byte| first_word(*byte).is_some()));
+        assert!([0, 1, b'H'].iter().all(|byte| first_word(*byte).is_none()));
     }
 }

@@ -2,14 +2,18 @@
 //! what the server says; the client must do no more than its user asked, and believe no more than
 //! the server can know.
 
+use std::io::{Read, Write};
+
 use linerate_model::plan::{End, TestPlan, Transport};
 use linerate_model::record::{DoubtKind, RunRecord, Status};
 use linerate_model::sample::{RecvReport, SendReport};
 use linerate_model::units::Nanos;
+use linerate_runner::client::Request;
 use linerate_runner::server::Options;
 use linerate_runner::signals::Stop;
 use linerate_session::observer::Observer;
 use linerate_testkit::identities::number;
+use linerate_wire::iperf3::COOKIE_BYTES;
 use serde_json::{Value, json};
 
 use crate::support::{
@@ -170,4 +174,35 @@ fn a_server_that_answers_and_has_no_results_is_left() {
     assert!(lost.why.contains("results in time"), "{lost:?}");
     let record = serde_json::to_value(&record).unwrap();
     assert_eq!(number(&record, "totals.sender.bytes"), 100_000, "{record}");
+}
+
+/// An iperf3 server on a busy host answers when the client has long taken it for linerate's and said all of its
+/// hello, with which iperf3 can do nothing.
+#[test]
+fn an_iperf3_server_that_answers_late_is_known_all_the_same() {
+    const PARAM_EXCHANGE: u8 = 9;
+    const ACCESS_DENIED: u8 = 0xff;
+    for words in [&[ACCESS_DENIED][..], &[PARAM_EXCHANGE, ACCESS_DENIED]] {
+        let (listening, at) = listener();
+        let server = std::thread::spawn(move || {
+            let (mut taken, mut cookie) = (Vec::new(), [0; COOKIE_BYTES]);
+            for word in words {
+                let (mut control, _) = listening.accept().unwrap();
+                control.read_exact(&mut cookie).unwrap();
+                if taken.is_empty() {
+                    // One byte more than iperf3 would wait for: the rest of the hello is there.
+                    control.read_exact(&mut [0]).unwrap();
+                }
+                control.write_all(&[*word]).unwrap();
+                taken.push(cookie);
+            }
+            taken
+        });
+        let asked = Request { dialect: None, ..request(at, lasting(100, udp(100))) };
+        let record = linerate_runner::run(&asked, &mut (), &Stop::default());
+        error(&record, "busy", 3);
+        let cookies = server.join().unwrap();
+        // What it is asked again is asked as iperf3's clients ask.
+        assert!(cookies.iter().skip(1).all(|cookie| cookie[..COOKIE_BYTES - 1].is_ascii()));
+    }
 }
