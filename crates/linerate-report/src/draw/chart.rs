@@ -1,6 +1,7 @@
 //! Curves over axes: what a chart holds, and how it is drawn as SVG. A page's script draws the same
 //! chart from the same numbers.
 
+use std::cmp::Ordering;
 use std::fmt::Write;
 
 use self::ruler::{Area, Ruler};
@@ -353,8 +354,8 @@ impl Chart {
             let mut path = String::new();
             // The last point, and whether the pen is on it: above the plot nothing is drawn.
             let mut last: Option<(f64, f64)> = None;
-            for (px, py) in thinned(self.x.len(), place) {
-                let Some(py) = py else {
+            for place in thinned((0..self.x.len()).map(place).collect()) {
+                let Some((px, py)) = place else {
                     last = None;
                     continue;
                 };
@@ -418,47 +419,19 @@ impl Chart {
 
 /// Places of a curve; `None` is a gap. A long one keeps, of each column of the drawing, what makes
 /// its outline, so that no peak is lost.
-fn thinned(n: usize, place: impl Fn(usize) -> Option<(f64, f64)>) -> Vec<(f64, Option<f64>)> {
-    let all = (0..n).map(|i| match place(i) {
-        Some((x, y)) => (x, Some(y)),
-        None => (0.0, None),
-    });
-    if n <= MOST_POINTS {
-        return all.collect();
+fn thinned(places: Vec<Option<(f64, f64)>>) -> Vec<Option<(f64, f64)>> {
+    if places.len() <= MOST_POINTS {
+        return places;
     }
-    let mut kept: Vec<(f64, Option<f64>)> = Vec::new();
-    // First, least, largest and last of the column at hand.
-    let mut column: Option<(i64, [(f64, f64); 4])> = None;
-    let flush = |kept: &mut Vec<(f64, Option<f64>)>, column: Option<(i64, [(f64, f64); 4])>| {
-        if let Some((_, points)) = column {
-            kept.extend(points.map(|(x, y)| (x, Some(y))));
-        }
+    let column = |place: &Option<(f64, f64)>| place.map(|(x, _)| x as i64);
+    let by_height =
+        |a: &(f64, f64), b: &(f64, f64)| a.1.partial_cmp(&b.1).unwrap_or(Ordering::Equal);
+    let outline = |of: &[Option<(f64, f64)>]| {
+        let known = || of.iter().flatten().copied();
+        let ends = (known().next(), known().next_back());
+        [ends.0, known().min_by(by_height), known().max_by(by_height), ends.1]
     };
-    for (x, y) in all {
-        let Some(y) = y else {
-            flush(&mut kept, column.take());
-            kept.push((0.0, None));
-            continue;
-        };
-        let at = x as i64;
-        match &mut column {
-            Some((of, [_, least, largest, last])) if *of == at => {
-                if y < least.1 {
-                    *least = (x, y);
-                }
-                if y > largest.1 {
-                    *largest = (x, y);
-                }
-                *last = (x, y);
-            }
-            _ => {
-                flush(&mut kept, column.take());
-                column = Some((at, [(x, y); 4]));
-            }
-        }
-    }
-    flush(&mut kept, column.take());
-    kept
+    places.chunk_by(|a, b| column(a) == column(b)).flat_map(outline).collect()
 }
 
 fn line_class(series: &Series) -> String {
@@ -471,26 +444,18 @@ fn line_class(series: &Series) -> String {
 
 /// Each colour has a sign of its own, so that colour is never all that distinguishes two series.
 fn sign(out: &mut String, colour: usize, x: f64, y: f64) {
+    // From the middle on.
+    const SIGNS: [&str; COLOURS] = [
+        "m-3.4 0a3.4 3.4 0 1 0 6.8 0a3.4 3.4 0 1 0 -6.8 0z",
+        "m-3.2 -3.2h6.4v6.4h-6.4z",
+        "m0 -4.4l4.2 7.4h-8.4z",
+        "m0 -4.4l4.4 4.4l-4.4 4.4l-4.4 -4.4z",
+        "m0 4.4l4.2 -7.4h-8.4z",
+        "m-3.9 -1.3h2.6v-2.6h2.6v2.6h2.6v2.6h-2.6v2.6h-2.6v-2.6h-2.6z",
+    ];
     let class = colour % COLOURS;
-    let _ = match class {
-        0 => writeln!(out, "<circle class=\"b0\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3.4\"/>"),
-        1 => {
-            writeln!(out, "<path class=\"b1\" d=\"M{:.1} {:.1}h6.4v6.4h-6.4z\"/>", x - 3.2, y - 3.2)
-        }
-        2 => writeln!(out, "<path class=\"b2\" d=\"M{x:.1} {:.1}l4.2 7.4h-8.4z\"/>", y - 4.4),
-        3 => writeln!(
-            out,
-            "<path class=\"b3\" d=\"M{x:.1} {:.1}l4.4 4.4l-4.4 4.4l-4.4 -4.4z\"/>",
-            y - 4.4
-        ),
-        4 => writeln!(out, "<path class=\"b4\" d=\"M{x:.1} {:.1}l4.2 -7.4h-8.4z\"/>", y + 4.4),
-        _ => writeln!(
-            out,
-            "<path class=\"b5\" d=\"M{:.1} {:.1}h2.6v-2.6h2.6v2.6h2.6v2.6h-2.6v2.6h-2.6v-2.6h-2.6z\"/>",
-            x - 3.9,
-            y - 1.3
-        ),
-    };
+    let sign = SIGNS.get(class).copied().unwrap_or_default();
+    let _ = writeln!(out, "<path class=\"b{class}\" d=\"M{x:.1} {y:.1}{sign}\"/>");
 }
 
 #[cfg(test)]
@@ -516,7 +481,7 @@ mod tests {
         let svg = chart(vec![1e6, 2e6, 4e6, 8e6], vec![Some(1e6), Some(2e6), None, Some(4e6)])
             .document(Theme::Light);
         // One more is in the legend.
-        assert_eq!(svg.matches("<circle").count(), 4);
+        assert_eq!(svg.matches("class=\"b0\"").count(), 4);
         let path = svg.split("class=\"curve l0\" d=\"").nth(1).unwrap().split('"').next().unwrap();
         assert_eq!((path.matches('M').count(), path.matches('L').count()), (2, 1), "{path}");
         assert!(svg.contains("a &lt;title&gt;") && !svg.contains("NaN"));
@@ -578,7 +543,7 @@ mod tests {
         assert!((place(2).0 - (LEFT + step * 2.46)).abs() < 0.2, "{path}");
         assert_eq!((place(1).1, place(2).1), (TITLE, TITLE), "{path}");
         // Two signs and that of the legend.
-        assert_eq!(svg.matches("<circle").count(), 3);
+        assert_eq!(svg.matches("class=\"b0\"").count(), 3);
     }
 
     #[test]
