@@ -81,7 +81,8 @@ pub fn end(document: &SearchDocument, width: Option<usize>, paint: Paint) -> Str
     out
 }
 
-fn answer(goal: &GoalRecord) -> String {
+/// What holds and what does not, without a full stop.
+pub(crate) fn answer(goal: &GoalRecord) -> String {
     let rate = number::rate;
     let mut rules = format!("at most {} not delivered", number::loss(goal.loss));
     if let Some(delay) = goal.delay_p99_s {

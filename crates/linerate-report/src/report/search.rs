@@ -10,6 +10,7 @@ use super::words::{limit_words, way_words, wide};
 use crate::clean::clean;
 use crate::draw::chart::{Axis, Band, Chart, Kind, Series, Unit};
 use crate::number::{self, or_absent};
+use crate::search::answer;
 
 pub(super) fn add(builder: &mut Builder, source: &str, document: &SearchDocument) {
     let way = document.direction;
@@ -50,29 +51,9 @@ pub(super) fn add(builder: &mut Builder, source: &str, document: &SearchDocument
 /// What is known of a goal, in sentences.
 fn goal_words(goal: &GoalRecord) -> Vec<String> {
     let name = clean(&goal.name);
-    let holds = match goal.lower_bps {
-        Some(lower) => format!("holds up to {}", number::rate(lower)),
-        None => "was not shown to hold at any rate".to_owned(),
-    };
-    let fails = goal.upper_bps.map(|u| format!(", fails at {}", number::rate(u)));
-    let through =
-        goal.throughput_bps.map(|t| format!("; conditional throughput {}", number::rate(t)));
     let open = if goal.settled { "" } else { "not settled: " };
-    let mut words = vec![format!(
-        "{name} (at most {} undelivered): {open}{holds}{}{}.",
-        number::loss(goal.loss),
-        fails.unwrap_or_else(|| ", was not shown to fail".into()),
-        through.unwrap_or_default()
-    )];
+    let mut words = vec![format!("{name}: {open}{}.", answer(goal))];
     words.extend(goal.irregular.as_ref().map(|why| format!("{name}: {}", clean(why))));
-    words.extend(goal.knee_bps.as_ref().map(|knee| {
-        format!(
-            "{name}: half of the trials fail at {} (95 % interval {} to {}).",
-            number::rate(knee.median),
-            number::rate(knee.low),
-            number::rate(knee.high)
-        )
-    }));
     words
 }
 
