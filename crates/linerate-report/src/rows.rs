@@ -1,61 +1,120 @@
-//! Tables whose rows are printed as they come, so that no later row can move a column. What does not
-//! fit the width is left out by its rank, and never wraps.
+//! Tables of a terminal whose rows are printed as they come, so that no later row can move a column. What
+//! does not fit the width is left out by its rank, and never wraps.
 
-use crate::run::table::Cell;
+use crate::number::ABSENT;
 use crate::style::{Paint, Tone};
 
 /// Between two columns.
-const GAP: usize = 2;
+pub(crate) const GAP: usize = 2;
 
-/// One column.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Column {
-    /// Its head.
+/// One value of a row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cell {
+    /// Worded.
+    pub text: String,
+    /// Its meaning.
+    pub tone: Tone,
+}
+
+impl Cell {
+    /// A value without a meaning of its own.
+    pub fn plain(text: impl Into<String>) -> Self {
+        Self { text: text.into(), tone: Tone::Plain }
+    }
+
+    /// A value without a meaning of its own, or the sign that there is none.
+    pub fn known(text: Option<String>) -> Self {
+        Self::toned(text, Tone::Plain)
+    }
+
+    /// A value, or the sign that there is none.
+    pub fn toned(text: Option<String>, tone: Tone) -> Self {
+        text.map_or_else(
+            || Self { text: ABSENT.to_owned(), tone: Tone::Dim },
+            |text| Self { text, tone },
+        )
+    }
+}
+
+/// One column; `F` makes its cells.
+#[derive(Debug, Clone, Copy)]
+pub struct Column<F> {
+    /// Head over neighbouring columns: a unit or what they have in common.
+    pub group: &'static str,
+    /// Its own head.
     pub name: &'static str,
-    /// Least width. The last column takes what is left.
+    /// Least width, in columns of text.
     pub width: usize,
     /// Text begins at the left, numbers end at the right.
     pub left: bool,
     /// Columns with the highest rank go first when there is no room; 0 stays.
     pub rank: u8,
+    /// Its value of a row.
+    pub cell: F,
 }
 
-/// The columns that fit a width, with their places in the table; all without one.
-pub fn kept(columns: &[Column], width: Option<usize>) -> Vec<usize> {
-    let rank = rank_that_fits(columns.iter().map(|c| (c.width, c.rank)), width);
-    (0..columns.len()).filter(|i| columns.get(*i).is_some_and(|c| c.rank <= rank)).collect()
+/// A column of numbers.
+pub(crate) const fn column<F: Copy>(
+    group: &'static str,
+    name: &'static str,
+    width: usize,
+    rank: u8,
+    cell: F,
+) -> Column<F> {
+    Column { group, name, width, left: false, rank, cell }
 }
 
-/// The rank up to which columns of these widths and ranks fit; all ranks without a width.
-pub(crate) fn rank_that_fits(
-    columns: impl Iterator<Item = (usize, u8)> + Clone,
+/// A column of text, without a group.
+pub(crate) const fn text<F: Copy>(
+    name: &'static str,
+    width: usize,
+    rank: u8,
+    cell: F,
+) -> Column<F> {
+    Column { group: "", name, width, left: true, rank, cell }
+}
+
+/// Leaves the columns that fit a width, all of them without one; `spare` is what is kept free beside
+/// columns up to a rank.
+pub(crate) fn keep<F>(
+    columns: &mut Vec<Column<F>>,
     width: Option<usize>,
-) -> u8 {
-    let most = columns.clone().map(|(_, rank)| rank).max().unwrap_or(0);
+    spare: impl Fn(u8) -> usize,
+) {
+    let most = columns.iter().map(|c| c.rank).max().unwrap_or(0);
     let fits = |most: &u8| {
-        let kept = columns.clone().filter(|(_, rank)| rank <= most);
-        let needed: usize = kept.map(|(width, _)| width + GAP).sum();
-        width.is_none_or(|width| needed <= width + GAP)
+        let kept = columns.iter().filter(|c| c.rank <= *most);
+        width.is_none_or(|width| needed(kept) + spare(*most) <= width)
     };
-    (0..=most).rev().find(fits).unwrap_or(0)
+    let rank = (0..=most).rev().find(fits).unwrap_or(0);
+    columns.retain(|c| c.rank <= rank);
+}
+
+/// Columns of text that a row takes.
+pub(crate) fn needed<'a, F: 'a>(columns: impl IntoIterator<Item = &'a Column<F>>) -> usize {
+    let all: usize = columns.into_iter().map(|c| c.width + GAP).sum();
+    all.saturating_sub(GAP)
 }
 
 /// The line of names.
-pub fn head(columns: &[Column], width: Option<usize>, paint: Paint) -> String {
+pub(crate) fn head<F>(columns: &[Column<F>], width: Option<usize>, paint: Paint) -> String {
     let names = columns.iter().map(|c| Cell { text: c.name.to_owned(), tone: Tone::Label });
     line(columns, &names.collect::<Vec<_>>(), width, paint)
 }
 
-/// One row, a cell for each of `columns`, of which those that fit are shown.
-pub fn line(columns: &[Column], cells: &[Cell], width: Option<usize>, paint: Paint) -> String {
-    let kept = kept(columns, width);
-    let last = kept.last().copied();
+/// One row, a cell for each column; what is longer than its column is cut, the last column takes what is
+/// left of the width.
+pub(crate) fn line<F>(
+    columns: &[Column<F>],
+    cells: &[Cell],
+    width: Option<usize>,
+    paint: Paint,
+) -> String {
     // A blank is written when something follows it, so that no line ends in one.
     let (mut out, mut used, mut blank) = (String::new(), 0, 0);
-    for i in kept {
-        let (Some(column), Some(cell)) = (columns.get(i), cells.get(i)) else { continue };
+    for (i, (column, cell)) in columns.iter().zip(cells).enumerate() {
         let most = match width {
-            Some(width) if last == Some(i) => width.saturating_sub(used + blank),
+            Some(width) if i + 1 == columns.len() => width.saturating_sub(used + blank),
             Some(_) => column.width,
             None => usize::MAX,
         };
@@ -76,6 +135,39 @@ pub fn line(columns: &[Column], cells: &[Cell], width: Option<usize>, paint: Pai
     out
 }
 
+/// Two lines: what neighbouring columns have in common, then each column's name.
+pub(crate) fn grouped_head<F>(columns: &[Column<F>], paint: Paint) -> String {
+    let (mut groups, mut names) = (String::new(), String::new());
+    for of in columns.chunk_by(|a, b| !a.group.is_empty() && a.group == b.group) {
+        let gap = if groups.is_empty() { 0 } else { GAP };
+        groups.push_str(&format!("{:>1$}", of[0].group, gap + needed(of)));
+        for column in of {
+            let gap = if names.is_empty() { 0 } else { GAP };
+            names.push_str(&format!("{:>1$}", column.name, gap + column.width));
+        }
+    }
+    let label = |line: &str| paint.apply(Tone::Label, line);
+    format!("{}\n{}\n", label(groups.trim_end()), label(&names))
+}
+
+/// One row of numbers, whole: a cell wider than its column takes from the gaps of the cells after it.
+/// `tone` is that of every cell without its own.
+pub(crate) fn whole<F>(columns: &[Column<F>], cells: &[Cell], paint: Paint, tone: Tone) -> String {
+    let mut out = String::new();
+    let mut owed = 0usize;
+    for (i, (column, cell)) in columns.iter().zip(cells).enumerate() {
+        let length = cell.text.chars().count();
+        let (gap, least) = if i == 0 { (0, 0) } else { (GAP, 1) };
+        let room = (column.width + gap).saturating_sub(owed);
+        let pad = room.saturating_sub(length).max(least);
+        owed = (pad + length).saturating_sub(room);
+        out.push_str(&" ".repeat(pad));
+        let tone = if cell.tone == Tone::Plain { tone } else { cell.tone };
+        out.push_str(&paint.apply(tone, &cell.text));
+    }
+    out
+}
+
 /// At most `most` characters of a text, with a sign where some are missing.
 pub fn cut(text: &str, most: usize) -> String {
     if text.chars().nth(most).is_none() {
@@ -92,11 +184,11 @@ pub fn cut(text: &str, most: usize) -> String {
 mod tests {
     use super::*;
 
-    const COLUMNS: &[Column] = &[
-        Column { name: "n", width: 3, left: false, rank: 0 },
-        Column { name: "asked", width: 8, left: false, rank: 2 },
-        Column { name: "name", width: 8, left: true, rank: 1 },
-        Column { name: "note", width: 6, left: true, rank: 0 },
+    const COLUMNS: [Column<usize>; 4] = [
+        column("", "n", 3, 0, 0),
+        column("", "asked", 8, 2, 1),
+        text("name", 8, 1, 2),
+        text("note", 6, 0, 3),
     ];
 
     #[test]
@@ -105,7 +197,10 @@ mod tests {
         let cells = [cell("1"), cell("10.00 M"), cell("fast"), cell("a note without an end")];
         let show = |width: Option<usize>| {
             let paint = Paint { colour: false };
-            head(COLUMNS, width, paint) + &line(COLUMNS, &cells, width, paint)
+            let mut columns = COLUMNS.to_vec();
+            keep(&mut columns, width, |_| 0);
+            let cells: Vec<Cell> = columns.iter().map(|c| cells[c.cell].clone()).collect();
+            head(&columns, width, paint) + &line(&columns, &cells, width, paint)
         };
         insta::assert_snapshot!([None, Some(31), Some(30), Some(12)].map(show).join("---\n"));
         for width in 0..60 {

@@ -9,6 +9,7 @@ use linerate_model::record::{
 use linerate_model::word::Word;
 
 use crate::number::{self, ABSENT};
+use crate::rows::{self, Cell, GAP, column, keep, needed};
 use crate::spark;
 use crate::style::Tone;
 
@@ -28,136 +29,98 @@ pub const UNBOUNDED: Room = Room { width: None, spark: false };
 const SPARK_LEAST: usize = 6;
 /// Longer ones only spread the row.
 const SPARK_MOST: usize = 30;
-/// Spaces before each column but the first.
-const GAP: usize = 2;
 /// Rows of single streams before they are only counted.
 const MOST_STREAMS: usize = 16;
 
-/// A column's head and width.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Column {
-    /// Head over neighbouring columns: a unit or what they have in common.
-    pub group: &'static str,
-    /// Its own head.
-    pub name: &'static str,
-    /// Columns of text.
-    pub width: usize,
-    /// 0 is always shown; where room is short, the highest rank goes first.
-    pub rank: u8,
-    key: Key,
-}
+/// A column of the table: of a direction its cell, and how wide that may be.
+pub type Column = rows::Column<fn(&Flow<'_>, usize) -> Cell>;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Key {
-    Time,
-    Way,
-    Offered,
-    Received,
-    DatagramsPerSecond,
-    Loss,
-    LostPath,
-    LostRcvbuf,
-    LocalErrors,
-    Reordered,
-    Duplicates,
-    Jitter,
-    CpuSender,
-    CpuReceiver,
-    Delivery,
-    Retransmits,
-    Rtt,
-    MinRtt,
-    Cwnd,
-    RwndLimited,
-    Transactions,
-    P50,
-    P99,
-    P999,
-    Max,
-    Unanswered,
-    CpuClient,
-    CpuServer,
-}
-
-const fn column(
-    group: &'static str,
-    name: &'static str,
-    width: usize,
-    rank: u8,
-    key: Key,
-) -> Column {
-    Column { group, name, width, rank, key }
-}
+const OFFERED: Column = column("bit/s", "offered", 7, 0, |f, _| number(f.sent_bps()));
+const RECEIVED: Column = column("bit/s", "received", 8, 0, |f, _| number(f.received_bps()));
+const DATAGRAMS: Column = column("per s", "datagrams", 9, 2, |f, _| {
+    let sent = f.sender.and_then(|s| s.datagrams_per_second);
+    number(f.receiver.map_or(sent, |r| r.datagrams_per_second))
+});
+const LOCAL_ERRORS: Column =
+    column("", "local err", 9, 3, |f, room| harm(f.sender.and_then(|s| s.refused_locally), room));
+const CPU_TX: Column = column("cpu own/core %", "tx", 7, 0, |f, _| busy(f.sender_cpu()));
+const CPU_RX: Column = column("cpu own/core %", "rx", 7, 0, |f, _| busy(f.receiver_cpu()));
 
 const UDP: &[Column] = &[
-    column("bit/s", "offered", 7, 0, Key::Offered),
-    column("bit/s", "received", 8, 0, Key::Received),
-    column("per s", "datagrams", 9, 2, Key::DatagramsPerSecond),
-    column("", "loss", 8, 0, Key::Loss),
-    column("lost on", "path", 7, 0, Key::LostPath),
-    column("lost on", "rcvbuf", 7, 0, Key::LostRcvbuf),
-    column("", "local err", 9, 3, Key::LocalErrors),
-    column("", "reordered", 9, 4, Key::Reordered),
-    column("", "dup", 6, 5, Key::Duplicates),
-    column("", "jitter", 7, 1, Key::Jitter),
-    column("cpu own/core %", "tx", 7, 0, Key::CpuSender),
-    column("cpu own/core %", "rx", 7, 0, Key::CpuReceiver),
+    OFFERED,
+    RECEIVED,
+    DATAGRAMS,
+    column("", "loss", 8, 0, |f, _| {
+        let ratio = f.lost_ratio();
+        let tone = match ratio {
+            Some(r) if r > 0.01 => Tone::Bad,
+            Some(r) if r > 0.0 => Tone::Warn,
+            _ => Tone::Dim,
+        };
+        Cell::toned(ratio.map(number::loss), tone)
+    }),
+    column("lost on", "path", 7, 0, |f, room| lost(f.receiver, |r| r.lost_path, room)),
+    column("lost on", "rcvbuf", 7, 0, |f, room| lost(f.receiver, |r| r.dropped_receiver, room)),
+    LOCAL_ERRORS,
+    column("", "reordered", 9, 4, |f, room| harm(f.receiver.and_then(|r| r.reordered), room)),
+    column("", "dup", 6, 5, |f, room| harm(f.receiver.and_then(|r| r.duplicates), room)),
+    column("", "jitter", 7, 1, |f, _| seconds(f.receiver.and_then(|r| r.jitter_s))),
+    CPU_TX,
+    CPU_RX,
 ];
 
 const DISCARD: &[Column] = &[
-    column("bit/s", "sent", 7, 0, Key::Offered),
-    column("per s", "datagrams", 9, 0, Key::DatagramsPerSecond),
-    column("", "local err", 9, 0, Key::LocalErrors),
-    column("cpu own/core %", "tx", 7, 0, Key::CpuSender),
+    Column { name: "sent", ..OFFERED },
+    Column { rank: 0, ..DATAGRAMS },
+    Column { rank: 0, ..LOCAL_ERRORS },
+    CPU_TX,
 ];
 
 const TCP: &[Column] = &[
-    column("bit/s", "sent", 7, 2, Key::Offered),
-    column("bit/s", "received", 8, 0, Key::Received),
-    column("bit/s", "delivery", 8, 1, Key::Delivery),
-    column("", "retrans", 7, 0, Key::Retransmits),
-    column("", "RTT", 7, 0, Key::Rtt),
-    column("", "min RTT", 7, 3, Key::MinRtt),
-    column("", "cwnd", 8, 0, Key::Cwnd),
-    column("", "rwnd lim", 8, 4, Key::RwndLimited),
-    column("cpu own/core %", "tx", 7, 0, Key::CpuSender),
-    column("cpu own/core %", "rx", 7, 0, Key::CpuReceiver),
+    Column { name: "sent", rank: 2, ..OFFERED },
+    RECEIVED,
+    column("bit/s", "delivery", 8, 1, |f, _| {
+        number(f.tcp().and_then(|t| t.delivery_rate_bps).map(|r| r as f64))
+    }),
+    column("", "retrans", 7, 0, |f, room| harm(f.tcp().and_then(|t| t.retransmits), room)),
+    column("", "RTT", 7, 0, |f, _| seconds(f.tcp().and_then(|t| t.rtt_s))),
+    column("", "min RTT", 7, 3, |f, _| seconds(f.tcp().and_then(|t| t.min_rtt_s))),
+    column("", "cwnd", 8, 0, |f, _| {
+        Cell::known(f.tcp().and_then(|t| t.cwnd_bytes).map(number::bytes))
+    }),
+    column("", "rwnd lim", 8, 4, |f, _| {
+        let ratio = f.tcp().and_then(|t| t.rwnd_limited_ratio);
+        Cell::known(ratio.map(|r| number::cpu(r * 100.0)))
+    }),
+    CPU_TX,
+    CPU_RX,
 ];
+
+const DONE: Column =
+    column("per s", "done", 7, 0, |f, _| number(f.rr.map(|r| r.transactions_per_second)));
+const UNANSWERED: Column =
+    column("", "lost", 6, 1, |f, room| harm(f.rr.and_then(|r| r.unanswered), room));
 
 const RR: &[Column] = &[
-    column("per s", "done", 7, 0, Key::Transactions),
-    column("latency", "p50", 7, 0, Key::P50),
-    column("latency", "p99", 7, 0, Key::P99),
-    column("latency", "p99.9", 7, 0, Key::P999),
-    column("latency", "max", 7, 0, Key::Max),
-    column("", "lost", 6, 1, Key::Unanswered),
-    column("cpu own/core %", "client", 7, 0, Key::CpuClient),
-    column("cpu own/core %", "server", 7, 0, Key::CpuServer),
+    DONE,
+    column("latency", "p50", 7, 0, |f, _| latency(f, |q| q.p50)),
+    column("latency", "p99", 7, 0, |f, _| latency(f, |q| q.p99)),
+    column("latency", "p99.9", 7, 0, |f, _| latency(f, |q| q.p999)),
+    column("latency", "max", 7, 0, |f, _| latency(f, |q| q.max)),
+    UNANSWERED,
+    column("cpu own/core %", "client", 7, 0, |f, _| busy(f.rr.and_then(|r| r.cpu.as_ref()))),
+    column("cpu own/core %", "server", 7, 0, |f, _| busy(f.rr.and_then(|r| r.server_cpu.as_ref()))),
 ];
 
-/// One value of a row.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Cell {
-    /// Worded.
-    pub text: String,
-    /// Its meaning.
-    pub tone: Tone,
-}
-
-impl Cell {
-    /// A value without a meaning of its own.
-    pub fn plain(text: impl Into<String>) -> Self {
-        Self { text: text.into(), tone: Tone::Plain }
-    }
-
-    /// A value, or the sign that there is none.
-    pub fn toned(text: Option<String>, tone: Tone) -> Self {
-        text.map_or_else(
-            || Self { text: ABSENT.to_owned(), tone: Tone::Dim },
-            |text| Self { text, tone },
-        )
-    }
-}
+/// Of what a row is: the end of an interval, all of the test, a stream.
+const TIME: Column = column("", "time", 5, 0, |_, _| Cell::plain(""));
+const WAY: Column = column("", "way", 3, 0, |f, _| {
+    Cell::plain(match f.way {
+        Some(Way::Reverse) => "rev",
+        Some(Way::Forward) => "fwd",
+        None => "",
+    })
+});
 
 /// One row.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -190,31 +153,19 @@ impl Table {
             _ if plan.direction == PlanDirection::Discard => DISCARD,
             _ => UDP,
         };
-        let mut columns = vec![column("", "time", time_width(record), 0, Key::Time)];
-        if both {
-            columns.push(column("", "way", 3, 0, Key::Way));
-        }
-        columns.extend(
-            kind.iter().filter(|c| {
-                c.key != Key::Unanswered || plan.transport == Some(Transport::Udp.into())
-            }),
-        );
-        let mut spark_width = if room.spark { SPARK_MOST } else { 0 };
-        if let Some(width) = room.width {
-            while let Some(worst) = columns.iter().map(|c| c.rank).max().filter(|&r| r > 0) {
-                // A figure of the first rank is worth more than the sparkline, the others are not.
-                let reserve = if room.spark && worst > 1 { GAP + SPARK_LEAST } else { 0 };
-                if needed(&columns) + reserve <= width {
-                    break;
-                }
-                columns.retain(|c| c.rank != worst);
-            }
-            // A terminal too narrow for all of it loses the sparkline, never a figure.
-            spark_width = spark_width.min(width.saturating_sub(needed(&columns) + GAP));
-            if spark_width < SPARK_LEAST {
-                spark_width = 0;
-            }
-        }
+        let mut columns = vec![Column { width: time_width(record), ..TIME }];
+        columns.extend(both.then_some(WAY));
+        let loses = |c: &&Column| {
+            c.name != UNANSWERED.name || plan.transport == Some(Transport::Udp.into())
+        };
+        columns.extend(kind.iter().filter(loses));
+        // A figure of the first rank is worth more than the sparkline, the others are not.
+        let spare = |rank| if room.spark && rank > 1 { GAP + SPARK_LEAST } else { 0 };
+        keep(&mut columns, room.width, spare);
+        // A terminal too narrow for all of it loses the sparkline, never a figure.
+        let left = room.width.map_or(SPARK_MOST, |w| w.saturating_sub(needed(&columns) + GAP));
+        let spark_width = Some(left.min(SPARK_MOST)).filter(|w| room.spark && *w >= SPARK_LEAST);
+        let spark_width = spark_width.unwrap_or(0);
         let top = plan.rate_bps.or(plan.rate_tps).unwrap_or(0) as f64;
         Self {
             columns,
@@ -265,7 +216,7 @@ impl Table {
             .trace
             .iter()
             .filter_map(|trace| trace.last().copied().flatten())
-            .map(|rate| match self.columns.iter().any(|c| c.key == Key::Transactions) {
+            .map(|rate| match self.columns.iter().any(|c| c.name == DONE.name) {
                 true => format!("{}/s", number::short(rate)),
                 false => number::rate(rate),
             })
@@ -322,7 +273,8 @@ impl Table {
     }
 
     fn cells(&self, time: &str, lane: &Flow<'_>) -> Vec<Cell> {
-        self.columns.iter().map(|column| cell(lane, column, time)).collect()
+        let figures = self.columns.iter().skip(1).map(|c| (c.cell)(lane, c.width));
+        std::iter::once(Cell::plain(time)).chain(figures).collect()
     }
 }
 
@@ -338,80 +290,23 @@ fn time_width(record: &RunRecord) -> usize {
         .min(12)
 }
 
-fn needed(columns: &[Column]) -> usize {
-    columns.iter().map(|c| c.width).sum::<usize>() + GAP * columns.len().saturating_sub(1)
-}
-
 /// What the sparkline shows: what arrived, or what left where nothing arrives.
 fn rate(flow: &Flow<'_>) -> Option<f64> {
     let done = flow.rr.map(|rr| rr.transactions_per_second);
     done.or_else(|| flow.received_bps()).or_else(|| flow.sent_bps())
 }
 
-fn cell(flow: &Flow<'_>, column: &Column, time: &str) -> Cell {
-    let (sender, receiver, tcp, rr) = (flow.sender, flow.receiver, flow.tcp(), flow.rr);
-    let latency =
-        |of: fn(&Quantiles) -> f64| seconds(rr.and_then(|r| r.latency_s.as_ref()).map(of));
-    let room = column.width;
-    match column.key {
-        Key::Time => Cell::plain(time),
-        Key::Way => Cell::plain(match flow.way {
-            Some(Way::Reverse) => "rev",
-            Some(Way::Forward) => "fwd",
-            None => "",
-        }),
-        Key::Offered => plain(flow.sent_bps().map(number::short)),
-        Key::Received => plain(flow.received_bps().map(number::short)),
-        Key::DatagramsPerSecond => plain(
-            receiver
-                .map_or(sender.and_then(|s| s.datagrams_per_second), |r| r.datagrams_per_second)
-                .map(number::short),
-        ),
-        Key::Loss => {
-            let ratio = flow.lost_ratio();
-            let tone = match ratio {
-                Some(r) if r > 0.01 => Tone::Bad,
-                Some(r) if r > 0.0 => Tone::Warn,
-                _ => Tone::Dim,
-            };
-            Cell::toned(ratio.map(number::loss), tone)
-        }
-        Key::LostPath => lost(receiver, |r| r.lost_path, room),
-        Key::LostRcvbuf => lost(receiver, |r| r.dropped_receiver, room),
-        Key::LocalErrors => harm(sender.and_then(|s| s.refused_locally), room),
-        Key::Reordered => harm(receiver.and_then(|r| r.reordered), room),
-        Key::Duplicates => harm(receiver.and_then(|r| r.duplicates), room),
-        Key::Jitter => seconds(receiver.and_then(|r| r.jitter_s)),
-        Key::CpuSender => busy(flow.sender_cpu()),
-        Key::CpuReceiver => busy(flow.receiver_cpu()),
-        Key::Delivery => {
-            plain(tcp.and_then(|t| t.delivery_rate_bps).map(|r| number::short(r as f64)))
-        }
-        Key::Retransmits => harm(tcp.and_then(|t| t.retransmits), room),
-        Key::Rtt => seconds(tcp.and_then(|t| t.rtt_s)),
-        Key::MinRtt => seconds(tcp.and_then(|t| t.min_rtt_s)),
-        Key::Cwnd => plain(tcp.and_then(|t| t.cwnd_bytes).map(number::bytes)),
-        Key::RwndLimited => {
-            plain(tcp.and_then(|t| t.rwnd_limited_ratio).map(|r| number::cpu(r * 100.0)))
-        }
-        Key::Transactions => plain(rr.map(|r| number::short(r.transactions_per_second))),
-        Key::P50 => latency(|q| q.p50),
-        Key::P99 => latency(|q| q.p99),
-        Key::P999 => latency(|q| q.p999),
-        Key::Max => latency(|q| q.max),
-        Key::Unanswered => harm(rr.and_then(|r| r.unanswered), room),
-        Key::CpuClient => busy(rr.and_then(|r| r.cpu.as_ref())),
-        Key::CpuServer => busy(rr.and_then(|r| r.server_cpu.as_ref())),
-    }
-}
-
-fn plain(text: Option<String>) -> Cell {
-    Cell::toned(text, Tone::Plain)
+fn number(value: Option<f64>) -> Cell {
+    Cell::known(value.map(number::short))
 }
 
 /// Three digits: a column of times is read for its size; the facts below it have all four.
 fn seconds(value: Option<f64>) -> Cell {
-    plain(value.map(number::seconds_short))
+    Cell::known(value.map(number::seconds_short))
+}
+
+fn latency(flow: &Flow<'_>, of: fn(&Quantiles) -> f64) -> Cell {
+    seconds(flow.rr.and_then(|r| r.latency_s.as_ref()).map(of))
 }
 
 /// A count that had better be zero.
@@ -427,7 +322,7 @@ fn lost(
     of: fn(&ReceiverFigures) -> Option<u64>,
     room: usize,
 ) -> Cell {
-    let Some(receiver) = receiver else { return plain(None) };
+    let Some(receiver) = receiver else { return Cell::known(None) };
     let mut cell = harm(of(receiver), room);
     if receiver.unattributed.unwrap_or(0) > 0 && cell.text != ABSENT {
         cell = Cell::toned(
@@ -444,7 +339,7 @@ const HELD_BACK_PERCENT: f64 = 95.0;
 /// The busiest data thread's own share of a core, and how busy that core was, in percent: `12/98`. Coloured only where
 /// the thread lacked time, for a full core takes nothing from one that sleeps.
 fn busy(cpu: Option<&CpuFigures>) -> Cell {
-    let Some(cpu) = cpu else { return plain(None) };
+    let Some(cpu) = cpu else { return Cell::known(None) };
     let own = cpu.thread_percent;
     let wanted = own + cpu.ready_percent.unwrap_or(0.0) + cpu.interrupted_percent.unwrap_or(0.0);
     let tone = if wanted >= HELD_BACK_PERCENT { Tone::Bad } else { Tone::Plain };

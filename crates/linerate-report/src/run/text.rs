@@ -3,8 +3,9 @@
 use linerate_model::record::{RunRecord, Status};
 
 use super::headline::Detail;
-use super::table::{Column, Room, Row, Table, UNBOUNDED};
+use super::table::{Room, Row, Table, UNBOUNDED};
 use super::view::{Ending, Head, View};
+use crate::rows;
 use crate::style::{Paint, Tone, wrap};
 
 /// How text is laid out.
@@ -100,54 +101,14 @@ pub fn head(head: &Head, table: &Table, layout: Layout) -> String {
     out
 }
 
-/// Two lines: what neighbouring columns have in common, then each column's name.
+/// Heads of the columns, two lines.
 pub fn table_head(table: &Table, layout: Layout) -> String {
-    let mut groups = String::new();
-    let mut names = String::new();
-    let columns = table.columns();
-    let mut first = 0;
-    while first < columns.len() {
-        let mut end = first + 1;
-        while end < columns.len()
-            && !columns[first].group.is_empty()
-            && columns[end].group == columns[first].group
-        {
-            end += 1;
-        }
-        let span = span(&columns[first..end], first == 0);
-        groups.push_str(&format!("{:>span$}", columns[first].group));
-        for (i, column) in columns[first..end].iter().enumerate() {
-            let width = column.width + if first + i == 0 { 0 } else { 2 };
-            names.push_str(&format!("{:>width$}", column.name));
-        }
-        first = end;
-    }
-    format!(
-        "{}\n{}\n",
-        layout.paint.apply(Tone::Label, groups.trim_end()),
-        layout.paint.apply(Tone::Label, &names)
-    )
-}
-
-fn span(columns: &[Column], at_start: bool) -> usize {
-    columns.iter().map(|c| c.width + 2).sum::<usize>() - if at_start { 2 } else { 0 }
+    rows::grouped_head(table.columns(), layout.paint)
 }
 
 /// One row. `tone` is that of every cell without its own.
 pub fn table_row(table: &Table, row: &Row, layout: Layout, tone: Tone) -> String {
-    let mut out = String::new();
-    // A cell wider than its column takes from the gaps of the cells after it.
-    let mut owed = 0usize;
-    for (i, (column, cell)) in table.columns().iter().zip(&row.cells).enumerate() {
-        let length = cell.text.chars().count();
-        let room = (column.width + if i == 0 { 0 } else { 2 }).saturating_sub(owed);
-        let least = if i == 0 { 0 } else { 1 };
-        let pad = room.saturating_sub(length).max(least);
-        owed = (pad + length).saturating_sub(room);
-        out.push_str(&" ".repeat(pad));
-        let tone = if cell.tone == Tone::Plain { tone } else { cell.tone };
-        out.push_str(&layout.paint.apply(tone, &cell.text));
-    }
+    let mut out = rows::whole(table.columns(), &row.cells, layout.paint, tone);
     if !row.spark.is_empty() {
         out.push_str("  ");
         out.push_str(&layout.paint.apply(Tone::Good, &row.spark));

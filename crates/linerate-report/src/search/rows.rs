@@ -3,34 +3,36 @@
 use linerate_model::search::{GoalRecord, TrialPurpose, TrialRecord};
 
 use crate::clean::clean;
-use crate::number::{self, ABSENT, or_absent};
-use crate::rows::{self, Column};
-use crate::run::table::Cell;
+use crate::number::{self, ABSENT};
+use crate::rows::{self, Cell, column, keep, text};
 use crate::style::{Paint, Tone};
 
+/// A trial that is over; its number, from 1, and the width of the terminal.
+type Trial<'a> = (&'a TrialRecord, usize, Option<usize>);
+
+type Column = rows::Column<fn(&Trial<'_>) -> Cell>;
+
 const COLUMNS: &[Column] = &[
-    Column { name: "trial", width: 5, left: false, rank: 0 },
-    Column { name: "for", width: 7, left: true, rank: 2 },
-    Column { name: "asked", width: 8, left: false, rank: 0 },
-    Column { name: "sent", width: 8, left: false, rank: 4 },
-    Column { name: "received", width: 8, left: false, rank: 0 },
-    Column { name: "not there", width: 9, left: false, rank: 0 },
-    Column { name: "delay99", width: 8, left: false, rank: 3 },
-    Column { name: "limited by", width: 15, left: true, rank: 1 },
-    Column { name: "meets", width: 12, left: true, rank: 0 },
+    column("", "trial", 5, 0, |t| Cell::plain(t.1.to_string())),
+    text("for", 7, 2, |t| Cell::plain(purpose(t.0.purpose))),
+    column("", "asked", 8, 0, |t| {
+        Cell::plain(t.0.asked_bps.map_or("max".to_owned(), number::short))
+    }),
+    column("", "sent", 8, 4, |t| Cell::plain(number::short(t.0.sent_bps))),
+    column("", "received", 8, 0, |t| Cell::plain(number::short(t.0.received_bps))),
+    column("", "not there", 9, 0, |t| Cell::plain(number::loss(t.0.undelivered_ratio))),
+    column("", "delay99", 8, 3, |t| {
+        Cell::plain(number::or_absent(t.0.delay_p99_s, number::seconds_short))
+    }),
+    text("limited by", 15, 1, |t| Cell::plain(t.0.limit.map_or(ABSENT, |limit| limit.name()))),
+    text("meets", 12, 0, meets),
 ];
 
 /// On a narrower terminal the first word of a reason would be all that is seen of it.
 const REASONS_FROM: usize = 120;
 
-/// The head of the table of trials; `width` of the terminal, where there is one.
-pub fn head(width: Option<usize>, paint: Paint) -> String {
-    rows::head(COLUMNS, width, paint)
-}
-
-/// One trial; `number` counts from 1.
-pub fn row(number: usize, trial: &TrialRecord, width: Option<usize>, paint: Paint) -> String {
-    let (tone, meets) = match (&trial.invalid, trial.good) {
+fn meets((trial, _, width): &Trial<'_>) -> Cell {
+    let (tone, text) = match (&trial.invalid, trial.good) {
         (Some(why), _) if width.is_none_or(|width| width >= REASONS_FROM) => {
             (Tone::Warn, format!("says nothing: {}", clean(why)))
         }
@@ -42,18 +44,25 @@ pub fn row(number: usize, trial: &TrialRecord, width: Option<usize>, paint: Pain
             (tone, if names.is_empty() { "no".to_owned() } else { names })
         }
     };
-    let cells = [
-        Cell::plain(number.to_string()),
-        Cell::plain(purpose(trial.purpose)),
-        Cell::plain(trial.asked_bps.map_or("max".to_owned(), number::short)),
-        Cell::plain(number::short(trial.sent_bps)),
-        Cell::plain(number::short(trial.received_bps)),
-        Cell::plain(number::loss(trial.undelivered_ratio)),
-        Cell::plain(or_absent(trial.delay_p99_s, number::seconds_short)),
-        Cell::plain(trial.limit.map_or(ABSENT, |limit| limit.name()).to_owned()),
-        Cell { text: meets, tone },
-    ];
-    rows::line(COLUMNS, &cells, width, paint)
+    Cell { text, tone }
+}
+
+fn columns(width: Option<usize>) -> Vec<Column> {
+    let mut columns = COLUMNS.to_vec();
+    keep(&mut columns, width, |_| 0);
+    columns
+}
+
+/// The head of the table of trials; `width` of the terminal, where there is one.
+pub fn head(width: Option<usize>, paint: Paint) -> String {
+    rows::head(&columns(width), width, paint)
+}
+
+/// One trial; `number` counts from 1.
+pub fn row(number: usize, trial: &TrialRecord, width: Option<usize>, paint: Paint) -> String {
+    let columns = columns(width);
+    let cells: Vec<_> = columns.iter().map(|c| (c.cell)(&(trial, number, width))).collect();
+    rows::line(&columns, &cells, width, paint)
 }
 
 /// What a trial is for, in a word.

@@ -4,38 +4,55 @@ use linerate_model::plan::Way;
 use linerate_model::sweep::{SweepPlan, SweepTrial, Variable};
 
 use super::table::limit;
-use crate::number::{self, ABSENT, or_absent};
-use crate::rows::{self, Column};
-use crate::run::table::Cell;
+use crate::number::{self, ABSENT};
+use crate::rows::{self, Cell, column, keep, text};
 use crate::style::{Paint, Tone};
 
+/// A trial that is over; the number counts from 1.
+type Trial<'a> = (&'a SweepPlan, usize, &'a SweepTrial);
+
+type Column = rows::Column<fn(&Trial<'_>) -> Cell>;
+
+const WAY: Column = text("way", 7, 0, |t| Cell::plain(t.2.direction.name()));
+const VALUE: Column = column("", "asked", 9, 0, |t| Cell::plain(value(t.0, t.2.value)));
+
 const COLUMNS: &[Column] = &[
-    Column { name: "trial", width: 5, left: false, rank: 0 },
-    Column { name: "way", width: 7, left: true, rank: 0 },
-    Column { name: "asked", width: 9, left: false, rank: 0 },
-    Column { name: "sent", width: 8, left: false, rank: 1 },
-    Column { name: "received", width: 8, left: false, rank: 0 },
-    Column { name: "missing", width: 9, left: false, rank: 0 },
-    Column { name: "p99", width: 7, left: false, rank: 3 },
-    Column { name: "cpu tx", width: 6, left: false, rank: 4 },
-    Column { name: "cpu rx", width: 6, left: false, rank: 4 },
-    Column { name: "limited by", width: 12, left: true, rank: 0 },
+    column("", "trial", 5, 0, |t| Cell::plain(t.1.to_string())),
+    WAY,
+    VALUE,
+    column("", "sent", 8, 1, |t| Cell::plain(number::short(t.2.outcome.sent_bps))),
+    column("", "received", 8, 0, |t| Cell::plain(number::short(t.2.outcome.received_bps))),
+    column("", "missing", 9, 0, |t| {
+        let missing = t.2.outcome.undelivered_ratio;
+        let tone = if missing > 0.005 { Tone::Warn } else { Tone::Plain };
+        Cell { text: number::loss(missing), tone }
+    }),
+    column("", "p99", 7, 3, |t| Cell::known(t.2.outcome.delay_p99_s.map(number::seconds_short))),
+    column("", "cpu tx", 6, 4, |t| Cell::known(t.2.outcome.cpu_sender_percent.map(number::cpu))),
+    column("", "cpu rx", 6, 4, |t| Cell::known(t.2.outcome.cpu_receiver_percent.map(number::cpu))),
+    text("limited by", 12, 0, |t| {
+        let limit = t.2.outcome.limit.map_or(ABSENT, limit);
+        match &t.2.outcome.invalid {
+            Some(_) => Cell { text: format!("{limit} ?"), tone: Tone::Warn },
+            None => Cell::plain(limit),
+        }
+    }),
 ];
 
-/// The columns of a plan: the first is named as what is varied, the way is shown where there are two.
-fn columns(plan: &SweepPlan) -> Vec<Column> {
-    let name = |column: &Column| match (column.name, plan.variable) {
-        ("asked", Variable::Rate) => Column { name: "asked", ..*column },
-        ("asked", variable) => Column { name: variable.name(), ..*column },
-        _ => *column,
-    };
-    let shown = |column: &&Column| column.name != "way" || plan.directions.len() > 1;
-    COLUMNS.iter().filter(shown).map(name).collect()
+/// The columns of a plan: what is varied has its name, the way is shown where there are two.
+fn columns(plan: &SweepPlan, width: Option<usize>) -> Vec<Column> {
+    let mut columns = COLUMNS.to_vec();
+    columns.retain(|c| c.name != WAY.name || plan.directions.len() > 1);
+    if let Some(of) = columns.iter_mut().find(|c| c.name == VALUE.name) {
+        of.name = if plan.variable == Variable::Rate { VALUE.name } else { plan.variable.name() };
+    }
+    keep(&mut columns, width, |_| 0);
+    columns
 }
 
 /// The head of the table of trials; `width` of the terminal, where there is one.
 pub fn head(plan: &SweepPlan, width: Option<usize>, paint: Paint) -> String {
-    rows::head(&columns(plan), width, paint)
+    rows::head(&columns(plan, width), width, paint)
 }
 
 /// One trial; `number` counts from 1.
@@ -46,27 +63,9 @@ pub fn row(
     width: Option<usize>,
     paint: Paint,
 ) -> String {
-    let outcome = &trial.outcome;
-    let missing = if outcome.undelivered_ratio > 0.005 { Tone::Warn } else { Tone::Plain };
-    let limit = outcome.limit.map_or(ABSENT, limit);
-    let mut cells = vec![Cell::plain(number.to_string())];
-    cells.extend(
-        (plan.directions.len() > 1).then(|| Cell::plain(trial.direction.name().to_owned())),
-    );
-    cells.extend([
-        Cell::plain(value(plan, trial.value)),
-        Cell::plain(number::short(outcome.sent_bps)),
-        Cell::plain(number::short(outcome.received_bps)),
-        Cell { text: number::loss(outcome.undelivered_ratio), tone: missing },
-        Cell::plain(or_absent(outcome.delay_p99_s, number::seconds_short)),
-        Cell::plain(or_absent(outcome.cpu_sender_percent, number::cpu)),
-        Cell::plain(or_absent(outcome.cpu_receiver_percent, number::cpu)),
-        match &outcome.invalid {
-            Some(_) => Cell { text: format!("{limit} ?"), tone: Tone::Warn },
-            None => Cell::plain(limit.to_owned()),
-        },
-    ]);
-    rows::line(&columns(plan), &cells, width, paint)
+    let columns = columns(plan, width);
+    let cells: Vec<_> = columns.iter().map(|c| (c.cell)(&(plan, number, trial))).collect();
+    rows::line(&columns, &cells, width, paint)
 }
 
 /// A value of the thing that is varied, for a column.

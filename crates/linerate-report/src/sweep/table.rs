@@ -4,45 +4,14 @@ use linerate_model::record::Limit;
 use linerate_model::sweep::{RegimeKind, SweepPlan, SweepPoint, Variable};
 
 use crate::number;
-use crate::rows::rank_that_fits;
-use crate::run::table::Cell;
+use crate::rows::{self, Cell, column, keep};
 use crate::style::Tone;
 
-/// One column.
-pub(super) struct Column {
-    /// Its two head lines.
-    pub(super) group: &'static str,
-    pub(super) name: &'static str,
-    pub(super) width: usize,
-    /// Columns with the highest rank go first when there is no room.
-    rank: u8,
-    cell: Show,
-}
-
-type Show = fn(&SweepPlan, &SweepPoint) -> Cell;
-
-const fn column(
-    group: &'static str,
-    name: &'static str,
-    width: usize,
-    rank: u8,
-    cell: Show,
-) -> Column {
-    Column { group, name, width, rank, cell }
-}
-
-impl Column {
-    pub(super) fn cell(&self, plan: &SweepPlan, point: &SweepPoint) -> Cell {
-        (self.cell)(plan, point)
-    }
-}
+/// A column of a sweep's points.
+pub(super) type Column = rows::Column<fn(&SweepPlan, &SweepPoint) -> Cell>;
 
 fn plain(text: String) -> Cell {
     Cell::plain(text)
-}
-
-fn or_absent(text: Option<String>) -> Cell {
-    Cell::toned(text, Tone::Plain)
 }
 
 /// A count or a share, of less weight when it is nothing and worth a look when it is not.
@@ -73,7 +42,7 @@ const COLUMNS: &[Column] = &[
     column("", "spread", 7, 4, |_, p| {
         // Between trials where there are several, else within the one.
         let sd = p.received_sd_bps.or(p.interval_sd_bps).filter(|_| p.received_bps > 0.0);
-        or_absent(sd.map(|sd| format!("{:.1} %", 100.0 * sd / p.received_bps)))
+        Cell::known(sd.map(|sd| format!("{:.1} %", 100.0 * sd / p.received_bps)))
     }),
     column("", "missing", 8, 1, |_, p| {
         harm(p.undelivered_ratio <= 0.005, Some(number::loss(p.undelivered_ratio)))
@@ -81,10 +50,10 @@ const COLUMNS: &[Column] = &[
     column("", "lost", 7, 2, |_, p| harm(p.lost_ratio == 0.0, Some(number::loss(p.lost_ratio)))),
     column("lost on", "path", 9, 6, |_, p| lost(p.lost_path)),
     column("lost on", "host", 9, 6, |_, p| lost(p.dropped_receiver)),
-    column("", "jitter", 7, 5, |_, p| or_absent(p.jitter_s.map(number::seconds_short))),
-    column("delay", "p99", 7, 4, |_, p| or_absent(p.delay_p99_s.map(number::seconds_short))),
-    column("cpu", "tx", 5, 1, |_, p| or_absent(p.cpu_sender_percent.map(number::cpu))),
-    column("cpu", "rx", 5, 1, |_, p| or_absent(p.cpu_receiver_percent.map(number::cpu))),
+    column("", "jitter", 7, 5, |_, p| Cell::known(p.jitter_s.map(number::seconds_short))),
+    column("delay", "p99", 7, 4, |_, p| Cell::known(p.delay_p99_s.map(number::seconds_short))),
+    column("cpu", "tx", 5, 1, |_, p| Cell::known(p.cpu_sender_percent.map(number::cpu))),
+    column("cpu", "rx", 5, 1, |_, p| Cell::known(p.cpu_receiver_percent.map(number::cpu))),
     column("", "regime", 8, 3, |_, p| Cell {
         text: p.regime.name().to_owned(),
         tone: tone(p.regime),
@@ -119,9 +88,11 @@ pub(super) fn limit(limit: Limit) -> &'static str {
 }
 
 /// The columns that fit.
-pub(super) fn columns(plan: &SweepPlan, width: Option<usize>) -> Vec<&'static Column> {
-    let swept = (plan.variable != Variable::Rate).then_some(&SWEPT);
-    let all: Vec<&Column> = swept.into_iter().chain(COLUMNS).collect();
-    let rank = rank_that_fits(all.iter().map(|c| (c.width, c.rank)), width);
-    all.into_iter().filter(|c| c.rank <= rank).collect()
+pub(super) fn columns(plan: &SweepPlan, width: Option<usize>) -> Vec<Column> {
+    let mut columns = COLUMNS.to_vec();
+    if plan.variable != Variable::Rate {
+        columns.insert(0, Column { name: plan.variable.name(), ..SWEPT });
+    }
+    keep(&mut columns, width, |_| 0);
+    columns
 }

@@ -8,6 +8,7 @@ use crate::clean::clean;
 use crate::live::span;
 use crate::number;
 use crate::report::words::way_words;
+use crate::rows::{grouped_head, whole};
 use crate::run::text::Layout;
 use crate::style::Tone;
 
@@ -99,31 +100,11 @@ fn head(document: &SweepDocument, layout: Layout) -> String {
 
 fn rows(document: &SweepDocument, points: &[&SweepPoint], layout: Layout, out: &mut String) {
     let columns = table::columns(&document.sweep, layout.room.width);
-    let (mut groups, mut names) = (String::new(), String::new());
-    let mut last_group = "";
-    for column in &columns {
-        let name =
-            if column.name == "value" { document.sweep.variable.name() } else { column.name };
-        // A group's name stands once, over its first column.
-        let group = if column.group == last_group { "" } else { column.group };
-        last_group = column.group;
-        let gap = if names.is_empty() { "" } else { "  " };
-        groups.push_str(&format!("{gap}{group:>width$}", width = column.width));
-        names.push_str(&format!("{gap}{name:>width$}", width = column.width));
-    }
-    for line in [groups, names] {
-        out.push_str(&format!("{}\n", layout.paint.apply(Tone::Label, line.trim_end())));
-    }
+    out.push_str(&grouped_head(&columns, layout.paint));
     for point in points {
-        let mut line = String::new();
-        for (i, column) in columns.iter().enumerate() {
-            let cell = column.cell(&document.sweep, point);
-            let length = cell.text.chars().count();
-            let gap = if i == 0 { 0 } else { 2 };
-            line.push_str(&" ".repeat(gap + column.width.saturating_sub(length)));
-            line.push_str(&layout.paint.apply(cell.tone, &cell.text));
-        }
-        out.push_str(&format!("{line}\n"));
+        let cells: Vec<_> = columns.iter().map(|c| (c.cell)(&document.sweep, point)).collect();
+        out.push_str(&whole(&columns, &cells, layout.paint, Tone::Plain));
+        out.push('\n');
     }
 }
 
