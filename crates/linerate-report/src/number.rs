@@ -148,6 +148,24 @@ pub fn cpu(percent: f64) -> String {
     }
 }
 
+/// Three digits, as iperf writes them: at least four columns.
+fn three_digits(value: f64) -> String {
+    match value {
+        v if v < 9.995 => format!("{v:4.2}"),
+        v if v < 99.95 => format!("{v:4.1}"),
+        v => format!("{v:4.0}"),
+    }
+}
+
+/// Three digits in the largest of `units` that fits, each `step` of the one before, or in the one that was
+/// asked for: as iperf 2 and iperf3 write amounts and rates.
+pub(crate) fn in_units(value: f64, step: f64, units: &[&str], asked: Option<usize>) -> String {
+    let fits = |power: &usize| value >= step.powi(*power as i32);
+    let power = asked.or_else(|| (1..units.len()).rfind(fits)).unwrap_or(0);
+    let unit = units.get(power).copied().unwrap_or_default();
+    format!("{} {unit}", three_digits(value / step.powi(power as i32)))
+}
+
 /// A number of bytes: `208 KiB`, `1.477 MB`.
 pub fn bytes(value: u64) -> String {
     linerate_model::units::ByteCount(value).to_string()

@@ -1,55 +1,38 @@
 //! Amounts with units, rounded as iperf 2 rounds.
 
-/// Three figures.
-fn three(value: f64) -> String {
-    match value {
-        v if v < 9.995 => format!("{v:4.2}"),
-        v if v < 99.95 => format!("{v:4.1}"),
-        v => format!("{v:4.0}"),
-    }
-}
+use crate::number::in_units;
 
-/// A value with the largest unit of these that fits.
-fn in_units(value: f64, base: f64, units: [&str; 4]) -> String {
-    let [one, kilo, mega, giga] = units;
-    let steps = [(giga, 3), (mega, 2), (kilo, 1)];
-    let step = steps.iter().find(|(_, power)| value >= base.powi(*power));
-    let (unit, power) = step.copied().unwrap_or((one, 0));
-    format!("{} {unit}", three(value / base.powi(power)))
+const BITS: [&str; 4] = ["bits", "Kbits", "Mbits", "Gbits"];
+const BYTES: [&str; 4] = ["Bytes", "KBytes", "MBytes", "GBytes"];
+
+/// Which of the units a letter of `-f` asks for.
+fn power(letter: char) -> Option<usize> {
+    "bkmg".find(letter.to_ascii_lowercase())
 }
 
 /// Bytes that were carried; `format` is a letter of `-f`.
 pub(super) fn bytes(bytes: u64, format: Option<char>) -> String {
-    let bytes = bytes as f64;
-    let fixed = |power: i32, unit: &str| format!("{} {unit}", three(bytes / 1_024f64.powi(power)));
-    match format {
-        Some('b' | 'B') => format!("{bytes:.0} Byte"),
-        Some('k' | 'K') => fixed(1, "KBytes"),
-        Some('m' | 'M') => fixed(2, "MBytes"),
-        Some('g' | 'G') => fixed(3, "GBytes"),
-        _ => in_units(bytes, 1_024.0, ["Bytes", "KBytes", "MBytes", "GBytes"]),
+    match format.and_then(power) {
+        Some(0) => format!("{bytes} Byte"),
+        asked => in_units(bytes as f64, 1_024.0, &BYTES, asked),
     }
 }
 
 /// Bits a second; large letters of `-f` are of bytes.
 pub(super) fn rate(bps: f64, format: Option<char>) -> String {
-    let fixed = |value: f64, unit: &str| format!("{} {unit}/sec", three(value));
-    match format {
-        Some('b') => format!("{bps:.0} bits/sec"),
-        Some('k') => fixed(bps / 1e3, "Kbits"),
-        Some('m') => fixed(bps / 1e6, "Mbits"),
-        Some('g') => fixed(bps / 1e9, "Gbits"),
-        Some('B') => format!("{:.0} Byte/sec", bps / 8.0),
-        Some('K') => fixed(bps / 8.0 / 1_024.0, "KBytes"),
-        Some('M') => fixed(bps / 8.0 / 1_048_576.0, "MBytes"),
-        Some('G') => fixed(bps / 8.0 / 1_073_741_824.0, "GBytes"),
-        _ => format!("{}/sec", in_units(bps, 1e3, ["bits", "Kbits", "Mbits", "Gbits"])),
-    }
+    let bytes = format.is_some_and(|letter| letter.is_ascii_uppercase());
+    let rate = match (format.and_then(power), bytes) {
+        (Some(0), false) => format!("{bps:.0} bits"),
+        (Some(0), true) => format!("{:.0} Byte", bps / 8.0),
+        (asked @ Some(_), true) => in_units(bps / 8.0, 1_024.0, &BYTES, asked),
+        (asked, _) => in_units(bps, 1e3, &BITS, asked),
+    };
+    format!("{rate}/sec")
 }
 
 /// The size of a buffer.
 pub(super) fn buffer(bytes: u64) -> String {
-    in_units(bytes as f64, 1_024.0, ["Byte", "KByte", "MByte", "GByte"])
+    in_units(bytes as f64, 1_024.0, &["Byte", "KByte", "MByte", "GByte"], None)
 }
 
 /// `part` of `whole` in percent.

@@ -1,5 +1,7 @@
 //! Numbers as iperf3 writes them.
 
+use crate::number::in_units;
+
 /// `-f`: the unit of the rate column.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Format {
@@ -23,45 +25,19 @@ impl Format {
 const BITS: [&str; 5] = ["bits", "Kbits", "Mbits", "Gbits", "Tbits"];
 const BYTES: [&str; 5] = ["Bytes", "KBytes", "MBytes", "GBytes", "TBytes"];
 
-/// Three digits, as wide as four characters.
-fn digits(value: f64) -> String {
-    if value < 9.995 {
-        format!("{value:4.2}")
-    } else if value < 99.95 {
-        format!("{value:4.1}")
-    } else {
-        format!("{value:4.0}")
-    }
-}
-
-fn scaled(mut value: f64, step: f64, units: &[&str; 5], fixed: Option<u8>) -> String {
-    let mut power = 0;
-    match fixed {
-        Some(fixed) => {
-            power = usize::from(fixed);
-            value /= step.powi(i32::from(fixed));
-        }
-        None => {
-            while value >= step && power + 1 < units.len() {
-                value /= step;
-                power += 1;
-            }
-        }
-    }
-    format!("{} {}", digits(value), units.get(power).copied().unwrap_or_default())
-}
-
 /// An amount of bytes.
 pub(super) fn bytes(amount: u64) -> String {
-    scaled(amount as f64, 1_024.0, &BYTES, None)
+    in_units(amount as f64, 1_024.0, &BYTES, None)
 }
 
 /// A rate without its `/sec`.
 pub(super) fn rate(bits_per_second: f64, format: Format) -> String {
     match format {
-        Format::Adaptive => scaled(bits_per_second, 1_000.0, &BITS, None),
-        Format::Bits(power) => scaled(bits_per_second, 1_000.0, &BITS, Some(power)),
-        Format::Bytes(power) => scaled(bits_per_second / 8.0, 1_024.0, &BYTES, Some(power)),
+        Format::Adaptive => in_units(bits_per_second, 1_000.0, &BITS, None),
+        Format::Bits(power) => in_units(bits_per_second, 1_000.0, &BITS, Some(power.into())),
+        Format::Bytes(power) => {
+            in_units(bits_per_second / 8.0, 1_024.0, &BYTES, Some(power.into()))
+        }
     }
 }
 
