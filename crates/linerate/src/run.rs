@@ -32,7 +32,7 @@ pub fn run(asked: Asked, show: Show, color: Color) -> Result<Exit, ErrorRecord> 
     }
     let record = linerate_runner::run(&request, &mut screen, &stop);
     screen.end(&record);
-    let kept = kept.map_or(Ok(()), |kept| kept.keep(json::record(&record)));
+    let kept = kept.map_or(Ok(()), |kept| kept.keep(json::document(&record)));
     if let Some(found) = &record.error
         && record.status != Status::Complete
         && !screen.closed
@@ -191,7 +191,7 @@ impl Observer for Screen {
         written = written.and_then(|()| match self.output {
             Output::Text => Ok(()),
             Output::Json => {
-                let text = json::record(record)?;
+                let text = json::document(record)?;
                 stdout().write_all(text.as_bytes()).and_then(|()| stdout().flush())
             }
             Output::JsonLines => self.lines.end(record),

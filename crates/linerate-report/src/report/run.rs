@@ -12,8 +12,8 @@ use super::words::{limit_words, settings, way_words, wide};
 use crate::clean::clean;
 use crate::draw::chart::{Axis, Chart, Kind, Series, Unit};
 use crate::number::{self, or_absent};
-use crate::run::table::UNBOUNDED;
-use crate::run::view::{Ending, Head, View};
+use crate::run::table::{Table, UNBOUNDED};
+use crate::run::view::{Ending, Head};
 
 /// Heads of the table of runs.
 pub const COLUMNS: &[&str] =
@@ -96,7 +96,8 @@ pub(super) fn add(
     let mut hosts = vec![builder.host(&record.client, &during("client"))];
     hosts.extend(record.server.as_ref().map(|s| builder.host(s, &during("server"))));
     rows(builder, source, record, place);
-    let View { head, ending, .. } = View::new(record, UNBOUNDED);
+    let head = Head::new(record);
+    let ending = Ending::new(record, &Table::new(record, UNBOUNDED));
     let mut words = words(&head, &ending);
     match words_wanted {
         Words::All => {

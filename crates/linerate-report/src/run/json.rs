@@ -8,11 +8,6 @@ use serde::Serialize;
 
 use crate::clean::clean_json;
 
-/// One record, indented, with a line end.
-pub fn record(record: &RunRecord) -> io::Result<String> {
-    document(record)
-}
-
 /// Any document, indented, with a line end.
 pub fn document(document: &impl Serialize) -> io::Result<String> {
     Ok(format!("{}\n", clean_json(&serde_json::to_string_pretty(document)?)))
@@ -78,7 +73,7 @@ mod tests {
     #[test]
     fn a_record_reads_back_as_itself() {
         for sample in [records::udp_both(), records::hostile(), records::failed()] {
-            let text = record(&sample).unwrap();
+            let text = document(&sample).unwrap();
             assert!(!text.chars().any(|c| c != '\n' && c.is_control()));
             assert_eq!(serde_json::from_str::<RunRecord>(&text).unwrap(), sample);
         }

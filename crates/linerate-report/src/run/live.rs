@@ -38,6 +38,14 @@ pub struct LiveText<W, S> {
     rate: Option<String>,
 }
 
+/// The whole record as text, as it would have been written while the test ran.
+pub fn render(record: &RunRecord, layout: Layout, detail: Detail) -> String {
+    let mut out = Vec::new();
+    // Memory takes everything that is written.
+    let _ = LiveText::new(&mut out, io::sink(), layout, false).detail(detail).end(record);
+    String::from_utf8(out).unwrap_or_default()
+}
+
 /// Room for the status where the terminal does not report its width.
 const STATUS_WIDTH: usize = 80;
 
@@ -252,7 +260,7 @@ mod tests {
         for record in [records::udp_receiver_drops(), records::udp_both(), records::rr()] {
             for layout in [text::PLAIN, Layout { room, paint: Paint { colour: true } }] {
                 let (out, _) = play(&record, layout, false);
-                assert_eq!(out, text::render(&record, layout));
+                assert_eq!(out, render(&record, layout, Detail::default()));
             }
         }
     }
@@ -311,7 +319,7 @@ mod tests {
             }
             live.end(&record).unwrap();
             let text = String::from_utf8(out).unwrap();
-            assert_eq!(text, text::render_with(&record, text::PLAIN, Detail::Headline));
+            assert_eq!(text, render(&record, text::PLAIN, Detail::Headline));
         }
     }
 
@@ -330,6 +338,9 @@ mod tests {
         let mut live = LiveText::new(&mut out, io::sink(), text::PLAIN, true);
         live.start(&record).unwrap();
         live.end(&record).unwrap();
-        assert_eq!(String::from_utf8(out).unwrap(), text::render(&record, text::PLAIN));
+        assert_eq!(
+            String::from_utf8(out).unwrap(),
+            render(&record, text::PLAIN, Detail::default())
+        );
     }
 }

@@ -1,10 +1,8 @@
 //! A view as text. Pure layout: every word and number comes from the view.
 
-use linerate_model::record::{RunRecord, Status};
-
 use super::headline::Detail;
 use super::table::{Room, Row, Table, UNBOUNDED};
-use super::view::{Ending, Head, View};
+use super::view::{Ending, Head};
 use crate::rows;
 use crate::style::{Paint, Tone, wrap};
 
@@ -55,29 +53,6 @@ impl Layout {
             }
         }
     }
-}
-
-/// The whole record as text, with a few details.
-pub fn render(record: &RunRecord, layout: Layout) -> String {
-    render_with(record, layout, Detail::default())
-}
-
-/// The whole record as text.
-pub fn render_with(record: &RunRecord, layout: Layout, detail: Detail) -> String {
-    if record.status == Status::Failed {
-        return String::new();
-    }
-    let view = View::new(record, layout.room);
-    let mut out = String::new();
-    if detail != Detail::Headline {
-        out.push_str(&head(&view.head, &view.table, layout));
-        out.push_str(&table_head(&view.table, layout));
-        for row in &view.rows {
-            out.push_str(&table_row(&view.table, row, layout, Tone::Plain));
-        }
-    }
-    out.push_str(&ending(&view.ending, &view.table, layout, detail));
-    out
 }
 
 /// Title and summary on one line where they fit, then the hosts and the cuts.

@@ -8,33 +8,10 @@ use linerate_model::word::Word;
 
 use super::facts::{Facts, facts};
 use super::headline::{self, Headline};
-use super::table::{Room, Row, Table};
+use super::table::{Row, Table};
 use super::words::{self, plural, sentence};
 use crate::clean::clean;
 use crate::number;
-
-/// A whole test, ready to be laid out.
-#[derive(Debug, Clone)]
-pub struct View {
-    /// Before the table.
-    pub head: Head,
-    /// Its heads.
-    pub table: Table,
-    /// A row an interval and direction.
-    pub rows: Vec<Row>,
-    /// After the table.
-    pub ending: Ending,
-}
-
-impl View {
-    /// The view of a record that is at hand as a whole.
-    pub fn new(record: &RunRecord, room: Room) -> Self {
-        let mut table = Table::new(record, room);
-        let rows = record.intervals.iter().flat_map(|i| table.interval(i)).collect();
-        let ending = Ending::new(record, &table);
-        Self { head: Head::new(record), table, rows, ending }
-    }
-}
 
 /// What runs where.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,10 +1,12 @@
+use linerate_model::record::RunRecord;
 use linerate_testkit::records;
 
 use super::*;
+use crate::run::live::render;
 
 fn terminal(record: &RunRecord, width: usize) -> String {
     let room = Room { width: Some(width), spark: true };
-    render(record, Layout { room, paint: Paint { colour: false } })
+    render(record, Layout { room, paint: Paint { colour: false } }, Detail::Some)
 }
 
 #[test]
@@ -64,7 +66,7 @@ fn udp_with_drops_at_the_receiver() {
     limited by the receiver's CPU: core 2 was 99 % busy (71 % softirq).
     try: --cpu /3 (core 2 also serves the NIC's interrupts)
     ");
-    insta::assert_snapshot!(render_with(&records::udp_receiver_drops(), PLAIN, Detail::All), @"
+    insta::assert_snapshot!(render(&records::udp_receiver_drops(), PLAIN, Detail::All), @"
     linerate udp hydra2 --rate 160M                             UDP IPv4 · 1472 B · 1 stream · forward · 160.0 Mbit/s · 10 s
     hydra1 (kernel 6.12.9, 4 cores, eth0 MTU 1500) → hydra2 (kernel 6.12.9, 4 cores, eth0 MTU 1500)
                        bit/s      per s                     lost on                                           cpu own/core %
@@ -113,8 +115,8 @@ fn what_follows_the_table_fits_a_terminal() {
         let room = Room { width: Some(80), spark: true };
         let layout = Layout { room, paint: Paint { colour: false } };
         for detail in [Detail::Headline, Detail::Some] {
-            let view = View::new(&record, layout.room);
-            let text = ending(&view.ending, &view.table, layout, detail);
+            let table = Table::new(&record, layout.room);
+            let text = ending(&Ending::new(&record, &table), &table, layout, detail);
             let lines: Vec<&str> = text.lines().collect();
             assert!(lines.len() < 24, "{}\n{text}", lines.len());
             assert!(lines.iter().all(|line| line.chars().count() <= 80), "{text}");
@@ -131,7 +133,7 @@ fn only_the_headline() {
     let quiet = |record: &RunRecord| {
         let room = Room { width: Some(80), spark: true };
         let layout = Layout { room, paint: Paint { colour: false } };
-        render_with(record, layout, Detail::Headline)
+        render(record, layout, Detail::Headline)
     };
     insta::assert_snapshot!(quiet(&records::udp_receiver_drops()), @"
     135.6 Mbit/s received of 160.0 offered · 15.26 % lost (20 737: all dropped by
@@ -371,7 +373,7 @@ fn a_test_that_contradicts_itself() {
 
 #[test]
 fn a_failed_test_has_no_text_but_its_error() {
-    assert_eq!(render(&records::failed(), PLAIN), "");
+    assert_eq!(render(&records::failed(), PLAIN, Detail::Some), "");
 }
 
 #[test]
@@ -379,7 +381,7 @@ fn a_hostile_peer_cannot_speak_to_the_terminal() {
     let mut record = records::hostile();
     for layout in [PLAIN, Layout { room: Room { width: Some(80), spark: true }, ..PLAIN }] {
         record.command.clear();
-        let text = render(&record, layout);
+        let text = render(&record, layout, Detail::Some);
         let error = crate::error::text(record.error.as_ref().unwrap(), layout.paint);
         for shown in [text, error] {
             assert!(shown.contains("owned"), "{shown}");
@@ -414,7 +416,7 @@ fn no_number_from_a_peer_makes_it_panic() {
         totals.delay_variation_s = Some(Quantiles { p50: value, max: value, ..Default::default() });
         for width in [None, Some(0), Some(1), Some(80), Some(usize::MAX)] {
             let room = Room { width, spark: true };
-            assert!(!render(&record, Layout { room, ..PLAIN }).is_empty());
+            assert!(!render(&record, Layout { room, ..PLAIN }, Detail::Some).is_empty());
         }
     }
 }
