@@ -16,6 +16,8 @@ use linerate_model::record::{
 };
 use serde_json::Value;
 
+use self::Better::{Higher, Lower};
+
 /// One figure.
 #[derive(Debug)]
 pub struct Metric {
@@ -31,10 +33,8 @@ pub struct Metric {
     pub column: Option<&'static str>,
     /// What the record's number is multiplied by to be in `unit`.
     scale: f64,
-    /// In the record's own unit.
-    figure: fn(&Flow<'_>) -> Option<f64>,
-    /// JSON pointer to the same below a record's totals, or below one direction of them: a record
-    /// need not be whole to be compared.
+    /// JSON pointer below a record's totals, or below one direction of them: a record need not be
+    /// whole to be compared.
     place: &'static str,
     /// JSON pointers into an iperf3 document, the first that is there counts.
     iperf3: &'static [&'static str],
@@ -62,9 +62,10 @@ impl Better {
 }
 
 /// One direction of some figures: of an interval, of the totals or of a stream.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, serde::Serialize)]
 pub struct Flow<'a> {
     /// None where there is but one.
+    #[serde(skip)]
     pub way: Option<Way>,
     /// What the sending end measured.
     pub sender: Option<&'a SenderFigures>,
@@ -131,26 +132,6 @@ pub fn flows(figures: &Figures) -> Vec<Flow<'_>> {
 }
 
 impl Metric {
-    const fn new(
-        (name, unit, better): (&'static str, &'static str, Better),
-        about: &'static str,
-        place: &'static str,
-        figure: fn(&Flow<'_>) -> Option<f64>,
-    ) -> Self {
-        Self {
-            name,
-            unit,
-            better,
-            about,
-            column: None,
-            scale: 1.0,
-            figure,
-            place,
-            iperf3: &[],
-            iperf3_scale: 1.0,
-        }
-    }
-
     const fn column(mut self, column: &'static str) -> Self {
         self.column = Some(column);
         self
@@ -166,21 +147,14 @@ impl Metric {
         self
     }
 
-    /// Of one direction, in the record's own unit: what its `column` holds.
-    pub fn raw(&self, flow: &Flow<'_>) -> Option<f64> {
-        (self.figure)(flow)
-    }
-
-    /// Of one direction.
-    pub fn of_flow(&self, flow: &Flow<'_>) -> Option<f64> {
-        self.raw(flow).map(|x| x * self.scale)
+    /// Of one direction, in the record's own unit: what its `column` holds. `flow` is a [`Flow`].
+    pub fn raw(&self, flow: &Value) -> Option<f64> {
+        flow.pointer(self.place)?.as_f64()
     }
 
     /// Of an interval, a stream or totals; of the forward direction when both ran.
     pub fn of_figures(&self, figures: &Figures) -> Option<f64> {
-        let rr = Flow { rr: figures.rr.as_ref(), ..Flow::default() };
-        let mut flows = flows(figures).into_iter().filter(|flow| flow.way != Some(Way::Reverse));
-        flows.find_map(|flow| self.of_flow(&flow)).or_else(|| self.of_flow(&rr))
+        self.of_totals(&serde_json::to_value(figures).ok()?)
     }
 
     /// Of a run.
@@ -188,174 +162,158 @@ impl Metric {
         self.of_figures(&record.totals)
     }
 
+    fn of_totals(&self, totals: &Value) -> Option<f64> {
+        let figure = self.raw(totals).or_else(|| self.raw(totals.get("forward")?));
+        figure.map(|x| x * self.scale)
+    }
+
     /// Of a run's document: a record, or what `iperf3 -J` printed.
     pub fn of_document(&self, run: &Value, of_iperf3: bool) -> Option<f64> {
-        let (number, scale) = if of_iperf3 {
-            (self.iperf3.iter().find_map(|place| run.pointer(place)), self.iperf3_scale)
-        } else {
-            let totals = run.get("totals")?;
-            let forward = || totals.get("forward")?.pointer(self.place);
-            (totals.pointer(self.place).or_else(forward), self.scale)
-        };
-        number?.as_f64().map(|x| x * scale)
+        if !of_iperf3 {
+            return self.of_totals(run.get("totals")?);
+        }
+        let number = self.iperf3.iter().find_map(|place| run.pointer(place))?;
+        number.as_f64().map(|x| x * self.iperf3_scale)
+    }
+}
+
+/// A figure that no report has a column of and iperf3 does not tell, in the record's own unit.
+const fn metric(
+    (name, unit, better): (&'static str, &'static str, Better),
+    about: &'static str,
+    place: &'static str,
+) -> Metric {
+    Metric {
+        name,
+        unit,
+        better,
+        about,
+        column: None,
+        scale: 1.0,
+        place,
+        iperf3: &[],
+        iperf3_scale: 1.0,
     }
 }
 
 /// The list; the first is [`DEFAULT`].
 pub const METRICS: &[Metric] = &[
-    Metric::new(
-        ("received_bps", "bit/s", Better::Higher),
-        "payload that arrived",
-        "/receiver/bits_per_second",
-        |flow| Some(flow.receiver?.bits_per_second),
-    )
-    .column("received_bps")
-    .iperf3(&["/end/sum_received/bits_per_second", "/end/sum/bits_per_second"], 1.0),
-    Metric::new(
-        ("sent_bps", "bit/s", Better::Higher),
+    metric(("received_bps", "bit/s", Higher), "payload that arrived", "/receiver/bits_per_second")
+        .column("received_bps")
+        .iperf3(&["/end/sum_received/bits_per_second", "/end/sum/bits_per_second"], 1.0),
+    metric(
+        ("sent_bps", "bit/s", Higher),
         "payload that the sender's kernel took",
         "/sender/bits_per_second",
-        |flow| Some(flow.sender?.bits_per_second),
     )
     .column("sent_bps")
     .iperf3(&["/end/sum_sent/bits_per_second", "/end/sum/bits_per_second"], 1.0),
-    Metric::new(
-        ("loss", "%", Better::Lower),
+    metric(
+        ("loss", "%", Lower),
         "datagrams that did not arrive, of those sent",
         "/receiver/lost_ratio",
-        |flow| flow.receiver?.lost_ratio,
     )
     .column("lost_ratio")
     .scaled(100.0)
     .iperf3(&["/end/sum_received/lost_percent", "/end/sum/lost_percent"], 1.0),
-    Metric::new(
-        ("jitter", "s", Better::Lower),
-        "jitter of RFC 3550",
-        "/receiver/jitter_s",
-        |flow| flow.receiver?.jitter_s,
-    )
-    .column("jitter_s")
-    .iperf3(&["/end/sum_received/jitter_ms", "/end/sum/jitter_ms"], 1e-3),
-    Metric::new(
-        ("delay_variation_p99", "s", Better::Lower),
+    metric(("jitter", "s", Lower), "jitter of RFC 3550", "/receiver/jitter_s")
+        .column("jitter_s")
+        .iperf3(&["/end/sum_received/jitter_ms", "/end/sum/jitter_ms"], 1e-3),
+    metric(
+        ("delay_variation_p99", "s", Lower),
         "99th percentile of the delay less the least delay",
         "/receiver/delay_variation_s/p99",
-        |flow| Some(flow.receiver?.delay_variation_s.as_ref()?.p99),
     )
     .column("delay_p99_s"),
-    Metric::new(
-        ("retransmits", "segments", Better::Lower),
+    metric(
+        ("retransmits", "segments", Lower),
         "TCP segments sent again",
         "/sender/tcp/retransmits",
-        |flow| count(flow.sender?.tcp.as_ref()?.retransmits),
     )
     .column("retransmits")
     .iperf3(&["/end/sum_sent/retransmits"], 1.0),
-    Metric::new(
-        ("received_pps", "datagrams/s", Better::Higher),
+    metric(
+        ("received_pps", "datagrams/s", Higher),
         "distinct datagrams that arrived",
         "/receiver/datagrams_per_second",
-        |flow| flow.receiver?.datagrams_per_second,
     ),
-    Metric::new(
-        ("sent_pps", "datagrams/s", Better::Higher),
+    metric(
+        ("sent_pps", "datagrams/s", Higher),
         "datagrams that the sender's kernel took",
         "/sender/datagrams_per_second",
-        |flow| flow.sender?.datagrams_per_second,
     ),
-    Metric::new(
-        ("transactions_per_second", "transactions/s", Better::Higher),
+    metric(
+        ("transactions_per_second", "transactions/s", Higher),
         "requests answered",
         "/rr/transactions_per_second",
-        |flow| Some(flow.rr?.transactions_per_second),
     )
     .column("transactions_per_second"),
-    Metric::new(
-        ("latency_p99", "s", Better::Lower),
+    metric(
+        ("latency_p99", "s", Lower),
         "99th percentile of the time from request to response",
         "/rr/latency_s/p99",
-        |flow| Some(flow.rr?.latency_s.as_ref()?.p99),
     )
     .column("latency_p99_s"),
-    Metric::new(
-        ("sender_cpu", "% of a core", Better::Lower),
+    metric(
+        ("sender_cpu", "% of a core", Lower),
         "CPU of the sender's data threads together; of iperf3, of the client",
         "/sender/cpu/threads_percent",
-        |flow| Some(flow.sender?.cpu.as_ref()?.threads_percent),
     )
     .iperf3(&["/end/cpu_utilization_percent/host_total"], 1.0),
-    Metric::new(
-        ("receiver_cpu", "% of a core", Better::Lower),
+    metric(
+        ("receiver_cpu", "% of a core", Lower),
         "CPU of the receiver's data threads together; of iperf3, of the server",
         "/receiver/cpu/threads_percent",
-        |flow| Some(flow.receiver?.cpu.as_ref()?.threads_percent),
     )
     .iperf3(&["/end/cpu_utilization_percent/remote_total"], 1.0),
-    Metric::new(
-        ("sender_thread_cpu", "% of a core", Better::Lower),
+    metric(
+        ("sender_thread_cpu", "% of a core", Lower),
         "CPU of the sender's busiest data thread",
         "/sender/cpu/thread_percent",
-        |flow| Some(flow.sender?.cpu.as_ref()?.thread_percent),
     )
     .column("cpu_sender_percent"),
-    Metric::new(
-        ("receiver_thread_cpu", "% of a core", Better::Lower),
+    metric(
+        ("receiver_thread_cpu", "% of a core", Lower),
         "CPU of the receiver's busiest data thread",
         "/receiver/cpu/thread_percent",
-        |flow| Some(flow.receiver?.cpu.as_ref()?.thread_percent),
     )
     .column("cpu_receiver_percent"),
-    Metric::new(
-        ("receiver_softirq", "% of a core", Better::Lower),
+    metric(
+        ("receiver_softirq", "% of a core", Lower),
         "interrupts and softirq on the receiver's core",
         "/receiver/cpu/softirq_percent",
-        |flow| flow.receiver?.cpu.as_ref()?.softirq_percent,
     )
     .column("softirq_receiver_percent"),
-    Metric::new(
-        ("datagrams_sent", "datagrams", Better::Higher),
+    metric(
+        ("datagrams_sent", "datagrams", Higher),
         "datagrams that the sender's kernel took",
         "/sender/datagrams",
-        |flow| count(flow.sender?.datagrams),
     )
     .column("datagrams_sent"),
-    Metric::new(
-        ("datagrams_received", "datagrams", Better::Higher),
+    metric(
+        ("datagrams_received", "datagrams", Higher),
         "distinct datagrams that arrived",
         "/receiver/datagrams",
-        |flow| count(flow.receiver?.datagrams),
     )
     .column("datagrams_received"),
-    Metric::new(
-        ("lost", "datagrams", Better::Lower),
-        "datagrams that did not arrive",
-        "/receiver/lost",
-        |flow| count(flow.receiver?.lost),
-    )
-    .column("lost"),
-    Metric::new(
-        ("lost_path", "datagrams", Better::Lower),
+    metric(("lost", "datagrams", Lower), "datagrams that did not arrive", "/receiver/lost")
+        .column("lost"),
+    metric(
+        ("lost_path", "datagrams", Lower),
         "of those lost: between the two hosts' sockets",
         "/receiver/lost_path",
-        |flow| count(flow.receiver?.lost_path),
     )
     .column("lost_path"),
-    Metric::new(
-        ("rcvbuf_drops", "datagrams", Better::Lower),
+    metric(
+        ("rcvbuf_drops", "datagrams", Lower),
         "of those lost: in the receiver's socket buffer",
         "/receiver/dropped_receiver",
-        |flow| count(flow.receiver?.dropped_receiver),
     )
     .column("dropped_receiver"),
 ];
 
 /// What is taken where nothing else is asked for.
 pub const DEFAULT: &Metric = &METRICS[0];
-
-/// Exact up to 2^53, more than any test sends.
-fn count(n: Option<u64>) -> Option<f64> {
-    n.map(|n| n as f64)
-}
 
 /// Finds one by name.
 pub fn find(name: &str) -> Option<&'static Metric> {

@@ -274,9 +274,10 @@ fn capital(text: &str) -> String {
 
 /// Every figure of the catalogue that has a column.
 fn measured(row: &mut Row, flow: &Flow<'_>) {
+    let figures = serde_json::to_value(flow).unwrap_or_default();
     for metric in METRICS {
         if let Some(column) = metric.column {
-            row.number(column, metric.raw(flow));
+            row.number(column, metric.raw(&figures));
         }
     }
 }
