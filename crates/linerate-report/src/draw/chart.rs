@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use std::fmt::Write;
 
 use self::ruler::{Area, Ruler};
-use super::{COLOURS, Theme, WIDTH, document, embedded, escape, shortened, text};
+use super::{COLOURS, WIDTH, escape, shortened, text};
 
 mod ruler;
 
@@ -215,20 +215,6 @@ impl Chart {
     /// Height above the plot.
     fn head(&self) -> f64 {
         if self.bands.iter().any(|b| !b.label.is_empty()) { TITLE + BANDS } else { TITLE }
-    }
-
-    /// To stand in a page.
-    pub fn embedded(&self) -> String {
-        let mut body = String::new();
-        let height = self.draw(&mut body, 0.0);
-        embedded(height, &format!("{}. {}", self.title, self.alt), &body)
-    }
-
-    /// To stand alone.
-    pub fn document(&self, theme: Theme) -> String {
-        let mut body = String::new();
-        let height = self.draw(&mut body, 0.0);
-        document(theme, height, &format!("{}. {}", self.title, self.alt), &body)
     }
 
     /// Entries of the legend, in lines that fit.
@@ -462,6 +448,15 @@ fn sign(out: &mut String, colour: usize, x: f64, y: f64) {
 mod tests {
     use super::ruler::{log_ticks, nines_text, tick_text};
     use super::*;
+    use crate::draw::{Theme, document};
+
+    impl Chart {
+        fn document(&self, theme: Theme) -> String {
+            let mut body = String::new();
+            let height = self.draw(&mut body, 0.0);
+            document(theme, height, &self.title, &body)
+        }
+    }
 
     fn chart(x: Vec<f64>, y: Vec<Option<f64>>) -> Chart {
         Chart {

@@ -3,12 +3,13 @@
 use linerate_analysis::metric::{Flow, flows};
 use linerate_model::record::{CpuFigures, Interval, PlanRecord, Quantiles, RunRecord};
 
+use super::view::Figure;
 use super::words::way_words;
 use crate::draw::chart::{Axis, Chart, Kind, Series, Unit};
 use crate::number;
 
 /// All charts of a test that have something to show.
-pub(super) fn of(record: &RunRecord) -> Vec<Chart> {
+pub(super) fn of(record: &RunRecord) -> Vec<Figure> {
     let mut charts = Vec::new();
     let plan = record.agreed.as_ref().unwrap_or(&record.asked);
     let x: Vec<f64> = record.intervals.iter().map(|i| i.end_s).collect();
@@ -19,19 +20,20 @@ pub(super) fn of(record: &RunRecord) -> Vec<Chart> {
             .map(|i| flows(&i.figures).into_iter().find(|f| f.way == total.way))
             .collect();
         let suffix = total.way.map(|w| format!(", {}", way_words(w))).unwrap_or_default();
-        charts.extend(rate(&x, &at, plan, &suffix).tidy());
-        charts.extend(cores(&x, &at, &suffix).tidy());
-        charts.extend(delay(&x, &at, &suffix).tidy());
-        charts.extend(tcp(&x, &at, &suffix).tidy());
-        charts.extend(distributions(total, &suffix).and_then(Chart::tidy));
-        charts.extend(loss_runs(total, &suffix).and_then(Chart::tidy));
+        charts.extend([
+            rate(&x, &at, plan, &suffix),
+            cores(&x, &at, &suffix),
+            delay(&x, &at, &suffix),
+            tcp(&x, &at, &suffix),
+            distributions(total, &suffix),
+        ]);
+        charts.extend(loss_runs(total, &suffix));
     }
-    charts.extend(transactions(&x, &record.intervals).tidy());
+    charts.push(transactions(&x, &record.intervals));
     if let Some(latency) = record.totals.rr.as_ref().and_then(|rr| rr.latency_s.as_ref()) {
-        let curves = [("latency", latency)];
-        charts.extend(quantiles("Distribution of latency", &curves).tidy());
+        charts.push(quantiles("Distribution of latency", &[("latency", latency)]));
     }
-    charts
+    charts.into_iter().filter_map(Figure::of).collect()
 }
 
 fn time() -> Axis {
@@ -169,18 +171,15 @@ fn tcp(x: &[f64], at: &[Option<Flow<'_>>], suffix: &str) -> Chart {
         ]).right(Axis::from_zero("congestion window, bytes", Unit::Bytes))
 }
 
-fn distributions(total: Flow<'_>, suffix: &str) -> Option<Chart> {
-    let mut curves: Vec<(&str, Quantiles)> = Vec::new();
+fn distributions(total: Flow<'_>, suffix: &str) -> Chart {
+    let mut curves: Vec<(&str, &Quantiles)> = Vec::new();
     if let Some(receiver) = total.receiver {
-        if let Some(delay) = &receiver.one_way_delay_s {
-            curves.push(("one-way delay", delay.quantiles.clone()));
-        }
-        if let Some(variation) = &receiver.delay_variation_s {
-            curves.push(("delay above the least", variation.clone()));
-        }
+        let delay = receiver.one_way_delay_s.as_ref().map(|delay| &delay.quantiles);
+        curves.extend(delay.map(|delay| ("one-way delay", delay)));
+        let variation = receiver.delay_variation_s.as_ref();
+        curves.extend(variation.map(|variation| ("delay above the least", variation)));
     }
-    let borrowed: Vec<(&str, &Quantiles)> = curves.iter().map(|(n, q)| (*n, q)).collect();
-    let mut chart = quantiles(&format!("Distribution of delays and gaps{suffix}"), &borrowed);
+    let mut chart = quantiles(&format!("Distribution of delays and gaps{suffix}"), &curves);
     if let Some(pacing) = total.sender.and_then(|s| s.pacing.as_ref()) {
         let gap = |x: &f64| match *x {
             x if x == HALF => Some(pacing.gap_p50_ns as f64 * 1e-9),
@@ -204,7 +203,7 @@ fn distributions(total: Flow<'_>, suffix: &str) -> Option<Chart> {
             number::seconds(max)
         ));
     }
-    Some(chart)
+    chart
 }
 
 /// Half of all, as a number of nines.

@@ -2,10 +2,8 @@
 
 use std::fmt::Write;
 
-use super::format::svg;
-use super::view::{Figure, Lanes, View};
+use super::view::{Figure, View};
 use crate::clean::clean;
-use crate::draw::chart::Chart;
 use crate::draw::{Theme, WIDTH, document, shortened, text};
 
 /// Height of a slide for drawings [`WIDTH`] wide: 16 to 9.
@@ -23,37 +21,25 @@ const LEAST_PLOT: f64 = 120.0;
 /// Letters of a name.
 const LONGEST: usize = 60;
 
-/// A figure of a view.
-#[derive(Debug, Clone, Copy)]
-pub enum Drawn<'a> {
-    /// Curves.
-    Chart(&'a Chart),
-    /// Dots.
-    Lanes(&'a Lanes),
-}
-
 impl View {
     /// All figures in their order, each with a name of letters, digits and dashes. Those of runs
     /// begin with the run where there are several.
-    pub fn figures(&self) -> Vec<(String, Drawn<'_>)> {
-        let mut figures: Vec<(String, Drawn<'_>)> = Vec::new();
-        let mut add = |name: String, drawn| {
+    pub fn figures(&self) -> Vec<(String, &Figure)> {
+        let mut figures: Vec<(String, &Figure)> = Vec::new();
+        let mut add = |of: String, figure| {
+            let name = name(&format!("{of}{}", Figure::words(figure).0));
             let taken = |name: &str| figures.iter().any(|(n, _)| n == name);
             let more = (2..).map(|n: u32| format!("{name}-{n}"));
             let free = std::iter::once(name.clone()).chain(more).find(|n| !taken(n));
-            figures.push((free.unwrap_or(name), drawn));
+            figures.push((free.unwrap_or(name), figure));
         };
         for figure in self.sections.iter().flat_map(|s| &s.figures) {
-            match figure {
-                Figure::Chart(chart) => add(name(&chart.title), Drawn::Chart(chart)),
-                Figure::Lanes(lanes) => add(name(&lanes.title), Drawn::Lanes(lanes)),
-            }
+            add(String::new(), figure);
         }
         for (i, run) in self.runs.iter().enumerate() {
-            for chart in &run.charts {
-                let of =
-                    if self.runs.len() > 1 { format!("run {} ", i + 1) } else { String::new() };
-                add(name(&format!("{of}{}", chart.title)), Drawn::Chart(chart));
+            for figure in &run.figures {
+                let several = self.runs.len() > 1;
+                add(if several { format!("run {} ", i + 1) } else { String::new() }, figure);
             }
         }
         figures
@@ -62,31 +48,25 @@ impl View {
     /// The figure of a name as a slide.
     pub(super) fn slide(&self, wanted: &str, theme: Theme) -> Result<String, String> {
         let figures = self.figures();
-        let Some((_, drawn)) = figures.iter().find(|(name, _)| name == wanted) else {
+        let Some((_, figure)) = figures.iter().find(|(name, _)| name == wanted) else {
             return Err(format!("no figure is named `{}`", clean(wanted)));
         };
         let mut body = String::new();
         let room = HEIGHT - FOOT;
-        let label = match drawn {
-            Drawn::Chart(chart) => {
-                let plot = (room - chart.around()).max(LEAST_PLOT);
-                chart.draw_high(&mut body, 0.0, plot);
-                format!("{}. {}", chart.title, chart.alt)
-            }
-            Drawn::Lanes(lanes) => {
-                let mut inner = String::new();
-                let height = svg::lanes(&mut inner, 0.0, lanes);
-                let scale = (room / height).min(1.0);
-                let left = (WIDTH - WIDTH * scale) / 2.0;
-                let _ = writeln!(
-                    body,
-                    "<g transform=\"translate({left:.1} 0) scale({scale:.4})\">\n{inner}</g>"
-                );
-                format!("{}. {}", lanes.title, lanes.alt)
-            }
-        };
+        if let Some(chart) = figure.as_chart() {
+            let plot = (room - chart.around()).max(LEAST_PLOT);
+            chart.draw_high(&mut body, 0.0, plot);
+        } else {
+            let mut inner = String::new();
+            let scale = (room / figure.draw(&mut inner, 0.0)).min(1.0);
+            let left = (WIDTH - WIDTH * scale) / 2.0;
+            let _ = writeln!(
+                body,
+                "<g transform=\"translate({left:.1} 0) scale({scale:.4})\">\n{inner}</g>"
+            );
+        }
         text(&mut body, "soft", 12, HEIGHT - 10.0, &shortened(&self.title, 150));
-        Ok(document(theme, HEIGHT, &label, &body))
+        Ok(document(theme, HEIGHT, &figure.label(), &body))
     }
 }
 

@@ -119,7 +119,7 @@ pub(super) fn add(
         summary: head.summary,
         words,
         facts,
-        charts: charts::of(record),
+        figures: charts::of(record),
         hosts,
         settings: settings(plan),
         command: head.title,
@@ -364,6 +364,6 @@ pub(super) fn overview(builder: &mut Builder) {
         ],
     )
     .right(Axis::from_zero("lost, % of what was sent", Unit::Percent));
-    section.figures.extend(chart.tidy().map(Figure::chart));
+    section.figures.extend(Figure::of(chart));
     builder.sections.push(section);
 }

@@ -30,9 +30,8 @@ pub(super) fn add(builder: &mut Builder, source: &str, document: &SearchDocument
         goal(builder, source, document, one);
     }
     experiment.conclude(builder, source, &mut section);
-    section.figures.extend(near_knee(document).and_then(Chart::tidy).map(Figure::chart));
-    section.figures.extend(by_load(document).tidy().map(Figure::chart));
-    section.figures.extend(course(document).tidy().map(Figure::chart));
+    let charts = [near_knee(document), Some(by_load(document)), Some(course(document))];
+    section.figures.extend(charts.into_iter().flatten().filter_map(Figure::of));
     section.tables.push(goals);
     section.tables.push(trials(document));
     section.facts.push(("time of all trials".into(), number::seconds(document.seconds)));

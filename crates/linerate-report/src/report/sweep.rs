@@ -136,7 +136,7 @@ fn figures(section: &mut Section, document: &SweepDocument, way: Way, all: &[&Sw
         beyond: variable == Variable::Rate && best.is_some_and(|b| asked > 4.0 * b.received_bps),
         points,
     };
-    let mut push = |chart: Chart| section.figures.extend(chart.tidy().map(Figure::chart));
+    let mut push = |chart: Chart| section.figures.extend(Figure::of(chart));
     let title = format!("Received against {}, {}", curves.against, curves.way);
     push(curves.rates(title, &curves.points, false));
     for bend in document.bends.iter().filter(|b| b.direction == way) {

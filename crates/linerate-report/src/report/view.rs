@@ -2,8 +2,10 @@
 
 use std::rc::Rc;
 
+use crate::compare::svg;
 use crate::compare::view::View as Comparison;
 use crate::draw::chart::Chart;
+use crate::draw::text;
 use crate::field::field;
 
 /// Runs up to which the figures of each are in every format. Of more, pages draw the figures of a
@@ -66,8 +68,30 @@ pub enum Figure {
 }
 
 impl Figure {
-    pub(super) fn chart(chart: Chart) -> Self {
-        Self::Chart(Box::new(chart))
+    /// Of what a chart has to show, if that is anything.
+    pub(super) fn of(chart: Chart) -> Option<Self> {
+        chart.tidy().map(|chart| Self::Chart(Box::new(chart)))
+    }
+
+    /// Draws from `top` down with its title, gives back where it ends.
+    pub(super) fn draw(&self, out: &mut String, top: f64) -> f64 {
+        match self {
+            Self::Chart(chart) => chart.draw(out, top),
+            Self::Lanes(lanes) => {
+                text(out, "title", 12, top + 21.0, &lanes.title);
+                svg::figure(out, &lanes.view, &lanes.chosen, top + 30.0)
+            }
+        }
+    }
+
+    pub(super) fn as_chart(&self) -> Option<&Chart> {
+        if let Self::Chart(chart) = self { Some(chart) } else { None }
+    }
+
+    /// What it shows, for who does not see it.
+    pub(super) fn label(&self) -> String {
+        let (title, alt) = self.words();
+        format!("{title}. {alt}")
     }
 
     /// What it shows, and the same for who does not see it.
@@ -127,7 +151,7 @@ pub struct RunView {
     /// Label and text.
     pub facts: Vec<(String, String)>,
     /// Time series and distributions.
-    pub charts: Vec<Chart>,
+    pub figures: Vec<Figure>,
     /// Which of the view's hosts were the ends: client, server.
     pub hosts: Vec<usize>,
     /// The plan that ran.

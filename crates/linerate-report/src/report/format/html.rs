@@ -167,16 +167,7 @@ impl Body {
         self.element("h2", &section.title);
         self.elements("p", &section.words);
         for figure in &section.figures {
-            match figure {
-                Figure::Chart(chart) => self.chart(chart),
-                Figure::Lanes(lanes) => {
-                    let mut body = String::new();
-                    let height = super::svg::lanes(&mut body, 0.0, lanes);
-                    let label = format!("{}. {}", lanes.title, lanes.alt);
-                    let drawing = draw::embedded(height, &label, &body);
-                    self.figure("", &drawing, &lanes.alt);
-                }
-            }
+            self.figure(figure);
         }
         for table in &section.tables {
             self.table(table);
@@ -186,16 +177,17 @@ impl Body {
         self.push("</section>\n");
     }
 
-    fn chart(&mut self, chart: &Chart) {
-        let number = self.figures.len();
-        self.figures.push(spec(chart));
-        let attributes = format!(" class=\"chart\" data-figure=\"{number}\"");
-        self.figure(&attributes, &chart.embedded(), &chart.alt);
-    }
-
-    fn figure(&mut self, attributes: &str, drawing: &str, alt: &str) {
+    fn figure(&mut self, figure: &Figure) {
+        let mut attributes = String::new();
+        if let Some(chart) = figure.as_chart() {
+            attributes = format!(" class=\"chart\" data-figure=\"{}\"", self.figures.len());
+            self.figures.push(spec(chart));
+        }
+        let mut body = String::new();
+        let height = figure.draw(&mut body, 0.0);
+        let drawing = draw::embedded(height, &figure.label(), &body);
         self.push(&format!("<figure{attributes}>\n{drawing}"));
-        self.element("figcaption", alt);
+        self.element("figcaption", figure.words().1);
         self.push("</figure>\n");
     }
 
@@ -318,8 +310,8 @@ impl Body {
         self.element("h2", &format!("Run {}", run.label));
         self.paragraph("head", &run.summary);
         self.elements("p", &run.words);
-        for chart in &run.charts {
-            self.chart(chart);
+        for figure in &run.figures {
+            self.figure(figure);
         }
         self.facts(&run.facts);
         self.details("Settings of both ends", &run.settings);
@@ -406,7 +398,7 @@ fn packed(view: &View) -> Result<Value, String> {
                     "settings": run.settings, "command": run.command,
                     "hosts": run.hosts.iter().map(|h| json!([h, view.hosts.get(*h).map_or("", |v| v.name.as_str())]))
                         .collect::<Value>(),
-                    "charts": run.charts.iter().map(spec).collect::<Value>(),
+                    "charts": run.figures.iter().filter_map(Figure::as_chart).map(spec).collect::<Value>(),
                 })
             })
             .collect();

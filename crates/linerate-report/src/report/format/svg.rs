@@ -3,15 +3,15 @@
 use std::fmt::Write;
 
 use super::{COMMENT, Look};
-use crate::compare;
-use crate::draw::chart::Chart;
 use crate::draw::{Theme, document, escape, shortened};
-use crate::report::view::{Figure, Lanes, MOST_DRAWN_RUNS, Table, View};
+use crate::report::view::{MOST_DRAWN_RUNS, Table, View};
 use crate::style::wrap;
 
 /// Letters of a line of words.
 const LINE: usize = 132;
 const LINE_HEIGHT: f64 = 19.0;
+/// Below a figure.
+const GAP: f64 = 8.0;
 
 pub(super) fn render(view: &View, look: &Look) -> Result<Vec<u8>, String> {
     let drawing = match &look.figure {
@@ -34,7 +34,7 @@ pub(super) fn draw(view: &View, theme: Theme) -> Result<(f64, String), String> {
     for section in &view.sections {
         heading(&mut body, &mut top, &section.title);
         for figure in &section.figures {
-            self::figure(&mut body, &mut top, figure);
+            top = figure.draw(&mut body, top) + GAP;
             drawn += 1;
         }
         if let Some(command) = &section.command {
@@ -44,8 +44,8 @@ pub(super) fn draw(view: &View, theme: Theme) -> Result<(f64, String), String> {
     if view.runs.len() <= MOST_DRAWN_RUNS {
         for run in &view.runs {
             heading(&mut body, &mut top, &format!("Run {}: {}", run.label, run.summary));
-            for chart in &run.charts {
-                self::chart(&mut body, &mut top, chart);
+            for figure in &run.figures {
+                top = figure.draw(&mut body, top) + GAP;
                 drawn += 1;
             }
             words(&mut body, &mut top, std::slice::from_ref(&run.command));
@@ -115,21 +115,4 @@ fn words(out: &mut String, top: &mut f64, sentences: &[String]) {
             *top += LINE_HEIGHT;
         }
     }
-}
-
-fn figure(out: &mut String, top: &mut f64, figure: &Figure) {
-    match figure {
-        Figure::Chart(chart) => self::chart(out, top, chart),
-        Figure::Lanes(lanes) => *top = self::lanes(out, *top, lanes),
-    }
-}
-
-fn chart(out: &mut String, top: &mut f64, chart: &Chart) {
-    *top = chart.draw(out, *top) + 8.0;
-}
-
-/// Lanes with their title, from `top` down.
-pub fn lanes(out: &mut String, top: f64, lanes: &Lanes) -> f64 {
-    crate::draw::text(out, "title", 12, top + 21.0, &lanes.title);
-    compare::svg::figure(out, &lanes.view, &lanes.chosen, top + 30.0)
 }
