@@ -36,11 +36,11 @@ pub(super) fn adjust(
     {
         return "Dunnett";
     }
-    let raw: Vec<f64> = comparisons.iter().map(|c| c.difference.map_or(1.0, |d| d.p)).collect();
+    let raw: Vec<f64> = comparisons.iter().map(|c| c.estimate.map_or(1.0, |d| d.p)).collect();
     for (comparison, p) in comparisons.iter_mut().zip(holm::adjust(&raw)) {
-        comparison.p_adjusted = comparison.difference.map(|_| p);
+        comparison.p_adjusted = comparison.estimate.map(|_| p);
         // Intervals that hold together: each at 1 - alpha / k (Bonferroni).
-        let Some(d) = comparison.difference else { continue };
+        let Some(d) = comparison.estimate else { continue };
         let Some(t) = distribution::t_factor((1.0 - options.level) / k as f64, d.df) else {
             continue;
         };
@@ -88,7 +88,7 @@ fn by_dunnett(
             Margin::Absolute(m) => tost::absolute(d.estimate, d.standard_error, df, m),
             Margin::Relative(m) => tost::relative((base_mean, vb), (mean, vs), 0.0, df, m),
         };
-        comparison.difference = Some(d);
+        comparison.estimate = Some(d);
     }
     adjust_equivalence(comparisons);
     Some(())
@@ -96,7 +96,7 @@ fn by_dunnett(
 
 /// Widens the intervals of a comparison to another factor.
 fn widen(comparison: &mut Comparison, sets: &[SetFigures], factor: f64) {
-    let Some(d) = comparison.difference else { return };
+    let Some(d) = comparison.estimate else { return };
     comparison.half_width = Some(factor * d.standard_error);
     let (Some(base), Some(set)) = (sets.first(), sets.get(comparison.set)) else { return };
     let (base_mean, set_mean) = means(base, set, comparison.basis);

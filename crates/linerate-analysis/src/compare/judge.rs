@@ -11,7 +11,7 @@ const PLANNING_CONFIDENCE: f64 = 0.8;
 
 pub(super) fn judge(sets: &[SetFigures], comparison: &mut Comparison, options: &Options, k: usize) {
     let (Some(d), Some(base), Some(set)) =
-        (comparison.difference, sets.first(), sets.get(comparison.set))
+        (comparison.estimate, sets.first(), sets.get(comparison.set))
     else {
         return;
     };
@@ -35,23 +35,23 @@ pub(super) fn judge(sets: &[SetFigures], comparison: &mut Comparison, options: &
         comparison.smallest_effect = power::detectable(d.df, level).map(|e| e * d.standard_error);
     }
     let Some(margin) = comparison.margin else { return };
-    comparison.needed = match comparison.basis {
+    comparison.runs_needed = match comparison.basis {
         Basis::Runs => {
             let sd = pooled_sd(&base.all, &set.all);
             sd.and_then(|sd| power::units_needed(margin, sd * sd, level))
-                .map(|runs| Needed { boots: None, runs_per_boot: runs })
+                .map(|runs| Needed::new(None, runs))
         }
         Basis::PairedRuns => {
             let n = base.set.values().len() as f64;
             power::pairs_needed(margin, d.standard_error * d.standard_error * n, level)
-                .map(|runs| Needed { boots: None, runs_per_boot: runs })
+                .map(|runs| Needed::new(None, runs))
         }
         Basis::Boots | Basis::WithinBoots => plan(base, set, margin, level),
         Basis::PairedBoots => {
             let a = base.boots.as_ref().map_or(0, |b| b.means.len()) as f64;
             let runs = runs_each(base);
             power::pairs_needed(margin, d.standard_error * d.standard_error * a, level)
-                .map(|boots| Needed { boots: Some(boots.max(3)), runs_per_boot: runs })
+                .map(|boots| Needed::new(Some(boots.max(3)), runs))
         }
     };
 }
@@ -75,5 +75,5 @@ fn plan(base: &SetFigures, set: &SetFigures, margin: f64, level: f64) -> Option<
             power::boots_needed(margin, sd * sd, 0.0, m, level)?
         }
     };
-    Some(Needed { boots: Some(plan.boots), runs_per_boot: plan.runs_per_boot })
+    Some(Needed::new(Some(plan.boots), plan.runs_per_boot))
 }

@@ -10,7 +10,7 @@ use linerate_stats::offline::nested::Components;
 use linerate_stats::offline::summary::Moments;
 use linerate_stats::offline::welch::Difference;
 use linerate_stats::offline::{
-    autocorrelation, bootstrap, drift, hodges_lehmann, mann_whitney, modes, outliers, pelt,
+    autocorrelation, bootstrap, drift, mann_whitney, modes, outliers, pelt,
 };
 
 use crate::set::{Data, Set};
@@ -145,49 +145,110 @@ pub struct Checks {
     pub skipped: bool,
 }
 
-/// What is known for one set against the baseline.
-#[derive(Debug, Clone)]
+/// An interval with what it claims.
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, schemars::JsonSchema)]
+pub struct Interval {
+    /// Low end.
+    pub low: f64,
+    /// High end.
+    pub high: f64,
+    /// Confidence in percent.
+    pub level: f64,
+    /// How it was made.
+    pub method: &'static str,
+}
+
+/// What is known for one set against the baseline, as documents have it.
+#[derive(Debug, Clone, serde::Serialize, schemars::JsonSchema)]
 pub struct Comparison {
     /// Index of the set.
+    #[serde(skip)]
     pub set: usize,
     /// What the difference is made of.
+    #[serde(skip)]
     pub basis: Basis,
-    /// The difference. `None` when there is no basis for one.
-    pub difference: Option<Difference>,
-    /// How it was computed, in a few words.
-    pub method: &'static str,
+    /// The difference with its error. `None` when there is no basis for one.
+    #[serde(skip)]
+    pub estimate: Option<Difference>,
     /// Half width of its interval at `options.level`, simultaneous for several sets.
-    pub half_width: Option<f64>,
-    /// Ratio to the baseline's mean. `None` for a baseline of zero.
+    #[serde(skip)]
+    half_width: Option<f64>,
+    /// Of the ratio.
+    #[serde(skip)]
+    ratio_interval: Option<RatioInterval>,
+    /// Mean less the baseline's.
+    pub difference: Option<f64>,
+    /// Its interval, simultaneous when several sets are compared.
+    pub ci: Option<Interval>,
+    /// Mean over the baseline's. `None` for a baseline of zero.
     pub ratio: Option<f64>,
-    /// Its interval.
-    pub ratio_interval: Option<RatioInterval>,
+    /// Its interval; absent when `ratio_unbounded`.
+    pub ratio_ci: Option<Interval>,
+    /// The baseline cannot be distinguished from zero, so no bounds can be given.
+    pub ratio_unbounded: bool,
     /// Pooled standard deviation of the runs.
     pub pooled_sd: Option<f64>,
-    /// p value, adjusted for the number of comparisons.
+    /// Degrees of freedom.
+    pub df: Option<f64>,
+    /// p value of "no difference" by itself.
+    pub p: Option<f64>,
+    /// Adjusted for the number of comparisons.
     pub p_adjusted: Option<f64>,
-    /// p value of equivalence, adjusted.
+    /// p value of "differs by the margin or more", adjusted.
     pub p_equivalent: Option<f64>,
-    /// The verdict. `None` when the data allow none; `no_verdict` says why.
+    /// The verdict of three; null when the data allow none.
     pub verdict: Option<Verdict>,
-    /// Why there is no verdict.
+    /// Why there is none.
+    #[serde(skip)]
     pub no_verdict: Option<NoVerdict>,
+    /// How the difference was computed.
+    pub method: &'static str,
     /// Smallest difference that these runs show with 80 % power.
     pub smallest_effect: Option<f64>,
-    /// For 80 % power at the margin.
-    pub needed: Option<Needed>,
+    /// A design with 80 % power at the margin.
+    pub runs_needed: Option<Needed>,
     /// The margin in the unit of the values.
     pub margin: Option<f64>,
     /// Hedges' g of the runs.
     pub hedges_g: Option<f64>,
+    /// Cliff's delta.
+    pub cliffs_delta: Option<f64>,
     /// Mann and Whitney, on the units.
     pub mann_whitney: Option<mann_whitney::MannWhitney>,
-    /// Hodges and Lehmann, on the units.
-    pub shift: Option<hodges_lehmann::Shift>,
+    /// Hodges and Lehmann's shift, on the units.
+    pub shift: Option<f64>,
+    /// Its interval, with the confidence it really has.
+    pub shift_ci: Option<Interval>,
     /// Bootstrap interval of the difference of medians (runs), or of means (ten boots and more).
-    pub bootstrap: Option<(f64, f64)>,
-    /// Share of the variance that boots explain, of both sets together.
+    pub bootstrap_ci: Option<Interval>,
+    /// Share of the variance that boots explain, both sets together.
     pub boot_share: Option<f64>,
+}
+
+impl Comparison {
+    /// States what was estimated and adjusted. `several` sets were compared, so that intervals are
+    /// simultaneous.
+    fn state(&mut self, level: f64, several: bool) {
+        let interval = |low, high, method| Interval { low, high, level: percent(level), method };
+        if let Some(d) = self.estimate {
+            (self.difference, self.df, self.p) = (Some(d.estimate), Some(d.df), Some(d.p));
+            let method = if several { "simultaneous" } else { "t" };
+            let half = self.half_width;
+            self.ci = half.map(|h| interval(d.estimate - h, d.estimate + h, method));
+        }
+        match self.ratio_interval {
+            Some(RatioInterval::Bounded { low, high }) => {
+                self.ratio_ci = Some(interval(low, high, "Fieller"));
+            }
+            Some(RatioInterval::Unbounded) => self.ratio_unbounded = true,
+            None => {}
+        }
+    }
+}
+
+/// A confidence in percent: 95.00000000000001 is 95.
+pub fn percent(level: f64) -> f64 {
+    (level * 1e8).round() / 1e6
 }
 
 /// What the difference is made of.
@@ -239,13 +300,22 @@ pub enum NoVerdict {
     FewPairs,
 }
 
-/// Runs that a design needs, for each side.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// A design.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, schemars::JsonSchema)]
 pub struct Needed {
-    /// Boots, when boots are known.
+    /// Boots a set; null when boots are not known.
     pub boots: Option<u64>,
-    /// Runs of each boot; all runs when boots are not known.
+    /// Runs a boot; all runs of a set when boots are not known.
     pub runs_per_boot: u64,
+    /// Runs a set.
+    pub total: u64,
+}
+
+impl Needed {
+    fn new(boots: Option<u64>, runs_per_boot: u64) -> Self {
+        let total = boots.unwrap_or(1).saturating_mul(runs_per_boot);
+        Self { boots, runs_per_boot, total }
+    }
 }
 
 /// Everything computed.
@@ -279,8 +349,10 @@ pub fn compare(sets: &[Set], options: &Options) -> Result<Analysis, CannotCompar
         comparisons.push(pair::compare(index + 1, base, set, options)?);
     }
     let adjusted = adjust(&figures, &mut comparisons, options);
+    let several = comparisons.len() > 1 && adjusted != "none";
     for comparison in &mut comparisons {
         judge(&figures, comparison, options, others.len());
+        comparison.state(options.level, several);
     }
     Ok(Analysis { options: options.clone(), sets: figures, comparisons, adjusted })
 }

@@ -8,7 +8,10 @@ use linerate_stats::offline::summary::Moments;
 use linerate_stats::offline::welch::{Difference, pooled_sd, welch};
 use linerate_stats::offline::{bootstrap, distribution, effect, tost};
 
-use super::{Basis, CannotCompare, Comparison, Margin, NoVerdict, Options, SetFigures, cannot};
+use super::{
+    Basis, CannotCompare, Comparison, Interval, Margin, NoVerdict, Options, SetFigures, cannot,
+    percent,
+};
 use crate::set::Boots;
 
 /// Values of a set above which second opinions, which look at pairs or resample, are left out.
@@ -177,23 +180,36 @@ pub(super) fn compare(
     Ok(Comparison {
         set: index,
         basis,
-        difference,
-        method,
+        estimate: difference,
         half_width: factor.zip(difference).map(|(t, d)| t * d.standard_error),
-        ratio: (base_mean != 0.0).then(|| set_mean / base_mean).filter(|r| r.is_finite()),
         ratio_interval: factor.and_then(interval),
+        difference: None,
+        ci: None,
+        ratio: (base_mean != 0.0).then(|| set_mean / base_mean).filter(|r| r.is_finite()),
+        ratio_ci: None,
+        ratio_unbounded: false,
         pooled_sd: pooled_sd(&base.all, &set.all),
+        df: None,
+        p: None,
         p_adjusted: difference.map(|d| d.p),
         p_equivalent,
         verdict: None,
         no_verdict,
+        method,
         smallest_effect: None,
-        needed: None,
+        runs_needed: None,
         margin,
         hedges_g: effect::hedges_g(&base.all, &set.all),
+        cliffs_delta: mann_whitney.map(|m| m.cliffs_delta),
         mann_whitney,
-        shift,
-        bootstrap: resampled(base, set, options),
+        shift: shift.map(|s| s.estimate),
+        shift_ci: shift.and_then(|s| s.interval).map(|(low, high, reached)| Interval {
+            low,
+            high,
+            level: percent(reached),
+            method: "Hodges-Lehmann",
+        }),
+        bootstrap_ci: resampled(base, set, options),
         boot_share: pooled_components(base, set).and_then(|c| c.icc()),
     })
 }
@@ -216,15 +232,22 @@ fn by_rank(
     (mann_whitney::test(x, y), hodges_lehmann::shift(x, y, options.level))
 }
 
-fn resampled(base: &SetFigures, set: &SetFigures, options: &Options) -> Option<(f64, f64)> {
+fn resampled(base: &SetFigures, set: &SetFigures, options: &Options) -> Option<Interval> {
     let (level, seed) = (options.level, options.seed);
-    match (&base.boots, &set.boots) {
-        (Some(x), Some(y)) => bootstrap::hierarchical(&x.runs, &y.runs, level, seed),
+    let (ends, method) = match (&base.boots, &set.boots) {
+        (Some(x), Some(y)) => (
+            bootstrap::hierarchical(&x.runs, &y.runs, level, seed),
+            "hierarchical percentile bootstrap of the difference of means",
+        ),
         _ => {
             let (a, b) = (base.set.values(), set.set.values());
-            bootstrap::bca(a, b, level, seed, bootstrap::median_difference)
+            (
+                bootstrap::bca(a, b, level, seed, bootstrap::median_difference),
+                "BCa bootstrap of the difference of medians",
+            )
         }
-    }
+    };
+    ends.map(|(low, high)| Interval { low, high, level: percent(level), method })
 }
 
 pub(super) fn means(base: &SetFigures, set: &SetFigures, basis: Basis) -> (f64, f64) {

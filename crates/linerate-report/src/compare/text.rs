@@ -34,7 +34,7 @@ pub fn render(view: &View, width: usize) -> String {
         out.push('\n');
     }
     for comparison in &view.comparisons {
-        let verdict = comparison.verdict.map_or("no verdict", Verdict::name);
+        let verdict = comparison.figures.verdict.map_or("no verdict", Verdict::name);
         out.push_str(&format!("{} against {}: {verdict}\n", comparison.label, comparison.baseline));
         for (name, text) in &comparison.lines {
             out.push_str(&format!("  {name:<15}{text}\n"));
@@ -313,7 +313,7 @@ mod tests {
                     &[("a", &file(&base, offset)), ("b", &file(&set, offset))],
                     &analysis::Options::default(),
                 );
-                let c = view.comparisons[0].clone();
+                let c = view.comparisons[0].figures.clone();
                 (c.difference.unwrap(), c.p.unwrap(), c.df.unwrap(), c.shift.unwrap())
             };
             let (one, two) = (at(0.0), at(1e9));

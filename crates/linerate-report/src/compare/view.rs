@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use self::words::{Words, headline, notes, numbers_for, tidy};
-use super::analysis::{Analysis, Margin, Verdict};
+use self::words::{Words, headline, notes, numbers_for};
+use super::analysis::{Analysis, Comparison, Interval, Margin, percent};
 use super::number::short;
 use crate::number;
 use crate::number::general;
@@ -91,19 +91,6 @@ pub struct Mark {
 pub struct Program {
     /// Semantic version.
     pub version: &'static str,
-}
-
-/// An interval with what it claims.
-#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
-pub struct Interval {
-    /// Low end.
-    pub low: f64,
-    /// High end.
-    pub high: f64,
-    /// Confidence in percent.
-    pub level: f64,
-    /// How it was made.
-    pub method: &'static str,
 }
 
 /// Something noticed about a set.
@@ -189,82 +176,17 @@ pub struct ComparisonView {
     pub label: String,
     /// What it is compared with.
     pub baseline: String,
-    /// Mean less the baseline's.
-    pub difference: Option<f64>,
-    /// Its interval, simultaneous when several sets are compared.
-    pub ci: Option<Interval>,
-    /// Mean over the baseline's.
-    pub ratio: Option<f64>,
-    /// Its interval; absent when `ratio_unbounded`.
-    pub ratio_ci: Option<Interval>,
-    /// The baseline cannot be distinguished from zero, so no bounds can be given.
-    pub ratio_unbounded: bool,
-    /// Pooled standard deviation of the runs.
-    pub pooled_sd: Option<f64>,
-    /// Degrees of freedom.
-    pub df: Option<f64>,
-    /// p value of "no difference" by itself.
-    pub p: Option<f64>,
-    /// Adjusted for the number of comparisons.
-    pub p_adjusted: Option<f64>,
-    /// p value of "differs by the margin or more", adjusted.
-    pub p_equivalent: Option<f64>,
-    /// The verdict of three; null when the data allow none.
-    pub verdict: Option<Verdict>,
-    /// Why there is none.
+    /// Everything computed.
+    #[serde(flatten)]
+    pub figures: Comparison,
+    /// Why there is no verdict.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub no_verdict: Option<String>,
-    /// How the difference was computed.
-    pub method: &'static str,
-    /// Smallest difference that these runs show with 80 % power.
-    pub smallest_effect: Option<f64>,
-    /// A design with 80 % power at the margin.
-    pub runs_needed: Option<RunsNeeded>,
-    /// The margin in the unit of the values.
-    pub margin: Option<f64>,
-    /// Hedges' g.
-    pub hedges_g: Option<f64>,
-    /// Cliff's delta.
-    pub cliffs_delta: Option<f64>,
-    /// Mann and Whitney.
-    pub mann_whitney: Option<MannWhitneyView>,
-    /// Hodges and Lehmann's shift.
-    pub shift: Option<f64>,
-    /// Its interval, with the confidence it really has.
-    pub shift_ci: Option<Interval>,
-    /// Bootstrap interval.
-    pub bootstrap_ci: Option<Interval>,
-    /// Share of the variance that boots explain, both sets together.
-    pub boot_share: Option<f64>,
+    pub no_verdict: Option<&'static str>,
     /// What ministat prints for the same figures.
     pub ministat: MinistatView,
     /// The lines below the table, worded.
     #[serde(skip)]
     pub lines: Vec<(String, String)>,
-}
-
-/// A rank test.
-#[derive(Debug, Clone, Serialize, schemars::JsonSchema)]
-pub struct MannWhitneyView {
-    /// U of the set.
-    pub u: f64,
-    /// Two-sided p value.
-    pub p: f64,
-    /// Counted out, not approximated.
-    pub exact: bool,
-    /// Least p value that sets of this size can give.
-    pub least_p: Option<f64>,
-}
-
-/// A design.
-#[derive(Debug, Clone, Serialize, schemars::JsonSchema)]
-pub struct RunsNeeded {
-    /// Boots a set; null when boots are not known.
-    pub boots: Option<u64>,
-    /// Runs a boot; all runs of a set when boots are not known.
-    pub runs_per_boot: u64,
-    /// Runs a set.
-    pub total: u64,
 }
 
 /// The comparison in ministat's arithmetic, for readers of older tables.
@@ -291,7 +213,7 @@ impl View {
         let unit = analysis.sets.iter().find_map(|s| s.set.unit.clone());
         let numbers = numbers_for(&analysis);
         let shown = unit.as_deref().map(|u| numbers.unit(u));
-        let level = tidy(analysis.options.level * 100.0);
+        let level = percent(analysis.options.level);
         let margin = match analysis.options.margin {
             Margin::Relative(m) => format!("{} %", short(m * 100.0)),
             Margin::Absolute(m) => match &unit {
@@ -299,7 +221,8 @@ impl View {
                 None => number::plain(m),
             },
         };
-        let words_with = Words { numbers, level, margin: &margin, unit: shown.as_deref() };
+        let several = analysis.comparisons.len() > 1 && analysis.adjusted != "none";
+        let words_with = Words { numbers, level, margin: &margin, unit: shown.as_deref(), several };
         let mut view = Self {
             format: 1,
             kind: "compare",
@@ -324,19 +247,7 @@ impl View {
         for comparison in &analysis.comparisons {
             let Some(set) = analysis.sets.get(comparison.set) else { continue };
             view.words.push(words_with.sentence(base, set, comparison));
-            let several = analysis.comparisons.len() > 1 && analysis.adjusted != "none";
-            let bootstrap_of = if base.boots.is_some() {
-                "hierarchical percentile bootstrap of the difference of means"
-            } else {
-                "BCa bootstrap of the difference of medians"
-            };
-            view.comparisons.push(words_with.comparison(
-                base,
-                set,
-                comparison,
-                several,
-                bootstrap_of,
-            ));
+            view.comparisons.push(words_with.comparison(base, set, comparison));
         }
         for set in &view.sets {
             let has = |kind: &str| set.flags.iter().any(|f| f.kind == kind);

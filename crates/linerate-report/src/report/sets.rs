@@ -257,19 +257,20 @@ fn pair(source: &str, view: &View, comparison: &ComparisonView) -> (Table, Row) 
     }
     let mut row = Row::new("comparison", source);
     row.text("set", &comparison.label);
-    row.number("value", comparison.difference);
+    let figures = &comparison.figures;
+    row.number("value", figures.difference);
     row.text("unit", view.unit.as_deref().unwrap_or_default());
-    row.number("lower", comparison.ci.as_ref().map(|c| c.low));
-    row.number("upper", comparison.ci.as_ref().map(|c| c.high));
-    row.number("ratio", comparison.ratio);
-    row.number("p_adjusted", comparison.p_adjusted.or(comparison.p));
-    row.text("status", comparison.verdict.map_or("no verdict", Verdict::name));
+    row.number("lower", figures.ci.map(|c| c.low));
+    row.number("upper", figures.ci.map(|c| c.high));
+    row.number("ratio", figures.ratio);
+    row.number("p_adjusted", figures.p_adjusted.or(figures.p));
+    row.text("status", figures.verdict.map_or("no verdict", Verdict::name));
     (table, row)
 }
 
 /// The row of a set in the headline table.
 fn headline(view: &View, set: &SetView) -> Headline {
-    let of = view.comparisons.iter().find(|c| c.label == set.label);
+    let of = view.comparisons.iter().find(|c| c.label == set.label).map(|c| &c.figures);
     let beside = of.and_then(|c| c.ratio).map(|r| format!("{:+.2} %", (r - 1.0) * 100.0));
     let baseline = || if of.is_none() { "baseline" } else { number::ABSENT }.to_owned();
     Headline {

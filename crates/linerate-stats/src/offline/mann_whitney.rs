@@ -11,7 +11,7 @@ use super::distribution::normal_sf;
 pub const MOST_EXACT: usize = 120;
 
 /// The result of the test.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, schemars::JsonSchema)]
 pub struct MannWhitney {
     /// Pairs in which the second set's value is larger, plus half of the ties.
     pub u: f64,
@@ -23,6 +23,7 @@ pub struct MannWhitney {
     /// anything. `None` for the approximation.
     pub least_p: Option<f64>,
     /// Cliff's delta: P(second > first) - P(second < first), -1 to 1.
+    #[serde(skip)]
     pub cliffs_delta: f64,
 }
 

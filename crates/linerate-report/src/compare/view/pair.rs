@@ -1,14 +1,16 @@
 //! What is said of a set against the baseline.
 
-use linerate_stats::offline::fieller::RatioInterval;
 use linerate_stats::offline::ministat as classic;
 
-use super::words::{Words, tidy};
-use super::{ComparisonView, Interval, MannWhitneyView, MinistatView, RunsNeeded};
-use crate::compare::analysis::{Comparison, NoVerdict, SetFigures, Verdict};
+use super::words::Words;
+use super::{ComparisonView, MinistatView};
+use crate::compare::analysis::{Comparison, Interval, NoVerdict, SetFigures, Verdict};
 use crate::compare::number::{p, percent, short};
 use crate::compare::set::Data;
 use crate::number::general;
+
+/// Label and text.
+type Line = (String, String);
 
 impl Words<'_> {
     pub(super) fn comparison(
@@ -16,149 +18,67 @@ impl Words<'_> {
         base: &SetFigures,
         set: &SetFigures,
         c: &Comparison,
-        several: bool,
-        bootstrap_of: &'static str,
     ) -> ComparisonView {
-        let d = c.difference;
-        let ci = d.zip(c.half_width).map(|(d, h)| {
-            self.interval(
-                d.estimate - h,
-                d.estimate + h,
-                if several { "simultaneous" } else { "t" },
-            )
-        });
-        let (ratio_ci, unbounded) = match c.ratio_interval {
-            Some(RatioInterval::Bounded { low, high }) => {
-                (Some(self.interval(low, high, "Fieller")), false)
-            }
-            Some(RatioInterval::Unbounded) => (None, true),
-            None => (None, false),
-        };
-        let shift_ci = c.shift.and_then(|s| s.interval).map(|(low, high, reached)| Interval {
-            low,
-            high,
-            level: tidy(reached * 100.0),
-            method: "Hodges-Lehmann",
-        });
-        let bootstrap_ci = c.bootstrap.map(|(low, high)| self.interval(low, high, bootstrap_of));
         let ministat = ministat(base, set, self.level);
-        let mut view = ComparisonView {
+        let mut lines = Vec::new();
+        self.differences(&mut lines, base, c);
+        self.second_opinions(&mut lines, base, c);
+        self.outlook(&mut lines, base, c);
+        let summary = |s: &SetFigures| matches!(s.set.data, Data::Summary { .. });
+        if summary(base) || summary(set) {
+            add(&mut lines, "as ministat", ministat.lines.join("; "));
+        }
+        ComparisonView {
             label: set.set.label.clone(),
             baseline: base.set.label.clone(),
-            difference: d.map(|d| d.estimate),
-            ci,
-            ratio: c.ratio,
-            ratio_ci,
-            ratio_unbounded: unbounded,
-            pooled_sd: c.pooled_sd,
-            df: d.map(|d| d.df),
-            p: d.map(|d| d.p),
-            p_adjusted: c.p_adjusted,
-            p_equivalent: c.p_equivalent,
-            verdict: c.verdict,
-            no_verdict: c.no_verdict.map(|w| why_not(w).to_owned()),
-            method: c.method,
-            smallest_effect: c.smallest_effect,
-            runs_needed: c.needed.map(|r| RunsNeeded {
-                boots: r.boots,
-                runs_per_boot: r.runs_per_boot,
-                total: r.boots.unwrap_or(1).saturating_mul(r.runs_per_boot),
-            }),
-            margin: c.margin,
-            hedges_g: c.hedges_g,
-            cliffs_delta: c.mann_whitney.map(|m| m.cliffs_delta),
-            mann_whitney: c.mann_whitney.map(|m| MannWhitneyView {
-                u: m.u,
-                p: m.p,
-                exact: m.exact,
-                least_p: m.least_p,
-            }),
-            shift: c.shift.map(|s| s.estimate),
-            shift_ci,
-            bootstrap_ci,
-            boot_share: c.boot_share,
+            figures: c.clone(),
+            no_verdict: c.no_verdict.map(why_not),
             ministat,
-            lines: Vec::new(),
-        };
-        let mut lines = Vec::new();
-        let mut add = |name: &str, text: String| lines.push((name.to_owned(), text));
-        self.differences(base, c, &view, several, &mut add);
-        self.second_opinions(base, c, &view, &mut add);
-        self.outlook(base, set, c, &view, &mut add);
-        view.lines = lines;
-        view
+            lines,
+        }
     }
 
     /// The difference and its ratio.
-    fn differences(
-        &self,
-        base: &SetFigures,
-        c: &Comparison,
-        view: &ComparisonView,
-        several: bool,
-        add: &mut impl FnMut(&str, String),
-    ) {
+    fn differences(&self, lines: &mut Vec<Line>, base: &SetFigures, c: &Comparison) {
         let n = self.numbers;
         let at = format!("{} %", general(self.level, 6));
-        if let Some(d) = c.difference {
-            let interval = view
-                .ci
-                .as_ref()
-                .map(|ci| format!(" ({at}: {} to {})", n.signed(ci.low), n.signed(ci.high)));
-            add(
-                "difference",
-                format!(
-                    "{}{}, {}, df {}",
-                    n.signed(d.estimate),
-                    interval.unwrap_or_default(),
-                    c.method,
-                    short(d.df)
-                ),
-            );
-            let adjusted = match c.p_adjusted.filter(|_| several) {
+        if let Some(d) = c.estimate {
+            let interval =
+                c.ci.map(|ci| format!(" ({at}: {} to {})", n.signed(ci.low), n.signed(ci.high)))
+                    .unwrap_or_default();
+            let (difference, df) = (n.signed(d.estimate), short(d.df));
+            add(lines, "difference", format!("{difference}{interval}, {}, df {df}", c.method));
+            let adjusted = match c.p_adjusted.filter(|_| self.several) {
                 Some(a) => format!(", adjusted {}", p(a)),
                 None => String::new(),
             };
             let equivalent = c
                 .p_equivalent
-                .map(|e| format!("; beyond the margin of {} p {}", self.margin, p(e)));
-            add("p", format!("{}{adjusted}{}", p(d.p), equivalent.unwrap_or_default()));
+                .map(|e| format!("; beyond the margin of {} p {}", self.margin, p(e)))
+                .unwrap_or_default();
+            add(lines, "p", format!("{}{adjusted}{equivalent}", p(d.p)));
         }
-        match (c.ratio, &view.ratio_ci) {
+        let ratio = match (c.ratio, c.ratio_ci) {
             (Some(r), Some(ci)) => {
                 let error = 0.5 * (ci.high - ci.low);
-                add(
-                    "ratio",
-                    format!(
-                        "{} ({at}: {} to {}, Fieller)",
-                        places(r, error),
-                        places(ci.low, error),
-                        places(ci.high, error)
-                    ),
-                );
+                let [r, low, high] = [r, ci.low, ci.high].map(|x| places(x, error));
+                format!("{r} ({at}: {low} to {high}, Fieller)")
             }
-            (Some(r), None) if view.ratio_unbounded => add(
-                "ratio",
-                format!("{}, unbounded: the baseline cannot be distinguished from zero", short(r)),
-            ),
-            _ if base.mean == 0.0 => add("ratio", "none: the baseline is zero".to_owned()),
-            _ => {}
-        }
+            (Some(r), None) if c.ratio_unbounded => {
+                format!("{}, unbounded: the baseline cannot be distinguished from zero", short(r))
+            }
+            _ if base.mean == 0.0 => "none: the baseline is zero".to_owned(),
+            _ => return,
+        };
+        add(lines, "ratio", ratio);
     }
 
     /// The same by ranks and by resampling, and how large it is.
-    fn second_opinions(
-        &self,
-        base: &SetFigures,
-        c: &Comparison,
-        view: &ComparisonView,
-        add: &mut impl FnMut(&str, String),
-    ) {
+    fn second_opinions(&self, lines: &mut Vec<Line>, base: &SetFigures, c: &Comparison) {
         let n = self.numbers;
-        let at = format!("{} %", general(self.level, 6));
         if let Some(g) = c.hedges_g {
-            let delta = c.mann_whitney.map(|m| format!(", Cliff's delta {:+.2}", m.cliffs_delta));
-            add("effect size", format!("Hedges' g {g:+.2}{}", delta.unwrap_or_default()));
+            let delta = c.cliffs_delta.map(|d| format!(", Cliff's delta {d:+.2}"));
+            add(lines, "effect size", format!("Hedges' g {g:+.2}{}", delta.unwrap_or_default()));
         }
         if let Some(m) = &c.mann_whitney {
             let how = if m.exact { "exact" } else { "approximate" };
@@ -168,60 +88,38 @@ impl Words<'_> {
                 Some(l) => format!("; sets of this size cannot go below {}", p(l)),
                 None => String::new(),
             };
-            add("Mann-Whitney", format!("U {}, p {} ({how}{of}{least})", m.u, p(m.p)));
+            add(lines, "Mann-Whitney", format!("U {}, p {} ({how}{of}{least})", m.u, p(m.p)));
         }
-        if let Some(s) = &c.shift {
-            let text = match &view.shift_ci {
-                Some(ci) => format!(
-                    "{} ({} %: {} to {})",
-                    n.signed(s.estimate),
-                    short(ci.level),
-                    n.signed(ci.low),
-                    n.signed(ci.high)
-                ),
-                None => format!("{} (too few values for an interval)", n.signed(s.estimate)),
-            };
-            add("Hodges-Lehmann", text);
+        let ends = |ci: Interval| {
+            let (low, high) = (n.signed(ci.low), n.signed(ci.high));
+            format!("{} %: {low} to {high}", short(ci.level))
+        };
+        if let Some(shift) = c.shift {
+            let ends = c.shift_ci.map_or("too few values for an interval".to_owned(), ends);
+            add(lines, "Hodges-Lehmann", format!("{} ({ends})", n.signed(shift)));
         }
-        if let Some(ci) = &view.bootstrap_ci {
-            add(
-                "bootstrap",
-                format!("{at}: {} to {} ({})", n.signed(ci.low), n.signed(ci.high), ci.method),
-            );
+        if let Some(ci) = c.bootstrap_ci {
+            let (at, low, high) = (general(ci.level, 6), n.signed(ci.low), n.signed(ci.high));
+            add(lines, "bootstrap", format!("{at} %: {low} to {high} ({})", ci.method));
         }
     }
 
     /// What these runs can show, and what more would.
-    fn outlook(
-        &self,
-        base: &SetFigures,
-        set: &SetFigures,
-        c: &Comparison,
-        view: &ComparisonView,
-        add: &mut impl FnMut(&str, String),
-    ) {
-        let n = self.numbers;
+    fn outlook(&self, lines: &mut Vec<Line>, base: &SetFigures, c: &Comparison) {
         if let Some(smallest) = c.smallest_effect {
             let share = (base.mean != 0.0)
                 .then(|| format!(" ({} %)", short(smallest / base.mean.abs() * 100.0)));
-            add(
-                "can show",
-                format!("{}{} with 80 % power", n.value(smallest), share.unwrap_or_default()),
-            );
+            let (smallest, share) = (self.numbers.value(smallest), share.unwrap_or_default());
+            add(lines, "can show", format!("{smallest}{share} with 80 % power"));
         }
         if let Some(text) = self.plan(c) {
-            add("needed", text);
-        }
-        if matches!(base.set.data, Data::Summary { .. })
-            || matches!(set.set.data, Data::Summary { .. })
-        {
-            add("as ministat", view.ministat.lines.join("; "));
+            add(lines, "needed", text);
         }
     }
 
     fn plan(&self, c: &Comparison) -> Option<String> {
         let margin = self.margin;
-        let Some(needed) = c.needed else {
+        let Some(needed) = c.runs_needed else {
             return (c.margin.is_some() && c.no_verdict != Some(NoVerdict::NoSpread))
                 .then(|| format!("more than ten million runs to show {margin}"));
         };
@@ -229,13 +127,9 @@ impl Words<'_> {
             Some(boots) => format!(
                 "{boots} boots x {} runs of each set ({} runs) to show {margin} with 80 % power, if \
                  boots vary as much as their upper limit",
-                needed.runs_per_boot,
-                boots.saturating_mul(needed.runs_per_boot)
+                needed.runs_per_boot, needed.total
             ),
-            None => format!(
-                "{} runs of each set to show {margin} with 80 % power",
-                needed.runs_per_boot
-            ),
+            None => format!("{} runs of each set to show {margin} with 80 % power", needed.total),
         })
     }
 
@@ -244,18 +138,18 @@ impl Words<'_> {
         let (name, baseline) = (&set.set.label, &base.set.label);
         let at = format!("{} % interval", general(self.level, 6));
         let design = design(base, set);
-        let Some(d) = c.difference else {
+        let Some(difference) = c.difference else {
             return format!("{name} and {baseline} cannot be compared.");
         };
         // More of a rate is faster; of anything else it is only more.
         let rate = self.unit.is_some_and(|u| u.contains("/s") || u.ends_with("ps"));
-        let word = match (rate, d.estimate < 0.0) {
+        let word = match (rate, difference < 0.0) {
             (true, true) => "slower",
             (true, false) => "faster",
             (false, true) => "lower",
             (false, false) => "higher",
         };
-        let (amount, ends) = self.amount(c, d.estimate);
+        let (amount, ends) = self.amount(c, difference);
         let boots = match c.boot_share.filter(|_| base.boots.is_some()) {
             Some(share) => format!("; boots explain {:.0} % of the variance", share * 100.0),
             None => String::new(),
@@ -267,7 +161,7 @@ impl Words<'_> {
                      about the next boot."
                 ),
                 NoVerdict::NoSpread => {
-                    format!(" The difference is {}.", self.numbers.signed(d.estimate))
+                    format!(" The difference is {}.", self.numbers.signed(difference))
                 }
                 NoVerdict::FewPairs => String::new(),
             };
@@ -292,7 +186,7 @@ impl Words<'_> {
                 "{name} and {baseline} are equivalent within the margin of {} (difference {}, \
                  {design}){boots}.",
                 self.margin,
-                self.span(c, d.estimate)
+                self.span(c, difference)
             ),
             _ => {
                 let shows = c.smallest_effect.map(|s| {
@@ -301,7 +195,7 @@ impl Words<'_> {
                     let shown = share.unwrap_or_else(|| self.numbers.value(s));
                     format!(" These runs can show {shown};")
                 });
-                let needed = match c.needed {
+                let needed = match c.runs_needed {
                     Some(n) => match n.boots {
                         Some(b) => format!(
                             " to show {} takes {b} boots x {} runs of each set.",
@@ -322,7 +216,7 @@ impl Words<'_> {
                 };
                 format!(
                     "Inconclusive: {name} may differ from {baseline} by {} ({at}, {design}){boots}.{}{needed}",
-                    self.span(c, d.estimate),
+                    self.span(c, difference),
                     shows.unwrap_or_default()
                 )
             }
@@ -331,7 +225,7 @@ impl Words<'_> {
 
     /// `49.4 %` and `48.7 to 50.1 %`, both without sign; in the unit of the values without a ratio.
     fn amount(&self, c: &Comparison, estimate: f64) -> (String, String) {
-        if let (Some(r), Some(RatioInterval::Bounded { low, high })) = (c.ratio, c.ratio_interval) {
+        if let (Some(r), Some(Interval { low, high, .. })) = (c.ratio, c.ratio_ci) {
             // A ratio below one with a negative baseline is a higher value; the sign says which.
             let sign = if (r - 1.0) < 0.0 { -1.0 } else { 1.0 };
             let error = Some(0.5 * (high - low));
@@ -342,20 +236,16 @@ impl Words<'_> {
             let ends = format!("{} to {} %", percent(a, error), percent(b, error));
             return (format!("{} %", percent((r - 1.0).abs(), error)), ends);
         }
-        let half = c.half_width.unwrap_or(0.0);
-        let n = self.numbers;
+        let half = c.ci.map_or(0.0, |ci| 0.5 * (ci.high - ci.low));
         let unit = self.unit.map(|u| format!(" {u}")).unwrap_or_default();
-        let ends = format!(
-            "{} to {}{unit}",
-            n.value(estimate.abs() - half),
-            n.value(estimate.abs() + half)
-        );
-        (format!("{}{unit}", n.value(estimate.abs())), ends)
+        let amount = estimate.abs();
+        let [low, of, high] = [amount - half, amount, amount + half].map(|x| self.numbers.value(x));
+        (format!("{of}{unit}"), format!("{low} to {high}{unit}"))
     }
 
     /// `-0.64 to +0.05 %`, with signs.
     fn span(&self, c: &Comparison, estimate: f64) -> String {
-        if let Some(RatioInterval::Bounded { low, high }) = c.ratio_interval {
+        if let Some(Interval { low, high, .. }) = c.ratio_ci {
             // Around zero a further digit is wanted: it distinguishes the sides.
             let error = Some(0.1 * (high - low));
             let signed = |x: f64| {
@@ -364,11 +254,14 @@ impl Words<'_> {
             };
             return format!("{} to {} %", signed(low), signed(high));
         }
-        let half = c.half_width.unwrap_or(0.0);
-        let n = self.numbers;
+        let (low, high) = c.ci.map_or((estimate, estimate), |ci| (ci.low, ci.high));
         let unit = self.unit.map(|u| format!(" {u}")).unwrap_or_default();
-        format!("{} to {}{unit}", n.signed(estimate - half), n.signed(estimate + half))
+        format!("{} to {}{unit}", self.numbers.signed(low), self.numbers.signed(high))
     }
+}
+
+fn add(lines: &mut Vec<Line>, label: &str, text: String) {
+    lines.push((label.to_owned(), text));
 }
 
 /// `3 boots x 10 runs`, of both when they agree.

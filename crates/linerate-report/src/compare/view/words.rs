@@ -5,16 +5,11 @@ use std::sync::Arc;
 use linerate_stats::offline::outliers::Grade;
 use linerate_stats::offline::pelt::Course;
 
-use super::{Flag, HOW_TO_TELL_BOOTS, Interval, MOST_NAMED, MOST_VALUES, SetView};
-use crate::compare::analysis::{Analysis, SetFigures};
+use super::{Flag, HOW_TO_TELL_BOOTS, MOST_NAMED, MOST_VALUES, SetView};
+use crate::compare::analysis::{Analysis, Interval, SetFigures};
 use crate::compare::number::{Numbers, p, short};
 use crate::compare::set::Data;
 use crate::number::{general, or_absent};
-
-/// 95.00000000000001 is 95.
-pub(super) fn tidy(x: f64) -> f64 {
-    (x * 1e6).round() / 1e6
-}
 
 pub(super) fn numbers_for(analysis: &Analysis) -> Numbers {
     let scatter = analysis.sets.iter().map(|s| s.all.sd()).filter(|s| *s > 0.0);
@@ -88,7 +83,7 @@ pub(super) fn notes(analysis: &Analysis) -> Vec<String> {
         };
         notes.push(format!("{count} comparisons{how}"));
     }
-    if analysis.comparisons.iter().any(|c| c.bootstrap.is_some()) {
+    if analysis.comparisons.iter().any(|c| c.bootstrap_ci.is_some()) {
         notes.push(format!("Bootstrap: 10000 resamples, seed {}.", analysis.options.seed));
     }
     notes
@@ -100,13 +95,11 @@ pub(super) struct Words<'a> {
     pub(super) level: f64,
     pub(super) margin: &'a str,
     pub(super) unit: Option<&'a str>,
+    /// Several sets are compared, and adjusted for it.
+    pub(super) several: bool,
 }
 
 impl Words<'_> {
-    pub(super) fn interval(&self, low: f64, high: f64, method: &'static str) -> Interval {
-        Interval { low, high, level: self.level, method }
-    }
-
     pub(super) fn set(&self, s: &SetFigures) -> SetView {
         let components = s.boots.as_ref().and_then(|b| b.components);
         let sizes = s.boots.as_ref().map(|b| b.runs.iter().map(Vec::len).collect::<Vec<_>>());
@@ -115,7 +108,12 @@ impl Words<'_> {
             sizes.iter().all(|n| *n == first).then_some(first as u64)
         });
         let method = if s.boots.is_some() { "t on boot means" } else { "t on runs" };
-        let ci = s.half_width.map(|h| self.interval(s.mean - h, s.mean + h, method));
+        let ci = s.half_width.map(|h| Interval {
+            low: s.mean - h,
+            high: s.mean + h,
+            level: self.level,
+            method,
+        });
         let values = s.set.values();
         let kept = values.len() <= MOST_VALUES && !values.is_empty();
         let boot_of = s.set.boots().map(|b| b.of.clone());
