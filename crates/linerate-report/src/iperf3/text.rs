@@ -132,70 +132,61 @@ impl Text {
         for group in groups(start) {
             let streams = of_group(start, rows, group);
             for (socket, figures) in &streams {
-                self.row(&mut out, start, rows, group, &format!("{socket:3}"), figures, false);
+                out.push_str(&self.row(Of { start, group, stream: Some(*socket) }, rows, figures));
             }
             if several {
                 let all: Vec<Figures> = streams.iter().map(|(_, figures)| *figures).collect();
-                self.row(&mut out, start, rows, group, "SUM", &Figures::sum(&all), true);
+                out.push_str(&self.row(
+                    Of { start, group, stream: None },
+                    rows,
+                    &Figures::sum(&all),
+                ));
             }
         }
         self.rows += 1;
         out
     }
 
-    #[expect(clippy::too_many_arguments, reason = "each is one fact of a line")]
-    fn row(
-        &self,
-        out: &mut String,
-        start: &Start,
-        rows: &Rows,
-        group: Group,
-        id: &str,
-        f: &Figures,
-        sum: bool,
-    ) {
+    fn row(&self, of: Of<'_>, rows: &Rows, f: &Figures) -> String {
         let span_ns = rows.end_ns.saturating_sub(rows.start_ns);
         let (from, to) = (rows.start_ns as f64 / 1e9, rows.end_ns as f64 / 1e9);
-        self.begin(out, start, group, id, (from, to), f.bytes, rate(f.bytes, span_ns as f64 / 1e9));
+        let begin = self.begin(of, (from, to), f.bytes, rate(f.bytes, span_ns as f64 / 1e9));
         let tag = if rows.omitted { "(omitted)" } else { "" };
-        let _ = match (is_udp(start), group.sends) {
+        match (is_udp(of.start), of.group.sends) {
             (true, true) => {
-                let room = if is_bidir(start) { "          " } else { "" };
-                writeln!(out, " {room} {}  {tag}", f.packets)
+                let room = if is_bidir(of.start) { "          " } else { "" };
+                format!("{begin} {room} {}  {tag}\n", f.packets)
             }
             (true, false) => {
                 let lost = i64::try_from(f.lost).unwrap_or(i64::MAX);
-                writeln!(out, "{}  {tag}", losses(f.jitter_s, lost, f.packets))
+                format!("{begin}{}  {tag}\n", losses(f.jitter_s, lost, f.packets))
             }
-            (false, _) => match f.retransmits.filter(|_| group.sends) {
-                None => writeln!(out, "                  {tag}"),
-                Some(sent_again) if sum => writeln!(out, "  {sent_again:3}             {tag}"),
-                Some(sent_again) => {
-                    writeln!(out, "  {sent_again:3}   {}       {tag}", number::bytes(f.cwnd_bytes))
+            (false, _) => match f.retransmits.filter(|_| of.group.sends) {
+                None => format!("{begin}                  {tag}\n"),
+                Some(again) if of.stream.is_none() => {
+                    format!("{begin}  {again:3}             {tag}\n")
+                }
+                Some(again) => {
+                    format!("{begin}  {again:3}   {}       {tag}\n", number::bytes(f.cwnd_bytes))
                 }
             },
-        };
+        }
     }
 
     /// What all rows begin with.
-    #[expect(clippy::too_many_arguments, reason = "each is one column")]
     fn begin(
         &self,
-        out: &mut String,
-        start: &Start,
-        group: Group,
-        id: &str,
+        of: Of<'_>,
         (from, to): (f64, f64),
         bytes: u64,
         bits_per_second: f64,
-    ) {
-        let _ = write!(
-            out,
-            "[{id}]{} {from:6.2}-{to:<6.2} sec  {}  {}/sec",
-            role(start, group),
+    ) -> String {
+        format!(
+            "{} {from:6.2}-{to:<6.2} sec  {}  {}/sec",
+            of.name(),
             number::bytes(bytes),
             number::rate(bits_per_second, self.options.format)
-        );
+        )
     }
 
     fn ended(&self, end: &End) -> String {
@@ -214,10 +205,12 @@ impl Text {
         out.push_str(&header(start, Some(again)));
         for (group, streams) in &all {
             for f in streams {
-                self.summary(&mut out, start, *group, &format!("{:3}", f.socket), f);
+                let of = Of { start, group: *group, stream: Some(f.socket) };
+                self.summary(&mut out, of, f);
             }
             if start.asked.parallel > 1 {
-                self.summary(&mut out, start, *group, "SUM", &sum_finals(streams));
+                let of = Of { start, group: *group, stream: None };
+                self.summary(&mut out, of, &sum_finals(streams));
             }
         }
         if self.options.verbose {
@@ -239,62 +232,45 @@ impl Text {
     }
 
     /// The sender's row and the receiver's; a server knows only its own.
-    fn summary(&self, out: &mut String, start: &Start, group: Group, id: &str, f: &Final) {
-        let mine = |is_sender: bool| start.client || is_sender == group.sends;
-        for (is_sender, half, name) in [(true, &f.sent, "sender"), (false, &f.received, "receiver")]
-        {
-            if !mine(is_sender) {
-                if self.options.verbose && id != "SUM" {
+    fn summary(&self, out: &mut String, of: Of<'_>, f: &Final) {
+        let mine = |is_sender: bool| of.start.client || is_sender == of.group.sends;
+        for (is_sender, half) in [(true, &f.sent), (false, &f.received)] {
+            if mine(is_sender) {
+                if !is_sender && is_udp(of.start) && f.out_of_order > 0 {
+                    let sum = Of { stream: None, ..of };
                     let _ = writeln!(
                         out,
-                        "[{id}]{} ({name} statistics not available)",
-                        role(start, group)
+                        "{} {:4.1}-{:4.1} sec  {} datagrams received out-of-order",
+                        sum.name(),
+                        0.0,
+                        half.seconds,
+                        f.out_of_order
                     );
                 }
-                continue;
+                out.push_str(&self.half(of, f, half, is_sender));
+            } else if self.options.verbose && of.stream.is_some() {
+                let name = if is_sender { "sender" } else { "receiver" };
+                let _ = writeln!(out, "{} ({name} statistics not available)", of.name());
             }
-            if !is_sender && is_udp(start) && f.out_of_order > 0 {
-                let _ = writeln!(
-                    out,
-                    "[SUM]{} {:4.1}-{:4.1} sec  {} datagrams received out-of-order",
-                    role(start, group),
-                    0.0,
-                    half.seconds,
-                    f.out_of_order
-                );
-            }
-            self.half(out, start, group, id, f, half, is_sender);
         }
     }
 
-    #[expect(clippy::too_many_arguments, reason = "each is one fact of a line")]
-    fn half(
-        &self,
-        out: &mut String,
-        start: &Start,
-        group: Group,
-        id: &str,
-        f: &Final,
-        half: &Half,
-        is_sender: bool,
-    ) {
-        let span = (0.0, half.seconds);
-        self.begin(out, start, group, id, span, half.bytes, half.bits_per_second());
+    fn half(&self, of: Of<'_>, f: &Final, half: &Half, is_sender: bool) -> String {
+        let begin = self.begin(of, (0.0, half.seconds), half.bytes, half.bits_per_second());
         let name = if is_sender { "sender" } else { "receiver" };
-        let _ = if is_udp(start) {
-            if is_sender {
-                writeln!(out, "  0.000 ms  0/{} (0%)  {name}", half.packets)
-            } else if f.lost_unknown {
-                writeln!(out, "  {:5.3} ms  Unknown/{}  {name}", f.jitter_s * 1e3, half.packets)
-            } else {
-                writeln!(out, "{}  {name}", losses(f.jitter_s, f.lost, half.packets))
-            }
-        } else {
+        let figures = if !is_udp(of.start) {
             match half.retransmits.filter(|_| is_sender) {
-                Some(again) => writeln!(out, "  {again:3}             {name}"),
-                None => writeln!(out, "                  {name}"),
+                Some(again) => format!("  {again:3}           "),
+                None => "                ".to_owned(),
             }
+        } else if is_sender {
+            format!("  0.000 ms  0/{} (0%)", half.packets)
+        } else if f.lost_unknown {
+            format!("  {:5.3} ms  Unknown/{}", f.jitter_s * 1e3, half.packets)
+        } else {
+            losses(f.jitter_s, f.lost, half.packets)
         };
+        format!("{begin}{figures}  {name}\n")
     }
 
     fn closing(&self, out: &mut String, start: &Start, end: &End) {
@@ -333,14 +309,25 @@ fn losses(jitter_s: f64, lost: i64, packets: u64) -> String {
     format!("  {:5.3} ms  {lost}/{packets} ({percent}%)", jitter_s * 1e3)
 }
 
-/// `[TX-C]` and the like, in tests of both directions.
-fn role(start: &Start, group: Group) -> &'static str {
-    match (is_bidir(start), group.sends, start.client) {
-        (false, ..) => "",
-        (_, true, true) => "[TX-C]",
-        (_, false, true) => "[RX-C]",
-        (_, true, false) => "[TX-S]",
-        (_, false, false) => "[RX-S]",
+/// What a line is of: a stream, by its socket, or all of one direction.
+#[derive(Clone, Copy)]
+struct Of<'a> {
+    start: &'a Start,
+    group: Group,
+    stream: Option<i32>,
+}
+
+impl Of<'_> {
+    /// `[  5]`, in tests of both directions `[  5][TX-C]` and the like.
+    fn name(self) -> String {
+        let role = match (is_bidir(self.start), self.group.sends, self.start.client) {
+            (false, ..) => "",
+            (_, true, true) => "[TX-C]",
+            (_, false, true) => "[RX-C]",
+            (_, true, false) => "[TX-S]",
+            (_, false, false) => "[RX-S]",
+        };
+        self.stream.map_or(format!("[SUM]{role}"), |socket| format!("[{socket:3}]{role}"))
     }
 }
 
