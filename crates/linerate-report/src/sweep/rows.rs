@@ -2,9 +2,10 @@
 
 use linerate_model::plan::Way;
 use linerate_model::sweep::{SweepPlan, SweepTrial, Variable};
+use linerate_model::trial::Outcome;
 
-use super::table::limit;
-use crate::number::{self, ABSENT};
+use super::table::{limited, value};
+use crate::number;
 use crate::rows::{self, Cell, column, keep, text};
 use crate::style::{Paint, Tone};
 
@@ -31,11 +32,9 @@ const COLUMNS: &[Column] = &[
     column("", "cpu tx", 6, 4, |t| Cell::known(t.2.outcome.cpu_sender_percent.map(number::cpu))),
     column("", "cpu rx", 6, 4, |t| Cell::known(t.2.outcome.cpu_receiver_percent.map(number::cpu))),
     text("limited by", 12, 0, |t| {
-        let limit = t.2.outcome.limit.map_or(ABSENT, limit);
-        match &t.2.outcome.invalid {
-            Some(_) => Cell { text: format!("{limit} ?"), tone: Tone::Warn },
-            None => Cell::plain(limit),
-        }
+        let Outcome { limit, invalid, .. } = &t.2.outcome;
+        let tone = if invalid.is_some() { Tone::Warn } else { Tone::Plain };
+        Cell { text: limited(*limit, invalid), tone }
     }),
 ];
 
@@ -68,16 +67,6 @@ pub fn row(
     rows::line(&columns, &cells, width, paint)
 }
 
-/// A value of the thing that is varied, for a column.
-fn value(plan: &SweepPlan, value: Option<u64>) -> String {
-    match (value, plan.variable) {
-        (None, _) => "max".to_owned(),
-        (Some(value), Variable::Rate) => number::short(value as f64),
-        (Some(value), Variable::Window) => number::bytes(value),
-        (Some(value), _) => number::integer(value),
-    }
-}
-
 /// The received rates of one direction by rising value: the curve so far.
 pub fn curve(trials: &[SweepTrial], way: Way) -> Vec<f64> {
     let mut known: Vec<(u64, f64)> = trials
@@ -92,7 +81,6 @@ pub fn curve(trials: &[SweepTrial], way: Way) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use linerate_model::record::Limit;
-    use linerate_model::trial::Outcome;
 
     use super::*;
 

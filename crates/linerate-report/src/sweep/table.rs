@@ -3,16 +3,12 @@
 use linerate_model::record::Limit;
 use linerate_model::sweep::{RegimeKind, SweepPlan, SweepPoint, Variable};
 
-use crate::number;
+use crate::number::{self, ABSENT};
 use crate::rows::{self, Cell, column, keep};
 use crate::style::Tone;
 
 /// A column of a sweep's points.
 pub(super) type Column = rows::Column<fn(&SweepPlan, &SweepPoint) -> Cell>;
-
-fn plain(text: String) -> Cell {
-    Cell::plain(text)
-}
 
 /// A count or a share, of less weight when it is nothing and worth a look when it is not.
 fn harm(is_none: bool, text: Option<String>) -> Cell {
@@ -33,12 +29,12 @@ pub(super) fn tone(kind: RegimeKind) -> Tone {
 }
 
 const COLUMNS: &[Column] = &[
-    column("", "trials", 6, 7, |_, p| plain(p.trials.to_string())),
+    column("", "trials", 6, 7, |_, p| Cell::plain(p.trials.to_string())),
     column("bit/s", "asked", 8, 0, |_, p| {
-        plain(p.asked_bps.map_or("max".to_owned(), |asked| number::short(asked as f64)))
+        Cell::plain(p.asked_bps.map_or("max".to_owned(), |asked| number::short(asked as f64)))
     }),
-    column("bit/s", "sent", 8, 0, |_, p| plain(number::short(p.sent_bps))),
-    column("bit/s", "received", 8, 0, |_, p| plain(number::short(p.received_bps))),
+    column("bit/s", "sent", 8, 0, |_, p| Cell::plain(number::short(p.sent_bps))),
+    column("bit/s", "received", 8, 0, |_, p| Cell::plain(number::short(p.received_bps))),
     column("", "spread", 7, 4, |_, p| {
         // Between trials where there are several, else within the one.
         let sd = p.received_sd_bps.or(p.interval_sd_bps).filter(|_| p.received_bps > 0.0);
@@ -58,23 +54,29 @@ const COLUMNS: &[Column] = &[
         text: p.regime.name().to_owned(),
         tone: tone(p.regime),
     }),
-    column("", "limited by", 12, 0, |_, p| {
-        let limit = limit(p.limit);
-        let text = if p.invalid.is_some() { format!("{limit} ?") } else { limit.to_owned() };
-        plain(text)
-    }),
+    column("", "limited by", 12, 0, |_, p| Cell::plain(limited(Some(p.limit), &p.invalid))),
 ];
 
-const SWEPT: Column = column("", "value", 8, 0, |plan, p| {
-    plain(match (plan.variable, p.value) {
-        (_, None) => "max".to_owned(),
-        (Variable::Window, Some(value)) => number::bytes(value),
-        (_, Some(value)) => number::integer(value),
-    })
-});
+const SWEPT: Column = column("", "value", 8, 0, |plan, p| Cell::plain(value(plan, p.value)));
+
+/// A value of the thing that is varied, for a column.
+pub(super) fn value(plan: &SweepPlan, value: Option<u64>) -> String {
+    match (value, plan.variable) {
+        (None, _) => "max".to_owned(),
+        (Some(value), Variable::Rate) => number::short(value as f64),
+        (Some(value), Variable::Window) => number::bytes(value),
+        (Some(value), _) => number::integer(value),
+    }
+}
+
+/// What limited a trial or a point; with a question mark where that says nothing about the path.
+pub(super) fn limited(limit: Option<Limit>, invalid: &Option<String>) -> String {
+    let text = limit.map_or(ABSENT, self::limit);
+    if invalid.is_some() { format!("{text} ?") } else { text.to_owned() }
+}
 
 /// A limit in few words.
-pub(super) fn limit(limit: Limit) -> &'static str {
+fn limit(limit: Limit) -> &'static str {
     match limit {
         Limit::RequestedRate => "-",
         Limit::SenderCpu => "sender CPU",
