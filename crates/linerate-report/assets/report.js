@@ -60,27 +60,16 @@
     return [axis.zero ? low : low - room, axis.top === high ? high : high + room];
   };
 
-  // A sign of its own for each colour.
-  const sign = (ctx, colour, x, y, r) => {
-    ctx.beginPath();
-    const shapes = [
-      () => ctx.arc(x, y, r, 0, 7),
-      () => ctx.rect(x - r, y - r, 2 * r, 2 * r),
-      () => [[0, -1.3], [1.25, 0.9], [-1.25, 0.9]].forEach(([a, b], i) => ctx[i ? "lineTo" : "moveTo"](x + a * r, y + b * r)),
-      () => [[0, -1.3], [1.3, 0], [0, 1.3], [-1.3, 0]].forEach(([a, b], i) => ctx[i ? "lineTo" : "moveTo"](x + a * r, y + b * r)),
-      () => [[0, 1.3], [1.25, -0.9], [-1.25, -0.9]].forEach(([a, b], i) => ctx[i ? "lineTo" : "moveTo"](x + a * r, y + b * r)),
-      () => { ctx.rect(x - r * 1.2, y - r * 0.4, r * 2.4, r * 0.8); ctx.rect(x - r * 0.4, y - r * 1.2, r * 0.8, r * 2.4); },
-    ];
-    shapes[colour]();
-    ctx.fill();
+  // A sign of its own for each colour, as the drawings have it.
+  const sign = (ctx, colour, x, y, scale) => {
+    ctx.save();
+    ctx.translate(x, y);
+    ctx.scale(scale, scale);
+    ctx.fill(new Path2D("M0 0" + given().signs[colour]));
+    ctx.restore();
   };
 
   // The line and sign of a series, as the drawings have them in their legends.
-  const SIGNS = [
-    "M16.4 5a3.4 3.4 0 1 1-6.8 0a3.4 3.4 0 1 1 6.8 0z", "M9.8 1.8h6.4v6.4h-6.4z", "M13 .6l4.2 7.4h-8.4z",
-    "M13 .6l4.4 4.4l-4.4 4.4l-4.4-4.4z", "M13 9.4l4.2-7.4h-8.4z",
-    "M9.1 3.7h2.6v-2.6h2.6v2.6h2.6v2.6h-2.6v2.6h-2.6v-2.6h-2.6z",
-  ];
   const marker = (s, colour) => {
     const part = (name, attributes) => {
       const element = document.createElementNS("http://www.w3.org/2000/svg", name);
@@ -92,7 +81,7 @@
     if (s.kind !== "dots") {
       svg.append(part("path", { d: "M0 5h26", stroke: colour, "stroke-width": s.kind === "line" ? 2 : 1.2, "stroke-dasharray": dash }));
     }
-    if (s.kind === "line" || s.kind === "dots") svg.append(part("path", { d: SIGNS[s.colour], fill: colour }));
+    if (s.kind === "line" || s.kind === "dots") svg.append(part("path", { d: "M13 5" + given().signs[s.colour], fill: colour }));
     return svg;
   };
 
@@ -165,7 +154,7 @@
               ctx.lineTo(px, b);
               ctx.stroke();
             }
-            if (known <= 80 || s.kind === "dots") sign(ctx, s.colour, px, u.valToPos(v, y, true), 3.2 * ratio);
+            if (known <= 80 || s.kind === "dots") sign(ctx, s.colour, px, u.valToPos(v, y, true), 0.94 * ratio);
           });
           ctx.restore();
         }],

@@ -47,6 +47,11 @@ pub fn prefix(unit: Option<&str>, most: f64) -> (f64, &'static str) {
     if !unit.is_some_and(takes_prefix) {
         return (1.0, "");
     }
+    prefix_between(1e-9, 1e12, most).unwrap_or((1.0, ""))
+}
+
+/// The largest prefix of these sizes that is not above `most`.
+pub(crate) fn prefix_between(least: f64, largest: f64, most: f64) -> Option<(f64, &'static str)> {
     let prefixes = [
         (1e-9, "n"),
         (1e-6, "µ"),
@@ -57,8 +62,8 @@ pub fn prefix(unit: Option<&str>, most: f64) -> (f64, &'static str) {
         (1e9, "G"),
         (1e12, "T"),
     ];
-    let fits = prefixes.into_iter().rfind(|(size, _)| most >= *size);
-    fits.unwrap_or((1.0, ""))
+    let fits = |(size, _): &(f64, &str)| (least..=largest).contains(size) && most >= *size;
+    prefixes.into_iter().rfind(fits)
 }
 
 /// A value of any unit: `136.2 Mbit/s`, `24.03 ktransactions/s`, `8247.04 things/s`.

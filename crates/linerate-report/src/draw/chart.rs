@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use std::fmt::Write;
 
 use self::ruler::{Area, Ruler};
-use super::{COLOURS, WIDTH, escape, shortened, text};
+use super::{COLOURS, WIDTH, beside_axis, shortened, text};
 
 mod ruler;
 
@@ -319,13 +319,7 @@ impl Chart {
             }
             // About seven units a letter; a name without room is in the table beside the figure.
             if to - from > 7.0 * band.label.chars().count() as f64 {
-                let _ = writeln!(
-                    out,
-                    "<text class=\"soft\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
-                    (from + to) / 2.0,
-                    area.top - 5.0,
-                    escape(&band.label)
-                );
+                beside_axis(out, "middle", (from + to) / 2.0, area.top - 5.0, &band.label);
             }
         }
     }
@@ -428,17 +422,18 @@ fn line_class(series: &Series) -> String {
     }
 }
 
-/// Each colour has a sign of its own, so that colour is never all that distinguishes two series.
+/// Each colour has a sign of its own, so that colour is never all that distinguishes two series: paths
+/// from the sign's middle on.
+pub const SIGNS: [&str; COLOURS] = [
+    "m-3.4 0a3.4 3.4 0 1 0 6.8 0a3.4 3.4 0 1 0 -6.8 0z",
+    "m-3.2 -3.2h6.4v6.4h-6.4z",
+    "m0 -4.4l4.2 7.4h-8.4z",
+    "m0 -4.4l4.4 4.4l-4.4 4.4l-4.4 -4.4z",
+    "m0 4.4l4.2 -7.4h-8.4z",
+    "m-3.9 -1.3h2.6v-2.6h2.6v2.6h2.6v2.6h-2.6v2.6h-2.6v-2.6h-2.6z",
+];
+
 fn sign(out: &mut String, colour: usize, x: f64, y: f64) {
-    // From the middle on.
-    const SIGNS: [&str; COLOURS] = [
-        "m-3.4 0a3.4 3.4 0 1 0 6.8 0a3.4 3.4 0 1 0 -6.8 0z",
-        "m-3.2 -3.2h6.4v6.4h-6.4z",
-        "m0 -4.4l4.2 7.4h-8.4z",
-        "m0 -4.4l4.4 4.4l-4.4 4.4l-4.4 -4.4z",
-        "m0 4.4l4.2 -7.4h-8.4z",
-        "m-3.9 -1.3h2.6v-2.6h2.6v2.6h2.6v2.6h-2.6v2.6h-2.6v-2.6h-2.6z",
-    ];
     let class = colour % COLOURS;
     let sign = SIGNS.get(class).copied().unwrap_or_default();
     let _ = writeln!(out, "<path class=\"b{class}\" d=\"M{x:.1} {y:.1}{sign}\"/>");

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::{Axis, Unit};
 use crate::draw::scale::{Scale, ticks};
 use crate::draw::{WIDTH, beside_axis, escape, shortened};
-use crate::number;
+use crate::number::{self, prefix_between};
 
 /// The plot's rectangle.
 #[derive(Clone, Copy)]
@@ -177,36 +177,24 @@ pub(super) fn log_ticks(low: f64, high: f64, wanted: usize) -> Vec<f64> {
 
 /// The number at a tick. `top` is the largest of its axis, which chooses the prefix.
 pub(super) fn tick_text(value: f64, top: f64, unit: Unit) -> String {
-    let prefixed = |names: &[(f64, &str)]| {
-        if value == 0.0 {
-            return "0".to_owned();
-        }
-        let (size, name) = names
-            .iter()
-            .rev()
-            .find(|(size, _)| top.abs() >= *size * 0.999_999)
-            .or(names.first())
-            .copied()
-            .unwrap_or((1.0, ""));
-        let text = format!("{:.6}", value / size);
-        let text = match text.contains('.') {
-            true => text.trim_end_matches('0').trim_end_matches('.'),
-            false => &text,
-        };
-        let space = if name.is_empty() { "" } else { " " };
-        format!("{}{space}{name}", if text == "-0" { "0" } else { text })
-    };
-    match unit {
-        Unit::BitRate | Unit::Count | Unit::Whole => {
-            prefixed(&[(1.0, ""), (1e3, "k"), (1e6, "M"), (1e9, "G"), (1e12, "T")])
-        }
+    let most = top.abs() * 1.000_001;
+    let (prefix, ending) = match unit {
+        Unit::Nines => return nines_text(value),
+        Unit::BitRate | Unit::Count | Unit::Whole => (prefix_between(1.0, 1e12, most), ""),
         // Of datagrams every byte counts.
-        Unit::Bytes if top.abs() < 1e4 => prefixed(&[(1.0, "B")]),
-        Unit::Bytes => prefixed(&[(1.0, ""), (1e3, "kB"), (1e6, "MB"), (1e9, "GB"), (1e12, "TB")]),
-        Unit::Seconds => prefixed(&[(1e-9, "ns"), (1e-6, "µs"), (1e-3, "ms"), (1.0, "s")]),
-        Unit::Percent => format!("{} %", prefixed(&[(1.0, "")])),
-        Unit::Nines => nines_text(value),
+        Unit::Bytes if top.abs() < 1e4 => (None, "B"),
+        Unit::Bytes => (prefix_between(1.0, 1e12, most), "B"),
+        Unit::Seconds => (prefix_between(1e-9, 1.0, most).or(Some((1e-9, "n"))), "s"),
+        Unit::Percent => (None, "%"),
+    };
+    if value == 0.0 && unit != Unit::Percent {
+        return "0".to_owned();
     }
+    let (size, prefix) = prefix.unwrap_or((1.0, ""));
+    let text = format!("{:.6}", value / size);
+    let text = text.trim_end_matches('0').trim_end_matches('.');
+    let text = if text == "-0" { "0" } else { text };
+    format!("{text} {prefix}{ending}").trim_end().to_owned()
 }
 
 /// A number of nines as the percentile it is.

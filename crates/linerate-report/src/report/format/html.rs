@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use std::io::Write;
 
 use super::Look;
-use crate::draw::chart::{Axis, Chart, Series};
+use crate::draw::chart::{Axis, Chart, SIGNS, Series};
 use crate::draw::{self, escape};
 use crate::page::{self, Page};
 use crate::report::run;
@@ -52,7 +52,8 @@ pub(super) fn render(view: &View, _: &Look) -> Result<Vec<u8>, String> {
     }
     page.end(view, "<p>Charts by uPlot, MIT licence; its text is in this page's source.</p>\n");
     let palette = json!({ "light": draw::palette(false), "dark": draw::palette(true) });
-    let figures = json!({ "palette": palette, "figures": page.figures }).to_string();
+    let figures =
+        json!({ "palette": palette, "signs": SIGNS, "figures": page.figures }).to_string();
     let runs = packed(view)?.to_string();
     let style = format!("{UPLOT_STYLE}{STYLE}");
     let licence = format!("/* uPlot 1.6.32\n{}*/\n{UPLOT}", UPLOT_LICENCE.replace("*/", "* /"));
