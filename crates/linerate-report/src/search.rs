@@ -7,22 +7,16 @@ use linerate_model::search::{BoundRecord, GoalRecord, SearchDocument};
 
 use crate::clean::clean;
 use crate::number;
-use crate::style::{Paint, Tone, wrap};
+use crate::run::text::Layout;
+use crate::style::Tone;
 
 pub use rows::{bounds, head, row};
 
 /// The answer.
-pub fn end(document: &SearchDocument, width: Option<usize>, paint: Paint) -> String {
-    let width = width.unwrap_or(usize::MAX).max(40);
+pub fn end(document: &SearchDocument, layout: Layout) -> String {
     let mut out = String::new();
     let mut say = |label: &str, text: &str, tone: Tone| {
-        for (i, line) in wrap(&clean(text), width.saturating_sub(12), "").iter().enumerate() {
-            let label = if i == 0 { label } else { "" };
-            let shown = format!("{label:10}");
-            let line = paint.apply(tone, line);
-            out.push_str(format!("{}  {line}", paint.apply(Tone::Label, &shown)).trim_end());
-            out.push('\n');
-        }
+        layout.wrapped(&mut out, &format!("{label:10}  "), &clean(text), tone, 12);
     };
     if document.status != Status::Complete {
         let why = document.error.as_ref().map_or("", |e| e.what.as_str());
@@ -178,7 +172,7 @@ mod tests {
     }
 
     fn shown(document: &SearchDocument) -> String {
-        end(document, None, Paint { colour: false })
+        end(document, crate::run::text::PLAIN)
     }
 
     #[test]

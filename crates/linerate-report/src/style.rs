@@ -70,12 +70,12 @@ pub fn wrap(text: &str, width: usize, indent: &str) -> Vec<String> {
     let mut lines = Vec::new();
     let mut line = String::new();
     let mut columns = 0;
-    for word in &words {
+    for (i, word) in words.iter().enumerate() {
         let length = word.chars().count();
         if columns > 0 && columns + 1 + length > width && !line.trim().is_empty() {
             lines.push(std::mem::replace(&mut line, indent.to_owned()));
             columns = indent.chars().count();
-        } else if columns > 0 {
+        } else if i > 0 {
             line.push(' ');
             columns += 1;
         }
@@ -124,6 +124,7 @@ mod tests {
         assert_eq!(wrap("a bc def g", 6, "  "), ["a bc", "  def", "  g"]);
         assert_eq!(wrap("averylongword x", 4, ""), ["averylongword", "x"]);
         assert_eq!(wrap("", 4, ""), [""]);
+        assert_eq!(wrap("  a bc d", 6, "  "), ["  a bc", "  d"]);
         assert_eq!(
             wrap("lost 20 737, 8.9 %, 4 MiB", 9, ""),
             ["lost", "20 737,", "8.9 %,", "4 MiB"]

@@ -85,7 +85,7 @@ fn end(screen: &mut Screen<()>, document: &SearchDocument) {
     let layout = screen.layout;
     match screen.output {
         Output::Text => {
-            let end = text::end(document, layout.room.width, layout.paint);
+            let end = text::end(document, layout);
             screen.put(&format!("\n{end}"));
         }
         Output::Json => screen.json(json::document(document)),

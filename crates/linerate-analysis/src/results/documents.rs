@@ -3,12 +3,14 @@
 
 use linerate_model::campaign::{Event, StoredRun};
 use linerate_model::record::{ErrorKind, ErrorRecord, Interval, RunRecord, Status};
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::campaign::CampaignNotes;
 use super::{Input, InputError, Item, What, iperf3, plain};
 use crate::compare::{self, Adjust, Analysis, Margin, Options};
+use crate::input::FEWEST_VALUES;
 use crate::set::{Boots, Data, Set};
 
 /// Newest format of any document that this version knows.
@@ -362,14 +364,11 @@ fn comparison(document: &Value) -> Result<Analysis, String> {
         let number = |key: &str| set[key].as_f64();
         let data = match set["values"].as_array() {
             Some(list) => {
-                let values: Vec<f64> = list.iter().filter_map(Value::as_f64).collect();
-                if values.len() != list.len() || values.len() < 3 {
+                let values: Option<Vec<f64>> = list.iter().map(Value::as_f64).collect();
+                let Some(values) = values.filter(|values| values.len() >= FEWEST_VALUES) else {
                     return Err(lacks("at least three numbers in a set"));
-                }
-                let names: Vec<String> = set["boot_labels"]
-                    .as_array()
-                    .map(|l| l.iter().filter_map(Value::as_str).map(str::to_owned).collect())
-                    .unwrap_or_default();
+                };
+                let names = Vec::<String>::deserialize(&set["boot_labels"]).unwrap_or_default();
                 let boots = set["boot_of"].as_array().map(|of| {
                     let label = |i: &Value| {
                         let i = i.as_u64().unwrap_or(0) as usize;

@@ -3,7 +3,8 @@
 use super::analysis::Verdict;
 use super::plot::{Scale, counts, scale_of, stacks};
 use super::view::{SetView, View};
-use crate::style::wrap;
+use crate::rows::{Cell, Column, line};
+use crate::style::{Paint, wrap};
 
 /// Marks of the boots, in their order; a boot beyond them is `*`.
 const BOOT_MARKS: &[u8] = b"123456789abcdefghijklmnpqrstuvwxyzABCDEFGHIJKLMNPQRSTUVWXYZ";
@@ -63,46 +64,20 @@ fn wrapped(out: &mut String, text: &str, width: usize, indent: &str) {
 fn table(out: &mut String, view: &View) {
     let boots = view.sets.iter().any(|s| s.boots.is_some());
     let interval = format!("{} % interval", view.level);
-    let names = [
-        "set",
-        if boots { "boots x runs" } else { "runs" },
-        "mean",
-        interval.as_str(),
-        "median",
-        "sd",
-        "between",
-        "within",
-        "icc",
-    ];
-    let columns = if boots { names.len() } else { 6 };
-    let cell = |row: &SetView, column: usize| row.cells.get(column).cloned().unwrap_or_default();
-    let widths: Vec<usize> = names
-        .iter()
-        .take(columns)
-        .enumerate()
-        .map(|(i, name)| {
-            let longest = view.sets.iter().map(|s| cell(s, i).chars().count()).max().unwrap_or(0);
-            longest.max(name.chars().count())
-        })
-        .collect();
-    let mut line = |cells: &dyn Fn(usize) -> String| {
-        let mut text = String::new();
-        for (i, width) in widths.iter().enumerate() {
-            let cell = cells(i);
-            let room = " ".repeat(width - cell.chars().count().min(*width));
-            // Names to the left, numbers to the right.
-            text.push_str(&if i == 0 {
-                format!("{cell}{room}")
-            } else {
-                format!("  {room}{cell}")
-            });
-        }
-        out.push_str(text.trim_end());
-        out.push('\n');
+    let design = if boots { "boots x runs" } else { "runs" };
+    let names = ["set", design, "mean", &interval, "median", "sd", "between", "within", "icc"]
+        .map(str::to_owned);
+    let names = if boots { &names[..] } else { &names[..6] };
+    // Names to the left, numbers to the right.
+    let column = |(i, name): (usize, &String)| {
+        let cells = view.sets.iter().filter_map(|s| s.cells.get(i)).chain([name]);
+        let width = cells.map(|cell| cell.chars().count()).max().unwrap_or(0);
+        Column { group: "", name: "", width, left: i == 0, rank: 0, cell: i }
     };
-    line(&|i| names.get(i).copied().unwrap_or_default().to_owned());
-    for set in &view.sets {
-        line(&|i| cell(set, i));
+    let columns: Vec<Column<usize>> = names.iter().enumerate().map(column).collect();
+    for row in std::iter::once(names).chain(view.sets.iter().map(|s| s.cells.as_slice())) {
+        let cells: Vec<Cell> = row.iter().map(Cell::plain).collect();
+        out.push_str(&line(&columns, &cells, None, Paint { colour: false }));
     }
     out.push('\n');
 }

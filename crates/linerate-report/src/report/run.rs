@@ -101,7 +101,7 @@ pub(super) fn add(
     let mut words = words(&head, &ending);
     match words_wanted {
         Words::All => {
-            builder.words.extend(flows(&record.totals).iter().filter_map(result));
+            builder.words.extend(ending.headline.results.iter().map(|r| format!("{r}.")));
             builder.words.append(&mut words);
         }
         // The headline table has the figures.
@@ -135,19 +135,6 @@ fn words(head: &Head, ending: &Ending) -> Vec<String> {
     words.extend(ending.doubts.iter().map(|d| format!("Doubt: {d}")));
     words.extend(head.cuts.iter().map(|c| format!("Not as asked: {c}")));
     words
-}
-
-/// What one direction carried, as a sentence.
-fn result(flow: &Flow<'_>) -> Option<String> {
-    let of = flow.way.map(|w| format!("{}: ", way_words(w))).unwrap_or_default();
-    let (sent, got) = (flow.sent_bps().map(number::rate), flow.received_bps().map(number::rate));
-    let lost = flow.lost_ratio().map(|l| format!(", {} lost", number::loss(l))).unwrap_or_default();
-    Some(match (sent, got) {
-        (Some(sent), Some(got)) => format!("{of}{sent} sent, {got} received{lost}."),
-        (Some(one), None) => format!("{of}{one} sent."),
-        (None, Some(one)) => format!("{of}{one} received{lost}."),
-        (None, None) => return None,
-    })
 }
 
 /// A row for each direction, and each as a point of the overview.
