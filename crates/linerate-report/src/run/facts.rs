@@ -1,9 +1,9 @@
 //! Everything that is known of a test when it is over, a labelled line each.
 
-use linerate_analysis::metric::flows;
+use linerate_analysis::metric::{Flow, flows};
 use linerate_model::plan::{EngineChoice, Receiving, Sending};
 use linerate_model::record::{
-    CpuFigures, Quantiles, ReceiverFigures, RrFigures, RunRecord, SenderFigures,
+    CpuFigures, Quantiles, ReceiverFigures, RrFigures, RunRecord, SenderFigures, TcpFigures,
 };
 
 use super::words::plural;
@@ -18,27 +18,23 @@ pub(super) fn facts(record: &RunRecord) -> Facts {
     let totals = &record.totals;
     for flow in flows(totals) {
         let prefix = flow.way.map_or(String::new(), |way| format!("{} ", way.name()));
-        direction(&mut facts, &prefix, flow.sender, flow.receiver);
+        direction(&mut facts, &prefix, &flow);
     }
     if let Some(rr) = &totals.rr {
         transactions(&mut facts, rr);
     }
-    sockets(&mut facts, record);
+    facts.extend(sockets(record, true));
     facts
 }
 
-fn direction(
-    facts: &mut Facts,
-    prefix: &str,
-    sender: Option<&SenderFigures>,
-    receiver: Option<&ReceiverFigures>,
-) {
+fn direction(facts: &mut Facts, prefix: &str, flow: &Flow<'_>) {
+    let (sender, receiver) = (flow.sender, flow.receiver);
     let mut add = |label: &str, text: String| {
         if !text.is_empty() {
             facts.push((format!("{prefix}{label}"), text));
         }
     };
-    add("datagrams", datagrams(sender, receiver));
+    add("datagrams", datagrams(flow, true));
     if let Some(receiver) = receiver {
         if let Some(runs) = receiver.loss_runs.as_ref().filter(|r| r.count > 0) {
             add(
@@ -119,34 +115,38 @@ fn harm(words: &mut Vec<String>, value: Option<u64>, what: &str) {
     }
 }
 
-fn datagrams(sender: Option<&SenderFigures>, receiver: Option<&ReceiverFigures>) -> String {
+/// Datagrams by what became of them; `all`: what the headline has said too.
+pub(super) fn datagrams(flow: &Flow<'_>, all: bool) -> String {
     let mut parts = Vec::new();
-    if let Some(sender) = sender {
-        parts.extend(sender.datagrams.map(|n| format!("sent {}", number::integer(n))));
-        harm(&mut parts, sender.refused_locally, "more were local send errors");
-        harm(&mut parts, sender.given_up, "skipped slots");
+    if let Some(sender) = flow.sender {
+        parts.extend(sender.datagrams.map(|n| format!("{} sent", number::integer(n))));
+        harm(&mut parts, sender.refused_locally.filter(|_| all), "more were local send errors");
     }
-    let Some(receiver) = receiver else { return parts.join(" · ") };
-    parts.extend(receiver.datagrams.map(|n| format!("received {}", number::integer(n))));
-    if let Some(lost) = receiver.lost {
-        let places = [
-            (receiver.lost_path, "on the path"),
-            (receiver.dropped_receiver, "in the receiver's rcvbuf"),
-            (receiver.unattributed.filter(|&u| u > 0), "in one of the two"),
-        ];
-        let of = |(n, place): (Option<u64>, &str)| Some(format!("{} {place}", number::integer(n?)));
-        let places: Vec<String> = places.into_iter().filter_map(of).filter(|_| lost > 0).collect();
-        let lost = number::integer(lost);
-        parts.push(match places.is_empty() {
-            true => format!("lost {lost}"),
-            false => format!("lost {lost} ({})", places.join(", ")),
-        });
+    if let Some(receiver) = flow.receiver {
+        parts.extend(receiver.datagrams.map(|n| format!("{} received", number::integer(n))));
+        parts.extend(receiver.lost.filter(|_| all).map(|lost| losses(receiver, lost)));
+        harm(&mut parts, receiver.duplicates, "dup");
+        harm(&mut parts, receiver.reordered, "reordered");
+        harm(&mut parts, receiver.late, "late");
+        harm(&mut parts, receiver.corrupt, "corrupt");
     }
-    harm(&mut parts, receiver.duplicates, "dup");
-    harm(&mut parts, receiver.reordered, "reordered");
-    harm(&mut parts, receiver.late, "late");
-    harm(&mut parts, receiver.corrupt, "corrupt");
+    harm(&mut parts, flow.sender.and_then(|s| s.given_up), "skipped slots");
     parts.join(" · ")
+}
+
+fn losses(receiver: &ReceiverFigures, lost: u64) -> String {
+    let places = [
+        (receiver.lost_path, "on the path"),
+        (receiver.dropped_receiver, "in the receiver's rcvbuf"),
+        (receiver.unattributed.filter(|&u| u > 0), "in one of the two"),
+    ];
+    let of = |(n, place): (Option<u64>, &str)| Some(format!("{} {place}", number::integer(n?)));
+    let places: Vec<String> = places.into_iter().filter_map(of).filter(|_| lost > 0).collect();
+    let lost = number::integer(lost);
+    match places.is_empty() {
+        true => format!("{lost} lost"),
+        false => format!("{lost} lost ({})", places.join(", ")),
+    }
 }
 
 fn quantiles(q: &Quantiles) -> String {
@@ -187,7 +187,7 @@ fn pacing(sender: &SenderFigures) -> String {
     parts.join(" · ")
 }
 
-fn tcp_words(tcp: &linerate_model::record::TcpFigures) -> String {
+fn tcp_words(tcp: &TcpFigures) -> String {
     let mut parts = Vec::new();
     parts.extend(tcp.congestion.as_deref().map(|name| clean(name).into_owned()));
     parts.extend(tcp.mss_bytes.map(|mss| format!("MSS {mss} B")));
@@ -208,19 +208,20 @@ fn tcp_words(tcp: &linerate_model::record::TcpFigures) -> String {
         let [mean, least, most] = [mean, least, most].map(number::bytes);
         parts.push(format!("cwnd mean {mean}, min {least}, max {most}"));
     }
-    let mut limited = Vec::new();
-    for (ratio, by) in [
+    parts.extend(held_back(tcp));
+    parts.join(" · ")
+}
+
+/// What kept a sender from sending more, for more than a hundredth of the time.
+pub(super) fn held_back(tcp: &TcpFigures) -> impl Iterator<Item = String> {
+    let limits = [
         (tcp.rwnd_limited_ratio, "the receiver's window"),
         (tcp.sndbuf_limited_ratio, "the send buffer"),
-    ] {
-        if let Some(ratio) = ratio.filter(|&r| r > 0.0) {
-            limited.push(format!("{} by {by}", number::cpu(ratio * 100.0)));
-        }
-    }
-    if !limited.is_empty() {
-        parts.push(format!("of the time held back {}", limited.join(", ")));
-    }
-    parts.join(" · ")
+    ];
+    limits.into_iter().filter_map(|(ratio, by)| {
+        let percent = number::cpu(ratio.filter(|&r| r >= 0.01)? * 100.0);
+        Some(format!("{percent} of the time held back by {by}"))
+    })
 }
 
 fn cpu(cpu: &CpuFigures) -> String {
@@ -276,36 +277,31 @@ fn transactions(facts: &mut Facts, rr: &RrFigures) {
     facts.extend(rr.server_cpu.as_ref().map(|figures| ("server".to_owned(), cpu(figures))));
 }
 
-/// Engine and socket buffers: known for certain only when the test is over.
-fn sockets(facts: &mut Facts, record: &RunRecord) {
-    let Some(plan) = &record.agreed else { return };
+/// Engine and socket buffers: known for certain only when the test is over. `all`: what is usual too.
+pub(super) fn sockets(record: &RunRecord, all: bool) -> Option<(String, String)> {
+    let plan = record.agreed.as_ref()?;
     let mut parts = Vec::new();
     if let Some(engine) = &plan.engine {
         let train = match plan.train_datagrams {
             Some(n) if n > 1 => format!(", up to {n} datagrams at once"),
-            Some(_) if *engine == EngineChoice::Mmsg => ", many datagrams a call".to_owned(),
-            Some(_) => ", one datagram at a time".to_owned(),
-            None => String::new(),
+            Some(_) if all && *engine == EngineChoice::Mmsg => ", many datagrams a call".to_owned(),
+            Some(_) if all => ", one datagram at a time".to_owned(),
+            _ => String::new(),
         };
-        parts.push(format!("engine {}{train}", clean(engine.name())));
+        parts.push(format!("{}{train}", clean(engine.name())));
     }
     if let Some(granted) = plan.window_granted {
         let size = |b: Option<u64>| number::or_absent(b, number::bytes);
-        let mut text = format!(
-            "buffers granted: {} to send, {} to receive",
-            size(granted.send_bytes),
-            size(granted.receive_bytes)
-        );
-        if let Some(asked) = record.asked.window_bytes {
-            text.push_str(&format!(" (asked {})", number::bytes(asked)));
-        }
-        parts.push(text);
+        let (send, receive) = (size(granted.send_bytes), size(granted.receive_bytes));
+        let asked = record.asked.window_bytes.filter(|_| all);
+        let asked = asked.map(|asked| format!(" (asked {})", number::bytes(asked)));
+        parts.push(format!("sndbuf {send} · rcvbuf {receive}{}", asked.unwrap_or_default()));
     }
-    let receive = plan.receive.as_ref().filter(|&way| *way != Receiving::Copy);
-    parts.extend(receive.map(|way| format!("received by {}", clean(way.name()))));
-    let send = plan.send.as_ref().filter(|&way| *way != Sending::Copy);
-    parts.extend(send.map(|way| format!("sent by {}", clean(way.name()))));
-    if !parts.is_empty() {
-        facts.push(("sockets".to_owned(), parts.join(" · ")));
+    if all {
+        let receive = plan.receive.as_ref().filter(|&way| *way != Receiving::Copy);
+        parts.extend(receive.map(|way| format!("received by {}", clean(way.name()))));
+        let send = plan.send.as_ref().filter(|&way| *way != Sending::Copy);
+        parts.extend(send.map(|way| format!("sent by {}", clean(way.name()))));
     }
+    (!parts.is_empty()).then(|| ("sockets".to_owned(), parts.join(" · ")))
 }

@@ -4,10 +4,10 @@
 use linerate_analysis::metric::{Flow, flows};
 use linerate_model::plan::{PlanDirection, Receiving, Sending, TrafficKind, Way};
 use linerate_model::record::{
-    CpuFigures, DoubtKind, PlanRecord, ReceiverFigures, RrFigures, RunRecord, SenderFigures, Status,
+    CpuFigures, DoubtKind, PlanRecord, ReceiverFigures, RrFigures, RunRecord, Status,
 };
 
-use super::facts::{Facts, counters};
+use super::facts::{Facts, counters, datagrams, held_back, sockets};
 use super::words::{headline, plural, sentence};
 use crate::clean::clean;
 use crate::number;
@@ -188,7 +188,7 @@ pub(super) fn details(record: &RunRecord) -> Facts {
                 facts.push((format!("{way} {label}").trim().to_owned(), text));
             }
         };
-        add("datagrams", datagrams(&flow));
+        add("datagrams", datagrams(&flow, false));
         add("delay", flow.receiver.map(delay).unwrap_or_default());
         add("tcp", flow.tcp().map(tcp).unwrap_or_default());
         // With both directions the table has room for the shares only, and that is enough.
@@ -205,27 +205,8 @@ pub(super) fn details(record: &RunRecord) -> Facts {
             facts.push(("cpu".to_owned(), cpu));
         }
     }
-    facts.extend(sockets(record));
+    facts.extend(sockets(record, false));
     facts
-}
-
-fn datagrams(flow: &Flow<'_>) -> String {
-    let sender = |of: fn(&SenderFigures) -> Option<u64>| flow.sender.and_then(of);
-    let receiver = |of: fn(&ReceiverFigures) -> Option<u64>| flow.receiver.and_then(of);
-    let mut parts = Vec::new();
-    for (value, word, even_zero) in [
-        (sender(|s| s.datagrams), "sent", true),
-        (receiver(|r| r.datagrams), "received", true),
-        (receiver(|r| r.duplicates), "dup", false),
-        (receiver(|r| r.reordered), "reordered", false),
-        (receiver(|r| r.late), "late", false),
-        (receiver(|r| r.corrupt), "corrupt", false),
-        (sender(|s| s.given_up), "skipped slots", false),
-    ] {
-        let value = value.filter(|&v| even_zero || v > 0);
-        parts.extend(value.map(|v| format!("{} {word}", number::integer(v))));
-    }
-    parts.join(" · ")
 }
 
 fn quantiles(q: &linerate_model::record::Quantiles) -> String {
@@ -249,14 +230,7 @@ fn tcp(tcp: &linerate_model::record::TcpFigures) -> String {
     let mut parts: Vec<String> = tcp.congestion.iter().map(|c| clean(c).into_owned()).collect();
     parts.extend(tcp.rtt_max_s.map(|max| format!("RTT max {}", number::seconds_short(max))));
     parts.extend(tcp.cwnd_bytes.map(|cwnd| format!("cwnd {}", number::bytes(cwnd))));
-    for (ratio, by) in [
-        (tcp.rwnd_limited_ratio, "the receiver's window"),
-        (tcp.sndbuf_limited_ratio, "the send buffer"),
-    ] {
-        if let Some(ratio) = ratio.filter(|&r| r >= 0.01) {
-            parts.push(format!("{} of the time held back by {by}", number::cpu(ratio * 100.0)));
-        }
-    }
+    parts.extend(held_back(tcp));
     parts.join(" · ")
 }
 
@@ -276,23 +250,6 @@ fn cpus(ends: [(&str, Option<&CpuFigures>); 2]) -> String {
     };
     let parts: Vec<String> = ends.into_iter().filter_map(words).collect();
     parts.join(" · ")
-}
-
-fn sockets(record: &RunRecord) -> Option<(String, String)> {
-    let plan = record.agreed.as_ref()?;
-    let mut parts = Vec::new();
-    if let Some(engine) = &plan.engine {
-        parts.push(match plan.train_datagrams {
-            Some(n) if n > 1 => format!("{}, up to {n} datagrams at once", clean(engine.name())),
-            _ => clean(engine.name()).into_owned(),
-        });
-    }
-    if let Some(granted) = plan.window_granted {
-        let size = |b: Option<u64>| number::or_absent(b, number::bytes);
-        let (send, receive) = (size(granted.send_bytes), size(granted.receive_bytes));
-        parts.push(format!("sndbuf {send} · rcvbuf {receive}"));
-    }
-    (!parts.is_empty()).then(|| ("sockets".to_owned(), parts.join(" · ")))
 }
 
 /// Doubts that are shown in full where not everything was asked for.

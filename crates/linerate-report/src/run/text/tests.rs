@@ -83,14 +83,14 @@ fn udp_with_drops_at_the_receiver() {
      10 s  160.0 M   133.1 M    11.31 k   16.79 %        0    2 281          0          0       0   143 µs    12/12    28/99
     total  160.0 M   135.6 M    11.51 k   15.26 %        0   20 737          0          0       0   143 µs    12/12    28/99
 
-    datagrams        sent 135 870 · received 115 133 · lost 20 737 (0 on the path, 20 737 in the receiver's rcvbuf)
+    datagrams        135 870 sent · 115 133 received · 20 737 lost (0 on the path, 20 737 in the receiver's rcvbuf)
     loss runs        3 410, mean 6.1 and longest 31 datagrams
     jitter           143.0 µs
     delay variation  p50 81.00 µs · p90 410.0 µs · p99 1.212 ms · p99.9 2.900 ms · p99.99 3.010 ms · max 3.104 ms
     pacing           mean rate +2.4 ppm from the asked · gaps p50 73.60 µs, p99 74.91 µs, max 201.3 µs (nominal 73.60 µs)
     sender           thread 12 % of core 1 · that core 12 % busy (user 3.0 %, system 8.9 %, softirq 0.4 %, steal 0 %)
     receiver         thread 28 % of core 2 · that core 99 % busy (user 6.9 %, system 21 %, softirq 71 %, steal 0 %)
-    sockets          engine gso, one datagram at a time · buffers granted: 208 KiB to send, 208 KiB to receive
+    sockets          gso, one datagram at a time · sndbuf 208 KiB · rcvbuf 208 KiB
     or try: --window 4M (now 208 KiB)
 
     135.6 Mbit/s received of 160.0 offered · 15.26 % lost (20 737: all dropped by the server's rcvbuf)
