@@ -6,6 +6,7 @@ mod words;
 
 use std::sync::Arc;
 
+use linerate_model::record::ProgramFacts;
 use serde::Serialize;
 
 use self::words::{Words, headline, notes, numbers_for};
@@ -37,7 +38,7 @@ pub struct View {
     /// What kind of document.
     pub kind: &'static str,
     /// The program.
-    pub linerate: Program,
+    pub linerate: ProgramFacts,
     /// One line on what was compared and how.
     pub headline: String,
     /// Confidence in percent.
@@ -84,13 +85,6 @@ pub struct Mark {
     pub index: usize,
     /// What stands beside it; short.
     pub text: String,
-}
-
-/// The program that made a document.
-#[derive(Debug, Clone, Serialize, schemars::JsonSchema)]
-pub struct Program {
-    /// Semantic version.
-    pub version: &'static str,
 }
 
 /// Something noticed about a set.
@@ -226,7 +220,7 @@ impl View {
         let mut view = Self {
             format: 1,
             kind: "compare",
-            linerate: Program { version: env!("CARGO_PKG_VERSION") },
+            linerate: ProgramFacts { version: env!("CARGO_PKG_VERSION").to_owned() },
             headline: headline(&analysis, level, &margin, shown.as_deref()),
             level,
             margin: margin.clone(),

@@ -75,19 +75,10 @@ pub(super) fn draw(plan: &SweepPlan, points: &[&SweepPoint], width: usize) -> Ve
         Variable::Rate => number::short(value),
         _ => number::integer(value as u64),
     };
-    let (left, middle, right) = (
-        label(first.exp().round()),
-        label(((first + last) / 2.0).exp()),
-        label(last.exp().round()),
-    );
-    let gap = |used: usize, at: usize| " ".repeat(at.saturating_sub(used).max(1));
-    let mut axis = left.clone();
-    let at = (width / 2).saturating_sub(middle.chars().count() / 2);
-    axis.push_str(&gap(axis.chars().count(), at));
-    axis.push_str(&middle);
-    let at = width.saturating_sub(right.chars().count());
-    axis.push_str(&gap(axis.chars().count(), at));
-    axis.push_str(&right);
+    let (left, right) = (label(first.exp().round()), label(last.exp().round()));
+    let middle = label(((first + last) / 2.0).exp());
+    let between = width.saturating_sub(left.chars().count() + right.chars().count());
+    let axis = format!("{left}{middle:^between$}{right}");
     lines.push(format!("{:>MARGIN$} └{}", "", "─".repeat(width)));
     lines.push(format!("{:>MARGIN$}  {axis}", ""));
     lines
