@@ -51,11 +51,10 @@ pub fn figure(out: &mut String, view: &View, chosen: &[usize], top: f64) -> f64 
     // A column is as wide as a dot.
     let columns = ((WIDTH - LEFT - RIGHT) / 7.0) as usize;
     let Some(scale) = scale_of(&sets, columns) else { return bottom };
-    let x = |value: f64| LEFT + scale.share(value) * (WIDTH - LEFT - RIGHT);
     let (low, high) = scale.ends();
     let (size, prefix) = number::prefix(view.unit.as_deref(), low.abs().max(high.abs()));
     for tick in ticks(&scale, 7) {
-        let at = x(tick);
+        let at = x(&scale, tick);
         let _ = write!(
             out,
             "<line class=\"grid\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{:.1}\" y2=\"{bottom:.1}\"/>",
@@ -70,27 +69,35 @@ pub fn figure(out: &mut String, view: &View, chosen: &[usize], top: f64) -> f64 
     let dotted = sets.iter().filter(|s| s.drawn.len() <= MOST_DOTS);
     let tallest = dotted.flat_map(|s| counts(&s.drawn, &scale)).max().unwrap_or(0).max(1);
     for (index, set) in sets.iter().enumerate() {
-        draw(out, view, set, &scale, tallest, &x, top + TOP + lane * index as f64);
+        let floor = top + TOP + lane * index as f64 + DOTS;
+        draw(out, &Lane { view, set, scale: &scale, tallest, floor });
     }
     bottom + AXIS
 }
 
-fn draw(
-    out: &mut String,
-    view: &View,
-    set: &SetView,
-    scale: &Scale,
+/// Where a value stands.
+fn x(scale: &Scale, value: f64) -> f64 {
+    LEFT + scale.share(value) * (WIDTH - LEFT - RIGHT)
+}
+
+/// A set, where its dots stand, and the most of them above each other in its figure.
+struct Lane<'a> {
+    view: &'a View,
+    set: &'a SetView,
+    scale: &'a Scale,
     tallest: usize,
-    x: &impl Fn(f64) -> f64,
-    top: f64,
-) {
+    floor: f64,
+}
+
+fn draw(out: &mut String, lane: &Lane<'_>) {
+    let Lane { set, scale, floor, .. } = *lane;
     let design = match (set.boots, set.runs_per_boot) {
         (Some(1), _) => format!("1 boot, {} runs", set.n),
         (Some(boots), Some(runs)) => format!("{boots} boots x {runs} runs"),
         (Some(boots), None) => format!("{boots} boots, {} runs", set.n),
         (None, _) => format!("{} runs", set.n),
     };
-    let middle = top + DOTS * 0.55;
+    let middle = floor - DOTS * 0.45;
     let _ = writeln!(
         out,
         "<text class=\"name\" x=\"12\" y=\"{middle:.1}\">{}</text><text class=\"soft\" x=\"12\" \
@@ -98,25 +105,17 @@ fn draw(
         escape(&shortened(&set.label, 23)),
         middle + 17.0
     );
-    let floor = top + DOTS;
     if set.drawn.len() <= MOST_DOTS {
-        dots(out, view, set, tallest, x, scale, floor);
+        dots(out, lane);
     } else {
         bars(out, &counts(&set.drawn, scale), scale, floor);
         text(out, "soft", 12, middle + 32.0, "columns, not dots");
     }
-    box_and_interval(out, set, x, floor);
+    box_and_interval(out, set, |value| x(scale, value), floor);
 }
 
-fn dots(
-    out: &mut String,
-    view: &View,
-    set: &SetView,
-    tallest: usize,
-    x: &impl Fn(f64) -> f64,
-    scale: &Scale,
-    floor: f64,
-) {
+fn dots(out: &mut String, lane: &Lane<'_>) {
+    let Lane { view, set, scale, tallest, floor } = *lane;
     let unit = view.unit.as_deref();
     let index = view.sets.iter().position(|s| std::ptr::eq(s, set));
     let marks: Vec<&Mark> = view.marks.iter().filter(|m| Some(m.set) == index).collect();
@@ -134,20 +133,19 @@ fn dots(
             // Stacked ones stand exactly above each other; a single one where its value is.
             let at = if column.len() > 1 {
                 let middle = scale.column(*value) as f64 / (scale.columns() - 1) as f64;
-                x(scale.value(middle))
+                x(scale, scale.value(middle))
             } else {
-                x(*value)
+                x(scale, *value)
             };
+            let y = floor - 3.0 - radius - step * level as f64;
             let _ = writeln!(
                 out,
-                "<circle class=\"b{class}\" cx=\"{at:.1}\" cy=\"{:.1}\" r=\"{radius:.1}\"><title>run {}: \
+                "<circle class=\"b{class}\" cx=\"{at:.1}\" cy=\"{y:.1}\" r=\"{radius:.1}\"><title>run {}: \
                  {}{name}</title></circle>",
-                floor - 3.0 - radius - step * level as f64,
                 index + 1,
                 escape(&number::measured(*value, unit))
             );
             if let Some(mark) = marks.iter().find(|m| m.index == *index) {
-                let y = floor - 3.0 - radius - step * level as f64;
                 let _ = writeln!(
                     out,
                     "<circle class=\"ring\" cx=\"{at:.1}\" cy=\"{y:.1}\" r=\"{:.1}\"/><text class=\"mark\" \
@@ -181,7 +179,7 @@ fn bars(out: &mut String, counts: &[usize], scale: &Scale, floor: f64) {
     }
 }
 
-fn box_and_interval(out: &mut String, set: &SetView, x: &impl Fn(f64) -> f64, floor: f64) {
+fn box_and_interval(out: &mut String, set: &SetView, x: impl Fn(f64) -> f64, floor: f64) {
     let middle = floor + 12.0;
     if let (Some(min), Some(q1), Some(median), Some(q3), Some(max)) =
         (set.min, set.q1, set.median, set.q3, set.max)

@@ -7,8 +7,9 @@ use linerate_model::record::{Doubt, ErrorRecord, PlanRecord, Status};
 use super::builder::Builder;
 use super::head::{self, Subject};
 use super::view::Section;
-use super::words::{command_line, settings};
+use super::words::settings;
 use crate::clean::clean;
+use crate::run::view::command_line;
 
 /// The fields that both documents have.
 pub(super) struct Experiment<'a> {
@@ -74,7 +75,7 @@ impl Experiment<'_> {
         });
         let mut section = Section {
             title: format!("{} ({source})", called(heading)),
-            command: command_line(self.command),
+            command: (!self.command.is_empty()).then(|| command_line(self.command)),
             ..Section::default()
         };
         if self.status != Status::Complete {

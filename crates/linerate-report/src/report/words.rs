@@ -4,14 +4,7 @@ use linerate_model::plan::Way;
 use linerate_model::record::{Limit, PlanRecord};
 
 use crate::clean::clean;
-use crate::run::view::shell_word;
 use crate::run::words::headline;
-
-/// A command line that can be pasted.
-pub(super) fn command_line(words: &[String]) -> Option<String> {
-    let words: Vec<String> = words.iter().map(|w| shell_word(w)).collect();
-    (!words.is_empty()).then(|| words.join(" "))
-}
 
 /// `client to server`.
 pub(crate) const fn way_words(way: Way) -> &'static str {

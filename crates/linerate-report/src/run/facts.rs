@@ -150,21 +150,20 @@ fn losses(receiver: &ReceiverFigures, lost: u64) -> String {
 }
 
 fn quantiles(q: &Quantiles) -> String {
-    let mut parts = Vec::new();
-    let mut add = |name: &str, value: Option<f64>| {
-        if let Some(value) = value {
-            parts.push(format!("{name} {}", number::seconds(value)));
-        }
+    let known = [
+        ("min", q.min),
+        ("p50", Some(q.p50)),
+        ("p90", Some(q.p90)),
+        ("p99", Some(q.p99)),
+        ("p99.9", Some(q.p999)),
+        ("p99.99", q.p9999),
+        ("max", Some(q.max)),
+        ("mean", q.mean),
+    ];
+    let words = |(name, value): (&str, Option<f64>)| {
+        value.map(|value| format!("{name} {}", number::seconds(value)))
     };
-    add("min", q.min);
-    add("p50", Some(q.p50));
-    add("p90", Some(q.p90));
-    add("p99", Some(q.p99));
-    add("p99.9", Some(q.p999));
-    add("p99.99", q.p9999);
-    add("max", Some(q.max));
-    add("mean", q.mean);
-    parts.join(" · ")
+    known.into_iter().filter_map(words).collect::<Vec<_>>().join(" · ")
 }
 
 fn pacing(sender: &SenderFigures) -> String {

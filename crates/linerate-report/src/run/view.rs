@@ -36,8 +36,7 @@ impl Head {
             let target = record.target.as_deref().unwrap_or("--local");
             format!("linerate {} {}", clean(plan.protocol.name()), clean(target))
         } else {
-            let words: Vec<String> = record.command.iter().map(|w| shell_word(w)).collect();
-            words.join(" ")
+            command_line(&record.command)
         };
         let far = match &record.server {
             Some(server)
@@ -68,6 +67,11 @@ impl Head {
                 .collect(),
         }
     }
+}
+
+/// A command line that can be pasted.
+pub(crate) fn command_line(words: &[String]) -> String {
+    words.iter().map(|word| shell_word(word)).collect::<Vec<_>>().join(" ")
 }
 
 /// A word of a command line, quoted where a shell needs it.
