@@ -5,6 +5,7 @@
 //! empty ones too. A function goes from `fn` to its last brace.
 
 mod circles;
+mod options;
 mod source;
 mod tokens;
 
@@ -66,10 +67,10 @@ const ROWS: &[Row] = &[
         let tests = both().map(|c| c.test_lines).sum::<usize>() + t.whole_tests;
         share(tests, both().map(Crate::lines).sum(), 100)
     }),
-    // A request has its options, its plan, its message, its record and its lines; the names of many
-    // are words that stand in other places as well. A file that is parted may count twice.
-    row("files that name an option (median)", 5, 8, Less, Whole, |t| {
-        let mut counts: Vec<_> = t.options().map(|(_, files)| files).collect();
+    // A request has its options, its plan, its message, its record and its lines; each dialect has its own
+    // words for them. A file that is parted may count twice.
+    row("files that name an option (median)", 5, 6, Less, Whole, |t| {
+        let mut counts: Vec<_> = t.options().into_iter().map(|(_, files)| files).collect();
         counts.sort_unstable();
         counts.get(counts.len() / 2).map_or(0, |count| whole(*count))
     }),
@@ -154,16 +155,8 @@ impl Tree {
         self.files().flat_map(|f| &f.functions)
     }
 
-    /// Each long option, and in how many files its name stands: as a field or parameter, or in a text
-    /// as `--name`. Methods, macros, locals and modules of that name (`format!`, `.max()`) are something
-    /// else. What many structs have (`bytes`) is found too often still; so the median is looked at.
-    fn options(&self) -> impl Iterator<Item = (&str, usize)> {
-        let options: BTreeSet<_> = self.files().flat_map(|f| &f.options).collect();
-        options.into_iter().map(|(field, long)| {
-            let names = [field, &long.replace('-', "_"), &format!("--{long}")];
-            let named = |file: &&File| names.iter().any(|name| file.words.contains(*name));
-            (&**long, self.files().filter(named).count())
-        })
+    fn options(&self) -> Vec<(&str, usize)> {
+        options::options(&self.crates)
     }
 
     fn unlisted(&self) -> BTreeSet<&str> {
@@ -292,7 +285,7 @@ fn worst(tree: &Tree, root: &Path) -> String {
     let large = tree.files().filter(|file| file.lines > LARGE);
     let large = large.map(|file| (file.lines, name(&file.path)));
     let clocks = tree.clocks().map(|file| (file.clocks, name(&file.path)));
-    let options = tree.options().map(|(option, files)| (files, format!("--{option}")));
+    let options = tree.options().into_iter().map(|(option, files)| (files, format!("--{option}")));
     let kinds = tree.unlisted().into_iter().map(|kind| (1, kind.to_owned()));
     [
         list("functions over 70 lines", long.collect()),
@@ -372,9 +365,40 @@ mod tests {
                 "error_kinds! { /** Doc. */ NoRoute = \"no_route\", \"try\"; TimedOut = \"timed_out\", \"try\"; } fn g() { args.my_rate }",
             ),
         ]);
-        assert_eq!(tree.options().collect::<Vec<_>>(), [("late-start", 2), ("my-rate", 2)]);
+        assert_eq!(tree.options(), [("late-start", 2), ("my-rate", 2)]);
         assert_eq!(tree.files().map(|f| f.clocks).sum::<usize>(), 1);
         assert_eq!(tree.unlisted().into_iter().collect::<Vec<_>>(), ["timed_out"]);
+    }
+
+    #[test]
+    fn an_option_is_followed_by_the_types_that_carry_it() {
+        let (_, tree) = tree(&[
+            ("docs/a.md", ""),
+            (
+                "crates/ask/src/lib.rs",
+                "mod b; use plan::{Plan, Traffic}; pub struct Args {\n#[arg(long)] rate: u8 }
+                 impl Args { fn plan(&self) -> Traffic { Traffic::Udp(Plan { rate: self.rate }) } }",
+            ),
+            // The option's own crate, where its value may go by itself.
+            ("crates/ask/src/b.rs", "fn checked(rate: u8) {}"),
+            (
+                "crates/plan/src/lib.rs",
+                "mod b; pub enum Traffic { Udp(Plan) } pub struct Plan { pub rate: u8 }",
+            ),
+            // What another crate calls so, also in a type of the same name as one of the way.
+            ("crates/plan/src/b.rs", "struct Meter { rate: u8 } fn f(m: &Meter) { m.rate }"),
+            (
+                "crates/data/src/lib.rs",
+                "mod plan; use plan::Traffic; struct Plan { rate: u8 } fn f(p: &Plan) { p.rate }",
+            ),
+            ("crates/data/src/plan.rs", "pub enum Traffic { None }"),
+            // Only what holds a type of the way is named.
+            (
+                "crates/show/src/lib.rs",
+                "use plan::Traffic as It; fn f(It::Udp(plan): &It) { plan.rate }",
+            ),
+        ]);
+        assert_eq!(tree.options(), [("rate", 4)]);
     }
 
     #[test]

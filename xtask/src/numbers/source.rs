@@ -7,7 +7,7 @@ use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
 use super::tokens::{
     attribute, ends_visibility, error_kinds, fields, function, is, item_len, lines, option,
-    path_of, use_tree, word,
+    path_of, shape, use_tree, word,
 };
 
 /// A crate's production code: what is reached from `lib.rs` or `main.rs` without `#[cfg(test)]`.
@@ -42,6 +42,15 @@ pub struct Function {
     pub lines: usize,
 }
 
+/// A struct or an enum with braces.
+pub struct Shape {
+    pub name: String,
+    /// Of an enum those of all variants.
+    pub fields: BTreeSet<String>,
+    /// What its declaration names.
+    pub holds: BTreeSet<Vec<String>>,
+}
+
 /// A module and the paths its code names.
 #[derive(Default)]
 pub struct Module {
@@ -53,6 +62,8 @@ pub struct Module {
     pub globs: Vec<Vec<String>>,
     /// Names of items that stand here.
     pub items: BTreeSet<String>,
+    /// Structs and enums that stand here, also in functions.
+    pub shapes: Vec<Shape>,
     /// Paths that the code names, but for `pub use`, which only passes on.
     pub paths: BTreeSet<Vec<String>>,
 }
@@ -180,6 +191,7 @@ impl Crate {
                     if name == "fn" {
                         self.files[file].functions.extend(function(rest));
                     }
+                    self.modules[module].shapes.extend(shape(rest));
                     if top && ITEMS.contains(&name) {
                         self.modules[module].items.insert(word(rest.get(1)));
                     }

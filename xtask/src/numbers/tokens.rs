@@ -1,8 +1,10 @@
 //! Shapes among the tokens of Rust.
 
+use std::collections::BTreeSet;
+
 use proc_macro2::{Delimiter, Group, Span, TokenTree};
 
-use super::source::Function;
+use super::source::{Function, Shape};
 
 pub fn is(token: &TokenTree, punct: char) -> bool {
     matches!(token, TokenTree::Punct(found) if found.as_char() == punct)
@@ -138,6 +140,34 @@ pub fn fields(group: &Group) -> Vec<String> {
             || declared && colon && !path
     });
     found.map(|(_, token)| word(Some(token))).filter(|name| !name.is_empty()).collect()
+}
+
+/// A struct or an enum with braces.
+pub fn shape(tokens: &[TokenTree]) -> Option<Shape> {
+    if !["struct", "enum"].contains(&&*word(tokens.first())) {
+        return None;
+    }
+    let name = Some(word(tokens.get(1))).filter(|name| names_a_type(name))?;
+    let mut found = Shape { name, fields: BTreeSet::new(), holds: BTreeSet::new() };
+    let mut todo = vec![tokens[2..item_len(tokens)].to_vec()];
+    while let Some(tokens) = todo.pop() {
+        for (at, token) in tokens.iter().enumerate() {
+            match token {
+                TokenTree::Group(group) => {
+                    found.fields.extend(fields(group));
+                    todo.push(group.stream().into_iter().collect());
+                }
+                TokenTree::Ident(_) => drop(found.holds.insert(path_of(&tokens[at..]).0)),
+                _ => {}
+            }
+        }
+    }
+    Some(found)
+}
+
+/// Whether a name begins as those of types do.
+pub fn names_a_type(name: &str) -> bool {
+    name.starts_with(|c: char| c.is_ascii_uppercase())
 }
 
 /// The names in `error_kinds! { Usage = "usage", ... }`, as JSON has them.
