@@ -6,7 +6,7 @@ use clap::Args;
 use linerate_model::limits;
 use linerate_model::plan::{Direction, End, TestPlan, Traffic};
 use linerate_model::units::{ByteCount, Nanos};
-use linerate_runner::client::{Extras, Request};
+use linerate_runner::client::Request;
 use serde::Deserialize;
 
 use super::Asked;
@@ -162,17 +162,14 @@ impl Parts<'_> {
         plan.check().map_err(|found| usage::out_of_range(&found))?;
         let found = self.found;
         let request = Request {
-            target: found.target,
-            plan,
             size_from_mtu: self.size_from_mtu,
             ip: found.ip,
             bind: found.bind,
             key: found.key,
             dialect: found.dialect,
-            iperf3: Extras::default(),
-            command: Vec::new(),
             label: self.keep.names.label,
             title: self.keep.names.title,
+            ..Request::new(found.target, plan)
         };
         Ok(Asked { request, notes: self.notes, save: self.keep.save })
     }

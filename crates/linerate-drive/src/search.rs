@@ -386,17 +386,13 @@ fn request_of(head: &Head, args: &SearchArgs) -> Result<Request, ErrorRecord> {
     };
     let found = place.find("search", false)?;
     Ok(Request {
-        target: found.target,
-        plan: head.plan.clone(),
         size_from_mtu: head.size_from_mtu,
         ip: found.ip,
         bind: found.bind,
         key: found.key,
         command: head.command.clone(),
-        label: None,
-        title: None,
         dialect: found.dialect,
-        iperf3: Default::default(),
+        ..Request::new(found.target, head.plan.clone())
     })
 }
 

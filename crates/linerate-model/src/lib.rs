@@ -24,6 +24,7 @@ pub mod limits;
 pub mod lines;
 pub mod local_errors;
 pub mod plan;
+mod plan_record;
 pub mod record;
 pub mod sample;
 pub mod search;

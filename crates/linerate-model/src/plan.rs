@@ -248,6 +248,13 @@ pub struct UdpPlan {
     pub checksum: bool,
 }
 
+impl UdpPlan {
+    /// Datagrams of which only the size is said: as fast as the host can.
+    pub const fn new(size: DatagramSize) -> Self {
+        Self { size, rate: None, burst: Nanos(0), engine: EngineChoice::Auto, checksum: true }
+    }
+}
+
 /// A byte stream.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TcpPlan {
@@ -265,6 +272,21 @@ pub struct TcpPlan {
     pub discard: bool,
     /// Senders hand the kernel the same pages again and again (`sendfile`) and never copy them.
     pub zerocopy: bool,
+}
+
+impl TcpPlan {
+    /// Bytes of which only a block's number is said: as fast as the path carries, as the hosts have it.
+    pub const fn new(block: u32) -> Self {
+        Self {
+            block,
+            mss: None,
+            congestion: None,
+            nodelay: false,
+            rate: None,
+            discard: false,
+            zerocopy: false,
+        }
+    }
 }
 
 /// Requests and responses.
@@ -359,6 +381,22 @@ pub struct TestPlan {
 }
 
 impl TestPlan {
+    /// A test of which nothing else is said: ten seconds of one stream from the client.
+    pub const fn new(traffic: Traffic) -> Self {
+        Self {
+            traffic,
+            direction: Direction::Forward,
+            streams: 1,
+            end: End::Time(Nanos::from_secs(10)),
+            warmup: Nanos(0),
+            interval: Nanos::from_secs(1),
+            window: None,
+            client_cpus: Vec::new(),
+            server_cpus: Vec::new(),
+            dscp: None,
+        }
+    }
+
     /// Checks every number against [`limits`]. The one place where both ends do so.
     pub fn check(&self) -> Result<(), OutOfRange> {
         self.check_as(Dialect::Native)
@@ -533,23 +571,10 @@ mod tests {
 
     #[test]
     fn a_rate_that_sends_no_datagram_in_the_time_is_out_of_range() {
-        let plan = |rate, end| TestPlan {
-            traffic: Traffic::Udp(UdpPlan {
-                size: DatagramSize::new(1_000).unwrap(),
-                rate: BitRate::new(rate).map(Rate::Bits),
-                burst: Nanos(0),
-                engine: EngineChoice::Auto,
-                checksum: true,
-            }),
-            direction: Direction::Forward,
-            streams: 1,
-            end,
-            warmup: Nanos(0),
-            interval: Nanos::from_secs(1),
-            window: None,
-            client_cpus: vec![],
-            server_cpus: vec![],
-            dscp: None,
+        let plan = |rate, end| {
+            let udp = UdpPlan::new(DatagramSize::new(1_000).unwrap());
+            let rate = BitRate::new(rate).map(Rate::Bits);
+            TestPlan { end, ..TestPlan::new(Traffic::Udp(UdpPlan { rate, ..udp })) }
         };
         // 8,000 bits in 3 s need 2,667 bit/s.
         let time = End::Time(Nanos::from_secs(3));
@@ -562,24 +587,10 @@ mod tests {
 
     #[test]
     fn no_test_keeps_more_intervals_than_both_ends_do() {
-        let mut plan = TestPlan {
-            traffic: Traffic::Rr(RrPlan {
-                transport: Transport::Udp,
-                request: 1,
-                response: 1,
-                outstanding: 1,
-                rate: None,
-            }),
-            direction: Direction::Forward,
-            streams: 1,
-            end: End::Datagrams(1),
-            warmup: Nanos(0),
-            interval: Nanos(10_000_000),
-            window: None,
-            client_cpus: vec![],
-            server_cpus: vec![],
-            dscp: None,
-        };
+        let (transport, rate) = (Transport::Udp, None);
+        let rr = Traffic::Rr(RrPlan { transport, request: 1, response: 1, outstanding: 1, rate });
+        let mut plan =
+            TestPlan { end: End::Datagrams(1), interval: Nanos(10_000_000), ..TestPlan::new(rr) };
         assert_eq!(plan.intervals(), limits::INTERVALS.max);
         (plan.direction, plan.streams) = (Direction::Both, 128);
         assert_eq!(plan.intervals(), limits::ROWS.max / 256);

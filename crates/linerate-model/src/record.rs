@@ -13,9 +13,8 @@ use crate::exit::Exit;
 pub use crate::figures::*;
 use crate::host::HostFacts;
 use crate::kinds::named;
-use crate::plan::{
-    Cut, Dialect, EngineChoice, PlanDirection, Receiving, Sending, TrafficKind, Transport, Way,
-};
+use crate::plan::{Cut, Way};
+pub use crate::plan_record::*;
 use crate::word::Word;
 
 /// Number of the format described here.
@@ -135,99 +134,6 @@ pub struct Summary {
 pub struct ProgramFacts {
     /// Semantic version.
     pub version: String,
-}
-
-/// A plan in the record's words.
-#[skip_serializing_none]
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct PlanRecord {
-    /// udp, tcp or rr.
-    pub protocol: Word<TrafficKind>,
-    /// 4 or 6.
-    pub ip: Option<u8>,
-    /// forward, reverse, both; `discard` for a send-only test.
-    pub direction: Word<PlanDirection>,
-    /// Each way.
-    pub streams: u16,
-    /// UDP payload.
-    pub datagram_bytes: Option<u32>,
-    /// TCP write and read.
-    pub block_bytes: Option<u32>,
-    /// Asked payload rate of one direction; null is unlimited.
-    #[serialize_always]
-    pub rate_bps: Option<u64>,
-    /// Asked datagrams per second, when that is how the rate was given.
-    pub rate_pps: Option<u64>,
-    /// Asked transactions per second (rr, open loop).
-    pub rate_tps: Option<u64>,
-    /// Measured time, when the test ends by time.
-    pub duration_s: Option<f64>,
-    /// Bytes, when the test ends by them.
-    pub bytes: Option<u64>,
-    /// Datagrams, when the test ends by them.
-    pub datagrams: Option<u64>,
-    /// Warm-up.
-    pub warmup_s: f64,
-    /// Report interval.
-    pub interval_s: f64,
-    /// auto, gso, mmsg, send; in `agreed` the one that the sending end ran last.
-    pub engine: Option<Word<EngineChoice>>,
-    /// In `agreed` the one that the receiving end ran, which chooses for itself.
-    pub receive_engine: Option<Word<EngineChoice>>,
-    /// Most datagrams handed to the kernel as one train.
-    pub train_datagrams: Option<u32>,
-    /// Longest burst at the asked rate.
-    pub burst_s: Option<f64>,
-    /// Socket buffers asked for.
-    pub window_bytes: Option<u64>,
-    /// Socket buffers granted, as read back.
-    pub window_granted: Option<WindowGranted>,
-    /// Cores.
-    pub cpu: Option<CpuPlan>,
-    /// UDP checksums on.
-    pub checksum: Option<bool>,
-    /// TCP congestion control.
-    pub congestion: Option<String>,
-    /// TCP maximum segment size.
-    pub mss_bytes: Option<u32>,
-    /// TCP_NODELAY.
-    pub nodelay: Option<bool>,
-    /// How the TCP receiver reads: `copy`, or `discard` (MSG_TRUNC, nothing copied).
-    pub receive: Option<Word<Receiving>>,
-    /// How the TCP sender writes: `copy`, or `sendfile` (nothing copied).
-    pub send: Option<Word<Sending>>,
-    /// rr: bytes of a request.
-    pub request_bytes: Option<u32>,
-    /// rr: bytes of a response.
-    pub response_bytes: Option<u32>,
-    /// rr: requests in flight on each stream.
-    pub outstanding: Option<u32>,
-    /// rr: udp or tcp.
-    pub transport: Option<Word<Transport>>,
-    /// Differentiated services code point.
-    pub dscp: Option<u8>,
-    /// native, iperf3 …
-    pub dialect: Word<Dialect>,
-}
-
-/// What the kernel granted of a socket buffer: `SO_SNDBUF` and `SO_RCVBUF` as read back, which on
-/// Linux is twice what was asked. The least of all streams and both directions.
-#[skip_serializing_none]
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct WindowGranted {
-    /// Sender's `SO_SNDBUF`.
-    pub send_bytes: Option<u64>,
-    /// Receiver's `SO_RCVBUF`.
-    pub receive_bytes: Option<u64>,
-}
-
-/// Cores of the data threads, in stream order.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct CpuPlan {
-    /// Of the senders.
-    pub sender: Vec<u32>,
-    /// Of the receivers.
-    pub receiver: Vec<u32>,
 }
 
 /// One interval of the test.

@@ -286,8 +286,7 @@ impl Sender {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use linerate_model::plan::{Direction, EngineChoice, UdpPlan};
-    use linerate_model::units::Nanos;
+    use linerate_model::plan::UdpPlan;
     use proptest::prelude::*;
 
     use super::*;
@@ -295,24 +294,7 @@ mod tests {
 
     fn plan(end: End, streams: u16, size: u32) -> TestPlan {
         let size = DatagramSize::new(size).unwrap();
-        TestPlan {
-            traffic: Traffic::Udp(UdpPlan {
-                size,
-                rate: None,
-                burst: Nanos(0),
-                engine: EngineChoice::Auto,
-                checksum: true,
-            }),
-            direction: Direction::Forward,
-            streams,
-            end,
-            warmup: Nanos(0),
-            interval: Nanos::from_secs(1),
-            window: None,
-            client_cpus: vec![],
-            server_cpus: vec![],
-            dscp: None,
-        }
+        TestPlan { streams, end, ..TestPlan::new(Traffic::Udp(UdpPlan::new(size))) }
     }
 
     /// Ten datagrams of 1 ms each are asked for, and those in `at_ms` leave.

@@ -1,26 +1,14 @@
 //! Plans of tests, of which a test changes what it is about.
 
-use linerate_model::plan::{
-    Direction, End, EngineChoice, RrPlan, TcpPlan, TestPlan, Traffic, Transport, UdpPlan,
-};
+use linerate_model::plan::{End, RrPlan, TcpPlan, TestPlan, Traffic, Transport, UdpPlan};
 use linerate_model::units::{DatagramSize, Nanos};
 
 const MS: u64 = 1_000_000;
 
 /// One stream from the client for a second, in intervals of 100 ms.
 pub fn plan(traffic: Traffic) -> TestPlan {
-    TestPlan {
-        traffic,
-        direction: Direction::Forward,
-        streams: 1,
-        end: End::Time(Nanos::from_secs(1)),
-        warmup: Nanos(0),
-        interval: Nanos(100 * MS),
-        window: None,
-        client_cpus: vec![],
-        server_cpus: vec![],
-        dscp: None,
-    }
+    let end = End::Time(Nanos::from_secs(1));
+    TestPlan { end, interval: Nanos(100 * MS), ..TestPlan::new(traffic) }
 }
 
 /// Datagrams of 1,000 bytes, as fast as they go.
@@ -28,26 +16,12 @@ pub fn plan(traffic: Traffic) -> TestPlan {
 /// # Panics
 /// Never: the size is legal.
 pub fn udp() -> UdpPlan {
-    UdpPlan {
-        size: DatagramSize::new(1_000).expect("a legal size"),
-        rate: None,
-        burst: Nanos(0),
-        engine: EngineChoice::Auto,
-        checksum: true,
-    }
+    UdpPlan::new(DatagramSize::new(1_000).expect("a legal size"))
 }
 
 /// Blocks of 64 KiB, as fast as they go.
 pub fn tcp() -> TcpPlan {
-    TcpPlan {
-        block: 65_536,
-        mss: None,
-        congestion: None,
-        nodelay: false,
-        rate: None,
-        discard: false,
-        zerocopy: false,
-    }
+    TcpPlan::new(65_536)
 }
 
 /// A byte for a byte, one after the other.

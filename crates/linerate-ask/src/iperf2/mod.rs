@@ -6,10 +6,10 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use linerate_model::limits;
 use linerate_model::plan::{
-    Dialect, Direction, End, EngineChoice, IpVersion, TcpPlan, TestPlan, Traffic, UdpPlan,
+    Dialect, Direction, End, IpVersion, TcpPlan, TestPlan, Traffic, UdpPlan,
 };
 use linerate_model::units::{BitRate, DatagramSize, Nanos, Rate};
-use linerate_runner::client::{Extras, Request, Target};
+use linerate_runner::client::{Request, Target};
 
 pub use self::options::HELP;
 use self::options::options;
@@ -237,17 +237,10 @@ impl Asked {
     fn request(&self, host: &str) -> Result<Request, String> {
         let port = self.port.unwrap_or(Dialect::Iperf2.port());
         Ok(Request {
-            target: Target::Host { name: host.to_owned(), port },
-            plan: self.plan()?,
-            size_from_mtu: false,
             ip: self.ip,
             bind: self.bind,
-            key: None,
             dialect: Some(Dialect::Iperf2),
-            iperf3: Extras::default(),
-            command: Vec::new(),
-            label: None,
-            title: None,
+            ..Request::new(Target::Host { name: host.to_owned(), port }, self.plan()?)
         })
     }
 
@@ -284,22 +277,16 @@ impl Asked {
         let traffic = if self.udp {
             let bytes = self.length.unwrap_or(UDP_BYTES);
             let size = DatagramSize::new(bytes);
-            Traffic::Udp(UdpPlan {
-                size: size.ok_or_else(|| format!("datagrams of {bytes} bytes do not exist"))?,
-                rate: rate.map(Rate::Bits),
-                burst: Nanos(100_000),
-                engine: EngineChoice::Auto,
-                checksum: true,
-            })
+            let size = size.ok_or_else(|| format!("datagrams of {bytes} bytes do not exist"))?;
+            let (rate, burst) = (rate.map(Rate::Bits), Nanos(100_000));
+            Traffic::Udp(UdpPlan { rate, burst, ..UdpPlan::new(size) })
         } else {
             Traffic::Tcp(TcpPlan {
-                block: self.length.unwrap_or(BLOCK_BYTES),
                 mss: self.mss,
                 congestion: self.congestion.clone(),
                 nodelay: self.nodelay,
                 rate,
-                discard: false,
-                zerocopy: false,
+                ..TcpPlan::new(self.length.unwrap_or(BLOCK_BYTES))
             })
         };
         let end = match self.bytes {
@@ -312,16 +299,13 @@ impl Asked {
             _ => limits::INTERVAL_NS.max,
         };
         Ok(TestPlan {
-            traffic,
             direction: if self.reverse { Direction::Reverse } else { Direction::Forward },
             streams,
             end,
-            warmup: Nanos(0),
             interval: self.interval().unwrap_or(Nanos(whole)),
             window: self.window,
-            client_cpus: vec![],
-            server_cpus: vec![],
             dscp: Some(self.tos >> 2).filter(|dscp| *dscp > 0),
+            ..TestPlan::new(traffic)
         })
     }
 }

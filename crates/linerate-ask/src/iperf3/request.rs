@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use linerate_model::limits;
 use linerate_model::plan::{
-    Dialect, Direction, End, EngineChoice, IpVersion, TcpPlan, TestPlan, Traffic, UdpPlan,
+    Dialect, Direction, End, IpVersion, TcpPlan, TestPlan, Traffic, UdpPlan,
 };
 use linerate_model::units::{BitRate, DatagramSize, Nanos, Rate};
 use linerate_runner::client::{Extras, Request, Target};
@@ -36,23 +36,19 @@ pub fn request(line: &Line) -> Result<Request, String> {
     let rate = BitRate::new(all);
     let traffic = if line.udp {
         let size = line.length.unwrap_or(UDP_SIZE);
-        Traffic::Udp(UdpPlan {
-            size: DatagramSize::new(size)
-                .ok_or_else(|| format!("datagrams of {size} bytes hold no header here"))?,
-            rate: rate.map(Rate::Bits),
-            burst: Nanos(100_000),
-            engine: EngineChoice::Auto,
-            checksum: true,
-        })
+        let size = DatagramSize::new(size)
+            .ok_or_else(|| format!("datagrams of {size} bytes hold no header here"))?;
+        let (rate, burst) = (rate.map(Rate::Bits), Nanos(100_000));
+        Traffic::Udp(UdpPlan { rate, burst, ..UdpPlan::new(size) })
     } else {
         Traffic::Tcp(TcpPlan {
-            block: line.length.unwrap_or(BLOCK),
             mss: line.mss,
             congestion: line.congestion.clone(),
             nodelay: line.no_delay,
             rate,
             discard: line.skip_rx_copy,
             zerocopy: line.zerocopy,
+            ..TcpPlan::new(line.length.unwrap_or(BLOCK))
         })
     };
     let second = 1_000_000_000;
@@ -75,7 +71,6 @@ pub fn request(line: &Line) -> Result<Request, String> {
         _ => Direction::Forward,
     };
     let plan = TestPlan {
-        traffic,
         direction,
         streams,
         end,
@@ -83,19 +78,14 @@ pub fn request(line: &Line) -> Result<Request, String> {
         interval: Nanos(interval),
         window: line.window,
         client_cpus: line.affinity.0.into_iter().collect(),
-        server_cpus: vec![],
         dscp: Some(line.tos >> 2).filter(|dscp| *dscp > 0),
+        ..TestPlan::new(traffic)
     };
     let receive = Duration::from_millis(line.receive_timeout_ms);
+    let name = line.host.clone().unwrap_or_default();
     Ok(Request {
-        target: Target::Host { name: line.host.clone().unwrap_or_default(), port: line.port },
-        plan,
-        size_from_mtu: false,
         ip: line.ip.map(|ip| if ip == 4 { IpVersion::V4 } else { IpVersion::V6 }),
         bind: line.bind,
-        key: None,
-        label: None,
-        title: None,
         dialect: Some(Dialect::Iperf3),
         iperf3: Extras {
             title: line.title.clone(),
@@ -109,14 +99,14 @@ pub fn request(line: &Line) -> Result<Request, String> {
             fq_rate_bps: line.fq_rate_bps,
             pacing_timer_us: line.pacing_timer_us,
             tos: Some(line.tos),
-            flow_label: None,
             first_port: line.cport,
             size_from_mss: line.udp && line.length.is_none(),
             no_time_limit: unlimited,
             connect_limit: line.connect_timeout_ms.map(Duration::from_millis),
             patience: receive.max(Duration::from_secs(1)),
             silence: receive,
+            ..Extras::default()
         },
-        command: Vec::new(),
+        ..Request::new(Target::Host { name, port: line.port }, plan)
     })
 }

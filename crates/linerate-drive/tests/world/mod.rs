@@ -10,13 +10,13 @@ use linerate_drive::campaign::Hosts;
 use linerate_drive::{Clock, Env, Executor, Watcher, campaign, search, sweep};
 use linerate_experiment::campaign::plan::Host;
 use linerate_model::plan::{End, TestPlan, Traffic};
-use linerate_model::record::{ErrorKind, ErrorRecord, RunRecord, Status};
+use linerate_model::record::{ErrorKind, ErrorRecord, PlanRecord, RunRecord, Status};
 use linerate_model::setting::{Applied, Outcome, ReadBack, Restoration, SettingName, SettingValue};
 use linerate_model::units::Rate;
 use linerate_runner::agent::{CommandOutcome, HostAgent, Permissions, Reply, Request as Ask};
 use linerate_runner::client::Request;
 use linerate_runner::signals::Stop;
-use linerate_session::assemble::plan_record;
+
 use linerate_session::observer::Observer;
 use linerate_testkit::records;
 
@@ -155,7 +155,7 @@ fn measured(plan: &TestPlan, number: u32) -> RunRecord {
     let datagrams = |bps: u64| (bps as f64 * seconds / f64::from(size * 8)) as u64;
     let (sent, carried) = (datagrams(offered), datagrams(offered.min(CAPACITY_BPS)));
     record.id = format!("{number:012}");
-    record.asked = plan_record(plan, None);
+    record.asked = PlanRecord::of(plan, None);
     record.agreed = Some(record.asked.clone());
     record.totals.sender = Some(records::udp_sender(seconds, u64::from(size), sent, 0));
     record.totals.receiver = Some(records::udp_receiver(

@@ -177,23 +177,16 @@ impl Hand {
             })?;
         }
         let (name, port) = (test.name.clone(), test.port);
+        let target =
+            if test.discard { Target::Discard { name, port } } else { Target::Host { name, port } };
         let request = client::Request {
-            target: if test.discard {
-                Target::Discard { name, port }
-            } else {
-                Target::Host { name, port }
-            },
-            plan: test.plan.clone(),
             size_from_mtu: test.size_from_mtu,
             ip: test.ip,
-            bind: None,
             key: self.policy.as_ref().filter(|_| test.with_key).and_then(|p| p.key.clone()),
             // Whoever asks for the key must not be answered by what has none.
             dialect: test.with_key.then_some(Dialect::Native),
-            iperf3: Default::default(),
             command: test.command.clone(),
-            label: None,
-            title: None,
+            ..client::Request::new(target, test.plan.clone())
         };
         let record = client::run(&request, None, &mut (), &self.stop);
         Ok(Reply::Record(Box::new(record)))

@@ -6,8 +6,8 @@ use linerate_dialect::habits;
 use linerate_dialect::native::client::{self, Client, Terms};
 use linerate_host::facts::facts;
 use linerate_model::plan::{Dialect, IpVersion};
-use linerate_model::record::{Addresses, ErrorRecord, RunRecord};
-use linerate_session::assemble::{self, HostSamples};
+use linerate_model::record::{Addresses, ErrorRecord, PlanRecord, RunRecord};
+use linerate_session::assemble::HostSamples;
 use linerate_session::observer::Observer;
 use linerate_wire::framing::Framing;
 use linerate_wire::native::auth;
@@ -106,7 +106,7 @@ impl ClientTest<'_> {
             let why = "the server answered with another test than was asked for";
             return Err(self.lost(errors::AGREEING, why));
         }
-        let mut agreed_record = assemble::plan_record(&self.plan, Some(self.ip));
+        let mut agreed_record = PlanRecord::of(&self.plan, Some(self.ip));
         agreed_record.dialect = Dialect::Native.into();
         self.record.asked.ip = Some(self.ip.number());
         self.record.agreed = Some(agreed_record);

@@ -10,7 +10,7 @@ use linerate_dialect::ticks::Ticks;
 use linerate_engine::{clock, sys};
 use linerate_host::facts::facts;
 use linerate_model::plan::{AgreedPlan, Direction, IpVersion, PlanDirection};
-use linerate_model::record::{ErrorRecord, RunRecord, Status};
+use linerate_model::record::{ErrorRecord, PlanRecord, RunRecord, Status};
 use linerate_session::assemble::{self, HostSamples, LiveSide, Outcome, StreamOutcome};
 use linerate_session::observer::Observer;
 use linerate_wire::framing::Framing;
@@ -146,7 +146,7 @@ async fn prepare(
         socket.map_err(|e| errors::connect(name, peer, request.bind, &e))
     });
     let sockets = sockets.collect::<Result<_, _>>()?;
-    let mut agreed = assemble::plan_record(&plan, Some(ip));
+    let mut agreed = PlanRecord::of(&plan, Some(ip));
     agreed.direction = PlanDirection::Discard.into();
     record.asked.ip = Some(ip.number());
     record.asked.datagram_bytes = agreed.datagram_bytes;

@@ -13,9 +13,9 @@ use linerate_dialect::iperf2::client::{Client, Terms};
 use linerate_engine::{clock, sys};
 use linerate_host::facts::facts;
 use linerate_model::plan::{Dialect, Direction, IpVersion, Transport, Way};
-use linerate_model::record::{Addresses, Doubt, DoubtKind, ErrorRecord, RunRecord};
+use linerate_model::record::{Addresses, Doubt, DoubtKind, ErrorRecord, PlanRecord, RunRecord};
 use linerate_model::test_event::{End, TestEvent};
-use linerate_session::assemble::{self, HostSamples};
+use linerate_session::assemble::HostSamples;
 use linerate_session::observer::Observer;
 use linerate_wire::framing::Framing;
 use linerate_wire::iperf2::datagram::MARK_BYTES;
@@ -98,7 +98,7 @@ async fn conduct(
     let doubts = cuts.into_iter().map(|text| Doubt::new(DoubtKind::Degraded, text));
     test.record.doubts.extend(doubts);
     test.record.asked.ip = Some(test.ip.number());
-    let mut agreed = assemble::plan_record(&test.plan, Some(test.ip));
+    let mut agreed = PlanRecord::of(&test.plan, Some(test.ip));
     agreed.dialect = Dialect::Iperf2.into();
     test.record.agreed = Some(agreed);
     // Both ends in one network namespace: its counters are the receiver's.

@@ -13,10 +13,10 @@ use linerate_dialect::iperf3::client::{Client, Ended as Measured, MOST_SETTLE_NS
 use linerate_engine::{clock, sys};
 use linerate_host::facts::facts;
 use linerate_model::plan::{Dialect, Traffic, Way};
-use linerate_model::record::{Doubt, DoubtKind, ErrorRecord};
+use linerate_model::record::{Doubt, DoubtKind, ErrorRecord, PlanRecord};
 use linerate_model::test_event::{self, Connected, TestEvent};
 use linerate_model::units::DatagramSize;
-use linerate_session::assemble::{self, HostSamples};
+use linerate_session::assemble::HostSamples;
 use linerate_session::observer::Observer;
 use linerate_wire::framing::Framing;
 use linerate_wire::iperf3::{Cookie, Parameters, State};
@@ -68,7 +68,7 @@ pub(super) async fn conduct(
     // Both ends in one network namespace: its counters are the receiver's.
     let same_host = test.peer.ip() == test.local.ip();
     test.record.asked.ip = Some(test.ip.number());
-    let mut agreed = assemble::plan_record(&test.plan, Some(test.ip));
+    let mut agreed = PlanRecord::of(&test.plan, Some(test.ip));
     agreed.dialect = Dialect::Iperf3.into();
     test.record.client = facts(Some(test.peer.ip()));
 

@@ -16,8 +16,9 @@ use std::net::{IpAddr, SocketAddr};
 
 use linerate_host::facts::facts;
 use linerate_model::plan::{Dialect, IpVersion, TestPlan};
-use linerate_model::record::{ErrorRecord, FORMAT, Figures, ProgramFacts, RunRecord, Status};
-use linerate_session::assemble;
+use linerate_model::record::{
+    ErrorRecord, FORMAT, Figures, PlanRecord, ProgramFacts, RunRecord, Status,
+};
 use linerate_session::observer::Observer;
 use linerate_wire::native::auth;
 
@@ -78,6 +79,25 @@ pub struct Request {
     pub label: Option<String>,
     /// A title of the run, for the record.
     pub title: Option<String>,
+}
+
+impl Request {
+    /// A test of which nothing else is said.
+    pub fn new(target: Target, plan: TestPlan) -> Self {
+        Self {
+            target,
+            plan,
+            size_from_mtu: false,
+            ip: None,
+            bind: None,
+            key: None,
+            dialect: None,
+            iperf3: Extras::default(),
+            command: Vec::new(),
+            label: None,
+            title: None,
+        }
+    }
 }
 
 /// Runs one test and returns its record, whose `status` and `error` say how it ended. `stop` ends it
@@ -153,7 +173,7 @@ pub(crate) fn blank(request: &Request) -> RunRecord {
             Target::Local => None,
             Target::Host { name, .. } | Target::Discard { name, .. } => Some(name.clone()),
         },
-        asked: assemble::plan_record(&request.plan, request.ip),
+        asked: PlanRecord::of(&request.plan, request.ip),
         label: request.label.clone(),
         title: request.title.clone(),
         addresses: None,
@@ -189,19 +209,9 @@ mod tests {
     fn a_test_that_is_told_to_stop_before_it_began_ends() {
         let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let port = silent.local_addr().unwrap().port();
-        let request = Request {
-            target: Target::Host { name: "127.0.0.1".into(), port },
-            plan: plans::plan(Traffic::Tcp(plans::tcp())),
-            size_from_mtu: false,
-            ip: None,
-            bind: None,
-            key: None,
-            dialect: Some(Dialect::Native),
-            iperf3: Extras::default(),
-            command: Vec::new(),
-            label: None,
-            title: None,
-        };
+        let target = Target::Host { name: "127.0.0.1".into(), port };
+        let plan = plans::plan(Traffic::Tcp(plans::tcp()));
+        let request = Request { dialect: Some(Dialect::Native), ..Request::new(target, plan) };
         let stop = Stop::default();
         let stopped = stop.clone();
         // It takes the connection and says nothing, until the client goes.

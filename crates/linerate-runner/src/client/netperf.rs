@@ -12,8 +12,8 @@ use linerate_dialect::habits;
 use linerate_dialect::netperf::client::{Client, Terms};
 use linerate_engine::{clock, sys};
 use linerate_model::plan::{Dialect, Transport};
-use linerate_model::record::{Doubt, DoubtKind, ErrorRecord};
-use linerate_session::assemble::{self, HostSamples};
+use linerate_model::record::{Doubt, DoubtKind, ErrorRecord, PlanRecord};
+use linerate_session::assemble::HostSamples;
 use linerate_session::observer::Observer;
 use linerate_wire::framing::Framing;
 use socket2::Socket;
@@ -51,7 +51,7 @@ pub(super) async fn conduct(
     // Both ends in one network namespace: its counters are the receiver's.
     let same_host = test.peer.ip() == test.local.ip();
     test.record.asked.ip = Some(test.ip.number());
-    let mut agreed = assemble::plan_record(&test.plan, Some(test.ip));
+    let mut agreed = PlanRecord::of(&test.plan, Some(test.ip));
     agreed.dialect = Dialect::Netperf.into();
     let ids = data::streams(test.plan.direction, test.plan.streams);
     let streams = Streams {

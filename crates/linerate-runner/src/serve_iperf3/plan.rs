@@ -2,8 +2,7 @@
 
 use linerate_model::limits;
 use linerate_model::plan::{
-    AgreedPlan, Dialect, Direction, End, EngineChoice, IpVersion, TcpPlan, TestPlan, Traffic,
-    Transport, UdpPlan,
+    AgreedPlan, Dialect, Direction, End, IpVersion, TcpPlan, TestPlan, Traffic, Transport, UdpPlan,
 };
 use linerate_model::test_event::Asked;
 use linerate_model::units::{BitRate, DatagramSize, Nanos, Rate};
@@ -108,16 +107,13 @@ impl Test {
         let rate = BitRate::new(total);
         let traffic = match asked.transport {
             Transport::Udp => Traffic::Udp(UdpPlan {
-                size: DatagramSize::new(asked.block_bytes).ok_or_else(|| {
-                    refuse(ErrorNumber::UDP_BLOCK_SIZE, "no datagram has that size")
-                })?,
                 rate: rate.map(Rate::Bits),
                 burst: burst(&asked),
-                engine: EngineChoice::Auto,
-                checksum: true,
+                ..UdpPlan::new(DatagramSize::new(asked.block_bytes).ok_or_else(|| {
+                    refuse(ErrorNumber::UDP_BLOCK_SIZE, "no datagram has that size")
+                })?)
             }),
             Transport::Tcp => Traffic::Tcp(TcpPlan {
-                block: asked.block_bytes,
                 mss: Some(asked.mss_bytes).filter(|mss| *mss > 0),
                 // Another one is a wish, as in iperf3; the results say which was used.
                 congestion: p
@@ -128,10 +124,10 @@ impl Test {
                 rate: fq_total(&asked).or(rate),
                 discard: p.skip_rx_copy,
                 zerocopy: p.zerocopy,
+                ..TcpPlan::new(asked.block_bytes)
             }),
         };
         let plan = TestPlan {
-            traffic,
             direction: asked.direction,
             streams: asked.parallel,
             end: End::Time(Nanos(end)),
@@ -141,13 +137,12 @@ impl Test {
                 .filter(|window| *window > 0)
                 // The kernel grants no less than twice this.
                 .map(|window| window.max(limits::WINDOW_BYTES.min as u32)),
-            client_cpus: vec![],
             server_cpus: p
                 .server_affinity
                 .and_then(|core| u16::try_from(core).ok())
                 .into_iter()
                 .collect(),
-            dscp: None,
+            ..TestPlan::new(traffic)
         };
         let policy = Options { max_duration: Nanos(u64::MAX), ..options.clone() };
         admission::check(&plan, Dialect::Iperf3, ip, &policy).map_err(|refused| {

@@ -89,46 +89,22 @@ pub(super) fn header(plan: &TestPlan) -> Result<Header, ErrorRecord> {
 
 #[cfg(test)]
 mod tests {
-    use linerate_model::plan::{EngineChoice, RrPlan, TcpPlan, Transport, UdpPlan};
+    use linerate_model::plan::{RrPlan, TcpPlan, Transport, UdpPlan};
     use linerate_model::units::{DatagramSize, Rate};
 
     use super::*;
 
     fn plan(traffic: Traffic, direction: Direction, end: End) -> TestPlan {
-        TestPlan {
-            traffic,
-            direction,
-            streams: 2,
-            end,
-            warmup: Nanos(0),
-            interval: Nanos::from_secs(1),
-            window: None,
-            client_cpus: vec![],
-            server_cpus: vec![],
-            dscp: None,
-        }
+        TestPlan { direction, streams: 2, end, ..TestPlan::new(traffic) }
     }
 
     fn udp() -> Traffic {
-        Traffic::Udp(UdpPlan {
-            size: DatagramSize::new(1_000).unwrap(),
-            rate: Some(Rate::Datagrams(250.try_into().unwrap())),
-            burst: Nanos(0),
-            engine: EngineChoice::Auto,
-            checksum: true,
-        })
+        let rate = Some(Rate::Datagrams(250.try_into().unwrap()));
+        Traffic::Udp(UdpPlan { rate, ..UdpPlan::new(DatagramSize::new(1_000).unwrap()) })
     }
 
     fn tcp() -> Traffic {
-        Traffic::Tcp(TcpPlan {
-            block: 524_288,
-            mss: None,
-            congestion: None,
-            nodelay: false,
-            rate: None,
-            discard: true,
-            zerocopy: false,
-        })
+        Traffic::Tcp(TcpPlan { discard: true, ..TcpPlan::new(524_288) })
     }
 
     #[test]

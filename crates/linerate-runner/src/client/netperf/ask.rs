@@ -142,26 +142,14 @@ mod tests {
     use super::*;
 
     fn plan(direction: Direction, end: End) -> TestPlan {
-        let tcp = TcpPlan {
-            block: 1_000,
-            mss: None,
-            congestion: None,
-            nodelay: true,
-            rate: None,
-            discard: false,
-            zerocopy: false,
-        };
+        let tcp = TcpPlan { nodelay: true, ..TcpPlan::new(1_000) };
         TestPlan {
-            traffic: Traffic::Tcp(tcp),
             direction,
-            streams: 1,
             end,
-            warmup: Nanos(0),
-            interval: Nanos::from_secs(1),
             window: Some(70_000),
-            client_cpus: vec![],
             server_cpus: vec![3],
             dscp: Some(46),
+            ..TestPlan::new(Traffic::Tcp(tcp))
         }
     }
 

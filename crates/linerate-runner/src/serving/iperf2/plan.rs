@@ -2,9 +2,7 @@
 
 use std::net::SocketAddr;
 
-use linerate_model::plan::{
-    Direction, End, EngineChoice, TcpPlan, TestPlan, Traffic, Transport, UdpPlan,
-};
+use linerate_model::plan::{Direction, End, TcpPlan, TestPlan, Traffic, Transport, UdpPlan};
 use linerate_model::units::{BitRate, DatagramSize, Nanos, Rate};
 use linerate_wire::iperf2::{Amount, Header};
 use linerate_wire::native::message::{RefusalKind, Refused};
@@ -59,22 +57,11 @@ pub(super) fn plan(asked: &Asked, options: &Options) -> TestPlan {
             // Later ones may be longer: the first says how long.
             let size = header.length.max(datagram).min(MOST_DATAGRAM);
             let size = DatagramSize::new(size.max(80)).unwrap_or(DatagramSize::MAX);
-            Traffic::Udp(UdpPlan {
-                size,
-                rate: rate.map(Rate::Bits),
-                burst: Nanos(0),
-                engine: EngineChoice::Auto,
-                checksum: true,
-            })
+            Traffic::Udp(UdpPlan { rate: rate.map(Rate::Bits), ..UdpPlan::new(size) })
         }
         Transport::Tcp => Traffic::Tcp(TcpPlan {
-            block: if header.length > 0 { header.length } else { BLOCK_BYTES },
-            mss: None,
-            congestion: None,
-            nodelay: false,
             rate: rate.filter(|_| header.reverse),
-            discard: false,
-            zerocopy: false,
+            ..TcpPlan::new(if header.length > 0 { header.length } else { BLOCK_BYTES })
         }),
     };
     let end = match header.amount {
@@ -86,16 +73,10 @@ pub(super) fn plan(asked: &Asked, options: &Options) -> TestPlan {
         _ => End::Time(options.max_duration),
     };
     TestPlan {
-        traffic,
         direction: if header.reverse { Direction::Reverse } else { Direction::Forward },
-        streams: 1,
         end,
-        warmup: Nanos(0),
         interval: options.interval,
-        window: None,
-        client_cpus: vec![],
-        server_cpus: vec![],
-        dscp: None,
+        ..TestPlan::new(traffic)
     }
 }
 

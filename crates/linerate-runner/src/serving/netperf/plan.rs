@@ -2,8 +2,7 @@
 
 use linerate_model::limits;
 use linerate_model::plan::{
-    Dialect, Direction, End, EngineChoice, IpVersion, RrPlan, TcpPlan, TestPlan, Traffic,
-    Transport, UdpPlan,
+    Dialect, Direction, End, IpVersion, RrPlan, TcpPlan, TestPlan, Traffic, Transport, UdpPlan,
 };
 use linerate_model::units::{DatagramSize, Nanos};
 use linerate_wire::native::message::RefusalKind;
@@ -64,16 +63,12 @@ pub(super) fn plan(
     let window = request.send_buffer.max(request.receive_buffer);
     let (least, most) = (limits::WINDOW_BYTES.min as u32, limits::WINDOW_BYTES.max as u32);
     let plan = TestPlan {
-        traffic: traffic(request, ip),
         direction,
-        streams: 1,
         end,
-        warmup: Nanos(0),
         interval: Nanos(interval.clamp(limits::INTERVAL_NS.min, limits::INTERVAL_NS.max)),
         window: window.map(|window| window.clamp(least, most)),
-        client_cpus: vec![],
-        server_cpus: vec![],
         dscp: request.tos.map(|tos| tos >> 2),
+        ..TestPlan::new(traffic(request, ip))
     };
     admission::check(&plan, Dialect::Netperf, ip, options)
         .map_err(|refused| Refusal::new(refused.kind, refused.why))?;
@@ -106,31 +101,24 @@ fn traffic(request: &Request, ip: IpVersion) -> Traffic {
     }
     let size = if request.transmits { request.send_size } else { request.receive_size };
     match request.transport {
-        Transport::Udp => Traffic::Udp(UdpPlan {
+        Transport::Udp => {
             // A receiver is not told how large datagrams are.
-            size: size
-                .filter(|_| request.transmits)
-                .and_then(DatagramSize::new)
-                .unwrap_or(DatagramSize::MAX),
-            rate: None,
-            burst: Nanos(0),
-            engine: EngineChoice::Auto,
-            checksum: !request.no_checksum || ip == IpVersion::V6,
-        }),
+            let size = size.filter(|_| request.transmits).and_then(DatagramSize::new);
+            Traffic::Udp(UdpPlan {
+                checksum: !request.no_checksum || ip == IpVersion::V6,
+                ..UdpPlan::new(size.unwrap_or(DatagramSize::MAX))
+            })
+        }
         Transport::Tcp => {
             let (least, most) = (limits::BLOCK_BYTES.min as u32, limits::BLOCK_BYTES.max as u32);
             Traffic::Tcp(TcpPlan {
-                block: size.unwrap_or(BLOCK_BYTES).clamp(least, most),
-                mss: None,
                 // Another one is a wish, as in netperf; the results say which was used.
                 congestion: request
                     .congestion
                     .clone()
                     .filter(|name| admission::has_congestion_control(name)),
                 nodelay: request.nodelay,
-                rate: None,
-                discard: false,
-                zerocopy: false,
+                ..TcpPlan::new(size.unwrap_or(BLOCK_BYTES).clamp(least, most))
             })
         }
     }
