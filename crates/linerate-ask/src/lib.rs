@@ -6,6 +6,7 @@
 pub mod common;
 pub mod datagrams;
 mod from_text;
+mod getopt;
 pub mod help;
 pub mod iperf2;
 pub mod iperf3;

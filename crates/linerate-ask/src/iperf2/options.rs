@@ -1,92 +1,66 @@
 //! Words of the command line, as letters with values.
 
-/// Letter, long name, and whether it has a value.
-const OPTIONS: &[(char, &str, bool)] = &[
-    ('c', "client", true),
-    ('s', "server", false),
-    ('u', "udp", false),
-    ('b', "bandwidth", true),
-    ('t', "time", true),
-    ('n', "num", true),
-    ('i', "interval", true),
-    ('l', "len", true),
-    ('P', "parallel", true),
-    ('p', "port", true),
-    ('w', "window", true),
-    ('B', "bind", true),
-    ('R', "reverse", false),
-    ('f', "format", true),
-    ('e', "enhanced", false),
-    ('y', "reportstyle", true),
-    ('M', "mss", true),
-    ('N', "nodelay", false),
-    ('Z', "linux-congestion", true),
-    ('S', "tos", true),
-    ('d', "dualtest", false),
-    ('r', "tradeoff", false),
-    // No letter of theirs: the same word's.
-    ('d', "full-duplex", false),
-    ('D', "daemon", false),
-    ('1', "singleclient", false),
-    ('V', "ipv6_domain", false),
-    ('4', "ipv4_domain", false),
-    ('X', "peer-detect", false),
-    ('h', "help", false),
-    ('v', "version", false),
-];
+use crate::getopt::{self, Fault, Row, Takes};
 
-/// What is not done, and what is instead.
-const REFUSED: &[(&str, &str)] = &[
-    ("bounceback", "`linerate rr HOST` against `linerate serve`"),
-    ("isochronous", "frames are not sent by this client"),
-    ("trip-times", "`linerate udp HOST` against `linerate serve` measures delay without it"),
-];
+/// Each with what there is instead, where it is not done.
+const OPTIONS: &[Row<&str>] = {
+    use Takes::{Maybe, Nothing, Value};
+    &[
+        ('c', "client", Value, ""),
+        ('s', "server", Nothing, ""),
+        ('u', "udp", Nothing, ""),
+        ('b', "bandwidth", Value, ""),
+        ('t', "time", Value, ""),
+        ('n', "num", Value, ""),
+        ('i', "interval", Value, ""),
+        ('l', "len", Value, ""),
+        ('P', "parallel", Value, ""),
+        ('p', "port", Value, ""),
+        ('w', "window", Value, ""),
+        ('B', "bind", Value, ""),
+        ('R', "reverse", Nothing, ""),
+        ('f', "format", Value, ""),
+        ('e', "enhanced", Nothing, ""),
+        ('y', "reportstyle", Value, ""),
+        ('M', "mss", Value, ""),
+        ('N', "nodelay", Nothing, ""),
+        ('Z', "linux-congestion", Value, ""),
+        ('S', "tos", Value, ""),
+        ('d', "dualtest", Nothing, ""),
+        ('r', "tradeoff", Nothing, ""),
+        // No letter of theirs: the same word's.
+        ('d', "full-duplex", Nothing, ""),
+        ('D', "daemon", Nothing, ""),
+        ('1', "singleclient", Nothing, ""),
+        ('V', "ipv6_domain", Nothing, ""),
+        ('4', "ipv4_domain", Nothing, ""),
+        ('X', "peer-detect", Nothing, ""),
+        ('h', "help", Nothing, ""),
+        ('v', "version", Nothing, ""),
+        ('\0', "bounceback", Maybe, "`linerate rr HOST` against `linerate serve`"),
+        ('\0', "isochronous", Maybe, "frames are not sent by this client"),
+        (
+            '\0',
+            "trip-times",
+            Nothing,
+            "`linerate udp HOST` against `linerate serve` measures delay without it",
+        ),
+    ]
+};
 
 /// Options as their letters, with their values.
 pub(super) fn options(args: &[String]) -> Result<Vec<(char, String)>, String> {
-    let (mut found, mut args) = (Vec::new(), args.iter());
-    while let Some(arg) = args.next() {
-        if let Some(long) = arg.strip_prefix("--") {
-            let (name, joined) = long.split_once('=').map_or((long, None), |(n, v)| (n, Some(v)));
-            if let Some((_, instead)) = REFUSED.iter().find(|(refused, _)| *refused == name) {
-                return Err(format!("--{name} cannot be used here: {instead}"));
-            }
-            let Some((letter, _, valued)) = OPTIONS.iter().find(|row| row.1 == name) else {
-                return Err(format!("unrecognized option `--{name}'"));
-            };
-            let value = match (valued, joined) {
-                (false, None) => String::new(),
-                (false, Some(_)) => return Err(format!("option `--{name}' takes no value")),
-                (true, joined) => match joined.or_else(|| args.next().map(String::as_str)) {
-                    Some(value) => value.to_owned(),
-                    None => return Err(format!("option `--{name}' requires an argument")),
-                },
-            };
-            found.push((*letter, value));
-            continue;
+    let found = getopt::options(args, OPTIONS).map_err(|fault| match fault {
+        Fault::Word(word) => format!("extra argument -- {word}"),
+        Fault::Option(text) => text,
+    })?;
+    let taken = found.into_iter().map(|(&(letter, name, _, instead), value)| {
+        if instead.is_empty() {
+            return Ok((letter, value.unwrap_or_default()));
         }
-        let Some(letters) = arg.strip_prefix('-').filter(|letters| !letters.is_empty()) else {
-            return Err(format!("extra argument -- {arg}"));
-        };
-        let mut rest = letters.chars();
-        while let Some(letter) = rest.next() {
-            let Some((_, _, valued)) = OPTIONS.iter().find(|row| row.0 == letter) else {
-                return Err(format!("invalid option -- {letter}"));
-            };
-            let mut value = String::new();
-            if *valued {
-                value = std::mem::replace(&mut rest, "".chars()).collect();
-                if value.is_empty() {
-                    let Some(next) = args.next() else {
-                        return Err(format!("option requires an argument -- {letter}"));
-                    };
-                    value.clone_from(next);
-                }
-            }
-            found.push((letter, value));
-        }
-    }
-    Ok(found)
+        Err(format!("--{name} cannot be used here: {instead}"))
+    });
+    taken.collect()
 }
 
 /// What `-h` shows.

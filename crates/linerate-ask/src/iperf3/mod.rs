@@ -1,6 +1,5 @@
 //! iperf3's command line.
 
-mod getopt;
 mod line;
 mod parse;
 mod request;
@@ -12,6 +11,7 @@ mod value;
 pub use self::line::Line;
 pub use self::parse::parse;
 pub use self::request::request;
+use crate::getopt;
 
 /// Why a command line is not run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,12 +31,21 @@ pub enum Stop {
 /// An option or value, or why there is none.
 type Parsed<T> = Result<T, Stop>;
 
+impl From<getopt::Fault> for Stop {
+    fn from(fault: getopt::Fault) -> Self {
+        match fault {
+            getopt::Fault::Word(word) => Self::Parameter(format!("`{word}` is no option")),
+            getopt::Fault::Option(text) => Self::Unknown(text),
+        }
+    }
+}
+
 fn wrong<T>(text: impl Into<String>) -> Parsed<T> {
     Err(Stop::Parameter(text.into()))
 }
 
 /// The options of a command line by their long names, if iperf3 would know all of them.
 pub fn pairs(args: &[String]) -> Option<Vec<(&'static str, Option<String>)>> {
-    let found = getopt::options(args).ok()?;
-    Some(found.into_iter().map(|(name, _, value)| (name, value)).collect())
+    let found = getopt::options(args, table::OPTIONS).ok()?;
+    Some(found.into_iter().map(|(row, value)| (row.1, value)).collect())
 }

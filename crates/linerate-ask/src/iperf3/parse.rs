@@ -1,9 +1,9 @@
 //! Options and values to a [`Line`], and the faults of their combinations.
 
-use super::getopt::options;
-use super::table::{REFUSED, Side, WITHOUT_EFFECT};
+use super::table::{OPTIONS, REFUSED, Side, WITHOUT_EFFECT};
 use super::value::{affinity, any_base, bits, client_host, dscp, size, whole};
 use super::{Line, Parsed, Stop, wrong};
+use crate::getopt;
 
 /// Reads a command line, without the program's name.
 ///
@@ -12,7 +12,7 @@ use super::{Line, Parsed, Stop, wrong};
 pub fn parse(args: &[String]) -> Parsed<Line> {
     let mut line = Line::nothing_said();
     let mut given = Vec::new();
-    for (name, side, value) in options(args)? {
+    for (&(_, name, _, side), value) in getopt::options(args, OPTIONS)? {
         if let Some((_, why)) = REFUSED.iter().find(|(refused, _)| *refused == name) {
             return Err(Stop::Refused(format!("--{name} cannot be used here: {why}")));
         }

@@ -1,13 +1,6 @@
 //! iperf3's options, those that cannot be had, and those that change nothing.
 
-/// What an option takes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Takes {
-    Nothing,
-    Value,
-    /// Only joined with `=`.
-    Maybe,
-}
+use crate::getopt::{Row, Takes};
 
 /// Which role may use it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,8 +10,8 @@ pub(super) enum Side {
     Server,
 }
 
-/// Short letter, long name, value, side. Several rows may share a letter: other names of one option.
-pub(super) const OPTIONS: &[(char, &str, Takes, Side)] = {
+/// All of them.
+pub(super) const OPTIONS: &[Row<Side>] = {
     use Side::{Both, Client, Server};
     use Takes::{Maybe, Nothing, Value};
     &[

@@ -1,5 +1,6 @@
-use super::table::{OPTIONS, Side, Takes};
+use super::table::{OPTIONS, Side};
 use super::*;
+use crate::getopt::Takes;
 
 fn line(text: &str) -> Parsed<Line> {
     parse(&text.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
