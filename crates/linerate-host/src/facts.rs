@@ -3,11 +3,12 @@
 use std::net::IpAddr;
 
 use linerate_model::host::{HostFacts, NicFacts, Offload};
+use linerate_model::setting::is_interface_name;
 use nix::net::if_::if_indextoname;
 
 use crate::irq::{NicIrqs, main_cores};
 use crate::netlink::{Netlink, ethtool, route};
-use crate::roots::{Roots, is_interface_name};
+use crate::roots::Roots;
 use crate::text::{cpuinfo, cpulist, os_release};
 
 /// Facts about this host, and about the interface that packets to `nic_towards` leave by. Without

@@ -1,6 +1,8 @@
 //! Which lines of /proc/interrupts are an interface's, and which cores they go to.
 
-use crate::roots::{Roots, is_interface_name};
+use linerate_model::setting::is_interface_name;
+
+use crate::roots::Roots;
 use crate::text::interrupts;
 
 /// How an interface's interrupts are distinguished from others.

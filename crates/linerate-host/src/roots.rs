@@ -62,27 +62,3 @@ impl Roots {
 /// Most bytes read of one file. /proc/interrupts of a host with 1,000 cores and 2,000 interrupts
 /// has about 24 MB; whatever is larger is not one of the files that are wanted.
 pub(crate) const LARGEST_FILE: u64 = 64 << 20;
-
-/// Whether the kernel allows this as an interface name, so that it may be put into a path.
-///
-/// As `dev_valid_name` of net/core/dev.c: at most 15 bytes, no `/`, `:` or space, not `.` or `..`.
-pub(crate) fn is_interface_name(name: &str) -> bool {
-    !name.is_empty()
-        && name.len() <= 15
-        && name != "."
-        && name != ".."
-        && !name.contains(|c: char| c == '/' || c == ':' || c == '\0' || c.is_ascii_whitespace())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_name_cannot_leave_the_directory() {
-        assert!(is_interface_name("enp3s0f1np1.100"));
-        for bad in ["", ".", "..", "../../etc", "a b", "a:1", "sixteen-bytes-xx"] {
-            assert!(!is_interface_name(bad), "{bad}");
-        }
-    }
-}

@@ -4,11 +4,12 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 
 use linerate_model::sample::{HostCounters, HostSample};
+use linerate_model::setting::is_interface_name;
 use nix::net::if_::if_nametoindex;
 
 use crate::irq::{self, NicIrqs, main_cores};
 use crate::netlink::{Netlink, qdisc};
-use crate::roots::{LARGEST_FILE, Roots, is_interface_name};
+use crate::roots::{LARGEST_FILE, Roots};
 use crate::text::{cgroup, grown_32, net_dev, pressure, softnet, stat, udp};
 
 /// Reads the host's counters.

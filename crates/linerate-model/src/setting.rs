@@ -175,5 +175,16 @@ impl fmt::Display for Setting {
     }
 }
 
+/// Whether the kernel allows this as an interface name, so that it may be put into a path.
+///
+/// As `dev_valid_name` of net/core/dev.c: at most 15 bytes, no `/`, `:` or space, not `.` or `..`.
+pub fn is_interface_name(name: &str) -> bool {
+    !name.is_empty()
+        && name.len() <= 15
+        && name != "."
+        && name != ".."
+        && !name.contains(|c: char| c == '/' || c == ':' || c == '\0' || c.is_ascii_whitespace())
+}
+
 #[cfg(test)]
 mod tests;

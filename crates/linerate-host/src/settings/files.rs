@@ -3,9 +3,9 @@
 use std::fs::OpenOptions;
 use std::io::{self, Write};
 
-use linerate_model::setting::{Cores, core_list};
+use linerate_model::setting::{Cores, core_list, is_interface_name};
 
-use crate::roots::{Roots, is_interface_name};
+use crate::roots::Roots;
 
 /// The file of a kernel parameter, without the leading `/`. As in sysctl(8), a slash in the name
 /// stands for a dot in an interface's name.

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::io;
 use std::time::Duration;
 
-use linerate_model::setting::{Cores, Setting, SettingName, SettingValue, core_list};
+use linerate_model::setting::{
+    Cores, Setting, SettingName, SettingValue, core_list, is_interface_name,
+};
 use linerate_model::undo::{Device, Knob};
 use nix::errno::Errno;
 
@@ -16,7 +18,7 @@ use crate::netlink::ethtool::{self, Ethtool};
 use crate::netlink::link::{self, Link};
 use crate::netlink::parameters::{self, Group};
 use crate::netlink::{Netlink, Refusal, tree};
-use crate::roots::{Roots, is_interface_name};
+use crate::roots::Roots;
 use crate::text::cpulist;
 
 /// The running kernel, in the network namespace of the thread that opened it.

@@ -113,3 +113,11 @@ fn lists_of_cores() {
     assert_eq!((0..3).map(|q| spread.of_queue(q)[0]).collect::<Vec<_>>(), [2, 5, 2]);
     assert_eq!(Cores::parse("2,5").unwrap().of_queue(7), [2, 5]);
 }
+
+#[test]
+fn a_name_cannot_leave_the_directory() {
+    assert!(is_interface_name("enp3s0f1np1.100"));
+    for bad in ["", ".", "..", "../../etc", "a b", "a:1", "sixteen-bytes-xx"] {
+        assert!(!is_interface_name(bad), "{bad}");
+    }
+}
