@@ -13,7 +13,9 @@ pub fn sandboxed(sandboxed: &Sandboxed) -> String {
     let Sandboxed { uid, user, landlock, seccomp } = sandboxed;
     let user = match user {
         Some(user) => format!("runs as {} (uid {uid})", clean(user)),
-        None if *uid == 0 => "runs as root (--user NAME gives that up)".to_owned(),
+        None if *uid == 0 => {
+            "what reads strangers' bytes runs as root (--user NAME gives that up)".to_owned()
+        }
         None => format!("runs as uid {uid}"),
     };
     let restriction = |name: &str, restriction: &Restriction| {
@@ -128,7 +130,7 @@ mod tests {
         ];
         insta::assert_snapshot!(lines.join("\n"), @r"
         runs as linerate (uid 998) · Landlock on · seccomp on
-        runs as root (--user NAME gives that up) · Landlock on: the kernel knows only some of its rules · seccomp on
+        what reads strangers' bytes runs as root (--user NAME gives that up) · Landlock on: the kernel knows only some of its rules · seccomp on
         runs as uid 1000 · Landlock on · seccomp off: --no-sandbox[2J fake line
         ");
     }

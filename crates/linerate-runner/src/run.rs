@@ -61,7 +61,9 @@ fn own_server(ip: Option<IpVersion>) -> Result<(SocketAddr, watch::Sender<bool>)
     let serve = move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let result = match runtime {
-            Ok(runtime) => runtime.block_on(server::serve_async(&options, events, ends, None)),
+            Ok(runtime) => {
+                runtime.block_on(server::serve_async(&options, events, ends, (None, None)))
+            }
             Err(e) => Err(errors::unable("start a server in this process", &e.to_string())),
         };
         if let Err(e) = result {

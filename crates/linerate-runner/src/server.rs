@@ -1,6 +1,7 @@
 //! A server: any number of tests at once on one TCP and UDP port.
 
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
@@ -44,7 +45,8 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 /// Serves until `stop` (or the first test's end with `one_off`): running tests are ended, with what they
 /// measured. Calls `report` in a thread of its own with each event and when it happened: the server never waits
 /// for it, and may end before it returns. With a sandbox, this process is restricted for good, and belongs to
-/// serving; so does the thread that `stop` may start, which is called after that.
+/// serving; so does the thread that `stop` may start, which is called after that. What changes settings for
+/// controllers is another process, which begins before all of it.
 ///
 /// # Errors
 /// When the port cannot be had, or another user not become: what was tried, why it failed, what to try.
@@ -53,6 +55,7 @@ pub fn serve(
     stop: impl FnOnce() -> Result<Stop, ErrorRecord>,
     mut report: impl FnMut(SystemTime, Event) + Send + 'static,
 ) -> Result<(), ErrorRecord> {
+    let agent = options.agent.as_ref().map(agent::AgentSlot::open).transpose()?;
     let sandbox = options.sandbox.as_ref().map(|sandbox| sandbox.begin());
     let stop = stop();
     let log = Arc::new(EventLog::default());
@@ -62,8 +65,8 @@ pub fn serve(
         .spawn(move || written.write_to(&mut report))
         .map_err(|e| errors::unable("start the server's log", &e.to_string()))?;
     let queue = Arc::clone(&log);
-    let served = stop
-        .and_then(|stop| run(options, &stop, Events::new(move |event| queue.put(event)), sandbox));
+    let events = Events::new(move |event| queue.put(event));
+    let served = stop.and_then(|stop| run(options, &stop, events, (sandbox, agent)));
     log.close(LAST_WORDS);
     served
 }
@@ -72,7 +75,7 @@ fn run(
     options: &Options,
     stop: &Stop,
     events: Events,
-    sandbox: Option<HalfClosed>,
+    begun: (Option<HalfClosed>, Option<agent::Begun>),
 ) -> Result<(), ErrorRecord> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -87,7 +90,7 @@ fn run(
             std::future::pending::<()>().await;
         };
         tokio::select! {
-            result = serve_async(options, events, shut, sandbox) => result,
+            result = serve_async(options, events, shut, begun) => result,
             () = stopped => Ok(()),
         }
     })
@@ -97,13 +100,15 @@ fn run(
 pub(crate) async fn serve_async(
     options: &Options,
     events: Events,
-    mut shut: watch::Receiver<bool>,
-    sandbox: Option<HalfClosed>,
+    shut: watch::Receiver<bool>,
+    (sandbox, agent): (Option<HalfClosed>, Option<agent::Begun>),
 ) -> Result<(), ErrorRecord> {
     let descriptors = sys::raise_descriptor_limit().ok();
     host::prepare();
-    let agent = options.agent.as_ref().map(agent::AgentSlot::open).transpose()?;
-    let (agent, left) = agent.unzip();
+    let (agent, left, life) = match agent {
+        Some(agent::Begun { slot, put_back, life }) => (Some(slot), put_back, life),
+        None => Default::default(),
+    };
     let Doors { tcp, udp } = Doors::open(options)?;
     for (dialect, address, _) in &tcp {
         events.send(Event::Listening(*dialect, *address));
@@ -112,7 +117,7 @@ pub(crate) async fn serve_async(
         let udp = udp.iter().map(|(_, _, udp)| udp);
         events.send(Event::Sandboxed(Box::new(sandbox.close(udp)?)));
     }
-    left.flatten().into_iter().for_each(|left| events.send(left));
+    left.into_iter().for_each(|left| events.send(left));
     let server = Arc::new(Server {
         options: options.clone(),
         admission: Arc::new(Admission::default()),
@@ -140,7 +145,18 @@ pub(crate) async fn serve_async(
     for (dialect, _, listener) in tcp {
         tasks.spawn(accept(Arc::clone(&server), dialect, listener));
     }
-    let begun = Instant::now();
+    until_its_end(&server, shut, life).await
+}
+
+/// Returns when the server has nothing more to do, and with an error when the process with rights behind it is
+/// gone.
+async fn until_its_end(
+    server: &Server,
+    mut shut: watch::Receiver<bool>,
+    monitor: agent::Life,
+) -> Result<(), ErrorRecord> {
+    let (options, begun) = (&server.options, Instant::now());
+    let mut monitor_ended = pin!(monitor.ended());
     loop {
         let used = server.finished.load(Ordering::Relaxed) > 0;
         let idle = options.idle.is_some_and(|limit| begun.elapsed() >= limit);
@@ -150,6 +166,8 @@ pub(crate) async fn serve_async(
         }
         tokio::select! {
             _ = shut.changed() => {}
+            // Whoever supervises this server starts another, with a monitor.
+            error = &mut monitor_ended => return Err(error),
             // Looks again at what ended meanwhile.
             () = tokio::time::sleep(Duration::from_millis(100)),
                 if options.one_off || *shut.borrow() => {}

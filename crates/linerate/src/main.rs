@@ -70,6 +70,9 @@ fn dispatch(cli: Cli) -> Result<ExitCode, ErrorRecord> {
         Command::SettingsHelper(args) => {
             linerate_runner::agent::helper(&args.state_dir).map(|()| Exit::Complete)?
         }
+        Command::SettingsMonitor(args) => {
+            linerate_runner::agent::monitor(&args.options()?).map(|()| Exit::Complete)?
+        }
         Command::SettingsGuard => linerate_runner::agent::keep().map(|()| Exit::Complete)?,
         Command::Measure(measure) => match measure {
             Measure::Udp(args) => run::run(args.asked()?, args.show, color)?,

@@ -93,14 +93,24 @@ fn snapshot(lab: &Lab) -> String {
     all
 }
 
-/// The helper of a server.
-fn helper_of(server: u32) -> Option<Pid> {
+/// The child of a process that is linerate under this verb.
+fn child_of(parent: Pid, verb: &str) -> Option<Pid> {
     let children =
-        std::fs::read_to_string(format!("/proc/{server}/task/{server}/children")).ok()?;
+        std::fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).ok()?;
     children.split_whitespace().find_map(|pid| {
         let line = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).ok()?;
-        line.contains("settings-helper").then(|| Pid::from_raw(pid.parse().unwrap()))
+        line.contains(verb).then(|| Pid::from_raw(pid.parse().unwrap()))
     })
+}
+
+/// The process with rights behind a server.
+fn monitor_of(server: u32) -> Option<Pid> {
+    child_of(Pid::from_raw(server.try_into().unwrap()), "settings-monitor")
+}
+
+/// The helper of a server's monitor.
+fn helper_of(server: u32) -> Option<Pid> {
+    child_of(monitor_of(server)?, "settings-helper")
 }
 
 fn comes_back(lab: &Lab, before: &str, what: &str) {
@@ -110,12 +120,19 @@ fn comes_back(lab: &Lab, before: &str, what: &str) {
     println!("{what}: back after {:?}", start.elapsed());
 }
 
-/// Which process is killed while settings are being changed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Victim {
-    Main,
-    Helper,
-    Both,
+/// Which processes are killed while settings are being changed.
+#[derive(Debug, Clone, Copy)]
+struct Victims {
+    server: bool,
+    monitor: bool,
+    helper: bool,
+}
+
+impl Victims {
+    fn all() -> impl Iterator<Item = Self> {
+        let bit = |n: u8, at: u8| n >> at & 1 == 1;
+        (1..8).map(move |n| Self { server: bit(n, 0), monitor: bit(n, 1), helper: bit(n, 2) })
+    }
 }
 
 #[test]
@@ -131,7 +148,7 @@ fn whatever_is_killed_everything_comes_back() {
     // Spread over the time that the changes take, and beyond it.
     let pauses = (0..times).map(|i| Duration::from_micros(i * 60_000 / times));
     for (turn, pause) in pauses.enumerate() {
-        for victim in [Victim::Main, Victim::Helper, Victim::Both] {
+        for victims in Victims::all() {
             let mut server = serve(&lab, &scratch, &[]);
             let (tell, told) = std::sync::mpsc::channel();
             let controller = lab.inside("a", move || {
@@ -143,34 +160,30 @@ fn whatever_is_killed_everything_comes_back() {
             });
             told.recv().expect("a controller");
             std::thread::sleep(pause);
-            let helper = helper_of(server.pid());
-            if matches!(victim, Victim::Helper | Victim::Both)
-                && let Some(helper) = helper
-            {
-                let _ = kill(helper, Signal::SIGKILL);
+            let (monitor, helper) = (monitor_of(server.pid()), helper_of(server.pid()));
+            for (killed, pid) in [(victims.helper, helper), (victims.monitor, monitor)] {
+                if let Some(pid) = pid.filter(|_| killed) {
+                    let _ = kill(pid, Signal::SIGKILL);
+                }
             }
-            if victim != Victim::Helper {
+            if victims.server {
                 server.signal(Signal::SIGKILL);
-                server.ends(Duration::from_secs(10)).expect("killed");
             }
-            let what = format!("{turn} {victim:?}");
-            match victim {
-                // Its helper does it, with nobody else there.
-                Victim::Main => comes_back(&lab, &before, &what),
-                // The server starts another helper.
-                Victim::Helper => {
-                    controller.join().expect("the controller ends");
-                    comes_back(&lab, &before, &what);
-                    assert!(server.alive());
-                    continue;
-                }
-                // The next start does.
-                Victim::Both => {
-                    let next = serve(&lab, &scratch, &[]);
-                    comes_back(&lab, &before, &what);
-                    drop(next);
-                }
+            let what = format!("{turn} {victims:?}");
+            if !victims.server && !victims.monitor {
+                // The monitor starts another helper.
+                controller.join().expect("the controller ends");
+                comes_back(&lab, &before, &what);
+                assert!(server.alive());
+                continue;
             }
+            // A server without its monitor ends by itself, for whoever supervises it to start it anew.
+            let code = server.ends(Duration::from_secs(60)).expect("it ends");
+            assert_ne!(code, 0, "{what}");
+            let next = (victims.monitor && victims.helper).then(|| serve(&lab, &scratch, &[]));
+            // Where the helper or its monitor is left, that does it with nobody else there.
+            comes_back(&lab, &before, &what);
+            drop(next);
             controller.join().expect("the controller ends");
         }
     }

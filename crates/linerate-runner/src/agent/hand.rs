@@ -10,24 +10,20 @@ use linerate_model::exit::Exit;
 use linerate_model::plan::Dialect;
 use linerate_model::record::{ErrorKind, ErrorRecord};
 use linerate_model::setting::Restoration;
-use linerate_wire::native::agent::{
-    CommandRequest, DeviceChoice, Permissions, RemoteTest, Reply, Request, check,
-};
+use linerate_wire::native::agent::{DeviceChoice, Permissions, RemoteTest, Reply, Request, check};
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
 use super::command;
-use super::helper::Privileged;
+use super::privileged::Privileged;
+use super::reboot::reboot_by;
 use super::{HostAgent, Options};
 use crate::client::{self, Target};
 use crate::errors;
 use crate::signals::Stop;
 
-/// A reboot that has not begun by then will not.
-const REBOOT_LIMIT_MS: u64 = 30_000;
-
-/// This host, as far as it may be used. A helper process keeps its settings.
+/// This host, as far as it may be used. Another process keeps its settings.
 pub struct Hand {
-    pub(super) helper: OwnedMutexGuard<Privileged>,
+    pub(super) privileged: OwnedMutexGuard<Privileged>,
     options: Options,
     /// What a plan may ask for, and the key for tests against servers that want it.
     policy: Option<crate::options::Options>,
@@ -35,8 +31,8 @@ pub struct Hand {
     towards: Option<IpAddr>,
     /// Ends what is under way.
     pub(super) stop: Stop,
-    /// Which life of the helper has made the settings that should hold now; nothing when none were
-    /// made, or all were put back since.
+    /// How many helpers had ended when the one of now made the settings that should hold; nothing when none
+    /// were made, or all were put back since.
     held: Option<u64>,
 }
 
@@ -61,19 +57,19 @@ impl Hand {
     /// # Errors
     /// When no helper can be had, or another process changes settings here.
     pub fn take(options: Options) -> Result<(Self, Restoration), ErrorRecord> {
-        let (helper, left) = Privileged::start(&options.program, &options.state)?;
-        let helper = Arc::new(Mutex::new(helper)).try_lock_owned();
-        let helper = helper.map_err(|e| errors::unable("take this host over", &e.to_string()))?;
-        Ok((Self::new(helper, options, None, None), left))
+        let (privileged, left) = Privileged::here(&options.program, &options.state)?;
+        let taken = Arc::new(Mutex::new(privileged)).try_lock_owned();
+        let taken = taken.map_err(|e| errors::unable("take this host over", &e.to_string()))?;
+        Ok((Self::new(taken, options, None, None), left))
     }
 
     pub(super) fn new(
-        helper: OwnedMutexGuard<Privileged>,
+        privileged: OwnedMutexGuard<Privileged>,
         options: Options,
         policy: Option<crate::options::Options>,
         towards: Option<IpAddr>,
     ) -> Self {
-        Self { helper, options, policy, towards, stop: Stop::default(), held: None }
+        Self { privileged, options, policy, towards, stop: Stop::default(), held: None }
     }
 
     /// Does what is asked; waits for its end.
@@ -100,16 +96,16 @@ impl Hand {
             Request::Apply { device, settings } => {
                 let device = device.as_ref().map(resolve).transpose()?;
                 // Those of a helper that has died were put back, and that was said.
-                let now = self.helper.life();
-                self.held = self.held.filter(|life| *life == now).or(Some(now));
-                self.helper.apply(device.as_deref(), settings).map(Reply::Applied)
+                let now = self.privileged.ended();
+                self.held = self.held.filter(|ended| *ended == now).or(Some(now));
+                self.privileged.apply(device.as_deref(), settings).map(Reply::Applied)
             }
             Request::Read { device, names } => {
                 let device = device.as_ref().map(resolve).transpose()?;
                 Ok(Reply::Read(read(device.as_deref(), names)))
             }
             Request::Restore => {
-                let restoration = self.helper.restore()?;
+                let restoration = self.privileged.restore()?;
                 self.held = None;
                 Ok(Reply::Restored(restoration))
             }
@@ -147,7 +143,8 @@ impl Hand {
     fn still(&mut self) -> Result<(), ErrorRecord> {
         let Some(held) = self.held else { return Ok(()) };
         // Another helper that answers has put back what the one before it had set.
-        if self.helper.look()? && self.helper.life() == held {
+        self.privileged.look()?;
+        if self.privileged.ended() == held {
             return Ok(());
         }
         Err(failed(
@@ -195,45 +192,26 @@ impl Hand {
     fn begin_reboot(&mut self, command: Option<&[String]>) -> Result<Reply, ErrorRecord> {
         let what = "a reboot is refused";
         let own = self.options.reboot.as_deref();
-        let argv = match (command, own) {
-            (None, Some(own)) => own,
-            (Some(asked), Some(own)) if asked == own || self.options.commands => asked,
-            (_, None) => {
-                return Err(failed(
-                    ErrorKind::Policy,
-                    what,
-                    "this host lets nobody reboot it",
-                    "start its server with --allow-reboot",
-                ));
+        match (command, own) {
+            (Some(asked), Some(own)) if asked != own && self.options.commands => {
+                reboot_by(asked, &self.stop)
             }
-            (Some(_), Some(own)) => {
-                return Err(failed(
-                    ErrorKind::Policy,
-                    what,
-                    format!("this host reboots by `{}` only", own.join(" ")),
-                    "leave the command to the host, or start its server with --allow-commands",
-                ));
-            }
-        };
-        let request =
-            CommandRequest { argv: argv.to_vec(), limit_ms: REBOOT_LIMIT_MS, keep_bytes: 4_096 };
-        // Without a keeper: what reboots the host may well end this process first.
-        let done = command::run(&request, &self.stop, None)?;
-        // A command that was still at it, or was ended by the shutdown itself, has begun it.
-        if done.code.is_none_or(|code| code == 0) {
-            return Ok(Reply::Done);
+            (None, Some(own)) => self.privileged.reboot(own, &self.stop),
+            (Some(asked), Some(own)) if asked == own => self.privileged.reboot(own, &self.stop),
+            (_, None) => Err(failed(
+                ErrorKind::Policy,
+                what,
+                "this host lets nobody reboot it",
+                "start its server with --allow-reboot",
+            )),
+            (Some(_), Some(own)) => Err(failed(
+                ErrorKind::Policy,
+                what,
+                format!("this host reboots by `{}` only", own.join(" ")),
+                "leave the command to the host, or start its server with --allow-commands",
+            )),
         }
-        let why = if done.err.trim().is_empty() {
-            format!("it ended with code {}", done.code.unwrap_or(-1))
-        } else {
-            done.err.trim().to_owned()
-        };
-        Err(failed(
-            ErrorKind::Command,
-            &format!("`{}` did not reboot the host", argv.join(" ")),
-            why,
-            "",
-        ))
+        .map(|()| Reply::Done)
     }
 }
 

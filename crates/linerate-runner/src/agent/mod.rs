@@ -5,6 +5,10 @@ mod command;
 mod guard;
 mod hand;
 mod helper;
+mod link;
+mod monitor;
+mod privileged;
+mod reboot;
 mod remote;
 mod session;
 mod slot;
@@ -24,14 +28,16 @@ pub use self::command::run as run_command;
 pub use self::guard::{KEEPER_VERB, keep};
 pub use self::hand::Hand;
 pub use self::helper::{HELPER_VERB, helper, restore, state_directory};
+pub(crate) use self::monitor::Life;
+pub use self::monitor::{MONITOR_VERB, monitor};
 pub use self::remote::{Access, Remote, listens};
 pub(crate) use self::session::{Session, admit};
-pub(crate) use self::slot::AgentSlot;
+pub(crate) use self::slot::{AgentSlot, Begun};
 
 /// What a server lets controllers do beyond settings, and how.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// linerate itself, which is started again as the helper.
+    /// linerate itself, which is started again as the helper, the monitor and keepers of commands.
     pub program: PathBuf,
     /// Directory of the undo journal.
     pub state: PathBuf,

@@ -46,7 +46,7 @@ pub(crate) async fn admit(
         );
     };
     // From here on the host is given back by the guard's end, whatever becomes of the session.
-    let Ok(helper) = Arc::clone(&slot.helper).try_lock_owned() else {
+    let Ok(privileged) = Arc::clone(&slot.privileged).try_lock_owned() else {
         return refuse(
             RefusalKind::Busy,
             "another controller has this host",
@@ -54,7 +54,7 @@ pub(crate) async fn admit(
         );
     };
     let policy = Some(server.options.clone());
-    let hand = Hand::new(helper, slot.options.clone(), policy, Some(peer.ip()));
+    let hand = Hand::new(privileged, slot.options.clone(), policy, Some(peer.ip()));
     if write_message(stream, Some(&mut sealed.ours), &ServerMessage::Opened).await.is_err() {
         return Ok(None);
     }
@@ -84,7 +84,7 @@ impl Session {
                     break;
                 }
             }
-            hand.helper.restore()
+            hand.privileged.restore()
         });
         let (why, write) = {
             let mut conversation = Conversation { requests, asks, replied, write, ours };
@@ -101,7 +101,9 @@ impl Session {
         drop(write);
         let (settings, put_back) = match back {
             Some(Ok(Ok(restoration))) => (Some(PutBack::of(&restoration)), words(&restoration)),
-            Some(Ok(Err(error))) => (None, format!("settings are not put back: {}", error.why)),
+            Some(Ok(Err(error))) => {
+                (None, format!("settings are not known to be back: {}: {}", error.what, error.why))
+            }
             _ => (None, "settings are put back at the next start".to_owned()),
         };
         let text = format!("{why}; {put_back}");

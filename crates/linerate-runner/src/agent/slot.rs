@@ -8,24 +8,35 @@ use linerate_model::setting::{Restoration, RestoreOutcome};
 use tokio::sync::Mutex;
 
 use super::Options;
-use super::helper::Privileged;
+use super::monitor::Life;
+use super::privileged::Privileged;
 use crate::event::Event;
+
+/// A server's place for a controller, before the server has begun.
+pub(crate) struct Begun {
+    pub(crate) slot: AgentSlot,
+    /// What an earlier process had left changed.
+    pub(crate) put_back: Option<Event>,
+    /// Of the process with rights.
+    pub(crate) life: Life,
+}
 
 /// The one place of a controller at this server.
 pub(crate) struct AgentSlot {
     pub(super) options: Options,
-    /// The helper, held by whoever has the host.
-    pub(super) helper: Arc<Mutex<Privileged>>,
+    /// Who changes settings, held by whoever has the host.
+    pub(super) privileged: Arc<Mutex<Privileged>>,
 }
 
 impl AgentSlot {
-    /// Starts the helper. Says what an earlier process had left changed.
-    pub(crate) fn open(options: &Options) -> Result<(Self, Option<Event>), ErrorRecord> {
-        let (helper, left) = Privileged::start(&options.program, &options.state)?;
+    /// Starts the process with rights.
+    pub(crate) fn open(options: &Options) -> Result<Begun, ErrorRecord> {
+        let (privileged, left, life) = Privileged::apart(options)?;
         let put_back = (left != Restoration::default())
             .then(|| Event::PutBack { settings: PutBack::of(&left), text: words(&left) });
-        let helper = Arc::new(Mutex::new(helper));
-        Ok((Self { options: options.clone(), helper }, put_back))
+        let privileged = Arc::new(Mutex::new(privileged));
+        let slot = Self { options: options.clone(), privileged };
+        Ok(Begun { slot, put_back, life })
     }
 }
 

@@ -21,10 +21,15 @@ const READ: [&str; 6] = [
     "/usr/share/zoneinfo",
 ];
 
+/// How names of hosts become addresses; the last three are where /etc/resolv.conf leads to.
+const RESOLVE: [&str; 4] =
+    ["/etc", "/run/systemd/resolve", "/run/NetworkManager", "/run/resolvconf"];
+
 /// Leaves the calling thread and those it starts what a server reads, nothing to write or to run, and
-/// no way to connect out by TCP. `directories` are read again while it serves.
-pub(super) fn restrict(directories: &[PathBuf]) -> Restriction {
-    match enforce(directories) {
+/// no way to connect out by TCP. `directories` are read again while it serves. A client of tests keeps that way, and
+/// what finds addresses.
+pub(super) fn restrict(directories: &[PathBuf], client: bool) -> Restriction {
+    match enforce(directories, client) {
         Ok((RulesetStatus::FullyEnforced, _)) => Restriction::on(),
         Ok((RulesetStatus::PartiallyEnforced, _)) => {
             Restriction::in_part("the kernel knows only some of its rules (Linux 6.10 knows all)")
@@ -37,12 +42,18 @@ pub(super) fn restrict(directories: &[PathBuf]) -> Restriction {
     }
 }
 
-fn enforce(directories: &[PathBuf]) -> Result<(RulesetStatus, LandlockStatus), RulesetError> {
-    let host = READ.iter().map(Path::new);
+fn enforce(
+    directories: &[PathBuf],
+    client: bool,
+) -> Result<(RulesetStatus, LandlockStatus), RulesetError> {
+    let resolve = RESOLVE.iter().filter(|_| client);
+    let host = READ.iter().chain(resolve).map(Path::new);
     let read = AccessFs::ReadFile | AccessFs::ReadDir;
-    let status = Ruleset::default()
-        .handle_access(AccessFs::from_all(KNOWN))?
-        .handle_access(AccessNet::ConnectTcp)?
+    let mut rules = Ruleset::default().handle_access(AccessFs::from_all(KNOWN))?;
+    if !client {
+        rules = rules.handle_access(AccessNet::ConnectTcp)?;
+    }
+    let status = rules
         .create()?
         .add_rules(path_beneath_rules(host, read))?
         .add_rules(path_beneath_rules(directories, AccessFs::ReadFile))?
@@ -69,7 +80,7 @@ mod tests {
         let (ready, is_ready) = std::sync::mpsc::channel();
         let (known, other) = (users.join("file"), beside.join("file"));
         let within = std::thread::spawn(move || {
-            let restriction = restrict(&[users]);
+            let restriction = restrict(&[users], false);
             ready.send(fs::read_to_string(&known).unwrap()).unwrap();
             changes.recv().unwrap();
             assert_eq!(fs::read_to_string(&known).unwrap(), "new");

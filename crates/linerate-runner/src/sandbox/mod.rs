@@ -9,10 +9,23 @@ use std::path::PathBuf;
 
 use linerate_model::record::ErrorRecord;
 use linerate_model::served::{Restriction, Sandboxed};
+use nix::sys::prctl::set_no_new_privs;
 use nix::unistd::geteuid;
 use tokio::net::UdpSocket;
 
 pub use self::user::User;
+
+/// What a server does beside serving tests.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Beside {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// It runs tests as the client, to hosts that may have names.
+    Tests,
+    /// It starts programs as well, of which nothing is known.
+    Programs,
+}
 
 /// What a server gives up.
 #[derive(Debug, Clone, Default)]
@@ -23,6 +36,8 @@ pub struct Sandbox {
     pub unrestricted: Option<String>,
     /// Directories whose files it reads again while it serves.
     pub directories: Vec<PathBuf>,
+    /// For what else something must be left.
+    pub beside: Beside,
 }
 
 /// A sandbox half closed: files are out of reach, ports can still be bound.
@@ -37,7 +52,15 @@ impl Sandbox {
     pub(crate) fn begin(&self) -> HalfClosed {
         let landlock = match &self.unrestricted {
             Some(why) => Restriction::off(why.clone()),
-            None => files::restrict(&self.directories),
+            None if self.beside == Beside::Programs => {
+                // What it starts gets no more rights than it has itself, as under Landlock: no set-user-ID program
+                // is a way back to root.
+                match set_no_new_privs() {
+                    Ok(()) => Restriction::off("programs of controllers need files"),
+                    Err(e) => Restriction::off(e.to_string()),
+                }
+            }
+            None => files::restrict(&self.directories, self.beside == Beside::Tests),
         };
         HalfClosed { options: self.clone(), landlock }
     }
@@ -59,7 +82,7 @@ impl HalfClosed {
         }
         let seccomp = match self.options.unrestricted {
             Some(why) => Restriction::off(why),
-            None => syscalls::restrict(syscalls::Threads::All),
+            None => syscalls::restrict(syscalls::Threads::All, self.options.beside),
         };
         Ok(Sandboxed {
             uid: geteuid().as_raw(),
@@ -87,8 +110,12 @@ mod tests {
     /// `check` is asked there, and learns whether this kernel has Landlock.
     fn restricted(check: impl FnOnce(bool) + Send + 'static) {
         let thread = std::thread::spawn(|| {
-            let landlock = files::restrict(&[std::env::temp_dir().join("no-such-directory")]);
-            assert_eq!(syscalls::restrict(syscalls::Threads::This), Restriction::on());
+            let landlock =
+                files::restrict(&[std::env::temp_dir().join("no-such-directory")], false);
+            assert_eq!(
+                syscalls::restrict(syscalls::Threads::This, Beside::Nothing),
+                Restriction::on()
+            );
             let why = landlock.why.unwrap_or_default();
             assert!(landlock.on || why.starts_with("the kernel "), "{why}");
             check(landlock.on);

@@ -12,6 +12,8 @@ use seccompiler::{
     SeccompFilter, SeccompRule, TargetArch,
 };
 
+use super::Beside;
+
 /// Whom a filter restricts.
 pub(super) enum Threads {
     /// Those of this process that run, and what they start.
@@ -21,9 +23,14 @@ pub(super) enum Threads {
     This,
 }
 
-/// Leaves no more than the calls of the lists below.
-pub(super) fn restrict(threads: Threads) -> Restriction {
-    let program = match program() {
+/// Leaves no more than the calls of the lists below; to who starts programs, which need what nobody can list, all
+/// but some.
+pub(super) fn restrict(threads: Threads, beside: Beside) -> Restriction {
+    let program = match beside {
+        Beside::Nothing | Beside::Tests => program(),
+        Beside::Programs => without_kernels_depths(),
+    };
+    let program = match program {
         Ok(program) => program,
         Err(e) => return Restriction::off(e.to_string()),
     };
@@ -33,6 +40,9 @@ pub(super) fn restrict(threads: Threads) -> Restriction {
         Threads::This => seccompiler::apply_filter(&program),
     };
     match applied {
+        Ok(()) if beside == Beside::Programs => {
+            Restriction::in_part("programs of controllers need more than tests")
+        }
         Ok(()) => Restriction::on(),
         Err(e) => Restriction::off(e.to_string()),
     }
@@ -48,6 +58,46 @@ fn program() -> Result<BpfProgram, BackendError> {
     let target = TargetArch::try_from(std::env::consts::ARCH)?;
     SeccompFilter::new(rules, refused, SeccompAction::Allow, target)?.try_into()
 }
+
+/// Takes what a program without rights seldom needs, and whoever wants the kernel's faults does.
+fn without_kernels_depths() -> Result<BpfProgram, BackendError> {
+    let mut rules: BTreeMap<c_long, Vec<SeccompRule>> =
+        DEPTHS.iter().map(|call| (*call, vec![])).collect();
+    let new = NAMESPACES.iter().map(|kind| one(flags(0, *kind, *kind)));
+    rules.insert(libc::SYS_clone, new.collect::<Result<_, _>>()?);
+    let refused = SeccompAction::Errno(libc::ENOSYS.unsigned_abs());
+    let target = TargetArch::try_from(std::env::consts::ARCH)?;
+    SeccompFilter::new(rules, SeccompAction::Allow, refused, target)?.try_into()
+}
+
+/// Other processes' memory, keys, programs within the kernel, its queues of calls, namespaces. The C library falls
+/// back from clone3, whose flags no filter sees, to clone.
+const DEPTHS: &[c_long] = &[
+    libc::SYS_add_key,
+    libc::SYS_bpf,
+    libc::SYS_clone3,
+    libc::SYS_io_uring_enter,
+    libc::SYS_io_uring_register,
+    libc::SYS_io_uring_setup,
+    libc::SYS_keyctl,
+    libc::SYS_process_vm_readv,
+    libc::SYS_process_vm_writev,
+    libc::SYS_ptrace,
+    libc::SYS_request_key,
+    libc::SYS_setns,
+    libc::SYS_unshare,
+    libc::SYS_userfaultfd,
+];
+
+const NAMESPACES: &[i32] = &[
+    libc::CLONE_NEWCGROUP,
+    libc::CLONE_NEWIPC,
+    libc::CLONE_NEWNET,
+    libc::CLONE_NEWNS,
+    libc::CLONE_NEWPID,
+    libc::CLONE_NEWUSER,
+    libc::CLONE_NEWUTS,
+];
 
 const MEMORY: &[c_long] = &[
     libc::SYS_brk,
@@ -253,7 +303,7 @@ mod tests {
     fn of_some_calls_the_arguments_decide() {
         let within = std::thread::spawn(|| {
             let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
-            assert_eq!(restrict(Threads::This), Restriction::on());
+            assert_eq!(restrict(Threads::This, Beside::Nothing), Restriction::on());
             // Left: to read a limit, to be exact with timers, sockets and memory of this process alone.
             assert_eq!(getrlimit(Resource::RLIMIT_NOFILE), Ok((soft, hard)));
             assert_eq!(set_timerslack(1), Ok(()));

@@ -12,7 +12,7 @@ use linerate_model::setting::{Outcome, Setting, SettingValue};
 use linerate_model::units::Nanos;
 use linerate_runner::agent::{
     self, Access, CommandOutcome, CommandRequest, DeviceChoice, HELPER_VERB, Hand, HostAgent,
-    KEEPER_VERB, Remote, RemoteTest,
+    KEEPER_VERB, MONITOR_VERB, Remote, RemoteTest,
 };
 use linerate_runner::server::{Event, Options};
 use linerate_runner::signals::Stop;
@@ -22,19 +22,24 @@ use serde_json::json;
 use crate::proven::{KEY, session, with_key};
 use crate::support::{MS, Served, lasting, little, rr};
 
-/// What this process is asked to be, and where the helper's journal is.
-const VERB: &str = "LINERATE_TEST_VERB";
-const STATE: &str = "LINERATE_TEST_STATE";
+/// What this process is asked to be, by which program, and with which arguments.
+const PROGRAM: &str = "LINERATE_TEST_PROGRAM";
+const ARGS: &str = "LINERATE_TEST_ARGS";
 
 /// The other processes of a host: nothing where nobody started them as that.
 #[test]
 fn another_process_of_a_host() {
-    match std::env::var(VERB).as_deref() {
-        Ok(HELPER_VERB) => {
-            let state = std::env::var_os(STATE).expect("a directory");
-            agent::helper(state.as_ref()).expect("the helper ends well");
+    let args = std::env::var(ARGS).unwrap_or_default();
+    match args.split(' ').collect::<Vec<_>>()[..] {
+        [HELPER_VERB, _, state] => agent::helper(state.as_ref()).expect("the helper ends well"),
+        [MONITOR_VERB, _, state, ref reboot @ ..] => {
+            let program = std::env::var_os(PROGRAM).expect("a program").into();
+            let words = reboot.iter().map(|word| word.trim_start_matches("--reboot=").to_owned());
+            let reboot = Some(words.collect()).filter(|words: &Vec<_>| !words.is_empty());
+            let options = agent::Options { program, state: state.into(), commands: false, reboot };
+            agent::monitor(&options).expect("the monitor ends well");
         }
-        Ok(KEEPER_VERB) => agent::keep().expect("the keeper ends well"),
+        [KEEPER_VERB] => agent::keep().expect("the keeper ends well"),
         _ => {}
     }
 }
@@ -49,7 +54,7 @@ impl Scratch {
         std::fs::create_dir_all(&path).unwrap();
         let this = std::env::current_exe().unwrap();
         let script = format!(
-            "#!/bin/sh\n{VERB}=\"$1\" {STATE}=\"$3\" exec '{}' --exact agent::another_process_of_a_host\n",
+            "#!/bin/sh\n{PROGRAM}=\"$0\" {ARGS}=\"$*\" exec '{}' --exact agent::another_process_of_a_host\n",
             this.display()
         );
         let program = path.join("program");

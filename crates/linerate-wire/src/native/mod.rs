@@ -10,6 +10,7 @@ pub mod auth;
 pub mod datagram;
 pub mod frame;
 pub mod message;
+pub mod order;
 pub mod stream;
 
 /// First bytes of a control connection. The first is no ASCII, so no text protocol (an iperf3

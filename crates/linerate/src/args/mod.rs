@@ -39,6 +39,9 @@ pub enum Command {
     /// The helper that keeps settings; linerate starts it by itself.
     #[command(hide = true)]
     SettingsHelper(serve::HelperArgs),
+    /// The process with rights behind a server; linerate starts it by itself.
+    #[command(hide = true)]
+    SettingsMonitor(serve::MonitorArgs),
     /// Ends a command when its parent is gone; linerate starts it by itself.
     #[command(hide = true)]
     #[command(name = linerate_runner::agent::KEEPER_VERB)]

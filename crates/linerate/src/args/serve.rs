@@ -8,7 +8,7 @@ use linerate_model::limits;
 use linerate_model::plan::Dialect;
 use linerate_model::record::ErrorRecord;
 use linerate_model::units::{ByteCount, Nanos};
-use linerate_runner::sandbox::{Sandbox, User};
+use linerate_runner::sandbox::{Beside, Sandbox, User};
 use linerate_runner::server::{Options, Public};
 use linerate_runner::{Cidr, agent};
 
@@ -145,7 +145,7 @@ pub struct ServeArgs {
     queue: u64,
     /// Become this user once the ports are bound, for good. Socket buffers beyond net.core.rmem_max
     /// and wmem_max are then out of reach. Needs root.
-    #[arg(long, value_name = "NAME", conflicts_with = "allow_settings")]
+    #[arg(long, value_name = "NAME")]
     user: Option<String>,
     /// Keep all files and system calls of this user within reach: by default Landlock and seccomp
     /// leave what tests need, where the kernel has them.
@@ -243,22 +243,25 @@ impl ServeArgs {
     fn sandbox(&self) -> Result<Sandbox, ErrorRecord> {
         let unrestricted = if self.no_sandbox {
             Some("--no-sandbox")
-        } else if self.allow_settings {
-            Some("--allow-settings starts programs, and tests to any host")
+        } else if self.allow_commands && self.user.is_none() {
+            Some("--allow-commands runs programs with all that this user may")
         } else {
             None
+        };
+        let beside = match (self.allow_settings, self.allow_commands) {
+            (_, true) => Beside::Programs,
+            (true, false) => Beside::Tests,
+            (false, false) => Beside::Nothing,
         };
         Ok(Sandbox {
             user: self.user.as_deref().map(User::named).transpose()?,
             unrestricted: unrestricted.map(str::to_owned),
             directories: self.logins.directories(),
+            beside,
         })
     }
 
     fn agent(&self) -> Result<agent::Options, ErrorRecord> {
-        let program = std::env::current_exe().map_err(|e| {
-            usage::error("cannot let controllers in", format!("this program has no path: {e}"), &[])
-        })?;
         let words = |command: &String| -> Vec<String> {
             command.split_whitespace().map(String::from).collect()
         };
@@ -271,7 +274,7 @@ impl ServeArgs {
             ));
         }
         Ok(agent::Options {
-            program,
+            program: program()?,
             state: self.state_dir.clone().unwrap_or_else(agent::state_directory),
             commands: self.allow_commands,
             reboot,
@@ -285,4 +288,29 @@ pub struct HelperArgs {
     /// Directory of the undo journal.
     #[arg(long, value_name = "DIR")]
     pub state_dir: PathBuf,
+}
+
+/// The monitor of --allow-settings; linerate starts it by itself.
+#[derive(Debug, Args)]
+pub struct MonitorArgs {
+    /// Directory of the undo journal.
+    #[arg(long, value_name = "DIR")]
+    state_dir: PathBuf,
+    /// A word of the command that reboots this host.
+    #[arg(long, value_name = "WORD", allow_hyphen_values = true)]
+    reboot: Vec<String>,
+}
+
+impl MonitorArgs {
+    /// What it was told.
+    pub fn options(self) -> Result<agent::Options, ErrorRecord> {
+        let reboot = Some(self.reboot).filter(|words| !words.is_empty());
+        Ok(agent::Options { program: program()?, state: self.state_dir, commands: false, reboot })
+    }
+}
+
+fn program() -> Result<PathBuf, ErrorRecord> {
+    std::env::current_exe().map_err(|e| {
+        usage::error("cannot let controllers in", format!("this program has no path: {e}"), &[])
+    })
 }
