@@ -74,6 +74,8 @@ const ROWS: &[Row] = &[
         counts.sort_unstable();
         counts.get(counts.len() / 2).map_or(0, |count| whole(*count))
     }),
+    // Each has its reason, which a lint asks for, and all are in one crate.
+    row("blocks of unsafe", 60, 20, Less, Whole, |t| sum(t.files().map(|f| f.unsafe_blocks))),
     row("kinds of errors that no page lists", 0, 0, Less, Whole, |t| whole(t.unlisted().len())),
 ];
 
@@ -333,6 +335,15 @@ mod tests {
         let functions: Vec<_> = tree.functions().map(|f| (&*f.name, f.lines)).collect();
         assert_eq!(functions, [("f", 3)]);
         assert_eq!(tree.files().map(|f| f.clocks).sum::<usize>(), 0);
+    }
+
+    #[test]
+    fn blocks_of_unsafe_are_counted_wherever_they_stand() {
+        let code = "// unsafe { 1 }\nunsafe fn f() { unsafe { g() } }\nunsafe impl S for T {}\n\
+                    fn h() { let s = \"unsafe {\"; m!(unsafe { g() }); k(|| unsafe { *p }) }\n\
+                    #[cfg(test)]\nmod tests { fn t() { unsafe { g() } } }\n";
+        let (_, tree) = tree(&[("docs/a.md", ""), ("crates/a/src/lib.rs", code)]);
+        assert_eq!(tree.files().map(|f| f.unsafe_blocks).sum::<usize>(), 3);
     }
 
     #[test]

@@ -14,7 +14,7 @@ mod parsing;
 mod story;
 
 pub use accounting::{receiver, sequence_window};
-pub use control::{agent_message, setting, undo_journal};
+pub use control::{agent_message, order, setting, undo_journal};
 pub use iperf2::iperf2;
 pub use iperf3::{iperf3_control, iperf3_datagram, iperf3_parameters, iperf3_results};
 pub use netperf::netperf_message;
@@ -40,6 +40,7 @@ pub const ALL: &[(&str, Target)] = &[
     ("setting", setting),
     ("undo_journal", undo_journal),
     ("agent_message", agent_message),
+    ("order", order),
     ("iperf3_parameters", iperf3_parameters),
     ("iperf3_results", iperf3_results),
     ("iperf3_control", iperf3_control),

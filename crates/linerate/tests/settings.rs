@@ -1,123 +1,26 @@
 //! Settings of a host in a network namespace, changed by a controller through `linerate serve`, and
 //! put back whatever dies. What the system's own tools say is the truth.
 
+#[path = "support/controlled.rs"]
+mod controlled;
 mod support;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
-use linerate_model::setting::{Outcome, RestoreOutcome, Setting, SettingValue};
+use controlled::{
+    KEY, PORT, Scratch, access, comes_back, control, device, helper_of, monitor_of, plan, set,
+    settings, snapshot,
+};
+use linerate_model::setting::{Outcome, RestoreOutcome, SettingValue};
 use linerate_runner::agent::{Access, CommandRequest, DeviceChoice, HostAgent, Remote, RemoteTest};
 use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 use support::{Lab, Server, alone, long, wait_for};
-
-const PORT: u16 = 5302;
-const KEY: &[u8] = b"a key for tests only, 32 bytes.";
-
-/// A directory that is gone afterwards.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new(name: &str) -> Self {
-        let path =
-            std::env::temp_dir().join(format!("linerate-control-{}-{name}", std::process::id()));
-        std::fs::create_dir_all(&path).unwrap();
-        std::fs::write(path.join("key"), KEY).unwrap();
-        Self(path)
-    }
-
-    fn path(&self, name: &str) -> String {
-        self.0.join(name).to_str().unwrap().to_owned()
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
 
 fn serve(lab: &Lab, scratch: &Scratch, more: &[&str]) -> Server {
     let (key, state) = (scratch.path("key"), scratch.path("state"));
     let args = ["--key-file", &key, "--allow-settings", "--state-dir", &state];
     Server::on_port(Some(&lab.space("a")), PORT, &[&args[..], more].concat())
-}
-
-fn access(name: &str) -> Access {
-    Access { name: name.into(), port: PORT, ip: None, bind: None, key: KEY.to_vec() }
-}
-
-/// Runs the controller in a namespace.
-fn control<T: Send + 'static>(
-    lab: &Lab,
-    which: &str,
-    work: impl FnOnce(&mut Remote) -> T + Send + 'static,
-) -> T {
-    lab.inside(which, move || {
-        let mut host = Remote::connect(&access("10.77.1.1")).expect("the host lets us in");
-        work(&mut host)
-    })
-    .join()
-    .expect("the controller ends well")
-}
-
-fn device() -> DeviceChoice {
-    DeviceChoice::Named("eth0".into())
-}
-
-fn set(name: &str, value: SettingValue) -> Setting {
-    Setting::new(name, value).unwrap()
-}
-
-fn settings() -> Vec<Setting> {
-    vec![
-        set("mtu", SettingValue::Number(9_000)),
-        set("offload.tx-checksum", SettingValue::Switch(false)),
-        set("qdisc", SettingValue::Text("pfifo".into())),
-        set("sysctl.net.ipv4.tcp_rmem", SettingValue::Text("4096 131072 7000000".into())),
-        set("offload.rxvlan", SettingValue::Switch(false)),
-    ]
-}
-
-/// What the tools of the system say of the host.
-fn snapshot(lab: &Lab) -> String {
-    let mut all = lab.run("a", "ethtool -k eth0");
-    all.push_str(&lab.run("a", "tc qdisc show dev eth0"));
-    all.push_str(&lab.run("a", "sysctl -a --pattern ^net.ipv4.(tcp_[rw]mem|conf.eth0)"));
-    let link = lab.run("a", "ip -o link show eth0");
-    // Without its flags, which tell of the other end too.
-    let numbers = link.split('>').nth(1).unwrap();
-    all.push_str(numbers.split(" qdisc ").next().unwrap());
-    all.push_str(link.split(" qlen ").nth(1).unwrap_or_default());
-    all
-}
-
-/// The child of a process that is linerate under this verb.
-fn child_of(parent: Pid, verb: &str) -> Option<Pid> {
-    let children =
-        std::fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).ok()?;
-    children.split_whitespace().find_map(|pid| {
-        let line = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).ok()?;
-        line.contains(verb).then(|| Pid::from_raw(pid.parse().unwrap()))
-    })
-}
-
-/// The process with rights behind a server.
-fn monitor_of(server: u32) -> Option<Pid> {
-    child_of(Pid::from_raw(server.try_into().unwrap()), "settings-monitor")
-}
-
-/// The helper of a server's monitor.
-fn helper_of(server: u32) -> Option<Pid> {
-    child_of(monitor_of(server)?, "settings-helper")
-}
-
-fn comes_back(lab: &Lab, before: &str, what: &str) {
-    let start = Instant::now();
-    let back = wait_for(Duration::from_secs(20), || snapshot(lab) == before);
-    assert!(back, "{what}: not as before\n{before}\nnow\n{}", snapshot(lab));
-    println!("{what}: back after {:?}", start.elapsed());
 }
 
 /// Which processes are killed while settings are being changed.
@@ -457,13 +360,6 @@ fn a_test_with_the_key_is_not_run_in_a_dialect_that_has_none() {
     let [with, without] = records.map(Result::unwrap);
     assert!(with.error.is_some(), "{:?}", with.agreed);
     assert_eq!(without.error, None, "the same test without the key is run");
-}
-
-fn plan() -> linerate_model::plan::TestPlan {
-    use linerate_model::plan::{TestPlan, Traffic};
-    use linerate_testkit::plans;
-    let interval = linerate_model::units::Nanos(10_000_000);
-    TestPlan { interval, ..plans::plan(Traffic::Tcp(plans::tcp())) }
 }
 
 #[test]

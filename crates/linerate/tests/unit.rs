@@ -1,7 +1,9 @@
-//! `deploy/systemd/linerate.service`: how well it keeps the server in, and that tests of every kind pass under
-//! what it takes. There is no systemd where these run: user, capabilities, system calls, kinds of sockets and
+//! The units of `deploy/systemd`: how well they keep the server in, and that tests of every kind, or settings, pass
+//! under what they take. There is no systemd where these run: user, capabilities, system calls, kinds of sockets and
 //! the view of the file system are made as it would make them.
 
+#[path = "support/controlled.rs"]
+mod controlled;
 #[path = "support/every_kind.rs"]
 mod every_kind;
 #[path = "support/iperf3.rs"]
@@ -9,21 +11,24 @@ mod iperf3;
 mod support;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::Permissions;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use controlled::{KEY, Scratch, child_of, device, settings, snapshot};
 use every_kind::{all_threads_say, every_kind, sandboxed};
+use linerate_runner::agent::{Access, HostAgent, MONITOR_VERB, Remote};
 use nix::libc::{self, c_long};
 use nix::sched::{CloneFlags, unshare};
+use nix::unistd::Pid;
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
     SeccompRule, TargetArch,
 };
 use serde_json::json;
-use support::{Server, alone, run, skip};
+use support::{Lab, Program, Server, alone, run, skip};
 
+const OPEN: &str = "linerate.service";
+const CONTROLLED: &str = "linerate-controlled.service";
 /// The user of a unit with a user of its own.
 const NOBODY: &str = "65534";
 /// Calls by which the process becomes that user without rights; systemd makes them before its filter.
@@ -36,13 +41,13 @@ const VIEW: &str = "mount --make-rprivate / &&
     mount --rbind /sys /sys && mount -o remount,bind,ro /sys &&
     mount -t tmpfs -o ro tmpfs /home";
 
-fn unit() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/systemd/linerate.service")
+fn unit(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/systemd").join(name)
 }
 
-/// What the unit says of one thing, a line each.
-fn settings(name: &str) -> Vec<String> {
-    let text = std::fs::read_to_string(unit()).expect("the unit");
+/// What a unit says of one thing, a line each.
+fn says(name: &str, unit_name: &str) -> Vec<String> {
+    let text = std::fs::read_to_string(unit(unit_name)).expect("the unit");
     let lines = text.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix('='));
     lines.map(str::to_owned).collect()
 }
@@ -60,21 +65,31 @@ fn have(test: &str, programs: &[(&str, &str)]) -> bool {
 
 #[test]
 fn the_unit_is_rated_2_0_at_most() {
-    if !have("the_unit_is_rated_2_0_at_most", &[("systemd-analyze", "systemd")]) {
+    rated("the_unit_is_rated_2_0_at_most", OPEN, 2.0);
+}
+
+/// It has a process with rights, which can do what is asked of it and little more.
+#[test]
+fn the_unit_of_a_controlled_host_is_rated_3_0_at_most() {
+    rated("the_unit_of_a_controlled_host_is_rated_3_0_at_most", CONTROLLED, 3.0);
+}
+
+fn rated(test: &str, name: &str, most: f64) {
+    if !have(test, &[("systemd-analyze", "systemd")]) {
         return;
     }
-    let path = unit().display().to_string();
+    let path = unit(name).display().to_string();
     let rated = Command::new("systemd-analyze")
         .args(["security", "--offline=true", "--no-pager", &path])
         .output()
         .expect("systemd-analyze");
     let text = String::from_utf8_lossy(&rated.stdout);
     let exposure = text.lines().find_map(|line| {
-        let (_, level) = line.split_once("Overall exposure level for linerate.service: ")?;
+        let (_, level) = line.split_once(&format!("Overall exposure level for {name}: "))?;
         level.split(' ').next()?.parse::<f64>().ok()
     });
     let failed = String::from_utf8_lossy(&rated.stderr);
-    assert!(exposure.is_some_and(|exposure| exposure <= 2.0), "{exposure:?}\n{text}{failed}");
+    assert!(exposure.is_some_and(|exposure| exposure <= most), "{exposure:?}\n{text}{failed}");
     println!("{exposure:?}");
 }
 
@@ -90,10 +105,10 @@ fn expanded(word: &str) -> BTreeSet<String> {
     words.flat_map(expanded).collect()
 }
 
-/// The calls that the unit leaves. Some nobody can take from a service.
-fn left() -> BTreeSet<String> {
+/// The calls that a unit leaves. Some nobody can take from a service.
+fn left(unit: &str) -> BTreeSet<String> {
     let mut left = expanded("@default");
-    for line in settings("SystemCallFilter") {
+    for line in says("SystemCallFilter", unit) {
         let (taken, words) = match line.strip_prefix('~') {
             Some(words) => (true, words),
             None => (false, line.as_str()),
@@ -121,14 +136,14 @@ fn numbers() -> BTreeMap<String, c_long> {
     text.lines().filter_map(of).collect()
 }
 
-/// The unit's filter of system calls, and of kinds of sockets.
-fn filter() -> BpfProgram {
+/// A unit's filter of system calls, and of kinds of sockets.
+fn filter(unit: &str) -> BpfProgram {
     let numbers = numbers();
-    let calls = left().into_iter().chain(BEFORE.map(str::to_owned));
+    let calls = left(unit).into_iter().chain(BEFORE.map(str::to_owned));
     let mut rules: BTreeMap<c_long, Vec<SeccompRule>> =
         calls.filter_map(|call| Some((*numbers.get(&call)?, vec![]))).collect();
     assert!(rules.contains_key(&libc::SYS_read) && !rules.contains_key(&libc::SYS_mount));
-    let families = settings("RestrictAddressFamilies").join(" ");
+    let families = says("RestrictAddressFamilies", unit).join(" ");
     let families = families.split_whitespace().map(|family| {
         let number = match family {
             "AF_INET" => libc::AF_INET,
@@ -142,30 +157,11 @@ fn filter() -> BpfProgram {
         SeccompRule::new(vec![family]).unwrap()
     });
     rules.insert(libc::SYS_socket, families.collect());
-    assert_eq!(settings("SystemCallErrorNumber"), ["EPERM"]);
+    assert_eq!(says("SystemCallErrorNumber", unit), ["EPERM"]);
     let refused = SeccompAction::Errno(libc::EPERM.unsigned_abs());
     let target = TargetArch::try_from(std::env::consts::ARCH).unwrap();
     let filter = SeccompFilter::new(rules, refused, SeccompAction::Allow, target).unwrap();
     filter.try_into().unwrap()
-}
-
-/// A copy of the program where every user can start it.
-struct Program(PathBuf);
-
-impl Program {
-    fn copy() -> Self {
-        let folder = std::env::temp_dir().join(format!("linerate-unit-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
-        std::fs::set_permissions(&folder, Permissions::from_mode(0o755)).unwrap();
-        std::fs::copy(env!("CARGO_BIN_EXE_linerate"), folder.join("linerate")).unwrap();
-        Self(folder)
-    }
-}
-
-impl Drop for Program {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
 }
 
 #[test]
@@ -179,8 +175,8 @@ fn tests_of_every_kind_pass_under_what_the_unit_takes() {
         return;
     }
     let _alone = alone();
-    let (program, filter) = (Program::copy(), filter());
-    let path = program.0.join("linerate");
+    let (program, filter) = (Program::copy(), filter(OPEN));
+    let path = program.path();
     // A thread of its own, as what it gives up is gone for all that it starts.
     let start = move || {
         if unshare(CloneFlags::CLONE_NEWNS).is_err() || !run("sh", &["-c", VIEW]).0 {
@@ -203,4 +199,50 @@ fn tests_of_every_kind_pass_under_what_the_unit_takes() {
     all_threads_say(&server, "CapBnd", "0000000000000000");
     // The unit's and the server's own.
     all_threads_say(&server, "Seccomp_filters", "2");
+}
+
+/// Without the unit's view of the file system, of which it writes its state directory and what is set.
+#[test]
+fn settings_are_made_under_what_the_unit_of_a_controlled_host_takes() {
+    let test = "settings_are_made_under_what_the_unit_of_a_controlled_host_takes";
+    if !Lab::possible(test) {
+        return;
+    }
+    let needed = [("systemd-analyze", "systemd"), ("setpriv", "util-linux"), ("cc", "gcc")];
+    if !have(test, &needed) {
+        return;
+    }
+    let _alone = alone();
+    let (lab, program, filter) = (Lab::pair(), Program::copy(), filter(CONTROLLED));
+    let scratch = Scratch::new("unit");
+    let before = snapshot(&lab);
+    let kept = says("CapabilityBoundingSet", CONTROLLED).concat().to_lowercase();
+    let kept = kept.split(' ').map(|cap| cap.replace("cap_", ",+")).collect::<String>();
+    let (path, key, state) = (program.path(), scratch.path("key"), scratch.path("state"));
+    let start = move || {
+        let mut command = Command::new("setpriv");
+        command.arg(format!("--bounding-set=-all{kept}"));
+        command.args(["--inh-caps=-all", "--no-new-privs"]).arg(path);
+        seccompiler::apply_filter(&filter).expect("a filter");
+        let args = ["--user", "nobody", "--key-file", &key, "--allow-settings"];
+        Server::of(command, &[&args[..], &["--state-dir", &state]].concat())
+    };
+    let server = lab.inside("a", start).join().expect("it starts");
+    let said = sandboxed(&server);
+    assert_eq!((&said["uid"], &said["seccomp"]), (&json!(65_534), &json!({"on": true})), "{said}");
+    let port = server.port;
+    let controller = lab.inside("b", move || {
+        let name = "10.77.1.1".to_owned();
+        let access = Access { name, port, ip: None, bind: None, key: KEY.to_vec() };
+        let mut host = Remote::connect(&access).expect("let in");
+        let done = host.apply(Some(&device()), &settings()).expect("an answer");
+        assert!(done.iter().all(|applied| applied.holds()), "{done:?}");
+    });
+    controller.join().expect("the controller ends well");
+    assert_eq!(snapshot(&lab), before);
+    all_threads_say(&server, "CapEff", "0000000000000000");
+    let monitor = child_of(Pid::from_raw(server.pid() as i32), MONITOR_VERB).expect("a monitor");
+    let status = std::fs::read_to_string(format!("/proc/{monitor}/status")).expect("it is there");
+    // Four of them: CAP_CHOWN, SETGID, SETUID, NET_ADMIN.
+    assert!(status.contains("CapEff:\t00000000000010c1"), "{status}");
 }

@@ -33,6 +33,8 @@ pub struct File {
     pub words: BTreeSet<String>,
     /// Long options that the file defines: as the field is called, and as the user writes it.
     pub options: Vec<(String, String)>,
+    /// Blocks of `unsafe`.
+    pub unsafe_blocks: usize,
     /// Kinds of errors that the file defines.
     pub kinds: BTreeSet<String>,
 }
@@ -195,6 +197,9 @@ impl Crate {
                     if top && ITEMS.contains(&name) {
                         self.modules[module].items.insert(word(rest.get(1)));
                     }
+                    let braces = matches!(rest.get(1), Some(TokenTree::Group(block))
+                        if block.delimiter() == Delimiter::Brace);
+                    self.files[file].unsafe_blocks += usize::from(name == "unsafe" && braces);
                     self.files[file].kinds.extend(error_kinds(rest));
                     let path;
                     (path, step) = path_of(rest);

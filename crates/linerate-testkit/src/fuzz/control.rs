@@ -5,6 +5,7 @@ use linerate_model::undo::{self, Decision, Place};
 use linerate_wire::native::agent::{self, Reply, Request};
 use linerate_wire::native::auth::{Offer, Seals, answer};
 use linerate_wire::native::frame::{self, PREFIX_BYTES};
+use linerate_wire::native::order::{self, MOST_LINE_BYTES, Order};
 
 /// Names and values of settings as a plan has them.
 pub fn setting(data: &[u8]) {
@@ -41,6 +42,22 @@ pub fn undo_journal(data: &[u8]) {
             assert_ne!(undo.decide(now), Decision::Leave, "what was set here is ours");
         }
     }
+}
+
+/// A line to the process with the right to change settings: no more than it says, and never a path.
+pub fn order(data: &[u8]) {
+    let Ok(order) = order::decode(data) else { return };
+    assert!(data.len() <= MOST_LINE_BYTES);
+    if let Order::Apply { device, setting } = &order {
+        assert!(
+            device.as_ref().is_none_or(|name| !name.contains('/') && name != ".."),
+            "{device:?}"
+        );
+        assert!(!setting.name.to_string().contains(".."), "{setting}");
+    }
+    let line = serde_json::to_vec(&order).expect("an order is written");
+    assert!(!line.contains(&b'\n'), "one line");
+    assert_eq!(order::decode(&line), Ok(order));
 }
 
 /// Both ends of a session under a key.

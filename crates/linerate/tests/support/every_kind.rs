@@ -1,5 +1,7 @@
 //! Tests of every kind at a server that gave up much, and what it says of that.
 
+#![allow(dead_code, reason = "each file of tests uses its own part of this")]
+
 use std::collections::BTreeMap;
 
 use serde_json::Value;

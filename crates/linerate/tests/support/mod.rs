@@ -7,6 +7,7 @@
 mod attacks;
 mod hogs;
 mod lab;
+mod program;
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
@@ -25,6 +26,7 @@ pub use attacks::{Attack, MANY, attack, survives};
 pub use hogs::Hogs;
 pub use lab::{Lab, PORT, dropping};
 pub use linerate_testkit::identities::{identities, list, number, real};
+pub use program::Program;
 
 /// The control side, what waits for signals, the log, the host's counters, and the pulse.
 const RESTING_THREADS: usize = 5;
