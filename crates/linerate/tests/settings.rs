@@ -92,6 +92,35 @@ fn whatever_is_killed_everything_comes_back() {
     }
 }
 
+/// The helper is killed while nothing is asked of it, so that its end is not noticed, and then the server.
+#[test]
+fn a_monitor_that_is_left_alone_puts_everything_back() {
+    let _alone = alone();
+    if !Lab::possible("a_monitor_that_is_left_alone_puts_everything_back") {
+        return;
+    }
+    let lab = Lab::pair();
+    let scratch = Scratch::new("alone");
+    let before = snapshot(&lab);
+    let mut server = serve(&lab, &scratch, &[]);
+    let (pid, (die, dead)) = (server.pid(), std::sync::mpsc::channel());
+    let (tell, told) = std::sync::mpsc::channel();
+    let controller = lab.inside("a", move || {
+        let mut host = Remote::connect(&access("10.77.1.1")).expect("let in");
+        assert!(host.apply(Some(&device()), &settings()).unwrap().iter().all(|a| a.holds()));
+        tell.send(()).unwrap();
+        dead.recv().unwrap();
+    });
+    told.recv().unwrap();
+    assert_ne!(snapshot(&lab), before);
+    kill(helper_of(pid).expect("a helper"), Signal::SIGKILL).unwrap();
+    server.signal(Signal::SIGKILL);
+    server.ends(Duration::from_secs(60)).expect("killed");
+    comes_back(&lab, &before, "helper and server");
+    die.send(()).unwrap();
+    controller.join().expect("the controller ends");
+}
+
 #[test]
 fn what_others_changed_meanwhile_is_left_and_told() {
     let _alone = alone();
