@@ -31,6 +31,7 @@ pub fn serve() -> String {
   linerate serve --bind 192.0.2.1 --max-rate 1G --max-tests 4
   linerate serve --key-file ~/.linerate.key
   linerate serve --user nobody              root is given up once the ports are bound
+  linerate serve --user nobody --key-file /etc/linerate/key --allow-settings
   linerate serve --exclusive --queue 4      iperf3's clients one at a time; four may wait
 ",
     )

@@ -53,8 +53,9 @@ impl Scratch {
             std::env::temp_dir().join(format!("linerate-ends-{}-{name}", std::process::id()));
         std::fs::create_dir_all(&path).unwrap();
         let this = std::env::current_exe().unwrap();
+        // What the test program says is nobody's; the pipe that ends with it stays open.
         let script = format!(
-            "#!/bin/sh\n{PROGRAM}=\"$0\" {ARGS}=\"$*\" exec '{}' --exact agent::another_process_of_a_host\n",
+            "#!/bin/sh\n{PROGRAM}=\"$0\" {ARGS}=\"$*\" exec '{}' --exact agent::another_process_of_a_host 3>&1 >/dev/null\n",
             this.display()
         );
         let program = path.join("program");

@@ -155,10 +155,11 @@ pub struct ServeArgs {
     #[arg(short = '1', long)]
     one_off: bool,
     /// Let a controller of campaigns with the key change network settings of this host and run
-    /// tests from it; every setting is put back when it is gone. Needs --key-file, and root.
+    /// tests from it; every setting is put back when it is gone. Needs --key-file, and root, which
+    /// a process apart keeps: with --user, what reads the network has no rights.
     #[arg(long, requires = "key_file", help_heading = "Control of this host")]
     allow_settings: bool,
-    /// Let that controller run any command as this server's user.
+    /// Let that controller run any command as this server's user: Landlock is then off, and seccomp takes little.
     #[arg(long, requires = "allow_settings", help_heading = "Control of this host")]
     allow_commands: bool,
     /// Let that controller reboot this host, by this command.
