@@ -93,13 +93,26 @@ fn tcp_listener(address: SocketAddr, dual: bool) -> std::io::Result<TcpListener>
     TcpListener::from_std(tcp.into())
 }
 
+/// Free TCP ports that are tried until one has a free UDP port of its number.
+const FREE_PORTS: usize = 32;
+
 /// A TCP port, and the UDP port of the same number.
 fn both(options: &Options, port: u16) -> Result<(TcpListener, UdpSocket), ErrorRecord> {
     bound(options, port, |address, dual| {
-        let tcp = tcp_listener(address, dual)?;
-        let port = tcp.local_addr()?.port();
-        let udp = sys::udp_listener(SocketAddr::new(address.ip(), port), dual)?;
-        udp.set_nonblocking(true)?;
-        Ok((tcp, UdpSocket::from_std(udp.into())?))
+        let mut left = if address.port() == 0 { FREE_PORTS } else { 1 };
+        loop {
+            let tcp = tcp_listener(address, dual)?;
+            let port = tcp.local_addr()?.port();
+            left -= 1;
+            match sys::udp_listener(SocketAddr::new(address.ip(), port), dual) {
+                // The kernel chose it for TCP alone.
+                Err(e) if e.kind() == std::io::ErrorKind::AddrInUse && left > 0 => {}
+                udp => {
+                    let udp = udp?;
+                    udp.set_nonblocking(true)?;
+                    return Ok((tcp, UdpSocket::from_std(udp.into())?));
+                }
+            }
+        }
     })
 }
