@@ -30,9 +30,21 @@ pub fn serve() -> String {
         "  linerate serve
   linerate serve --bind 192.0.2.1 --max-rate 1G --max-tests 4
   linerate serve --key-file ~/.linerate.key
+  linerate serve --keys keys.toml           a key for each client: linerate keys new NAME --keys keys.toml
+  linerate serve --audit-log audit.jsonl    who asked for what, and what came of it
   linerate serve --user nobody              root is given up once the ports are bound
   linerate serve --user nobody --key-file /etc/linerate/key --allow-settings
   linerate serve --exclusive --queue 4      iperf3's clients one at a time; four may wait
+",
+    )
+}
+
+pub fn keys() -> String {
+    with_exit_codes(
+        "  linerate keys new ci --keys keys.toml --out ci.key       then: linerate serve --keys keys.toml
+  linerate udp HOST --key-file ci.key                      at the client
+  linerate keys list --keys keys.toml
+  linerate keys revoke ci --keys keys.toml                 holds at once
 ",
     )
 }

@@ -31,17 +31,16 @@ pub fn read(path: &Path) -> Result<Vec<u8>, ErrorRecord> {
         Ok(facts)
     });
     let facts = found.map_err(|e| usage::error(what(), e.to_string(), &[]))?;
-    if let Some(text) = exposed(path, &facts)
-        && WARNED.lock().unwrap_or_else(PoisonError::into_inner).insert(path.to_owned())
-    {
-        // Nobody is left to hear of it when even this fails.
-        let _ = writeln!(std::io::stderr(), "{text}");
-    }
+    report(path, &facts);
     if key.len() > MOST_BYTES {
         return Err(usage::error(what(), format!("it is longer than {MOST_BYTES} bytes"), &[]));
     }
     while key.last().is_some_and(|&b| b == b'\n' || b == b'\r') {
         key.pop();
+    }
+    if let Err(why) = linerate_runner::keys::whole(&key) {
+        let hint = "copy the whole line that `linerate keys new` wrote";
+        return Err(usage::error(what(), why, &[hint]));
     }
     if key.len() < LEAST_BYTES {
         return Err(usage::error(
@@ -54,6 +53,22 @@ pub fn read(path: &Path) -> Result<Vec<u8>, ErrorRecord> {
         ));
     }
     Ok(key)
+}
+
+/// Says on standard error, once, when others than its owner may read a file with keys.
+pub fn warn(path: &Path) {
+    if let Ok(facts) = std::fs::metadata(path) {
+        report(path, &facts);
+    }
+}
+
+fn report(path: &Path, facts: &Metadata) {
+    if let Some(text) = exposed(path, facts)
+        && WARNED.lock().unwrap_or_else(PoisonError::into_inner).insert(path.to_owned())
+    {
+        // Nobody is left to hear of it when even this fails.
+        let _ = writeln!(std::io::stderr(), "{text}");
+    }
 }
 
 /// What to say of a file that its group or everybody may read, or worse. Pipes have no reader but this.

@@ -3,17 +3,25 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A network's bytes of the day, which all of its tests add to.
+use linerate_dialect::Whose;
+
+/// The bytes of the day of an address, a network or a key, which all of its tests add to.
 #[derive(Debug, Clone)]
 pub struct DayBudget {
     carried: Arc<AtomicU64>,
     most: u64,
+    whose: Whose,
 }
 
 impl DayBudget {
     /// Of `most` bytes, of which `carried` counts those that were carried.
-    pub const fn new(carried: Arc<AtomicU64>, most: u64) -> Self {
-        Self { carried, most }
+    pub const fn new(carried: Arc<AtomicU64>, most: u64, whose: Whose) -> Self {
+        Self { carried, most, whose }
+    }
+
+    /// Whose it is.
+    pub fn whose(&self) -> Whose {
+        self.whose
     }
 
     /// Bytes that it may still carry.

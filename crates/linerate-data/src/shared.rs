@@ -2,10 +2,11 @@
 
 use std::io;
 use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use linerate_dialect::Whose;
 use linerate_dialect::stream::LAST_DATA_NS;
 use linerate_engine::clock;
 use linerate_model::units::BitRate;
@@ -67,9 +68,10 @@ pub struct Shared {
     last_data_ns: AtomicU64,
     /// Data came after it.
     over_time: AtomicBool,
-    /// Where this test's bytes count as well, and whether they were too many there.
-    day: OnceLock<DayBudget>,
-    over_day: AtomicBool,
+    /// Where this test's bytes count as well.
+    days: OnceLock<Vec<DayBudget>>,
+    /// The first of these in which they were too many, counted from 1; 0 is none.
+    over_day: AtomicUsize,
     peer: PeerWatch,
 }
 
@@ -102,8 +104,8 @@ impl Shared {
             over_budget: AtomicBool::new(false),
             last_data_ns: AtomicU64::new(UNKNOWN),
             over_time: AtomicBool::new(false),
-            day: OnceLock::new(),
-            over_day: AtomicBool::new(false),
+            days: OnceLock::new(),
+            over_day: AtomicUsize::new(0),
             peer: PeerWatch::default(),
         })
     }
@@ -197,16 +199,15 @@ impl Shared {
         self.keep_budget();
     }
 
-    /// From now on its bytes count towards its client's day, too.
-    pub fn charge_to(&self, day: Option<DayBudget>) {
-        if let Some(day) = day {
-            let _ = self.day.set(day);
-        }
+    /// From now on its bytes count towards these days, too.
+    pub fn charge_to(&self, days: Vec<DayBudget>) {
+        let _ = self.days.set(days);
     }
 
-    /// Whether the test was ended because its client's day had no bytes left.
-    pub fn over_day(&self) -> bool {
-        self.over_day.load(Ordering::Relaxed)
+    /// Whose day had no bytes left, where the test was ended because of that.
+    pub fn over_day(&self) -> Option<Whose> {
+        let index = self.over_day.load(Ordering::Relaxed).checked_sub(1)?;
+        self.days.get()?.get(index).map(DayBudget::whose)
     }
 
     /// Bytes that were carried so far, both ways, warm-up included.
@@ -216,12 +217,13 @@ impl Shared {
 
     #[inline]
     fn charge(&self, bytes: u64) {
-        if let Some(day) = self.day.get()
-            && day.charge(bytes)
-        {
-            self.over_day.store(true, Ordering::Relaxed);
-            self.stop();
-            self.drain_until(0);
+        for (index, day) in (1..).zip(self.days.get().map_or(&[][..], Vec::as_slice)) {
+            if day.charge(bytes) {
+                let relaxed = Ordering::Relaxed;
+                let _ = self.over_day.compare_exchange(0, index, relaxed, relaxed);
+                self.stop();
+                self.drain_until(0);
+            }
         }
     }
 

@@ -74,8 +74,9 @@ pub enum Input<'a> {
     Host(HostSamples, Cpu),
     /// This end could not do what an action asked of it.
     Failed(String),
-    /// This end shall stop: its process shuts down, or its user has seen enough.
-    Shutdown,
+    /// This end shall stop, and why: its process shuts down, its user has seen enough, or whoever it serves may
+    /// do so no longer.
+    Shutdown(&'a str),
     /// A datagram came to the socket of a stream whose thread has ended.
     Datagram(u16, &'a [u8]),
     /// Nothing but time has passed.
@@ -168,6 +169,37 @@ pub enum Over {
     Bytes,
     /// Of the time of one test.
     Time,
-    /// Of the bytes of one address in a day.
-    Day,
+    /// Of the bytes of a day.
+    Day(Whose),
 }
+
+impl Over {
+    /// What the peer and the log are told.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Bytes => "the test carried more bytes than this server's --max-bytes allows",
+            Self::Time => TOO_LONG,
+            Self::Day(Whose::Address) => {
+                "its address has carried what this server's --max-bytes-per-day allows"
+            }
+            Self::Day(Whose::Network) => "its network's budget of bytes a day is used up",
+            Self::Day(Whose::Key) => "its key's budget of bytes a day is used up",
+        }
+    }
+}
+
+/// Whose bytes of a day are counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Whose {
+    /// Of one address, or one /64 of IPv6.
+    Address,
+    /// Of a network with a budget.
+    Network,
+    /// Of a key with a budget.
+    Key,
+}
+
+/// Why a server that ends cuts its tests.
+pub const SHUTTING_DOWN: &str = "the server is shutting down";
+/// Why a server cuts a test that goes on for longer than its owner allows.
+pub(crate) const TOO_LONG: &str = "the server's longest test time is over";

@@ -118,7 +118,7 @@ fn silence_and_the_owners_limits_end_a_stream() {
     }
     // A thread that does not end holds nobody.
     let mut server = running();
-    server.input(SECOND, &Seen::default(), Input::Shutdown);
+    server.input(SECOND, &Seen::default(), Input::Shutdown("it stops"));
     server.input(6 * SECOND, &Seen::default(), Input::Time);
     assert!(server.is_over());
 }

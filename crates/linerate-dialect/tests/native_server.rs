@@ -8,7 +8,7 @@ use linerate_dialect::control::{ControlError, Inbox};
 use linerate_dialect::ending::Early;
 use linerate_dialect::native::server::{HEAD_START_NS, Server, Terms};
 use linerate_dialect::stream::{DataEvent, Report, Role, Tick};
-use linerate_dialect::{Action, Conversation, Input, Over, Seen};
+use linerate_dialect::{Action, Conversation, Input, Over, SHUTTING_DOWN, Seen, Whose};
 use linerate_model::plan::{AgreedPlan, Direction, End, TestPlan, Traffic};
 use linerate_model::sample::{RecvInterval, RecvReport, SendInterval, SendReport};
 use linerate_model::served::Outcome;
@@ -67,7 +67,7 @@ const FAULTS: [Fault; 14] = [
     Fault::Shutdown,
     Fault::Over(Over::Bytes),
     Fault::Over(Over::Time),
-    Fault::Over(Over::Day),
+    Fault::Over(Over::Day(Whose::Network)),
     Fault::NoThread,
     Fault::MissingStream,
 ];
@@ -334,6 +334,7 @@ impl World {
             version_max: 1,
             features: vec![],
             nonce: String::new(),
+            key: None,
             program: String::new(),
         };
         match self.fault {
@@ -358,7 +359,7 @@ impl World {
             }
             Fault::Unread => self.reads = false,
             Fault::OutOfTurn => self.say(&ClientMessage::Hello(hello)),
-            Fault::Shutdown => self.input(Input::Shutdown),
+            Fault::Shutdown => self.input(Input::Shutdown(SHUTTING_DOWN)),
             Fault::Over(_) if self.begin_ns.is_none() => self.struck = false,
             Fault::Over(over) => {
                 self.over = Some(over);

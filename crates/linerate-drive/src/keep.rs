@@ -1,7 +1,8 @@
 //! `--save FILE`: a result in a file of its own, beside what is shown.
 
-use std::fs::{self, OpenOptions};
-use std::io::{self, ErrorKind};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, fchown};
 use std::path::{Path, PathBuf};
 
 use linerate_model::record::{ErrorKind as Kind, ErrorRecord};
@@ -73,9 +74,58 @@ pub fn replace(path: &Path, text: &str) -> io::Result<()> {
     fs::write(&draft, text).and_then(|()| fs::rename(&draft, path))
 }
 
+/// The same for a file with secrets: for its owner alone where it is new, as it was where it is not, and on the disk
+/// before it has its name. A link stays one.
+///
+/// # Errors
+/// What the system says; what was there is unharmed.
+pub fn replace_secret(path: &Path, text: &str) -> io::Result<()> {
+    let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let draft = path.with_file_name(format!(".{name}.{}.part", std::process::id()));
+    let written = write_secret(&draft, &path, text).and_then(|()| fs::rename(&draft, &path));
+    if written.is_err() {
+        let _ = fs::remove_file(&draft);
+    }
+    written?;
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    File::open(folder.unwrap_or(Path::new("."))).and_then(|folder| folder.sync_all())
+}
+
+fn write_secret(draft: &Path, like: &Path, text: &str) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(draft)?;
+    if let Ok(before) = fs::metadata(like) {
+        // A server that runs as another user must be able to read it as before.
+        fchown(&file, Some(before.uid()), Some(before.gid()))?;
+        file.set_permissions(before.permissions())?;
+    }
+    file.write_all(text.as_bytes())?;
+    file.sync_all()
+}
+
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
+
+    #[test]
+    fn a_file_with_secrets_keeps_its_rights_and_its_link() {
+        let dir = std::env::temp_dir().join(format!("linerate-secret-{}", std::process::id()));
+        fs::create_dir_all(&dir).unwrap();
+        let (path, link) = (dir.join("keys"), dir.join("link"));
+        let mode = || fs::metadata(&path).unwrap().permissions().mode() & 0o777;
+        replace_secret(&path, "one").unwrap();
+        assert_eq!(mode(), 0o600);
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        replace_secret(&link, "two").unwrap();
+        assert_eq!((fs::read_to_string(&path).unwrap().as_str(), mode()), ("two", 0o640));
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert!(replace_secret(&dir.join("no/such"), "").is_err());
+        assert_eq!(fs::read_dir(&dir).unwrap().count(), 2, "no draft stays");
+        fs::remove_dir_all(&dir).unwrap();
+    }
 
     #[test]
     fn a_file_is_made_whole_and_nothing_is_written_over() {

@@ -19,6 +19,7 @@ pub mod error;
 pub mod exit;
 pub mod figures;
 pub mod host;
+pub mod hours;
 mod kinds;
 pub mod limits;
 pub mod lines;

@@ -18,6 +18,9 @@ pub struct ServedTest {
     pub id: Option<String>,
     /// Address and port of the client's control connection.
     pub peer: String,
+    /// The name of the client's own key, proven; absent where it has none.
+    #[serde(default)]
+    pub key: Option<String>,
     /// The protocol spoken.
     pub dialect: Dialect,
     /// What travels.
@@ -250,10 +253,16 @@ pub enum ServerLine {
         time: String,
         /// Address and port of the client.
         peer: String,
+        /// The name of the client's own key, where it proved one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        key: Option<String>,
         /// On what ground.
         kind: RefusalKind,
         /// In words.
         why: String,
+        /// The test that it asked for, as far as it came to ask for one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        asked: Option<Box<ServedTest>>,
     },
     /// More connections of a network were turned away, too many to have a line each.
     RefusedMore {
@@ -264,12 +273,39 @@ pub enum ServerLine {
         /// So many since the last line about it.
         count: u64,
     },
-    /// So many events have no line, as whoever reads them read too slowly.
+    /// So many events have no line, as whoever reads them read too slowly, or they could not be written.
     LogDropped {
         /// RFC 3339, UTC.
         time: String,
         /// Events of any kind.
         events: u64,
+        /// Why they could not be written; absent where they were read too slowly.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        why: Option<String>,
+    },
+    /// The file of `--keys` or `--budgets` was read, at the start and again when it has changed.
+    KeysRead {
+        /// RFC 3339, UTC.
+        time: String,
+        /// Keys that hold now: neither revoked nor expired.
+        keys: u64,
+        /// Networks with a budget.
+        networks: u64,
+        /// Why it could not be read, in words: what was read before goes on to hold.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        why: Option<String>,
+    },
+    /// A controller did something with this host: changed settings, ran a test or a command, began a reboot.
+    Controlled {
+        /// RFC 3339, UTC.
+        time: String,
+        /// Address and port of the controller.
+        peer: String,
+        /// The name of its own key, where it has one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        key: Option<String>,
+        /// What, and what came of it, in words.
+        text: String,
     },
     /// A controller of campaigns took this host over.
     ControlStarted {
@@ -277,6 +313,9 @@ pub enum ServerLine {
         time: String,
         /// Address and port of the controller.
         peer: String,
+        /// The name of its own key, where it has one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        key: Option<String>,
     },
     /// It is gone, and settings were put back.
     ControlEnded {
@@ -284,6 +323,9 @@ pub enum ServerLine {
         time: String,
         /// Address and port of the controller.
         peer: String,
+        /// The name of its own key, where it has one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        key: Option<String>,
         /// What became of the settings it had changed; absent where they are put back later.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         settings: Option<PutBack>,

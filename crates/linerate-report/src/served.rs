@@ -26,6 +26,24 @@ pub fn sandboxed(sandboxed: &Sandboxed) -> String {
     [user, restriction("Landlock", landlock), restriction("seccomp", seccomp)].join(" · ")
 }
 
+/// `read the file of keys: 3 keys hold, 1 network has a budget`.
+pub fn keys_read(keys: usize, networks: usize, why: Option<&str>) -> String {
+    let (keys_hold, networks_have) = (
+        if keys == 1 { "key holds" } else { "keys hold" },
+        if networks == 1 { "network has" } else { "networks have" },
+    );
+    let counts = format!("{keys} {keys_hold}, {networks} {networks_have} a budget");
+    match why {
+        Some(why) => {
+            format!(
+                "cannot read the file of keys ({}); what it said before goes on: {counts}",
+                clean(why)
+            )
+        }
+        None => format!("read the file of keys: {counts}"),
+    }
+}
+
 /// `127.0.0.1:40000 started udp forward, 2 streams, linerate · 100.0 Mbit/s asked`.
 pub fn started(test: &ServedTest) -> String {
     let asked = match (test.asked_bps, test.asked_per_second) {
@@ -33,7 +51,7 @@ pub fn started(test: &ServedTest) -> String {
         (None, Some(rate)) => format!("{} transactions/s asked", number::integer(rate)),
         (None, None) => "no rate asked".to_owned(),
     };
-    format!("{} started {} · {asked}", clean(&test.peer), what(test))
+    format!("{} started {} · {asked}", who(&test.peer, test.key.as_deref()), what(test))
 }
 
 /// `127.0.0.1:40000 done: udp forward, 1 stream, linerate · 2.000 s · received …`.
@@ -43,13 +61,20 @@ pub fn ended(test: &ServedTest, result: &ServedResult) -> String {
         Outcome::Stopped => "stopped early",
         other => other.name(),
     };
-    let mut parts = vec![format!("{} {outcome}: {}", clean(&test.peer), what(test))];
+    let mut parts =
+        vec![format!("{} {outcome}: {}", who(&test.peer, test.key.as_deref()), what(test))];
     parts.extend(result.seconds.map(number::seconds));
     parts.extend(result.received.as_ref().map(received));
     parts.extend(result.sent.as_ref().map(sent));
     parts.extend(result.answered.map(|n| format!("answered {} requests", number::integer(n))));
     parts.extend(result.why.as_ref().map(|why| clean(why).into_owned()));
     parts.join(" · ")
+}
+
+/// `127.0.0.1:40000`, and `127.0.0.1:40000 (ci)` of a client with a key of that name.
+pub fn who(peer: &str, key: Option<&str>) -> String {
+    let key = key.map_or(String::new(), |key| format!(" ({})", clean(key)));
+    format!("{}{key}", clean(peer))
 }
 
 fn what(test: &ServedTest) -> String {
@@ -102,6 +127,7 @@ mod tests {
         ServedTest {
             id: None,
             peer: "[2001:db8::7]:40000".into(),
+            key: None,
             dialect,
             kind,
             direction,

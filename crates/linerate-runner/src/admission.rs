@@ -6,21 +6,22 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use linerate_model::host::CoreUse;
-use linerate_model::plan::{AgreedPlan, Dialect, Direction, End, IpVersion, TestPlan, Traffic};
+use linerate_model::plan::{AgreedPlan, Dialect, IpVersion, TestPlan, Traffic};
 use linerate_model::setting::core_list;
-use linerate_model::units::Nanos;
+use linerate_model::units::{BitRate, Nanos};
 use linerate_wire::native::auth;
 use linerate_wire::native::message::{RefusalKind, Refused};
 use linerate_wire::native::stream::{COOKIE_BYTES, Claim};
 use tokio::sync::mpsc::UnboundedSender;
 
-use crate::data::DayBudget;
-use crate::data::StreamSocket;
+use crate::data::{DayBudget, Limits, StreamSocket};
+use crate::demand::{bytes, rate_bps};
 use crate::host::MOST_CORES;
+use crate::keys::Permit;
 use crate::network::Network;
 use crate::options::Options;
 use crate::place::{self, From};
-use crate::shares::Days;
+use crate::shares::{Days, Whom};
 use crate::standstill;
 
 /// The tests that run now.
@@ -53,10 +54,24 @@ pub(crate) struct Slot {
     admission: Arc<Admission>,
     pub(crate) token: u64,
     pub(crate) cores: Vec<Option<u32>>,
-    /// Where its bytes count, if a day of its client's has a limit.
-    pub(crate) day: Option<DayBudget>,
+    /// Where its bytes count, as far as a day of its client's has a limit.
+    pub(crate) days: Vec<DayBudget>,
+    /// By which key and which budgets it is here.
+    pub(crate) permit: Permit,
     memory: u64,
     _watch: standstill::Watch,
+}
+
+impl Slot {
+    /// The largest rate of one direction.
+    pub(crate) fn rate(&self, options: &Options) -> Option<BitRate> {
+        self.permit.rate(options.max_rate)
+    }
+
+    /// What the test's data threads hold it to.
+    pub(crate) fn limits(&self, options: &Options) -> Limits {
+        Limits { rate: self.rate(options), ..options.limits() }
+    }
 }
 
 impl Drop for Slot {
@@ -109,22 +124,14 @@ pub(crate) fn check(
             "ask for fewer with --bytes or --count, or start the server with a larger --max-bytes",
         ));
     }
-    if let Some(most) = options.max_rate {
-        let asked = match &plan.traffic {
-            Traffic::Udp(udp) => udp.rate.map(|rate| rate.bits_per_second(udp.size)),
-            Traffic::Tcp(tcp) => tcp.rate.map(|rate| rate.bits_per_second()),
-            // One direction: the larger of the two messages.
-            Traffic::Rr(rr) => rr.rate.map(|rate| {
-                rate.saturating_mul(8).saturating_mul(rr.request.max(rr.response).into())
-            }),
-        };
-        if asked.is_none_or(|asked| asked > most.bits_per_second()) {
-            return Err(refuse(
-                RefusalKind::Policy,
-                format!("the rate asked for is above this server's {most}"),
-                "ask for less with --rate, or start the server with a larger --max-rate",
-            ));
-        }
+    if let Some(most) = options.max_rate
+        && rate_bps(plan).is_none_or(|asked| asked > most.bits_per_second())
+    {
+        return Err(refuse(
+            RefusalKind::Policy,
+            format!("the rate asked for is above this server's {most}"),
+            "ask for less with --rate, or start the server with a larger --max-rate",
+        ));
     }
     if let Traffic::Udp(udp) = &plan.traffic
         && !udp.checksum
@@ -156,23 +163,6 @@ pub(crate) fn check(
         ));
     }
     Ok(())
-}
-
-/// Bytes that a plan with an end by count carries, both ways together.
-pub(crate) fn bytes(plan: &TestPlan) -> Option<u64> {
-    let each_way = match (plan.end, &plan.traffic) {
-        (End::Time(_), _) => return None,
-        (End::Datagrams(count), Traffic::Rr(rr)) => {
-            // A request and its response are both ways already.
-            let both = u64::from(rr.request).saturating_add(rr.response.into());
-            return Some(count.saturating_mul(both));
-        }
-        (End::Bytes(bytes), _) => bytes,
-        (End::Datagrams(count), Traffic::Udp(udp)) => count.saturating_mul(udp.size.bytes().into()),
-        (End::Datagrams(count), Traffic::Tcp(tcp)) => count.saturating_mul(tcp.block.into()),
-    };
-    let ways = if plan.direction == Direction::Both { 2 } else { 1 };
-    Some(each_way.saturating_mul(ways))
 }
 
 /// 2^20 bytes.
@@ -237,7 +227,7 @@ impl Admission {
         (peer, local): (IpAddr, SocketAddr),
         irq_cores: &[u32],
         arrivals: UnboundedSender<(u16, StreamSocket)>,
-        options: &Options,
+        (options, permit): (&Options, Permit),
     ) -> Result<Slot, Refused> {
         let plan = &agreed.plan;
         let threads = crate::data::streams(plan.direction, plan.streams).len();
@@ -260,7 +250,11 @@ impl Admission {
                 "try again later, or start the server with a larger --max-tests-per-address",
             ));
         }
-        let day = self.day(peer, plan, options)?;
+        let mut days = permit.days().to_vec();
+        if let Some(most) = options.max_bytes_per_day {
+            let whom = Whom::Address(network);
+            days.push(self.days.budget(whom, most, plan, Instant::now())?);
+        }
         if state.tests.contains_key(&token) {
             return Err(refuse(
                 RefusalKind::Busy,
@@ -303,37 +297,11 @@ impl Admission {
             admission: Arc::clone(self),
             token,
             cores,
-            day,
+            days,
+            permit,
             memory,
             _watch: standstill::Watch::start(),
         })
-    }
-
-    /// The peer's bytes of the day, if they have a limit and leave room for this plan.
-    fn day(
-        &self,
-        peer: IpAddr,
-        plan: &TestPlan,
-        options: &Options,
-    ) -> Result<Option<DayBudget>, Refused> {
-        let Some(most) = options.max_bytes_per_day else { return Ok(None) };
-        let hint = "start the server with a larger --max-bytes-per-day";
-        let day = self
-            .days
-            .budget(peer, most, Instant::now())
-            .map_err(|why| refuse(RefusalKind::Policy, why, hint))?;
-        match bytes(plan).filter(|bytes| *bytes > day.left()) {
-            None => Ok(Some(day)),
-            Some(bytes) => Err(refuse(
-                RefusalKind::Policy,
-                format!(
-                    "{bytes} bytes are more than the {} that this server allows {} for the rest of its day",
-                    day.left(),
-                    Network::of(peer)
-                ),
-                &format!("ask for fewer with --bytes or --count, or {hint}"),
-            )),
-        }
     }
 
     /// Whether a stream's claim is true: right test, right secret, from the address of that test's

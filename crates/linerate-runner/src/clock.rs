@@ -27,3 +27,8 @@ pub fn date() -> jiff::Timestamp {
 pub fn local_date() -> jiff::Zoned {
     jiff::Zoned::now()
 }
+
+/// The time of day.
+pub fn wall() -> jiff::Timestamp {
+    jiff::Timestamp::now()
+}

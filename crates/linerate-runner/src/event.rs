@@ -20,15 +20,37 @@ pub enum Event {
     TestStarted(Box<ServedTest>),
     /// A test ended; reported of one that did not start as well.
     TestEnded(Box<ServedTest>, Box<ServedResult>),
+    /// The file of keys and budgets was read.
+    KeysRead {
+        /// Keys that hold.
+        keys: usize,
+        /// Networks with a budget.
+        networks: usize,
+        /// Why it could not be read: what was read before goes on to hold.
+        why: Option<String>,
+    },
     /// A controller took this host over.
     ControlStarted {
         /// The controller.
         peer: SocketAddr,
+        /// The name of its own key.
+        key: Option<String>,
+    },
+    /// It did something with this host.
+    Controlled {
+        /// The controller.
+        peer: SocketAddr,
+        /// The name of its own key.
+        key: Option<String>,
+        /// What, and what came of it.
+        text: String,
     },
     /// It is gone, and settings were put back.
     ControlEnded {
         /// The controller.
         peer: SocketAddr,
+        /// The name of its own key.
+        key: Option<String>,
         /// What became of the settings it had changed; absent where they are put back later.
         settings: Option<PutBack>,
         /// Why, and what was put back, in words.
@@ -54,6 +76,10 @@ pub enum Event {
     Refused {
         /// The client.
         peer: SocketAddr,
+        /// The name of its own key, where it proved one.
+        key: Option<String>,
+        /// What it asked for, as far as it came to ask.
+        asked: Option<Box<ServedTest>>,
         /// On what ground.
         kind: RefusalKind,
         /// Why, in words.

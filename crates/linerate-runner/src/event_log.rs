@@ -202,7 +202,13 @@ mod tests {
 
     fn refused(peer: &str) -> Event {
         let peer: SocketAddr = peer.parse().unwrap();
-        Event::Refused { peer, kind: RefusalKind::Protocol, why: "noise".into() }
+        Event::Refused {
+            peer,
+            key: None,
+            asked: None,
+            kind: RefusalKind::Protocol,
+            why: "noise".into(),
+        }
     }
 
     fn written(log: &EventLog) -> Vec<Event> {

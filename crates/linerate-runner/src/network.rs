@@ -31,8 +31,14 @@ impl fmt::Display for Network {
 }
 
 /// A network from which a server takes tests: in CIDR notation (RFC 4632), or one address.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Cidr(IpNet);
+
+impl fmt::Display for Cidr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
 
 impl Cidr {
     /// Whether it is in it.

@@ -1,6 +1,7 @@
 //! How a server behaves.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
+use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,8 +10,8 @@ use linerate_model::units::{BitRate, Nanos};
 
 use crate::agent;
 use crate::data::Limits;
+use crate::keys::Keys;
 use crate::network::Cidr;
-pub use crate::proven::Public;
 use crate::sandbox::Sandbox;
 use crate::serve_iperf3::logins::Logins;
 
@@ -23,6 +24,28 @@ const NO_DATA: Duration = Duration::from_secs(120);
 
 /// As large as the buffers that a server takes for a stream by itself.
 pub const MAX_WINDOW: u32 = 4 << 20;
+
+/// An address of a server that is not one of its host: translation on the way leads there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Public {
+    /// What clients dial.
+    pub address: IpAddr,
+    /// The port that they dial; the server's own unless named.
+    pub port: Option<u16>,
+}
+
+impl FromStr for Public {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let whole = |whole: SocketAddr| Self { address: whole.ip(), port: Some(whole.port()) };
+        let bare = text.parse().map(|address| Self { address, port: None });
+        bare.or_else(|_| text.parse().map(whole)).map_err(|_| {
+            "it is no IP address, with or without a port: 192.0.2.1, 192.0.2.1:5201, [2001:db8::1]:5201"
+                .to_owned()
+        })
+    }
+}
 
 /// How a server behaves; each limit is its owner's policy and narrower than the table in
 /// `linerate_model::limits`.
@@ -40,6 +63,8 @@ pub struct Options {
     pub allow: Vec<Cidr>,
     /// Shared key that clients must prove they know.
     pub key: Option<Vec<u8>>,
+    /// Keys of single clients, and budgets of keys and networks.
+    pub keys: Option<Arc<Keys>>,
     /// Addresses by which clients with the key dial this server, beside its host's own.
     pub public: Vec<Public>,
     /// Users that clients of iperf3 must prove to be. linerate's own then need the key.
@@ -86,6 +111,11 @@ pub struct Options {
 }
 
 impl Options {
+    /// Whether clients must prove a key, be it the shared one or their own.
+    pub(crate) fn wants_key(&self) -> bool {
+        self.key.is_some() || self.keys.as_ref().is_some_and(|keys| keys.proven())
+    }
+
     /// Whether anything is taken from this address.
     pub(crate) fn allows(&self, peer: IpAddr) -> bool {
         self.allow.is_empty() || self.allow.iter().any(|network| network.has(peer))
@@ -108,6 +138,7 @@ impl Default for Options {
             doors: Vec::new(),
             allow: Vec::new(),
             key: None,
+            keys: None,
             public: Vec::new(),
             logins: None,
             max_tests: 128,

@@ -1,10 +1,11 @@
 //! The greeting of a session under a shared key, and which server a sealed request is for.
 
 use std::net::{IpAddr, SocketAddr};
-use std::str::FromStr;
+use std::sync::Arc;
 
 use linerate_engine::sys;
 use linerate_model::record::ErrorRecord;
+use linerate_model::served::ServedTest;
 use linerate_wire::native::agent::AGENT_FEATURE;
 use linerate_wire::native::auth::{self, NOISE_FEATURE, NONCE_BYTES, Offer, Seals};
 use linerate_wire::native::frame::{self, FrameError, PREFIX_BYTES};
@@ -16,42 +17,35 @@ use tokio::net::TcpStream;
 
 use crate::control::{ControlError, decode};
 use crate::errors;
+use crate::keys::{Asked, Key};
+use crate::options::{Options, Public};
 use crate::random::random;
-
-/// An address of a server that is not one of its host: translation on the way leads there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Public {
-    /// What clients dial.
-    pub address: IpAddr,
-    /// The port that they dial; the server's own unless named.
-    pub port: Option<u16>,
-}
-
-impl FromStr for Public {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let whole = |whole: SocketAddr| Self { address: whole.ip(), port: Some(whole.port()) };
-        let bare = text.parse().map(|address| Self { address, port: None });
-        bare.or_else(|_| text.parse().map(whole)).map_err(|_| {
-            "it is no IP address, with or without a port: 192.0.2.1, 192.0.2.1:5201, [2001:db8::1]:5201"
-                .to_owned()
-        })
-    }
-}
 
 /// What this program can do, at either end.
 pub(crate) fn features() -> Vec<String> {
     FEATURES.iter().chain([&AGENT_FEATURE, &NOISE_FEATURE]).map(|f| (*f).to_owned()).collect()
 }
 
-/// The first message of a client or controller, as a frame.
-pub(crate) fn hello() -> Result<Vec<u8>, FrameError> {
+/// What a server knows of who asks, from the moment that it is proven.
+#[derive(Default)]
+pub(crate) struct Asker {
+    /// Both directions under the key.
+    pub(crate) seals: Option<Seals>,
+    /// The client's own.
+    pub(crate) key: Option<Arc<Key>>,
+    /// What it asks for.
+    pub(crate) asked: Option<Box<ServedTest>>,
+}
+
+/// The first message of a client or controller with that key, as a frame.
+pub(crate) fn hello(key: Option<&[u8]>) -> Result<Vec<u8>, FrameError> {
     frame::encode(&ClientMessage::Hello(Hello {
         version_min: *VERSIONS.start(),
         version_max: *VERSIONS.end(),
         features: features(),
         nonce: auth::to_hex(&random::<NONCE_BYTES>()),
+        // One that is cut proves nothing, whatever it is called.
+        key: key.and_then(|key| auth::key_id(key).ok()?).map(str::to_owned),
         program: format!("linerate {}", env!("CARGO_PKG_VERSION")),
     }))
 }
@@ -109,6 +103,20 @@ fn refused(why: String, hint: String) -> Refused {
     Refused { kind: RefusalKind::Key, why, hints: vec![hint] }
 }
 
+/// The key that a client which named that one must prove, where this server wants one.
+pub(crate) fn wanted(options: &Options, named: Option<&str>) -> Option<Asked> {
+    let shared = options.key.as_deref();
+    let own = options.keys.as_ref().filter(|keys| keys.proven());
+    let is_shared = shared.is_some_and(|key| auth::key_id(key).ok().flatten() == named);
+    match (shared, own) {
+        (Some(key), None) => Some(Asked { proof: key.to_vec(), key: None }),
+        (Some(key), Some(_)) if is_shared => Some(Asked { proof: key.to_vec(), key: None }),
+        // Whoever names none has none of these.
+        (_, Some(keys)) => Some(keys.asked(named.unwrap_or_default())),
+        (None, None) => None,
+    }
+}
+
 /// The request of a client that must prove the key, after these bodies of hello and welcome.
 ///
 /// # Errors
@@ -136,12 +144,12 @@ pub(crate) fn open(
             give,
         )
     } else if hello.features.iter().any(|feature| feature == NOISE_FEATURE) {
-        refused("this server wants a shared key, and the client has none".into(), give)
+        refused("this server wants a key, and the client has none".into(), give)
     } else {
         let program: String = hello.program.chars().take(MOST_PROGRAM).collect();
         refused(
             format!(
-                "this server wants every control message encrypted under a shared key, and the client \
+                "this server wants every control message encrypted under a key, and the client \
                  ({program}) is of a release that cannot"
             ),
             format!(

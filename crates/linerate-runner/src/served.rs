@@ -4,11 +4,12 @@
 use std::net::{IpAddr, SocketAddr};
 
 pub(crate) use linerate_dialect::ending::Early;
-use linerate_model::plan::{AgreedPlan, Dialect, Traffic};
+use linerate_model::plan::{Dialect, TestPlan, Traffic};
 use linerate_model::sample::{RecvCounts, RecvReport, SendCounts, SendReport};
 use linerate_model::served::{Outcome, ServedReceived, ServedResult, ServedSent, ServedTest};
 
 use crate::data::Report;
+use crate::keys::Key;
 use crate::standstill;
 
 /// A client's name for its test is cut nowhere: one that is longer, or odd, is none.
@@ -19,9 +20,9 @@ pub(crate) fn test(
     id: Option<&str>,
     peer: SocketAddr,
     dialect: Dialect,
-    agreed: &AgreedPlan,
+    key: Option<&Key>,
+    plan: &TestPlan,
 ) -> ServedTest {
-    let plan = &agreed.plan;
     let plain = |id: &&str| {
         (1..=MOST_ID_BYTES).contains(&id.len())
             && id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
@@ -34,6 +35,7 @@ pub(crate) fn test(
     ServedTest {
         id: id.filter(plain).map(str::to_owned),
         peer: peer.to_string(),
+        key: key.map(|key| key.name.clone()),
         dialect,
         kind: plan.traffic.kind(),
         direction: plan.direction,

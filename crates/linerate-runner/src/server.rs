@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 
+use jiff::Timestamp;
 use linerate_engine::sys;
 use linerate_model::plan::Dialect;
 use linerate_model::record::ErrorRecord;
@@ -117,6 +118,10 @@ pub(crate) async fn serve_async(
         let udp = udp.iter().map(|(_, _, udp)| udp);
         events.send(Event::Sandboxed(Box::new(sandbox.close(udp)?)));
     }
+    if let Some(keys) = &options.keys {
+        keys.readable()?;
+        events.send(keys.begun(Timestamp::now()));
+    }
     left.into_iter().for_each(|left| events.send(left));
     let server = Arc::new(Server {
         options: options.clone(),
@@ -125,6 +130,7 @@ pub(crate) async fn serve_async(
         events,
         shut: shut.clone(),
         agent,
+        permits: Arc::default(),
         waiting: Arc::default(),
         most_waiting: descriptors.map_or(MOST_WAITING, |most| MOST_WAITING.min(most / 2)),
         running: AtomicUsize::new(0),
@@ -144,6 +150,9 @@ pub(crate) async fn serve_async(
     }
     for (dialect, _, listener) in tcp {
         tasks.spawn(accept(Arc::clone(&server), dialect, listener));
+    }
+    if options.keys.is_some() {
+        tasks.spawn(look_after_keys(Arc::clone(&server)));
     }
     until_its_end(&server, shut, life).await
 }
@@ -171,6 +180,19 @@ async fn until_its_end(
             // Looks again at what ended meanwhile.
             () = tokio::time::sleep(Duration::from_millis(100)),
                 if options.one_off || *shut.borrow() => {}
+        }
+    }
+}
+
+/// How soon a key that is revoked or expired, and the end of hours, ends what runs.
+const KEYS_EVERY: Duration = Duration::from_secs(1);
+
+/// Ends what may go on no longer, until the server ends.
+async fn look_after_keys(server: Arc<Server>) {
+    loop {
+        tokio::time::sleep(KEYS_EVERY).await;
+        if let Some(standing) = server.standing() {
+            server.permits.look_after(&standing);
         }
     }
 }

@@ -1,12 +1,13 @@
 //! What all tasks of one server share.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use linerate_engine::sys;
-use linerate_wire::native::message::RefusalKind;
+use linerate_model::plan::TestPlan;
+use linerate_wire::native::message::{RefusalKind, Refused};
 use socket2::Socket;
 use tokio::sync::watch;
 
@@ -15,6 +16,7 @@ use crate::admission::Admission;
 use crate::agent;
 use crate::event::Event;
 use crate::event_log::Events;
+use crate::keys::{Key, Permit, Permits, Standing};
 use crate::options::Options;
 use crate::serve_iperf3::rendezvous::StreamRendezvous;
 use crate::shares::Waiting;
@@ -30,6 +32,7 @@ pub(crate) struct Server {
     pub(crate) events: Events,
     pub(crate) shut: watch::Receiver<bool>,
     pub(crate) agent: Option<agent::AgentSlot>,
+    pub(crate) permits: Arc<Permits>,
     pub(crate) waiting: Arc<Waiting>,
     pub(crate) most_waiting: usize,
     pub(crate) running: AtomicUsize,
@@ -50,7 +53,34 @@ impl Server {
 
     /// A test that is not wanted here.
     pub(crate) fn turned_away(&self, peer: SocketAddr, kind: RefusalKind, why: &str) {
-        self.events.send(Event::Refused { peer, kind, why: why.to_owned() });
+        let why = why.to_owned();
+        self.events.send(Event::Refused { peer, key: None, asked: None, kind, why });
+    }
+
+    /// What holds now of the file of keys, where there is one; says so when it has changed.
+    pub(crate) fn standing(&self) -> Option<Standing> {
+        let keys = self.options.keys.as_ref()?;
+        let now = Standing::now(keys.table());
+        match keys.look(now.at) {
+            None => Some(now),
+            Some(changed) => {
+                self.events.send(changed);
+                Some(Standing { table: keys.table(), ..now })
+            }
+        }
+    }
+
+    /// Whether the client there, with that key, may have this test.
+    pub(crate) fn permit(
+        &self,
+        peer: IpAddr,
+        key: Option<&Key>,
+        plan: &TestPlan,
+    ) -> Result<Permit, Refused> {
+        match self.standing() {
+            Some(standing) => self.permits.test(&standing, (peer, key), plan),
+            None => Ok(Permit::default()),
+        }
     }
 }
 

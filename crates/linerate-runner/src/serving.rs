@@ -14,7 +14,7 @@ use linerate_dialect::native::server as conversation;
 use linerate_engine::{clock, sys};
 use linerate_host::facts::facts;
 use linerate_model::host::HostFacts;
-use linerate_model::plan::{AgreedPlan, Dialect, End, IpVersion, Transport};
+use linerate_model::plan::{AgreedPlan, Dialect, End, IpVersion, TestPlan, Transport};
 use linerate_model::served::{ServedResult, ServedTest};
 use linerate_wire::framing::Framing;
 use linerate_wire::native::auth::{Offer, Seals};
@@ -33,7 +33,7 @@ use crate::control::{ControlError, read_body, read_out, write_bytes, write_messa
 use crate::data::Streams;
 use crate::data::{self, Shared, Sign, StreamSocket, drain_ns};
 use crate::event::Event;
-use crate::proven;
+use crate::proven::{self, Asker};
 use crate::random::random;
 use crate::served;
 use crate::service::Server;
@@ -96,11 +96,14 @@ pub(crate) async fn negotiate(
             return None;
         }
     };
-    let mut seals = None;
-    match grant(server, &mut stream, peer, (&hello, &body), &mut seals).await {
+    let mut asker = Asker::default();
+    match grant(server, &mut stream, peer, (&hello, &body), &mut asker).await {
         Ok(work) => work.map(|work| work(stream)),
         Err(refusal) => {
-            server.turned_away(peer, refusal.kind, &refusal.why);
+            let Asker { mut seals, key, asked } = asker;
+            let (kind, why) = (refusal.kind, refusal.why.clone());
+            let key = key.map(|key| key.name.clone());
+            server.events.send(Event::Refused { peer, key, asked, kind, why });
             let seal = seals.as_mut().map(|seals| &mut seals.ours);
             let _ = write_message(&mut stream, seal, &ServerMessage::Refused(refusal)).await;
             read_out(&mut stream).await;
@@ -115,12 +118,12 @@ fn protocol_error(why: String) -> Refused {
     Refused { kind: RefusalKind::Protocol, why, hints: vec![] }
 }
 
-/// Answers the hello and reads the request. From the moment that it is proven, `seals` are there.
+/// Answers the hello and reads the request. From the moment that it is proven, the asker is known.
 async fn ask(
     server: &Arc<Server>,
     stream: &mut TcpStream,
     (hello, body): (&Hello, &[u8]),
-    seals: &mut Option<Seals>,
+    asker: &mut Asker,
 ) -> Result<Option<ClientMessage>, Refused> {
     let version = (*VERSIONS.end()).min(hello.version_max);
     if version < *VERSIONS.start() || version < hello.version_min {
@@ -139,13 +142,15 @@ async fn ask(
     auth::from_hex::<{ auth::NONCE_BYTES }>(&hello.nonce)
         .ok_or_else(|| protocol_error("a nonce that is not 32 bytes in hexadecimal".into()))?;
     let unable = |e: FrameError| protocol_error(e.to_string());
-    let key = server.options.key.as_deref();
-    let offer = key.map(|key| Ok((key, Offer::new(random())?))).transpose().map_err(unable)?;
+    // What is asked of the client's key must be of the file as it is now.
+    server.standing();
+    let wanted = proven::wanted(&server.options, hello.key.as_deref());
+    let offer = wanted.map(|key| Ok((key, Offer::new(random())?))).transpose().map_err(unable)?;
     let welcome = frame::encode(&ServerMessage::Welcome(Welcome {
         version,
         features: proven::features(),
         nonce: offer.as_ref().map(|(_, (_, nonce))| nonce.clone()).unwrap_or_default(),
-        key_required: key.is_some(),
+        key_required: offer.is_some(),
         program: format!("linerate {}", env!("CARGO_PKG_VERSION")),
     }))
     .map_err(unable)?;
@@ -161,8 +166,9 @@ async fn ask(
         return frame::decode(&request).map(Some).map_err(unable);
     };
     let welcome = welcome.get(frame::PREFIX_BYTES..).unwrap_or_default();
-    let (request, session) = proven::open(offer, key, hello, (body, welcome), &request)?;
-    *seals = Some(session);
+    let (request, session) = proven::open(offer, &key.proof, hello, (body, welcome), &request)?;
+    asker.seals = Some(session);
+    asker.key = key.key;
     Ok(Some(request))
 }
 
@@ -171,22 +177,23 @@ async fn grant(
     stream: &mut TcpStream,
     peer: SocketAddr,
     hello: (&Hello, &[u8]),
-    seals: &mut Option<Seals>,
+    asker: &mut Asker,
 ) -> Result<Option<Granted>, Refused> {
-    let message = ask(server, stream, hello, seals).await?;
+    let message = ask(server, stream, hello, asker).await?;
     let local = stream
         .local_addr()
         .map(sys::plain)
         .map_err(|e| protocol_error(format!("the server does not know its own address: {e}")))?;
-    let meant = |ends: Option<&Ends>| match seals {
-        Some(_) => proven::meant_for(local, &server.options.public, ends),
-        None => Ok(()),
+    let sealed = asker.seals.is_some();
+    let meant = |ends: Option<&Ends>| match sealed {
+        true => proven::meant_for(local, &server.options.public, ends),
+        false => Ok(()),
     };
     let request: Request = match message {
         Some(ClientMessage::Request(request)) => *request,
         Some(ClientMessage::Agent(ends)) => {
             meant(Some(&ends))?;
-            let session = agent::admit(server, stream, peer, seals).await?;
+            let session = agent::admit(server, stream, peer, asker).await?;
             return Ok(session.map(|session| -> Granted {
                 Box::new(move |control| Work::Agent(Box::new(session), control))
             }));
@@ -194,7 +201,12 @@ async fn grant(
         Some(ClientMessage::Bye) | None => return Ok(None),
         Some(_) => return Err(protocol_error("a request was expected".into())),
     };
-    if server.options.key.is_none() && server.options.logins.is_some() {
+    let key = asker.key.clone();
+    let served = |plan: &TestPlan| {
+        served::test(request.run.as_deref(), peer, Dialect::Native, key.as_deref(), plan)
+    };
+    asker.asked = Some(Box::new(served(&request.plan)));
+    if !server.options.wants_key() && server.options.logins.is_some() {
         return Err(Refused {
             kind: RefusalKind::Key,
             why: "this server wants logins of iperf3's clients, and has no key for linerate's"
@@ -205,6 +217,7 @@ async fn grant(
     meant(request.ends.as_ref())?;
     let ip = if peer.is_ipv4() { IpVersion::V4 } else { IpVersion::V6 };
     admission::check(&request.plan, Dialect::Native, ip, &server.options)?;
+    let permit = server.permit(peer.ip(), key.as_deref(), &request.plan)?;
     let alone = server.rendezvous.try_alone().map_err(|()| Refused {
         kind: RefusalKind::Busy,
         why: "a test is running, and this server makes one at a time".into(),
@@ -212,9 +225,8 @@ async fn grant(
     })?;
     let host: HostFacts = facts(Some(peer.ip()));
     let nic = host.nic.clone();
+    let served = Box::new(served(&request.plan));
     let agreed = Arc::new(AgreedPlan { plan: request.plan, cuts: vec![] });
-    let served = served::test(request.run.as_deref(), peer, Dialect::Native, &agreed);
-    let served = Box::new(served);
     // The top byte stays below that of the hello's magic, so that no header looks like one.
     let token = u64::from_be_bytes(random()) >> 1;
     let cookie = random();
@@ -227,23 +239,23 @@ async fn grant(
         (peer.ip(), local),
         &irq_cores,
         arrived,
-        &server.options,
+        (&server.options, permit),
     )?;
     let answer = Agreed {
         agreed: (*agreed).clone(),
         token,
         cookie: auth::to_hex(&cookie),
         host,
-        client: seals.as_ref().map(|_| peer),
+        client: sealed.then_some(peer),
         cores: slot.cores.iter().flatten().copied().collect(),
     };
     let answer = ServerMessage::Agreed(Box::new(answer));
-    let seal = seals.as_mut().map(|seals| &mut seals.ours);
+    let seal = asker.seals.as_mut().map(|seals| &mut seals.ours);
     if write_message(stream, seal, &answer).await.is_err() {
         return Ok(None);
     }
     let nic = nic.map(|nic| nic.name);
-    let seals = seals.take();
+    let seals = asker.seals.take();
     Ok(Some(Box::new(move |control| {
         Work::Test(Box::new(Test {
             control,
@@ -275,13 +287,13 @@ impl Test {
         let plan = &agreed.plan;
         let (options, streams) =
             (&server.options, data::streams(plan.direction, plan.streams).len());
-        let shared = Shared::within(options.limits(), streams);
-        shared.charge_to(slot.day.clone());
+        let shared = Shared::within(slot.limits(options), streams);
+        shared.charge_to(slot.days.clone());
         let terms = conversation::Terms {
             agreed: Arc::clone(&agreed),
             drain_ns: drain_ns(&control, &plan.traffic),
             longest_ns: options.max_duration.0,
-            most_bps: options.max_rate.map(|rate| rate.bits_per_second()),
+            most_bps: slot.rate(options).map(|rate| rate.bits_per_second()),
             idle_ns: u64::try_from(options.no_data.as_nanos()).unwrap_or(u64::MAX),
         };
         let (ours, theirs) = seals.map(|seals| (seals.ours, seals.theirs)).unzip();
@@ -300,7 +312,7 @@ impl Test {
                 cores: slot.cores.clone(),
             },
             shared,
-            _slot: slot,
+            slot,
             guest,
             nic: Some(nic),
             sign: (Sign::Words, SILENCE_OF_THREADS),

@@ -2,13 +2,19 @@
 //! share of running tests is [`crate::admission`]'s.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use linerate_dialect::Whose;
+use linerate_model::plan::TestPlan;
+use linerate_wire::native::message::{RefusalKind, Refused};
+
 use crate::data::DayBudget;
-use crate::network::Network;
+use crate::demand;
+use crate::network::{Cidr, Network};
 
 fn lock<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
     // A panic elsewhere leaves the map whole: every change is one call.
@@ -76,9 +82,45 @@ const DAY: Duration = Duration::from_secs(86_400);
 /// Networks whose days are known: some 100 bytes each.
 const MOST_DAYS: usize = 65_536;
 
-/// What each network has carried in its day.
+/// Whose bytes are counted.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) enum Whom {
+    /// One address, or one /64 of IPv6.
+    Address(Network),
+    /// A network with a budget.
+    Network(Cidr),
+    /// A key with one.
+    Key {
+        /// What tells it from others.
+        id: String,
+        /// What it is called.
+        name: String,
+    },
+}
+
+impl Whom {
+    fn whose(&self) -> Whose {
+        match self {
+            Self::Address(_) => Whose::Address,
+            Self::Network(_) => Whose::Network,
+            Self::Key { .. } => Whose::Key,
+        }
+    }
+}
+
+impl fmt::Display for Whom {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Address(network) => network.fmt(f),
+            Self::Network(cidr) => write!(f, "the network {cidr}"),
+            Self::Key { name, .. } => write!(f, "the key `{name}`"),
+        }
+    }
+}
+
+/// What each address, network and key has carried in its day.
 #[derive(Debug, Default)]
-pub(crate) struct Days(Mutex<HashMap<Network, Day>>);
+pub(crate) struct Days(Mutex<HashMap<Whom, Day>>);
 
 #[derive(Debug)]
 struct Day {
@@ -87,44 +129,72 @@ struct Day {
 }
 
 impl Days {
-    /// The day of the peer's network, which may carry `most` bytes in it.
+    /// The bytes of the day of `whom`, which may carry `most` of them in it, where they leave room for a plan.
     ///
     /// # Errors
-    /// When it has carried them: why, in words.
+    /// When they do not: what is left, or when there is more.
     pub(crate) fn budget(
         &self,
-        peer: IpAddr,
+        whom: Whom,
         most: u64,
+        plan: &TestPlan,
         now: Instant,
-    ) -> Result<DayBudget, String> {
-        let network = Network::of(peer);
+    ) -> Result<DayBudget, Refused> {
+        let hint = match &whom {
+            Whom::Address(_) => "start the server with a larger --max-bytes-per-day",
+            Whom::Network(_) | Whom::Key { .. } => {
+                "give it a larger max-bytes-per-day in the server's file of keys"
+            }
+        };
+        let refuse = |why: String, hint: String| Refused {
+            kind: RefusalKind::Policy,
+            why,
+            hints: vec![hint],
+        };
+        let day = self.day(&whom, most, now).map_err(|why| refuse(why, hint.to_owned()))?;
+        match demand::bytes(plan).filter(|bytes| *bytes > day.left()) {
+            None => Ok(day),
+            Some(bytes) => Err(refuse(
+                format!(
+                    "{bytes} bytes are more than the {} that {whom} has left of its day",
+                    day.left()
+                ),
+                format!("ask for fewer with --bytes or --count, or {hint}"),
+            )),
+        }
+    }
+
+    fn day(&self, whom: &Whom, most: u64, now: Instant) -> Result<DayBudget, String> {
         let mut days = lock(&self.0);
         let age = |day: &Day| now.saturating_duration_since(day.since);
-        if days.len() >= MOST_DAYS && !days.contains_key(&network) {
+        if days.len() >= MOST_DAYS && !days.contains_key(whom) {
             days.retain(|_, day| age(day) < DAY);
             // Whoever carried least is forgotten, if need be.
             let least = days.iter().min_by_key(|(_, day)| day.carried.load(Ordering::Relaxed));
-            if let Some(least) =
-                least.map(|(network, _)| *network).filter(|_| days.len() >= MOST_DAYS)
-            {
+            let least = least.map(|(whom, _)| whom.clone());
+            if let Some(least) = least.filter(|_| days.len() >= MOST_DAYS) {
                 days.remove(&least);
             }
         }
         let fresh = || Day { since: now, carried: Arc::default() };
-        let day = days.entry(network).or_insert_with(fresh);
+        let day = days.entry(whom.clone()).or_insert_with(fresh);
         if age(day) >= DAY {
             *day = fresh();
         }
         let carried = day.carried.load(Ordering::Relaxed);
         if carried >= most {
             let minutes = DAY.saturating_sub(age(day)).as_secs().div_ceil(60);
+            let limit = match whom {
+                Whom::Address(_) => "this server allows an address",
+                Whom::Network(_) | Whom::Key { .. } => "its budget is",
+            };
             return Err(format!(
-                "{network} has carried {carried} bytes, and this server allows an address {most} in 24 h; it may go on in {} h {} min",
+                "{whom} has carried {carried} bytes, and {limit} {most} in 24 h; it may go on in {} h {} min",
                 minutes / 60,
                 minutes % 60
             ));
         }
-        Ok(DayBudget::new(Arc::clone(&day.carried), most))
+        Ok(DayBudget::new(Arc::clone(&day.carried), most, whom.whose()))
     }
 }
 
@@ -158,30 +228,32 @@ mod tests {
     fn a_day_is_shared_by_a_networks_tests_and_ends() {
         let days = Days::default();
         let now = Instant::now();
-        let one = days.budget(ip("2001:db8::1"), 1_000, now).unwrap();
-        let two = days.budget(ip("2001:db8::2"), 1_000, now).unwrap();
+        let budget = |peer: &str, at| days.day(&Whom::Address(Network::of(ip(peer))), 1_000, at);
+        let one = budget("2001:db8::1", now).unwrap();
+        let two = budget("2001:db8::2", now).unwrap();
         assert!(!one.charge(600) && !two.charge(400));
         assert_eq!((one.left(), two.left()), (0, 0));
         assert!(one.charge(1));
         let later = now + Duration::from_secs(3_600);
-        let why = days.budget(ip("2001:db8::3"), 1_000, later).unwrap_err();
+        let why = budget("2001:db8::3", later).unwrap_err();
         assert!(why.contains("2001:db8::/64 has carried 1001 bytes"), "{why}");
         assert!(why.contains("it may go on in 23 h 0 min"), "{why}");
-        assert_eq!(days.budget(ip("192.0.2.7"), 1_000, later).unwrap().left(), 1_000);
-        assert_eq!(days.budget(ip("2001:db8::3"), 1_000, now + DAY).unwrap().left(), 1_000);
+        assert_eq!(budget("192.0.2.7", later).unwrap().left(), 1_000);
+        assert_eq!(budget("2001:db8::3", now + DAY).unwrap().left(), 1_000);
     }
 
     #[test]
     fn who_carried_least_is_forgotten_first() {
         let days = Days::default();
         let now = Instant::now();
-        let host = |n: usize| IpAddr::from(std::net::Ipv4Addr::from_bits(n as u32));
+        let host =
+            |n: usize| Whom::Address(Network::of(std::net::Ipv4Addr::from_bits(n as u32).into()));
         for n in 0..MOST_DAYS {
-            let charged = days.budget(host(n), 10, now).unwrap().charge(if n == 7 { 1 } else { 2 });
+            let charged = days.day(&host(n), 10, now).unwrap().charge(if n == 7 { 1 } else { 2 });
             assert!(!charged);
         }
-        days.budget(host(MOST_DAYS), 10, now).unwrap();
+        days.day(&host(MOST_DAYS), 10, now).unwrap();
         assert_eq!(lock(&days.0).len(), MOST_DAYS);
-        assert!(!lock(&days.0).contains_key(&Network::of(host(7))));
+        assert!(!lock(&days.0).contains_key(&host(7)));
     }
 }

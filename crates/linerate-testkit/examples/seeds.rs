@@ -91,6 +91,7 @@ fn client_messages() -> Vec<(String, ClientMessage)> {
                 version_max: 1,
                 features: vec!["clock-exchange".into()],
                 nonce: "0f".repeat(32),
+                key: Some("0f".repeat(8)),
                 program: "linerate 0.1.0".into(),
             }),
         ),

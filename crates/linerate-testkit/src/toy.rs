@@ -105,7 +105,7 @@ impl Conversation for Toy {
             Input::NoMoreData if self.reports.len() < self.ids.len() => self.end(Some(Why::Here)),
             Input::Prepared(_) if !self.client => self.say(now_ns, &Message::Ready),
             Input::Failed(_) => self.end(Some(Why::Here)),
-            Input::Shutdown => self.stop(now_ns, self.user),
+            Input::Shutdown(_) => self.stop(now_ns, self.user),
             _ => {}
         }
         while !self.is_over() {

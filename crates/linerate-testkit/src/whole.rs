@@ -676,7 +676,9 @@ impl<'a> World<'a> {
                     self.events.retain(|_, event| !matches!(event, Event::Control(..)));
                 }
             }
-            Fault::Stopped(place) if !self.over(place) => self.input(place, Input::Shutdown),
+            Fault::Stopped(place) if !self.over(place) => {
+                self.input(place, Input::Shutdown(linerate_dialect::SHUTTING_DOWN))
+            }
             Fault::Garbage(place) => {
                 // Neither a length nor a state of any dialect.
                 let bytes: Vec<u8> = (0..64).map(|_| 128 + self.chance.below(120) as u8).collect();

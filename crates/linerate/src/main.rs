@@ -4,10 +4,12 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod audit;
 mod campaign;
 mod compare;
 mod iperf2;
 mod iperf3;
+mod keys;
 mod ministat;
 mod output;
 mod report;
@@ -81,6 +83,7 @@ fn dispatch(cli: Cli) -> Result<ExitCode, ErrorRecord> {
             Measure::Sweep(args) => sweep::run(&args, color)?,
             Measure::Search(args) => search::run(&args, color)?,
         },
+        Command::Keys(args) => keys::run(&args)?,
         Command::Campaign(args) => campaign::run(&args)?,
         Command::Compare(args) => return Ok(compare::run(&args)),
         Command::Iperf { args } => return Ok(iperf2::run(args)),

@@ -1,21 +1,24 @@
 //! Runs a server and reports what happens there.
 
 use std::io::{ErrorKind, Write, stderr, stdout};
+use std::net::SocketAddr;
 
 use jiff::tz::TimeZone;
 use linerate_model::plan::Dialect;
 use linerate_model::record::ErrorRecord;
 use linerate_model::served::ServerLine;
-use linerate_report::clean::{clean, clean_json};
+use linerate_report::clean::clean;
 use linerate_report::served;
 use linerate_runner::server::{self, Event};
 
 use crate::args::serve::ServeArgs;
+use crate::audit::line;
 use crate::output;
 use linerate_model::exit::Exit;
 
 /// Serves until Ctrl-C.
 pub fn serve(args: &ServeArgs) -> Result<Exit, ErrorRecord> {
+    let mut audit = args.audit.open()?;
     let options = args.options()?;
     let mut closed = false;
     let json_lines = args.json_lines;
@@ -29,19 +32,19 @@ pub fn serve(args: &ServeArgs) -> Result<Exit, ErrorRecord> {
         let local = at.to_zoned(TimeZone::system());
         let local = local.strftime("%Y-%m-%d %H:%M:%S").to_string();
         let _ = writeln!(stderr(), "{local} {}", words(&event));
+        let time = at.to_string();
+        let Some(event) = line_of(event, time.clone()) else { return };
+        // First, as it waits for nobody who reads.
+        if let Some(said) = audit.as_mut().and_then(|audit| audit.write(&event, &time)) {
+            let _ = writeln!(stderr(), "{local} {}", clean(&said));
+        }
         if json_lines && !closed {
-            let Some(event) = line_of(event, at.to_string()) else { return };
-            let written = writeln!(stdout(), "{}", line(event)).and_then(|()| stdout().flush());
+            let written = writeln!(stdout(), "{}", line(&event)).and_then(|()| stdout().flush());
             // Who reads the events may leave; the tests of others go on.
             closed = written.is_err_and(|e| e.kind() == ErrorKind::BrokenPipe);
         }
     })?;
     Ok(Exit::Complete)
-}
-
-fn line(event: ServerLine) -> String {
-    // Nothing in it can fail to become JSON: its keys are names and its values plain.
-    clean_json(&serde_json::to_string(&event).unwrap_or_default()).into_owned()
 }
 
 fn words(event: &Event) -> String {
@@ -55,19 +58,29 @@ fn words(event: &Event) -> String {
         Event::Sandboxed(sandboxed) => served::sandboxed(sandboxed),
         Event::TestStarted(test) => served::started(test),
         Event::TestEnded(test, result) => served::ended(test, result),
-        Event::ControlStarted { peer } => format!("{peer} controls this host"),
-        Event::ControlEnded { peer, text, .. } => {
-            format!("{peer} controls this host no more: {}", clean(text))
+        Event::KeysRead { keys, networks, why } => {
+            served::keys_read(*keys, *networks, why.as_deref())
+        }
+        Event::ControlStarted { peer, key } => format!("{} controls this host", who(peer, key)),
+        Event::Controlled { peer, key, text } => format!("{} {}", who(peer, key), clean(text)),
+        Event::ControlEnded { peer, key, text, .. } => {
+            format!("{} controls this host no more: {}", who(peer, key), clean(text))
         }
         Event::PutBack { text, .. } => format!("from before: {}", clean(text)),
         Event::CannotAccept(why) => format!("cannot take connections: {}", clean(why)),
         Event::Test { peer, .. } => format!("{peer} goes on"),
-        Event::Refused { peer, why, .. } => format!("{peer} refused: {}", clean(why)),
+        Event::Refused { peer, key, why, .. } => {
+            format!("{} refused: {}", who(peer, key), clean(why))
+        }
         Event::RefusedMore { network, count } => format!("{network} refused {count} times more"),
         Event::LogDropped { events } => {
             format!("{events} events are not in this log, as it was read too slowly")
         }
     }
+}
+
+fn who(peer: &SocketAddr, key: &Option<String>) -> String {
+    served::who(&peer.to_string(), key.as_deref())
 }
 
 /// Nothing for what only iperf3's screen shows.
@@ -80,18 +93,24 @@ fn line_of(event: Event, time: String) -> Option<ServerLine> {
         Event::Sandboxed(sandboxed) => ServerLine::Sandboxed { time, sandboxed: *sandboxed },
         Event::TestStarted(test) => ServerLine::Started { time, test: *test },
         Event::TestEnded(test, result) => ServerLine::Ended { time, test: *test, result },
-        Event::Refused { peer, kind, why } => {
-            ServerLine::Refused { time, peer: peer.to_string(), kind, why }
+        Event::Refused { peer, key, asked, kind, why } => {
+            ServerLine::Refused { time, peer: peer.to_string(), key, kind, why, asked }
         }
         Event::RefusedMore { network, count } => {
             ServerLine::RefusedMore { time, network: network.to_string(), count }
         }
-        Event::LogDropped { events } => ServerLine::LogDropped { time, events },
-        Event::ControlStarted { peer } => {
-            ServerLine::ControlStarted { time, peer: peer.to_string() }
+        Event::LogDropped { events } => ServerLine::LogDropped { time, events, why: None },
+        Event::KeysRead { keys, networks, why } => {
+            ServerLine::KeysRead { time, keys: keys as u64, networks: networks as u64, why }
         }
-        Event::ControlEnded { peer, settings, text } => {
-            ServerLine::ControlEnded { time, peer: peer.to_string(), settings, text }
+        Event::ControlStarted { peer, key } => {
+            ServerLine::ControlStarted { time, peer: peer.to_string(), key }
+        }
+        Event::Controlled { peer, key, text } => {
+            ServerLine::Controlled { time, peer: peer.to_string(), key, text }
+        }
+        Event::ControlEnded { peer, key, settings, text } => {
+            ServerLine::ControlEnded { time, peer: peer.to_string(), key, settings, text }
         }
         Event::PutBack { settings, text } => {
             ServerLine::PutBack { time, settings: Some(settings), text }
@@ -111,15 +130,17 @@ mod tests {
     fn events_are_lines_whatever_the_peer_says() {
         let peer = "[2001:db8::7]:40000".parse().unwrap();
         let why = "not spoken here\u{1b}[2J\nfake line".to_owned();
-        let refused = Event::Refused { peer, kind: RefusalKind::Protocol, why };
-        assert_eq!(words(&refused), "[2001:db8::7]:40000 refused: not spoken here[2J fake line");
-        let text = line(line_of(refused, "2026-01-02T03:04:05Z".into()).unwrap());
+        let (key, kind) = (Some("ci".to_owned()), RefusalKind::Protocol);
+        let refused = Event::Refused { peer, key, asked: None, kind, why };
+        let said = "[2001:db8::7]:40000 (ci) refused: not spoken here[2J fake line";
+        assert_eq!(words(&refused), said);
+        let text = line(&line_of(refused, "2026-01-02T03:04:05Z".into()).unwrap());
         assert!(!text.contains(['\u{1b}', '\n']), "{text}");
         assert!(text.contains("\"kind\":\"protocol\""), "{text}");
         let settings = PutBack { restored: 2, failed: 1, ..PutBack::default() };
         let put_back = Event::PutBack { settings, text: "2 settings put back".into() };
         assert_eq!(words(&put_back), "from before: 2 settings put back");
-        let text = line(line_of(put_back, "2026-01-02T03:04:05Z".into()).unwrap());
+        let text = line(&line_of(put_back, "2026-01-02T03:04:05Z".into()).unwrap());
         let counts = r#"{"restored":2,"changed_by_others":0,"gone":0,"failed":1}"#;
         assert!(text.contains(counts), "{text}");
         let listening = Event::Listening(Dialect::Native, "0.0.0.0:5201".parse().unwrap());

@@ -222,7 +222,7 @@ fn a_budget_of_bytes_is_kept() {
         let ended = Iperf3::here("127.0.0.1", server.port, args).end();
         assert_eq!(ended.code, 1, "{args}: {}", ended.text);
     }
-    assert_eq!(server.log().matches("more bytes than this server allows").count(), 6);
+    assert_eq!(server.log().matches("more bytes than this server's --max-bytes allows").count(), 6);
     // linerate's own clients are told the reason.
     let port = server.port.to_string();
     for args in [

@@ -127,7 +127,7 @@ impl Conversation for Client {
             }
             Input::Failed(why) => self.fail(Failure::Here(why)),
             Input::Host(..) => self.end(Ok(())),
-            Input::Shutdown => self.interrupt(now_ns),
+            Input::Shutdown(_) => self.interrupt(now_ns),
             _ => {}
         }
         self.settle(now_ns, seen);

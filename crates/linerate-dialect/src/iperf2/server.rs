@@ -15,7 +15,7 @@ use crate::idle::Idle;
 use crate::rate_meter::RateMeter;
 use crate::rows::RowBook;
 use crate::stream::{self, DataEvent, Report, Role, StreamId};
-use crate::{Action, Conversation, Input, Over, Seen};
+use crate::{Action, Conversation, Input, Over, Seen, TOO_LONG};
 
 /// Whether somebody is there is looked after so often, in nanoseconds.
 const LOOK_EVERY_NS: u64 = 100_000_000;
@@ -105,7 +105,7 @@ impl Conversation for Server {
                 self.end(Err(Early::failed("a data thread ended without a word")));
             }
             Input::Failed(why) => self.end(Err(Early::failed(why))),
-            Input::Shutdown => self.stop(now_ns, Early::new(Outcome::Cut, "this server stops")),
+            Input::Shutdown(why) => self.stop(now_ns, Early::new(Outcome::Cut, why)),
             _ => {}
         }
         self.settle(now_ns, seen);
@@ -234,8 +234,8 @@ impl Server {
                 let early = early.clone();
                 self.end(Err(early));
             }
-            (Phase::Running(_), _) if over(seen).is_some() => {
-                self.end(Err(Early::new(Outcome::Cut, over(seen).unwrap_or_default())));
+            (Phase::Running(_), _) if seen.over.is_some() => {
+                self.end(Err(Early::new(Outcome::Cut, seen.over.map_or("", Over::words))));
             }
             (_, Some(why)) => self.end(Err(Early::failed(why))),
             (Phase::Running(_), None) if self.ended.is_some() => {
@@ -288,10 +288,10 @@ impl Server {
             if sends { idle_ns } else { seen.data_silence_ns.min(lasted_ns).min(seen.ran_ns) };
         let keeps = running.meter.as_mut().is_none_or(|meter| meter.keeps(seen.arrived, now_ns));
         let cut = |why: &str| Early::new(Outcome::Cut, why);
-        let early = if let Some(why) = over(seen) {
-            cut(why)
+        let early = if let Some(over) = seen.over {
+            cut(over.words())
         } else if lasted_ns > self.terms.longest_ns.saturating_add(SOON_NS) {
-            cut("the server's longest test time is over")
+            cut(TOO_LONG)
         } else if !keeps {
             cut("the client sends faster than this server allows")
         } else if silence_ns > self.terms.silence_ns {
@@ -308,15 +308,6 @@ impl Server {
         let plan = &self.terms.agreed.plan;
         plan.traffic.transport() == Transport::Udp && self.role() == Role::Receive
     }
-}
-
-/// Why data threads ended the test by themselves.
-fn over(seen: &Seen) -> Option<&'static str> {
-    Some(match seen.over? {
-        Over::Bytes => "more bytes than this server allows in a test",
-        Over::Day => "more bytes than this server allows an address in a day",
-        Over::Time => "the server's longest test time is over",
-    })
 }
 
 /// As iperf 2 counts: the datagram that ends a stream is one more of them.

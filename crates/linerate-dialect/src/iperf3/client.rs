@@ -172,7 +172,7 @@ impl Conversation for Client {
             Input::Prepared(congestion) => self.begin(now_ns, congestion),
             Input::Host(_, cpu) => self.on_host(now_ns, cpu),
             Input::Failed(why) => self.fail(now_ns, Failure::Here(why)),
-            Input::Shutdown => self.interrupt(now_ns),
+            Input::Shutdown(_) => self.interrupt(now_ns),
             Input::Listening(..) | Input::Datagram(..) | Input::Time => {}
         }
         while self.reads() && self.read(now_ns) {}

@@ -106,8 +106,8 @@ impl Trouble {
         Self::new(ErrorNumber::RECEIVE_RESULTS, error.to_string())
     }
 
-    fn terminated() -> Self {
-        Self::new(ErrorNumber::SERVER_TERMINATED, "the server is shutting down")
+    fn terminated(why: &str) -> Self {
+        Self::new(ErrorNumber::SERVER_TERMINATED, why)
     }
 }
 
@@ -190,7 +190,8 @@ pub struct Server {
     /// Why a stream ended that should not have.
     fault: Option<(ErrorNumber, String)>,
     threads_over: bool,
-    shut: bool,
+    /// This end shall stop, and why.
+    shut: Option<String>,
 }
 
 impl Conversation for Server {
@@ -205,7 +206,7 @@ impl Conversation for Server {
             Input::Prepared(congestion) => self.congestion = congestion,
             Input::Host(_, cpu) => self.on_host(now_ns, cpu),
             Input::Failed(why) => self.trouble(now_ns, Trouble::new(ErrorNumber::THREAD, why)),
-            Input::Shutdown => self.shut = true,
+            Input::Shutdown(why) => self.shut = Some(why.to_owned()),
             Input::Listening(..) | Input::Datagram(..) | Input::Time => {}
         }
         while self.reads() && self.read(now_ns, seen) {}
@@ -278,7 +279,7 @@ impl Server {
             ended_ns: None,
             fault: None,
             threads_over: false,
-            shut: false,
+            shut: None,
             terms,
         };
         server.wait_for_streams(now_ns, server.ids.len());
@@ -469,8 +470,9 @@ impl Server {
     /// What follows from the time, and from all that is known by now.
     fn settle(&mut self, now_ns: u64, seen: &Seen) {
         match &self.phase {
-            Phase::Streams { .. } | Phase::Running(_) if self.shut => {
-                self.trouble(now_ns, Trouble::terminated());
+            Phase::Streams { .. } | Phase::Running(_) if self.shut.is_some() => {
+                let why = self.shut.take().unwrap_or_default();
+                self.trouble(now_ns, Trouble::terminated(&why));
             }
             Phase::Streams { missing, deadline_ns } if now_ns >= *deadline_ns => {
                 let hint = match self.transport() {

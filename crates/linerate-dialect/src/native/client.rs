@@ -139,7 +139,7 @@ impl Conversation for Client {
             Input::Host(..) | Input::Listening(..) | Input::Datagram(..) | Input::Time => {}
             Input::Prepared(_) => self.begin(now_ns),
             Input::Failed(why) => self.fail(Failure::Here(why)),
-            Input::Shutdown => self.interrupt(now_ns),
+            Input::Shutdown(_) => self.interrupt(now_ns),
         }
         self.read(now_ns);
         if self.out.deadline_ns().is_some_and(|at| now_ns >= at) {

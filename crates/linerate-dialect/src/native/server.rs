@@ -17,7 +17,7 @@ use crate::idle::Idle;
 use crate::rate_meter::RateMeter;
 use crate::stream::{self, DataEvent, LAST_DATA_NS, MOST_DRAIN_NS, Report, Role, StreamId, Tick};
 use crate::ticks::Ticks;
-use crate::{Action, Conversation, Input, Over, Seen};
+use crate::{Action, Conversation, Input, Seen, TOO_LONG};
 
 /// Data streams must arrive, and the client must say "start", within this time each, in nanoseconds.
 pub const STREAMS_LIMIT_NS: u64 = 10_000_000_000;
@@ -32,8 +32,6 @@ pub const RESULTS_LIMIT_NS: u64 = 15_000_000_000;
 const MOST_LIVE_WAITING: usize = 64 << 10;
 /// The client and the owner's limits are looked after this often, in nanoseconds.
 const LOOK_EVERY_NS: u64 = 250_000_000;
-/// What a client hears at the end of the time that the server's owner allows.
-const TOO_LONG: &str = "the server's longest test time is over";
 
 /// What one test is held to.
 #[derive(Debug, Clone)]
@@ -137,7 +135,7 @@ impl Conversation for Server {
                 }
             }
             Input::Failed(why) => self.end(Err(Early::failed(why))),
-            Input::Shutdown => self.shut_down(now_ns),
+            Input::Shutdown(why) => self.shut_down(now_ns, why),
             Input::Listening(..) | Input::NoMoreData | Input::Datagram(..) | Input::Time => {}
         }
         self.read(now_ns);
@@ -286,15 +284,14 @@ impl Server {
         let _ = self.out.put(now_ns, &ServerMessage::Stopping(why.to_owned()));
     }
 
-    fn shut_down(&mut self, now_ns: u64) {
-        const WHY: &str = "the server is shutting down";
+    fn shut_down(&mut self, now_ns: u64, why: &str) {
         match self.phase {
             Phase::Streams { .. } | Phase::Ready { .. } => {
-                let (kind, why) = (RefusalKind::Busy, WHY.to_owned());
-                self.phase = Phase::Refusing(Early::new(Outcome::Cut, WHY));
+                self.phase = Phase::Refusing(Early::new(Outcome::Cut, why));
+                let (kind, why) = (RefusalKind::Busy, why.to_owned());
                 self.say(now_ns, &ServerMessage::Refused(Refused { kind, why, hints: vec![] }));
             }
-            Phase::Running(_) if !self.stopped => self.stop(now_ns, WHY),
+            Phase::Running(_) if !self.stopped => self.stop(now_ns, why),
             _ => {}
         }
     }
@@ -507,14 +504,7 @@ impl Server {
         }
         self.look(now_ns, seen);
         if let Some(over) = seen.over.filter(|_| !self.stopped) {
-            let why = match over {
-                Over::Bytes => "the test carried more bytes than this server's --max-bytes allows",
-                Over::Time => TOO_LONG,
-                Over::Day => {
-                    "its address has carried what this server's --max-bytes-per-day allows"
-                }
-            };
-            self.stop(now_ns, why);
+            self.stop(now_ns, over.words());
         }
         self.after_senders(now_ns);
         self.after_reports(now_ns, seen);

@@ -117,7 +117,7 @@ impl Conversation for Client {
             Input::Prepared(_) => self.begin(now_ns),
             Input::Host(..) => self.on_host(now_ns),
             Input::Failed(why) => self.fail(now_ns, Failure::Here(why)),
-            Input::Shutdown => self.interrupt(now_ns),
+            Input::Shutdown(_) => self.interrupt(now_ns),
             Input::Listening(..) | Input::Datagram(..) | Input::Time => {}
         }
         while self.reads() && self.read(now_ns) {}

@@ -128,9 +128,8 @@ impl Conversation for Server {
             Input::Prepared(_) => self.begin(now_ns),
             Input::Host(samples, _) => self.on_host(now_ns, &samples),
             Input::Failed(why) => self.trouble(now_ns, errno::IO, Early::failed(why)),
-            Input::Shutdown => {
-                let early = Early::new(Outcome::Cut, "the server is shutting down");
-                self.trouble(now_ns, errno::CANCELED, early);
+            Input::Shutdown(why) => {
+                self.trouble(now_ns, errno::CANCELED, Early::new(Outcome::Cut, why));
             }
             Input::Data(..) | Input::Datagram(..) | Input::Time => {}
         }

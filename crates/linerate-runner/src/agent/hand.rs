@@ -7,8 +7,8 @@ use std::sync::Arc;
 use linerate_host::facts::facts;
 use linerate_host::settings::{device_towards, read};
 use linerate_model::exit::Exit;
-use linerate_model::plan::Dialect;
-use linerate_model::record::{ErrorKind, ErrorRecord};
+use linerate_model::plan::{Dialect, IpVersion, TestPlan, Traffic};
+use linerate_model::record::{ErrorKind, ErrorRecord, Figures, RunRecord};
 use linerate_model::setting::Restoration;
 use linerate_wire::native::agent::{DeviceChoice, Permissions, RemoteTest, Reply, Request, check};
 use tokio::sync::{Mutex, OwnedMutexGuard};
@@ -18,15 +18,18 @@ use super::privileged::Privileged;
 use super::reboot::reboot_by;
 use super::{HostAgent, Options};
 use crate::client::{self, Target};
+use crate::data::DayBudget;
 use crate::errors;
+use crate::keys::{Permit, Right};
+use crate::service::Server;
 use crate::signals::Stop;
 
 /// This host, as far as it may be used. Another process keeps its settings.
 pub struct Hand {
     pub(super) privileged: OwnedMutexGuard<Privileged>,
     options: Options,
-    /// What a plan may ask for, and the key for tests against servers that want it.
-    policy: Option<crate::options::Options>,
+    /// What its owner allows a controller from elsewhere.
+    policy: Option<Policy>,
     /// Towards whom the interface of the facts is.
     towards: Option<IpAddr>,
     /// Ends what is under way.
@@ -34,6 +37,21 @@ pub struct Hand {
     /// How many helpers had ended when the one of now made the settings that should hold; nothing when none
     /// were made, or all were put back since.
     held: Option<u64>,
+}
+
+/// What a controller may do at a server.
+pub(super) struct Policy {
+    /// What a plan may ask for, and the key for tests against servers that want it.
+    pub(super) server: Arc<Server>,
+    /// By which key, with which budgets, it is here.
+    pub(super) permit: Permit,
+}
+
+impl Policy {
+    /// Whether it has the right to change settings, which those to run commands and to reboot follow.
+    fn settings(&self) -> bool {
+        self.permit.key().is_none_or(|key| key.may(Right::Settings))
+    }
 }
 
 fn failed(kind: ErrorKind, what: &str, why: impl Into<String>, hint: &str) -> ErrorRecord {
@@ -66,7 +84,7 @@ impl Hand {
     pub(super) fn new(
         privileged: OwnedMutexGuard<Privileged>,
         options: Options,
-        policy: Option<crate::options::Options>,
+        policy: Option<Policy>,
         towards: Option<IpAddr>,
     ) -> Self {
         Self { privileged, options, policy, towards, stop: Stop::default(), held: None }
@@ -85,14 +103,27 @@ impl Hand {
             .map_err(|why| failed(ErrorKind::OutOfRange, "this request is refused", why, ""))?;
         match request {
             Request::Lease(_) | Request::Ping | Request::Bye => Ok(Reply::Done),
-            Request::Facts => Ok(Reply::Facts {
-                host: Box::new(facts(self.towards)),
-                permissions: Permissions {
-                    settings: true,
-                    commands: self.options.commands,
-                    reboot: self.options.reboot.is_some(),
-                },
-            }),
+            Request::Facts => {
+                let settings = self.policy.as_ref().is_none_or(Policy::settings);
+                Ok(Reply::Facts {
+                    host: Box::new(facts(self.towards)),
+                    permissions: Permissions {
+                        settings,
+                        commands: settings && self.options.commands,
+                        reboot: settings && self.options.reboot.is_some(),
+                    },
+                })
+            }
+            Request::Apply { .. } | Request::Command(_) | Request::Reboot { .. }
+                if !self.policy.as_ref().is_none_or(Policy::settings) =>
+            {
+                Err(failed(
+                    ErrorKind::Policy,
+                    "this request is refused",
+                    "the key of this controller does not have the right `settings`",
+                    "its owner sets rights in the server's file of keys",
+                ))
+            }
             Request::Apply { device, settings } => {
                 let device = device.as_ref().map(resolve).transpose()?;
                 // Those of a helper that has died were put back, and that was said.
@@ -155,23 +186,34 @@ impl Hand {
         ))
     }
 
+    /// Whether the owner lets a controller have such a test; where its bytes count.
+    fn allowed(&self, test: &RemoteTest) -> Result<Vec<DayBudget>, ErrorRecord> {
+        let Some(Policy { server, permit }) = &self.policy else { return Ok(Vec::new()) };
+        // Its cores at the server are not of this host.
+        let plan = TestPlan { server_cpus: test.plan.client_cpus.clone(), ..test.plan.clone() };
+        let ip = test.ip.unwrap_or(IpVersion::V4);
+        let checked = crate::admission::check(&plan, Dialect::Native, ip, &server.options);
+        let standing = server.standing();
+        let days = checked.and_then(|()| {
+            standing.map_or(Ok(Vec::new()), |standing| permit.runs(&standing, &plan))
+        });
+        days.map_err(|refused| {
+            let hint = refused.hints.first().map(String::as_str).unwrap_or_default();
+            let what = "this host refuses to run such a test";
+            failed(ErrorKind::Policy, what, refused.why.clone(), hint)
+        })
+    }
+
     fn test(&mut self, test: &RemoteTest) -> Result<Reply, ErrorRecord> {
-        if let Some(options) = &self.policy {
-            // Its cores at the server are not of this host.
-            let plan = linerate_model::plan::TestPlan {
-                server_cpus: test.plan.client_cpus.clone(),
-                ..test.plan.clone()
-            };
-            let ip = test.ip.unwrap_or(linerate_model::plan::IpVersion::V4);
-            crate::admission::check(&plan, Dialect::Native, ip, options).map_err(|refused| {
-                let hint = refused.hints.first().map(String::as_str).unwrap_or_default();
-                failed(
-                    ErrorKind::Policy,
-                    "this host refuses to run such a test",
-                    refused.why.clone(),
-                    hint,
-                )
-            })?;
+        let days = self.allowed(test)?;
+        let own = self.policy.as_ref().and_then(|policy| policy.server.options.key.clone());
+        if test.with_key && self.policy.is_some() && own.is_none() {
+            return Err(failed(
+                ErrorKind::Policy,
+                "this host refuses to run such a test",
+                "the server there wants a key, and this host has none of its own to show",
+                "start the server of this host with --key-file as well",
+            ));
         }
         let (name, port) = (test.name.clone(), test.port);
         let target =
@@ -179,13 +221,17 @@ impl Hand {
         let request = client::Request {
             size_from_mtu: test.size_from_mtu,
             ip: test.ip,
-            key: self.policy.as_ref().filter(|_| test.with_key).and_then(|p| p.key.clone()),
+            key: own.filter(|_| test.with_key),
             // Whoever asks for the key must not be answered by what has none.
             dialect: test.with_key.then_some(Dialect::Native),
             command: test.command.clone(),
             ..client::Request::new(target, test.plan.clone())
         };
         let record = client::run(&request, None, &mut (), &self.stop);
+        let carried = carried(&test.plan, &record);
+        for day in days {
+            day.charge(carried);
+        }
         Ok(Reply::Record(Box::new(record)))
     }
 
@@ -213,6 +259,22 @@ impl Hand {
         }
         .map(|()| Reply::Done)
     }
+}
+
+/// Bytes that a test of this host as the client carried, both ways together, as far as its record says.
+fn carried(plan: &TestPlan, record: &RunRecord) -> u64 {
+    let Figures { sender, receiver, forward, reverse, rr } = &record.totals;
+    let ways = [forward, reverse].into_iter().flatten().map(|pair| (&pair.sender, &pair.receiver));
+    let ways = ways.chain([(sender, receiver)]).map(|(sender, receiver)| {
+        let received = receiver.as_ref().map_or(0, |receiver| receiver.bytes);
+        sender.as_ref().map_or(0, |sender| sender.bytes).max(received)
+    });
+    let each = match &plan.traffic {
+        Traffic::Rr(rr) => u64::from(rr.request).saturating_add(rr.response.into()),
+        Traffic::Udp(_) | Traffic::Tcp(_) => 0,
+    };
+    let asked = rr.as_ref().map_or(0, |rr| rr.transactions.saturating_mul(each));
+    ways.fold(asked, u64::saturating_add)
 }
 
 /// The name of the interface that is meant.

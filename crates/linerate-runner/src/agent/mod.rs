@@ -2,6 +2,7 @@
 //! `linerate serve --allow-settings` runs. All calls wait for their end.
 
 mod command;
+mod deed;
 mod guard;
 mod hand;
 mod helper;

@@ -208,7 +208,7 @@ async fn greet(
         errors::server_lost(name, peer, "taking the host over", &why.to_string())
     };
     let ends = proven::ends(control).map_err(|e| lost(&e))?;
-    let hello = proven::hello().map_err(|e| lost(&e))?;
+    let hello = proven::hello(Some(&access.key)).map_err(|e| lost(&e))?;
     let opening = [&PREAMBLE[..], &hello].concat();
     write_bytes(control, &opening).await.map_err(|e| lost(&e))?;
     let body = read_body(control).await.map_err(|_| errors::not_linerate(name, peer))?;

@@ -15,10 +15,13 @@ use tokio::net::TcpStream;
 use tokio::net::tcp::OwnedWriteHalf;
 use tokio::sync::mpsc::{self, Receiver};
 
-use super::hand::Hand;
+use super::deed::deed;
+use super::hand::{Hand, Policy};
 use super::slot::words;
 use crate::control::{ControlError, read_all, write_message};
 use crate::event::Event;
+use crate::keys::{Ending, Permit};
+use crate::proven::Asker;
 use crate::service::Server;
 use crate::signals::Stop;
 
@@ -33,17 +36,21 @@ pub(crate) async fn admit(
     server: &Arc<Server>,
     stream: &mut TcpStream,
     peer: SocketAddr,
-    seals: &mut Option<Seals>,
+    asker: &mut Asker,
 ) -> Result<Option<Session>, Refused> {
     let refuse = |kind, why: &str, hint: &str| {
         Err(Refused { kind, why: why.into(), hints: vec![hint.into()] })
     };
-    let (Some(slot), Some(sealed)) = (&server.agent, seals.as_mut()) else {
+    let (Some(slot), Some(sealed)) = (&server.agent, asker.seals.as_mut()) else {
         return refuse(
             RefusalKind::Policy,
             "this server lets nobody change settings of its host",
-            "start it there with --allow-settings and --key-file",
+            "start it there with --allow-settings and --key-file or --keys",
         );
+    };
+    let permit = match server.standing() {
+        Some(standing) => server.permits.control(&standing, (peer.ip(), asker.key.as_deref()))?,
+        None => Permit::default(),
     };
     // From here on the host is given back by the guard's end, whatever becomes of the session.
     let Ok(privileged) = Arc::clone(&slot.privileged).try_lock_owned() else {
@@ -53,17 +60,22 @@ pub(crate) async fn admit(
             "wait until that campaign has ended",
         );
     };
-    let policy = Some(server.options.clone());
+    let ending = permit.ending();
+    let policy = Some(Policy { server: Arc::clone(server), permit });
     let hand = Hand::new(privileged, slot.options.clone(), policy, Some(peer.ip()));
     if write_message(stream, Some(&mut sealed.ours), &ServerMessage::Opened).await.is_err() {
         return Ok(None);
     }
-    Ok(seals.take().map(|seals| Session { peer, hand, seals }))
+    let key = asker.key.as_ref().map(|key| key.name.clone());
+    Ok(asker.seals.take().map(|seals| Session { peer, key, ending, hand, seals }))
 }
 
 /// A controller that was let in.
 pub(crate) struct Session {
     peer: SocketAddr,
+    /// The name of its own key.
+    key: Option<String>,
+    ending: Ending,
     hand: Hand,
     seals: Seals,
 }
@@ -71,16 +83,21 @@ pub(crate) struct Session {
 impl Session {
     /// The conversation. Returns when the controller is gone and settings are back.
     pub(crate) async fn run(self, control: TcpStream, server: &Arc<Server>) {
-        let Self { peer, mut hand, seals: Seals { ours, theirs } } = self;
+        let Self { peer, key, mut ending, mut hand, seals: Seals { ours, theirs } } = self;
         let stop = hand.stop.clone();
-        server.events.send(Event::ControlStarted { peer });
+        server.events.send(Event::ControlStarted { peer, key: key.clone() });
         let (read, write) = control.into_split();
         let requests = read_all(read, Some(theirs));
         let (asks, asked) = std::sync::mpsc::channel::<Request>();
         let (replies, replied) = mpsc::unbounded_channel::<Reply>();
+        let (events, whose) = (server.events.clone(), key.clone());
         let worker = std::thread::Builder::new().name("agent".into()).spawn(move || {
             while let Ok(request) = asked.recv() {
-                if replies.send(hand.answer(&request)).is_err() {
+                let reply = hand.answer(&request);
+                if let Some(text) = deed(&request, &reply) {
+                    events.send(Event::Controlled { peer, key: whose.clone(), text });
+                }
+                if replies.send(reply).is_err() {
                     break;
                 }
             }
@@ -88,7 +105,7 @@ impl Session {
         });
         let (why, write) = {
             let mut conversation = Conversation { requests, asks, replied, write, ours };
-            let why = conversation.until_its_end(server, &stop).await;
+            let why = conversation.until_its_end(server, &stop, &mut ending).await;
             (why, conversation.write)
         };
         // The channel to the worker is closed: it ends what it does and puts settings back.
@@ -107,7 +124,7 @@ impl Session {
             _ => (None, "settings are put back at the next start".to_owned()),
         };
         let text = format!("{why}; {put_back}");
-        server.events.send(Event::ControlEnded { peer, settings, text });
+        server.events.send(Event::ControlEnded { peer, key, settings, text });
     }
 }
 
@@ -121,7 +138,12 @@ struct Conversation {
 
 impl Conversation {
     /// Says why it ended.
-    async fn until_its_end(&mut self, server: &Arc<Server>, stop: &Stop) -> String {
+    async fn until_its_end(
+        &mut self,
+        server: &Arc<Server>,
+        stop: &Stop,
+        ending: &mut Ending,
+    ) -> String {
         let mut shut = server.shut.clone();
         let mut tenure = Tenure::new(clock::monotonic_ns());
         let mut tick = tokio::time::interval(ALIVE_EVERY);
@@ -159,6 +181,10 @@ impl Conversation {
                     if let Err(e) = self.say(&Reply::Alive).await {
                         return e.to_string();
                     }
+                }
+                why = ending.why() => {
+                    stop.now();
+                    return why;
                 }
                 () = async { drop(shut.wait_for(|shut| *shut).await) } => {
                     stop.now();

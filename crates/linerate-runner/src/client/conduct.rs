@@ -75,7 +75,8 @@ impl ClientTest<'_> {
         if self.request.dialect == Some(Dialect::Netperf) {
             return netperf::conduct(self, control, observer).await;
         }
-        let hello = proven::hello().map_err(|e| self.lost(errors::AGREEING, &e.to_string()))?;
+        let hello = proven::hello(self.request.key.as_deref())
+            .map_err(|e| self.lost(errors::AGREEING, &e.to_string()))?;
         let cookie = match self.greet(&mut control, &hello).await? {
             Server::Linerate => return self.natively(control, &hello, observer).await,
             Server::Iperf3(cookie) => Some(cookie),

@@ -148,7 +148,7 @@ impl<'a, C: Conversation> Driver<'a, C> {
                 Woken::Stop => {
                     stops += 1;
                     stop.set(crate::signals::times(stops));
-                    self.input(Input::Shutdown);
+                    self.input(Input::Shutdown("it was interrupted"));
                 }
             }
             self.perform_all().await;

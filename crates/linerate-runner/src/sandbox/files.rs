@@ -25,11 +25,11 @@ const READ: [&str; 6] = [
 const RESOLVE: [&str; 4] =
     ["/etc", "/run/systemd/resolve", "/run/NetworkManager", "/run/resolvconf"];
 
-/// Leaves the calling thread and those it starts what a server reads, nothing to write or to run, and
-/// no way to connect out by TCP. `directories` are read again while it serves. A client of tests keeps that way, and
-/// what finds addresses.
-pub(super) fn restrict(directories: &[PathBuf], client: bool) -> Restriction {
-    match enforce(directories, client) {
+/// Leaves the calling thread and those it starts what a server reads, nothing to run, and no way to connect out by
+/// TCP. `directories` are read again while it serves; nothing is written but in those of `written`. A client of tests
+/// keeps the way out, and what finds addresses.
+pub(super) fn restrict(directories: &[PathBuf], written: &[PathBuf], client: bool) -> Restriction {
+    match enforce(directories, written, client) {
         Ok((RulesetStatus::FullyEnforced, _)) => Restriction::on(),
         Ok((RulesetStatus::PartiallyEnforced, _)) => {
             Restriction::in_part("the kernel knows only some of its rules (Linux 6.10 knows all)")
@@ -44,11 +44,14 @@ pub(super) fn restrict(directories: &[PathBuf], client: bool) -> Restriction {
 
 fn enforce(
     directories: &[PathBuf],
+    written: &[PathBuf],
     client: bool,
 ) -> Result<(RulesetStatus, LandlockStatus), RulesetError> {
     let resolve = RESOLVE.iter().filter(|_| client);
     let host = READ.iter().chain(resolve).map(Path::new);
     let read = AccessFs::ReadFile | AccessFs::ReadDir;
+    // What another file takes the place of is removed.
+    let write = AccessFs::WriteFile | AccessFs::MakeReg | AccessFs::RemoveFile | AccessFs::Truncate;
     let mut rules = Ruleset::default().handle_access(AccessFs::from_all(KNOWN))?;
     if !client {
         rules = rules.handle_access(AccessNet::ConnectTcp)?;
@@ -57,6 +60,7 @@ fn enforce(
         .create()?
         .add_rules(path_beneath_rules(host, read))?
         .add_rules(path_beneath_rules(directories, AccessFs::ReadFile))?
+        .add_rules(path_beneath_rules(written, read | write))?
         .restrict_self()?;
     Ok((status.ruleset, status.landlock))
 }
@@ -80,7 +84,7 @@ mod tests {
         let (ready, is_ready) = std::sync::mpsc::channel();
         let (known, other) = (users.join("file"), beside.join("file"));
         let within = std::thread::spawn(move || {
-            let restriction = restrict(&[users], false);
+            let restriction = restrict(&[users], &[], false);
             ready.send(fs::read_to_string(&known).unwrap()).unwrap();
             changes.recv().unwrap();
             assert_eq!(fs::read_to_string(&known).unwrap(), "new");
@@ -99,5 +103,29 @@ mod tests {
         let restriction = within.join().expect("it is refused things, and goes on");
         fs::remove_dir_all(top).unwrap();
         assert!(restriction.on || restriction.why.is_some(), "{restriction:?}");
+    }
+
+    #[test]
+    fn a_log_is_rotated_in_its_directory_and_nowhere_else() {
+        let top = std::env::temp_dir().join(format!("linerate-rotated-{}", std::process::id()));
+        let (logs, beside) = (top.join("logs"), top.join("beside"));
+        fs::create_dir_all(&logs).unwrap();
+        fs::create_dir_all(&beside).unwrap();
+        let own = logs.clone();
+        let within = std::thread::spawn(move || {
+            let restriction = restrict(&[], std::slice::from_ref(&logs), false);
+            for _ in 0..3 {
+                fs::write(logs.join("a"), "line").unwrap();
+                fs::rename(logs.join("a"), logs.join("a.1")).unwrap();
+            }
+            File::options().append(true).open(logs.join("a.1")).unwrap().set_len(2).unwrap();
+            if restriction.on {
+                assert_eq!(fs::write(beside.join("a"), "").unwrap_err().kind(), PermissionDenied);
+                assert!(fs::rename(logs.join("a.1"), beside.join("a")).is_err());
+            }
+        });
+        within.join().expect("it is refused things, and goes on");
+        assert_eq!(fs::read_to_string(own.join("a.1")).unwrap(), "li");
+        fs::remove_dir_all(top).unwrap();
     }
 }

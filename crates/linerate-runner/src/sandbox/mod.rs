@@ -38,6 +38,8 @@ pub struct Sandbox {
     pub directories: Vec<PathBuf>,
     /// For what else something must be left.
     pub beside: Beside,
+    /// Directories in which it writes, makes and renames files while it serves.
+    pub written: Vec<PathBuf>,
 }
 
 /// A sandbox half closed: files are out of reach, ports can still be bound.
@@ -60,7 +62,7 @@ impl Sandbox {
                     Err(e) => Restriction::off(e.to_string()),
                 }
             }
-            None => files::restrict(&self.directories, self.beside == Beside::Tests),
+            None => files::restrict(&self.directories, &self.written, self.beside == Beside::Tests),
         };
         HalfClosed { options: self.clone(), landlock }
     }
@@ -79,6 +81,7 @@ impl HalfClosed {
         let user = self.options.user;
         if let Some(user) = &user {
             user.become_it(udp)?;
+            user.may_write(&self.options.written)?;
         }
         let seccomp = match self.options.unrestricted {
             Some(why) => Restriction::off(why),
@@ -111,7 +114,7 @@ mod tests {
     fn restricted(check: impl FnOnce(bool) + Send + 'static) {
         let thread = std::thread::spawn(|| {
             let landlock =
-                files::restrict(&[std::env::temp_dir().join("no-such-directory")], false);
+                files::restrict(&[std::env::temp_dir().join("no-such-directory")], &[], false);
             assert_eq!(
                 syscalls::restrict(syscalls::Threads::This, Beside::Nothing),
                 Restriction::on()

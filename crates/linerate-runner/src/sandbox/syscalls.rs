@@ -150,6 +150,9 @@ const FILES: &[c_long] = &[
     libc::SYS_read,
     libc::SYS_readlinkat,
     libc::SYS_readv,
+    // A log that is rotated.
+    libc::SYS_renameat,
+    libc::SYS_renameat2,
     libc::SYS_statx,
     libc::SYS_write,
     libc::SYS_writev,
@@ -217,6 +220,7 @@ const OLDER: &[c_long] = &[
     libc::SYS_pipe,
     libc::SYS_poll,
     libc::SYS_readlink,
+    libc::SYS_rename,
     libc::SYS_stat,
     libc::SYS_time,
 ];

@@ -1,9 +1,13 @@
 //! Becoming a user without rights.
 
+use std::path::PathBuf;
+
 use linerate_engine::sys;
 use linerate_model::record::{ErrorKind, ErrorRecord};
 use nix::errno::Errno;
-use nix::unistd::{self, Gid, Uid, fchown, getgrouplist, setgroups, setresgid, setresuid};
+use nix::unistd::{
+    self, AccessFlags, Gid, Uid, access, fchown, getgrouplist, setgroups, setresgid, setresuid,
+};
 use tokio::net::UdpSocket;
 
 /// A user of this host, looked up before the files that name it are out of reach.
@@ -63,6 +67,23 @@ impl User {
             })?;
         }
         Ok(())
+    }
+}
+
+impl User {
+    /// Whether this process, which is this user by now, may make and rename files there.
+    ///
+    /// # Errors
+    /// In which of the directories not.
+    pub(super) fn may_write(&self, directories: &[PathBuf]) -> Result<(), ErrorRecord> {
+        let wanted = AccessFlags::W_OK | AccessFlags::X_OK;
+        directories.iter().try_for_each(|directory| {
+            access(directory, wanted).map_err(|e| {
+                let directory = directory.display();
+                let why = format!("it may not write in `{directory}`: {}", e.desc());
+                cannot(&self.name, why, &format!("chown {} {directory}", self.name))
+            })
+        })
     }
 }
 

@@ -18,7 +18,7 @@ use linerate_engine::sys;
 use linerate_model::plan::IpVersion;
 use linerate_wire::iperf3::frame::MAX_PARAMETERS;
 use linerate_wire::iperf3::{COOKIE_BYTES, Cookie, ErrorNumber, Parameters, State, hello};
-use linerate_wire::native::message::RefusalKind;
+use linerate_wire::native::message::{RefusalKind, Refused};
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 
@@ -112,7 +112,7 @@ async fn deny(mut control: Control) {
 /// Reads the parameters, and finds out whether this client may have a test at all.
 async fn login(server: &Server, body: &[u8]) -> Result<Parameters, Refusal> {
     let logins = server.options.logins.as_ref();
-    if server.options.key.is_some() && logins.is_none() {
+    if server.options.wants_key() && logins.is_none() {
         let why = "this server wants a shared key, which clients of iperf3 cannot prove";
         return Err(refuse(ErrorNumber::AUTHORISATION, why));
     }
@@ -144,6 +144,12 @@ fn grant(
         .nic
         .map(|nic| nic.irq_cores)
         .unwrap_or_default();
+    let unwanted = |refused: Refused| match refused.kind {
+        RefusalKind::Busy => refuse(ErrorNumber::BUSY, refused.why),
+        RefusalKind::Policy => refuse(ErrorNumber::END_CONDITIONS, refused.why),
+        _ => refuse(ErrorNumber::CREATE_STREAM, refused.why),
+    };
+    let permit = server.permit(peer.ip(), None, &test.plan.plan).map_err(unwanted)?;
     let (arrivals, _) = tokio::sync::mpsc::unbounded_channel();
     // No native stream can claim this place: nobody learns token and cookie.
     let slot = server
@@ -155,12 +161,9 @@ fn grant(
             (peer.ip(), local),
             &irq_cores,
             arrivals,
-            &server.options,
+            (&server.options, permit),
         )
-        .map_err(|refused| match refused.kind {
-            RefusalKind::Busy => refuse(ErrorNumber::BUSY, refused.why),
-            _ => refuse(ErrorNumber::CREATE_STREAM, refused.why),
-        })?;
+        .map_err(unwanted)?;
     Ok(Box::new(move |control| Test::new(control, peer, local, cookie, ip, test, slot)))
 }
 

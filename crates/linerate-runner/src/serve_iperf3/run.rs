@@ -63,7 +63,8 @@ impl Test {
     /// Runs the test and sends the results. Ends within seconds of the client's silence.
     pub(crate) async fn run(mut self, server: &Arc<Server>) {
         let id = self.cookie.text();
-        let served = served::test(Some(&id), self.peer, Dialect::Iperf3, &self.test.plan);
+        let served =
+            served::test(Some(&id), self.peer, Dialect::Iperf3, None, &self.test.plan.plan);
         let served = Box::new(served);
         let udp = self.test.asked.transport == Transport::Udp;
         let (time_ns, local) = (self.test.time_ns(), self.local.ip());
@@ -144,15 +145,15 @@ impl Test {
             peer,
             time_ns: test.time_ns(),
             longest_ns: options.max_duration.0,
-            most_bps: options.max_rate.map(|rate| rate.bits_per_second()),
+            most_bps: slot.rate(options).map(|rate| rate.bits_per_second()),
             no_data_ns: u64::try_from(options.no_data.as_nanos()).unwrap_or(u64::MAX),
             output: test.output.then(|| {
                 let version = env!("CARGO_PKG_VERSION");
                 format!("linerate {version} serves {}: {}", peer.ip(), test.describe())
             }),
         };
-        let shared = Shared::within(options.limits(), agreed.plan.threads() as usize);
-        shared.charge_to(slot.day.clone());
+        let shared = Shared::within(slot.limits(options), agreed.plan.threads() as usize);
+        shared.charge_to(slot.days.clone());
         let silence = Duration::from_nanos(silence_limit_ns(agreed.plan.direction));
         let setup = Setup {
             streams: Streams {
@@ -167,7 +168,7 @@ impl Test {
                 cores: slot.cores.clone(),
             },
             shared,
-            _slot: slot,
+            slot,
             nic: None,
             sign: (Sign::Answers, silence + SILENCE_OF_THREADS),
             named: false,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use linerate_dialect::stream::{DataEvent, Role, StreamId};
-use linerate_dialect::{Action, Conversation, Granted, Input, Over, Seen};
+use linerate_dialect::{Action, Conversation, Granted, Input, Over, SHUTTING_DOWN, Seen};
 use linerate_engine::{clock, sys};
 use linerate_model::test_event::TestEvent;
 use linerate_session::assemble::HostSamples;
@@ -62,7 +62,7 @@ pub(crate) struct Setup<G> {
     pub(crate) streams: Streams,
     pub(crate) shared: Arc<Shared>,
     /// Its place among the tests, until its end.
-    pub(crate) _slot: Slot,
+    pub(crate) slot: Slot,
     pub(crate) guest: G,
     /// The interface of a test whose host is watched.
     pub(crate) nic: Option<Option<String>>,
@@ -99,7 +99,8 @@ enum Woken {
     Port(std::io::Result<(u16, StreamSocket)>),
     Data(Option<DataEvent>),
     Datagram(u16, Vec<u8>),
-    Shutdown,
+    /// It shall end, and why.
+    End(String),
 }
 
 impl<C: Conversation, G: Guest> Driver<C, G> {
@@ -145,7 +146,8 @@ impl<C: Conversation, G: Guest> Driver<C, G> {
         let (events, mut reported) = mpsc::unbounded_channel();
         self.events = Some(events);
         let mut shut = server.shut.clone();
-        let (mut shutting, mut threads) = (false, true);
+        let mut permitted = self.setup.slot.permit.ending();
+        let (mut ending, mut threads) = (false, true);
         loop {
             while let Some(action) = self.conversation.action() {
                 self.perform(action).await;
@@ -163,7 +165,8 @@ impl<C: Conversation, G: Guest> Driver<C, G> {
                 ),
                 event = reported.recv(), if threads => Woken::Data(event),
                 (stream, datagram) = self.in_band.next() => Woken::Datagram(stream, datagram),
-                _ = shut.changed(), if !shutting => Woken::Shutdown,
+                _ = shut.changed(), if !ending => Woken::End(SHUTTING_DOWN.to_owned()),
+                why = permitted.why(), if !ending => Woken::End(why),
             };
             match woken {
                 Woken::Line(came) => {
@@ -186,9 +189,9 @@ impl<C: Conversation, G: Guest> Driver<C, G> {
                     self.input(Input::NoMoreData);
                 }
                 Woken::Datagram(stream, datagram) => self.input(Input::Datagram(stream, &datagram)),
-                Woken::Shutdown => {
-                    shutting = true;
-                    self.input(Input::Shutdown);
+                Woken::End(why) => {
+                    ending = true;
+                    self.input(Input::Shutdown(&why));
                 }
             }
         }
@@ -198,18 +201,15 @@ impl<C: Conversation, G: Guest> Driver<C, G> {
         let shared = &self.setup.shared;
         let answers = matches!(self.setup.sign.0, Sign::Answers);
         let control = self.line.stream().filter(|_| answers);
-        let over = [
-            (shared.over_budget(), Over::Bytes),
-            (shared.over_time(), Over::Time),
-            (shared.over_day(), Over::Day),
-        ];
+        let over = [(shared.over_budget(), Over::Bytes), (shared.over_time(), Over::Time)];
+        let day = shared.over_day().map(Over::Day);
         Seen {
             arrived: shared.arrived(),
             received: shared.received(),
             moved: shared.moved(),
             data_silence_ns: nanos(shared.silence(0)),
             ran_ns: nanos(standstill::ran_for()),
-            over: over.into_iter().find_map(|(broken, over)| broken.then_some(over)),
+            over: over.into_iter().find_map(|(broken, over)| broken.then_some(over)).or(day),
             peer_gone: shared.peer_gone(),
             answer_silence_ns: control.and_then(sys::tcp_silence).map(nanos),
             round_trip_ns: control

@@ -115,7 +115,7 @@ impl Client {
 
     fn grant(&self, request: Request) -> Result<Test, Refusal> {
         let options = &self.server.options;
-        if options.key.is_some() || options.logins.is_some() {
+        if options.wants_key() || options.logins.is_some() {
             let why = "this server wants a key or a login, which clients of netperf cannot prove";
             return Err(Refusal::new(RefusalKind::Key, why));
         }
@@ -127,6 +127,8 @@ impl Client {
         })?;
         let nic = facts(Some(self.peer.ip())).nic;
         let irq_cores = nic.as_ref().map(|nic| nic.irq_cores.clone()).unwrap_or_default();
+        let permit = self.server.permit(self.peer.ip(), None, &agreed.plan);
+        let permit = permit.map_err(|refused| Refusal::new(refused.kind, refused.why))?;
         let (arrivals, _) = mpsc::unbounded_channel();
         // No native stream can claim this place: nobody learns token and cookie.
         let slot = self.server.admission.admit(
@@ -136,7 +138,7 @@ impl Client {
             (self.peer.ip(), self.local),
             &irq_cores,
             arrivals,
-            options,
+            (options, permit),
         );
         let slot = slot.map_err(|refused| Refusal::new(refused.kind, refused.why))?;
         Ok(Test { request, agreed, slot, nic: nic.map(|nic| nic.name), _alone: alone })
@@ -162,10 +164,10 @@ impl Client {
     async fn run(&self, control: TcpStream, test: Test) -> Option<TcpStream> {
         let Test { request, agreed, slot, nic, _alone } = test;
         let options = &self.server.options;
-        let served = Box::new(served::test(None, self.peer, Dialect::Netperf, &agreed));
+        let served = Box::new(served::test(None, self.peer, Dialect::Netperf, None, &agreed.plan));
         self.server.events.send(Event::TestStarted(served.clone()));
-        let shared = Shared::within(options.limits(), 1);
-        shared.charge_to(slot.day.clone());
+        let shared = Shared::within(slot.limits(options), 1);
+        shared.charge_to(slot.days.clone());
         let time_ns = match request.length {
             Length::Seconds(seconds @ 1..) => Some(u64::from(seconds) * 1_000_000_000),
             _ => None,
@@ -176,7 +178,7 @@ impl Client {
             request: request.clone(),
             agreed: Arc::clone(&agreed),
             longest_ns: options.max_duration.0,
-            most_bps: options.max_rate.map(|rate| rate.bits_per_second()),
+            most_bps: slot.rate(options).map(|rate| rate.bits_per_second()),
             no_data_ns: u64::try_from(options.no_data.as_nanos()).unwrap_or(u64::MAX),
         };
         let silence = Duration::from_nanos(SILENCE_LIMIT_NS);
@@ -193,7 +195,7 @@ impl Client {
                 cores: slot.cores.clone(),
             },
             shared,
-            _slot: slot,
+            slot,
             nic: request.measure_cpu.then_some(nic),
             sign: (Sign::Answers, silence + SILENCE_OF_THREADS),
             named: true,

@@ -3,6 +3,7 @@
 use std::fmt::{Debug, Display};
 use std::num::NonZeroU8;
 
+use linerate_model::hours;
 use linerate_model::record::RunRecord;
 use linerate_model::units::{BitRate, ByteCount, Nanos, Rate};
 use linerate_wire::native::auth;
@@ -95,6 +96,11 @@ pub fn stream_opening(data: &[u8]) {
         let rest = rest.first_chunk::<OPENING_BYTES>().expect("the claim");
         assert_eq!(TcpOpening::decode(rest), Some(opening));
     }
+    if let Ok(Some(id)) = auth::key_id(data) {
+        let secret =
+            &std::str::from_utf8(data).expect("digits")[data.len() - auth::SECRET_DIGITS..];
+        assert_eq!(auth::own_key(id, secret).as_bytes(), data);
+    }
     if let Ok(text) = std::str::from_utf8(data)
         && let Some(nonce) = auth::from_hex::<{ auth::NONCE_BYTES }>(text)
     {
@@ -105,6 +111,15 @@ pub fn stream_opening(data: &[u8]) {
 /// Quantities as users type them.
 pub fn units(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
+    if let Ok(hours) = hours::list(text) {
+        let again: Vec<String> = hours.iter().map(ToString::to_string).collect();
+        assert_eq!(hours::list(&again.join(",")).as_ref(), Ok(&hours), "{text}");
+        for minute in 0..24 * 60 {
+            let open = hours::allow(&hours, minute);
+            assert_eq!(open, hours.iter().any(|hours| hours.has(minute)), "{text}");
+            assert!(hours::next(&hours, minute).is_some(), "{text}");
+        }
+    }
     let rate = text.parse::<BitRate>();
     agree(text, rate.as_ref().map(|r| r.bits_per_second()).ok(), 1);
     shown(rate);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use linerate_dialect::habits::Habits;
-use linerate_dialect::{Conversation, Over};
+use linerate_dialect::{Conversation, Over, Whose};
 use linerate_model::plan::{
     Direction, End, IpVersion, RrPlan, TcpPlan, TestPlan, Traffic, Transport, UdpPlan,
 };
@@ -164,7 +164,7 @@ const FAULTS: [Fault; 26] = [
     Fault::NoStream,
     Fault::Over(Over::Bytes),
     Fault::Over(Over::Time),
-    Fault::Over(Over::Day),
+    Fault::Over(Over::Day(Whose::Key)),
     Fault::Unread(Place::Client),
     Fault::Unread(Place::Server),
     Fault::Slow(Place::Client),

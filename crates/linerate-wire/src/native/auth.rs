@@ -210,6 +210,44 @@ impl Unseal {
     }
 }
 
+/// What the file of a client's own key begins with.
+const OWN: &str = "linerate-key-1:";
+/// Hexadecimal digits of such a key's id, and of its secret.
+pub const ID_DIGITS: usize = 16;
+/// See [`ID_DIGITS`].
+pub const SECRET_DIGITS: usize = 64;
+
+/// What the file of a client's own key holds: all of it is what both ends prove.
+pub fn own_key(id: &str, secret: &str) -> String {
+    format!("{OWN}{id}:{secret}")
+}
+
+/// Whether that is so many digits as [`to_hex`] writes them.
+pub fn is_hex(text: &str, digits: usize) -> bool {
+    text.len() == digits && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+/// The id of a client's own key, which travels so that a server finds its secret; a key that clients share has
+/// none.
+///
+/// # Errors
+/// When it begins as such a key, and is none.
+pub fn key_id(key: &[u8]) -> Result<Option<&str>, NoKey> {
+    let Some(rest) = key.strip_prefix(OWN.as_bytes()) else { return Ok(None) };
+    let parts = std::str::from_utf8(rest).ok().and_then(|rest| rest.split_once(':'));
+    match parts {
+        Some((id, secret)) if is_hex(id, ID_DIGITS) && is_hex(secret, SECRET_DIGITS) => {
+            Ok(Some(id))
+        }
+        _ => Err(NoKey),
+    }
+}
+
+/// It begins as a client's own key, and is cut or changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("it begins as a key that `linerate keys new` made, and is cut or changed")]
+pub struct NoKey;
+
 /// Compares in time that does not depend on where they differ.
 pub fn equal(a: &[u8], b: &[u8]) -> bool {
     a.ct_eq(b).into()
@@ -322,6 +360,26 @@ pub(super) mod tests {
     fn a_constant_time_comparison_is_one() {
         assert!(equal(&[1, 2], &[1, 2]));
         assert!(!equal(&[1, 2], &[1, 3]) && !equal(&[1, 2], &[1]));
+    }
+
+    #[test]
+    fn a_key_of_one_client_names_itself_and_one_that_is_cut_is_none() {
+        let (id, secret) = ("0123456789abcdef", "5e".repeat(32));
+        let whole = own_key(id, &secret);
+        assert_eq!(key_id(whole.as_bytes()), Ok(Some(id)));
+        for shared in [&b""[..], b"sixteen bytes!!!", b"linerate-key-2:x", &whole.as_bytes()[1..]] {
+            assert_eq!(key_id(shared), Ok(None), "{shared:?}");
+        }
+        for length in OWN.len()..whole.len() {
+            assert_eq!(key_id(&whole.as_bytes()[..length]), Err(NoKey), "{length}");
+        }
+        for cut in [
+            &whole[..whole.len() - 1],
+            &whole.to_uppercase().replacen("LINERATE-KEY", "linerate-key", 1),
+        ] {
+            assert_eq!(key_id(cut.as_bytes()), Err(NoKey), "{cut}");
+        }
+        assert_eq!(key_id(own_key("0123456789abcdeg", &secret).as_bytes()), Err(NoKey));
     }
 
     #[test]

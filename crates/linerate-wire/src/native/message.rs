@@ -126,6 +126,9 @@ pub struct Hello {
     pub features: Vec<String>,
     /// Fresh random bytes, hexadecimal.
     pub nonce: String,
+    /// The id of the key that the client will prove, where it has one of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
     /// Program and version, for people.
     pub program: String,
 }

@@ -1,6 +1,6 @@
 //! Logins of iperf3's clients at `linerate serve`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
@@ -40,11 +40,9 @@ pub struct LoginArgs {
 }
 
 impl LoginArgs {
-    /// Where the file of users is, which is read at each login: a new one may take its place at any time.
-    pub fn directories(&self) -> Vec<PathBuf> {
-        let Some(users) = &self.authorized_users_path else { return vec![] };
-        let paths = [std::path::absolute(users), users.canonicalize()];
-        paths.into_iter().flatten().filter_map(|path| Some(path.parent()?.to_owned())).collect()
+    /// The file of users, which is read at each login: a new one may take its place at any time.
+    pub fn users(&self) -> Option<&Path> {
+        self.authorized_users_path.as_deref()
     }
 
     /// The logins, if they are asked for.

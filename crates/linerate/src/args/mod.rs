@@ -36,6 +36,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     Serve(serve::ServeArgs),
+    Keys(crate::keys::KeysArgs),
     /// The helper that keeps settings; linerate starts it by itself.
     #[command(hide = true)]
     SettingsHelper(serve::HelperArgs),

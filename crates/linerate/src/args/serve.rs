@@ -1,18 +1,21 @@
 //! `linerate serve`.
 
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use clap::Args;
+use clap::{ArgGroup, Args};
 use linerate_model::limits;
 use linerate_model::plan::Dialect;
 use linerate_model::record::ErrorRecord;
 use linerate_model::units::{ByteCount, Nanos};
+use linerate_runner::keys::Keys;
 use linerate_runner::sandbox::{Beside, Sandbox, User};
 use linerate_runner::server::{Options, Public};
 use linerate_runner::{Cidr, agent};
 
 use super::logins::LoginArgs;
+use crate::audit::Audit;
 use linerate_ask::value::BitRateOrMax;
 use linerate_ask::{help, key, usage};
 
@@ -52,6 +55,24 @@ const IDLE_NS: limits::Limit = limits::Limit {
     options: &[],
 };
 
+/// One that is full after a few lines would be renamed all the time.
+const AUDIT_BYTES: limits::Limit = limits::Limit {
+    name: "bytes of one file of the audit log",
+    min: 65_536,
+    max: 1 << 40,
+    why: "a line has some hundred bytes",
+    options: &[],
+};
+
+/// Each is renamed when one is full.
+const AUDIT_FILES: limits::Limit = limits::Limit {
+    name: "files of the audit log",
+    min: 1,
+    max: 1_000,
+    why: "each is renamed when one is full",
+    options: &[],
+};
+
 const SHARE: &str = "Share of one address (of IPv6: of one /64)";
 
 /// A server: answers any number of tests at once, of linerate's clients and of iperf3's.
@@ -60,6 +81,7 @@ const SHARE: &str = "Share of one address (of IPv6: of one /64)";
 /// silence.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = help::serve())]
+#[command(group = ArgGroup::new("proof").args(["key_file", "keys"]).multiple(true))]
 pub struct ServeArgs {
     /// Address to listen on [default: all, IPv4 and IPv6].
     #[arg(short = 'B', long, value_name = "ADDRESS")]
@@ -79,23 +101,30 @@ pub struct ServeArgs {
         num_args = 0..=1,
         require_equals = true,
         default_missing_value = "5001",
-        conflicts_with = "key_file"
+        conflicts_with_all = ["key_file", "keys"]
     )]
     iperf2: Option<u16>,
     /// Answer netperf's clients, too, on a port of its own [default: 12865]. Whoever reaches it may test: what
     /// they say is in clear text and without a login.
-    #[arg(long, value_name = "PORT", num_args = 0..=1, require_equals = true, default_missing_value = "12865", conflicts_with = "key_file")]
+    #[arg(long, value_name = "PORT", num_args = 0..=1, require_equals = true, default_missing_value = "12865", conflicts_with_all = ["key_file", "keys"])]
     netperf: Option<u16>,
     /// Answer clients of every dialect, each on its own port unless that is given: as --iperf2 and --netperf, to
     /// which the same applies.
-    #[arg(long, conflicts_with = "key_file")]
+    #[arg(long, conflicts_with_all = ["key_file", "keys"])]
     all_dialects: bool,
     /// File with a key that clients must prove they know.
     #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
+    /// File with keys of single clients, their rights and budgets, and those of networks (`linerate keys`). Clients
+    /// must prove one, or the key of --key-file; a change of the file holds at once.
+    #[arg(long, value_name = "FILE")]
+    keys: Option<PathBuf>,
+    /// File like that of --keys of which the networks' budgets alone count: clients prove nothing.
+    #[arg(long, value_name = "FILE", conflicts_with = "keys")]
+    budgets: Option<PathBuf>,
     /// Address by which clients with the key reach this server, where NAT translates it: with
     /// :PORT, if that is translated too. May be given several times.
-    #[arg(long, value_name = "ADDRESS", requires = "key_file")]
+    #[arg(long, value_name = "ADDRESS", requires = "proof")]
     public: Vec<Public>,
     #[command(flatten)]
     logins: LoginArgs,
@@ -155,9 +184,9 @@ pub struct ServeArgs {
     #[arg(short = '1', long)]
     one_off: bool,
     /// Let a controller of campaigns with the key change network settings of this host and run
-    /// tests from it; every setting is put back when it is gone. Needs --key-file, and root, which
+    /// tests from it; every setting is put back when it is gone. Needs --key-file or --keys, and root, which
     /// a process apart keeps: with --user, what reads the network has no rights.
-    #[arg(long, requires = "key_file", help_heading = "Control of this host")]
+    #[arg(long, requires = "proof", help_heading = "Control of this host")]
     allow_settings: bool,
     /// Let that controller run any command as this server's user: Landlock is then off, and seccomp takes little.
     #[arg(long, requires = "allow_settings", help_heading = "Control of this host")]
@@ -185,6 +214,45 @@ pub struct ServeArgs {
     /// (`linerate schema serve`).
     #[arg(long, help_heading = "Output")]
     pub json_lines: bool,
+    #[command(flatten)]
+    pub audit: AuditArgs,
+}
+
+/// The audit log.
+#[derive(Debug, Clone, Args)]
+pub struct AuditArgs {
+    /// Write each event of --json-lines into this file as well, at its end, also where nobody reads standard
+    /// output.
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub audit_log: Option<PathBuf>,
+    /// Bytes after which another file is begun; the one before gets the name FILE.1.
+    #[arg(
+        long,
+        value_name = "BYTES",
+        default_value = "64Mi",
+        requires = "audit_log",
+        help_heading = "Output"
+    )]
+    pub audit_size: ByteCount,
+    /// Files that are kept beside FILE.
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 8,
+        requires = "audit_log",
+        help_heading = "Output"
+    )]
+    pub audit_keep: u64,
+}
+
+impl AuditArgs {
+    /// The log, where it is asked for.
+    pub fn open(&self) -> Result<Option<Audit>, ErrorRecord> {
+        let Some(path) = &self.audit_log else { return Ok(None) };
+        let size = usage::within("--audit-size", &AUDIT_BYTES, self.audit_size.0)?;
+        let keep = usage::within("--audit-keep", &AUDIT_FILES, self.audit_keep)?;
+        Audit::open(path, size, keep).map(Some)
+    }
 }
 
 impl ServeArgs {
@@ -208,6 +276,7 @@ impl ServeArgs {
             allow: self.allow.clone(),
             doors: Dialect::ALL.into_iter().filter_map(|dialect| self.door(dialect)).collect(),
             key: self.key_file.as_deref().map(key::read).transpose()?,
+            keys: self.keys()?,
             public: self.public.clone(),
             logins: self.logins.open()?,
             // In range, so that neither cast can cut.
@@ -241,6 +310,18 @@ impl ServeArgs {
         Some((dialect, given.or(self.all_dialects.then_some(dialect.port()))?))
     }
 
+    fn keys(&self) -> Result<Option<Arc<Keys>>, ErrorRecord> {
+        let (proven, path) = match (&self.keys, &self.budgets) {
+            (Some(keys), _) => (true, keys),
+            (None, Some(budgets)) => (false, budgets),
+            (None, None) => return Ok(None),
+        };
+        if proven {
+            key::warn(path);
+        }
+        Keys::open(path, proven).map(|keys| Some(Arc::new(keys)))
+    }
+
     fn sandbox(&self) -> Result<Sandbox, ErrorRecord> {
         let unrestricted = if self.no_sandbox {
             Some("--no-sandbox")
@@ -257,7 +338,12 @@ impl ServeArgs {
         Ok(Sandbox {
             user: self.user.as_deref().map(User::named).transpose()?,
             unrestricted: unrestricted.map(str::to_owned),
-            directories: self.logins.directories(),
+            directories: [self.logins.users(), self.keys.as_deref(), self.budgets.as_deref()]
+                .into_iter()
+                .flatten()
+                .flat_map(directories)
+                .collect(),
+            written: self.audit.audit_log.iter().flat_map(|path| directories(path)).collect(),
             beside,
         })
     }
@@ -281,6 +367,12 @@ impl ServeArgs {
             reboot,
         })
     }
+}
+
+/// Where a file is whose name another may take at any time.
+fn directories(path: &Path) -> Vec<PathBuf> {
+    let paths = [std::path::absolute(path), path.canonicalize()];
+    paths.into_iter().flatten().filter_map(|path| Some(path.parent()?.to_owned())).collect()
 }
 
 /// The helper of --allow-settings and of campaigns; linerate starts it by itself.

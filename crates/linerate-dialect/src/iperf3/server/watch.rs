@@ -6,18 +6,14 @@ use linerate_model::served::Outcome;
 use linerate_wire::iperf3::ErrorNumber;
 
 use super::{LOOK_EVERY_NS, Phase, Server, Trouble, silence_limit_ns};
-use crate::{Action, Over, Seen};
+use crate::{Action, Over, Seen, TOO_LONG};
 
 impl Server {
     /// Holds the test against the owner's limits, and sees to it that somebody is there.
     pub(super) fn watch(&mut self, now_ns: u64, seen: &Seen) {
-        let why = match seen.over {
-            Some(Over::Bytes) => Some("more bytes than this server allows in a test"),
-            Some(Over::Day) => Some("more bytes than this server allows an address in a day"),
-            Some(Over::Time) | None => None,
-        };
-        if let Some(why) = why {
-            return self.trouble(now_ns, Trouble::new(ErrorNumber::END_CONDITIONS, why));
+        // That of time is looked at with the rest.
+        if let Some(over) = seen.over.filter(|over| *over != Over::Time) {
+            return self.trouble(now_ns, Trouble::new(ErrorNumber::END_CONDITIONS, over.words()));
         }
         let Phase::Running(running) = &mut self.phase else { return };
         if now_ns < running.look_ns {
@@ -40,8 +36,7 @@ impl Server {
         }
         let lasted_ns = now_ns.saturating_sub(running.began_ns);
         if lasted_ns > running.most_ns || seen.over == Some(Over::Time) {
-            let why = "the server's longest test time is over";
-            return Err(Trouble::new(ErrorNumber::TOO_LONG, why));
+            return Err(Trouble::new(ErrorNumber::TOO_LONG, TOO_LONG));
         }
         if let Some(meter) = &mut running.meter
             && !meter.keeps(seen.arrived, now_ns)

@@ -9,20 +9,13 @@ use linerate_wire::netperf::{Length, PAD_NS};
 
 use super::{LOOK_EVERY_NS, Phase, SILENCE_LIMIT_NS, Server, errno};
 use crate::ending::Early;
-use crate::{Action, Over, Seen};
+use crate::{Action, Over, Seen, TOO_LONG};
 
 impl Server {
     pub(super) fn watch(&mut self, now_ns: u64, seen: &Seen) {
-        let cut = |why: &str| Some(Early::new(Outcome::Cut, why));
-        let over = match seen.over {
-            Some(Over::Bytes) => cut("more bytes than this server allows in a test"),
-            Some(Over::Day) => cut("more bytes than this server allows an address in a day"),
-            Some(Over::Time) => cut("the server's longest test time is over"),
-            None => None,
-        };
-        if let Some(early) = over {
-            let error = if seen.over == Some(Over::Time) { errno::TIME } else { errno::QUOTA };
-            return self.trouble(now_ns, error, early);
+        if let Some(over) = seen.over {
+            let error = if over == Over::Time { errno::TIME } else { errno::QUOTA };
+            return self.trouble(now_ns, error, Early::new(Outcome::Cut, over.words()));
         }
         let Phase::Running(running) = &mut self.phase else { return };
         if running.end_ns.is_some_and(|at| now_ns >= at) {
@@ -45,7 +38,7 @@ impl Server {
         let Phase::Running(running) = &mut self.phase else { return Ok(()) };
         let lasted_ns = now_ns.saturating_sub(running.began_ns);
         if lasted_ns > longest_ns {
-            let early = Early::new(Outcome::Cut, "the server's longest test time is over");
+            let early = Early::new(Outcome::Cut, TOO_LONG);
             return Err((errno::TIME, early));
         }
         if let Some(meter) = &mut running.meter

@@ -105,7 +105,7 @@ pub(super) fn grant(
 ) -> Result<impl FnOnce(StreamSocket, Vec<Early>) -> Test + use<>, Refused> {
     let &Asked { peer, local, transport, header, .. } = asked;
     let options = &server.options;
-    if options.key.is_some() || options.logins.is_some() {
+    if options.wants_key() || options.logins.is_some() {
         let why = "this server wants a key, which clients of iperf 2 cannot prove";
         return Err(refuse(RefusalKind::Key, why));
     }
@@ -120,6 +120,7 @@ pub(super) fn grant(
     let (arrivals, _) = mpsc::unbounded_channel();
     let token = u64::from_be_bytes(random()) >> 1;
     // No native stream can claim this place: nobody learns token and cookie.
+    let permit = server.permit(peer.ip(), None, &agreed.plan)?;
     let slot = server.admission.admit(
         &agreed,
         token,
@@ -127,7 +128,7 @@ pub(super) fn grant(
         (peer.ip(), local),
         &[],
         arrivals,
-        options,
+        (options, permit),
     )?;
     let silence = match transport {
         Transport::Tcp => options.no_data,
@@ -156,7 +157,8 @@ fn silence(asked: &Asked) -> Duration {
 impl Test {
     /// Runs it, to its end.
     pub(crate) async fn run(self, server: &Arc<Server>) {
-        let served = Box::new(served::test(None, self.peer, Dialect::Iperf2, &self.agreed));
+        let served =
+            Box::new(served::test(None, self.peer, Dialect::Iperf2, None, &self.agreed.plan));
         let (peer, local) = (self.peer, self.local.ip());
         let udp = matches!(self.socket, StreamSocket::Udp(..));
         server.events.send(Event::TestStarted(served.clone()));
@@ -174,11 +176,11 @@ impl Test {
         let terms = Terms {
             agreed: Arc::clone(&agreed),
             longest_ns: options.max_duration.0,
-            most_bps: options.max_rate.map(|rate| rate.bits_per_second()),
+            most_bps: slot.rate(options).map(|rate| rate.bits_per_second()),
             silence_ns: u64::try_from(silence.as_nanos()).unwrap_or(u64::MAX),
         };
-        let shared = Shared::within(options.limits(), 1);
-        shared.charge_to(slot.day.clone());
+        let shared = Shared::within(slot.limits(options), 1);
+        shared.charge_to(slot.days.clone());
         let guest = Iperf2 {
             agreed: Arc::clone(&agreed),
             ends: (local, peer),
@@ -199,7 +201,7 @@ impl Test {
                 cores: slot.cores.clone(),
             },
             shared,
-            _slot: slot,
+            slot,
             nic: None,
             sign: (Sign::Answers, silence),
             named: false,
