@@ -4,6 +4,7 @@
 mod agent;
 mod cheats;
 mod gone;
+mod keys;
 mod kinds;
 mod liars;
 mod log;
