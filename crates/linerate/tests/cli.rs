@@ -48,6 +48,7 @@ fn the_first_page_of_help() {
 
     Commands:
       serve        A server: answers any number of tests at once, of linerate's clients and of iperf3's
+      keys         Keys of single clients for `linerate serve --keys FILE`
       udp          Datagrams: rate, loss by place, jitter, delay variation, CPU and what limits them
       tcp          A byte stream: rate, retransmissions, round trip, window, CPU and what limits it
       rr           Requests and responses: transactions per second and their latency

@@ -305,3 +305,78 @@ fn a_full_disk_holds_nobody_up_and_what_is_missing_is_counted() {
     assert!(dropped["why"].as_str().unwrap().contains("No space left"), "{dropped}");
     waited(&inside("audit"), "ended", 1);
 }
+
+/// A file of budgets: this host may test in hours that begin and end so many hours from now.
+fn in_hours(from: i64, to: i64) -> String {
+    let hour = |hours| {
+        let at = jiff::Zoned::now() + jiff::SignedDuration::from_hours(hours);
+        at.strftime("%H:%M").to_string()
+    };
+    format!("[[network]]\ncidr = \"127.0.0.0/8\"\nhours = \"{}-{}\"\n", hour(from), hour(to))
+}
+
+#[test]
+fn a_networks_budget_holds_for_clients_of_every_dialect() {
+    let _alone = alone();
+    let scratch = Scratch::new("dialects");
+    let (budgets, audit) = (scratch.path("keys.toml"), scratch.path("audit.jsonl"));
+    // As `linerate keys` does it: another file takes its place.
+    let write = |text: &str| {
+        fs::write(scratch.path("part"), text).unwrap();
+        fs::rename(scratch.path("part"), &budgets).unwrap();
+    };
+    write(&in_hours(-2, 2));
+    let args = ["--all-dialects", "--budgets", &budgets, "--audit-log", &audit];
+    let server = Server::start(None, &args);
+    let names = ["native", "iperf3", "iperf2", "netperf"];
+    let line = |name: &'static str, time: &'static str| {
+        // On their own ports, which are free in a network of one's own.
+        let own = ["-p".to_owned(), server.port.to_string()];
+        let own = if ["native", "iperf3"].contains(&name) { own.to_vec() } else { vec![] };
+        let words = ["tcp", "127.0.0.1", "--dialect", name, "-t", time].map(str::to_owned);
+        [words.to_vec(), own].concat()
+    };
+    let start = |line: &[String]| {
+        let words: Vec<&str> = line.iter().map(String::as_str).collect();
+        Client::start(None, &words)
+    };
+    let running: Vec<Client> = names.map(|name| start(&line(name, "10m"))).into();
+    waited(&audit, "started", names.len());
+    write(&in_hours(2, 4));
+    let log = waited(&audit, "ended", names.len());
+    for end in of(&log, "ended") {
+        let why = end["why"].as_str().unwrap_or_default();
+        let hours = why.contains("the hours of the network 127.0.0.0/8 are");
+        assert!(end["outcome"] == "cut" && hours, "{end}");
+    }
+    for client in running {
+        assert_ne!(client.end().code, 0);
+    }
+    for (n, name) in (1..).zip(names) {
+        assert_ne!(start(&line(name, "1s")).end().code, 0, "{name}");
+        let log = waited(&audit, "refused", n);
+        let refused = of(&log, "refused")[n - 1];
+        let why = refused["why"].as_str().unwrap_or_default();
+        assert!(
+            refused["kind"] == "policy" && why.contains("it may go on at"),
+            "{name}: {refused}"
+        );
+    }
+    // Tests at once, of the network's addresses together.
+    write("[[network]]\ncidr = \"127.0.0.0/8\"\nmax-tests = 1\n");
+    let holds = start(&line("netperf", "10m"));
+    waited(&audit, "started", names.len() + 1);
+    for (n, name) in (names.len() + 1..).zip(names) {
+        assert_ne!(start(&line(name, "1s")).end().code, 0, "{name}");
+        let log = waited(&audit, "refused", n);
+        let refused = of(&log, "refused")[n - 1];
+        assert_eq!(refused["kind"], "busy", "{name}: {refused}");
+    }
+    holds.signal(nix::sys::signal::Signal::SIGKILL);
+    holds.end();
+    waited(&audit, "ended", names.len() + 1);
+    for name in names {
+        let ran = start(&line(name, "1s")).end();
+        assert_eq!(ran.code, 0, "{name}: {ran:?}");
+    }
+}

@@ -182,7 +182,10 @@ impl<'a> Fleet<'a> {
                             ErrorKind::Permission,
                             format!("{name} does not let a campaign do what the plan says"),
                             format!("its `linerate serve` permits no {what}"),
-                            &[&format!("start it with {option}")],
+                            &[
+                                &format!("start it with {option}"),
+                                "a key of its own must have the right `settings` as well",
+                            ],
                         ));
                     }
                 }
