@@ -50,7 +50,8 @@ pub(super) struct Policy {
 impl Policy {
     /// Whether it has the right to change settings, which those to run commands and to reboot follow.
     fn settings(&self) -> bool {
-        self.permit.key().is_none_or(|key| key.may(Right::Settings))
+        let standing = self.server.standing();
+        standing.is_none_or(|standing| self.permit.may(&standing, Right::Settings))
     }
 }
 

@@ -268,6 +268,11 @@ impl Permit {
         self.terms.rate.into_iter().chain(own).min()
     }
 
+    /// Whether its key lets it do that by now; who needs none may.
+    pub(crate) fn may(&self, standing: &Standing, right: Right) -> bool {
+        self.key().is_none_or(|key| standing.current(key, right).is_ok())
+    }
+
     /// What a controller may run with this host as the client, at `standing`: the test has ended when the
     /// budgets that come back are charged.
     pub(crate) fn runs(
@@ -276,8 +281,9 @@ impl Permit {
         plan: &TestPlan,
     ) -> Result<Vec<DayBudget>, Refused> {
         let Some(here) = &self.here else { return Ok(Vec::new()) };
+        let key = self.key().map(|key| standing.current(key, Right::Control)).transpose()?;
         let mut terms = Terms::default();
-        for (whom, budget) in standing.budgets(here.peer, self.key()) {
+        for (whom, budget) in standing.budgets(here.peer, key.as_deref()) {
             terms.narrow(&here.permits.days, standing, (&whom, budget), plan)?;
         }
         Ok(terms.days)
@@ -494,6 +500,8 @@ mod tests {
         let granted = permits.control(&standing, (peer, key)).unwrap();
         test(&permits, &standing, PEER, &second()).unwrap();
         let days = granted.runs(&standing, &second()).unwrap();
+        assert!(granted.may(&standing, Right::Control) && !granted.may(&standing, Right::Settings));
+        assert!(granted.may(&control("[\"settings\"]"), Right::Settings), "it was given since");
         assert!(granted.runs(&standing, &plan(3_000_001, End::Bytes(1))).is_err());
         assert!(days[0].charge(5_001));
         assert!(granted.runs(&standing, &second()).is_err());

@@ -333,7 +333,12 @@ fn rights_say_what_a_key_is_good_for() {
     let (_, may) = hand.facts().expect("facts");
     assert!(may.settings && may.commands && may.reboot, "{may:?}");
     assert_eq!(hand.run_command(&command).expect("an outcome").code, Some(0));
-    // Its session ends with its key.
+    // What it loses while it is here it has no more, and its session ends with its key.
+    let text = kept.text();
+    kept.write(&text.replace("[\"settings\"]", "[\"control\"]"));
+    let error = hand.run_command(&command).expect_err("refused");
+    assert!(error.why.contains("`settings`"), "{error:?}");
+    kept.write(&text);
     kept.revoke("settings");
     let ended = server.control_ended(2);
     assert!(ended.starts_with("the key `settings` was revoked"), "{ended}");
