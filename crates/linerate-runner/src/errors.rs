@@ -9,7 +9,7 @@ use linerate_model::plan::IpVersion;
 use linerate_model::record::{ErrorKind as Kind, ErrorRecord};
 use linerate_model::setting::core_list;
 use linerate_wire::iperf3;
-use linerate_wire::native::message::{RefusalKind, Refused};
+use linerate_wire::native::message::{RefusalKind, Refused, Welcome};
 
 /// What a client does until it has a plan, in errors.
 pub(crate) const AGREEING: &str = "agreeing on the test";
@@ -193,6 +193,20 @@ pub(crate) fn wrong_server_key(name: &str) -> ErrorRecord {
         format!("cannot trust {name}"),
         "it could not prove that it knows the key of --key-file",
         &["start the server with the same --key-file".to_owned()],
+    )
+}
+
+/// The server chose a version that this end does not speak.
+pub(crate) fn other_version(name: &str, welcome: &Welcome) -> ErrorRecord {
+    let program: String = welcome.program.chars().take(40).collect();
+    error(
+        Kind::Version,
+        format!("cannot agree on a test with {name}"),
+        &format!(
+            "the server ({program}) chose version {} of the protocol, which is not spoken here",
+            welcome.version
+        ),
+        &["use the same release of linerate at both ends".to_owned()],
     )
 }
 

@@ -60,7 +60,7 @@ pub(crate) fn ends(control: &TcpStream) -> std::io::Result<Ends> {
 /// the frame of the hello. Nothing was shown to the server yet.
 ///
 /// # Errors
-/// When the server has no key, or is older than this way of proving one.
+/// When the server chose a version that is not spoken here, has no key, or is older than this way of proving one.
 pub(crate) fn ask(
     name: &str,
     key: Option<&[u8]>,
@@ -68,6 +68,9 @@ pub(crate) fn ask(
     (body, welcome): (&[u8], &Welcome),
     message: &ClientMessage,
 ) -> Result<(Vec<u8>, Option<Seals>), ErrorRecord> {
+    if !VERSIONS.contains(&welcome.version) {
+        return Err(errors::other_version(name, welcome));
+    }
     let Some(key) = key else {
         let frame = frame::encode(message);
         return Ok((frame.map_err(|e| errors::unable("ask for a test", &e.to_string()))?, None));

@@ -6,12 +6,25 @@ mod support;
 
 use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use linerate_testkit::peer::native::{Peer, plan};
 use nix::sys::signal::Signal;
 use serde_json::json;
-use support::{Client, Holds, Lab, PORT, Server, alone, linerate, long, wait_for};
+use support::{Client, Holds, Lab, PORT, Server, alone, free_port, linerate, long, skip, wait_for};
+
+/// Clients of others, with options of theirs.
+const OTHERS: [(&str, &str); 8] = [
+    ("iperf3", "-t 60 -b 20M"),
+    ("iperf3", "-t 60 -b 5M -u -P 2"),
+    ("iperf3", "-t 60 -b 20M -R"),
+    ("iperf3", "-t 60 -b 5M --bidir"),
+    ("iperf", "-t 60 -b 20M"),
+    ("iperf", "-t 60 -b 5M -P 2"),
+    ("iperf", "-t 60 -b 20M -R"),
+    ("iperf", "-t 60 -b 5M -u"),
+];
 
 /// Longer than every deadline that frees what a silent client holds, on a busy machine too.
 const FREE: Duration = Duration::from_secs(30);
@@ -150,6 +163,55 @@ table inet away {
     // It serves as before.
     let args = ["udp", "10.77.1.2", "-p", "5301", "-k", "20", "-b", "2M", "--json"];
     linerate(Some(&space), &args).complete();
+}
+
+/// Each of them is killed fifty times, at moments all over the beginning of its test.
+#[test]
+#[ignore = "long"]
+fn clients_of_others_that_are_killed_leave_nothing() {
+    let missing = |program: &&str| Command::new(program).arg("-v").output().is_err();
+    if let Some(program) = ["iperf3", "iperf"].iter().find(|program| missing(program)) {
+        let why = format!("{program} is not installed");
+        return skip("clients_of_others_that_are_killed_leave_nothing", &why);
+    }
+    let _alone = alone();
+    let iperf2 = free_port();
+    // Nobody says that a stream of iperf 2 over UDP is over.
+    let door = format!("--iperf2={iperf2}");
+    let server = Server::start(None, &[&door, "--max-idle", "1s"]);
+    let kill_one = |n: usize| {
+        let (program, options) = OTHERS[n % OTHERS.len()];
+        let port = if program == "iperf" { iperf2 } else { server.port }.to_string();
+        let before = told(&server, "started");
+        let mut client = Command::new(program)
+            .args(["-c", "127.0.0.1", "-p", &port])
+            .args(options.split(' '))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("a client");
+        let begun = wait_for(FREE, || told(&server, "started") > before);
+        std::thread::sleep(Duration::from_millis(n as u64 * 37 % 300));
+        let killed = client.kill();
+        client.wait().expect("it was killed");
+        assert!(begun, "{program} {options}: {}", server.log());
+        killed.expect("it ran");
+        all_ended(&server);
+    };
+    (0..OTHERS.len()).for_each(kill_one);
+    let rest = server.holds();
+    for n in 0..50 * OTHERS.len() {
+        kill_one(n);
+        back_to(&server, rest, OTHERS[n % OTHERS.len()].1);
+    }
+    let now = server.holds();
+    println!(
+        "FIGURE T35: {} clients of iperf3 and iperf 2 killed, 50 of each of {} kinds; at first {rest:?}, at the end {now:?}",
+        50 * OTHERS.len(),
+        OTHERS.len()
+    );
+    let port = server.port.to_string();
+    linerate(None, &["udp", "127.0.0.1", "-p", &port, "-k", "20", "-b", "2M", "--json"]).complete();
 }
 
 /// Killed, interrupted, said goodbye and kept the socket, sent junk, was refused: round by round.

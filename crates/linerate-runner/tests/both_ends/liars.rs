@@ -147,6 +147,21 @@ fn a_server_that_contradicts_itself_is_named() {
     assert!(!error.contains("please report it"), "{error}");
 }
 
+/// All figures of its end would be missing, and the test look whole.
+#[test]
+fn a_server_that_leaves_a_stream_out_is_named() {
+    for plan in [lasting(200, tcp()), lasting(200, reverse(tcp()))] {
+        let record = through(plan, |message| {
+            if message.get("stream").is_some() {
+                *message = json!({ "host_chunk": { "first": 0, "samples": [] } });
+            }
+        });
+        let lost = error(&record, "server_lost", 1);
+        assert!(lost.why.contains("nothing of some streams"), "{lost:?}");
+        assert_eq!(record.status, Status::Partial);
+    }
+}
+
 #[test]
 fn a_server_that_repeats_itself_is_told_once() {
     let plan = TestPlan { interval: Nanos(10 * MS), ..lasting(500, tcp()) };

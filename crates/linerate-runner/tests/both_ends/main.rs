@@ -2,6 +2,7 @@
 //! its own. What they wait for are states; only a hang reaches a bound.
 
 mod agent;
+mod bad_servers;
 mod cheats;
 mod gone;
 mod keys;

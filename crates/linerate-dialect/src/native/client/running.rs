@@ -46,6 +46,12 @@ impl Client {
             ServerMessage::HostChunk(chunk) => {
                 append(&mut self.remote_samples, chunk.samples, most);
             }
+            ServerMessage::Results(results)
+                if results.complete && self.remote.len() < self.ids.len() =>
+            {
+                let why = "the server said nothing of some streams and that all is complete";
+                self.abandon(Failure::Server(why.into()));
+            }
             ServerMessage::Results(results) => self.results = Some(*results),
             // Said once: a server may repeat itself as often as it likes.
             ServerMessage::Stopping(_) if self.stopping.is_some() => {}
