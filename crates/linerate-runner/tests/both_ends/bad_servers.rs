@@ -12,7 +12,7 @@ use linerate_wire::native::PREAMBLE;
 use serde_json::{Value, json};
 
 use crate::support::{
-    Fate, Running, Served, Who, between, complete, lasting, listener, request, reverse, tcp, udp,
+    Fate, Running, Served, Who, between, complete, lasting, listener, request, reverse, tcp,
 };
 
 /// What a server that is none does, in order; then it hangs up.
