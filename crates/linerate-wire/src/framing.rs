@@ -37,10 +37,13 @@ pub enum Framing {
         /// the first datagram for one of their own wall clock, and the distance for jitter.
         ahead_ns: u64,
     },
-    /// nuttcp's, of a test with one stream: bytes that were sent up to the end of the datagram. No time.
+    /// nuttcp's: bytes that were sent up to the end of the datagram, or nothing. No time. What is shorter than
+    /// any data begins and ends it.
     Nuttcp {
-        /// Of each datagram, 32 or more.
+        /// Of each datagram.
         size: u32,
+        /// Datagrams say how much was sent, of a test with one stream. They have 32 bytes or more then.
+        counted: bool,
     },
     /// None: datagrams are payload alone. Which of them are missing, doubled or late nobody can say.
     Bare,
@@ -94,14 +97,15 @@ impl Framing {
             Self::Native { .. } => HEADER_BYTES,
             Self::Iperf3 { wide } => counters(wide).header_bytes(),
             Self::Iperf2 { .. } => iperf2::MARK_BYTES,
-            Self::Nuttcp { .. } => nuttcp::SENT_BYTES,
+            Self::Nuttcp { counted: true, .. } => nuttcp::SENT_BYTES,
+            Self::Nuttcp { counted: false, .. } => nuttcp::CONTROL_BYTES + 1,
             Self::Bare => 0,
         }
     }
 
     /// Whether datagrams say which one they are.
     pub const fn is_numbered(self) -> bool {
-        !matches!(self, Self::Bare)
+        !matches!(self, Self::Bare | Self::Nuttcp { counted: false, .. })
     }
 
     /// Whether they say when they were sent.
@@ -135,8 +139,8 @@ impl Framing {
             Self::Iperf2 { ahead_ns, .. } => {
                 write_iperf2(mark.number, mark.sent_ns.saturating_add(ahead_ns), datagram);
             }
-            Self::Nuttcp { size } => write_nuttcp(mark.number, size, datagram),
-            Self::Bare => {}
+            Self::Nuttcp { size, counted: true } => write_nuttcp(mark.number, size, datagram),
+            Self::Bare | Self::Nuttcp { .. } => {}
         }
     }
 
@@ -162,12 +166,12 @@ impl Framing {
                     write_iperf2(number, sent_ns, datagram);
                 }
             }
-            Self::Nuttcp { size: each } => {
+            Self::Nuttcp { size: each, counted: true } => {
                 for (datagram, number) in bytes.chunks_mut(size.max(1)).zip(first..) {
                     write_nuttcp(number, each, datagram);
                 }
             }
-            Self::Bare => {}
+            Self::Bare | Self::Nuttcp { .. } => {}
         }
     }
 
@@ -194,7 +198,11 @@ impl Framing {
                     read_iperf2(wide, datagram).is_some_and(|mark| mark.number == *expected)
                 })
                 .count(),
-            Self::Nuttcp { size } => message
+            Self::Nuttcp { counted: false, .. } => message
+                .chunks(segment.max(1))
+                .take_while(|datagram| !nuttcp::is_control(datagram))
+                .count(),
+            Self::Nuttcp { size, .. } => message
                 .chunks(segment.max(1))
                 .zip(first..)
                 .take_while(|(datagram, expected)| {
@@ -224,19 +232,24 @@ impl Framing {
             }
             Self::Iperf3 { wide } => read_iperf3(counters(wide), datagram).ok_or(Stray::Damaged),
             Self::Iperf2 { wide, .. } => read_iperf2(wide, datagram).ok_or(Stray::Damaged),
-            Self::Nuttcp { size } => {
+            Self::Nuttcp { counted: false, .. } if nuttcp::is_control(datagram) => {
+                Err(Stray::Damaged)
+            }
+            Self::Nuttcp { size, counted: true } => {
                 let sent = nuttcp::sent(datagram).ok_or(Stray::Damaged)?;
                 nuttcp::number(sent, size.into(), 0).ok_or(Stray::Damaged)?;
                 Ok(Mark { number: sent, ..UNMARKED })
             }
-            Self::Bare => Ok(UNMARKED),
+            Self::Bare | Self::Nuttcp { .. } => Ok(UNMARKED),
         }
     }
 
-    /// How many datagrams were sent before this one, where it says that nothing more comes.
+    /// How many datagrams were sent before this one, where it says that nothing more comes; 0 where it does not
+    /// say how many.
     pub fn end(self, datagram: &[u8]) -> Option<u64> {
         match self {
             Self::Iperf2 { wide, .. } => iperf2::Mark::read(wide, datagram)?.sent(),
+            Self::Nuttcp { .. } => nuttcp::is_end(datagram).then_some(0),
             _ => None,
         }
     }
@@ -250,10 +263,10 @@ impl Framing {
                 // What lies before the first number stays what it is, and is damage.
                 datagram::widen(mark.number as u32, expected).unwrap_or(u64::MAX)
             }
-            Self::Nuttcp { size } => {
+            Self::Nuttcp { size, counted: true } => {
                 nuttcp::number(mark.number, size.into(), expected).unwrap_or(u64::MAX)
             }
-            Self::Bare => expected,
+            Self::Bare | Self::Nuttcp { .. } => expected,
             _ => mark.number,
         }
     }
@@ -377,7 +390,7 @@ mod tests {
 
     #[test]
     fn what_was_sent_numbers_datagrams_in_either_byte_order() {
-        let framing = Framing::Nuttcp { size: 40 };
+        let framing = Framing::Nuttcp { size: 40, counted: true };
         let mut bytes = [0; 120];
         let batch = Batch { first: 7, size: 40, train: 1, sent_ns: 9, warmup: false };
         framing.write_batch(&batch, &mut bytes);
@@ -391,6 +404,23 @@ mod tests {
         assert_eq!(framing.in_order(&bytes, 40, 7), 1);
         assert_eq!(framing.read(&bytes[40..80]), Err(Stray::Damaged));
         assert_eq!(framing.read(&bytes[..31]), Err(Stray::Damaged));
+    }
+
+    #[test]
+    fn words_of_nuttcps_end_are_no_data() {
+        for counted in [true, false] {
+            let framing = Framing::Nuttcp { size: 40, counted };
+            let mut bytes = vec![0; 84];
+            let batch = Batch { first: 0, size: 40, train: 1, sent_ns: 0, warmup: false };
+            framing.write_batch(&batch, &mut bytes[..80]);
+            // As the kernel merges it with the data before it.
+            bytes[80..].copy_from_slice(b"EOD0");
+            assert_eq!(framing.in_order(&bytes, 40, 0), 2, "{counted}");
+            assert_eq!(framing.read(&bytes[80..]), Err(Stray::Damaged));
+            assert_eq!((framing.end(&bytes[80..]), framing.end(b"BOD1")), (Some(0), None));
+            assert!(framing.read(&bytes[..40]).is_ok() && framing.end(&bytes[..40]).is_none());
+        }
+        assert!(!Framing::Nuttcp { size: 9, counted: false }.is_numbered());
     }
 
     proptest! {
@@ -437,7 +467,10 @@ mod tests {
             let _ = iperf2.read(&bytes).map(|mark| iperf2.number(&mark, 3));
             let _ = iperf2.end(&bytes);
             let _ = Framing::Native { token: 1, stream: 0 }.read(&bytes);
-            let _ = Framing::Nuttcp { size: 40 }.read(&bytes);
+            for counted in [true, false] {
+                let nuttcp = Framing::Nuttcp { size: 40, counted };
+                let _ = (nuttcp.read(&bytes), nuttcp.end(&bytes), nuttcp.in_order(&bytes, 40, 3));
+            }
         }
     }
 }

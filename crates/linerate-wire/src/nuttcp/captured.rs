@@ -4,6 +4,7 @@
 
 use proptest::prelude::*;
 
+use super::heard::{self, Line};
 use super::parameters::{Parameters, Unfit};
 use super::results::{self, Span, Totals};
 
@@ -128,6 +129,78 @@ fn captured_reports_are_written() {
     );
 }
 
+/// What servers of 6.1.2 and 8.2.2 wrote while they received over TCP and UDP, and when they had sent.
+#[test]
+fn captured_lines_are_read() {
+    let mb = |mb: f64| (mb * 1_048_576.0).round() as u64;
+    for other in [
+        "nuttcp-r: v6.1.2: socket",
+        "nuttcp-r: buflen=1000, nstream=1, port=7100 tcp",
+        "nuttcp-r: interval reporting every 0.50 seconds",
+        "nuttcp-r: send window size = 3939840, receive window size = 131072",
+        "nuttcp-r: 0.8316 MB in 0.01 CPU seconds = 88584.47 KB/cpu sec",
+        "nuttcp-r: 873 I/O calls, msec/call = 1.17, calls/sec = 872.94",
+        "nuttcp-r: connect to 127.0.0.1 with RTT=0.064 ms af=inet",
+        "",
+        "MB / sec",
+        "x MB / y sec = z Mbps",
+        "-1.0 MB /   0.50 sec =    6.9720 Mbps",
+    ] {
+        assert_eq!(heard::line(other), Line::Other, "{other}");
+    }
+    assert_eq!(heard::line("DONE"), Line::Done);
+    let span = |text| match heard::line(text) {
+        Line::Interval(span) | Line::Totals(span) => (span.bytes, span.ns / 1_000_000, span.loss),
+        other => panic!("{text}: {other:?}"),
+    };
+    let tcp = "    0.4158 MB /   0.50 sec =    6.9720 Mbps";
+    assert_eq!(span(tcp), (mb(0.4158), 500, None));
+    let udp = "    0.4766 MB /   0.50 sec =    7.9947 Mbps     3 /    64 ~drop/pkt  4.69 ~%loss";
+    assert_eq!(span(udp), (mb(0.4766), 500, Some((64, 3))));
+    // Copies.
+    let less = udp.replace("    3 /", "   -3 /");
+    assert_eq!(span(&less).2, Some((64, 0)));
+    let parse = "megabytes=291.9141 real_sec=0.50 rate_Mbps=4897.1527 drop=23499 pkt=60864 data_loss=38.60903";
+    assert_eq!(span(parse), (mb(291.9141), 500, Some((60_864, 23_499))));
+    let totals = "nuttcp-r: 0.8316 MB in 1.00 real seconds = 851.51 KB/sec = 6.9755 Mbps";
+    assert_eq!(span(totals), (mb(0.8316), 1_000, None));
+    let parse = "nuttcp-t: megabytes=0.8316 real_seconds=1.00 rate_KBps=851.51 rate_Mbps=6.9755";
+    assert_eq!(span(parse), (mb(0.8316), 1_000, None));
+    let nothing = "nuttcp-r: 0.0000 MB in 1.50 real seconds = 0.00 KB/sec = 0.0000 Mbps";
+    assert_eq!(span(nothing), (0, 1_500, None));
+    for (text, line) in [
+        ("nuttcp-r: 0.0user 0.5sys 0:01real 55% 0i+0d 824maxrss 0+15pf 487+1592csw", Line::Cpu(55)),
+        (
+            "nuttcp-r: stats=cpu user=0.0 system=0.1 elapsed=0:01 cpu=15% memory=0i+0d-824maxrss io=0+15pf swaps=1+2csw",
+            Line::Cpu(15),
+        ),
+        ("nuttcp-t: retrans = 7 ( 5+2 ) cwnd = 1472 KB ( 512+960 )", Line::Retransmits(7)),
+        ("nuttcp-t: retrans=3 cwnd=895", Line::Retransmits(3)),
+        (
+            "nuttcp-t: v8.2.2: Error: accept() timeout",
+            Line::Warning("v8.2.2: Error: accept() timeout"),
+        ),
+    ] {
+        assert_eq!(heard::line(text), line, "{text}");
+    }
+}
+
+#[test]
+fn what_is_meant_is_as_near_as_four_decimals_are() {
+    let told = |bytes: u64| match heard::line(&results::interval(
+        &parameters(NEW),
+        Span { bytes, ns: 1_000_000_000, loss: None },
+        Span::default(),
+    )) {
+        Line::Interval(span) => span.bytes,
+        other => panic!("{other:?}"),
+    };
+    for bytes in (0..500_000).step_by(61) {
+        assert!(heard::is_meant(told(bytes), bytes), "{bytes}: {}", told(bytes));
+        assert!(!heard::is_meant(told(bytes), bytes + 110), "{bytes}");
+    }
+}
+
 proptest! {
     #[test]
     fn what_is_written_is_read(
@@ -160,6 +233,7 @@ proptest! {
         let _ = Parameters::decode(&bytes);
         let _ = Parameters::decode(text.as_bytes());
         let _ = super::greeting::release(&bytes);
+        let _ = (heard::line(&text), heard::line(&String::from_utf8_lossy(&bytes)));
     }
 
     #[test]
@@ -169,6 +243,9 @@ proptest! {
         let line = results::interval(&p, span, span);
         prop_assert!(line.ends_with('\n') && !line.contains("NaN"));
         let all = Totals { sent: true, bytes, ns, calls: sent, cpu_percent: (cpu.clamp(0.0, 1e6), 1.0), retransmits: None };
-        prop_assert!(!results::totals(&p, &all).contains("inf"));
+        let totals = results::totals(&p, &all);
+        prop_assert!(!totals.contains("inf"));
+        // However much it is, its reader bears it.
+        let _ = totals.lines().map(heard::line).count();
     }
 }

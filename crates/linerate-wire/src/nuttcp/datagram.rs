@@ -29,6 +29,11 @@ pub const fn is_control(datagram: &[u8]) -> bool {
     datagram.len() <= CONTROL_BYTES
 }
 
+/// Whether a datagram says that data follows.
+pub fn is_begin(datagram: &[u8]) -> bool {
+    matches!(datagram, [b'B', b'O', b'D', b'0'..=b'9'])
+}
+
 /// Whether a datagram says that no data follows.
 pub fn is_end(datagram: &[u8]) -> bool {
     matches!(datagram, [b'E', b'O', b'D', b'0'..=b'9'])
@@ -71,6 +76,7 @@ mod tests {
             assert!(is_end(&end(n)) && is_control(&end(n)));
         }
         assert_eq!(end(4), *b"EOD4");
+        assert!(is_begin(&BEGIN) && is_begin(&BEGIN_AGAIN) && !is_begin(&end(0)));
         assert!(!is_end(&BEGIN) && !is_end(b"EOD") && !is_end(b"EOD12") && !is_control(b"EOD12"));
     }
 
@@ -101,7 +107,7 @@ mod tests {
             if let Some(sent) = sent(&bytes) {
                 let _ = number(sent, size, expected);
             }
-            let _ = (is_end(&bytes), is_control(&bytes));
+            let _ = (is_begin(&bytes), is_end(&bytes), is_control(&bytes));
         }
     }
 }

@@ -9,6 +9,7 @@
 mod captured;
 pub mod datagram;
 pub mod greeting;
+pub mod heard;
 pub mod parameters;
 pub mod results;
 
