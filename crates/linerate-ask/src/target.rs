@@ -41,7 +41,8 @@ pub struct Where {
     #[arg(long, value_name = "FILE")]
     pub key_file: Option<PathBuf>,
     /// What to speak with the server: auto finds out whether it is linerate's or iperf3's; iperf2 tests with a
-    /// server of iperf 2 (port 5001), netperf with a netserver (port 12865), which take no key.
+    /// server of iperf 2 (port 5001), netperf with a netserver (port 12865), nuttcp with nuttcp -S (port 5000),
+    /// which take no key.
     #[arg(long, value_name = "NAME", default_value = "auto")]
     #[serde(deserialize_with = "text")]
     pub dialect: Speak,

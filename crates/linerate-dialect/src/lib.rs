@@ -13,6 +13,7 @@ pub mod iperf3;
 pub mod lease;
 pub mod native;
 pub mod netperf;
+pub mod nuttcp;
 pub mod rate_meter;
 mod rows;
 pub mod stream;
@@ -86,8 +87,8 @@ pub enum Input<'a> {
 /// What a conversation asks of its driver, to be done in this order.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Action {
-    /// Open this data stream to the port that the peer has named for it, or else to that of the control
-    /// connection; [`Input::Arrived`] follows.
+    /// Open this data stream to the port that the peer has named for it, or else to the one that both know;
+    /// [`Input::Arrived`] follows. Where the peer opens it, take it.
     Open(StreamId, Option<NonZeroU16>),
     /// Wait for this data stream on a port of its own; [`Input::Listening`] follows, and [`Input::Arrived`]
     /// when the peer has opened it.
@@ -112,7 +113,7 @@ pub enum Action {
     HostOver,
     /// Read the host's counters a last time.
     FinishHost,
-    /// Send this datagram from the socket of a stream whose thread has ended.
+    /// Send this datagram from the socket of a stream whose thread has not begun to send, or has ended.
     SendDatagram(u16, Vec<u8>),
     /// Ask the peer's kernel whether it is there.
     AskPeer,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use linerate_dialect::ending::{Failure, Trouble};
 use linerate_dialect::habits::{self, Habits};
-use linerate_dialect::{Conversation as _, Input, Seen, iperf2, iperf3, native, netperf};
+use linerate_dialect::{Conversation as _, Input, Seen, iperf2, iperf3, native, netperf, nuttcp};
 use linerate_model::plan::{AgreedPlan, Direction, End, RrPlan, TestPlan, Traffic, Transport, Way};
 use linerate_model::units::{DatagramSize, Nanos};
 use linerate_session::assemble::{HostSamples, StreamOutcome};
@@ -19,6 +19,7 @@ use linerate_wire::framing::Framing;
 use linerate_wire::iperf3::State;
 use linerate_wire::native::message::StreamReport;
 use linerate_wire::netperf::{Length, Request};
+use linerate_wire::nuttcp::Parameters;
 
 const MS: u64 = 1_000_000;
 const SECOND: u64 = 1_000 * MS;
@@ -50,6 +51,11 @@ fn iperf_2s_dialect_conforms() {
 #[test]
 fn netperfs_dialect_conforms() {
     test::<Netperf>();
+}
+
+#[test]
+fn nuttcps_dialect_conforms() {
+    test::<Nuttcp>();
 }
 
 #[test]
@@ -486,6 +492,167 @@ impl Dialect for Netperf {
             _ => &[],
         }
     }
+}
+
+struct Nuttcp;
+
+/// Datagrams of a multiple of this size are told from each other by totals in decimals of a megabyte.
+const NUTTCP_SIZE: u32 = 128;
+
+impl Nuttcp {
+    /// What was asked and granted before the story begins.
+    fn asked(plan: &TestPlan) -> Parameters {
+        let (length, udp) = match &plan.traffic {
+            Traffic::Udp(udp) => (u32::from(udp.size.bytes()), true),
+            Traffic::Tcp(tcp) => (tcp.block, false),
+            Traffic::Rr(_) => (1, false),
+        };
+        let count = match plan.end {
+            End::Datagrams(count) => Some(count),
+            End::Bytes(bytes) => Some(bytes.div_ceil(length.into())),
+            End::Time(_) => None,
+        };
+        Parameters {
+            length,
+            count,
+            window: None,
+            streams: plan.streams.into(),
+            rate_kbps: None,
+            port: 5_101,
+            client_sends: plan.direction.has_forward(),
+            udp,
+            time_us: plan.duration().map(|time| time.0.div_ceil(1_000)),
+            interval_us: Some(plan.interval.0 / 1_000),
+            flipped: false,
+            format: 0x40,
+            traceroute: false,
+            third_party: false,
+            multicast: false,
+            mss: None,
+            tos: None,
+            nodelay: false,
+            core: None,
+            burst: None,
+            striding: false,
+        }
+    }
+}
+
+impl Dialect for Nuttcp {
+    type Client = nuttcp::client::Client;
+    type Server = nuttcp::server::Server;
+    const CLIENT_IS_SILENT: bool = true;
+    const HABITS: Habits = habits::NUTTCP;
+    const ANSWERS_AT_ONCE: bool = true;
+    const REPORTS_DOUBLES: bool = false;
+    const ROUNDED_BYTES: u64 = 53;
+    const REPORTS_STREAMS: bool = false;
+    const PATIENCE_NS: u64 = 60 * SECOND;
+
+    fn fit(plan: &mut TestPlan) {
+        plan.warmup = Nanos(0);
+        if plan.direction == Direction::Both {
+            plan.direction = Direction::Forward;
+        }
+        // Bytes are those of whole datagrams and blocks.
+        let unit = match &mut plan.traffic {
+            Traffic::Udp(udp) => {
+                // Numbers are of one stream.
+                plan.streams = 1;
+                udp.size = udp.size.max(DatagramSize::new(NUTTCP_SIZE).expect("legal"));
+                u64::from(udp.size.bytes())
+            }
+            Traffic::Tcp(tcp) => u64::from(tcp.block),
+            Traffic::Rr(_) => 1,
+        };
+        if let End::Bytes(bytes) = plan.end {
+            plan.end = End::Datagrams(bytes.div_ceil(unit));
+        }
+    }
+
+    fn framing(_: u16) -> Framing {
+        // A size that both ends take makes numbers, whatever the story's datagrams have.
+        Framing::Nuttcp { size: NUTTCP_SIZE, counted: true }
+    }
+
+    fn ends(plan: &TestPlan, client_ns: u64, server_ns: u64) -> (Self::Client, Self::Server) {
+        let asked = Self::asked(plan);
+        let terms = nuttcp::client::Terms {
+            plan: plan.clone(),
+            asked: asked.clone(),
+            patience_ns: 10 * SECOND,
+        };
+        let mut client = nuttcp::client::Client::new(terms, client_ns);
+        // The greeting and the parameters are the runner's to take.
+        let hello = greeting(&mut client, client_ns);
+        assert!(hello.ends_with(b"nodelay = 0\n"), "{hello:?}");
+        let terms = nuttcp::server::Terms {
+            asked,
+            agreed: Arc::new(AgreedPlan { plan: plan.clone(), cuts: vec![] }),
+            hurried: false,
+            longest_ns: LONGEST_NS,
+            most_bps: None,
+            no_data_ns: IDLE_NS,
+        };
+        (client, nuttcp::server::Server::new(terms, server_ns))
+    }
+
+    fn client_end(client: Self::Client, _: u64) -> ClientEnd {
+        match client.outcome() {
+            None => return ClientEnd::Gone,
+            Some(Err(trouble)) => return none(&trouble),
+            Some(Ok(())) => {}
+        }
+        let ended = client.ended();
+        if let Some(trouble) = &ended.trouble {
+            return part(trouble);
+        }
+        assert!(ended.results, "it has no trouble and no results");
+        let end = if ended.interrupted { "interrupted" } else { "whole" };
+        let (clock, server) = (None, HostSamples::default());
+        ClientEnd::Figures(Box::new(Figures { end, streams: ended.streams, clock, server }))
+    }
+
+    fn server_end(server: &Self::Server) -> Option<String> {
+        let ended = server.outcome()?;
+        Some(ended.map_or_else(|early| format!("{:?}", early.outcome), |()| "done".into()))
+    }
+
+    fn more_clients(fault: Fault) -> &'static [&'static str] {
+        match fault {
+            // It says what is wrong in a line.
+            Fault::Stopped(Place::Server)
+            | Fault::Over(_)
+            | Fault::Garbage(Place::Server)
+            | Fault::DeadThread(_) => &["part, ended by the server", "none, ended by the server"],
+            // A server that sends datagrams goes on, and its results are not waited for.
+            Fault::Stopped(Place::Client) => &["part, interrupted"],
+            _ => &[],
+        }
+    }
+
+    fn more_servers(fault: Fault) -> &'static [&'static str] {
+        match fault {
+            // Of datagrams none that arrive is a result.
+            Fault::NoStream => &["done"],
+            // A client that stops just closes.
+            Fault::Stopped(Place::Client) => &["Vanished"],
+            // Nothing but data is expected of it.
+            Fault::Cut | Fault::Gone(Place::Client) | Fault::DeadThread(Place::Client) => &["Cut"],
+            _ => &[],
+        }
+    }
+}
+
+/// What a client says until it has asked for its test, of a server that has greeted it.
+fn greeting(client: &mut nuttcp::client::Client, now_ns: u64) -> Vec<u8> {
+    let said = client.outgoing().len();
+    let mut tell = |input| client.input(now_ns, &Seen::default(), input);
+    tell(Input::Carried(said));
+    tell(Input::Bytes(b"HELO nuttcp v8.2.2\n"));
+    let asked = client.outgoing().to_vec();
+    client.input(now_ns, &Seen::default(), Input::Carried(asked.len()));
+    asked
 }
 
 /// A dialect of the testkit's alone.

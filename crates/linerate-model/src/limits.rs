@@ -128,6 +128,8 @@ limits! {
     IPERF2_DATAGRAM_BYTES = ("iperf 2 datagram size in bytes", 80, 65_507, "it begins with 80 bytes that say what the test is", &["--size"]);
     /// Of dialects whose datagrams carry nothing of their own.
     BARE_DATAGRAM_BYTES = ("size of a datagram without a header in bytes", 1, 65_507, "the largest over IPv4", &["--size"]);
+    /// nuttcp takes shorter ones for words about the data.
+    NUTTCP_DATAGRAM_BYTES = ("nuttcp datagram size in bytes", 5, 65_507, "one of four bytes or less is no data", &["--size"]);
     /// `-w` of iperf3.
     IPERF3_WINDOW_BYTES = ("iperf3 window in bytes", 1, 536_870_912, "half a gigabyte, as iperf3", &[]);
     /// `-M` of iperf3.

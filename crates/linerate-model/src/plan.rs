@@ -15,7 +15,8 @@ named! {
     Way: Forward = "forward", Reverse = "reverse";
     Transport: Udp = "udp", Tcp = "tcp";
     TrafficKind: Udp = "udp", Tcp = "tcp", Rr = "rr";
-    Dialect: Native = "native", Iperf3 = "iperf3", Iperf2 = "iperf2", Netperf = "netperf";
+    Dialect: Native = "native", Iperf3 = "iperf3", Iperf2 = "iperf2", Netperf = "netperf",
+        Nuttcp = "nuttcp";
     EngineChoice: Auto = "auto", Gso = "gso", Mmsg = "mmsg", Send = "send";
     Receiving: Copy = "copy", Discard = "discard";
     Sending: Copy = "copy", Sendfile = "sendfile";
@@ -113,11 +114,14 @@ pub enum Dialect {
     Iperf2,
     /// netperf's: the same of its one stream, whose datagrams carry no numbers.
     Netperf,
+    /// nuttcp's: the peer reports totals in four decimals of a megabyte, a receiver also each interval.
+    Nuttcp,
 }
 
 impl Dialect {
     /// Each of them.
-    pub const ALL: [Self; 4] = [Self::Native, Self::Iperf3, Self::Iperf2, Self::Netperf];
+    pub const ALL: [Self; 5] =
+        [Self::Native, Self::Iperf3, Self::Iperf2, Self::Netperf, Self::Nuttcp];
 
     /// The program whose protocol it is.
     pub const fn program(self) -> &'static str {
@@ -126,6 +130,7 @@ impl Dialect {
             Self::Iperf3 => "iperf3",
             Self::Iperf2 => "iperf 2",
             Self::Netperf => "netperf",
+            Self::Nuttcp => "nuttcp",
         }
     }
 
@@ -135,6 +140,7 @@ impl Dialect {
             Self::Native | Self::Iperf3 => 5201,
             Self::Iperf2 => 5001,
             Self::Netperf => 12_865,
+            Self::Nuttcp => 5_000,
         }
     }
 
@@ -142,7 +148,7 @@ impl Dialect {
     /// client, and ends if it was to serve one.
     pub const fn bears_a_look(self) -> bool {
         match self {
-            Self::Native | Self::Iperf3 | Self::Netperf => true,
+            Self::Native | Self::Iperf3 | Self::Netperf | Self::Nuttcp => true,
             Self::Iperf2 => false,
         }
     }
@@ -154,6 +160,7 @@ impl Dialect {
             Self::Iperf3 => limits::IPERF3_DATAGRAM_BYTES,
             Self::Iperf2 => limits::IPERF2_DATAGRAM_BYTES,
             Self::Netperf => limits::BARE_DATAGRAM_BYTES,
+            Self::Nuttcp => limits::NUTTCP_DATAGRAM_BYTES,
         }
     }
 }

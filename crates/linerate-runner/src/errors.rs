@@ -165,6 +165,11 @@ pub(crate) fn no_such_netperf_test(what: &str, why: &str) -> ErrorRecord {
     error(Kind::Dialect, format!("cannot ask a netperf server for {what}"), why, &hints)
 }
 
+pub(crate) fn no_such_nuttcp_test(what: &str, why: &str) -> ErrorRecord {
+    let hints = ["run `linerate serve` there, which speaks linerate's own protocol".to_owned()];
+    error(Kind::Dialect, format!("cannot ask a nuttcp server for {what}"), why, &hints)
+}
+
 pub(crate) fn iperf3_busy(name: &str) -> ErrorRecord {
     let hints = [
         "try again later: iperf3 runs one test at a time".to_owned(),

@@ -1,5 +1,5 @@
-//! Control in band, of dialects whose UDP streams have no control connection: datagrams from and to the socket of
-//! a stream whose thread has ended.
+//! Control in band, of dialects whose UDP streams say themselves when they begin or end: datagrams to the socket of
+//! a stream whose thread has not begun or has ended, and from one whose thread has ended.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ type Received = (u16, Vec<u8>);
 
 /// Of one end of one test.
 pub(crate) struct InBand {
-    /// While the thread has it, nobody else reads or writes.
+    /// While the thread has it, nobody else reads, and nobody else writes once it does.
     kept: BTreeMap<u16, Socket>,
     sockets: BTreeMap<u16, Arc<UdpSocket>>,
     heard: (Sender<Received>, Receiver<Received>),
@@ -71,9 +71,11 @@ impl InBand {
 
     /// Sends a datagram; it may be lost here as well as on its way.
     pub(crate) fn send(&self, stream: u16, datagram: &[u8]) {
+        // At once: the runtime has not yet heard that there is room.
         if let Some(socket) = self.sockets.get(&stream) {
-            // At once: the runtime has not yet heard that there is room.
             let _ = socket2::SockRef::from(socket.as_ref()).send(datagram);
+        } else if let Some(socket) = self.kept.get(&stream) {
+            let _ = socket.send(datagram);
         }
     }
 
@@ -120,13 +122,14 @@ mod tests {
         for (number, socket) in (0..).zip(&streams) {
             in_band.keep(number, socket).unwrap();
         }
-        // While there is a thread, the socket is its own.
-        in_band.send(1, b"too soon");
+        // A thread that has not begun to send is told of.
+        in_band.send(1, b"begin");
         in_band.begin_after(&done(1));
         in_band.begin_after(&DataEvent::Begun);
         in_band.begin_after(&done(7));
         in_band.send(1, b"end");
         let mut buffer = [0; 20];
+        assert_eq!(peers[1].recv(&mut buffer).unwrap(), 5);
         assert_eq!(peers[1].recv(&mut buffer).unwrap(), 3);
         peers[1].send(b"report").unwrap();
         peers[0].send(b"data").unwrap();

@@ -121,6 +121,11 @@ impl Options {
         self.allow.is_empty() || self.allow.iter().any(|network| network.has(peer))
     }
 
+    /// Whether tests connect to their clients: those of nuttcp's that receive wait for it.
+    pub(crate) fn connects(&self) -> bool {
+        self.doors.iter().any(|(dialect, _)| *dialect == Dialect::Nuttcp)
+    }
+
     /// What the data threads of one test hold it to.
     pub(crate) fn limits(&self) -> Limits {
         let span_ns = Some(self.max_duration.0);

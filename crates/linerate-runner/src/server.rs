@@ -57,7 +57,7 @@ pub fn serve(
     mut report: impl FnMut(SystemTime, Event) + Send + 'static,
 ) -> Result<(), ErrorRecord> {
     let agent = options.agent.as_ref().map(agent::AgentSlot::open).transpose()?;
-    let sandbox = options.sandbox.as_ref().map(|sandbox| sandbox.begin());
+    let sandbox = options.sandbox.as_ref().map(|sandbox| sandbox.begin(options.connects()));
     let stop = stop();
     let log = Arc::new(EventLog::default());
     let written = Arc::clone(&log);
@@ -143,7 +143,7 @@ pub(crate) async fn serve_async(
         let server = Arc::clone(&server);
         match dialect {
             Dialect::Iperf2 => tasks.spawn(serving::iperf2::hear(server, udp, port)),
-            Dialect::Native | Dialect::Iperf3 | Dialect::Netperf => {
+            Dialect::Native | Dialect::Iperf3 | Dialect::Netperf | Dialect::Nuttcp => {
                 tasks.spawn(answer_hellos(server, udp, port))
             }
         };
@@ -270,6 +270,7 @@ fn take_in(server: &Arc<Server>, door: Dialect, stream: TcpStream, peer: SocketA
                     test.map(|test| Box::pin(async move { test.run(&server).await }) as Work)
                 }
                 Dialect::Netperf => serving::netperf::greet(&server, stream, peer).await,
+                Dialect::Nuttcp => serving::nuttcp::greet(&server, stream, peer).await,
             }
         };
         let greeted = timeout_at(deadline, greeted).await;

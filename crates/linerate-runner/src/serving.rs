@@ -4,6 +4,7 @@ pub(crate) mod driver;
 pub(crate) mod iperf2;
 mod listen;
 pub(crate) mod netperf;
+pub(crate) mod nuttcp;
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;

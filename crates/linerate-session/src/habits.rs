@@ -4,7 +4,7 @@
 use linerate_model::plan::{TestPlan, Traffic};
 use linerate_wire::iperf3::hello;
 use linerate_wire::native::stream::{UdpHello, UdpHelloAck};
-use linerate_wire::netperf;
+use linerate_wire::{netperf, nuttcp};
 
 /// Of one dialect.
 #[derive(Debug, Clone, Copy)]
@@ -107,6 +107,19 @@ pub const NETPERF: Habits = Habits {
     ..NATIVE
 };
 
+/// nuttcp's, of a test whose datagrams carry numbers.
+pub const NUTTCP: Habits = Habits {
+    warm_by_time: true,
+    prompt: true,
+    opens: nuttcp::datagram::is_begin,
+    streams_speak: true,
+    brief: true,
+    // Its totals have four decimals of a megabyte.
+    exact_bytes: false,
+    missing: |plan| Some(missing_in_nuttcp(plan)),
+    ..NATIVE
+};
+
 /// First byte of a hello and of its answer. No header begins so: a token's highest bit is clear.
 const HELLO_FIRST_BYTE: u8 = 0x89;
 
@@ -155,6 +168,32 @@ fn missing_in_iperf2(plan: &TestPlan) -> String {
         _ => "reports nothing of what it sends or receives over TCP",
     };
     format!("the server speaks iperf 2's protocol and {what}")
+}
+
+fn missing_in_nuttcp(plan: &TestPlan) -> String {
+    let mut text = "the server speaks nuttcp's protocol, which does not report its host".to_owned();
+    if let Traffic::Udp(udp) = &plan.traffic {
+        text.push_str(if plan.direction.has_forward() {
+            ", where datagrams were lost, doubled, reordered and damaged ones and delay; copies hide loss"
+        } else {
+            " and when datagrams were sent"
+        });
+        let size = u64::from(udp.size.bytes());
+        if size < nuttcp::heard::ROUNDED_BYTES {
+            text.push_str(
+                "; its totals are rounded to 105 bytes, so that a few datagrams may be miscounted",
+            );
+        }
+        if plan.streams > 1 || size < nuttcp::datagram::SENT_BYTES as u64 {
+            text.push_str("; these datagrams carry no numbers, so that copies hide loss");
+        }
+    } else {
+        text.push_str("; its totals are rounded to 105 bytes");
+    }
+    if plan.streams > 1 {
+        text.push_str("; it reports all streams together, of which each has its share here");
+    }
+    text
 }
 
 fn missing_in_netperf(plan: &TestPlan) -> String {

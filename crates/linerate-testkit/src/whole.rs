@@ -399,6 +399,8 @@ impl<'a> World<'a> {
         }
         let delay = self.script.network.delay(&mut self.chance);
         match action {
+            // Whichever end connects, it is the client's opening that stands for it.
+            Action::Open(..) if place == Place::Server => {}
             Action::Open(id, port) => self.open(id.stream, port, delay),
             Action::Listen(id) => self.listen(place, id.stream),
             Action::TakeOpen => {
@@ -458,7 +460,8 @@ impl<'a> World<'a> {
         self.asked = stream + 1;
         let mut lost = stream == 0 && self.script.fault.1 == Fault::NoStream;
         self.struck |= lost;
-        lost |= port != self.ports.get(&stream).copied();
+        // A port that both know is named by none.
+        lost |= port.is_some() && port != self.ports.get(&stream).copied();
         self.at(self.now + OPEN_LIMIT_NS, Event::Unanswered(stream));
         if !lost && !self.cut {
             self.at(self.now + delay, Event::Stream(Place::Server, stream));

@@ -19,7 +19,7 @@ use super::connect::{address_pair, connect};
 use super::driver::{Driver, Over};
 use super::open::{Native, Opening};
 use super::test::{ClientTest, Ended, unchanged};
-use super::{Request, failed, iperf3, mtu, netperf};
+use super::{Request, failed, iperf3, mtu, netperf, nuttcp};
 use crate::control::read_out;
 use crate::data::Streams;
 use crate::data::{self, drain_ns};
@@ -74,6 +74,9 @@ impl ClientTest<'_> {
         }
         if self.request.dialect == Some(Dialect::Netperf) {
             return netperf::conduct(self, control, observer).await;
+        }
+        if self.request.dialect == Some(Dialect::Nuttcp) {
+            return nuttcp::conduct(self, control, observer).await;
         }
         let hello = proven::hello(self.request.key.as_deref())
             .map_err(|e| self.lost(errors::AGREEING, &e.to_string()))?;

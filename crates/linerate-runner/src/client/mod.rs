@@ -9,6 +9,7 @@ pub(crate) mod iperf2;
 pub(crate) mod iperf3;
 pub(crate) mod mtu;
 mod netperf;
+mod nuttcp;
 mod open;
 mod test;
 

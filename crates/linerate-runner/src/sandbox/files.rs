@@ -25,11 +25,25 @@ const READ: [&str; 6] = [
 const RESOLVE: [&str; 4] =
     ["/etc", "/run/systemd/resolve", "/run/NetworkManager", "/run/resolvconf"];
 
-/// Leaves the calling thread and those it starts what a server reads, nothing to run, and no way to connect out by
-/// TCP. `directories` are read again while it serves; nothing is written but in those of `written`. A client of tests
-/// keeps the way out, and what finds addresses.
-pub(super) fn restrict(directories: &[PathBuf], written: &[PathBuf], client: bool) -> Restriction {
-    match enforce(directories, written, client) {
+/// What a server keeps of the way out by TCP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Outward {
+    /// It is connected to, and connects nowhere.
+    Nothing,
+    /// Its tests connect to their clients.
+    Connections,
+    /// It is a client of tests, too, and finds the addresses of servers.
+    Tests,
+}
+
+/// Leaves the calling thread and those it starts what a server reads, nothing to run, and of connections out by TCP
+/// what `outward` says. `directories` are read again while it serves; nothing is written but in those of `written`.
+pub(super) fn restrict(
+    directories: &[PathBuf],
+    written: &[PathBuf],
+    outward: Outward,
+) -> Restriction {
+    match enforce(directories, written, outward) {
         Ok((RulesetStatus::FullyEnforced, _)) => Restriction::on(),
         Ok((RulesetStatus::PartiallyEnforced, _)) => {
             Restriction::in_part("the kernel knows only some of its rules (Linux 6.10 knows all)")
@@ -45,15 +59,15 @@ pub(super) fn restrict(directories: &[PathBuf], written: &[PathBuf], client: boo
 fn enforce(
     directories: &[PathBuf],
     written: &[PathBuf],
-    client: bool,
+    outward: Outward,
 ) -> Result<(RulesetStatus, LandlockStatus), RulesetError> {
-    let resolve = RESOLVE.iter().filter(|_| client);
+    let resolve = RESOLVE.iter().filter(|_| outward == Outward::Tests);
     let host = READ.iter().chain(resolve).map(Path::new);
     let read = AccessFs::ReadFile | AccessFs::ReadDir;
     // What another file takes the place of is removed.
     let write = AccessFs::WriteFile | AccessFs::MakeReg | AccessFs::RemoveFile | AccessFs::Truncate;
     let mut rules = Ruleset::default().handle_access(AccessFs::from_all(KNOWN))?;
-    if !client {
+    if outward == Outward::Nothing {
         rules = rules.handle_access(AccessNet::ConnectTcp)?;
     }
     let status = rules
@@ -84,7 +98,7 @@ mod tests {
         let (ready, is_ready) = std::sync::mpsc::channel();
         let (known, other) = (users.join("file"), beside.join("file"));
         let within = std::thread::spawn(move || {
-            let restriction = restrict(&[users], &[], false);
+            let restriction = restrict(&[users], &[], Outward::Nothing);
             ready.send(fs::read_to_string(&known).unwrap()).unwrap();
             changes.recv().unwrap();
             assert_eq!(fs::read_to_string(&known).unwrap(), "new");
@@ -113,7 +127,7 @@ mod tests {
         fs::create_dir_all(&beside).unwrap();
         let own = logs.clone();
         let within = std::thread::spawn(move || {
-            let restriction = restrict(&[], std::slice::from_ref(&logs), false);
+            let restriction = restrict(&[], std::slice::from_ref(&logs), Outward::Nothing);
             for _ in 0..3 {
                 fs::write(logs.join("a"), "line").unwrap();
                 fs::rename(logs.join("a"), logs.join("a.1")).unwrap();

@@ -13,6 +13,7 @@ use nix::sys::prctl::set_no_new_privs;
 use nix::unistd::geteuid;
 use tokio::net::UdpSocket;
 
+use self::files::Outward;
 pub use self::user::User;
 
 /// What a server does beside serving tests.
@@ -50,8 +51,9 @@ pub(crate) struct HalfClosed {
 
 impl Sandbox {
     /// Restricts what the calling thread, and every thread it starts from now on, reaches of the file
-    /// system. So it comes before all other threads: those that run already are not reached.
-    pub(crate) fn begin(&self) -> HalfClosed {
+    /// system, and connects to unless its tests connect (`connects`). So it comes before all other threads: those
+    /// that run already are not reached.
+    pub(crate) fn begin(&self, connects: bool) -> HalfClosed {
         let landlock = match &self.unrestricted {
             Some(why) => Restriction::off(why.clone()),
             None if self.beside == Beside::Programs => {
@@ -62,7 +64,14 @@ impl Sandbox {
                     Err(e) => Restriction::off(e.to_string()),
                 }
             }
-            None => files::restrict(&self.directories, &self.written, self.beside == Beside::Tests),
+            None => {
+                let outward = match (self.beside, connects) {
+                    (Beside::Tests, _) => Outward::Tests,
+                    (_, true) => Outward::Connections,
+                    (_, false) => Outward::Nothing,
+                };
+                files::restrict(&self.directories, &self.written, outward)
+            }
         };
         HalfClosed { options: self.clone(), landlock }
     }
@@ -113,8 +122,11 @@ mod tests {
     /// `check` is asked there, and learns whether this kernel has Landlock.
     fn restricted(check: impl FnOnce(bool) + Send + 'static) {
         let thread = std::thread::spawn(|| {
-            let landlock =
-                files::restrict(&[std::env::temp_dir().join("no-such-directory")], &[], false);
+            let landlock = files::restrict(
+                &[std::env::temp_dir().join("no-such-directory")],
+                &[],
+                Outward::Nothing,
+            );
             assert_eq!(
                 syscalls::restrict(syscalls::Threads::This, Beside::Nothing),
                 Restriction::on()

@@ -15,7 +15,7 @@ use tokio::net::TcpStream;
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::task::JoinSet;
 
-use super::listen::{DataPort, Wish};
+use super::listen::{self, DataPort, Wish};
 use crate::admission::Slot;
 use crate::data::Streams;
 use crate::data::{self, Early, Shared, Sign, StopOnDrop, StreamSocket};
@@ -31,8 +31,8 @@ pub(crate) trait Guest: Send {
     /// All data sockets are there, in the order of their arrival; their threads are not.
     fn announce(&mut self, _sockets: &[&StreamSocket]) {}
 
-    /// What it asks of a data port of its own.
-    fn wish(&self) -> Wish {
+    /// What it asks of a stream's data port of its own.
+    fn wish(&self, _stream: u16) -> Wish {
         Wish::default()
     }
 
@@ -246,6 +246,11 @@ impl<C: Conversation, G: Guest> Driver<C, G> {
                 Ok(port) => self.input(Input::Listening(id.stream, port)),
                 Err(e) => self.input(Input::Failed(format!("no data port: {e}"))),
             },
+            (Action::Open(id, _), _) => {
+                if let Err(e) = self.open(id.stream) {
+                    self.input(Input::Failed(format!("no data port: {e}")));
+                }
+            }
             (Action::Announce, _) => {
                 let sockets: Vec<&StreamSocket> = self.arrived.values().collect();
                 self.setup.guest.announce(&sockets);
@@ -293,14 +298,7 @@ impl<C: Conversation, G: Guest> Driver<C, G> {
             // Of a host that nobody watches.
             (Action::HostWarm | Action::HostOver, None) => {}
             // A client's.
-            (
-                Action::Open(..)
-                | Action::TakeOpen
-                | Action::Release
-                | Action::Show(_)
-                | Action::Note(_),
-                _,
-            ) => {}
+            (Action::TakeOpen | Action::Release | Action::Show(_) | Action::Note(_), _) => {}
         }
     }
 
@@ -309,12 +307,23 @@ impl<C: Conversation, G: Guest> Driver<C, G> {
         let control = self.line.stream().ok_or(std::io::ErrorKind::NotConnected)?;
         let (local, peer) = (control.local_addr()?, sys::plain(control.peer_addr()?).ip());
         let transport = self.setup.streams.agreed.plan.traffic.transport();
-        let wish = self.setup.guest.wish();
+        let wish = self.setup.guest.wish(stream);
         let port = DataPort::open(sys::plain(local), transport, &wish)?;
         let number = port.number()?;
         self.granted = Some(port.granted());
         self.ports.spawn(async move { Ok((stream, port.stream(peer, wish.peer_port).await?)) });
         Ok(number)
+    }
+
+    /// A stream to a port of the client's, and of nobody else's.
+    fn open(&mut self, stream: u16) -> std::io::Result<()> {
+        let control = self.line.stream().ok_or(std::io::ErrorKind::NotConnected)?;
+        let ends = (sys::plain(control.local_addr()?), sys::plain(control.peer_addr()?));
+        let transport = self.setup.streams.agreed.plan.traffic.transport();
+        let wish = self.setup.guest.wish(stream);
+        self.ports
+            .spawn(async move { Ok((stream, listen::connect(ends, transport, &wish).await?)) });
+        Ok(())
     }
 
     /// The thread of a stream whose socket is there; the client learns that it is.

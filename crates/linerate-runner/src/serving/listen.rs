@@ -2,11 +2,13 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU16;
+use std::time::Duration;
 
 use linerate_dialect::Granted;
 use linerate_engine::sys;
 use linerate_model::plan::Transport;
-use tokio::net::{TcpListener, UdpSocket};
+use socket2::{Domain, Protocol, Socket, Type};
+use tokio::net::{TcpListener, TcpSocket, UdpSocket};
 
 use crate::address::with_port;
 use crate::data::StreamSocket;
@@ -18,8 +20,45 @@ pub(crate) struct Wish {
     pub(crate) port: Option<NonZeroU16>,
     /// The peer's own, where the stream is open without a datagram of its.
     pub(crate) peer_port: Option<NonZeroU16>,
+    /// No other number will do.
+    pub(crate) exact: bool,
     /// What the handshake settles already.
     pub(crate) options: sys::TcpOptions,
+}
+
+/// A peer that has been told that it is connected to has this long to be ready: nuttcp's clients as its servers
+/// count on it.
+const CONNECT_PAUSE: Duration = Duration::from_millis(50);
+/// It must take the connection within this.
+const CONNECT_LIMIT: Duration = Duration::from_secs(5);
+
+/// A stream to the wished port at the peer, from any of this end's.
+pub(crate) async fn connect(
+    (local, peer): (SocketAddr, SocketAddr),
+    transport: Transport,
+    wish: &Wish,
+) -> std::io::Result<StreamSocket> {
+    let peer = with_port(peer, wish.port.map_or(0, NonZeroU16::get));
+    let local = with_port(local, 0);
+    if transport == Transport::Udp {
+        let socket = sys::udp_socket(local)?;
+        let _ = sys::set_tcp(&socket, local.is_ipv6(), &wish.options);
+        socket.connect(&peer.into())?;
+        return Ok(StreamSocket::Udp(socket, None));
+    }
+    tokio::time::sleep(CONNECT_PAUSE).await;
+    let socket = Socket::new(Domain::for_address(peer), Type::STREAM, Some(Protocol::TCP))?;
+    // A wish: what the kernel refuses does not end the test.
+    let _ = sys::set_tcp(&socket, local.is_ipv6(), &wish.options);
+    socket.bind(&local.into())?;
+    socket.set_nonblocking(true)?;
+    let connecting = TcpSocket::from_std_stream(socket.into()).connect(peer);
+    let stream = tokio::time::timeout(CONNECT_LIMIT, connecting).await;
+    let stream = stream.map_err(|_| std::io::Error::from(std::io::ErrorKind::TimedOut))?;
+    let stream = stream.map_err(|e| std::io::Error::new(e.kind(), format!("to {peer}: {e}")))?;
+    let stream = stream.into_std()?;
+    stream.set_nonblocking(false)?;
+    Ok(StreamSocket::Tcp(stream))
 }
 
 /// A port that waits for one stream.
@@ -35,19 +74,26 @@ impl DataPort {
         transport: Transport,
         wish: &Wish,
     ) -> std::io::Result<Self> {
-        let at = |port: u16| Self::at(with_port(local, port), transport, &wish.options);
-        let wanted = wish.port.and_then(|port| at(port.get()).ok());
-        wanted.map_or_else(|| at(0), Ok)
+        let at = |port: u16| Self::at(with_port(local, port), transport, wish);
+        match wish.port.map(|port| (port, at(port.get()))) {
+            Some((_, Ok(open))) => Ok(open),
+            Some((port, Err(e))) if wish.exact => {
+                Err(std::io::Error::new(e.kind(), format!("port {port}: {e}")))
+            }
+            _ => at(0),
+        }
     }
 
     fn at(
         local: SocketAddr,
         transport: Transport,
-        options: &sys::TcpOptions,
+        Wish { exact, options, .. }: &Wish,
     ) -> std::io::Result<Self> {
         match transport {
             Transport::Udp => {
-                let socket = sys::udp_socket(local)?;
+                // Of two that wait on one port, each would have datagrams of the other's.
+                let socket =
+                    if *exact { sys::udp_listener(local, false) } else { sys::udp_socket(local) }?;
                 // A wish: what the kernel refuses does not end the test.
                 let _ = sys::set_tcp(&socket, local.is_ipv6(), options);
                 socket.set_nonblocking(true)?;
@@ -127,7 +173,7 @@ impl DataPort {
 #[cfg(test)]
 mod tests {
     use std::io::{Read as _, Write as _};
-    use std::net::{Ipv4Addr, TcpStream, UdpSocket as Socket};
+    use std::net::{Ipv4Addr, TcpStream, UdpSocket as StdSocket};
 
     use super::*;
 
@@ -138,8 +184,8 @@ mod tests {
     async fn of_datagrams_only_the_peers_open_the_stream() {
         let port = DataPort::open((PEER, 0).into(), Transport::Udp, &Wish::default()).unwrap();
         let to = (PEER, port.number().unwrap().get());
-        let stranger = Socket::bind((STRANGER, 0)).unwrap();
-        let peer = Socket::bind((PEER, 0)).unwrap();
+        let stranger = StdSocket::bind((STRANGER, 0)).unwrap();
+        let peer = StdSocket::bind((PEER, 0)).unwrap();
         stranger.send_to(b"stranger", to).unwrap();
         peer.send_to(b"first", to).unwrap();
         let Ok(StreamSocket::Udp(socket, None)) = port.stream(PEER, None).await else { panic!() };

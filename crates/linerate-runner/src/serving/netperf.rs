@@ -227,7 +227,7 @@ struct Ports {
 }
 
 impl Guest for Ports {
-    fn wish(&self) -> Wish {
+    fn wish(&self, _: u16) -> Wish {
         let plan = &self.agreed.plan;
         let options = sys::TcpOptions {
             window: plan.window,
@@ -240,7 +240,7 @@ impl Guest for Ports {
         // Whoever only hears says nothing that would open the stream.
         let hears = self.request.transport == Transport::Udp && !self.request.receives;
         let peer_port = self.request.peer_port.filter(|_| hears);
-        Wish { port, peer_port, options: tcp_options(plan, options) }
+        Wish { port, peer_port, exact: false, options: tcp_options(plan, options) }
     }
 
     fn watch(&mut self, control: &TcpStream) {

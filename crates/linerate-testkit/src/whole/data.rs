@@ -299,6 +299,8 @@ pub(super) struct Receiving {
     /// Whether an empty datagram ends it, and whether one has come.
     is_marked: bool,
     ended: bool,
+    /// Whether a datagram belongs to the opening.
+    opens: fn(&[u8]) -> bool,
 }
 
 impl Receiving {
@@ -320,6 +322,7 @@ impl Receiving {
             is_marked: habits.end_marks > 0,
             ended: false,
             end_said: false,
+            opens: habits.opens,
         }
     }
 
@@ -327,6 +330,9 @@ impl Receiving {
         let Some(account) = &mut self.account else { return false };
         if bytes.is_empty() && self.is_marked {
             self.ended = true;
+            return false;
+        }
+        if (self.opens)(bytes) {
             return false;
         }
         account.on_call();

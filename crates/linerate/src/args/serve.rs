@@ -108,8 +108,12 @@ pub struct ServeArgs {
     /// they say is in clear text and without a login.
     #[arg(long, value_name = "PORT", num_args = 0..=1, require_equals = true, default_missing_value = "12865", conflicts_with_all = ["key_file", "keys"])]
     netperf: Option<u16>,
-    /// Answer clients of every dialect, each on its own port unless that is given: as --iperf2 and --netperf, to
-    /// which the same applies.
+    /// Answer nuttcp's clients, too, on a port of its own [default: 5000], with data on the ports that they name.
+    /// Whoever reaches it may test: what they say is in clear text and without a login.
+    #[arg(long, value_name = "PORT", num_args = 0..=1, require_equals = true, default_missing_value = "5000", conflicts_with_all = ["key_file", "keys"])]
+    nuttcp: Option<u16>,
+    /// Answer clients of every dialect, each on its own port unless that is given: as --iperf2, --netperf and
+    /// --nuttcp, to which the same applies.
     #[arg(long, conflicts_with_all = ["key_file", "keys"])]
     all_dialects: bool,
     /// File with a key that clients must prove they know.
@@ -306,6 +310,7 @@ impl ServeArgs {
             Dialect::Native | Dialect::Iperf3 => return None,
             Dialect::Iperf2 => self.iperf2,
             Dialect::Netperf => self.netperf,
+            Dialect::Nuttcp => self.nuttcp,
         };
         Some((dialect, given.or(self.all_dialects.then_some(dialect.port()))?))
     }

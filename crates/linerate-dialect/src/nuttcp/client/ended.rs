@@ -1,0 +1,188 @@
+//! What is known of a test when it is over, and what the server's lines mean for the record.
+
+use linerate_model::plan::{Traffic, Way, share};
+use linerate_model::sample::{RecvReport, SendReport, TcpSample, ThreadUse};
+use linerate_model::test_event::{FarStream, StreamEnd};
+use linerate_session::assemble::StreamOutcome;
+use linerate_session::receiver::add_tail;
+use linerate_wire::nuttcp::heard::is_meant;
+use linerate_wire::nuttcp::results::Span;
+
+use super::{Client, Far};
+use crate::ending::Trouble;
+use crate::stream::{self, Report};
+
+/// What is known of a test that ran.
+#[derive(Debug)]
+pub struct Ended {
+    /// Both ends' reports; of the server's, its share of what the server reports of all.
+    pub streams: Vec<StreamOutcome>,
+    /// The same as its users see it.
+    pub ends: Vec<StreamEnd>,
+    /// Measured time of this end in nanoseconds.
+    pub span_ns: u64,
+    /// Percent of one core, of the server.
+    pub server_cpu_percent: Option<u32>,
+    /// All lines of the server.
+    pub lines: Vec<String>,
+    /// This end was stopped.
+    pub interrupted: bool,
+    /// Why figures are missing.
+    pub trouble: Option<Trouble>,
+    /// The server's figures have come.
+    pub results: bool,
+    /// So many rows were shown.
+    pub shown: u64,
+}
+
+/// The server's figures, as one stream's.
+struct FarShare {
+    bytes: u64,
+    /// Of datagrams.
+    datagrams: u64,
+    ns: u64,
+    cpu_ns: Option<u64>,
+    retransmits: Option<u64>,
+}
+
+impl Client {
+    /// What is known of a test that ran.
+    pub fn ended(self) -> Ended {
+        let Self { terms, ids, mut reports, far, .. } = self;
+        let size = match &terms.plan.traffic {
+            Traffic::Udp(udp) => Some(u64::from(udp.size.bytes())),
+            _ => None,
+        };
+        let here: Vec<&Report> = ids.iter().filter_map(|id| reports.get(&id.stream)).collect();
+        let span_ns = here.iter().map(|report| stream::span_ns(report)).max().unwrap_or(0);
+        let shares = far.totals.map(|totals| shares(&here, &far, totals, size));
+        let mut shares = shares.unwrap_or_default().into_iter();
+        let mut ends = Vec::new();
+        let mut streams = Vec::new();
+        for id in &ids {
+            let reverse = id.way == Way::Reverse;
+            let mut outcome = StreamOutcome { index: id.index, reverse, ..Default::default() };
+            let Some(report) = reports.remove(&id.stream) else {
+                streams.push(outcome);
+                continue;
+            };
+            let share = shares.next();
+            let told = share.as_ref().map(in_its_words);
+            ends.extend(stream::side(&report).map(|here| StreamEnd { here, far: told }));
+            match report {
+                Report::Send(sent) => {
+                    let rows = (ids.len() == 1).then_some(&far.intervals[..]);
+                    outcome.recv = share.map(|share| {
+                        let mut recv = far_receiver(&sent, &share, size);
+                        recv.intervals = rows.map(<[_]>::to_vec).unwrap_or_default();
+                        recv
+                    });
+                    outcome.send = Some(sent);
+                }
+                Report::Recv(mut recv) => {
+                    outcome.send = share.map(|share| far_sender(&mut recv, &share, size));
+                    outcome.recv = Some(recv);
+                }
+                Report::Rr(_) | Report::Respond(_) => {}
+            }
+            streams.push(outcome);
+        }
+        Ended {
+            streams,
+            ends,
+            span_ns,
+            server_cpu_percent: far.cpu_percent,
+            lines: far.lines,
+            interrupted: self.interrupted,
+            trouble: self.trouble,
+            results: far.totals.is_some(),
+            shown: self.shown,
+        }
+    }
+}
+
+/// What a server reports of all streams together, stream by stream: each has what this end knows of it, and of
+/// what is missing or too much its share.
+fn shares(here: &[&Report], far: &Far, totals: Span, size: Option<u64>) -> Vec<FarShare> {
+    let near: Vec<u64> = here
+        .iter()
+        .map(|report| match report {
+            Report::Send(sent) => sent.counts.bytes,
+            Report::Recv(received) => received.counts.bytes,
+            Report::Rr(_) | Report::Respond(_) => 0,
+        })
+        .collect();
+    let all = near.iter().fold(0u64, |sum, bytes| sum.saturating_add(*bytes));
+    // Datagrams of one size that make these bytes: the nearest number of them.
+    let whole = |bytes: u64| match size {
+        Some(size) => bytes.saturating_add(size / 2) / size.max(1) * size,
+        None => bytes,
+    };
+    let told = if is_meant(totals.bytes, all) { all } else { whole(totals.bytes) };
+    let streams = u16::try_from(here.len()).unwrap_or(u16::MAX);
+    let unit = size.unwrap_or(1).max(1);
+    let (less, more) = (all.saturating_sub(told) / unit, told.saturating_sub(all) / unit);
+    let again = |index| far.retransmits.map(|again| share(again, streams, index));
+    (0u16..)
+        .zip(&near)
+        .map(|(index, bytes)| {
+            let less = share(less, streams, index).saturating_mul(unit);
+            let more = share(more, streams, index).saturating_mul(unit);
+            let bytes = bytes.saturating_sub(less).saturating_add(more);
+            let cpu = far.cpu_percent.filter(|_| index == 0);
+            FarShare {
+                bytes,
+                datagrams: size.map_or(0, |size| bytes / size.max(1)),
+                ns: totals.ns,
+                cpu_ns: cpu.map(|percent| totals.ns / 100 * u64::from(percent.min(100_000))),
+                retransmits: again(index),
+            }
+        })
+        .collect()
+}
+
+fn in_its_words(share: &FarShare) -> FarStream {
+    FarStream {
+        bytes: share.bytes,
+        retransmits: share.retransmits,
+        packets: share.datagrams,
+        seconds: Some(share.ns as f64 / 1e9),
+        ..FarStream::default()
+    }
+}
+
+fn used(share: &FarShare) -> ThreadUse {
+    ThreadUse { cpu_ns: share.cpu_ns, ..ThreadUse::default() }
+}
+
+/// What a receiver's totals say. A copy hides a datagram that is lost.
+fn far_receiver(sent: &SendReport, far: &FarShare, size: Option<u64>) -> RecvReport {
+    let mut report = RecvReport { thread: used(far), ..RecvReport::default() };
+    let counts = &mut report.counts;
+    counts.bytes = far.bytes;
+    if size.is_some() {
+        counts.datagrams = far.datagrams.min(sent.counts.datagrams);
+        counts.expected = sent.counts.datagrams;
+        counts.lost = counts.expected - counts.datagrams;
+        counts.dropped_max = counts.lost;
+    }
+    let ns = if far.ns > 0 { far.ns } else { sent.span_ns };
+    (report.first_ns, report.last_ns) = (Some(0), Some(ns));
+    report
+}
+
+/// What a sender's totals say; completes the near receiver by what was lost at the end.
+fn far_sender(received: &mut RecvReport, far: &FarShare, size: Option<u64>) -> SendReport {
+    let mut report = SendReport { span_ns: far.ns, thread: used(far), ..SendReport::default() };
+    report.counts.bytes = far.bytes;
+    if size.is_some() {
+        add_tail(received, far.datagrams.saturating_sub(received.counts.expected));
+        report.counts.datagrams = far.datagrams.max(received.counts.expected);
+    } else {
+        report.tcp = far.retransmits.map(|retransmits| TcpSample {
+            retransmits: Some(retransmits),
+            ..TcpSample::default()
+        });
+    }
+    report
+}

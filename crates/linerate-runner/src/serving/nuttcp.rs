@@ -1,0 +1,252 @@
+//! The server of nuttcp's clients, on a port of its own.
+//!
+//! Data threads, accounting and admission are those of every test; this is what is around the conversation. A
+//! client names the data ports, also those of its own that are to be connected to. Nothing goes to another
+//! address than its own, and no program is started for it: neither traceroute nor a test with a third host.
+
+mod plan;
+
+use std::net::SocketAddr;
+use std::num::NonZeroU16;
+use std::sync::Arc;
+use std::time::Duration;
+
+use linerate_dialect::habits::{self, Habits};
+use linerate_dialect::nuttcp::server::{self as conversation, SILENCE_LIMIT_NS, Terms};
+use linerate_engine::{clock, sys};
+use linerate_host::facts::facts;
+use linerate_model::plan::{AgreedPlan, Dialect, IpVersion};
+use linerate_wire::framing::Framing;
+use linerate_wire::native::message::{RefusalKind, Refused};
+use linerate_wire::nuttcp::{MAX_LINE, Parameters, greeting};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
+use tokio::net::TcpStream;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::mpsc;
+
+use self::plan::{plan, refuse};
+use super::driver::{Driver, Guest, Setup};
+use super::listen::Wish;
+use crate::admission::Slot;
+use crate::control::{read_out, write_bytes};
+use crate::data::{Shared, Sign, StreamSocket, Streams, tcp_options};
+use crate::event::Event;
+use crate::serve_iperf3::control;
+use crate::served;
+use crate::service::{Server, Work};
+
+/// Should nobody act on a client's silence, data threads end by themselves a little later.
+const SILENCE_OF_THREADS: Duration = Duration::from_millis(500);
+/// The first release whose receiver bears that an interval ends between two words of the end.
+const PATIENT: [u32; 3] = [6, 1, 4];
+
+/// A test that was granted.
+struct Test {
+    peer: SocketAddr,
+    local: SocketAddr,
+    asked: Parameters,
+    hurried: bool,
+    agreed: Arc<AgreedPlan>,
+    slot: Slot,
+    /// Where tests run one at a time, what says that it is this one's.
+    _alone: Option<OwnedSemaphorePermit>,
+}
+
+/// Finds out what a connection wants. Bounded by the caller.
+pub(crate) async fn greet(
+    server: &Arc<Server>,
+    mut control: TcpStream,
+    peer: SocketAddr,
+) -> Option<Work> {
+    let _ = control.set_nodelay(true);
+    let local = control.local_addr().map(sys::plain).ok()?;
+    let test = match ask(server, &mut control, peer, local).await? {
+        Ok(test) => test,
+        Err(refused) => {
+            server.turned_away(peer, refused.kind, &refused.why);
+            let _ = write_bytes(&mut control, &greeting::refusal(&refused.why)).await;
+            read_out(&mut control).await;
+            return None;
+        }
+    };
+    let server = Arc::clone(server);
+    Some(Box::pin(async move { test.run(&server, control).await }))
+}
+
+/// Greets the client and reads what it wants; `None` where it does not say.
+async fn ask(
+    server: &Arc<Server>,
+    control: &mut TcpStream,
+    peer: SocketAddr,
+    local: SocketAddr,
+) -> Option<Result<Test, Refused>> {
+    let mut lines = BufReader::new(&mut *control);
+    let hello = line(&mut lines).await?;
+    let Some(release) = greeting::release(&hello).map(numbers) else {
+        let why = "it does not begin as nuttcp does, with HELO and a release";
+        return Some(Err(refuse(RefusalKind::Protocol, why)));
+    };
+    write_bytes(&mut lines, greeting::HELLO).await.ok()?;
+    let asked = line(&mut lines).await?;
+    if !lines.buffer().is_empty() {
+        let why = "it says more than its parameters before it has an answer";
+        return Some(Err(refuse(RefusalKind::Protocol, why)));
+    }
+    let asked = Parameters::decode(&asked);
+    let asked = asked.map_err(|unfit| refuse(RefusalKind::Protocol, &unfit.to_string()));
+    Some(asked.and_then(|asked| grant(server, (peer, local), asked, release)))
+}
+
+/// One line without its end; `None` where none comes.
+async fn line(from: &mut (impl AsyncBufReadExt + Unpin)) -> Option<Vec<u8>> {
+    let mut line = Vec::new();
+    from.take(MAX_LINE as u64).read_until(b'\n', &mut line).await.ok()?;
+    line.strip_suffix(b"\n").map(<[u8]>::to_vec)
+}
+
+/// The three numbers of a release; one that is none is of the newest.
+fn numbers(release: &str) -> [u32; 3] {
+    let mut parts = release.split('.').map(|part| part.parse().ok());
+    let mut next = || parts.next().flatten();
+    match (next(), next(), next()) {
+        (Some(major), Some(minor), Some(patch)) => [major, minor, patch],
+        _ => [u32::MAX; 3],
+    }
+}
+
+fn grant(
+    server: &Server,
+    (peer, local): (SocketAddr, SocketAddr),
+    asked: Parameters,
+    release: [u32; 3],
+) -> Result<Test, Refused> {
+    let options = &server.options;
+    if options.key.is_some() || options.logins.is_some() {
+        let why = "this server wants a key or a login, which clients of nuttcp cannot prove";
+        return Err(refuse(RefusalKind::Key, why));
+    }
+    let plan = plan(&asked, ip(peer), options)?;
+    let agreed = Arc::new(AgreedPlan { plan, cuts: vec![] });
+    let alone = server.rendezvous.try_alone().map_err(|()| {
+        let why = "busy: a test is running, and this server makes one at a time";
+        refuse(RefusalKind::Busy, why)
+    })?;
+    let nic = facts(Some(peer.ip())).nic;
+    let irq_cores = nic.as_ref().map(|nic| nic.irq_cores.clone()).unwrap_or_default();
+    let (arrivals, _) = mpsc::unbounded_channel();
+    // No native stream can claim this place: nobody learns token and cookie.
+    let slot = server.admission.admit(
+        &agreed,
+        u64::from_be_bytes(crate::random::random()) >> 1,
+        crate::random::random(),
+        (peer.ip(), local),
+        &irq_cores,
+        arrivals,
+        options,
+    )?;
+    let hurried = release < PATIENT;
+    Ok(Test { peer, local, asked, hurried, agreed, slot, _alone: alone })
+}
+
+fn ip(peer: SocketAddr) -> IpVersion {
+    if peer.is_ipv4() { IpVersion::V4 } else { IpVersion::V6 }
+}
+
+impl Test {
+    async fn run(self, server: &Arc<Server>, control: TcpStream) {
+        let Self { peer, local, asked, hurried, agreed, slot, _alone } = self;
+        let options = &server.options;
+        let served = Box::new(served::test(None, peer, Dialect::Nuttcp, &agreed));
+        server.events.send(Event::TestStarted(served.clone()));
+        let plan = &agreed.plan;
+        let shared = Shared::within(options.limits(), usize::from(plan.streams));
+        shared.charge_to(slot.day.clone());
+        let terms = Terms {
+            asked: asked.clone(),
+            agreed: Arc::clone(&agreed),
+            hurried,
+            longest_ns: options.max_duration.0,
+            most_bps: options.max_rate.map(|rate| rate.bits_per_second()),
+            no_data_ns: u64::try_from(options.no_data.as_nanos()).unwrap_or(u64::MAX),
+        };
+        let counted = asked.counts_sent() && plan.streams == 1;
+        let framing = Framing::Nuttcp { size: asked.length, counted };
+        let setup = Setup {
+            streams: Streams {
+                agreed: Arc::clone(&agreed),
+                ip: ip(peer),
+                token: slot.token,
+                framing,
+                habits: Habits { numbered: counted, ..habits::NUTTCP },
+                preface: vec![],
+                digits: false,
+                burst: asked.burst.filter(|_| !asked.client_sends).unwrap_or(0),
+                cores: slot.cores.clone(),
+            },
+            shared,
+            _slot: slot,
+            nic: None,
+            sign: (Sign::Answers, Duration::from_nanos(SILENCE_LIMIT_NS) + SILENCE_OF_THREADS),
+            named: true,
+            guest: Ports {
+                asked: asked.clone(),
+                agreed: Arc::clone(&agreed),
+                most_forced: options.max_window,
+            },
+        };
+        let test = conversation::Server::new(terms, clock::monotonic_ns());
+        let (_sender, mut arrivals) = mpsc::unbounded_channel::<(u16, StreamSocket)>();
+        let test = Driver::new(test, control, setup).run(server, &mut arrivals).await;
+        let ended = test.outcome().unwrap_or(Ok(()));
+        let ended = ended.map_err(|early| served::explained(early, local.ip()));
+        let time_ns = asked.time_us.map(|us| us.saturating_mul(1_000));
+        // What arrives is of so many datagrams as the client alone knows, but where they say it.
+        let known = asked.udp && (counted || !asked.client_sends);
+        let ended = served::result(ended, known, time_ns, test.reports());
+        server.events.send(Event::TestEnded(served, Box::new(ended)));
+    }
+}
+
+/// What nuttcp's clients ask of the data ports.
+struct Ports {
+    asked: Parameters,
+    agreed: Arc<AgreedPlan>,
+    /// The largest window that is forced beyond the kernel's limits, in bytes.
+    most_forced: u32,
+}
+
+impl Guest for Ports {
+    fn wish(&self, stream: u16) -> Wish {
+        let plan = &self.agreed.plan;
+        let options = sys::TcpOptions {
+            window: plan.window,
+            most_forced: Some(self.most_forced),
+            dscp: plan.dscp,
+            ..sys::TcpOptions::default()
+        };
+        let first = u16::try_from(self.asked.port).unwrap_or(0);
+        // Of whichever end listens.
+        let port = first.checked_add(stream).and_then(NonZeroU16::new);
+        Wish { port, peer_port: None, exact: true, options: tcp_options(plan, options) }
+    }
+
+    fn watch(&mut self, control: &TcpStream) {
+        control::watch(control);
+    }
+
+    fn ask(&mut self, control: &TcpStream) {
+        control::ask(control);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn releases_are_compared_by_number() {
+        assert!(numbers("6.1.2") < PATIENT && numbers("5.10.9") < PATIENT);
+        assert!(numbers("6.1.4") >= PATIENT && numbers("10.0.0") > PATIENT);
+        assert!(numbers("x") > PATIENT && numbers("6.1") > PATIENT);
+    }
+}
