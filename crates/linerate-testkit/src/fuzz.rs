@@ -10,6 +10,7 @@ mod control;
 mod iperf2;
 mod iperf3;
 mod netperf;
+mod nuttcp;
 mod parsing;
 mod story;
 
@@ -18,6 +19,7 @@ pub use control::{agent_message, order, setting, undo_journal};
 pub use iperf2::iperf2;
 pub use iperf3::{iperf3_control, iperf3_datagram, iperf3_parameters, iperf3_results};
 pub use netperf::netperf_message;
+pub use nuttcp::nuttcp;
 pub use parsing::{
     client_message, datagram_header, run_record, server_message, stream_opening, units,
 };
@@ -47,6 +49,7 @@ pub const ALL: &[(&str, Target)] = &[
     ("iperf3_datagram", iperf3_datagram),
     ("iperf2", iperf2),
     ("netperf_message", netperf_message),
+    ("nuttcp", nuttcp),
 ];
 
 /// Takes values off the front of the input; zeros when it is used up.

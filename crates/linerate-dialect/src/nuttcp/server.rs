@@ -50,7 +50,7 @@ pub struct Terms {
     pub asked: Parameters,
     /// … and what that is here.
     pub agreed: Arc<AgreedPlan>,
-    /// The client's receiver is of a release before 6.1.4.
+    /// The client's receiver is of a release before 6.1.4, and has intervals.
     pub hurried: bool,
     /// The owner's longest test, in nanoseconds.
     pub longest_ns: u64,

@@ -38,7 +38,7 @@ impl Beginning {
 pub(super) struct Farewell {
     pub(super) said: u8,
     pub(super) again_ns: u64,
-    /// The receiver is of a release before 6.1.4.
+    /// The receiver is of a release before 6.1.4, and has intervals.
     pub(super) hurried: bool,
 }
 

@@ -29,6 +29,8 @@ pub(crate) struct Wish {
 /// A peer that has been told that it is connected to has this long to be ready: nuttcp's clients as its servers
 /// count on it.
 const CONNECT_PAUSE: Duration = Duration::from_millis(50);
+/// Where it refuses, it is asked again after so long.
+const CONNECT_AGAIN: Duration = Duration::from_millis(10);
 /// It must take the connection within this.
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 
@@ -47,16 +49,29 @@ pub(crate) async fn connect(
         return Ok(StreamSocket::Udp(socket, None));
     }
     tokio::time::sleep(CONNECT_PAUSE).await;
+    let connected = async {
+        loop {
+            match once(local, peer, wish).await {
+                // A client waits on one port after the other.
+                Err(e) if e.kind() == std::io::ErrorKind::ConnectionRefused => {
+                    tokio::time::sleep(CONNECT_AGAIN).await;
+                }
+                connected => return connected,
+            }
+        }
+    };
+    let connected = tokio::time::timeout(CONNECT_LIMIT, connected).await;
+    let connected = connected.unwrap_or_else(|_| Err(std::io::ErrorKind::TimedOut.into()));
+    connected.map_err(|e| std::io::Error::new(e.kind(), format!("to {peer}: {e}")))
+}
+
+async fn once(local: SocketAddr, peer: SocketAddr, wish: &Wish) -> std::io::Result<StreamSocket> {
     let socket = Socket::new(Domain::for_address(peer), Type::STREAM, Some(Protocol::TCP))?;
     // A wish: what the kernel refuses does not end the test.
     let _ = sys::set_tcp(&socket, local.is_ipv6(), &wish.options);
     socket.bind(&local.into())?;
     socket.set_nonblocking(true)?;
-    let connecting = TcpSocket::from_std_stream(socket.into()).connect(peer);
-    let stream = tokio::time::timeout(CONNECT_LIMIT, connecting).await;
-    let stream = stream.map_err(|_| std::io::Error::from(std::io::ErrorKind::TimedOut))?;
-    let stream = stream.map_err(|e| std::io::Error::new(e.kind(), format!("to {peer}: {e}")))?;
-    let stream = stream.into_std()?;
+    let stream = TcpSocket::from_std_stream(socket.into()).connect(peer).await?.into_std()?;
     stream.set_nonblocking(false)?;
     Ok(StreamSocket::Tcp(stream))
 }

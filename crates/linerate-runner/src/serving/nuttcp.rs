@@ -144,7 +144,8 @@ fn grant(
         arrivals,
         options,
     )?;
-    let hurried = release < PATIENT;
+    // Without intervals it would take the second word for one after the first was lost.
+    let hurried = release < PATIENT && asked.interval_us.is_some();
     Ok(Test { peer, local, asked, hurried, agreed, slot, _alone: alone })
 }
 

@@ -1,0 +1,232 @@
+//! nuttcp's dialect against the real nuttcp 6.1.2 and 8.2.2, both ways: what both ends print is the same.
+
+mod support;
+#[path = "support/nuttcp.rs"]
+mod theirs;
+
+use serde_json::Value;
+use support::{Lab, Server, alone, linerate, number, wait_for};
+use theirs::{DEADLINES, Theirs, attempt, nuttcp, programs, serve, serve_in, value};
+
+const MEGABYTE: f64 = 1_048_576.0;
+
+/// The results of the tests that ended at a server.
+fn ended(server: &Server) -> Vec<Value> {
+    let log = server.log();
+    let events = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    events.filter(|event| event["event"] == "ended").collect()
+}
+
+/// A run of the real client, and how its test ended at the server.
+fn both(server: &Server, run: impl FnOnce() -> String) -> (String, Value) {
+    let before = ended(server).len();
+    let text = run();
+    assert!(wait_for(DEADLINES, || ended(server).len() > before), "{text}\n{}", server.log());
+    let ended = ended(server).pop().expect("an end");
+    assert_eq!(ended["outcome"], "done", "{text}\n{ended}");
+    (text, ended)
+}
+
+/// Whether bytes are those that a real program shows with four decimals of a megabyte.
+fn shows(bytes: u64, text: &str) -> bool {
+    let shown = format!("{:.4}", bytes as f64 / MEGABYTE);
+    format!("{:.4}", value(text, "megabytes")) == shown
+}
+
+#[test]
+fn an_unmodified_client_and_this_server_count_alike() {
+    let _alone = alone();
+    let (server, at) = serve(&[]);
+    for (release, bin) in programs("an_unmodified_client_and_this_server_count_alike") {
+        for (args, side) in [
+            ("-T0.5", "received"),
+            ("-T1 -i0.5", "received"),
+            ("-T0.5 -N3", "received"),
+            ("-n160 -l8192", "received"),
+            ("-T0.5 -F", "received"),
+            ("-T0.5 -r -F -N2", "sent"),
+            ("-T1 -r -i0.5", "sent"),
+            ("-T0.5 -r -N3", "sent"),
+            ("-n10m -r", "sent"),
+            ("-T0.5 -w128", "received"),
+            ("-T0.5 -ws128 -wr64", "received"),
+            ("-T0.5 -R20m", "received"),
+            ("-u -R8m -l1000 -T1 -i0.5", "received"),
+            ("-u -R8m -l1000 -T1", "received"),
+            ("-u -Ri8m -l1000 -T0.5", "received"),
+            ("-u -R2m -l200 -T0.5 -N3", "received"),
+            ("-u -n500 -l1000 -R8m", "received"),
+            ("-u -r -R8m -l1000 -T1 -i0.5", "sent"),
+            ("-u -r -R8m -l1000 -T1", "sent"),
+            ("-u -r -Ri8m -l1000 -T0.5", "sent"),
+            ("-u -r -R2m -l200 -T0.5 -N3", "sent"),
+            ("-u -r -n500 -l1000 -R8m", "sent"),
+        ] {
+            let run = || nuttcp(&bin, "127.0.0.1", at.port(), &format!("-fparse -p 7000 {args}"));
+            let (text, end) = both(&server, run);
+            let of = |name: &str| number(&end, &format!("{side}.{name}"));
+            assert!(of("bytes") > 0, "{release} {args}: {end}");
+            if !args.contains("-u") {
+                // A receiver shows what came, and over TCP that is what was sent.
+                let total = value(&text, "megabytes");
+                // A client of several streams stops to read with the first that ends.
+                let cut = side == "sent" && args.contains("-N");
+                let all = shows(of("bytes"), &text)
+                    || (cut && total <= of("bytes") as f64 / MEGABYTE + 1e-4);
+                assert!(total > 0.0 && all, "{release} {args}: {text}{end}");
+            } else if side == "sent" {
+                let all = value(&text, "pkt") as u64;
+                assert_eq!(all, of("datagrams"), "{release} {args}: {text}{end}");
+            } else {
+                // On loopback none are lost at such rates: the client shows what came here.
+                assert!(shows(of("bytes"), &text), "{release} {args}: {text}{end}");
+                assert!(value(&text, "pkt") > 10.0, "{release} {args}: {text}");
+            }
+            let rows = text.matches("real_sec=").count();
+            assert_eq!(rows > 0, args.contains("-i0.5"), "{release} {args}: {text}");
+        }
+    }
+}
+
+#[test]
+fn an_unmodified_client_sees_what_it_asks_for_and_why_it_has_no_test() {
+    let _alone = alone();
+    let (_server, at) = serve(&["--max-duration", "20s"]);
+    for (release, bin) in programs("an_unmodified_client_sees_what_it_asks_for_and_why") {
+        let run = |args: &str| nuttcp(&bin, "127.0.0.1", at.port(), &format!("-p 7000 {args}"));
+        // Its wish for a core is not taken; 6.1.2 has none.
+        let text = run(if release == "6.1.2" { "-v -T0.5" } else { "-v -T0.5 -xc0/0" });
+        for line in ["nuttcp-r: ", "real seconds", "I/O calls", "sys 0:0"] {
+            assert!(text.contains(line), "{release}: {text}");
+        }
+        let text = run("-u -R8m -T1 -i0.5 -fxmitstats");
+        assert!(text.contains("~drop/pkt"), "{release}: {text}");
+        let text = run("-T1 -i0.5 -frunningtotal");
+        assert!(text.contains("Tot:"), "{release}: {text}");
+        for (args, why) in [
+            ("-T30", "longer than this server's"),
+            ("-xt -T1", "traceroute is not run here"),
+            ("-u -r -N2 -i1 -T1", "leave out -i, or -N"),
+        ] {
+            let mut command = std::process::Command::new(&bin);
+            let (_, text) = attempt(&mut command, "127.0.0.1", at.port(), args);
+            assert!(text.contains(why), "{release} {args}: {text}");
+        }
+        // IPv6, on loopback.
+        let v6 = if release == "6.1.2" { "-6" } else { "" };
+        let text = nuttcp(&bin, "::1", at.port(), &format!("{v6} -p 7000 -u -R8m -T0.5 -fparse"));
+        assert!(value(&text, "pkt") > 10.0, "{release}: {text}");
+    }
+}
+
+/// A test of ours against a server of this dialect.
+fn ours(port: u16, args: &str) -> Value {
+    let port = port.to_string();
+    let all = ["--dialect", "nuttcp", "-p", &port, "--json"];
+    let ran = linerate(None, &[&args.split(' ').collect::<Vec<_>>()[..], &all].concat());
+    assert_eq!(ran.code, 0, "{args}: {}\n{}", ran.err, ran.out);
+    let record = ran.record();
+    assert_eq!(record["agreed"]["dialect"], "nuttcp", "{args}");
+    record
+}
+
+/// What this client has of any server.
+fn measures(port: u16, who: &str) {
+    let udp = ours(port, "udp 127.0.0.1 -b 20M -l 1000 -k 2000");
+    assert_eq!(number(&udp, "totals.sender.datagrams"), 2_000, "{who}");
+    let came = number(&udp, "totals.receiver.datagrams") + number(&udp, "totals.receiver.lost");
+    assert_eq!(came, 2_000, "{who}");
+    let tcp = ours(port, "tcp 127.0.0.1 -n 3Mi -P 3");
+    assert_eq!(number(&tcp, "totals.receiver.bytes"), 3 << 20, "{who}");
+    let reverse = ours(port, "udp 127.0.0.1 -R -l 1000 -k 500 -b 8M");
+    assert_eq!(number(&reverse, "totals.sender.datagrams"), 500, "{who}");
+    let tcp = ours(port, "tcp 127.0.0.1 -R -P 2 -t 500ms");
+    let (sent, received) = ("totals.sender.bytes", "totals.receiver.bytes");
+    assert_eq!(number(&tcp, sent), number(&tcp, received), "{who}: {tcp}");
+    assert!(number(&tcp, sent) > 0, "{who}");
+    let rows = ours(port, "udp 127.0.0.1 -b 4M -l 500 -t 1500ms -i 500ms");
+    let receiver = rows.pointer("/intervals/0/receiver/datagrams").and_then(Value::as_u64);
+    assert!(receiver.is_some_and(|datagrams| datagrams > 100), "{who}: {rows}");
+    let two = ours(port, "udp 127.0.0.1 -b 1M -l 500 -k 100 -P 2");
+    assert!(two["doubts"].to_string().contains("carry no numbers"), "{who}: {two}");
+}
+
+#[test]
+fn this_client_measures_with_the_real_servers() {
+    let _alone = alone();
+    for (release, bin) in programs("this_client_measures_with_the_real_servers") {
+        let server = Theirs::start(&bin);
+        measures(server.port, release);
+    }
+}
+
+#[test]
+fn both_ends_of_ours_count_the_same() {
+    let _alone = alone();
+    let (server, at) = serve(&[]);
+    measures(at.port(), "ours");
+    assert!(!server.log().contains("\"failed\""), "{}", server.log());
+}
+
+#[test]
+fn what_nuttcp_cannot_do_is_refused_with_the_reason() {
+    let _alone = alone();
+    let (_server, at) = serve(&["--max-duration", "20s"]);
+    let port = at.port().to_string();
+    for (args, why) in [
+        ("rr 127.0.0.1", "nuttcp has streams only"),
+        ("tcp 127.0.0.1 --bidir", "nuttcp's tests have one"),
+        ("udp 127.0.0.1 -b 1M -O 1s", "count from the first byte on"),
+        ("tcp 127.0.0.1 -t 21s", "longer than this server's"),
+    ] {
+        let all = ["--dialect", "nuttcp", "-p", &port];
+        let ran = linerate(None, &[&args.split(' ').collect::<Vec<_>>()[..], &all].concat());
+        assert_ne!(ran.code, 0, "{args}: {}", ran.out);
+        assert!(ran.err.contains(why), "{args}: {}", ran.err);
+    }
+}
+
+#[test]
+fn loss_is_what_a_packet_filter_dropped() {
+    let _alone = alone();
+    let test = "loss_is_what_a_packet_filter_dropped";
+    if !Lab::possible(test) {
+        return;
+    }
+    let lab = Lab::pair();
+    let (server, at) = serve_in(Some(&lab.space("b")), &[]);
+    // Every tenth datagram of data is dropped where it would arrive, in either direction.
+    for which in ["a", "b"] {
+        lab.nft(
+            which,
+            "flush ruleset
+table inet truth {
+    counter dropped { }
+    chain ingress {
+        type filter hook prerouting priority -300;
+        udp length > 500 numgen inc mod 10 == 3 counter name dropped drop
+    }
+}
+",
+        );
+    }
+    for (release, bin) in programs(test) {
+        for (args, where_it_drops) in [("-u", "b"), ("-u -r", "a")] {
+            let before = lab.counter(where_it_drops, "dropped").0;
+            let mut command = std::process::Command::new("ip");
+            command.args(["netns", "exec", &lab.space("a"), "timeout", "60"]).arg(&bin);
+            let args = format!("{args} -i0.5 -R4m -l1000 -T1 -p 7000 -fparse");
+            let mut text = String::new();
+            let run = || {
+                let (good, said) = attempt(&mut command, "10.77.1.2", at.port(), &args);
+                assert!(good, "{release} {args}: {said}");
+                text.clone_from(&said);
+                said
+            };
+            let (_, end) = both(&server, run);
+            let dropped = lab.counter(where_it_drops, "dropped").0 - before;
+            assert!(dropped > 10, "{release} {args}: {text}");
+            assert_eq!(value(&text, "drop") as u64, dropped, "{release} {args}: {text}\n{end}");
+        }
+    }
+}
