@@ -3,16 +3,16 @@
 //! The client says nothing while the test runs. Whoever receives listens, and the other connects, or the other
 //! way round where the client wants that. What ends a test is the data.
 
+mod lines;
 mod watch;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use linerate_model::plan::AgreedPlan;
-use linerate_model::sample::SendReport;
 use linerate_model::served::Outcome;
-use linerate_model::test_event::{Cpu, Row, Rows};
-use linerate_wire::nuttcp::results::{self, Span, Totals};
+use linerate_model::test_event::Cpu;
+use linerate_wire::nuttcp::results::{self, Span};
 use linerate_wire::nuttcp::{Parameters, greeting};
 
 use super::words::{Beginning, Farewell};
@@ -371,31 +371,6 @@ impl Server {
         }
     }
 
-    /// A receiver says what came in each interval.
-    fn shows_rows(&self) -> bool {
-        !self.sends() && self.terms.asked.interval_us.is_some()
-    }
-
-    fn show(&mut self, now_ns: u64, rows: &Rows) {
-        if !self.shows_rows() {
-            return;
-        }
-        let mut span = Span { ns: rows.end_ns - rows.start_ns, ..Span::default() };
-        let (mut sent, mut lost) = (0u64, 0u64);
-        for row in &rows.streams {
-            let Row::Recv(row) = row else { continue };
-            span.bytes = span.bytes.saturating_add(row.counts.bytes);
-            sent = sent.saturating_add(row.counts.expected);
-            lost = lost.saturating_add(row.counts.lost);
-        }
-        let counted = self.terms.asked.counts_sent() && self.ids.len() == 1;
-        span.loss = counted.then_some((sent, lost));
-        self.shown.bytes = self.shown.bytes.saturating_add(span.bytes);
-        self.shown.ns = self.shown.ns.saturating_add(span.ns);
-        let line = results::interval(&self.terms.asked, span, self.shown);
-        self.say(now_ns, line.as_bytes());
-    }
-
     /// What follows from the time, and from all that is known by now.
     fn settle(&mut self, now_ns: u64, seen: &Seen) {
         if matches!(self.phase, Phase::Running(_)) {
@@ -467,54 +442,6 @@ impl Server {
         if said && self.out.bytes().is_empty() && (self.farewell.is_over() || !words) {
             self.end(Ok(()));
         }
-    }
-
-    /// The last lines.
-    fn figures(&self, cpu: Cpu) -> String {
-        let asked = &self.terms.asked;
-        let mut totals = Totals {
-            sent: self.sends(),
-            bytes: 0,
-            ns: 0,
-            calls: 0,
-            cpu_percent: (cpu.user, cpu.system),
-            retransmits: None,
-        };
-        let (mut first_ns, mut last_ns) = (u64::MAX, 0);
-        for report in self.reports.values() {
-            let (bytes, calls) = match report {
-                Report::Send(report) => {
-                    totals.ns = totals.ns.max(report.span_ns);
-                    totals.retransmits = added(totals.retransmits, report);
-                    let calls = report.counts.datagrams.max(report.counts.calls);
-                    (report.counts.bytes, calls)
-                }
-                Report::Recv(report) => {
-                    first_ns = first_ns.min(report.first_ns.unwrap_or(u64::MAX));
-                    last_ns = last_ns.max(report.last_ns.unwrap_or(0));
-                    let calls = report.counts.datagrams.max(report.counts.calls);
-                    (report.counts.bytes, calls)
-                }
-                Report::Rr(_) | Report::Respond(_) => (0, 0),
-            };
-            totals.bytes = totals.bytes.saturating_add(bytes);
-            totals.calls = totals.calls.saturating_add(calls);
-        }
-        totals.ns = totals.ns.max(last_ns.saturating_sub(first_ns));
-        let done = if self.shows_rows() { results::DONE } else { "" };
-        format!("{done}{}", results::totals(asked, &totals))
-    }
-}
-
-/// Of all streams together.
-fn added(so_far: Option<(u64, Option<u64>)>, more: &SendReport) -> Option<(u64, Option<u64>)> {
-    let tcp = more.tcp.and_then(|tcp| Some((tcp.retransmits?, tcp.cwnd_bytes)));
-    match (so_far, tcp) {
-        (Some((a, window)), Some((b, more))) => {
-            let window = window.zip(more).map(|(a, b)| a.saturating_add(b));
-            Some((a.saturating_add(b), window))
-        }
-        (a, b) => a.or(b),
     }
 }
 

@@ -1,0 +1,133 @@
+//! What a server says, line by line.
+
+use linerate_model::sample::{RecvCounts, RecvInterval};
+use linerate_wire::native::message::{RefusalKind, Refused};
+use linerate_wire::nuttcp::heard::{self, Line};
+use linerate_wire::nuttcp::results::Span;
+use linerate_wire::nuttcp::{MAX_LINE, greeting};
+
+use super::{Client, MOST_LINES, Phase, STRAGGLERS_NS, STREAM_END_NS};
+use crate::Action;
+use crate::ending::Failure;
+
+impl Client {
+    pub(super) fn refused(&mut self, now_ns: u64, lines: &[String]) {
+        let why = lines.join(" ");
+        let kind = if why.contains("busy") || why.contains("in use") {
+            RefusalKind::Busy
+        } else {
+            RefusalKind::Policy
+        };
+        self.fail(now_ns, Failure::Refused(Refused { kind, why, hints: vec![] }));
+    }
+
+    /// Takes whole lines of what was heard.
+    pub(super) fn read(&mut self, now_ns: u64, bytes: &[u8]) {
+        self.heard.extend_from_slice(bytes);
+        while let Some(end) = self.heard.iter().position(|byte| *byte == b'\n') {
+            let line: Vec<u8> = self.heard.drain(..=end).collect();
+            if self.closed {
+                return;
+            }
+            self.on_line(now_ns, line.trim_ascii_end());
+        }
+        if self.heard.len() > MAX_LINE {
+            self.no_protocol(now_ns);
+        }
+    }
+
+    fn no_protocol(&mut self, now_ns: u64) {
+        self.heard.clear();
+        self.closed = true;
+        let why = "what it said is no line of nuttcp's".to_owned();
+        self.fail(now_ns, Failure::Server(why));
+    }
+
+    fn on_line(&mut self, now_ns: u64, line: &[u8]) {
+        let Ok(text) = std::str::from_utf8(line) else { return self.no_protocol(now_ns) };
+        if let Some(lines) = &mut self.refusal {
+            if text != "KO" && lines.len() < 10 {
+                lines.push(plain(text));
+                return;
+            }
+            let lines = std::mem::take(lines);
+            self.refusal = None;
+            return self.refused(now_ns, &lines);
+        }
+        match &self.phase {
+            Phase::Asking { asked: false, .. } => match greeting::release(line) {
+                Some(release) => self.ask(now_ns, release),
+                None => self.no_protocol(now_ns),
+            },
+            Phase::Asking { .. } if text == "KO" => self.refusal = Some(Vec::new()),
+            Phase::Asking { .. } if text.starts_with("OK") => self.open(),
+            Phase::Asking { .. } => self.no_protocol(now_ns),
+            Phase::Done(_) => {}
+            _ => self.hear(now_ns, text),
+        }
+    }
+
+    fn ask(&mut self, now_ns: u64, release: &str) {
+        self.release = Some(release.to_owned());
+        let deadline_ns = now_ns.saturating_add(self.terms.patience_ns);
+        self.phase = Phase::Asking { asked: true, deadline_ns };
+        let line = self.terms.asked.encode();
+        self.say(now_ns, &line);
+    }
+
+    fn open(&mut self) {
+        self.phase = Phase::Opening;
+        self.actions.extend(self.ids.iter().map(|id| Action::Open(*id, None)));
+    }
+
+    /// What the server says of the test.
+    fn hear(&mut self, now_ns: u64, text: &str) {
+        if self.far.lines.len() < MOST_LINES {
+            self.far.lines.push(plain(text));
+        }
+        match heard::line(text) {
+            Line::Interval(span) => self.far_interval(span),
+            Line::Totals(span) => {
+                // The first of them: another is of its CPU.
+                self.far.totals.get_or_insert(span);
+                // It sends no more, whether its words of the end have come or not.
+                if !self.sends() {
+                    let drain_ns = if self.is_udp() { STRAGGLERS_NS } else { STREAM_END_NS };
+                    let until_ns = now_ns.saturating_add(drain_ns);
+                    self.actions.push_back(Action::DrainUntil(until_ns));
+                }
+            }
+            Line::Cpu(percent) => self.far.cpu_percent = Some(percent),
+            Line::Retransmits(again) => self.far.retransmits = Some(again),
+            Line::Warning(text) => {
+                let text = plain(text);
+                if text.contains("Error") {
+                    self.far.error.get_or_insert(text);
+                } else {
+                    self.actions.push_back(Action::Note(format!("the server says: {text}")));
+                }
+            }
+            Line::Done | Line::Other => {}
+        }
+    }
+
+    /// The server's interval beside this end's of the same number.
+    fn far_interval(&mut self, span: Span) {
+        if self.far.intervals.len() as u64 >= self.terms.plan.intervals() {
+            return;
+        }
+        let mut counts = RecvCounts { bytes: span.bytes, ..RecvCounts::default() };
+        if let Some((sent, lost)) = span.loss {
+            counts.expected = sent;
+            counts.lost = lost.min(sent);
+            counts.datagrams = sent - counts.lost;
+        }
+        self.far.intervals.push(RecvInterval { counts, ..RecvInterval::default() });
+        self.show();
+    }
+}
+
+/// On one line of a screen.
+fn plain(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
