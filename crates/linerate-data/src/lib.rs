@@ -45,6 +45,7 @@ pub use budget::DayBudget;
 pub use drain::drain_ns;
 pub use linerate_dialect::stream::{DataEvent, Report, Role, StreamId, Tick, role, streams};
 pub use peer::Sign;
+pub use rr::connections::{Dial, Doorway};
 pub use shared::{Limits, Shared, StopOnDrop};
 
 /// How long a data thread waits in the kernel before it looks at [`Shared`] again.
@@ -95,12 +96,22 @@ pub enum StreamSocket {
     Udp(Socket, Option<UdpHello>),
     /// Connected TCP.
     Tcp(TcpStream),
+    /// Not connected: each transaction opens a connection of its own.
+    Dial(Dial),
+    /// Not connected: waits for a connection for each transaction.
+    Doorway(Doorway),
 }
 
 impl StreamSocket {
     /// What is known of it now.
     pub fn facts(&self) -> SocketFacts {
         let (descriptor, send_buffer, receive_buffer, addresses) = match self {
+            Self::Dial(_) => (-1, 0, 0, None),
+            Self::Doorway(door) => {
+                let listener = &door.listener;
+                let buffers = (sys::send_buffer(listener), sys::receive_buffer(listener));
+                (listener.as_raw_fd(), buffers.0, buffers.1, None)
+            }
             Self::Udp(socket, _) => {
                 let address = |a: std::io::Result<socket2::SockAddr>| a.ok()?.as_socket();
                 let ends = address(socket.local_addr()).zip(address(socket.peer_addr()));
@@ -120,7 +131,7 @@ impl StreamSocket {
     pub fn congestion(&self) -> Option<String> {
         match self {
             Self::Tcp(tcp) => sys::congestion(tcp),
-            Self::Udp(..) => None,
+            Self::Udp(..) | Self::Dial(_) | Self::Doorway(_) => None,
         }
     }
 }
@@ -339,6 +350,10 @@ enum Carrier {
     /// Ports, to be opened, and the hello to answer if it comes again (server only).
     Datagrams(datagram::Context, Option<UdpHello>),
     Tcp(TcpStream),
+    /// Of transactions alone.
+    Dial(Dial),
+    /// Likewise.
+    Doorway(Doorway),
 }
 
 /// Starts the thread of one stream.
@@ -351,6 +366,8 @@ pub fn spawn(context: Context, socket: StreamSocket) -> std::io::Result<JoinHand
             Carrier::Datagrams(datagram::Context::of_socket(socket, context.core)?, hello)
         }
         StreamSocket::Tcp(socket) => Carrier::Tcp(socket),
+        StreamSocket::Dial(dial) => Carrier::Dial(dial),
+        StreamSocket::Doorway(door) => Carrier::Doorway(door),
     };
     let marked = match (&carrier, context.role) {
         (Carrier::Datagrams(at, _), Role::Send | Role::Request) => at.socket.clone(),
@@ -372,6 +389,7 @@ pub fn spawn(context: Context, socket: StreamSocket) -> std::io::Result<JoinHand
             }
             (Role::Send, Carrier::Tcp(socket)) => Report::Send(tcp::send(&context, &socket)),
             (Role::Receive, Carrier::Tcp(socket)) => Report::Recv(tcp::receive(&context, &socket)),
+            (Role::Send | Role::Receive, Carrier::Dial(_) | Carrier::Doorway(_)) => return,
             (Role::Request, carrier) => Report::Rr(rr::request(&context, carrier)),
             (Role::Respond, carrier) => Report::Respond(rr::respond(&context, carrier)),
         };

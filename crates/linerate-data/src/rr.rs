@@ -1,5 +1,6 @@
 //! Threads that ask and answer.
 
+pub(crate) mod connections;
 mod tally;
 
 use std::io::{self, ErrorKind, Read, Write};
@@ -43,7 +44,10 @@ pub(super) fn request(context: &Context, carrier: Carrier) -> RrReport {
     // Made before the wait, so that a thread that gets its core late has waited for it.
     let mut tally = Tally::new(context, start_ns);
     clock::sleep_until(start_ns);
-    let result = ask(context, rr, carrier, start_ns, &mut tally);
+    let result = match carrier {
+        Carrier::Dial(dial) => connections::ask(context, rr, &dial, &mut tally),
+        carrier => ask(context, rr, carrier, start_ns, &mut tally),
+    };
     let report = tally.report(context, clock::monotonic_ns());
     RrReport { error: result.err().map(|e| format!("request/response failed: {e}")), ..report }
 }
@@ -202,6 +206,7 @@ impl Conversation {
                 tcp.set_write_timeout(Some(Duration::from_secs(3)))?;
                 (Link::Tcp(tcp), vec![0; response.max(65_536)])
             }
+            Carrier::Dial(_) | Carrier::Doorway(_) => return Err(ErrorKind::Unsupported.into()),
         };
         Ok(Self {
             link,
@@ -348,6 +353,8 @@ pub(super) fn respond(context: &Context, carrier: Carrier) -> RespondReport {
     let result = match carrier {
         Carrier::Datagrams(at, hello) => respond_udp(context, rr, at, hello, &mut answers),
         Carrier::Tcp(tcp) => respond_tcp(context, rr, &tcp, &mut answers),
+        Carrier::Doorway(door) => connections::respond(context, rr, &door, &mut answers),
+        Carrier::Dial(_) => Err(ErrorKind::Unsupported.into()),
     };
     let (thread, span_ns) = answers
         .begun

@@ -398,6 +398,7 @@ impl Netperf {
             tos: None,
             core: None,
             ip: None,
+            old: None,
         }
     }
 }

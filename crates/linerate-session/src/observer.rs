@@ -2,6 +2,22 @@
 
 use linerate_model::record::{Interval, RunRecord};
 use linerate_model::test_event::TestEvent;
+use linerate_wire::netperf::{Response, Results};
+
+use crate::assemble::{HostSamples, StreamOutcome};
+
+/// What both ends of a test in netperf's dialect say of it.
+#[derive(Debug)]
+pub struct Said<'a> {
+    /// What this end measured; beside it what the server's totals mean.
+    pub stream: &'a StreamOutcome,
+    /// Where and with what the server ran.
+    pub response: &'a Response,
+    /// The server's totals, if they came.
+    pub results: Option<&'a Results>,
+    /// This host.
+    pub host: &'a HostSamples,
+}
 
 /// Given everything a test measures. Does nothing unless overridden.
 pub trait Observer {
@@ -14,6 +30,8 @@ pub trait Observer {
     /// What users of iperf3 and iperf 2 see: each stream by itself, the warm-up too. Reported in their dialects
     /// only.
     fn event(&mut self, _event: &TestEvent) {}
+    /// What users of netperf see of a test that is over. Reported in its dialect only.
+    fn said(&mut self, _said: &Said<'_>) {}
     /// Something worth a line on the way: "waiting for a free slot".
     fn note(&mut self, _text: &str) {}
     /// The test is over, well or badly.
@@ -33,6 +51,10 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
     fn event(&mut self, event: &TestEvent) {
         self.0.event(event);
         self.1.event(event);
+    }
+    fn said(&mut self, said: &Said<'_>) {
+        self.0.said(said);
+        self.1.said(said);
     }
     fn note(&mut self, text: &str) {
         self.0.note(text);

@@ -53,7 +53,7 @@ fn refused(at: SocketAddr) -> Vec<Attack> {
     let words: [(&'static str, (usize, u32), u32); 13] = [
         ("kind 0", (0, 0), UNKNOWN),
         ("kind 2^32 - 1", (0, u32::MAX), UNKNOWN),
-        ("an old TCP_STREAM", (0, 10), UNKNOWN),
+        ("an old TCP_RR", (0, 13), UNKNOWN),
         ("node information", (0, 4), UNKNOWN),
         ("system information", (0, 600), UNKNOWN),
         ("SCTP", (DATA + 4 * 23, 132), UNKNOWN),
@@ -62,7 +62,7 @@ fn refused(at: SocketAddr) -> Vec<Attack> {
         ("both ways without sizes", (DATA + 4 * 24, 6), UNKNOWN),
         ("port 65,536", (DATA + 4 * 20, 65_536), UNKNOWN),
         ("the client's port 2^31", (DATA + 4 * 25, 1 << 31), UNKNOWN),
-        ("a connection for each transaction", (DATA + 4 * 12, 4), UNKNOWN),
+        ("a connection for each of nothing one way", (DATA + 4 * 12, 4), UNKNOWN),
         ("68 years", (DATA + 4 * 14, i32::MAX.cast_unsigned()), INVALID),
     ];
     let of_word = |(name, change, error): (&'static str, (usize, u32), u32)| {
@@ -258,12 +258,76 @@ fn data(at: SocketAddr) -> Vec<Attack> {
     ]
 }
 
+/// A connection for each transaction.
+fn crr() -> Request {
+    Request { connections: true, ..rr(Transport::Tcp) }
+}
+
+/// How many transactions a test had that went on.
+fn transactions(mut peer: Peer) -> u32 {
+    let results = peer.frame().expect("results");
+    linerate_wire::netperf::Results::read(&results, false).expect("no error").transactions
+}
+
+/// Connections of transactions that are none.
+fn connections(at: SocketAddr) -> Vec<Attack> {
+    let over_udp = Request { connections: true, ..rr(Transport::Udp) };
+    vec![
+        attack("connections over UDP", move |_| Peer::asked(at, &over_udp).fails(UNKNOWN)),
+        attack("no connection for any transaction", move |_| {
+            let (peer, _) = Peer::granted(at, &crr());
+            assert_eq!(transactions(peer), 0);
+        }),
+        attack("connections without a request, and with half of one", move |_| {
+            let asked = Request { sizes: Some((9, 9)), ..crr() };
+            let (peer, data) = Peer::granted(at, &asked);
+            drop(TcpStream::connect(data).unwrap());
+            TcpStream::connect(data).unwrap().write_all(b"half").unwrap();
+            let mut whole = TcpStream::connect(data).unwrap();
+            whole.write_all(b"a request").unwrap();
+            let mut answer = Vec::new();
+            whole.read_to_end(&mut answer).unwrap();
+            assert_eq!(answer.len(), 9);
+            assert_eq!(transactions(peer), 1);
+        }),
+        attack("a connection that stays and says nothing", move |_| {
+            let (peer, data) = Peer::granted(at, &crr());
+            let _idle = TcpStream::connect(data).unwrap();
+            assert_eq!(transactions(peer), 0);
+        }),
+        attack("a response that nobody reads", move |_| {
+            let (peer, data) = Peer::granted(at, &Request { sizes: Some((1, 1 << 20)), ..crr() });
+            let mut own = TcpStream::connect(data).unwrap();
+            own.write_all(b"x").unwrap();
+            assert!(transactions(peer) <= 1);
+        }),
+        attack("transactions of a thief", move |_| {
+            let (peer, data) = Peer::granted(at, &crr());
+            let any = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None);
+            let thief = any.unwrap();
+            thief.bind(&SocketAddr::from(([127, 0, 0, 9], 0)).into()).unwrap();
+            thief.connect(&data.into()).unwrap();
+            let _ = thief.send(b"x");
+            assert_eq!(transactions(peer), 0);
+        }),
+        attack("transactions whose client is gone", move |_| {
+            let (peer, data) = Peer::granted(at, &crr());
+            let mut own = TcpStream::connect(data).unwrap();
+            own.write_all(b"x").unwrap();
+            peer.reset();
+        }),
+    ]
+}
+
 #[test]
 fn a_catalogue_of_attacks_in_netperfs_dialect() {
     let _alone = alone();
     let (mut server, at) = serve(MANY);
-    let cases = [refused(at), before(at), data(at)].into_iter().flatten().collect::<Vec<_>>();
-    assert!(cases.len() >= 40, "{}", cases.len());
+    let cases = [refused(at), before(at), data(at), connections(at)]
+        .into_iter()
+        .flatten()
+        .collect::<Vec<_>>();
+    assert!(cases.len() >= 47, "{}", cases.len());
     survives(&mut server, &cases, |server, after| {
         assert!(server.alive(), "{after}: the server is gone");
         let port = at.port().to_string();

@@ -29,6 +29,9 @@ const STREAM_LIMIT_NS: u64 = 10_000_000_000;
 /// A data thread that is stopped looks up within 20 ms; on a host that is full, some later. In
 /// nanoseconds.
 const GATHER_LIMIT_NS: u64 = 2_000_000_000;
+/// A client that opens a connection for each transaction has begun so much later at most than its server, in
+/// nanoseconds: netperf's own waits 4 s, and its client for it.
+const CONNECTIONS_PAD_NS: u64 = 1_000_000_000;
 /// How often the limits are looked at, in nanoseconds.
 const LOOK_EVERY_NS: u64 = 250_000_000;
 /// A client whose host says nothing for this long is gone, in nanoseconds.
@@ -267,7 +270,8 @@ impl Server {
         *told = true;
         self.answered = true;
         let response = results::response(&self.terms.request, port, seen.granted);
-        self.say(now_ns, &response.encode());
+        let frame = response.answer(&self.terms.request);
+        self.say(now_ns, &frame);
     }
 
     fn on_arrival(&mut self) {
@@ -287,12 +291,14 @@ impl Server {
             return;
         }
         self.actions.push_back(Action::Begin(now_ns));
-        // Whoever receives waits for what ends a test, or else so much longer.
-        let waits = self.terms.request.receives;
+        // Whoever receives waits for what ends a test, or else so much longer. Connections have no last one.
+        let pad_ns = match &self.terms.request {
+            request if request.connections => CONNECTIONS_PAD_NS,
+            request if request.receives => PAD_NS,
+            _ => 0,
+        };
         let end_ns = match self.terms.request.length {
-            Length::Seconds(1..) => {
-                Some(planned_ns(&self.terms).saturating_add(if waits { PAD_NS } else { 0 }))
-            }
+            Length::Seconds(1..) => Some(planned_ns(&self.terms).saturating_add(pad_ns)),
             Length::Seconds(0) | Length::Units(_) => None,
         };
         self.phase = Phase::Running(Box::new(Running {
@@ -353,7 +359,7 @@ impl Server {
     fn report(&mut self, now_ns: u64, samples: &HostSamples) {
         let results = results::results(&self.terms.request, &self.reports, self.lasted_ns, samples);
         self.phase = Phase::Reporting;
-        self.say(now_ns, &results.encode(0));
+        self.say(now_ns, &results.answer(0, &self.terms.request));
         self.settle(now_ns, &Seen::default());
     }
 }

@@ -31,6 +31,7 @@ use crate::standstill;
 use conduct::over_control;
 pub(crate) use connect::{CONNECT_LIMIT, connect_to, resolve};
 pub use iperf3::Extras;
+pub use netperf::Wants;
 pub(crate) use test::unchanged;
 
 /// Where a test goes.
@@ -74,6 +75,8 @@ pub struct Request {
     pub dialect: Option<Dialect>,
     /// For iperf3's dialect.
     pub iperf3: Extras,
+    /// For netperf's dialect; absent where the plan says it all.
+    pub wants: Option<Wants>,
     /// The command line, for the record.
     pub command: Vec<String>,
     /// A name of the run, for the record.
@@ -94,6 +97,7 @@ impl Request {
             key: None,
             dialect: None,
             iperf3: Extras::default(),
+            wants: None,
             command: Vec::new(),
             label: None,
             title: None,

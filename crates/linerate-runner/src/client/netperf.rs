@@ -3,6 +3,8 @@
 
 mod ask;
 
+pub use ask::Wants;
+
 use std::net::SocketAddr;
 use std::num::NonZeroU16;
 use std::sync::atomic::AtomicBool;
@@ -11,19 +13,22 @@ use std::sync::{Arc, Mutex, PoisonError};
 use linerate_dialect::habits;
 use linerate_dialect::netperf::client::{Client, Terms};
 use linerate_engine::{clock, sys};
+use linerate_model::plan::Way;
 use linerate_model::plan::{Dialect, Transport};
 use linerate_model::record::{Doubt, DoubtKind, ErrorRecord, PlanRecord};
+use linerate_model::test_event::TestEvent;
 use linerate_session::assemble::HostSamples;
-use linerate_session::observer::Observer;
+use linerate_session::observer::{Observer, Said};
 use linerate_wire::framing::Framing;
 use socket2::Socket;
 use tokio::net::TcpStream;
 
 use super::driver::{Driver, Over};
+use super::iperf2::seen;
 use super::open::{Open, Opener, Opening};
 use super::test::{ClientTest, Ended, unchanged};
 use crate::address::with_port;
-use crate::data::{self, StreamSocket, Streams};
+use crate::data::{self, Dial, SocketFacts, StreamSocket, Streams};
 use crate::errors;
 use crate::random::random;
 
@@ -43,11 +48,13 @@ pub(super) async fn conduct(
     test.record.doubts.extend(doubts);
     let opener = test.opener();
     // The server may send to it before anything else is said.
+    let wants = test.request.wants.clone();
+    let near_port = wants.as_ref().and_then(|wants| wants.near_port);
     let (socket, port) = match test.plan.traffic.transport() {
-        Transport::Udp => udp(&opener).map(Option::unzip)?,
+        Transport::Udp => udp(&opener, near_port).map(Option::unzip)?,
         Transport::Tcp => (None, None),
     };
-    let request = ask::request(&test.plan, test.ip, port)?;
+    let request = ask::request(&test.plan, test.ip, port, wants.as_ref())?;
     // Both ends in one network namespace: its counters are the receiver's.
     let same_host = test.peer.ip() == test.local.ip();
     test.record.asked.ip = Some(test.ip.number());
@@ -65,14 +72,29 @@ pub(super) async fn conduct(
         burst: 0,
         cores: test.cores(&ids, false, &[]),
     };
-    let opening = Opening::start(Netperf { opener, socket: Mutex::new(socket) });
+    let opening = Opening::start(Netperf {
+        opener,
+        wants,
+        bound: test.request.bind.is_some(),
+        socket: Mutex::new(socket),
+    });
     let terms = Terms {
         plan: test.plan.clone(),
         request: Some(request.encode()),
         patience_ns: PATIENCE_NS,
     };
     let conversation = Client::new(terms, clock::monotonic_ns());
-    let watched = (&mut test.record, Box::new(|_: &[_]| None) as _);
+    // The data goes the same way.
+    let mss = sys::tcp_sample(&control).and_then(|tcp| tcp.mss_bytes);
+    let (plan, ends) = (test.plan.clone(), (test.local, test.peer));
+    let announce = move |facts: &[SocketFacts]| {
+        let mut event = seen::start(&plan, ends, Way::Forward, (&ids, facts));
+        if let TestEvent::Start(start) = &mut event {
+            start.control.mss = mss.and_then(|mss| u32::try_from(mss).ok());
+        }
+        Some(event)
+    };
+    let watched = (&mut test.record, Box::new(announce) as _);
     let driver = Driver::new(conversation, control, opening, streams, watched, observer);
     let Over { conversation, fault, host } = driver.run().await;
     if let Some(Err(trouble)) = conversation.outcome() {
@@ -82,7 +104,12 @@ pub(super) async fn conduct(
     if same_host {
         test.record.server = Some(test.record.client.clone());
     }
+    let response = conversation.response().cloned().unwrap_or_default();
     let ended = conversation.ended();
+    if let Some(stream) = ended.streams.first() {
+        let results = ended.results.as_ref();
+        observer.said(&Said { stream, response: &response, results, host: &host });
+    }
     let trouble = ended.trouble.map(|trouble| test.failed(trouble));
     let server = if same_host { host.clone() } else { HostSamples::default() };
     let how = Ended {
@@ -102,9 +129,12 @@ fn address_of(socket: &Socket) -> std::io::Result<Option<SocketAddr>> {
 }
 
 /// A UDP socket that is not connected yet, and its port.
-fn udp(opener: &Opener) -> Result<Option<(Socket, NonZeroU16)>, ErrorRecord> {
+fn udp(
+    opener: &Opener,
+    port: Option<NonZeroU16>,
+) -> Result<Option<(Socket, NonZeroU16)>, ErrorRecord> {
     let open = || {
-        let socket = sys::udp_socket(with_port(opener.local, 0))?;
+        let socket = sys::udp_socket(with_port(opener.local, port.map_or(0, NonZeroU16::get)))?;
         let window = Some(opener.plan.window.unwrap_or(FIRST_BUFFER));
         let options = sys::TcpOptions { window, ..sys::TcpOptions::default() };
         let _ = sys::set_tcp(&socket, opener.local.is_ipv6(), &options);
@@ -117,6 +147,9 @@ fn udp(opener: &Opener) -> Result<Option<(Socket, NonZeroU16)>, ErrorRecord> {
 /// Opens the stream of a test of netperf's.
 struct Netperf {
     opener: Opener,
+    wants: Option<Wants>,
+    /// The user named this end's address.
+    bound: bool,
     /// Over UDP.
     socket: Mutex<Option<Socket>>,
 }
@@ -132,8 +165,22 @@ impl Open for Netperf {
         let peer = with_port(self.opener.peer, port.map_or(0, NonZeroU16::get));
         let opener = Opener { peer, ..self.opener.clone() };
         let socket = self.socket.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let port = self.wants.as_ref().and_then(|wants| wants.near_port);
+        let local = with_port(opener.local, port.map_or(0, NonZeroU16::get));
+        if let Some(carries) = self.wants.as_ref().and_then(|wants| wants.connections) {
+            let (plan, local) = (&opener.plan, self.bound.then_some(local));
+            let options = data::tcp_options(
+                plan,
+                sys::TcpOptions {
+                    window: plan.window,
+                    dscp: plan.dscp,
+                    ..sys::TcpOptions::default()
+                },
+            );
+            return Ok(StreamSocket::Dial(Dial { peer, local, options, carries }));
+        }
         let Some(socket) = socket else {
-            return opener.connect(with_port(opener.local, 0)).map(StreamSocket::Tcp);
+            return opener.connect(local).map(StreamSocket::Tcp);
         };
         let fault = |e: std::io::Error| errors::udp_stream(&opener.name, peer, &e.to_string());
         socket.connect(&peer.into()).map_err(fault)?;

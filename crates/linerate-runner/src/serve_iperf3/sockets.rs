@@ -78,6 +78,8 @@ impl Sockets {
         let (fd, udp): (&dyn std::os::fd::AsFd, bool) = match socket {
             StreamSocket::Udp(udp, _) => (udp, true),
             StreamSocket::Tcp(tcp) => (tcp, false),
+            // netperf's alone.
+            StreamSocket::Dial(_) | StreamSocket::Doorway(_) => return,
         };
         // Wishes, as in iperf3: what the kernel refuses does not end the test.
         if asked.tos != 0 {

@@ -311,7 +311,7 @@ impl<C: Conversation, G: Guest> Driver<C, G> {
         let port = DataPort::open(sys::plain(local), transport, &wish)?;
         let number = port.number()?;
         self.granted = Some(port.granted());
-        self.ports.spawn(async move { Ok((stream, port.stream(peer, wish.peer_port).await?)) });
+        self.ports.spawn(async move { Ok((stream, port.stream(peer, &wish).await?)) });
         Ok(number)
     }
 
@@ -337,6 +337,7 @@ impl<C: Conversation, G: Guest> Driver<C, G> {
         let setup = &mut self.setup;
         let copy = match &socket {
             StreamSocket::Tcp(tcp) => tcp.try_clone().ok(),
+            StreamSocket::Dial(_) | StreamSocket::Doorway(_) => None,
             StreamSocket::Udp(socket, _) => {
                 if setup.streams.habits.streams_speak {
                     self.in_band.keep(id.stream, socket)?;

@@ -11,7 +11,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::{TcpListener, TcpSocket, UdpSocket};
 
 use crate::address::with_port;
-use crate::data::StreamSocket;
+use crate::data::{Doorway, StreamSocket};
 
 /// What a dialect asks of a data port of its own.
 #[derive(Debug, Default)]
@@ -24,6 +24,8 @@ pub(crate) struct Wish {
     pub(crate) exact: bool,
     /// What the handshake settles already.
     pub(crate) options: sys::TcpOptions,
+    /// A connection comes for each transaction, and whether it carries anything.
+    pub(crate) connections: Option<bool>,
 }
 
 /// A peer that has been told that it is connected to has this long to be ready: nuttcp's clients as its servers
@@ -144,13 +146,13 @@ impl DataPort {
 
     /// The stream, once `peer` opens it; strangers are not heard. Over UDP the first datagram, which opens
     /// it, stays for the receiver; one that is open to `port` needs none.
-    pub(crate) async fn stream(
-        self,
-        peer: IpAddr,
-        port: Option<NonZeroU16>,
-    ) -> std::io::Result<StreamSocket> {
+    pub(crate) async fn stream(self, peer: IpAddr, wish: &Wish) -> std::io::Result<StreamSocket> {
         let is_peer = |address: SocketAddr| sys::plain(address).ip() == peer;
-        match (self, port) {
+        match (self, wish.peer_port) {
+            (Self::Tcp(listener), _) if wish.connections.is_some() => {
+                let (listener, carries) = (listener.into_std()?, wish.connections == Some(true));
+                Ok(StreamSocket::Doorway(Doorway { listener, from: peer, carries }))
+            }
             (Self::Udp(socket), Some(port)) => {
                 socket.connect((peer, port.get())).await?;
                 let socket = socket.into_std()?;
@@ -203,7 +205,9 @@ mod tests {
         let peer = StdSocket::bind((PEER, 0)).unwrap();
         stranger.send_to(b"stranger", to).unwrap();
         peer.send_to(b"first", to).unwrap();
-        let Ok(StreamSocket::Udp(socket, None)) = port.stream(PEER, None).await else { panic!() };
+        let Ok(StreamSocket::Udp(socket, None)) = port.stream(PEER, &Wish::default()).await else {
+            panic!()
+        };
         stranger.send_to(b"again", to).unwrap();
         peer.send_to(b"second", to).unwrap();
         let mut heard = [[0; 8]; 2].map(|mut bytes| {
@@ -224,7 +228,9 @@ mod tests {
         stranger.connect(&to.into()).unwrap();
         let mut peer = TcpStream::connect(to).unwrap();
         peer.write_all(b"x").unwrap();
-        let Ok(StreamSocket::Tcp(mut stream)) = port.stream(PEER, None).await else { panic!() };
+        let Ok(StreamSocket::Tcp(mut stream)) = port.stream(PEER, &Wish::default()).await else {
+            panic!()
+        };
         let mut byte = [0];
         stream.read_exact(&mut byte).unwrap();
         assert_eq!(&byte, b"x");

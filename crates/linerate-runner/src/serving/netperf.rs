@@ -240,7 +240,9 @@ impl Guest for Ports {
         // Whoever only hears says nothing that would open the stream.
         let hears = self.request.transport == Transport::Udp && !self.request.receives;
         let peer_port = self.request.peer_port.filter(|_| hears);
-        Wish { port, peer_port, exact: false, options: tcp_options(plan, options) }
+        // With or without data.
+        let connections = self.request.connections.then_some(self.request.sizes.is_some());
+        Wish { port, peer_port, exact: false, options: tcp_options(plan, options), connections }
     }
 
     fn watch(&mut self, control: &TcpStream) {

@@ -175,6 +175,7 @@ pub fn request(at: SocketAddr, plan: TestPlan) -> Request {
         key: None,
         dialect: Some(Dialect::Native),
         iperf3: Extras::default(),
+        wants: None,
         command: vec![],
         label: None,
         title: None,

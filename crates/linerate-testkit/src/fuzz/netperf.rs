@@ -8,7 +8,11 @@ pub fn netperf_message(data: &[u8]) {
         assert!(data.len() < FRAME_BYTES);
         return;
     };
-    if let Ask::Test(Ok(request)) = ask(&frame) {
+    if let Ask::Test(Ok(mut request)) = ask(&frame) {
+        // In whatever form it came, it is answered in that, and can be asked in today's.
+        let _ = Response::default().answer(&request);
+        let _ = Results::default().answer(0, &request);
+        request.old = None;
         assert_eq!(ask(&request.encode()), Ask::Test(Ok(request)));
     }
     if let Ok(response) = Response::read(&frame) {

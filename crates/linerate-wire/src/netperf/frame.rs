@@ -20,6 +20,10 @@ impl Kind {
     pub const CALIBRATE: Self = Self(5);
     /// A word that some servers want to hear first; it has no answer.
     pub const PASSPHRASE: Self = Self(6);
+    /// Asks for a stream to the server, as releases before 2.5 did.
+    pub const OLD_STREAM: Self = Self(10);
+    /// Likewise for connections that carry nothing.
+    pub const OLD_CONNECTIONS: Self = Self(300);
     /// Asks for a test.
     pub const OMNI: Self = Self(97);
     /// Answers with a port.

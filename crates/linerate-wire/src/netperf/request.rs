@@ -43,21 +43,6 @@ const MAY_ROUTE: u32 = 0x20;
 const TRANSMITS: u32 = 2;
 const RECEIVES: u32 = 4;
 
-/// What a control message wants.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Ask {
-    /// A test, which may be one that is not made here.
-    Test(Result<Box<Request>, Unfit>),
-    /// To hear [`Kind::DEBUG_OK`].
-    Debug,
-    /// The speed of the CPU.
-    Calibrate,
-    /// Nothing.
-    Passphrase,
-    /// What is not known here.
-    Unknown(Kind),
-}
-
 /// Why a request for a test is none that can be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Unfit {
@@ -73,6 +58,15 @@ pub enum Unfit {
     /// No port has that number.
     #[error("there is no port {0}")]
     Port(u32),
+}
+
+/// Messages of before 2.5 that a client of today still sends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Old {
+    /// A stream to the server.
+    Stream,
+    /// Connections that carry nothing.
+    Connections,
 }
 
 /// A test as its client asks for it, in words of the server: `None` leaves it to the server.
@@ -118,21 +112,12 @@ pub struct Request {
     pub core: Option<u16>,
     /// Version of IP; a netserver that is not told refuses.
     pub ip: Option<IpVersion>,
-}
-
-/// What a message of a client wants.
-pub fn ask(frame: &Frame) -> Ask {
-    match frame.kind() {
-        Kind::OMNI => Ask::Test(Request::read(frame).map(Box::new)),
-        Kind::DEBUG_ON | Kind::DEBUG_OFF => Ask::Debug,
-        Kind::CALIBRATE => Ask::Calibrate,
-        Kind::PASSPHRASE => Ask::Passphrase,
-        kind => Ask::Unknown(kind),
-    }
+    /// It came in an older form, and its answers go in that.
+    pub old: Option<Old>,
 }
 
 impl Request {
-    fn read(frame: &Frame) -> Result<Self, Unfit> {
+    pub(super) fn read(frame: &Frame) -> Result<Self, Unfit> {
         let transport = match frame.word(word::PROTOCOL) {
             6 => Transport::Tcp,
             17 => Transport::Udp,
@@ -152,9 +137,7 @@ impl Request {
             let number = frame.word(n);
             u16::try_from(number).map(NonZeroU16::new).map_err(|_| Unfit::Port(number))
         };
-        let units = frame.word(word::LENGTH).cast_signed();
-        let length =
-            u32::try_from(units).map_or(Length::Units(units.unsigned_abs()), Length::Seconds);
+        let length = Length::of_word(frame.word(word::LENGTH));
         Ok(Self {
             transport,
             transmits,
@@ -180,6 +163,7 @@ impl Request {
                 6 => Some(IpVersion::V6),
                 _ => None,
             },
+            old: None,
         })
     }
 
@@ -203,12 +187,7 @@ impl Request {
         ];
         let set = |flags: &[(bool, u32)]| flags.iter().filter(|f| f.0).fold(0, |all, f| all | f.1);
         frame.set(word::FLAGS, set(&flags));
-        let most = i32::MAX.cast_unsigned();
-        let length = match self.length {
-            Length::Seconds(seconds) => seconds.min(most),
-            Length::Units(units) => units.min(most).wrapping_neg(),
-        };
-        frame.set(word::LENGTH, length);
+        frame.set(word::LENGTH, self.length.word());
         frame.set(word::DATA_PORT, self.data_port.map_or(0, |port| port.get().into()));
         frame.set(word::FAMILY, self.ip.map_or(0, |ip| ip.number().into()));
         for cache_game in word::DIRTY..=word::CLEAN {

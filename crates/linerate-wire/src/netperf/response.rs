@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU16;
 
-use super::{Frame, Kind};
+use super::{CPU_RATE, Frame, Kind};
 
 /// Of its words.
 mod word {
@@ -18,8 +18,6 @@ mod word {
 }
 
 const MEASURE_CPU: u32 = 0x8;
-/// "Full speed" of a server that counts time and not loops.
-const CPU_RATE: f32 = 100.0;
 
 /// What the server will do.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

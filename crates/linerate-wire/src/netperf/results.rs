@@ -1,6 +1,6 @@
 //! The server's second answer: what it measured.
 
-use super::{Frame, Kind};
+use super::{Frame, Kind, PROC_STAT};
 
 /// Of its words.
 mod word {
@@ -25,8 +25,6 @@ mod word {
 
 /// Where the name of the congestion control is, and how long with its NUL.
 const CONGESTION: (usize, usize) = (276, 16);
-/// The CPU's time is counted by the kernel: netperf's letter is S.
-const PROC_STAT: u32 = 8;
 /// A test lasts no longer, in seconds: what is beyond it is no time.
 const MOST_SECONDS: f32 = 1e9;
 

@@ -133,6 +133,7 @@ pub fn request() -> Request {
         tos: None,
         core: None,
         ip: Some(IpVersion::V4),
+        old: None,
     }
 }
 

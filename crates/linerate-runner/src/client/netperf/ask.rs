@@ -9,6 +9,58 @@ use linerate_wire::netperf::{Length, Request};
 
 use crate::errors;
 
+/// What users of netperf ask beyond a plan.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Wants {
+    /// A connection for each transaction, and whether it carries a request and a response.
+    pub connections: Option<bool>,
+    /// The server says what its CPUs did.
+    pub measure_cpu: bool,
+    /// This end's data port.
+    pub near_port: Option<NonZeroU16>,
+    /// The server's data port.
+    pub far_port: Option<NonZeroU16>,
+    /// `SO_SNDBUF` of the server, in bytes.
+    pub far_send_buffer: Option<u32>,
+    /// `SO_RCVBUF` of the server, in bytes.
+    pub far_receive_buffer: Option<u32>,
+    /// Bytes a send call of the server's.
+    pub far_send_size: Option<u32>,
+    /// Bytes a receive call of the server's.
+    pub far_receive_size: Option<u32>,
+    /// `TCP_CONGESTION` of the server.
+    pub far_congestion: Option<String>,
+    /// Type of service of the server.
+    pub far_tos: Option<u8>,
+    /// `TCP_NODELAY` of both.
+    pub nodelay: bool,
+    /// Core of the server.
+    pub far_core: Option<u16>,
+}
+
+impl Wants {
+    fn fill(&self, plan: &TestPlan, request: &mut Request) {
+        request.connections = self.connections.is_some();
+        if self.connections == Some(false) {
+            (request.transmits, request.receives, request.sizes) = (false, false, None);
+        }
+        // No connection says that it is the last.
+        if let (Some(_), End::Datagrams(count)) = (self.connections, plan.end) {
+            request.length = Length::Units(u32::try_from(count).unwrap_or(u32::MAX));
+        }
+        request.send_buffer = self.far_send_buffer;
+        request.receive_buffer = self.far_receive_buffer;
+        request.send_size = self.far_send_size.filter(|_| request.sizes.is_none());
+        request.receive_size = self.far_receive_size.filter(|_| request.sizes.is_none());
+        request.nodelay = self.nodelay;
+        request.measure_cpu = self.measure_cpu;
+        request.data_port = self.far_port;
+        request.congestion.clone_from(&self.far_congestion);
+        request.tos = self.far_tos;
+        request.core = self.far_core;
+    }
+}
+
 fn none(what: &str, why: &str) -> ErrorRecord {
     errors::no_such_netperf_test(what, why)
 }
@@ -57,7 +109,7 @@ pub(super) fn fit(plan: &mut TestPlan) -> Result<Vec<String>, ErrorRecord> {
     }
 }
 
-/// What is asked of the server; `port` is this end's over UDP.
+/// What is asked of the server; `port` is this end's over UDP. `wants` stand above the plan.
 ///
 /// # Errors
 /// When a number does not fit its message.
@@ -65,6 +117,7 @@ pub(super) fn request(
     plan: &TestPlan,
     ip: IpVersion,
     port: Option<NonZeroU16>,
+    wants: Option<&Wants>,
 ) -> Result<Request, ErrorRecord> {
     let reverse = plan.direction.has_reverse();
     let mut request = Request {
@@ -89,6 +142,7 @@ pub(super) fn request(
         tos: plan.dscp.map(|dscp| dscp << 2),
         core: plan.server_cpus.first().copied(),
         ip: Some(ip),
+        old: None,
     };
     match &plan.traffic {
         Traffic::Udp(udp) => {
@@ -106,6 +160,9 @@ pub(super) fn request(
             request.sizes = Some((rr.request, rr.response));
             request.nodelay = true;
         }
+    }
+    if let Some(wants) = wants {
+        wants.fill(plan, &mut request);
     }
     Ok(request)
 }
@@ -178,7 +235,7 @@ mod tests {
 
     #[test]
     fn a_request_says_what_the_plan_does() {
-        let asked = |plan: &TestPlan| request(plan, IpVersion::V6, None).unwrap();
+        let asked = |plan: &TestPlan| request(plan, IpVersion::V6, None, None).unwrap();
         let forward = asked(&plan(Direction::Forward, End::Bytes(5)));
         assert_eq!(forward.transport, Transport::Tcp);
         // This end says by closing when there is no more.
@@ -190,7 +247,7 @@ mod tests {
         assert_eq!(reverse.length, Length::Units(7_000));
         assert!(reverse.transmits && !reverse.receives);
         let much = plan(Direction::Reverse, End::Bytes(1 << 31));
-        let refused = request(&much, IpVersion::V4, None).unwrap_err();
+        let refused = request(&much, IpVersion::V4, None, None).unwrap_err();
         assert!(refused.why.contains("2,147,483,647"), "{refused:?}");
     }
 }

@@ -49,8 +49,10 @@ pub(super) fn plan(
     ip: IpVersion,
     options: &Options,
 ) -> Result<TestPlan, Refusal> {
-    if request.connections {
-        return Err(Refusal::unknown("a connection for each transaction is not made here"));
+    let one_way = request.transmits != request.receives;
+    if request.connections && (one_way || request.transport == Transport::Udp) {
+        let why = "a connection for each transaction is of TCP, and carries something both ways or nothing";
+        return Err(Refusal::unknown(why));
     }
     let (end, span) = end(request, options);
     let interval = span.div_ceil(MOST_ROWS).max(options.interval.0);
@@ -84,13 +86,17 @@ fn end(request: &Request, options: &Options) -> (End, u64) {
             let span = u64::from(seconds).saturating_mul(1_000_000_000);
             (End::Time(Nanos(span)), span)
         }
-        Length::Units(units) if request.sizes.is_some() => (End::Datagrams(units.into()), longest),
+        Length::Units(units) if request.sizes.is_some() || request.connections => {
+            (End::Datagrams(units.into()), longest)
+        }
         Length::Units(units) => (End::Bytes(units.into()), longest),
     }
 }
 
 fn traffic(request: &Request, ip: IpVersion) -> Traffic {
-    if let Some((asked, answer)) = request.sizes {
+    // What a connection without data stands for.
+    let sizes = request.sizes.or(request.connections.then_some((1, 1)));
+    if let Some((asked, answer)) = sizes {
         return Traffic::Rr(RrPlan {
             transport: request.transport,
             request: asked,
@@ -152,6 +158,7 @@ mod tests {
             tos: None,
             core: None,
             ip: None,
+            old: None,
         }
     }
 

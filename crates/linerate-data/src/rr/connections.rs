@@ -1,0 +1,181 @@
+//! Transactions with a connection each: one is opened, asks, is answered and closed by the answering end.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use linerate_engine::{clock, sys};
+use linerate_model::plan::RrPlan;
+use linerate_session::sender::Quota;
+use socket2::{Domain, Protocol, Socket, Type};
+
+use super::super::{Context, LOOK_UP};
+use super::tally::Tally;
+use super::{Answers, UNREAD_NS, passing, write_out};
+
+/// How a client opens connections, one for each transaction.
+#[derive(Debug, Clone)]
+pub struct Dial {
+    /// Where to.
+    pub peer: SocketAddr,
+    /// This end's address; otherwise the kernel chooses, which leaves it more ports.
+    pub local: Option<SocketAddr>,
+    /// What is set before connecting.
+    pub options: sys::TcpOptions,
+    /// A request and a response go over it; else it is opened and closed.
+    pub carries: bool,
+}
+
+/// Where a server waits for connections, one for each transaction.
+#[derive(Debug)]
+pub struct Doorway {
+    /// In any mode.
+    pub listener: TcpListener,
+    /// Who else comes is not heard.
+    pub from: IpAddr,
+    /// As [`Dial::carries`].
+    pub carries: bool,
+}
+
+/// The asking end.
+pub(super) fn ask(
+    context: &Context,
+    rr: &RrPlan,
+    dial: &Dial,
+    tally: &mut Tally,
+) -> io::Result<()> {
+    let wanted = Quota::transactions(&context.streams.agreed.plan, context.id.index);
+    let request = vec![0x5a; if dial.carries { rr.request as usize } else { 0 }];
+    let response = if dial.carries { rr.response as usize } else { 0 };
+    let mut buffer = vec![0; response.clamp(1, 65_536)];
+    let mut done = 0;
+    loop {
+        let now = clock::monotonic_ns();
+        let ended = tally.is_over(now);
+        tally.roll(context, now, false);
+        if ended {
+            tally.roll(context, now, true);
+        }
+        if ended || context.shared.stopping() || wanted.is_some_and(|wanted| done >= wanted) {
+            return Ok(());
+        }
+        let socket = open(dial)?;
+        write_out(context, &socket, &request)?;
+        // All of the answer, and the end of it.
+        let Some(got) = read(context, &socket, &mut buffer, usize::MAX)? else { return Ok(()) };
+        if got < response {
+            return Err(ErrorKind::UnexpectedEof.into());
+        }
+        tally.land(now, clock::monotonic_ns());
+        done += 1;
+    }
+}
+
+fn open(dial: &Dial) -> io::Result<TcpStream> {
+    let socket = Socket::new(Domain::for_address(dial.peer), Type::STREAM, Some(Protocol::TCP))?;
+    // Wishes, as on every data socket.
+    let _ = sys::set_tcp(&socket, dial.peer.is_ipv6(), &dial.options);
+    if let Some(local) = dial.local {
+        socket.bind(&local.into())?;
+    }
+    // Connecting ends with this time as well.
+    socket.set_write_timeout(Some(Duration::from_nanos(UNREAD_NS)))?;
+    socket.connect(&dial.peer.into())?;
+    socket.set_write_timeout(Some(LOOK_UP))?;
+    socket.set_read_timeout(Some(LOOK_UP))?;
+    Ok(socket.into())
+}
+
+/// Reads until the end of the stream, or so many bytes; `None` where the test ended meanwhile.
+fn read(
+    context: &Context,
+    mut socket: &TcpStream,
+    buffer: &mut [u8],
+    enough: usize,
+) -> io::Result<Option<usize>> {
+    let (mut got, mut moved_ns) = (0usize, clock::monotonic_ns());
+    while got < enough {
+        match socket.read(buffer) {
+            Ok(0) => break,
+            Ok(bytes) => {
+                got = got.saturating_add(bytes);
+                moved_ns = clock::monotonic_ns();
+            }
+            Err(e) if passing(&e) => {
+                let now = clock::monotonic_ns();
+                context.shared.look_after_peer(now);
+                if now.saturating_sub(moved_ns) > UNREAD_NS {
+                    return Err(ErrorKind::TimedOut.into());
+                }
+            }
+            Err(e) => return Err(e),
+        }
+        // A peer that goes on and on must not outlast the test.
+        if context.shared.stopping() && got < enough {
+            return Ok(None);
+        }
+    }
+    Ok(Some(got))
+}
+
+/// The answering end. Ends when the control side says so, or after as many as were asked for.
+pub(super) fn respond(
+    context: &Context,
+    rr: &RrPlan,
+    door: &Doorway,
+    answers: &mut Answers,
+) -> io::Result<()> {
+    door.listener.set_nonblocking(true)?;
+    let wanted = Quota::transactions(&context.streams.agreed.plan, context.id.index);
+    let response = vec![0xa5; rr.response as usize];
+    let mut buffer = vec![0; (rr.request as usize).clamp(1, 65_536)];
+    while !context.shared.stopping() && wanted.is_none_or(|wanted| answers.count < wanted) {
+        let now = clock::monotonic_ns();
+        context.shared.look_after_peer(now);
+        context.shared.keep_time(now);
+        if !sys::wait_readable(door.listener.as_fd(), None, now) {
+            continue;
+        }
+        let (socket, peer) = match door.listener.accept() {
+            Ok(came) => came,
+            Err(e) if passing(&e) || e.kind() == ErrorKind::ConnectionAborted => continue,
+            Err(e) => return Err(e),
+        };
+        if sys::plain(peer).ip() != door.from {
+            continue;
+        }
+        answers.begin(context);
+        // A connection that fails is none of the answered; what it does to the client, that counts.
+        if door.carries && !answer(context, rr, &socket, (&mut buffer, &response)).unwrap_or(false)
+        {
+            continue;
+        }
+        answers.count += 1;
+        // Of a connection that carries nothing these stand for its beginning and its end.
+        context.shared.add_sent(u64::from(rr.request) + u64::from(rr.response));
+    }
+    Ok(())
+}
+
+/// Whether a whole request came and was answered.
+fn answer(
+    context: &Context,
+    rr: &RrPlan,
+    socket: &TcpStream,
+    (buffer, response): (&mut [u8], &[u8]),
+) -> io::Result<bool> {
+    socket.set_nonblocking(false)?;
+    socket.set_read_timeout(Some(LOOK_UP))?;
+    socket.set_write_timeout(Some(LOOK_UP))?;
+    let request = rr.request as usize;
+    if read(context, socket, buffer, request)?.is_none_or(|got| got < request) {
+        return Ok(false);
+    }
+    context.shared.keep_rate(u64::from(rr.request), false);
+    context.shared.keep_rate(u64::from(rr.response), true);
+    write_out(context, socket, response)?;
+    let mut socket = socket;
+    socket.flush()?;
+    Ok(!context.shared.stopping())
+}
