@@ -11,6 +11,7 @@ pub mod help;
 pub mod iperf2;
 pub mod iperf3;
 pub mod key;
+pub mod netperf;
 pub mod rr;
 pub mod search;
 pub mod sweep;

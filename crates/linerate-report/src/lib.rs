@@ -18,6 +18,7 @@ pub mod iperf2;
 pub mod iperf3;
 pub mod live;
 pub mod ministat;
+pub mod netperf;
 pub mod number;
 pub mod page;
 pub mod report;

@@ -11,6 +11,7 @@ mod iperf2;
 mod iperf3;
 mod keys;
 mod ministat;
+mod netperf;
 mod output;
 mod report;
 mod run;
@@ -54,6 +55,8 @@ fn drop_in(argv: &[std::ffi::OsString]) -> Option<ExitCode> {
         Some("ministat") => return Some(ministat::run(program, args.to_vec())),
         Some("iperf3") => return Some(iperf3::run(args.to_vec())),
         Some("iperf") => return Some(iperf2::run(args.to_vec())),
+        Some("netperf") => return Some(netperf::run(args.to_vec())),
+        Some("netserver") => return Some(netperf::run_server(args.to_vec())),
         _ => {}
     }
     let [verb, args @ ..] = args else { return None };
@@ -61,6 +64,8 @@ fn drop_in(argv: &[std::ffi::OsString]) -> Option<ExitCode> {
         Some("ministat") => Some(ministat::run(verb, args.to_vec())),
         Some("iperf3") => Some(iperf3::run(args.to_vec())),
         Some("iperf") => Some(iperf2::run(args.to_vec())),
+        Some("netperf") => Some(netperf::run(args.to_vec())),
+        Some("netserver") => Some(netperf::run_server(args.to_vec())),
         _ => None,
     }
 }
@@ -88,6 +93,8 @@ fn dispatch(cli: Cli) -> Result<ExitCode, ErrorRecord> {
         Command::Compare(args) => return Ok(compare::run(&args)),
         Command::Iperf { args } => return Ok(iperf2::run(args)),
         Command::Iperf3 { args } => return Ok(iperf3::run(args)),
+        Command::Netperf { args } => return Ok(netperf::run(args)),
+        Command::Netserver { args } => return Ok(netperf::run_server(args)),
         Command::Ministat { args } => return Ok(ministat::run(OsStr::new("ministat"), args)),
         Command::Report(args) => report::run(&args)?,
         Command::Schema(args) => tools::schema(args.document)?,

@@ -61,6 +61,8 @@ fn the_first_page_of_help() {
       iperf        iperf 2's client and server, with its options and output
       iperf3       iperf3's client and server, with its options and output
       ministat     Files of numbers compared as ministat does, with its options and output
+      netperf      netperf's client, with its options and output
+      netserver    netperf's server, with its options
       report       A page, picture or table of any results: runs, sweeps, searches, comparisons,
                    campaigns, together
       schema       Prints the JSON Schema of the run record, or of another document

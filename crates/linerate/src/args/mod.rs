@@ -72,6 +72,20 @@ pub enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<OsString>,
     },
+    /// netperf's client, with its options and output.
+    #[command(disable_help_flag = true)]
+    Netperf {
+        /// Options, as netperf takes them.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<OsString>,
+    },
+    /// netperf's server, with its options.
+    #[command(disable_help_flag = true)]
+    Netserver {
+        /// Options, as netserver takes them.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<OsString>,
+    },
     Report(Box<crate::report::ReportArgs>),
     Schema(tools::SchemaArgs),
     Completions(tools::CompletionsArgs),

@@ -1,0 +1,124 @@
+//! What a command line asks for, as a plan.
+
+use linerate_model::limits;
+use linerate_model::plan::{
+    Direction, End, EngineChoice, RrPlan, TcpPlan, TestPlan, Traffic, Transport, UdpPlan,
+};
+use linerate_model::units::{BitRate, DatagramSize, Nanos, Rate};
+
+use super::{Buffers, Line, Test, Way};
+
+/// Of UDP where no size is named, over IPv4.
+const UDP_BYTES: u32 = 65_507;
+/// Of TCP where neither the user nor the system names one.
+const BLOCK_BYTES: u32 = 16_384;
+const SECOND_NS: u64 = 1_000_000_000;
+
+impl Line {
+    /// Bytes of a send call here, which are those of the socket's buffer unless they are named.
+    pub fn send_size(&self, defaults: Buffers) -> u32 {
+        let named = self.send_sizes.0;
+        if self.udp {
+            return named.unwrap_or(UDP_BYTES);
+        }
+        // The kernel doubles what is asked of it.
+        let granted = self.buffers[0].0.map(|bytes| bytes.saturating_mul(2));
+        named.or(granted).or(defaults.tcp_send).unwrap_or(BLOCK_BYTES)
+    }
+
+    fn end(&self) -> End {
+        let units = self.length.unsigned_abs();
+        match (self.length, self.way) {
+            (1.., _) => End::Time(Nanos(units.saturating_mul(SECOND_NS))),
+            // Until a signal comes.
+            (0, Way::Asks) => End::Datagrams(limits::BYTES.max / u64::from(u32::MAX)),
+            (0, _) => End::Bytes(limits::BYTES.max),
+            (_, Way::Asks) => End::Datagrams(units),
+            (_, _) => End::Bytes(units),
+        }
+    }
+
+    pub(super) fn plan(&self, defaults: Buffers) -> Result<TestPlan, String> {
+        let end = self.end();
+        let whole = match end {
+            End::Time(time) => time.0,
+            _ => u64::MAX,
+        };
+        let asked = self.interim_s.map(|seconds| (seconds * 1e9) as u64);
+        let (least, most) = (limits::INTERVAL_NS.min, limits::INTERVAL_NS.max);
+        let [here, _] = self.buffers;
+        // What the system gives, and not what linerate would take: the kernel doubles what is asked of it.
+        let system = defaults.udp_send.max(defaults.udp_receive).map(|bytes| bytes / 2);
+        let system = system.filter(|_| self.udp);
+        Ok(TestPlan {
+            traffic: self.traffic(defaults)?,
+            direction: match self.way {
+                Way::Receives => Direction::Reverse,
+                Way::Sends | Way::Asks => Direction::Forward,
+            },
+            streams: 1,
+            end,
+            warmup: Nanos(0),
+            interval: Nanos(asked.unwrap_or(whole).clamp(least, most)),
+            window: here.0.max(here.1).or(system),
+            client_cpus: self.cores.0.into_iter().collect(),
+            server_cpus: vec![],
+            dscp: self.services.0.map(|service| service >> 2).filter(|dscp| *dscp > 0),
+        })
+    }
+
+    fn traffic(&self, defaults: Buffers) -> Result<Traffic, String> {
+        if self.way == Way::Asks {
+            let (request, response) = self.sizes.unwrap_or((1, 1));
+            return Ok(Traffic::Rr(RrPlan {
+                transport: if self.udp { Transport::Udp } else { Transport::Tcp },
+                request,
+                response,
+                outstanding: self.burst.saturating_add(1),
+                rate: None,
+            }));
+        }
+        let receives = self.way == Way::Receives;
+        let size = match (receives, self.receive_sizes.1) {
+            (true, Some(named)) => named,
+            (true, None) if !self.udp => defaults.tcp_receive.unwrap_or(BLOCK_BYTES),
+            _ => self.send_size(defaults),
+        };
+        let rate = self.rate(size)?;
+        Ok(if self.udp {
+            // Of what it receives the server decides.
+            let size = if receives { UDP_BYTES } else { size };
+            Traffic::Udp(UdpPlan {
+                size: DatagramSize::new(size)
+                    .filter(|size| size.bytes() > 0)
+                    .ok_or_else(|| format!("send_data: data send error: Message too long (datagrams of {size} bytes do not exist)"))?,
+                rate: rate.map(Rate::Bits),
+                burst: Nanos(100_000),
+                engine: EngineChoice::Auto,
+                checksum: true,
+            })
+        } else {
+            Traffic::Tcp(TcpPlan {
+                block: size.clamp(limits::BLOCK_BYTES.min as u32, limits::BLOCK_BYTES.max as u32),
+                mss: None,
+                congestion: self.congestion.0.clone(),
+                nodelay: self.nodelay,
+                rate,
+                discard: false,
+                zerocopy: self.test == Test::TcpSendfile,
+            })
+        })
+    }
+
+    /// Of `-b` and `-w`.
+    fn rate(&self, size: u32) -> Result<Option<BitRate>, String> {
+        let (burst, pause_ns) = match self.pace {
+            (Some(burst), Some(pause)) => (u128::from(burst), u128::from(pause)),
+            (None, None) => return Ok(None),
+            _ => return Err("-b and -w: so many sends, and how often; both are wanted".into()),
+        };
+        let bits = burst * u128::from(size) * 8 * u128::from(SECOND_NS) / pause_ns.max(1);
+        let rate = u64::try_from(bits).ok().and_then(BitRate::new);
+        rate.map(Some).ok_or_else(|| "-b and -w: no such rate".into())
+    }
+}

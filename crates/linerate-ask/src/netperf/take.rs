@@ -1,0 +1,217 @@
+//! What each letter of the command line means.
+
+use linerate_model::plan::IpVersion;
+
+use super::words::{both, maybe, number, parts, service, size};
+use super::{Line, Stop, Style, Test, Way};
+
+impl Line {
+    pub(super) fn take(&mut self, letter: char, text: &str) -> Result<(), Stop> {
+        match letter {
+            'h' => return Err(Stop::Help),
+            'V' => return Err(Stop::Version),
+            't' => self.test = Test::named(text).ok_or_else(|| Stop::Unknown(text.to_owned()))?,
+            'H' => {
+                let (host, family) = parts(text);
+                if !host.is_empty() {
+                    host.clone_into(&mut self.host);
+                }
+                self.family(family)?;
+            }
+            'L' => self.local(text)?,
+            '4' => self.ip = Some(IpVersion::V4),
+            '6' => self.ip = Some(IpVersion::V6),
+            'p' => self.port = number(parts(text).0)?,
+            'l' => self.length = number(text)?,
+            'D' => {
+                let seconds: f64 = number(parts(text).0)?;
+                if !(seconds.abs() > 0.0 && seconds.is_finite()) {
+                    return Err(Stop::Wrong("an interval is a time in seconds".into()));
+                }
+                self.interim_s = Some(seconds.abs());
+            }
+            'P' => self.headers = number::<i32>(text)? != 0,
+            'v' => self.verbosity = number(text)?,
+            'f' => self.format = text.chars().next().filter(|c| "GMKgmkxu".contains(*c)),
+            'B' => text.clone_into(&mut self.brand),
+            'c' => self.cpu_here = true,
+            'C' => self.cpu_there = true,
+            'I' => {
+                let (level, width) = parts(text);
+                let level: u8 = number(level)?;
+                if level != 95 && level != 99 {
+                    return Err(Stop::Wrong("netperf knows levels of 95 and 99 percent".into()));
+                }
+                let width = maybe(width, number::<f64>)?.unwrap_or(5.0);
+                self.confidence = Some((level, width));
+            }
+            'i' => {
+                let (max, min) = both(text);
+                let (max, min) = (number::<usize>(max)?.min(30), number::<usize>(min)?.max(3));
+                self.runs = (min.min(max.max(3)), max.max(min));
+            }
+            'r' => self.rate_only = true,
+            's' => self.wait_s = number(text)?,
+            'T' => {
+                let (here, there) = both(text);
+                self.cores = (maybe(here, number)?, maybe(there, number)?);
+            }
+            'y' => {
+                let (here, there) = both(text);
+                self.priorities = (maybe(here, number)?, maybe(there, number)?);
+            }
+            'Y' => {
+                let (here, there) = both(text);
+                self.services = (maybe(here, service)?, maybe(there, service)?);
+            }
+            'b' => self.pace.0 = Some(number(text)?),
+            'w' => self.pace.1 = Some(pause(text)?),
+            'N' => {
+                let why = "a test without the server's word is `linerate udp HOST --send-only`";
+                return Err(Stop::Wrong(why.into()));
+            }
+            'Z' => return Err(Stop::Wrong("passphrases in clear text are not sent".into())),
+            // Rings of buffers, alignments, contents, histograms, log: what is sent is linerate's.
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn family(&mut self, family: &str) -> Result<(), Stop> {
+        match family.to_ascii_lowercase().trim_start_matches("af_") {
+            "" | "0" | "unspec" => {}
+            "4" | "inet" => self.ip = Some(IpVersion::V4),
+            "6" | "inet6" => self.ip = Some(IpVersion::V6),
+            other => return Err(Stop::Wrong(format!("no family of addresses is called {other}"))),
+        }
+        Ok(())
+    }
+
+    fn local(&mut self, text: &str) -> Result<(), Stop> {
+        let (name, family) = parts(text);
+        if !name.is_empty() {
+            self.local = Some(name.to_owned());
+        }
+        self.family(family)
+    }
+
+    /// What follows from the test, before its own options.
+    pub(super) fn settle(&mut self) {
+        use Test::{TcpCc, TcpCrr, TcpMaerts, TcpRr, UdpRr, UdpStream};
+        self.udp = matches!(self.test, UdpStream | UdpRr);
+        self.connections = matches!(self.test, TcpCrr | TcpCc);
+        self.way = match self.test {
+            TcpRr | UdpRr | TcpCrr | TcpCc => Way::Asks,
+            TcpMaerts => Way::Receives,
+            _ => Way::Sends,
+        };
+        if matches!(self.test, TcpRr | UdpRr | TcpCrr) {
+            self.sizes = Some((1, 1));
+        }
+        if let (None, (_, 2..)) = (self.confidence, self.runs) {
+            self.confidence = Some((99, 5.0));
+        }
+        if let (Some(_), (1, 1)) = (self.confidence, self.runs) {
+            self.runs = (3, 10);
+        }
+    }
+
+    pub(super) fn take_of_test(&mut self, letter: char, text: &str) -> Result<(), Stop> {
+        match letter {
+            'h' => return Err(Stop::Help),
+            'O' => self.selection = Some((Style::Columns, text.to_owned())),
+            'o' => self.selection = Some((Style::Csv, text.to_owned())),
+            'k' => self.selection = Some((Style::Keys, text.to_owned())),
+            'm' => self.send_sizes = pair(parts(text), size)?,
+            'M' => self.receive_sizes = pair(parts(text), size)?,
+            's' => self.buffers[0] = pair(both(text), size)?,
+            'S' => self.buffers[1] = pair(both(text), size)?,
+            'r' => {
+                let (request, response) = pair(both(text), size)?;
+                self.sizes = Some((request.unwrap_or(1), response.unwrap_or(1)));
+            }
+            'b' if self.way == Way::Asks => self.burst = number(text)?,
+            'b' => self.pace.0 = Some(number(text)?),
+            'w' => self.pace.1 = Some(pause(text)?),
+            'D' => self.nodelay = true,
+            'K' => {
+                let text = both(text);
+                self.congestion = pair(text, |name| Ok::<_, Stop>(name.to_owned()))?;
+            }
+            'P' => {
+                let (here, there) = both(text);
+                self.ports =
+                    (maybe(here, number)?.unwrap_or(0), maybe(there, number)?.unwrap_or(0));
+            }
+            '4' => self.ip = Some(IpVersion::V4),
+            '6' => self.ip = Some(IpVersion::V6),
+            'H' => {
+                let (host, family) = parts(text);
+                self.family(family)?;
+                if !host.is_empty() && host != self.host {
+                    let why = "data goes where the control connection goes: to -H of netperf";
+                    return Err(Stop::Wrong(why.into()));
+                }
+            }
+            'L' => self.local(text)?,
+            'd' => self.direction(text)?,
+            'T' => match text.to_ascii_lowercase().as_str() {
+                "tcp" => self.udp = false,
+                "udp" => self.udp = true,
+                other => return Err(Stop::Wrong(format!("no test over {other} is made here"))),
+            },
+            't' => match text.to_ascii_lowercase().as_str() {
+                "stream" => self.udp = false,
+                "dgram" => self.udp = true,
+                other => {
+                    return Err(Stop::Wrong(format!("no socket of type {other} is made here")));
+                }
+            },
+            'c' => self.connections = true,
+            // Timeouts of requests, routing, corks, contents: as linerate has them.
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// `-d` of the test: netperf's words and masks.
+    fn direction(&mut self, text: &str) -> Result<(), Stop> {
+        let lower = text.to_ascii_lowercase();
+        self.way = match lower.as_str() {
+            "send" | "xmit" | "transmit" | "stream" | "2" => Way::Sends,
+            "recv" | "receive" | "maerts" | "4" => Way::Receives,
+            "rr" | "send|recv" | "recv|send" | "6" => Way::Asks,
+            "cc" | "0" => {
+                self.connections = true;
+                Way::Asks
+            }
+            _ => return Err(Stop::Wrong(format!("no direction is called {text}"))),
+        };
+        self.sizes = match self.way {
+            Way::Asks if lower != "cc" && lower != "0" => Some(self.sizes.unwrap_or((1, 1))),
+            _ => None,
+        };
+        Ok(())
+    }
+}
+
+/// Each part, where it is named.
+fn pair<T, E>(
+    (first, second): (&str, &str),
+    read: impl Fn(&str) -> Result<T, E>,
+) -> Result<(Option<T>, Option<T>), E> {
+    Ok((maybe(first, &read)?, maybe(second, &read)?))
+}
+
+/// A time in milliseconds, or with its unit, as nanoseconds.
+fn pause(text: &str) -> Result<u64, String> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let each = match text.strip_prefix(digits).unwrap_or_default() {
+        "" | "ms" | "m" => 1_000_000,
+        "us" | "u" => 1_000,
+        "s" => 1_000_000_000,
+        _ => return Err(format!("{text} is no time: 10ms, 500us, 1s")),
+    };
+    let pause = number::<u64>(digits)?.checked_mul(each).filter(|pause| *pause > 0);
+    pause.ok_or_else(|| format!("{text} is no time that can be meant here"))
+}

@@ -1,0 +1,143 @@
+use linerate_model::plan::{Direction, End, Traffic, Transport};
+use linerate_model::units::Nanos;
+
+use super::*;
+
+fn words(text: &str) -> Vec<String> {
+    text.split_whitespace().map(str::to_owned).collect()
+}
+
+fn line(text: &str) -> Result<Line, Stop> {
+    parse(&words(text))
+}
+
+fn request(text: &str) -> Request {
+    let buffers =
+        Buffers { tcp_send: Some(16_384), tcp_receive: Some(131_072), ..Buffers::default() };
+    line(text).unwrap().request(buffers).unwrap()
+}
+
+#[test]
+fn options_mean_what_they_mean_there() {
+    let asked = line("-H host,4 -p 12000 -t UDP_STREAM -l 5 -P 0 -v 2 -f k -D -0.20 -c -C -Y CS1,0xb8 -- -m 1472 -R 1").unwrap();
+    assert_eq!((asked.host.as_str(), asked.port, asked.ip), ("host", 12_000, Some(IpVersion::V4)));
+    assert!(!asked.headers && asked.cpu_here && asked.cpu_there && asked.udp);
+    assert_eq!((asked.verbosity, asked.format, asked.interim_s), (2, Some('k'), Some(0.2)));
+    assert_eq!(asked.services, (Some(0x20), Some(0xb8)));
+    let plan = asked.request(Buffers::default()).unwrap().plan;
+    assert_eq!((plan.end, plan.interval), (End::Time(Nanos(5_000_000_000)), Nanos(200_000_000)));
+    assert_eq!(plan.dscp, Some(8));
+    let Traffic::Udp(udp) = plan.traffic else { panic!() };
+    assert_eq!(udp.size.bytes(), 1_472);
+}
+
+#[test]
+fn each_test_is_its_plan() {
+    let tcp = |text: &str| match request(text).plan.traffic {
+        Traffic::Tcp(tcp) => tcp,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(
+        (tcp("").block, tcp("-- -s 64K").block, tcp("-- -m 1000").block),
+        (16_384, 131_072, 1_000)
+    );
+    assert_eq!(tcp("-t TCP_MAERTS").block, 131_072);
+    assert!(tcp("-t TCP_SENDFILE -F x").zerocopy && !tcp("-t TCP_STREAM").zerocopy);
+    assert_eq!(request("-t TCP_MAERTS").plan.direction, Direction::Reverse);
+    assert_eq!(request("-l -1000000").plan.end, End::Bytes(1_000_000));
+    let rr = request("-t TCP_RR -l -50 -- -r 100,200 -b 4");
+    assert_eq!(rr.plan.end, End::Datagrams(50));
+    let Traffic::Rr(plan) = rr.plan.traffic else { panic!() };
+    assert_eq!((plan.request, plan.response, plan.outstanding), (100, 200, 5));
+    let wants = |text: &str| request(text).wants.unwrap();
+    assert_eq!(wants("-t TCP_RR").connections, None);
+    assert_eq!(wants("-t TCP_CRR").connections, Some(true));
+    assert_eq!(wants("-t TCP_CC").connections, Some(false));
+    assert_eq!(wants("-t omni -- -d cc -c").connections, Some(false));
+    assert_eq!(wants("-t omni -- -d rr -c").connections, Some(true));
+    let Traffic::Rr(plan) = request("-t omni -- -d rr -T udp").plan.traffic else { panic!() };
+    assert_eq!(plan.transport, Transport::Udp);
+    let far = wants("-C -T 1,2 -- -S 32K,64K -m ,500 -M 600 -P 7000,7001 -K reno,cubic -D");
+    assert_eq!((far.far_send_buffer, far.far_receive_buffer), (Some(32_768), Some(65_536)));
+    assert_eq!((far.far_send_size, far.far_receive_size), (Some(500), Some(600)));
+    assert_eq!(
+        far.near_port.zip(far.far_port).map(|(n, f)| (n.get(), f.get())),
+        Some((7_000, 7_001))
+    );
+    assert_eq!((far.far_congestion.as_deref(), far.far_core), (Some("cubic"), Some(2)));
+    assert!(far.measure_cpu && far.nodelay);
+    // Ten datagrams of 1,000 bytes every 10 ms.
+    let Traffic::Udp(udp) = request("-t UDP_STREAM -b 10 -w 10 -- -m 1000").plan.traffic else {
+        panic!()
+    };
+    assert_eq!(udp.rate.map(|rate| rate.bits_per_second(udp.size)), Some(8_000_000));
+}
+
+#[test]
+fn a_value_may_be_left_out_and_repeats_have_limits() {
+    let asked = line("-- -k -m 1000").unwrap();
+    assert_eq!(asked.selection, Some((Style::Keys, String::new())));
+    assert_eq!(asked.send_sizes, (Some(1_000), None));
+    let asked = line("-- -oTHROUGHPUT -s 1").unwrap();
+    assert_eq!(asked.selection, Some((Style::Csv, "THROUGHPUT".into())));
+    let repeats = |text: &str| {
+        let line = line(text).unwrap();
+        (line.confidence, line.runs)
+    };
+    assert_eq!(repeats(""), (None, (1, 1)));
+    assert_eq!(repeats("-I 95"), (Some((95, 5.0)), (3, 10)));
+    assert_eq!(repeats("-I 99,2 -i 40,1"), (Some((99, 2.0)), (3, 30)));
+    assert_eq!(repeats("-i 10,5"), (Some((99, 5.0)), (5, 10)));
+}
+
+#[test]
+fn what_is_wrong_or_not_done_is_said() {
+    for (text, why) in [
+        ("-q", "invalid option -- 'q'"),
+        ("-- -Q", "invalid option -- 'Q'"),
+        ("-H", "requires an argument"),
+        ("-t TCP_FOO", "TCP_FOO"),
+        ("-l x", "no number"),
+        ("-D 0", "interval"),
+        ("-D NaN", "interval"),
+        ("-I 90", "95 and 99"),
+        ("-N", "--send-only"),
+        ("-Z word", "clear text"),
+        ("-Y 256", "type of service"),
+        ("-H host,x", "family"),
+        ("-- -m 9999999999", "bytes"),
+        ("-- -m 4G", "bytes"),
+        ("-- -H other", "control connection"),
+        ("-- -d sideways", "direction"),
+        ("-- -T sctp", "sctp"),
+        ("-w 10parsecs", "time"),
+    ] {
+        match line(text) {
+            Err(Stop::Wrong(said) | Stop::Usage(said) | Stop::Unknown(said)) => {
+                assert!(said.contains(why), "{text}: {said}");
+            }
+            other => panic!("{text}: {other:?}"),
+        }
+    }
+    for (text, why) in [
+        ("-t UDP_STREAM -- -m 70000", "Message too long"),
+        ("-b 10", "both are wanted"),
+        ("-L host.example", "in digits"),
+    ] {
+        let said = line(text).unwrap().request(Buffers::default()).unwrap_err();
+        assert!(said.contains(why), "{text}: {said}");
+    }
+    assert_eq!(line("-h").unwrap_err(), Stop::Help);
+    assert_eq!(line("-V").unwrap_err(), Stop::Version);
+}
+
+#[test]
+fn a_server_has_its_own() {
+    let asked = parse_server(&words("-D -p 12000 -L 127.0.0.1,4 -f -N")).unwrap();
+    assert_eq!((asked.port, asked.daemon, asked.one_at_a_time), (12_000, false, true));
+    assert_eq!(asked.bind, Some("127.0.0.1".parse().unwrap()));
+    let asked = parse_server(&words("-6")).unwrap();
+    assert_eq!((asked.daemon, asked.bind), (true, Some("::".parse().unwrap())));
+    assert!(matches!(parse_server(&words("-Z x")), Err(Stop::Wrong(_))));
+    assert!(matches!(parse_server(&words("-q")), Err(Stop::Usage(_))));
+}

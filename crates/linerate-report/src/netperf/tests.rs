@@ -1,0 +1,144 @@
+use super::*;
+
+fn figures() -> Figures {
+    let end = |sent: f64, received: f64| End {
+        sent,
+        send_calls: sent / 1_000.0,
+        received,
+        receive_calls: received / 1_000.0,
+        send_buffer: (Some(16_384), Some(4_194_304)),
+        receive_buffer: (Some(131_072), None),
+        send_size: Some(16_384),
+        receive_size: Some(131_072),
+        congestion: Some("cubic".into()),
+        ..End::default()
+    };
+    Figures {
+        elapsed_s: 1.0,
+        here: end(2e9, 0.0),
+        there: end(0.0, 1.838_648_75e9),
+        transactions: 70_751.1,
+        mss: Some(1_448),
+        ..Figures::default()
+    }
+}
+
+fn with_cpu() -> Figures {
+    let cpu = Some(Cpu { count: 2, busy: 99.01, user: 10.0, system: 80.0, ..Cpu::default() });
+    let mut figures = figures();
+    (figures.here.cpu, figures.there.cpu) = (cpu, cpu);
+    figures
+}
+
+fn options(test: Test) -> Options {
+    let asks = test.kind() == Kind::Asks;
+    Options {
+        test,
+        udp: matches!(test, Test::UdpStream | Test::UdpRr),
+        host: "127.0.0.1".into(),
+        headers: true,
+        verbosity: 1,
+        sizes: asks.then_some((1, 1)),
+        ..Options::default()
+    }
+}
+
+#[test]
+fn columns_are_as_there() {
+    let last = |options: &Options, figures: &Figures| {
+        let text = report(&Options { headers: false, ..options.clone() }, figures);
+        text.lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let asked = options(Test::TcpStream);
+    assert_eq!(last(&asked, &figures()), ["131072  16384  16384    1.00     14709.19   "]);
+    let brief = Options { verbosity: 0, brand: "hello".into(), ..asked.clone() };
+    assert_eq!(last(&brief, &figures()), ["14709.19 hello"]);
+    let cpu = Options { cpu_here: true, cpu_there: true, ..asked };
+    let wanted = "131072  16384  16384    1.00       14709.19   99.01    99.01    1.103   1.103  ";
+    assert_eq!(last(&cpu, &with_cpu()), [wanted]);
+    let asked = options(Test::TcpRr);
+    let lines = last(&asked, &figures());
+    assert_eq!(lines, ["16384  131072 1        1       1.00     70751.10   ", "16384  131072"]);
+    let cpu = Options { cpu_here: true, cpu_there: true, ..asked };
+    let wanted = "16384  131072 1       1      1.00    70751.10  99.01  99.01  27.988  27.988 ";
+    assert_eq!(last(&cpu, &with_cpu())[0], wanted);
+}
+
+#[test]
+fn every_name_is_answered() {
+    let mut asked = options(Test::TcpStream);
+    asked.selection = Some((Style::Keys, "all".into()));
+    asked.brand = "mark".into();
+    let text = report(&asked, &Figures::default());
+    let names = names();
+    let names: Vec<_> = names.lines().filter(|name| !name.starts_with("OUTPUT_")).collect();
+    assert_eq!(text.lines().count(), names.len());
+    for (line, name) in text.lines().zip(&names) {
+        assert!(line.starts_with(&format!("{name}=")), "{line}");
+    }
+    assert_eq!(names.len(), 173);
+    let text = report(&asked, &figures());
+    for line in
+        ["THROUGHPUT=14709.19", "TRANSPORT_MSS=1448", "LSS_SIZE_END=4194304", "RSR_SIZE=131072"]
+    {
+        assert!(text.contains(&format!("\n{line}\n")), "{line}: {text}");
+    }
+    // What is not known, and no number of anything.
+    assert!(text.contains("\nLOCAL_CPU_UTIL=-1.00\n") && text.contains("\nMIN_LATENCY=-1\n"));
+}
+
+#[test]
+fn named_figures_are_columns_a_row_or_lines() {
+    let mut asked = options(Test::TcpStream);
+    let names = "THROUGHPUT,PROTOCOL;LOCAL_CPU_UTIL";
+    asked.selection = Some((Style::Columns, names.into()));
+    let wanted = "Throughput Protocol \n                    \n                    \n                    \n\
+                  14709.19   TCP      \n\nLocal  \nCPU    \nUtil   \n%      \n-1.00  \n";
+    assert_eq!(report(&asked, &figures()), wanted);
+    asked.selection = Some((Style::Csv, names.into()));
+    let wanted = "Throughput,Protocol,Local CPU Util %\n14709.19,TCP,-1.00\n";
+    assert_eq!(report(&asked, &figures()), wanted);
+    asked.selection = Some((Style::Keys, names.into()));
+    asked.headers = false;
+    let wanted = "THROUGHPUT=14709.19\nPROTOCOL=TCP\nLOCAL_CPU_UTIL=-1.00\n";
+    assert_eq!(report(&asked, &figures()), wanted);
+}
+
+#[test]
+fn means_are_certain_or_a_warning_stands_above_them() {
+    let wanted = Confidence { level: 95, width: 10.0, min: 3, max: 10, rate_only: false };
+    let asked = Options { confidence: Some(wanted), ..options(Test::TcpStream) };
+    let runs = [1.0e9, 1.1e9, 1.2e9].map(|received| {
+        let mut run = figures();
+        run.there.received = received;
+        run
+    });
+    let reached = wanted.reached(&asked, &runs);
+    // 2 * 4.3027 * sqrt(0.01 / 3) / 1.1
+    assert!((reached.throughput - 0.451_67).abs() < 1e-4, "{reached:?}");
+    assert!(!wanted.suffices(&reached));
+    let mean = Figures { reached, ..Figures::mean(&runs) };
+    assert!((mean.throughput(&asked) - 8_800.0).abs() < 1e-6);
+    let text = report(&asked, &mean);
+    assert!(
+        text.starts_with("!!! WARNING\n") && text.contains("Throughput      : 45.167%"),
+        "{text}"
+    );
+    assert!(banner(&asked).contains(" : +/-5.000% @ 95% conf.  : demo"), "{}", banner(&asked));
+    let same = wanted.reached(&asked, &[figures(), figures(), figures()]);
+    assert!(wanted.suffices(&same) && same.throughput == 0.0);
+    assert!(!wanted.suffices(&wanted.reached(&asked, &[figures(), figures()])));
+}
+
+#[test]
+fn intervals_have_the_form_that_programs_read() {
+    let row = Interim { bytes: 2.5e8, transactions: 0.0, seconds: 0.2, at_s: 1_795_509_966.34 };
+    let mut asked = options(Test::TcpStream);
+    let wanted =
+        "Interim result: 10000.00 10^6bits/s over 0.200 seconds ending at 1795509966.340\n";
+    assert_eq!(interim(&asked, 0, &row), wanted);
+    asked.selection = Some((Style::Keys, String::new()));
+    let wanted = "NETPERF_INTERIM_RESULT[3]=10000.00\nNETPERF_UNITS[3]=10^6bits/s\n\
+                  NETPERF_INTERVAL[3]=0.200\nNETPERF_ENDING[3]=1795509966.340\n";
+    assert_eq!(interim(&asked, 3, &row), wanted);
+}
