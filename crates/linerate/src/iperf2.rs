@@ -23,7 +23,11 @@ pub fn run(args: Vec<OsString>) -> ExitCode {
     let words: Vec<String> = args.iter().map(|w| w.to_string_lossy().into_owned()).collect();
     let line = match parse(&words) {
         Ok(line) => line,
-        Err(Stop::Help) => return said(HELP),
+        // As there: programs that look for an option of a release look here.
+        Err(Stop::Help) => {
+            let _ = write!(stderr(), "{HELP}");
+            return ExitCode::SUCCESS;
+        }
         Err(Stop::Version) => {
             return said(&format!(
                 "iperf version 2.1.8 (linerate {})\n",
@@ -76,10 +80,11 @@ fn buffer_bytes(udp: bool, sends: bool) -> Option<u64> {
     text.split_whitespace().nth(usize::from(!udp))?.parse().ok()
 }
 
-fn now() -> When {
+fn now(enhanced: bool) -> When {
     let now = clock::local_date();
+    let digits = if enhanced { "%Y%m%d%H%M%S%.3f" } else { "%Y%m%d%H%M%S" };
     When {
-        digits: now.strftime("%Y%m%d%H%M%S").to_string(),
+        digits: now.strftime(digits).to_string(),
         words: now.strftime("%Y-%m-%d %H:%M:%S (%Z)").to_string(),
     }
 }
@@ -87,6 +92,7 @@ fn now() -> When {
 /// A test's text on standard output.
 struct Face<'a> {
     text: &'a Mutex<Text>,
+    enhanced: bool,
     /// Which test of this client's.
     peer: SocketAddr,
     stop: signals::Stop,
@@ -95,7 +101,7 @@ struct Face<'a> {
 impl Observer for Face<'_> {
     fn event(&mut self, event: &TestEvent) {
         let mut text = self.text.lock().unwrap_or_else(PoisonError::into_inner);
-        let lines = text.event(self.peer, event, &now());
+        let lines = text.event(self.peer, event, &now(self.enhanced));
         if write(&lines).is_err() {
             // Without a reader the test has no purpose.
             self.stop.now();
@@ -124,7 +130,7 @@ fn run_client(line: &Line, request: &Request, words: Vec<String>) -> Result<(), 
     let test = |request: &Request, number| {
         // Its number is all that distinguishes it.
         let peer = SocketAddr::from((Ipv4Addr::UNSPECIFIED, number));
-        let mut face = Face { text: &text, peer, stop: stop.clone() };
+        let mut face = Face { text: &text, enhanced: line.enhanced, peer, stop: stop.clone() };
         outcome(&linerate_runner::run(request, &mut face, &stop))
     };
     match line.back {
@@ -169,6 +175,7 @@ fn serve(line: &Line, asked: &Server) -> Result<(), String> {
     let buffer_bytes = buffer_bytes(asked.udp, false);
     let options = Options { port: asked.port, udp: asked.udp, buffer_bytes, ..options(line) };
     let mut text = Text::new(options);
+    let enhanced = line.enhanced;
     let stop = signals::Stop::at_signals().map_err(|e| e.to_string())?;
     let served = server::serve(
         &wanted,
@@ -176,7 +183,7 @@ fn serve(line: &Line, asked: &Server) -> Result<(), String> {
         move |_, event| {
             let lines = match event {
                 Event::Listening(..) => text.listening(),
-                Event::Test { peer, event } => text.event(peer, &event, &now()),
+                Event::Test { peer, event } => text.event(peer, &event, &now(enhanced)),
                 Event::Refused { peer, why, .. } => {
                     let _ = writeln!(stderr(), "iperf: {}: {}", peer.ip(), clean(&why));
                     return;

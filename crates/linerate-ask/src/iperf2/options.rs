@@ -21,6 +21,8 @@ const OPTIONS: &[Row<&str>] = {
         ('R', "reverse", Nothing, ""),
         ('f', "format", Value, ""),
         ('e', "enhanced", Nothing, ""),
+        // As it was called until 2.0.14.
+        ('e', "enhancedreports", Nothing, ""),
         ('y', "reportstyle", Value, ""),
         ('M', "mss", Value, ""),
         ('N', "nodelay", Nothing, ""),
@@ -70,7 +72,7 @@ iperf 2's command line and output, run by linerate. Small letters behind numbers
 
 Either end:
   -p N  port (5001)             -u  UDP instead of TCP     -B ADDRESS  local address   -4, -V  IPv4, IPv6
-  -i SECONDS  intervals         -f b|k|m|g|B|K|M|G  unit   -e  more columns            -y C  CSV
+  -i SECONDS  intervals         -f b|k|m|g|B|K|M|G  unit   -e, --enhancedreports  more  -y C  CSV
 Client:
   -c HOST  server               -t SECONDS (10)            -n N[kmgKMG]  bytes instead
   -b N[kmgKMG]  bit/s of each stream (UDP: 1M; 0: no limit)  -l N[kmKM]  bytes of a datagram or write
