@@ -149,7 +149,7 @@ impl Conversation for Client {
             Input::Prepared(_) => self.prepared(now_ns),
             Input::Host(..) => self.on_host(now_ns),
             Input::Failed(why) => self.fail(now_ns, Failure::Here(why)),
-            Input::Shutdown => self.interrupt(now_ns),
+            Input::Shutdown(_) => self.interrupt(now_ns),
             Input::Listening(..) | Input::Datagram(..) | Input::Time => {}
         }
         if self.out.deadline_ns().is_some_and(|at| now_ns >= at) {

@@ -135,9 +135,7 @@ impl Conversation for Server {
             Input::Prepared(_) => self.prepared(now_ns),
             Input::Host(_, cpu) => self.on_host(cpu),
             Input::Failed(why) => self.trouble(now_ns, Early::failed(why)),
-            Input::Shutdown => {
-                self.trouble(now_ns, Early::new(Outcome::Cut, "the server is shutting down"));
-            }
+            Input::Shutdown(why) => self.trouble(now_ns, Early::new(Outcome::Cut, why)),
             Input::Datagram(..) | Input::Time => {}
         }
         if self.out.deadline_ns().is_some_and(|at| now_ns >= at) {

@@ -10,8 +10,8 @@ use linerate_dialect::habits::{self, Habits};
 use linerate_dialect::nuttcp::client::{Client, Terms};
 use linerate_engine::clock;
 use linerate_model::plan::Dialect;
-use linerate_model::record::{Doubt, DoubtKind, ErrorRecord};
-use linerate_session::assemble::{self, HostSamples};
+use linerate_model::record::{Doubt, DoubtKind, ErrorRecord, PlanRecord};
+use linerate_session::assemble::HostSamples;
 use linerate_session::observer::Observer;
 use linerate_wire::framing::Framing;
 use tokio::net::TcpStream;
@@ -41,7 +41,7 @@ pub(super) async fn conduct(
     // Both ends in one network namespace: its counters are the receiver's.
     let same_host = test.peer.ip() == test.local.ip();
     test.record.asked.ip = Some(test.ip.number());
-    let mut agreed = assemble::plan_record(&test.plan, Some(test.ip));
+    let mut agreed = PlanRecord::of(&test.plan, Some(test.ip));
     agreed.dialect = Dialect::Nuttcp.into();
     let ids = data::streams(test.plan.direction, test.plan.streams);
     let counted = asked.counts_sent();

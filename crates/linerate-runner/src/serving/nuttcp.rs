@@ -121,7 +121,7 @@ fn grant(
     release: [u32; 3],
 ) -> Result<Test, Refused> {
     let options = &server.options;
-    if options.key.is_some() || options.logins.is_some() {
+    if options.wants_key() || options.logins.is_some() {
         let why = "this server wants a key or a login, which clients of nuttcp cannot prove";
         return Err(refuse(RefusalKind::Key, why));
     }
@@ -133,6 +133,7 @@ fn grant(
     })?;
     let nic = facts(Some(peer.ip())).nic;
     let irq_cores = nic.as_ref().map(|nic| nic.irq_cores.clone()).unwrap_or_default();
+    let permit = server.permit(peer.ip(), None, &agreed.plan)?;
     let (arrivals, _) = mpsc::unbounded_channel();
     // No native stream can claim this place: nobody learns token and cookie.
     let slot = server.admission.admit(
@@ -142,7 +143,7 @@ fn grant(
         (peer.ip(), local),
         &irq_cores,
         arrivals,
-        options,
+        (options, permit),
     )?;
     // Without intervals it would take the second word for one after the first was lost.
     let hurried = release < PATIENT && asked.interval_us.is_some();
@@ -157,17 +158,17 @@ impl Test {
     async fn run(self, server: &Arc<Server>, control: TcpStream) {
         let Self { peer, local, asked, hurried, agreed, slot, _alone } = self;
         let options = &server.options;
-        let served = Box::new(served::test(None, peer, Dialect::Nuttcp, &agreed));
+        let served = Box::new(served::test(None, peer, Dialect::Nuttcp, None, &agreed.plan));
         server.events.send(Event::TestStarted(served.clone()));
         let plan = &agreed.plan;
-        let shared = Shared::within(options.limits(), usize::from(plan.streams));
-        shared.charge_to(slot.day.clone());
+        let shared = Shared::within(slot.limits(options), usize::from(plan.streams));
+        shared.charge_to(slot.days.clone());
         let terms = Terms {
             asked: asked.clone(),
             agreed: Arc::clone(&agreed),
             hurried,
             longest_ns: options.max_duration.0,
-            most_bps: options.max_rate.map(|rate| rate.bits_per_second()),
+            most_bps: slot.rate(options).map(|rate| rate.bits_per_second()),
             no_data_ns: u64::try_from(options.no_data.as_nanos()).unwrap_or(u64::MAX),
         };
         let counted = asked.counts_sent() && plan.streams == 1;
@@ -185,7 +186,7 @@ impl Test {
                 cores: slot.cores.clone(),
             },
             shared,
-            _slot: slot,
+            slot,
             nic: None,
             sign: (Sign::Answers, Duration::from_nanos(SILENCE_LIMIT_NS) + SILENCE_OF_THREADS),
             named: true,
@@ -228,7 +229,8 @@ impl Guest for Ports {
         let first = u16::try_from(self.asked.port).unwrap_or(0);
         // Of whichever end listens.
         let port = first.checked_add(stream).and_then(NonZeroU16::new);
-        Wish { port, peer_port: None, exact: true, options: tcp_options(plan, options) }
+        let options = tcp_options(plan, options);
+        Wish { port, peer_port: None, exact: true, options, connections: None }
     }
 
     fn watch(&mut self, control: &TcpStream) {

@@ -7,18 +7,12 @@ use linerate_model::served::Outcome;
 
 use super::{LOOK_EVERY_NS, PAD_NS, Phase, SILENCE_LIMIT_NS, Server};
 use crate::ending::Early;
-use crate::{Action, Over, Seen};
+use crate::{Action, Seen, TOO_LONG};
 
 impl Server {
     pub(super) fn watch(&mut self, now_ns: u64, seen: &Seen) {
-        let over = match seen.over {
-            Some(Over::Bytes) => Some("more bytes than this server allows in a test"),
-            Some(Over::Day) => Some("more bytes than this server allows an address in a day"),
-            Some(Over::Time) => Some("the server's longest test time is over"),
-            None => None,
-        };
-        if let Some(why) = over {
-            return self.trouble(now_ns, Early::new(Outcome::Cut, why));
+        if let Some(over) = seen.over {
+            return self.trouble(now_ns, Early::new(Outcome::Cut, over.words()));
         }
         let Phase::Running(running) = &mut self.phase else { return };
         if running.end_ns.is_some_and(|at| now_ns >= at) {
@@ -41,7 +35,7 @@ impl Server {
         let Phase::Running(running) = &mut self.phase else { return Ok(()) };
         let lasted_ns = now_ns.saturating_sub(running.began_ns);
         if lasted_ns > longest_ns {
-            return Err(Early::new(Outcome::Cut, "the server's longest test time is over"));
+            return Err(Early::new(Outcome::Cut, TOO_LONG));
         }
         if let Some(meter) = &mut running.meter
             && !meter.keeps(seen.arrived, now_ns)
