@@ -5,9 +5,13 @@ mod support;
 #[path = "support/netperf.rs"]
 mod theirs;
 
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::num::NonZeroU16;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
+use linerate_wire::netperf::{FRAME_BYTES, Response, Results};
 use support::{alone, free_port, wait_for};
 use theirs::{DEADLINES, Netserver, an_address, programs, serve, value};
 
@@ -68,33 +72,12 @@ fn masked(text: &str) -> Vec<String> {
     lines
 }
 
-#[test]
-fn classic_columns_are_those_of_the_real_one() {
-    let _alone = alone();
-    let Some(bin) = programs("classic_columns_are_those_of_the_real_one") else { return };
+/// Each line of options, in both.
+fn alike(test: &str, lines: &[&str]) {
+    let Some(bin) = programs(test) else { return };
     an_address();
     let server = Netserver::start(&bin);
-    for args in [
-        "-t TCP_STREAM",
-        "-t TCP_STREAM -P 0 -v 0 -B mark",
-        "-t TCP_STREAM -v 2 -f k -- -m 1000 -s 64K -S 32K",
-        "-t TCP_STREAM -c -C -f M",
-        "-t TCP_STREAM -c -v 0",
-        "-t TCP_STREAM -D 0.4 -f K",
-        "-t TCP_MAERTS -c -C -v 2",
-        "-t TCP_SENDFILE -F /bin/sh",
-        "-t UDP_STREAM -- -m 1000",
-        "-t UDP_STREAM -c -C -f g -- -m 1000",
-        "-t UDP_STREAM -v 0 -P 0",
-        "-t TCP_RR -T 0,0 -- -r 100,200 -D -b 2",
-        "-t TCP_RR -c -C -v 2",
-        "-t TCP_RR -f u",
-        "-t TCP_RR -c -f m",
-        "-t UDP_RR -D 0.4 -v 2",
-        "-t UDP_RR -P 0 -v 0 -c -C",
-        "-t TCP_CRR -v 2",
-        "-t TCP_CC -P 0",
-    ] {
+    for args in lines {
         let args = format!("-l 1 {args}");
         let theirs = text(&real(&bin, server.port, &args), &args);
         let ours = text(&ours(server.port, &args), &args);
@@ -104,6 +87,49 @@ fn classic_columns_are_those_of_the_real_one() {
             "{args}\n--- ours\n{ours}\n--- theirs\n{theirs}"
         );
     }
+}
+
+#[test]
+fn columns_of_each_kind_are_those_of_the_real_one() {
+    let _alone = alone();
+    alike(
+        "columns_of_each_kind_are_those_of_the_real_one",
+        &[
+            "-t TCP_STREAM -D 0.4",
+            "-t TCP_MAERTS -c -C",
+            "-t UDP_STREAM -- -m 1000",
+            "-t TCP_RR -P 0 -v 0",
+        ],
+    );
+}
+
+#[test]
+#[ignore = "long"]
+fn every_column_is_that_of_the_real_one() {
+    let _alone = alone();
+    alike(
+        "every_column_is_that_of_the_real_one",
+        &[
+            "-t TCP_STREAM",
+            "-t TCP_STREAM -P 0 -v 0 -B mark",
+            "-t TCP_STREAM -v 2 -f k -- -m 1000 -s 64K -S 32K",
+            "-t TCP_STREAM -c -C -f M",
+            "-t TCP_STREAM -c -v 0",
+            "-t TCP_STREAM -D 0.4 -f K",
+            "-t TCP_MAERTS -c -C -v 2",
+            "-t TCP_SENDFILE -F /bin/sh",
+            "-t UDP_STREAM -c -C -f g -- -m 1000",
+            "-t UDP_STREAM -v 0 -P 0",
+            "-t TCP_RR -T 0,0 -- -r 100,200 -D -b 2",
+            "-t TCP_RR -c -C -v 2",
+            "-t TCP_RR -f u",
+            "-t TCP_RR -c -f m",
+            "-t UDP_RR -D 0.4 -v 2",
+            "-t UDP_RR -P 0 -v 0 -c -C",
+            "-t TCP_CRR -v 2",
+            "-t TCP_CC -P 0",
+        ],
+    );
 }
 
 #[test]
@@ -162,6 +188,7 @@ fn named_figures_are_those_of_the_real_one() {
 }
 
 #[test]
+#[ignore = "long"]
 fn repeats_end_when_the_mean_is_certain_or_with_a_warning() {
     let _alone = alone();
     let Some(bin) = programs("repeats_end_when_the_mean_is_certain_or_with_a_warning") else {
@@ -314,4 +341,78 @@ fn failures_are_said_and_have_netperfs_codes() {
         assert!(String::from_utf8_lossy(&out.stdout).starts_with("Netperf version 2.7"), "{out:?}");
     }
     let _ = std::fs::remove_dir_all(&link);
+}
+
+/// A netserver that does with a request what it is told; its port.
+fn bad(act: impl Fn(TcpStream) + Send + 'static) -> u16 {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+    let port = listener.local_addr().expect("its number").port();
+    std::thread::spawn(move || {
+        for mut control in listener.incoming().flatten() {
+            let _ = control.read_exact(&mut [0; FRAME_BYTES]);
+            act(control);
+        }
+    });
+    port
+}
+
+/// Answers with a port, on which every connection is closed at once, and says nothing more.
+fn grants(mut control: TcpStream, results: bool) {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+    let port = listener.local_addr().expect("its number").port();
+    let response = Response { data_port: NonZeroU16::new(port), ..Response::default() };
+    let _ = control.write_all(response.encode().bytes());
+    let Ok((stream, _)) = listener.accept() else { return };
+    drop(stream);
+    if results {
+        let _ = control.write_all(Results::default().encode(62).bytes());
+    }
+    // Until the client goes.
+    let _ = std::io::copy(&mut control, &mut std::io::sink());
+}
+
+#[test]
+fn bad_servers_are_named_and_left() {
+    let _alone = alone();
+    let says = |bytes: Vec<u8>| bad(move |mut control| drop(control.write_all(&bytes)));
+    let stays = |bytes: Vec<u8>| {
+        bad(move |mut control| {
+            let _ = control.write_all(&bytes);
+            let _ = std::io::copy(&mut control, &mut std::io::sink());
+        })
+    };
+    let response = |response: Response| response.encode().bytes().to_vec();
+    let nowhere = NonZeroU16::new(free_port());
+    for (args, port, why) in [
+        ("-l 1", bad(drop), "closed the control connection"),
+        ("-l 1", says(vec![b'a'; FRAME_BYTES]), "no answer of netperf's"),
+        ("-l 1", says(vec![0; 300]), "closed the control connection"),
+        ("-l 1", says(Response::refuse(998).bytes().to_vec()), "netperf error 998"),
+        ("-l 1", says(response(Response::default())), "named no port"),
+        (
+            "-l 1",
+            stays(response(Response { data_port: nowhere, ..Response::default() })),
+            "refused",
+        ),
+        ("-l 1 -t TCP_RR", bad(|control| grants(control, true)), "netperf"),
+        ("-l 1 -t TCP_CRR", bad(|control| grants(control, true)), "netperf"),
+    ] {
+        is_left(args, port, why);
+    }
+}
+
+#[test]
+#[ignore = "long"]
+fn silent_servers_are_left() {
+    let _alone = alone();
+    is_left("-l 1 -t TCP_MAERTS", bad(|control| grants(control, false)), "results did not come");
+    let silent = bad(|mut control| drop(std::io::copy(&mut control, &mut std::io::sink())));
+    is_left("-l 1", silent, "no answer within");
+}
+
+fn is_left(args: &str, port: u16, why: &str) {
+    let out = ours(port, args);
+    let err = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert!(out.status.code().is_some_and(|code| code == 1 || code == 255), "{args}: {out:?}");
+    assert!(err.contains(why), "{args}: {why}: {err}");
 }

@@ -14,7 +14,7 @@ use std::net::IpAddr;
 use linerate_model::plan::{Dialect, IpVersion};
 use linerate_runner::client::{Extras, Request, Target, Wants};
 
-use words::letters;
+use words::{letters, wants_help};
 
 /// Of netperf's own command line …
 const GLOBAL: &str = "46a:A:b:B:cCdD:f:F:hH:i:I:jkl:L:n:No:O:p:P:rs:St:T:v:VW:w:y:Y:Z:";
@@ -183,6 +183,9 @@ pub struct Line {
 /// # Errors
 /// Why it is not run.
 pub fn parse(args: &[String]) -> Result<Line, Stop> {
+    if wants_help(args) {
+        return Err(Stop::Help);
+    }
     let (global, rest) = letters(GLOBAL, args).map_err(Stop::Usage)?;
     let mut line = Line {
         host: "localhost".into(),

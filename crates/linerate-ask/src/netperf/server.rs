@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use linerate_model::plan::{Dialect, IpVersion};
 
 use super::Stop;
-use super::words::{letters, number, parts};
+use super::words::{letters, number, parts, wants_help};
 
 /// A server's settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,6 +29,9 @@ pub struct Server {
 /// # Errors
 /// Why it is not run.
 pub fn parse_server(args: &[String]) -> Result<Server, Stop> {
+    if wants_help(args) {
+        return Err(Stop::Help);
+    }
     let (found, _) = letters("46DdfhL:Nn:p:v:VZ:", args).map_err(Stop::Usage)?;
     let mut server = Server {
         port: Dialect::Netperf.port(),

@@ -127,7 +127,9 @@ fn what_is_wrong_or_not_done_is_said() {
         let said = line(text).unwrap().request(Buffers::default()).unwrap_err();
         assert!(said.contains(why), "{text}: {said}");
     }
-    assert_eq!(line("-h").unwrap_err(), Stop::Help);
+    for help in ["-h", "--help", "-l 1 -- -h"] {
+        assert_eq!(line(help).unwrap_err(), Stop::Help);
+    }
     assert_eq!(line("-V").unwrap_err(), Stop::Version);
 }
 

@@ -52,6 +52,11 @@ pub(super) fn letters<'a>(
     Ok((found, rest))
 }
 
+/// Whether a user asks for help as of any other command of linerate's.
+pub(super) fn wants_help(args: &[String]) -> bool {
+    matches!(args, [first, ..] if first == "--help")
+}
+
 /// Both parts of `first,second`; of a value without a comma both are it.
 pub(super) fn both(text: &str) -> (&str, &str) {
     text.split_once(',').unwrap_or((text, text))

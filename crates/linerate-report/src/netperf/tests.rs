@@ -121,7 +121,7 @@ fn means_are_certain_or_a_warning_stands_above_them() {
     assert!((mean.throughput(&asked) - 8_800.0).abs() < 1e-6);
     let text = report(&asked, &mean);
     assert!(
-        text.starts_with("!!! WARNING\n") && text.contains("Throughput      : 45.167%"),
+        text.starts_with("!!! WARNING\n") && text.contains("Throughput      : 45.166%"),
         "{text}"
     );
     assert!(banner(&asked).contains(" : +/-5.000% @ 95% conf.  : demo"), "{}", banner(&asked));
