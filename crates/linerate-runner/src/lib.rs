@@ -18,6 +18,7 @@ mod host;
 mod in_band;
 pub mod keys;
 mod line;
+mod loan;
 mod network;
 mod options;
 mod place;

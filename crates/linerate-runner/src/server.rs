@@ -136,6 +136,7 @@ pub(crate) async fn serve_async(
         running: AtomicUsize::new(0),
         finished: AtomicUsize::new(0),
         arrived: AtomicU64::new(0),
+        loans: Arc::default(),
     });
     // Ends with this function.
     let mut tasks = JoinSet::new();
@@ -265,6 +266,7 @@ fn take_in(server: &Arc<Server>, door: Dialect, stream: TcpStream, peer: SocketA
             match door {
                 Dialect::Native | Dialect::Iperf3 => greet(&server, stream, peer, order).await,
                 Dialect::Iperf2 => {
+                    let stream = lent(&server, stream, peer)?;
                     let test = serving::iperf2::greet(&server, stream, peer).await;
                     let server = Arc::clone(&server);
                     test.map(|test| Box::pin(async move { test.run(&server).await }) as Work)
@@ -284,6 +286,16 @@ fn take_in(server: &Arc<Server>, door: Dialect, stream: TcpStream, peer: SocketA
             Err(_) => server.refused(peer, "silent for too long before asking for a test"),
         }
     });
+}
+
+/// The connection again, unless a test waits for it at this door.
+fn lent(server: &Server, stream: TcpStream, peer: SocketAddr) -> Option<TcpStream> {
+    let port = stream.local_addr().ok()?.port();
+    let Some(taker) = server.loans.taker(peer.ip(), port) else { return Some(stream) };
+    let stream = stream.into_std().ok()?;
+    stream.set_nonblocking(false).ok()?;
+    let _ = taker.send(StreamSocket::Tcp(stream));
+    None
 }
 
 /// Finds out what a new connection wants. Bounded by the caller's deadline.

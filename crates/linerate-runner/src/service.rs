@@ -17,6 +17,7 @@ use crate::agent;
 use crate::event::Event;
 use crate::event_log::Events;
 use crate::keys::{Key, Permit, Permits, Standing};
+use crate::loan::Loans;
 use crate::options::Options;
 use crate::serve_iperf3::rendezvous::StreamRendezvous;
 use crate::shares::Waiting;
@@ -38,6 +39,7 @@ pub(crate) struct Server {
     pub(crate) running: AtomicUsize,
     pub(crate) finished: AtomicUsize,
     pub(crate) arrived: AtomicU64,
+    pub(crate) loans: Arc<Loans>,
 }
 
 impl Server {

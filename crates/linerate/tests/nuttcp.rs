@@ -106,7 +106,7 @@ fn an_unmodified_client_sees_what_it_asks_for_and_why_it_has_no_test() {
         for (args, why) in [
             ("-T30", "longer than this server's"),
             ("-xt -T1", "traceroute is not run here"),
-            ("-u -r -N2 -i1 -T1", "leave out -i, or -N"),
+            ("-u -r -N2 -i1 -T2", "leave out -i, or -N"),
         ] {
             let mut command = std::process::Command::new(&bin);
             let (_, text) = attempt(&mut command, "127.0.0.1", at.port(), args);
@@ -117,6 +117,22 @@ fn an_unmodified_client_sees_what_it_asks_for_and_why_it_has_no_test() {
         let text = nuttcp(&bin, "::1", at.port(), &format!("{v6} -p 7000 -u -R8m -T0.5 -fparse"));
         assert!(value(&text, "pkt") > 10.0, "{release}: {text}");
     }
+}
+
+#[test]
+fn the_data_port_of_older_clients_is_a_door_as_well() {
+    let _alone = alone();
+    let (server, at) = serve(&["--iperf2=5001"]);
+    for (release, bin) in programs("the_data_port_of_older_clients_is_a_door_as_well") {
+        for args in ["-T0.5", "-u -R8m -l1000 -T0.5", "-T0.5 -N2"] {
+            let run = || nuttcp(&bin, "127.0.0.1", at.port(), &format!("-fparse -p 5001 {args}"));
+            let (text, _) = both(&server, run);
+            assert!(value(&text, "megabytes") > 0.1, "{release} {args}: {text}");
+        }
+    }
+    // The door is iperf 2's still.
+    let ran = linerate(None, &["tcp", "127.0.0.1", "--dialect", "iperf2", "-t", "200ms", "--json"]);
+    assert_eq!(ran.code, 0, "{}\n{}", ran.err, server.log());
 }
 
 /// A test of ours against a server of this dialect.

@@ -308,7 +308,7 @@ impl<C: Conversation, G: Guest> Driver<C, G> {
         let (local, peer) = (control.local_addr()?, sys::plain(control.peer_addr()?).ip());
         let transport = self.setup.streams.agreed.plan.traffic.transport();
         let wish = self.setup.guest.wish(stream);
-        let port = DataPort::open(sys::plain(local), transport, &wish)?;
+        let port = DataPort::open((sys::plain(local), peer), transport, &wish)?;
         let number = port.number()?;
         self.granted = Some(port.granted());
         self.ports.spawn(async move { Ok((stream, port.stream(peer, &wish).await?)) });

@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU16;
+use std::sync::Arc;
 use std::time::Duration;
 
 use linerate_dialect::Granted;
@@ -12,6 +13,7 @@ use tokio::net::{TcpListener, TcpSocket, UdpSocket};
 
 use crate::address::with_port;
 use crate::data::{Doorway, StreamSocket};
+use crate::loan::{Loan, Loans};
 
 /// What a dialect asks of a data port of its own.
 #[derive(Debug, Default)]
@@ -22,6 +24,8 @@ pub(crate) struct Wish {
     pub(crate) peer_port: Option<NonZeroU16>,
     /// No other number will do.
     pub(crate) exact: bool,
+    /// Where the port is a door of this server, who waits there.
+    pub(crate) loans: Option<Arc<Loans>>,
     /// What the handshake settles already.
     pub(crate) options: sys::TcpOptions,
     /// A connection comes for each transaction, and whether it carries anything.
@@ -82,12 +86,14 @@ async fn once(local: SocketAddr, peer: SocketAddr, wish: &Wish) -> std::io::Resu
 pub(crate) enum DataPort {
     Udp(UdpSocket),
     Tcp(TcpListener),
+    /// A door of this server.
+    Lent(Loan),
 }
 
 impl DataPort {
     /// A port of this end's address: the wanted one, or else a free one.
     pub(crate) fn open(
-        local: SocketAddr,
+        (local, peer): (SocketAddr, IpAddr),
         transport: Transport,
         wish: &Wish,
     ) -> std::io::Result<Self> {
@@ -95,6 +101,10 @@ impl DataPort {
         match wish.port.map(|port| (port, at(port.get()))) {
             Some((_, Ok(open))) => Ok(open),
             Some((port, Err(e))) if wish.exact => {
+                let loan = wish.loans.as_ref().and_then(|loans| loans.wait(peer, port));
+                if let Some(loan) = loan {
+                    return Ok(Self::Lent(loan));
+                }
                 Err(std::io::Error::new(e.kind(), format!("port {port}: {e}")))
             }
             _ => at(0),
@@ -130,6 +140,7 @@ impl DataPort {
         let address = match self {
             Self::Udp(socket) => socket.local_addr(),
             Self::Tcp(listener) => listener.local_addr(),
+            Self::Lent(loan) => return Ok(loan.port()),
         };
         NonZeroU16::new(address?.port()).ok_or_else(|| std::io::ErrorKind::AddrNotAvailable.into())
     }
@@ -140,6 +151,7 @@ impl DataPort {
         let (send, receive) = match self {
             Self::Udp(socket) => (sys::send_buffer(socket), sys::receive_buffer(socket)),
             Self::Tcp(listener) => (sys::send_buffer(listener), sys::receive_buffer(listener)),
+            Self::Lent(_) => (0, 0),
         };
         Granted { send: clipped(send), receive: clipped(receive) }
     }
@@ -165,6 +177,7 @@ impl DataPort {
 
     async fn opened(self, is_peer: impl Fn(SocketAddr) -> bool) -> std::io::Result<StreamSocket> {
         match self {
+            Self::Lent(loan) => loan.stream().await,
             Self::Udp(socket) => loop {
                 let from = socket.peek_sender().await?;
                 if is_peer(from) {
@@ -199,7 +212,8 @@ mod tests {
 
     #[tokio::test]
     async fn of_datagrams_only_the_peers_open_the_stream() {
-        let port = DataPort::open((PEER, 0).into(), Transport::Udp, &Wish::default()).unwrap();
+        let port =
+            DataPort::open(((PEER, 0).into(), PEER), Transport::Udp, &Wish::default()).unwrap();
         let to = (PEER, port.number().unwrap().get());
         let stranger = StdSocket::bind((STRANGER, 0)).unwrap();
         let peer = StdSocket::bind((PEER, 0)).unwrap();
@@ -220,7 +234,8 @@ mod tests {
 
     #[tokio::test]
     async fn of_connections_only_the_peers_is_the_stream() {
-        let port = DataPort::open((PEER, 0).into(), Transport::Tcp, &Wish::default()).unwrap();
+        let port =
+            DataPort::open(((PEER, 0).into(), PEER), Transport::Tcp, &Wish::default()).unwrap();
         let to: SocketAddr = (PEER, port.number().unwrap().get()).into();
         let stranger =
             socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();

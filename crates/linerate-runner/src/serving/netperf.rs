@@ -242,7 +242,13 @@ impl Guest for Ports {
         let peer_port = self.request.peer_port.filter(|_| hears);
         // With or without data.
         let connections = self.request.connections.then_some(self.request.sizes.is_some());
-        Wish { port, peer_port, exact: false, options: tcp_options(plan, options), connections }
+        Wish {
+            port,
+            peer_port,
+            connections,
+            options: tcp_options(plan, options),
+            ..Wish::default()
+        }
     }
 
     fn watch(&mut self, control: &TcpStream) {

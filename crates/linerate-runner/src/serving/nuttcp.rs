@@ -31,6 +31,7 @@ use crate::admission::Slot;
 use crate::control::{read_out, write_bytes};
 use crate::data::{Shared, Sign, StreamSocket, Streams, tcp_options};
 use crate::event::Event;
+use crate::loan::Loans;
 use crate::serve_iperf3::control;
 use crate::served;
 use crate::service::{Server, Work};
@@ -173,6 +174,8 @@ impl Test {
         };
         let counted = asked.counts_sent() && plan.streams == 1;
         let framing = Framing::Nuttcp { size: asked.length, counted };
+        let lends = |(dialect, _): &&(Dialect, u16)| *dialect == Dialect::Iperf2;
+        let doors = options.doors.iter().filter(lends).map(|(_, port)| *port);
         let setup = Setup {
             streams: Streams {
                 agreed: Arc::clone(&agreed),
@@ -194,6 +197,8 @@ impl Test {
                 asked: asked.clone(),
                 agreed: Arc::clone(&agreed),
                 most_forced: options.max_window,
+                doors: doors.collect(),
+                loans: Arc::clone(&server.loans),
             },
         };
         let test = conversation::Server::new(terms, clock::monotonic_ns());
@@ -215,6 +220,9 @@ struct Ports {
     agreed: Arc<AgreedPlan>,
     /// The largest window that is forced beyond the kernel's limits, in bytes.
     most_forced: u32,
+    /// Ports of this server's own, where a stream may come as well.
+    doors: Vec<u16>,
+    loans: Arc<Loans>,
 }
 
 impl Guest for Ports {
@@ -229,8 +237,9 @@ impl Guest for Ports {
         let first = u16::try_from(self.asked.port).unwrap_or(0);
         // Of whichever end listens.
         let port = first.checked_add(stream).and_then(NonZeroU16::new);
-        let options = tcp_options(plan, options);
-        Wish { port, peer_port: None, exact: true, options, connections: None }
+        let lent = port.filter(|port| self.doors.contains(&port.get()));
+        let loans = lent.map(|_| Arc::clone(&self.loans));
+        Wish { port, exact: true, loans, options: tcp_options(plan, options), ..Wish::default() }
     }
 
     fn watch(&mut self, control: &TcpStream) {

@@ -110,6 +110,13 @@ fn take(server: &Server, begun: &mut Vec<Begun>, port: u16, (peer, bytes): From)
         stream.early.push(Early { bytes, at_ns });
         return Vec::new();
     }
+    if let Some(taker) = server.loans.taker(peer.ip(), port) {
+        // Its first datagram says only that others come.
+        if let Ok(socket) = stream_socket(local(server, peer, port), port, peer) {
+            let _ = taker.send(StreamSocket::Udp(socket, None));
+        }
+        return Vec::new();
+    }
     let header = bytes.get(MARK_BYTES..).and_then(Header::of_datagram);
     // Who says nothing may count in 64 bits: the high half is 0 then, too.
     let header = header.unwrap_or(Header { wide: true, ..Header::default() });
@@ -118,11 +125,7 @@ fn take(server: &Server, begun: &mut Vec<Begun>, port: u16, (peer, bytes): From)
         // The end of a stream that is over, or nothing of iperf 2's.
         return Vec::new();
     }
-    let any: IpAddr = match peer {
-        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
-    };
-    let local = SocketAddr::new(server.options.bind.unwrap_or(any), port);
+    let local = local(server, peer, port);
     let opened = stream_socket(local, port, peer).and_then(|socket| {
         let local = socket.local_addr()?.as_socket().map_or(local, sys::plain);
         Ok((mixed(&socket)?, socket, local))
@@ -135,6 +138,15 @@ fn take(server: &Server, begun: &mut Vec<Begun>, port: u16, (peer, bytes): From)
     let asked = Asked { peer, local: with_port(local, port), transport, header, datagram };
     begun.push(Begun { asked, socket, early: vec![Early { bytes, at_ns }] });
     mixed
+}
+
+/// Where the socket of a stream from there is bound.
+fn local(server: &Server, peer: SocketAddr, port: u16) -> SocketAddr {
+    let any: IpAddr = match peer {
+        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    SocketAddr::new(server.options.bind.unwrap_or(any), port)
 }
 
 /// All that a socket received until now: before it was connected that could be anybody's.
