@@ -241,7 +241,7 @@ fn a_key_expires_while_its_test_runs() {
     let short = Key { expires: Some(expires), ..key("short") };
     let kept = Kept::new("expires", &file(&[&short]));
     let server = kept.serve();
-    let record = run(&by(server.at, &short, endless()));
+    let record = Running::start(by(server.at, &short, endless())).ends();
     let ended = error(&record, "server_stopped", 1);
     assert!(ended.why.contains("the key `short` has expired"), "{ended:?}");
     let refused = error(&run(&by(server.at, &short, little())), "key", 3);
@@ -395,7 +395,7 @@ fn a_networks_rate_and_bytes_hold_in_every_dialect() {
         assert_eq!((record.status, &record.error), (Status::Complete, &None));
     }
     // By time: each is cut when the day's bytes are used up.
-    let record = run(&request(server.at, TestPlan { end: FAR, ..udp(400) }));
+    let record = Running::start(request(server.at, TestPlan { end: FAR, ..udp(400) })).ends();
     let cut = error(&record, "server_stopped", 1);
     assert_eq!(cut.why, "its network's budget of bytes a day is used up");
     for (n, record) in (3..).zip(each_dialect(server.at, lasting(200, udp(100)))) {
@@ -424,8 +424,8 @@ fn a_keys_tests_and_bytes_are_its_own_and_narrower_than_the_servers() {
     running.stop();
     running.ends();
     server.ended(2);
-    let cut =
-        error(&run(&by(server.at, &ci, TestPlan { end: FAR, ..udp(2_000) })), "server_stopped", 1);
+    let record = Running::start(by(server.at, &ci, TestPlan { end: FAR, ..udp(2_000) })).ends();
+    let cut = error(&record, "server_stopped", 1);
     assert_eq!(cut.why, "its key's budget of bytes a day is used up");
     let bytes = TestPlan { end: End::Bytes(1_000), ..udp(2_000) };
     let used = error(&run(&by(server.at, &ci, bytes.clone())), "policy", 3);
