@@ -14,6 +14,9 @@ pub(crate) enum Takes {
 /// letter: other names of one option.
 pub(crate) type Row<T> = (char, &'static str, Takes, T);
 
+/// A row that was named, with the value.
+pub(crate) type Found<T> = (&'static Row<T>, Option<String>);
+
 /// Why words are not understood.
 pub(crate) enum Fault {
     /// It is no option.
@@ -23,10 +26,7 @@ pub(crate) enum Fault {
 }
 
 /// The rows that a command line names, in its order, with their values.
-pub(crate) fn options<T>(
-    args: &[String],
-    rows: &'static [Row<T>],
-) -> Result<Vec<(&'static Row<T>, Option<String>)>, Fault> {
+pub(crate) fn options<T>(args: &[String], rows: &'static [Row<T>]) -> Result<Vec<Found<T>>, Fault> {
     let mut found = Vec::new();
     let mut args = args.iter();
     while let Some(arg) = args.next() {

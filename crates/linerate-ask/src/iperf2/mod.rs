@@ -334,7 +334,7 @@ mod tests {
         assert_eq!((plan.dscp, plan.direction), (Some(10), Direction::Forward));
         assert!(asked.intervals && !asked.csv && !asked.enhanced);
         assert_eq!(request.target, Target::Host { name: "host".into(), port: 5_002 });
-        let asked = line("--client=h --reverse -n 10m -P2 -e -yC -f k").unwrap();
+        let asked = line("--client=h --rev -n 10m -P2 -e -yC -f k").unwrap();
         assert_eq!(client(&asked).plan.end, End::Bytes(20_000_000));
         assert!(asked.csv && asked.enhanced && asked.format == Some('k') && !asked.intervals);
         assert_eq!((client(&asked).plan.direction, asked.back), (Direction::Reverse, None));
