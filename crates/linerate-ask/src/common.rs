@@ -113,66 +113,47 @@ pub fn end(span: &Span, bytes: Option<ByteCount>, datagrams: Option<u64>) -> Res
     })
 }
 
-/// The parts of a test that the verbs make each in its own way.
-#[derive(Debug)]
-pub struct Parts<'a> {
-    /// Where to.
-    pub found: Found,
-    /// What travels.
-    pub traffic: Traffic,
-    /// Which way.
-    pub direction: Direction,
-    /// When it ends.
-    pub end: End,
-    /// Steps and warm-up.
-    pub span: &'a Span,
-    /// Sockets and threads.
-    pub sockets: &'a Sockets,
-    /// The size is a placeholder until the path's MTU is known.
-    pub size_from_mtu: bool,
-    /// For the user.
-    pub notes: Vec<String>,
-    /// Where the result is kept.
-    pub keep: Keep,
-}
-
-impl Parts<'_> {
-    /// Puts them together and checks every number against the table of limits.
-    pub fn asked(self) -> Result<Asked, Refusal> {
-        let sockets = self.sockets;
-        let streams = usage::within("--streams", &limits::STREAMS, sockets.streams)?;
-        let window = sockets
-            .window
-            .map(|w| usage::within("--window", &limits::WINDOW_BYTES, w.0))
-            .transpose()?;
-        let cpus = sockets.cpu.clone().unwrap_or_default();
-        let plan = TestPlan {
-            traffic: self.traffic,
-            direction: self.direction,
-            // In range, so that neither cast can cut.
-            streams: streams as u16,
-            end: self.end,
-            warmup: self.span.warmup,
-            interval: self.span.interval,
-            window: window.map(|w| w as u32),
-            client_cpus: cpus.local,
-            server_cpus: cpus.remote,
-            dscp: sockets.dscp.map(|d| d.0),
-        };
-        plan.check().map_err(|found| usage::out_of_range(&found))?;
-        let found = self.found;
-        let request = Request {
-            size_from_mtu: self.size_from_mtu,
-            ip: found.ip,
-            bind: found.bind,
-            key: found.key,
-            dialect: found.dialect,
-            label: self.keep.names.label,
-            title: self.keep.names.title,
-            ..Request::new(found.target, plan)
-        };
-        Ok(Asked { request, notes: self.notes, save: self.keep.save })
-    }
+/// Puts a test together and checks every number against the table of limits. The caller adds what the
+/// user should know of it.
+pub fn asked(
+    found: Found,
+    traffic: Traffic,
+    direction: Direction,
+    end: End,
+    span: &Span,
+    sockets: &Sockets,
+    keep: Keep,
+) -> Result<Asked, Refusal> {
+    let streams = usage::within("--streams", &limits::STREAMS, sockets.streams)?;
+    let window = sockets
+        .window
+        .map(|w| usage::within("--window", &limits::WINDOW_BYTES, w.0))
+        .transpose()?;
+    let cpus = sockets.cpu.clone().unwrap_or_default();
+    let plan = TestPlan {
+        direction,
+        // In range, so that neither cast can cut.
+        streams: streams as u16,
+        end,
+        warmup: span.warmup,
+        interval: span.interval,
+        window: window.map(|w| w as u32),
+        client_cpus: cpus.local,
+        server_cpus: cpus.remote,
+        dscp: sockets.dscp.map(|d| d.0),
+        ..TestPlan::new(traffic)
+    };
+    plan.check().map_err(|found| usage::out_of_range(&found))?;
+    let request = Request {
+        ip: found.ip,
+        bind: found.bind,
+        key: found.key,
+        dialect: found.dialect,
+        label: keep.names.label,
+        title: keep.names.title,
+        ..Request::new(found.target, plan)
+    };
+    Ok(Asked { request, notes: Vec::new(), save: keep.save })
 }
 
 /// How the result is shown: flattened into each verb that runs a test.

@@ -7,7 +7,7 @@ use linerate_model::units::ByteCount;
 use serde::Deserialize;
 
 use super::Asked;
-use super::common::{Keep, Parts, Show, Sockets, Span, end};
+use super::common::{Keep, Show, Sockets, Span, asked, end};
 use super::target::Where;
 use super::value::Count;
 use crate::from_text::text;
@@ -87,17 +87,8 @@ impl RrArgs {
             outstanding: outstanding as u32,
             rate,
         });
-        Parts {
-            found,
-            traffic,
-            direction: Direction::Forward,
-            end: end(&self.span, None, None)?,
-            span: &self.span,
-            sockets: &self.sockets,
-            size_from_mtu: false,
-            notes: Vec::new(),
-            keep: self.keep.clone(),
-        }
-        .asked()
+        let end = end(&self.span, None, None)?;
+        let (direction, keep) = (Direction::Forward, self.keep.clone());
+        asked(found, traffic, direction, end, &self.span, &self.sockets, keep)
     }
 }

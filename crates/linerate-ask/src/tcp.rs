@@ -7,7 +7,7 @@ use linerate_model::units::ByteCount;
 use serde::Deserialize;
 
 use super::Asked;
-use super::common::{Keep, Parts, Show, Sockets, Span, Way, end};
+use super::common::{Keep, Show, Sockets, Span, Way, asked, end};
 use super::target::Where;
 use super::value::BitRateOrMax;
 use crate::from_text::{some, text};
@@ -113,18 +113,7 @@ impl TcpArgs {
             discard: self.rx == Receive::Truncate,
             zerocopy: self.tx == Send::Sendfile,
         });
-        Parts {
-            found,
-            traffic,
-            direction,
-            end,
-            span: &self.span,
-            sockets: &self.sockets,
-            size_from_mtu: false,
-            notes: Vec::new(),
-            keep: self.keep.clone(),
-        }
-        .asked()
+        asked(found, traffic, direction, end, &self.span, &self.sockets, self.keep.clone())
     }
 }
 

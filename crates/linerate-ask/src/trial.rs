@@ -7,7 +7,7 @@ use linerate_model::record::ErrorRecord;
 use linerate_model::units::{BitRate, DatagramSize, Nanos, Rate};
 
 use super::Asked;
-use super::common::{Keep, Names, Parts, Sockets, Span};
+use super::common::{Keep, Names, Sockets, Span, asked};
 use super::datagrams::Datagrams;
 use super::target::Where;
 use crate::usage;
@@ -46,18 +46,11 @@ impl TrialArgs {
         let this_machine = found.this_machine;
         let (plan, size_from_mtu) = self.datagrams.plan(&mut found, None)?;
         let span = Span { time: Some(time), warmup: self.warmup, interval: interval(time) };
-        let asked = Parts {
-            found,
-            traffic: Traffic::Udp(plan),
-            direction: Direction::Forward,
-            end: End::Time(time),
-            span: &span,
-            sockets: &self.sockets,
-            size_from_mtu,
-            notes: Vec::new(),
-            keep: Keep { save: None, names: self.names.clone() },
-        }
-        .asked()?;
+        let (traffic, end) = (Traffic::Udp(plan), End::Time(time));
+        let keep = Keep { save: None, names: self.names.clone() };
+        let way = Direction::Forward;
+        let mut asked = asked(found, traffic, way, end, &span, &self.sockets, keep)?;
+        asked.request.size_from_mtu = size_from_mtu;
         Ok((asked, this_machine))
     }
 }

@@ -6,7 +6,7 @@ use linerate_model::units::{BitRate, ByteCount, Rate};
 use serde::Deserialize;
 
 use super::Asked;
-use super::common::{Keep, Parts, Show, Sockets, Span, Way, end};
+use super::common::{Keep, Show, Sockets, Span, Way, asked, end};
 use super::datagrams::Datagrams;
 use super::target::Where;
 use super::value::{Count, RateOrMax};
@@ -91,18 +91,10 @@ impl UdpArgs {
             }
         };
         let (plan, size_from_mtu) = self.datagrams.plan(&mut found, rate)?;
-        Parts {
-            found,
-            traffic: Traffic::Udp(plan),
-            direction,
-            end,
-            span: &self.span,
-            sockets: &self.sockets,
-            size_from_mtu,
-            notes,
-            keep: self.keep.clone(),
-        }
-        .asked()
+        let (traffic, keep) = (Traffic::Udp(plan), self.keep.clone());
+        let mut asked = asked(found, traffic, direction, end, &self.span, &self.sockets, keep)?;
+        (asked.request.size_from_mtu, asked.notes) = (size_from_mtu, notes);
+        Ok(asked)
     }
 
     fn check_send_only(&self, direction: Direction) -> Result<(), Refusal> {
