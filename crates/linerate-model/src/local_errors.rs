@@ -1,70 +1,74 @@
 //! Local send errors: datagrams that the sending host itself dropped, by the errno that it reported.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
-use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Why the own host dropped a datagram, as send(2) reported.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Errno {
+macro_rules! errnos {
+    ($($(#[$doc:meta])* $errno:ident = $name:literal, $cause:literal, $look_at:expr;)+) => {
+        /// Why the own host dropped a datagram, as send(2) reported.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum Errno {
+            $($(#[$doc])* $errno,)+
+        }
+
+        impl Errno {
+            /// All of them, in the order of the table.
+            pub const ALL: [Self; [$($name),+].len()] = [$(Self::$errno),+];
+
+            /// As in errno(3) and in the record.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$errno => $name),+
+                }
+            }
+
+            /// What it means, in words.
+            pub const fn cause(self) -> &'static str {
+                match self {
+                    $(Self::$errno => $cause),+
+                }
+            }
+
+            /// What to look at on that host.
+            pub const fn look_at(self) -> Option<&'static str> {
+                match self {
+                    $(Self::$errno => $look_at),+
+                }
+            }
+        }
+    };
+}
+
+const ROUTE: &str = "`ip route get ADDRESS`: the route to the other end";
+
+errnos! {
     /// A packet filter dropped it.
-    Eperm,
+    Eperm = "EPERM", "a packet filter of the host itself dropped them", Some("`nft list ruleset`, `iptables -S OUTPUT`: a rule in the own output chain; `bpftool cgroup tree`: a cgroup's filter");
     /// The routing table or a security module forbids it.
-    Eacces,
+    Eacces = "EACCES", "a prohibit route or a security module of the host forbids them", Some(ROUTE);
     /// A blackhole route took it.
-    Einval,
+    Einval = "EINVAL", "a blackhole route took them, or the kernel cannot send such datagrams", Some(ROUTE);
     /// The send buffer stayed full.
-    Eagain,
+    Eagain = "EAGAIN", "the send buffer stayed full", None;
     /// No memory.
-    Enomem,
+    Enomem = "ENOMEM", "the kernel had no memory for them", None;
     /// The interface or its queue had no room.
-    Enobufs,
+    Enobufs = "ENOBUFS", "the interface or its queue had no room", Some("`tc -s qdisc show`: the queue that has no room");
     /// The interface is down.
-    Enetdown,
+    Enetdown = "ENETDOWN", "the interface is down", Some("`ip link show`: the interface is down");
     /// No route.
-    Enetunreach,
+    Enetunreach = "ENETUNREACH", "no route: the interface is down or the route is gone", Some("`ip route get ADDRESS`, `ip link show`: is the interface up and a route there?");
     /// The route, or the next hop, does not reach.
-    Ehostunreach,
+    Ehostunreach = "EHOSTUNREACH", "the route or the next hop does not reach the other end", Some(ROUTE);
     /// Any other.
-    Other,
+    Other = "other", "an error that has no name here", None;
     /// Not reported: of a call for many datagrams the kernel says only how many it took.
-    Untold,
+    Untold = "unknown", "the kernel did not say why", None;
 }
 
 impl Errno {
-    /// All of them, in the order of the table.
-    pub const ALL: [Self; 11] = [
-        Self::Eperm,
-        Self::Eacces,
-        Self::Einval,
-        Self::Eagain,
-        Self::Enomem,
-        Self::Enobufs,
-        Self::Enetdown,
-        Self::Enetunreach,
-        Self::Ehostunreach,
-        Self::Other,
-        Self::Untold,
-    ];
-
-    /// As in errno(3) and in the record.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Eperm => "EPERM",
-            Self::Eacces => "EACCES",
-            Self::Einval => "EINVAL",
-            Self::Eagain => "EAGAIN",
-            Self::Enomem => "ENOMEM",
-            Self::Enobufs => "ENOBUFS",
-            Self::Enetdown => "ENETDOWN",
-            Self::Enetunreach => "ENETUNREACH",
-            Self::Ehostunreach => "EHOSTUNREACH",
-            Self::Other => "other",
-            Self::Untold => "unknown",
-        }
-    }
-
     /// Of that name; a name that is not in the table is another errno.
     pub fn named(name: &str) -> Self {
         Self::ALL.into_iter().find(|errno| errno.name() == name).unwrap_or(Self::Other)
@@ -79,41 +83,6 @@ impl Errno {
     /// An ICMP message about an earlier datagram fails a later call with the same errno.
     pub const fn may_answer_earlier(self) -> bool {
         matches!(self, Self::Eacces | Self::Enetunreach | Self::Ehostunreach | Self::Other)
-    }
-
-    /// What it means, in words.
-    pub const fn cause(self) -> &'static str {
-        match self {
-            Self::Eperm => "a packet filter of the host itself dropped them",
-            Self::Eacces => "a prohibit route or a security module of the host forbids them",
-            Self::Einval => "a blackhole route took them, or the kernel cannot send such datagrams",
-            Self::Eagain => "the send buffer stayed full",
-            Self::Enomem => "the kernel had no memory for them",
-            Self::Enobufs => "the interface or its queue had no room",
-            Self::Enetdown => "the interface is down",
-            Self::Enetunreach => "no route: the interface is down or the route is gone",
-            Self::Ehostunreach => "the route or the next hop does not reach the other end",
-            Self::Other => "an error that has no name here",
-            Self::Untold => "the kernel did not say why",
-        }
-    }
-
-    /// What to look at on that host.
-    pub const fn look_at(self) -> Option<&'static str> {
-        match self {
-            Self::Eperm => Some(
-                "`nft list ruleset`, `iptables -S OUTPUT`: a rule in the own output chain; `bpftool cgroup tree`: a cgroup's filter",
-            ),
-            Self::Eacces | Self::Einval | Self::Ehostunreach => {
-                Some("`ip route get ADDRESS`: the route to the other end")
-            }
-            Self::Enetdown => Some("`ip link show`: the interface is down"),
-            Self::Enetunreach => Some(
-                "`ip route get ADDRESS`, `ip link show`: is the interface up and a route there?",
-            ),
-            Self::Enobufs => Some("`tc -s qdisc show`: the queue that has no room"),
-            Self::Eagain | Self::Enomem | Self::Other | Self::Untold => None,
-        }
     }
 }
 
@@ -196,23 +165,8 @@ impl Serialize for LocalSendErrors {
 
 impl<'de> Deserialize<'de> for LocalSendErrors {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Names;
-        impl<'de> Visitor<'de> for Names {
-            type Value = LocalSendErrors;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("datagrams by the errno's name")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut all = LocalSendErrors::default();
-                while let Some((name, datagrams)) = map.next_entry::<String, u64>()? {
-                    all.count(Errno::named(&name), datagrams);
-                }
-                Ok(all)
-            }
-        }
-        deserializer.deserialize_map(Names)
+        let names = BTreeMap::<String, u64>::deserialize(deserializer)?;
+        Ok(names.iter().map(|(name, datagrams)| (&**name, *datagrams)).collect())
     }
 }
 
