@@ -13,7 +13,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::{Fault, MOST_SETTINGS, MOST_SLOTS, Plan, Position, Setting, Vocabulary, nearest};
+use super::fault::meant;
+use super::{Fault, MOST_SETTINGS, MOST_SLOTS, Plan, Position, Setting, Vocabulary};
 
 /// No plan written by a person is longer, and every fault of one is looked up in its text.
 const MOST_BYTES: usize = 1 << 20;
@@ -258,13 +259,10 @@ impl<'a> Reader<'a> {
             return None;
         }
         let names: BTreeSet<&str> = drafts.iter().map(|d| d.name.as_str()).collect();
-        let hint = match nearest(&name, names.iter().copied()) {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => {
-                let shown: Vec<&str> = drafts.iter().take(8).map(|d| d.name.as_str()).collect();
-                format!("the settings are {}", shown.join(", "))
-            }
-        };
+        let hint = meant(&name, names.iter().copied(), || {
+            let shown: Vec<&str> = drafts.iter().take(8).map(|d| d.name.as_str()).collect();
+            format!("the settings are {}", shown.join(", "))
+        });
         let at = self.position(entry.value);
         self.hinted(at, format!("the baseline `{name}` is no setting of this plan"), hint);
         None

@@ -3,6 +3,7 @@
 use linerate_model::units::{NANOS_PER_SECOND, Nanos};
 
 use super::{Entry, NAME_RULE, Reader, is_name};
+use crate::campaign::plan::fault::meant;
 use crate::campaign::plan::{Host, MOST_BOOTS, MOST_RUNS, Order, Position, Repeat, nearest, words};
 
 /// The port of `linerate serve`.
@@ -10,6 +11,22 @@ const PORT: u16 = 5201;
 
 /// How long a host is waited for: a server with much memory and many disks boots in ten minutes.
 const WAIT: Nanos = Nanos(15 * 60 * NANOS_PER_SECOND);
+
+impl Host {
+    /// This machine, where nothing else is said of it.
+    fn local(name: String, at: Position) -> Self {
+        Self {
+            name,
+            address: None,
+            port: PORT,
+            test_address: None,
+            key_file: None,
+            reboot: None,
+            device: None,
+            at,
+        }
+    }
+}
 
 impl<'a> Reader<'a> {
     pub(super) fn repeat(&mut self, entry: Option<Entry<'a>>) -> Repeat {
@@ -48,9 +65,8 @@ impl<'a> Reader<'a> {
                     match orders.into_iter().find(|o| o.name() == word) {
                         Some(order) => repeat.order = order,
                         None => {
-                            let names = orders.map(Order::name);
                             let at = self.position(entry.value);
-                            let hint = match nearest(word, names) {
+                            let hint = match nearest(word, orders.map(Order::name)) {
                                 Some(near) => format!("did you mean \"{near}\"?"),
                                 None => "order = \"shuffled\"".to_owned(),
                             };
@@ -69,16 +85,7 @@ impl<'a> Reader<'a> {
         const KEYS: &[&str] = &["address", "port", "key_file", "reboot", "test_address", "device"];
         let Some(entry) = entry else {
             // A campaign of this machine alone.
-            return vec![Host {
-                name: "local".into(),
-                address: None,
-                port: PORT,
-                test_address: None,
-                key_file: None,
-                reboot: None,
-                device: None,
-                at: Position { line: 1, column: 1 },
-            }];
+            return vec![Host::local("local".into(), Position { line: 1, column: 1 })];
         };
         let mut hosts = Vec::new();
         let Some(table) = self.table("hosts", entry) else { return hosts };
@@ -88,16 +95,7 @@ impl<'a> Reader<'a> {
                 self.fault(entry.at, format!("the host's name `{name}` {NAME_RULE}"));
             }
             let Some(fields) = self.table(&place, entry) else { continue };
-            let mut host = Host {
-                name,
-                address: None,
-                port: PORT,
-                test_address: None,
-                key_file: None,
-                reboot: None,
-                device: None,
-                at: entry.at,
-            };
+            let mut host = Host::local(name, entry.at);
             let mut addressed = false;
             for (key, entry) in self.entries(fields) {
                 match key.as_str() {
@@ -192,10 +190,8 @@ impl<'a> Reader<'a> {
 
     pub(super) fn no_host(&mut self, at: Position, name: &str, hosts: &[Host]) {
         let names = hosts.iter().map(|h| h.name.as_str());
-        let hint = match nearest(name, names.clone()) {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => format!("[hosts] has {}", names.collect::<Vec<_>>().join(", ")),
-        };
+        let all = || format!("[hosts] has {}", names.clone().collect::<Vec<_>>().join(", "));
+        let hint = meant(name, names.clone(), all);
         self.hinted(at, format!("no host `{name}` in this plan"), hint);
     }
 }

@@ -7,7 +7,7 @@ use linerate_model::units::{NANOS_PER_SECOND, Nanos};
 use super::matrix::Draft;
 use super::{By, Entries, Entry, Reader};
 use crate::campaign::plan::{
-    Change, Extract, Host, Scalar, Setting, TestOption, Workload, nearest, words,
+    Change, Extract, Host, Scalar, Setting, TestOption, Workload, fault::meant, nearest, words,
 };
 
 /// A command that does not say how long it takes is ended after this time.
@@ -140,10 +140,9 @@ impl<'a> Reader<'a> {
             } else {
                 let all: Vec<&str> =
                     known.iter().map(String::as_str).chain(SETTING_KEYS.iter().copied()).collect();
-                let hint = match nearest(key, all.iter().copied()) {
-                    Some(near) => format!("did you mean `{near}`?"),
-                    None => format!("`linerate {name} --help` lists the options of a {name} test"),
-                };
+                let hint = meant(key, all.iter().copied(), || {
+                    format!("`linerate {name} --help` lists the options of a {name} test")
+                });
                 let what = format!("unknown key `{key}` in a setting with test = \"{name}\"");
                 self.hinted(entry.at, what, hint);
             }

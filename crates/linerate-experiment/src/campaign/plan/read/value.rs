@@ -5,7 +5,8 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::{By, Entry, Reader};
-use crate::campaign::plan::{Fault, Position, Scalar, nearest};
+use crate::campaign::plan::fault::meant;
+use crate::campaign::plan::{Fault, Position, Scalar};
 
 impl<'a> Reader<'a> {
     pub(in crate::campaign::plan) fn position(&self, spanned: &Spanned<impl Sized>) -> Position {
@@ -26,10 +27,8 @@ impl<'a> Reader<'a> {
     }
 
     pub(super) fn unknown(&mut self, at: Position, key: &str, place: &str, known: &[&str]) {
-        let hint = match nearest(key, known.iter().copied()) {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => format!("{place} takes {}", known.join(", ")),
-        };
+        let takes = || format!("{place} takes {}", known.join(", "));
+        let hint = meant(key, known.iter().copied(), takes);
         self.hinted(at, format!("unknown key `{key}` in {place}"), hint);
     }
 
