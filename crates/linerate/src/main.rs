@@ -71,7 +71,7 @@ fn drop_in(argv: &[std::ffi::OsString]) -> Option<ExitCode> {
 }
 
 fn dispatch(cli: Cli) -> Result<ExitCode, ErrorRecord> {
-    let color = cli.color;
+    let look = output::Look { color: cli.color };
     let exit = match cli.command {
         Command::Serve(args) => serve::serve(&args)?,
         Command::SettingsHelper(args) => {
@@ -82,11 +82,11 @@ fn dispatch(cli: Cli) -> Result<ExitCode, ErrorRecord> {
         }
         Command::SettingsGuard => linerate_runner::agent::keep().map(|()| Exit::Complete)?,
         Command::Measure(measure) => match measure {
-            Measure::Udp(args) => run::run(args.asked()?, args.show, color)?,
-            Measure::Tcp(args) => run::run(args.asked()?, args.show, color)?,
-            Measure::Rr(args) => run::run(args.asked()?, args.show, color)?,
-            Measure::Sweep(args) => sweep::run(&args, color)?,
-            Measure::Search(args) => search::run(&args, color)?,
+            Measure::Udp(args) => run::run(args.asked()?, args.show, look)?,
+            Measure::Tcp(args) => run::run(args.asked()?, args.show, look)?,
+            Measure::Rr(args) => run::run(args.asked()?, args.show, look)?,
+            Measure::Sweep(args) => sweep::run(&args, look)?,
+            Measure::Search(args) => search::run(&args, look)?,
         },
         Command::Keys(args) => keys::run(&args)?,
         Command::Campaign(args) => campaign::run(&args)?,

@@ -84,7 +84,7 @@ pub fn failed(why: &std::io::Error, hints: &[&str]) -> ErrorRecord {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OutputMode {
     output: Output,
-    color: Color,
+    look: Look,
 }
 
 impl OutputMode {
@@ -112,33 +112,51 @@ impl OutputMode {
         } else {
             Color::Auto
         };
-        Self { output, color }
+        Self { output, look: Look { color } }
     }
 }
 
-/// Whether escape sequences go to a stream.
-fn colour(color: Color, is_terminal: bool) -> bool {
-    match color {
-        Color::Always => true,
-        Color::Never => false,
-        Color::Auto => {
-            is_terminal
-                && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
-                && std::env::var_os("TERM").is_none_or(|t| t != "dumb")
+/// How text looks to people.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Look {
+    /// When to use colour.
+    pub color: Color,
+}
+
+impl Look {
+    /// Where everything is plain.
+    pub const PLAIN: Self = Self { color: Color::Never };
+
+    /// Whether escape sequences go to a stream.
+    fn paint(self, is_terminal: bool) -> Paint {
+        let colour = match self.color {
+            Color::Always => true,
+            Color::Never => false,
+            Color::Auto => {
+                is_terminal
+                    && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
+                    && std::env::var_os("TERM").is_none_or(|t| t != "dumb")
+            }
+        };
+        Paint { colour }
+    }
+
+    /// How text is laid out on standard output.
+    pub fn layout(self) -> Layout {
+        let terminal = stdout().is_terminal();
+        let paint = self.paint(terminal);
+        if !terminal {
+            return Layout { paint, ..PLAIN };
         }
+        let width = terminal_size::terminal_size_of(stdout()).map(|(w, _)| usize::from(w.0));
+        // A terminal that does not report its width has the width that all had.
+        Layout { room: Room { width: width.filter(|&w| w > 0).or(Some(80)), spark: true }, paint }
     }
-}
 
-/// How text is laid out on standard output.
-pub fn layout(color: Color) -> Layout {
-    let terminal = stdout().is_terminal();
-    let paint = Paint { colour: colour(color, terminal) };
-    if !terminal {
-        return Layout { paint, ..PLAIN };
+    /// How standard error is painted.
+    pub fn beside(self) -> Paint {
+        self.paint(stderr().is_terminal())
     }
-    let width = terminal_size::terminal_size_of(stdout()).map(|(w, _)| usize::from(w.0));
-    // A terminal that does not report its width has the width that all had.
-    Layout { room: Room { width: width.filter(|&w| w > 0).or(Some(80)), spark: true }, paint }
 }
 
 /// Whether standard error can carry a line that changes.
@@ -146,15 +164,10 @@ pub fn progress() -> bool {
     stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|t| t != "dumb")
 }
 
-/// How standard error is painted.
-pub fn side_paint(color: Color) -> Paint {
-    Paint { colour: colour(color, stderr().is_terminal()) }
-}
-
 /// An error for people on standard error and, where JSON was wished for, as an object on standard
 /// output. Neither stream's own error is of use to anyone.
 pub fn report_error(found: &ErrorRecord, wish: OutputMode) {
-    let _ = stderr().write_all(error::text(found, side_paint(wish.color)).as_bytes());
+    let _ = stderr().write_all(error::text(found, wish.look.beside()).as_bytes());
     let _ = match wish.output {
         Output::Text => Ok(()),
         Output::Json => {
@@ -179,7 +192,7 @@ mod tests {
         assert_eq!(wish(&["linerate", "udp", "-J"]).output, Output::Json);
         assert_eq!(wish(&["linerate", "udp", "--json-lines"]).output, Output::JsonLines);
         assert_eq!(wish(&["linerate", "udp", "--", "--json"]).output, Output::Text);
-        assert_eq!(wish(&["linerate", "--color", "never"]).color, Color::Never);
-        assert_eq!(wish(&["linerate", "--color=always"]).color, Color::Always);
+        assert_eq!(wish(&["linerate", "--color", "never"]).look, Look::PLAIN);
+        assert_eq!(wish(&["linerate", "--color=always"]).look.color, Color::Always);
     }
 }

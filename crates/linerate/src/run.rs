@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use linerate_ask::Asked;
 use linerate_ask::common::Show;
-use linerate_ask::{Asked, Color};
 use linerate_drive::keep::SavedFile;
 use linerate_model::exit::Exit;
 use linerate_model::record::{ErrorRecord, Interval, RunRecord, Status};
@@ -19,14 +19,14 @@ use linerate_runner::clock::Stopwatch;
 use linerate_runner::signals::Stop;
 use linerate_session::observer::Observer;
 
-use crate::output::{self, Output};
+use crate::output::{self, Look, Output};
 
 /// Runs the test to its end and shows it while it runs.
-pub fn run(asked: Asked, show: Show, color: Color) -> Result<Exit, ErrorRecord> {
+pub fn run(asked: Asked, show: Show, look: Look) -> Result<Exit, ErrorRecord> {
     let kept = asked.save.as_deref().map(SavedFile::new).transpose()?;
     let request = Request { command: output::command(), ..asked.request };
     let stop = output::stop_at_signals()?;
-    let mut screen = Screen::new(show, color, stop.clone());
+    let mut screen = Screen::new(show, look, stop.clone());
     for note in &asked.notes {
         screen.note(note);
     }
@@ -37,7 +37,7 @@ pub fn run(asked: Asked, show: Show, color: Color) -> Result<Exit, ErrorRecord> 
         && record.status != Status::Complete
         && !screen.closed
     {
-        let paint = output::side_paint(color);
+        let paint = look.beside();
         // On a terminal the answer has said already why a test is partial, and stays the last word.
         let seen = screen.output == Output::Text
             && record.status != Status::Failed
@@ -110,13 +110,13 @@ struct Screen {
 }
 
 impl Screen {
-    fn new(show: Show, color: Color, stop: Stop) -> Self {
+    fn new(show: Show, look: Look, stop: Stop) -> Self {
         let output = show.output.into();
         let out: Box<dyn Write + Send> = match output {
             Output::Text => Box::new(stdout()),
             Output::Json | Output::JsonLines => Box::new(io::sink()),
         };
-        let text = LiveText::new(out, stderr(), output::layout(color), output::progress());
+        let text = LiveText::new(out, stderr(), look.layout(), output::progress());
         Self {
             text: Arc::new(Mutex::new(text.detail(output::detail(show)))),
             clock: None,

@@ -2,7 +2,6 @@
 
 use std::io::{self, ErrorKind, Write, stderr, stdout};
 
-use linerate_ask::Color;
 use linerate_drive::{Env, FromHere, SystemClock, Watcher};
 use linerate_model::exit::Exit;
 use linerate_model::record::{ErrorRecord, Interval, RunRecord};
@@ -13,7 +12,7 @@ use linerate_runner::signals::Stop;
 use linerate_session::observer::Observer;
 use serde::Serialize;
 
-use crate::output::{self, Output};
+use crate::output::{self, Look, Output};
 use crate::status::StatusLine;
 
 /// Shows an experiment in the form that was asked for; `S` is what its rows need beside.
@@ -22,7 +21,7 @@ pub struct Screen<S> {
     pub layout: Layout,
     pub status: StatusLine,
     pub state: S,
-    color: Color,
+    look: Look,
     /// Nobody reads any more.
     pub closed: bool,
     failure: Option<io::Error>,
@@ -31,13 +30,13 @@ pub struct Screen<S> {
 
 impl<S> Screen<S> {
     /// `stop` ends the experiment.
-    pub fn new(output: Output, color: Color, stop: Stop, state: S) -> Self {
+    pub fn new(output: Output, look: Look, stop: Stop, state: S) -> Self {
         Self {
             output,
-            layout: output::layout(color),
+            layout: look.layout(),
             status: StatusLine::new(),
             state,
-            color,
+            look,
             closed: false,
             failure: None,
             stop,
@@ -87,7 +86,7 @@ impl<S> Screen<S> {
 
     /// Says on standard error what went wrong.
     pub fn explain(&self, found: &ErrorRecord) {
-        let text = error::text(found, output::side_paint(self.color));
+        let text = error::text(found, self.look.beside());
         let _ = stderr().write_all(text.as_bytes());
     }
 

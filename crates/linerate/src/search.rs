@@ -2,7 +2,6 @@
 
 use std::io::{Write, stderr};
 
-use linerate_ask::Color;
 use linerate_ask::search::SearchArgs;
 use linerate_drive::Watcher;
 use linerate_drive::keep::SavedFile;
@@ -17,15 +16,15 @@ use linerate_report::live::Live;
 use linerate_report::run::json;
 use linerate_report::{number, search as text};
 
-use crate::output::{self, Output};
+use crate::output::{self, Look, Output};
 use crate::screen::Screen;
 use crate::status::StatusLine;
 
 /// Runs the command.
-pub fn run(args: &SearchArgs, color: Color) -> Result<Exit, ErrorRecord> {
+pub fn run(args: &SearchArgs, look: Look) -> Result<Exit, ErrorRecord> {
     let saved = args.save.as_deref().map(SavedFile::new).transpose()?;
     let search = Search::new(args, output::command())?;
-    let mut screen = Screen::new(args.output.into(), color, output::stop_at_signals()?, ());
+    let mut screen = Screen::new(args.output.into(), look, output::stop_at_signals()?, ());
     let document = screen.watch(|env| search.run(env));
     end(&mut screen, &document);
     if let Some(saved) = &saved {

@@ -2,7 +2,6 @@
 
 mod progress;
 
-use linerate_ask::Color;
 use linerate_ask::sweep::SweepArgs;
 use linerate_drive::Watcher;
 use linerate_drive::sweep::{Course, Event};
@@ -13,18 +12,18 @@ use linerate_model::sweep::SweepDocument;
 use linerate_report::run::json;
 use linerate_report::sweep::text;
 
-use crate::output::{self, Output};
+use crate::output::{self, Look, Output};
 use crate::screen::Screen;
 use progress::Progress;
 
 const UNKEPT: &str = "the results cannot be written; the sweep goes on and shows them at its end";
 
 /// Runs the command.
-pub fn run(args: &SweepArgs, color: Color) -> Result<Exit, ErrorRecord> {
+pub fn run(args: &SweepArgs, look: Look) -> Result<Exit, ErrorRecord> {
     // What is resumed may be a pipe that nobody writes: until it is read, Ctrl-C simply ends this process.
     let course = Course::new(args, output::command())?;
     let stop = output::stop_at_signals()?;
-    let mut screen = Screen::new(args.output.into(), color, stop, Progress::new());
+    let mut screen = Screen::new(args.output.into(), look, stop, Progress::new());
     let swept = screen.watch(|env| course.run(env))?;
     end(&mut screen, &swept.document, swept.place.as_deref());
     if let Some(found) = swept.unkept {

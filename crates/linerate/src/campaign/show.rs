@@ -20,9 +20,8 @@ use linerate_report::run::json;
 use linerate_report::style::wrap;
 use linerate_session::observer::Observer;
 
-use crate::output::{self, Output};
+use crate::output::{Look, Output};
 use crate::status::StatusLine;
-use linerate_ask::Color;
 
 /// A name cut shorter than this says nothing.
 const NAME_LEAST: usize = 16;
@@ -91,7 +90,7 @@ impl Watcher for Show {
 impl Show {
     /// In the form asked for.
     pub fn new(form: Output) -> Self {
-        let width = output::layout(Color::Never).room.width;
+        let width = Look::PLAIN.layout().room.width;
         let known = Live { unit: "run", number: 1, ..Live::default() };
         Self { form, runs: RefCell::default(), status: StatusLine::new(), width, known, total: 0 }
     }
