@@ -284,7 +284,10 @@ impl Observer for Face<'_> {
     }
 
     fn said(&mut self, said: &Said<'_>) {
-        self.figures = Some(figures::of(self.line, self.block, self.start.as_deref(), said));
+        // Without the server's totals there is no result: what is unknown is not 0.
+        if said.results.is_some() {
+            self.figures = Some(figures::of(self.line, self.block, self.start.as_deref(), said));
+        }
     }
 }
 
