@@ -48,7 +48,7 @@ const ROWS: &[Row] = &[
     // Fifteen thousand are documentation and blank. 52,000 was aimed at before servers were made safe against
     // strangers, control was encrypted and dialects had rooms of their own: a feature may raise this by what
     // it takes, and nothing else may.
-    row("production lines", 52_000, 78_013, Less, Whole, |t| sum(t.files().map(|f| f.lines))),
+    row("production lines", 52_000, 77_911, Less, Whole, |t| sum(t.files().map(|f| f.lines))),
     // Long are what asks a dialect's questions in one go, data loops, and pages of the report.
     row("function p95", 45, 44, Less, Whole, |t| p95(t.functions().map(|f| f.lines))),
     row("functions over 70 lines", 10, 8, Less, Permille, |t| {
@@ -69,7 +69,7 @@ const ROWS: &[Row] = &[
     }),
     // A request has its options, its plan, its message, its record and its lines; each dialect has its own
     // words for them. A file that is parted may count twice.
-    row("files that name an option (median)", 5, 6, Less, Whole, |t| {
+    row("files that name an option (median)", 5, 5, Less, Whole, |t| {
         let mut counts: Vec<_> = t.options().into_iter().map(|(_, files)| files).collect();
         counts.sort_unstable();
         counts.get(counts.len() / 2).map_or(0, |count| whole(*count))
