@@ -1,7 +1,6 @@
 //! Logins of Debian's iperf3, unmodified, at `linerate serve`; built with the feature `iperf3-auth`.
 
-#[path = "support/iperf3.rs"]
-mod iperf3;
+#[path = "program/support/mod.rs"]
 mod support;
 
 use std::fmt::Write as _;
@@ -13,7 +12,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use linerate_wire::iperf3::{ErrorNumber, Failure, State, Token};
 use sha2::{Digest, Sha256};
-use support::{Server, linerate, skip, wait_for};
+use support::{Server, iperf3, linerate, skip, wait_for};
 
 const PARAMETERS: &str =
     r#"{"tcp":true,"omit":0,"time":1,"parallel":1,"bandwidth":1000000,"client_version":"3.18""#;

@@ -1,11 +1,9 @@
 //! A server of every dialect at once, and how a client that did not name one learns which to name.
 
-mod support;
-
 use std::time::Duration;
 
+use crate::support::{Server, alone, free_port, linerate, wait_for};
 use linerate_model::plan::Dialect;
-use support::{Server, alone, free_port, linerate, wait_for};
 
 const HANGS: Duration = Duration::from_secs(60);
 

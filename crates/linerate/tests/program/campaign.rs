@@ -1,7 +1,7 @@
 //! Campaigns from outside: killed at random points, on a disk that fails, with a plan that was
 //! changed, with a peer that vanishes; read by ministat.
 
-mod support;
+use crate::support;
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,7 +1,7 @@
 //! The binary as a user runs it: help, what is made from the code, errors and exit codes. Nothing
 //! here sends a packet.
 
-mod schema;
+use crate::schema;
 
 use std::process::{Command, Output};
 

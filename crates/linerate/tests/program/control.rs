@@ -1,12 +1,10 @@
 //! What can go wrong around a test: errors in words and codes, peers that vanish, Ctrl-C at either
 //! end. Nothing here asks how long it took, only that it ends.
 
-mod support;
-
 use std::time::{Duration, Instant};
 
+use crate::support::{Client, Lab, Server, alone, identities, linerate, wait_for};
 use nix::sys::signal::Signal;
-use support::{Client, Lab, Server, alone, identities, linerate, wait_for};
 
 /// Enough for every deadline of the protocol.
 const SECONDS: Duration = Duration::from_secs(20);

@@ -1,8 +1,6 @@
 //! Delay against the stamps that the kernel gave the same packets, taken by a packet socket beside the
 //! receiver.
 
-mod support;
-
 use std::collections::BTreeSet;
 use std::io::IoSliceMut;
 use std::os::fd::AsRawFd;
@@ -11,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use crate::support::{Client, Lab, PORT, alone, number, real, skip, wait_for};
 use linerate_wire::native::datagram::Header;
 use nix::cmsg_space;
 use nix::errno::Errno;
@@ -20,7 +19,6 @@ use nix::sys::socket::{
 };
 use nix::sys::time::{TimeSpec, TimeVal, TimeValLike};
 use serde_json::Value;
-use support::{Client, Lab, PORT, alone, number, real, skip, wait_for};
 
 /// Ethernet, IPv4 and UDP.
 const HEADERS: usize = 14 + 20 + 8;

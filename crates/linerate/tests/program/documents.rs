@@ -1,12 +1,12 @@
 //! Every document that a verb prints is one of its schema.
 
-mod schema;
-mod support;
+use crate::schema;
+use crate::support;
 
 use std::path::PathBuf;
 
+use crate::support::{Server, linerate};
 use serde_json::Value;
-use support::{Server, linerate};
 
 /// What `linerate schema NAME` prints.
 fn schema_of(name: &str) -> Value {

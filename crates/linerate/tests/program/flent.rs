@@ -1,16 +1,12 @@
 //! flent, as Debian has it, drives linerate under netperf's name against `linerate serve`, and reads its own
 //! files afterwards.
 
-mod support;
-#[path = "support/netperf.rs"]
-mod theirs;
-
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use crate::support::netperf::{an_address, serve};
+use crate::support::{alone, skip};
 use serde_json::Value;
-use support::{alone, skip};
-use theirs::{an_address, serve};
 
 fn there(program: &str) -> bool {
     Command::new(program).arg("-h").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok()

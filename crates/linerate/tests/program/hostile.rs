@@ -1,21 +1,21 @@
 //! Peers that lie, break off, flood or fall silent. After each of them the same server process must
 //! still be there and serve an honest test; at the end it holds no more than at the beginning.
 
-mod support;
+use crate::support;
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::support::{
+    Attack, Client, Lab, MANY, Server, alone, attack, linerate, long, number, survives, wait_for,
+};
 use linerate_testkit::peer::DEADLINES;
 use linerate_testkit::peer::native::{Granted, NONCE, Peer, hello, merge, plan, send};
 use linerate_wire::native::PREAMBLE;
 use linerate_wire::native::stream::{Claim, TcpOpening, UdpHello, UdpHelloAck};
 use serde_json::{Value, json};
-use support::{
-    Attack, Client, Lab, MANY, Server, alone, attack, linerate, long, number, survives, wait_for,
-};
 
 /// An honest client that comes after is served at once: this is less than any of those deadlines, and
 /// enough for a busy machine.

@@ -1,13 +1,11 @@
 //! Debian's iperf 2, unmodified, against `linerate serve --iperf2`, and linerate against it and itself: what
 //! both sides print must agree.
 
-mod support;
-
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use crate::support::{Ran, Server, alone, linerate, list, number, skip, wait_for};
 use serde_json::Value;
-use support::{Ran, Server, alone, linerate, list, number, skip, wait_for};
 
 /// In a network of the test's own.
 const PORT: &str = "5001";

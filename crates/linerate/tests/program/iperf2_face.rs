@@ -1,14 +1,12 @@
 //! linerate under iperf 2's name, client and server, beside Debian's iperf 2: the same columns, the same fields,
 //! the same counts at both ends.
 
-mod support;
-
 use std::collections::BTreeSet;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use support::{alone, free_port, skip, wait_for};
+use crate::support::{alone, free_port, skip, wait_for};
 
 /// No step takes as long, on any machine.
 const HANGS: Duration = Duration::from_secs(60);

@@ -1,15 +1,13 @@
 //! Clients of iperf 2's protocol that lie, break off or fall silent, and whoever writes another's address on a
 //! datagram. After each of them the same server process must still be there and serve an honest test.
 
-mod support;
-
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
+use crate::support::{Attack, MANY, Server, alone, attack, linerate, survives, wait_for};
 use linerate_wire::iperf2::datagram::Mark;
 use linerate_wire::iperf2::{Amount, Header, REPORT_BYTES, Report};
-use support::{Attack, MANY, Server, alone, attack, linerate, survives, wait_for};
 
 /// In a network of the test's own.
 const AT: ([u8; 4], u16) = ([127, 0, 0, 1], 5001);

@@ -1,18 +1,18 @@
 //! How tests of iperf3's clients end at the server: well, though the path is full or data is late; and
 //! early, with the reason, when a limit is crossed, a stream breaks, or the client vanishes.
 
-#[path = "support/iperf3.rs"]
-mod iperf3;
-mod support;
+use crate::support;
 
 use std::io::{Read, Write};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use iperf3::{DEADLINES, Face, HANGS, Iperf3, Peer, installed, possible, results, udp};
+use crate::support::iperf3::{
+    DEADLINES, Face, HANGS, Iperf3, Peer, installed, possible, results, udp,
+};
+use crate::support::{Lab, Server, alone, linerate, list, number, wait_for};
 use linerate_wire::iperf3::datagram::{Counters, Header};
 use linerate_wire::iperf3::{ErrorNumber, State, hello};
-use support::{Lab, Server, alone, linerate, list, number, wait_for};
 
 const B: &str = "10.77.1.2";
 const UDP: &str = r#"{"udp":true,"len":500,"time":5,"bandwidth":100000}"#;

@@ -1,13 +1,9 @@
 //! linerate as a client of real iperf3 servers, and under iperf3's own name: agreement of both ends,
 //! lines while it runs, failures in iperf3's words, and servers that misbehave.
 
-#[path = "iperf3_face/beside.rs"]
 mod beside;
-#[path = "support/iperf3.rs"]
-mod iperf3;
-#[path = "iperf3_face/likeness.rs"]
 mod likeness;
-mod support;
+use crate::support;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -15,8 +11,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use crate::support::{Client, Lab, alone, free_port, linerate, list, number, real, skip, wait_for};
 use serde_json::Value;
-use support::{Client, Lab, alone, free_port, linerate, list, number, real, skip, wait_for};
 
 /// Whether a real iperf3 is here; skips loudly where it is not.
 fn possible(test: &str) -> bool {

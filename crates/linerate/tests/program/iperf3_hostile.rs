@@ -1,18 +1,14 @@
 //! Clients of iperf3's protocol that lie, break off or fall silent. After each of them the same server
 //! process must still be there and serve an honest test; at the end it holds no more than before.
 
-#[path = "support/iperf3.rs"]
-mod iperf3;
-mod support;
-
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
-use iperf3::{DEADLINES, Peer, cookie, results, udp};
+use crate::support::iperf3::{DEADLINES, Peer, cookie, results, udp};
+use crate::support::{Attack, MANY, Server, alone, attack, linerate, survives};
 use linerate_wire::iperf3::datagram::{Counters, Header};
 use linerate_wire::iperf3::{ErrorNumber, State, hello};
-use support::{Attack, MANY, Server, alone, attack, linerate, survives};
 
 /// Parameters that must be refused with that number.
 fn refused(json: &'static str, number: ErrorNumber) -> Attack {

@@ -1,13 +1,9 @@
 //! Debian's iperf3, unmodified, against `linerate serve`: both sides must agree, and end well.
 
-#[path = "support/iperf3.rs"]
-mod iperf3;
-mod support;
-
 use std::time::Duration;
 
-use iperf3::{Ended, HANGS, Iperf3, possible};
-use support::{Lab, Server, alone, cores, list, number, wait_for};
+use crate::support::iperf3::{Ended, HANGS, Iperf3, possible};
+use crate::support::{Lab, Server, alone, cores, list, number, wait_for};
 
 const B: &str = "10.77.1.2";
 

@@ -1,9 +1,9 @@
 //! What `--save`, `--label` and `--title` keep.
 
-mod support;
+use crate::support;
 
+use crate::support::{Server, linerate};
 use serde_json::Value;
-use support::{Server, linerate};
 
 /// A folder of this test's own, removed with all in it.
 struct Folder(std::path::PathBuf);

@@ -1,12 +1,7 @@
 //! Keys of single clients and the audit log, as their owners use them: made, listed, revoked, and written while the
 //! server has given up all that tests do not need.
 
-#[path = "support/every_kind.rs"]
-mod every_kind;
-#[path = "support/iperf3.rs"]
-mod iperf3;
-mod schema;
-mod support;
+use crate::schema;
 
 use std::fs;
 use std::io::{Read, Write};
@@ -15,11 +10,11 @@ use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::PathBuf;
 use std::process::Command;
 
-use every_kind::sandboxed;
-use iperf3::HANGS;
+use crate::support::every_kind::sandboxed;
+use crate::support::iperf3::HANGS;
+use crate::support::{Client, Ran, Server, alone, linerate, skip, wait_for};
 use serde_json::{Value, json};
 use socket2::{Domain, Socket, Type};
-use support::{Client, Ran, Server, alone, linerate, skip, wait_for};
 
 /// A directory of its own, gone afterwards.
 struct Scratch(PathBuf);

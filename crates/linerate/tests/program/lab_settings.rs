@@ -1,15 +1,13 @@
 //! Settings where a real driver and a whole kernel are: disciplines that the test host lacks, rings
 //! of a card, a reboot in between.
 
-mod support;
-
 use std::path::Path;
 use std::time::Duration;
 
+use crate::support::{machines, skip, wait_for};
 use linerate_lab::{Hardware, Lab, Machine};
 use linerate_model::setting::{Outcome, Setting, SettingValue};
 use linerate_runner::agent::{Access, DeviceChoice, HostAgent, Remote};
-use support::{machines, skip, wait_for};
 
 const KEY: &str = "a key for tests only, 32 bytes.";
 

@@ -1,7 +1,7 @@
 //! What clients that keep to nothing held at a server is free again when their test is over, and what they
 //! cannot take meanwhile.
 
-mod support;
+use crate::support;
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 use linerate_testkit::peer::DEADLINES;
 use linerate_testkit::peer::native::{self, Peer, plan};
 
+use crate::support::{Server, alone, linerate, number, wait_for};
 use serde_json::{Value, json};
 use socket2::{Domain, Socket, Type};
-use support::{Server, alone, linerate, number, wait_for};
 
 fn address(server: &Server) -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], server.port))

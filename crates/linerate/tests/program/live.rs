@@ -1,11 +1,9 @@
 //! What is seen of sweeps and searches while they run: rows as they come, and on a terminal a line
 //! below them that moves, none of it wider than the terminal.
 
-mod support;
-
 use std::process::{Command, Stdio};
 
-use support::{alone, linerate, skip};
+use crate::support::{alone, linerate, skip};
 
 /// Runs linerate on a terminal of 80 columns and gives all that it wrote there.
 fn on_terminal(test: &str, line: &str) -> Option<String> {

@@ -1,12 +1,10 @@
 //! What the sending host itself drops, by errno, against the truth that its kernel counts: packet filters,
 //! routes and interfaces that go and come back, its own queue. Errors allowed: none.
 
-mod support;
-
 use std::time::Duration;
 
+use crate::support::{Client, Lab, PORT, alone, dropping, list, number, wait_for};
 use serde_json::Value;
-use support::{Client, Lab, PORT, alone, dropping, list, number, wait_for};
 
 /// Bytes of payload, and of the headers in front.
 const SIZE: u64 = 1_000;

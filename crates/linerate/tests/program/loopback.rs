@@ -1,15 +1,15 @@
 //! Every kind of test over loopback, as a user starts it: exact counts, and the identities worked
 //! out from the record.
 
-mod schema;
-mod support;
+use crate::schema;
+use crate::support;
 
 use std::time::Duration;
 
-use nix::sys::signal::Signal;
-use support::{
+use crate::support::{
     Client, LittleCpu, Ran, Server, alone, identities, linerate, list, number, real, wait_for,
 };
+use nix::sys::signal::Signal;
 
 /// A test against a server of its own process, short where no end is given.
 fn local(line: &str) -> Ran {

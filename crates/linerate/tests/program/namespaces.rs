@@ -1,19 +1,19 @@
 //! Figures against the truth that the kernel counts, in network namespaces of our own. Segmentation
 //! offload is off there, so that a packet is a datagram. Errors allowed: none.
 
-mod support;
+use crate::support;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::time::Duration;
 
+use crate::support::{
+    Client, Hogs, Lab, LittleCpu, PORT, Server, alone, dropping, linerate, long, number, real, skip,
+};
 use linerate_wire::native::datagram::Header;
 use nix::sys::signal::Signal;
 use serde_json::Value;
-use support::{
-    Client, Hogs, Lab, LittleCpu, PORT, Server, alone, dropping, linerate, long, number, real, skip,
-};
 
 /// IPv4 and UDP headers, and those with Ethernet's.
 const L3: u64 = 28;

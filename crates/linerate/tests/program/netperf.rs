@@ -1,12 +1,10 @@
 //! netperf's dialect against the real netperf 2.7.1, both ways: what both ends print is the same.
 
-mod support;
-#[path = "support/netperf.rs"]
-mod theirs;
+use crate::support;
 
+use crate::support::netperf::{DEADLINES, Netserver, an_address, netperf, programs, serve, value};
+use crate::support::{alone, linerate, number, wait_for};
 use serde_json::Value;
-use support::{alone, linerate, number, wait_for};
-use theirs::{DEADLINES, Netserver, an_address, netperf, programs, serve, value};
 
 /// The last test that a server's log has as ended.
 fn last_end(log: &str) -> Option<Value> {

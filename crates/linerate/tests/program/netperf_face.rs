@@ -1,19 +1,15 @@
 //! linerate under netperf's name, client and server, beside the real netperf 2.7.1: the same lines, with other
 //! numbers in them.
 
-mod support;
-#[path = "support/netperf.rs"]
-mod theirs;
-
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::num::NonZeroU16;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
+use crate::support::netperf::{DEADLINES, Netserver, an_address, programs, serve, value};
+use crate::support::{alone, free_port, wait_for};
 use linerate_wire::netperf::{FRAME_BYTES, Response, Results};
-use support::{alone, free_port, wait_for};
-use theirs::{DEADLINES, Netserver, an_address, programs, serve, value};
 
 /// linerate's client.
 fn ours(port: u16, args: &str) -> Output {

@@ -1,19 +1,17 @@
 //! Clients of netperf's protocol that lie, break off or fall silent. After all of them the same server
 //! process must still be there and serve an honest test; at the end it holds no more than before.
 
-mod support;
-#[path = "support/netperf.rs"]
-mod theirs;
+use crate::support;
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::num::NonZeroU16;
 use std::time::Duration;
 
+use crate::support::netperf::{DEADLINES, Peer, request, serve};
+use crate::support::{Attack, MANY, alone, attack, linerate, survives};
 use linerate_model::plan::Transport;
 use linerate_wire::netperf::{FRAME_BYTES, Length, Request};
-use support::{Attack, MANY, alone, attack, linerate, survives};
-use theirs::{DEADLINES, Peer, request, serve};
 
 const UNKNOWN: u32 = 998;
 const INVALID: u32 = 22;

@@ -1,12 +1,10 @@
 //! nuttcp's dialect against the real nuttcp 6.1.2 and 8.2.2, both ways: what both ends print is the same.
 
-mod support;
-#[path = "support/nuttcp.rs"]
-mod theirs;
-
+use crate::support::nuttcp::{
+    DEADLINES, Theirs, attempt, nuttcp, programs, serve, serve_in, value,
+};
+use crate::support::{Lab, Server, alone, linerate, number, wait_for};
 use serde_json::Value;
-use support::{Lab, Server, alone, linerate, number, wait_for};
-use theirs::{DEADLINES, Theirs, attempt, nuttcp, programs, serve, serve_in, value};
 
 const MEGABYTE: f64 = 1_048_576.0;
 

@@ -1,17 +1,15 @@
 //! Clients of nuttcp's protocol that lie, break off or fall silent. After all of them the same server process
 //! must still be there and serve an honest test; at the end it holds no more than before.
 
-mod support;
-#[path = "support/nuttcp.rs"]
-mod theirs;
+use crate::support;
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
-use support::{Attack, MANY, alone, attack, linerate, survives};
-use theirs::{DEADLINES, Peer, line, serve};
+use crate::support::nuttcp::{DEADLINES, Peer, line, serve};
+use crate::support::{Attack, MANY, alone, attack, linerate, survives};
 
 /// Data ports of this file's attacks, each its own: they run beside each other.
 fn port() -> u16 {

@@ -1,10 +1,8 @@
 //! What options do on the wire and in the kernel, counted there: datagram size and MTU, socket buffers,
 //! DSCP, addresses; and the figures of pacing.
 
-mod support;
-
+use crate::support::{Client, Lab, PORT, alone, dropping, linerate, list, number, real, wait_for};
 use serde_json::Value;
-use support::{Client, Lab, PORT, alone, dropping, linerate, list, number, real, wait_for};
 
 const V4: &str = "10.77.1.2";
 const V6: &str = "fd77:1::2";

@@ -1,13 +1,7 @@
 //! A server that lets controllers in and is another user: what reads strangers' bytes has no rights, and settings,
 //! tests, commands and reboots go on all the same.
 
-#[path = "support/controlled.rs"]
-mod controlled;
-#[path = "support/every_kind.rs"]
-mod every_kind;
-#[path = "support/iperf3.rs"]
-mod iperf3;
-mod support;
+use crate::support;
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::Shutdown;
@@ -17,10 +11,11 @@ use std::os::unix::net::UnixStream;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use controlled::{
+use crate::support::controlled::{
     KEY, Scratch, child_of, comes_back, device, helper_of, monitor_of, plan, settings, snapshot,
 };
-use every_kind::{all_threads_say, of_threads, sandboxed};
+use crate::support::every_kind::{all_threads_say, of_threads, sandboxed};
+use crate::support::{Lab, Program, Server, alone, skip, wait_for};
 use linerate_model::plan::{Direction, End, TestPlan, Traffic, Transport};
 use linerate_model::units::Nanos;
 use linerate_runner::agent::{
@@ -30,7 +25,6 @@ use linerate_testkit::plans;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, User};
 use serde_json::{Value, json};
-use support::{Lab, Program, Server, alone, skip, wait_for};
 
 const USER: &str = "nobody";
 

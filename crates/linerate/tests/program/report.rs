@@ -1,7 +1,7 @@
 //! `linerate report` end to end: every form, hostile text, damaged files, outputs that cannot be
 //! written, size, and the page in a real browser.
 
-mod support;
+use crate::support;
 
 use std::fs;
 use std::io::Write;

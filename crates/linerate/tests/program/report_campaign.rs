@@ -138,7 +138,7 @@ fn agree(folder: &Path) -> Value {
 #[test]
 fn the_example_with_netperf_is_compared_and_what_cannot_be_is_named() {
     let folder = scratch("units");
-    let plan = include_str!("../../../examples/udp-offload-netperf.toml");
+    let plan = include_str!("../../../../examples/udp-offload-netperf.toml");
     let settings = [
         ("udp4_nooffload", 9.0e9, "bit/s"),
         ("udp4_nooffload_nocksum", 9.5e9, "bit/s"),

@@ -1,7 +1,7 @@
 //! What a person sees of a report: titles, units, scales, names, inputs of other programs, single
 //! figures, and tables that fit their page.
 
-mod support;
+use crate::support;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,14 +1,8 @@
 //! What a server gives up at its start, and that tests of every kind go on all the same.
 
-#[path = "support/every_kind.rs"]
-mod every_kind;
-#[path = "support/iperf3.rs"]
-mod iperf3;
-mod support;
-
-use every_kind::{all_threads_say, every_kind, of_threads, sandboxed};
+use crate::support::every_kind::{all_threads_say, every_kind, of_threads, sandboxed};
+use crate::support::{Server, alone, linerate, skip};
 use serde_json::json;
-use support::{Server, alone, linerate, skip};
 
 #[test]
 fn tests_of_every_kind_go_on_within_the_sandbox() {

@@ -2,16 +2,14 @@
 //! wrong. Rates depend on a host that may be busy with other work: what the host itself calls busy is
 //! tried again, a bounded number of times.
 
-mod support;
-
 use std::path::PathBuf;
 use std::time::Duration;
 
-use nix::sys::signal::Signal;
-use serde_json::Value;
-use support::{
+use crate::support::{
     Client, Lab, LittleCpu, Ran, Server, Urgent, alone, linerate, list, real, skip, wait_for,
 };
+use nix::sys::signal::Signal;
+use serde_json::Value;
 
 const PORT: u16 = 5301;
 /// UDP payload of a 1500-byte packet, and that packet as the token bucket counts it.

@@ -1,22 +1,19 @@
 //! What a server logs: each test's result in one line and one object, how it ended, and who was
 //! turned away and why.
 
-#[path = "support/iperf3.rs"]
-mod iperf3;
-mod schema;
-mod support;
+use crate::schema;
 
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use iperf3::{HANGS, Iperf3, installed};
+use crate::support::iperf3::{HANGS, Iperf3, installed};
+use crate::support::{Client, Server, alone, linerate, number, wait_for};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 use socket2::{Domain, Socket, Type};
-use support::{Client, Server, alone, linerate, number, wait_for};
 
 /// The lines of one kind so far.
 fn lines(server: &Server, event: &str) -> Vec<Value> {

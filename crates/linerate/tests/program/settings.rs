@@ -1,21 +1,19 @@
 //! Settings of a host in a network namespace, changed by a controller through `linerate serve`, and
 //! put back whatever dies. What the system's own tools say is the truth.
 
-#[path = "support/controlled.rs"]
-mod controlled;
-mod support;
+use crate::support;
 
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use controlled::{
+use crate::support::controlled::{
     KEY, PORT, Scratch, access, comes_back, control, device, helper_of, monitor_of, plan, set,
     settings, snapshot,
 };
+use crate::support::{Lab, Server, alone, long, wait_for};
 use linerate_model::setting::{Outcome, RestoreOutcome, SettingValue};
 use linerate_runner::agent::{Access, CommandRequest, DeviceChoice, HostAgent, Remote, RemoteTest};
 use nix::sys::signal::{Signal, kill};
-use support::{Lab, Server, alone, long, wait_for};
 
 fn serve(lab: &Lab, scratch: &Scratch, more: &[&str]) -> Server {
     let (key, state) = (scratch.path("key"), scratch.path("state"));

@@ -2,17 +2,17 @@
 //! threads are counted after each round, memory over all of them. `LINERATE_LONG=1` makes many rounds,
 //! `LINERATE_MINUTES=120` as many as fit, of twenty clients each.
 
-mod support;
-
 use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::support::{
+    Client, Holds, Lab, PORT, Server, alone, free_port, linerate, long, skip, wait_for,
+};
 use linerate_testkit::peer::native::{Peer, plan};
 use nix::sys::signal::Signal;
 use serde_json::json;
-use support::{Client, Holds, Lab, PORT, Server, alone, free_port, linerate, long, skip, wait_for};
 
 /// Clients of others, with options of theirs.
 const OTHERS: [(&str, &str); 8] = [

@@ -1,15 +1,13 @@
 //! Which end did not run, or lost its link, is named, and leaves a doubt where the test goes on.
 
-#[path = "support/iperf3.rs"]
-mod iperf3;
-mod support;
+use crate::support::iperf3;
 
 use std::time::{Duration, Instant};
 
-use iperf3::Iperf3;
+use crate::support::iperf3::Iperf3;
+use crate::support::{Client, Lab, Server, alone, list, wait_for};
 use nix::sys::signal::Signal;
 use serde_json::Value;
-use support::{Client, Lab, Server, alone, list, wait_for};
 
 /// No step takes as long.
 const HANGS: Duration = Duration::from_secs(60);

@@ -1,15 +1,15 @@
 //! `linerate sweep` against bottlenecks whose rate is known: a token bucket in a router, a slow
 //! receiver, a slow sender; and all that can go wrong on the way.
 
-mod support;
+use crate::support;
 
 use std::time::Duration;
 
-use nix::sys::signal::Signal;
-use serde_json::Value;
-use support::{
+use crate::support::{
     Client, Lab, LittleCpu, Ran, Server, Urgent, alone, linerate, list, number, real, wait_for,
 };
+use nix::sys::signal::Signal;
+use serde_json::Value;
 
 const PORT: u16 = 5301;
 const SECONDS: Duration = Duration::from_secs(20);

@@ -1,10 +1,8 @@
 //! Loss against the truth that the kernel counts, with real trains of `gso` and merging by `UDP_GRO`,
 //! over IPv4 and IPv6. Errors allowed: none; where the kernel cannot say, bounds that hold.
 
-mod support;
-
+use crate::support::{Lab, alone, dropping, list, number};
 use serde_json::Value;
-use support::{Lab, alone, dropping, list, number};
 
 /// Bytes of payload.
 const SIZE: u64 = 1_000;

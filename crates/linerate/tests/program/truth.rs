@@ -4,17 +4,13 @@
 //! of their cores is read here, from the kernel, and not believed from the record.
 //! `docs/verdict.md` says which names are right and why.
 
-#[path = "truth/advice.rs"]
 mod advice;
-#[path = "truth/bench.rs"]
 mod bench;
-#[path = "truth/cases.rs"]
 mod cases;
-mod support;
 
+use crate::support::{Lab, alone, skip};
 use bench::{Beside, Fault, Outcome};
 use cases::{Case, cases, named};
-use support::{Lab, alone, skip};
 
 /// Of the 60 rows of the whole table so many must be named rightly.
 const RIGHT_AT_LEAST: usize = 58;

@@ -2,20 +2,13 @@
 //! under what they take. There is no systemd where these run: user, capabilities, system calls, kinds of sockets and
 //! the view of the file system are made as it would make them.
 
-#[path = "support/controlled.rs"]
-mod controlled;
-#[path = "support/every_kind.rs"]
-mod every_kind;
-#[path = "support/iperf3.rs"]
-mod iperf3;
-mod support;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use controlled::{KEY, Scratch, child_of, device, settings, snapshot};
-use every_kind::{all_threads_say, every_kind, sandboxed};
+use crate::support::controlled::{KEY, Scratch, child_of, device, settings, snapshot};
+use crate::support::every_kind::{all_threads_say, every_kind, sandboxed};
+use crate::support::{Lab, Program, Server, alone, run, skip};
 use linerate_runner::agent::{Access, HostAgent, MONITOR_VERB, Remote};
 use nix::libc::{self, c_long};
 use nix::sched::{CloneFlags, unshare};
@@ -25,7 +18,6 @@ use seccompiler::{
     SeccompRule, TargetArch,
 };
 use serde_json::json;
-use support::{Lab, Program, Server, alone, run, skip};
 
 const OPEN: &str = "linerate.service";
 const CONTROLLED: &str = "linerate-controlled.service";

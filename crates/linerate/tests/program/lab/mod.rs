@@ -1,9 +1,6 @@
 //! What only a kernel of one's own can show: reboots, power cuts, `netem`, a wall clock that is set.
 //! Two virtual machines, `a` and `b`, on a bridge; `docs/lab.md` says how they are made.
 
-#[path = "../support/mod.rs"]
-mod support;
-
 mod campaign;
 mod clock;
 mod dummy;
@@ -14,9 +11,9 @@ mod wire;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use crate::support::{Ran, list, skip};
 use linerate_lab::{Hardware, Lab, Machine};
 use serde_json::Value;
-use support::{Ran, list, skip};
 
 /// The lab, or a loud line that says why there is none here.
 fn lab(test: &str) -> Option<Lab> {

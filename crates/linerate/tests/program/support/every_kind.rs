@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::iperf3::{HANGS, Iperf3, installed};
+use crate::support::iperf3::{HANGS, Iperf3, installed};
 use crate::support::{Server, cores, linerate, wait_for};
 
 const KINDS: &[&str] = &[

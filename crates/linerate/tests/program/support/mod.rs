@@ -2,11 +2,16 @@
 //! for with a bound, network namespaces that are gone afterwards, and the identities that every
 //! record must hold, worked out here from the JSON alone.
 
-#![allow(dead_code, unused_imports, reason = "each file of tests uses its own part of this")]
+#![allow(dead_code, unused_imports, reason = "the tests of logins use a part of this")]
 
 mod attacks;
+pub mod controlled;
+pub mod every_kind;
 mod hogs;
+pub mod iperf3;
 mod lab;
+pub mod netperf;
+pub mod nuttcp;
 mod program;
 
 use std::fs::File;

@@ -1,7 +1,7 @@
 //! Advice that names an option is tried where it was given: the test runs without and with it in turn.
 
-use crate::bench::{self, Beside};
-use crate::cases::Case;
+use super::bench::{self, Beside};
+use super::cases::Case;
 use crate::support::list;
 
 /// What arrives with the advice, of what arrives without: less is worse, and not only noise.

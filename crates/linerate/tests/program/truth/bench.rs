@@ -6,7 +6,7 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-use crate::cases::{Case, End, Limited};
+use super::cases::{Case, End, Limited};
 use crate::support::{Client, Hogs, Lab, LittleCpu, PORT, Server, list, real, wait_for};
 
 /// A process that is stopped in bursts stands and runs for so many looks at its threads.

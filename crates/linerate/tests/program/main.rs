@@ -1,0 +1,52 @@
+//! Tests of the program as a whole: what it does over loopback, in namespaces and in virtual machines, against real
+//! peers and hostile ones. One program of tests, so that what they share is built once, and those that wait make room
+//! for those that work.
+
+mod all_dialects;
+mod campaign;
+mod cli;
+mod compare;
+mod control;
+mod delay;
+mod documents;
+mod flent;
+mod hostile;
+mod iperf2;
+mod iperf2_face;
+mod iperf2_hostile;
+mod iperf3_ends;
+mod iperf3_face;
+mod iperf3_hostile;
+mod iperf3_server;
+mod keep;
+mod keys;
+mod lab;
+mod lab_settings;
+mod limits;
+mod live;
+mod local_errors;
+mod loopback;
+mod ministat;
+mod namespaces;
+mod netperf;
+mod netperf_face;
+mod netperf_hostile;
+mod nuttcp;
+mod nuttcp_hostile;
+mod options;
+mod privsep;
+mod report;
+mod report_campaign;
+mod report_shown;
+mod sandbox;
+mod schema;
+mod search;
+mod server_log;
+mod settings;
+mod soak;
+mod standstill;
+mod support;
+mod sweep;
+mod trains;
+mod truth;
+mod unit;
