@@ -302,10 +302,10 @@ fn a_token_bucket_in_the_path_is_measured_to_the_byte() {
     let wire = (number(receiver, "bytes") + passed * L2) as f64 * 8.0;
     let bucket = 40e6 * real(receiver, "seconds") + 2.0 * 125_000.0 * 8.0;
     assert!(wire <= bucket * 1.01, "{wire} bit through a bucket of {bucket}");
-    // A sender that got its core late offered less.
-    let offered =
-        number(&record, "totals.sender.datagrams") as f64 * (1_400 + L3 + L2) as f64 * 8.0;
-    assert!(wire >= offered.min(40e6 * 2.0) * 0.95, "{wire} of {offered}");
+    // While a sender does not get its core, the bucket overflows unused, if that takes longer than to fill it.
+    if number(&record, "totals.sender.pacing.gap_max_ns") < 25_000_000 {
+        assert!(wire >= 40e6 * 2.0 * 0.95, "{wire}");
+    }
 }
 
 #[test]

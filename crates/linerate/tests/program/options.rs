@@ -257,7 +257,7 @@ fn every_record_says_how_well_it_was_paced() {
         let sent = real(sender, "bits_per_second") / asked - 1.0;
         println!("{line}: {error} ppm, sent {sent}, {}", sender["pacing"]);
         assert!((error / 1e6 - sent).abs() < 0.1, "{line}: {error} ppm, {sent}");
-        assert_eq!(line.contains("80G"), error < -500_000.0, "{line}: {error} ppm");
+        assert!(!line.contains("80G") || error < -500_000.0, "{line}: {error} ppm");
     }
     drop(server);
     let args = ["udp", V4, "--send-only", "--json", "-k", "200", "-b", "10M", "-l", "1000"];
