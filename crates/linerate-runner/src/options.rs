@@ -111,6 +111,18 @@ pub struct Options {
 }
 
 impl Options {
+    /// The server of another program under that program's name: its dialect alone, on its port, and one test at a
+    /// time where it is so there.
+    pub fn of_program(dialect: Dialect, at: (Option<IpAddr>, u16), one_at_a_time: bool) -> Self {
+        Self {
+            bind: at.0,
+            native: false,
+            doors: vec![(dialect, at.1)],
+            exclusive: one_at_a_time.then_some(0),
+            ..Self::default()
+        }
+    }
+
     /// Whether clients must prove a key, be it the shared one or their own.
     pub(crate) fn wants_key(&self) -> bool {
         self.key.is_some() || self.keys.as_ref().is_some_and(|keys| keys.proven())

@@ -161,14 +161,9 @@ fn serve(line: &Line, asked: &Server) -> Result<(), String> {
         let kept = nix::unistd::daemon(true, false);
         kept.map_err(|e| format!("cannot become a daemon: {}", e.desc()))?;
     }
-    let mut wanted = server::Options {
-        bind: asked.bind,
-        native: false,
-        doors: vec![(Dialect::Iperf2, asked.port)],
-        one_off: asked.one_off,
-        exclusive: asked.one_at_a_time.then_some(0),
-        ..server::Options::default()
-    };
+    let at = (asked.bind, asked.port);
+    let mut wanted = server::Options::of_program(Dialect::Iperf2, at, asked.one_at_a_time);
+    wanted.one_off = asked.one_off;
     if let Some(interval) = asked.interval {
         wanted.interval = interval;
     }

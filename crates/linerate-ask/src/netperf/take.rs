@@ -57,8 +57,8 @@ impl Line {
                 self.cores = (maybe(here, number)?, maybe(there, number)?);
             }
             'y' => {
-                let (here, there) = both(text);
-                self.priorities = (maybe(here, number)?, maybe(there, number)?);
+                let why = "priorities of sockets are not set; -Y marks packets, from which Linux takes one as well";
+                return Err(Stop::Wrong(why.into()));
             }
             'Y' => {
                 let (here, there) = both(text);

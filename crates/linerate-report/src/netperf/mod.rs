@@ -78,8 +78,6 @@ pub struct Asked {
     pub receive_buffer: Option<u32>,
     /// Type of service.
     pub tos: Option<u8>,
-    /// Priority of the socket.
-    pub priority: Option<i32>,
     /// Core.
     pub core: Option<u16>,
     /// Data port.

@@ -180,7 +180,8 @@ fn of_end(
         "BYTES_RECVD" => format!("{:.0}", end.received),
         "BYTES_XFERD" => format!("{:.0}", end.sent + end.received),
         "NODELAY" => u8::from(options.nodelay).to_string(),
-        "SOCKET_PRIO" => whole(asked.priority),
+        // Not set here.
+        "SOCKET_PRIO" => whole(None::<i32>),
         "SOCKET_TOS" => tos(asked.tos),
         "CONG_CONTROL" => end.congestion.clone().unwrap_or_default(),
         "FILL_FILE" => String::new(),

@@ -125,8 +125,8 @@ impl Helper {
     }
 
     fn begin(&mut self) -> Result<(), ErrorRecord> {
-        let args = [HELPER_VERB.as_ref(), "--state-dir".as_ref(), self.state.as_os_str()];
-        let mut link = Link::start(&self.program, args, REPLY_LIMIT).map_err(lost)?;
+        let link = Link::start(&self.program, (HELPER_VERB, &self.state), [], REPLY_LIMIT);
+        let mut link = link.map_err(lost)?;
         self.left = first(&mut link)?;
         self.running = Some(link);
         Ok(())

@@ -35,16 +35,19 @@ pub(super) struct Link {
 }
 
 impl Link {
-    /// Starts `program` with these arguments. An answer may take as long as `limit`.
-    pub(super) fn start<S: AsRef<OsStr>>(
+    /// Starts a program under a verb, for the journal in `state`, with more arguments. An answer may take as long as
+    /// `limit`.
+    pub(super) fn start(
         program: &Path,
-        args: impl IntoIterator<Item = S>,
+        (verb, state): (&str, &Path),
+        more: impl IntoIterator<Item = String>,
         limit: Duration,
     ) -> io::Result<Self> {
         let (ours, theirs) = UnixStream::pair()?;
         ours.set_read_timeout(Some(limit))?;
         let child = Command::new(program)
-            .args(args)
+            .args([OsStr::new(verb), OsStr::new("--state-dir"), state.as_os_str()])
+            .args(more)
             .stdin(Stdio::from(OwnedFd::from(theirs)))
             // Nothing is written there: its end is the child's.
             .stdout(Stdio::piped())

@@ -7,7 +7,6 @@
 //! socket is closed, and the monitor ends with its helper, which puts everything back; when the monitor is
 //! killed, the helper does so by itself, and the server ends, as it cannot start another.
 
-use std::ffi::OsString;
 use std::os::fd::OwnedFd;
 use std::process::ChildStdout;
 use std::time::Duration;
@@ -72,12 +71,9 @@ pub(crate) struct Monitor {
 impl Monitor {
     /// Starts the monitor. Says what an earlier process had left changed, and gives a pipe that ends with it.
     pub(super) fn start(options: &Options) -> Result<(Self, Restoration, Life), ErrorRecord> {
-        let mut args: Vec<OsString> =
-            vec![MONITOR_VERB.into(), "--state-dir".into(), options.state.clone().into()];
-        for word in options.reboot.iter().flatten() {
-            args.push(format!("--reboot={word}").into());
-        }
-        let link = Link::start(&options.program, args, ANSWER_LIMIT);
+        let reboot = options.reboot.iter().flatten().map(|word| format!("--reboot={word}"));
+        let verb = (MONITOR_VERB, &*options.state);
+        let link = Link::start(&options.program, verb, reboot, ANSWER_LIMIT);
         let mut link = link.map_err(|e| gone(&e.to_string()))?;
         let life = Life(link.life());
         let mut this = Self { link: Some(link), ended: 0 };

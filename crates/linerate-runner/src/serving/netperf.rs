@@ -201,14 +201,17 @@ impl Client {
             named: true,
             guest: Ports { request, agreed, most_forced: options.max_window },
         };
-        let test = conversation::Server::new(terms, clock::monotonic_ns());
+        let begun_ns = clock::monotonic_ns();
+        let test = conversation::Server::new(terms, begun_ns);
         let (_sender, mut arrivals) = mpsc::unbounded_channel::<(u16, StreamSocket)>();
         let driver = Driver::new(test, control, setup);
         let (test, line) = driver.converse(&self.server, &mut arrivals).await;
         let ended = test.outcome().unwrap_or(Ok(()));
         let goes_on = ended.is_ok();
         let ended = ended.map_err(|early| served::explained(early, self.local.ip()));
-        let ended = served::result(ended, udp, time_ns, test.reports());
+        // A client may end before the time that was agreed, by the same words.
+        let lasted_ns = time_ns.filter(|ns| clock::monotonic_ns().saturating_sub(begun_ns) >= *ns);
+        let ended = served::result(ended, udp, lasted_ns, test.reports());
         self.server.events.send(Event::TestEnded(served, Box::new(ended)));
         if goes_on {
             return line.into_stream();

@@ -201,15 +201,18 @@ impl Test {
                 loans: Arc::clone(&server.loans),
             },
         };
-        let test = conversation::Server::new(terms, clock::monotonic_ns());
+        let begun_ns = clock::monotonic_ns();
+        let test = conversation::Server::new(terms, begun_ns);
         let (_sender, mut arrivals) = mpsc::unbounded_channel::<(u16, StreamSocket)>();
         let test = Driver::new(test, control, setup).run(server, &mut arrivals).await;
         let ended = test.outcome().unwrap_or(Ok(()));
         let ended = ended.map_err(|early| served::explained(early, local.ip()));
         let time_ns = asked.time_us.map(|us| us.saturating_mul(1_000));
+        // A client may end before the time that was agreed, by the same words.
+        let lasted_ns = time_ns.filter(|ns| clock::monotonic_ns().saturating_sub(begun_ns) >= *ns);
         // What arrives is of so many datagrams as the client alone knows, but where they say it.
         let known = asked.udp && (counted || !asked.client_sends);
-        let ended = served::result(ended, known, time_ns, test.reports());
+        let ended = served::result(ended, known, lasted_ns, test.reports());
         server.events.send(Event::TestEnded(served, Box::new(ended)));
     }
 }

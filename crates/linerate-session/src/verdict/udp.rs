@@ -187,19 +187,19 @@ impl Case<'_> {
         self.verdict(Limit::ReceiverBuffer, because, advice)
     }
 
-    /// Loss of which the receiver does not say where it was (iperf3's): only its CPU is evidence.
+    /// Loss of which the receiver does not say where it was (those of other programs): only its CPU is evidence.
     fn udp_loss_somewhere(&mut self, lost: u64, rx: &End<'_>) -> Verdict {
         let name = self.receiver_name;
         let own_server =
             format!("run `linerate serve` on the {name}: it reports where each was lost");
         if let Some(lack) = rx.lack() {
             let where_to =
-                format!("where the {lost} lost datagrams went, its iperf3 does not report");
+                format!("where the {lost} lost datagrams went, its protocol does not report");
             let lower = "--rate: below what the receiver takes".to_owned();
             return self.lacked_cpu(rx, lack, &where_to, [Some(own_server), Some(lower)]);
         }
         let because = vec![format!(
-            "{lost} datagrams were lost on the path or in the {name}'s host ({}); its iperf3 does not report where",
+            "{lost} datagrams were lost on the path or in the {name}'s host ({}); its protocol does not report where",
             rx.thread_text()
         )];
         self.verdict(Limit::Unknown, because, vec![own_server])

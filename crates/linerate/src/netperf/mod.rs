@@ -151,9 +151,9 @@ fn options(line: &Line, words: &[String]) -> Options {
         ask::Way::Receives => Kind::Receives,
         ask::Way::Asks => Kind::Asks,
     };
-    let end = |index: usize, core, priority, tos, port| {
+    let end = |index: usize, core, tos, port| {
         let (send_buffer, receive_buffer) = line.buffers[index];
-        Asked { send_buffer, receive_buffer, tos, priority, core, port }
+        Asked { send_buffer, receive_buffer, tos, core, port }
     };
     let confidence = line.confidence.map(|(level, width)| {
         let (min, max) = line.runs;
@@ -181,8 +181,8 @@ fn options(line: &Line, words: &[String]) -> Options {
         brand: line.brand.clone(),
         cpu_here: line.cpu_here,
         cpu_there: line.cpu_there,
-        here: end(0, line.cores.0, line.priorities.0, line.services.0, line.ports.0),
-        there: end(1, line.cores.1, line.priorities.1, line.services.1, line.ports.1),
+        here: end(0, line.cores.0, line.services.0, line.ports.0),
+        there: end(1, line.cores.1, line.services.1, line.ports.1),
         sizes: line.sizes,
         burst: line.burst,
         nodelay: line.nodelay,

@@ -55,13 +55,8 @@ fn serve(asked: &Server) -> Result<(), String> {
         let kept = nix::unistd::daemon(true, false);
         kept.map_err(|e| unable(&format!("cannot become a daemon: {}", e.desc())))?;
     }
-    let wanted = server::Options {
-        bind: asked.bind,
-        native: false,
-        doors: vec![(Dialect::Netperf, asked.port)],
-        exclusive: asked.one_at_a_time.then_some(0),
-        ..server::Options::default()
-    };
+    let at = (asked.bind, asked.port);
+    let wanted = server::Options::of_program(Dialect::Netperf, at, asked.one_at_a_time);
     let stop = signals::Stop::at_signals().map_err(|e| unable(&e.to_string()))?;
     let foreground = !asked.daemon;
     let served = server::serve(

@@ -4,6 +4,7 @@ use crate::support;
 
 use crate::support::netperf::{DEADLINES, Netserver, an_address, netperf, programs, serve, value};
 use crate::support::{alone, linerate, number, wait_for};
+use nix::sys::signal::Signal;
 use serde_json::Value;
 
 /// The last test that a server's log has as ended.
@@ -156,5 +157,37 @@ fn what_netperf_cannot_do_is_refused_with_the_reason() {
         let ran = linerate(None, &[&args.split(' ').collect::<Vec<_>>()[..], &all].concat());
         assert_ne!(ran.code, 0, "{args}: {}", ran.out);
         assert!(ran.err.contains(why), "{args}: {}", ran.err);
+    }
+}
+
+/// Datagrams that were received in this thread's network.
+fn datagrams_in() -> u64 {
+    let text = std::fs::read_to_string("/proc/thread-self/net/snmp").expect("counters");
+    let figures = text.lines().filter_map(|line| line.strip_prefix("Udp: ")).nth(1);
+    figures.and_then(|line| line.split(' ').next()?.parse().ok()).expect("a figure of UDP")
+}
+
+#[test]
+fn a_client_that_ends_early_has_not_lasted_as_long_as_was_agreed() {
+    let _alone = alone();
+    for (dialect, door) in [("netperf", "--netperf=0"), ("nuttcp", "--nuttcp=0")] {
+        let server = support::Server::start(None, &[door]);
+        let listening = |log: &str| {
+            let lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+            let at = lines.into_iter().find(|line| line["dialect"] == dialect)?;
+            at["address"].as_str()?.rsplit(':').next().map(str::to_owned)
+        };
+        assert!(wait_for(DEADLINES, || listening(&server.log()).is_some()), "{}", server.log());
+        let port = listening(&server.log()).unwrap();
+        let before = datagrams_in();
+        let args = ["udp", "127.0.0.1", "-p", &port, "--dialect", dialect, "-b", "5M", "-t", "60"];
+        let client = support::Client::start(None, &args);
+        assert!(wait_for(DEADLINES, || datagrams_in() > before + 20), "{dialect}: no data");
+        client.signal(Signal::SIGINT);
+        client.end();
+        assert!(wait_for(DEADLINES, || last_end(&server.log()).is_some()), "{}", server.log());
+        let ended = last_end(&server.log()).unwrap();
+        let lasted = ended["received"]["seconds"].as_f64();
+        assert!(lasted.is_some_and(|seconds| seconds < 50.0), "{dialect}: {ended}");
     }
 }
