@@ -20,6 +20,7 @@ pub mod exit;
 pub mod figures;
 pub mod host;
 pub mod hours;
+pub mod key_list;
 mod kinds;
 pub mod limits;
 pub mod lines;

@@ -5,6 +5,7 @@ use std::io::{self, ErrorKind as Io, Write, stderr};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 use jiff::civil::Date;
@@ -14,6 +15,7 @@ use linerate_ask::help;
 use linerate_drive::keep;
 use linerate_model::exit::Exit;
 use linerate_model::hours::Hours;
+use linerate_model::key_list::{KeyList, KeyState, ListedBudget, ListedKey, ListedNetwork};
 use linerate_model::record::{ErrorKind, ErrorRecord};
 use linerate_model::units::{BitRate, ByteCount, Nanos};
 use linerate_runner::clock;
@@ -40,6 +42,9 @@ enum Verb {
     List {
         #[command(flatten)]
         place: Place,
+        /// Print them as one JSON document (`linerate schema keys`).
+        #[arg(short = 'J', long)]
+        json: bool,
     },
     /// Revokes a key: nobody gets a test with it any more, and those that run end.
     #[command(after_help = help::tools("  linerate keys revoke ci --keys keys.toml\n"))]
@@ -133,9 +138,10 @@ pub fn run(args: &KeysArgs) -> Result<Exit, ErrorRecord> {
     let now = clock::wall();
     match &args.verb {
         Verb::New(args) => new(args, now),
-        Verb::List { place } => {
+        Verb::List { place, json } => {
             let table = Table::read(&read(&place.keys)?).map_err(|e| unusable(&place.keys, e))?;
-            print(list(&table, now).as_bytes())
+            let list = listed(&table, now);
+            print(if *json { document(&list) } else { text(&list) }.as_bytes())
         }
         Verb::Revoke { name, place } => {
             change(&place.keys, |text| keys::revoke(text, name, now))?;
@@ -223,24 +229,56 @@ fn change(
     keep::replace_secret(path, &after).map_err(cannot)
 }
 
-fn list(table: &Table, now: Timestamp) -> String {
+fn listed(table: &Table, now: Timestamp) -> KeyList {
+    let key = |key: &Arc<Key>| ListedKey {
+        name: key.name.clone(),
+        id: key.id.clone(),
+        state: match (key.revoked, key.holds(now)) {
+            (Some(_), _) => KeyState::Revoked,
+            (None, Err(_)) => KeyState::Expired,
+            (None, Ok(())) => KeyState::Holds,
+        },
+        rights: key.rights.iter().map(|right| right.name().to_owned()).collect(),
+        created: key.created.to_string(),
+        expires: key.expires.map(|at| at.to_string()),
+        budget: budget(&key.budget),
+    };
+    let networks = table.networks.iter().map(|network| ListedNetwork {
+        cidr: network.cidr.to_string(),
+        budget: budget(&network.budget),
+    });
+    KeyList { keys: table.keys.iter().map(key).collect(), networks: networks.collect() }
+}
+
+fn budget(budget: &Budget) -> ListedBudget {
+    let hours: Vec<String> = budget.hours.iter().map(ToString::to_string).collect();
+    ListedBudget {
+        max_tests: budget.tests.and_then(|tests| tests.try_into().ok()),
+        max_bytes_per_day: budget.bytes_per_day,
+        max_rate_bps: budget.rate.map(BitRate::bits_per_second),
+        hours: (!hours.is_empty()).then(|| hours.join(",")),
+    }
+}
+
+fn document(list: &KeyList) -> String {
+    // Strings and numbers only: nothing that JSON has no form for.
+    serde_json::to_string_pretty(list).unwrap_or_default() + "\n"
+}
+
+fn text(list: &KeyList) -> String {
     let mut rows = vec![["NAME", "ID", "STATE", "RIGHTS", "EXPIRES", "BUDGET"].map(str::to_owned)];
-    for key in &table.keys {
-        let state = match (key.revoked, key.holds(now)) {
-            (Some(_), _) => "revoked",
-            (None, Err(_)) => "expired",
-            (None, Ok(())) => "holds",
+    for key in &list.keys {
+        let local = |at: &String| {
+            let at = at.parse::<Timestamp>().ok()?.to_zoned(TimeZone::system());
+            Some(at.strftime("%Y-%m-%d %H:%M").to_string())
         };
-        let rights: Vec<&str> = key.rights.iter().map(|right| right.name()).collect();
-        let day =
-            |at: Timestamp| at.to_zoned(TimeZone::system()).strftime("%Y-%m-%d %H:%M").to_string();
         rows.push([
             key.name.clone(),
             key.id.clone(),
-            state.to_owned(),
-            rights.join(","),
-            key.expires.map_or("never".to_owned(), day),
-            budget(&key.budget),
+            key.state.name().to_owned(),
+            key.rights.join(","),
+            key.expires.as_ref().and_then(local).unwrap_or_else(|| "never".to_owned()),
+            limits(&key.budget),
         ]);
     }
     let width =
@@ -255,19 +293,18 @@ fn list(table: &Table, now: Timestamp) -> String {
         text.push_str(padded.collect::<Vec<_>>().join("  ").trim_end());
         text.push('\n');
     }
-    for network in &table.networks {
-        text.push_str(&format!("network {}  {}\n", network.cidr, budget(&network.budget)));
+    for network in &list.networks {
+        text.push_str(&format!("network {}  {}\n", network.cidr, limits(&network.budget)));
     }
     text
 }
 
-fn budget(budget: &Budget) -> String {
-    let hours: Vec<String> = budget.hours.iter().map(ToString::to_string).collect();
+fn limits(budget: &ListedBudget) -> String {
     let parts = [
-        budget.tests.map(|tests| format!("{tests} tests at once")),
-        budget.bytes_per_day.map(|bytes| format!("{bytes} bytes a day")),
-        budget.rate.map(|rate| rate.to_string()),
-        (!hours.is_empty()).then(|| hours.join(",")),
+        budget.max_tests.map(|tests| format!("{tests} tests at once")),
+        budget.max_bytes_per_day.map(|bytes| format!("{bytes} bytes a day")),
+        budget.max_rate_bps.and_then(BitRate::new).map(|rate| rate.to_string()),
+        budget.hours.clone(),
     ];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
     if parts.is_empty() { "none".to_owned() } else { parts.join(", ") }
@@ -301,7 +338,10 @@ mod tests {
              rights = [\"test\", \"settings\"]\nmax-tests = 2\nmax-rate = \"1G\"\n[[network]]\ncidr = \"192.0.2.0/24\"\n\
              hours = \"22:00-06:00\"\n"
         );
-        let shown = list(&Table::read(&text).unwrap(), "2026-01-05T12:00:00Z".parse().unwrap());
+        let now = "2026-01-05T12:00:00Z".parse().unwrap();
+        let list = listed(&Table::read(&text).unwrap(), now);
+        assert!(!document(&list).contains(&secret[..10]));
+        let shown = super::text(&list);
         assert!(!shown.contains(&secret[..10]), "{shown}");
         let row = "ci    0123456789abcdef  holds  test,settings  never    2 tests at once, 1.000 Gbit/s\n";
         assert!(

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use clap::CommandFactory as _;
 use linerate_model::campaign::CampaignStatus;
+use linerate_model::key_list::KeyList;
 use linerate_model::lines::{
     CampaignLine, ExportedRun, NoDocument, RunLine, SearchLine, SweepLine,
 };
@@ -32,6 +33,7 @@ pub fn schema(document: Document) -> Result<Exit, ErrorRecord> {
         Document::Campaign => schemars::schema_for!(CampaignLine<'_>),
         Document::CampaignStatus => schemars::schema_for!(CampaignStatus),
         Document::CampaignExport => schemars::schema_for!(ExportedRun),
+        Document::Keys => schemars::schema_for!(KeyList),
         Document::Serve => schemars::schema_for!(ServerLine),
         Document::Error => schemars::schema_for!(NoDocument<'_>),
     };

@@ -41,6 +41,8 @@ pub enum Document {
     CampaignExport,
     /// A line of `serve --json-lines`.
     Serve,
+    /// `keys list --json`.
+    Keys,
     /// What `--json` prints where nothing could be measured.
     Error,
 }

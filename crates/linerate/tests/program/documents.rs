@@ -87,6 +87,22 @@ fn tests_and_their_server() {
 }
 
 #[test]
+fn keys() {
+    let folder = folder("keys");
+    let file = folder.join("keys.toml").display().to_string();
+    let new = ["keys", "new", "ci", "--keys", &file, "--max-rate", "1G", "--hours", "22:00-06:00"];
+    assert_eq!(linerate(None, &new).code, 0);
+    assert_eq!(linerate(None, &["keys", "new", "lab", "--keys", &file]).code, 0);
+    assert_eq!(linerate(None, &["keys", "revoke", "lab", "--keys", &file]).code, 0);
+    let value = document("keys", 0, &["keys", "list", "--keys", &file, "--json"]);
+    assert_eq!(
+        (&value["keys"][0]["state"], &value["keys"][1]["state"]),
+        (&"holds".into(), &"revoked".into())
+    );
+    assert_eq!(value["keys"][0]["max_rate_bps"], 1_000_000_000);
+}
+
+#[test]
 fn experiments() {
     let sweep = ["sweep", "--local", "--rates", "1M,2M", "-t", "100ms", "--label", "small"];
     let value = document("sweep", 0, &[&sweep[..], &["--json"]].concat());
