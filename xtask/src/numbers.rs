@@ -45,24 +45,23 @@ use Shown::{Permille, Ratio, Whole};
 
 /// First what is wanted, then what holds. Where they differ, what is in the way stands above the row.
 const ROWS: &[Row] = &[
-    // Fifteen thousand are documentation and blank. 52,000 was aimed at before servers were made safe against
-    // strangers, control was encrypted and dialects had rooms of their own: a feature may raise this by what
-    // it takes, and nothing else may.
-    row("production lines", 52_000, 77_911, Less, Whole, |t| sum(t.files().map(|f| f.lines))),
+    // A feature may raise this by what it takes, and nothing else may; docs/decisions/0010-size.md says why it is not
+    // what was wanted.
+    row("production lines", 52_000, 86_163, Less, Whole, |t| sum(t.files().map(|f| f.lines))),
     // Long are what asks a dialect's questions in one go, data loops, and pages of the report.
-    row("function p95", 45, 44, Less, Whole, |t| p95(t.functions().map(|f| f.lines))),
-    row("functions over 70 lines", 10, 8, Less, Permille, |t| {
+    row("function p95", 45, 42, Less, Whole, |t| p95(t.functions().map(|f| f.lines))),
+    row("functions over 70 lines", 10, 6, Less, Permille, |t| {
         share(t.functions().filter(|f| f.lines > LONG).count(), t.functions().count(), 1000)
     }),
     row("longest function", 120, 118, Less, Whole, |t| max(t.functions().map(|f| f.lines))),
-    row("file p95", 400, 384, Less, Whole, |t| p95(t.files().map(|f| f.lines))),
-    row("longest file", 600, 584, Less, Whole, |t| max(t.files().map(|f| f.lines))),
+    row("file p95", 400, 377, Less, Whole, |t| p95(t.files().map(|f| f.lines))),
+    row("longest file", 600, 582, Less, Whole, |t| max(t.files().map(|f| f.lines))),
     row("circles of files", 0, 0, Less, Whole, |t| sum(t.circles().map(|_| 1))),
     row("files in them", 0, 0, Less, Whole, |t| sum(t.circles().map(|circle| circle.len()))),
     row("clock readings outside runner, data and engine", 0, 0, Less, Whole, |t| {
         sum(t.clocks().map(|f| f.clocks))
     }),
-    row("tests of runner, data and dialect to their code", 40, 40, More, Ratio, |t| {
+    row("tests of runner, data and dialect to their code", 40, 41, More, Ratio, |t| {
         let both = || t.crates.iter().filter(|c| CONVERSING.contains(&&*c.name));
         let tests = both().map(|c| c.test_lines).sum::<usize>() + t.whole_tests;
         share(tests, both().map(Crate::lines).sum(), 100)
