@@ -113,7 +113,10 @@ pub(crate) fn wanted(options: &Options, named: Option<&str>) -> Option<Asked> {
     let is_shared = shared.is_some_and(|key| auth::key_id(key).ok().flatten() == named);
     match (shared, own) {
         (Some(key), None) => Some(Asked { proof: key.to_vec(), key: None }),
-        (Some(key), Some(_)) if is_shared => Some(Asked { proof: key.to_vec(), key: None }),
+        // One that stands in the file as well has the name, rights and end that it has there.
+        (Some(key), Some(keys)) if is_shared && !named.is_some_and(|id| keys.has(id)) => {
+            Some(Asked { proof: key.to_vec(), key: None })
+        }
         // Whoever names none has none of these.
         (_, Some(keys)) => Some(keys.asked(named.unwrap_or_default())),
         (None, None) => None,

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use jiff::Timestamp;
 use linerate_engine::sys;
-use linerate_model::plan::Dialect;
+use linerate_model::plan::{Dialect, Transport};
 use linerate_model::record::ErrorRecord;
 use linerate_wire::iperf3::Cookie;
 use linerate_wire::native::PREAMBLE;
@@ -291,7 +291,9 @@ fn take_in(server: &Arc<Server>, door: Dialect, stream: TcpStream, peer: SocketA
 /// The connection again, unless a test waits for it at this door.
 fn lent(server: &Server, stream: TcpStream, peer: SocketAddr) -> Option<TcpStream> {
     let port = stream.local_addr().ok()?.port();
-    let Some(taker) = server.loans.taker(peer.ip(), port) else { return Some(stream) };
+    let Some(taker) = server.loans.taker(peer.ip(), port, Transport::Tcp) else {
+        return Some(stream);
+    };
     let stream = stream.into_std().ok()?;
     stream.set_nonblocking(false).ok()?;
     let _ = taker.send(StreamSocket::Tcp(stream));

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use linerate_model::record::{ErrorKind as Kind, ErrorRecord};
 use linerate_model::served::ServerLine;
 use linerate_report::clean::clean_json;
+use nix::libc::O_NOFOLLOW;
 
 /// An event as a line, without its end.
 pub fn line(event: &ServerLine) -> String {
@@ -51,7 +52,7 @@ impl Audit {
                 .and_then(|_| file.read_exact(&mut last))
                 .map_err(unable)?;
         }
-        // The name may be a link's: what it leads to is rotated.
+        // Relative to where this process is now.
         let path = path.canonicalize().map_err(unable)?;
         let torn = last != [b'\n'];
         Ok(Self { path, file, bytes, most, keep, torn, lost: 0, why: None, stuck: false })
@@ -149,7 +150,10 @@ impl Audit {
 }
 
 fn begin(path: &Path) -> io::Result<(File, u64)> {
-    let file = OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(path)?;
+    // Not through a link: the folder may be of a user who shall not choose what root opens.
+    let mut how = OpenOptions::new();
+    how.read(true).append(true).create(true).mode(0o600).custom_flags(O_NOFOLLOW);
+    let file = how.open(path)?;
     let bytes = file.metadata()?.len();
     Ok((file, bytes))
 }

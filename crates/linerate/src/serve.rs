@@ -31,14 +31,16 @@ pub fn serve(args: &ServeArgs) -> Result<Exit, ErrorRecord> {
         let at = jiff::Timestamp::try_from(at).unwrap_or_default();
         let local = at.to_zoned(TimeZone::system());
         let local = local.strftime("%Y-%m-%d %H:%M:%S").to_string();
-        let _ = writeln!(stderr(), "{local} {}", words(&event));
-        let time = at.to_string();
-        let Some(event) = line_of(event, time.clone()) else { return };
+        let (time, words) = (at.to_string(), words(&event));
+        let event = line_of(event, time.clone());
         // First, as it waits for nobody who reads.
-        if let Some(said) = audit.as_mut().and_then(|audit| audit.write(&event, &time)) {
+        let said =
+            audit.as_mut().zip(event.as_ref()).and_then(|(log, event)| log.write(event, &time));
+        let _ = writeln!(stderr(), "{local} {words}");
+        if let Some(said) = said {
             let _ = writeln!(stderr(), "{local} {}", clean(&said));
         }
-        if json_lines && !closed {
+        if let Some(event) = event.filter(|_| json_lines && !closed) {
             let written = writeln!(stdout(), "{}", line(&event)).and_then(|()| stdout().flush());
             // Who reads the events may leave; the tests of others go on.
             closed = written.is_err_and(|e| e.kind() == ErrorKind::BrokenPipe);

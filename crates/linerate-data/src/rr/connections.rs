@@ -63,7 +63,9 @@ pub(super) fn ask(
         let socket = open(dial)?;
         write_out(context, &socket, &request)?;
         // All of the answer, and the end of it.
-        let Some(got) = read(context, &socket, &mut buffer, usize::MAX)? else { return Ok(()) };
+        let Some(got) = read(context, &socket, &mut buffer, usize::MAX, |_| {})? else {
+            return Ok(());
+        };
         if got < response {
             return Err(ErrorKind::UnexpectedEof.into());
         }
@@ -87,12 +89,14 @@ fn open(dial: &Dial) -> io::Result<TcpStream> {
     Ok(socket.into())
 }
 
-/// Reads until the end of the stream, or so many bytes; `None` where the test ended meanwhile.
+/// Reads until the end of the stream, or so many bytes; `None` where the test ended meanwhile. `came` is told of the
+/// bytes as they come.
 fn read(
     context: &Context,
     mut socket: &TcpStream,
     buffer: &mut [u8],
     enough: usize,
+    came: impl Fn(usize),
 ) -> io::Result<Option<usize>> {
     let (mut got, mut moved_ns) = (0usize, clock::monotonic_ns());
     while got < enough {
@@ -101,6 +105,8 @@ fn read(
             Ok(bytes) => {
                 got = got.saturating_add(bytes);
                 moved_ns = clock::monotonic_ns();
+                came(bytes);
+                context.shared.keep_time(moved_ns);
             }
             Err(e) if passing(&e) => {
                 let now = clock::monotonic_ns();
@@ -152,8 +158,10 @@ pub(super) fn respond(
             continue;
         }
         answers.count += 1;
-        // Of a connection that carries nothing these stand for its beginning and its end.
-        context.shared.add_sent(u64::from(rr.request) + u64::from(rr.response));
+        if !door.carries {
+            // These stand for its beginning and its end.
+            context.shared.add_sent(u64::from(rr.request) + u64::from(rr.response));
+        }
     }
     Ok(())
 }
@@ -169,10 +177,15 @@ fn answer(
     socket.set_read_timeout(Some(LOOK_UP))?;
     socket.set_write_timeout(Some(LOOK_UP))?;
     let request = rr.request as usize;
-    if read(context, socket, buffer, request)?.is_none_or(|got| got < request) {
+    // What comes counts, whether a transaction is made of it or not.
+    let came = |bytes: usize| {
+        context.shared.add_sent(bytes as u64);
+        context.shared.keep_rate(bytes as u64, false);
+    };
+    if read(context, socket, buffer, request, came)?.is_none_or(|got| got < request) {
         return Ok(false);
     }
-    context.shared.keep_rate(u64::from(rr.request), false);
+    context.shared.add_sent(u64::from(rr.response));
     context.shared.keep_rate(u64::from(rr.response), true);
     write_out(context, socket, response)?;
     let mut socket = socket;

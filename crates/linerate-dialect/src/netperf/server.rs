@@ -34,8 +34,6 @@ const GATHER_LIMIT_NS: u64 = 2_000_000_000;
 const CONNECTIONS_PAD_NS: u64 = 1_000_000_000;
 /// How often the limits are looked at, in nanoseconds.
 const LOOK_EVERY_NS: u64 = 250_000_000;
-/// A client whose host says nothing for this long is gone, in nanoseconds.
-pub const SILENCE_LIMIT_NS: u64 = 30_000_000_000;
 
 /// Why there are no results, as netperf's clients show it: numbers of errno(3).
 mod errno {
@@ -180,7 +178,10 @@ impl Server {
         let ids = stream::streams(plan.direction, 1);
         // Where nothing of a test by time arrives, that is its result.
         let limit_ns = match (terms.request.transport, terms.request.length) {
-            (Transport::Udp, Length::Seconds(1..)) => planned_ns(&terms).saturating_add(PAD_NS),
+            (Transport::Udp, Length::Seconds(1..)) => {
+                let idle_ns = terms.no_data_ns.max(STREAM_LIMIT_NS);
+                planned_ns(&terms).saturating_add(PAD_NS).min(idle_ns)
+            }
             _ => STREAM_LIMIT_NS,
         };
         let deadline_ns = now_ns.saturating_add(limit_ns.min(terms.longest_ns));

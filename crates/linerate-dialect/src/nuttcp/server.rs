@@ -40,8 +40,6 @@ const PAD_NS: u64 = 5_000_000_000;
 const GATHER_LIMIT_NS: u64 = 2_000_000_000;
 /// How often the limits are looked at, in nanoseconds.
 const LOOK_EVERY_NS: u64 = 250_000_000;
-/// A client whose host says nothing for this long is gone, in nanoseconds.
-pub const SILENCE_LIMIT_NS: u64 = 30_000_000_000;
 
 /// What one test is held to.
 #[derive(Debug, Clone)]
@@ -185,7 +183,7 @@ impl Server {
         let ids = stream::streams(plan.direction, plan.streams);
         // Where nothing of a test by time arrives, that is its result.
         let limit_ns = match terms.asked.time_us.filter(|_| terms.asked.udp) {
-            Some(us) => us.saturating_mul(1_000).saturating_add(PAD_NS),
+            Some(us) => us.saturating_mul(1_000).saturating_add(PAD_NS).min(terms.no_data_ns),
             None => STREAM_LIMIT_NS,
         };
         let deadline_ns = now_ns.saturating_add(limit_ns.max(STREAM_LIMIT_NS));
@@ -376,8 +374,11 @@ impl Server {
         }
         let all = self.reports.len() == self.ids.len();
         match &self.phase {
-            Phase::Opening { deadline_ns, .. } if now_ns >= *deadline_ns => {
-                if self.granted && self.terms.asked.udp && !self.sends() {
+            Phase::Opening { deadline_ns, streams, .. } if now_ns >= *deadline_ns => {
+                if *streams < self.ids.len() && self.terms.asked.udp {
+                    let early = Early::failed("some data streams never came");
+                    self.trouble(now_ns, early);
+                } else if self.granted && self.terms.asked.udp && !self.sends() {
                     self.results = Some(self.figures(Cpu::default()));
                     self.phase = Phase::Reporting;
                 } else {

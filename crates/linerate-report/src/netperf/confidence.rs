@@ -37,12 +37,20 @@ impl Confidence {
         let of = |get: &dyn Fn(&Figures) -> f64| {
             width(self.level, &runs.iter().map(get).collect::<Vec<_>>())
         };
-        let busy = |end: &End| end.cpu.map_or(0.0, |cpu| cpu.busy);
+        // What is known of some runs only is certain of none; what nobody asked for is known of none.
+        let busy = |get: &dyn Fn(&Figures) -> &End| {
+            let known: Vec<f64> = runs.iter().filter_map(|run| Some(get(run).cpu?.busy)).collect();
+            match known.len() {
+                0 => 0.0,
+                some if some < runs.len() => f64::INFINITY,
+                _ => width(self.level, &known),
+            }
+        };
         Reached {
             runs: runs.len(),
             throughput: of(&|run| run.throughput(options)),
-            here: of(&|run| busy(&run.here)),
-            there: of(&|run| busy(&run.there)),
+            here: busy(&|run| &run.here),
+            there: busy(&|run| &run.there),
         }
     }
 

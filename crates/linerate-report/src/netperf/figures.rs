@@ -129,7 +129,9 @@ impl Figures {
         let of = |get: &dyn Fn(&Self) -> f64| runs.iter().map(get).sum::<f64>() / count;
         let end = |get: &dyn Fn(&Self) -> &End| {
             let of = |figure: &dyn Fn(&End) -> f64| of(&|run| figure(get(run)));
-            let cpu = get(last).cpu.map(|cpu| {
+            // A mean over those that are known would be one of other runs.
+            let known = runs.iter().all(|run| get(run).cpu.is_some());
+            let cpu = get(last).cpu.filter(|_| known).map(|cpu| {
                 let of =
                     |share: &dyn Fn(&Cpu) -> f64| of(&|end| end.cpu.as_ref().map_or(0.0, share));
                 Cpu {

@@ -5,6 +5,15 @@ use linerate_wire::native::agent::{Reply, Request};
 /// More settings than this are counted.
 const MOST_NAMED: usize = 20;
 
+/// Of what may end the server or last for hours, before it is done.
+pub(super) fn begins(request: &Request) -> Option<String> {
+    match request {
+        Request::Command(command) => Some(format!("runs the command `{}`", command.argv.join(" "))),
+        Request::Reboot { .. } => Some("asks for a reboot".to_owned()),
+        _ => None,
+    }
+}
+
 /// Nothing of what changes nothing and sends nothing.
 pub(super) fn deed(request: &Request, reply: &Reply) -> Option<String> {
     let what = match request {

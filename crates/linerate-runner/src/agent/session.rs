@@ -15,7 +15,7 @@ use tokio::net::TcpStream;
 use tokio::net::tcp::OwnedWriteHalf;
 use tokio::sync::mpsc::{self, Receiver};
 
-use super::deed::deed;
+use super::deed::{self, deed};
 use super::hand::{Hand, Policy};
 use super::slot::words;
 use crate::control::{ControlError, read_all, write_message};
@@ -93,6 +93,10 @@ impl Session {
         let (events, whose) = (server.events.clone(), key.clone());
         let worker = std::thread::Builder::new().name("agent".into()).spawn(move || {
             while let Ok(request) = asked.recv() {
+                // What ends this server, or lasts for hours, is in its log all the same.
+                if let Some(text) = deed::begins(&request) {
+                    events.send(Event::Controlled { peer, key: whose.clone(), text });
+                }
                 let reply = hand.answer(&request);
                 if let Some(text) = deed(&request, &reply) {
                     events.send(Event::Controlled { peer, key: whose.clone(), text });

@@ -1,5 +1,6 @@
 //! The file of keys and budgets: TOML, a table `[[key]]` for each client and `[[network]]` for each network.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::ops::Range;
 use std::str::FromStr;
@@ -242,19 +243,23 @@ impl Table {
         // Not the error's own words, which show the line: it may be the secret's.
         let document: Document = toml::from_str(text).map_err(|e| Fault {
             line: e.span().map(|span| line(span.start)),
-            why: e.message().to_owned(),
+            why: without_secrets(e.message()),
         })?;
         if document.key.len().max(document.network.len()) > MOST {
             let why = format!("it has more than {MOST} keys or networks");
             return Err(Fault { line: None, why });
         }
         let mut table = Self::default();
+        let (mut ids, mut names) = (HashSet::new(), HashSet::new());
         for written in document.key {
             let span = written.name.span();
-            let at = Some(line(span.start));
-            let key = key(written).map_err(|why| Fault { line: at, why })?;
-            if let Some(why) = table.clash(&key) {
-                return Err(Fault { line: at, why });
+            // Lines are counted for a fault only: a server reads this beside its tests.
+            let fault = |why| Fault { line: Some(line(span.start)), why };
+            let key = key(written).map_err(fault)?;
+            let same_id = !ids.insert(key.id.clone());
+            let same_name = key.revoked.is_none() && !names.insert(key.name.clone());
+            if let Some(why) = clash(&key, same_id, same_name) {
+                return Err(fault(why));
             }
             table.keys.push(Arc::new(key));
             table.names.push(span);
@@ -276,13 +281,8 @@ impl Table {
     /// Why a key cannot stand beside those before it.
     pub(super) fn clash(&self, key: &Key) -> Option<String> {
         let live = |other: &&Arc<Key>| other.name == key.name && other.revoked.is_none();
-        if self.keys.iter().any(|other| other.id == key.id) {
-            Some(format!("the id of `{}` is another key's", key.name))
-        } else if key.revoked.is_none() && self.keys.iter().any(|other| live(&other)) {
-            Some(format!("there is a key `{}` already, which is not revoked", key.name))
-        } else {
-            None
-        }
+        let same_id = self.keys.iter().any(|other| other.id == key.id);
+        clash(key, same_id, key.revoked.is_none() && self.keys.iter().any(|other| live(&other)))
     }
 
     /// The key of that id, as it is known to whoever proves it.
@@ -303,8 +303,32 @@ impl Table {
     }
 }
 
+/// Words that go to logs, without what may be a secret that stands in a wrong place.
+fn without_secrets(words: &str) -> String {
+    let digits = |word: &str| word.len() >= ID_DIGITS && is_hex(word, word.len());
+    let parts = words.split_inclusive(|c: char| !c.is_ascii_alphanumeric());
+    let shown = parts.map(|part| {
+        let word = part.trim_end_matches(|c: char| !c.is_ascii_alphanumeric());
+        if digits(word) { part.replacen(word, "…", 1) } else { part.to_owned() }
+    });
+    shown.collect()
+}
+
+fn clash(key: &Key, same_id: bool, same_name: bool) -> Option<String> {
+    if same_id {
+        Some(format!("the id of `{}` is another key's", key.name))
+    } else if same_name {
+        Some(format!("there is a key `{}` already, which is not revoked", key.name))
+    } else {
+        None
+    }
+}
+
 fn key(written: WrittenKey) -> Result<Key, String> {
     let name = written.name.into_inner();
+    if is_hex(&name, SECRET_DIGITS) {
+        return Err("a name is as long as a secret: were the two exchanged?".to_owned());
+    }
     name_fits(&name)?;
     if !is_hex(&written.id, ID_DIGITS) {
         return Err(format!("the id of `{name}` is not {ID_DIGITS} hexadecimal digits"));
@@ -342,6 +366,23 @@ pub(super) fn name_fits(name: &str) -> Result<(), String> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+
+    #[test]
+    fn no_words_of_a_fault_hold_what_may_be_a_secret() {
+        let secret = "5e".repeat(32);
+        let shown =
+            without_secrets(&format!("invalid type: string \"{secret}\", expected a number"));
+        assert_eq!(shown, "invalid type: string \"…\", expected a number");
+        assert_eq!(without_secrets("unknown variant `root`"), "unknown variant `root`");
+        for text in [
+            written("ci", 'a', &format!("max-tests = \"{secret}\"")),
+            written("ci", 'a', &format!("rights = [\"{secret}\"]")),
+            written(&secret, 'a', ""),
+        ] {
+            let fault = Table::read(&text).unwrap_err().to_string();
+            assert!(!fault.contains(&secret[..20]), "{fault}");
+        }
+    }
 
     pub(crate) fn written(name: &str, digit: char, more: &str) -> String {
         let (id, secret) = (digit.to_string().repeat(16), digit.to_string().repeat(64));

@@ -1,20 +1,22 @@
 //! The file as a server has it: read again when it has changed, and kept as it was where it is damaged.
 
-use std::fs::{File, Metadata};
+use std::fs::{Metadata, OpenOptions};
 use std::io::{self, Read};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
 use linerate_model::record::{ErrorKind, ErrorRecord};
 use linerate_wire::native::auth;
+use nix::libc::O_NONBLOCK;
 
 use super::file::{Key, Secret, Table};
 use crate::event::Event;
 
-/// Some 1,000 keys are a quarter of this; a longer file is another one given by mistake.
-const MOST_BYTES: u64 = 1 << 20;
+/// As many keys as there may be, with all that can be said of each, are half of this; a longer file is another one
+/// given by mistake.
+const MOST_BYTES: u64 = 4 << 20;
 
 /// What a client proves.
 pub(crate) struct Asked {
@@ -64,8 +66,13 @@ impl Stamp {
 
 /// The file's text, and which state of it that is.
 fn read(path: &Path) -> io::Result<(Stamp, String)> {
-    let file = File::open(path)?;
-    let stamp = Stamp::of(&file.metadata()?);
+    // A pipe would hold this thread up until somebody writes.
+    let file = OpenOptions::new().read(true).custom_flags(O_NONBLOCK).open(path)?;
+    let facts = file.metadata()?;
+    if !facts.is_file() {
+        return Err(io::Error::other("it is no file"));
+    }
+    let stamp = Stamp::of(&facts);
     let mut text = String::new();
     file.take(MOST_BYTES + 1).read_to_string(&mut text)?;
     if text.len() as u64 > MOST_BYTES {
@@ -138,11 +145,13 @@ impl Keys {
         if stamp == state.stamp && stamp.is_some() {
             return None;
         }
-        let table = read(&self.path)
+        let read = read(&self.path);
+        // One that could not be read now, for want of descriptors say, is read the next time, and so is one that
+        // changed since.
+        state.stamp = stamp.filter(|_| read.is_ok());
+        let table = read
             .map_err(|e| e.to_string())
             .and_then(|(_, text)| Table::read(&text).map_err(|fault| fault.to_string()));
-        // One that changed since is looked at again.
-        state.stamp = stamp;
         match table {
             Ok(table) => {
                 state.table = Arc::new(table);
@@ -157,6 +166,11 @@ impl Keys {
     /// What is said of the file at the start.
     pub(crate) fn begun(&self, now: Timestamp) -> Event {
         said(&self.table(), None, now)
+    }
+
+    /// Whether a key of that id stands in the file.
+    pub(crate) fn has(&self, id: &str) -> bool {
+        self.table().find(id).is_some()
     }
 
     /// What a client that names the key of that id must prove.

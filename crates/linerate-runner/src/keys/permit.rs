@@ -49,7 +49,7 @@ impl Standing {
     /// The key as it is in the file by now, if it lets its client do that.
     fn current(&self, key: &Key, right: Right) -> Result<Arc<Key>, Refused> {
         const OTHER: &str = "ask the server's owner for another key";
-        let now = self.table.keys.iter().find(|now| now.id == key.id);
+        let now = self.table.keys.iter().find(|now| now.id == key.id && now.secret == key.secret);
         let Some(now) = now else {
             let why = format!("the key `{}` is in the server's file no more", key.name);
             return Err(refuse(RefusalKind::Key, why, OTHER));
@@ -169,7 +169,10 @@ impl Permits {
         for (whom, budget) in standing.budgets(peer, key.as_deref()) {
             standing.open(&whom, budget)?;
         }
-        Ok(self.hold(&mut lock(&self.held), (peer, key), Right::Control, Terms::default()))
+        // Who could change settings and may no more has them put back, and its commands ended, with its session.
+        let settings = key.as_deref().is_some_and(|key| key.may(Right::Settings));
+        let right = if settings { Right::Settings } else { Right::Control };
+        Ok(self.hold(&mut lock(&self.held), (peer, key), right, Terms::default()))
     }
 
     fn hold(
@@ -285,6 +288,11 @@ impl Permit {
         let mut terms = Terms::default();
         for (whom, budget) in standing.budgets(here.peer, key.as_deref()) {
             terms.narrow(&here.permits.days, standing, (&whom, budget), plan)?;
+        }
+        // Its record has no bytes of the warm-up, so that they would count nowhere.
+        if !terms.days.is_empty() && plan.warmup.0 > 0 {
+            let why = "bytes a day are limited here, and a controller's warm-up would not count";
+            return Err(refuse(RefusalKind::Policy, why.to_owned(), "leave the warm-up out"));
         }
         Ok(terms.days)
     }

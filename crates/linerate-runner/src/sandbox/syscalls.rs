@@ -127,8 +127,6 @@ const THREADS: &[c_long] = &[
     libc::SYS_set_robust_list,
     libc::SYS_set_tid_address,
     libc::SYS_sigaltstack,
-    // abort(3), and so the end by a panic within a panic.
-    libc::SYS_tgkill,
 ];
 
 /// Landlock says which files.
@@ -241,12 +239,20 @@ fn conditional() -> Result<Vec<(c_long, Vec<SeccompRule>)>, BackendError> {
             sockets.push(socket(domain, kind)?);
         }
     }
+    let own = SeccompCondition::new(
+        0,
+        SeccompCmpArgLen::Dword,
+        SeccompCmpOp::Eq,
+        u64::from(std::process::id()),
+    );
     let orders = IOCTLS.iter().map(|order| {
         let same = u64::from(*order);
         one(SeccompCondition::new(1, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, same))
     });
     Ok(vec![
         (libc::SYS_clone, vec![one(threads)?]),
+        // abort(3), and so the end by a panic within a panic; of no other process.
+        (libc::SYS_tgkill, vec![one(own)?]),
         (libc::SYS_mmap, vec![one(not_executable(2))?]),
         (libc::SYS_mprotect, vec![one(not_executable(2))?]),
         (libc::SYS_prlimit64, vec![one(reads_limits)?]),

@@ -101,7 +101,7 @@ impl DataPort {
         match wish.port.map(|port| (port, at(port.get()))) {
             Some((_, Ok(open))) => Ok(open),
             Some((port, Err(e))) if wish.exact => {
-                let loan = wish.loans.as_ref().and_then(|loans| loans.wait(peer, port));
+                let loan = wish.loans.as_ref().and_then(|loans| loans.wait(peer, port, transport));
                 if let Some(loan) = loan {
                     return Ok(Self::Lent(loan));
                 }
@@ -114,13 +114,12 @@ impl DataPort {
     fn at(
         local: SocketAddr,
         transport: Transport,
-        Wish { exact, options, .. }: &Wish,
+        Wish { options, .. }: &Wish,
     ) -> std::io::Result<Self> {
         match transport {
             Transport::Udp => {
-                // Of two that wait on one port, each would have datagrams of the other's.
-                let socket =
-                    if *exact { sys::udp_listener(local, false) } else { sys::udp_socket(local) }?;
+                // Of two that wait on one port, or at a door of this server, each would have datagrams of the other's.
+                let socket = sys::udp_listener(local, false)?;
                 // A wish: what the kernel refuses does not end the test.
                 let _ = sys::set_tcp(&socket, local.is_ipv6(), options);
                 socket.set_nonblocking(true)?;

@@ -11,7 +11,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use linerate_dialect::habits;
-use linerate_dialect::netperf::server::{self as conversation, SILENCE_LIMIT_NS, Terms};
+use linerate_dialect::iperf3::server::silence_limit_ns;
+use linerate_dialect::netperf::server::{self as conversation, Terms};
 use linerate_engine::{clock, sys};
 use linerate_host::facts::facts;
 use linerate_model::plan::{AgreedPlan, Dialect, IpVersion, Transport};
@@ -181,7 +182,7 @@ impl Client {
             most_bps: slot.rate(options).map(|rate| rate.bits_per_second()),
             no_data_ns: u64::try_from(options.no_data.as_nanos()).unwrap_or(u64::MAX),
         };
-        let silence = Duration::from_nanos(SILENCE_LIMIT_NS);
+        let silence = Duration::from_nanos(silence_limit_ns(agreed.plan.direction));
         let setup = Setup {
             streams: Streams {
                 agreed: Arc::clone(&agreed),

@@ -12,7 +12,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use linerate_dialect::habits::{self, Habits};
-use linerate_dialect::nuttcp::server::{self as conversation, SILENCE_LIMIT_NS, Terms};
+use linerate_dialect::iperf3::server::silence_limit_ns;
+use linerate_dialect::nuttcp::server::{self as conversation, Terms};
 use linerate_engine::{clock, sys};
 use linerate_host::facts::facts;
 use linerate_model::plan::{AgreedPlan, Dialect, IpVersion};
@@ -176,6 +177,7 @@ impl Test {
         let framing = Framing::Nuttcp { size: asked.length, counted };
         let lends = |(dialect, _): &&(Dialect, u16)| *dialect == Dialect::Iperf2;
         let doors = options.doors.iter().filter(lends).map(|(_, port)| *port);
+        let silence = Duration::from_nanos(silence_limit_ns(plan.direction));
         let setup = Setup {
             streams: Streams {
                 agreed: Arc::clone(&agreed),
@@ -191,7 +193,7 @@ impl Test {
             shared,
             slot,
             nic: None,
-            sign: (Sign::Answers, Duration::from_nanos(SILENCE_LIMIT_NS) + SILENCE_OF_THREADS),
+            sign: (Sign::Answers, silence + SILENCE_OF_THREADS),
             named: true,
             guest: Ports {
                 asked: asked.clone(),

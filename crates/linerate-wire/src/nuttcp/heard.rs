@@ -94,8 +94,10 @@ fn span(mb: &str, seconds: &str, mbps: &str, loss: Option<(u64, u64)>) -> Option
     let of = |text: &str| text.parse::<f64>().ok().filter(|n| (0.0..1e15).contains(n));
     let (mb, seconds, mbps) = (of(mb)?, of(seconds)?, of(mbps)?);
     let bytes = mb * MEGABYTE;
-    // The rate says more of the time than its two decimals.
-    let ns = if mbps > 0.0 && mb > 0.0 { bytes * 8e3 / mbps } else { seconds * 1e9 };
+    // The rate says more of the time than its two decimals, unless there are few digits of that.
+    let (least, most) = ((seconds - 0.005).max(0.0) * 1e9, (seconds + 0.005) * 1e9);
+    let by_rate = (mbps > 0.0 && mb > 0.0).then(|| (bytes * 8e3 / mbps).clamp(least, most));
+    let ns = by_rate.unwrap_or(seconds * 1e9);
     // The casts saturate.
     Some(Span { bytes: bytes.round() as u64, ns: ns as u64, loss })
 }

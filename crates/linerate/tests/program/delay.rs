@@ -94,15 +94,16 @@ fn stamp_ns(message: ControlMessageOwned) -> Option<i64> {
     }
 }
 
-/// A test that begins behind a queue, which drains while it runs, and what was captured of it.
-fn behind_a_queue(lab: &Lab) -> (Value, Vec<i64>) {
-    // The packets are 19.4 Mbit/s. Half of that until a queue stands, while the warm-up lasts; then a
+/// A test that begins behind a queue, which drains while it runs, and what was captured of it. Nothing where this
+/// host left the sender so little time that no queue was made.
+fn behind_a_queue(lab: &Lab) -> Option<(Value, Vec<i64>)> {
+    // The packets are 19.4 Mbit/s. Hardly any of that until a queue stands, while the warm-up lasts; then a
     // little more, so that it takes more than a second to drain.
     let bucket = |mbit: u32| {
         let rest = "burst 3000 limit 4000000";
         lab.run("r", &format!("tc qdisc replace dev right root tbf rate {mbit}mbit {rest}"));
     };
-    bucket(10);
+    bucket(1);
     let capture = Capture::start(lab);
     let port = PORT.to_string();
     let args = ["udp", "10.77.2.2", "-p", &port, "--json", "-b", "10kpps", "-l", "200", "-t", "3s"];
@@ -115,8 +116,8 @@ fn behind_a_queue(lab: &Lab) -> (Value, Vec<i64>) {
     });
     bucket(21);
     let record = client.end().complete();
-    assert!(stood, "no queue was made");
-    (record, capture.sorted())
+    let transits = capture.sorted();
+    stood.then_some((record, transits))
 }
 
 #[test]
@@ -134,7 +135,7 @@ fn the_delay_of_a_queue_that_drains_is_that_of_the_packets() {
         let receiver = &record["totals"]["receiver"];
         number(receiver, "lost") == 0 && real(receiver, "delay_variation_s.max") > 0.02
     };
-    let Some((record, transits)) = (0..3).map(|_| behind_a_queue(&lab)).find(whole) else {
+    let Some((record, transits)) = (0..3).filter_map(|_| behind_a_queue(&lab)).find(whole) else {
         return skip(TEST, "this host was held up three times");
     };
     let delay = &record["totals"]["receiver"]["delay_variation_s"];

@@ -15,7 +15,7 @@ use nix::sys::signal::Signal;
 use serde_json::json;
 
 /// Clients of others, with options of theirs.
-const OTHERS: [(&str, &str); 8] = [
+const OTHERS: [(&str, &str); 12] = [
     ("iperf3", "-t 60 -b 20M"),
     ("iperf3", "-t 60 -b 5M -u -P 2"),
     ("iperf3", "-t 60 -b 20M -R"),
@@ -24,6 +24,10 @@ const OTHERS: [(&str, &str); 8] = [
     ("iperf", "-t 60 -b 5M -P 2"),
     ("iperf", "-t 60 -b 20M -R"),
     ("iperf", "-t 60 -b 5M -u"),
+    ("nuttcp", "-T60 -R20m"),
+    ("nuttcp", "-T60 -R5m -N2"),
+    ("nuttcp", "-T60 -R20m -r"),
+    ("nuttcp", "-T60 -R5m -u"),
 ];
 
 /// Longer than every deadline that frees what a silent client holds, on a busy machine too.
@@ -170,22 +174,25 @@ table inet away {
 #[ignore = "long"]
 fn clients_of_others_that_are_killed_leave_nothing() {
     let missing = |program: &&str| Command::new(program).arg("-v").output().is_err();
-    if let Some(program) = ["iperf3", "iperf"].iter().find(|program| missing(program)) {
+    if let Some(program) = ["iperf3", "iperf", "nuttcp"].iter().find(|program| missing(program)) {
         let why = format!("{program} is not installed");
         return skip("clients_of_others_that_are_killed_leave_nothing", &why);
     }
     let _alone = alone();
-    let iperf2 = free_port();
+    let (iperf2, nuttcp) = (free_port(), free_port());
+    let doors = [format!("--iperf2={iperf2}"), format!("--nuttcp={nuttcp}")];
     // Nobody says that a stream of iperf 2 over UDP is over.
-    let door = format!("--iperf2={iperf2}");
-    let server = Server::start(None, &[&door, "--max-idle", "1s"]);
+    let server = Server::start(None, &[&doors[0], &doors[1], "--max-idle", "1s"]);
     let kill_one = |n: usize| {
         let (program, options) = OTHERS[n % OTHERS.len()];
-        let port = if program == "iperf" { iperf2 } else { server.port }.to_string();
+        let to = match program {
+            "nuttcp" => format!("-P{nuttcp} {options} 127.0.0.1"),
+            "iperf" => format!("-c 127.0.0.1 -p {iperf2} {options}"),
+            _ => format!("-c 127.0.0.1 -p {} {options}", server.port),
+        };
         let before = told(&server, "started");
         let mut client = Command::new(program)
-            .args(["-c", "127.0.0.1", "-p", &port])
-            .args(options.split(' '))
+            .args(to.split(' '))
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
@@ -206,7 +213,7 @@ fn clients_of_others_that_are_killed_leave_nothing() {
     }
     let now = server.holds();
     println!(
-        "FIGURE T35: {} clients of iperf3 and iperf 2 killed, 50 of each of {} kinds; at first {rest:?}, at the end {now:?}",
+        "FIGURE T35: {} clients of iperf3, iperf 2 and nuttcp killed, 50 of each of {} kinds; at first {rest:?}, at the end {now:?}",
         50 * OTHERS.len(),
         OTHERS.len()
     );

@@ -7,8 +7,9 @@ use linerate_model::plan::Transport;
 use linerate_model::served::Outcome;
 use linerate_wire::netperf::{Length, PAD_NS};
 
-use super::{LOOK_EVERY_NS, Phase, SILENCE_LIMIT_NS, Server, errno};
+use super::{LOOK_EVERY_NS, Phase, Server, errno};
 use crate::ending::Early;
+use crate::iperf3::server::silence_limit_ns;
 use crate::{Action, Over, Seen, TOO_LONG};
 
 impl Server {
@@ -49,7 +50,9 @@ impl Server {
         }
         let silence_ns = seen.data_silence_ns.min(lasted_ns).min(seen.ran_ns);
         let answered_ns = seen.answer_silence_ns.unwrap_or(0).min(seen.ran_ns);
-        if seen.peer_gone || answered_ns.min(silence_ns) > SILENCE_LIMIT_NS {
+        if seen.peer_gone
+            || answered_ns.min(silence_ns) > silence_limit_ns(self.terms.agreed.plan.direction)
+        {
             let why = "the client's host is gone, or has not answered for too long";
             return Err((errno::TIME, Early::vanished(why)));
         }

@@ -134,7 +134,9 @@ fn shares(here: &[&Report], far: &Far, totals: Span, size: Option<u64>) -> Vec<F
                 bytes,
                 datagrams: size.map_or(0, |size| bytes / size.max(1)),
                 ns: totals.ns,
-                cpu_ns: cpu.map(|percent| totals.ns / 100 * u64::from(percent.min(100_000))),
+                cpu_ns: cpu.map(|percent| {
+                    (totals.ns / 100).saturating_mul(u64::from(percent.min(100_000)))
+                }),
                 retransmits: again(index),
             }
         })

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use linerate_model::served::Outcome;
 
-use super::{LOOK_EVERY_NS, PAD_NS, Phase, SILENCE_LIMIT_NS, Server};
+use super::{LOOK_EVERY_NS, PAD_NS, Phase, Server};
 use crate::ending::Early;
+use crate::iperf3::server::silence_limit_ns;
 use crate::{Action, Seen, TOO_LONG};
 
 impl Server {
@@ -45,7 +46,9 @@ impl Server {
         }
         let silence_ns = seen.data_silence_ns.min(lasted_ns).min(seen.ran_ns);
         let answered_ns = seen.answer_silence_ns.unwrap_or(0).min(seen.ran_ns);
-        if seen.peer_gone || answered_ns.min(silence_ns) > SILENCE_LIMIT_NS {
+        if seen.peer_gone
+            || answered_ns.min(silence_ns) > silence_limit_ns(self.terms.agreed.plan.direction)
+        {
             let why = "the client's host is gone, or has not answered for too long";
             return Err(Early::vanished(why));
         }

@@ -110,7 +110,7 @@ fn take(server: &Server, begun: &mut Vec<Begun>, port: u16, (peer, bytes): From)
         stream.early.push(Early { bytes, at_ns });
         return Vec::new();
     }
-    if let Some(taker) = server.loans.taker(peer.ip(), port) {
+    if let Some(taker) = server.loans.taker(peer.ip(), port, Transport::Udp) {
         // Its first datagram says only that others come.
         if let Ok(socket) = stream_socket(local(server, peer, port), port, peer) {
             let _ = taker.send(StreamSocket::Udp(socket, None));

@@ -13,6 +13,8 @@ use crate::options::Options;
 
 /// Bytes of a call of a TCP test that names none.
 const BLOCK_BYTES: u32 = 131_072;
+/// No data goes to a port that services of a host have: behind one address may stand another's.
+const LEAST_PORT: u16 = 1_024;
 /// Rows that the data thread of one test keeps at most; the interval grows with the test.
 const MOST_ROWS: u64 = 10_000;
 
@@ -53,6 +55,9 @@ pub(super) fn plan(
     if request.connections && (one_way || request.transport == Transport::Udp) {
         let why = "a connection for each transaction is of TCP, and carries something both ways or nothing";
         return Err(Refusal::unknown(why));
+    }
+    if request.peer_port.is_some_and(|port| port.get() < LEAST_PORT) {
+        return Err(Refusal::new(RefusalKind::Policy, "data ports lie from 1024 to 65535"));
     }
     let (end, span) = end(request, options);
     let interval = span.div_ceil(MOST_ROWS).max(options.interval.0);
@@ -134,6 +139,8 @@ fn traffic(request: &Request, ip: IpVersion) -> Traffic {
 mod tests {
     use linerate_model::units::BitRate;
 
+    use std::num::NonZeroU16;
+
     use super::*;
 
     fn request() -> Request {
@@ -201,6 +208,8 @@ mod tests {
         let unlimited = Options { max_rate: None, ..options };
         let plan = plan(&endless, IpVersion::V4, &unlimited).unwrap();
         assert_eq!(plan.end, End::Time(Nanos::from_secs(20)));
+        let service = Request { peer_port: NonZeroU16::new(53), ..request() };
+        assert_eq!(refused(&service, &unlimited), 122);
         let connections = Request { connections: true, ..request() };
         assert_eq!(refused(&connections, &unlimited), UNKNOWN_TEST);
     }

@@ -9,6 +9,7 @@ use linerate_wire::native::message::{RefusalKind, Refused};
 use linerate_wire::nuttcp::Parameters;
 
 use crate::admission;
+use crate::data::burst_time;
 use crate::options::Options;
 
 /// Rows that the data threads of one test keep at most; the interval grows with the test.
@@ -87,13 +88,24 @@ fn traffic(asked: &Parameters) -> Result<Traffic, Refused> {
     let rate = asked.rate_kbps.map(|kbps| BitRate::new(kbps.saturating_mul(1_000)));
     let rate = rate.flatten();
     if asked.udp {
+        let bits = |burst: u32| u64::from(burst) * u64::from(asked.length) * 8;
+        if let (Some(burst @ 2..), Some(rate), false) = (asked.burst, rate, asked.client_sends)
+            && bits(burst) > rate.bits_per_second()
+        {
+            return Err(refuse(RefusalKind::Policy, "a burst of more than a second is not sent"));
+        }
         limits::NUTTCP_DATAGRAM_BYTES
             .check(asked.length.into())
             .map_err(|e| refuse(RefusalKind::OutOfRange, &e.to_string()))?;
         return Ok(Traffic::Udp(UdpPlan {
             size: DatagramSize::new(asked.length).unwrap_or(DatagramSize::MAX),
             rate: rate.map(Rate::Bits),
-            burst: Nanos(0),
+            burst: match (asked.burst, rate) {
+                (Some(burst), Some(rate)) if !asked.client_sends => {
+                    burst_time(burst, asked.length, rate.bits_per_second())
+                }
+                _ => Nanos(0),
+            },
             engine: EngineChoice::Auto,
             checksum: true,
         }));
@@ -170,6 +182,8 @@ mod tests {
             ("trans = 0, nstream = 2, interval = 1.000000", "-N"),
             ("nstream = 129", "streams"),
             ("nstream = 0", "streams"),
+            // As much at once as would be the whole test.
+            ("trans = 0, rate = 1, maxburst = 4294967295", "burst"),
             ("buflen = 4", "datagram size"),
             ("buflen = 65508", "datagram size"),
             ("udp = 0, buflen = 4294967295", "block"),
