@@ -12,6 +12,7 @@ pub mod iperf2;
 pub mod iperf3;
 pub mod key;
 pub mod netperf;
+pub mod nuttcp;
 pub mod rr;
 pub mod search;
 pub mod sweep;

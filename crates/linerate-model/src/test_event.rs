@@ -33,6 +33,8 @@ pub struct Connected {
     pub local: SocketAddr,
     /// Its maximum segment size (`TCP_MAXSEG`), where known.
     pub mss: Option<u32>,
+    /// Its round trip (`tcpi_rtt`) in nanoseconds, where known.
+    pub rtt_ns: Option<u64>,
 }
 
 /// A test that begins.

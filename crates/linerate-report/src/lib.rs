@@ -20,6 +20,7 @@ pub mod live;
 pub mod ministat;
 pub mod netperf;
 pub mod number;
+pub mod nuttcp;
 pub mod page;
 pub mod report;
 pub mod rows;

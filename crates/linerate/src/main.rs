@@ -12,6 +12,7 @@ mod iperf3;
 mod keys;
 mod ministat;
 mod netperf;
+mod nuttcp;
 mod output;
 mod report;
 mod run;
@@ -57,6 +58,7 @@ fn drop_in(argv: &[std::ffi::OsString]) -> Option<ExitCode> {
         Some("iperf") => return Some(iperf2::run(args.to_vec())),
         Some("netperf") => return Some(netperf::run(args.to_vec())),
         Some("netserver") => return Some(netperf::run_server(args.to_vec())),
+        Some("nuttcp") => return Some(nuttcp::run(args.to_vec())),
         _ => {}
     }
     let [verb, args @ ..] = args else { return None };
@@ -66,6 +68,7 @@ fn drop_in(argv: &[std::ffi::OsString]) -> Option<ExitCode> {
         Some("iperf") => Some(iperf2::run(args.to_vec())),
         Some("netperf") => Some(netperf::run(args.to_vec())),
         Some("netserver") => Some(netperf::run_server(args.to_vec())),
+        Some("nuttcp") => Some(nuttcp::run(args.to_vec())),
         _ => None,
     }
 }
@@ -95,6 +98,7 @@ fn dispatch(cli: Cli) -> Result<ExitCode, ErrorRecord> {
         Command::Iperf3 { args } => return Ok(iperf3::run(args)),
         Command::Netperf { args } => return Ok(netperf::run(args)),
         Command::Netserver { args } => return Ok(netperf::run_server(args)),
+        Command::Nuttcp { args } => return Ok(nuttcp::run(args)),
         Command::Ministat { args } => return Ok(ministat::run(OsStr::new("ministat"), args)),
         Command::Report(args) => report::run(&args)?,
         Command::Schema(args) => tools::schema(args.document)?,

@@ -12,7 +12,7 @@ pub use server::{Server, parse_server};
 use std::net::IpAddr;
 
 use linerate_model::plan::{Dialect, IpVersion};
-use linerate_runner::client::{Extras, Request, Target, Wants};
+use linerate_runner::client::{Request, Target, Wants};
 
 use words::{letters, wants_help};
 
@@ -237,19 +237,13 @@ impl Line {
     /// # Errors
     /// Why there is none.
     pub fn request(&self, defaults: Buffers) -> Result<Request, String> {
+        let target = Target::Host { name: self.host.clone(), port: self.port };
         Ok(Request {
-            target: Target::Host { name: self.host.clone(), port: self.port },
-            plan: self.plan(defaults)?,
-            size_from_mtu: false,
             ip: self.ip,
             bind: self.bind()?,
-            key: None,
             dialect: Some(Dialect::Netperf),
-            iperf3: Extras::default(),
             wants: Some(self.wants()),
-            command: Vec::new(),
-            label: None,
-            title: None,
+            ..Request::new(target, self.plan(defaults)?)
         })
     }
 

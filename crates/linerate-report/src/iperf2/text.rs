@@ -350,7 +350,7 @@ mod tests {
         };
         TestEvent::Start(Box::new(Start {
             client,
-            control: Connected { peer: at(5_001), local: at(4_000), mss: None },
+            control: Connected { peer: at(5_001), local: at(4_000), mss: None, rtt_ns: None },
             cookie: String::new(),
             asked: Asked {
                 transport: Transport::Udp,

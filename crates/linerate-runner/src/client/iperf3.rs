@@ -62,7 +62,7 @@ pub(super) async fn conduct(
     let frame = parameters
         .encode()
         .map_err(|e| errors::no_such_test("--dialect iperf3", &e.to_string()))?;
-    let connected = Connected { peer: test.peer, local: test.local, mss };
+    let connected = Connected { peer: test.peer, local: test.local, mss, rtt_ns: None };
     observer.event(&TestEvent::Connected(connected.clone()));
     let cookie = greeted.unwrap_or_else(|| Cookie::from_random(random()));
     // Both ends in one network namespace: its counters are the receiver's.

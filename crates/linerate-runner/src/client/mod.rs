@@ -32,6 +32,7 @@ use conduct::over_control;
 pub(crate) use connect::{CONNECT_LIMIT, connect_to, resolve};
 pub use iperf3::Extras;
 pub use netperf::Wants;
+pub use nuttcp::Extras as NuttcpExtras;
 pub(crate) use test::unchanged;
 
 /// Where a test goes.
@@ -75,6 +76,8 @@ pub struct Request {
     pub dialect: Option<Dialect>,
     /// For iperf3's dialect.
     pub iperf3: Extras,
+    /// For nuttcp's dialect.
+    pub nuttcp: NuttcpExtras,
     /// For netperf's dialect; absent where the plan says it all.
     pub wants: Option<Wants>,
     /// The command line, for the record.
@@ -97,6 +100,7 @@ impl Request {
             key: None,
             dialect: None,
             iperf3: Extras::default(),
+            nuttcp: NuttcpExtras::default(),
             wants: None,
             command: Vec::new(),
             label: None,

@@ -4,13 +4,16 @@
 mod ask;
 mod open;
 
+pub use ask::Extras;
+
 use std::sync::Arc;
 
 use linerate_dialect::habits::{self, Habits};
 use linerate_dialect::nuttcp::client::{Client, Terms};
-use linerate_engine::clock;
-use linerate_model::plan::Dialect;
+use linerate_engine::{clock, sys};
+use linerate_model::plan::{Dialect, Way};
 use linerate_model::record::{Doubt, DoubtKind, ErrorRecord, PlanRecord};
+use linerate_model::test_event::{Cpu, End, ServerOutput, Side, StreamEnd, TestEvent};
 use linerate_session::assemble::HostSamples;
 use linerate_session::observer::Observer;
 use linerate_wire::framing::Framing;
@@ -18,9 +21,10 @@ use tokio::net::TcpStream;
 
 use self::open::Nuttcp;
 use super::driver::{Driver, Over};
+use super::iperf2::seen;
 use super::open::Opening;
 use super::test::{ClientTest, Ended, unchanged};
-use crate::data::{self, Streams};
+use crate::data::{self, SocketFacts, Streams};
 use crate::random::random;
 
 /// An answer may take this long, in nanoseconds: a server that misses the end of datagrams waits 15 s for it.
@@ -36,8 +40,10 @@ pub(super) async fn conduct(
     let doubts = cuts.into_iter().map(|text| Doubt::new(DoubtKind::Degraded, text));
     test.record.doubts.extend(doubts);
     // The server comes to these before anything else is said.
-    let opener = Nuttcp::ready(test.opener(), ask::DATA_PORT)?;
-    let asked = ask::parameters(&test.plan, opener.port());
+    let extras = test.request.nuttcp.clone();
+    let opener = Nuttcp::ready(test.opener(), extras.data_port())?;
+    let mut asked = ask::parameters(&test.plan, opener.port());
+    extras.fill(&mut asked);
     // Both ends in one network namespace: its counters are the receiver's.
     let same_host = test.peer.ip() == test.local.ip();
     test.record.asked.ip = Some(test.ip.number());
@@ -54,13 +60,25 @@ pub(super) async fn conduct(
         habits,
         preface: vec![],
         digits: false,
-        burst: 0,
+        burst: extras.burst,
         cores: test.cores(&ids, false, &[]),
     };
     let opening = Opening::start(opener);
     let terms = Terms { plan: test.plan.clone(), asked, patience_ns: PATIENCE_NS };
     let conversation = Client::new(terms, clock::monotonic_ns());
-    let watched = (&mut test.record, Box::new(|_: &[_]| None) as _);
+    // Nothing was said on it: it is that of its handshake, and the data goes the same way.
+    let fresh = sys::tcp_sample(&control);
+    let (plan, ends) = (test.plan.clone(), (test.local, test.peer));
+    let announce = move |facts: &[SocketFacts]| {
+        let mut event = seen::start(&plan, ends, Way::Forward, (&ids, facts));
+        if let (TestEvent::Start(start), Some(tcp)) = (&mut event, fresh) {
+            start.control.mss = tcp.mss_bytes.and_then(|mss| u32::try_from(mss).ok());
+            start.control.rtt_ns = tcp.rtt_ns;
+        }
+        Some(event)
+    };
+    let watched = (&mut test.record, Box::new(announce) as _);
+    let used = clock::process_cpu_ns();
     let driver = Driver::new(conversation, control, opening, streams, watched, observer);
     let Over { conversation, fault, host } = driver.run().await;
     if let Some(Err(trouble)) = conversation.outcome() {
@@ -78,5 +96,30 @@ pub(super) async fn conduct(
     test.conclude(ended.streams, how, (host, server), None, same_host, habits);
     let shown = usize::try_from(ended.shown).unwrap_or(usize::MAX);
     test.record.intervals.iter().skip(shown).for_each(|interval| observer.interval(interval));
+    let now = clock::process_cpu_ns();
+    // The words of the end take seconds in which nothing works.
+    let span_ns = ended.span_ns;
+    let share =
+        |now: u64, then: u64| 100.0 * now.saturating_sub(then) as f64 / span_ns.max(1) as f64;
+    // Of a short test most is what was made ready, which is not the data's.
+    let total = share(ended.ends.iter().map(busy_ns).sum(), 0);
+    let (user, system) = (share(now.0, used.0), share(now.1, used.1));
+    observer.event(&TestEvent::End(Box::new(End {
+        streams: ended.ends,
+        span_ns,
+        cpu: Cpu { total, user, system },
+        server_output: Some(ServerOutput::Text(ended.lines.join("\n"))),
+        error: test.record.error.clone(),
+        interrupted: ended.interrupted,
+        ..End::default()
+    })));
     Ok(())
+}
+
+/// What a stream's threads took of this end's cores, in nanoseconds.
+fn busy_ns(end: &StreamEnd) -> u64 {
+    match &end.here {
+        Side::Send(sent) => sent.thread.all_ns(),
+        Side::Recv(received) => received.thread.all_ns(),
+    }
 }

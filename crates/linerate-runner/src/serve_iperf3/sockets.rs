@@ -47,7 +47,7 @@ impl Guest for Sockets {
             ids.iter().zip(&facts).map(|(id, facts)| stream(*id, facts, ends, Way::Reverse));
         let start = Start {
             client: false,
-            control: Connected { peer: self.peer, local: self.local, mss: None },
+            control: Connected { peer: self.peer, local: self.local, mss: None, rtt_ns: None },
             cookie: self.cookie.text(),
             asked: self.test.asked.clone(),
             streams: streams.collect(),

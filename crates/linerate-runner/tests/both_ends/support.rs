@@ -12,7 +12,7 @@ use linerate_model::plan::{Dialect, Direction, End, TestPlan, Traffic, Transport
 use linerate_model::record::{ErrorRecord, Interval, RunRecord, Status};
 use linerate_model::served::{ServedResult, ServedTest};
 use linerate_model::units::{BitRate, Nanos, Rate};
-use linerate_runner::client::{Extras, Request, Target};
+use linerate_runner::client::{Request, Target};
 use linerate_runner::server::{Event, Options, serve};
 use linerate_runner::signals::Stop;
 use linerate_session::observer::Observer;
@@ -166,20 +166,8 @@ impl Drop for Served {
 
 /// A request of that server, in linerate's own dialect.
 pub fn request(at: SocketAddr, plan: TestPlan) -> Request {
-    Request {
-        target: Target::Host { name: at.ip().to_string(), port: at.port() },
-        plan,
-        size_from_mtu: false,
-        ip: None,
-        bind: None,
-        key: None,
-        dialect: Some(Dialect::Native),
-        iperf3: Extras::default(),
-        wants: None,
-        command: vec![],
-        label: None,
-        title: None,
-    }
+    let target = Target::Host { name: at.ip().to_string(), port: at.port() };
+    Request { dialect: Some(Dialect::Native), ..Request::new(target, plan) }
 }
 
 pub fn from(bind: [u8; 4], request: Request) -> Request {

@@ -30,6 +30,8 @@ pub struct Parameters {
     pub streams: u32,
     /// Payload of all streams together, in kbit/s.
     pub rate_kbps: Option<u64>,
+    /// Each datagram or block keeps its time, and not their mean alone.
+    pub instantaneous: bool,
     /// The first stream's data port; the next has the next.
     pub port: u32,
     /// The client sends.
@@ -146,6 +148,7 @@ impl Parameters {
             window: Some(fields.needed::<u64>("win")?).filter(|bytes| *bytes > 0),
             streams: fields.needed("nstream")?,
             rate_kbps: Some(fields.needed::<u64>("rate")?).filter(|r| !matches!(*r, 0 | NO_RATE)),
+            instantaneous: fields.flag("irate")?,
             port: fields.needed("port")?,
             client_sends: fields.needed::<u64>("trans")? != 0,
             udp: fields.needed::<u64>("udp")? != 0,
@@ -184,8 +187,8 @@ impl Parameters {
             write!(line, "udp = {udp}, vers = 6.1.2, interval = {}, ", seconds(self.interval_us));
         let (flip, format, trace) =
             (u8::from(self.flipped), self.format, u8::from(self.traceroute));
-        let _ =
-            write!(line, "reverse = {flip}, format = {format}, traceroute = {trace}, irate = 0, ");
+        let _ = write!(line, "reverse = {flip}, format = {format}, traceroute = {trace}, ");
+        let _ = write!(line, "irate = {}, ", u8::from(self.instantaneous));
         let mss = self.mss.unwrap_or(0);
         let _ = write!(line, "thirdparty = _NULL_ , multicast = 0 , datamss = {mss} , ");
         let (tos, nodelay) = (self.tos.unwrap_or(0), u8::from(self.nodelay));

@@ -86,6 +86,13 @@ pub enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<OsString>,
     },
+    /// nuttcp's client and server, with its options and output.
+    #[command(disable_help_flag = true)]
+    Nuttcp {
+        /// Options, as nuttcp takes them.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<OsString>,
+    },
     Report(Box<crate::report::ReportArgs>),
     Schema(tools::SchemaArgs),
     Completions(tools::CompletionsArgs),

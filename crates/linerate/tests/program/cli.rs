@@ -63,6 +63,7 @@ fn the_first_page_of_help() {
       ministat     Files of numbers compared as ministat does, with its options and output
       netperf      netperf's client, with its options and output
       netserver    netperf's server, with its options
+      nuttcp       nuttcp's client and server, with its options and output
       report       A page, picture or table of any results: runs, sweeps, searches, comparisons,
                    campaigns, together
       schema       Prints the JSON Schema of the run record, or of another document

@@ -182,7 +182,10 @@ fn rr_in_every_form() {
         assert!(real(rr, "latency_s.p50") <= real(rr, "latency_s.max"));
     }
     let record = local("rr -t 500ms --rate 200").complete();
-    let n = number(&record, "totals.rr.transactions");
+    let rr = &record["totals"]["rr"];
+    // On a busy host some are under way when the time is over.
+    let open = rr["unfinished"].as_u64().unwrap_or(0) + rr["unanswered"].as_u64().unwrap_or(0);
+    let n = number(rr, "transactions") + open;
     assert!((99..=101).contains(&n), "200 a second for half a second, not {n}");
 }
 

@@ -32,6 +32,7 @@ mod netperf;
 mod netperf_face;
 mod netperf_hostile;
 mod nuttcp;
+mod nuttcp_face;
 mod nuttcp_hostile;
 mod options;
 mod privsep;

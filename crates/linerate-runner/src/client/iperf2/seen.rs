@@ -20,7 +20,7 @@ pub(crate) fn start(
     let streams = ids.iter().zip(facts).map(|(id, facts)| stream(*id, facts, (local, peer), sends));
     TestEvent::Start(Box::new(Start {
         client: sends == Way::Forward,
-        control: Connected { peer, local, mss: None },
+        control: Connected { peer, local, mss: None, rtt_ns: None },
         cookie: String::new(),
         asked: asked(plan),
         streams: streams.collect(),

@@ -1,5 +1,7 @@
 //! What is asked of the server: the plan as its dialect can run it, and the line that says so.
 
+use std::num::NonZeroU16;
+
 use linerate_model::plan::{Dialect, Direction, End, TestPlan, Traffic};
 use linerate_model::record::ErrorRecord;
 use linerate_model::units::{BitRate, Rate};
@@ -8,11 +10,42 @@ use linerate_wire::nuttcp::Parameters;
 use crate::errors;
 
 /// Of the first stream, as clients from 6.2.8 on.
-pub(super) const DATA_PORT: u16 = 5_101;
+const DATA_PORT: u16 = 5_101;
 /// A line says so many writes at most, in nuttcp's 31 bits; one more means none.
 const MOST_COUNT: u64 = 2_147_483_646;
 /// Figures are asked for as they are written for programs, and round trips as clients do.
-const FORMAT: u32 = 0x800 | 0x40;
+const FORMAT: u32 = 0x800 | PARSE_STYLE;
+const PARSE_STYLE: u32 = 0x40;
+
+/// What users of nuttcp ask beyond a plan.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Extras {
+    /// The first stream's data port.
+    pub data_port: Option<NonZeroU16>,
+    /// `SO_SNDBUF` and `SO_RCVBUF` of the server, in bytes, where they are not the plan's.
+    pub far_window: Option<u32>,
+    /// So many datagrams or blocks leave this end at once; of none or one nothing is asked.
+    pub burst: u32,
+    /// A server that sends keeps the time of each datagram.
+    pub instantaneous: bool,
+    /// The server's text is for people: its lines are shown.
+    pub text: bool,
+}
+
+impl Extras {
+    pub(super) fn data_port(&self) -> u16 {
+        self.data_port.map_or(DATA_PORT, NonZeroU16::get)
+    }
+
+    /// Adds them to what the plan asks.
+    pub(super) fn fill(&self, asked: &mut Parameters) {
+        asked.window = self.far_window.map(u64::from).or(asked.window);
+        asked.instantaneous = self.instantaneous;
+        if self.text {
+            asked.format &= !PARSE_STYLE;
+        }
+    }
+}
 
 fn none(what: &str, why: &str) -> ErrorRecord {
     errors::no_such_nuttcp_test(what, why)
@@ -126,6 +159,7 @@ pub(super) fn parameters(plan: &TestPlan, port: u16) -> Parameters {
         window: plan.window.map(u64::from),
         streams: plan.streams.into(),
         rate_kbps: rate.map(|bps| (bps / 1_000).max(1)).filter(|kbps| *kbps < u64::from(u32::MAX)),
+        instantaneous: false,
         port: port.into(),
         client_sends: forward,
         udp,

@@ -1,0 +1,29 @@
+//! What `-h` shows.
+
+/// Of client and server.
+pub const HELP: &str = "Usage: nuttcp [-t|-r] [options] HOST      nuttcp -S|-1 [options]
+
+nuttcp's command line and output, run by linerate. Values are joined to their letter (-T30) or, where that is a number
+or a name, the next word (-T 30).
+
+Client:
+  -t, -r     sends (unless said otherwise), receives      -u          UDP; -uu as fast as the host can
+  -T N[m|h]  seconds (10)                                 -n N[k|m|g] buffers, or bytes
+  -l N[k|m]  bytes of a write (64k) or datagram (1024)    -N N        streams, at ports one after the other
+  -w N[m|g]  socket buffers of both ends in KB            -ws N       of the server, -wr N: no more than -w
+  -R N[m|g|p]  rate in kbit/s or datagrams a second (UDP: 1m), -Ri N[/BURST] the same, -Ru none
+  -p N       data port (5101)                             -P N        control port (5000)
+  -i N[m]    intervals of so many seconds                 -xc N       core of this end
+  -c N[t]    DSCP (t: the whole byte)    -M N  MSS        -D          no delay           -4, -6
+  -b, -v, -vv  brief, verbose, very verbose               -I NAME     stands before each line
+  -f parse, xmitstats, runningtotal, -drops, -percentloss, -retrans, -cwnd, -rtt (joined: -fparse)
+Server:
+  -S         until it is ended           -1  one test, and no more
+  --nofork   stays in the foreground and serves one test at a time; otherwise it leaves the screen
+  -P N       control port (5000)         -4
+Taken and of no effect: -B, -f-beta, --no3rdparty, --disable-v4-mapped, --enable-v4-mapped.
+
+  nuttcp -S                                nuttcp -u -Ri500m -l1400 -i1 HOST
+  nuttcp -T30 -i1 HOST                     nuttcp -u -r -R100m -l1400 -fparse HOST
+  nuttcp -r -N4 -w4m HOST                  nuttcp -v -xc2 -n1g HOST
+";

@@ -1,0 +1,91 @@
+use super::*;
+
+fn line(text: &str) -> Result<Line, Stop> {
+    parse(&text.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+}
+
+fn request(text: &str) -> Request {
+    match line(text) {
+        Ok(Line { role: Role::Client(request), .. }) => *request,
+        other => panic!("{text}: {other:?}"),
+    }
+}
+
+#[test]
+fn options_mean_what_they_mean_there() {
+    let asked =
+        request("-u -Ri500m/4 -l1400 -T 1.5m -w4m -ws512 -p7000 -P 6000 -xc2 -c46 -i.5 host");
+    let plan = &asked.plan;
+    let Traffic::Udp(udp) = &plan.traffic else { panic!("{plan:?}") };
+    assert_eq!(udp.rate.map(|rate| rate.bits_per_second(udp.size)), Some(500_000_000));
+    assert_eq!((udp.size.bytes(), plan.end), (1_400, End::Time(Nanos::from_secs(90))));
+    assert_eq!((plan.window, plan.dscp, plan.interval.0), (Some(4 << 20), Some(46), 500_000_000));
+    assert_eq!((&plan.client_cpus[..], plan.direction), (&[2][..], Direction::Forward));
+    let extras = &asked.nuttcp;
+    assert_eq!((extras.burst, extras.far_window), (4, Some(512 << 10)));
+    assert_eq!(extras.data_port.map(NonZeroU16::get), Some(7_000));
+    assert_eq!(asked.target, Target::Host { name: "host".into(), port: 6_000 });
+}
+
+#[test]
+fn rates_and_amounts_have_nuttcps_units() {
+    let bps = |text: &str| match request(&format!("{text} host")).plan.traffic {
+        Traffic::Udp(udp) => udp.rate.map(|rate| rate.bits_per_second(udp.size)),
+        Traffic::Tcp(tcp) => tcp.rate.map(|rate| rate.bits_per_second()),
+        Traffic::Rr(_) => None,
+    };
+    for (text, wanted) in [
+        ("", None),
+        ("-u", Some(1_000_000)),
+        ("-u -R500p -l200", Some(800_000)),
+        ("-R1000", Some(1_000_000)),
+        ("-uu", None),
+        ("-u -Ru", None),
+        ("-u -Ra1g", Some(1_000_000_000)),
+    ] {
+        assert_eq!(bps(text), wanted, "{text}");
+    }
+    let end = |text: &str| request(&format!("{text} host")).plan.end;
+    assert_eq!(end("-n160 -l8192"), End::Bytes(160 * 8_192));
+    assert_eq!(end("-n1m -l100k"), End::Bytes(1_024_000));
+    assert_eq!(end("-u -n500"), End::Datagrams(500));
+    assert_eq!(end("-T1h"), End::Time(Nanos::from_secs(3_600)));
+}
+
+#[test]
+fn what_is_not_done_is_refused_by_name() {
+    for (text, why) in [
+        ("host third", "a third host"),
+        ("-xt host", "traceroute"),
+        ("-s host", "-s is not done here"),
+        ("-j -u host", "jitter"),
+        ("-F host", "-F is not done here"),
+        ("-T0 host", "invalid timeout"),
+        ("-u -l3 host", "invalid buflen"),
+        ("-n1 -T1 host", "-n and -T"),
+        ("-u -N2 -i1 host", "leave out -i, or -N"),
+        ("-fjson host", "invalid format option"),
+        ("-n10k host", "invalid nbuf"),
+    ] {
+        match line(text) {
+            Err(Stop::Wrong(said)) => assert!(said.contains(why), "{text}: {said}"),
+            other => panic!("{text}: {other:?}"),
+        }
+    }
+    for text in ["-Z host", "-rq host", "-Ri 10m host", "--json host", ""] {
+        assert!(matches!(line(text), Err(Stop::Usage(_))), "{text}: {:?}", line(text));
+    }
+}
+
+#[test]
+fn servers_are_daemons_or_serve_one_test() {
+    let server = |text: &str| match line(text) {
+        Ok(Line { role: Role::Server(server), .. }) => server,
+        other => panic!("{text}: {other:?}"),
+    };
+    let kept = server("-S -P6000");
+    assert_eq!((kept.port, kept.daemon, kept.one_off), (6_000, true, false));
+    let one = server("-1");
+    assert_eq!((one.port, one.daemon, one.one_off), (5_000, true, true));
+    assert!(server("-S --nofork").one_at_a_time);
+}

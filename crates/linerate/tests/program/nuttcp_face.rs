@@ -1,0 +1,254 @@
+//! linerate under nuttcp's name, client and server, beside the real nuttcp 6.1.2 and 8.2.2: the same lines, with
+//! other numbers in them.
+
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+
+use crate::support::nuttcp::{DEADLINES, Theirs, programs, serve, value};
+use crate::support::{alone, free_port, wait_for};
+
+/// Ports of data of these tests.
+const DATA: &str = "-p 7000";
+
+fn face() -> Command {
+    let mut command = Command::new("timeout");
+    command.args(["60", env!("CARGO_BIN_EXE_linerate"), "nuttcp"]);
+    command
+}
+
+fn real(bin: &Path) -> Command {
+    let mut command = Command::new("timeout");
+    command.arg("60").arg(bin);
+    command
+}
+
+fn run(mut command: Command, port: u16, args: &str) -> Output {
+    command.args(["-P", &port.to_string()]).args(args.split_whitespace()).arg("127.0.0.1");
+    command.stdin(Stdio::null()).output().expect("a client")
+}
+
+fn text(out: &Output, args: &str) -> String {
+    let text = String::from_utf8_lossy(&out.stdout).into_owned();
+    let err = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.success(), "{args}: {:?} {text}{err}", out.status.code());
+    text
+}
+
+/// Each number is 0; columns keep their widths where numbers are padded. What of memory, page faults and releases only
+/// the real ones say is gone, and so is how many intervals a test of its length has.
+fn masked(text: &str) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for line in text.lines() {
+        if line.contains("initial") && line.contains("window") {
+            continue;
+        }
+        let line = line.split(" 0i+0d").next().unwrap_or_default();
+        let line = line.split(" memory=").next().unwrap_or_default();
+        let mut kind = String::new();
+        let mut chars = line.trim_end_matches(" af=inet").chars().peekable();
+        while let Some(c) = chars.next() {
+            if c.is_ascii_digit() {
+                while chars.peek().is_some_and(|c| c.is_ascii_digit() || *c == '.') {
+                    chars.next();
+                }
+                kind.push('0');
+            } else if c != ' ' || !kind.ends_with(' ') {
+                kind.push(c);
+            }
+        }
+        let kind = kind.trim().replace("v0: ", "").replace(" with", "");
+        if !kind.is_empty() && lines.last() == Some(&kind) {
+            continue;
+        }
+        lines.push(kind);
+    }
+    lines
+}
+
+/// Of a sender's verbose lines, which have it of later releases alone.
+fn no_cwnd(text: &str) -> String {
+    let cut = |line: &str| match line.split_once(" cwnd = ") {
+        Some((before, _)) => format!("{before}\n"),
+        None => format!("{line}\n"),
+    };
+    text.lines().map(cut).collect()
+}
+
+/// Where the columns of the first line of an interval, or of the summary, end.
+fn widths(text: &str) -> Option<[usize; 3]> {
+    let line = text.lines().find(|line| line.contains(" MB /"))?;
+    let of = |what: &str| line.find(what);
+    Some([of(" MB /")?, of(" sec =")?, of(" Mbps")?])
+}
+
+/// 6.1.2 ends some tests of its own with an error.
+const FAILS: &str = "fails";
+
+/// Lines of options, in both; `of_old` leaves out what 6.1.2 does not print.
+fn alike(test: &str, lines: &[(&str, &str)]) {
+    for (release, bin) in programs(test) {
+        let server = Theirs::start(&bin);
+        for (args, of_old) in lines {
+            let is_old = release == "6.1.2";
+            let old = if is_old { of_old } else { "" };
+            if old == FAILS {
+                continue;
+            }
+            let args = format!("{DATA} {args}");
+            let theirs = text(&run(real(&bin), server.port, &args), &args);
+            let ours = text(&run(face(), server.port, &format!("{args} {old}")), &args);
+            let shown = if is_old { no_cwnd(&ours) } else { ours.clone() };
+            assert_eq!(
+                masked(&shown),
+                masked(&theirs),
+                "{release} {args}\n--- ours\n{ours}\n--- theirs\n{theirs}"
+            );
+            let (ours, theirs) = (widths(&ours), widths(&theirs));
+            // A rate beyond its column is wider than that.
+            let udp = args.contains("-u");
+            assert!(!udp || ours == theirs, "{release} {args}: {ours:?} {theirs:?}");
+        }
+    }
+}
+
+#[test]
+fn lines_of_tcp_are_those_of_the_real_one() {
+    let _alone = alone();
+    alike(
+        "lines_of_tcp_are_those_of_the_real_one",
+        &[
+            ("-T0.5", "-f-cwnd"),
+            ("-T0.5 -r -fparse", "-f-cwnd -f-rtt"),
+            ("-T1 -i0.3 -I mine -b", "-f-cwnd"),
+            ("-T1 -i0.3 -fparse", "-f-cwnd"),
+            ("-n160 -l8k -f-rtt -w128", "-f-cwnd"),
+            ("-T1 -v", ""),
+        ],
+    );
+}
+
+#[test]
+fn lines_of_datagrams_are_those_of_the_real_one() {
+    let _alone = alone();
+    alike(
+        "lines_of_datagrams_are_those_of_the_real_one",
+        &[
+            ("-u -T1 -i0.3 -R8m -l1000", ""),
+            ("-u -r -T1 -i0.3 -R8m -l1000 -fparse", FAILS),
+            ("-u -r -T1 -R8m -l1000", ""),
+            ("-u -N2 -T0.5 -Ri8m -l1000", ""),
+            ("-u -T1 -i0.3 -R8m -l1000 -frunningtotal -fxmitstats", ""),
+            ("-u -T1 -i0.3 -R8m -l1000 -f-percentloss", ""),
+            ("-u -r -n500 -R8m -l1000 -v -fparse", ""),
+        ],
+    );
+}
+
+/// A server in the foreground, by linerate under nuttcp's name.
+fn foreground(args: &str) -> (Child, u16) {
+    let port = free_port();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_linerate"));
+    command.args(["nuttcp", "-P", &port.to_string()]).args(args.split(' '));
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let server = command.spawn().expect("a server");
+    let ends = format!("sport = :{port}");
+    let up = wait_for(DEADLINES, || {
+        let listening = Command::new("ss").args(["-Htln", &ends]).output().expect("ss");
+        !listening.stdout.is_empty()
+    });
+    assert!(up, "it does not listen");
+    (server, port)
+}
+
+#[test]
+fn a_server_of_that_name_serves_the_real_client() {
+    let _alone = alone();
+    for (release, bin) in programs("a_server_of_that_name_serves_the_real_client") {
+        let (mut server, port) = foreground("-S --nofork");
+        for args in ["-T0.5", "-u -r -R8m -l1000 -T1 -i0.5"] {
+            let args = format!("{DATA} -fparse {args}");
+            let said = text(&run(real(&bin), port, &args), &args);
+            assert!(value(&said, "megabytes") > 0.1, "{release}: {said}");
+        }
+        let _ = server.kill();
+        let _ = server.wait();
+        let (server, port) = foreground("-1 --nofork");
+        let args = format!("{DATA} -fparse -T0.5");
+        let said = text(&run(real(&bin), port, &args), &args);
+        assert!(value(&said, "megabytes") > 0.1, "{release}: {said}");
+        let ended = server.wait_with_output().expect("it ends");
+        assert!(ended.status.success() && ended.stdout.is_empty(), "{release}: {ended:?}");
+    }
+}
+
+#[test]
+fn a_server_in_the_background_stays() {
+    let _alone = alone();
+    let port = free_port();
+    let serve = |args: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_linerate"));
+        command.args(["nuttcp", "-S", "-P", &port.to_string()]).args(args);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command.status().expect("a server").success()
+    };
+    assert!(serve(&[]));
+    let ends = format!("sport = :{port}");
+    let listening = || {
+        let out = Command::new("ss").args(["-Htlnp", &ends]).output().expect("ss");
+        String::from_utf8_lossy(&out.stdout).into_owned()
+    };
+    let up = wait_for(DEADLINES, || !listening().is_empty());
+    let second = serve(&[]);
+    let out = run(face(), port, &format!("{DATA} -T0.5 -fparse"));
+    // It is no child of this process any more.
+    let line = listening();
+    let pid = line.split("pid=").nth(1).and_then(|rest| rest.split(',').next());
+    let killed = pid.map(|pid| Command::new("kill").arg(pid).status().expect("kill").success());
+    assert!(up && !second && killed == Some(true), "{line}");
+    assert!(value(&text(&out, "-T0.5"), "megabytes") > 0.1);
+}
+
+#[test]
+fn both_ends_of_ours_agree() {
+    let _alone = alone();
+    let (_server, at) = serve(&[]);
+    for args in ["-T0.5 -N3", "-u -R8m -l1000 -T0.5", "-u -r -R8m -l1000 -T1 -i0.4", "-n1m -r"] {
+        let args = format!("{DATA} -fparse {args}");
+        let said = text(&run(face(), at.port(), &args), &args);
+        assert!(value(&said, "megabytes") > 0.1 && value(&said, "rx_cpu") >= 0.0, "{args}: {said}");
+        assert!(!args.contains("-u") || value(&said, "pkt") > 400.0, "{args}: {said}");
+    }
+}
+
+#[test]
+fn what_is_not_done_and_what_fails_is_said() {
+    let _alone = alone();
+    let port = free_port();
+    for (args, why) in [
+        ("-T1", "nuttcp-t: v8.2.2: Error: cannot connect to 127.0.0.1"),
+        ("-T1 -r", "nuttcp-r: v8.2.2: Error: cannot connect to 127.0.0.1"),
+        ("-xt", "-xt is not done here: no server of linerate's runs traceroute"),
+        ("third", "a test with a third host is not run"),
+        ("-s", "-s is not done here"),
+        ("-j -u", "`linerate udp HOST` measures jitter"),
+        ("-m2 -u", "groups are not tested"),
+        ("-T0", "invalid timeout = 0"),
+        ("-q", "-q is none of nuttcp's options"),
+    ] {
+        let out = run(face(), port, args);
+        let err = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert!(out.status.code() == Some(1) && err.contains(why), "{args}: {out:?}");
+    }
+    let (_server, at) = serve(&["--max-duration", "5s"]);
+    let out = run(face(), at.port(), "-T9");
+    let err = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert!(out.status.code() == Some(1) && err.contains("longer than this server's"), "{err}");
+    // Under the name itself.
+    let link = std::env::temp_dir().join(format!("linerate-nuttcp-name-{}", std::process::id()));
+    std::fs::create_dir_all(&link).expect("a folder");
+    let path = link.join("nuttcp");
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_linerate"), &path).expect("a link");
+    let out = Command::new(path).arg("-V").output().expect("a program");
+    assert!(String::from_utf8_lossy(&out.stdout).starts_with("nuttcp-8.2.2"), "{out:?}");
+    let _ = std::fs::remove_dir_all(&link);
+}
