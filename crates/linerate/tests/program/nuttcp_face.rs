@@ -133,11 +133,22 @@ fn lines_of_datagrams_are_those_of_the_real_one() {
     alike(
         "lines_of_datagrams_are_those_of_the_real_one",
         &[
+            ("-u -T1 -i0.3 -R8m -l1000 -frunningtotal -fxmitstats", ""),
+            ("-u -r -T0.5 -R8m -l1000", ""),
+        ],
+    );
+}
+
+#[test]
+#[ignore = "long"]
+fn every_line_of_datagrams_is_that_of_the_real_one() {
+    let _alone = alone();
+    alike(
+        "every_line_of_datagrams_is_that_of_the_real_one",
+        &[
             ("-u -T1 -i0.3 -R8m -l1000", ""),
             ("-u -r -T1 -i0.3 -R8m -l1000 -fparse", FAILS),
-            ("-u -r -T1 -R8m -l1000", ""),
             ("-u -N2 -T0.5 -Ri8m -l1000", ""),
-            ("-u -T1 -i0.3 -R8m -l1000 -frunningtotal -fxmitstats", ""),
             ("-u -T1 -i0.3 -R8m -l1000 -f-percentloss", ""),
             ("-u -r -n500 -R8m -l1000 -v -fparse", ""),
         ],
