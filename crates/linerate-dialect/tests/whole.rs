@@ -533,6 +533,7 @@ impl Nuttcp {
             tos: None,
             nodelay: false,
             core: None,
+            instantaneous: false,
             burst: None,
             striding: false,
         }

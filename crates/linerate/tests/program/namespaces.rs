@@ -330,8 +330,11 @@ fn what_the_senders_own_host_drops_is_never_silent() {
         println!("{engine}: refused {refused} of {truth}, lost {lost}, {}", limit(&record));
         assert_eq!(number(&record, "totals.receiver.datagrams"), arrived);
         // Of a sender that hardly got its core, the bucket took more.
-        let sent = number(&record, "totals.sender.datagrams");
-        assert!(refused > 500 || sent < 5_000, "{engine}: two thirds were too much of {sent}");
+        let error = real(&record, "totals.sender.pacing.mean_error_ppm");
+        assert!(
+            refused > 500 || error < -400_000.0,
+            "{engine}: two thirds were too much: {error} ppm"
+        );
         assert_eq!(refused, truth, "{engine}: the kernel counted");
         assert_eq!(lost, 0, "{engine}: the sender knows of each");
         assert_eq!(number(&record, "totals.receiver.dropped_receiver"), 0);
