@@ -46,8 +46,9 @@ const NO_DATA_NS: u64 = 30_000_000_000;
 const LOOK_EVERY_NS: u64 = 1_000_000_000;
 /// A test without an end by time ends after this long in any case, in nanoseconds.
 const LONGEST_NS: u64 = 86_400_000_000_000;
-/// Lines of a server that are kept, and their bytes together.
+/// Lines of a server that are kept, and characters of each: a real one's longest has some 200.
 const MOST_LINES: usize = 10_000;
+const MOST_SHOWN: usize = 400;
 
 const ASKING: &str = "asking for the test";
 const OPENING: &str = "opening the data streams";

@@ -6,7 +6,7 @@ use linerate_wire::nuttcp::heard::{self, Line};
 use linerate_wire::nuttcp::results::Span;
 use linerate_wire::nuttcp::{MAX_LINE, greeting};
 
-use super::{Client, MOST_LINES, Phase, STRAGGLERS_NS, STREAM_END_NS};
+use super::{Client, MOST_LINES, MOST_SHOWN, Phase, STRAGGLERS_NS, STREAM_END_NS};
 use crate::Action;
 use crate::ending::Failure;
 
@@ -129,5 +129,5 @@ impl Client {
 
 /// On one line of a screen.
 fn plain(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+    text.chars().take(MOST_SHOWN).map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
