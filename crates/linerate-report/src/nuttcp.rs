@@ -461,7 +461,7 @@ mod tests {
         assert_eq!(
             line(RUNNING_TOTAL | SENT_TOO),
             "    0.1250 MB /   1.00 sec =    1.0486 Mbps     4 /    20 ~drop/pkt 20.00 ~%loss Tot:     \
-             0.1250 MB /   1.00 sec =    1.0486 Mbps     4 /    20 ~drop/pkt 20.00 ~%loss Trans:     0.1563 MB Tot:     0.1563 MB\n"
+             0.1250 MB /   1.00 sec =    1.0486 Mbps     4 /    20 ~drop/pkt 20.00 ~%loss Trans:     0.1562 MB Tot:     0.1562 MB\n"
         );
         assert_eq!(line(NO_DROPS), "    0.1250 MB /   1.00 sec =    1.0486 Mbps 20.00 ~%loss\n");
         let text = summary(&options(NO_PERCENT), &udp, (None, Some(0)), None);
