@@ -302,8 +302,10 @@ fn a_token_bucket_in_the_path_is_measured_to_the_byte() {
     let wire = (number(receiver, "bytes") + passed * L2) as f64 * 8.0;
     let bucket = 40e6 * real(receiver, "seconds") + 2.0 * 125_000.0 * 8.0;
     assert!(wire <= bucket * 1.01, "{wire} bit through a bucket of {bucket}");
-    // While a sender does not get its core, the bucket overflows unused, if that takes longer than to fill it.
-    if number(&record, "totals.sender.pacing.gap_max_ns") < 25_000_000 {
+    // While a sender does not get its core, the bucket overflows unused: of one that was in time for all but a hundredth,
+    // and never later than filling takes, that is less than 3 % of the time.
+    let pacing = |figure: &str| number(&record, &format!("totals.sender.pacing.{figure}"));
+    if pacing("gap_max_ns") < 25_000_000 && pacing("lateness_p99_ns") < 5_000_000 {
         assert!(wire >= 40e6 * 2.0 * 0.95, "{wire}");
     }
 }
