@@ -18,6 +18,7 @@ pub mod rate_meter;
 mod rows;
 pub mod stream;
 pub mod ticks;
+mod vigil;
 
 use std::num::NonZeroU16;
 

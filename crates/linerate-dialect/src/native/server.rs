@@ -519,7 +519,7 @@ impl Server {
         running.look_ns = now_ns.saturating_add(LOOK_EVERY_NS);
         let silence = now_ns.saturating_sub(running.heard_ns).min(seen.ran_ns);
         let keeps = running.meter.as_mut().is_none_or(|m| m.keeps(seen.arrived, now_ns));
-        let idle = running.idle.lasts(seen.moved, now_ns);
+        let idle = running.idle.lasts(seen.moved, now_ns).min(seen.ran_ns);
         if silence.min(seen.data_silence_ns) > SILENCE_LIMIT_NS && running.trouble.is_none() {
             self.abandon(Early::vanished("the client fell silent"));
         }

@@ -4,7 +4,6 @@
 //! datagram without a byte, the agreed time.
 
 mod results;
-mod watch;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::num::NonZeroU16;
@@ -17,9 +16,8 @@ use linerate_wire::netperf::{Frame, Length, PAD_NS, Request, Response};
 
 use crate::control::{ControlError, Outbox};
 use crate::ending::Early;
-use crate::idle::Idle;
-use crate::rate_meter::RateMeter;
 use crate::stream::{self, DataEvent, Report, StreamId};
+use crate::vigil::{Bounds, Vigil};
 use crate::{Action, Conversation, Input, Seen};
 
 /// A client that takes longer than this to read an answer is gone, in nanoseconds.
@@ -32,8 +30,6 @@ const GATHER_LIMIT_NS: u64 = 2_000_000_000;
 /// A client that opens a connection for each transaction has begun so much later at most than its server, in
 /// nanoseconds: netperf's own waits 4 s, and its client for it.
 const CONNECTIONS_PAD_NS: u64 = 1_000_000_000;
-/// How often the limits are looked at, in nanoseconds.
-const LOOK_EVERY_NS: u64 = 250_000_000;
 
 /// Why there are no results, as netperf's clients show it: numbers of errno(3).
 mod errno {
@@ -68,7 +64,7 @@ enum Phase {
     },
     /// What a running test needs is made ready.
     Preparing,
-    Running(Box<Running>),
+    Running(Box<Vigil>),
     /// The stream has ended; the host's counters are read.
     Counting,
     /// The results go out.
@@ -84,16 +80,6 @@ enum Phase {
         early: Early,
     },
     Done(Result<(), Early>),
-}
-
-/// What matters between the start and the end. Times are nanoseconds.
-struct Running {
-    began_ns: u64,
-    look_ns: u64,
-    /// Where time ends it.
-    end_ns: Option<u64>,
-    meter: Option<RateMeter>,
-    idle: Idle,
 }
 
 /// The server's end of one test.
@@ -158,9 +144,7 @@ impl Conversation for Server {
             Phase::Opening { deadline_ns, .. } | Phase::Gathering { deadline_ns, .. } => {
                 Some(*deadline_ns)
             }
-            Phase::Running(running) => {
-                Some(running.look_ns.min(running.end_ns.unwrap_or(u64::MAX)))
-            }
+            Phase::Running(vigil) => Some(vigil.deadline_ns()),
             _ => None,
         };
         own.into_iter().chain(self.out.deadline_ns()).min()
@@ -302,19 +286,30 @@ impl Server {
             Length::Seconds(1..) => Some(planned_ns(&self.terms).saturating_add(pad_ns)),
             Length::Seconds(0) | Length::Units(_) => None,
         };
-        self.phase = Phase::Running(Box::new(Running {
-            began_ns: now_ns,
-            look_ns: now_ns,
-            end_ns: end_ns.map(|span| now_ns.saturating_add(span)),
-            meter: self.terms.most_bps.map(|rate| RateMeter::new(rate, now_ns)),
-            idle: Idle::new(0, now_ns),
-        }));
+        let end_ns = end_ns.map(|span| now_ns.saturating_add(span));
+        self.phase = Phase::Running(Box::new(Vigil::new(self.bounds(), now_ns, end_ns)));
+    }
+
+    fn bounds(&self) -> Bounds {
+        let request = &self.terms.request;
+        let counted = matches!(request.length, Length::Units(_) | Length::Seconds(0));
+        Bounds {
+            direction: self.terms.agreed.plan.direction,
+            longest_ns: self.terms.longest_ns,
+            most_bps: self.terms.most_bps,
+            no_data_ns: self.terms.no_data_ns,
+            pad_ns: PAD_NS,
+            ends_in_silence: counted && request.transport == Transport::Udp && !request.transmits,
+        }
     }
 
     /// What follows from the time, and from all that is known by now.
     fn settle(&mut self, now_ns: u64, seen: &Seen) {
-        if matches!(self.phase, Phase::Running(_)) {
-            self.watch(now_ns, seen);
+        if let Phase::Running(vigil) = &mut self.phase
+            && let Err(broken) = vigil.look(now_ns, seen, &mut self.actions)
+        {
+            let error = if broken.by_quota { errno::QUOTA } else { errno::TIME };
+            self.trouble(now_ns, error, broken.early);
         }
         match &self.phase {
             Phase::Opening { told, deadline_ns } if now_ns >= *deadline_ns => {
@@ -326,9 +321,9 @@ impl Server {
                     self.trouble(now_ns, errno::TIME, early);
                 }
             }
-            Phase::Running(running) if self.reports.len() == self.ids.len() => {
+            Phase::Running(vigil) if self.reports.len() == self.ids.len() => {
                 let planned_ns = planned_ns(&self.terms);
-                let lasted_ns = now_ns.saturating_sub(running.began_ns);
+                let lasted_ns = vigil.lasted_ns(now_ns);
                 self.lasted_ns = if planned_ns > 0 { lasted_ns.min(planned_ns) } else { lasted_ns };
                 self.phase = Phase::Counting;
                 self.actions.extend([Action::HostOver, Action::FinishHost]);

@@ -4,7 +4,6 @@
 //! way round where the client wants that. What ends a test is the data.
 
 mod lines;
-mod watch;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -18,10 +17,9 @@ use linerate_wire::nuttcp::{Parameters, greeting};
 use super::words::{Beginning, Farewell};
 use crate::control::{ControlError, Outbox};
 use crate::ending::Early;
-use crate::idle::Idle;
-use crate::rate_meter::RateMeter;
 use crate::rows::RowBook;
 use crate::stream::{self, DataEvent, Report, StreamId};
+use crate::vigil::{Bounds, Vigil};
 use crate::{Action, Conversation, Input, Seen};
 
 /// A client that takes longer than this to read is gone, in nanoseconds.
@@ -38,8 +36,6 @@ const PAD_NS: u64 = 5_000_000_000;
 /// A data thread that is stopped looks up within 20 ms; on a host that is full, some later. In
 /// nanoseconds.
 const GATHER_LIMIT_NS: u64 = 2_000_000_000;
-/// How often the limits are looked at, in nanoseconds.
-const LOOK_EVERY_NS: u64 = 250_000_000;
 
 /// What one test is held to.
 #[derive(Debug, Clone)]
@@ -70,7 +66,7 @@ enum Phase {
     Preparing,
     /// Datagrams will come.
     Beginning(Beginning),
-    Running(Box<Running>),
+    Running(Box<Vigil>),
     /// The streams have ended; this process's time is read.
     Counting,
     /// Results and, of a sender, its last words go out.
@@ -85,16 +81,6 @@ enum Phase {
         early: Early,
     },
     Done(Result<(), Early>),
-}
-
-/// What matters between the start and the end. Times are nanoseconds.
-struct Running {
-    began_ns: u64,
-    look_ns: u64,
-    /// Where time ends it.
-    end_ns: Option<u64>,
-    meter: Option<RateMeter>,
-    idle: Idle,
 }
 
 /// The server's end of one test.
@@ -160,9 +146,7 @@ impl Conversation for Server {
                 Some(*deadline_ns)
             }
             Phase::Beginning(beginning) => Some(beginning.again_ns),
-            Phase::Running(running) => {
-                Some(running.look_ns.min(running.end_ns.unwrap_or(u64::MAX)))
-            }
+            Phase::Running(vigil) => Some(vigil.deadline_ns()),
             Phase::Counting | Phase::Reporting if self.sends_datagrams() => {
                 self.farewell.deadline_ns()
             }
@@ -338,13 +322,20 @@ impl Server {
         self.actions.push_back(Action::Begin(start_ns));
         let pad_ns = if self.sends() { GATHER_LIMIT_NS } else { PAD_NS };
         let span_ns = self.terms.asked.time_us.map(|us| us.saturating_mul(1_000));
-        self.phase = Phase::Running(Box::new(Running {
-            began_ns: now_ns,
-            look_ns: now_ns,
-            end_ns: span_ns.map(|span| start_ns.saturating_add(span).saturating_add(pad_ns)),
-            meter: self.terms.most_bps.map(|rate| RateMeter::new(rate, now_ns)),
-            idle: Idle::new(0, now_ns),
-        }));
+        let end_ns = span_ns.map(|span| start_ns.saturating_add(span).saturating_add(pad_ns));
+        self.phase = Phase::Running(Box::new(Vigil::new(self.bounds(), now_ns, end_ns)));
+    }
+
+    fn bounds(&self) -> Bounds {
+        let asked = &self.terms.asked;
+        Bounds {
+            direction: self.terms.agreed.plan.direction,
+            longest_ns: self.terms.longest_ns,
+            most_bps: self.terms.most_bps,
+            no_data_ns: self.terms.no_data_ns,
+            pad_ns: PAD_NS,
+            ends_in_silence: asked.udp && asked.client_sends && asked.time_us.is_none(),
+        }
     }
 
     fn on_data(&mut self, now_ns: u64, event: DataEvent) {
@@ -369,8 +360,10 @@ impl Server {
 
     /// What follows from the time, and from all that is known by now.
     fn settle(&mut self, now_ns: u64, seen: &Seen) {
-        if matches!(self.phase, Phase::Running(_)) {
-            self.watch(now_ns, seen);
+        if let Phase::Running(vigil) = &mut self.phase
+            && let Err(broken) = vigil.look(now_ns, seen, &mut self.actions)
+        {
+            self.trouble(now_ns, broken.early);
         }
         let all = self.reports.len() == self.ids.len();
         match &self.phase {

@@ -54,7 +54,7 @@ impl Server {
         if receives && silence_ns > no_data_ns {
             return Err(Trouble::new(ErrorNumber::NO_DATA, format!("no data for {no_data:?}")));
         }
-        if running.idle.lasts(seen.moved, now_ns) > no_data_ns {
+        if running.idle.lasts(seen.moved, now_ns).min(seen.ran_ns) > no_data_ns {
             let why = format!("no data moved for {no_data:?}");
             return Err(Trouble::new(ErrorNumber::NO_DATA, why));
         }
