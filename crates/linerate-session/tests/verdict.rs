@@ -151,6 +151,17 @@ fn a_sender_that_falls_behind_says_why() {
         }),
         Limit::OtherWork
     );
+    // What it was late with it made up, and a queue of the path lost a little of that.
+    for (lost, ready, right) in
+        [(90, 20.0, Limit::OtherWork), (90, 1.0, Limit::Path), (200, 20.0, Limit::Path)]
+    {
+        let limit = with(|_, s, r| {
+            slow(s);
+            s.cpu = beside_others(40.0, ready, 60.0);
+            lose(r, lost, 0);
+        });
+        assert_eq!(limit, right, "{lost} lost, {ready} % ready");
+    }
     // A full core that the thread did not want.
     assert_eq!(
         with(|_, s, _| {

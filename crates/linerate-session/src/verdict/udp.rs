@@ -10,9 +10,11 @@ use super::{Case, rate_below};
 
 /// Loss below this is not what limits a test.
 const LOSS_THAT_COUNTS: f64 = 0.001;
-/// A sender without a rate that has no time left is the limit up to this loss: a receiver that just
-/// keeps up loses a little whenever its host stalls.
-const LOSS_BESIDE_A_FULL_SENDER: f64 = 0.01;
+/// A sender that is the limit itself is so up to this loss: a receiver that just keeps up loses a little
+/// whenever its host stalls, and so does a queue in the path when a sender makes up what it was late with.
+const LOSS_BESIDE_THE_SENDERS_LIMIT: f64 = 0.01;
+/// A sender that others kept from this share of its rate is the limit.
+const RATE_KEPT_FROM: f64 = 0.1;
 /// A sender this close to the asked rate met it.
 const RATE_MET: f64 = 0.995;
 
@@ -44,7 +46,11 @@ impl Case<'_> {
         let flooding = self.record.asked.rate_bps.is_none()
             && tx.is_some_and(|tx| tx.is_full())
             && rx.is_none_or(|rx| rx.lack().is_none());
-        let threshold = if flooding { LOSS_BESIDE_A_FULL_SENDER } else { LOSS_THAT_COUNTS };
+        let held_up = sender.zip(tx.as_ref()).is_some_and(|(sender, tx)| {
+            self.missing(sender) >= RATE_KEPT_FROM && self.is_late(sender, tx)
+        });
+        let threshold =
+            if flooding || held_up { LOSS_BESIDE_THE_SENDERS_LIMIT } else { LOSS_THAT_COUNTS };
         let arrived = receiver.zip(rx.as_ref());
         if let Some(verdict) = arrived.and_then(|(r, rx)| self.udp_loss(sender, r, rx, threshold)) {
             return Some(verdict);
@@ -256,10 +262,7 @@ impl Case<'_> {
         sent: &str,
         discard: bool,
     ) -> Option<Verdict> {
-        // Waiting for a core explains a rate that was missed if it took half as long as is missing.
-        let missing = asked.map_or(0.0, |asked| 1.0 - sender.bits_per_second / asked.max(1.0));
-        let waited = tx.taken() / 100.0 >= (missing / 2.0).max(LOSS_THAT_COUNTS);
-        let late = (asked.is_some() && waited).then_some(Lack::Programs);
+        let late = self.is_late(sender, tx).then_some(Lack::Programs);
         if let Some(lack) = tx.lack().or(tx.was_kept_waiting()).or(late) {
             let lost = receiver.and_then(|r| r.lost_ratio).filter(|_| !discard);
             let result = format!("{sent}{}", lost_text(lost));
@@ -288,6 +291,18 @@ impl Case<'_> {
         };
         let advice = advice.into_iter().flatten().collect();
         Some(self.verdict(Limit::SenderHost, vec![because], advice))
+    }
+
+    /// The share of the asked rate that was not sent.
+    fn missing(&self, sender: &SenderFigures) -> f64 {
+        let asked = self.record.asked.rate_bps.map(|bps| bps as f64);
+        asked.map_or(0.0, |asked| 1.0 - sender.bits_per_second / asked.max(1.0))
+    }
+
+    /// Whether waiting for a core explains the rate that was missed: it took half as long as is missing.
+    fn is_late(&self, sender: &SenderFigures, tx: &End<'_>) -> bool {
+        let enough = (self.missing(sender) / 2.0).max(LOSS_THAT_COUNTS);
+        self.record.asked.rate_bps.is_some() && tx.taken() / 100.0 >= enough
     }
 
     /// More datagrams a call, where there was one only.

@@ -1,7 +1,7 @@
 //! Runs a case, and looks on.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 use serde_json::Value;
@@ -20,8 +20,10 @@ const WAITED: f64 = 0.2;
 const SLEPT: f64 = 0.2;
 /// A cgroup that throttled an end for this share of the time held the test back.
 const HELD_BACK: f64 = 0.1;
-/// What is on its way to a limit may fall short of it by headers and the start.
+/// What is on its way to a limit may fall short of it by headers and the start …
 const REACHED: f64 = 0.85;
+/// … and where others kept it from so much of it, their work is as right a name.
+const FULL: f64 = 0.95;
 
 /// What else the machine does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,18 +42,28 @@ pub struct Share {
 }
 
 /// Time on a core and time waited for one of each thread of a process, from `schedstat`.
-#[derive(Default)]
-struct Threads(BTreeMap<String, (Seen, Seen)>);
+struct Threads {
+    /// Since when it is there, and its last look.
+    all: BTreeMap<String, (Seen, Seen)>,
+    looked: Instant,
+}
 
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 struct Seen {
+    at: Instant,
     ran_ns: u64,
     waited_ns: u64,
 }
 
 impl Threads {
-    /// Threads that are there from the beginning count from now, later ones from their start.
+    fn new() -> Self {
+        Self { all: BTreeMap::new(), looked: Instant::now() }
+    }
+
+    /// Threads that are there from the beginning count from now, later ones from the look before they came.
     fn look(&mut self, pid: u32, is_first: bool) {
+        let at = Instant::now();
+        let before = std::mem::replace(&mut self.looked, at);
         let tasks = std::fs::read_dir(format!("/proc/{pid}/task"));
         for task in tasks.into_iter().flatten().flatten() {
             let text = std::fs::read_to_string(task.path().join("schedstat")).unwrap_or_default();
@@ -59,21 +71,25 @@ impl Threads {
             let (Some(Ok(ran_ns)), Some(Ok(waited_ns))) = (words.next(), words.next()) else {
                 continue;
             };
-            let now = Seen { ran_ns, waited_ns };
-            let from = if is_first { now } else { Seen::default() };
+            let now = Seen { at, ran_ns, waited_ns };
+            let from = if is_first { now } else { Seen { at: before, ran_ns: 0, waited_ns: 0 } };
             let name = task.file_name().to_string_lossy().into_owned();
-            self.0.entry(name).or_insert((from, now)).1 = now;
+            self.all.entry(name).or_insert((from, now)).1 = now;
         }
     }
 
-    /// Of the thread that wanted most.
+    /// Of the thread that wanted most, of the test's `seconds`; or of a part of them, where whoever looks was kept
+    /// from it until the thread had ended.
     fn busiest(&self, seconds: f64) -> Share {
-        let share = |from: u64, to: u64| to.saturating_sub(from) as f64 / 1e9 / seconds;
-        self.0
+        self.all
             .values()
-            .map(|(from, to)| Share {
-                ran: share(from.ran_ns, to.ran_ns),
-                waited: share(from.waited_ns, to.waited_ns),
+            .map(|(from, to)| {
+                let seen = (to.at - from.at).as_secs_f64().clamp(seconds / 4.0, seconds);
+                let share = |from: u64, to: u64| to.saturating_sub(from) as f64 / 1e9 / seen;
+                Share {
+                    ran: share(from.ran_ns, to.ran_ns),
+                    waited: share(from.waited_ns, to.waited_ns),
+                }
             })
             .max_by(|a, b| (a.ran + a.waited).total_cmp(&(b.ran + b.waited)))
             .unwrap_or_default()
@@ -129,7 +145,7 @@ pub fn run(case: &Case, beside: Beside, time: &str) -> Option<Result<Outcome, St
 
 /// Looks at both ends' threads until the client has ended; stops one in bursts where that is the case.
 fn watch(mut client: Client, server: &Server, limited: Limited) -> Result<Outcome, String> {
-    let (mut at_client, mut at_server) = (Threads::default(), Threads::default());
+    let (mut at_client, mut at_server) = (Threads::new(), Threads::new());
     let mut looks = 0u32;
     let mut is_stopped = false;
     let ended = wait_for(HANGS, || {
@@ -190,10 +206,10 @@ impl Outcome {
         held / figures["seconds"].as_f64().unwrap_or(f64::INFINITY)
     }
 
-    fn is_reached(&self, case: &Case) -> Option<bool> {
+    fn reaches(&self, case: &Case, share: f64) -> Option<bool> {
         // A rate that was asked for is met as docs/verdict.md says, or it is not.
         let enough = match self.record["asked"]["protocol"].as_str() {
-            _ if case.right != super::cases::MET => REACHED,
+            _ if case.right != super::cases::MET => share,
             Some("tcp") => 0.98,
             Some("rr") => 0.99,
             _ => 0.995,
@@ -207,13 +223,13 @@ impl Outcome {
         let held = self.held_back("sender").max(self.held_back("receiver"));
         let by_group = matches!(case.limited, Limited::Quota(_)) && held >= HELD_BACK;
         let waited = self.client.waited.max(self.server.waited) >= WAITED;
-        self.is_reached(case) != Some(true) && !by_group && waited
+        self.reaches(case, FULL) != Some(true) && !by_group && waited
     }
 
     /// Whether the test ran into something that can be named. Programs of the highest priorities can take
     /// so much of a core that the kernel's own work for the network waits, and no thread of ours does.
     pub fn is_made(&self, case: &Case) -> bool {
-        self.is_reached(case) != Some(false) || self.is_others_work(case)
+        self.reaches(case, REACHED) != Some(false) || self.is_others_work(case)
     }
 
     /// What is wrong with its verdict.
