@@ -15,14 +15,14 @@ const HANGS: Duration = Duration::from_secs(60);
 /// Longer than what is taken for a pause of the scheduler.
 const LONG_MS: u64 = 1_700;
 
-/// A client whose test runs at the server.
+/// A client whose test runs at both ends.
 fn running(server: &Server, space: Option<&str>, line: &str) -> Client {
     let earlier = server.log().matches("\"started\"").count();
     let port = server.port.to_string();
     let words: Vec<&str> = line.split(' ').chain(["-p", &port, "--json"]).collect();
     let client = Client::start(space, &words);
     let started = || server.log().matches("\"started\"").count() > earlier;
-    assert!(wait_for(HANGS, started), "{}", server.log());
+    assert!(wait_for(HANGS, || started() && client.has_stream()), "{}", server.log());
     std::thread::sleep(Duration::from_millis(300));
     client
 }
@@ -151,11 +151,8 @@ fn a_stop_is_named_in_iperf3s_dialect() {
     // The last record is of the face, which prints what iperf3 would.
     let args = ["iperf3", "-c", "127.0.0.1", "-p", &server.port.to_string(), "-u", "-t", "60"];
     let client = Client::start(None, &args);
-    assert!(
-        wait_for(HANGS, || server.log().matches("\"started\"").count() == 2),
-        "{}",
-        server.log()
-    );
+    let started = || server.log().matches("\"started\"").count() == 2;
+    assert!(wait_for(HANGS, || started() && client.has_stream()), "{}", server.log());
     stopped(|signal| client.signal(signal), LONG_MS, || server.signal(Signal::SIGKILL));
     let ran = client.end();
     assert!(ran.err.contains(own) || ran.out.contains(own), "{}{}", ran.out, ran.err);

@@ -399,6 +399,15 @@ impl Client {
         self.child.id()
     }
 
+    /// Whether a data thread of it is there: its stream is open.
+    pub fn has_stream(&self) -> bool {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.pid()));
+        tasks.into_iter().flatten().flatten().any(|task| {
+            let name = std::fs::read_to_string(task.path().join("comm")).unwrap_or_default();
+            ["send-", "receive-", "request-"].iter().any(|role| name.starts_with(role))
+        })
+    }
+
     pub fn alive(&mut self) -> bool {
         self.child.try_wait().expect("a child").is_none()
     }
