@@ -29,6 +29,11 @@ impl DayBudget {
         self.most.saturating_sub(self.carried.load(Ordering::Relaxed))
     }
 
+    /// Whether more was carried than allowed.
+    pub fn is_over(&self) -> bool {
+        self.carried.load(Ordering::Relaxed) > self.most
+    }
+
     /// Adds what was carried; whether it is more than allowed now.
     pub fn charge(&self, bytes: u64) -> bool {
         // Nobody carries 2^64 bytes in a day.

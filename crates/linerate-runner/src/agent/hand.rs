@@ -4,11 +4,12 @@
 use std::net::{IpAddr, ToSocketAddrs};
 use std::sync::Arc;
 
+use linerate_dialect::Over;
 use linerate_host::facts::facts;
 use linerate_host::settings::{device_towards, read};
 use linerate_model::exit::Exit;
-use linerate_model::plan::{Dialect, IpVersion, TestPlan, Traffic};
-use linerate_model::record::{ErrorKind, ErrorRecord, Figures, RunRecord};
+use linerate_model::plan::{Dialect, IpVersion, TestPlan};
+use linerate_model::record::{ErrorKind, ErrorRecord};
 use linerate_model::setting::Restoration;
 use linerate_wire::native::agent::{DeviceChoice, Permissions, RemoteTest, Reply, Request, check};
 use tokio::sync::{Mutex, OwnedMutexGuard};
@@ -20,7 +21,7 @@ use super::{HostAgent, Options};
 use crate::client::{self, Target};
 use crate::data::DayBudget;
 use crate::errors;
-use crate::keys::{Permit, Right};
+use crate::keys::{BUDGET_HINT, Permit, Right};
 use crate::service::Server;
 use crate::signals::Stop;
 
@@ -226,12 +227,17 @@ impl Hand {
             // Whoever asks for the key must not be answered by what has none.
             dialect: test.with_key.then_some(Dialect::Native),
             command: test.command.clone(),
+            days,
             ..client::Request::new(target, test.plan.clone())
         };
-        let record = client::run(&request, None, &mut (), &self.stop);
-        let carried = carried(&test.plan, &record);
-        for day in days {
-            day.charge(carried);
+        let mut record = client::run(&request, None, &mut (), &self.stop);
+        let over = request.days.iter().find(|day| day.is_over());
+        if let (Some(error), Some(day)) = (&mut record.error, over)
+            && error.kind == ErrorKind::Interrupted
+            && !self.stop.seen()
+        {
+            let why = Over::Day(day.whose()).words();
+            *error = failed(ErrorKind::Policy, "this host ended the test", why, BUDGET_HINT);
         }
         Ok(Reply::Record(Box::new(record)))
     }
@@ -260,22 +266,6 @@ impl Hand {
         }
         .map(|()| Reply::Done)
     }
-}
-
-/// Bytes that a test of this host as the client carried, both ways together, as far as its record says.
-fn carried(plan: &TestPlan, record: &RunRecord) -> u64 {
-    let Figures { sender, receiver, forward, reverse, rr } = &record.totals;
-    let ways = [forward, reverse].into_iter().flatten().map(|pair| (&pair.sender, &pair.receiver));
-    let ways = ways.chain([(sender, receiver)]).map(|(sender, receiver)| {
-        let received = receiver.as_ref().map_or(0, |receiver| receiver.bytes);
-        sender.as_ref().map_or(0, |sender| sender.bytes).max(received)
-    });
-    let each = match &plan.traffic {
-        Traffic::Rr(rr) => u64::from(rr.request).saturating_add(rr.response.into()),
-        Traffic::Udp(_) | Traffic::Tcp(_) => 0,
-    };
-    let asked = rr.as_ref().map_or(0, |rr| rr.transactions.saturating_mul(each));
-    ways.fold(asked, u64::saturating_add)
 }
 
 /// The name of the interface that is meant.

@@ -80,6 +80,7 @@ pub(crate) async fn run(
             }
         }
     }
+    interrupted |= test.shared.over_day().is_some();
     streams.sort_by_key(|stream| stream.index);
     let failed = streams.iter().find_map(|s| s.send.as_ref().and_then(|r| r.error.as_deref()));
     record.error = match failed {
@@ -153,6 +154,7 @@ async fn prepare(
     record.asked.rate_bps = agreed.rate_bps;
     record.agreed = Some(agreed);
     let (agreed, shared) = (Arc::new(unchanged(&plan)), Shared::new(ids.len()));
+    shared.charge_to(request.days.clone());
     Ok(Test { agreed, ip, fragments, ids, sockets, shared })
 }
 

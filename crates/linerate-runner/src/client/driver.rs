@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use linerate_dialect::stream::{DataEvent, Role, StreamId};
-use linerate_dialect::{Action, Conversation, Input, Seen};
+use linerate_dialect::{Action, Conversation, Input, Over as OverLimit, Seen};
 use linerate_engine::clock;
 use linerate_model::record::{ErrorRecord, RunRecord};
 use linerate_model::test_event::TestEvent;
@@ -16,9 +16,7 @@ use tokio::sync::mpsc::{self, UnboundedSender};
 
 use super::connect::address_pair;
 use super::open::{Opened, Opening};
-use crate::data::StopOnDrop;
-use crate::data::Streams;
-use crate::data::{self, Shared, SocketFacts, StreamSocket};
+use crate::data::{self, DayBudget, Shared, SocketFacts, StopOnDrop, StreamSocket, Streams};
 use crate::errors;
 use crate::host::HostWatch;
 use crate::in_band::InBand;
@@ -106,6 +104,12 @@ impl<'a, C: Conversation> Driver<'a, C> {
         }
     }
 
+    /// Its bytes count towards these days, warm-up included; it ends when one of them is used up.
+    pub(super) fn charged_to(self, days: &[DayBudget]) -> Self {
+        self.shared.charge_to(days.to_vec());
+        self
+    }
+
     /// Until the conversation is over.
     pub(super) async fn run(mut self) -> Over<C> {
         let (events, mut reported) = mpsc::unbounded_channel();
@@ -113,7 +117,7 @@ impl<'a, C: Conversation> Driver<'a, C> {
         self.perform_all().await;
         crate::signals::ends_in_order();
         let mut stop = std::pin::pin!(crate::signals::times(1));
-        let (mut threads, mut stops) = (true, 1);
+        let (mut threads, mut stops, mut used_up) = (true, 1, false);
         loop {
             if self.conversation.is_over() {
                 return self.over().await;
@@ -150,6 +154,10 @@ impl<'a, C: Conversation> Driver<'a, C> {
                     stop.set(crate::signals::times(stops));
                     self.input(Input::Shutdown("it was interrupted"));
                 }
+            }
+            if let Some(whose) = self.shared.over_day().filter(|_| !used_up) {
+                used_up = true;
+                self.input(Input::Shutdown(OverLimit::Day(whose).words()));
             }
             self.perform_all().await;
         }

@@ -23,6 +23,7 @@ use linerate_model::record::{
 use linerate_session::observer::Observer;
 use linerate_wire::native::auth;
 
+use crate::data::DayBudget;
 use crate::errors;
 use crate::random::random;
 use crate::signals::Stop;
@@ -86,6 +87,8 @@ pub struct Request {
     pub label: Option<String>,
     /// A title of the run, for the record.
     pub title: Option<String>,
+    /// Days whose budgets its bytes count towards.
+    pub days: Vec<DayBudget>,
 }
 
 impl Request {
@@ -105,6 +108,7 @@ impl Request {
             command: Vec::new(),
             label: None,
             title: None,
+            days: Vec::new(),
         }
     }
 }

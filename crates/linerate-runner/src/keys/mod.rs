@@ -14,7 +14,7 @@ pub use edit::{add, revoke};
 pub use file::{Budget, Fault, Key, NetworkBudget, Right, Secret, Table};
 pub(crate) use kept::Asked;
 pub use kept::Keys;
-pub(crate) use permit::{Ending, Permit, Permits, Standing};
+pub(crate) use permit::{BUDGET_HINT, Ending, Permit, Permits, Standing};
 
 /// Whether what a client's key file holds is no key of `linerate keys new` that was cut or changed.
 ///

@@ -276,8 +276,8 @@ impl Permit {
         self.key().is_none_or(|key| standing.current(key, right).is_ok())
     }
 
-    /// What a controller may run with this host as the client, at `standing`: the test has ended when the
-    /// budgets that come back are charged.
+    /// Whether a controller may run that with this host as the client; the budgets that come back are to be
+    /// charged with all that it carries.
     pub(crate) fn runs(
         &self,
         standing: &Standing,
@@ -288,11 +288,6 @@ impl Permit {
         let mut terms = Terms::default();
         for (whom, budget) in standing.budgets(here.peer, key.as_deref()) {
             terms.narrow(&here.permits.days, standing, (&whom, budget), plan)?;
-        }
-        // Its record has no bytes of the warm-up, so that they would count nowhere.
-        if !terms.days.is_empty() && plan.warmup.0 > 0 {
-            let why = "bytes a day are limited here, and a controller's warm-up would not count";
-            return Err(refuse(RefusalKind::Policy, why.to_owned(), "leave the warm-up out"));
         }
         Ok(terms.days)
     }

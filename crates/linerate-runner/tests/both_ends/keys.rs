@@ -434,6 +434,51 @@ fn a_keys_tests_and_bytes_are_its_own_and_narrower_than_the_servers() {
 }
 
 #[test]
+fn a_controllers_test_counts_with_its_warm_up_and_is_cut_at_its_budget() {
+    const BUDGET: u64 = 200_000;
+    let budget = Budget { bytes_per_day: Some(BUDGET), ..Budget::default() };
+    let lab = Key { rights: vec![Right::Control], budget, ..key("lab") };
+    let far = Served::start(Options::default());
+    for (name, discard) in [("counted", false), ("discarded", true)] {
+        let scratch = Scratch::new(name);
+        let kept = Kept::new(name, &file(&[&lab]));
+        let agent = Some(scratch.options(false, None));
+        let server = Served::start(Options { agent, ..kept.options(true) });
+        let (name, key) = (server.at.ip().to_string(), lab.text().into_bytes());
+        let access = Access { name, port: server.at.port(), ip: None, bind: None, key };
+        let mut hand = Remote::connect(&access).expect("let in");
+        let mut test = |plan| {
+            let (name, port) = ("127.0.0.1".into(), far.at.port());
+            let (size_from_mtu, ip, with_key, command) = (false, None, false, vec![]);
+            let test =
+                RemoteTest { name, port, plan, size_from_mtu, ip, discard, with_key, command };
+            hand.run_test(&test)
+        };
+        let warm =
+            TestPlan { warmup: linerate_model::units::Nanos(300 * MS), ..lasting(100, udp(200)) };
+        let record = test(warm).expect("a record");
+        assert_eq!((record.status, &record.error), (Status::Complete, &None));
+        let measured = record
+            .totals
+            .sender
+            .as_ref()
+            .or_else(|| record.totals.forward.as_ref().and_then(|pair| pair.sender.as_ref()));
+        let measured = measured.expect("what was sent").bytes;
+        let all = TestPlan { end: End::Bytes(BUDGET), ..udp(200) };
+        let why = test(all).expect_err("refused").why;
+        let left = why.split_once("more than the ").expect("what is left").1;
+        let left: u64 = left.split(' ').next().unwrap().parse().expect("bytes");
+        assert!(BUDGET - left > measured, "{why}: {measured} were measured");
+        let record = test(TestPlan { end: FAR, ..udp(2_000) }).expect("a record");
+        let cut = error(&record, "policy", 3);
+        assert_eq!(cut.why, "its key's budget of bytes a day is used up");
+        assert_eq!(record.status, Status::Partial);
+        let used = test(little()).expect_err("refused");
+        assert!(used.why.contains("the key `lab` has carried 2"), "{used:?}");
+    }
+}
+
+#[test]
 fn hours_refuse_and_end_tests() {
     let ci = key("ci");
     let within = network(&format!("hours = \"{}\"", hours(-2, 2)));
