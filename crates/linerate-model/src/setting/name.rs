@@ -4,7 +4,8 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::tables::{
-    CHANNELS, COALESCE, MOST_BYTES, NO_WAY_BACK, OFFLOAD_WORDS, OFFLOADS, QDISCS, RINGS, SYSCTLS,
+    CHANNELS, COALESCE, MOST_BYTES, NO_WAY_BACK, OFFLOAD_WORDS, OFFLOADS, QDISCS, RINGS, SECRET,
+    SYSCTLS,
 };
 use super::{Cores, SettingError, SettingName, SettingValue};
 
@@ -146,6 +147,12 @@ impl FromStr for SettingName {
                     return Err(refuse(
                         "only parameters below net.core, net.ipv4 and net.ipv6 can be set",
                         vec!["such as sysctl.net.core.rmem_max".into()],
+                    ));
+                }
+                if SECRET.iter().any(|end| rest.ends_with(end)) {
+                    return Err(refuse(
+                        "its value is a secret, and what is set stands in logs and results",
+                        vec!["set it by hand, outside linerate".into()],
                     ));
                 }
                 if let Some((_, what)) = NO_WAY_BACK.iter().find(|(end, _)| rest.ends_with(end)) {

@@ -120,3 +120,7 @@ pub(super) const NO_WAY_BACK: &[(&str, &str)] = &[
     (".stable_secret", "it makes new addresses and cannot be taken away again"),
     (".accept_ra", "it adds and removes routes"),
 ];
+
+/// Ends of names of parameters whose value is a secret: of `tcp_fastopen_key` and `netdev_rss_key`, say. What is set
+/// stands in logs, results and journals, and so does what was there before.
+pub(super) const SECRET: &[&str] = &["_key", "_secret"];

@@ -121,3 +121,19 @@ fn a_name_cannot_leave_the_directory() {
         assert!(!is_interface_name(bad), "{bad}");
     }
 }
+
+#[test]
+fn parameters_that_hold_secrets_are_no_settings() {
+    for name in [
+        "sysctl.net.ipv4.tcp_fastopen_key",
+        "sysctl.net.core.netdev_rss_key",
+        "sysctl.net.ipv6.conf.all.stable_secret",
+    ] {
+        let refused = Setting::new(name, SettingValue::Text("hush-hush".into())).unwrap_err();
+        assert!(refused.why.contains("secret"), "{refused:?}");
+        assert!(!format!("{refused:?}").contains("hush"), "{refused:?}");
+        // Nor can they be read.
+        assert!(name.parse::<SettingName>().is_err());
+    }
+    assert!("sysctl.net.ipv4.tcp_fastopen".parse::<SettingName>().is_ok());
+}
