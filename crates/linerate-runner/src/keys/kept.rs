@@ -123,7 +123,8 @@ impl Keys {
                 ErrorKind::Unable,
                 format!("cannot read the file of keys `{}` while serving", self.path.display()),
                 e.to_string(),
-                &["it must belong to the user of --user (chown), in a directory that this user may enter"],
+                &["let the user of --user read it, and not write it: root's, with a group of that user's (chgrp) and \
+                   mode 0640, in a directory that this user may enter"],
             )
         })
     }
