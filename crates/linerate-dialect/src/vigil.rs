@@ -50,6 +50,8 @@ pub struct Vigil {
     look_ns: u64,
     /// Where time ends it.
     end_ns: Option<u64>,
+    /// Until the agreed time is over, which a server outlasts: when what the host's cores do is the test's no more.
+    over_ns: Option<u64>,
     meter: Option<RateMeter>,
     idle: Idle,
 }
@@ -62,9 +64,15 @@ impl Vigil {
             began_ns: now_ns,
             look_ns: now_ns,
             end_ns,
+            over_ns: None,
             meter: bounds.most_bps.map(|rate| RateMeter::new(rate, now_ns)),
             idle: Idle::new(0, now_ns),
         }
+    }
+
+    /// The agreed time is over at `over_ns`, and the host's counters with it.
+    pub fn over_at(self, over_ns: Option<u64>) -> Self {
+        Self { over_ns, ..self }
     }
 
     /// How long the test has run.
@@ -74,7 +82,7 @@ impl Vigil {
 
     /// When it wants to look again.
     pub fn deadline_ns(&self) -> u64 {
-        self.look_ns.min(self.end_ns.unwrap_or(u64::MAX))
+        [self.end_ns, self.over_ns].into_iter().flatten().fold(self.look_ns, u64::min)
     }
 
     /// Looks, where it is time; what is to be done goes to `actions`.
@@ -90,6 +98,10 @@ impl Vigil {
         if let Some(over) = seen.over {
             let early = Early::new(Outcome::Cut, over.words());
             return Err(Broken { by_quota: over != Over::Time, early });
+        }
+        if self.over_ns.is_some_and(|at| now_ns >= at) {
+            self.over_ns = None;
+            actions.push_back(Action::HostOver);
         }
         let drain = [Action::Stop, Action::DrainUntil(now_ns)];
         if self.end_ns.is_some_and(|at| now_ns >= at) {

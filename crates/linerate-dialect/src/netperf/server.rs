@@ -286,8 +286,10 @@ impl Server {
             Length::Seconds(1..) => Some(planned_ns(&self.terms).saturating_add(pad_ns)),
             Length::Seconds(0) | Length::Units(_) => None,
         };
+        let over_ns = end_ns.map(|span| now_ns.saturating_add(span.saturating_sub(pad_ns)));
         let end_ns = end_ns.map(|span| now_ns.saturating_add(span));
-        self.phase = Phase::Running(Box::new(Vigil::new(self.bounds(), now_ns, end_ns)));
+        let vigil = Vigil::new(self.bounds(), now_ns, end_ns).over_at(over_ns);
+        self.phase = Phase::Running(Box::new(vigil));
     }
 
     fn bounds(&self) -> Bounds {
