@@ -4,6 +4,7 @@
 //!
 //! Times are nanoseconds of one monotonic clock of this end.
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing))]
 
 pub mod control;
 pub mod ending;

@@ -2,6 +2,7 @@
 //! engines, at the client and at the server.
 
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing))]
 
 mod address;
 mod admission;
