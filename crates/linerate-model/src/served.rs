@@ -295,6 +295,20 @@ pub enum ServerLine {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         why: Option<String>,
     },
+    /// Where what keys and networks have carried in their days outlasts this server: at the start, and when that
+    /// changes.
+    BudgetState {
+        /// RFC 3339, UTC.
+        time: String,
+        /// The file; absent where it is forgotten at the server's end.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        file: Option<String>,
+        /// Keys and networks with a day that goes on.
+        days: u64,
+        /// What is wrong, in words.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        why: Option<String>,
+    },
     /// A controller did something with this host: changed settings, ran a test or a command, began a reboot.
     Controlled {
         /// RFC 3339, UTC.

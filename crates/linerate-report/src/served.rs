@@ -26,6 +26,16 @@ pub fn sandboxed(sandboxed: &Sandboxed) -> String {
     [user, restriction("Landlock", landlock), restriction("seccomp", seccomp)].join(" · ")
 }
 
+/// Where what keys and networks have carried outlasts the server, and of how many of them something is known.
+pub fn budget_state(file: Option<&str>, days: usize, why: Option<&str>) -> String {
+    let what = "what keys and networks have carried in their days";
+    let why = why.map(|why| format!(": {}", clean(why))).unwrap_or_default();
+    match file {
+        Some(file) => format!("keeps {what} in {}, {days} days go on{why}", clean(file)),
+        None => format!("forgets {what} at its end{why}"),
+    }
+}
+
 /// `read the file of keys: 3 keys hold, 1 network has a budget`.
 pub fn keys_read(keys: usize, networks: usize, why: Option<&str>) -> String {
     let (keys_hold, networks_have) = (

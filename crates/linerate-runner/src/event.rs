@@ -29,6 +29,15 @@ pub enum Event {
         /// Why it could not be read: what was read before goes on to hold.
         why: Option<String>,
     },
+    /// Where the bytes of the day of keys and networks are kept.
+    BudgetState {
+        /// The file; nothing where they are not.
+        file: Option<String>,
+        /// Of so many keys and networks.
+        days: usize,
+        /// What is wrong.
+        why: Option<String>,
+    },
     /// A controller took this host over.
     ControlStarted {
         /// The controller.

@@ -10,7 +10,7 @@ use linerate_model::units::{BitRate, Nanos};
 
 use crate::agent;
 use crate::data::Limits;
-use crate::keys::Keys;
+use crate::keys::{BudgetState, Keys};
 use crate::network::Cidr;
 use crate::sandbox::Sandbox;
 use crate::serve_iperf3::logins::Logins;
@@ -65,6 +65,8 @@ pub struct Options {
     pub key: Option<Vec<u8>>,
     /// Keys of single clients, and budgets of keys and networks.
     pub keys: Option<Arc<Keys>>,
+    /// Where the bytes of the day of keys and networks outlast the server.
+    pub budget_state: Option<Arc<BudgetState>>,
     /// Addresses by which clients with the key dial this server, beside its host's own.
     pub public: Vec<Public>,
     /// Users that clients of iperf3 must prove to be. linerate's own then need the key.
@@ -156,6 +158,7 @@ impl Default for Options {
             allow: Vec::new(),
             key: None,
             keys: None,
+            budget_state: None,
             public: Vec::new(),
             logins: None,
             max_tests: 128,

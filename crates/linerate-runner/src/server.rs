@@ -28,6 +28,7 @@ use crate::data::StreamSocket;
 use crate::doors::Doors;
 pub use crate::event::Event;
 use crate::event_log::{EventLog, Events};
+use crate::keys::Keeping;
 use crate::options::MOST_WAITING;
 pub use crate::options::{MAX_WINDOW, Options, Public};
 use crate::sandbox::HalfClosed;
@@ -122,6 +123,8 @@ pub(crate) async fn serve_async(
         keys.readable()?;
         events.send(keys.begun(Timestamp::now()));
     }
+    let permits = Arc::default();
+    let _keeping = Keeping::start(options.budget_state.as_ref(), &permits, &events)?;
     left.into_iter().for_each(|left| events.send(left));
     let server = Arc::new(Server {
         options: options.clone(),
@@ -130,7 +133,7 @@ pub(crate) async fn serve_async(
         events,
         shut: shut.clone(),
         agent,
-        permits: Arc::default(),
+        permits,
         waiting: Arc::default(),
         most_waiting: descriptors.map_or(MOST_WAITING, |most| MOST_WAITING.min(most / 2)),
         running: AtomicUsize::new(0),

@@ -125,10 +125,55 @@ pub(crate) struct Days(Mutex<HashMap<Whom, Day>>);
 #[derive(Debug)]
 struct Day {
     since: Instant,
+    /// How old it was then.
+    before: Duration,
     carried: Arc<AtomicU64>,
 }
 
+impl Day {
+    fn age(&self, now: Instant) -> Duration {
+        self.before.saturating_add(now.saturating_duration_since(self.since))
+    }
+}
+
+/// What was carried in a day that goes on, for the next server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Carried {
+    pub(crate) whom: Whom,
+    /// When the day began, in seconds of Unix time.
+    pub(crate) since_s: i64,
+    pub(crate) bytes: u64,
+}
+
 impl Days {
+    /// What was carried in days that go on at `now`: of the monotonic clock, and in seconds of Unix time.
+    pub(crate) fn carried(&self, (now, unix_s): (Instant, i64)) -> Vec<Carried> {
+        let days = lock(&self.0);
+        let young = days.iter().filter(|(_, day)| day.age(now) < DAY);
+        let carried = young.map(|(whom, day)| {
+            let age_s = i64::try_from(day.age(now).as_secs()).unwrap_or(i64::MAX);
+            let (since_s, bytes) =
+                (unix_s.saturating_sub(age_s), day.carried.load(Ordering::Relaxed));
+            Carried { whom: whom.clone(), since_s, bytes }
+        });
+        carried.filter(|day| day.bytes > 0).collect()
+    }
+
+    /// Goes on with those days; how many there were. One that begins in the future, as the clock was set back,
+    /// begins now.
+    pub(crate) fn take_up(&self, carried: &[Carried], (now, unix_s): (Instant, i64)) -> usize {
+        let mut days = lock(&self.0);
+        for Carried { whom, since_s, bytes } in carried {
+            let age_s = u64::try_from(unix_s.saturating_sub(*since_s)).unwrap_or(0);
+            let before = Duration::from_secs(age_s);
+            if before < DAY && days.len() < MOST_DAYS {
+                let carried = Arc::new(AtomicU64::new(*bytes));
+                days.insert(whom.clone(), Day { since: now, before, carried });
+            }
+        }
+        days.len()
+    }
+
     /// The bytes of the day of `whom`, which may carry `most` of them in it, where they leave room for a plan.
     ///
     /// # Errors
@@ -166,9 +211,8 @@ impl Days {
 
     fn day(&self, whom: &Whom, most: u64, now: Instant) -> Result<DayBudget, String> {
         let mut days = lock(&self.0);
-        let age = |day: &Day| now.saturating_duration_since(day.since);
         if days.len() >= MOST_DAYS && !days.contains_key(whom) {
-            days.retain(|_, day| age(day) < DAY);
+            days.retain(|_, day| day.age(now) < DAY);
             // Whoever carried least is forgotten, if need be.
             let least = days.iter().min_by_key(|(_, day)| day.carried.load(Ordering::Relaxed));
             let least = least.map(|(whom, _)| whom.clone());
@@ -176,14 +220,14 @@ impl Days {
                 days.remove(&least);
             }
         }
-        let fresh = || Day { since: now, carried: Arc::default() };
+        let fresh = || Day { since: now, before: Duration::ZERO, carried: Arc::default() };
         let day = days.entry(whom.clone()).or_insert_with(fresh);
-        if age(day) >= DAY {
+        if day.age(now) >= DAY {
             *day = fresh();
         }
         let carried = day.carried.load(Ordering::Relaxed);
         if carried >= most {
-            let minutes = DAY.saturating_sub(age(day)).as_secs().div_ceil(60);
+            let minutes = DAY.saturating_sub(day.age(now)).as_secs().div_ceil(60);
             let limit = match whom {
                 Whom::Address(_) => "this server allows an address",
                 Whom::Network(_) | Whom::Key { .. } => "its budget is",
@@ -240,6 +284,31 @@ mod tests {
         assert!(why.contains("it may go on in 23 h 0 min"), "{why}");
         assert_eq!(budget("192.0.2.7", later).unwrap().left(), 1_000);
         assert_eq!(budget("2001:db8::3", now + DAY).unwrap().left(), 1_000);
+    }
+
+    #[test]
+    fn a_day_goes_on_at_the_next_server() {
+        let whom = Whom::Network("192.0.2.0/24".parse().unwrap());
+        let (now, hour) = (Instant::now(), Duration::from_secs(3_600));
+        let days = Days::default();
+        days.take_up(&[], (now, 50_000));
+        assert!(!days.day(&whom, 1_000, now).unwrap().charge(600));
+        let address = Whom::Address(Network::of(ip("192.0.2.7")));
+        days.day(&address, 1_000, now).unwrap();
+        let carried = days.carried((now + hour, 53_600));
+        assert_eq!(carried, [Carried { whom: whom.clone(), since_s: 50_000, bytes: 600 }]);
+        // Ten hours later on another host's monotonic clock.
+        let next = Days::default();
+        assert_eq!(next.take_up(&carried, (now, 86_000)), 1);
+        assert_eq!(next.day(&whom, 1_000, now).unwrap().left(), 400);
+        let why = next.day(&whom, 600, now).unwrap_err();
+        assert!(why.ends_with("it may go on in 14 h 0 min"), "{why}");
+        assert_eq!(next.day(&whom, 1_000, now + 14 * hour).unwrap().left(), 1_000);
+        // A clock that was set back makes no day longer, and one that is over is none.
+        assert_eq!(Days::default().take_up(&carried, (now, 50_000 + 86_400)), 0);
+        let back = Days::default();
+        assert_eq!(back.take_up(&carried, (now, 0)), 1);
+        assert_eq!(back.day(&whom, 1_000, now + 24 * hour).unwrap().left(), 1_000);
     }
 
     #[test]

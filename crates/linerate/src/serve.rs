@@ -63,6 +63,9 @@ fn words(event: &Event) -> String {
         Event::KeysRead { keys, networks, why } => {
             served::keys_read(*keys, *networks, why.as_deref())
         }
+        Event::BudgetState { file, days, why } => {
+            served::budget_state(file.as_deref(), *days, why.as_deref())
+        }
         Event::ControlStarted { peer, key } => format!("{} controls this host", who(peer, key)),
         Event::Controlled { peer, key, text } => format!("{} {}", who(peer, key), clean(text)),
         Event::ControlEnded { peer, key, text, .. } => {
@@ -104,6 +107,9 @@ fn line_of(event: Event, time: String) -> Option<ServerLine> {
         Event::LogDropped { events } => ServerLine::LogDropped { time, events, why: None },
         Event::KeysRead { keys, networks, why } => {
             ServerLine::KeysRead { time, keys: keys as u64, networks: networks as u64, why }
+        }
+        Event::BudgetState { file, days, why } => {
+            ServerLine::BudgetState { time, file, days: days as u64, why }
         }
         Event::ControlStarted { peer, key } => {
             ServerLine::ControlStarted { time, peer: peer.to_string(), key }

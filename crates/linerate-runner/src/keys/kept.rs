@@ -113,6 +113,14 @@ impl Keys {
         self.proven
     }
 
+    /// Whether a key or a network has a budget of bytes a day.
+    pub fn count_bytes(&self) -> bool {
+        let table = self.table();
+        let keys = table.keys.iter().map(|key| &key.budget);
+        let mut all = keys.chain(table.networks.iter().map(|network| &network.budget));
+        all.any(|budget| budget.bytes_per_day.is_some())
+    }
+
     /// Whether the file can be read by who this process is by now: one that could not would miss a revocation.
     ///
     /// # Errors

@@ -9,12 +9,15 @@ mod edit;
 mod file;
 mod kept;
 mod permit;
+mod state;
 
 pub use edit::{add, revoke};
 pub use file::{Budget, Fault, Key, NetworkBudget, Right, Secret, Table};
 pub(crate) use kept::Asked;
 pub use kept::Keys;
 pub(crate) use permit::{BUDGET_HINT, Ending, Permit, Permits, Standing};
+pub use state::BudgetState;
+pub(crate) use state::Keeping;
 
 /// Whether what a client's key file holds is no key of `linerate keys new` that was cut or changed.
 ///

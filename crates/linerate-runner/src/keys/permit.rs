@@ -16,7 +16,7 @@ use tokio::sync::watch;
 use super::file::{Budget, Key, Right, Table};
 use crate::data::DayBudget;
 use crate::demand::rate_bps;
-use crate::shares::{Days, Whom};
+use crate::shares::{Carried, Days, Whom};
 
 /// What is told to whoever asks for more than a budget has.
 pub(crate) const BUDGET_HINT: &str = "the server's owner sets budgets in its file of keys";
@@ -187,6 +187,16 @@ impl Permits {
         held.insert(number, Held { peer, key: key.clone(), right, end });
         let here = Some(Here { permits: Arc::clone(self), peer, number, ended });
         Permit { key, terms, here }
+    }
+
+    /// What was carried in days that go on, at a moment of both clocks: the monotonic one, and Unix time in seconds.
+    pub(crate) fn carried(&self, now: (Instant, i64)) -> Vec<Carried> {
+        self.days.carried(now)
+    }
+
+    /// Goes on with those days of an earlier server; how many there were.
+    pub(crate) fn take_up(&self, carried: &[Carried], now: (Instant, i64)) -> usize {
+        self.days.take_up(carried, now)
     }
 
     /// Ends what may go on no longer.

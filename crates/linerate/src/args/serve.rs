@@ -9,7 +9,7 @@ use linerate_model::limits;
 use linerate_model::plan::Dialect;
 use linerate_model::record::ErrorRecord;
 use linerate_model::units::{ByteCount, Nanos};
-use linerate_runner::keys::Keys;
+use linerate_runner::keys::{BudgetState, Keys};
 use linerate_runner::sandbox::{Beside, Sandbox, User};
 use linerate_runner::server::{Options, Public};
 use linerate_runner::{Cidr, agent};
@@ -81,6 +81,7 @@ const SHARE: &str = "Share of one address (of IPv6: of one /64)";
 /// silence.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = help::serve())]
+#[command(group = ArgGroup::new("budgeted").args(["keys", "budgets"]).multiple(true))]
 #[command(group = ArgGroup::new("proof").args(["key_file", "keys"]).multiple(true))]
 pub struct ServeArgs {
     /// Address to listen on [default: all, IPv4 and IPv6].
@@ -126,6 +127,10 @@ pub struct ServeArgs {
     /// File like that of --keys of which the networks' budgets alone count: clients prove nothing.
     #[arg(long, value_name = "FILE", conflicts_with = "keys")]
     budgets: Option<PathBuf>,
+    /// File in which what keys and networks have carried in their days outlasts this server [default: budgets-PORT
+    /// in $STATE_DIRECTORY or /var/lib/linerate, where one has a budget of bytes a day].
+    #[arg(long, value_name = "FILE", requires = "budgeted")]
+    budget_state: Option<PathBuf>,
     /// Address by which clients with the key reach this server, where NAT translates it: with
     /// :PORT, if that is translated too. May be given several times.
     #[arg(long, value_name = "ADDRESS", requires = "proof")]
@@ -274,13 +279,15 @@ impl ServeArgs {
             usage::within("--max-waiting-per-address", &WAITING, self.max_waiting_per_address)?;
         usage::within("--max-idle", &IDLE_NS, self.max_idle.0)?;
         let queue = usage::within("--queue", &QUEUE, self.queue)?;
+        let keys = self.keys()?;
         Ok(Options {
             bind: self.bind,
             port: self.port,
             allow: self.allow.clone(),
             doors: Dialect::ALL.into_iter().filter_map(|dialect| self.door(dialect)).collect(),
             key: self.key_file.as_deref().map(key::read).transpose()?,
-            keys: self.keys()?,
+            budget_state: keys.as_ref().map(|keys| self.budget_state(keys)).transpose()?.flatten(),
+            keys,
             public: self.public.clone(),
             logins: self.logins.open()?,
             // In range, so that neither cast can cut.
@@ -325,6 +332,14 @@ impl ServeArgs {
             key::warn(path);
         }
         Keys::open(path, proven).map(|keys| Some(Arc::new(keys)))
+    }
+
+    fn budget_state(&self, keys: &Keys) -> Result<Option<Arc<BudgetState>>, ErrorRecord> {
+        if let Some(path) = &self.budget_state {
+            return BudgetState::open(path).map(|state| Some(Arc::new(state)));
+        }
+        let default = || BudgetState::of_port(&agent::state_directory(), self.port);
+        Ok(keys.count_bytes().then(default).map(Arc::new))
     }
 
     fn sandbox(&self) -> Result<Sandbox, ErrorRecord> {

@@ -375,3 +375,64 @@ fn a_networks_budget_holds_for_clients_of_every_dialect() {
         assert_eq!(ran.code, 0, "{name}: {ran:?}");
     }
 }
+
+/// The only event of that kind, once it is in the server's log.
+fn event(server: &Server, name: &str) -> Value {
+    let find = || {
+        let log = server.log();
+        let lines = log.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+        lines.into_iter().find(|line| line["event"] == name)
+    };
+    assert!(wait_for(HANGS, || find().is_some()), "no {name}: {}", server.log());
+    find().unwrap()
+}
+
+#[test]
+fn bytes_of_the_day_outlast_a_server_that_is_killed() {
+    let _alone = alone();
+    let scratch = Scratch::new("outlast");
+    let key = scratch.made("ci", "--max-bytes-per-day 100000");
+    let (keys, state) = (scratch.path("keys.toml"), scratch.path("state"));
+    let args = ["--keys", &keys, "--budget-state", &state];
+    let server = Server::start(None, &args);
+    assert_eq!(event(&server, "sandboxed")["seccomp"]["on"], true);
+    let begun = event(&server, "budget_state");
+    assert_eq!((&begun["file"], &begun["days"]), (&json!(state), &json!(0)), "{begun}");
+    let ran = test(&server, &key, "-n 60000 -l 1000 -b 10M");
+    assert_eq!(ran.code, 0, "{ran:?}");
+    // It is written within a second, and nothing more after SIGKILL.
+    let kept = || fs::read(&state).is_ok_and(|bytes| bytes.windows(7).any(|b| b == b" 60000\n"));
+    assert!(wait_for(HANGS, kept), "{}", server.log());
+    // Another server does not take it over meanwhile.
+    let second = linerate(None, &[&["serve", "--port", "0"], &args[..]].concat());
+    assert!(second.code != 0 && second.err.contains("another server"), "{second:?}");
+    drop(server);
+    let server = Server::start(None, &args);
+    assert_eq!(event(&server, "budget_state")["days"], 1);
+    let ran = test(&server, &key, "-n 40001 -l 1000 -b 10M");
+    assert!(ran.err.contains("40000 that the key `ci` has left of its day"), "{ran:?}");
+    let ran = test(&server, &key, "-n 40000 -l 1000 -b 10M");
+    assert_eq!(ran.code, 0, "{ran:?}");
+    // One that ends in order writes a last time.
+    server.signal(nix::sys::signal::Signal::SIGTERM);
+    let mut server = server;
+    assert_eq!(server.ends(HANGS), Some(0), "{}", server.log());
+    let server = Server::start(None, &args);
+    let ran = test(&server, &key, "-n 1000 -l 1000 -b 10M");
+    assert!(ran.err.contains("has carried 100000 bytes"), "{ran:?}");
+    drop(server);
+    // A damaged file is survived, and told.
+    fs::write(&state, "not what it was").unwrap();
+    let server = Server::start(None, &args);
+    let begun = event(&server, "budget_state");
+    assert!(begun["why"].as_str().is_some_and(|why| why.contains("damaged")), "{begun}");
+    assert_eq!(test(&server, &key, "-n 40000 -l 1000 -b 10M").code, 0);
+    drop(server);
+    // And one that cannot be had by itself is told, where budgets have bytes.
+    let server = Server::start(None, &["--keys", &keys]);
+    let begun = event(&server, "budget_state");
+    assert!(begun["file"].is_null() && begun["why"].is_string(), "{begun}");
+    let ran =
+        linerate(None, &["serve", "--port", "0", "--keys", &keys, "--budget-state", "/proc/x"]);
+    assert!(ran.code != 0 && ran.err.contains("--budget-state FILE"), "{ran:?}");
+}
