@@ -182,6 +182,9 @@ impl Stream<'_> {
         let around = self.context.around();
         for early in &self.context.early {
             let bytes = &early.bytes[..];
+            if (self.context.streams.habits.opens)(bytes) {
+                continue;
+            }
             let message = Message {
                 bytes,
                 segment: bytes.len(),

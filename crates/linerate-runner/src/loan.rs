@@ -9,14 +9,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use linerate_model::plan::Transport;
 use tokio::sync::oneshot;
 
-use crate::data::StreamSocket;
+use crate::data::{Early, StreamSocket};
 
 /// From where, at which door, and by what a stream is to come.
 type Awaited = (IpAddr, u16, Transport);
 
+/// A stream, and what came of it before its socket heard its peer alone.
+pub(crate) type Lent = (StreamSocket, Vec<Early>);
+
 /// Who waits at which door.
 #[derive(Debug, Default)]
-pub(crate) struct Loans(Mutex<HashMap<Awaited, oneshot::Sender<StreamSocket>>>);
+pub(crate) struct Loans(Mutex<HashMap<Awaited, oneshot::Sender<Lent>>>);
 
 /// A stream that is waited for at a door.
 #[derive(Debug)]
@@ -24,11 +27,11 @@ pub(crate) struct Loan {
     loans: Arc<Loans>,
     port: NonZeroU16,
     key: Awaited,
-    stream: oneshot::Receiver<StreamSocket>,
+    stream: oneshot::Receiver<Lent>,
 }
 
 impl Loans {
-    fn lock(&self) -> MutexGuard<'_, HashMap<Awaited, oneshot::Sender<StreamSocket>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Awaited, oneshot::Sender<Lent>>> {
         // A panic elsewhere leaves the map whole: every change is one call.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -56,7 +59,7 @@ impl Loans {
         peer: IpAddr,
         port: u16,
         transport: Transport,
-    ) -> Option<oneshot::Sender<StreamSocket>> {
+    ) -> Option<oneshot::Sender<Lent>> {
         self.lock().remove(&(peer, port, transport))
     }
 }
@@ -68,7 +71,7 @@ impl Loan {
     }
 
     /// The stream, once it comes.
-    pub(crate) async fn stream(mut self) -> std::io::Result<StreamSocket> {
+    pub(crate) async fn stream(mut self) -> std::io::Result<Lent> {
         (&mut self.stream).await.map_err(|_| std::io::ErrorKind::ConnectionAborted.into())
     }
 }

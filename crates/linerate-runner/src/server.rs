@@ -299,7 +299,7 @@ fn lent(server: &Server, stream: TcpStream, peer: SocketAddr) -> Option<TcpStrea
     };
     let stream = stream.into_std().ok()?;
     stream.set_nonblocking(false).ok()?;
-    let _ = taker.send(StreamSocket::Tcp(stream));
+    let _ = taker.send((StreamSocket::Tcp(stream), Vec::new()));
     None
 }
 
@@ -366,7 +366,8 @@ async fn answer_hellos(server: Arc<Server>, udp: UdpSocket, port: u16) {
             continue;
         };
         let Some(local) = server.admission.verify(&hello.0, peer.ip()) else { continue };
-        let Ok(socket) = stream_socket(local, port, peer) else {
+        // Its client waits for the answer.
+        let Ok((socket, _)) = stream_socket(local, port, peer) else {
             server.turned_away(peer, RefusalKind::Unable, "no socket for a UDP stream");
             continue;
         };

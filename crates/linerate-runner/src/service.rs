@@ -22,6 +22,9 @@ use crate::options::Options;
 use crate::serve_iperf3::rendezvous::StreamRendezvous;
 use crate::shares::Waiting;
 
+/// Bytes of the largest datagram there is.
+pub(crate) const MOST_DATAGRAM: usize = 65_535;
+
 /// What was granted, to its end.
 pub(crate) type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -43,6 +46,26 @@ pub(crate) struct Server {
 }
 
 impl Server {
+    /// One without sockets, which says nothing.
+    #[cfg(test)]
+    pub(crate) fn alone(options: Options) -> Self {
+        Self {
+            options,
+            admission: Arc::default(),
+            rendezvous: Arc::new(StreamRendezvous::new(None)),
+            events: Events::new(|_| {}),
+            shut: watch::channel(false).1,
+            agent: None,
+            permits: Arc::default(),
+            waiting: Arc::default(),
+            most_waiting: 1,
+            running: AtomicUsize::new(0),
+            finished: AtomicUsize::new(0),
+            arrived: AtomicU64::new(0),
+            loans: Arc::default(),
+        }
+    }
+
     /// A number that grows with every connection and every stream: the order of their arrival.
     pub(crate) fn next_order(&self) -> u64 {
         self.arrived.fetch_add(1, Ordering::Relaxed)
@@ -86,15 +109,34 @@ impl Server {
     }
 }
 
-/// A socket of its own for a UDP stream, on the server's port, that hears its client only.
+/// A datagram, and who sent it.
+pub(crate) type Datagram = (SocketAddr, Vec<u8>);
+
+/// What is read of a new socket: a flood of strangers ends with its connection.
+const MOST_AT_ONCE: usize = 4_096;
+
+/// A socket of its own for a UDP stream, on the server's port, that hears its client only; and what it heard
+/// before, which could be anybody's.
 pub(crate) fn stream_socket(
     local: SocketAddr,
     port: u16,
     peer: SocketAddr,
-) -> std::io::Result<Socket> {
-    let socket = sys::udp_socket(with_port(local, port))?;
+) -> std::io::Result<(Socket, Vec<Datagram>)> {
+    connected(sys::udp_socket(with_port(local, port))?, peer)
+}
+
+fn connected(socket: Socket, peer: SocketAddr) -> std::io::Result<(Socket, Vec<Datagram>)> {
     socket.connect(&peer.into())?;
-    Ok(socket)
+    socket.set_nonblocking(true)?;
+    let reader: std::net::UdpSocket = socket.try_clone()?.into();
+    let (mut heard, mut buffer) = (Vec::new(), vec![0; MOST_DATAGRAM]);
+    while heard.len() < MOST_AT_ONCE
+        && let Ok((length, from)) = reader.recv_from(&mut buffer)
+    {
+        heard.push((sys::plain(from), buffer.get(..length).unwrap_or_default().to_vec()));
+    }
+    socket.set_nonblocking(false)?;
+    Ok((socket, heard))
 }
 
 /// Counts a test as over even when its task is ended by a panic.
@@ -112,5 +154,33 @@ impl Drop for Running {
     fn drop(&mut self) {
         self.0.running.fetch_sub(1, Ordering::Relaxed);
         self.0.finished.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read as _;
+    use std::net::UdpSocket;
+
+    use super::*;
+
+    #[test]
+    fn what_a_stranger_sent_before_a_socket_was_connected_is_not_its_streams() {
+        let here = SocketAddr::from(([127, 0, 0, 1], 0));
+        let (peer, stranger) = (UdpSocket::bind(here).unwrap(), UdpSocket::bind(here).unwrap());
+        let socket = sys::udp_socket(here).unwrap();
+        let at = socket.local_addr().unwrap().as_socket().unwrap();
+        let (peers, strangers) = (peer.local_addr().unwrap(), stranger.local_addr().unwrap());
+        for sender in [&stranger, &peer, &stranger] {
+            sender.send_to(b"before", at).unwrap();
+        }
+        let (socket, before) = connected(socket, peers).unwrap();
+        let from: Vec<SocketAddr> = before.iter().map(|(from, _)| *from).collect();
+        assert_eq!(from, [strangers, peers, strangers]);
+        stranger.send_to(b"stranger", at).unwrap();
+        peer.send_to(b"after", at).unwrap();
+        let mut bytes = [0; 16];
+        let length = (&socket).read(&mut bytes).unwrap();
+        assert_eq!(&bytes[..length], b"after");
     }
 }

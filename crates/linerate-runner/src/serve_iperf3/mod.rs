@@ -172,7 +172,8 @@ fn grant(
 pub(crate) fn greet_udp(server: &Server, datagram: &[u8], peer: SocketAddr, port: u16) {
     let Some(answer) = hello::answer(datagram) else { return };
     let Some(local) = server.rendezvous.waits_for_udp(peer) else { return };
-    let Ok(socket) = stream_socket(local, port, peer) else {
+    // Its client waits for the answer.
+    let Ok((socket, _)) = stream_socket(local, port, peer) else {
         server.turned_away(peer, RefusalKind::Unable, "no socket for a UDP stream");
         return;
     };

@@ -22,6 +22,7 @@ use crate::data::{self, Early, Shared, Sign, StopOnDrop, StreamSocket};
 use crate::host::HostWatch;
 use crate::in_band::InBand;
 use crate::line::{Came, Line, nanos};
+use crate::loan::Lent;
 use crate::process_cpu::ProcessCpu;
 use crate::service::Server;
 use crate::standstill;
@@ -87,7 +88,9 @@ pub(crate) struct Driver<C, G> {
     /// For the threads that are still to be started.
     events: Option<UnboundedSender<DataEvent>>,
     /// Ports of this test alone that wait for their streams.
-    ports: JoinSet<std::io::Result<(u16, StreamSocket)>>,
+    ports: JoinSet<std::io::Result<(u16, Lent)>>,
+    /// What came to these streams before their sockets.
+    early: BTreeMap<u16, Vec<Early>>,
     granted: Option<Granted>,
 }
 
@@ -96,7 +99,7 @@ pub(crate) struct Driver<C, G> {
 enum Woken {
     Line(Came),
     Arrived(Option<(u64, StreamSocket)>),
-    Port(std::io::Result<(u16, StreamSocket)>),
+    Port(std::io::Result<(u16, Lent)>),
     Data(Option<DataEvent>),
     Datagram(u16, Vec<u8>),
     /// It shall end, and why.
@@ -122,6 +125,7 @@ impl<C: Conversation, G: Guest> Driver<C, G> {
             arrived: BTreeMap::new(),
             events: None,
             ports: JoinSet::new(),
+            early: BTreeMap::new(),
             granted: None,
         }
     }
@@ -177,7 +181,8 @@ impl<C: Conversation, G: Guest> Driver<C, G> {
                     self.arrived.entry(key).or_insert(socket);
                     self.input(Input::Arrived(u16::try_from(key).unwrap_or(u16::MAX)));
                 }
-                Woken::Port(Ok((stream, socket))) => {
+                Woken::Port(Ok((stream, (socket, early)))) => {
+                    self.early.insert(stream, early);
                     self.arrived.entry(u64::from(stream)).or_insert(socket);
                     self.input(Input::Arrived(stream));
                 }
@@ -321,8 +326,10 @@ impl<C: Conversation, G: Guest> Driver<C, G> {
         let ends = (sys::plain(control.local_addr()?), sys::plain(control.peer_addr()?));
         let transport = self.setup.streams.agreed.plan.traffic.transport();
         let wish = self.setup.guest.wish(stream);
-        self.ports
-            .spawn(async move { Ok((stream, listen::connect(ends, transport, &wish).await?)) });
+        self.ports.spawn(async move {
+            let socket = listen::connect(ends, transport, &wish).await?;
+            Ok((stream, (socket, Vec::new())))
+        });
         Ok(())
     }
 
@@ -346,7 +353,9 @@ impl<C: Conversation, G: Guest> Driver<C, G> {
             }
         };
         let context = setup.streams.context((id, role), &setup.shared, events);
-        let context = context.after(setup.guest.early());
+        let mut early = setup.guest.early();
+        early.extend(self.early.remove(&id.stream).into_iter().flatten());
+        let context = context.after(early);
         setup.guest.prepare(&socket);
         data::spawn(context, socket)?;
         setup.guest.started(copy);

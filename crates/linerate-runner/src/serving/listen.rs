@@ -13,7 +13,7 @@ use tokio::net::{TcpListener, TcpSocket, UdpSocket};
 
 use crate::address::with_port;
 use crate::data::{Doorway, StreamSocket};
-use crate::loan::{Loan, Loans};
+use crate::loan::{Lent, Loan, Loans};
 
 /// What a dialect asks of a data port of its own.
 #[derive(Debug, Default)]
@@ -156,46 +156,41 @@ impl DataPort {
     }
 
     /// The stream, once `peer` opens it; strangers are not heard. Over UDP the first datagram, which opens
-    /// it, stays for the receiver; one that is open to `port` needs none.
-    pub(crate) async fn stream(self, peer: IpAddr, wish: &Wish) -> std::io::Result<StreamSocket> {
+    /// it, stays for the receiver; one that is open to `port` needs none. Of a door, what came meanwhile as well.
+    pub(crate) async fn stream(self, peer: IpAddr, wish: &Wish) -> std::io::Result<Lent> {
         let is_peer = |address: SocketAddr| sys::plain(address).ip() == peer;
-        match (self, wish.peer_port) {
+        let stream = match (self, wish.peer_port) {
+            (Self::Lent(loan), _) => return loan.stream().await,
             (Self::Tcp(listener), _) if wish.connections.is_some() => {
                 let (listener, carries) = (listener.into_std()?, wish.connections == Some(true));
-                Ok(StreamSocket::Doorway(Doorway { listener, from: peer, carries }))
+                StreamSocket::Doorway(Doorway { listener, from: peer, carries })
             }
             (Self::Udp(socket), Some(port)) => {
                 socket.connect((peer, port.get())).await?;
                 let socket = socket.into_std()?;
                 socket.set_nonblocking(false)?;
-                Ok(StreamSocket::Udp(socket.into(), None))
+                StreamSocket::Udp(socket.into(), None)
             }
-            (port, _) => port.opened(is_peer).await,
-        }
-    }
-
-    async fn opened(self, is_peer: impl Fn(SocketAddr) -> bool) -> std::io::Result<StreamSocket> {
-        match self {
-            Self::Lent(loan) => loan.stream().await,
-            Self::Udp(socket) => loop {
+            (Self::Udp(socket), None) => loop {
                 let from = socket.peek_sender().await?;
                 if is_peer(from) {
                     socket.connect(from).await?;
                     let socket = socket.into_std()?;
                     socket.set_nonblocking(false)?;
-                    return Ok(StreamSocket::Udp(socket.into(), None));
+                    break StreamSocket::Udp(socket.into(), None);
                 }
                 socket.recv_from(&mut [0]).await?;
             },
-            Self::Tcp(listener) => loop {
+            (Self::Tcp(listener), _) => loop {
                 let (stream, from) = listener.accept().await?;
                 if is_peer(from) {
                     let stream = stream.into_std()?;
                     stream.set_nonblocking(false)?;
-                    return Ok(StreamSocket::Tcp(stream));
+                    break StreamSocket::Tcp(stream);
                 }
             },
-        }
+        };
+        Ok((stream, Vec::new()))
     }
 }
 
@@ -218,7 +213,8 @@ mod tests {
         let peer = StdSocket::bind((PEER, 0)).unwrap();
         stranger.send_to(b"stranger", to).unwrap();
         peer.send_to(b"first", to).unwrap();
-        let Ok(StreamSocket::Udp(socket, None)) = port.stream(PEER, &Wish::default()).await else {
+        let Ok((StreamSocket::Udp(socket, None), _)) = port.stream(PEER, &Wish::default()).await
+        else {
             panic!()
         };
         stranger.send_to(b"again", to).unwrap();
@@ -242,7 +238,8 @@ mod tests {
         stranger.connect(&to.into()).unwrap();
         let mut peer = TcpStream::connect(to).unwrap();
         peer.write_all(b"x").unwrap();
-        let Ok(StreamSocket::Tcp(mut stream)) = port.stream(PEER, &Wish::default()).await else {
+        let Ok((StreamSocket::Tcp(mut stream), _)) = port.stream(PEER, &Wish::default()).await
+        else {
             panic!()
         };
         let mut byte = [0];

@@ -16,15 +16,15 @@ use linerate_wire::iperf2::datagram::{MARK_BYTES, Mark};
 use linerate_wire::native::message::RefusalKind;
 use socket2::Socket;
 use tokio::net::UdpSocket;
+use tokio::sync::oneshot;
 
 use super::plan::Asked;
 use super::stream::grant;
 use crate::address::with_port;
 use crate::data::{Early, StreamSocket};
-use crate::service::{Running, Server, stream_socket};
+use crate::loan::Lent;
+use crate::service::{Datagram, MOST_DATAGRAM, Running, Server, stream_socket};
 
-/// The largest datagram there is.
-const MOST_BYTES: usize = 65_535;
 /// What is read of the shared socket before the streams that were found begin: a flood ends this.
 const MOST_AT_ONCE: usize = 4_096;
 /// Most bytes that are kept meanwhile; what comes beyond them is lost.
@@ -35,9 +35,6 @@ const NOT_AGAIN: Duration = Duration::from_secs(3);
 const MOST_KNOWN: usize = 16_384;
 /// What is asked for the shared socket to hold, in bytes.
 const BUFFER_BYTES: usize = 4 << 20;
-
-/// A datagram and who sent it.
-type From = (SocketAddr, Vec<u8>);
 
 /// Streams that run, by their clients' addresses.
 #[derive(Clone, Default)]
@@ -62,9 +59,18 @@ impl Known {
     }
 }
 
+/// Whose a stream is.
+enum Whose {
+    /// A client's of iperf 2.
+    Own(Asked),
+    /// That of a test which waits for it at this door.
+    Lent(oneshot::Sender<Lent>),
+}
+
 /// A stream that has begun to come.
 struct Begun {
-    asked: Asked,
+    peer: SocketAddr,
+    whose: Whose,
     socket: Socket,
     early: Vec<Early>,
 }
@@ -73,7 +79,7 @@ struct Begun {
 pub(crate) async fn hear(server: Arc<Server>, udp: UdpSocket, port: u16) {
     let _ = socket2::SockRef::from(&udp).set_recv_buffer_size(BUFFER_BYTES);
     let known = Known::default();
-    let mut buffer = vec![0; MOST_BYTES];
+    let mut buffer = vec![0; MOST_DATAGRAM];
     loop {
         if udp.readable().await.is_err() {
             // An ICMP error of some earlier answer.
@@ -104,18 +110,23 @@ pub(crate) async fn hear(server: Arc<Server>, udp: UdpSocket, port: u16) {
 
 /// Puts a datagram where it belongs: to a stream that has begun, or it begins one. Returns what came by
 /// mistake to the new stream's socket.
-fn take(server: &Server, begun: &mut Vec<Begun>, port: u16, (peer, bytes): From) -> Vec<From> {
+fn take(
+    server: &Server,
+    begun: &mut Vec<Begun>,
+    port: u16,
+    (peer, bytes): Datagram,
+) -> Vec<Datagram> {
     let at_ns = clock::monotonic_ns();
-    if let Some(stream) = begun.iter_mut().find(|stream| stream.asked.peer == peer) {
+    if let Some(stream) = begun.iter_mut().find(|stream| stream.peer == peer) {
         stream.early.push(Early { bytes, at_ns });
         return Vec::new();
     }
+    let local = local(server, peer, port);
     if let Some(taker) = server.loans.taker(peer.ip(), port, Transport::Udp) {
+        let Ok((socket, mixed)) = stream_socket(local, port, peer) else { return Vec::new() };
         // Its first datagram says only that others come.
-        if let Ok(socket) = stream_socket(local(server, peer, port), port, peer) {
-            let _ = taker.send(StreamSocket::Udp(socket, None));
-        }
-        return Vec::new();
+        begun.push(Begun { peer, whose: Whose::Lent(taker), socket, early: Vec::new() });
+        return mixed;
     }
     let header = bytes.get(MARK_BYTES..).and_then(Header::of_datagram);
     // Who says nothing may count in 64 bits: the high half is 0 then, too.
@@ -125,10 +136,9 @@ fn take(server: &Server, begun: &mut Vec<Begun>, port: u16, (peer, bytes): From)
         // The end of a stream that is over, or nothing of iperf 2's.
         return Vec::new();
     }
-    let local = local(server, peer, port);
-    let opened = stream_socket(local, port, peer).and_then(|socket| {
+    let opened = stream_socket(local, port, peer).and_then(|(socket, mixed)| {
         let local = socket.local_addr()?.as_socket().map_or(local, sys::plain);
-        Ok((mixed(&socket)?, socket, local))
+        Ok((mixed, socket, local))
     });
     let Ok((mixed, socket, local)) = opened else {
         server.turned_away(peer, RefusalKind::Unable, "no socket for a UDP stream");
@@ -136,7 +146,8 @@ fn take(server: &Server, begun: &mut Vec<Begun>, port: u16, (peer, bytes): From)
     };
     let (transport, datagram) = (Transport::Udp, bytes.len());
     let asked = Asked { peer, local: with_port(local, port), transport, header, datagram };
-    begun.push(Begun { asked, socket, early: vec![Early { bytes, at_ns }] });
+    let early = vec![Early { bytes, at_ns }];
+    begun.push(Begun { peer, whose: Whose::Own(asked), socket, early });
     mixed
 }
 
@@ -149,24 +160,16 @@ fn local(server: &Server, peer: SocketAddr, port: u16) -> SocketAddr {
     SocketAddr::new(server.options.bind.unwrap_or(any), port)
 }
 
-/// All that a socket received until now: before it was connected that could be anybody's.
-fn mixed(socket: &Socket) -> std::io::Result<Vec<From>> {
-    socket.set_nonblocking(true)?;
-    let socket_ref: std::net::UdpSocket = socket.try_clone()?.into();
-    let (mut all, mut buffer) = (Vec::new(), vec![0; MOST_BYTES]);
-    while all.len() < MOST_AT_ONCE
-        && let Ok((length, from)) = socket_ref.recv_from(&mut buffer)
-    {
-        all.push((sys::plain(from), buffer.get(..length).unwrap_or_default().to_vec()));
-    }
-    socket.set_nonblocking(false)?;
-    Ok(all)
-}
-
 /// Runs a stream, if it may run here.
 fn start(server: &Arc<Server>, known: &Known, stream: Begun) {
-    let Begun { asked, socket, early } = stream;
-    let peer = asked.peer;
+    let Begun { peer, whose, socket, early } = stream;
+    let asked = match whose {
+        Whose::Own(asked) => asked,
+        Whose::Lent(taker) => {
+            let _ = taker.send((StreamSocket::Udp(socket, None), early));
+            return;
+        }
+    };
     let granted = match grant(server, &asked) {
         Ok(granted) => granted,
         Err(refused) => {
@@ -184,4 +187,38 @@ fn start(server: &Arc<Server>, known: &Known, stream: Begun) {
         test.run(&server).await;
         drop(running);
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A door on a free port, and a server behind it.
+    fn door() -> (Server, u16) {
+        let shared = sys::udp_socket((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+        let port = shared.local_addr().unwrap().as_socket().unwrap().port();
+        let bind = Some(Ipv4Addr::LOCALHOST.into());
+        (Server::alone(crate::options::Options { bind, ..Default::default() }), port)
+    }
+
+    #[tokio::test]
+    async fn a_stream_that_is_lent_has_all_of_its_peers_and_nothing_of_others() {
+        let (server, port) = door();
+        let peer = std::net::UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let from = peer.local_addr().unwrap();
+        let stranger = SocketAddr::from(([127, 0, 0, 9], 40_000));
+        let number = std::num::NonZeroU16::new(port).unwrap();
+        let loan = server.loans.wait(from.ip(), number, Transport::Udp).expect("nobody waits");
+        let mut begun = Vec::new();
+        for (from, bytes) in [(stranger, "x"), (from, "begin"), (stranger, "y"), (from, "data")] {
+            assert!(take(&server, &mut begun, port, (from, bytes.into())).is_empty());
+        }
+        assert_eq!(begun.len(), 1);
+        start(&Arc::new(server), &Known::default(), begun.remove(0));
+        let (socket, early) = loan.stream().await.unwrap();
+        let StreamSocket::Udp(socket, None) = socket else { panic!("{socket:?}") };
+        assert_eq!(socket.peer_addr().unwrap().as_socket(), Some(from));
+        let early: Vec<_> = early.into_iter().map(|early| early.bytes).collect();
+        assert_eq!(early, [b"data"]);
+    }
 }
