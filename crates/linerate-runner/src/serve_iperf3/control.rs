@@ -22,6 +22,8 @@ const QUIET: Duration = Duration::from_secs(1);
 const MOST_PROBES: u32 = 127;
 /// When the kernel gives a client up by itself.
 const KERNELS_LIMIT: Duration = Duration::from_secs(60);
+/// The same before there is data: no test fills the queue yet in which questions wait.
+const WAITING_LIMIT: Duration = Duration::from_secs(4);
 
 #[derive(Debug)]
 pub(super) struct Control(pub(super) TcpStream);
@@ -45,11 +47,21 @@ pub(super) enum Broken {
 /// there. Whoever runs the test judges by what they answer; the kernel's own limit is only for
 /// where that cannot be known.
 pub(crate) fn watch(control: &TcpStream) {
+    keep(control, KERNELS_LIMIT);
+}
+
+/// The same while a test waits for its streams, which over UDP may never come: a client whose host is gone
+/// meanwhile loses its connection, and with it its place.
+pub(crate) fn watch_waiting(control: &TcpStream) {
+    keep(control, WAITING_LIMIT);
+}
+
+fn keep(control: &TcpStream, limit: Duration) {
     let keepalive =
         TcpKeepalive::new().with_time(QUIET).with_interval(QUIET).with_retries(MOST_PROBES);
     let socket = SockRef::from(control);
     let _ = socket.set_tcp_keepalive(&keepalive);
-    let _ = socket.set_tcp_user_timeout(Some(KERNELS_LIMIT));
+    let _ = socket.set_tcp_user_timeout(Some(limit));
 }
 
 /// Asks again at once where the last question has no answer yet: it may have been lost in a queue

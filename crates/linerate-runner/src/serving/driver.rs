@@ -24,6 +24,7 @@ use crate::in_band::InBand;
 use crate::line::{Came, Line, nanos};
 use crate::loan::Lent;
 use crate::process_cpu::ProcessCpu;
+use crate::serve_iperf3::control;
 use crate::service::Server;
 use crate::standstill;
 
@@ -310,6 +311,7 @@ impl<C: Conversation, G: Guest> Driver<C, G> {
     /// A port for one stream, at the address that the client knows.
     fn listen(&mut self, stream: u16) -> std::io::Result<NonZeroU16> {
         let control = self.line.stream().ok_or(std::io::ErrorKind::NotConnected)?;
+        control::watch_waiting(control);
         let (local, peer) = (control.local_addr()?, sys::plain(control.peer_addr()?).ip());
         let transport = self.setup.streams.agreed.plan.traffic.transport();
         let wish = self.setup.guest.wish(stream);
