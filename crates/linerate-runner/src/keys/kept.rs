@@ -149,6 +149,14 @@ impl Keys {
 
     /// Reads the file again if it has changed; what is to be said of that.
     pub(crate) fn look(&self, now: Timestamp) -> Option<Event> {
+        self.look_with(now, read)
+    }
+
+    fn look_with(
+        &self,
+        now: Timestamp,
+        read: impl Fn(&Path) -> io::Result<(Stamp, String)>,
+    ) -> Option<Event> {
         let mut state = self.lock();
         let stamp = std::fs::metadata(&self.path).map(|facts| Stamp::of(&facts)).ok();
         if stamp == state.stamp && stamp.is_some() {
@@ -246,6 +254,26 @@ mod tests {
         assert_eq!(known.key.map(|key| key.text().into_bytes()), Some(known.proof.clone()));
         let unknown = keys.asked("no such id");
         assert!(unknown.key.is_none() && unknown.proof.len() == known.proof.len());
+        std::fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn a_file_that_could_not_be_read_once_is_read_the_next_time() {
+        let path = std::env::temp_dir().join(format!("linerate-once-{}", std::process::id()));
+        let now: Timestamp = "2026-01-05T00:00:00Z".parse().unwrap();
+        std::fs::write(&path, written("ci", 'a', "")).unwrap();
+        let keys = Keys::open(&path, true).unwrap();
+        let next = path.with_extension("part");
+        std::fs::write(&next, written("ci", 'a', "revoked = \"2026-01-02T00:00:00Z\"")).unwrap();
+        std::fs::rename(&next, &path).unwrap();
+        let full = |_: &Path| Err(io::Error::from_raw_os_error(nix::libc::EMFILE));
+        let said = |event| match event {
+            Some(Event::KeysRead { keys, why, .. }) => (keys, why.is_some()),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(said(keys.look_with(now, full)), (1, true));
+        assert_eq!(keys.look_with(now, full), None, "it is said once");
+        assert_eq!(said(keys.look(now)), (0, false));
         std::fs::remove_file(&path).unwrap();
     }
 }

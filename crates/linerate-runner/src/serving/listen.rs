@@ -248,4 +248,18 @@ mod tests {
         // The stranger's was closed.
         assert!(matches!((&stranger).read(&mut byte), Ok(0) | Err(_)));
     }
+
+    #[tokio::test]
+    async fn a_door_of_the_server_is_no_data_port() {
+        let free = StdSocket::bind((PEER, 0)).unwrap();
+        let port = free.local_addr().unwrap().port();
+        drop(free);
+        // As doors share theirs with the sockets of streams.
+        let _door = sys::udp_socket((PEER, port).into()).unwrap();
+        let wish = |exact| Wish { port: NonZeroU16::new(port), exact, ..Wish::default() };
+        let open = |exact| DataPort::open(((PEER, 0).into(), PEER), Transport::Udp, &wish(exact));
+        assert_ne!(open(false).unwrap().number().unwrap().get(), port);
+        let refused = open(true).err().expect("the port is taken");
+        assert_eq!(refused.kind(), std::io::ErrorKind::AddrInUse);
+    }
 }

@@ -164,6 +164,13 @@ mod tests {
             (flow.block, flow.mss, flow.nodelay, flow.rate),
             (1_000, Some(32_767), true, None)
         );
+        // Bursts are of the rate, whoever sends them.
+        let burst = |fields: &str| match made(fields).unwrap().traffic {
+            Traffic::Udp(udp) => udp.burst,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(burst("trans = 0, rate = 8000, maxburst = 10"), Nanos(10_000_000));
+        assert_eq!(burst("rate = 8000, maxburst = 10"), Nanos(0));
         // Without an end it has the owner's.
         let endless = made("timeout = 0.000000").unwrap();
         assert_eq!(endless.end, End::Time(Options::default().max_duration));
