@@ -231,6 +231,56 @@ fn who_says_an_end_is_held_to_it() {
     assert!(cut.why.as_deref().is_some_and(|why| why.contains("--max-bytes")), "{cut:?}");
 }
 
+/// As fast as it goes.
+fn unpaced(plan: TestPlan) -> TestPlan {
+    let mut plan = TestPlan { end: FAR, ..plan };
+    match &mut plan.traffic {
+        Traffic::Udp(udp) => udp.rate = None,
+        Traffic::Tcp(tcp) => tcp.rate = None,
+        Traffic::Rr(rr) => (rr.request, rr.response) = (10_000, 10_000),
+    }
+    plan
+}
+
+#[test]
+fn a_budget_of_bytes_is_kept_to_one_in_a_hundred() {
+    const MOST: u64 = 50_000_000;
+    let server = Served::start(Options { max_bytes: Some(MOST), ..Options::default() });
+    let mut tests = 0;
+    let mut worst = 0;
+    for plan in [
+        udp(1),
+        reverse(udp(1)),
+        both(udp(1)),
+        tcp(),
+        reverse(tcp()),
+        both(tcp()),
+        rr(Transport::Tcp),
+    ] {
+        let plan = unpaced(plan);
+        let dialects = match plan.traffic {
+            Traffic::Rr(_) => &[Dialect::Native][..],
+            _ => &[Dialect::Native, Dialect::Iperf3],
+        };
+        for dialect in dialects {
+            let record =
+                run(&Request { dialect: Some(*dialect), ..request(server.at, plan.clone()) });
+            assert_ne!(record.status, Status::Complete, "{dialect:?}: {plan:?}");
+            tests += 1;
+            let (_, cut) = server.ended(tests);
+            assert_eq!(cut.outcome, Outcome::Cut, "{dialect:?}: {cut:?}");
+            let received = cut.received.as_ref().map_or(0, |received| received.bytes);
+            let sent = cut.sent.as_ref().map_or(0, |sent| sent.bytes);
+            let answered = cut.answered.map_or(0, |answered| answered * 20_000);
+            let carried = received + sent + answered;
+            worst = worst.max(carried);
+            let bound = MOST - 20_000..=MOST + MOST / 100;
+            assert!(bound.contains(&carried), "{dialect:?}: {carried} of {plan:?}");
+        }
+    }
+    println!("FIGURE T10: {tests} tests of {MOST} bytes carried {worst} at most");
+}
+
 #[test]
 fn a_test_in_which_nothing_moves_ends() {
     let no_data = Duration::from_secs(1);
