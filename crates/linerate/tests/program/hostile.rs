@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::support::{
-    Attack, Client, Lab, MANY, Server, alone, attack, linerate, long, number, survives, wait_for,
+    Attack, Client, Group, Lab, MANY, Server, alone, attack, linerate, long, number, survives,
+    wait_for,
 };
 use linerate_testkit::peer::DEADLINES;
 use linerate_testkit::peer::native::{Granted, NONCE, Peer, hello, merge, plan, send};
@@ -417,14 +418,125 @@ fn a_catalogue_of_attacks() {
     survives(&mut Server::start(None, MANY), &cases, honest);
 }
 
+/// All attacks of the catalogue, of a server that is ended by the kernel where it wants more.
 #[test]
-fn a_thousand_idle_connections_delay_nobody() {
+#[ignore = "long"]
+fn a_catalogue_of_attacks_in_256_mib() {
+    const TEST: &str = "a_catalogue_of_attacks_in_256_mib";
+    const MOST: u64 = 256 << 20;
     let _alone = alone();
+    let Some(group) = Group::of_memory(TEST, MOST) else { return };
+    let mut server = Server::start(None, MANY);
+    group.hold(server.pid());
+    survives(&mut server, &cases(), honest);
+    let most = group.most_memory();
+    println!("FIGURE T25: {} KiB at most, of 262144", most.unwrap_or(0) / 1_024);
+    assert!(most.is_none_or(|most| most <= MOST), "{most:?}");
+}
+
+/// Whether this process and a server may have so many descriptors each.
+fn descriptors(test: &str, wanted: u64) -> bool {
     use nix::sys::resource::{Resource, getrlimit, setrlimit};
     let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
     setrlimit(Resource::RLIMIT_NOFILE, hard, hard).unwrap();
-    if hard < 2_500 {
-        support::skip("a_thousand_idle_connections_delay_nobody", "too few descriptors allowed");
+    if hard < wanted {
+        support::skip(test, &format!("of {wanted} descriptors {hard} are allowed"));
+    }
+    hard >= wanted
+}
+
+/// A connection from an address of loopback's.
+fn connected(from: u8, at: SocketAddr) -> std::io::Result<TcpStream> {
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None)?;
+    socket.bind(&SocketAddr::from(([127, 0, 1, from], 0)).into())?;
+    socket.connect(&at.into())?;
+    Ok(socket.into())
+}
+
+/// Five addresses, each with no more than its share of the places to wait.
+#[test]
+#[ignore = "long"]
+fn many_idle_connections_delay_nobody() {
+    const TEST: &str = "many_idle_connections_delay_nobody";
+    const EACH: usize = 1_900;
+    const ALL: usize = 5 * EACH;
+    let _alone = alone();
+    // Of the server's, half are for connections that wait.
+    if !descriptors(TEST, 2 * ALL as u64 + 1_000) {
+        return;
+    }
+    let mut server = Server::start(None, &[]);
+    let at = SocketAddr::from(([127, 0, 0, 1], server.port));
+    honest(&mut server, "the start");
+    let before = server.holds();
+    let begun = Instant::now();
+    let addresses = (1..=5u8).flat_map(|from| [from; EACH]);
+    let idle: Vec<TcpStream> =
+        addresses.map(|from| connected(from, at).expect("a connection")).collect();
+    let connected = begun.elapsed();
+    let held = server.holds();
+    honest(&mut server, "many idle connections");
+    assert!(wait_for(DEADLINES, || server.holds().descriptors <= before.descriptors));
+    let closed = begun.elapsed();
+    let (most, grown) = (held.descriptors, held.rss_kib.saturating_sub(before.rss_kib));
+    println!(
+        "FIGURE T6: {ALL} from 5 addresses within {connected:.1?}, {most} descriptors and {grown} KiB more at \
+         once, all closed after {closed:.1?}"
+    );
+    assert!(!server.log().contains("wait to ask for a test already"), "{}", server.log());
+    assert!(grown <= 64 * 1_024, "before {before:?}, then {held:?}");
+    drop(idle);
+    honest(&mut server, "the idle ones are gone");
+}
+
+/// In every dialect a connection has its time to ask for a test, whatever it sends meanwhile.
+#[test]
+#[ignore = "long"]
+fn a_thousand_slow_connections_are_closed() {
+    const TEST: &str = "a_thousand_slow_connections_are_closed";
+    let _alone = alone();
+    if !descriptors(TEST, 4_000) {
+        return;
+    }
+    let mut server = Server::start(None, &["--all-dialects"]);
+    let doors = [server.port, 5_001, 12_865, 5_000];
+    honest(&mut server, "the start");
+    let before = server.holds();
+    let begun = Instant::now();
+    // The first bytes that each dialect's clients say. To iperf 2's servers what begins with no header is data.
+    let says = [&PREAMBLE[..], &[0x80, 0, 0, 0], &[0; 8], b"HELO nuttcp"];
+    let mut slow: Vec<(TcpStream, &[u8])> = Vec::new();
+    for from in 1..=250u8 {
+        for (port, says) in doors.into_iter().zip(says) {
+            let stream = connected(from, SocketAddr::from(([127, 0, 0, 1], port))).unwrap();
+            stream.set_nonblocking(true).unwrap();
+            slow.push((stream, says));
+        }
+    }
+    let all = slow.len();
+    for second in 0..30 {
+        slow.retain_mut(|(stream, says)| {
+            let _ = stream.write_all(&[says.get(second).copied().unwrap_or(b'x')]);
+            // Nothing is said to who has said nothing whole: what there is to read is the end.
+            let read = stream.read(&mut [0; 64]);
+            read.is_ok_and(|bytes| bytes > 0)
+                || stream.peek(&mut [0]).is_err_and(|e| e.kind() == std::io::ErrorKind::WouldBlock)
+        });
+        if slow.is_empty() {
+            break;
+        }
+        std::thread::sleep(Duration::from_secs(1));
+    }
+    println!("FIGURE T7: {all} of four dialects, all closed after {:.1?}", begun.elapsed());
+    assert!(slow.is_empty(), "{} are still open", slow.len());
+    honest(&mut server, "a thousand slow connections");
+    assert!(wait_for(DEADLINES, || server.holds().descriptors <= before.descriptors));
+}
+
+#[test]
+fn a_thousand_idle_connections_delay_nobody() {
+    let _alone = alone();
+    if !descriptors("a_thousand_idle_connections_delay_nobody", 2_500) {
         return;
     }
     let mut server = Server::start(None, &[]);

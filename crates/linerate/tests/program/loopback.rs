@@ -7,7 +7,7 @@ use crate::support;
 use std::time::Duration;
 
 use crate::support::{
-    Client, LittleCpu, Ran, Server, alone, identities, linerate, list, number, real, skip, wait_for,
+    Client, Group, Ran, Server, alone, identities, linerate, list, number, real, skip, wait_for,
 };
 use nix::sys::signal::Signal;
 
@@ -382,7 +382,7 @@ fn what_a_held_receiver_left_unread_is_not_the_paths() {
     let _alone = alone();
     let test = "what_a_held_receiver_left_unread_is_not_the_paths";
     let (quota, period) = (Duration::from_millis(1), Duration::from_millis(500));
-    let Some(little) = LittleCpu::new(test, quota, period) else { return };
+    let Some(little) = Group::of_cpu_time(test, quota, period) else { return };
     let server = Server::start(None, &["--max-window", "64Mi"]);
     let port = server.port.to_string();
     // A second of 58,000 datagrams, or of some of them where the sender has little time as well, and three seconds

@@ -9,7 +9,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::time::Duration;
 
 use crate::support::{
-    Client, Hogs, Lab, LittleCpu, PORT, Server, alone, dropping, linerate, long, number, real, skip,
+    Client, Group, Hogs, Lab, PORT, Server, alone, dropping, linerate, long, number, real, skip,
 };
 use linerate_wire::native::datagram::Header;
 use nix::sys::signal::Signal;
@@ -457,7 +457,7 @@ enum Held {
 /// A test of a second in which one end may run for 5 % of the time.
 fn with_little_cpu(test: &str, lab: &Lab, verb: &str, line: &str, held: Held) -> Option<Value> {
     let (quota, period) = (Duration::from_millis(2), Duration::from_millis(40));
-    let little = LittleCpu::new(test, quota, period)?;
+    let little = Group::of_cpu_time(test, quota, period)?;
     // A port of its own: the server of the whole test may run beside it.
     let server = Server::on_port(Some(&lab.with_groups("b")), PORT + 1, &[]);
     let port = (PORT + 1).to_string();

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::support::{
-    Client, Lab, LittleCpu, Ran, Server, Urgent, alone, linerate, list, real, skip, wait_for,
+    Client, Group, Lab, Ran, Server, Urgent, alone, linerate, list, real, skip, wait_for,
 };
 use nix::sys::signal::Signal;
 use serde_json::Value;
@@ -147,7 +147,7 @@ fn a_receiver_without_time_is_the_limit() {
         return;
     }
     let (quota, period) = (Duration::from_millis(2), Duration::from_millis(100));
-    let Some(little) = LittleCpu::new(TEST, quota, period) else { return };
+    let Some(little) = Group::of_cpu_time(TEST, quota, period) else { return };
     let lab = Lab::pair();
     // Before the client becomes urgent: what goes before all others has no such limit.
     let server = Server::on_port(Some(&lab.space("b")), PORT, &[]);

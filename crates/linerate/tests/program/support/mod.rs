@@ -137,28 +137,52 @@ impl Drop for Urgent {
     }
 }
 
-/// A cgroup of its own with little CPU time, for a process that shall be slow whatever else
-/// runs. Declare it before the process, so that it is empty when it goes.
-pub struct LittleCpu(std::path::PathBuf);
+/// A cgroup of its own, for a process that shall be slow or have little memory whatever else runs. Declare it
+/// before the process, so that it is empty when it goes.
+pub struct Group(std::path::PathBuf);
 
-impl LittleCpu {
+/// A file of a group, and what is written there.
+type Limit<'a> = (&'a str, String);
+
+impl Group {
     /// A group that may run for `quota` of each `period`, all cores together. Says why there is none:
     /// neither version's controller for CPU time may be written here.
-    pub fn new(test: &str, quota: Duration, period: Duration) -> Option<Self> {
+    pub fn of_cpu_time(test: &str, quota: Duration, period: Duration) -> Option<Self> {
+        let (quota, period) = (quota.as_micros().to_string(), period.as_micros().to_string());
+        let new = [("cpu.max", format!("{quota} {period}"))];
+        let old = [("cpu.cfs_period_us", period), ("cpu.cfs_quota_us", quota)];
+        Self::made("cpu", &new, &old).or_else(|| {
+            skip(test, "no cgroup with a limit of CPU time can be made here");
+            None
+        })
+    }
+
+    /// A group that may have so many bytes of memory, of which none is written to a disk.
+    pub fn of_memory(test: &str, bytes: u64) -> Option<Self> {
+        let new = [("memory.max", bytes.to_string())];
+        let old = [("memory.limit_in_bytes", bytes.to_string())];
+        let group = Self::made("memory", &new, &old).or_else(|| {
+            skip(test, "no cgroup with a limit of memory can be made here");
+            None
+        })?;
+        // Where there is no swap, there are no such files.
+        let _ = group.set("memory.swap.max", "0");
+        let _ = group.set("memory.memsw.limit_in_bytes", &bytes.to_string());
+        Some(group)
+    }
+
+    fn made(controller: &str, new: &[Limit<'_>], old: &[Limit<'_>]) -> Option<Self> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let name = format!("linerate-test-{}-{number}", std::process::id());
-        let (quota, period) = (quota.as_micros().to_string(), period.as_micros().to_string());
         let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
         for mount in mounts.lines() {
             let words: Vec<&str> = mount.split_whitespace().collect();
             let [_, place, kind, options, ..] = words[..] else { continue };
             let files = match kind {
-                "cgroup2" => vec![("cpu.max", format!("{quota} {period}"))],
+                "cgroup2" => new,
                 // Version 1 has an interface of its own for each controller.
-                "cgroup" if options.split(',').any(|o| o == "cpu") => {
-                    vec![("cpu.cfs_period_us", period.clone()), ("cpu.cfs_quota_us", quota.clone())]
-                }
+                "cgroup" if options.split(',').any(|o| o == controller) => old,
                 _ => continue,
             };
             let dir = std::path::Path::new(place).join(&name);
@@ -166,18 +190,25 @@ impl LittleCpu {
                 continue;
             }
             let group = Self(dir);
-            // Not `fs::write`: it would make a file where a controller has none.
-            let set = |file: &str, value: &str| -> std::io::Result<()> {
-                use std::io::Write;
-                let mut open = std::fs::OpenOptions::new().write(true).open(group.0.join(file))?;
-                open.write_all(value.as_bytes())
-            };
-            if files.iter().all(|(file, value)| set(file, value).is_ok()) {
+            if files.iter().all(|(file, value)| group.set(file, value).is_ok()) {
                 return Some(group);
             }
         }
-        skip(test, "no cgroup with a limit of CPU time can be made here");
         None
+    }
+
+    /// Not `fs::write`: it would make a file where a controller has none.
+    fn set(&self, file: &str, value: &str) -> std::io::Result<()> {
+        use std::io::Write;
+        let mut open = std::fs::OpenOptions::new().write(true).open(self.0.join(file))?;
+        open.write_all(value.as_bytes())
+    }
+
+    /// The most memory that it ever had, in bytes.
+    pub fn most_memory(&self) -> Option<u64> {
+        let files = ["memory.peak", "memory.max_usage_in_bytes"];
+        let read = |file| std::fs::read_to_string(self.0.join(file)).ok();
+        files.into_iter().find_map(read)?.trim().parse().ok()
     }
 
     /// Puts a process with all its threads into it.
@@ -186,7 +217,7 @@ impl LittleCpu {
     }
 }
 
-impl Drop for LittleCpu {
+impl Drop for Group {
     fn drop(&mut self) {
         // A process that has just ended may still count for a moment.
         wait_for(Duration::from_secs(2), || std::fs::remove_dir(&self.0).is_ok());

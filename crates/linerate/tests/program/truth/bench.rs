@@ -7,7 +7,7 @@ use nix::sys::signal::Signal;
 use serde_json::Value;
 
 use super::cases::{Case, End, Limited};
-use crate::support::{Client, Hogs, Lab, LittleCpu, PORT, Server, list, real, wait_for};
+use crate::support::{Client, Group, Hogs, Lab, PORT, Server, list, real, wait_for};
 
 /// A process that is stopped in bursts stands and runs for so many looks at its threads.
 const STOPPED_LOOKS: u32 = 8;
@@ -121,7 +121,7 @@ pub fn run(case: &Case, beside: Beside, time: &str) -> Option<Result<Outcome, St
     let quota = match case.limited {
         Limited::Quota(end) => {
             let (quota, period) = (Duration::from_millis(2), Duration::from_millis(40));
-            Some((end, LittleCpu::new(case.name, quota, period)?))
+            Some((end, Group::of_cpu_time(case.name, quota, period)?))
         }
         _ => None,
     };
