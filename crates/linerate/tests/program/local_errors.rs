@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::support::{Client, Lab, PORT, alone, dropping, list, number, wait_for};
+use crate::support::{Client, Lab, PORT, alone, dropping, list, number, often, wait_for};
 use serde_json::Value;
 
 /// Bytes of payload, and of the headers in front.
@@ -164,11 +164,13 @@ fn a_link_that_goes_down_and_comes_back_is_survived_and_told() {
     if !Lab::possible("a_link_that_goes_down_and_comes_back_is_survived_and_told") {
         return;
     }
-    let lab = Lab::pair();
-    let _server = lab.serve();
-    lab.nft("b", &dropping("udp length 1"));
-    let link = ("ip link set eth0 down", "ip link set eth0 up");
-    interrupted(&lab, "10.77.1.2", "a", link, &["--engine", "mmsg"]);
+    often(4, &[()], |()| {
+        let lab = Lab::pair();
+        let _server = lab.serve();
+        lab.nft("b", &dropping("udp length 1"));
+        let link = ("ip link set eth0 down", "ip link set eth0 up");
+        interrupted(&lab, "10.77.1.2", "a", link, &["--engine", "mmsg"]);
+    });
 }
 
 #[test]
@@ -178,11 +180,13 @@ fn a_route_that_the_server_loses_is_survived_and_told() {
     if !Lab::possible("a_route_that_the_server_loses_is_survived_and_told") {
         return;
     }
-    let lab = Lab::routed();
-    let _server = lab.serve();
-    lab.nft("a", &dropping("udp length 1").replace("dport", "sport"));
-    let route = ("ip route del default", "ip route add default via 10.77.2.254");
-    interrupted(&lab, "10.77.2.2", "b", route, &["-R", "--engine", "gso", "--burst", "5ms"]);
+    often(4, &[()], |()| {
+        let lab = Lab::routed();
+        let _server = lab.serve();
+        lab.nft("a", &dropping("udp length 1").replace("dport", "sport"));
+        let route = ("ip route del default", "ip route add default via 10.77.2.254");
+        interrupted(&lab, "10.77.2.2", "b", route, &["-R", "--engine", "gso", "--burst", "5ms"]);
+    });
 }
 
 #[test]

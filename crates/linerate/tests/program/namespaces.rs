@@ -352,6 +352,10 @@ fn an_mtu_that_falls_ends_no_test() {
     if !Lab::possible("an_mtu_that_falls_ends_no_test") {
         return;
     }
+    support::often(2, &[()], |()| an_mtu_falls());
+}
+
+fn an_mtu_falls() {
     let lab = Lab::routed();
     let _server = lab.serve();
     let port = PORT.to_string();
@@ -514,12 +518,59 @@ fn a_hog_on_the_receivers_core_is_found() {
     assert!(record["verdict"]["because"][0].as_str().is_some_and(|b| b.contains("server's")));
 }
 
+/// A datagram that never comes is no reason to wait for a host that is gone.
+#[test]
+fn a_host_that_vanishes_before_its_first_datagram_frees_its_place() {
+    let _alone = alone();
+    if !Lab::possible("a_host_that_vanishes_before_its_first_datagram_frees_its_place") {
+        return;
+    }
+    support::often(4, &[("netperf", 12_865), ("nuttcp", 5_000)], |(dialect, port)| {
+        let lab = Lab::pair();
+        let server = Server::start(Some(&lab.space("b")), &["--all-dialects"]);
+        // What it sends is lost, and then all that it says.
+        lab.nft(
+            "b",
+            "table inet lost {
+    chain i { type filter hook prerouting priority -300; meta l4proto udp drop; }
+}
+",
+        );
+        let port = port.to_string();
+        let args =
+            ["udp", "10.77.1.2", "--dialect", dialect, "-p", &port, "-b", "1M", "-t", "300s"];
+        let client = Client::start(Some(&lab.space("a")), &args);
+        let said = |word: &str| server.log().contains(word);
+        assert!(support::wait_for(Duration::from_secs(20), || said("\"started\"")));
+        lab.run("a", "ip link set eth0 down");
+        // Without a look at its host it would be --max-idle, two minutes.
+        assert!(support::wait_for(Duration::from_secs(60), || said("\"ended\"")), "{dialect}");
+        assert!(said("\"vanished\""), "{dialect}: {}", server.log());
+        client.signal(Signal::SIGKILL);
+        client.end();
+    });
+}
+
+/// How a client goes, as its server sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Goes {
+    /// The router's link to it.
+    LinkDown,
+    /// What comes to it and from it is dropped at its host.
+    Filtered,
+    Killed,
+}
+
 #[test]
 fn a_path_that_goes_dark_ends_the_test() {
     let _alone = alone();
     if !Lab::possible("a_path_that_goes_dark_ends_the_test") {
         return;
     }
+    support::often(6, &[Goes::LinkDown, Goes::Filtered, Goes::Killed], |how| goes_dark(*how));
+}
+
+fn goes_dark(how: Goes) {
     let lab = Lab::routed();
     let server = lab.serve();
     let counting = "flush ruleset
@@ -534,18 +585,38 @@ table inet truth {
     lab.nft("r", counting);
     let port = PORT.to_string();
     let space = lab.space("a");
-    let args = ["udp", "10.77.2.2", "-p", &port, "--json", "-R", "-b", "5M", "-t", "30s"];
+    let args = ["udp", "10.77.2.2", "-p", &port, "--json", "-R", "-b", "5M", "-t", "60s"];
     let client = Client::start(Some(&space), &args);
-    assert!(support::wait_for(Duration::from_secs(10), || lab.counter("r", "data").0 > 100));
+    assert!(support::wait_for(Duration::from_secs(20), || lab.counter("r", "data").0 > 100));
     // Only the client's side falls silent; what the server sends is still counted.
-    lab.run("r", "ip link set left down");
-    let record = client.end().error("server_lost", 1);
-    assert_eq!(record["status"], "partial");
-    assert!(support::wait_for(Duration::from_secs(10), || server.log().contains("ended")));
+    match how {
+        Goes::LinkDown => drop(lab.run("r", "ip link set left down")),
+        Goes::Filtered => lab.nft(
+            "a",
+            "table inet dark {
+    chain i { type filter hook prerouting priority -300; drop; }
+    chain o { type filter hook output priority -300; drop; }
+}
+",
+        ),
+        Goes::Killed => client.signal(Signal::SIGKILL),
+    }
+    let since = lab.counter("r", "data").0;
+    if how == Goes::Killed {
+        client.end();
+    } else {
+        let record = client.end().error("server_lost", 1);
+        assert_eq!(record["status"], "partial");
+        assert!(number(&record, "totals.receiver.datagrams") > 0);
+    }
+    let ended = || server.log().contains("\"vanished\"");
+    assert!(support::wait_for(Duration::from_secs(20), ended), "{how:?}: {}", server.log());
     let quiet = lab.counter("r", "data").0;
     std::thread::sleep(Duration::from_millis(500));
-    assert_eq!(lab.counter("r", "data").0, quiet, "the server still sends");
-    // 5 Mbit/s of 1472 bytes for 3 s after the silence, the time before it, and some.
+    assert_eq!(lab.counter("r", "data").0, quiet, "{how:?}: the server still sends");
+    // 5 Mbit/s of 1472 bytes for 3 s after the last sign, and as long again for a busy machine.
     let most = 5e6 / 8.0 / 1_472.0 * 6.0;
-    assert!((quiet as f64) < most, "{quiet} datagrams: it went on for too long");
+    let after = quiet - since;
+    println!("{how:?}: {after} datagrams after it");
+    assert!((after as f64) < most, "{how:?}: {after} datagrams: it went on for too long");
 }

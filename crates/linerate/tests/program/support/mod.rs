@@ -86,6 +86,22 @@ pub fn long() -> bool {
     std::env::var_os("LINERATE_LONG").is_some_and(|v| v == "1")
 }
 
+/// Each case once; fifty times where there is time, so many at once.
+pub fn often<T: Sync>(at_once: usize, cases: &[T], once: impl Fn(&T) + Sync) {
+    let rounds = if long() { 50 } else { 1 };
+    let all: Vec<&T> = (0..rounds).flat_map(|_| cases).collect();
+    let next = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..at_once.min(all.len()) {
+            scope.spawn(|| {
+                while let Some(case) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    once(case);
+                }
+            });
+        }
+    });
+}
+
 /// Says loudly, past the capture of the test runner, that a test could not be made.
 pub fn skip(test: &str, why: &str) {
     use std::io::Write;
