@@ -336,6 +336,36 @@ fn a_catalogue_of_attacks_in_netperfs_dialect() {
     });
 }
 
+/// What comes counts, whether a transaction is made of it or not.
+#[test]
+fn transactions_that_are_never_finished_count_towards_the_owners_limits() {
+    const MOST: usize = 1_000_000;
+    const HALF: usize = 50_000;
+    let _alone = alone();
+    for (limit, words) in [
+        ("--max-bytes", "--max-bytes allows"),
+        ("--max-bytes-per-day", "--max-bytes-per-day allows"),
+    ] {
+        let (server, at) = serve(&[limit, &MOST.to_string()]);
+        let sizes = Some((2 * HALF as u32, 1));
+        let (peer, data) =
+            Peer::granted(at, &Request { sizes, length: Length::Seconds(60), ..crr() });
+        let over = || server.log().contains(words);
+        for _ in 0..40 * MOST / HALF {
+            // Half a request, and gone; a connection that is not taken any more is as good as one that is.
+            if let Ok(mut own) = TcpStream::connect(data) {
+                let _ = own.write_all(&vec![0; HALF]);
+            }
+            if over() {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        assert!(support::wait_for(DEADLINES, over), "{limit}: {}", server.log());
+        peer.fails(POLICY);
+    }
+}
+
 #[test]
 fn a_server_with_a_key_has_no_door_for_clients_that_cannot_prove_it() {
     let ran = support::linerate(None, &["serve", "--netperf", "--key-file", "/nowhere"]);

@@ -319,3 +319,34 @@ fn a_server_with_a_key_has_no_door_for_clients_that_cannot_prove_it() {
     let ran = support::linerate(None, &["serve", "--nuttcp", "--key-file", "/nowhere"]);
     assert!(ran.code == 2 && ran.err.contains("cannot be used with"), "{ran:?}");
 }
+
+/// Datagrams that go at once are of the rate all the same.
+#[test]
+fn bursts_keep_to_the_owners_rate() {
+    const BURST: f64 = 50.0 * 8_000.0;
+    let _alone = alone();
+    let (_server, at) = serve(&["--max-rate", "8M"]);
+    let port = port();
+    let own = UdpSocket::bind(("127.0.0.1", port)).unwrap();
+    own.set_read_timeout(Some(DEADLINES)).unwrap();
+    let fields = |kbps: u32| {
+        let flow = "udp = 1, trans = 0, buflen = 1000, timeout = 2.0, maxburst = 50";
+        format!("{flow}, rate = {kbps}, port = {port}")
+    };
+    Peer::asked(at, &fields(8_001)).refused("rate");
+    let begun = std::time::Instant::now();
+    let _peer = Peer::granted(at, &fields(8_000));
+    let (mut bits, mut bytes) = (0.0, [0; 2_000]);
+    loop {
+        let length = own.recv(&mut bytes).unwrap();
+        if bytes[..length].starts_with(b"EOD") {
+            break;
+        }
+        bits += 8.0 * length as f64;
+    }
+    let seconds = begun.elapsed().as_secs_f64();
+    println!("{bits} bits in {seconds} s");
+    // Not more than the rate and a burst, and so much that bursts were sent.
+    assert!(bits < 8e6 * seconds + BURST, "{bits} bits in {seconds} s");
+    assert!(bits > 2.0 * BURST, "{bits} bits in {seconds} s");
+}
