@@ -54,6 +54,8 @@ pub enum Failure {
     Unproven,
     /// The server is lost, or did what it must not.
     Server(String),
+    /// What the server says or sends is not of this protocol, or not of this test.
+    Protocol(String),
     /// The server was lost after it had heard what is asked of it, which it may not like.
     TurnedAway(String),
     /// The server runs another test.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use linerate_model::plan::{Direction, Traffic, Way};
+use linerate_model::plan::{Direction, End, TestPlan, Traffic, Transport, Way};
 use linerate_model::sample::{
     RecvInterval, RecvReport, RrInterval, RrReport, SendInterval, SendReport,
 };
@@ -23,6 +23,52 @@ pub const MOST_DRAIN_NS: u64 = 5_000_000_000;
 pub fn straggler_ns(round_trip_ns: u64) -> u64 {
     let wanted = round_trip_ns.saturating_mul(2).saturating_add(100_000_000);
     wanted.clamp(LEAST_DRAIN_NS, MOST_DRAIN_NS)
+}
+
+/// Beyond twice of what was asked for, a peer may send so much, in bytes: its last block, and copies on the way.
+const EXCESS_BYTES: u64 = 64 << 20;
+
+/// Why a test by amount ends in which more comes than [`most_received`].
+pub(crate) const TOO_MUCH: &str = "it sends more than was asked for";
+/// Why a test has no figures in which less than [`least_received`] was sent.
+pub(crate) const TOO_LITTLE: &str = "it sent less than was asked for";
+
+/// Bytes that the peer was asked to send, in a test that ends by an amount.
+fn asked_bytes(plan: &TestPlan) -> Option<u64> {
+    let unit = match &plan.traffic {
+        Traffic::Udp(udp) => u64::from(udp.size.bytes()),
+        Traffic::Tcp(tcp) => u64::from(tcp.block.max(1)),
+        Traffic::Rr(_) => return None,
+    };
+    let bytes = match plan.end {
+        End::Time(_) => return None,
+        End::Bytes(bytes) => bytes,
+        End::Datagrams(count) => count.saturating_mul(unit),
+    };
+    Some(bytes).filter(|_| plan.direction.has_reverse())
+}
+
+/// More bytes than this come from no peer that keeps to a plan with an amount.
+pub(crate) fn most_received(plan: &TestPlan) -> Option<u64> {
+    Some(asked_bytes(plan)?.saturating_mul(2).saturating_add(EXCESS_BYTES))
+}
+
+/// A peer that keeps to a plan with an amount sends no less: its last block may be missing.
+pub(crate) fn least_received(plan: &TestPlan) -> Option<u64> {
+    Some(asked_bytes(plan)? / 2)
+}
+
+/// Whether less than that came over TCP, which loses nothing, on streams that ended in order.
+pub(crate) fn is_short<'a>(plan: &TestPlan, reports: impl Iterator<Item = &'a Report>) -> bool {
+    let mut came = Some(0u64);
+    for report in reports {
+        if let Report::Recv(received) = report {
+            let ended = came.filter(|_| received.error.is_none());
+            came = ended.map(|bytes| bytes.saturating_add(received.counts.bytes));
+        }
+    }
+    let least = least_received(plan).filter(|_| plan.traffic.transport() == Transport::Tcp);
+    came.zip(least).is_some_and(|(came, least)| came < least)
 }
 
 /// What this end does on a stream.
@@ -160,4 +206,38 @@ pub fn side(report: &Report) -> Option<Side> {
         Report::Recv(received) => Side::Recv(Box::new(received.clone())),
         Report::Rr(_) | Report::Respond(_) => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_testkit::plans;
+
+    use super::*;
+
+    #[test]
+    fn what_a_peer_sends_of_an_amount_is_about_what_was_asked() {
+        let mut plan = plans::plan(Traffic::Tcp(plans::tcp()));
+        (plan.direction, plan.end) = (Direction::Reverse, End::Bytes(1_000));
+        assert_eq!(most_received(&plan), Some(2_000 + EXCESS_BYTES));
+        assert_eq!(least_received(&plan), Some(500));
+        // Of blocks, as nuttcp counts.
+        let block = u64::from(plans::tcp().block);
+        plan.end = End::Datagrams(1 << 20);
+        assert_eq!(most_received(&plan), Some((block << 21) + EXCESS_BYTES));
+        let came = |bytes| {
+            let counts = linerate_model::sample::RecvCounts { bytes, ..Default::default() };
+            [Report::Recv(RecvReport { counts, ..RecvReport::default() })]
+        };
+        assert!(is_short(&plan, came(block).iter()));
+        let broken = RecvReport { error: Some("reset".into()), ..RecvReport::default() };
+        assert!(!is_short(&plan, [Report::Recv(broken)].iter()));
+        assert!(!is_short(&plan, came(block << 20).iter()));
+        // Datagrams may be lost, and time says nothing of bytes.
+        let udp = TestPlan { traffic: Traffic::Udp(plans::udp()), ..plan.clone() };
+        assert!(!is_short(&udp, came(0).iter()) && most_received(&udp).is_some());
+        let time = TestPlan { end: plans::plan(Traffic::Tcp(plans::tcp())).end, ..plan.clone() };
+        assert_eq!(most_received(&time).or(least_received(&time)), None);
+        let forward = TestPlan { direction: Direction::Forward, ..plan };
+        assert_eq!(most_received(&forward), None);
+    }
 }

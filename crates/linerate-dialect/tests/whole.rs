@@ -71,7 +71,9 @@ fn none(trouble: &Trouble) -> ClientEnd {
         Failure::Unproven => "none, unproven",
         Failure::Busy => "none, busy",
         Failure::Stopped(_) => "none, ended by the server",
-        Failure::Server(_) | Failure::TurnedAway(_) | Failure::Iperf3(_) => "none, the server's",
+        Failure::Server(_) | Failure::Protocol(_) | Failure::TurnedAway(_) | Failure::Iperf3(_) => {
+            "none, the server's"
+        }
     })
 }
 

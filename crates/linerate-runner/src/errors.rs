@@ -247,6 +247,17 @@ pub(crate) fn server_lost(name: &str, peer: SocketAddr, doing: &str, why: &str) 
     )
 }
 
+pub(crate) fn not_of_protocol(name: &str, peer: SocketAddr, doing: &str, why: &str) -> ErrorRecord {
+    let (ip, port) = (peer.ip(), peer.port());
+    error(
+        Kind::Protocol,
+        format!("cannot go on with the server {name} ({ip}) while {doing}"),
+        why,
+        &[format!("see what listens there: `ss -tlpn 'sport = :{port}'`")],
+    )
+    .ending(Exit::Failed)
+}
+
 pub(crate) fn server_stopped(name: &str, why: &str) -> ErrorRecord {
     error(Kind::ServerStopped, format!("{name} ended the test early"), why, &[])
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use linerate_model::plan::{TestPlan, Transport, Way};
+use linerate_model::plan::{TestPlan, Traffic, Transport, Way};
 use linerate_model::sample::{HostSample, RecvReport, SendReport};
 use linerate_model::test_event::{FarStream, StreamEnd, TestEvent};
 use linerate_session::assemble::{self, LiveSide, StreamOutcome};
@@ -85,6 +85,8 @@ pub struct Client {
     shown: u64,
     look_ns: u64,
     repeats: u32,
+    /// Datagrams, as servers that send say at their end.
+    peer_sent: u64,
     interrupted: bool,
     trouble: Option<Trouble>,
 }
@@ -173,6 +175,7 @@ impl Client {
             shown: 0,
             look_ns: 0,
             repeats: REPEATS,
+            peer_sent: 0,
             interrupted: false,
             trouble: None,
             ids,
@@ -271,6 +274,7 @@ impl Client {
     fn on_data(&mut self, now_ns: u64, event: DataEvent, host: &dyn Fn(u64) -> Option<HostSample>) {
         match event {
             DataEvent::PeerEnd(stream, sent) => {
+                self.peer_sent = self.peer_sent.saturating_add(sent);
                 let until_ns = now_ns.saturating_add(STRAGGLERS_NS);
                 self.actions.push_back(Action::PeerSent(stream, sent));
                 self.actions.push_back(Action::DrainUntil(until_ns));
@@ -339,9 +343,15 @@ impl Client {
         let receives = self.terms.plan.direction.has_reverse();
         let silent_ns = seen.data_silence_ns.min(now_ns.saturating_sub(began_ns));
         if self.reports.len() == self.ids.len() && self.farewells.is_empty() {
+            if receives && !self.interrupted && self.is_short(now_ns.saturating_sub(began_ns)) {
+                let failure = Failure::Server(stream::TOO_LITTLE.into());
+                self.trouble.get_or_insert(Trouble { doing: RUNNING, failure });
+            }
             self.collect();
         } else if receives && silent_ns.min(seen.ran_ns) > self.terms.silence_ns {
             self.fail(Failure::Server("no data came for too long".into()));
+        } else if stream::most_received(&self.terms.plan).is_some_and(|most| seen.received > most) {
+            self.fail(Failure::Protocol(stream::TOO_MUCH.into()));
         } else if now_ns >= deadline_ns {
             let failure = if receives {
                 Failure::Server("the test did not end in time".into())
@@ -350,6 +360,18 @@ impl Client {
             };
             self.fail(failure);
         }
+    }
+
+    /// Whether a server that sends has ended long before its time or amount.
+    fn is_short(&self, lasted_ns: u64) -> bool {
+        let plan = &self.terms.plan;
+        let said = match &plan.traffic {
+            Traffic::Udp(udp) => Some(self.peer_sent.saturating_mul(udp.size.bytes().into())),
+            Traffic::Tcp(_) | Traffic::Rr(_) => None,
+        };
+        stream::is_short(plan, self.reports.values())
+            || stream::least_received(plan).zip(said).is_some_and(|(least, said)| said < least)
+            || plan.duration().is_some_and(|time| lasted_ns < time.0 / 2)
     }
 
     /// What is known of a test that ran.

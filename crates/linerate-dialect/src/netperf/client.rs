@@ -257,7 +257,7 @@ impl Client {
         self.heard.drain(..FRAME_BYTES);
         if !frame.kind().is_answer() {
             let why = "what it said is no answer of netperf's".to_owned();
-            self.fail(now_ns, Failure::Server(why));
+            self.fail(now_ns, Failure::Protocol(why));
             // Nothing after it can be understood.
             self.closed = true;
         } else if self.response.is_none() {
@@ -280,7 +280,7 @@ impl Client {
         self.response = Some(response);
         if port.is_none() {
             let why = "it named no port for the data".to_owned();
-            return self.fail(now_ns, Failure::Server(why));
+            return self.fail(now_ns, Failure::Protocol(why));
         }
         self.phase = Phase::Opening;
         self.actions.extend(self.ids.iter().map(|id| Action::Open(*id, port)));

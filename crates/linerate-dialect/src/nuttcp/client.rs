@@ -49,6 +49,8 @@ const LONGEST_NS: u64 = 86_400_000_000_000;
 /// Lines of a server that are kept, and characters of each: a real one's longest has some 200.
 const MOST_LINES: usize = 10_000;
 const MOST_SHOWN: usize = 400;
+/// Of its warnings, so many are shown.
+const MOST_WARNINGS: u32 = 20;
 
 const ASKING: &str = "asking for the test";
 const OPENING: &str = "opening the data streams";
@@ -109,6 +111,8 @@ struct Far {
     lines: Vec<String>,
     /// The first line of an error.
     error: Option<String>,
+    /// How many were shown.
+    warnings: u32,
 }
 
 /// The client's end of one test.

@@ -99,8 +99,11 @@ pub(super) async fn conduct(
     let now = clock::process_cpu_ns();
     // The words of the end take seconds in which nothing works.
     let span_ns = ended.span_ns;
-    let share =
-        |now: u64, then: u64| 100.0 * now.saturating_sub(then) as f64 / span_ns.max(1) as f64;
+    // Of less than a microsecond there is no share.
+    let share = |now: u64, then: u64| match span_ns {
+        0..1_000 => 0.0,
+        _ => 100.0 * now.saturating_sub(then) as f64 / span_ns as f64,
+    };
     // Of a short test most is what was made ready, which is not the data's.
     let total = share(ended.ends.iter().map(busy_ns).sum(), 0);
     let (user, system) = (share(now.0, used.0), share(now.1, used.1));

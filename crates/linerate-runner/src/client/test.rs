@@ -83,6 +83,7 @@ impl ClientTest<'_> {
             Failure::Refused(refused) => errors::refused(&self.name, &refused),
             Failure::Unproven => errors::unproven(&self.name, self.peer, doing),
             Failure::Server(why) => self.lost(doing, &why),
+            Failure::Protocol(why) => errors::not_of_protocol(&self.name, self.peer, doing, &why),
             Failure::TurnedAway(why) => {
                 let mut error = self.lost(doing, &why);
                 let hint = "an iperf3 server that wants a user name, or allows no such rate, may \

@@ -90,11 +90,17 @@ pub(super) fn broken_identity(
             .or_else(|| send.and_then(|send| sent(&name, sender, send)))
             .or_else(|| {
                 // To the end of the stream: where the measured time begins is each end's own.
-                let exact = outcome.habits.exact_bytes
-                    && outcome.plan.traffic.transport() == Transport::Tcp
+                let whole = outcome.plan.traffic.transport() == Transport::Tcp
                     && status == Status::Complete;
                 let (send, recv) = stream.send.as_ref().zip(stream.recv.as_ref())?;
-                exact.then(|| carried(&name, send, recv))?
+                let habits = &outcome.habits;
+                match whole {
+                    true if habits.exact_bytes => carried(&name, send, recv),
+                    true if habits.brief && !habits.streams_outlive => {
+                        claimed(&name, stream.reverse, send, recv)
+                    }
+                    _ => None,
+                }
             })
             .or_else(|| stream.rr.as_ref().and_then(|rr| answered(stream.index, rr)))
     })
@@ -126,6 +132,17 @@ fn sent(name: &str, whose: Whose, send: &SendReport) -> Option<Broken> {
     (!errors.is_empty() && errors.total() != refused).then(|| {
         whose.broken(format!("{name}: local send errors by errno do not add up to {refused}"))
     })?
+}
+
+/// Of a peer that tells its totals alone: TCP brings no more than was sent, and all of what was. A sender may not have
+/// counted the last of what it sent, and a receiver not have waited for it.
+fn claimed(name: &str, reverse: bool, send: &SendReport, recv: &RecvReport) -> Option<Broken> {
+    let (sent, received) = (send.counts.bytes, recv.counts.bytes);
+    let (claim, is_more) = match reverse {
+        true => (format!("it sent {sent} bytes, of which {received} came"), sent > received),
+        false => (format!("it received {received} of {sent} bytes"), received > sent),
+    };
+    is_more.then(|| Whose::Peer.broken(format!("{name}: {claim}")))?
 }
 
 fn carried(name: &str, send: &SendReport, recv: &RecvReport) -> Option<Broken> {

@@ -8,10 +8,11 @@ use crate::support;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
-use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use crate::support::{Client, Lab, alone, free_port, linerate, list, number, real, skip, wait_for};
+use crate::support::{
+    Client, Lab, alone, free_port, linerate, list, number, real, skip, together, wait_for,
+};
 use serde_json::Value;
 
 /// Whether a real iperf3 is here; skips loudly where it is not.
@@ -126,22 +127,6 @@ fn face(space: Option<&str>, line: &str) -> (Option<i32>, String, String) {
         String::from_utf8_lossy(&out.stdout).into_owned(),
         String::from_utf8_lossy(&out.stderr).into_owned(),
     )
-}
-
-/// Runs `each` on all of `cases`, a few at a time: their rates are low.
-fn together<T: Sync>(cases: &[T], each: impl Fn(&T) + Sync) {
-    let next = Mutex::new(cases.iter());
-    std::thread::scope(|scope| {
-        for _ in 0..6 {
-            scope.spawn(|| {
-                loop {
-                    let case = next.lock().unwrap().next();
-                    let Some(case) = case else { return };
-                    each(case);
-                }
-            });
-        }
-    });
 }
 
 /// `check` of three tries at most: a loaded machine loses datagrams at an end of a test, where no

@@ -3,6 +3,7 @@
 //! for those that work.
 
 mod all_dialects;
+mod bad_servers;
 mod campaign;
 mod cli;
 mod compare;

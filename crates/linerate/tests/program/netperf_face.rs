@@ -1,15 +1,11 @@
 //! linerate under netperf's name, client and server, beside the real netperf 2.7.1: the same lines, with other
 //! numbers in them.
 
-use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
-use std::num::NonZeroU16;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use crate::support::netperf::{DEADLINES, Netserver, an_address, programs, serve, value};
 use crate::support::{alone, free_port, wait_for};
-use linerate_wire::netperf::{FRAME_BYTES, Response, Results};
 
 /// linerate's client.
 fn ours(port: u16, args: &str) -> Output {
@@ -337,78 +333,4 @@ fn failures_are_said_and_have_netperfs_codes() {
         assert!(String::from_utf8_lossy(&out.stdout).starts_with("Netperf version 2.7"), "{out:?}");
     }
     let _ = std::fs::remove_dir_all(&link);
-}
-
-/// A netserver that does with a request what it is told; its port.
-fn bad(act: impl Fn(TcpStream) + Send + 'static) -> u16 {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
-    let port = listener.local_addr().expect("its number").port();
-    std::thread::spawn(move || {
-        for mut control in listener.incoming().flatten() {
-            let _ = control.read_exact(&mut [0; FRAME_BYTES]);
-            act(control);
-        }
-    });
-    port
-}
-
-/// Answers with a port, on which every connection is closed at once, and says nothing more.
-fn grants(mut control: TcpStream, results: bool) {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
-    let port = listener.local_addr().expect("its number").port();
-    let response = Response { data_port: NonZeroU16::new(port), ..Response::default() };
-    let _ = control.write_all(response.encode().bytes());
-    let Ok((stream, _)) = listener.accept() else { return };
-    drop(stream);
-    if results {
-        let _ = control.write_all(Results::default().encode(62).bytes());
-    }
-    // Until the client goes.
-    let _ = std::io::copy(&mut control, &mut std::io::sink());
-}
-
-#[test]
-fn bad_servers_are_named_and_left() {
-    let _alone = alone();
-    let says = |bytes: Vec<u8>| bad(move |mut control| drop(control.write_all(&bytes)));
-    let stays = |bytes: Vec<u8>| {
-        bad(move |mut control| {
-            let _ = control.write_all(&bytes);
-            let _ = std::io::copy(&mut control, &mut std::io::sink());
-        })
-    };
-    let response = |response: Response| response.encode().bytes().to_vec();
-    let nowhere = NonZeroU16::new(free_port());
-    for (args, port, why) in [
-        ("-l 1", bad(drop), "closed the control connection"),
-        ("-l 1", says(vec![b'a'; FRAME_BYTES]), "no answer of netperf's"),
-        ("-l 1", says(vec![0; 300]), "closed the control connection"),
-        ("-l 1", says(Response::refuse(998).bytes().to_vec()), "netperf error 998"),
-        ("-l 1", says(response(Response::default())), "named no port"),
-        (
-            "-l 1",
-            stays(response(Response { data_port: nowhere, ..Response::default() })),
-            "refused",
-        ),
-        ("-l 1 -t TCP_RR", bad(|control| grants(control, true)), "netperf"),
-        ("-l 1 -t TCP_CRR", bad(|control| grants(control, true)), "netperf"),
-    ] {
-        is_left(args, port, why);
-    }
-}
-
-#[test]
-#[ignore = "long"]
-fn silent_servers_are_left() {
-    let _alone = alone();
-    is_left("-l 1 -t TCP_MAERTS", bad(|control| grants(control, false)), "results did not come");
-    let silent = bad(|mut control| drop(std::io::copy(&mut control, &mut std::io::sink())));
-    is_left("-l 1", silent, "no answer within");
-}
-
-fn is_left(args: &str, port: u16, why: &str) {
-    let out = ours(port, args);
-    let err = String::from_utf8_lossy(&out.stderr).into_owned();
-    assert!(out.status.code().is_some_and(|code| code == 1 || code == 255), "{args}: {out:?}");
-    assert!(err.contains(why), "{args}: {why}: {err}");
 }

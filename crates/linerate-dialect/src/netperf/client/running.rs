@@ -8,7 +8,7 @@ use super::{
 };
 use crate::ending::{Failure, Trouble};
 use crate::idle::Idle;
-use crate::{Action, Seen};
+use crate::{Action, Seen, stream};
 
 impl Client {
     pub(super) fn begin(&mut self, now_ns: u64) {
@@ -85,7 +85,7 @@ impl Client {
                 self.fail(now_ns, Failure::Here("the test did not end in time".into()));
             }
             Phase::Ending { deadline_ns } if now_ns >= *deadline_ns => self.count(),
-            Phase::Waiting { .. } if self.results.is_some() => self.end(Ok(())),
+            Phase::Waiting { .. } if self.results.is_some() => self.conclude(),
             Phase::Waiting { deadline_ns } if now_ns >= *deadline_ns => {
                 let failure = if self.interrupted {
                     Failure::Interrupted
@@ -98,7 +98,7 @@ impl Client {
         }
     }
 
-    /// Gives a server up with which nothing moves: the protocol has no other sign of it.
+    /// Gives a server up with which nothing moves, as the protocol has no other sign of it, or that does not end.
     pub(super) fn look(&mut self, now_ns: u64, seen: &Seen) {
         let most_ns = NO_DATA_NS.max(self.terms.plan.interval.0.saturating_mul(2));
         let Phase::Running { look_ns, idle, .. } = &mut self.phase else { return };
@@ -109,7 +109,18 @@ impl Client {
         let moved = seen.moved.saturating_add(self.transactions);
         if idle.lasts(moved, now_ns).min(seen.ran_ns) > most_ns {
             self.fail(now_ns, Failure::Server("nothing moved for too long".into()));
+        } else if stream::most_received(&self.terms.plan).is_some_and(|most| seen.received > most) {
+            self.fail(now_ns, Failure::Protocol(stream::TOO_MUCH.into()));
         }
+    }
+
+    /// All figures are there; of a server that sends they may be of less than was asked for.
+    fn conclude(&mut self) {
+        if !self.interrupted && stream::is_short(&self.terms.plan, self.reports.values()) {
+            let failure = Failure::Server(stream::TOO_LITTLE.into());
+            self.trouble.get_or_insert(Trouble { doing: RUNNING, failure });
+        }
+        self.end(Ok(()));
     }
 
     pub(super) fn count(&mut self) {

@@ -6,13 +6,16 @@ use linerate_wire::nuttcp::heard::{self, Line};
 use linerate_wire::nuttcp::results::Span;
 use linerate_wire::nuttcp::{MAX_LINE, greeting};
 
-use super::{Client, MOST_LINES, MOST_SHOWN, Phase, STRAGGLERS_NS, STREAM_END_NS};
+use super::{Client, MOST_LINES, MOST_SHOWN, MOST_WARNINGS, Phase, STRAGGLERS_NS, STREAM_END_NS};
 use crate::Action;
 use crate::ending::Failure;
 
 impl Client {
     pub(super) fn refused(&mut self, now_ns: u64, lines: &[String]) {
-        let why = lines.join(" ");
+        let why = match lines.join(" ") {
+            why if why.trim().is_empty() => "it did not say why".to_owned(),
+            why => why,
+        };
         let kind = if why.contains("busy") || why.contains("in use") {
             RefusalKind::Busy
         } else {
@@ -40,7 +43,7 @@ impl Client {
         self.heard.clear();
         self.closed = true;
         let why = "what it said is no line of nuttcp's".to_owned();
-        self.fail(now_ns, Failure::Server(why));
+        self.fail(now_ns, Failure::Protocol(why));
     }
 
     fn on_line(&mut self, now_ns: u64, line: &[u8]) {
@@ -103,7 +106,8 @@ impl Client {
                 let text = plain(text);
                 if text.contains("Error") {
                     self.far.error.get_or_insert(text);
-                } else {
+                } else if self.far.warnings < MOST_WARNINGS {
+                    self.far.warnings += 1;
                     self.actions.push_back(Action::Note(format!("the server says: {text}")));
                 }
             }

@@ -66,6 +66,9 @@ impl Client {
         let all = self.reports.len() == self.ids.len();
         match &mut self.phase {
             Phase::Asking { deadline_ns, .. } if now_ns >= *deadline_ns => {
+                if let Some(lines) = self.refusal.take() {
+                    return self.refused(now_ns, &lines);
+                }
                 let patience = std::time::Duration::from_nanos(self.terms.patience_ns);
                 let why = format!("no answer within {patience:?}");
                 self.fail(now_ns, Failure::Server(why));
@@ -93,7 +96,11 @@ impl Client {
             }
             Phase::Ending { deadline_ns } if now_ns >= *deadline_ns => self.count(),
             // It closes when it has said all.
-            Phase::Waiting { .. } if self.far.totals.is_some() && self.closed => self.end(Ok(())),
+            Phase::Waiting { deadline_ns }
+                if self.far.totals.is_some() && (self.closed || now_ns >= *deadline_ns) =>
+            {
+                self.conclude();
+            }
             Phase::Waiting { deadline_ns } if now_ns >= *deadline_ns => {
                 let failure = if self.interrupted {
                     Failure::Interrupted
@@ -109,7 +116,7 @@ impl Client {
         }
     }
 
-    /// Gives a server up with which nothing moves: the protocol has no other sign of it.
+    /// Gives a server up with which nothing moves, as the protocol has no other sign of it, or that does not end.
     pub(super) fn look(&mut self, now_ns: u64, seen: &Seen) {
         let most_ns = NO_DATA_NS.max(self.terms.plan.interval.0.saturating_mul(2));
         let Phase::Running { look_ns, idle, .. } = &mut self.phase else { return };
@@ -119,7 +126,18 @@ impl Client {
         *look_ns = now_ns.saturating_add(LOOK_EVERY_NS);
         if idle.lasts(seen.moved, now_ns).min(seen.ran_ns) > most_ns {
             self.fail(now_ns, Failure::Server("nothing moved for too long".into()));
+        } else if stream::most_received(&self.terms.plan).is_some_and(|most| seen.received > most) {
+            self.fail(now_ns, Failure::Protocol(stream::TOO_MUCH.into()));
         }
+    }
+
+    /// All figures are there; of a server that sends they may be of less than was asked for.
+    fn conclude(&mut self) {
+        if !self.interrupted && stream::is_short(&self.terms.plan, self.reports.values()) {
+            let failure = Failure::Server(stream::TOO_LITTLE.into());
+            self.trouble.get_or_insert(Trouble { doing: RUNNING, failure });
+        }
+        self.end(Ok(()));
     }
 
     pub(super) fn count(&mut self) {

@@ -67,6 +67,7 @@ impl Iperf2 {
         let mut ack = [0; ACK_BYTES];
         stream.read_exact(&mut ack).map_err(|e| match e.kind() {
             ErrorKind::WouldBlock => silent(),
+            ErrorKind::UnexpectedEof => std::io::Error::new(ErrorKind::UnexpectedEof, "it hung up"),
             _ => e,
         })?;
         let known = Ack::decode(&ack).map(|_| ());

@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::{Real, face, in_three, possible, together};
+use super::{Real, face, in_three, possible};
 use crate::support::iperf3::{Face, Iperf3};
-use crate::support::{Lab, Server, alone, linerate, number, real};
+use crate::support::{Lab, Server, alone, linerate, number, real, together};
 
 /// The usual ones, of which none asks for more than a busy machine can do. Without `-N` the kernel keeps back
 /// small blocks for 40 ms, also the last.

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::{Real, face, listens, possible, together};
+use super::{Real, face, listens, possible};
 use crate::support::free_port;
-use crate::support::{alone, list, skip, wait_for};
+use crate::support::{alone, list, skip, together, wait_for};
 
 /// Numbers masked, columns kept: a scaled amount is four characters wide and has its unit.
 fn masked(text: &str) -> Vec<String> {

@@ -513,6 +513,22 @@ impl Ran {
     }
 }
 
+/// Runs `each` on all of `cases`, a few at a time: their rates are low.
+pub fn together<T: Sync>(cases: &[T], each: impl Fn(&T) + Sync) {
+    let next = Mutex::new(cases.iter());
+    std::thread::scope(|scope| {
+        for _ in 0..6 {
+            scope.spawn(|| {
+                loop {
+                    let case = next.lock().unwrap().next();
+                    let Some(case) = case else { return };
+                    each(case);
+                }
+            });
+        }
+    });
+}
+
 /// A port of this host where nobody listens, kept for this process. It is bound and never listens: a program
 /// that another thread starts holds a copy of each descriptor until it runs, and a copy of a listener would
 /// keep the port's user out and make the port look served.
