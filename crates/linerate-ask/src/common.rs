@@ -149,6 +149,7 @@ pub fn asked(
         bind: found.bind,
         key: found.key,
         dialect: found.dialect,
+        elsewhere: found.elsewhere,
         label: keep.names.label,
         title: keep.names.title,
         ..Request::new(found.target, plan)

@@ -40,9 +40,9 @@ pub struct Where {
     /// File with the key that the server asks for.
     #[arg(long, value_name = "FILE")]
     pub key_file: Option<PathBuf>,
-    /// What to speak with the server: auto finds out whether it is linerate's or iperf3's; iperf2 tests with a
-    /// server of iperf 2 (port 5001), netperf with a netserver (port 12865), nuttcp with nuttcp -S (port 5000),
-    /// which take no key.
+    /// What to speak with the server: auto finds out whether it is linerate's or iperf3's, and where nobody listens
+    /// there and no port is given, whether a netserver (port 12865) or nuttcp -S (port 5000) answers; netperf and
+    /// nuttcp ask these alone, iperf2 a server of iperf 2 (port 5001), which auto leaves alone. They take no key.
     #[arg(long, value_name = "NAME", default_value = "auto")]
     #[serde(deserialize_with = "text")]
     pub dialect: Speak,
@@ -80,6 +80,8 @@ pub struct Found {
     pub key: Option<Vec<u8>>,
     /// What to speak; `None` finds out.
     pub dialect: Option<Dialect>,
+    /// Neither that nor a port was said.
+    pub elsewhere: bool,
     /// Whether packets never leave this machine, so that no flood can harm others.
     pub this_machine: bool,
 }
@@ -111,7 +113,8 @@ impl Where {
         // The server inside this process is linerate's, and a key is proven in its own protocol only.
         let own = (self.local || key.is_some()).then_some(Dialect::Native);
         let dialect = self.dialect.0.or(own);
-        Ok(Found { target, ip, bind: self.bind, key, dialect, this_machine })
+        let elsewhere = dialect.is_none() && self.port.is_none();
+        Ok(Found { target, ip, bind: self.bind, key, dialect, elsewhere, this_machine })
     }
 
     fn target(&self, verb: &str, send_only: bool) -> Result<Target, Refusal> {

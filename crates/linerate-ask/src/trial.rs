@@ -51,6 +51,8 @@ impl TrialArgs {
         let way = Direction::Forward;
         let mut asked = asked(found, traffic, way, end, &span, &self.sockets, keep)?;
         asked.request.size_from_mtu = size_from_mtu;
+        // All trials are of one dialect.
+        asked.request.elsewhere = false;
         Ok((asked, this_machine))
     }
 }

@@ -584,6 +584,7 @@ impl Dialect for Nuttcp {
         let terms = nuttcp::client::Terms {
             plan: plan.clone(),
             asked: asked.clone(),
+            greeted: false,
             patience_ns: 10 * SECOND,
         };
         let mut client = nuttcp::client::Client::new(terms, client_ns);

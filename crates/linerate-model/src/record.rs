@@ -47,6 +47,8 @@ pub struct RunRecord {
     pub summary: Option<Summary>,
     /// What was asked.
     pub asked: PlanRecord,
+    /// How it was found out what the server speaks, where the user did not say and it is not linerate's.
+    pub found: Option<String>,
     /// What both ends ran.
     pub agreed: Option<PlanRecord>,
     /// Where the two differ.

@@ -33,6 +33,7 @@ pub fn empty(protocol: &str) -> RunRecord {
         title: None,
         addresses: None,
         summary: None,
+        found: None,
         agreed: Some(asked.clone()),
         asked,
         cuts: Vec::new(),

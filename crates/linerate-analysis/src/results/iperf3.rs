@@ -62,6 +62,7 @@ pub(super) fn record(document: &Value) -> Result<RunRecord, String> {
         addresses: None,
         summary: None,
         asked: plan(test, start, way),
+        found: None,
         agreed: None,
         cuts: Vec::new(),
         client: HostFacts {

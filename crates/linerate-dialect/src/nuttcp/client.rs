@@ -64,6 +64,8 @@ pub struct Terms {
     pub plan: TestPlan,
     /// What is asked of the server.
     pub asked: Parameters,
+    /// The server has heard this end's greeting.
+    pub greeted: bool,
     /// An answer before or after the test may take this long, in nanoseconds.
     pub patience_ns: u64,
 }
@@ -198,7 +200,7 @@ impl Conversation for Client {
 }
 
 impl Client {
-    /// A test that begins at `now_ns` on a connection that nobody has spoken on.
+    /// A test that begins at `now_ns` on a connection where the server's greeting is due.
     pub fn new(terms: Terms, now_ns: u64) -> Self {
         let plan = &terms.plan;
         let ids = stream::streams(plan.direction, plan.streams);
@@ -227,7 +229,9 @@ impl Client {
             ids,
             terms,
         };
-        client.say(now_ns, greeting::HELLO);
+        if !client.terms.greeted {
+            client.say(now_ns, greeting::HELLO);
+        }
         client
     }
 

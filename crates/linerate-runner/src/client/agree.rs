@@ -22,11 +22,16 @@ use super::iperf3;
 use super::test::ClientTest;
 
 const ANSWER_LIMIT: Duration = Duration::from_nanos(ANSWER_LIMIT_NS);
+/// Beyond four round trips, servers of linerate's and iperf3's have answered the hello after so long, unless their
+/// hosts are busy.
+const SOON: Duration = Duration::from_millis(400);
 
 /// What a server is, by the first byte that it says.
 pub(super) enum Server {
     /// linerate's, or nothing that is known: its messages will show.
     Linerate,
+    /// It has heard the hello and said nothing so far.
+    Silent,
     /// iperf3's, which took the beginning of the hello for this cookie and goes on with it.
     Iperf3(Cookie),
     /// iperf3's, which has the rest of the hello as well and cannot go on with that. A `busy` one runs another test.
@@ -68,13 +73,31 @@ impl ClientTest<'_> {
         if answered_as_iperf3(control, DETECT + 2 * Duration::from_nanos(rtt)).await.is_some() {
             return Ok(Server::Iperf3(Cookie::from_bytes(cookie)));
         }
+        // One that has answered in between may have hung up before the rest arrived.
         let written = control.write_all(rest).await;
-        // One on a busy host answers later, and may have hung up before the rest arrived.
-        if let Some(state) = answered_as_iperf3(control, ANSWER_LIMIT).await {
-            return Ok(Server::LateIperf3 { busy: state == State::AccessDenied });
+        let answered = self.later(control, SOON + 4 * Duration::from_nanos(rtt)).await;
+        if !matches!(answered, Server::LateIperf3 { .. }) {
+            written.map_err(|e| lost(&e.to_string()))?;
         }
-        written.map_err(|e| lost(&e.to_string()))?;
-        Ok(Server::Linerate)
+        Ok(answered)
+    }
+
+    /// What it is by a first byte that comes after the whole hello, within `limit` or as long as any answer may take.
+    pub(super) async fn later(
+        &self,
+        control: &TcpStream,
+        limit: impl Into<Option<Duration>>,
+    ) -> Server {
+        let mut byte = [0];
+        let limit = limit.into().unwrap_or(ANSWER_LIMIT);
+        match tokio::time::timeout(limit, control.peek(&mut byte)).await {
+            Err(_) => Server::Silent,
+            Ok(Ok(1)) => match iperf3::first_word(byte[0]) {
+                Some(state) => Server::LateIperf3 { busy: state == State::AccessDenied },
+                None => Server::Linerate,
+            },
+            Ok(_) => Server::Linerate,
+        }
     }
 
     /// An answer, unless it is a refusal or none.

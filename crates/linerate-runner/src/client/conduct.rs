@@ -6,7 +6,7 @@ use linerate_dialect::habits;
 use linerate_dialect::native::client::{self, Client, Terms};
 use linerate_host::facts::facts;
 use linerate_model::plan::{Dialect, IpVersion};
-use linerate_model::record::{Addresses, ErrorRecord, PlanRecord, RunRecord};
+use linerate_model::record::{Addresses, ErrorKind, ErrorRecord, PlanRecord, RunRecord};
 use linerate_session::assemble::HostSamples;
 use linerate_session::observer::Observer;
 use linerate_wire::framing::Framing;
@@ -15,12 +15,12 @@ use linerate_wire::native::stream::COOKIE_BYTES;
 use tokio::net::TcpStream;
 
 use super::agree::Server;
-use super::connect::{address_pair, connect};
+use super::connect::{address_pair, connect, connect_to};
 use super::driver::{Driver, Over};
 use super::open::{Native, Opening};
 use super::test::{ClientTest, Ended, unchanged};
-use super::{Request, failed, iperf3, mtu, netperf, nuttcp};
-use crate::control::read_out;
+use super::{Request, failed, find, iperf3, mtu, netperf, nuttcp};
+use crate::control::{ControlError, read_out};
 use crate::data::Streams;
 use crate::data::{self, drain_ns};
 use crate::errors;
@@ -34,8 +34,8 @@ pub(super) async fn over_control(
     port: u16,
     observer: &mut dyn Observer,
 ) -> RunRecord {
-    let control = match connect(request, name, port).await {
-        Ok(control) => control,
+    let (control, answered) = match connect(request, name, port).await {
+        Ok(connected) => connected,
         Err(error) => return failed(record, error),
     };
     let (Ok(peer), Ok(local)) = (control.peer_addr(), control.local_addr()) else {
@@ -54,7 +54,13 @@ pub(super) async fn over_control(
         record,
         fragments: false,
     };
-    match near.conduct(control, observer).await {
+    near.fit_path();
+    let before = format!("nobody answered on port {port}; ");
+    let conducted = match answered {
+        Some(dialect) => near.answered(control, dialect, &before, observer).await,
+        None => near.conduct(control, observer).await,
+    };
+    match conducted {
         Ok(()) => near.record,
         Err(error) => failed(near.record, error),
     }
@@ -66,22 +72,42 @@ impl ClientTest<'_> {
         mut control: TcpStream,
         observer: &mut dyn Observer,
     ) -> Result<(), ErrorRecord> {
-        let path = (self.local, self.peer);
-        let from_mtu = self.request.size_from_mtu;
-        self.fragments = mtu::fit(&mut self.plan, &mut self.record, path, from_mtu);
-        if self.request.dialect == Some(Dialect::Iperf3) {
-            return iperf3::conduct(self, control, None, observer).await;
+        let (port, asks) = (self.peer.port(), self.request.dialect.is_none());
+        if let Some(dialect) = self.request.dialect
+            && dialect != Dialect::Native
+        {
+            return self.speak(control, dialect, false, observer).await;
         }
-        if self.request.dialect == Some(Dialect::Netperf) {
-            return netperf::conduct(self, control, observer).await;
-        }
-        if self.request.dialect == Some(Dialect::Nuttcp) {
-            return nuttcp::conduct(self, control, observer).await;
+        if let Some(usual) = find::usual(port).filter(|_| asks)
+            && let Some((control, dialect)) = self.other(port, Some(usual)).await
+        {
+            return self.answered(control, dialect, "", observer).await;
         }
         let hello = proven::hello(self.request.key.as_deref())
             .map_err(|e| self.lost(errors::AGREEING, &e.to_string()))?;
-        let cookie = match self.greet(&mut control, &hello).await? {
-            Server::Linerate => return self.natively(control, &hello, observer).await,
+        let mut server = self.greet(&mut control, &hello).await?;
+        if matches!(server, Server::Silent) {
+            if let Some((control, dialect)) = self.other(port, None).await {
+                return self.answered(control, dialect, "", observer).await;
+            }
+            server = self.later(&control, None).await;
+        }
+        let cookie = match server {
+            Server::Silent => {
+                let why = ControlError::Silent.to_string();
+                return Err(self.lost(errors::AGREEING, &why));
+            }
+            Server::Linerate => {
+                return match self.natively(control, &hello, observer).await {
+                    Err(error) if asks && error.kind == ErrorKind::NotLinerate => {
+                        let Some((control, dialect)) = self.other(port, None).await else {
+                            return Err(error);
+                        };
+                        self.answered(control, dialect, "", observer).await
+                    }
+                    ended => ended,
+                };
+            }
             Server::Iperf3(cookie) => Some(cookie),
             Server::LateIperf3 { busy: true } => return Err(errors::iperf3_busy(&self.name)),
             Server::LateIperf3 { busy: false } => {
@@ -89,8 +115,59 @@ impl ClientTest<'_> {
                 None
             }
         };
-        observer.note(&format!("{} runs an iperf3 server: speaking its protocol", self.name));
+        self.note_found(Dialect::Iperf3, "", observer);
         iperf3::conduct(self, control, cookie, observer).await
+    }
+
+    /// What the path allows of the plan.
+    fn fit_path(&mut self) {
+        let path = (self.local, self.peer);
+        let from_mtu = self.request.size_from_mtu;
+        self.fragments = mtu::fit(&mut self.plan, &mut self.record, path, from_mtu);
+    }
+
+    /// A server of another dialect, that answers on the same port.
+    async fn other(&self, port: u16, only: Option<Dialect>) -> Option<(TcpStream, Dialect)> {
+        find::here(self.request, &self.name, port, only).await
+    }
+
+    /// With a server that has answered in this dialect, where nobody had asked for it.
+    async fn answered(
+        &mut self,
+        control: TcpStream,
+        dialect: Dialect,
+        before: &str,
+        observer: &mut dyn Observer,
+    ) -> Result<(), ErrorRecord> {
+        self.go_on_with(&control)?;
+        self.note_found(dialect, before, observer);
+        self.speak(control, dialect, true, observer).await
+    }
+
+    /// Says, and keeps, what was found out and how.
+    fn note_found(&mut self, dialect: Dialect, before: &str, observer: &mut dyn Observer) {
+        let (name, program, port) = (&self.name, dialect.program(), self.peer.port());
+        observer.note(&format!("{name} runs a server of {program}'s: speaking its protocol"));
+        self.record.found = Some(format!("{before}{program}'s server answered on port {port}"));
+    }
+
+    /// With a server of this dialect; it may have heard this end's greeting.
+    async fn speak(
+        &mut self,
+        control: TcpStream,
+        dialect: Dialect,
+        greeted: bool,
+        observer: &mut dyn Observer,
+    ) -> Result<(), ErrorRecord> {
+        match dialect {
+            Dialect::Iperf3 => iperf3::conduct(self, control, None, observer).await,
+            Dialect::Netperf => netperf::conduct(self, control, observer).await,
+            Dialect::Nuttcp => nuttcp::conduct(self, control, greeted, observer).await,
+            // The first has another opening, and the other no control connection.
+            Dialect::Native | Dialect::Iperf2 => {
+                Err(errors::unable("speak with the server", "its dialect is not spoken like that"))
+            }
+        }
     }
 
     /// With linerate's own server, as far as its answer to the hello shows.
@@ -153,12 +230,19 @@ impl ClientTest<'_> {
     /// Another control connection to the same server, once it has done with the one there is.
     async fn once_more(&mut self, control: TcpStream) -> Result<TcpStream, ErrorRecord> {
         read_out(&mut { control }).await;
-        let control = connect(self.request, &self.name, self.peer.port()).await?;
+        let (port, ip, bind) = (self.peer.port(), self.request.ip, self.request.bind);
+        let control = connect_to(&self.name, port, ip, bind).await?;
+        self.go_on_with(&control)?;
+        Ok(control)
+    }
+
+    /// From now on this is the control connection.
+    fn go_on_with(&mut self, control: &TcpStream) -> Result<(), ErrorRecord> {
         let addresses = control.local_addr().and_then(|local| Ok((local, control.peer_addr()?)));
         (self.local, self.peer) =
             addresses.map_err(|e| self.lost(errors::AGREEING, &e.to_string()))?;
         self.record.addresses.get_or_insert_default().control = address_pair(self.local, self.peer);
-        Ok(control)
+        Ok(())
     }
 
     /// From what both ends reported to the record.

@@ -9,13 +9,10 @@ use tokio::net::{TcpSocket, TcpStream};
 
 use crate::errors;
 
-use super::Request;
+use super::{Request, find};
 
 /// A connection attempt may take this long for each address of the host.
 pub(crate) const CONNECT_LIMIT: Duration = Duration::from_secs(5);
-
-/// A host that refuses at one port answers at another within this time, or a firewall is silent for it.
-const LOOK_LIMIT: Duration = Duration::from_secs(1);
 
 /// Beyond two round trips, an iperf3 server's first answer may take this long; one that takes longer
 /// is not recognised.
@@ -51,44 +48,29 @@ pub(crate) async fn resolve(
     Ok(wanted)
 }
 
+/// Connects where the user says, and where nobody listens there and they leave it open, to a server of another
+/// dialect on the port of its own, which has answered then.
 pub(super) async fn connect(
     request: &Request,
     name: &str,
     port: u16,
-) -> Result<TcpStream, ErrorRecord> {
+) -> Result<(TcpStream, Option<Dialect>), ErrorRecord> {
     let attempt = connect_to(name, port, request.ip, request.bind);
-    let Some(limit) = request.iperf3.connect_limit else {
-        let refused = |error: &ErrorRecord| error.kind == ErrorKind::Refused;
-        return match attempt.await {
-            Err(error) if refused(&error) && request.dialect.is_none() => {
-                Err(error.with_hints(elsewhere(request, name).await))
-            }
-            connected => connected,
-        };
-    };
-    let late = |_| Err(errors::late(name, port, limit));
-    tokio::time::timeout(limit, attempt).await.unwrap_or_else(late)
-}
-
-/// How to ask the servers of dialects with ports of their own. Whether one is there is looked at only where it
-/// does no harm; what listens there hears nothing.
-async fn elsewhere(request: &Request, name: &str) -> Vec<String> {
-    let own = |dialect: &Dialect| dialect.port() != Dialect::Native.port();
-    let mut hints = Vec::new();
-    for dialect in Dialect::ALL.into_iter().filter(own) {
-        let (program, port) = (dialect.program(), dialect.port());
-        let look = connect_to(name, port, request.ip, request.bind);
-        let ask = format!("--dialect {}", dialect.as_ref());
-        if !dialect.bears_a_look() {
-            // Its server would take the look for a test.
-            hints.push(format!("if {program} listens there on port {port}: {ask}"));
-        } else if let Ok(Ok(_)) = tokio::time::timeout(LOOK_LIMIT, look).await {
-            hints.push(format!(
-                "something listens there on port {port}, which is {program}'s: {ask}"
-            ));
-        }
+    if let Some(limit) = request.iperf3.connect_limit {
+        let late = |_| Err(errors::late(name, port, limit));
+        let connected = tokio::time::timeout(limit, attempt).await.unwrap_or_else(late);
+        return Ok((connected?, None));
     }
-    hints
+    let absent = |kind: &ErrorKind| [ErrorKind::Refused, ErrorKind::TimedOut].contains(kind);
+    match attempt.await {
+        Err(error) if absent(&error.kind) && request.dialect.is_none() => {
+            match find::elsewhere(request, name).await {
+                Ok((control, dialect)) => Ok((control, Some(dialect))),
+                Err(hints) => Err(error.with_hints(hints)),
+            }
+        }
+        connected => Ok((connected?, None)),
+    }
 }
 
 /// A control connection to the first address that answers.

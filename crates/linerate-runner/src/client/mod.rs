@@ -5,6 +5,7 @@ mod conduct;
 mod connect;
 mod discard;
 mod driver;
+mod find;
 pub(crate) mod iperf2;
 pub(crate) mod iperf3;
 pub(crate) mod mtu;
@@ -75,6 +76,8 @@ pub struct Request {
     pub key: Option<Vec<u8>>,
     /// What to speak; `None` finds out what the server speaks.
     pub dialect: Option<Dialect>,
+    /// Where nobody listens on the target's port, servers on the ports of other dialects may answer.
+    pub elsewhere: bool,
     /// For iperf3's dialect.
     pub iperf3: Extras,
     /// For nuttcp's dialect.
@@ -102,6 +105,7 @@ impl Request {
             bind: None,
             key: None,
             dialect: None,
+            elsewhere: false,
             iperf3: Extras::default(),
             nuttcp: NuttcpExtras::default(),
             wants: None,
@@ -191,6 +195,7 @@ pub(crate) fn blank(request: &Request) -> RunRecord {
         title: request.title.clone(),
         addresses: None,
         summary: None,
+        found: None,
         agreed: None,
         cuts: vec![],
         client: facts(None),

@@ -4,6 +4,7 @@
 mod ask;
 
 pub use ask::Wants;
+pub(super) use ask::fit;
 
 use std::net::SocketAddr;
 use std::num::NonZeroU16;

@@ -5,6 +5,7 @@ mod ask;
 mod open;
 
 pub use ask::Extras;
+pub(super) use ask::fit;
 
 use std::sync::Arc;
 
@@ -30,10 +31,11 @@ use crate::random::random;
 /// An answer may take this long, in nanoseconds: a server that misses the end of datagrams waits 15 s for it.
 const PATIENCE_NS: u64 = 20_000_000_000;
 
-/// Runs the test.
+/// Runs the test; `greeted` is on a connection where the server has heard this end's greeting.
 pub(super) async fn conduct(
     test: &mut ClientTest<'_>,
     control: TcpStream,
+    greeted: bool,
     observer: &mut dyn Observer,
 ) -> Result<(), ErrorRecord> {
     let cuts = ask::fit(&mut test.plan)?;
@@ -64,7 +66,7 @@ pub(super) async fn conduct(
         cores: test.cores(&ids, false, &[]),
     };
     let opening = Opening::start(opener);
-    let terms = Terms { plan: test.plan.clone(), asked, patience_ns: PATIENCE_NS };
+    let terms = Terms { plan: test.plan.clone(), asked, greeted, patience_ns: PATIENCE_NS };
     let conversation = Client::new(terms, clock::monotonic_ns());
     // Nothing was said on it: it is that of its handshake, and the data goes the same way.
     let fresh = sys::tcp_sample(&control);

@@ -3,6 +3,9 @@
 /// How a line with a release begins, without the `v` before its number.
 const PREFIX: &str = "HELO nuttcp v";
 
+/// Characters of a release.
+const MOST_RELEASE: usize = 20;
+
 /// What this end says first, whichever it is.
 pub const HELLO: &[u8] = b"HELO nuttcp v8.2.2\n";
 
@@ -16,7 +19,22 @@ pub const FIRST_BYTES: &[u8] = b"HELO nuttcp";
 pub fn release(line: &[u8]) -> Option<&str> {
     let release = std::str::from_utf8(line).ok()?.strip_prefix(PREFIX)?;
     let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'.' || b == b'-';
-    (release.len() <= 20 && !release.is_empty() && release.bytes().all(plain)).then_some(release)
+    (release.len() <= MOST_RELEASE && !release.is_empty() && release.bytes().all(plain))
+        .then_some(release)
+}
+
+/// Whether what was heard first is a greeting, with its line's end; `None` while it may become one.
+pub fn is_one(heard: &[u8]) -> Option<bool> {
+    match heard.iter().position(|byte| *byte == b'\n') {
+        Some(end) => {
+            let line = heard.get(..end).unwrap_or_default();
+            Some(release(line.trim_ascii_end()).is_some())
+        }
+        None => {
+            let begins = heard.iter().zip(PREFIX.as_bytes()).all(|(heard, wanted)| heard == wanted);
+            (!begins || heard.len() > PREFIX.len() + MOST_RELEASE).then_some(false)
+        }
+    }
 }
 
 /// Why there is no test, in one line that the client shows its user.
@@ -40,6 +58,20 @@ mod tests {
             assert_eq!(release(bad.as_bytes()), None, "{bad}");
         }
         assert_eq!(release(b"HELO nuttcp v\xff"), None);
+    }
+
+    #[test]
+    fn a_greeting_is_known_when_its_line_is_whole() {
+        for part in 0..HELLO.len() {
+            assert_eq!(is_one(&HELLO[..part]), None, "{part}");
+        }
+        for whole in [&b"HELO nuttcp v6.1.2\n"[..], b"HELO nuttcp v8.2.2\r\nmore"] {
+            assert_eq!(is_one(whole), Some(true));
+        }
+        let endless = [&b"HELO nuttcp v"[..], &[b'8'; 30]].concat();
+        for other in [&b"KO\n"[..], b"K", b"\n", b"HELO nuttcp v\n", &endless] {
+            assert_eq!(is_one(other), Some(false));
+        }
     }
 
     #[test]

@@ -1,9 +1,13 @@
 //! A server of every dialect at once, and how a client that did not name one learns which to name.
 
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use crate::support::{Server, alone, free_port, linerate, wait_for};
+use crate::support::netperf::Netserver;
+use crate::support::nuttcp::Theirs;
+use crate::support::{self, Server, alone, free_port, linerate, wait_for};
 use linerate_model::plan::Dialect;
+use serde_json::Value;
 
 const HANGS: Duration = Duration::from_secs(60);
 
@@ -41,30 +45,117 @@ fn a_port_that_is_given_is_the_door() {
     assert_eq!(ran.code, 2, "{}", ran.err);
 }
 
+/// A test of which neither port nor dialect is said, or those of `args`.
+fn auto(args: &str) -> Value {
+    let words = format!("{args} --json");
+    linerate(None, &words.split(' ').collect::<Vec<_>>()).record()
+}
+
+/// What was found, and how.
+fn found(record: &Value, dialect: &str, how: &str) {
+    assert_eq!(record["status"], "complete", "{}", record["error"]);
+    assert_eq!((&record["agreed"]["dialect"], &record["found"]), (&dialect.into(), &how.into()));
+}
+
 #[test]
-fn who_names_no_dialect_learns_which_to_name() {
+fn who_names_no_dialect_tests_with_what_answers() {
     let _alone = alone();
-    // Elsewhere than where a client looks: only the doors are where it does.
     let server = Server::start(None, &["--all-dialects"]);
-    let nobody = free_port().to_string();
-    let ran = linerate(None, &["tcp", "127.0.0.1", "-p", &nobody, "-t", "200ms", "--json"]);
-    let record = ran.record();
+    // Nobody is at the port where linerate's own servers are: the first that answers is taken.
+    let first = "nobody answered on port 5201; netperf's server answered on port 12865";
+    found(&auto("tcp 127.0.0.1 -t 200ms"), "netperf", first);
+    // Which has no such test: the next.
+    let second = "nobody answered on port 5201; nuttcp's server answered on port 5000";
+    found(&auto("tcp 127.0.0.1 -t 200ms -P 2"), "nuttcp", second);
+    // None has this one, and who would take a look for a test is left alone.
+    let record = auto("tcp 127.0.0.1 -t 200ms --bidir");
     assert_eq!(record["error"]["kind"], "refused", "{record}");
     let hints = record["error"]["hints"].to_string();
-    for dialect in doors() {
-        let port = dialect.port();
-        let seen =
-            format!("something listens there on port {port}, which is {}'s", dialect.program());
-        assert_eq!(hints.contains(&seen), dialect.bears_a_look(), "{hints}");
-        assert!(hints.contains(&format!("--dialect {}", dialect.as_ref())), "{hints}");
+    for hint in [
+        "nobody of netperf's was asked on port 12865",
+        "nobody of nuttcp's was asked on port 5000",
+        "if iperf 2 listens there on port 5001: --dialect iperf2",
+    ] {
+        assert!(hints.contains(hint), "{hint}: {hints}");
     }
-    // A look is no test, and whoever would take it for one was not looked at.
-    assert!(!server.log().contains("\"started\""), "{}", server.log());
-    drop(server);
-    let ran = linerate(None, &["tcp", "127.0.0.1", "-p", &nobody, "-t", "200ms", "--json"]);
-    let hints = ran.record()["error"]["hints"].to_string();
-    assert!(!hints.contains("something listens"), "{hints}");
-    let named = ["tcp", "127.0.0.1", "-p", &nobody, "--dialect", "native", "--json"];
-    let hints = linerate(None, &named).record()["error"]["hints"].to_string();
-    assert!(!hints.contains("--dialect"), "{hints}");
+    // A port that is given is the only one that is asked, and what is there is found out.
+    let at = |port: u16| format!("netperf's server answered on port {port}");
+    found(&auto("tcp 127.0.0.1 -p 12865 -t 200ms"), "netperf", &at(12_865));
+    found(
+        &auto("udp 127.0.0.1 -p 5000 -k 10 -b 1M"),
+        "nuttcp",
+        "nuttcp's server answered on port 5000",
+    );
+    let own = auto(&format!("tcp 127.0.0.1 -p {} -t 200ms", server.port));
+    assert_eq!((&own["agreed"]["dialect"], &own["found"]), (&"native".into(), &Value::Null));
+    let nobody = auto(&format!("tcp 127.0.0.1 -p {} -t 200ms", free_port()));
+    let hints = nobody["error"]["hints"].to_string();
+    assert!(hints.contains("--dialect netperf") && !hints.contains("12865"), "{hints}");
+    // No question was taken for a test: four, and the one of linerate's own.
+    let log = server.log();
+    assert_eq!(log.matches("\"started\"").count(), 5, "{log}");
+}
+
+#[test]
+fn a_server_on_a_port_of_no_program_is_found_out_by_what_it_answers() {
+    let _alone = alone();
+    let (netperf, nuttcp) = (free_port(), free_port());
+    let doors = [format!("--netperf={netperf}"), format!("--nuttcp={nuttcp}")];
+    let _server = Server::start(None, &doors.each_ref().map(String::as_str));
+    for (port, dialect) in [(netperf, "netperf"), (nuttcp, "nuttcp")] {
+        let record = auto(&format!("tcp 127.0.0.1 -p {port} -t 200ms"));
+        found(&record, dialect, &format!("{dialect}'s server answered on port {port}"));
+    }
+}
+
+#[test]
+#[ignore = "long"]
+fn who_answers_nothing_is_asked_everything_and_left() {
+    let _alone = alone();
+    let silent = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+    let port = silent.local_addr().expect("its number").port();
+    let asked = std::thread::spawn(move || {
+        let asked: Vec<_> = silent.incoming().take(3).flatten().collect();
+        asked.len()
+    });
+    let record = auto(&format!("tcp 127.0.0.1 -p {port} -t 200ms"));
+    assert_eq!(record["error"]["kind"], "server_lost", "{record}");
+    assert_eq!((&record["status"], &record["found"]), (&"failed".into(), &Value::Null));
+    assert_eq!(asked.join().expect("it listened"), 3);
+}
+
+#[test]
+fn real_servers_are_found_and_not_used_up() {
+    let _alone = alone();
+    let test = "real_servers_are_found_and_not_used_up";
+    if let Some(bin) = support::netperf::programs(test) {
+        support::netperf::an_address();
+        let server = Netserver::start(&bin);
+        for (verb, more) in [("tcp", ""), ("udp", " -b 8M -l 1000"), ("rr", "")] {
+            let record = auto(&format!("{verb} 127.0.0.1 -p {} -t 1s{more}", server.port));
+            let how = format!("netperf's server answered on port {}", server.port);
+            found(&record, "netperf", &how);
+        }
+    }
+    for (release, bin) in support::nuttcp::programs(test) {
+        // Of one client, which finds out on the connection that it then uses.
+        let mut once = Command::new(&bin);
+        let once = once.args(["-1", "--nofork"]).stdin(Stdio::null()).stdout(Stdio::null());
+        let mut once = once.spawn().expect("nuttcp starts");
+        let listening = || {
+            let out = Command::new("ss").args(["-Htln", "sport = :5000"]).output().expect("ss");
+            !out.stdout.is_empty()
+        };
+        assert!(wait_for(HANGS, listening), "{release} does not listen");
+        let record = auto("tcp 127.0.0.1 -t 200ms");
+        let ended = wait_for(HANGS, || once.try_wait().expect("a child").is_some());
+        let _ = once.kill();
+        assert!(ended, "{release}");
+        let how = "nobody answered on port 5201; nuttcp's server answered on port 5000";
+        found(&record, "nuttcp", how);
+        let server = Theirs::start(&bin);
+        let record = auto(&format!("udp 127.0.0.1 -p {} -k 20 -b 8M -l 1000", server.port));
+        let how = format!("nuttcp's server answered on port {}", server.port);
+        found(&record, "nuttcp", &how);
+    }
 }

@@ -69,7 +69,7 @@ fn none(what: &str, why: &str) -> ErrorRecord {
 ///
 /// # Errors
 /// Where netperf has no such test.
-pub(super) fn fit(plan: &mut TestPlan) -> Result<Vec<String>, ErrorRecord> {
+pub(in crate::client) fn fit(plan: &mut TestPlan) -> Result<Vec<String>, ErrorRecord> {
     if plan.streams != 1 {
         let what = format!("{} streams", plan.streams);
         return Err(none(&what, "netperf's tests have one: start several clients"));

@@ -55,7 +55,7 @@ fn none(what: &str, why: &str) -> ErrorRecord {
 ///
 /// # Errors
 /// Where nuttcp has no such test.
-pub(super) fn fit(plan: &mut TestPlan) -> Result<Vec<String>, ErrorRecord> {
+pub(in crate::client) fn fit(plan: &mut TestPlan) -> Result<Vec<String>, ErrorRecord> {
     if matches!(plan.traffic, Traffic::Rr(_)) {
         return Err(none("requests and responses", "nuttcp has streams only"));
     }

@@ -1,0 +1,117 @@
+//! Finding out what a server speaks whose user did not say: by openings that no server takes for a test.
+//!
+//! linerate's and iperf3's servers are told apart on one connection ([`super::agree`]). netperf's and nuttcp's
+//! answer an opening of their own, and go on with the connection on which they did. A server of iperf 2's would
+//! count whatever it hears as a test: it is asked only where its user says so.
+
+use std::time::Duration;
+
+use linerate_model::plan::{Dialect, TestPlan};
+use linerate_model::record::ErrorRecord;
+use linerate_wire::netperf::{FRAME_BYTES, Frame, Kind};
+use linerate_wire::nuttcp::{MAX_LINE, greeting};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use super::connect::connect_to;
+use super::{Request, netperf, nuttcp};
+
+/// A server that is there has answered after so long; two of them are asked within a second.
+const ANSWER_LIMIT: Duration = Duration::from_millis(500);
+/// The first bytes of an answer that is not whole are looked at again after so long.
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// Those whose servers answer an opening that is no test, in the order in which they are asked.
+const ASKED: [Dialect; 2] = [Dialect::Netperf, Dialect::Nuttcp];
+
+/// Whether the dialect's servers can run such a test.
+fn fits(dialect: Dialect, plan: &TestPlan) -> Result<(), ErrorRecord> {
+    let mut plan = plan.clone();
+    match dialect {
+        Dialect::Netperf => netperf::fit(&mut plan).map(drop),
+        Dialect::Nuttcp => nuttcp::fit(&mut plan).map(drop),
+        Dialect::Native | Dialect::Iperf3 | Dialect::Iperf2 => Ok(()),
+    }
+}
+
+/// A server of one of the dialects with ports of their own, if one is there and can run such a test; else how to ask.
+pub(super) async fn elsewhere(
+    request: &Request,
+    name: &str,
+) -> Result<(TcpStream, Dialect), Vec<String>> {
+    let own = Dialect::ALL.into_iter().filter(|dialect| dialect.port() != Dialect::Native.port());
+    let ask = |dialect: &Dialect| format!("--dialect {}", dialect.as_ref());
+    if !request.elsewhere {
+        let all = own.map(|dialect| ask(&dialect)).collect::<Vec<_>>().join(", ");
+        return Err(vec![format!("servers of other programs have ports of their own: {all}")]);
+    }
+    let mut hints = Vec::new();
+    for dialect in own {
+        let (program, port) = (dialect.program(), dialect.port());
+        if !ASKED.contains(&dialect) {
+            hints.push(format!("if {program} listens there on port {port}: {}", ask(&dialect)));
+        } else if let Err(unfit) = fits(dialect, &request.plan) {
+            let ErrorRecord { what, why, .. } = unfit;
+            hints.push(format!("nobody of {program}'s was asked on port {port}: {what}: {why}"));
+        } else if let Some(control) = ask_at(request, name, port, dialect).await {
+            return Ok((control, dialect));
+        }
+    }
+    Err(hints)
+}
+
+/// The same on the port where something listens that is not linerate's.
+pub(super) async fn here(
+    request: &Request,
+    name: &str,
+    port: u16,
+    only: Option<Dialect>,
+) -> Option<(TcpStream, Dialect)> {
+    let wanted = |dialect: &Dialect| only.is_none_or(|only| only == *dialect);
+    for dialect in ASKED.into_iter().filter(wanted) {
+        if let Some(control) = ask_at(request, name, port, dialect).await {
+            return Some((control, dialect));
+        }
+    }
+    None
+}
+
+/// The dialect whose servers usually have this port, of those that can be asked.
+pub(super) fn usual(port: u16) -> Option<Dialect> {
+    ASKED.into_iter().find(|dialect| dialect.port() == port)
+}
+
+async fn ask_at(request: &Request, name: &str, port: u16, dialect: Dialect) -> Option<TcpStream> {
+    let asked = async {
+        let mut control = connect_to(name, port, request.ip, request.bind).await.ok()?;
+        let answered = match dialect {
+            Dialect::Netperf => is_netperf(&mut control).await,
+            Dialect::Nuttcp => is_nuttcp(&mut control).await,
+            Dialect::Native | Dialect::Iperf3 | Dialect::Iperf2 => Ok(false),
+        };
+        answered.is_ok_and(|answered| answered).then_some(control)
+    };
+    tokio::time::timeout(ANSWER_LIMIT, asked).await.ok()?
+}
+
+/// Asks it to say less in its log, which it does.
+async fn is_netperf(control: &mut TcpStream) -> std::io::Result<bool> {
+    control.write_all(Frame::new(Kind::DEBUG_OFF, 0).bytes()).await?;
+    let mut answer = [0; FRAME_BYTES];
+    control.read_exact(&mut answer).await?;
+    Ok(Frame::read(&answer).is_some_and(|answer| answer.kind() == Kind::DEBUG_OK))
+}
+
+/// Greets it. Its own greeting stays unread.
+async fn is_nuttcp(control: &mut TcpStream) -> std::io::Result<bool> {
+    control.write_all(greeting::HELLO).await?;
+    let mut heard = [0; MAX_LINE];
+    loop {
+        let length = control.peek(&mut heard).await?;
+        match greeting::is_one(heard.get(..length).unwrap_or_default()) {
+            Some(answered) => return Ok(answered),
+            None if length == 0 => return Ok(false),
+            None => tokio::time::sleep(PAUSE).await,
+        }
+    }
+}
