@@ -6,7 +6,7 @@ use linerate_ask::{Asked, Measure};
 use linerate_experiment::campaign::plan::{
     Fault, Plan, Scalar, Setting, TestOption, Vocabulary, Workload,
 };
-use linerate_model::plan::TrafficKind;
+use linerate_model::plan::{Dialect, TrafficKind};
 use linerate_model::setting::{Setting as HostSetting, SettingValue};
 use linerate_runner::client::{Request, Target};
 
@@ -15,18 +15,8 @@ use serde_json::Value;
 use super::figure;
 
 /// Options that the plan says in its own way, or that concern a screen.
-const NOT_OPTIONS: &[&str] = &[
-    "help",
-    "version",
-    "local",
-    "port",
-    "ipv4",
-    "ipv6",
-    "key-file",
-    "json",
-    "json-lines",
-    "color",
-];
+const NOT_OPTIONS: &[&str] =
+    &["help", "version", "local", "ipv4", "ipv6", "key-file", "json", "json-lines", "color"];
 
 /// What a plan may say, made from the verbs' own arguments.
 pub fn vocabulary() -> Vocabulary {
@@ -193,6 +183,13 @@ fn turns_around(
     Ok(!is_true(options, "reverse"))
 }
 
+/// Whether it names a dialect whose servers have a port of their own.
+fn speaks_apart(option: &TestOption) -> bool {
+    let named = |dialect: &Dialect| option.value == Scalar::Text(dialect.as_ref().to_owned());
+    let apart = |dialect: &Dialect| dialect.port() != Dialect::Native.port();
+    option.key == "dialect" && Dialect::ALL.iter().any(|dialect| apart(dialect) && named(dialect))
+}
+
 fn dashed(key: &str) -> String {
     format!("--{}", key.replace('_', "-"))
 }
@@ -204,7 +201,7 @@ fn words(verb: TrafficKind, said: &[(String, Value)]) -> Vec<String> {
         ("ipv4", _) => vec!["-4".to_owned()],
         ("ipv6", _) => vec!["-6".to_owned()],
         ("host", Value::String(host)) => vec![host.clone()],
-        ("port", port) => vec!["--port".to_owned(), port.to_string()],
+        ("port", Value::Number(port)) => vec!["--port".to_owned(), port.to_string()],
         (_, Value::Bool(true)) => vec![dashed(key)],
         (_, Value::String(value)) => vec![format!("{}={value}", dashed(key))],
         (_, value) => vec![format!("{}={value}", dashed(key))],
@@ -236,7 +233,9 @@ fn test(
         say("local", true.into());
     } else {
         say("host", plan.hosts[far].target().into());
-        if plan.hosts[far].port != 5201 {
+        // That of its `linerate serve`; servers of other dialects have their own.
+        let own_port = options.iter().any(|option| option.key == "port" || speaks_apart(option));
+        if plan.hosts[far].port != 5201 && !own_port {
             say("port", plan.hosts[far].port.into());
         }
     }
@@ -268,6 +267,8 @@ fn test(
     let words = words(verb, &said);
     let Asked { mut request, notes, .. } = asked.map_err(fault)?;
     request.command.clone_from(&words);
+    // All runs are of one dialect.
+    request.elsewhere = false;
     let server = matches!(request.target, Target::Host { .. }).then_some(far);
     Ok((Test { words, request, server, client }, notes))
 }

@@ -86,9 +86,14 @@ pub fn run(
     }
 }
 
+/// Whether the dialect has a key; of a host whose test is of another one, the key is for its settings alone.
+fn takes_key(test: &Test) -> bool {
+    test.request.dialect.is_none_or(|dialect| dialect == Dialect::Native)
+}
+
 fn local(env: &mut Env<'_>, test: &Test, fleet: &Fleet<'_>) -> RunRecord {
     let mut request = test.request.clone();
-    request.key = test.server.and_then(|host| fleet.key(host));
+    request.key = test.server.filter(|_| takes_key(test)).and_then(|host| fleet.key(host));
     // As with --key-file: whoever has the key must not be answered by what has none.
     request.dialect = request.dialect.or(request.key.as_ref().map(|_| Dialect::Native));
     let observer: &mut dyn Observer = env.watcher;
@@ -108,7 +113,8 @@ fn remote(plan: &Plan, test: &Test, fleet: &mut Fleet<'_>) -> Result<RunRecord, 
         size_from_mtu: test.request.size_from_mtu,
         ip: test.request.ip,
         discard,
-        with_key: test.server.is_some_and(|host| fleet.key(host).is_some()),
+        with_key: takes_key(test) && test.server.is_some_and(|host| fleet.key(host).is_some()),
+        dialect: test.request.dialect,
         command: test.words.clone(),
     };
     fleet.with(test.client, |agent| agent.run_test(&remote))

@@ -194,7 +194,8 @@ impl Hand {
         // Its cores at the server are not of this host.
         let plan = TestPlan { server_cpus: test.plan.client_cpus.clone(), ..test.plan.clone() };
         let ip = test.ip.unwrap_or(IpVersion::V4);
-        let checked = crate::admission::check(&plan, Dialect::Native, ip, &server.options);
+        let dialect = test.dialect.unwrap_or_default();
+        let checked = crate::admission::check(&plan, dialect, ip, &server.options);
         let standing = server.standing();
         let days = checked.and_then(|()| {
             standing.map_or(Ok(Vec::new()), |standing| permit.runs(&standing, &plan))
@@ -225,7 +226,7 @@ impl Hand {
             ip: test.ip,
             key: own.filter(|_| test.with_key),
             // Whoever asks for the key must not be answered by what has none.
-            dialect: test.with_key.then_some(Dialect::Native),
+            dialect: if test.with_key { Some(Dialect::Native) } else { test.dialect },
             command: test.command.clone(),
             days,
             ..client::Request::new(target, test.plan.clone())

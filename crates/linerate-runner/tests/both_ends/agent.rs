@@ -154,6 +154,7 @@ fn tests_commands_and_reboots_are_run_there() {
     let open = Served::start(Options::default());
     let mut host = host(server.at).expect("let in");
     let test = |port, with_key, plan| RemoteTest {
+        dialect: None,
         name: "127.0.0.1".into(),
         port,
         plan,
@@ -193,6 +194,7 @@ fn a_policy_holds_for_tests_that_a_controller_asks_for() {
     let mut host = host(server.at).expect("let in");
     let plan = TestPlan { streams: 3, ..little() };
     let test = RemoteTest {
+        dialect: None,
         name: "127.0.0.1".into(),
         port: server.at.port(),
         plan,

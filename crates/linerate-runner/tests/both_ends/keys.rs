@@ -314,6 +314,7 @@ fn rights_say_what_a_key_is_good_for() {
     }
     let far = Served::start(Options::default());
     let asked = |plan, with_key| RemoteTest {
+        dialect: None,
         name: "127.0.0.1".into(),
         port: far.at.port(),
         plan,

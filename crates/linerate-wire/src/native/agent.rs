@@ -5,7 +5,7 @@
 //! (see [`super::auth`]).
 
 use linerate_model::host::HostFacts;
-use linerate_model::plan::{IpVersion, TestPlan};
+use linerate_model::plan::{Dialect, IpVersion, TestPlan};
 use linerate_model::record::{ErrorRecord, RunRecord};
 use linerate_model::setting::{Applied, ReadBack, Restoration, Setting, SettingName};
 use serde::{Deserialize, Serialize};
@@ -45,6 +45,9 @@ pub struct RemoteTest {
     /// Show that server the key that the host itself has. The key does not travel.
     #[serde(default)]
     pub with_key: bool,
+    /// What to speak with that server; where nothing is said, the host finds out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dialect: Option<Dialect>,
     /// The command line, for the record.
     #[serde(default)]
     pub command: Vec<String>,

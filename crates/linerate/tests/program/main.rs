@@ -9,6 +9,7 @@ mod cli;
 mod compare;
 mod control;
 mod delay;
+mod dialect_experiments;
 mod documents;
 mod flent;
 mod hostile;

@@ -146,6 +146,7 @@ fn a_controlled_host_runs_tests_of_every_kind_and_finds_names() {
                     let end = End::Time(Nanos(200_000_000));
                     let plan = TestPlan { traffic: traffic.clone(), direction, end, ..plan() };
                     let test = RemoteTest {
+                        dialect: None,
                         name: name.into(),
                         port,
                         plan,

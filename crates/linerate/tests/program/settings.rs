@@ -236,6 +236,7 @@ fn tests_commands_and_reboots_are_run_there() {
     let plan = plan();
     control(&lab, "b", move |host| {
         let test = RemoteTest {
+            dialect: None,
             name: "10.77.1.2".into(),
             port: PORT,
             plan,
@@ -370,6 +371,7 @@ fn a_test_with_the_key_is_not_run_in_a_dialect_that_has_none() {
     let records = control(&lab, "b", move |host| {
         [true, false].map(|with_key| {
             host.run_test(&RemoteTest {
+                dialect: None,
                 name: "10.77.1.2".into(),
                 port: 5399,
                 plan: plan.clone(),
