@@ -101,8 +101,8 @@ impl Client {
     }
 }
 
-/// What a server reports of all streams together, stream by stream: each has what this end knows of it, and of
-/// what is missing or too much its share.
+/// What a server reports of all streams together, stream by stream: of what is missing each has its part by what this
+/// end knows of it, of what is too much as much as the others. Their sum is what the server reports.
 fn shares(here: &[&Report], far: &Far, totals: Span, size: Option<u64>) -> Vec<FarShare> {
     let near: Vec<u64> = here
         .iter()
@@ -121,14 +121,14 @@ fn shares(here: &[&Report], far: &Far, totals: Span, size: Option<u64>) -> Vec<F
     let told = if is_meant(totals.bytes, all) { all } else { whole(totals.bytes) };
     let streams = u16::try_from(here.len()).unwrap_or(u16::MAX);
     let unit = size.unwrap_or(1).max(1);
-    let (less, more) = (all.saturating_sub(told) / unit, told.saturating_sub(all) / unit);
+    let more = told.saturating_sub(all) / unit;
+    let parts = parts(&near, told.min(all), unit);
     let again = |index| far.retransmits.map(|again| share(again, streams, index));
     (0u16..)
-        .zip(&near)
+        .zip(parts)
         .map(|(index, bytes)| {
-            let less = share(less, streams, index).saturating_mul(unit);
             let more = share(more, streams, index).saturating_mul(unit);
-            let bytes = bytes.saturating_sub(less).saturating_add(more);
+            let bytes = bytes.saturating_add(more);
             let cpu = far.cpu_percent.filter(|_| index == 0);
             FarShare {
                 bytes,
@@ -141,6 +141,25 @@ fn shares(here: &[&Report], far: &Far, totals: Span, size: Option<u64>) -> Vec<F
             }
         })
         .collect()
+}
+
+/// `told` bytes of `near`, in whole units and in proportion to it: none has more than its own.
+fn parts(near: &[u64], told: u64, unit: u64) -> Vec<u64> {
+    let units = |bytes: u64| u128::from(bytes / unit.max(1));
+    let all: u64 = near.iter().fold(0, |sum, bytes| sum.saturating_add(*bytes));
+    if told == all {
+        return near.to_vec();
+    }
+    let (told, sent) = (units(told), near.iter().map(|bytes| units(*bytes)).sum::<u128>());
+    let (mut before, mut given) = (0, 0);
+    let part = |bytes: &u64| {
+        before += units(*bytes);
+        // No more than is there, so that it fits.
+        let until = (told.min(sent) * before).checked_div(sent).unwrap_or(0);
+        let part = until - std::mem::replace(&mut given, until);
+        u64::try_from(part).unwrap_or(u64::MAX).saturating_mul(unit)
+    };
+    near.iter().map(part).collect()
 }
 
 fn in_its_words(share: &FarShare) -> FarStream {
@@ -187,4 +206,35 @@ fn far_sender(received: &mut RecvReport, far: &FarShare, size: Option<u64>) -> S
         });
     }
     report
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parts;
+
+    #[test]
+    fn parts_add_up_to_what_was_told_and_none_is_larger_than_its_whole() {
+        // Two streams of 8.2.2's server that had a thirtieth of both.
+        let near = [1_330_515 * 1_448, 826_245 * 1_448];
+        let told = 73_308 * 1_448;
+        let found = parts(&near, told, 1_448);
+        assert_eq!(found.iter().sum::<u64>(), told);
+        assert!(found.iter().zip(near).all(|(part, near)| *part <= near && *part > 0), "{found:?}");
+        for (near, told, unit, wanted) in [
+            (vec![30, 30], 60, 1, vec![30, 30]),
+            (vec![30, 30, 30], 89, 1, vec![29, 30, 30]),
+            (vec![0, 0], 0, 7, vec![0, 0]),
+            (vec![0, 100], 50, 10, vec![0, 50]),
+            (
+                vec![u64::MAX / 2, u64::MAX / 2],
+                u64::MAX / 2,
+                1,
+                vec![u64::MAX / 4, u64::MAX / 4 + 1],
+            ),
+        ] {
+            let found = parts(&near, told, unit);
+            assert_eq!(found.iter().sum::<u64>(), wanted.iter().sum::<u64>(), "{near:?} {told}");
+            assert!(found.iter().zip(&near).all(|(part, near)| part <= near), "{found:?}");
+        }
+    }
 }
