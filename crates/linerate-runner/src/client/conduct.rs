@@ -15,7 +15,7 @@ use linerate_wire::native::stream::COOKIE_BYTES;
 use tokio::net::TcpStream;
 
 use super::agree::Server;
-use super::connect::{address_pair, connect, connect_to};
+use super::connect::{address_pair, connect_to};
 use super::driver::{Driver, Over};
 use super::open::{Native, Opening};
 use super::test::{ClientTest, Ended, unchanged};
@@ -34,7 +34,7 @@ pub(super) async fn over_control(
     port: u16,
     observer: &mut dyn Observer,
 ) -> RunRecord {
-    let (control, answered) = match connect(request, name, port).await {
+    let (control, answered) = match find::connect(request, name, port).await {
         Ok(connected) => connected,
         Err(error) => return failed(record, error),
     };

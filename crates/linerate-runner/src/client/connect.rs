@@ -3,13 +3,11 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use linerate_model::plan::{Dialect, IpVersion};
-use linerate_model::record::{AddressPair, ErrorKind, ErrorRecord};
+use linerate_model::plan::IpVersion;
+use linerate_model::record::{AddressPair, ErrorRecord};
 use tokio::net::{TcpSocket, TcpStream};
 
 use crate::errors;
-
-use super::{Request, find};
 
 /// A connection attempt may take this long for each address of the host.
 pub(crate) const CONNECT_LIMIT: Duration = Duration::from_secs(5);
@@ -46,31 +44,6 @@ pub(crate) async fn resolve(
         return Err(errors::no_address(name, ip, !found.is_empty()));
     }
     Ok(wanted)
-}
-
-/// Connects where the user says, and where nobody listens there and they leave it open, to a server of another
-/// dialect on the port of its own, which has answered then.
-pub(super) async fn connect(
-    request: &Request,
-    name: &str,
-    port: u16,
-) -> Result<(TcpStream, Option<Dialect>), ErrorRecord> {
-    let attempt = connect_to(name, port, request.ip, request.bind);
-    if let Some(limit) = request.iperf3.connect_limit {
-        let late = |_| Err(errors::late(name, port, limit));
-        let connected = tokio::time::timeout(limit, attempt).await.unwrap_or_else(late);
-        return Ok((connected?, None));
-    }
-    let absent = |kind: &ErrorKind| [ErrorKind::Refused, ErrorKind::TimedOut].contains(kind);
-    match attempt.await {
-        Err(error) if absent(&error.kind) && request.dialect.is_none() => {
-            match find::elsewhere(request, name).await {
-                Ok((control, dialect)) => Ok((control, Some(dialect))),
-                Err(hints) => Err(error.with_hints(hints)),
-            }
-        }
-        connected => Ok((connected?, None)),
-    }
 }
 
 /// A control connection to the first address that answers.

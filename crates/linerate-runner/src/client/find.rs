@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use linerate_model::plan::{Dialect, TestPlan};
-use linerate_model::record::ErrorRecord;
+use linerate_model::record::{ErrorKind, ErrorRecord};
 use linerate_wire::netperf::{FRAME_BYTES, Frame, Kind};
 use linerate_wire::nuttcp::{MAX_LINE, greeting};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -15,6 +15,7 @@ use tokio::net::TcpStream;
 
 use super::connect::connect_to;
 use super::{Request, netperf, nuttcp};
+use crate::errors;
 
 /// A server that is there has answered after so long; two of them are asked within a second.
 const ANSWER_LIMIT: Duration = Duration::from_millis(500);
@@ -34,11 +35,33 @@ fn fits(dialect: Dialect, plan: &TestPlan) -> Result<(), ErrorRecord> {
     }
 }
 
-/// A server of one of the dialects with ports of their own, if one is there and can run such a test; else how to ask.
-pub(super) async fn elsewhere(
+/// Connects where the user says, and where nobody listens there and they leave it open, to a server of another
+/// dialect on the port of its own, which has answered then.
+pub(super) async fn connect(
     request: &Request,
     name: &str,
-) -> Result<(TcpStream, Dialect), Vec<String>> {
+    port: u16,
+) -> Result<(TcpStream, Option<Dialect>), ErrorRecord> {
+    let attempt = connect_to(name, port, request.ip, request.bind);
+    if let Some(limit) = request.iperf3.connect_limit {
+        let late = |_| Err(errors::late(name, port, limit));
+        let connected = tokio::time::timeout(limit, attempt).await.unwrap_or_else(late);
+        return Ok((connected?, None));
+    }
+    let absent = |kind: &ErrorKind| [ErrorKind::Refused, ErrorKind::TimedOut].contains(kind);
+    match attempt.await {
+        Err(error) if absent(&error.kind) && request.dialect.is_none() => {
+            match elsewhere(request, name).await {
+                Ok((control, dialect)) => Ok((control, Some(dialect))),
+                Err(hints) => Err(error.with_hints(hints)),
+            }
+        }
+        connected => Ok((connected?, None)),
+    }
+}
+
+/// A server of one of the dialects with ports of their own, if one is there and can run such a test; else how to ask.
+async fn elsewhere(request: &Request, name: &str) -> Result<(TcpStream, Dialect), Vec<String>> {
     let own = Dialect::ALL.into_iter().filter(|dialect| dialect.port() != Dialect::Native.port());
     let ask = |dialect: &Dialect| format!("--dialect {}", dialect.as_ref());
     if !request.elsewhere {
