@@ -35,6 +35,7 @@ mod netperf_face;
 mod netperf_hostile;
 mod nuttcp;
 mod nuttcp_face;
+mod nuttcp_golden;
 mod nuttcp_hostile;
 mod options;
 mod privsep;

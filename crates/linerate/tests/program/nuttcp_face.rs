@@ -36,7 +36,7 @@ fn text(out: &Output, args: &str) -> String {
 
 /// Each number is 0; columns keep their widths where numbers are padded. What of memory, page faults and releases only
 /// the real ones say is gone, and so is how many intervals a test of its length has.
-fn masked(text: &str) -> Vec<String> {
+pub(super) fn masked(text: &str) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for line in text.lines() {
         if line.contains("initial") && line.contains("window") {
