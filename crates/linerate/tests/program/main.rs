@@ -38,6 +38,7 @@ mod nuttcp_face;
 mod nuttcp_golden;
 mod nuttcp_hostile;
 mod options;
+mod pages;
 mod privsep;
 mod report;
 mod report_campaign;
