@@ -3,7 +3,7 @@
 use crate::support::nuttcp::{
     DEADLINES, Theirs, attempt, nuttcp, programs, serve, serve_in, value,
 };
-use crate::support::{Lab, Server, alone, linerate, number, wait_for};
+use crate::support::{self, Lab, Server, alone, linerate, number, wait_for};
 use serde_json::Value;
 
 const MEGABYTE: f64 = 1_048_576.0;
@@ -241,6 +241,111 @@ table inet truth {
             let dropped = lab.counter(where_it_drops, "dropped").0 - before;
             assert!(dropped > 10, "{release} {args}: {text}");
             assert_eq!(value(&text, "drop") as u64, dropped, "{release} {args}: {text}\n{end}");
+        }
+    }
+}
+
+/// What is left of `nuttcp -u -Ru -xc0` and `-xc1` side by side: two flows as fast as their cores, each bound to one, in
+/// one record that has both cores.
+#[test]
+#[ignore = "long"]
+fn two_flows_on_two_cores_show_what_each_core_did() {
+    let _alone = alone();
+    let test = "two_flows_on_two_cores_show_what_each_core_did";
+    let cores = support::cores();
+    let [one, two, ..] = cores[..] else {
+        return support::skip(test, "this machine has one core");
+    };
+    if !Lab::possible(test) {
+        return;
+    }
+    let lab = Lab::pair();
+    for (release, bin) in programs(test) {
+        let space = lab.space("b");
+        let server = Theirs::start_in(Some(&space), &bin);
+        let port = server.port.to_string();
+        let on = format!("{one},{two}");
+        let words = [
+            "udp",
+            "10.77.1.2",
+            "--dialect",
+            "nuttcp",
+            "-p",
+            &port,
+            "-b",
+            "max",
+            "-l",
+            "1448",
+            "-P",
+            "2",
+            "--cpu",
+            &on,
+            "-t",
+            "2s",
+            "--json",
+        ];
+        let ran = linerate(Some(&lab.space("a")), &words);
+        assert_eq!(ran.code, 0, "{release}: {}\n{}", ran.err, ran.out);
+        let record = ran.record();
+        assert_eq!(record["streams"].as_array().map(Vec::len), Some(2), "{release}: {record}");
+        for (stream, core) in [(0, one), (1, two)] {
+            let sender = &record["streams"][stream]["sender"];
+            assert!(number(sender, "datagrams") > 1_000, "{release}: {sender}");
+            assert_eq!(number(sender, "cpu.core"), core as u64, "{release}: {sender}");
+            for share in ["thread_percent", "core_percent"] {
+                let share = sender["cpu"][share].as_f64().expect("a share");
+                assert!((1.0..=101.0).contains(&share), "{release}: {sender}");
+            }
+            let of_core = &record["streams"][stream]["receiver"];
+            assert!(number(of_core, "datagrams") > 0, "{release}: {of_core}");
+        }
+        // What came is no more than was sent, and what is missing is lost.
+        let of = |name: &str| number(&record, &format!("totals.{name}"));
+        assert_eq!(
+            of("sender.datagrams"),
+            of("receiver.datagrams") + of("receiver.lost"),
+            "{release}"
+        );
+    }
+}
+
+/// The same under nuttcp's own name, as its users have it: two clients, each on a core and ports of its own.
+#[test]
+#[ignore = "long"]
+fn two_clients_by_nuttcps_command_line_run_on_two_cores() {
+    let _alone = alone();
+    let test = "two_clients_by_nuttcps_command_line_run_on_two_cores";
+    let cores = support::cores();
+    let [one, two, ..] = cores[..] else {
+        return support::skip(test, "this machine has one core");
+    };
+    for (release, bin) in programs(test) {
+        let servers = [Theirs::start(&bin), Theirs::start(&bin)];
+        let clients =
+            servers.iter().zip([(one, "7100"), (two, "7200")]).map(|(server, (core, data))| {
+                let (port, core) = (server.port.to_string(), format!("-xc{core}"));
+                let words = [
+                    "nuttcp",
+                    "-u",
+                    "-Ru",
+                    "-l1400",
+                    "-T2",
+                    "-fparse",
+                    &core,
+                    "-p",
+                    data,
+                    "-P",
+                    &port,
+                    "127.0.0.1",
+                ];
+                support::Client::start(None, &words)
+            });
+        let clients: Vec<_> = clients.collect();
+        for client in clients {
+            let ran = client.end();
+            assert_eq!(ran.code, 0, "{release}: {}", ran.err);
+            assert!(value(&ran.out, "rate_Mbps") > 1.0, "{release}: {}", ran.out);
+            assert!(value(&ran.out, "tx_cpu") > 1.0, "{release}: {}", ran.out);
         }
     }
 }

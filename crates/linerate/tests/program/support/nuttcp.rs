@@ -86,8 +86,21 @@ pub struct Theirs {
 
 impl Theirs {
     pub fn start(bin: &Path) -> Self {
+        Self::start_in(None, bin)
+    }
+
+    /// In a network namespace.
+    pub fn start_in(space: Option<&str>, bin: &Path) -> Self {
         let port = free_port();
-        let mut command = Command::new(bin);
+        let inside = |program: &str| match space {
+            Some(space) => {
+                let mut command = Command::new("ip");
+                command.args(["netns", "exec", space, program]);
+                command
+            }
+            None => Command::new(program),
+        };
+        let mut command = inside(&bin.to_string_lossy());
         command.args(["-S", "--nofork", "-P", &port.to_string()]);
         let child = command
             .stdin(Stdio::null())
@@ -97,7 +110,7 @@ impl Theirs {
             .expect("nuttcp starts");
         let ends = format!("sport = :{port}");
         let up = wait_for(DEADLINES, || {
-            let listening = Command::new("ss").args(["-Htln", &ends]).output().expect("ss");
+            let listening = inside("ss").args(["-Htln", &ends]).output().expect("ss");
             !listening.stdout.is_empty()
         });
         assert!(up, "nuttcp does not listen");
