@@ -1,6 +1,7 @@
 //! Campaigns over real reboots and power cuts.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use linerate_lab::{Hardware, Lab, Machine};
@@ -22,7 +23,7 @@ fn put(machine: &Machine, file: &str, text: &str) {
 }
 
 /// The runs of a store, a JSON object each.
-fn runs(machine: &Machine, store: &str) -> Vec<Value> {
+fn runs_of(machine: &Machine, store: &str) -> Vec<Value> {
     let text = machine.run(&format!("linerate campaign export {store} --format json-lines"));
     text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
 }
@@ -118,7 +119,7 @@ fn offload_is_different_over_three_real_reboots() {
     let last = a.booted_again();
     assert_ne!(first, last, "nobody rebooted");
 
-    let all = runs(&b, "/data/offload.db");
+    let all = runs_of(&b, "/data/offload.db");
     let counted = all.iter().filter(|run| run["state"] == "counted");
     let mut boots: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for run in counted.clone() {
@@ -143,6 +144,103 @@ fn offload_is_different_over_three_real_reboots() {
     }
     // Nothing is left changed.
     let left = a.run("ethtool -k eth0 | grep -E '^(tcp-seg|generic-seg|tx-check).*: off' || true");
+    assert_eq!(left, "");
+}
+
+/// The example for netperf's users as the machines have it: with their names, and runs of a second.
+fn netperfs_example(runs: usize) -> String {
+    let plan = include_str!("../../../../../examples/udp-offload-netperf.toml");
+    // netperf itself is not in the machines.
+    let (plan, _) = plan.split_once("[settings.netperf_udp4]").expect("a last setting");
+    let mut plan = plan.to_owned();
+    for (there, here) in [
+        ("runs = 10", format!("runs = {runs}\nseed = 7\nwait = \"5m\"")),
+        ("\"hydra1\"", "\"a\"\ndevice = \"eth0\"".to_owned()),
+        ("\"hydra2\"", "\"b\"".to_owned()),
+        ("campaign.key", "key".to_owned()),
+        ("systemctl reboot", "reboot".to_owned()),
+        ("\"10s\"", "\"1s\"".to_owned()),
+    ] {
+        assert!(plan.contains(there), "the example has no {there} any more");
+        plan = plan.replace(there, &here);
+    }
+    plan
+}
+
+#[test]
+#[ignore = "long"]
+fn netperfs_udp_is_compared_over_three_real_reboots() {
+    let test = "netperfs_udp_is_compared_over_three_real_reboots";
+    let Some(bin) = crate::support::netperf::programs(test) else { return };
+    let _machines = machines();
+    let Some(lab) = lab(test) else { return };
+    let (mut a, b) = two(&lab, Hardware { disk_mib: 32, ..Hardware::default() });
+    let key = "a key of the lab, of more than sixteen bytes";
+    for machine in [&a, &b] {
+        put(machine, "/data/key", key);
+        machine.run("chmod 600 /data/key");
+    }
+    on_boot(
+        &a,
+        "exec linerate serve --key-file /data/key --allow-settings --allow-reboot=reboot --state-dir /data/state",
+    );
+    let first = a.reboot();
+    b.install(&bin.join("netserver"), "netserver");
+    // It wants more of mathematics than the machine has.
+    let libm = ["/lib/x86_64-linux-gnu/libm.so.6", "/lib64/libm.so.6"].map(Path::new);
+    let libm = libm.into_iter().find(|file| file.exists()).expect("a C library");
+    b.install(libm, "libm.so.6");
+    b.start("netserver", "LD_LIBRARY_PATH=/bin exec netserver -D");
+    let (settings, runs) = (5, if long() { 5 } else { 2 });
+    put(&b, "/data/udp.toml", &netperfs_example(runs));
+    b.run("linerate campaign check /data/udp.toml");
+    let begun = Instant::now();
+    let done = b.try_run("linerate campaign run /data/udp.toml", Duration::from_secs(1_800));
+    let done = done.expect("the controller ended");
+    println!("{}{}", done.out, done.err);
+    assert_eq!(done.code, 0);
+    println!("{settings} settings, 3 reboots x (1 + {runs}) runs: {:?}", begun.elapsed());
+    assert_ne!(first, a.booted_again(), "nobody rebooted");
+
+    let all = runs_of(&b, "/data/udp.db");
+    let counted: Vec<&Value> = all.iter().filter(|run| run["state"] == "counted").collect();
+    assert_eq!(counted.len(), settings * 3 * (1 + runs), "a full design");
+    let boots: BTreeSet<String> = counted.iter().map(|run| run["boot_id"].to_string()).collect();
+    assert_eq!(boots.len(), 3, "{boots:?}");
+    for run in counted {
+        let (setting, record) = (run["setting"].as_str().expect("a name"), &run["record"]);
+        assert_eq!(record["agreed"]["dialect"], "netperf", "{run}");
+        let ip = if setting.starts_with("udp6") { 6 } else { 4 };
+        assert_eq!(record["agreed"]["ip"], ip, "{run}");
+        assert_eq!(record["agreed"]["checksum"], !setting.ends_with("nocksum"), "{run}");
+        assert!(run["value"].as_f64().is_some_and(|bps| bps > 0.0), "{run}");
+    }
+    b.run("cd /data; linerate campaign export udp.toml --dir /data/stat");
+    let folder = lab.folder().join("stat");
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let mut here = Vec::new();
+    for file in b.run("cd /data/stat; ls */*.stat").lines() {
+        let numbers = b.run(&format!("cat /data/stat/{file}"));
+        assert_eq!(numbers.lines().count(), 3 * runs, "{file}: {numbers}");
+        let path = folder.join(file.replace('/', "_"));
+        std::fs::write(&path, numbers).expect("a file");
+        here.push(path);
+    }
+    assert_eq!(here.len(), settings);
+    match std::process::Command::new("ministat").args(&here).output() {
+        Err(_) => skip(test, "ministat is not installed"),
+        Ok(out) => {
+            let shown = String::from_utf8_lossy(&out.stdout).into_owned();
+            println!("{shown}");
+            assert!(
+                out.status.success() && shown.contains(&format!("x {:3}", 3 * runs)),
+                "{shown}"
+            );
+        }
+    }
+    println!("{}", b.run("linerate compare /data/udp.db"));
+    // Nothing is left changed.
+    let left = a.run("ethtool -k eth0 | grep -E '^(rx-check|tx-check).*: off$' || true");
     assert_eq!(left, "");
 }
 
@@ -219,7 +317,7 @@ exec linerate campaign run /data/pps.toml --json-lines >/dev/ttyS0",
     a.booted_again();
     await_done(&a, "/data/pps.db", Duration::from_secs(600));
     let told = acknowledged(&lab);
-    let stored: Vec<(u64, u64)> = runs(&a, "/data/pps.db")
+    let stored: Vec<(u64, u64)> = runs_of(&a, "/data/pps.db")
         .iter()
         .filter(|run| run["state"] == "counted")
         .filter_map(|run| Some((run["slot"].as_u64()?, run["attempt"].as_u64()?)))
