@@ -15,12 +15,16 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("dialect", &["model", "wire", "session"]),
     ("analysis", &["model", "stats"]),
     ("report", &["model", "stats", "analysis"]),
+    ("doctor", &["model"]),
     ("data", &["model", "wire", "session", "dialect", "engine", "host", "stats"]),
     ("runner", &["model", "wire", "session", "dialect", "engine", "host", "data"]),
     ("experiment", &["model", "stats"]),
     ("store", &["model"]),
     ("ask", &["model", "experiment", "runner"]),
-    ("drive", &["model", "session", "experiment", "runner", "host", "store", "analysis", "ask"]),
+    (
+        "drive",
+        &["model", "session", "experiment", "runner", "host", "store", "analysis", "ask", "doctor"],
+    ),
     (
         "",
         &[
@@ -38,6 +42,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "store",
             "ask",
             "drive",
+            "doctor",
         ],
     ),
     ("testkit", &["model", "stats", "wire", "session", "dialect"]),
@@ -49,7 +54,7 @@ const TESTS_MAY_USE: &[&str] = &["testkit", "lab", "wire", "model"];
 const UNSAFE: &str = "engine";
 /// No clock, no sockets, no files: clippy is told so by a file in each.
 const PURE: &[&str] =
-    &["model", "stats", "wire", "session", "dialect", "analysis", "report", "experiment"];
+    &["model", "stats", "wire", "session", "dialect", "analysis", "report", "experiment", "doctor"];
 const BANS: &[&str] =
     &["Instant::now", "SystemTime::now", "thread::sleep", "UdpSocket", "TcpStream", "fs::File"];
 /// Paths of some machine; cut in two so that this file does not hold them.

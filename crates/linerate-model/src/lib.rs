@@ -14,6 +14,7 @@
 
 pub mod campaign;
 pub mod clean;
+pub mod doctor;
 pub mod doubt;
 pub mod error;
 pub mod exit;

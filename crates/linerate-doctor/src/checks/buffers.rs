@@ -1,0 +1,128 @@
+//! Room for data in sockets.
+
+use linerate_model::doctor::Severity::{self, Problem, Warning};
+
+use crate::Check;
+use crate::case::{Case, bytes_words};
+use crate::draft::{Draft, found};
+
+pub(crate) const CHECKS: &[Check] = &[
+    Check { id: "buffers.rmem-max", judge: rmem_max },
+    Check { id: "buffers.wmem-max", judge: wmem_max },
+    Check { id: "buffers.rmem-default", judge: rmem_default },
+    Check { id: "buffers.tcp-rmem", judge: |case| tcp(case, "net.ipv4.tcp_rmem") },
+    Check { id: "buffers.tcp-wmem", judge: |case| tcp(case, "net.ipv4.tcp_wmem") },
+    Check { id: "buffers.udp-overflow", judge: udp_overflow },
+];
+
+/// What the kernel starts with (`SK_RMEM_MAX` of include/net/sock.h): less was set by somebody.
+const KERNEL_DEFAULT: u64 = 212_992;
+/// A receiver that is not on its core for so long, microseconds, loses nothing if its buffer holds it: two
+/// turns of others under the kernel's scheduler.
+const RECEIVER_AWAY_US: u64 = 10_000;
+/// A sender's buffer covers the time between two of its turns, microseconds.
+const SENDER_AWAY_US: u64 = 2_000;
+/// The kernel allows 6 MiB and 4 MiB where there is memory (`tcp_init` of net/ipv4/tcp.c); a host of 128 MiB
+/// still 1 MiB.
+const LEAST_TCP: u64 = 1 << 20;
+/// Less than a hundredth of a second of 200 Mbit/s.
+const LITTLE_TCP: u64 = 256 << 10;
+
+fn rmem_max(case: &Case<'_>) -> Result<Option<Draft>, String> {
+    let why = "a UDP receiver that waits for its core loses what its buffer does not hold";
+    socket(case, "net.core.rmem_max", RECEIVER_AWAY_US, why)
+}
+
+fn wmem_max(case: &Case<'_>) -> Result<Option<Draft>, String> {
+    let why = "a sender that finds its buffer full waits, and trains of datagrams get shorter";
+    socket(case, "net.core.wmem_max", SENDER_AWAY_US, why)
+}
+
+fn socket(case: &Case<'_>, name: &str, away_us: u64, why: &str) -> Result<Option<Draft>, String> {
+    let now = case.number(name)?;
+    let need = case.bytes_in_us(away_us);
+    if now >= need.max(KERNEL_DEFAULT) {
+        return Ok(None);
+    }
+    let why = match need {
+        0..=KERNEL_DEFAULT => format!("{why}; the kernel's own default is 208 KiB"),
+        _ => format!(
+            "{why}; {} bring {} in {} ms",
+            case.goal_words(),
+            bytes_words(need),
+            away_us / 1_000
+        ),
+    };
+    let then = need.max(4 << 20).checked_next_power_of_two().unwrap_or(need).min(1 << 30);
+    let what = format!("sockets may ask for {} ({name})", bytes_words(now));
+    Ok(Some(
+        found(short_of(now, need), what, why)
+            .sysctl(name, &now.to_string(), &then.to_string())
+            .source("Documentation/admin-guide/sysctl/net.rst; udp(7)"),
+    ))
+}
+
+/// How grave it is that something is smaller than what is needed.
+fn short_of(now: u64, need: u64) -> Severity {
+    if now < need / 8 { Problem } else { Warning }
+}
+
+fn rmem_default(case: &Case<'_>) -> Result<Option<Draft>, String> {
+    let name = "net.core.rmem_default";
+    let now = case.number(name)?;
+    Ok((now < KERNEL_DEFAULT / 2).then(|| {
+        found(
+            Warning,
+            format!("sockets that ask for nothing get {} ({name})", bytes_words(now)),
+            "programs that set no buffer lose datagrams in short bursts; the kernel's own default is 208 KiB",
+        )
+        .sysctl(name, &now.to_string(), &KERNEL_DEFAULT.to_string())
+        .source("Documentation/admin-guide/sysctl/net.rst")
+    }))
+}
+
+fn tcp(case: &Case<'_>, name: &str) -> Result<Option<Draft>, String> {
+    let text = case.host.sysctl(name)?;
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let [least, usual, most] = words[..] else {
+        return Err(format!("{name} is no three numbers: {text:?}"));
+    };
+    let now: u64 = most.parse().map_err(|_| format!("{name} is no three numbers: {text:?}"))?;
+    let window = case.tcp_window_bytes();
+    let need = window.max(LEAST_TCP);
+    if now >= need {
+        return Ok(None);
+    }
+    let severity = if now < LITTLE_TCP { Problem } else { short_of(now, need) };
+    let why = if window > now {
+        format!(
+            "{} over a round trip of {:.1} ms have {} on their way, and the buffer needs twice that",
+            case.goal_words(),
+            case.goal.rtt_s.unwrap_or(0.0) * 1e3,
+            bytes_words(window / 2)
+        )
+    } else {
+        "the window cannot grow beyond it, so a long round trip or a short absence of the reader stops the sender"
+            .to_owned()
+    };
+    let then = need.max(6 << 20).checked_next_power_of_two().unwrap_or(need).min(1 << 30);
+    Ok(Some(
+        found(severity, format!("TCP buffers grow to {} ({name})", bytes_words(now)), why)
+            .sysctl(name, text, &format!("{least} {usual} {then}"))
+            .source("RFC 6349 section 3.3.1; Documentation/networking/ip-sysctl.rst"),
+    ))
+}
+
+fn udp_overflow(case: &Case<'_>) -> Result<Option<Draft>, String> {
+    let watched = case.host.watched.get()?;
+    let lost = watched.udp_receive_buffer_errors.ok_or("the counter is not there")?;
+    Ok((lost > 0).then(|| {
+        found(
+            Warning,
+            format!("sockets of this host dropped {lost} datagrams in {} ms", watched.for_ms),
+            "some receiver is slower than what comes, or its buffer is too small",
+        )
+        .run("ss -uanm  # whose: the last number of skmem is d, its drops", "")
+        .source("measured while it was watched: UdpRcvbufErrors of /proc/net/snmp")
+    }))
+}

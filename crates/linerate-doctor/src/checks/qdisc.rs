@@ -1,0 +1,163 @@
+//! What queues on the way out.
+
+use linerate_model::doctor::QdiscDetails;
+use linerate_model::doctor::Severity::{Note, Problem, Warning};
+use linerate_model::setting::SettingValue;
+
+use crate::Check;
+use crate::case::{Case, rate_words};
+use crate::draft::{Draft, found};
+
+pub(crate) const CHECKS: &[Check] = &[
+    Check { id: "qdisc.shaper", judge: shaper },
+    Check { id: "qdisc.emulator", judge: emulator },
+    Check { id: "qdisc.short", judge: short },
+    Check { id: "qdisc.kind", judge: kind },
+    Check { id: "qdisc.pacing", judge: pacing },
+    Check { id: "qdisc.drops", judge: drops },
+];
+
+/// The kernel's own queue has 1,000; a train of segmentation offload alone is up to 44 packets.
+const FEW_PACKETS: u32 = 100;
+/// Disciplines that hold a rate, by classes or a bucket of their own.
+const SHAPERS: &[&str] = &["tbf", "htb", "hfsc", "cbs", "etf", "taprio"];
+/// Disciplines for slow links: they keep few packets, or drop early at fixed lengths.
+const SLOW: &[(&str, &str)] = &[
+    ("sfq", "it keeps 127 packets for all flows, and its shuffling reorders"),
+    ("red", "its fixed lengths drop early on a fast link"),
+    ("gred", "its fixed lengths drop early on a fast link"),
+    ("choke", "its fixed lengths drop early on a fast link"),
+    ("sfb", "it drops early on a fast link"),
+];
+
+fn qdiscs<'a>(case: &Case<'a>) -> Result<&'a [QdiscDetails], String> {
+    case.nic()?;
+    Ok(case.host.device.qdiscs.get()?)
+}
+
+/// The kernel's usual discipline in place of the one there; the old one has to be noted first.
+fn replaced(draft: Draft, case: &Case<'_>, now: &str) -> Draft {
+    let name = case.host.interface();
+    // Every kernel has pfifo_fast; others may be modules that are not there.
+    let usual = case.host.sysctl("net.core.default_qdisc").unwrap_or("pfifo_fast");
+    draft
+        .run(
+            format!("tc qdisc show dev {name}  # note its options; then: tc qdisc replace dev {name} root {usual}"),
+            format!("tc qdisc replace dev {name} root {now} OPTIONS"),
+        )
+        .set("qdisc", SettingValue::Text(usual.to_owned()))
+}
+
+fn shaper(case: &Case<'_>) -> Result<Option<Draft>, String> {
+    let holds = |q: &&QdiscDetails| q.rate_bps.is_some() || SHAPERS.contains(&q.kind.as_str());
+    let Some(shaper) =
+        qdiscs(case)?.iter().filter(holds).min_by_key(|q| q.rate_bps.unwrap_or(u64::MAX))
+    else {
+        return Ok(None);
+    };
+    let severity = match (shaper.rate_bps, case.goal.rate_bps) {
+        (Some(rate), Some(goal)) if rate < goal => Problem,
+        (Some(_), Some(_)) => Note,
+        _ => Warning,
+    };
+    let (name, kind) = (case.host.interface(), &shaper.kind);
+    let at = shaper.rate_bps.map_or("a rate".to_owned(), rate_words);
+    let draft = found(
+        severity,
+        format!("{kind} holds {name} to {at}"),
+        "nothing that this host sends there is faster; what does not fit waits, then is dropped",
+    );
+    Ok(Some(replaced(draft, case, kind).source(&format!("tc-{kind}(8)"))))
+}
+
+fn emulator(case: &Case<'_>) -> Result<Option<Draft>, String> {
+    let netem = qdiscs(case)?.iter().any(|q| q.kind == "netem");
+    let name = case.host.interface();
+    Ok(netem.then(|| {
+        found(
+            Problem,
+            format!("netem makes up delay, loss or order on {name}"),
+            "what is measured over it is the emulation",
+        )
+        .run(
+            format!(
+                "tc qdisc show dev {name}  # note its options; then: tc qdisc del dev {name} root"
+            ),
+            format!("tc qdisc replace dev {name} root netem OPTIONS"),
+        )
+        .source("tc-netem(8)")
+    }))
+}
+
+fn short(case: &Case<'_>) -> Result<Option<Draft>, String> {
+    let Some(root) = qdiscs(case)?.first() else { return Ok(None) };
+    let name = case.host.interface();
+    let packets = match root.kind.as_str() {
+        "pfifo" | "fq" | "fq_codel" | "codel" | "pie" | "fq_pie" => root.limit_packets,
+        "pfifo_fast" => Some(*case.host.device.queue_length.get()?),
+        _ => None,
+    };
+    let Some(packets) = packets.filter(|packets| *packets < FEW_PACKETS) else { return Ok(None) };
+    let draft = found(
+        Warning,
+        format!("the queue of {name} ({}) has room for {packets} packets", root.kind),
+        "a train of segmentation offload alone is up to 44; what does not fit is dropped before it leaves",
+    );
+    let draft = match root.kind.as_str() {
+        "pfifo_fast" => draft.run(
+            format!("ip link set dev {name} txqueuelen 1000"),
+            format!("ip link set dev {name} txqueuelen {packets}"),
+        ),
+        kind => replaced(draft, case, kind),
+    };
+    Ok(Some(draft.source("tc-pfifo(8), tc-fq_codel(8)")))
+}
+
+fn kind(case: &Case<'_>) -> Result<Option<Draft>, String> {
+    let Some((kind, why)) =
+        qdiscs(case)?.iter().find_map(|q| SLOW.iter().find(|(k, _)| *k == q.kind))
+    else {
+        return Ok(None);
+    };
+    let what = format!("the queue of {} is {kind}", case.host.interface());
+    Ok(Some(replaced(found(Warning, what, *why), case, kind).source(&format!("tc-{kind}(8)"))))
+}
+
+fn pacing(case: &Case<'_>) -> Result<Option<Draft>, String> {
+    let control = case.host.sysctl("net.ipv4.tcp_congestion_control")?;
+    let paced = qdiscs(case)?.iter().any(|q| q.kind == "fq");
+    if !control.starts_with("bbr") || paced || case.is_local() {
+        return Ok(None);
+    }
+    let name = case.host.interface();
+    Ok(Some(
+        found(
+            Note,
+            format!("{control} is paced by TCP's own timers, not by fq on {name}"),
+            "pacing by fq costs less CPU with many connections",
+        )
+        .run(
+            format!("tc qdisc replace dev {name} root fq"),
+            format!("tc qdisc del dev {name} root"),
+        )
+        .set("qdisc", SettingValue::Text("fq".to_owned()))
+        .source("tc-fq(8)"),
+    ))
+}
+
+fn drops(case: &Case<'_>) -> Result<Option<Draft>, String> {
+    let watched = case.host.watched.get()?;
+    let Some(dropped) = watched.qdisc_dropped.filter(|dropped| *dropped > 0) else {
+        return Ok(None);
+    };
+    let name = case.host.interface();
+    Ok(Some(
+        found(
+            Warning,
+            format!("the queue of {name} dropped {dropped} packets in {} ms", watched.for_ms),
+            "this host sends more than the interface, or a shaper on it, takes",
+        )
+        .run(format!("tc -s qdisc show dev {name}"), "")
+        .source("measured while it was watched"),
+    ))
+}
