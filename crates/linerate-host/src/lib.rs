@@ -23,6 +23,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod checkup;
 pub mod cores;
 pub mod facts;
 mod irq;

@@ -102,6 +102,19 @@ pub(crate) fn states(ethtool: &mut Ethtool, interface: u32) -> Result<Vec<Featur
     Ok(found)
 }
 
+/// `full` or `half`; nothing where the driver does not know.
+pub(crate) fn duplex(ethtool: &mut Ethtool, interface: u32) -> Result<Option<String>, Refusal> {
+    let mut found = None;
+    ethtool.get(ETHTOOL_MSG_LINKMODES_GET, interface, |body| {
+        found = match attribute(body, ETHTOOL_A_LINKMODES_DUPLEX).and_then(<[u8]>::first) {
+            Some(0) => Some("half".to_owned()),
+            Some(1) => Some("full".to_owned()),
+            _ => None,
+        };
+    })?;
+    Ok(found)
+}
+
 /// Wants features on or off, all at once: some need others.
 pub(crate) fn want(
     ethtool: &mut Ethtool,
@@ -165,6 +178,8 @@ const GENL_HEADER_BYTES: usize = 4;
 const CTRL_CMD_GETFAMILY: u8 = 3;
 const CTRL_ATTR_FAMILY_ID: u16 = 1;
 const CTRL_ATTR_FAMILY_NAME: u16 = 2;
+const ETHTOOL_MSG_LINKMODES_GET: u8 = 4;
+const ETHTOOL_A_LINKMODES_DUPLEX: u16 = 6;
 const ETHTOOL_MSG_FEATURES_GET: u8 = 11;
 const ETHTOOL_MSG_FEATURES_SET: u8 = 12;
 const ETHTOOL_FLAG_OMIT_REPLY: u32 = 2;

@@ -15,18 +15,49 @@ pub(crate) struct Link {
 
 /// The interface of this name, in the network namespace of the socket.
 pub(crate) fn by_name(netlink: &mut Netlink, name: &str) -> Result<Link, Refusal> {
+    port(netlink, name).map(|port| port.link)
+}
+
+/// An interface with what the doctor asks for beside its numbers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Port {
+    pub(crate) link: Link,
+    /// Kind of a virtual one, such as `veth`.
+    pub(crate) kind: Option<String>,
+    pub(crate) carrier: bool,
+    /// Absent where the driver sets no bound.
+    pub(crate) largest_mtu_bytes: Option<u32>,
+}
+
+/// The interface of this name with all that is known of it.
+pub(crate) fn port(netlink: &mut Netlink, name: &str) -> Result<Port, Refusal> {
     let mut body = message(0);
     put_attribute(&mut body, IFLA_IFNAME, &[name.as_bytes(), &[0]].concat());
     let mut found = None;
     netlink.ask(RTM_GETLINK, NLM_F_ACK, &body, |kind, body| {
         if kind == RTM_NEWLINK {
-            found = found.take().or_else(|| read(body));
+            found = found.take().or_else(|| read_port(body));
         }
     })?;
-    found.filter(|link| link.name == name).ok_or_else(|| nix::errno::Errno::ENODEV.into())
+    found
+        .filter(|port: &Port| port.link.name == name)
+        .ok_or_else(|| nix::errno::Errno::ENODEV.into())
 }
 
-pub(super) fn read(body: &[u8]) -> Option<Link> {
+pub(super) fn read_port(body: &[u8]) -> Option<Port> {
+    let attributes = body.get(IFINFOMSG_BYTES..)?;
+    let kind =
+        attribute(attributes, IFLA_LINKINFO).and_then(|info| attribute(info, IFLA_INFO_KIND));
+    let largest = attribute(attributes, IFLA_MAX_MTU).and_then(|mtu| u32_at(mtu, 0));
+    Some(Port {
+        link: read(body)?,
+        kind: kind.map(text),
+        carrier: u32_at(body, 8)? & IFF_LOWER_UP != 0,
+        largest_mtu_bytes: largest.filter(|mtu| *mtu > 0),
+    })
+}
+
+fn read(body: &[u8]) -> Option<Link> {
     let attributes = body.get(IFINFOMSG_BYTES..)?;
     let number = |kind| u32_at(attribute(attributes, kind)?, 0);
     let address = attribute(attributes, IFLA_ADDRESS).unwrap_or_default();
@@ -77,6 +108,10 @@ const IFLA_ADDRESS: u16 = 1;
 const IFLA_IFNAME: u16 = 3;
 const IFLA_MTU: u16 = 4;
 const IFLA_TXQLEN: u16 = 13;
+const IFLA_LINKINFO: u16 = 18;
+const IFLA_INFO_KIND: u16 = 1;
+const IFLA_MAX_MTU: u16 = 51;
+const IFF_LOWER_UP: u32 = 1 << 16;
 
 #[cfg(test)]
 mod tests {

@@ -12,8 +12,10 @@
 //!                                                | len u16 | type u16 | value | pad to 4 |
 //! ```
 
+pub(crate) mod disciplines;
 pub(crate) mod ethtool;
 pub(crate) mod link;
+pub(crate) mod nftables;
 pub(crate) mod parameters;
 pub(crate) mod qdisc;
 pub(crate) mod route;
@@ -22,7 +24,7 @@ pub(crate) mod tree;
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
-use netlink_sys::protocols::{NETLINK_GENERIC, NETLINK_ROUTE};
+use netlink_sys::protocols::{NETLINK_GENERIC, NETLINK_NETFILTER, NETLINK_ROUTE};
 use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, recv, send, setsockopt, sockopt::ReceiveTimeout};
 use nix::sys::time::{TimeVal, TimeValLike};
@@ -66,6 +68,11 @@ impl Netlink {
     /// Opens a socket for the families that register by name, such as ethtool's.
     pub(crate) fn generic() -> Option<Self> {
         Self::open(NETLINK_GENERIC)
+    }
+
+    /// Opens a socket for filters.
+    pub(crate) fn netfilter() -> Option<Self> {
+        Self::open(NETLINK_NETFILTER)
     }
 
     fn open(protocol: isize) -> Option<Self> {
@@ -292,10 +299,12 @@ mod tests {
                 attributes(message.body).count();
             }
             attributes(&bytes).count();
-            route::out_interface(&bytes);
+            route::way(&bytes);
+            nftables::tracks(&bytes);
+            disciplines::discipline(&bytes, 2);
             qdisc::root_queue(&bytes, 2);
             ethtool::switches(&bytes);
-            link::read(&bytes);
+            link::read_port(&bytes);
             tree::node(&bytes, 2);
         }
     }

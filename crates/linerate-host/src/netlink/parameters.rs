@@ -2,8 +2,10 @@
 //!
 //! All three are alike: a request for all numbers, an order with some of them.
 
+use linerate_model::doctor::Amount;
+
 use super::ethtool::Ethtool;
-use super::{Refusal, attributes, put_attribute, u32_at};
+use super::{Refusal, attribute, attributes, put_attribute, u32_at};
 
 /// Which group of numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,6 +70,30 @@ fn numbers(body: &[u8], group: Group) -> Vec<(&'static str, u32)> {
         .collect()
 }
 
+/// The same with the most that the driver takes, of groups that have such.
+pub(crate) fn read_with_most(
+    ethtool: &mut Ethtool,
+    interface: u32,
+    group: Group,
+) -> Result<Vec<Amount>, Refusal> {
+    let mut found = Vec::new();
+    ethtool.get(group.messages().0, interface, |body| found = numbers_with_most(body, group))?;
+    Ok(found)
+}
+
+fn numbers_with_most(body: &[u8], group: Group) -> Vec<Amount> {
+    let most = |name: &str| {
+        let (_, kind, _) = group.names().into_iter().find(|(known, ..)| *known == name)?;
+        // The four largest values stand before the four present ones.
+        u32_at(attribute(body, kind.checked_sub(MOST_BEFORE)?)?, 0)
+    };
+    let amount = |(name, now): (&str, u32)| Amount { name: name.to_owned(), now, most: most(name) };
+    numbers(body, group).into_iter().map(amount).collect()
+}
+
+/// `ETHTOOL_A_RINGS_RX` less `ETHTOOL_A_RINGS_RX_MAX`, and the same of channels.
+const MOST_BEFORE: u16 = 4;
+
 /// Orders one number.
 pub(crate) fn set(
     ethtool: &mut Ethtool,
@@ -104,5 +130,7 @@ mod tests {
         put_attribute(&mut body, 2, &4096_u32.to_ne_bytes());
         put_attribute(&mut body, 6, &256_u32.to_ne_bytes());
         assert_eq!(numbers(&body, Group::Rings), [("rx", 256)], "the largest is not the present");
+        let rx = Amount { name: "rx".into(), now: 256, most: Some(4096) };
+        assert_eq!(numbers_with_most(&body, Group::Rings), [rx]);
     }
 }

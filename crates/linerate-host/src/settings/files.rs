@@ -65,7 +65,7 @@ fn is_absence(e: &io::Error) -> bool {
 
 /// Numbers that entries of a directory bear behind a prefix, ascending; none where there is no such
 /// directory.
-fn numbered(roots: &Roots, directory: &str, prefix: &str) -> Result<Vec<u32>, String> {
+pub(crate) fn numbered(roots: &Roots, directory: &str, prefix: &str) -> Result<Vec<u32>, String> {
     let failed = |e: io::Error| format!("cannot read /{directory}: {e}");
     let entries = match roots.path(directory).read_dir() {
         Ok(entries) => entries,

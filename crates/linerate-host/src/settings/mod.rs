@@ -5,7 +5,7 @@
 //! what somebody else has set meanwhile is left and reported.
 
 mod change;
-mod files;
+pub(crate) mod files;
 mod journal;
 mod kernel;
 mod knobs;

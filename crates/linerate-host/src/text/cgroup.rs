@@ -17,6 +17,15 @@ pub(crate) fn parse_throttled_ns(text: &str) -> Option<u64> {
     })
 }
 
+/// CPU time that a group allows its tasks, in thousandths of a core: `cpu.max` of version 2, or `cpu.cfs_quota_us`
+/// and `cpu.cfs_period_us` of version 1 with a space between. `None` without a limit.
+pub(crate) fn parse_limit_millicores(text: &str) -> Option<u64> {
+    let (quota, period) = text.trim().split_once(' ')?;
+    // `max` and -1 are no limit.
+    let quota: u64 = quota.parse().ok()?;
+    quota.checked_mul(1_000)?.checked_div(period.trim().parse().ok()?)
+}
+
 /// The paths, without the leading `/`, of `cpu.stat` of this process' group and of every group
 /// above it that can be seen, from the text of /proc/self/cgroup and /proc/self/mountinfo.
 ///
@@ -106,6 +115,15 @@ mod tests {
         assert_eq!(parse_throttled_ns(v1), Some(4_217));
         assert_eq!(parse_throttled_ns("usage_usec 158809897\n"), None);
         assert_eq!(parse_throttled_ns("throttled_usec"), None);
+    }
+
+    #[test]
+    fn known_answers_of_limits() {
+        assert_eq!(parse_limit_millicores("50000 100000\n"), Some(500));
+        assert_eq!(parse_limit_millicores("max 100000"), None);
+        assert_eq!(parse_limit_millicores("-1 100000"), None);
+        assert_eq!(parse_limit_millicores("5 0"), None);
+        assert_eq!(parse_limit_millicores("5"), None);
     }
 
     const V2: &str = "24 1 0:22 / /sys rw - sysfs sysfs rw\n\

@@ -69,6 +69,8 @@ mod tests {
         softnet::parse(text, &mut Vec::new());
         net_dev::parse(text, "eth0");
         pressure::parse_some(text);
+        pressure::parse_some_avg10(text);
+        cgroup::parse_limit_millicores(text);
         cgroup::parse_throttled_ns(text);
         cgroup::throttle_files(text, text);
         cpuinfo::parse_model(text);

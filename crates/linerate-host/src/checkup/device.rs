@@ -1,0 +1,141 @@
+//! The interface of the path.
+
+use linerate_model::doctor::{DeviceDetails, Fact, Feature, InterruptDetails};
+use linerate_model::setting::Cores;
+use nix::errno::Errno;
+
+use super::text;
+use crate::irq::NicIrqs;
+use crate::netlink::ethtool::{self, Ethtool};
+use crate::netlink::parameters::{self, Group};
+use crate::netlink::{Netlink, Refusal, disciplines, link};
+use crate::roots::Roots;
+use crate::settings::files;
+use crate::text::cpulist;
+
+/// All that can be known of an interface.
+pub(super) fn details(roots: &Roots, nic: Option<&str>) -> DeviceDetails {
+    let mut found = DeviceDetails::default();
+    let Some(nic) = nic else {
+        return unknown("the interface of the path is not known");
+    };
+    if !roots.is_host() {
+        return unknown("these are files, and no host");
+    }
+    let Some(mut route) = Netlink::route() else { return unknown("this kernel has no netlink") };
+    let port = match link::port(&mut route, nic) {
+        Ok(port) => port,
+        Err(refusal) => return unknown(&format!("the kernel does not report {nic}: {refusal}")),
+    };
+    found.kind = Fact::Known(port.kind);
+    found.carrier = Fact::Known(port.carrier);
+    found.largest_mtu_bytes = Fact::Known(port.largest_mtu_bytes);
+    found.queue_length = Fact::Known(port.link.queue_length);
+    found.qdiscs = disciplines::read(&mut route, port.link.index)
+        .map_err(|refusal| format!("the kernel tells no queueing disciplines: {refusal}"))
+        .into();
+    by_ethtool(port.link.index, &mut found);
+    in_files(roots, nic, port.link.index, &mut found);
+    found.firmware =
+        Fact::Unknown(format!("the kernel tells it to `ethtool -i {nic}` and devlink alone"));
+    found
+}
+
+fn unknown(why: &str) -> DeviceDetails {
+    fn because<T>(why: &str) -> Fact<T> {
+        Fact::Unknown(why.to_owned())
+    }
+    DeviceDetails {
+        kind: because(why),
+        carrier: because(why),
+        duplex: because(why),
+        largest_mtu_bytes: because(why),
+        queue_length: because(why),
+        features: because(why),
+        rings: because(why),
+        channels: because(why),
+        qdiscs: because(why),
+        interrupts: because(why),
+        numa_node: because(why),
+        rps: because(why),
+        xps: because(why),
+        rx_missed: because(why),
+        firmware: because(why),
+    }
+}
+
+fn by_ethtool(index: u32, found: &mut DeviceDetails) {
+    let Some(mut ethtool) = Ethtool::open() else {
+        let why = || "this kernel has no ethtool netlink family (Linux 5.6 and later)".to_owned();
+        (found.features, found.duplex) = (Fact::Unknown(why()), Fact::Unknown(why()));
+        (found.rings, found.channels) = (Fact::Unknown(why()), Fact::Unknown(why()));
+        return;
+    };
+    let features = ethtool::states(&mut ethtool, index).map(|states| {
+        let feature = |state: ethtool::Feature| Feature {
+            name: state.name,
+            on: state.active,
+            changeable: Some(state.changeable),
+        };
+        states.into_iter().map(feature).collect()
+    });
+    found.features = told(features);
+    found.duplex = told(or_nothing(ethtool::duplex(&mut ethtool, index)));
+    let mut amounts =
+        |group| told(or_nothing(parameters::read_with_most(&mut ethtool, index, group)));
+    found.rings = amounts(Group::Rings);
+    found.channels = amounts(Group::Channels);
+}
+
+/// A driver that has no such thing says so.
+fn or_nothing<T: Default>(read: Result<T, Refusal>) -> Result<T, Refusal> {
+    match read {
+        Err(refusal) if refusal.errno == Errno::EOPNOTSUPP => Ok(T::default()),
+        read => read,
+    }
+}
+
+fn told<T>(read: Result<T, Refusal>) -> Fact<T> {
+    read.map_err(|refusal| format!("ethtool's netlink family refuses: {refusal}")).into()
+}
+
+fn in_files(roots: &Roots, nic: &str, index: u32, found: &mut DeviceDetails) {
+    if roots.number(&format!("sys/class/net/{nic}/ifindex")) != Some(index) {
+        let why = || format!("/sys here does not show {nic}: it is of another network namespace");
+        (found.interrupts, found.numa_node) = (Fact::Unknown(why()), Fact::Unknown(why()));
+        (found.rps, found.xps) = (Fact::Unknown(why()), Fact::Unknown(why()));
+        found.rx_missed = Fact::Unknown(why());
+        return;
+    }
+    found.rps = queues(roots, nic, true).into();
+    found.xps = queues(roots, nic, false).into();
+    let own = NicIrqs::of(roots, nic);
+    let interrupts = own.message_signalled().iter().map(|irq| {
+        let list = text(roots, &format!("proc/irq/{irq}/smp_affinity_list"))?;
+        Ok(InterruptDetails { irq: *irq, cores: cpulist::parse(&list) })
+    });
+    found.interrupts = interrupts.collect::<Result<_, String>>().into();
+    // -1 where the device has none; interfaces without a device have no such file.
+    let node = |file: &str| roots.number::<i64>(&format!("sys/class/net/{nic}/{file}"));
+    let node = node("device/numa_node").or_else(|| node("device/../numa_node"));
+    found.numa_node = Fact::Known(node.and_then(|node| u32::try_from(node).ok()));
+    let count = |name: &str| {
+        let file = format!("sys/class/net/{nic}/statistics/{name}");
+        roots.number::<u64>(&file).ok_or_else(|| format!("/{file} has no number"))
+    };
+    found.rx_missed = count("rx_missed_errors")
+        .and_then(|missed| Ok(missed.saturating_add(count("rx_fifo_errors")?)))
+        .into();
+}
+
+/// The cores of each queue; of a device with one queue the kernel tells no senders' cores.
+fn queues(roots: &Roots, nic: &str, receive: bool) -> Result<Vec<Vec<u32>>, String> {
+    let mut all = Vec::new();
+    for queue in files::queues(roots, nic, receive)? {
+        let path = files::queue(nic, receive, queue);
+        let Some(mask) = files::words(roots, &path)? else { continue };
+        let cores = files::list_of_mask(&mask).and_then(|list| Cores::parse(&list));
+        all.push(cores.ok_or_else(|| format!("/{path} is no mask of cores: {mask:?}"))?.list);
+    }
+    Ok(all)
+}

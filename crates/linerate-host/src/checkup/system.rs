@@ -1,0 +1,74 @@
+//! The system around: clock, helpers, virtual machine, container.
+
+use linerate_model::doctor::{Fact, SystemDetails};
+
+use super::text;
+use crate::roots::Roots;
+
+pub(super) fn details(roots: &Roots) -> SystemDetails {
+    let running = programs(roots);
+    let keepers = |names: &Vec<String>| {
+        let keeps = |name: &&String| CLOCK_KEEPERS.contains(&name.as_str());
+        names.iter().filter(keeps).cloned().collect()
+    };
+    let source = "sys/devices/system/clocksource/clocksource0/current_clocksource";
+    SystemDetails {
+        clock_source: text(roots, source).map(|text| text.trim().to_owned()).into(),
+        clock_keepers: running.as_ref().map(keepers).map_err(String::clone).into(),
+        irqbalance: running.map(|names| names.iter().any(|name| name == "irqbalance")).into(),
+        virtual_machine: virtual_machine(roots).into(),
+        container: Fact::Known(container(roots)),
+    }
+}
+
+/// Programs that discipline the clock, as the kernel has their names: cut at 15 bytes.
+const CLOCK_KEEPERS: &[&str] = &[
+    "chronyd",
+    "ntpd",
+    "ntpd-rs",
+    "ntp-daemon",
+    "openntpd",
+    "systemd-timesyn",
+    "ptp4l",
+    "phc2sys",
+    "timemaster",
+];
+
+/// Names of the programs that can be seen running, each once.
+fn programs(roots: &Roots) -> Result<Vec<String>, String> {
+    let entries = roots.path("proc").read_dir().map_err(|e| format!("cannot read /proc: {e}"))?;
+    let mut names: Vec<String> = entries
+        .flatten()
+        .filter_map(|entry| {
+            let name = entry.file_name().into_string().ok()?;
+            name.bytes().all(|byte| byte.is_ascii_digit()).then_some(())?;
+            roots.line(&format!("proc/{name}/comm"))
+        })
+        .collect();
+    names.sort_unstable();
+    names.dedup();
+    Ok(names)
+}
+
+/// By the processor's flag, which every hypervisor of today sets; the name by DMI, where there is one.
+fn virtual_machine(roots: &Roots) -> Result<Option<String>, String> {
+    let info = text(roots, "proc/cpuinfo")?;
+    let flags = info.lines().find_map(|line| line.strip_prefix("flags")).unwrap_or_default();
+    if !flags.split_whitespace().any(|flag| flag == "hypervisor") {
+        return Ok(None);
+    }
+    let dmi = |name: &str| roots.line(&format!("sys/class/dmi/id/{name}"));
+    let words: Vec<String> =
+        [dmi("sys_vendor"), dmi("product_name")].into_iter().flatten().collect();
+    let kind =
+        if words.is_empty() { roots.line("sys/hypervisor/type") } else { Some(words.join(" ")) };
+    Ok(Some(kind.unwrap_or_else(|| "of which nothing more is told".to_owned())))
+}
+
+fn container(roots: &Roots) -> Option<String> {
+    let there = |below: &str| roots.path(below).exists();
+    roots
+        .line("run/systemd/container")
+        .or_else(|| there(".dockerenv").then(|| "docker".to_owned()))
+        .or_else(|| there("run/.containerenv").then(|| "podman".to_owned()))
+}
