@@ -48,7 +48,11 @@ fn check(root: &Value, schema: &Value, value: &Value, at: &str) -> Result<(), St
                 true
             }
             "additionalProperties" => {
-                for (name, inner) in value.as_object().into_iter().flatten() {
+                // Those that `properties` names are not additional.
+                let named =
+                    |name: &str| rules.get("properties").and_then(|p| p.get(name)).is_some();
+                let all = value.as_object().into_iter().flatten();
+                for (name, inner) in all.filter(|(name, _)| !named(name)) {
                     check(root, wanted, inner, &format!("{at}.{name}"))?;
                 }
                 true
