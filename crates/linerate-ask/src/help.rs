@@ -4,16 +4,21 @@
 
 use linerate_model::exit::Exit;
 
+/// Of a verb that measures: what only the doctor ends with is left out.
 fn with_exit_codes(examples: &str) -> String {
+    with_codes(examples, Exit::ALL.into_iter().filter(|exit| *exit != Exit::Found))
+}
+
+fn with_codes(examples: &str, exits: impl IntoIterator<Item = Exit>) -> String {
     let mut text = format!("Examples:\n{examples}\nExit codes:\n");
-    for exit in Exit::ALL {
+    for exit in exits {
         text.push_str(&format!("{:>5}  {}\n", exit as u8, exit.words()));
     }
     text
 }
 
 pub fn top() -> String {
-    with_exit_codes(
+    with_codes(
         "  linerate udp --local                 see a real result on this machine alone
   linerate serve                       the server, on another machine
   linerate udp HOST --rate 1G          loss, jitter and CPU at a given rate
@@ -21,7 +26,22 @@ pub fn top() -> String {
   linerate rr HOST                     transactions per second and latency
   linerate sweep HOST --zoom           where received leaves offered, and which end limits it
   linerate search HOST --max 1G        the highest rate with at most 0.5% loss
+  linerate doctor HOST                 what is set badly on this host for that path
 ",
+        Exit::ALL,
+    )
+}
+
+pub fn doctor() -> String {
+    with_codes(
+        "  linerate doctor                             this host alone
+  linerate doctor HOST --rate 25G             judged against a goal; HOST runs `linerate serve`
+  linerate doctor HOST -v                     every note with its reasons, and what could not be looked at
+  linerate doctor HOST --json                 facts and findings (`linerate schema doctor`)
+  linerate doctor HOST --prove offload.tso --allow-settings
+                                              what that change is worth; it is put back afterwards
+",
+        Exit::ALL.into_iter().filter(|exit| *exit != Exit::Invalid),
     )
 }
 

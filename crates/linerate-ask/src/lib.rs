@@ -5,6 +5,7 @@
 
 pub mod common;
 pub mod datagrams;
+pub mod doctor;
 mod from_text;
 mod getopt;
 pub mod help;

@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 pub mod campaign;
+pub mod doctor;
 pub mod keep;
 pub mod search;
 pub mod sweep;

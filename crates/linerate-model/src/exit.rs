@@ -15,18 +15,21 @@ pub enum Exit {
     Unreachable = 3,
     /// An accounting identity broke.
     Invalid = 4,
+    /// The doctor found something that is more than a note.
+    Found = 5,
     /// Ctrl-C.
     Interrupted = 130,
 }
 
 impl Exit {
     /// All, in the order of their numbers.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Complete,
         Self::Failed,
         Self::Usage,
         Self::Unreachable,
         Self::Invalid,
+        Self::Found,
         Self::Interrupted,
     ];
 
@@ -40,6 +43,7 @@ impl Exit {
                 "no server was reached or it refused (busy, wrong key, no route, unknown host)"
             }
             Self::Invalid => "the counts contradict each other; do not use the numbers",
+            Self::Found => "doctor: something holds this path back, more than a note",
             Self::Interrupted => "ended by Ctrl-C; what was measured is kept",
         }
     }

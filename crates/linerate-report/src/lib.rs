@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 pub mod compare;
+pub mod doctor;
 pub mod draw;
 pub mod error;
 mod field;

@@ -7,6 +7,7 @@ mod args;
 mod audit;
 mod campaign;
 mod compare;
+mod doctor;
 mod iperf2;
 mod iperf3;
 mod keys;
@@ -91,6 +92,7 @@ fn dispatch(cli: Cli) -> Result<ExitCode, ErrorRecord> {
             Measure::Sweep(args) => sweep::run(&args, look)?,
             Measure::Search(args) => search::run(&args, look)?,
         },
+        Command::Doctor(args) => doctor::run(&args, look)?,
         Command::Keys(args) => keys::run(&args)?,
         Command::Campaign(args) => campaign::run(&args)?,
         Command::Compare(args) => return Ok(compare::run(&args)),

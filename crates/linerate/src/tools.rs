@@ -5,6 +5,7 @@ use std::path::Path;
 
 use clap::CommandFactory as _;
 use linerate_model::campaign::CampaignStatus;
+use linerate_model::doctor::DoctorDocument;
 use linerate_model::key_list::KeyList;
 use linerate_model::lines::{
     CampaignLine, ExportedRun, NoDocument, RunLine, SearchLine, SweepLine,
@@ -29,6 +30,7 @@ pub fn schema(document: Document) -> Result<Exit, ErrorRecord> {
         Document::SweepLine => schemars::schema_for!(SweepLine<'_>),
         Document::Search => schemars::schema_for!(SearchDocument),
         Document::SearchLine => schemars::schema_for!(SearchLine<'_>),
+        Document::Doctor => schemars::schema_for!(DoctorDocument),
         Document::Compare => schemars::schema_for!(View),
         Document::Campaign => schemars::schema_for!(CampaignLine<'_>),
         Document::CampaignStatus => schemars::schema_for!(CampaignStatus),

@@ -49,6 +49,7 @@ pub enum Command {
     SettingsGuard,
     #[command(flatten)]
     Measure(Measure),
+    Doctor(Box<linerate_ask::doctor::DoctorArgs>),
     Campaign(crate::campaign::args::CampaignArgs),
     Compare(Box<crate::compare::CompareArgs>),
     /// iperf 2's client and server, with its options and output.

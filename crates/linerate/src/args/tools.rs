@@ -31,6 +31,8 @@ pub enum Document {
     Search,
     /// A line of `search --json-lines`.
     SearchLine,
+    /// `doctor --json`.
+    Doctor,
     /// `compare --json`.
     Compare,
     /// `campaign run --json` and a line of `--json-lines`, also of resume.

@@ -22,13 +22,15 @@ fn text(bytes: &[u8]) -> String {
 
 #[test]
 fn every_verb_has_help_with_examples() {
-    for verb in ["serve", "udp", "tcp", "rr", "sweep", "search", "schema", "completions", "man"] {
+    for verb in
+        ["serve", "udp", "tcp", "rr", "sweep", "search", "doctor", "schema", "completions", "man"]
+    {
         let out = linerate(&[verb, "--help"]);
         assert_eq!(out.status.code(), Some(0), "{verb}");
         let help = text(&out.stdout);
         assert!(help.contains("Examples:\n  linerate"), "{verb}: {help}");
         assert!(out.stderr.is_empty());
-        let tests = ["serve", "udp", "tcp", "rr", "sweep", "search"].contains(&verb);
+        let tests = ["serve", "udp", "tcp", "rr", "sweep", "search", "doctor"].contains(&verb);
         assert_eq!(help.contains("Exit codes:"), tests, "{verb}");
     }
 }
@@ -56,6 +58,8 @@ fn the_first_page_of_help() {
                    there
       search       The highest rate that meets a goal of loss (and delay): bounds, evidence and which
                    end limits
+      doctor       What holds this host back on the way to another: what is set badly, why that matters,
+                   what changes it
       campaign     Settings x reboots x runs by one plan, crash-safe; leaves the hosts as it found them
       compare      Groups of runs: which differ from the first, by how much, and how sure that is
       iperf        iperf 2's client and server, with its options and output
@@ -87,6 +91,7 @@ fn the_first_page_of_help() {
       linerate rr HOST                     transactions per second and latency
       linerate sweep HOST --zoom           where received leaves offered, and which end limits it
       linerate search HOST --max 1G        the highest rate with at most 0.5% loss
+      linerate doctor HOST                 what is set badly on this host for that path
 
     Exit codes:
         0  complete
@@ -94,6 +99,7 @@ fn the_first_page_of_help() {
         2  wrong usage; nothing was sent
         3  no server was reached or it refused (busy, wrong key, no route, unknown host)
         4  the counts contradict each other; do not use the numbers
+        5  doctor: something holds this path back, more than a note
       130  ended by Ctrl-C; what was measured is kept
     ");
 }

@@ -10,6 +10,7 @@ mod compare;
 mod control;
 mod delay;
 mod dialect_experiments;
+mod doctor;
 mod documents;
 mod flent;
 mod hostile;

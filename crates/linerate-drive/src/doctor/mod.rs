@@ -1,0 +1,143 @@
+//! The doctor: looks at this host and, through its server, at the far one; judges both; and may prove what one
+//! change is worth.
+
+mod prove;
+
+use std::net::{IpAddr, ToSocketAddrs};
+use std::time::Duration;
+
+use linerate_ask::doctor::{Asked, DoctorArgs};
+use linerate_ask::target::Found;
+use linerate_doctor::{Case, Judged, judge};
+use linerate_host::checkup::Look;
+use linerate_host::sampler::Clocks;
+use linerate_model::doctor::{DoctorDocument, FORMAT, Goal, HostDetails, Unlooked};
+use linerate_model::plan::{Dialect, IpVersion};
+use linerate_model::record::{ErrorKind, ErrorRecord, ProgramFacts, RunRecord, TestEnd};
+use linerate_runner::agent::HostAgent;
+use linerate_runner::client::{Request, Target};
+
+use crate::Env;
+
+/// Takes this host over for changes of its settings; asked only where a change is to be proven.
+pub type TakeOver<'a> = &'a mut dyn FnMut() -> Result<Box<dyn HostAgent>, ErrorRecord>;
+
+/// Counters are watched for so long: what grows on a host at rest shows within it.
+const WATCHED: Duration = Duration::from_millis(500);
+
+/// Looks, judges and, if asked, proves.
+///
+/// # Errors
+/// When nothing can be looked at: a host that has no address, words that make no sense, a change that is none.
+pub fn run(
+    args: &DoctorArgs,
+    command: Vec<String>,
+    env: &mut Env<'_>,
+    take_over: TakeOver<'_>,
+) -> Result<DoctorDocument, ErrorRecord> {
+    let Asked { place, rate_bps } = args.asked()?;
+    let started = env.clock.date();
+    let towards = place.as_ref().map(address).transpose()?;
+    let look = Look::begin(towards, clocks(env));
+    let begun = env.clock.elapsed();
+    let mut unknown = Vec::new();
+    let (far, rtt_s) = match place.as_ref().filter(|found| found.target != Target::Local) {
+        Some(found) => contact(args, found, towards, env, &mut unknown)?,
+        None => (None, None),
+    };
+    env.clock.sleep(WATCHED.saturating_sub(env.clock.elapsed().saturating_sub(begun)));
+    let here = look.end(clocks(env));
+    let goal = Goal { rate_bps, rtt_s };
+
+    let mut judged = judge(&Case { end: TestEnd::Client, host: &here, other: far.as_ref(), goal });
+    if let Some(far) = &far {
+        let case = Case { end: TestEnd::Server, host: far, other: Some(&here), goal };
+        add(&mut judged, judge(&case));
+    }
+    judged.unknown.extend(unknown);
+    let mut document = DoctorDocument {
+        format: FORMAT,
+        kind: "doctor".to_owned(),
+        started,
+        linerate: ProgramFacts { version: env!("CARGO_PKG_VERSION").to_owned() },
+        command,
+        target: args.place.host.clone(),
+        goal,
+        checks: judged.checks,
+        findings: judged.findings,
+        unknown: judged.unknown,
+        proof: None,
+        here,
+        far,
+    };
+    if let (Some(id), Some(found)) = (&args.prove, &place) {
+        prove::prove(args, id, found, &mut document, env, take_over)?;
+    }
+    Ok(document)
+}
+
+fn add(judged: &mut Judged, more: Judged) {
+    judged.checks = judged.checks.saturating_add(more.checks);
+    judged.findings.extend(more.findings);
+    judged.findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+    judged.unknown.extend(more.unknown);
+}
+
+fn clocks(env: &Env<'_>) -> Clocks {
+    let monotonic_ns = u64::try_from(env.clock.elapsed().as_nanos()).unwrap_or(u64::MAX);
+    Clocks { monotonic_ns, wall_ahead_ns: 0 }
+}
+
+/// The address that the path leads to.
+fn address(found: &Found) -> Result<IpAddr, ErrorRecord> {
+    let (Target::Host { name, port } | Target::Discard { name, port }) = &found.target else {
+        return Ok(IpAddr::from([127, 0, 0, 1]));
+    };
+    let what = || format!("cannot find the address of `{name}`");
+    let error = |why: String| {
+        ErrorRecord::new(ErrorKind::UnknownHost, what(), why, &["an address in place of the name"])
+    };
+    let all = (name.as_str(), *port).to_socket_addrs().map_err(|e| error(e.to_string()))?;
+    let wanted = |ip: &IpAddr| match found.ip {
+        Some(IpVersion::V4) => ip.is_ipv4(),
+        Some(IpVersion::V6) => ip.is_ipv6(),
+        None => true,
+    };
+    let found = all.map(|address| address.ip()).find(wanted);
+    found.ok_or_else(|| error("it has no address of that version of IP".to_owned()))
+}
+
+/// What the far host tells of itself, and its round trip in seconds. A server that tells nothing leaves a
+/// reason in `unknown`.
+fn contact(
+    args: &DoctorArgs,
+    found: &Found,
+    towards: Option<IpAddr>,
+    env: &mut Env<'_>,
+    unknown: &mut Vec<Unlooked>,
+) -> Result<(Option<HostDetails>, Option<f64>), ErrorRecord> {
+    let mut cannot = |why: String| {
+        unknown.push(Unlooked { id: "far.facts".to_owned(), host: TestEnd::Server, why });
+        Ok((None, None))
+    };
+    if let Some(dialect) = found.dialect.filter(|dialect| *dialect != Dialect::Native) {
+        return cannot(format!("a server of {} tells nothing of its host", dialect.as_ref()));
+    }
+    let request = Request { ip: towards.map(version), ..args.contact(found)? };
+    let record = env.executor.run(&request, env.watcher, &env.stop);
+    match (&record.server, &record.error) {
+        (_, Some(error)) if error.kind == ErrorKind::Interrupted => Err(error.clone()),
+        (None, Some(error)) => cannot(format!("{}: {}", error.what, error.why)),
+        (None, None) => cannot("its server tells nothing of its host".to_owned()),
+        (Some(host), _) => Ok((Some(HostDetails::of_record(host.clone())), rtt(&record))),
+    }
+}
+
+fn version(address: IpAddr) -> IpVersion {
+    if address.is_ipv4() { IpVersion::V4 } else { IpVersion::V6 }
+}
+
+/// The median round trip of single requests: nobody queues before them but others' packets.
+fn rtt(record: &RunRecord) -> Option<f64> {
+    Some(record.totals.rr.as_ref()?.latency_s.as_ref()?.p50)
+}

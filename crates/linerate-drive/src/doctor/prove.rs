@@ -1,0 +1,242 @@
+//! What one change is worth: runs without and with it in turn, compared.
+
+use std::sync::Arc;
+
+use linerate_analysis::compare::{self, Margin, Options, Verdict};
+use linerate_analysis::set::{Data, Set};
+use linerate_ask::doctor::DoctorArgs;
+use linerate_ask::target::Found;
+use linerate_ask::usage;
+use linerate_model::doctor::{DoctorDocument, Finding, Gain, Proof};
+use linerate_model::record::{ErrorKind, ErrorRecord, Status, TestEnd};
+use linerate_model::setting::Setting;
+use linerate_runner::agent::{DeviceChoice, HostAgent};
+use linerate_runner::client::Request;
+
+use super::TakeOver;
+use crate::Env;
+
+/// Smallest change that matters, as a share.
+const MARGIN: f64 = 0.02;
+/// Compared of every run.
+const METRIC: &str = "received_bps";
+
+/// Proves what the change of a finding is worth, and writes it into the document.
+pub(super) fn prove(
+    args: &DoctorArgs,
+    id: &str,
+    found: &Found,
+    document: &mut DoctorDocument,
+    env: &mut Env<'_>,
+    take_over: TakeOver<'_>,
+) -> Result<(), ErrorRecord> {
+    let setting = setting(id, &document.findings)?;
+    let request = args.run(found, of_datagrams(id))?;
+    let device = document.here.host.nic.as_ref().map(|nic| DeviceChoice::Named(nic.name.clone()));
+    let device = device.filter(|_| setting.name.of_device());
+    let mut host = take_over()?;
+    let mut runs = Runs { without: Vec::new(), with: Vec::new() };
+    let done =
+        turns(args.pairs, host.as_mut(), device.as_ref(), &setting, &request, &mut runs, env);
+    let left = match host.restore() {
+        Ok(restoration) => restoration.left(),
+        Err(error) => vec![format!("{}: {}", error.what, error.why)],
+    };
+    let mut proof = judged(id, setting, runs);
+    proof.error = done.err().or_else(|| not_back(&left));
+    proof.left = left;
+    if proof.error.is_none()
+        && let Some(finding) =
+            document.findings.iter_mut().find(|f| f.id == id && f.host == TestEnd::Client)
+    {
+        finding.effect = format!("measured here: {}", proof.words);
+    }
+    document.proof = Some(proof);
+    Ok(())
+}
+
+/// A host that is not as before is an error, whatever the runs say.
+fn not_back(left: &[String]) -> Option<ErrorRecord> {
+    let what = "the host is not as it was before";
+    (!left.is_empty()).then(|| ErrorRecord::new(ErrorKind::Restore, what, left.join("; "), &[]))
+}
+
+/// The change of the finding of that name, of this host.
+fn setting(id: &str, findings: &[Finding]) -> Result<Setting, ErrorRecord> {
+    let here = || findings.iter().filter(|finding| finding.host == TestEnd::Client);
+    let provable: Vec<&str> =
+        here().filter(|f| f.setting.is_some()).map(|f| f.id.as_str()).collect();
+    let hint = match &provable[..] {
+        [] => "no finding of this host has a change that linerate makes itself".to_owned(),
+        ids => format!("one of {}", ids.join(", ")),
+    };
+    let what = format!("cannot prove `{id}`");
+    match here().find(|finding| finding.id == id) {
+        Some(Finding { setting: Some(setting), .. }) => Ok(setting.clone()),
+        Some(_) => {
+            Err(usage::error(what, "linerate cannot make its change itself, with undo", &[&hint]))
+        }
+        None => Err(usage::error(what, "it was not found on this host", &[&hint])),
+    }
+}
+
+/// What the change is of shows in datagrams, and not in a byte stream.
+fn of_datagrams(id: &str) -> bool {
+    ["buffers.rmem", "buffers.wmem", "offload.udp"].iter().any(|family| id.starts_with(family))
+}
+
+struct Runs {
+    without: Vec<f64>,
+    with: Vec<f64>,
+}
+
+/// Pairs of runs, each pair the other way round than the one before, so that what drifts is in both alike.
+fn turns(
+    pairs: u32,
+    host: &mut dyn HostAgent,
+    device: Option<&DeviceChoice>,
+    setting: &Setting,
+    request: &Request,
+    runs: &mut Runs,
+    env: &mut Env<'_>,
+) -> Result<(), ErrorRecord> {
+    for pair in 0..pairs {
+        let mut figures = [0.0; 2];
+        for with in if pair % 2 == 0 { [false, true] } else { [true, false] } {
+            if with {
+                set(host, device, setting)?;
+            } else {
+                host.restore()?;
+            }
+            figures[usize::from(with)] = run(request, env)?;
+        }
+        let [without, with] = figures;
+        runs.without.push(without);
+        runs.with.push(with);
+    }
+    Ok(())
+}
+
+fn set(
+    host: &mut dyn HostAgent,
+    device: Option<&DeviceChoice>,
+    setting: &Setting,
+) -> Result<(), ErrorRecord> {
+    let applied = host.apply(device, std::slice::from_ref(setting))?;
+    match applied.first().filter(|applied| !applied.holds()) {
+        None => Ok(()),
+        Some(applied) => Err(ErrorRecord::new(
+            ErrorKind::Setting,
+            format!("cannot set {setting}"),
+            applied.why.clone().unwrap_or_default(),
+            &[],
+        )),
+    }
+}
+
+fn run(request: &Request, env: &mut Env<'_>) -> Result<f64, ErrorRecord> {
+    let record = env.executor.run(request, env.watcher, &env.stop);
+    match (record.status, record.error) {
+        (Status::Complete, _) => {
+            record.summary.and_then(|summary| summary.received_bps).ok_or_else(|| {
+                ErrorRecord::new(
+                    ErrorKind::Unable,
+                    "cannot compare a run",
+                    "it has no received rate",
+                    &[],
+                )
+            })
+        }
+        (_, Some(error)) => Err(error),
+        (..) => Err(ErrorRecord::new(ErrorKind::Unable, "a run failed", "it gave no reason", &[])),
+    }
+}
+
+/// What the runs show.
+fn judged(id: &str, setting: Setting, runs: Runs) -> Proof {
+    let mut proof = Proof {
+        id: id.to_owned(),
+        setting,
+        metric: METRIC.to_owned(),
+        without: runs.without,
+        with: runs.with,
+        margin_percent: MARGIN * 100.0,
+        verdict: None,
+        gain_percent: None,
+        words: "too few runs were made to say".to_owned(),
+        left: Vec::new(),
+        error: None,
+    };
+    let set = |label: &str, values: &[f64]| Set {
+        label: label.to_owned(),
+        unit: Some("bit/s".to_owned()),
+        data: Data::Runs { values: Arc::new(values.to_vec()), boots: None },
+        notes: Vec::new(),
+    };
+    if proof.without.len() < 3 {
+        return proof;
+    }
+    let sets = [set("without", &proof.without), set("with", &proof.with)];
+    let options = Options { margin: Margin::Relative(MARGIN), paired: true, ..Options::default() };
+    let Ok(analysis) = compare::compare(&sets, &options) else { return proof };
+    let Some(comparison) = analysis.comparisons.first() else { return proof };
+    let base = proof.without.iter().sum::<f64>() / proof.without.len() as f64;
+    let percent = |difference: f64| difference / base * 100.0;
+    proof.gain_percent = match (comparison.difference, &comparison.ci) {
+        (Some(gain), Some(ci)) if base > 0.0 => {
+            Some(Gain { mean: percent(gain), low: percent(ci.low), high: percent(ci.high) })
+        }
+        _ => None,
+    };
+    proof.verdict = comparison.verdict.map(|verdict| verdict.name().to_owned());
+    proof.words = words(comparison.verdict, proof.gain_percent, proof.without.len());
+    proof
+}
+
+fn words(verdict: Option<Verdict>, gain: Option<Gain>, pairs: usize) -> String {
+    let margin = MARGIN * 100.0;
+    match (verdict, gain) {
+        (Some(Verdict::Equivalent), _) => format!("no difference larger than {margin:.0} %"),
+        (Some(Verdict::Different), Some(Gain { mean, low, high })) if mean >= 0.0 => {
+            format!("worth {mean:.0} % ({low:.0} to {high:.0})")
+        }
+        (Some(Verdict::Different), Some(Gain { mean, low, high })) => {
+            format!("costs {:.0} % ({:.0} to {:.0})", -mean, -high, -low)
+        }
+        (Some(Verdict::Inconclusive), Some(Gain { low, high, .. })) => {
+            format!(
+                "not settled after {pairs} pairs: between {low:+.0} and {high:+.0} %; --pairs for more"
+            )
+        }
+        _ => "the runs allow no verdict".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_model::setting::SettingValue;
+
+    use super::*;
+
+    fn said(without: &[f64], with: &[f64]) -> String {
+        let setting = Setting::new("offload.tso", SettingValue::Switch(true)).unwrap();
+        let runs = Runs { without: without.to_vec(), with: with.to_vec() };
+        judged("offload.tso", setting, runs).words
+    }
+
+    #[test]
+    fn what_a_change_is_worth_is_said_with_its_interval() {
+        let base = [100.0, 102.0, 98.0, 101.0, 99.0, 100.0];
+        let more: Vec<f64> =
+            base.iter().zip([18.0, 17.0, 19.0, 18.5, 17.5, 18.0]).map(|(a, b)| a + b).collect();
+        assert_eq!(said(&base, &more), "worth 18 % (17 to 19)");
+        assert_eq!(said(&more, &base), "costs 15 % (15 to 16)");
+        let same: Vec<f64> =
+            base.iter().zip([0.1, -0.1, 0.2, -0.2, 0.1, -0.1]).map(|(a, b)| a + b).collect();
+        assert_eq!(said(&base, &same), "no difference larger than 2 %");
+        let wild: Vec<f64> =
+            base.iter().zip([30.0, -30.0, 25.0, -20.0, 10.0, 5.0]).map(|(a, b)| a + b).collect();
+        assert!(said(&base, &wild).starts_with("not settled after 6 pairs"));
+        assert_eq!(said(&base[..2], &more[..2]), "too few runs were made to say");
+    }
+}

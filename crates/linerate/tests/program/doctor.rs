@@ -1,0 +1,509 @@
+//! The doctor in namespaces that are made bad on purpose, and in healthy ones. What the machine itself lacks (its
+//! cores, other work on them) is no fault of a namespace, and is left out.
+
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::schema;
+use crate::support::controlled::{Scratch, snapshot};
+use crate::support::{
+    Lab, LittleCpu, PORT, Program, Ran, Server, alone, cores, linerate, list, skip,
+};
+
+/// Families of checks whose facts are the whole machine's.
+const OF_THE_MACHINE: &[&str] = &["cpu.", "softnet.", "clock.", "system."];
+
+/// The doctor's words in `a`, for the way to `b`, as JSON.
+fn doctor(lab: &Lab, line: &str) -> Value {
+    let port = PORT.to_string();
+    let args = ["doctor", "10.77.1.2", "-p", &port, "--json"];
+    let args: Vec<&str> = args.into_iter().chain(line.split_whitespace()).collect();
+    document(&linerate(Some(&lab.space("a")), &args))
+}
+
+fn document(ran: &Ran) -> Value {
+    let value: Value = serde_json::from_str(&ran.out).unwrap_or_else(|e| panic!("{e}: {ran:?}"));
+    let grave = list(&value["findings"]).iter().any(|f| f["severity"] != "note");
+    assert_eq!(ran.code, if grave { 5 } else { 0 }, "{ran:?}");
+    value
+}
+
+/// Id, host and severity of what was found.
+fn found(document: &Value) -> Vec<(&str, &str, &str)> {
+    list(&document["findings"])
+        .iter()
+        .map(|f| {
+            let text = |key: &str| f[key].as_str().expect("a word");
+            (text("id"), text("host"), text("severity"))
+        })
+        .collect()
+}
+
+/// What is more than a note, the machine's own faults left out.
+fn grave(document: &Value) -> Vec<(&str, &str, &str)> {
+    let own = |id: &str| !OF_THE_MACHINE.iter().any(|family| id.starts_with(family));
+    found(document).into_iter().filter(|(id, _, how)| *how != "note" && own(id)).collect()
+}
+
+#[test]
+fn a_healthy_path_gives_notes_alone() {
+    let _alone = alone();
+    if !Lab::possible("a_healthy_path_gives_notes_alone") {
+        return;
+    }
+    let lab = Lab::pair().whole_trains();
+    let _server = lab.serve();
+    let document = doctor(&lab, "");
+    assert_eq!(grave(&document), [], "{document:#}");
+    assert!(document["goal"]["rtt_s"].as_f64().is_some_and(|rtt| rtt > 0.0), "{document:#}");
+    assert_eq!(document["far"]["host"]["nic"]["name"], "eth0");
+    assert_eq!(document["here"]["device"]["kind"]["known"], "veth");
+    let ran = linerate(None, &["schema", "doctor"]);
+    let shape: Value = serde_json::from_str(&ran.out).expect("JSON");
+    schema::validate(&shape, &document).unwrap_or_else(|e| panic!("{e}"));
+}
+
+#[test]
+fn several_faults_are_each_found_and_nothing_is_changed() {
+    let test = "several_faults_are_each_found_and_nothing_is_changed";
+    let _alone = alone();
+    if !Lab::possible(test) {
+        return;
+    }
+    let lab = Lab::pair().whole_trains();
+    for change in [
+        "ip link set eth0 mtu 9000",
+        "ethtool -K eth0 tso off",
+        "tc qdisc replace dev eth0 root tbf rate 100mbit burst 100k latency 50ms",
+        "sysctl -qw net.ipv4.tcp_sack=0",
+    ] {
+        lab.run("a", change);
+    }
+    sysctl(&lab, "a", "net.ipv4.tcp_rmem", "4096 16384 16384");
+    lab.run("b", "ethtool -K eth0 gso off");
+    let _server = lab.serve();
+    let before = snapshot(&lab);
+    let document = doctor(&lab, "--rate 1G");
+    assert_eq!(snapshot(&lab), before);
+    let all = found(&document);
+    for expected in [
+        ("path.mtu-mismatch", "client", "problem"),
+        ("offload.tso", "client", "warning"),
+        ("qdisc.shaper", "client", "problem"),
+        ("tcp.sack", "client", "warning"),
+        ("buffers.tcp-rmem", "client", "problem"),
+        ("offload.gso", "server", "warning"),
+    ] {
+        assert!(all.contains(&expected), "{expected:?}: {document:#}");
+    }
+    let severities: Vec<_> = all.iter().map(|(.., how)| *how).collect();
+    let mut sorted = severities.clone();
+    sorted.sort_by_key(|how| ["problem", "warning", "note"].iter().position(|word| word == how));
+    assert_eq!(severities, sorted, "the gravest first");
+    // The same for people, within 80 columns but for commands, which are to be copied.
+    let port = PORT.to_string();
+    let text =
+        linerate(Some(&lab.space("a")), &["doctor", "10.77.1.2", "-p", &port, "--rate", "1G"]);
+    assert_eq!(text.code, 5, "{text:?}");
+    for word in [
+        "problem  here: eth0 sends packets of 9000 bytes",
+        "  run    ip link set dev eth0 mtu 1500",
+    ] {
+        assert!(text.out.contains(word), "{word}: {}", text.out);
+    }
+}
+
+/// Without any right beyond those of everybody nothing can be changed; what cannot be read then is unknown.
+#[test]
+fn without_rights_it_says_what_it_could_not_see() {
+    let test = "without_rights_it_says_what_it_could_not_see";
+    let _alone = alone();
+    if !Lab::possible(test) {
+        return;
+    }
+    let lab = Lab::pair().whole_trains();
+    let _server = lab.serve();
+    let program = Program::copy();
+    let port = PORT.to_string();
+    let out = Command::new("ip")
+        .args([
+            "netns",
+            "exec",
+            &lab.space("a"),
+            "setpriv",
+            "--reuid=65534",
+            "--regid=65534",
+            "--clear-groups",
+        ])
+        .arg(program.path())
+        .args(["doctor", "10.77.1.2", "-p", &port, "--json"])
+        .output()
+        .expect("it starts");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let ran = Ran {
+        code: out.status.code().unwrap_or(-1),
+        out: text(&out.stdout),
+        err: text(&out.stderr),
+    };
+    let document = document(&ran);
+    assert_eq!(grave(&document), [], "{document:#}");
+    let rules = list(&document["unknown"])
+        .iter()
+        .find(|u| u["id"] == "firewall.rules" && u["host"] == "client");
+    let why = rules.expect("unknown")["why"].as_str().expect("a reason");
+    assert!(why.contains("CAP_NET_ADMIN") || why.contains("permitted"), "{why}");
+}
+
+#[test]
+fn a_host_that_does_not_answer_leaves_this_one_looked_at() {
+    let _alone = alone();
+    if !Lab::possible("a_host_that_does_not_answer_leaves_this_one_looked_at") {
+        return;
+    }
+    let lab = Lab::pair().whole_trains();
+    let document = doctor(&lab, "");
+    assert!(document["far"].is_null(), "{document:#}");
+    let far = list(&document["unknown"]).iter().find(|unknown| unknown["id"] == "far.facts");
+    assert!(
+        far.is_some_and(|far| far["why"].as_str().unwrap().contains("refused")),
+        "{document:#}"
+    );
+    assert_eq!(grave(&document), [], "{document:#}");
+}
+
+#[test]
+fn a_change_is_proven_and_put_back() {
+    let _alone = alone();
+    if !Lab::possible("a_change_is_proven_and_put_back") {
+        return;
+    }
+    let lab = Lab::pair();
+    let scratch = Scratch::new("prove");
+    let _server = lab.serve();
+    let before = snapshot(&lab);
+    let (port, state) = (PORT.to_string(), scratch.path("state"));
+    let prove = |id: &str, allowed: &[&str]| {
+        let args = [
+            "doctor",
+            "10.77.1.2",
+            "-p",
+            &port,
+            "--json",
+            "--prove",
+            id,
+            "--pairs",
+            "3",
+            "-t",
+            "200ms",
+        ];
+        let out = Command::new("ip")
+            .args(["netns", "exec", &lab.space("a"), env!("CARGO_BIN_EXE_linerate")])
+            .args([&args[..], allowed].concat())
+            .env("XDG_STATE_HOME", &state)
+            .env("STATE_DIRECTORY", &state)
+            .output()
+            .expect("it starts");
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        Ran {
+            code: out.status.code().unwrap_or(-1),
+            out: text(&out.stdout),
+            err: text(&out.stderr),
+        }
+    };
+    let ran = prove("offload.tso", &["--allow-settings"]);
+    let document = document(&ran);
+    let proof = &document["proof"];
+    assert_eq!(proof["setting"]["name"], "offload.tso", "{document:#}");
+    assert!(proof["error"].is_null() && proof["left"].is_null(), "{proof:#}");
+    assert_eq!((list(&proof["without"]).len(), list(&proof["with"]).len()), (3, 3), "{proof:#}");
+    assert!(proof["words"].as_str().is_some_and(|words| !words.contains("too few")), "{proof:#}");
+    let finding = list(&document["findings"])
+        .iter()
+        .find(|f| f["id"] == "offload.tso" && f["host"] == "client");
+    let effect = finding.expect("found")["effect"].as_str().expect("words");
+    assert!(effect.starts_with("measured here: "), "{effect}");
+    assert_eq!(snapshot(&lab), before, "all is put back");
+    // Not without leave, and not what was not found.
+    let ran = prove("offload.tso", &[]);
+    assert!(ran.code == 2 && ran.err.contains("--allow-settings"), "{ran:?}");
+    let ran = prove("tcp.sack", &["--allow-settings"]);
+    assert!(ran.code == 2 && ran.err.contains("offload.tso"), "{ran:?}");
+    assert_eq!(snapshot(&lab), before);
+}
+
+fn sysctl(lab: &Lab, space: &str, name: &str, value: &str) {
+    let space = lab.space(space);
+    let set = format!("{name}={value}");
+    let done = Command::new("ip").args(["netns", "exec", &space, "sysctl", "-qw", &set]).status();
+    assert!(done.expect("sysctl").success(), "{set}");
+}
+
+/// What is made bad in one namespace, the doctor's options, and what it shall find of whom.
+type Bad = (&'static str, &'static str, &'static str, &'static [(&'static str, &'static str)]);
+
+/// `space: command`, several one after the other.
+const BAD: &[Bad] = &[
+    ("path.mtu-mismatch", "client", "", &[("a", "ip link set eth0 mtu 9000")]),
+    ("path.mtu-mismatch", "server", "", &[("b", "ip link set eth0 mtu 9000")]),
+    ("path.mtu-route", "client", "", &[("a", "ip route add 10.77.1.2/32 dev eth0 mtu 1400")]),
+    ("path.jumbo", "client", "--rate 25G", &[]),
+    ("buffers.rmem-max", "client", "--rate 25G", &[]),
+    ("buffers.tcp-wmem", "client", "", &[("a", "sysctl -qw net.ipv4.tcp_wmem=4096,16384,65536")]),
+    ("buffers.tcp-rmem", "client", "", &[("a", "sysctl -qw net.ipv4.tcp_rmem=4096,16384,16384")]),
+    ("tcp.window-scaling", "client", "", &[("a", "sysctl -qw net.ipv4.tcp_window_scaling=0")]),
+    ("tcp.sack", "client", "", &[("a", "sysctl -qw net.ipv4.tcp_sack=0")]),
+    ("tcp.autotuning", "client", "", &[("a", "sysctl -qw net.ipv4.tcp_moderate_rcvbuf=0")]),
+    (
+        "tcp.congestion-control",
+        "client",
+        "",
+        &[("a", "sysctl -qw net.ipv4.tcp_congestion_control=reno")],
+    ),
+    ("offload.tso", "client", "", &[("a", "ethtool -K eth0 tso off")]),
+    ("offload.gso", "client", "", &[("a", "ethtool -K eth0 gso off")]),
+    ("offload.udp-segmentation", "client", "", &[("a", "ethtool -K eth0 tx-udp-segmentation off")]),
+    ("offload.tx-checksum", "client", "", &[("a", "ethtool -K eth0 tx off")]),
+    ("offload.scatter-gather", "client", "", &[("a", "ethtool -K eth0 sg off")]),
+    ("offload.tso", "server", "", &[("b", "ethtool -K eth0 tso off")]),
+    ("offload.udp-segmentation", "server", "", &[("b", "ethtool -K eth0 tx-udp-segmentation off")]),
+    ("offload.tx-checksum", "server", "", &[("b", "ethtool -K eth0 tx off")]),
+    (
+        "qdisc.shaper",
+        "client",
+        "",
+        &[("a", "tc qdisc replace dev eth0 root tbf rate 100mbit burst 100k latency 50ms")],
+    ),
+    (
+        "qdisc.shaper",
+        "client",
+        "--rate 1G",
+        &[("a", "tc qdisc replace dev eth0 root tbf rate 500mbit burst 500k latency 50ms")],
+    ),
+    (
+        "qdisc.shaper",
+        "client",
+        "",
+        &[
+            ("a", "tc qdisc replace dev eth0 root handle 1: htb default 1"),
+            ("a", "tc class add dev eth0 parent 1: classid 1:1 htb rate 100mbit"),
+        ],
+    ),
+    ("qdisc.short", "client", "", &[("a", "tc qdisc replace dev eth0 root pfifo limit 5")]),
+    (
+        "qdisc.short",
+        "client",
+        "",
+        &[
+            ("a", "ip link set eth0 txqueuelen 10"),
+            ("a", "tc qdisc replace dev eth0 root pfifo_fast"),
+        ],
+    ),
+    ("qdisc.kind", "client", "", &[("a", "tc qdisc replace dev eth0 root sfq")]),
+    (
+        "nic.rps-one-core",
+        "client",
+        "",
+        &[("a", "cp /dev/stdin /sys/class/net/eth0/queues/rx-0/rps_cpus")],
+    ),
+    ("firewall.conntrack", "client", "--rate 1G", &[("a", "nft: ct state established accept")]),
+    ("firewall.rules", "client", "", &[("a", "nft: many")]),
+    (
+        "path.mtu-mismatch",
+        "client",
+        "",
+        &[("a", "ip link set eth0 mtu 9000"), ("b", "ip link set eth0 mtu 1400")],
+    ),
+    ("buffers.rmem-max", "server", "--rate 25G", &[]),
+    ("buffers.wmem-max", "client", "--rate 25G", &[]),
+    ("offload.scatter-gather", "server", "", &[("b", "ethtool -K eth0 sg off")]),
+    ("offload.gso", "server", "", &[("b", "ethtool -K eth0 gso off")]),
+    ("qdisc.short", "client", "", &[("a", "tc qdisc replace dev eth0 root fq limit 10")]),
+    ("qdisc.short", "client", "", &[("a", "tc qdisc replace dev eth0 root fq_codel limit 20")]),
+    (
+        "qdisc.shaper",
+        "client",
+        "",
+        &[("a", "tc qdisc replace dev eth0 root cake bandwidth 50mbit")],
+    ),
+    (
+        "qdisc.shaper",
+        "client",
+        "--rate 2G",
+        &[
+            ("a", "tc qdisc replace dev eth0 root tbf rate 1gbit burst 1m latency 50ms"),
+            ("a", "ethtool -K eth0 tso off"),
+        ],
+    ),
+    ("qdisc.emulator", "client", "", &[("a", "tc qdisc replace dev eth0 root netem delay 5ms")]),
+    ("buffers.tcp-rmem", "client", "", &[("a", "sysctl -qw net.ipv4.tcp_rmem=4096,65536,262144")]),
+    ("path.mtu-mismatch", "client", "", &[("b", "ip link set eth0 mtu 1400")]),
+    ("qdisc.short", "client", "", &[("a", "tc qdisc replace dev eth0 root pfifo limit 60")]),
+    ("buffers.tcp-wmem", "client", "", &[("a", "sysctl -qw net.ipv4.tcp_wmem=4096,16384,524288")]),
+    ("firewall.conntrack", "client", "--rate 1G", &[("a", "nft: ct count over 9000 drop")]),
+    ("offload.scatter-gather", "client", "--rate 100M", &[("a", "ethtool -K eth0 sg off")]),
+    (
+        "tcp.congestion-control",
+        "client",
+        "--rate 1G",
+        &[("a", "sysctl -qw net.ipv4.tcp_congestion_control=reno")],
+    ),
+    ("path.carrier", "client", "", &[("b", "ip link set eth0 down")]),
+    ("path.mtu-mismatch", "client", "--rate 100M", &[("a", "ip link set eth0 mtu 1600")]),
+];
+
+/// Does what a line says. Says why not, where this kernel or its tools cannot.
+fn make(lab: &Lab, space: &str, line: &str) -> Result<(), String> {
+    if let Some(rule) = line.strip_prefix("nft: ") {
+        let rules = match rule {
+            "many" => "udp dport 9 accept\n".repeat(150),
+            rule => format!("{rule}\n"),
+        };
+        let chain = "type filter hook input priority 0;";
+        lab.nft(space, &format!("table inet doctor {{\nchain in {{\n{chain}\n{rules}}}\n}}\n"));
+        return Ok(());
+    }
+    let mut command = Command::new("ip");
+    command.args(["netns", "exec", &lab.space(space)]);
+    // Numbers of one parameter stand with commas, since words are parted at spaces.
+    let words = line.split_whitespace().map(|word| match word.starts_with("net.") {
+        true => word.replace(',', " "),
+        false => word.to_owned(),
+    });
+    let mut child = command
+        .args(words)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|e| e.to_string())?;
+    let _ = child.stdin.take().expect("piped").write_all(b"1\n");
+    let out = child.wait_with_output().map_err(|e| e.to_string())?;
+    match out.status.success() {
+        true => Ok(()),
+        false => Err(String::from_utf8_lossy(&out.stderr).trim().to_owned()),
+    }
+}
+
+/// Paths with nothing wrong, each with a goal that it reaches.
+const HEALTHY: &[(&str, &[(&str, &str)])] = &[
+    ("", &[]),
+    ("--rate 100M", &[]),
+    ("--rate 150M", &[("a", "tc qdisc replace dev eth0 root fq")]),
+    ("", &[("a", "tc qdisc replace dev eth0 root fq_codel")]),
+    ("", &[("a", "tc qdisc replace dev eth0 root pfifo_fast")]),
+    ("", &[("a", "tc qdisc replace dev eth0 root pfifo limit 1000")]),
+    ("", &[("a", "ip link set eth0 mtu 9000"), ("b", "ip link set eth0 mtu 9000")]),
+    ("", &[("a", "ip link set eth0 mtu 1400"), ("b", "ip link set eth0 mtu 1400")]),
+    ("", &[("a", "ethtool -K eth0 gro off")]),
+    ("", &[("a", "ethtool -K eth0 rx off")]),
+    ("", &[("a", "ethtool -K eth0 gro on")]),
+    ("", &[("a", "sysctl -qw net.ipv4.tcp_rmem=4096,131072,67108864")]),
+    ("", &[("a", "sysctl -qw net.ipv4.tcp_wmem=4096,16384,67108864")]),
+    ("", &[("a", "sysctl -qw net.ipv4.tcp_timestamps=0")]),
+    ("", &[("a", "sysctl -qw net.ipv4.tcp_mtu_probing=1")]),
+    ("", &[("a", "sysctl -qw net.ipv4.ip_forward=1")]),
+    ("", &[("a", "nft: ct state established accept")]),
+    ("", &[("a", "nft: udp dport 9 drop")]),
+    (
+        "--rate 10M",
+        &[("a", "tc qdisc replace dev eth0 root tbf rate 100mbit burst 100k latency 50ms")],
+    ),
+    (
+        "--rate 50M",
+        &[
+            ("a", "ip link set eth0 txqueuelen 500"),
+            ("a", "tc qdisc replace dev eth0 root pfifo_fast"),
+        ],
+    ),
+    ("--rate 100M", &[("a", "sysctl -qw net.ipv4.tcp_congestion_control=cubic")]),
+    ("", &[("a", "ip route add 10.77.1.2/32 dev eth0")]),
+    ("--rate 100M", &[("b", "ethtool -K eth0 gro off")]),
+];
+
+/// Makes each in namespaces of its own; says of how many the right was said.
+fn tally<T>(
+    cases: &[T],
+    changes: impl Fn(&T) -> (&str, &[(&'static str, &'static str)]),
+    right: impl Fn(&T, &Value) -> bool,
+) -> (usize, usize, Vec<String>) {
+    let (mut good, mut made, mut wrong) = (0, 0, Vec::new());
+    for case in cases {
+        let lab = Lab::pair().whole_trains();
+        let (options, lines) = changes(case);
+        // Before the server, so that it finds the network as it is.
+        let refused: Vec<String> =
+            lines.iter().filter_map(|(space, line)| make(&lab, space, line).err()).collect();
+        if let Some(why) = refused.first() {
+            skip("a case of the doctor's table", &format!("{lines:?}: {why}"));
+            continue;
+        }
+        made += 1;
+        let _server: Server = lab.serve();
+        let document = doctor(&lab, options);
+        if right(case, &document) {
+            good += 1;
+        } else {
+            wrong.push(format!("{options} {lines:?}: {:?}", found(&document)));
+        }
+    }
+    (good, made, wrong)
+}
+
+#[test]
+#[ignore = "long"]
+fn bad_hosts_are_told_by_name_and_healthy_ones_let_be() {
+    let test = "bad_hosts_are_told_by_name_and_healthy_ones_let_be";
+    let _alone = alone();
+    if !Lab::possible(test) {
+        return;
+    }
+    let bad = tally(
+        BAD,
+        |(_, _, options, lines)| (*options, *lines),
+        |(id, host, ..), document| {
+            grave(document).iter().any(|(found, whose, _)| found == id && whose == host)
+        },
+    );
+    let healthy = tally(HEALTHY, |case| (case.0, case.1), |_, document| grave(document).is_empty());
+    for (what, (good, made, wrong)) in [("bad", bad), ("healthy", healthy)] {
+        eprintln!("{what} hosts: right of {good} in {made} made; wrong: {wrong:#?}");
+        // 38 of 40, and 19 of 20.
+        assert!(good * 20 >= made * 19, "{what}: {wrong:#?}");
+    }
+}
+
+/// A process of which the group has little CPU time, and one that may use one core.
+#[test]
+fn limits_of_the_process_itself_are_found() {
+    let test = "limits_of_the_process_itself_are_found";
+    let _alone = alone();
+    let program = env!("CARGO_BIN_EXE_linerate");
+    let doctor = |before: &str, hold: &dyn Fn(u32)| {
+        let line = format!("read go; exec {before} {program} doctor --json");
+        let mut child = Command::new("sh")
+            .args(["-c", &line])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("it starts");
+        hold(child.id());
+        child.stdin.take().expect("piped").write_all(b"go\n").expect("it waits");
+        let out = child.wait_with_output().expect("it ends");
+        let text = String::from_utf8_lossy(&out.stdout).into_owned();
+        document(&Ran { code: out.status.code().unwrap_or(-1), out: text, err: String::new() })
+    };
+    let limit = LittleCpu::new(test, Duration::from_millis(20), Duration::from_millis(100));
+    if let Some(group) = &limit {
+        let document = doctor("", &|pid| group.hold(pid));
+        assert!(found(&document).contains(&("cpu.limit", "client", "problem")), "{document:#}");
+    }
+    if cores().len() < 2 {
+        skip(test, "one core alone");
+        return;
+    }
+    let document = doctor(&format!("taskset -c {}", cores()[0]), &|_| {});
+    assert!(found(&document).contains(&("cpu.affinity", "client", "warning")), "{document:#}");
+}
