@@ -112,8 +112,9 @@ impl Server {
 /// A datagram, and who sent it.
 pub(crate) type Datagram = (SocketAddr, Vec<u8>);
 
-/// What is read of a new socket: a flood of strangers ends with its connection.
+/// What is read of a new socket, in datagrams and bytes: a flood of strangers ends with its connection.
 const MOST_AT_ONCE: usize = 4_096;
+const MOST_KEPT: usize = 8 << 20;
 
 /// A socket of its own for a UDP stream, on the server's port, that hears its client only; and what it heard
 /// before, which could be anybody's.
@@ -129,10 +130,12 @@ fn connected(socket: Socket, peer: SocketAddr) -> std::io::Result<(Socket, Vec<D
     socket.connect(&peer.into())?;
     socket.set_nonblocking(true)?;
     let reader: std::net::UdpSocket = socket.try_clone()?.into();
-    let (mut heard, mut buffer) = (Vec::new(), vec![0; MOST_DATAGRAM]);
+    let (mut heard, mut kept, mut buffer) = (Vec::new(), 0, vec![0; MOST_DATAGRAM]);
     while heard.len() < MOST_AT_ONCE
+        && kept < MOST_KEPT
         && let Ok((length, from)) = reader.recv_from(&mut buffer)
     {
+        kept += length;
         heard.push((sys::plain(from), buffer.get(..length).unwrap_or_default().to_vec()));
     }
     socket.set_nonblocking(false)?;

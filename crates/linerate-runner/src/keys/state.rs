@@ -5,7 +5,7 @@
 
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -28,6 +28,8 @@ const MAGIC: &str = "linerate-budgets-1";
 const PLACE_BYTES: usize = 1 << 20;
 /// What was carried since is lost when the server is killed.
 const EVERY: Duration = Duration::from_secs(1);
+/// A wall clock that differs by more than so many seconds from what has passed was set.
+const CLOCK_S: u64 = 5;
 /// A server that ends waits so long for a disk.
 const LAST_WRITE: Duration = Duration::from_secs(1);
 
@@ -100,6 +102,9 @@ fn open(path: &Path) -> Result<BudgetState, String> {
     if !facts.is_file() {
         return Err("it is no file".to_owned());
     }
+    if facts.nlink() != 1 || facts.mode() & 0o022 != 0 {
+        return Err("it has another name (a hard link), or others may write it".to_owned());
+    }
     match file.try_lock() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {
@@ -107,7 +112,10 @@ fn open(path: &Path) -> Result<BudgetState, String> {
         }
         Err(TryLockError::Error(e)) => return Err(e.to_string()),
     }
-    let Found { turn, carried, damage } = read(&file).map_err(|e| e.to_string())?;
+    let Found { turn, carried, damage, foreign } = read(&file).map_err(|e| e.to_string())?;
+    if foreign {
+        return Err("it holds something else, which is left alone".to_owned());
+    }
     let places = Places { file, turn: AtomicU64::new(turn) };
     Ok(BudgetState { path: path.to_owned(), places: Ok(places), found: carried, damage })
 }
@@ -118,20 +126,25 @@ struct Found {
     turn: u64,
     carried: Vec<Carried>,
     damage: Option<String>,
+    /// It begins as no file of ours does.
+    foreign: bool,
 }
 
 fn read(file: &File) -> io::Result<Found> {
     let mut found = Found::default();
-    let (mut bad, mut good) = (0, 0);
+    let (mut bad, mut good, mut foreign) = (0, 0, false);
     for at in [0, PLACE_BYTES] {
         let mut bytes = vec![0; PLACE_BYTES];
         let length = read_at(file, &mut bytes, at as u64)?;
         let bytes = bytes.get(..length).unwrap_or_default();
+        let head = bytes.get(..MAGIC.len().min(length)).unwrap_or_default();
+        let is_ours = MAGIC.as_bytes().starts_with(head) || head.iter().all(|byte| *byte == 0);
+        foreign |= at == 0 && !is_ours;
         match place(bytes) {
             Some((turn, carried)) => {
                 good += 1;
                 if turn >= found.turn {
-                    found = Found { turn, carried, damage: None };
+                    found = Found { turn, carried, ..Found::default() };
                 }
             }
             None if bytes.iter().all(|byte| *byte == 0) => {}
@@ -143,6 +156,8 @@ fn read(file: &File) -> io::Result<Found> {
         (_, 0) => Some("it is damaged, and what it held is not known".to_owned()),
         _ => Some("its last write is damaged, and the one before it counts".to_owned()),
     };
+    // With one good place the other is a write that was cut short.
+    found.foreign = foreign && good == 0;
     Ok(found)
 }
 
@@ -272,15 +287,20 @@ fn keep(
     asked: &Receiver<()>,
 ) {
     let (mut last, mut failed) = ((0, 0), false);
+    let (mut begun, mut begun_s) = (Instant::now(), Timestamp::now().as_second());
     loop {
         let ends = asked.recv_timeout(EVERY) != Err(RecvTimeoutError::Timeout);
-        let carried = permits.carried((Instant::now(), Timestamp::now().as_second()));
+        let (at, date) = (Instant::now(), Timestamp::now().as_second());
+        let carried = permits.carried((at, date));
         let sum = carried.iter().fold(0, |sum: u64, one| sum.wrapping_add(one.bytes));
         let now = (carried.len(), sum);
-        if now != last {
+        // A clock that was set moves the beginnings of days.
+        let set = begun.elapsed().as_secs().abs_diff(date.abs_diff(begun_s)) > CLOCK_S;
+        if now != last || set || ends {
             match places.write(&carried) {
                 Ok(()) => {
                     last = now;
+                    (begun, begun_s) = (at, date);
                     if std::mem::take(&mut failed) {
                         events.send(state.event(carried.len(), None));
                     }
@@ -347,11 +367,15 @@ mod tests {
             let found = open(&path).unwrap();
             assert!(found.found.is_empty() || found.found == some(2), "{length}");
         }
-        std::fs::write(&path, "no such file\n").unwrap();
+        std::fs::write(&path, format!("{MAGIC} and no more\n")).unwrap();
         assert!(open(&path).unwrap().damage.unwrap().contains("not known"));
         // And it is good again.
         write(&path, &some(7));
         assert_eq!(open(&path).unwrap().found, some(7));
+        // What somebody else wrote stays as it is.
+        std::fs::write(&path, "[[key]]\n").unwrap();
+        assert!(open(&path).unwrap_err().contains("something else"));
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "[[key]]\n");
         std::fs::remove_file(&path).unwrap();
     }
 
