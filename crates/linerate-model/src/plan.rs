@@ -144,15 +144,6 @@ impl Dialect {
         }
     }
 
-    /// Whether a server of its bears a connection that says nothing and closes. One of iperf 2's takes it for a
-    /// client, and ends if it was to serve one.
-    pub const fn bears_a_look(self) -> bool {
-        match self {
-            Self::Native | Self::Iperf3 | Self::Netperf | Self::Nuttcp => true,
-            Self::Iperf2 => false,
-        }
-    }
-
     /// Legal sizes of its datagrams, in bytes.
     const fn datagram_bytes(self) -> limits::Limit {
         match self {

@@ -95,7 +95,12 @@ impl ClientTest<'_> {
         let cookie = match server {
             Server::Silent => {
                 let why = ControlError::Silent.to_string();
-                return Err(self.lost(errors::AGREEING, &why));
+                let error = self.lost(errors::AGREEING, &why);
+                // What listens there is silent by its protocol.
+                let is_iperf2 = asks && port == Dialect::Iperf2.port();
+                let hint =
+                    is_iperf2.then(|| "if iperf 2 listens there: --dialect iperf2".to_owned());
+                return Err(error.with_hints(hint));
             }
             Server::Linerate => {
                 return match self.natively(control, &hello, observer).await {
@@ -126,8 +131,11 @@ impl ClientTest<'_> {
         self.fragments = mtu::fit(&mut self.plan, &mut self.record, path, from_mtu);
     }
 
-    /// A server of another dialect, that answers on the same port.
+    /// A server of another dialect, that answers on the same port. One of iperf 2's takes what it hears for tests.
     async fn other(&self, port: u16, only: Option<Dialect>) -> Option<(TcpStream, Dialect)> {
+        if port == Dialect::Iperf2.port() {
+            return None;
+        }
         find::here(self.request, &self.name, port, only).await
     }
 
@@ -214,7 +222,7 @@ impl ClientTest<'_> {
         let opening = Opening::start(Native { opener: self.opener(), token, cookie });
         let watched = (&mut self.record, Box::new(|_: &[_]| None) as _);
         let driver = Driver::new(conversation, control, opening, streams, watched, observer);
-        let Over { conversation, fault, host } = driver.charged_to(&self.request.days).run().await;
+        let Over { conversation, fault, host } = driver.run(&self.request.days).await;
         if let Some(Err(trouble)) = conversation.outcome() {
             return Err(fault.unwrap_or_else(|| self.failed(trouble)));
         }

@@ -104,14 +104,10 @@ impl<'a, C: Conversation> Driver<'a, C> {
         }
     }
 
-    /// Its bytes count towards these days, warm-up included; it ends when one of them is used up.
-    pub(super) fn charged_to(self, days: &[DayBudget]) -> Self {
+    /// Until the conversation is over. Its bytes count towards these days, warm-up included; it ends when one of
+    /// them is used up.
+    pub(super) async fn run(mut self, days: &[DayBudget]) -> Over<C> {
         self.shared.charge_to(days.to_vec());
-        self
-    }
-
-    /// Until the conversation is over.
-    pub(super) async fn run(mut self) -> Over<C> {
         let (events, mut reported) = mpsc::unbounded_channel();
         self.events = Some(events);
         self.perform_all().await;

@@ -12,12 +12,15 @@ use linerate_wire::netperf::{FRAME_BYTES, Frame, Kind};
 use linerate_wire::nuttcp::{MAX_LINE, greeting};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::time::{Instant, timeout};
 
 use super::connect::connect_to;
 use super::{Request, netperf, nuttcp};
 use crate::errors;
 
-/// A server that is there has answered after so long; two of them are asked within a second.
+/// A host that is there has taken a connection after so long.
+const CONNECT_LIMIT: Duration = Duration::from_secs(1);
+/// A server that is there has answered then after so long, and four times what the connection took.
 const ANSWER_LIMIT: Duration = Duration::from_millis(500);
 /// The first bytes of an answer that is not whole are looked at again after so long.
 const PAUSE: Duration = Duration::from_millis(1);
@@ -78,6 +81,11 @@ async fn elsewhere(request: &Request, name: &str) -> Result<(TcpStream, Dialect)
             hints.push(format!("nobody of {program}'s was asked on port {port}: {what}: {why}"));
         } else if let Some(control) = ask_at(request, name, port, dialect).await {
             return Ok((control, dialect));
+        } else {
+            hints.push(format!(
+                "no server of {program}'s answered on port {port}: {}",
+                ask(&dialect)
+            ));
         }
     }
     Err(hints)
@@ -105,16 +113,19 @@ pub(super) fn usual(port: u16) -> Option<Dialect> {
 }
 
 async fn ask_at(request: &Request, name: &str, port: u16, dialect: Dialect) -> Option<TcpStream> {
+    let begun = Instant::now();
+    let connecting = connect_to(name, port, request.ip, request.bind);
+    let mut control = timeout(CONNECT_LIMIT, connecting).await.ok()?.ok()?;
+    let limit = ANSWER_LIMIT + 4 * begun.elapsed();
     let asked = async {
-        let mut control = connect_to(name, port, request.ip, request.bind).await.ok()?;
-        let answered = match dialect {
+        match dialect {
             Dialect::Netperf => is_netperf(&mut control).await,
             Dialect::Nuttcp => is_nuttcp(&mut control).await,
             Dialect::Native | Dialect::Iperf3 | Dialect::Iperf2 => Ok(false),
-        };
-        answered.is_ok_and(|answered| answered).then_some(control)
+        }
     };
-    tokio::time::timeout(ANSWER_LIMIT, asked).await.ok()?
+    let answered = timeout(limit, asked).await.ok()?.ok()?;
+    answered.then_some(control)
 }
 
 /// Asks it to say less in its log, which it does.
