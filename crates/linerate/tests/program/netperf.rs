@@ -46,7 +46,10 @@ fn the_real_client_and_this_server_count_the_same() {
     }
     for test in ["-t TCP_RR", "-t UDP_RR", "-t TCP_RR -l -500", "-t UDP_RR -l 1 -- -r 100,200 -b 4"]
     {
+        let before = ends(&server.log());
         let text = netperf(&bin, "127.0.0.1", at.port(), &format!("-P 0 -l 1 {test}"));
+        // The log may be written after the client has heard.
+        assert!(wait_for(DEADLINES, || ends(&server.log()) > before), "{test}");
         let ended = last_end(&server.log()).expect("an end");
         assert!(ended["answered"].as_u64().is_some_and(|n| n > 100), "{test}: {text}{ended}");
     }
