@@ -3,7 +3,8 @@
 
 use crate::schema;
 
-use std::process::{Command, Output};
+use std::io::Write as _;
+use std::process::{Command, Output, Stdio};
 
 use linerate_testkit::records;
 
@@ -131,18 +132,66 @@ fn the_schema_fits_the_records() {
     assert!(schema::validate(&schema, &serde_json::json!({ "format": 1 })).is_err());
 }
 
+/// The commands that `--help` lists, those of commands too: "campaign run".
+fn commands(of: &str) -> Vec<String> {
+    let words = of.split(' ').filter(|word| !word.is_empty());
+    let help = text(&linerate(&words.chain(["--help"]).collect::<Vec<_>>()).stdout);
+    let lines = help.lines().skip_while(|line| *line != "Commands:").skip(1);
+    let lines = lines.take_while(|line| !line.is_empty()).filter_map(|line| {
+        let name = line.strip_prefix("  ")?.split(' ').next()?;
+        (!name.is_empty() && name != "help").then(|| format!("{of} {name}").trim().to_owned())
+    });
+    lines.flat_map(|name| [vec![name.clone()], within(&name)].concat()).collect()
+}
+
+/// The drop-in faces have help of their own, which lists no commands of linerate's.
+fn within(name: &str) -> Vec<String> {
+    if ["campaign", "keys"].contains(&name) { commands(name) } else { vec![] }
+}
+
 #[test]
-fn completions_and_manual_pages_are_made() {
+fn every_command_has_completions_and_a_manual_page() {
+    let commands = commands("");
+    for name in ["udp", "campaign run", "keys new", "iperf3", "man"] {
+        assert!(commands.iter().any(|command| command == name), "no {name} in {commands:?}");
+    }
     for shell in ["bash", "zsh", "fish"] {
         let script = text(&linerate(&["completions", shell]).stdout);
         assert!(script.contains("no-checksum"), "{shell}");
+        for command in &commands {
+            let last = command.rsplit(' ').next().unwrap_or_default();
+            assert!(script.contains(last), "{shell} does not complete {command}");
+        }
+        // Where the shell is there, it takes the script.
+        if let Ok(mut checked) = Command::new(shell).arg("-n").stdin(Stdio::piped()).spawn() {
+            checked.stdin.take().expect("piped").write_all(script.as_bytes()).expect("read");
+            assert!(checked.wait().expect("it ends").success(), "{shell} does not read its script");
+        }
     }
     assert!(text(&linerate(&["man"]).stdout).contains(".TH linerate 1"));
     let dir = std::env::temp_dir().join(format!("linerate-man-{}", std::process::id()));
     std::fs::create_dir_all(&dir).expect("a directory");
-    let out = linerate(&["man", "--dir", dir.to_str().expect("text")]);
-    assert_eq!(out.status.code(), Some(0), "{}", text(&out.stderr));
-    assert!(dir.join("linerate-udp.1").exists());
+    let made = Command::new(env!("CARGO_BIN_EXE_linerate"))
+        .args(["man", "--dir", dir.to_str().expect("text")])
+        .env("SOURCE_DATE_EPOCH", "1700000000")
+        .output()
+        .expect("the binary starts");
+    assert_eq!(made.status.code(), Some(0), "{}", text(&made.stderr));
+    let udp = std::fs::read_to_string(dir.join("linerate-udp.1")).expect("a page");
+    assert!(udp.contains(".TH linerate-udp 1 2023-11-14 \"linerate "), "{udp}");
+    assert!(udp.contains(".SH EXAMPLES\n  linerate udp"), "{udp}");
+    let mut pages: Vec<_> =
+        std::fs::read_dir(&dir).expect("pages").map(|page| page.expect("a page").path()).collect();
+    pages.sort();
+    let page = |command: &str| dir.join(format!("linerate-{}.1", command.replace(' ', "-")));
+    for command in &commands {
+        assert!(pages.contains(&page(command)), "no page of {command}: {pages:?}");
+    }
+    assert_eq!(pages.len(), commands.len() + 1, "a page of what nobody calls: {pages:?}");
+    match Command::new("mandoc").args(["-Tlint", "-Wwarning"]).args(&pages).output() {
+        Ok(out) => assert!(out.status.success(), "{}", text(&out.stdout)),
+        Err(e) => eprintln!("*** SKIPPED: the manual pages' form: mandoc: {e}"),
+    }
     std::fs::remove_dir_all(&dir).expect("gone");
     let out = linerate(&["man", "--dir", "/nonexistent/dir"]);
     assert_eq!(out.status.code(), Some(1));
