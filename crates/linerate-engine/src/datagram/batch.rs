@@ -165,7 +165,8 @@ impl RecvArrays {
                 socket.as_raw_fd(),
                 self.headers.as_mut_ptr(),
                 count as c_uint,
-                libc::MSG_WAITFORONE,
+                // Of another sign with musl.
+                libc::MSG_WAITFORONE as _,
                 ptr::null_mut(),
             )
         };

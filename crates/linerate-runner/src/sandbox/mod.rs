@@ -2,6 +2,7 @@
 //! as possible: the user it was started as, and with Landlock and seccomp what no test needs.
 
 mod files;
+#[cfg(target_pointer_width = "64")]
 mod syscalls;
 mod user;
 
@@ -15,6 +16,22 @@ use tokio::net::UdpSocket;
 
 use self::files::Outward;
 pub use self::user::User;
+
+/// The lists of system calls are of 64-bit systems.
+#[cfg(not(target_pointer_width = "64"))]
+mod syscalls {
+    use super::{Beside, Restriction};
+
+    pub(super) enum Threads {
+        All,
+        #[cfg(test)]
+        This,
+    }
+
+    pub(super) fn restrict(_threads: Threads, _beside: Beside) -> Restriction {
+        Restriction::off("there is no list of the system calls of 32-bit systems")
+    }
+}
 
 /// What a server does beside serving tests.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

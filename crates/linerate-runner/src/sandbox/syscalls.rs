@@ -149,7 +149,6 @@ const FILES: &[c_long] = &[
     libc::SYS_readlinkat,
     libc::SYS_readv,
     // A log that is rotated.
-    libc::SYS_renameat,
     libc::SYS_renameat2,
     libc::SYS_statx,
     libc::SYS_write,
@@ -219,10 +218,14 @@ const OLDER: &[c_long] = &[
     libc::SYS_poll,
     libc::SYS_readlink,
     libc::SYS_rename,
+    libc::SYS_renameat,
     libc::SYS_stat,
     libc::SYS_time,
 ];
-#[cfg(not(target_arch = "x86_64"))]
+/// renameat, which C libraries rename by here and `libc` has no name for (asm-generic/unistd.h).
+#[cfg(target_arch = "aarch64")]
+const OLDER: &[c_long] = &[38];
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 const OLDER: &[c_long] = &[];
 
 /// Calls that are needed with some arguments only.
