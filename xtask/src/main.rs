@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+mod dist;
 mod licence;
 mod numbers;
 mod proofs;
@@ -12,7 +13,10 @@ use std::process::ExitCode;
 const USAGE: &str = "cargo xtask tidy       dependency direction, unsafe, bans, machine paths, numbers that only get better
 cargo xtask tidy --numbers [TREE]  these numbers, here or of another tree, and what is largest
 cargo xtask proofs [--figures LOG]  writes docs/reliability.md from proofs/targets.toml, with figures of a log of tests
-cargo xtask licences   licences of all dependencies against the allow-list";
+cargo xtask licences   licences of all dependencies against the allow-list
+cargo xtask dist TARGET|all [--twice]  the program and its packages for other machines; twice: two builds are equal
+cargo xtask pack TARGET BINARY OUT VERSION  the packages of a program that was built already
+cargo xtask formulae URL  the source as an archive that will lie there, and files by which others build of it";
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -25,6 +29,9 @@ fn main() -> ExitCode {
         ["proofs"] => proofs::run(&root(), None),
         ["proofs", "--figures", log] => proofs::run(&root(), Some(log)),
         ["licences"] => licence::run(),
+        ["dist", ref words @ ..] => dist::run(words),
+        ["formulae", url] => dist::formulae::run(url),
+        ["pack", ref words @ ..] => dist::pack_built(words),
         _ => {
             eprintln!("{USAGE}");
             return ExitCode::from(2);

@@ -1,0 +1,152 @@
+//! The program of a target, and what it is made of.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::stage::read;
+use super::{Faults, Target, epoch, have, said};
+use crate::{list, metadata, root, text};
+
+/// Tools that are crates: name and version. They are built once, into `target/tools`.
+const AUDITABLE: (&str, &str) = ("cargo-auditable", "0.7.7");
+const CYCLONEDX: (&str, &str) = ("cargo-cyclonedx", "0.5.9");
+
+/// The folder of this tree, as compilers tell it.
+pub fn tree() -> Result<PathBuf, Faults> {
+    root().canonicalize().map_err(|e| vec![format!("{}: {e}", root().display())])
+}
+
+/// Builds the program. In the result is no folder of this machine.
+pub fn program(target: &Target, folder: &Path) -> Result<PathBuf, Faults> {
+    have(&[target.cc], target.debian)?;
+    let library =
+        said(Command::new("rustc").args(["--print", "target-libdir", "--target", target.triple]))?;
+    if !Path::new(&library).exists() {
+        return Err(vec![format!("no standard library: rustup target add {}", target.triple)]);
+    }
+    let auditable = tool(AUDITABLE)?;
+    let tree = tree()?;
+    let cargo_home = std::env::var("CARGO_HOME")
+        .unwrap_or_else(|_| format!("{}/.cargo", std::env::var("HOME").unwrap_or_default()));
+    // The last that fits holds: `folder` lies in the tree.
+    let flags = [
+        format!("--remap-path-prefix={cargo_home}=cargo"),
+        format!("--remap-path-prefix={}=linerate", tree.display()),
+        format!("--remap-path-prefix={}=target", folder.display()),
+    ];
+    let mut build = Command::new(auditable);
+    build.args(["auditable", "build", "--locked", "--profile", "dist", "-p", "linerate"]);
+    build.args(["--target", target.triple]).current_dir(&tree);
+    // Of a C program that is a part of it: sqlite.
+    let (lower, upper) = (target.triple.replace('-', "_"), target.triple.to_uppercase());
+    build.env(format!("CC_{lower}"), target.cc);
+    if target.emulator.is_some() {
+        build.env(format!("CARGO_TARGET_{}_LINKER", upper.replace('-', "_")), target.cc);
+    }
+    build.env("CARGO_TARGET_DIR", folder).env("CARGO_ENCODED_RUSTFLAGS", flags.join("\x1f"));
+    build.env("SOURCE_DATE_EPOCH", epoch()?);
+    println!("builds {}, which takes a quarter of an hour of a core", target.triple);
+    let built = build.status().map_err(|e| vec![format!("{build:?}: {e}")])?;
+    if !built.success() {
+        return Err(vec![format!("{build:?}: {built}")]);
+    }
+    Ok(folder.join(target.triple).join("dist/linerate"))
+}
+
+/// What the program is made of, as CycloneDX 1.5.
+pub fn bill_of_materials(target: &Target) -> Result<PathBuf, Faults> {
+    let cyclonedx = tool(CYCLONEDX)?;
+    let mut list = Command::new(cyclonedx);
+    list.args([
+        "cyclonedx",
+        "--format",
+        "json",
+        "--spec-version",
+        "1.5",
+        "--target",
+        target.triple,
+    ]);
+    list.args(["--override-filename", "linerate.cdx"]).current_dir(root());
+    list.args(["--manifest-path", "crates/linerate/Cargo.toml"]).env("SOURCE_DATE_EPOCH", epoch()?);
+    said(&mut list)?;
+    // It writes one beside each manifest of the workspace.
+    let crates = root().join("crates");
+    let kept = root().join("target").join(format!("linerate-{}.cdx.json", target.triple));
+    let failed = |e: std::io::Error| vec![format!("{}: {e}", kept.display())];
+    std::fs::rename(crates.join("linerate/linerate.cdx.json"), &kept).map_err(failed)?;
+    let others = std::fs::read_dir(crates).map_err(failed)?.flatten().map(|entry| entry.path());
+    for folder in others.chain([root().join("xtask")]) {
+        let _ = std::fs::remove_file(folder.join("linerate.cdx.json"));
+    }
+    Ok(kept)
+}
+
+/// The licences of all that is linked in, each text once.
+pub fn notices(target: &Target) -> Result<String, Faults> {
+    let linked = linked(target)?;
+    let platform = ["--locked", "--filter-platform", target.triple];
+    let metadata = metadata(&platform)?;
+    let mut texts: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for package in list(&metadata["packages"]) {
+        let name = format!("{} {}", text(&package["name"]), text(&package["version"]));
+        // Ours have no source.
+        if package["source"].is_null() || !linked.contains(&name) {
+            continue;
+        }
+        let title = format!("{name}, {}", text(&package["license"]));
+        let folder = Path::new(text(&package["manifest_path"])).with_file_name("");
+        let files =
+            std::fs::read_dir(&folder).map_err(|e| vec![format!("{}: {e}", folder.display())])?;
+        let mut files: Vec<_> =
+            files.flatten().map(|file| file.path()).filter(|p| is_licence(p)).collect();
+        files.sort();
+        if files.is_empty() {
+            texts.entry("(no text in its source)".into()).or_default().push(title);
+            continue;
+        }
+        for file in files {
+            let words = String::from_utf8_lossy(&read(&file)?).trim().to_owned();
+            texts.entry(words).or_default().push(title.clone());
+        }
+    }
+    let line = "=".repeat(80);
+    let part = |(words, mut of): (String, Vec<String>)| {
+        of.dedup();
+        format!("{line}\n{}\n{line}\n\n{words}\n\n", of.join("\n"))
+    };
+    Ok(texts.into_iter().map(part).collect())
+}
+
+fn is_licence(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy().to_uppercase();
+    path.is_file()
+        && ["LICEN", "COPYING", "NOTICE", "UNLICENSE"].iter().any(|w| name.starts_with(w))
+}
+
+/// Name and version of what is linked into the program.
+fn linked(target: &Target) -> Result<BTreeSet<String>, Faults> {
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
+    let mut tree = Command::new(cargo);
+    tree.args(["tree", "--locked", "-p", "linerate", "-e", "normal", "--prefix", "none"]);
+    tree.args(["--target", target.triple, "--format", "{p}"]).current_dir(root());
+    let name = |line: &str| {
+        let (name, version) = line.split_once(" v")?;
+        Some(format!("{name} {}", version.split(' ').next()?))
+    };
+    Ok(said(&mut tree)?.lines().filter_map(name).collect())
+}
+
+/// The path of a tool of crates, built when it is not there.
+fn tool((name, version): (&str, &str)) -> Result<PathBuf, Faults> {
+    let folder = root().join("target/tools").join(format!("{name}-{version}"));
+    let program = folder.join("bin").join(name);
+    if !program.exists() {
+        println!("builds {name} {version}");
+        let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
+        let mut install = Command::new(cargo);
+        install.args(["install", "-q", "--locked", "--version", version, "--root"]);
+        said(install.arg(&folder).arg(name).current_dir(root()))?;
+    }
+    program.canonicalize().map_err(|e| vec![format!("{}: {e}", program.display())])
+}

@@ -1,0 +1,110 @@
+//! Archive, `.deb` and `.rpm`, of one tree of files, by the packagers' own tools.
+
+use std::path::{Path, PathBuf};
+
+use super::stage::{Stage, read};
+use super::{Faults, Release, said};
+use crate::root;
+
+/// How much is made of compressing.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Speed {
+    /// What people download.
+    Small,
+    /// For a look at what is in it.
+    Quick,
+}
+
+impl Speed {
+    fn level(self) -> &'static str {
+        if self == Self::Small { "6" } else { "0" }
+    }
+}
+
+/// Of an archive that does not tell who made it when.
+pub const LIKE: [&str; 4] = ["--sort=name", "--owner=0", "--group=0", "--numeric-owner"];
+
+/// What is below /usr, to be unpacked below any folder.
+pub fn tarball(
+    release: &Release<'_>,
+    stage: &Stage,
+    out: &Path,
+    speed: Speed,
+) -> Result<PathBuf, Faults> {
+    let made = out.join(format!("{}.tar.xz", release.name()));
+    let mut tar = release.command("tar");
+    tar.args(LIKE).arg(format!("--use-compress-program=xz -T1 -{}", speed.level()));
+    // Not what symbolic links lead to.
+    tar.arg(format!("--transform=s,^\\.,{},S", release.name()));
+    said(tar.arg("-C").arg(stage.folder.join("usr")).arg("-cf").arg(&made).arg("."))?;
+    Ok(made)
+}
+
+/// Debian's, with the scripts of `deploy/debian`.
+pub fn deb(
+    release: &Release<'_>,
+    stage: &Stage,
+    out: &Path,
+    speed: Speed,
+) -> Result<PathBuf, Faults> {
+    let tree = stage.copy("deb")?;
+    let zsh = tree.folder.join("usr/share/zsh");
+    std::fs::rename(zsh.join("site-functions"), zsh.join("vendor-completions"))
+        .map_err(|e| vec![format!("{}: {e}", zsh.display())])?;
+    let kilobytes = said(release.command("du").args(["-sk", "--apparent-size"]).arg(&tree.folder))?;
+    let kilobytes = kilobytes.split_whitespace().next().unwrap_or_default();
+    let sums = "find usr -type f -print0 | sort -z | xargs -0 md5sum";
+    let sums = said(release.command("sh").args(["-c", sums]).current_dir(&tree.folder))? + "\n";
+    // A static program needs no library. The other's newest call of the C library is hypotf of 2.35.
+    let needs = match release.target.image {
+        Some(_) => "",
+        None => "Depends: libc6 (>= 2.35), libgcc-s1\n",
+    };
+    let control = String::from_utf8_lossy(&read(&root().join("deploy/debian/control"))?)
+        .replace("@VERSION@", &release.version)
+        .replace("@ARCHITECTURE@", release.target.deb)
+        .replace("@SIZE@", kilobytes)
+        .replace("@DEPENDS@\n", needs);
+    tree.file("DEBIAN/control", control.as_bytes(), 0o644)?;
+    tree.file("DEBIAN/md5sums", sums.as_bytes(), 0o644)?;
+    tree.file("DEBIAN/conffiles", b"/etc/default/linerate\n", 0o644)?;
+    for script in ["postinst", "prerm", "postrm"] {
+        let text = read(&root().join("deploy/debian").join(script))?;
+        tree.file(&format!("DEBIAN/{script}"), &text, 0o755)?;
+    }
+    tree.settle(release)?;
+    let made = out.join(format!("linerate_{}_{}.deb", release.version, release.target.deb));
+    let mut pack = release.command("dpkg-deb");
+    pack.args(["--root-owner-group", "-Zxz", &format!("-z{}", speed.level()), "--threads-max=1"]);
+    said(pack.arg("--build").arg(&tree.folder).arg(&made))?;
+    Ok(made)
+}
+
+/// Red Hat's and SUSE's, with `deploy/rpm/linerate.spec`.
+pub fn rpm(
+    release: &Release<'_>,
+    stage: &Stage,
+    out: &Path,
+    speed: Speed,
+) -> Result<PathBuf, Faults> {
+    let top = stage.work.join("rpm");
+    let mut pack = release.command("rpmbuild");
+    pack.args(["-bb", "--quiet", "--target", &format!("{}-linux", release.target.rpm)]);
+    for (name, value) in [
+        ("_topdir", top.display().to_string()),
+        ("staged", stage.folder.display().to_string()),
+        ("release_version", release.version.clone()),
+        ("_binary_payload", format!("w{}.xzdio", speed.level())),
+        ("_buildhost", "localhost".into()),
+        ("use_source_date_epoch_as_buildtime", "1".into()),
+        ("clamp_mtime_to_source_date_epoch", "1".into()),
+    ] {
+        pack.args(["--define", &format!("{name} {value}")]);
+    }
+    said(pack.arg(root().join("deploy/rpm/linerate.spec")))?;
+    let name = format!("linerate-{}-1.{}.rpm", release.version, release.target.rpm);
+    let made = out.join(&name);
+    std::fs::rename(top.join("RPMS").join(release.target.rpm).join(&name), &made)
+        .map_err(|e| vec![format!("{}: {e}", made.display())])?;
+    Ok(made)
+}
