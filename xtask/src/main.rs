@@ -4,16 +4,18 @@
 
 mod dist;
 mod licence;
+mod links;
 mod numbers;
 mod proofs;
 mod tidy;
 
 use std::process::ExitCode;
 
-const USAGE: &str = "cargo xtask tidy       dependency direction, unsafe, bans, machine paths, numbers that only get better
+const USAGE: &str = "cargo xtask tidy       dependency direction, unsafe, bans, links, machine paths, numbers that only get better
 cargo xtask tidy --numbers [TREE]  these numbers, here or of another tree, and what is largest
 cargo xtask proofs [--figures LOG]  writes docs/reliability.md from proofs/targets.toml, with figures of a log of tests
 cargo xtask licences   licences of all dependencies against the allow-list
+cargo xtask book       the pages of docs/ as a site, target/book/book (needs mdbook)
 cargo xtask dist TARGET|all [--twice]  the program and its packages for other machines; twice: two builds are equal
 cargo xtask pack TARGET BINARY OUT VERSION  the packages of a program that was built already
 cargo xtask formulae URL  the source as an archive that will lie there, and files by which others build of it";
@@ -29,6 +31,7 @@ fn main() -> ExitCode {
         ["proofs"] => proofs::run(&root(), None),
         ["proofs", "--figures", log] => proofs::run(&root(), Some(log)),
         ["licences"] => licence::run(),
+        ["book"] => links::book(),
         ["dist", ref words @ ..] => dist::run(words),
         ["formulae", url] => dist::formulae::run(url),
         ["pack", ref words @ ..] => dist::pack_built(words),

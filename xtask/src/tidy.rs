@@ -67,6 +67,7 @@ pub fn run() -> Result<String, Vec<String>> {
     faults.extend(paths()?);
     faults.extend(crate::numbers::faults(&root()));
     faults.extend(crate::proofs::faults(&root()));
+    faults.extend(crate::links::faults(&root()));
     if faults.is_empty() {
         Ok(format!("{} crates, one direction of dependency, unsafe in one", MAY_USE.len()))
     } else {
