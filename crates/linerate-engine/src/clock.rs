@@ -1,6 +1,7 @@
 //! The clocks of this host, and the rest of what a data thread asks of it.
 
 use std::io;
+use std::time::Duration;
 
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::time::{ClockId, ClockNanosleepFlags, clock_nanosleep};
@@ -177,9 +178,7 @@ pub fn process_cpu_ns() -> (u64, u64) {
 
 /// Sleeps until `monotonic_ns()` reaches `at_ns`; returns early on a signal.
 pub fn sleep_until(at_ns: u64) {
-    let seconds = i64::try_from(at_ns / 1_000_000_000).unwrap_or(i64::MAX);
-    let rest = i64::try_from(at_ns % 1_000_000_000).unwrap_or(0);
-    let until = nix::sys::time::TimeSpec::new(seconds, rest);
+    let until = Duration::from_nanos(at_ns).into();
     let _ = clock_nanosleep(ClockId::CLOCK_MONOTONIC, ClockNanosleepFlags::TIMER_ABSTIME, &until);
 }
 

@@ -6,6 +6,7 @@ use std::io;
 use std::mem::size_of;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd};
+use std::time::Duration;
 
 use libc::{c_int, c_void, socklen_t};
 use socket2::{Domain, Protocol, Socket, Type};
@@ -239,7 +240,7 @@ pub fn wait_readable(fd: std::os::fd::BorrowedFd<'_>, until_ns: Option<u64>, now
     use nix::poll::{PollFd, PollFlags};
     let left = until_ns.map_or(20_000_000, |until| until.saturating_sub(now_ns)).min(20_000_000);
     let left = left.saturating_sub(20_000);
-    let timeout = nix::sys::time::TimeSpec::new(0, i64::try_from(left).unwrap_or(0));
+    let timeout = Duration::from_nanos(left).into();
     let mut fds = [PollFd::new(fd, PollFlags::POLLIN)];
     matches!(nix::poll::ppoll(&mut fds, Some(timeout), None), Ok(n) if n > 0)
 }
