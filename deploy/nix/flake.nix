@@ -1,5 +1,5 @@
 # nix run 'git+file:.?dir=deploy/nix' -- udp --local
-# Not checked: no Nix was at hand. `cargo xtask formulae` sets the version.
+# Not checked: no Nix was at hand.
 {
   description = "Measures network paths and says what limits them";
 
@@ -14,7 +14,7 @@
       packages = each (pkgs: {
         default = pkgs.rustPlatform.buildRustPackage {
           pname = "linerate";
-          version = "@VERSION@";
+          version = (builtins.fromTOML (builtins.readFile ../../Cargo.toml)).workspace.package.version;
           src = ../..;
           cargoLock.lockFile = ../../Cargo.lock;
           cargoBuildFlags = [ "-p" "linerate" ];

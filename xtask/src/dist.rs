@@ -196,6 +196,10 @@ fn version() -> Result<String, Faults> {
     let manifest: toml::Table =
         text.parse().map_err(|e| vec![format!("{}: {e}", path.display())])?;
     let version = manifest["workspace"]["package"]["version"].as_str().unwrap_or_default();
+    if version.contains('-') {
+        let why = "rpm takes no `-` in a version, and dpkg takes one for newer than the release";
+        return Err(vec![format!("{version} is packed under no name: {why}")]);
+    }
     Ok(version.to_owned())
 }
 

@@ -74,7 +74,11 @@ pub fn bill_of_materials(target: &Target) -> Result<PathBuf, Faults> {
     let crates = root().join("crates");
     let kept = root().join("target").join(format!("linerate-{}.cdx.json", target.triple));
     let failed = |e: std::io::Error| vec![format!("{}: {e}", kept.display())];
-    std::fs::rename(crates.join("linerate/linerate.cdx.json"), &kept).map_err(failed)?;
+    // Its names of our own crates hold the folder in which they lie.
+    let told =
+        std::fs::read_to_string(crates.join("linerate/linerate.cdx.json")).map_err(failed)?;
+    let here = format!("path+file://{}", root().display());
+    std::fs::write(&kept, told.replace(&here, "path+file:///linerate")).map_err(failed)?;
     let others = std::fs::read_dir(crates).map_err(failed)?.flatten().map(|entry| entry.path());
     for folder in others.chain([root().join("xtask")]) {
         let _ = std::fs::remove_file(folder.join("linerate.cdx.json"));

@@ -1,14 +1,16 @@
-//! `cargo xtask formulae URL`: the source of a release, and the files by which Homebrew, Nix, Arch and OpenWrt build of it.
+//! `cargo xtask formulae URL`: the source of a release, and the files by which Homebrew, Arch and OpenWrt build of it.
 
 use std::path::Path;
 use std::process::Command;
 
 use super::stage::read;
-use super::{Faults, build, said, version};
+use super::{Faults, build, said, sums, version};
 use crate::root;
 
-const FORMULAE: &[&str] =
-    &["homebrew/linerate.rb", "nix/flake.nix", "arch/PKGBUILD", "openwrt/Makefile"];
+/// Nix builds of the tree that its file lies in.
+const FORMULAE: &[&str] = &["homebrew/linerate.rb", "arch/PKGBUILD", "openwrt/Makefile"];
+/// What lies beside them, as it is.
+const BESIDE: &[&str] = &["openwrt/files/linerate.init", "openwrt/files/linerate.config"];
 
 /// `url` is the folder that the archive will lie in.
 pub fn run(url: &str) -> Result<String, Faults> {
@@ -22,7 +24,7 @@ pub fn run(url: &str) -> Result<String, Faults> {
     said(git.current_dir(root()))?;
     let sum = said(Command::new("sha256sum").arg(&archive))?;
     let sum = sum.split(' ').next().unwrap_or_default();
-    for name in FORMULAE {
+    for name in FORMULAE.iter().chain(BESIDE) {
         let text = read(&root().join("deploy").join(name))?;
         let text = filled(&String::from_utf8_lossy(&text), url, &version, sum);
         let to = out.join("formulae").join(name);
@@ -30,6 +32,7 @@ pub fn run(url: &str) -> Result<String, Faults> {
         let written = std::fs::create_dir_all(folder).and_then(|()| std::fs::write(&to, text));
         written.map_err(|e| vec![format!("{}: {e}", to.display())])?;
     }
+    sums(&out)?;
     Ok(format!("{}, and {} formulae beside it", archive.display(), FORMULAE.len()))
 }
 
