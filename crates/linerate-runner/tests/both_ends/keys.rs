@@ -451,8 +451,17 @@ fn a_controllers_test_counts_with_its_warm_up_and_is_cut_at_its_budget() {
         let mut test = |plan| {
             let (name, port) = ("127.0.0.1".into(), far.at.port());
             let (size_from_mtu, ip, with_key, command) = (false, None, false, vec![]);
-            let test =
-                RemoteTest { name, port, plan, size_from_mtu, ip, discard, with_key, command };
+            let test = RemoteTest {
+                name,
+                port,
+                plan,
+                size_from_mtu,
+                ip,
+                discard,
+                with_key,
+                command,
+                dialect: None,
+            };
             hand.run_test(&test)
         };
         let warm =

@@ -9,9 +9,7 @@ use serde_json::Value;
 
 use crate::schema;
 use crate::support::controlled::{Scratch, snapshot};
-use crate::support::{
-    Lab, LittleCpu, PORT, Program, Ran, Server, alone, cores, linerate, list, skip,
-};
+use crate::support::{Group, Lab, PORT, Program, Ran, Server, alone, cores, linerate, list, skip};
 
 /// Families of checks whose facts are the whole machine's.
 const OF_THE_MACHINE: &[&str] = &["cpu.", "softnet.", "clock.", "system."];
@@ -495,7 +493,7 @@ fn limits_of_the_process_itself_are_found() {
         let text = String::from_utf8_lossy(&out.stdout).into_owned();
         document(&Ran { code: out.status.code().unwrap_or(-1), out: text, err: String::new() })
     };
-    let limit = LittleCpu::new(test, Duration::from_millis(20), Duration::from_millis(100));
+    let limit = Group::of_cpu_time(test, Duration::from_millis(20), Duration::from_millis(100));
     if let Some(group) = &limit {
         let document = doctor("", &|pid| group.hold(pid));
         assert!(found(&document).contains(&("cpu.limit", "client", "problem")), "{document:#}");
