@@ -106,30 +106,43 @@ impl DoctorArgs {
             outstanding: 1,
             rate: None,
         };
-        self.test(found, Traffic::Rr(message), CONTACT)
+        self.test(found, Traffic::Rr(message), Direction::Forward, CONTACT)
     }
 
     /// A run of a proof: datagrams at the asked rate, or a byte stream as fast as it goes.
     ///
     /// # Errors
     /// When a time is out of range.
-    pub fn run(&self, found: &Found, datagrams: bool) -> Result<Request, Refusal> {
+    pub fn run(&self, found: &Found, way: Direction, datagrams: bool) -> Result<Request, Refusal> {
         if !datagrams {
-            return self.test(found, Traffic::Tcp(TcpPlan::new(BLOCK_BYTES)), self.time);
+            return self.test(found, Traffic::Tcp(TcpPlan::new(BLOCK_BYTES)), way, self.time);
         }
-        // As of `linerate udp`: no flood to another host that nobody asked for.
-        let usual = (!found.this_machine).then(|| BitRate::new(100_000_000)).flatten();
+        // No flood to another host that nobody asked for, and at a low rate every setting is good enough.
+        if self.rate.is_none() && !found.this_machine {
+            return Err(usage::refusal(
+                &["--prove"],
+                "cannot prove what a change is worth to datagrams without a rate",
+                "it shows where the path is to carry as much as it can",
+                &["--rate RATE: what the path shall carry"],
+            ));
+        }
         let size = DatagramSize::new(1_472).unwrap_or(DatagramSize::MAX);
-        let udp = UdpPlan { rate: self.rate.or(usual).map(Rate::Bits), ..UdpPlan::new(size) };
-        let mut request = self.test(found, Traffic::Udp(udp), self.time)?;
+        let udp = UdpPlan { rate: self.rate.map(Rate::Bits), ..UdpPlan::new(size) };
+        let mut request = self.test(found, Traffic::Udp(udp), way, self.time)?;
         request.size_from_mtu = true;
         Ok(request)
     }
 
-    fn test(&self, found: &Found, traffic: Traffic, time: Nanos) -> Result<Request, Refusal> {
+    fn test(
+        &self,
+        found: &Found,
+        traffic: Traffic,
+        way: Direction,
+        time: Nanos,
+    ) -> Result<Request, Refusal> {
         let span = Span { time: Some(time), warmup: Nanos(0), interval: interval(time) };
         let sockets = Sockets { streams: 1, window: None, cpu: None, dscp: None };
-        let (way, end) = (Direction::Forward, End::Time(time));
+        let end = End::Time(time);
         let asked = asked(found.clone(), traffic, way, end, &span, &sockets, Keep::default())?;
         Ok(asked.request)
     }

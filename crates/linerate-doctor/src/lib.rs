@@ -24,6 +24,7 @@ use linerate_model::doctor::{Finding, Unlooked};
 
 pub use case::Case;
 use draft::Draft;
+use linerate_model::doctor::HostDetails;
 
 /// A check: its stable name, and what it makes of a host. What it needs and does not know is an error.
 struct Check {
@@ -45,6 +46,9 @@ pub struct Judged {
 /// Makes every check on a host.
 pub fn judge(case: &Case<'_>) -> Judged {
     let mut judged = Judged::default();
+    // Commands are there to be pasted: no name that a shell, or a far host's word for a name, would make more of.
+    let plain = HostDetails::of_plain_name(case.host);
+    let case = &Case { host: &plain, ..*case };
     for check in checks::FAMILIES.iter().copied().flatten() {
         judged.checks = judged.checks.saturating_add(1);
         let id = || check.id.to_owned();

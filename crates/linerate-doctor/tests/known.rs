@@ -49,7 +49,12 @@ fn healthy() -> HostDetails {
     device.duplex = Fact::Known(Some("full".into()));
     device.largest_mtu_bytes = Fact::Known(Some(9_978));
     device.queue_length = Fact::Known(1_000);
-    let on = |name: &&str| Feature { name: (*name).into(), on: true, changeable: Some(true) };
+    let on = |name: &&str| Feature {
+        name: (*name).into(),
+        on: true,
+        changeable: Some(true),
+        refused: false,
+    };
     device.features = Fact::Known(FEATURES.iter().map(on).collect());
     device.rings = Fact::Known(vec![Amount { name: "rx".into(), now: 1_024, most: Some(8_192) }]);
     device.channels = Fact::Known(vec![Amount { name: "combined".into(), now: 8, most: Some(63) }]);
@@ -213,7 +218,7 @@ const BAD: &[(&str, u64, u64, Severity, Change)] = &[
         set(h, "net.ipv4.ip_forward", "1");
         let Fact::Known(features) = &mut h.device.features else { panic!("features") };
         let name = "rx-udp-gro-forwarding".into();
-        features.push(Feature { name, on: false, changeable: Some(true) });
+        features.push(Feature { name, on: false, changeable: Some(true), refused: false });
     }),
     ("qdisc.shaper", 0, 0, Warning, |h| {
         h.device.qdiscs =
@@ -241,7 +246,7 @@ const BAD: &[(&str, u64, u64, Severity, Change)] = &[
             Fact::Known(vec![Amount { name: "rx".into(), now: 256, most: Some(4_096) }]);
     }),
     ("nic.rx-missed", 0, 0, Note, |h| h.device.rx_missed = Fact::Known(17)),
-    ("nic.rx-dropped", 0, 0, Warning, |h| h.watched = grown(|w| w.nic_rx_dropped = Some(4))),
+    ("nic.rx-dropped", 0, 0, Note, |h| h.watched = grown(|w| w.nic_rx_dropped = Some(4))),
     ("nic.queues", 10, 0, Warning, |h| {
         h.device.channels =
             Fact::Known(vec![Amount { name: "combined".into(), now: 1, most: Some(63) }]);
@@ -430,7 +435,7 @@ fn packets_that_the_other_host_does_not_take_are_a_problem_on_one_link() {
         judge(&case).findings.into_iter().find(|f| f.id == "path.mtu-mismatch")
     };
     let found = finding(&here, &far, TestEnd::Client).expect("a mismatch");
-    assert_eq!((found.severity, found.host), (Problem, TestEnd::Client));
+    assert_eq!((found.severity, found.host), (Warning, TestEnd::Client));
     assert_eq!(found.change, ["ip link set dev eth0 mtu 1500"]);
     assert_eq!(found.undo, ["ip link set dev eth0 mtu 9000"]);
     assert_eq!(
@@ -440,7 +445,7 @@ fn packets_that_the_other_host_does_not_take_are_a_problem_on_one_link() {
     );
     // The far host's route is not known: that of this one says that they share a link.
     let told = HostDetails::of_record(here.host.clone());
-    assert_eq!(finding(&told, &far, TestEnd::Server).map(|f| f.severity), Some(Problem));
+    assert_eq!(finding(&told, &far, TestEnd::Server).map(|f| f.severity), Some(Warning));
     here.route =
         Fact::Known(RouteDetails { gateway: "192.0.2.1".parse().ok(), ..RouteDetails::default() });
     assert_eq!(finding(&here, &far, TestEnd::Client).map(|f| f.severity), Some(Note));

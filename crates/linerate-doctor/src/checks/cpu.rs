@@ -1,5 +1,6 @@
 //! Time and speed of the cores.
 
+use linerate_model::doctor::Governor;
 use linerate_model::doctor::Severity::{Note, Problem, Warning};
 use linerate_model::setting::{SettingValue, core_list};
 
@@ -130,22 +131,23 @@ fn pressure(case: &Case<'_>) -> Result<Option<Draft>, String> {
 }
 
 /// Drivers that choose the frequency themselves, whatever the governor is called.
-const ACTIVE: &[&str] = &["intel_pstate", "amd-pstate-epp", "amd-pstate", "cppc_cpufreq"];
+const ACTIVE: &[&str] = &["intel_pstate", "amd-pstate-epp", "amd_pstate_epp"];
 
 fn governor(case: &Case<'_>) -> Result<Option<Draft>, String> {
     let governors = case.host.cpu.governors.get()?;
     let slow = |name: &str| {
         matches!(name, "powersave" | "conservative" | "ondemand" | "schedutil" | "userspace")
     };
-    let Some(governor) = governors.iter().find(|g| slow(&g.name)) else { return Ok(None) };
-    let held = !ACTIVE.contains(&governor.driver.as_str());
-    let severity = match governor.name.as_str() {
+    let severity = |governor: &Governor| match governor.name.as_str() {
         // The lowest frequency, always.
-        "powersave" if held => Problem,
+        "powersave" if !ACTIVE.contains(&governor.driver.as_str()) => Problem,
         "conservative" | "userspace" => Warning,
         _ if case.wants_gbit(10) => Warning,
         _ => Note,
     };
+    let gravest = governors.iter().filter(|g| slow(&g.name)).max_by_key(|g| severity(g));
+    let Some(governor) = gravest else { return Ok(None) };
+    let severity = severity(governor);
     let set = |name: &str| format!("cpupower frequency-set -g {name}");
     Ok(Some(
         found(

@@ -28,12 +28,9 @@ fn conntrack(case: &Case<'_>) -> Result<Option<Draft>, String> {
             "each packet is looked up in a table that all cores share, and a new flow needs a place in it",
         )
         .run(
-            "nft add table inet linerate_raw; nft 'add chain inet linerate_raw in { type filter hook prerouting \
-             priority raw; }'; nft 'add chain inet linerate_raw out { type filter hook output priority raw; }'; nft add \
-             rule inet linerate_raw in th dport 5201 notrack; nft add rule inet linerate_raw in th sport 5201 notrack; \
-             nft add rule inet linerate_raw out th dport 5201 notrack; nft add rule inet linerate_raw out th sport 5201 \
-             notrack",
-            "nft delete table inet linerate_raw",
+            "nft list ruleset  # which of its rules ask for ct; where none needs to, notrack in a raw chain of the test's \
+             port leaves it out, but a filter that lets established connections in drops what is not tracked",
+            "",
         )
         .source("nft(8), notrack"),
     ))

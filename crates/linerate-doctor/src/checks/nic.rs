@@ -98,9 +98,9 @@ fn rx_dropped(case: &Case<'_>) -> Result<Option<Draft>, String> {
     let name = case.host.interface();
     Ok(Some(
         found(
-            Warning,
+            Note,
             format!("{name} dropped {dropped} received packets in {} ms", watched.for_ms),
-            "they reached this host and got no further",
+            "they reached this host and got no further; frames of protocols that nobody here speaks count too",
         )
         .run(format!("ethtool -S {name}  # which of its counters grow"), "")
         .source("measured while it was watched: rx_dropped of /proc/net/dev"),

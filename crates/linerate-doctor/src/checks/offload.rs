@@ -76,6 +76,21 @@ fn off(case: &Case<'_>, short: &str, why: &str) -> Result<Option<Draft>, String>
         let what = format!("the driver of {name} has no {short}");
         return Ok(case.is_card().then(|| found(Note, what, why).source(SOURCE)));
     }
+    if group.iter().any(|feature| feature.refused) {
+        let what = format!(
+            "{short} of {name} was asked for and is off: the driver, or another offload, refuses it"
+        );
+        return Ok(Some(found(Note, what, why).source(SOURCE)));
+    }
+    // Some of its chips stop sending with these, so that the driver leaves them off (r8169_main.c). gso needs sg.
+    let is_r8169 = nic.driver.as_deref() == Some("r8169");
+    if is_r8169 && matches!(short, "tso" | "sg" | "gso") {
+        let what = format!("{short} of {name} is off");
+        let why = format!(
+            "{why}; the driver r8169 leaves it off, as transmit timeouts were seen with it"
+        );
+        return Ok(Some(found(Note, what, why).source(SOURCE)));
+    }
     // An interface within the kernel hands on whole trains, with their checksums still to be made.
     let receives = matches!(short, "gro" | "rx-checksum");
     let severity = if receives && !case.is_card() { Note } else { Warning };

@@ -82,10 +82,10 @@ fn mtu_mismatch(case: &Case<'_>) -> Result<Option<Draft>, String> {
     }
     let name = &nic.name;
     let one_link = case.is_one_link();
-    let severity = if one_link { Problem } else { Note };
+    let severity = if one_link { Warning } else { Note };
     let why = if one_link {
-        "on one link nobody tells a sender that its packet was too large: what is longer than the other host takes \
-         vanishes, and TCP hangs where its segments are"
+        "on one link nobody tells a sender that its packet was too large: datagrams that the other host does not take \
+         vanish. TCP's two ends agree on the smaller of their sizes"
     } else {
         "a router between has to tell the sender; where its messages are filtered, large packets vanish"
     };

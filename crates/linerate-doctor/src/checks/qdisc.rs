@@ -40,12 +40,26 @@ fn replaced(draft: Draft, case: &Case<'_>, now: &str) -> Draft {
     let name = case.host.interface();
     // Every kernel has pfifo_fast; others may be modules that are not there.
     let usual = case.host.sysctl("net.core.default_qdisc").unwrap_or("pfifo_fast");
+    if is_mq(case) {
+        return draft.run(per_queue(name), "");
+    }
     draft
         .run(
             format!("tc qdisc show dev {name}  # note its options; then: tc qdisc replace dev {name} root {usual}"),
             format!("tc qdisc replace dev {name} root {now} OPTIONS"),
         )
         .set("qdisc", SettingValue::Text(usual.to_owned()))
+}
+
+/// Each queue of the card has a discipline of its own: one for all of them would make them one queue.
+fn is_mq(case: &Case<'_>) -> bool {
+    qdiscs(case).is_ok_and(|all| all.first().is_some_and(|root| root.kind.starts_with("mq")))
+}
+
+fn per_queue(name: &str) -> String {
+    format!(
+        "tc qdisc show dev {name}  # each queue below mq has its own: tc qdisc replace dev {name} parent MQ:QUEUE …"
+    )
 }
 
 fn shaper(case: &Case<'_>) -> Result<Option<Draft>, String> {
@@ -130,19 +144,23 @@ fn pacing(case: &Case<'_>) -> Result<Option<Draft>, String> {
         return Ok(None);
     }
     let name = case.host.interface();
-    Ok(Some(
-        found(
-            Note,
-            format!("{control} is paced by TCP's own timers, not by fq on {name}"),
-            "pacing by fq costs less CPU with many connections",
-        )
-        .run(
-            format!("tc qdisc replace dev {name} root fq"),
-            format!("tc qdisc del dev {name} root"),
-        )
-        .set("qdisc", SettingValue::Text("fq".to_owned()))
-        .source("tc-fq(8)"),
-    ))
+    let now = qdiscs(case)?.first().map_or("pfifo_fast", |root| root.kind.as_str());
+    let draft = found(
+        Note,
+        format!("{control} is paced by TCP's own timers, not by fq on {name}"),
+        "pacing by fq costs less CPU with many connections",
+    );
+    let draft = if is_mq(case) {
+        draft.run(per_queue(name), "")
+    } else {
+        draft
+            .run(
+                format!("tc qdisc show dev {name}  # note its options; then: tc qdisc replace dev {name} root fq"),
+                format!("tc qdisc replace dev {name} root {now} OPTIONS"),
+            )
+            .set("qdisc", SettingValue::Text("fq".to_owned()))
+    };
+    Ok(Some(draft.source("tc-fq(8)")))
 }
 
 fn drops(case: &Case<'_>) -> Result<Option<Draft>, String> {

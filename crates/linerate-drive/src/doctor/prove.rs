@@ -8,6 +8,7 @@ use linerate_ask::doctor::DoctorArgs;
 use linerate_ask::target::Found;
 use linerate_ask::usage;
 use linerate_model::doctor::{DoctorDocument, Finding, Gain, Proof};
+use linerate_model::plan::Direction;
 use linerate_model::record::{ErrorKind, ErrorRecord, Status, TestEnd};
 use linerate_model::setting::Setting;
 use linerate_runner::agent::{DeviceChoice, HostAgent};
@@ -31,7 +32,9 @@ pub(super) fn prove(
     take_over: TakeOver<'_>,
 ) -> Result<(), ErrorRecord> {
     let setting = setting(id, &document.findings)?;
-    let request = args.run(found, of_datagrams(id))?;
+    provable(id)?;
+    let way = if of_receiving(id) { Direction::Reverse } else { Direction::Forward };
+    let request = args.run(found, way, of_datagrams(id))?;
     let device = document.here.host.nic.as_ref().map(|nic| DeviceChoice::Named(nic.name.clone()));
     let device = device.filter(|_| setting.name.of_device());
     let mut host = take_over()?;
@@ -80,6 +83,38 @@ fn setting(id: &str, findings: &[Finding]) -> Result<Setting, ErrorRecord> {
     }
 }
 
+/// Whoever may change settings asks past these limits: no run of linerate's would show them.
+fn provable(id: &str) -> Result<(), ErrorRecord> {
+    if !matches!(id, "buffers.rmem-max" | "buffers.wmem-max") {
+        return Ok(());
+    }
+    let why = "whoever may change it is not held to it (SO_RCVBUFFORCE, SO_SNDBUFFORCE), so that linerate's own runs are the \
+               same without and with it";
+    Err(usage::error(
+        format!("cannot prove `{id}`"),
+        why,
+        &["try it with the program that is held to it"],
+    ))
+}
+
+/// What the change is of shows where this host receives.
+fn of_receiving(id: &str) -> bool {
+    let families = [
+        "buffers.rmem",
+        "buffers.tcp-rmem",
+        "tcp.autotuning",
+        "offload.gro",
+        "offload.rx",
+        "nic.ring",
+        "nic.rx",
+        "nic.rps",
+        "nic.irq",
+        "nic.queues",
+        "softnet",
+    ];
+    families.iter().any(|family| id.starts_with(family))
+}
+
 /// What the change is of shows in datagrams, and not in a byte stream.
 fn of_datagrams(id: &str) -> bool {
     ["buffers.rmem", "buffers.wmem", "offload.udp"].iter().any(|family| id.starts_with(family))
@@ -105,10 +140,13 @@ fn turns(
         for with in if pair % 2 == 0 { [false, true] } else { [true, false] } {
             if with {
                 set(host, device, setting)?;
-            } else {
-                host.restore()?;
+            } else if let Some(error) = not_back(&host.restore()?.left()) {
+                return Err(error);
             }
             figures[usize::from(with)] = run(request, env)?;
+            if with {
+                still(host, device, setting)?;
+            }
         }
         let [without, with] = figures;
         runs.without.push(without);
@@ -132,6 +170,21 @@ fn set(
             &[],
         )),
     }
+}
+
+/// Whether it is still set after a run: a helper that was killed has put it back.
+fn still(
+    host: &mut dyn HostAgent,
+    device: Option<&DeviceChoice>,
+    setting: &Setting,
+) -> Result<(), ErrorRecord> {
+    let back = host.read(device, std::slice::from_ref(&setting.name))?;
+    if back.first().is_some_and(|back| back.value.as_ref() == Some(&setting.value)) {
+        return Ok(());
+    }
+    let what = format!("{setting} did not hold while a run lasted");
+    let why = "it was changed or put back by somebody else; the run does not count";
+    Err(ErrorRecord::new(ErrorKind::HelperLost, what, why, &[]))
 }
 
 fn run(request: &Request, env: &mut Env<'_>) -> Result<f64, ErrorRecord> {

@@ -76,6 +76,7 @@ fn by_ethtool(index: u32, found: &mut DeviceDetails) {
             name: state.name,
             on: state.active,
             changeable: Some(state.changeable),
+            refused: state.wanted && !state.active,
         };
         states.into_iter().map(feature).collect()
     });

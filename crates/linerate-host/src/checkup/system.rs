@@ -53,7 +53,9 @@ fn programs(roots: &Roots) -> Result<Vec<String>, String> {
 /// By the processor's flag, which every hypervisor of today sets; the name by DMI, where there is one.
 fn virtual_machine(roots: &Roots) -> Result<Option<String>, String> {
     let info = text(roots, "proc/cpuinfo")?;
-    let flags = info.lines().find_map(|line| line.strip_prefix("flags")).unwrap_or_default();
+    let flags = info.lines().find_map(|line| line.strip_prefix("flags"));
+    let flags = flags
+        .ok_or("the processors of this architecture do not tell (/proc/cpuinfo has no flags)")?;
     if !flags.split_whitespace().any(|flag| flag == "hypervisor") {
         return Ok(None);
     }

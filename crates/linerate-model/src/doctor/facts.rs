@@ -80,7 +80,7 @@ impl HostDetails {
     pub fn of_record(host: HostFacts) -> Self {
         let offloads = host.nic.iter().flat_map(|nic| &nic.offloads);
         let features: Vec<Feature> = offloads
-            .map(|o| Feature { name: o.name.clone(), on: o.on, changeable: None })
+            .map(|o| Feature { name: o.name.clone(), on: o.on, changeable: None, refused: false })
             .collect();
         let features = if features.is_empty() { Fact::default() } else { Fact::Known(features) };
         let parameters = [
@@ -104,6 +104,20 @@ impl HostDetails {
     /// Why it is not known.
     pub fn sysctl(&self, name: &str) -> Result<&str, String> {
         self.sysctls.get(name).ok_or_else(|| UNTOLD.to_owned())?.get().map(String::as_str)
+    }
+
+    /// The same, but for the name of an interface that is not letters, digits, `.`, `_`, `-`, `@` and `:` alone, or is
+    /// longer than the kernel's 15 bytes: that is `DEV`.
+    pub fn of_plain_name(host: &Self) -> Self {
+        let mut host = host.clone();
+        let is_plain = |name: &str| {
+            let mark = |c: char| c.is_ascii_alphanumeric() || "._-@:".contains(c);
+            (1..=15).contains(&name.len()) && !name.starts_with('-') && name.chars().all(mark)
+        };
+        if let Some(nic) = host.host.nic.as_mut().filter(|nic| !is_plain(&nic.name)) {
+            nic.name = "DEV".to_owned();
+        }
+        host
     }
 
     /// The name of the interface.
@@ -173,6 +187,9 @@ pub struct Feature {
     pub on: bool,
     /// The driver lets it be switched; absent where that is not known.
     pub changeable: Option<bool>,
+    /// It was asked for, and is off all the same: the driver refuses, or what it needs is off.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub refused: bool,
 }
 
 /// A number that a driver lets be chosen.
