@@ -26,27 +26,30 @@ struct Link<'a> {
     to: &'a str,
 }
 
-/// The links of a page, without those in code.
+/// The links of a page, without those in code. One may begin on a line and end on the next, not in another paragraph.
 fn links(page: &str) -> Vec<Link<'_>> {
     let mut found = vec![];
-    let mut fenced = false;
-    for (number, text) in page.lines().enumerate() {
-        if text.trim_start().starts_with("```") {
-            fenced = !fenced;
-        }
-        let text = if fenced { "" } else { text };
+    let (mut line, mut fenced) = (1, false);
+    for paragraph in page.split_inclusive("\n\n") {
+        let fences = paragraph.lines().filter(|line| line.trim_start().starts_with("```")).count();
+        let (was_fenced, lines) = (fenced, paragraph.matches('\n').count());
+        fenced ^= fences % 2 == 1;
         let mut from = 0;
-        while let Some(at) = text[from..].find("](").map(|at| from + at) {
-            let open = text[from..at].rfind('[').map(|open| from + open);
-            let close = text[at..].find(')').map(|close| at + close);
+        while let Some(at) = paragraph[from..].find("](").map(|at| from + at) {
+            let open = paragraph[from..at].rfind('[').map(|open| from + open);
+            let close = paragraph[at..].find(')').map(|close| at + close);
             let (Some(open), Some(close)) = (open, close) else { break };
-            let in_code = text[..open].matches('`').count() % 2 == 1;
-            if !in_code {
-                let (whole, words) = (&text[open..=close], &text[open + 1..at]);
-                found.push(Link { line: number + 1, whole, words, to: &text[at + 2..close] });
+            let before = &paragraph[..open];
+            let in_fence = before.matches("```").count() % 2 == usize::from(!was_fenced);
+            let in_code = before.replace("```", "").matches('`').count() % 2 == 1;
+            if !in_fence && !in_code {
+                let (whole, words) = (&paragraph[open..=close], &paragraph[open + 1..at]);
+                let line = line + paragraph[..at].matches('\n').count();
+                found.push(Link { line, whole, words, to: &paragraph[at + 2..close] });
             }
             from = close + 1;
         }
+        line += lines;
     }
     found
 }
@@ -201,7 +204,12 @@ fn on_the_site(from: &Path, to: &Path, text: &str, source: &Path) -> String {
             Some(place) => {
                 let deep = to.strip_prefix(source).unwrap_or(to).components().count() - 1;
                 let hash = if part.is_empty() { "" } else { "#" };
-                format!("[{}]({}{}{hash}{part})", link.words, "../".repeat(deep), place.display())
+                let mut place = place.display().to_string();
+                // mdbook makes an index.html of it, and leaves links to it as they are.
+                if !to.ends_with("SUMMARY.md") {
+                    place = place.replace("README.md", "index.md");
+                }
+                format!("[{}]({}{place}{hash}{part})", link.words, "../".repeat(deep))
             }
         };
         text = text.replace(link.whole, &there);
@@ -215,9 +223,10 @@ mod tests {
 
     #[test]
     fn links_are_found_where_they_are() {
-        let page = "[a](b.md) `[no](c.md)` [`d`](e.md#f)\n```\n[no](g.md)\n```\n";
+        let page = "[a](b.md) `[no](c.md)` [`d`](e.md#f)\n```\n[no](g.md)\n\n[no](h.md)\n```\n\n- of\n  [two\n  lines](i.md)\n";
         let found: Vec<_> = links(page).iter().map(|l| (l.line, l.words, l.to)).collect();
-        assert_eq!(found, [(1, "a", "b.md"), (1, "`d`", "e.md#f")]);
+        let two = (10, "two\n  lines", "i.md");
+        assert_eq!(found, [(1, "a", "b.md"), (1, "`d`", "e.md#f"), two]);
     }
 
     #[test]
