@@ -221,6 +221,10 @@ linerate --version
 getent passwd linerate || fail "no user"
 [ "$(command -v iperf3 || :)" = "$theirs" ] || fail "iperf3 is ours, unasked"
 [ ! -e /etc/systemd/system/multi-user.target.wants/linerate.service ] || fail "enabled, unasked"
+if command -v systemd-analyze; then
+    systemd-analyze verify --man=no linerate.service linerate-controlled.service 2>&1 | tee /verified
+    ! grep linerate /verified || fail "a unit that systemd does not take as it is"
+fi
 
 echo 'LINERATE_SERVE="--max-rate 1G"' > /etc/default/linerate
 dpkg -i /packages/new/*.deb
