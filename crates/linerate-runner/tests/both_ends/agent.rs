@@ -6,10 +6,11 @@ use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
-use linerate_model::plan::{TestPlan, Transport};
+use linerate_model::plan::{Dialect, TestPlan, Transport};
 use linerate_model::record::{ErrorRecord, Status};
 use linerate_model::setting::{Outcome, Setting, SettingValue};
 use linerate_model::units::Nanos;
+use linerate_model::word::Word;
 use linerate_runner::agent::{
     self, Access, CommandOutcome, CommandRequest, DeviceChoice, HELPER_VERB, Hand, HostAgent,
     KEEPER_VERB, MONITOR_VERB, Remote, RemoteTest,
@@ -20,7 +21,7 @@ use linerate_testkit::peer::native::Peer;
 use serde_json::json;
 
 use crate::proven::{KEY, session, with_key};
-use crate::support::{MS, Served, lasting, little, rr};
+use crate::support::{MS, Served, lasting, little, rr, tcp};
 
 /// What this process is asked to be, by which program, and with which arguments.
 const PROGRAM: &str = "LINERATE_TEST_PROGRAM";
@@ -173,6 +174,19 @@ fn tests_commands_and_reboots_are_run_there() {
     assert!(serde_json::to_string(&record).unwrap().len() > 24 << 10, "in pieces");
     let record = host.run_test(&test(server.at.port(), false, little())).expect("a record");
     assert_eq!(record.error.expect("an error").kind.name(), "key");
+    // In the dialect that is asked for, whose server has a port of its own.
+    let free = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+    let port = free.local_addr().expect("its number").port();
+    drop(free);
+    let doors = vec![(Dialect::Netperf, port)];
+    let _netperf = Served::start(Options { doors, ..Options::default() });
+    let asked = test(port, false, lasting(200, tcp()));
+    let asked = RemoteTest { dialect: Some(Dialect::Netperf), ..asked };
+    let record = host.run_test(&asked).expect("a record");
+    assert_eq!((record.status, &record.error), (Status::Complete, &None));
+    // And not found out.
+    assert_eq!(record.found, None);
+    assert_eq!(record.agreed.expect("a plan").dialect, Word::Known(Dialect::Netperf));
 
     let script = "echo here; head -c 90000 /dev/zero; exit 4";
     let done: CommandOutcome = host.run_command(&sh(script, 60_000)).expect("an outcome");
