@@ -13,6 +13,7 @@ mod dialect_experiments;
 mod doctor;
 mod documents;
 mod flent;
+mod foreign;
 mod hostile;
 mod iperf2;
 mod iperf2_face;
