@@ -52,7 +52,7 @@ pub fn program(target: &Target, folder: &Path) -> Result<PathBuf, Faults> {
         return Err(vec![format!("{build:?}: {built}")]);
     }
     let program = folder.join(target.triple).join("dist/linerate");
-    // The profile says so; a program that links for musl has its symbols all the same.
+    // The profile asks for it, and the static program came out with its symbols all the same.
     let strip = target.cc.replace("gcc", "strip").replace("musl-", "");
     said(Command::new(strip).arg(&program))?;
     Ok(program)
@@ -157,4 +157,20 @@ fn tool((name, version): (&str, &str)) -> Result<PathBuf, Faults> {
         said(install.arg(&folder).arg(name).current_dir(root()))?;
     }
     program.canonicalize().map_err(|e| vec![format!("{}: {e}", program.display())])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_linked_in_is_told_with_its_licence() {
+        let told = notices(&super::super::TARGETS[0]).unwrap();
+        for name in ["serde 1.", "tokio 1.", "rusqlite 0."] {
+            assert!(told.lines().any(|line| line.starts_with(name)), "{name}");
+        }
+        assert!(told.contains("Permission is hereby granted"));
+        // Of tests alone.
+        assert!(!told.lines().any(|line| line.starts_with("proptest ")));
+    }
 }
