@@ -195,7 +195,7 @@ const BAD: &[(&str, u64, u64, Severity, Change)] = &[
     ("buffers.tcp-rmem", 0, 0, Problem, |h| set(h, "net.ipv4.tcp_rmem", "4096 16384 16384")),
     ("buffers.tcp-rmem", 10, 100, Problem, |_| {}),
     ("buffers.tcp-rmem", 1, 50, Warning, |_| {}),
-    ("buffers.tcp-wmem", 0, 0, Warning, |h| set(h, "net.ipv4.tcp_wmem", "4096 16384 524288")),
+    ("buffers.tcp-wmem", 0, 0, Warning, |h| set(h, "net.ipv4.tcp_wmem", "4096 16384 327680")),
     ("buffers.udp-overflow", 0, 0, Warning, |h| {
         h.watched = grown(|w| w.udp_receive_buffer_errors = Some(7));
     }),

@@ -22,6 +22,8 @@ use crate::errors;
 const CONNECT_LIMIT: Duration = Duration::from_secs(1);
 /// A server that is there has answered then after so long, and four times what the connection took.
 const ANSWER_LIMIT: Duration = Duration::from_millis(500);
+/// A port that was open just now is tried again after so long.
+const AGAIN: Duration = Duration::from_millis(20);
 /// The first bytes of an answer that is not whole are looked at again after so long.
 const PAUSE: Duration = Duration::from_millis(1);
 
@@ -79,7 +81,7 @@ async fn elsewhere(request: &Request, name: &str) -> Result<(TcpStream, Dialect)
         } else if let Err(unfit) = fits(dialect, &request.plan) {
             let ErrorRecord { what, why, .. } = unfit;
             hints.push(format!("nobody of {program}'s was asked on port {port}: {what}: {why}"));
-        } else if let Some(control) = ask_at(request, name, port, dialect).await {
+        } else if let Some(control) = ask_at(request, name, (port, false), dialect).await {
             return Ok((control, dialect));
         } else {
             hints.push(format!(
@@ -99,8 +101,9 @@ pub(super) async fn here(
     only: Option<Dialect>,
 ) -> Option<(TcpStream, Dialect)> {
     let wanted = |dialect: &Dialect| only.is_none_or(|only| only == *dialect);
-    for dialect in ASKED.into_iter().filter(wanted) {
-        if let Some(control) = ask_at(request, name, port, dialect).await {
+    // nuttcp's first: one that serves a client after the other waits for a line from each.
+    for dialect in ASKED.into_iter().rev().filter(wanted) {
+        if let Some(control) = ask_at(request, name, (port, true), dialect).await {
             return Some((control, dialect));
         }
     }
@@ -112,9 +115,26 @@ pub(super) fn usual(port: u16) -> Option<Dialect> {
     ASKED.into_iter().find(|dialect| dialect.port() == port)
 }
 
-async fn ask_at(request: &Request, name: &str, port: u16, dialect: Dialect) -> Option<TcpStream> {
-    let begun = Instant::now();
-    let connecting = connect_to(name, port, request.ip, request.bind);
+/// `open`: something listened there just now.
+async fn ask_at(
+    request: &Request,
+    name: &str,
+    (port, open): (u16, bool),
+    dialect: Dialect,
+) -> Option<TcpStream> {
+    let mut begun = Instant::now();
+    let connecting = async {
+        loop {
+            match connect_to(name, port, request.ip, request.bind).await {
+                // nuttcp's opens its port anew after each client.
+                Err(error) if error.kind == ErrorKind::Refused && open => {
+                    tokio::time::sleep(AGAIN).await;
+                    begun = Instant::now();
+                }
+                connected => return connected,
+            }
+        }
+    };
     let mut control = timeout(CONNECT_LIMIT, connecting).await.ok()?.ok()?;
     let limit = ANSWER_LIMIT + 4 * begun.elapsed();
     let asked = async {

@@ -88,7 +88,7 @@ fn several_faults_are_each_found_and_nothing_is_changed() {
     assert_eq!(snapshot(&lab), before);
     let all = found(&document);
     for expected in [
-        ("path.mtu-mismatch", "client", "problem"),
+        ("path.mtu-mismatch", "client", "warning"),
         ("offload.tso", "client", "warning"),
         ("qdisc.shaper", "client", "problem"),
         ("tcp.sack", "client", "warning"),
@@ -107,7 +107,7 @@ fn several_faults_are_each_found_and_nothing_is_changed() {
         linerate(Some(&lab.space("a")), &["doctor", "10.77.1.2", "-p", &port, "--rate", "1G"]);
     assert_eq!(text.code, 5, "{text:?}");
     for word in [
-        "problem  here: eth0 sends packets of 9000 bytes",
+        "warning  here: eth0 sends packets of 9000 bytes",
         "  run    ip link set dev eth0 mtu 1500",
     ] {
         assert!(text.out.contains(word), "{word}: {}", text.out);
@@ -339,7 +339,7 @@ const BAD: &[Bad] = &[
     ("buffers.tcp-rmem", "client", "", &[("a", "sysctl -qw net.ipv4.tcp_rmem=4096,65536,262144")]),
     ("path.mtu-mismatch", "client", "", &[("b", "ip link set eth0 mtu 1400")]),
     ("qdisc.short", "client", "", &[("a", "tc qdisc replace dev eth0 root pfifo limit 60")]),
-    ("buffers.tcp-wmem", "client", "", &[("a", "sysctl -qw net.ipv4.tcp_wmem=4096,16384,524288")]),
+    ("buffers.tcp-wmem", "client", "", &[("a", "sysctl -qw net.ipv4.tcp_wmem=4096,16384,262144")]),
     ("firewall.conntrack", "client", "--rate 1G", &[("a", "nft: ct count over 9000 drop")]),
     ("offload.scatter-gather", "client", "--rate 100M", &[("a", "ethtool -K eth0 sg off")]),
     (

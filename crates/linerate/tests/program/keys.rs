@@ -422,7 +422,7 @@ fn bytes_of_the_day_outlast_a_server_that_is_killed() {
     assert!(ran.err.contains("has carried 100000 bytes"), "{ran:?}");
     drop(server);
     // A damaged file is survived, and told.
-    fs::write(&state, "not what it was").unwrap();
+    fs::write(&state, "linerate-budgets-1 and not what it was").unwrap();
     let server = Server::start(None, &args);
     let begun = event(&server, "budget_state");
     assert!(begun["why"].as_str().is_some_and(|why| why.contains("damaged")), "{begun}");
