@@ -381,12 +381,12 @@ fn cpu_figures_of_the_totals_are_over_the_time_of_the_rows() {
 fn what_a_held_receiver_left_unread_is_not_the_paths() {
     let _alone = alone();
     let test = "what_a_held_receiver_left_unread_is_not_the_paths";
-    let (quota, period) = (Duration::from_millis(1), Duration::from_millis(500));
+    let (quota, period) = (Duration::from_millis(1), Duration::from_millis(200));
     let Some(little) = Group::of_cpu_time(test, quota, period) else { return };
     let server = Server::start(None, &["--max-window", "64Mi"]);
     let port = server.port.to_string();
     // A second of 58,000 datagrams, or of some of them where the sender has little time as well, and three seconds
-    // for a 500th of a core to read them one by one.
+    // for a 200th of a core to read them one by one. With less than that it could not answer its client in time.
     let args = ["udp", "127.0.0.1", "-p", &port, "--json", "-b", "30M", "-l", "64", "-w", "64Mi"];
     let client = Client::start(None, &[&args[..], &["-t", "1s", "--engine", "send"]].concat());
     assert!(wait_for(Duration::from_secs(20), || server.log().contains("started")));
@@ -396,7 +396,7 @@ fn what_a_held_receiver_left_unread_is_not_the_paths() {
     let receiver = &record["totals"]["receiver"];
     println!("{receiver}");
     assert_eq!(number(receiver, "lost_path"), 0, "{receiver}");
-    if number(&record, "totals.sender.datagrams") < 10_000 {
+    if number(&record, "totals.sender.datagrams") < 20_000 {
         return skip(test, "others left the sender time for less than the receiver reads");
     }
     assert!(number(receiver, "lost") > 0, "{receiver}");
