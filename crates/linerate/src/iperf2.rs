@@ -2,14 +2,13 @@
 //! linerate's test against any server of iperf 2's; the server is linerate's, with iperf 2's screen.
 
 use std::ffi::OsString;
-use std::io::{ErrorKind as Io, Write, stderr, stdout};
+use std::io::{Write, stderr};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 
 use linerate_ask::iperf2::{Back, HELP, Line, Role, Server, Stop, parse};
 use linerate_model::plan::{Dialect, Direction, Transport};
-use linerate_model::record::{ErrorKind, RunRecord, Status};
 use linerate_model::test_event::TestEvent;
 use linerate_report::clean::clean;
 use linerate_report::iperf2::{Options, Text, When};
@@ -18,9 +17,11 @@ use linerate_runner::server::{self, Event};
 use linerate_runner::{clock, signals};
 use linerate_session::observer::Observer;
 
+use crate::face::{self, outcome, said, write};
+
 /// Runs the command; `args` are what follows its name.
 pub fn run(args: Vec<OsString>) -> ExitCode {
-    let words: Vec<String> = args.iter().map(|w| w.to_string_lossy().into_owned()).collect();
+    let words = face::words(args);
     let line = match parse(&words) {
         Ok(line) => line,
         // As there: programs that look for an option of a release look here.
@@ -53,13 +54,6 @@ pub fn run(args: Vec<OsString>) -> ExitCode {
 fn fail(text: &str) -> ExitCode {
     let _ = writeln!(stderr(), "iperf: {text}");
     ExitCode::FAILURE
-}
-
-fn said(text: &str) -> ExitCode {
-    match stdout().write_all(text.as_bytes()) {
-        Err(e) if e.kind() != Io::BrokenPipe => ExitCode::FAILURE,
-        _ => ExitCode::SUCCESS,
-    }
 }
 
 fn options(line: &Line) -> Options {
@@ -109,10 +103,6 @@ impl Observer for Face<'_> {
     }
 }
 
-fn write(text: &str) -> std::io::Result<()> {
-    stdout().write_all(text.as_bytes()).and_then(|()| stdout().flush())
-}
-
 fn run_client(line: &Line, request: &Request, words: Vec<String>) -> Result<(), String> {
     let mut request = request.clone();
     request.command = std::iter::once("iperf".to_owned()).chain(words).collect();
@@ -144,22 +134,9 @@ fn run_client(line: &Line, request: &Request, words: Vec<String>) -> Result<(), 
     }
 }
 
-fn outcome(record: &RunRecord) -> Result<(), String> {
-    match &record.error {
-        // Its figures are shown as those of any test.
-        Some(error) if error.kind == ErrorKind::Interrupted && record.status != Status::Failed => {
-            Ok(())
-        }
-        Some(error) => Err(format!("{}: {}", error.what, error.why)),
-        None => Ok(()),
-    }
-}
-
 fn serve(line: &Line, asked: &Server) -> Result<(), String> {
     if asked.daemon {
-        // Before any thread exists; the folder stays, so that relative names keep their meaning.
-        let kept = nix::unistd::daemon(true, false);
-        kept.map_err(|e| format!("cannot become a daemon: {}", e.desc()))?;
+        face::to_background()?;
     }
     let at = (asked.bind, asked.port);
     let mut wanted = server::Options::of_program(Dialect::Iperf2, at, asked.one_at_a_time);

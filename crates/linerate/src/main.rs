@@ -8,6 +8,7 @@ mod audit;
 mod campaign;
 mod compare;
 mod doctor;
+mod face;
 mod iperf2;
 mod iperf3;
 mod keys;

@@ -2,13 +2,12 @@
 //! linerate's test against any server of nuttcp's; the server is linerate's.
 
 use std::ffi::OsString;
-use std::io::{ErrorKind as Io, Write, stderr, stdout};
-use std::net::{Ipv6Addr, SocketAddr, TcpListener};
+use std::io::{Write, stderr};
 use std::process::ExitCode;
 
 use linerate_ask::nuttcp::{HELP, Line, Role, Server, Stop, parse};
 use linerate_model::plan::{Dialect, End, TestPlan, Traffic};
-use linerate_model::record::{ErrorKind, Interval, RunRecord, Status};
+use linerate_model::record::Interval;
 use linerate_model::sample::TcpSample;
 use linerate_model::test_event::{self as event, ServerOutput, Side, Start, TestEvent};
 use linerate_report::clean::clean;
@@ -21,9 +20,11 @@ use linerate_runner::signals;
 use linerate_session::observer::Observer;
 use linerate_wire::nuttcp::heard;
 
+use crate::face::{self, outcome, said, write};
+
 /// Runs the command; `args` are what follows its name.
 pub fn run(args: Vec<OsString>) -> ExitCode {
-    let words: Vec<String> = args.iter().map(|w| w.to_string_lossy().into_owned()).collect();
+    let words = face::words(args);
     let line = match parse(&words) {
         Ok(line) => line,
         Err(Stop::Help) => return said(HELP),
@@ -54,17 +55,6 @@ pub fn run(args: Vec<OsString>) -> ExitCode {
 fn fail(text: &str) -> ExitCode {
     let _ = stderr().write_all(text.as_bytes());
     ExitCode::FAILURE
-}
-
-fn said(text: &str) -> ExitCode {
-    match write(text) {
-        Err(e) if e.kind() != Io::BrokenPipe => ExitCode::FAILURE,
-        _ => ExitCode::SUCCESS,
-    }
-}
-
-fn write(text: &str) -> std::io::Result<()> {
-    stdout().write_all(text.as_bytes()).and_then(|()| stdout().flush())
 }
 
 /// A test's text on standard output.
@@ -319,34 +309,15 @@ fn run_client(line: &Line, request: &Request, words: Vec<String>) -> Result<(), 
     outcome(&linerate_runner::run(&request, &mut face, &stop))
 }
 
-fn outcome(record: &RunRecord) -> Result<(), String> {
-    match &record.error {
-        // Its figures are shown as those of any test.
-        Some(error) if error.kind == ErrorKind::Interrupted && record.status != Status::Failed => {
-            Ok(())
-        }
-        Some(error) => Err(format!("{}: {}", error.what, error.why)),
-        None => Ok(()),
-    }
-}
-
 fn serve(asked: &Server) -> Result<(), String> {
     if asked.daemon {
-        // Whoever has no screen any more cannot say that the port is another's.
-        let at = SocketAddr::new(asked.bind.unwrap_or(Ipv6Addr::UNSPECIFIED.into()), asked.port);
-        TcpListener::bind(at).map(drop).map_err(|e| format!("bind to port {}: {e}", asked.port))?;
-        // Before any thread exists; the folder stays, so that relative names keep their meaning.
-        let kept = nix::unistd::daemon(true, false);
-        kept.map_err(|e| format!("cannot become a daemon: {}", e.desc()))?;
+        face::is_free(asked.bind, asked.port)
+            .map_err(|e| format!("bind to port {}: {e}", asked.port))?;
+        face::to_background()?;
     }
-    let wanted = server::Options {
-        bind: asked.bind,
-        native: false,
-        doors: vec![(Dialect::Nuttcp, asked.port)],
-        one_off: asked.one_off,
-        exclusive: asked.one_at_a_time.then_some(0),
-        ..server::Options::default()
-    };
+    let at = (asked.bind, asked.port);
+    let mut wanted = server::Options::of_program(Dialect::Nuttcp, at, asked.one_at_a_time);
+    wanted.one_off = asked.one_off;
     let stop = signals::Stop::at_signals().map_err(|e| e.to_string())?;
     let served = server::serve(
         &wanted,

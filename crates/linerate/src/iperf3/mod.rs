@@ -8,7 +8,7 @@ mod server;
 
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
-use std::io::{self, ErrorKind, Write, stderr, stdout};
+use std::io::{self, Write, stderr, stdout};
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -17,9 +17,11 @@ use linerate_model::record::{ErrorKind as Kind, ErrorRecord};
 use linerate_report::iperf3::{Format, Options, RELEASE};
 use linerate_runner::clock;
 
+use crate::face::{self, said};
+
 /// Runs the command; `args` are what follows its name.
 pub fn run(args: Vec<OsString>) -> ExitCode {
-    let words: Vec<String> = args.iter().map(|w| w.to_string_lossy().into_owned()).collect();
+    let words = face::words(args);
     let line = match parse(&words) {
         Ok(line) => line,
         Err(stop) => return reported_why(&stop),
@@ -87,13 +89,6 @@ fn reported_why(stop: &Stop) -> ExitCode {
         Stop::Refused(text) => writeln!(stderr(), "iperf3: parameter error - {text}"),
     };
     ExitCode::FAILURE
-}
-
-fn said(text: &str) -> ExitCode {
-    match stdout().write_all(text.as_bytes()) {
-        Err(e) if e.kind() != ErrorKind::BrokenPipe => ExitCode::FAILURE,
-        _ => ExitCode::SUCCESS,
-    }
 }
 
 /// The release whose output this is, and whose program prints it.

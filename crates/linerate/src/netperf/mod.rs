@@ -7,7 +7,7 @@ mod server;
 pub use server::run as run_server;
 
 use std::ffi::OsString;
-use std::io::{ErrorKind as Io, Write, stderr, stdout};
+use std::io::{Write, stderr};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -23,6 +23,8 @@ use linerate_runner::client::Request;
 use linerate_runner::{clock, signals};
 use linerate_session::observer::{Observer, Said};
 
+use crate::face::{self, said, write};
+
 /// Of what netperf could not begin.
 const UNBEGUN: u8 = 255;
 
@@ -31,7 +33,7 @@ struct Failed(u8, String);
 
 /// Runs the command; `args` are what follows its name.
 pub fn run(args: Vec<OsString>) -> ExitCode {
-    let words: Vec<String> = args.iter().map(|w| w.to_string_lossy().into_owned()).collect();
+    let words = face::words(args);
     let failed = match parse(&words) {
         Ok(line) => match run_line(&line, &words) {
             Ok(()) => return ExitCode::SUCCESS,
@@ -61,17 +63,6 @@ pub fn run(args: Vec<OsString>) -> ExitCode {
 /// Each line without what a terminal would act on.
 fn clean_lines(text: &str) -> String {
     text.lines().map(|line| clean(line).into_owned() + "\n").collect()
-}
-
-fn said(text: &str) -> ExitCode {
-    match write(text) {
-        Err(e) if e.kind() != Io::BrokenPipe => ExitCode::FAILURE,
-        _ => ExitCode::SUCCESS,
-    }
-}
-
-fn write(text: &str) -> std::io::Result<()> {
-    stdout().write_all(text.as_bytes()).and_then(|()| stdout().flush())
 }
 
 /// What this system gives a fresh socket.

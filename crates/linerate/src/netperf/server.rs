@@ -2,7 +2,6 @@
 
 use std::ffi::OsString;
 use std::io::{Write, stderr};
-use std::net::{Ipv6Addr, SocketAddr, TcpListener};
 use std::process::ExitCode;
 
 use linerate_ask::netperf::{SERVER_HELP, Server, Stop, parse_server};
@@ -11,9 +10,11 @@ use linerate_report::clean::clean;
 use linerate_runner::server::{self, Event};
 use linerate_runner::signals;
 
+use crate::face;
+
 /// Runs the command; `args` are what follows its name.
 pub fn run(args: Vec<OsString>) -> ExitCode {
-    let words: Vec<String> = args.iter().map(|w| w.to_string_lossy().into_owned()).collect();
+    let words = face::words(args);
     let text = match parse_server(&words) {
         Ok(asked) => match serve(&asked) {
             Ok(()) => return ExitCode::SUCCESS,
@@ -22,7 +23,7 @@ pub fn run(args: Vec<OsString>) -> ExitCode {
         Err(Stop::Help) => SERVER_HELP.to_owned(),
         Err(Stop::Version) => {
             let version = env!("CARGO_PKG_VERSION");
-            return super::said(&format!("Netperf version 2.7.1 (linerate {version})\n"));
+            return face::said(&format!("Netperf version 2.7.1 (linerate {version})\n"));
         }
         Err(Stop::Usage(text)) => format!("netserver: {text}\n\n{SERVER_HELP}"),
         Err(Stop::Wrong(text) | Stop::Unknown(text)) => format!("netserver: {text}\n"),
@@ -47,13 +48,9 @@ fn serve(asked: &Server) -> Result<(), String> {
     let unable = |why: &str| format!("Unable to start netserver with  {place}\n{why}\n");
     let starting = format!("Starting netserver with host {place}\n");
     if asked.daemon {
-        // Whoever has no screen any more cannot say that the port is another's.
-        let at = SocketAddr::new(asked.bind.unwrap_or(Ipv6Addr::UNSPECIFIED.into()), asked.port);
-        TcpListener::bind(at).map(drop).map_err(|e| unable(&e.to_string()))?;
-        let _ = super::write(&starting);
-        // Before any thread exists; the folder stays, so that relative names keep their meaning.
-        let kept = nix::unistd::daemon(true, false);
-        kept.map_err(|e| unable(&format!("cannot become a daemon: {}", e.desc())))?;
+        face::is_free(asked.bind, asked.port).map_err(|e| unable(&e.to_string()))?;
+        let _ = face::write(&starting);
+        face::to_background().map_err(|why| unable(&why))?;
     }
     let at = (asked.bind, asked.port);
     let wanted = server::Options::of_program(Dialect::Netperf, at, asked.one_at_a_time);
@@ -63,7 +60,7 @@ fn serve(asked: &Server) -> Result<(), String> {
         &wanted,
         || Ok(stop),
         move |_, event| match event {
-            Event::Listening(..) if foreground => _ = super::write(&starting),
+            Event::Listening(..) if foreground => _ = face::write(&starting),
             Event::Refused { peer, why, .. } => {
                 let _ = writeln!(stderr(), "netserver: {}: {}", peer.ip(), clean(&why));
             }
