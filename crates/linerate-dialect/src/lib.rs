@@ -12,6 +12,7 @@ pub mod idle;
 pub mod iperf2;
 pub mod iperf3;
 pub mod lease;
+mod lookout;
 pub mod native;
 pub mod netperf;
 pub mod nuttcp;

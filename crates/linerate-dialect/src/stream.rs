@@ -9,6 +9,8 @@ use linerate_model::sample::{
 use linerate_model::test_event::Side;
 use linerate_wire::native::message::{RespondReport, StreamSent};
 
+use crate::ending::Failure;
+
 /// Data of a test that has the longest allowed time may come so much later, in nanoseconds: what was on
 /// its way, and what the client learnt late of the start.
 pub const LAST_DATA_NS: u64 = 500_000_000;
@@ -28,11 +30,6 @@ pub fn straggler_ns(round_trip_ns: u64) -> u64 {
 /// Beyond twice of what was asked for, a peer may send so much, in bytes: its last block, and copies on the way.
 const EXCESS_BYTES: u64 = 64 << 20;
 
-/// Why a test by amount ends in which more comes than [`most_received`].
-pub(crate) const TOO_MUCH: &str = "it sends more than was asked for";
-/// Why a test has no figures in which less than [`least_received`] was sent.
-pub(crate) const TOO_LITTLE: &str = "it sent less than was asked for";
-
 /// Bytes that the peer was asked to send, in a test that ends by an amount.
 fn asked_bytes(plan: &TestPlan) -> Option<u64> {
     let unit = match &plan.traffic {
@@ -49,7 +46,7 @@ fn asked_bytes(plan: &TestPlan) -> Option<u64> {
 }
 
 /// More bytes than this come from no peer that keeps to a plan with an amount.
-pub(crate) fn most_received(plan: &TestPlan) -> Option<u64> {
+fn most_received(plan: &TestPlan) -> Option<u64> {
     Some(asked_bytes(plan)?.saturating_mul(2).saturating_add(EXCESS_BYTES))
 }
 
@@ -58,8 +55,18 @@ pub(crate) fn least_received(plan: &TestPlan) -> Option<u64> {
     Some(asked_bytes(plan)? / 2)
 }
 
-/// Whether less than that came over TCP, which loses nothing, on streams that ended in order.
-pub(crate) fn is_short<'a>(plan: &TestPlan, reports: impl Iterator<Item = &'a Report>) -> bool {
+/// Why a test by an amount ends of which so much more came.
+pub(crate) fn excess(plan: &TestPlan, received: u64) -> Option<Failure> {
+    let too_much = most_received(plan).is_some_and(|most| received > most);
+    too_much.then(|| Failure::Protocol("it sends more than was asked for".to_owned()))
+}
+
+/// What is wrong with a test by an amount of which so little came over TCP, which loses nothing, on streams that ended in
+/// order.
+pub(crate) fn shortfall<'a>(
+    plan: &TestPlan,
+    reports: impl Iterator<Item = &'a Report>,
+) -> Option<Failure> {
     let mut came = Some(0u64);
     for report in reports {
         if let Report::Recv(received) = report {
@@ -68,7 +75,13 @@ pub(crate) fn is_short<'a>(plan: &TestPlan, reports: impl Iterator<Item = &'a Re
         }
     }
     let least = least_received(plan).filter(|_| plan.traffic.transport() == Transport::Tcp);
-    came.zip(least).is_some_and(|(came, least)| came < least)
+    let too_little = came.zip(least).is_some_and(|(came, least)| came < least);
+    too_little.then(sent_little)
+}
+
+/// What is wrong with a server that ended long before its time or amount.
+pub(crate) fn sent_little() -> Failure {
+    Failure::Server("it sent less than was asked for".to_owned())
 }
 
 /// What this end does on a stream.
@@ -228,13 +241,14 @@ mod tests {
             let counts = linerate_model::sample::RecvCounts { bytes, ..Default::default() };
             [Report::Recv(RecvReport { counts, ..RecvReport::default() })]
         };
-        assert!(is_short(&plan, came(block).iter()));
+        assert!(shortfall(&plan, came(block).iter()).is_some());
         let broken = RecvReport { error: Some("reset".into()), ..RecvReport::default() };
-        assert!(!is_short(&plan, [Report::Recv(broken)].iter()));
-        assert!(!is_short(&plan, came(block << 20).iter()));
+        assert_eq!(shortfall(&plan, [Report::Recv(broken)].iter()), None);
+        assert_eq!(shortfall(&plan, came(block << 20).iter()), None);
         // Datagrams may be lost, and time says nothing of bytes.
         let udp = TestPlan { traffic: Traffic::Udp(plans::udp()), ..plan.clone() };
-        assert!(!is_short(&udp, came(0).iter()) && most_received(&udp).is_some());
+        assert_eq!(shortfall(&udp, came(0).iter()), None);
+        assert!(most_received(&udp).is_some());
         let time = TestPlan { end: plans::plan(Traffic::Tcp(plans::tcp())).end, ..plan.clone() };
         assert_eq!(most_received(&time).or(least_received(&time)), None);
         let forward = TestPlan { direction: Direction::Forward, ..plan };

@@ -344,14 +344,14 @@ impl Client {
         let silent_ns = seen.data_silence_ns.min(now_ns.saturating_sub(began_ns));
         if self.reports.len() == self.ids.len() && self.farewells.is_empty() {
             if receives && !self.interrupted && self.is_short(now_ns.saturating_sub(began_ns)) {
-                let failure = Failure::Server(stream::TOO_LITTLE.into());
+                let failure = stream::sent_little();
                 self.trouble.get_or_insert(Trouble { doing: RUNNING, failure });
             }
             self.collect();
         } else if receives && silent_ns.min(seen.ran_ns) > self.terms.silence_ns {
             self.fail(Failure::Server("no data came for too long".into()));
-        } else if stream::most_received(&self.terms.plan).is_some_and(|most| seen.received > most) {
-            self.fail(Failure::Protocol(stream::TOO_MUCH.into()));
+        } else if let Some(failure) = stream::excess(&self.terms.plan, seen.received) {
+            self.fail(failure);
         } else if now_ns >= deadline_ns {
             let failure = if receives {
                 Failure::Server("the test did not end in time".into())
@@ -369,7 +369,7 @@ impl Client {
             Traffic::Udp(udp) => Some(self.peer_sent.saturating_mul(udp.size.bytes().into())),
             Traffic::Tcp(_) | Traffic::Rr(_) => None,
         };
-        stream::is_short(plan, self.reports.values())
+        stream::shortfall(plan, self.reports.values()).is_some()
             || stream::least_received(plan).zip(said).is_some_and(|(least, said)| said < least)
             || plan.duration().is_some_and(|time| lasted_ns < time.0 / 2)
     }

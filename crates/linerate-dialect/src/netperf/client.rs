@@ -20,7 +20,7 @@ use refusal::{refused, stopped};
 
 use crate::control::{ControlError, Outbox};
 use crate::ending::{Failure, Trouble};
-use crate::idle::Idle;
+use crate::lookout::Lookout;
 use crate::stream::{self, DataEvent, Report, StreamId, Tick};
 use crate::{Action, Conversation, Input, Seen};
 
@@ -32,10 +32,6 @@ const THREADS_LIMIT_NS: u64 = 4_000_000_000;
 const STREAM_END_NS: u64 = 5_000_000_000;
 /// Who has interrupted a test waits this long for the server's results, in nanoseconds.
 const INTERRUPTED_NS: u64 = 3_000_000_000;
-/// A test in which nothing moves for so long, or for two intervals, has no server any more, in nanoseconds …
-const NO_DATA_NS: u64 = 30_000_000_000;
-/// … and is looked at so often.
-const LOOK_EVERY_NS: u64 = 1_000_000_000;
 /// A test without an end by time ends after this long in any case, in nanoseconds.
 const LONGEST_NS: u64 = 86_400_000_000_000;
 
@@ -68,8 +64,7 @@ enum Phase {
     Running {
         over_ns: Option<u64>,
         deadline_ns: u64,
-        look_ns: u64,
-        idle: Idle,
+        lookout: Lookout,
     },
     /// The data thread is told to end, and does.
     Ending {
@@ -145,8 +140,8 @@ impl Conversation for Client {
             Phase::Asking { deadline_ns }
             | Phase::Ending { deadline_ns }
             | Phase::Waiting { deadline_ns } => Some(*deadline_ns),
-            Phase::Running { over_ns, deadline_ns, look_ns, .. } => {
-                Some(over_ns.unwrap_or(u64::MAX).min(*deadline_ns).min(*look_ns))
+            Phase::Running { over_ns, deadline_ns, lookout } => {
+                Some(over_ns.unwrap_or(u64::MAX).min(*deadline_ns).min(lookout.deadline_ns()))
             }
             Phase::Opening | Phase::Preparing | Phase::Counting | Phase::Done(_) => None,
         };

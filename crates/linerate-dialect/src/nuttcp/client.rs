@@ -21,7 +21,7 @@ use linerate_wire::nuttcp::{Parameters, greeting};
 use super::words::{Beginning, Farewell};
 use crate::control::{ControlError, Outbox};
 use crate::ending::{Failure, Trouble};
-use crate::idle::Idle;
+use crate::lookout::Lookout;
 use crate::rows::RowBook;
 use crate::stream::{self, DataEvent, Report, StreamId, Tick};
 use crate::ticks::Ticks;
@@ -40,10 +40,6 @@ const PAD_NS: u64 = 5_000_000_000;
 const THREADS_LIMIT_NS: u64 = 4_000_000_000;
 /// Who has interrupted a test waits this long for the server's results, in nanoseconds.
 const INTERRUPTED_NS: u64 = 3_000_000_000;
-/// A test in which nothing moves for so long, or for two intervals, has no server any more, in nanoseconds …
-const NO_DATA_NS: u64 = 30_000_000_000;
-/// … and is looked at so often.
-const LOOK_EVERY_NS: u64 = 1_000_000_000;
 /// A test without an end by time ends after this long in any case, in nanoseconds.
 const LONGEST_NS: u64 = 86_400_000_000_000;
 /// Lines of a server that are kept, and characters of each: a real one's longest has some 200.
@@ -86,8 +82,7 @@ enum Phase {
     Running {
         over_ns: Option<u64>,
         deadline_ns: u64,
-        look_ns: u64,
-        idle: Idle,
+        lookout: Lookout,
     },
     /// The data threads are told to end, and do.
     Ending {
@@ -186,8 +181,8 @@ impl Conversation for Client {
                 let word = self.farewell.deadline_ns().filter(|_| self.sends_datagrams());
                 Some(word.unwrap_or(u64::MAX).min(*deadline_ns))
             }
-            Phase::Running { over_ns, deadline_ns, look_ns, .. } => {
-                Some(over_ns.unwrap_or(u64::MAX).min(*deadline_ns).min(*look_ns))
+            Phase::Running { over_ns, deadline_ns, lookout } => {
+                Some(over_ns.unwrap_or(u64::MAX).min(*deadline_ns).min(lookout.deadline_ns()))
             }
             Phase::Opening | Phase::Preparing | Phase::Counting | Phase::Done(_) => None,
         };

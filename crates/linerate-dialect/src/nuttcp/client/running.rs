@@ -3,11 +3,10 @@
 use linerate_model::test_event::TestEvent;
 
 use super::{
-    Client, HEAD_START_NS, INTERRUPTED_NS, LONGEST_NS, LOOK_EVERY_NS, NO_DATA_NS, PAD_NS, Phase,
-    RUNNING, THREADS_LIMIT_NS,
+    Client, HEAD_START_NS, INTERRUPTED_NS, LONGEST_NS, PAD_NS, Phase, RUNNING, THREADS_LIMIT_NS,
 };
 use crate::ending::{Failure, Trouble};
-use crate::idle::Idle;
+use crate::lookout::Lookout;
 use crate::nuttcp::words::Beginning;
 use crate::stream::{self, Report};
 use crate::{Action, Seen};
@@ -30,8 +29,8 @@ impl Client {
         let over_ns = self.terms.plan.duration().map(|time| start_ns.saturating_add(time.0));
         let latest = over_ns.unwrap_or(start_ns.saturating_add(LONGEST_NS));
         let deadline_ns = latest.saturating_add(2 * PAD_NS).saturating_add(THREADS_LIMIT_NS);
-        let idle = Idle::new(0, now_ns);
-        self.phase = Phase::Running { over_ns, deadline_ns, look_ns: now_ns, idle };
+        let lookout = Lookout::new(now_ns);
+        self.phase = Phase::Running { over_ns, deadline_ns, lookout };
     }
 
     /// The data threads end, with what they have.
@@ -116,25 +115,18 @@ impl Client {
         }
     }
 
-    /// Gives a server up with which nothing moves, as the protocol has no other sign of it, or that does not end.
     pub(super) fn look(&mut self, now_ns: u64, seen: &Seen) {
-        let most_ns = NO_DATA_NS.max(self.terms.plan.interval.0.saturating_mul(2));
-        let Phase::Running { look_ns, idle, .. } = &mut self.phase else { return };
-        if now_ns < *look_ns {
-            return;
-        }
-        *look_ns = now_ns.saturating_add(LOOK_EVERY_NS);
-        if idle.lasts(seen.moved, now_ns).min(seen.ran_ns) > most_ns {
-            self.fail(now_ns, Failure::Server("nothing moved for too long".into()));
-        } else if stream::most_received(&self.terms.plan).is_some_and(|most| seen.received > most) {
-            self.fail(now_ns, Failure::Protocol(stream::TOO_MUCH.into()));
+        let Phase::Running { lookout, .. } = &mut self.phase else { return };
+        let moved = seen.moved;
+        if let Some(failure) = lookout.look(now_ns, (&self.terms.plan, seen, moved)) {
+            self.fail(now_ns, failure);
         }
     }
 
     /// All figures are there; of a server that sends they may be of less than was asked for.
     fn conclude(&mut self) {
-        if !self.interrupted && stream::is_short(&self.terms.plan, self.reports.values()) {
-            let failure = Failure::Server(stream::TOO_LITTLE.into());
+        let shortfall = stream::shortfall(&self.terms.plan, self.reports.values());
+        if let Some(failure) = shortfall.filter(|_| !self.interrupted) {
             self.trouble.get_or_insert(Trouble { doing: RUNNING, failure });
         }
         self.end(Ok(()));
