@@ -315,6 +315,13 @@ fn advice_is_possible_on_the_host_it_is_given_for() {
         record.client.boot_id = Some("here".into());
         record.server.as_mut().unwrap().boot_id = Some("here".into());
     };
+    // A core that the other end has on the same host is no other core, though it be idle half of the time.
+    let beside = |record: &mut RunRecord| {
+        one_host(record);
+        record.totals.receiver.as_mut().unwrap().cpu.as_mut().unwrap().core = Some(3);
+    };
+    assert!(advice(vec![2, 3], &beside).contains("--cpu 2"));
+    assert!(!advice(vec![3], &beside).contains("--cpu"), "{}", advice(vec![3], &beside));
     // One core for two threads is none.
     assert!(!advice(vec![3], &one_host).contains("--streams"));
     assert!(advice(vec![2, 3], &one_host).contains("--streams 2"));

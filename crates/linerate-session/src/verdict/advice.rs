@@ -3,6 +3,7 @@
 use linerate_model::host::HostFacts;
 use linerate_model::limits;
 use linerate_model::plan::{Receiving, Sending, Transport};
+use linerate_model::record::CpuFigures;
 use linerate_model::word::Word;
 
 use super::Case;
@@ -41,7 +42,13 @@ impl Case<'_> {
         let idle = cpu.idle_cores.as_ref()?;
         let nic = self.host(end.name).and_then(|h| h.nic.as_ref());
         let nic = nic.map_or(&[][..], |nic| &nic.irq_cores);
-        let other = idle.iter().find(|core| !nic.contains(core)).or_else(|| idle.first())?;
+        // On one host the other end's core is none, idle for half of the time or not.
+        let taken: Vec<u32> = match self.is_one_host() {
+            true => self.cpus().filter_map(|cpu| cpu.core).collect(),
+            false => Vec::new(),
+        };
+        let free = || idle.iter().filter(|core| !taken.contains(core));
+        let other = free().find(|core| !nic.contains(core)).or_else(|| free().next())?;
         let option = match end.name {
             "client" => format!("--cpu {other}"),
             _ => format!("--cpu /{other}"),
@@ -52,9 +59,8 @@ impl Case<'_> {
         })
     }
 
-    /// Streams for the cores that are idle at both ends, and no more than twice as many as now.
-    pub(super) fn more_streams(&self) -> Option<String> {
-        let streams = self.record.asked.streams;
+    /// Of both ends, of one direction where there are two.
+    fn cpus(&self) -> impl Iterator<Item = &CpuFigures> {
         let figures = &self.record.totals;
         let pairs = [
             (figures.sender.as_ref(), figures.receiver.as_ref()),
@@ -63,11 +69,18 @@ impl Case<'_> {
                 .as_ref()
                 .map_or((None, None), |p| (p.sender.as_ref(), p.receiver.as_ref())),
         ];
-        let cpus = pairs
+        let rr = figures.rr.iter().flat_map(|rr| [rr.cpu.as_ref(), rr.server_cpu.as_ref()]);
+        pairs
             .into_iter()
             .flat_map(|(s, r)| [s.and_then(|s| s.cpu.as_ref()), r.and_then(|r| r.cpu.as_ref())])
-            .chain(figures.rr.iter().flat_map(|rr| [rr.cpu.as_ref(), rr.server_cpu.as_ref()]));
-        let idle = cpus.flatten().filter_map(|cpu| Some(cpu.idle_cores.as_ref()?.len())).min()?;
+            .chain(rr)
+            .flatten()
+    }
+
+    /// Streams for the cores that are idle at both ends, and no more than twice as many as now.
+    pub(super) fn more_streams(&self) -> Option<String> {
+        let streams = self.record.asked.streams;
+        let idle = self.cpus().filter_map(|cpu| Some(cpu.idle_cores.as_ref()?.len())).min()?;
         // Each stream has a thread at each end.
         let free = if self.is_one_host() { idle / 2 } else { idle };
         let more = u16::try_from(free).unwrap_or(u16::MAX).min(streams);
