@@ -28,8 +28,13 @@ impl<'a> Case<'a> {
     }
 
     /// A device does the work of the interface, and no other interface of this kernel.
-    pub(crate) fn is_card(&self) -> bool {
-        self.host.host.nic.as_ref().is_some_and(|nic| nic.driver.is_some())
+    pub(crate) fn is_card(&self) -> Result<bool, String> {
+        if self.nic()?.driver.is_some() {
+            return Ok(true);
+        }
+        // Where /sys does not show the interface, nobody tells a driver.
+        let device = &self.host.device;
+        Ok(device.kind.get()?.is_none() && device.numa_node.get()?.is_some())
     }
 
     /// Packets of the path never leave the host.

@@ -470,6 +470,46 @@ fn what_is_not_told_is_unknown_with_the_reason_and_never_a_finding() {
 }
 
 #[test]
+fn what_is_undone_is_what_was_there() {
+    let mut host = healthy();
+    host.device.rps = Fact::Known(vec![vec![], vec![2], vec![2]]);
+    let found = judged(&host, 0, 0);
+    let rps = found.findings.iter().find(|f| f.id == "nic.rps-one-core").unwrap();
+    let name = &nic(&mut host).name;
+    let path = format!("/sys/class/net/{name}/queues/rx-$q/rps_cpus");
+    assert_eq!(rps.change, [format!("for q in 1 2; do echo 0 > {path}; done")]);
+    assert_eq!(rps.undo, [format!("for q in 1 2; do echo 4 > {path}; done")]);
+}
+
+#[test]
+fn a_driver_that_nobody_tells_is_not_known_to_be_none() {
+    let mut host = healthy();
+    nic(&mut host).driver = None;
+    host.device.kind = Fact::Known(None);
+    host.device.numa_node = Fact::Unknown("/sys is of another namespace".into());
+    let found = judged(&host, 10, 0);
+    for id in ["nic.ring", "nic.queues", "path.speed"] {
+        let told = found.unknown.iter().find(|unknown| unknown.id == id);
+        assert!(told.is_some_and(|told| told.why.contains("/sys is of another")), "{id}");
+    }
+}
+
+#[test]
+fn a_name_that_a_shell_would_run_is_in_no_command() {
+    let mut host = healthy();
+    nic(&mut host).name = "a;reboot;#".into();
+    nic(&mut host).mtu = Some(9_000);
+    for (.., change) in BAD {
+        let mut host = host.clone();
+        change(&mut host);
+        for finding in judged(&host, 10, 10).findings {
+            let all = finding.change.iter().chain(&finding.undo);
+            assert!(all.into_iter().all(|line| !line.contains("reboot")), "{finding:#?}");
+        }
+    }
+}
+
+#[test]
 fn changes_are_such_as_linerate_makes() {
     let mut settings = 0;
     for (id, gbit, rtt, _, change) in BAD {

@@ -34,7 +34,7 @@ fn of<'a>(amounts: &'a [Amount], names: &[&str]) -> Option<&'a Amount> {
 }
 
 fn ring(case: &Case<'_>) -> Result<Option<Draft>, String> {
-    if !case.is_card() || !case.wants_gbit(10) {
+    if !case.is_card()? || !case.wants_gbit(10) {
         return Ok(None);
     }
     let Some(rx) = of(case.host.device.rings.get()?, &["rx"]) else { return Ok(None) };
@@ -69,7 +69,7 @@ fn larger_ring(draft: Draft, case: &Case<'_>, now: u32, most: u32) -> Draft {
 }
 
 fn rx_missed(case: &Case<'_>) -> Result<Option<Draft>, String> {
-    if !case.is_card() {
+    if !case.is_card()? {
         return Ok(None);
     }
     let missed = *case.host.device.rx_missed.get()?;
@@ -108,7 +108,7 @@ fn rx_dropped(case: &Case<'_>) -> Result<Option<Draft>, String> {
 }
 
 fn queues(case: &Case<'_>) -> Result<Option<Draft>, String> {
-    if !case.is_card() {
+    if !case.is_card()? {
         return Ok(None);
     }
     let Some(queues) = of(case.host.device.channels.get()?, &["combined", "rx"]) else {
@@ -174,7 +174,7 @@ fn irq_one_core(case: &Case<'_>) -> Result<Option<Draft>, String> {
 
 fn irqbalance(case: &Case<'_>) -> Result<Option<Draft>, String> {
     let runs = *case.host.system.irqbalance.get()?;
-    Ok((runs && case.is_card() && case.wants_gbit(10)).then(|| {
+    Ok((runs && case.is_card()? && case.wants_gbit(10)).then(|| {
         found(
             Note,
             "irqbalance runs",
@@ -192,9 +192,7 @@ fn rps_one_core(case: &Case<'_>) -> Result<Option<Draft>, String> {
     }
     let Some(core) = one_core(rps.iter()) else { return Ok(None) };
     let name = case.host.interface();
-    let set = |mask: &str| {
-        format!("for q in /sys/class/net/{name}/queues/rx-*; do echo {mask} > $q/rps_cpus; done")
-    };
+    let set = |mask: &str| each_queue(name, "rx-$q/rps_cpus", rps, mask);
     Ok(Some(
         found(
             Warning,
@@ -207,6 +205,14 @@ fn rps_one_core(case: &Case<'_>) -> Result<Option<Draft>, String> {
     ))
 }
 
+/// Writes a mask for each queue that has one.
+fn each_queue(name: &str, file: &str, queues: &[Vec<u32>], mask: &str) -> String {
+    let those = (0..).zip(queues).filter(|(_, cores)| !cores.is_empty());
+    let numbers: Vec<String> = those.map(|(queue, _): (u32, _)| queue.to_string()).collect();
+    let path = format!("/sys/class/net/{name}/queues/{file}");
+    format!("for q in {}; do echo {mask} > {path}; done", numbers.join(" "))
+}
+
 /// A core as the kernel writes masks: groups of 32 bits.
 fn mask(core: u32) -> String {
     let zeros = ",00000000".repeat(usize::try_from(core / 32).unwrap_or(0));
@@ -214,7 +220,7 @@ fn mask(core: u32) -> String {
 }
 
 fn rps_off(case: &Case<'_>) -> Result<Option<Draft>, String> {
-    if !case.is_card() || !case.wants_gbit(5) || case.cores()? < 3 {
+    if !case.is_card()? || !case.wants_gbit(5) || case.cores()? < 3 {
         return Ok(None);
     }
     let rps = case.host.device.rps.get()?;
@@ -246,9 +252,7 @@ fn xps_one_core(case: &Case<'_>) -> Result<Option<Draft>, String> {
     }
     let Some(core) = one_core(xps.iter()) else { return Ok(None) };
     let name = case.host.interface();
-    let set = |mask: &str| {
-        format!("for q in /sys/class/net/{name}/queues/tx-*; do echo {mask} > $q/xps_cpus; done")
-    };
+    let set = |mask: &str| each_queue(name, "tx-$q/xps_cpus", xps, mask);
     Ok(Some(
         found(
             Warning,

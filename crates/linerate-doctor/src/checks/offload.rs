@@ -74,7 +74,7 @@ fn off(case: &Case<'_>, short: &str, why: &str) -> Result<Option<Draft>, String>
     let name = &nic.name;
     if group.iter().all(|feature| feature.changeable == Some(false)) {
         let what = format!("the driver of {name} has no {short}");
-        return Ok(case.is_card().then(|| found(Note, what, why).source(SOURCE)));
+        return Ok(case.is_card()?.then(|| found(Note, what, why).source(SOURCE)));
     }
     if group.iter().any(|feature| feature.refused) {
         let what = format!(
@@ -93,7 +93,7 @@ fn off(case: &Case<'_>, short: &str, why: &str) -> Result<Option<Draft>, String>
     }
     // An interface within the kernel hands on whole trains, with their checksums still to be made.
     let receives = matches!(short, "gro" | "rx-checksum");
-    let severity = if receives && !case.is_card() { Note } else { Warning };
+    let severity = if receives && !case.is_card()? { Note } else { Warning };
     let switch = |on| format!("ethtool -K {name} {} {on}", word(short));
     Ok(Some(
         found(severity, format!("{short} of {name} is off"), why)

@@ -35,7 +35,7 @@ fn carrier(case: &Case<'_>) -> Result<Option<Draft>, String> {
 }
 
 fn duplex(case: &Case<'_>) -> Result<Option<Draft>, String> {
-    if !case.is_card() {
+    if !case.is_card()? {
         return Ok(None);
     }
     let name = &case.nic()?.name;
@@ -54,7 +54,7 @@ fn duplex(case: &Case<'_>) -> Result<Option<Draft>, String> {
 }
 
 fn speed(case: &Case<'_>) -> Result<Option<Draft>, String> {
-    let (Some(rate), true) = (case.goal.rate_bps, case.is_card()) else { return Ok(None) };
+    let (Some(rate), true) = (case.goal.rate_bps, case.is_card()?) else { return Ok(None) };
     let nic = case.nic()?;
     let mbps =
         nic.speed_mbps.ok_or_else(|| format!("the driver of {} tells no speed", nic.name))?;

@@ -73,4 +73,9 @@ fn container(roots: &Roots) -> Option<String> {
         .line("run/systemd/container")
         .or_else(|| there(".dockerenv").then(|| "docker".to_owned()))
         .or_else(|| there("run/.containerenv").then(|| "podman".to_owned()))
+        .or_else(|| {
+            let mounts = roots.line("proc/self/mounts")?;
+            let of_layers = mounts.split(' ').skip(1).take(2).eq(["/", "overlay"]);
+            of_layers.then(|| "or a live system: its root is an overlay".to_owned())
+        })
 }
