@@ -435,6 +435,41 @@ fn a_keys_tests_and_bytes_are_its_own_and_narrower_than_the_servers() {
 }
 
 #[test]
+fn a_controllers_test_is_charged_in_every_dialect() {
+    let budget = Budget { bytes_per_day: Some(2_000_000), ..Budget::default() };
+    let lab = Key { rights: vec![Right::Control], budget, ..key("lab") };
+    for dialect in [Dialect::Iperf2, Dialect::Netperf, Dialect::Nuttcp] {
+        let free = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+        let port = free.local_addr().expect("its number").port();
+        drop(free);
+        let _far = Served::start(Options { doors: vec![(dialect, port)], ..Options::default() });
+        let name = format!("charged-{dialect:?}");
+        let (scratch, kept) = (Scratch::new(&name), Kept::new(&name, &file(&[&lab])));
+        let agent = Some(scratch.options(false, None));
+        let server = Served::start(Options { agent, ..kept.options(true) });
+        let (name, key) = (server.at.ip().to_string(), lab.text().into_bytes());
+        let access = Access { name, port: server.at.port(), ip: None, bind: None, key };
+        let mut hand = Remote::connect(&access).expect("let in");
+        let test = RemoteTest {
+            dialect: Some(dialect),
+            name: "127.0.0.1".into(),
+            port,
+            plan: lasting(20_000, tcp()),
+            size_from_mtu: false,
+            ip: None,
+            discard: false,
+            with_key: false,
+            command: vec![],
+        };
+        let record = hand.run_test(&test).expect("a record");
+        let cut = error(&record, "policy", 3);
+        assert_eq!(cut.why, "its key's budget of bytes a day is used up", "{dialect:?}");
+        let why = hand.run_test(&test).expect_err("refused").why;
+        assert!(why.contains("the key `lab` has carried "), "{dialect:?}: {why}");
+    }
+}
+
+#[test]
 fn a_controllers_test_counts_with_its_warm_up_and_is_cut_at_its_budget() {
     const BUDGET: u64 = 200_000;
     let budget = Budget { bytes_per_day: Some(BUDGET), ..Budget::default() };

@@ -122,6 +122,21 @@ fn who_answers_nothing_is_asked_everything_and_left() {
     assert_eq!(asked.join().expect("it listened").len(), 3);
 }
 
+/// A server of iperf 2's would count each look at it as a test.
+#[test]
+#[ignore = "long"]
+fn a_port_of_iperf_2_hears_one_hello_and_no_more() {
+    let _alone = alone();
+    let silent = std::net::TcpListener::bind(("127.0.0.1", 5_001)).expect("iperf 2's port");
+    let record = auto("tcp 127.0.0.1 -p 5001 -t 200ms");
+    assert_eq!(record["error"]["kind"], "server_lost", "{record}");
+    let hints = record["error"]["hints"].to_string();
+    assert!(hints.contains("--dialect iperf2"), "{record}");
+    silent.set_nonblocking(true).expect("a listener");
+    let asked: Vec<_> = std::iter::from_fn(|| silent.accept().ok()).collect();
+    assert_eq!(asked.len(), 1);
+}
+
 #[test]
 fn real_servers_are_found_and_not_used_up() {
     let _alone = alone();
