@@ -125,6 +125,11 @@ impl<'a, C: Conversation> Driver<'a, C> {
                 (stream, datagram) = self.in_band.next() => Woken::Datagram(stream, datagram),
                 () = &mut stop => Woken::Stop,
             };
+            // Before what woke this: the last report of a thread that the budget has stopped would make the test whole.
+            if let Some(whose) = self.shared.over_day().filter(|_| !used_up) {
+                used_up = true;
+                self.input(Input::Shutdown(OverLimit::Day(whose).words()));
+            }
             match woken {
                 Woken::Line(came) => {
                     let seen = self.seen();
@@ -150,10 +155,6 @@ impl<'a, C: Conversation> Driver<'a, C> {
                     stop.set(crate::signals::times(stops));
                     self.input(Input::Shutdown("it was interrupted"));
                 }
-            }
-            if let Some(whose) = self.shared.over_day().filter(|_| !used_up) {
-                used_up = true;
-                self.input(Input::Shutdown(OverLimit::Day(whose).words()));
             }
             self.perform_all().await;
         }
