@@ -108,15 +108,7 @@ pub(super) const REFUSED: &[(&str, &str)] = &[
         "rsa-public-key-path",
         "this client proves no user; `linerate serve --key-file` has a shared key instead",
     ),
-    #[cfg(not(feature = "iperf3-auth"))]
-    ("rsa-private-key-path", NO_LOGINS),
-    #[cfg(not(feature = "iperf3-auth"))]
-    ("authorized-users-path", NO_LOGINS),
 ];
-
-#[cfg(not(feature = "iperf3-auth"))]
-const NO_LOGINS: &str = "this program was built without logins; build linerate with them: \
-                         cargo build --release --features iperf3-auth (needs a C compiler)";
 
 /// Options that are taken and change nothing, and why: said once on standard error.
 pub(super) const WITHOUT_EFFECT: &[(&str, &str)] = &[

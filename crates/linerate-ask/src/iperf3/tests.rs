@@ -54,15 +54,6 @@ fn every_option_is_taken_or_refused_by_name() {
     }
 }
 
-#[cfg(not(feature = "iperf3-auth"))]
-#[test]
-fn without_the_feature_logins_are_refused_with_how_to_build_them() {
-    for name in ["rsa-private-key-path", "authorized-users-path"] {
-        let Err(Stop::Refused(text)) = line(&format!("-s --{name} x")) else { panic!("{name}") };
-        assert!(text.contains(name) && text.contains("--features iperf3-auth"), "{text}");
-    }
-}
-
 #[test]
 fn faults_have_iperf3s_words() {
     for (words, text) in [

@@ -47,6 +47,13 @@ impl LoginArgs {
 
     /// The logins, if they are asked for.
     pub fn open(&self) -> Result<Option<Arc<Logins>>, ErrorRecord> {
+        self.settings(logins::BUILT)?
+            .map(|settings| Logins::open(&settings).map(Arc::new))
+            .transpose()
+    }
+
+    /// How they are checked, if they are asked for of a program that was `built` with them.
+    fn settings(&self, built: bool) -> Result<Option<Settings>, ErrorRecord> {
         let given = [
             ("--rsa-private-key-path", self.rsa_private_key_path.is_some()),
             ("--authorized-users-path", self.authorized_users_path.is_some()),
@@ -55,7 +62,7 @@ impl LoginArgs {
         ];
         let Some((name, _)) = given.iter().find(|(_, given)| *given) else { return Ok(None) };
         let what = format!("cannot use {name}");
-        if !logins::BUILT {
+        if !built {
             return Err(usage::error(what, logins::NOT_BUILT, &[logins::HOW_TO_BUILD]));
         }
         let (Some(private_key), Some(users)) =
@@ -66,12 +73,11 @@ impl LoginArgs {
         };
         let skew_s = self.time_skew_threshold.unwrap_or(logins::SKEW_S);
         let skew_s = usage::within("--time-skew-threshold", &SKEW, skew_s)?;
-        let settings = Settings { private_key, users, pkcs1: self.use_pkcs1_padding, skew_s };
-        Logins::open(&settings).map(|logins| Some(Arc::new(logins)))
+        Ok(Some(Settings { private_key, users, pkcs1: self.use_pkcs1_padding, skew_s }))
     }
 }
 
-#[cfg(all(test, not(feature = "iperf3-auth")))]
+#[cfg(test)]
 mod tests {
     use clap::Parser;
 
@@ -85,7 +91,7 @@ mod tests {
 
     #[test]
     fn without_the_feature_each_flag_is_refused_by_name() {
-        assert!(Line::parse_from(["serve"]).logins.open().unwrap().is_none());
+        assert_eq!(Line::parse_from(["serve"]).logins.settings(false).unwrap(), None);
         for flag in [
             &["--rsa-private-key-path", "k"][..],
             &["--authorized-users-path", "u"],
@@ -93,7 +99,7 @@ mod tests {
             &["--time-skew-threshold", "5"],
         ] {
             let line = Line::parse_from([&["serve"], flag].concat());
-            let error = line.logins.open().unwrap_err();
+            let error = line.logins.settings(false).unwrap_err();
             assert!(
                 error.what.contains(flag[0]) && error.why.contains("built without"),
                 "{error:?}"

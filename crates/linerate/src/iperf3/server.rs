@@ -49,7 +49,8 @@ pub(super) fn run(line: &Line, out: &Arc<Mutex<Out>>) -> Done {
             skew_s: line.time_skew_s.unwrap_or(logins::SKEW_S),
         };
         let logins = Logins::open(&settings).map_err(|error| {
-            Some(format!("iperf3: parameter error - {}: {}", error.what, error.why))
+            let hint = error.hints.first().map(|hint| format!("; {hint}")).unwrap_or_default();
+            Some(format!("iperf3: parameter error - {}: {}{hint}", error.what, error.why))
         })?;
         wanted.logins = Some(Arc::new(logins));
     }
