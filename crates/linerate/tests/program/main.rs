@@ -42,6 +42,7 @@ mod nuttcp_hostile;
 mod options;
 mod pages;
 mod privsep;
+mod python;
 mod report;
 mod report_campaign;
 mod report_shown;

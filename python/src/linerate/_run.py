@@ -1,0 +1,227 @@
+"""The program as a child: its lines as they come, and its end."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Any, Generic, TypeVar, cast
+
+from typing_extensions import Self
+
+from ._errors import LinerateError, ProgramMissing, of_end, of_record
+from ._types import RunRecord
+
+# Both ends of a test end within their own limits; longer takes only what is stuck.
+END_WITHIN_S = 10.0
+
+EventT = TypeVar("EventT")
+RunT = TypeVar("RunT", bound="Run[Any]")
+
+
+def program_path(program: str | None) -> str:
+    """Where the program is: as named, by the variable LINERATE, or on PATH."""
+    named = program or os.environ.get("LINERATE") or "linerate"
+    found = shutil.which(named)
+    if found is None:
+        raise ProgramMissing(
+            f"cannot run {named}",
+            "there is no such program",
+            hints=["install linerate, or name it: program=, or the variable LINERATE"],
+        )
+    return found
+
+
+def command_line(verb: str, words: tuple[object, ...], options: dict[str, Any]) -> list[str]:
+    """Words and options as the program takes them; `_` stands for `-`."""
+    line = [verb]
+    for name, value in options.items():
+        flag = "--" + name.strip("_").replace("_", "-")
+        for each in value if isinstance(value, (list, tuple)) else [value]:
+            if each is True:
+                line.append(flag)
+            elif each is not None and each is not False:
+                # One word, so that a value that begins with a dash is none of its own.
+                line.append(f"{flag}={each}")
+    positional = [str(word) for word in words if word is not None]
+    # What follows the two dashes is no option, whatever it begins with.
+    return line + (["--", *positional] if any(w.startswith("-") for w in positional) else positional)
+
+
+class Run(Generic[EventT]):
+    """One run of the program: its events as they happen, then its result.
+
+    Iterating waits for each event. Leaving early (`break` out of a `with` block, `close`) interrupts
+    the test as Ctrl-C does, so that both ends stop in order.
+    """
+
+    def __init__(self, program: str | None, line: list[str]) -> None:
+        self.command = [program_path(program), *line, "--json-lines"]
+        # A file never fills up as a pipe would that nobody reads.
+        self._said = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115
+        self._last: dict[str, Any] | None = None
+        self._failure: LinerateError | None = None
+        try:
+            self._child = subprocess.Popen(
+                self.command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=self._said,
+                text=True,
+                encoding="utf-8",
+                errors="replace",
+            )
+        except OSError as error:
+            self._said.close()
+            raise ProgramMissing(f"cannot run {self.command[0]}", str(error)) from error
+        self._events = self._read()
+
+    def _read(self) -> Iterator[EventT]:
+        assert self._child.stdout is not None
+        try:
+            for text in self._child.stdout:
+                try:
+                    event = json.loads(text)
+                except ValueError:
+                    event = None
+                if not isinstance(event, dict) or "event" not in event:
+                    raise of_end(self.command[0], self._stop(), self._words(), text.strip()[:80])
+                self._last = event
+                yield cast(EventT, event)
+            self._finish()
+        except LinerateError as error:
+            self._failure = error
+            raise
+        finally:
+            self._stop()
+            self._said.close()
+
+    def _words(self) -> str:
+        """What it said on standard error."""
+        self._said.seek(0)
+        return self._said.read()
+
+    def _finish(self) -> None:
+        """Raises what the program ended with."""
+        code = self._child.wait()
+        last = self._last or {}
+        record = last.get("record")
+        error = last.get("error") or (record or {}).get("error")
+        if error is not None:
+            raise of_record(error, record)
+        if code != 0 or last.get("event") != "end":
+            raise of_end(self.command[0], code, self._words())
+
+    def _stop(self) -> int:
+        """Ends the program in order if it still runs; its exit code."""
+        child = self._child
+        if child.poll() is None:
+            child.send_signal(signal.SIGINT)
+            try:
+                child.wait(END_WITHIN_S)
+            except subprocess.TimeoutExpired:
+                child.kill()
+        code = child.wait()
+        if child.stdout is not None:
+            child.stdout.close()
+        return code
+
+    def __iter__(self) -> Iterator[EventT]:
+        return self
+
+    def __next__(self) -> EventT:
+        return next(self._events)
+
+    def close(self) -> None:
+        """Ends the run in order, if it is not over."""
+        self._stop()
+        close = getattr(self._events, "close", None)
+        if close is not None:
+            close()
+        self._said.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        # Only what was made whole has a child.
+        if hasattr(self, "_events"):
+            self.close()
+
+    def end(self) -> dict[str, Any]:
+        """Waits for the end and gives the last event.
+
+        Raises:
+            LinerateError: what the program ended with, also when asked again.
+        """
+        for _ in self:
+            pass
+        if self._failure is not None:
+            raise self._failure
+        if self._last is None or self._last.get("event") != "end":
+            raise LinerateError("there is no result", "the run was closed before its end")
+        return self._last
+
+
+class Experiment(Run[dict[str, Any]]):
+    """A run of trials."""
+
+    def result(self) -> dict[str, Any]:
+        """Waits for the end and gives the whole document, as `--json` prints it.
+
+        Raises:
+            LinerateError: what the experiment ended with.
+        """
+        return cast("dict[str, Any]", self.end()["document"])
+
+
+class TestRun(Run[EventT]):
+    """A run of one test."""
+
+    # Not a test of pytest's.
+    __test__ = False
+
+    def result(self) -> RunRecord:
+        """Waits for the end and gives the whole record.
+
+        Raises:
+            LinerateError: what the test ended with; `record` has what was measured.
+        """
+        return cast(RunRecord, self.end()["record"])
+
+
+def document(verb: str, *words: object, program: str | None = None, **options: Any) -> dict[str, Any]:
+    """What `linerate VERB … --json` prints.
+
+    Raises:
+        LinerateError: what the program ended with. That something holds a path back (exit code 5 of doctor) is none.
+    """
+    command = [program_path(program), *command_line(verb, words, {**options, "json": True})]
+    ended = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    said = ended.stderr.decode("utf-8", "replace")
+    try:
+        printed = json.loads(ended.stdout)
+    except ValueError:
+        printed = None
+    if not isinstance(printed, dict):
+        raise of_end(command[0], ended.returncode, said)
+    error = printed.get("error")
+    if error:
+        raise of_record(error, cast(RunRecord, printed) if "id" in printed else None)
+    # A doctor's finding is a result.
+    if ended.returncode not in (0, 5):
+        raise of_end(command[0], ended.returncode, said)
+    return printed

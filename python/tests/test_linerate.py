@@ -1,0 +1,188 @@
+"""The package against the program itself, over loopback, and against programs that only look like it.
+
+LINERATE=../target/release/linerate PYTHONPATH=src python3 -m unittest discover -s tests
+"""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import stat
+import subprocess
+import sys
+import tempfile
+import typing
+import unittest
+
+import linerate
+from linerate import _types
+from linerate._run import command_line, program_path
+
+HERE = pathlib.Path(__file__).parent
+SHORT = {"local": True, "time": "300ms", "interval": "100ms"}
+
+
+def impostor(folder: str, script: str) -> str:
+    """A program that is none of linerate's."""
+    path = pathlib.Path(folder, "impostor")
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return str(path)
+
+
+class Tests(unittest.TestCase):
+    """Whole tests of the program."""
+
+    def test_events_come_in_order_and_the_last_holds_the_record(self) -> None:
+        events = list(linerate.udp(rate="10M", **SHORT))
+        self.assertEqual([e["event"] for e in events], ["start", *["interval"] * 3, "end"])
+        record = events[-1]["record"]
+        self.assertEqual((record["status"], len(record["intervals"])), ("complete", 3))
+        self.assertEqual(record["asked"]["rate_bps"], 10_000_000)
+
+    def test_results_of_each_kind(self) -> None:
+        for test in (linerate.udp, linerate.tcp, linerate.rr):
+            record = test(**SHORT).result()
+            self.assertEqual(record["status"], "complete")
+            self.assertGreater(len(record["summary"]), 1)
+
+    def test_a_result_is_the_same_when_asked_again_and_no_event_is_left(self) -> None:
+        run = linerate.tcp(streams=2, **SHORT)
+        self.assertIs(run.result(), run.result())
+        self.assertEqual(list(run), [])
+
+    def test_rows_are_flat_and_what_was_not_measured_is_absent(self) -> None:
+        record = linerate.udp(rate="10M", **SHORT).result()
+        rows = linerate.rows(record)
+        self.assertEqual([row["start_s"] for row in rows], [0.0, 0.1, 0.2])
+        # On a busy machine nothing may have been sent.
+        received = sum(row.get("receiver.datagrams", 0) for row in rows)
+        self.assertEqual(received, record["totals"]["receiver"]["datagrams"])
+        self.assertNotIn("rr.transactions", rows[0])
+        self.assertFalse([row for row in rows if any(isinstance(v, (dict, list)) for v in row.values())])
+
+    def test_a_frame_has_a_row_for_each_interval(self) -> None:
+        try:
+            import pandas  # noqa: F401
+        except ImportError:
+            self.skipTest("pandas is not installed")
+        frame = linerate.frame(linerate.udp(rate="10M", **SHORT).result())
+        self.assertEqual(len(frame), 3)
+        self.assertEqual(frame["sender.seconds"].sum().round(6), 0.3)
+
+    def test_a_sweep_tells_its_trials(self) -> None:
+        run = linerate.sweep(local=True, time="100ms", warmup="0ms", rates="10M,20M")
+        events = list(run)
+        self.assertEqual(events[0]["event"], "start")
+        # It stops where the sender cannot follow, on a busy machine at once.
+        self.assertIn(len([e for e in events if e["event"] == "trial"]), (1, 2))
+        self.assertEqual(run.result(), events[-1]["document"])
+
+    def test_documents_are_compared(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            for name in "ab":
+                runs = [linerate.udp(rate="10M", **SHORT).result() for _ in range(3)]
+                pathlib.Path(folder, name).write_text("".join(json.dumps(run) + "\n" for run in runs))
+            compared = linerate.document("compare", f"{folder}/a", f"{folder}/b")
+        self.assertIsInstance(compared, dict)
+
+
+class Faults(unittest.TestCase):
+    """What goes wrong is an exception with the program's words."""
+
+    def test_a_wrong_option_says_what_can_be_given(self) -> None:
+        with self.assertRaises(linerate.UsageError) as caught:
+            linerate.udp(rate="10X", **SHORT).result()
+        self.assertEqual((caught.exception.kind, caught.exception.exit_code), ("usage", 2))
+        self.assertTrue(caught.exception.hints)
+        with self.assertRaises(linerate.UsageError):
+            list(linerate.udp("--local", nonsense=True))
+
+    def test_nobody_there_is_unreachable_and_keeps_what_was_asked(self) -> None:
+        with self.assertRaises(linerate.Unreachable) as caught:
+            linerate.udp("127.0.0.1", port=9, time="1s").result()
+        assert caught.exception.record is not None
+        self.assertEqual(caught.exception.record["target"], "127.0.0.1")
+
+    def test_a_failure_is_told_again(self) -> None:
+        run = linerate.udp("127.0.0.1", port=9)
+        for _ in range(2):
+            with self.assertRaises(linerate.Unreachable):
+                run.result()
+
+    def test_a_run_that_is_left_ends_and_leaves_no_process(self) -> None:
+        with linerate.udp(local=True, rate="1M", time="60s", interval="100ms") as run:
+            for event in run:
+                if event["event"] == "interval":
+                    break
+        self.assertIsNotNone(run._child.returncode)
+        with self.assertRaises(linerate.LinerateError):
+            run.result()
+
+    def test_an_interrupted_test_keeps_what_it_measured(self) -> None:
+        run = linerate.udp(local=True, rate="1M", time="60s", interval="100ms")
+        with self.assertRaises(linerate.Interrupted) as caught:
+            for event in run:
+                if event["event"] == "interval":
+                    run._child.send_signal(2)
+        assert caught.exception.record is not None
+        self.assertEqual(caught.exception.record["status"], "partial")
+
+    def test_a_program_that_is_missing_or_another_is_named(self) -> None:
+        with self.assertRaises(linerate.ProgramMissing):
+            linerate.udp("h", program="/nonexistent/linerate")
+        with tempfile.TemporaryDirectory() as folder:
+            for script in (
+                "echo hello",
+                "echo '[1]'",
+                "echo no such option >&2; exit 64",
+                "exit 0",
+                "kill -9 $$",
+            ):
+                with self.assertRaises(linerate.LinerateError, msg=script):
+                    linerate.udp("h", program=impostor(folder, script)).result()
+                with self.assertRaises(linerate.LinerateError, msg=script):
+                    linerate.document("compare", program=impostor(folder, script))
+
+    def test_much_on_standard_error_holds_nothing_up(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            script = 'head -c 3000000 /dev/zero >&2; echo \'{"event":"end","record":{}}\''
+            self.assertEqual(linerate.udp("h", program=impostor(folder, script)).result(), {})
+
+
+class Words(unittest.TestCase):
+    """Options to words."""
+
+    def test_options_are_those_of_the_command_line(self) -> None:
+        options = {
+            "rate": "1G",
+            "reverse": True,
+            "both": False,
+            "bind": None,
+            "goal": ["a", "b"],
+            "no_checksum": True,
+        }
+        self.assertEqual(
+            command_line("udp", ("h", None), options),
+            ["udp", "--rate=1G", "--reverse", "--goal=a", "--goal=b", "--no-checksum", "h"],
+        )
+        self.assertEqual(command_line("udp", ("-h",), {}), ["udp", "--", "-h"])
+
+
+class Types(unittest.TestCase):
+    """The types are those of the program."""
+
+    def test_they_are_made_of_the_programs_schema(self) -> None:
+        schema = subprocess.run([program_path(None), "schema", "run-line"], capture_output=True, check=True)
+        made = subprocess.run(
+            [sys.executable, HERE.parent / "tools" / "make_types.py"],
+            input=schema.stdout,
+            capture_output=True,
+            check=True,
+        )
+        kept = pathlib.Path(typing.cast(str, _types.__file__)).read_text()
+        self.assertEqual(made.stdout.decode(), kept, "tools/make_types.py says how they are made again")
+
+
+if __name__ == "__main__":
+    unittest.main()
