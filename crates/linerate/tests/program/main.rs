@@ -26,6 +26,7 @@ mod keep;
 mod keys;
 mod lab;
 mod lab_settings;
+mod library;
 mod limits;
 mod live;
 mod local_errors;

@@ -1,0 +1,92 @@
+//! The library as a program of somebody else uses it.
+
+use std::time::Duration;
+
+use linerate::{Client, Event, Status, Where};
+use linerate_model::record::{ErrorKind, Figures};
+
+use crate::support::alone;
+
+const SHORT: Duration = Duration::from_millis(200);
+
+fn names(events: impl IntoIterator<Item = Event>) -> Vec<&'static str> {
+    let name = |event| match event {
+        Event::Start(_) => Some("start"),
+        Event::Interval(_) => Some("interval"),
+        Event::End(_) => Some("end"),
+        _ => None,
+    };
+    events.into_iter().filter_map(name).collect()
+}
+
+fn short(client: Client) -> Client {
+    client.time(SHORT).interval(SHORT / 2)
+}
+
+#[test]
+fn each_kind_of_test_gives_its_record() {
+    let _alone = alone();
+    for client in [Client::udp(Where::Local), Client::tcp(Where::Local), Client::rr(Where::Local)] {
+        let record = short(client).run().expect("a record");
+        assert_eq!((record.status, record.intervals.len()), (Status::Complete, 2));
+        assert!(record.summary.is_some());
+    }
+}
+
+#[test]
+fn events_come_in_order_to_whoever_waits_and_to_async_code() {
+    let _alone = alone();
+    let test = || short(Client::udp(Where::Local).rate_bps(10_000_000)).start().expect("begun");
+    assert_eq!(names(test()), ["start", "interval", "interval", "end"]);
+    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+    let events = runtime.block_on(async {
+        let mut running = test();
+        let mut events = Vec::new();
+        while let Some(event) = running.next_event().await {
+            events.push(event);
+        }
+        assert_eq!(running.finished().await.expect("a record").status, Status::Complete);
+        events
+    });
+    assert_eq!(names(events), ["start", "interval", "interval", "end"]);
+}
+
+#[test]
+fn options_are_those_of_the_command_line() {
+    let record = short(Client::tcp(Where::Local)).streams(2).reverse().option("dscp", "EF");
+    let _alone = alone();
+    let record = record.option("block", "16Ki").option("block", "8Ki").run().expect("a record");
+    assert_eq!((record.asked.streams, record.asked.block_bytes), (2, Some(8192)));
+    let asked = serde_json::to_value(&record.asked).expect("JSON");
+    assert_eq!((&asked["direction"], &asked["dscp"]), (&"reverse".into(), &46.into()));
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_before_anything_is_sent() {
+    for client in [
+        Client::udp(Where::Local).option("nonsense", 1),
+        Client::tcp(Where::Local).time(Duration::from_secs(100_000_000)),
+        Client::rr(Where::Local).streams(0),
+    ] {
+        let failed = client.clone().run().map(drop).expect_err("refused");
+        let sent = failed.record.is_some_and(|record| record.totals != Figures::default());
+        assert_eq!((failed.error.exit_code, sent), (2, false), "{client:?}");
+    }
+}
+
+#[test]
+fn a_test_that_fails_or_is_stopped_keeps_what_it_knows() {
+    let _alone = alone();
+    let nobody = Client::udp("127.0.0.1").port(9).time(SHORT).run().expect_err("nobody there");
+    assert_eq!(nobody.error.kind, ErrorKind::Refused);
+    assert_eq!(nobody.record.expect("what was asked").status, Status::Failed);
+
+    let long = Client::udp(Where::Local).rate_bps(1_000_000).time(Duration::from_secs(600));
+    let mut running = long.interval(SHORT).start().expect("begun");
+    running.find(|event| matches!(event, Event::Interval(_))).expect("an interval");
+    running.stop();
+    let stopped = running.finish().expect_err("stopped");
+    assert_eq!(stopped.error.kind, ErrorKind::Interrupted);
+    let record = stopped.record.expect("what was measured");
+    assert_eq!((record.status, record.intervals.is_empty()), (Status::Partial, false));
+}
