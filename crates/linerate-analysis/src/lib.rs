@@ -9,6 +9,7 @@
 pub mod compare;
 pub mod input;
 pub mod metric;
+pub mod profile;
 pub mod results;
 pub mod runs;
 pub mod set;

@@ -7,6 +7,7 @@ mod iperf3;
 mod plain;
 
 pub use crate::runs::{SetOfRuns, SetRun, SetsOfRuns};
+use linerate_model::profile::ProfileDocument;
 use linerate_model::record::RunRecord;
 use linerate_model::search::SearchDocument;
 use linerate_model::sweep::SweepDocument;
@@ -43,6 +44,8 @@ pub enum What {
     Sweep(Box<SweepDocument>),
     /// A search.
     Search(Box<SearchDocument>),
+    /// A profile.
+    Profile(Box<ProfileDocument>),
     /// A comparison.
     Compare(Box<Analysis>),
     /// A campaign, or any other runs that know to which setting they belong.

@@ -27,6 +27,7 @@ pub fn top() -> String {
   linerate sweep HOST --zoom           where received leaves offered, and which end limits it
   linerate search HOST --max 1G        the highest rate with at most 0.5% loss
   linerate doctor HOST                 what is set badly on this host for that path
+  linerate profile udp HOST --rate 1G  where this host's CPU time goes
 ",
         Exit::ALL,
     )
@@ -42,6 +43,18 @@ pub fn doctor() -> String {
                                               what that change is worth; it is put back afterwards
 ",
         Exit::ALL.into_iter().filter(|exit| *exit != Exit::Invalid),
+    )
+}
+
+pub fn profile() -> String {
+    with_exit_codes(
+        "  linerate profile udp --local                            both ends, on this machine alone
+  linerate profile udp HOST --rate 2G --save p.json       where this host's CPU time goes at that rate
+  linerate report p.json -o p.html                        the same as a page with a flame graph
+  linerate profile udp HOST --at-knee                     below and above the highest rate without loss
+  linerate profile tcp HOST --against '--tx sendfile'     what differs between two tests
+  linerate profile --compare before.json after.json       the same of two that were kept
+",
     )
 }
 

@@ -14,6 +14,7 @@ pub mod iperf3;
 pub mod key;
 pub mod netperf;
 pub mod nuttcp;
+pub mod profile;
 pub mod rr;
 pub mod search;
 pub mod sweep;

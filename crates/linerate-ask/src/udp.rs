@@ -2,14 +2,16 @@
 
 use clap::Args;
 use linerate_model::plan::{Direction, Traffic};
+use linerate_model::record::ErrorRecord;
 use linerate_model::units::{BitRate, ByteCount, Rate};
 use serde::Deserialize;
 
-use super::Asked;
 use super::common::{Keep, Show, Sockets, Span, Way, asked, end};
 use super::datagrams::Datagrams;
+use super::search::SearchArgs;
 use super::target::Where;
 use super::value::{Count, RateOrMax};
+use super::{Asked, Measure};
 use crate::from_text::some;
 use crate::help;
 use crate::usage::{self, Refusal};
@@ -95,6 +97,38 @@ impl UdpArgs {
         let mut asked = asked(found, traffic, direction, end, &self.span, &self.sockets, keep)?;
         (asked.request.size_from_mtu, asked.notes) = (size_from_mtu, notes);
         Ok(asked)
+    }
+
+    /// A quick search for the highest rate of such datagrams on this path, up to the test's own.
+    pub(crate) fn search(&self) -> Result<SearchArgs, ErrorRecord> {
+        let mut words = vec!["linerate", "search", "--local", "--preset", "quick"];
+        let max = match self.rate {
+            Some(RateOrMax(Some(Rate::Bits(rate)))) => Some(rate.bits_per_second().to_string()),
+            Some(RateOrMax(Some(_))) => {
+                let why = "a search is for a rate in bit/s";
+                return Err(usage::error(
+                    "cannot use `--at-knee` with datagrams per second",
+                    why,
+                    &["--rate 1G"],
+                ));
+            }
+            _ => None,
+        };
+        words.extend(max.iter().flat_map(|rate| ["--max", rate.as_str()]));
+        words.extend(self.way.reverse.then_some("--reverse"));
+        words.extend(self.way.both.then_some("--both"));
+        let words: Vec<String> = words.into_iter().map(str::to_owned).collect();
+        let Measure::Search(mut search) = Measure::from_words(&words)? else {
+            return Err(usage::error(
+                "cannot search for the knee",
+                "its words are no search's",
+                &[],
+            ));
+        };
+        search.trials.place = self.place.clone();
+        search.trials.datagrams = self.datagrams.clone();
+        search.trials.sockets = self.sockets.clone();
+        Ok(*search)
     }
 
     fn check_send_only(&self, direction: Direction) -> Result<(), Refusal> {

@@ -10,6 +10,7 @@
 pub mod campaign;
 pub mod doctor;
 pub mod keep;
+pub mod profile;
 pub mod search;
 pub mod sweep;
 pub mod trial;

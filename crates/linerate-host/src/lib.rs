@@ -29,6 +29,7 @@ pub mod facts;
 mod irq;
 pub mod link;
 mod netlink;
+pub mod profile;
 pub mod roots;
 pub mod sampler;
 pub mod settings;

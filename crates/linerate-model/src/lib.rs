@@ -28,6 +28,7 @@ pub mod lines;
 pub mod local_errors;
 pub mod plan;
 mod plan_record;
+pub mod profile;
 pub mod record;
 pub mod sample;
 pub mod search;

@@ -362,5 +362,48 @@
     if (location.hash === "#all") openAll();
   };
   addEventListener("hashchange", follow);
+
+  // Flame graphs: a frame that is pressed takes the whole width, with what stands on it; the lowest one is all again.
+  for (const figure of document.querySelectorAll("figure.flame")) {
+    const frames = [...figure.querySelectorAll("g.frame")].filter((frame) => frame.querySelector("title"));
+    const boxes = frames.map((frame) => {
+      const [rect, text] = [frame.querySelector("rect"), frame.querySelector("text")];
+      const of = (name) => Number(rect.getAttribute(name));
+      const name = frame.querySelector("title").textContent.split(": ").slice(0, -1).join(": ");
+      return { frame, rect, text, name, x: of("x"), y: of("y"), width: of("width") };
+    });
+    const all = boxes[0];
+    if (!all) continue;
+    const zoom = (on) => {
+      const scale = all.width / on.width;
+      for (const box of boxes) {
+        const width = Math.min(box.width * scale, all.width);
+        const x = Math.max(all.x, all.x + (box.x - on.x) * scale);
+        const middle = box.x + box.width / 2;
+        const below = box.y > on.y && box.x <= on.x + 0.1 && box.x + box.width >= on.x + on.width - 0.1;
+        const seen = below || (box.y <= on.y && middle >= on.x && middle <= on.x + on.width);
+        box.frame.setAttribute("visibility", seen ? "visible" : "hidden");
+        if (!seen) continue;
+        box.rect.setAttribute("x", below ? all.x : x);
+        box.rect.setAttribute("width", below ? all.width : width);
+        let text = box.text;
+        if (!text && width > 28) {
+          text = document.createElementNS("http://www.w3.org/2000/svg", "text");
+          text.setAttribute("y", box.y + 12);
+          box.frame.append((box.text = text));
+        }
+        if (!text) continue;
+        const letters = Math.floor(((below ? all.width : width) - 6) / 6.2);
+        text.setAttribute("x", (below ? all.x : x) + 3);
+        text.textContent = letters < 3 ? "" : box.name.length > letters ? box.name.slice(0, letters - 1) + "…" : box.name;
+      }
+    };
+    figure.classList.add("ready");
+    figure.addEventListener("click", (event) => {
+      const frame = event.target.closest?.("g.frame");
+      const box = boxes.find((box) => box.frame === frame);
+      if (box) zoom(box);
+    });
+  }
   follow();
 })();

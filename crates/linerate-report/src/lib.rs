@@ -23,6 +23,7 @@ pub mod netperf;
 pub mod number;
 pub mod nuttcp;
 pub mod page;
+pub mod profile;
 pub mod report;
 pub mod rows;
 pub mod run;

@@ -33,7 +33,13 @@ fn take_over() -> Result<Box<dyn HostAgent>, ErrorRecord> {
     let program = std::env::current_exe().map_err(|e| {
         ErrorRecord::new(ErrorKind::Unable, "cannot find linerate's own file", e.to_string(), &[])
     })?;
-    let options = Options { program, state: state_directory(), commands: false, reboot: None };
+    let options = Options {
+        program,
+        state: state_directory(),
+        commands: false,
+        reboot: None,
+        profile: false,
+    };
     let (hand, _) = Hand::take(options)?;
     Ok(Box::new(hand))
 }

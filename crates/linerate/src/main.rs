@@ -16,6 +16,7 @@ mod ministat;
 mod netperf;
 mod nuttcp;
 mod output;
+mod profile;
 mod report;
 mod run;
 mod screen;
@@ -94,6 +95,7 @@ fn dispatch(cli: Cli) -> Result<ExitCode, ErrorRecord> {
             Measure::Search(args) => search::run(&args, look)?,
         },
         Command::Doctor(args) => doctor::run(&args, look)?,
+        Command::Profile(args) => profile::run(&args, look)?,
         Command::Keys(args) => keys::run(&args)?,
         Command::Campaign(args) => campaign::run(&args)?,
         Command::Compare(args) => return Ok(compare::run(&args)),

@@ -10,6 +10,7 @@ use linerate_model::key_list::KeyList;
 use linerate_model::lines::{
     CampaignLine, ExportedRun, NoDocument, RunLine, SearchLine, SweepLine,
 };
+use linerate_model::profile::ProfileDocument;
 use linerate_model::record::{ErrorKind as Kind, ErrorRecord, RunRecord};
 use linerate_model::search::SearchDocument;
 use linerate_model::served::ServerLine;
@@ -31,6 +32,7 @@ pub fn schema(document: Document) -> Result<Exit, ErrorRecord> {
         Document::Search => schemars::schema_for!(SearchDocument),
         Document::SearchLine => schemars::schema_for!(SearchLine<'_>),
         Document::Doctor => schemars::schema_for!(DoctorDocument),
+        Document::Profile => schemars::schema_for!(ProfileDocument),
         Document::Compare => schemars::schema_for!(View),
         Document::Campaign => schemars::schema_for!(CampaignLine<'_>),
         Document::CampaignStatus => schemars::schema_for!(CampaignStatus),

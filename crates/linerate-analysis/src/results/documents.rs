@@ -150,6 +150,7 @@ impl Reader<'_> {
         match kind.as_deref() {
             Some("sweep") => self.typed(line, value, |d| What::Sweep(Box::new(d))),
             Some("search") => self.typed(line, value, |d| What::Search(Box::new(d))),
+            Some("profile") => self.typed(line, value, |d| What::Profile(Box::new(d))),
             Some("compare") => match comparison(&value) {
                 Ok(analysis) => self.push(What::Compare(Box::new(analysis))),
                 Err(what) => self.damage(Some(line), what),
@@ -177,7 +178,8 @@ impl Reader<'_> {
                 }
                 None => self.damage(
                     Some(line),
-                    "neither a run record nor a sweep, search or compare document".to_owned(),
+                    "neither a run record nor a sweep, search, profile or compare document"
+                        .to_owned(),
                 ),
             },
         }

@@ -56,7 +56,8 @@ impl Hosts for NetworkHosts {
             let mut local = None;
             if changed {
                 let (program, state) = (self.program.clone(), agent::state_directory());
-                let options = agent::Options { program, state, commands: true, reboot: None };
+                let options =
+                    agent::Options { program, state, commands: true, reboot: None, profile: false };
                 let taken = Hand::take(options)?;
                 left = taken.1;
                 local = Some(taken.0);
@@ -102,7 +103,8 @@ impl HostAgent for Here {
     fn ask(&mut self, request: Request) -> Result<Reply, ErrorRecord> {
         match request {
             Request::Facts => {
-                let permissions = Permissions { settings: true, commands: true, reboot: true };
+                let permissions =
+                    Permissions { settings: true, commands: true, reboot: true, profile: false };
                 Ok(Reply::Facts { host: Box::new(facts(None)), permissions })
             }
             Request::Command(command) => {

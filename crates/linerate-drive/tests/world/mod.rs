@@ -280,7 +280,12 @@ impl HostAgent for Agent {
                 Ask::Facts => {
                     let mut host = records::empty("tcp").client;
                     host.boot_id = Some(format!("{}-{boots}", self.name));
-                    let permissions = Permissions { settings: true, commands: true, reboot: true };
+                    let permissions = Permissions {
+                        settings: true,
+                        commands: true,
+                        reboot: true,
+                        profile: false,
+                    };
                     Reply::Facts { host: Box::new(host), permissions }
                 }
                 Ask::Apply { settings, .. } => Reply::Applied(

@@ -2,6 +2,7 @@
 //! decided by [`crate::compare::svg`] (lanes of dots) and [`chart`] (curves over axes).
 
 pub mod chart;
+pub mod flame;
 pub mod scale;
 
 use std::fmt::{Display, Write};
@@ -47,7 +48,8 @@ const RULES: &str = "
   .lr .l4{stroke:var(--b4)} .lr .l5{stroke:var(--b5)} .lr .curve{fill:none;stroke-width:2;stroke-linejoin:round}
   .lr .thin{stroke-width:1.2} .lr .dash{stroke-dasharray:6 5} .lr .dots{stroke-dasharray:2 4} .lr .ideal{stroke:var(--soft)}
   .lr .band{fill:var(--box);fill-opacity:.45} .lr .ring{fill:none;stroke:var(--mean);stroke-width:1.8}
-  .lr .mark{fill:var(--mean);font-weight:600;font-size:12px}
+  .lr .n{fill:var(--box)} .lr .frame rect{rx:1.5px} .lr .frame .b0,.lr .frame .b1,.lr .frame .b2,.lr .frame .b3,.lr .frame .b4,.lr .frame .b5,.lr .frame .mean{fill-opacity:.4}
+  .lr .frame text{font-size:11px} .lr .mark{fill:var(--mean);font-weight:600;font-size:12px}
 ";
 
 /// On what a drawing stands.

@@ -22,6 +22,7 @@ pub mod figure;
 pub mod format;
 mod head;
 mod made;
+mod profile;
 mod run;
 mod search;
 mod sets;

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use crate::compare::svg;
 use crate::compare::view::View as Comparison;
 use crate::draw::chart::Chart;
+use crate::draw::flame::Flame;
 use crate::draw::text;
 use crate::field::field;
 
@@ -65,6 +66,8 @@ pub enum Figure {
     Chart(Box<Chart>),
     /// Every run as a dot, a lane a set.
     Lanes(Lanes),
+    /// Stacks as towers.
+    Flame(Box<Flame>),
 }
 
 impl Figure {
@@ -77,6 +80,7 @@ impl Figure {
     pub(super) fn draw(&self, out: &mut String, top: f64) -> f64 {
         match self {
             Self::Chart(chart) => chart.draw(out, top),
+            Self::Flame(flame) => flame.draw(out, top),
             Self::Lanes(lanes) => {
                 text(out, "title", 12, top + 21.0, &lanes.title);
                 svg::figure(out, &lanes.view, &lanes.chosen, top + 30.0)
@@ -99,6 +103,7 @@ impl Figure {
         match self {
             Self::Chart(chart) => (&chart.title, &chart.alt),
             Self::Lanes(lanes) => (&lanes.title, &lanes.alt),
+            Self::Flame(flame) => (&flame.title, &flame.alt),
         }
     }
 }

@@ -37,6 +37,7 @@ pub(super) fn deed(request: &Request, reply: &Reply) -> Option<String> {
         }
         Request::Command(command) => format!("ran the command `{}`", command.argv.join(" ")),
         Request::Reboot { .. } => "began a reboot".to_owned(),
+        Request::SampleBegin => "samples the stacks of the CPUs".to_owned(),
         _ => return None,
     };
     let came = match reply {

@@ -2,7 +2,7 @@
 //! over the network.
 
 use std::net::{IpAddr, ToSocketAddrs};
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard, PoisonError};
 
 use linerate_dialect::Over;
 use linerate_host::facts::facts;
@@ -17,6 +17,7 @@ use tokio::sync::{Mutex, OwnedMutexGuard};
 use super::command;
 use super::privileged::Privileged;
 use super::reboot::reboot_by;
+use super::sampling::Sampling;
 use super::{HostAgent, Options};
 use crate::client::{self, Target};
 use crate::data::DayBudget;
@@ -38,6 +39,8 @@ pub struct Hand {
     /// How many helpers had ended when the one of now made the settings that should hold; nothing when none
     /// were made, or all were put back since.
     held: Option<u64>,
+    /// What samples the CPUs; of a hand without a slot it lets nobody.
+    pub(super) sampling: Arc<std::sync::Mutex<Sampling>>,
 }
 
 /// What a controller may do at a server.
@@ -89,7 +92,8 @@ impl Hand {
         policy: Option<Policy>,
         towards: Option<IpAddr>,
     ) -> Self {
-        Self { privileged, options, policy, towards, stop: Stop::default(), held: None }
+        let sampling = Arc::default();
+        Self { privileged, options, policy, towards, stop: Stop::default(), held: None, sampling }
     }
 
     /// Does what is asked; waits for its end.
@@ -113,6 +117,7 @@ impl Hand {
                         settings,
                         commands: settings && self.options.commands,
                         reboot: settings && self.options.reboot.is_some(),
+                        profile: self.options.profile,
                     },
                 })
             }
@@ -158,7 +163,13 @@ impl Hand {
                 })
             }
             Request::Reboot { command } => self.begin_reboot(command.as_deref()),
+            Request::SampleBegin => self.sampling().begin().map(|()| Reply::Done),
+            Request::SampleEnd => self.sampling().end().map(|host| Reply::Sampled(Box::new(host))),
         }
+    }
+
+    fn sampling(&self) -> MutexGuard<'_, Sampling> {
+        self.sampling.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Does something that rests on the settings. If the helper died meanwhile, they were put back,

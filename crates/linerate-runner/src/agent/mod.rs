@@ -11,6 +11,7 @@ mod monitor;
 mod privileged;
 mod reboot;
 mod remote;
+mod sampling;
 mod session;
 mod slot;
 
@@ -18,6 +19,7 @@ use std::path::PathBuf;
 
 use linerate_model::exit::Exit;
 use linerate_model::host::HostFacts;
+use linerate_model::profile::HostProfile;
 use linerate_model::record::{ErrorKind, ErrorRecord, RunRecord};
 use linerate_model::setting::{Applied, ReadBack, Restoration, Setting, SettingName};
 
@@ -46,6 +48,8 @@ pub struct Options {
     pub commands: bool,
     /// The command that reboots this host; `None` lets nobody reboot it.
     pub reboot: Option<Vec<String>>,
+    /// Whether a controller may sample the stacks of this host's CPUs.
+    pub profile: bool,
 }
 
 /// What can be done with a host under test.
@@ -146,6 +150,25 @@ pub trait HostAgent: Send {
     /// When the host lets nobody reboot it.
     fn reboot(&mut self, command: Option<&[String]>) -> Result<(), ErrorRecord> {
         self.ask(Request::Reboot { command: command.map(<[String]>::to_vec) }).map(drop)
+    }
+
+    /// Samples the stacks of its CPUs from now on.
+    ///
+    /// # Errors
+    /// When the host lets nobody, or cannot.
+    fn sample_begin(&mut self) -> Result<(), ErrorRecord> {
+        self.ask(Request::SampleBegin).map(drop)
+    }
+
+    /// Ends that, and gives what was sampled.
+    ///
+    /// # Errors
+    /// When nothing is being sampled; as [`HostAgent::apply`].
+    fn sample_end(&mut self) -> Result<HostProfile, ErrorRecord> {
+        match self.ask(Request::SampleEnd)? {
+            Reply::Sampled(host) => Ok(*host),
+            _ => Err(unexpected(self.name())),
+        }
     }
 
     /// Whether it is there.

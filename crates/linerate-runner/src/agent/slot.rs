@@ -10,6 +10,7 @@ use tokio::sync::Mutex;
 use super::Options;
 use super::monitor::Life;
 use super::privileged::Privileged;
+use super::sampling::Sampling;
 use crate::event::Event;
 
 /// A server's place for a controller, before the server has begun.
@@ -26,6 +27,8 @@ pub(crate) struct AgentSlot {
     pub(super) options: Options,
     /// Who changes settings, held by whoever has the host.
     pub(super) privileged: Arc<Mutex<Privileged>>,
+    /// What samples its CPUs, where that is permitted.
+    pub(super) sampling: Arc<std::sync::Mutex<Sampling>>,
 }
 
 impl AgentSlot {
@@ -35,7 +38,9 @@ impl AgentSlot {
         let put_back = (left != Restoration::default())
             .then(|| Event::PutBack { settings: PutBack::of(&left), text: words(&left) });
         let privileged = Arc::new(Mutex::new(privileged));
-        let slot = Self { options: options.clone(), privileged };
+        // While there are the rights for it: a server may give them up.
+        let sampling = Arc::new(std::sync::Mutex::new(Sampling::open(options.profile)));
+        let slot = Self { options: options.clone(), privileged, sampling };
         Ok(Begun { slot, put_back, life })
     }
 }

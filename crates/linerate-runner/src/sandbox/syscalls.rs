@@ -280,6 +280,9 @@ const IOCTLS: &[u32] = &[
     libc::SIOCGIFNAME as u32,
     libc::TCGETS as u32,
     libc::TIOCGWINSZ as u32,
+    // Of counters that were opened before: on and off, `PERF_EVENT_IOC_ENABLE` and `_DISABLE` of linux/perf_event.h.
+    0x2400,
+    0x2401,
 ];
 
 fn one(condition: Result<SeccompCondition, BackendError>) -> Result<SeccompRule, BackendError> {

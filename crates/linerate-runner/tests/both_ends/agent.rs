@@ -37,7 +37,13 @@ fn another_process_of_a_host() {
             let program = std::env::var_os(PROGRAM).expect("a program").into();
             let words = reboot.iter().map(|word| word.trim_start_matches("--reboot=").to_owned());
             let reboot = Some(words.collect()).filter(|words: &Vec<_>| !words.is_empty());
-            let options = agent::Options { program, state: state.into(), commands: false, reboot };
+            let options = agent::Options {
+                program,
+                state: state.into(),
+                commands: false,
+                reboot,
+                profile: false,
+            };
             agent::monitor(&options).expect("the monitor ends well");
         }
         [KEEPER_VERB] => agent::keep().expect("the keeper ends well"),
@@ -70,6 +76,7 @@ impl Scratch {
             program: self.0.join("program"),
             state: self.0.join("state"),
             commands,
+            profile: false,
             reboot: reboot.map(|words| words.iter().map(|word| (*word).to_owned()).collect()),
         }
     }
@@ -126,6 +133,29 @@ fn who_may_not_is_told_why() {
     let why = server.control_ended(1);
     assert!(why.starts_with("the controller said goodbye"), "{why}");
     host(server.at).expect("free again").ping().expect("it is there");
+}
+
+#[test]
+fn a_controller_samples_the_cpus_where_that_is_permitted() {
+    let scratch = Scratch::new("sampled");
+    let closed = serve(scratch.options(false, None));
+    let mut host_of_none = host(closed.at).expect("let in");
+    assert!(!host_of_none.facts().expect("facts").1.profile);
+    let error = refused(host_of_none.sample_begin(), "policy");
+    assert!(error.hints[0].contains("--allow-profile"), "{error:?}");
+    let scratch = Scratch::new("sampled-too");
+    let server = serve(agent::Options { profile: true, ..scratch.options(false, None) });
+    let mut host = host(server.at).expect("let in");
+    assert!(host.facts().expect("facts").1.profile);
+    if let Err(error) = host.sample_begin() {
+        eprintln!("SKIPPED: this system lets nobody sample: {error:?}");
+        return;
+    }
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    let sampled = host.sample_end().expect("samples");
+    assert!(sampled.stacks.iter().map(|stack| stack.samples).sum::<u64>() > 20, "{sampled:?}");
+    assert!(sampled.seconds > 0.2);
+    refused(host.sample_end(), "unable");
 }
 
 #[test]

@@ -6,6 +6,7 @@
 
 use linerate_model::host::HostFacts;
 use linerate_model::plan::{Dialect, IpVersion, TestPlan};
+use linerate_model::profile::HostProfile;
 use linerate_model::record::{ErrorRecord, RunRecord};
 use linerate_model::setting::{Applied, ReadBack, Restoration, Setting, SettingName};
 use serde::{Deserialize, Serialize};
@@ -104,6 +105,9 @@ pub struct Permissions {
     pub commands: bool,
     /// A reboot.
     pub reboot: bool,
+    /// Samples of its CPUs' stacks. Servers of before that let nobody say nothing of it.
+    #[serde(default)]
+    pub profile: bool,
 }
 
 /// From the controller.
@@ -141,6 +145,10 @@ pub enum Request {
         /// By this command instead of the host's own.
         command: Option<Vec<String>>,
     },
+    /// Samples the stacks of its CPUs from now on. To a host that permits it only: others of before do not know it.
+    SampleBegin,
+    /// Ends that, and gives what was sampled.
+    SampleEnd,
     /// Puts everything back and ends.
     Bye,
 }
@@ -170,6 +178,8 @@ pub enum Reply {
     Record(Box<RunRecord>),
     /// What a command did.
     Command(CommandOutcome),
+    /// What was sampled: stacks, not what is computed of them. Other programs have no names in it.
+    Sampled(Box<HostProfile>),
     /// Part of a long reply, which is JSON of another [`Reply`].
     Piece(Piece),
     /// It cannot be done.

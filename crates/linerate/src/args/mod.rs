@@ -50,6 +50,7 @@ pub enum Command {
     #[command(flatten)]
     Measure(Measure),
     Doctor(Box<linerate_ask::doctor::DoctorArgs>),
+    Profile(Box<linerate_ask::profile::ProfileArgs>),
     Campaign(crate::campaign::args::CampaignArgs),
     Compare(Box<crate::compare::CompareArgs>),
     /// iperf 2's client and server, with its options and output.

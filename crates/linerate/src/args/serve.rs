@@ -211,6 +211,10 @@ pub struct ServeArgs {
         help_heading = "Control of this host"
     )]
     allow_reboot: Option<String>,
+    /// Let that controller sample the stacks of this host's CPUs (`linerate profile --key-file`): it learns how much time
+    /// linerate and the kernel take for what, and of other programs how much, without their names.
+    #[arg(long, requires = "allow_settings", help_heading = "Control of this host")]
+    allow_profile: bool,
     /// Directory of the undo journal of settings [default: $STATE_DIRECTORY or /var/lib/linerate].
     #[arg(
         long,
@@ -385,6 +389,7 @@ impl ServeArgs {
             state: self.state_dir.clone().unwrap_or_else(agent::state_directory),
             commands: self.allow_commands,
             reboot,
+            profile: self.allow_profile,
         })
     }
 }
@@ -418,7 +423,8 @@ impl MonitorArgs {
     /// What it was told.
     pub fn options(self) -> Result<agent::Options, ErrorRecord> {
         let reboot = Some(self.reboot).filter(|words| !words.is_empty());
-        Ok(agent::Options { program: program()?, state: self.state_dir, commands: false, reboot })
+        let (program, state) = (program()?, self.state_dir);
+        Ok(agent::Options { program, state, commands: false, reboot, profile: false })
     }
 }
 

@@ -33,6 +33,8 @@ pub enum Document {
     SearchLine,
     /// `doctor --json`.
     Doctor,
+    /// `profile --json`.
+    Profile,
     /// `compare --json`.
     Compare,
     /// `campaign run --json` and a line of `--json-lines`, also of resume.

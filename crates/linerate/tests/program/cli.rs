@@ -23,15 +23,26 @@ fn text(bytes: &[u8]) -> String {
 
 #[test]
 fn every_verb_has_help_with_examples() {
-    for verb in
-        ["serve", "udp", "tcp", "rr", "sweep", "search", "doctor", "schema", "completions", "man"]
-    {
+    for verb in [
+        "serve",
+        "udp",
+        "tcp",
+        "rr",
+        "sweep",
+        "search",
+        "doctor",
+        "profile",
+        "schema",
+        "completions",
+        "man",
+    ] {
         let out = linerate(&[verb, "--help"]);
         assert_eq!(out.status.code(), Some(0), "{verb}");
         let help = text(&out.stdout);
         assert!(help.contains("Examples:\n  linerate"), "{verb}: {help}");
         assert!(out.stderr.is_empty());
-        let tests = ["serve", "udp", "tcp", "rr", "sweep", "search", "doctor"].contains(&verb);
+        let tests =
+            ["serve", "udp", "tcp", "rr", "sweep", "search", "doctor", "profile"].contains(&verb);
         assert_eq!(help.contains("Exit codes:"), tests, "{verb}");
     }
 }

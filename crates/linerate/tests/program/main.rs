@@ -44,6 +44,7 @@ mod options;
 mod pages;
 mod privsep;
 mod python;
+mod profile;
 mod report;
 mod report_campaign;
 mod report_shown;

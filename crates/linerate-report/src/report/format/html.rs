@@ -183,6 +183,8 @@ impl Body {
         if let Some(chart) = figure.as_chart() {
             attributes = format!(" class=\"chart\" data-figure=\"{}\"", self.figures.len());
             self.figures.push(spec(chart));
+        } else if matches!(figure, Figure::Flame(_)) {
+            attributes = " class=\"flame\"".to_owned();
         }
         let mut body = String::new();
         let height = figure.draw(&mut body, 0.0);

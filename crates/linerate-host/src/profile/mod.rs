@@ -1,0 +1,389 @@
+//! Where a host's CPUs spend their time: samples of their stacks by perf_event_open(2), taken while a test runs.
+//!
+//! A thread of its own empties the kernel's rings and counts equal stacks together, so that its memory is bounded however
+//! long a test lasts; names are looked up when all is over. What is lost on the way is counted.
+
+mod addresses;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"))]
+mod rings;
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
+#[path = "no_rings.rs"]
+mod rings;
+mod symbols;
+mod tasks;
+
+use std::collections::{BTreeMap, HashMap};
+use std::io;
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::time::Duration;
+
+use linerate_model::doubt::TestEnd;
+use linerate_model::profile::{HostProfile, Scope, Stack};
+
+use self::addresses::Raw;
+use self::rings::Rings;
+use self::symbols::Symbols;
+use self::tasks::Tasks;
+
+/// Samples a second of each core: odd, so that it does not beat with timers of round periods, and rare enough to cost
+/// less than 1 % of a core.
+pub const FREQUENCY_HZ: u32 = 499;
+/// The rings are emptied this often; each has room for some seconds of the deepest stacks at that rate.
+const EVERY: Duration = Duration::from_millis(50);
+/// The name of the thread that empties them.
+pub const THREAD: &str = "sampler";
+
+/// What drives the sampling.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Event {
+    /// A hardware counter: sees code that runs with interrupts off, and no idle time.
+    Cycles,
+    /// A timer of each core.
+    Clock,
+}
+
+impl Event {
+    /// As perf(1) calls it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Cycles => "cycles",
+            Self::Clock => "cpu-clock",
+        }
+    }
+}
+
+/// What is asked for; `None` takes the best that there is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Wish {
+    /// What is sampled: whole cores, and where that is not permitted, threads.
+    pub scope: Option<Scope>,
+    /// What drives it: cycles, and where there is no such counter, the clock.
+    pub event: Option<Event>,
+}
+
+/// Why nothing can be sampled.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refused {
+    /// As a sentence without a full stop.
+    pub why: String,
+    /// What to try.
+    pub hints: Vec<String>,
+}
+
+/// What was sampled.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Samples {
+    /// What of the host.
+    pub scope: Scope,
+    /// By what.
+    pub event: Event,
+    /// Cores that were sampled.
+    pub cores: u32,
+    /// Every stack, folded.
+    pub stacks: Vec<Stack>,
+    /// Samples that the kernel found no room for.
+    pub lost: u64,
+    /// Samples of stacks that there was no more room for here.
+    pub unstored: u64,
+    /// What limits what can be read of it, as sentences without a full stop.
+    pub notes: Vec<String>,
+}
+
+/// A rings' content: what was counted since sampling began.
+#[derive(Default)]
+struct Taken {
+    counts: HashMap<Raw, u64>,
+    tasks: Tasks,
+    lost: u64,
+    unstored: u64,
+    throttled: bool,
+}
+
+enum Order {
+    Begin,
+    End(Sender<Taken>),
+}
+
+/// The right to sample: what the kernel was asked for. It outlasts the rights that it was opened with.
+pub struct Opened {
+    rings: Rings,
+    notes: Vec<String>,
+    symbols: Symbols,
+}
+
+/// Asks the kernel: from the thread that will start those of the test, because where only threads may be sampled, it and
+/// those that it starts from now on are.
+///
+/// # Errors
+/// When nothing can be sampled.
+pub fn open(wish: Wish) -> Result<Opened, Refused> {
+    let (rings, notes) = open_best(wish)?;
+    Ok(Opened { rings, notes, symbols: Symbols::default() })
+}
+
+impl Opened {
+    /// Reads the names of the kernel's and linerate's own functions now, for who gives up the right to read them later.
+    #[must_use]
+    pub fn with_names(mut self) -> Self {
+        self.symbols.read_all();
+        self
+    }
+
+    /// Starts the thread that takes the samples.
+    ///
+    /// # Errors
+    /// When the system has none to give.
+    pub fn start(self) -> io::Result<Sampler> {
+        let Self { rings, notes, symbols } = self;
+        let (scope, event, cores) = (rings.scope(), rings.event(), rings.cores());
+        let (orders, ordered) = mpsc::channel();
+        std::thread::Builder::new().name(THREAD.to_owned()).spawn(move || keep(rings, &ordered))?;
+        Ok(Sampler { orders, scope, event, cores, notes, symbols })
+    }
+}
+
+/// Samples on request, any number of times. Its thread ends with it.
+pub struct Sampler {
+    orders: Sender<Order>,
+    scope: Scope,
+    event: Event,
+    cores: u32,
+    notes: Vec<String>,
+    symbols: Symbols,
+}
+
+impl Sampler {
+    /// Samples from now on.
+    pub fn begin(&self) {
+        // A thread that has ended is noticed at the end.
+        let _ = self.orders.send(Order::Begin);
+    }
+
+    /// Samples no more, and looks names up.
+    ///
+    /// # Errors
+    /// When its thread has ended.
+    pub fn end(&mut self) -> io::Result<Samples> {
+        let gone = || io::Error::other("the rings could not be used, and the sampler has ended");
+        let (give, given) = mpsc::channel();
+        self.orders.send(Order::End(give)).map_err(|_| gone())?;
+        let Taken { counts, tasks, lost, unstored, throttled } =
+            given.recv().map_err(|_| gone())?;
+        let symbols = &mut self.symbols;
+        let mut stacks = BTreeMap::<String, u64>::new();
+        for (raw, samples) in &counts {
+            *stacks.entry(tasks.folded(raw, symbols)).or_default() += samples;
+        }
+        let stacks = stacks.into_iter().map(|(frames, samples)| Stack { frames, samples });
+        let mut notes = self.notes.clone();
+        notes.extend(symbols.missing());
+        if throttled {
+            let why =
+                "the kernel took fewer samples for a while (kernel.perf_cpu_time_max_percent)";
+            notes.push(why.to_owned());
+        }
+        let (scope, event, cores) = (self.scope, self.event, self.cores);
+        Ok(Samples { scope, event, cores, stacks: stacks.collect(), lost, unstored, notes })
+    }
+}
+
+impl Samples {
+    /// The same without the names of other programs, for eyes from elsewhere.
+    #[must_use]
+    pub fn of_linerate_alone(mut self) -> Self {
+        let mut stacks = BTreeMap::<String, u64>::new();
+        for Stack { frames, samples } in self.stacks {
+            let calls =
+                frames.split_once(';').map_or(String::new(), |(_, calls)| format!(";{calls}"));
+            let other = frames.starts_with("other: ");
+            let frames = if other { format!("other: a program{calls}") } else { frames };
+            *stacks.entry(frames).or_default() += samples;
+        }
+        let stacks = stacks.into_iter().map(|(frames, samples)| Stack { frames, samples });
+        self.stacks = stacks.collect();
+        self
+    }
+
+    /// As the document has it; what is computed of the stacks is not there yet.
+    pub fn of_host(self, ends: Vec<TestEnd>, seconds: f64) -> HostProfile {
+        HostProfile {
+            ends,
+            scope: self.scope,
+            event: self.event.name().to_owned(),
+            frequency_hz: FREQUENCY_HZ,
+            cores: self.cores,
+            seconds,
+            samples: 0,
+            idle_samples: None,
+            lost_samples: self.lost,
+            unstored_samples: self.unstored,
+            notes: self.notes,
+            work: None,
+            layers: Vec::new(),
+            paths: Vec::new(),
+            functions: Vec::new(),
+            stacks: self.stacks,
+        }
+    }
+}
+
+/// Empties rings until nobody gives orders any more, or they cannot be used.
+fn keep(mut rings: Rings, orders: &mpsc::Receiver<Order>) {
+    let mut taken = Taken::default();
+    loop {
+        match orders.recv_timeout(EVERY) {
+            Ok(Order::Begin) => {
+                rings.empty(&mut taken);
+                taken = Taken::default();
+                if rings.enable().is_err() {
+                    return;
+                }
+            }
+            Ok(Order::End(give)) => {
+                rings.disable();
+                rings.empty(&mut taken);
+                // Whoever asked may be gone.
+                let _ = give.send(std::mem::take(&mut taken));
+            }
+            Err(RecvTimeoutError::Timeout) => rings.empty(&mut taken),
+            Err(RecvTimeoutError::Disconnected) => return,
+        }
+    }
+}
+
+/// The best that may be opened, and what is to be said of it.
+fn open_best(wish: Wish) -> Result<(Rings, Vec<String>), Refused> {
+    let scopes = wish.scope.map_or(vec![Scope::Cores, Scope::Threads], |scope| vec![scope]);
+    let mut first = None;
+    for scope in scopes {
+        match open_scope(scope, wish.event) {
+            Ok(rings) => {
+                let note = |why: Refused| {
+                    let hints = why.hints.join("; ");
+                    format!("only linerate's own threads were sampled: {}; {hints}", why.why)
+                };
+                return Ok((rings, first.map(note).into_iter().collect()));
+            }
+            Err(error) => {
+                first.get_or_insert(refused(&error, scope));
+            }
+        }
+    }
+    Err(first.unwrap_or_else(|| refused(&io::ErrorKind::Unsupported.into(), Scope::Threads)))
+}
+
+fn open_scope(scope: Scope, event: Option<Event>) -> io::Result<Rings> {
+    match event {
+        Some(event) => Rings::open(scope, event, FREQUENCY_HZ),
+        // A machine without such a counter says so in one of several ways, and one that forbids it would forbid the clock.
+        None => Rings::open(scope, Event::Cycles, FREQUENCY_HZ)
+            .or_else(|_| Rings::open(scope, Event::Clock, FREQUENCY_HZ)),
+    }
+}
+
+/// Why, and what would permit it.
+fn refused(error: &io::Error, scope: Scope) -> Refused {
+    let setting = "/proc/sys/kernel/perf_event_paranoid";
+    let paranoid = std::fs::read_to_string(setting);
+    let paranoid = paranoid.ok().and_then(|text| text.trim().parse::<i64>().ok());
+    let (needed, what) = match scope {
+        Scope::Cores => (0, "whole cores"),
+        Scope::Threads => (1, "the kernel in linerate's threads"),
+    };
+    // EPERM comes from a filter of system calls as well, EACCES from the setting alone.
+    let permission = error.kind() == io::ErrorKind::PermissionDenied;
+    match paranoid {
+        Some(level) if permission && level > needed => Refused {
+            why: format!("kernel.perf_event_paranoid is {level}, which keeps {what} from this user"),
+            hints: vec![
+                format!("sysctl kernel.perf_event_paranoid={needed}"),
+                "CAP_PERFMON for linerate: setcap cap_perfmon+ep FILE, or run it as root".to_owned(),
+            ],
+        },
+        Some(level) if permission => Refused {
+            why: format!(
+                "perf_event_open(2) is refused ({error}) although kernel.perf_event_paranoid is {level}: a filter of system \
+                 calls, as containers have"
+            ),
+            hints: vec!["run the container with CAP_PERFMON and a seccomp profile that leaves perf_event_open".to_owned()],
+        },
+        None if error.raw_os_error().is_some() => Refused {
+            why: format!("this kernel has no perf events ({setting} is not there): {error}"),
+            hints: vec!["a kernel with CONFIG_PERF_EVENTS".to_owned()],
+        },
+        _ => Refused { why: format!("perf_event_open(2): {error}"), hints: Vec::new() },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_names_what_would_permit_it() {
+        let denied = io::Error::from_raw_os_error(13);
+        let words = refused(&denied, Scope::Cores);
+        assert!(words.why.contains("perf_event"), "{words:?}");
+        assert!(!words.hints.is_empty(), "{words:?}");
+    }
+
+    /// A loop that the compiler cannot take out, long enough for a few samples.
+    fn busy() -> u64 {
+        let mut sum = std::hint::black_box(1u64);
+        for step in 0..400_000_000u64 {
+            sum = sum.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(step);
+        }
+        std::hint::black_box(sum)
+    }
+
+    #[test]
+    fn what_a_thread_does_is_seen_under_its_name() {
+        for scope in [Scope::Threads, Scope::Cores] {
+            let wish = Wish { scope: Some(scope), event: Some(Event::Clock) };
+            let mut sampler = match open(wish) {
+                Ok(opened) => opened.start().unwrap(),
+                Err(refused) => {
+                    eprintln!("SKIPPED: {} may not be sampled: {refused:?}", scope_name(scope));
+                    continue;
+                }
+            };
+            sampler.begin();
+            let worker = std::thread::Builder::new().name("send-7".to_owned()).spawn(busy).unwrap();
+            worker.join().unwrap();
+            let samples = sampler.end().unwrap();
+            let own = |stack: &&Stack| stack.frames.starts_with("send-7;");
+            let seen: u64 = samples.stacks.iter().filter(own).map(|stack| stack.samples).sum();
+            assert!(seen >= 10, "{samples:?}");
+            assert_eq!((samples.scope, samples.event), (scope, Event::Clock));
+            assert!(samples.stacks.iter().all(|stack| !stack.frames.is_empty()));
+            // It can be used again, and has nothing of before.
+            sampler.begin();
+            let again = sampler.end().unwrap();
+            assert!(again.stacks.iter().filter(own).map(|stack| stack.samples).sum::<u64>() < seen);
+        }
+    }
+
+    #[test]
+    fn other_programs_can_be_told_without_their_names() {
+        let stack = |frames: &str| Stack { frames: frames.to_owned(), samples: 2 };
+        let samples = Samples {
+            scope: Scope::Cores,
+            event: Event::Clock,
+            cores: 1,
+            stacks: vec![stack("other: a;f_[k]"), stack("other: b;f_[k]"), stack("send-0;g")],
+            lost: 0,
+            unstored: 0,
+            notes: vec![],
+        };
+        let told = samples.of_linerate_alone().stacks;
+        let pairs: Vec<_> = told.iter().map(|s| (s.frames.as_str(), s.samples)).collect();
+        assert_eq!(pairs, [("other: a program;f_[k]", 4), ("send-0;g", 2)]);
+    }
+
+    fn scope_name(scope: Scope) -> &'static str {
+        match scope {
+            Scope::Cores => "cores",
+            Scope::Threads => "threads",
+        }
+    }
+}
