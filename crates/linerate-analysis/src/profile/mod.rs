@@ -146,7 +146,7 @@ fn functions(stacks: &[Stack], busy: u64) -> Vec<FunctionShare> {
     for Stack { frames, samples } in stacks {
         let frames = Frames::of(frames);
         let what = layer(frames);
-        if what == Layer::Idle {
+        if matches!(what, Layer::Idle | Layer::Other) {
             continue;
         }
         if let Some(innermost) = frames.calls().next() {

@@ -10,6 +10,9 @@ use super::symbols::{Mapping, Symbols, mappings};
 /// Different tasks whose names are kept; what comes after them is told without.
 const MOST_TASKS: usize = 1 << 14;
 
+/// The function of the kernel, by its name of today and before Linux 6.9, that all softirqs run in.
+const SOFTIRQ: [&str; 2] = ["handle_softirqs_[k]", "__do_softirq_[k]"];
+
 /// What kind of process.
 #[derive(Debug, Clone)]
 enum Process {
@@ -81,6 +84,11 @@ impl Tasks {
                 }
                 (Mode::User | Mode::Elsewhere, _) => {}
             }
+        }
+        if matches!(process, Some(Process::Other) | None) && raw.pid != 0 {
+            // Of another program what the network does while it was interrupted, and nothing of its own.
+            let softirq = |name: &String| SOFTIRQ.contains(&name.as_str());
+            frames.truncate(frames.iter().rposition(softirq).map_or(0, |at| at + 1));
         }
         frames.push(root);
         frames.reverse();
