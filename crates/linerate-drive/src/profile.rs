@@ -129,8 +129,11 @@ fn not_sampled(profile: &Profile) -> ErrorRecord {
         .with_hints(hints)
 }
 
+/// Two rates, bit/s, with their names.
+type Beside = [(&'static str, f64); 2];
+
 /// A rate below and one above what a search found, with their names.
-fn beside_knee(found: &SearchDocument) -> Result<(Knee, [(&'static str, f64); 2]), ErrorRecord> {
+fn beside_knee(found: &SearchDocument) -> Result<(Knee, Beside), ErrorRecord> {
     let unable = |why: &str| {
         let what = "cannot profile below and above the knee";
         let error =

@@ -8,9 +8,12 @@ use linerate_model::record::{CpuFigures, RunRecord, TestEnd};
 
 use crate::clean::clean;
 use crate::number;
-use crate::rows::{self, Cell, Column, column, keep, text as words};
+use crate::rows::{self, Cell, column, keep, text as words};
 use crate::run::text::Layout;
 use crate::style::Tone;
+
+/// A column of rows of this type.
+type Of<T> = rows::Column<fn(&T) -> Cell>;
 
 /// Columns of the first words of each line.
 const LABEL: usize = 9;
@@ -98,7 +101,7 @@ fn tables(out: &mut String, host: &HostProfile, layout: Layout, much: Much) {
 
 fn table<'a, T: 'a>(
     out: &mut String,
-    mut columns: Vec<Column<fn(&T) -> Cell>>,
+    mut columns: Vec<Of<T>>,
     rows: impl IntoIterator<Item = &'a T>,
     layout: Layout,
 ) {
@@ -115,7 +118,7 @@ fn table<'a, T: 'a>(
 /// Replaced by the unit of the cost.
 const COST: &str = "cost";
 
-const LAYERS: &[Column<fn(&LayerShare) -> Cell>] = &[
+const LAYERS: &[Of<LayerShare>] = &[
     words("layer", 26, 0, |one| Cell::plain(one.layer.words())),
     column("", "of busy", 8, 0, |one| Cell::plain(percent(one.share))),
     column("", "±", 5, 1, |one| error(one.share_se)),
@@ -123,14 +126,14 @@ const LAYERS: &[Column<fn(&LayerShare) -> Cell>] = &[
     words("", 20, 3, |one| bar(one.share)),
 ];
 
-const PATHS: &[Column<fn(&PathShare) -> Cell>] = &[
+const PATHS: &[Of<PathShare>] = &[
     words("whence", 26, 0, |one| Cell::plain(one.path.words())),
     column("", "of busy", 8, 0, |one| Cell::plain(percent(one.share))),
     column("", "±", 5, 1, |one| error(one.share_se)),
     words("", 36, 3, |one| bar(one.share)),
 ];
 
-const FUNCTION: &[Column<fn(&FunctionShare) -> Cell>] = &[
+const FUNCTION: &[Of<FunctionShare>] = &[
     words("function", 34, 0, |one| Cell::plain(function(&one.name))),
     column("", "itself", 7, 0, |one| Cell::plain(percent(one.share))),
     column("", "with called", 11, 1, |one| Cell::plain(percent(one.whole_share))),
@@ -237,7 +240,7 @@ fn cores(run: &RunRecord, host: TestEnd) -> Option<String> {
 }
 
 /// A layer with the names of both tests in its head.
-const CHANGES: &[Column<fn(&LayerDifference) -> Cell>] = &[
+const CHANGES: &[Of<LayerDifference>] = &[
     words("layer", 26, 0, |one| Cell::plain(one.layer.words())),
     column("", "first", 8, 0, |one| Cell::plain(percent(one.shares[0]))),
     column("", "second", 8, 0, |one| Cell::plain(percent(one.shares[1]))),

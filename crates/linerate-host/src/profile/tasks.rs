@@ -36,14 +36,10 @@ impl Tasks {
         if pid == 0 || self.names.len() >= MOST_TASKS {
             return;
         }
-        if !self.names.contains_key(&tid) {
-            let name =
-                fs::read_to_string(format!("/proc/{pid}/task/{tid}/comm")).unwrap_or_default();
-            self.names.insert(tid, label(name.trim_end()));
-        }
-        if !self.processes.contains_key(&pid) {
-            self.processes.insert(pid, process(pid));
-        }
+        let name =
+            || fs::read_to_string(format!("/proc/{pid}/task/{tid}/comm")).unwrap_or_default();
+        self.names.entry(tid).or_insert_with(|| label(name().trim_end()));
+        self.processes.entry(pid).or_insert_with(|| process(pid));
     }
 
     /// A task has this name from now on.
