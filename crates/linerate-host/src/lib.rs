@@ -23,6 +23,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod activity;
 pub mod checkup;
 pub mod cores;
 pub mod facts;

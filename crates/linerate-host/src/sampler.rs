@@ -99,14 +99,8 @@ struct Sources {
 
 impl Sources {
     fn open(roots: &Roots, nic: Option<&str>) -> Self {
-        let open = |below: &str| Source(File::open(roots.path(below)).ok());
-        // /proc/net is a link to self/net, which shows the namespace of the process' first thread.
-        // A thread that was moved to another one would read counters of sockets not its own.
-        // thread-self is in Linux 3.17 and later. A file once open keeps its namespace.
-        let net = |name: &str| {
-            let own = open(&format!("proc/thread-self/net/{name}"));
-            if own.0.is_some() { own } else { open(&format!("proc/net/{name}")) }
-        };
+        let open = |below: &str| Source::open(roots, below);
+        let net = |name: &str| Source::open_net(roots, name);
         let groups = roots.read("proc/self/cgroup").unwrap_or_default();
         let mounts = roots.read("proc/self/mountinfo").unwrap_or_default();
         let index = nic.filter(|_| roots.is_host()).and_then(|nic| if_nametoindex(nic).ok());
@@ -170,14 +164,29 @@ fn interrupts_apart(roots: &Roots) -> Option<bool> {
 
 /// An open file that is read from its beginning each time.
 #[derive(Debug)]
-struct Source(Option<File>);
+pub(crate) struct Source(Option<File>);
 
 impl Source {
+    /// Of a file given without the leading `/`; one that is not there is never read.
+    pub(crate) fn open(roots: &Roots, below: &str) -> Self {
+        Self(File::open(roots.path(below)).ok())
+    }
+
+    /// A file of /proc/net, of the calling thread's network namespace.
+    ///
+    /// /proc/net is a link to self/net, which shows the namespace of the process' first thread.
+    /// A thread that was moved to another one would read counters of sockets not its own.
+    /// thread-self is in Linux 3.17 and later. A file once open keeps its namespace.
+    pub(crate) fn open_net(roots: &Roots, name: &str) -> Self {
+        let own = Self::open(roots, &format!("proc/thread-self/net/{name}"));
+        if own.0.is_some() { own } else { Self::open(roots, &format!("proc/net/{name}")) }
+    }
+
     /// The whole text, in the given memory. `None` if it cannot be read or is not UTF-8.
     ///
     /// Reading at offset 0 makes the kernel print the file anew; the reads after it, at the offset
     /// reached, hand out the rest of the same print.
-    fn read<'a>(&self, buffer: &'a mut Vec<u8>) -> Option<&'a str> {
+    pub(crate) fn read<'a>(&self, buffer: &'a mut Vec<u8>) -> Option<&'a str> {
         let file = self.0.as_ref()?;
         let mut length = 0_usize;
         loop {

@@ -12,6 +12,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod activity;
 pub mod campaign;
 pub mod clean;
 pub mod doctor;

@@ -4,7 +4,9 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::activity::HostActivity;
 use crate::campaign::{Event, ShortCell, StoredRun};
+use crate::host::HostFacts;
 use crate::record::{ErrorRecord, Interval, RunRecord};
 use crate::search::{SearchDocument, TrialRecord};
 use crate::sweep::{SweepDocument, SweepPlan, SweepTrial};
@@ -28,6 +30,25 @@ pub enum RunLine<'a> {
         /// Why there is none.
         #[serde(skip_serializing_if = "Option::is_none")]
         error: Option<&'a ErrorRecord>,
+    },
+}
+
+/// A line of watch.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(tag = "event", rename_all = "lowercase")]
+pub enum WatchLine<'a> {
+    /// It begins.
+    Start {
+        /// What the host is.
+        host: &'a HostFacts,
+    },
+    /// A span is over.
+    Activity {
+        /// When it was over, RFC 3339, UTC.
+        at: &'a str,
+        /// What the host did.
+        #[serde(flatten)]
+        activity: &'a HostActivity,
     },
 }
 
