@@ -14,6 +14,7 @@ mod rr;
 mod shared;
 pub mod standstill;
 mod tcp;
+mod throttle;
 mod toll;
 mod udp_recv;
 mod udp_send;
@@ -47,6 +48,7 @@ pub use linerate_dialect::stream::{DataEvent, Report, Role, StreamId, Tick, role
 pub use peer::Sign;
 pub use rr::connections::{Dial, Doorway};
 pub use shared::{Limits, Shared, StopOnDrop};
+pub use throttle::Throttle;
 
 /// How long a data thread waits in the kernel before it looks at [`Shared`] again.
 const LOOK_UP: Duration = Duration::from_millis(20);

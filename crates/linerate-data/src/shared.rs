@@ -13,6 +13,7 @@ use linerate_model::units::BitRate;
 
 use super::LOOK_UP;
 use super::peer::{PeerWatch, Sign};
+use super::throttle::Throttle;
 use super::toll::Toll;
 use crate::budget::DayBudget;
 
@@ -73,6 +74,8 @@ pub struct Shared {
     /// The first of these in which they were too many, counted from 1; 0 is none.
     over_day: AtomicUsize,
     peer: PeerWatch,
+    /// By which whoever watches the test chooses its rate.
+    throttle: OnceLock<Throttle>,
 }
 
 impl Shared {
@@ -107,6 +110,7 @@ impl Shared {
             days: OnceLock::new(),
             over_day: AtomicUsize::new(0),
             peer: PeerWatch::default(),
+            throttle: OnceLock::new(),
         })
     }
 
@@ -202,6 +206,15 @@ impl Shared {
     /// From now on its bytes count towards these days, too.
     pub fn charge_to(&self, days: Vec<DayBudget>) {
         let _ = self.days.set(days);
+    }
+
+    /// Its UDP senders go by this, before they start.
+    pub fn follow(&self, throttle: Throttle) {
+        let _ = self.throttle.set(throttle);
+    }
+
+    pub(super) fn throttle(&self) -> Option<&Throttle> {
+        self.throttle.get()
     }
 
     /// Whose day had no bytes left, where the test was ended because of that.

@@ -6,13 +6,15 @@ use linerate_engine::clock;
 use linerate_engine::datagram::{self, DatagramPort, Duty, Ladder, SendBatch, local_errno};
 use linerate_model::local_errors::{Errno, LocalSendErrors};
 use linerate_model::plan::{Traffic, UdpPlan};
-use linerate_model::sample::SendReport;
+use linerate_model::sample::{RateChange, SendReport};
+use linerate_model::units::{BitRate, Rate};
 use linerate_session::engine_choice::{self, Reach, Shape};
 use linerate_session::pacer::{Pace, Pacer};
 use linerate_session::sender::{Quota, Sender};
 use linerate_wire::framing::Batch;
 use linerate_wire::native::stream::{HELLO_BYTES, UdpHello};
 
+use super::throttle::Throttle;
 use super::wait::Waiter;
 use super::{Context, PROMPT, Tick, answer_again, is_hello_again, thread_use};
 
@@ -29,6 +31,8 @@ const AFTER_REFUSAL_NS: u64 = 50_000;
 /// Pause after refusals in a row that have another reason than a full queue: a route or an interface
 /// that is gone, a packet filter. No datagram is late by it, and no core is busy with failing.
 const AFTER_FAILURE_NS: u64 = 1_000_000;
+/// Rates that are noted of one stream, which nobody chooses by hand in a day.
+const MOST_CHANGES: usize = 1_024;
 /// A stream that got nothing out for so long ends, if it has no end by time or got nothing out ever.
 const GIVE_UP_NS: u64 = 10_000_000_000;
 
@@ -49,7 +53,10 @@ pub(super) fn run(context: &Context, at: datagram::Context, hello: Option<UdpHel
     let shape = engine_choice::shape(udp, context.streams.ip, plan.streams, reach(&*port));
     let mut stream = Stream {
         context,
-        udp,
+        udp: udp.clone(),
+        throttle: context.shared.throttle(),
+        chosen: 0,
+        changes: Vec::with_capacity(context.shared.throttle().map_or(0, |_| MOST_CHANGES)),
         port,
         engines,
         shape,
@@ -80,8 +87,11 @@ pub(super) fn run(context: &Context, at: datagram::Context, hello: Option<UdpHel
     let quota = Quota::datagrams(plan, udp.size, context.id.index);
     let phase = stream.phase(start_ns.saturating_add(plan.warmup.0), quota, false);
     let pacer = phase.pacer.as_ref();
-    let pacing = pacer.and_then(|pacer| phase.account.pacing_error_ppb(pacer, phase.span_ns));
-    let nominal_gap_ns = pacer.map(Pacer::nominal_gap_ns);
+    // Where no rate was asked for at first, none can be missed.
+    let pacer_throughout = pacer.filter(|_| udp.rate.is_some());
+    let pacing =
+        pacer_throughout.and_then(|pacer| phase.account.pacing_error_ppb(pacer, phase.span_ns));
+    let nominal_gap_ns = pacer.and_then(Pacer::nominal_gap_ns);
     let report = phase.account.finish(phase.span_ns, None, &context.around());
     SendReport {
         warmup,
@@ -96,6 +106,7 @@ pub(super) fn run(context: &Context, at: datagram::Context, hello: Option<UdpHel
             .filter(|mtu| *mtu < u32::from(udp.size.bytes()) + context.streams.ip.udp_overhead()),
         pacing_error_ppb: pacing,
         nominal_gap_ns,
+        rate_changes: stream.changes,
         error: phase.error,
         ..report
     }
@@ -135,7 +146,12 @@ fn wait_for_start(
 
 struct Stream<'a> {
     context: &'a Context,
-    udp: &'a UdpPlan,
+    /// With the rate that holds now.
+    udp: UdpPlan,
+    throttle: Option<&'a Throttle>,
+    /// What it said last.
+    chosen: u64,
+    changes: Vec<RateChange>,
     port: Box<dyn DatagramPort>,
     engines: Ladder,
     shape: Shape,
@@ -278,6 +294,11 @@ impl Stream<'_> {
                 phase.last_end_ns = now;
             }
             phase.roll(self.context, now);
+            if let Some(throttle) = self.throttle
+                && throttle.chosen() != self.chosen
+            {
+                self.turn(&mut phase, throttle.chosen(), now);
+            }
             let over = phase.quota.until_ns.is_some_and(|until| now >= until);
             if over || self.context.ends_sending(start_ns.saturating_add(now)) {
                 break;
@@ -300,19 +321,53 @@ impl Stream<'_> {
         phase.end(self.context)
     }
 
+    /// Somebody chose another rate.
+    #[cold]
+    fn turn(&mut self, phase: &mut Phase, chosen: u64, now: u64) {
+        self.chosen = chosen;
+        let Some(rate) = BitRate::new(chosen) else { return };
+        self.udp.rate = Some(Rate::Bits(rate));
+        let streams = self.context.streams.agreed.plan.streams;
+        // A batch is no longer than the plan's burst at any rate; the buffer holds that of the plan's own.
+        let mut reach = reach(&*self.port);
+        reach.batch = reach.batch.min(self.buffer.len() / self.udp.size.len().max(1)).max(1);
+        self.shape = engine_choice::shape(&self.udp, self.context.streams.ip, streams, reach);
+        match &mut phase.pacer {
+            Some(pacer) => {
+                pacer.turn(chosen);
+                pacer.set_batch(self.shape.batch as u64);
+            }
+            none => *none = self.pacer().map(|p| p.going_on(phase.account.slots(), now)),
+        }
+        if !phase.warmup {
+            self.note_rate(now);
+        }
+    }
+
+    /// Keeps when the rate that holds now began to.
+    fn note_rate(&mut self, at_ns: u64) {
+        if self.changes.len() < self.changes.capacity() {
+            self.changes.push(RateChange { at_ns, rate_bps: self.chosen });
+        }
+    }
+
+    /// The schedule at the rate that holds now.
+    fn pacer(&self) -> Option<Pacer> {
+        let rate = self.udp.rate?;
+        Pacer::new(
+            rate.bits_per_second(self.udp.size),
+            self.udp.size.bits(),
+            self.context.id.index,
+            self.context.streams.agreed.plan.streams,
+            self.shape.batch as u64,
+            self.udp.burst.0.max(100_000),
+        )
+    }
+
     /// Waits for the start of a phase.
     fn begin(&mut self, start_ns: u64, quota: Quota, warmup: bool) -> Phase {
         let plan = &self.context.streams.agreed.plan;
-        let mut pacer = self.udp.rate.and_then(|rate| {
-            Pacer::new(
-                rate.bits_per_second(self.udp.size),
-                self.udp.size.bits(),
-                self.context.id.index,
-                plan.streams,
-                self.shape.batch as u64,
-                self.udp.burst.0.max(100_000),
-            )
-        });
+        let mut pacer = self.pacer();
         if self.context.streams.burst > 0 {
             pacer = pacer.map(|pacer| pacer.in_bursts(self.context.streams.burst.into()));
         }
@@ -335,6 +390,10 @@ impl Stream<'_> {
         }
         if !warmup {
             self.context.begun();
+            // Chosen in the warm-up, it holds from the first datagram on.
+            if self.chosen > 0 {
+                self.note_rate(0);
+            }
         }
         account.begin(thread);
         Phase {
@@ -455,7 +514,7 @@ impl Stream<'_> {
         let mut reach = reach(&*self.port);
         reach.batch = reach.batch.min(self.shape.batch);
         let streams = self.context.streams.agreed.plan.streams;
-        self.shape = engine_choice::shape(self.udp, self.context.streams.ip, streams, reach);
+        self.shape = engine_choice::shape(&self.udp, self.context.streams.ip, streams, reach);
         Ok(())
     }
 

@@ -126,6 +126,8 @@ pub enum Action {
     Release,
     /// An interval is over at both ends.
     Show(Box<Interval>),
+    /// What both hosts did in an interval, before the interval itself: the client's, and the server's.
+    ShowHosts(Box<[Option<HostSample>; 2]>),
     /// Something that users of iperf3 see.
     Event(Box<TestEvent>),
     /// Something that whoever watches shall know.

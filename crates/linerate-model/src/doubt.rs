@@ -69,6 +69,8 @@ kinds! {
         Degraded = "degraded", "its words name what was granted";
         /// The receiver or sender did not touch the bytes, as an application would.
         BytesNotCopied = "bytes-not-copied", "`--rx copy` and `--tx copy` cost what an application pays";
+        /// The rate was changed by hand while the test ran, so that the totals are of more than one rate.
+        RateChanged = "rate-changed", "the same rate throughout, by `--rate`";
         /// Sender and receiver shared a host or a core.
         SharedHost = "shared-host", "a server on another machine";
     }

@@ -31,6 +31,7 @@ pub mod plan;
 mod plan_record;
 pub mod profile;
 pub mod record;
+pub mod run_event;
 pub mod sample;
 pub mod search;
 pub mod served;

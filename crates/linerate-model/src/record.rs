@@ -15,6 +15,7 @@ use crate::host::HostFacts;
 use crate::kinds::named;
 use crate::plan::{Cut, Way};
 pub use crate::plan_record::*;
+pub use crate::run_event::{RunEvent, RunEventKind};
 use crate::word::Word;
 
 /// Number of the format described here.
@@ -60,6 +61,9 @@ pub struct RunRecord {
     pub server: Option<HostFacts>,
     /// One entry an interval.
     pub intervals: Vec<Interval>,
+    /// What whoever watched it did while it ran, by time.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub events: Vec<RunEvent>,
     /// The whole measured time.
     pub totals: Figures,
     /// The same per stream.

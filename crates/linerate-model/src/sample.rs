@@ -290,6 +290,9 @@ pub struct SendReport {
     pub nominal_gap_ns: Option<u64>,
     /// Lateness: beginning of the call less the due time of its first datagram.
     pub lateness: Option<DelayQuantiles>,
+    /// Other rates that were chosen while it sent, by time.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rate_changes: Vec<RateChange>,
     /// CPU of the data thread.
     pub thread: ThreadUse,
     /// TCP state at the end, with the congestion control in use.
@@ -298,6 +301,15 @@ pub struct SendReport {
     pub congestion: Option<String>,
     /// The error that ended the stream early.
     pub error: Option<String>,
+}
+
+/// Another rate, chosen while a test ran.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RateChange {
+    /// Since the start of the measured time, in nanoseconds.
+    pub at_ns: u64,
+    /// Of all streams of the direction, bit/s of payload.
+    pub rate_bps: u64,
 }
 
 /// One interval of a sending stream.

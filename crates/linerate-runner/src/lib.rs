@@ -10,6 +10,7 @@ pub mod agent;
 pub mod client;
 pub mod clock;
 mod control;
+pub mod controls;
 mod demand;
 mod doors;
 mod errors;

@@ -35,6 +35,15 @@ impl Stop {
     /// # Errors
     /// When the system gives no thread or no signal handler.
     pub fn at_signals() -> std::io::Result<Self> {
+        Self::at_signals_or(|| ())
+    }
+
+    /// The same; before the third one ends this process, `last` is called: whoever took over the terminal gives it
+    /// back.
+    ///
+    /// # Errors
+    /// When the system gives no thread or no signal handler.
+    pub fn at_signals_or(last: impl FnOnce() + Send + 'static) -> std::io::Result<Self> {
         let stop = Self::default();
         let stopped = stop.clone();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -50,6 +59,7 @@ impl Stop {
                         stopped.0.send_replace(count);
                     }
                 });
+                last();
                 std::process::exit(linerate_model::exit::Exit::Interrupted as i32);
             },
         )?;

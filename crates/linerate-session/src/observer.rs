@@ -1,6 +1,7 @@
 //! Who hears what a test measures, while it runs.
 
 use linerate_model::record::{Interval, RunRecord};
+use linerate_model::sample::HostSample;
 use linerate_model::test_event::TestEvent;
 use linerate_wire::netperf::{Response, Results};
 
@@ -27,6 +28,9 @@ pub trait Observer {
     /// An interval is over. In a live view; the record at the end may correct its losses downward,
     /// because a datagram that came late is not lost.
     fn interval(&mut self, _interval: &Interval) {}
+    /// What the client's host and the server's did in the interval that is told of next, as far as each is known.
+    /// Reported in linerate's own dialect only.
+    fn hosts(&mut self, _client: Option<&HostSample>, _server: Option<&HostSample>) {}
     /// What users of iperf3 and iperf 2 see: each stream by itself, the warm-up too. Reported in their dialects
     /// only.
     fn event(&mut self, _event: &TestEvent) {}
@@ -47,6 +51,10 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
     fn interval(&mut self, interval: &Interval) {
         self.0.interval(interval);
         self.1.interval(interval);
+    }
+    fn hosts(&mut self, client: Option<&HostSample>, server: Option<&HostSample>) {
+        self.0.hosts(client, server);
+        self.1.hosts(client, server);
     }
     fn event(&mut self, event: &TestEvent) {
         self.0.event(event);

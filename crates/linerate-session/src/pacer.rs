@@ -17,7 +17,7 @@ pub enum Pace {
     WaitUntil(u64),
 }
 
-/// A constant rate, kept by deadlines counted from the start of the test and never by a rounded
+/// A rate, constant until somebody chooses another one, kept by deadlines counted from the start of the test and never by a rounded
 /// gap: datagram k of a stream is due at `phase + k x bits x streams / rate`, in exact integers, so
 /// the error does not grow with time (a gap of 5 ns instead of 5.12 ns would be 2.4 % too fast).
 ///
@@ -28,7 +28,10 @@ pub enum Pace {
 pub struct Pacer {
     /// Nanoseconds a datagram of this stream, as a fraction.
     gap: (u128, u128),
+    /// When the slot `epoch` is due: earlier ones were at another rate.
     phase_ns: u64,
+    epoch: u64,
+    turned: bool,
     batch: u64,
     /// Slots that are due together, with the first of them.
     burst: u64,
@@ -61,6 +64,8 @@ impl Pacer {
         Some(Self {
             gap: (one * u128::from(streams), u128::from(bits_per_second)),
             phase_ns,
+            epoch: 0,
+            turned: false,
             batch: batch.max(1),
             burst: 1,
             tolerance_ns,
@@ -78,28 +83,53 @@ impl Pacer {
         self
     }
 
+    /// The schedule of a stream that has sent `slots` without one until `at_ns` since the start.
+    #[must_use]
+    pub fn going_on(mut self, slots: u64, at_ns: u64) -> Self {
+        (self.slot, self.epoch, self.phase_ns, self.turned) = (slots, slots, at_ns, true);
+        self
+    }
+
+    /// Another rate for all streams together, from the next slot on, which is due as it was: so what is late stays
+    /// late, and the schedule has no gap. Zero is no rate and changes nothing.
+    pub fn turn(&mut self, bits_per_second: u64) {
+        if bits_per_second == 0 {
+            return;
+        }
+        self.phase_ns = self.due_ns(self.slot);
+        self.epoch = self.slot;
+        self.gap.1 = u128::from(bits_per_second);
+        self.turned = true;
+    }
+
     /// From now on this many datagrams at once, because another engine goes on.
     pub fn set_batch(&mut self, batch: u64) {
         self.batch = batch.max(1);
     }
 
-    /// Nominal time between batches, or between bursts where these are longer.
-    pub fn nominal_gap_ns(&self) -> u64 {
+    /// Nominal time between batches, or between bursts where these are longer; none where there was more than one
+    /// rate.
+    pub fn nominal_gap_ns(&self) -> Option<u64> {
+        (!self.turned).then(|| self.gap_ns())
+    }
+
+    fn gap_ns(&self) -> u64 {
         saturate(u128::from(self.batch.max(self.burst)) * self.gap.0 / self.gap.1)
     }
 
     /// When the slot with this number is due, since the start; rounded up, so never early.
     #[inline]
     pub fn due_ns(&self, slot: u64) -> u64 {
-        saturate((u128::from(slot) * self.gap.0).div_ceil(self.gap.1)).saturating_add(self.phase_ns)
+        let since = u128::from(slot.saturating_sub(self.epoch));
+        saturate((since * self.gap.0).div_ceil(self.gap.1)).saturating_add(self.phase_ns)
     }
 
     /// How many slots are due before this time since the start.
     pub fn slots_before(&self, at_ns: u64) -> u64 {
         let Some(last) = at_ns.checked_sub(self.phase_ns).and_then(|at| at.checked_sub(1)) else {
-            return 0;
+            return self.epoch;
         };
-        saturate(u128::from(last) * self.gap.1 / self.gap.0 + 1)
+        saturate(u128::from(last) * self.gap.1 / self.gap.0 + 1).saturating_add(self.epoch)
     }
 
     /// The first slot not yet taken.
@@ -137,7 +167,8 @@ impl Pacer {
         if elapsed_ns - due_ns > MAX_BACKLOG_NS {
             let kept_from =
                 elapsed_ns - MAX_BACKLOG_NS - self.phase_ns.min(elapsed_ns - MAX_BACKLOG_NS);
-            let slot = saturate(u128::from(kept_from) * self.gap.1 / self.gap.0);
+            let since = saturate(u128::from(kept_from) * self.gap.1 / self.gap.0);
+            let slot = since.saturating_add(self.epoch);
             if slot > self.slot {
                 self.given_up += slot - self.slot;
                 self.slot = slot;
@@ -152,7 +183,7 @@ impl Pacer {
             && elapsed_ns - due_ns > self.tolerance_ns
             && let Some(last) = self.last_sent_ns
         {
-            let allowed = last.saturating_add(self.nominal_gap_ns() / 2);
+            let allowed = last.saturating_add(self.gap_ns() / 2);
             if elapsed_ns < allowed {
                 return Pace::WaitUntil(allowed);
             }
@@ -209,7 +240,7 @@ mod tests {
     fn bursts_leave_together_and_keep_the_rate() {
         // Ten at once, in calls of four: the calls end with the burst.
         let mut p = pacer(8_000_000, 1_000, 4).in_bursts(10);
-        assert_eq!(p.nominal_gap_ns(), 10 * MS);
+        assert_eq!(p.nominal_gap_ns(), Some(10 * MS));
         for burst in 0..3 {
             for datagrams in [4, 4, 2] {
                 let due_ns = burst * 10 * MS;
@@ -268,6 +299,35 @@ mod tests {
         assert_eq!(p.given_up(), 0);
         let sent = run(&mut p, 300 * MS, 400 * MS, 0);
         assert!((99..=102).contains(&sent), "{sent}");
+    }
+
+    #[test]
+    fn another_rate_holds_from_the_next_slot_on() {
+        let mut p = pacer(8_000_000, 1_000, 1);
+        let sent = run(&mut p, 0, 1_000 * MS, 0);
+        p.turn(4_000_000);
+        assert_eq!(
+            (sent, p.slot(), p.due_ns(1_000), p.due_ns(1_001)),
+            (1_000, 1_000, 1_000 * MS, 1_002 * MS)
+        );
+        assert_eq!(run(&mut p, 1_000 * MS, 2_000 * MS, 0), 500);
+        p.turn(80_000_000);
+        assert_eq!(run(&mut p, 2_000 * MS, 3_000 * MS, 0), 10_000);
+        assert_eq!(p.error_ppb(11_500, 3_000 * MS), Some(0));
+        assert_eq!((p.nominal_gap_ns(), p.given_up()), (None, 0));
+        p.turn(0);
+        assert_eq!(p.next(3_000 * MS), Pace::Send { datagrams: 1, due_ns: 3_000 * MS });
+        // What was asleep catches up with what was due at the new rate, and gives up what is older.
+        assert_eq!(run(&mut p, 4_000 * MS, 5_000 * MS, 0) + p.given_up(), 20_000);
+        assert!((7_499..=7_501).contains(&p.given_up()), "{}", p.given_up());
+    }
+
+    #[test]
+    fn a_sender_without_a_schedule_gets_one() {
+        let mut p = pacer(8_000_000, 1_000, 1).going_on(123_456, 700 * MS);
+        assert_eq!(p.next(699 * MS), Pace::WaitUntil(700 * MS));
+        assert_eq!(run(&mut p, 700 * MS, 1_000 * MS, 0), 300);
+        assert_eq!(p.nominal_gap_ns(), None);
     }
 
     #[test]

@@ -144,6 +144,11 @@ impl Sender {
         self.total.datagrams
     }
 
+    /// Slots taken so far, by what the kernel took and by what it refused.
+    pub fn slots(&self) -> u64 {
+        self.slots
+    }
+
     /// Bytes taken by the kernel so far.
     pub fn bytes(&self) -> u64 {
         self.total.bytes

@@ -40,6 +40,7 @@ pub fn empty(protocol: &str) -> RunRecord {
         client: host("hydra1"),
         server: Some(host("hydra2")),
         intervals: Vec::new(),
+        events: Vec::new(),
         totals: Figures::default(),
         streams: Vec::new(),
         verdict: None,

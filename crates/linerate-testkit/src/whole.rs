@@ -393,7 +393,10 @@ impl<'a> World<'a> {
     }
 
     fn perform(&mut self, place: Place, action: Action) {
-        let often = matches!(action, Action::Show(_) | Action::Event(_) | Action::AskPeer);
+        let often = matches!(
+            action,
+            Action::Show(_) | Action::ShowHosts(_) | Action::Event(_) | Action::AskPeer
+        );
         if self.story.len() < 2_000 && !often {
             self.story.push(format!("{} {place:?} {action:?}", self.now));
         }
@@ -442,6 +445,7 @@ impl<'a> World<'a> {
             | Action::HostOver
             | Action::Event(_)
             | Action::Note(_)
+            | Action::ShowHosts(_)
             | Action::AskPeer
             | Action::Release => {}
         }

@@ -76,6 +76,7 @@ pub(super) fn record(document: &Value) -> Result<RunRecord, String> {
             ..HostFacts::default()
         }),
         intervals: rows.iter().filter_map(|row| interval(row, way == "both")).collect(),
+        events: Vec::new(),
         totals,
         streams: Vec::new(),
         verdict: None,

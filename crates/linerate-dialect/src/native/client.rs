@@ -432,7 +432,8 @@ impl Client {
 
     /// Shows every row that is complete.
     fn show(&mut self) {
-        while let Some(row) = self.live.next(&self.terms.plan) {
+        while let Some((row, hosts)) = self.live.next(&self.terms.plan) {
+            self.actions.push_back(Action::ShowHosts(Box::new(hosts)));
             self.actions.push_back(Action::Show(Box::new(row)));
         }
     }

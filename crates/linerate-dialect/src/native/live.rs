@@ -79,8 +79,9 @@ impl Live {
         side.host = host.or(side.host.take());
     }
 
-    /// The next row that both ends have reported, or that one of them will never report.
-    pub(super) fn next(&mut self, plan: &TestPlan) -> Option<Interval> {
+    /// The next row that both ends have reported, or that one of them will never report; with what the client's host
+    /// and the server's did meanwhile.
+    pub(super) fn next(&mut self, plan: &TestPlan) -> Option<(Interval, [Option<HostSample>; 2])> {
         let index = self.shown;
         let empty = LiveSide::default();
         let row = if self.requesters > 0 {
@@ -96,11 +97,11 @@ impl Live {
             let server = self.server.get(&index).unwrap_or(&empty);
             assemble::live_interval(plan, index, client, server, None)
         };
-        self.client.remove(&index);
-        self.server.remove(&index);
+        let hosts = [&mut self.client, &mut self.server]
+            .map(|end| end.remove(&index).and_then(|side| side.host));
         self.rr.remove(&index);
         self.shown += 1;
-        Some(row)
+        Some((row, hosts))
     }
 
     /// Whether all that will be reported of an interval is there. Senders and receivers of each end are

@@ -62,11 +62,15 @@ fn results(record: &RunRecord) -> Vec<String> {
     if matches!(record.status, Status::Invalid | Status::Failed) {
         return Vec::new();
     }
-    let plan = record.agreed.as_ref().unwrap_or(&record.asked);
+    let mut plan = record.agreed.as_ref().unwrap_or(&record.asked).clone();
+    if record.events.iter().any(|event| event.chosen_bps().is_some()) {
+        // The plan's was not asked for all the time.
+        plan.rate_bps = None;
+    }
     if let Some(rr) = &record.totals.rr {
         return vec![transactions(rr)];
     }
-    flows(&record.totals).iter().map(|flow| result(plan, flow)).collect()
+    flows(&record.totals).iter().map(|flow| result(&plan, flow)).collect()
 }
 
 fn result(plan: &PlanRecord, flow: &Flow<'_>) -> String {

@@ -222,7 +222,7 @@ impl ClientTest<'_> {
         let opening = Opening::start(Native { opener: self.opener(), token, cookie });
         let watched = (&mut self.record, Box::new(|_: &[_]| None) as _);
         let driver = Driver::new(conversation, control, opening, streams, watched, observer);
-        let Over { conversation, fault, host } = driver.run(&self.request.days).await;
+        let Over { conversation, fault, host } = driver.run(self.request).await;
         if let Some(Err(trouble)) = conversation.outcome() {
             return Err(fault.unwrap_or_else(|| self.failed(trouble)));
         }

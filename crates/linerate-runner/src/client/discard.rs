@@ -43,7 +43,11 @@ pub(crate) async fn run(
     observer.start(&record);
     let nic = record.client.nic.as_ref().map(|nic| nic.name.clone());
     let mut host = HostWatch::new(nic.as_deref()).await;
-    test.shared.start(clock::monotonic_ns() + HEAD_START_NS);
+    let start_ns = clock::monotonic_ns() + HEAD_START_NS;
+    if let Some(controls) = &request.controls {
+        controls.begins(start_ns.saturating_add(test.agreed.plan.warmup.0));
+    }
+    test.shared.start(start_ns);
     let mut streams = Vec::new();
     let (mut shown, mut interrupted) = (0, false);
     let mut ticks = Ticks::new(test.ids.len());
@@ -155,6 +159,9 @@ async fn prepare(
     record.agreed = Some(agreed);
     let (agreed, shared) = (Arc::new(unchanged(&plan)), Shared::new(ids.len()));
     shared.charge_to(request.days.clone());
+    if let Some(controls) = &request.controls {
+        shared.follow(controls.throttle());
+    }
     Ok(Test { agreed, ip, fragments, ids, sockets, shared })
 }
 

@@ -14,9 +14,11 @@ use linerate_session::observer::Observer;
 use tokio::net::TcpStream;
 use tokio::sync::mpsc::{self, UnboundedSender};
 
+use super::Request;
 use super::connect::address_pair;
 use super::open::{Opened, Opening};
-use crate::data::{self, DayBudget, Shared, SocketFacts, StopOnDrop, StreamSocket, Streams};
+use crate::controls::Controls;
+use crate::data::{self, Shared, SocketFacts, StopOnDrop, StreamSocket, Streams};
 use crate::errors;
 use crate::host::HostWatch;
 use crate::in_band::InBand;
@@ -52,6 +54,7 @@ pub(super) struct Driver<'a, C> {
     events: Option<UnboundedSender<DataEvent>>,
     /// What this end could not do.
     fault: Option<ErrorRecord>,
+    controls: Option<Controls>,
 }
 
 /// How a conversation ended.
@@ -101,13 +104,18 @@ impl<'a, C: Conversation> Driver<'a, C> {
             counted: None,
             events: None,
             fault: None,
+            controls: None,
         }
     }
 
-    /// Until the conversation is over. Its bytes count towards these days, warm-up included; it ends when one of
+    /// Until the conversation is over, as the request has it. Its bytes count towards the days of it, warm-up included; it ends when one of
     /// them is used up.
-    pub(super) async fn run(mut self, days: &[DayBudget]) -> Over<C> {
-        self.shared.charge_to(days.to_vec());
+    pub(super) async fn run(mut self, request: &Request) -> Over<C> {
+        self.shared.charge_to(request.days.clone());
+        if let Some(controls) = &request.controls {
+            self.shared.follow(controls.throttle());
+            self.controls = Some(controls.clone());
+        }
         let (events, mut reported) = mpsc::unbounded_channel();
         self.events = Some(events);
         self.perform_all().await;
@@ -232,7 +240,12 @@ impl<'a, C: Conversation> Driver<'a, C> {
                 let congestion = self.facts.iter().find_map(|facts| facts.congestion.clone());
                 self.input(Input::Prepared(congestion));
             }
-            (Action::Begin(at_ns), _) => self.shared.start(at_ns),
+            (Action::Begin(at_ns), _) => {
+                if let Some(controls) = &self.controls {
+                    controls.begins(at_ns.saturating_add(self.streams.agreed.plan.warmup.0));
+                }
+                self.shared.start(at_ns);
+            }
             (Action::Stop, _) => self.shared.stop(),
             (Action::DrainUntil(at_ns), _) => self.shared.drain_until(at_ns),
             (Action::PeerSent(stream, datagrams), _) => {
@@ -240,6 +253,10 @@ impl<'a, C: Conversation> Driver<'a, C> {
             }
             (Action::SendDatagram(stream, datagram), _) => self.in_band.send(stream, &datagram),
             (Action::Show(row), _) => self.observer.interval(&row),
+            (Action::ShowHosts(hosts), _) => {
+                let [client, server] = &*hosts;
+                self.observer.hosts(client.as_ref(), server.as_ref());
+            }
             (Action::Note(text), _) => self.observer.note(&text),
             (Action::Event(event), _) => self.observer.event(&event),
             (Action::HostWarm, Some(host)) => host.warm().await,

@@ -24,6 +24,7 @@ use linerate_model::record::{
 use linerate_session::observer::Observer;
 use linerate_wire::native::auth;
 
+use crate::controls::Controls;
 use crate::data::DayBudget;
 use crate::errors;
 use crate::random::random;
@@ -92,6 +93,8 @@ pub struct Request {
     pub title: Option<String>,
     /// Days whose budgets its bytes count towards.
     pub days: Vec<DayBudget>,
+    /// What whoever watches it may do to it.
+    pub controls: Option<Controls>,
 }
 
 impl Request {
@@ -113,6 +116,7 @@ impl Request {
             label: None,
             title: None,
             days: Vec::new(),
+            controls: None,
         }
     }
 }
@@ -163,7 +167,10 @@ pub(crate) fn run(
         }
     };
     let record = runtime.block_on(crate::signals::until(stop, test));
-    let record = record.unwrap_or_else(|| failed(unbegun, errors::interrupted()));
+    let mut record = record.unwrap_or_else(|| failed(unbegun, errors::interrupted()));
+    if let Some(controls) = &request.controls {
+        controls.add_marks(&mut record.events);
+    }
     // Name lookups that hang must not hold the program back.
     runtime.shutdown_background();
     observer.end(&record);
@@ -201,6 +208,7 @@ pub(crate) fn blank(request: &Request) -> RunRecord {
         client: facts(None),
         server: None,
         intervals: vec![],
+        events: vec![],
         totals: Figures::default(),
         streams: vec![],
         verdict: None,

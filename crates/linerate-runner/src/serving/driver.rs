@@ -304,7 +304,8 @@ impl<C: Conversation, G: Guest> Driver<C, G> {
             // Of a host that nobody watches.
             (Action::HostWarm | Action::HostOver, None) => {}
             // A client's.
-            (Action::TakeOpen | Action::Release | Action::Show(_) | Action::Note(_), _) => {}
+            (Action::TakeOpen | Action::Release, _) => {}
+            (Action::Show(_) | Action::ShowHosts(_) | Action::Note(_), _) => {}
         }
     }
 

@@ -14,3 +14,4 @@ mod proven;
 mod stops;
 mod support;
 mod wall_clock;
+mod watched;

@@ -2,8 +2,9 @@
 
 use linerate_model::local_errors::LocalSendErrors;
 use linerate_model::plan::{EngineChoice, Traffic, Way};
-use linerate_model::record::{Doubt, DoubtKind, RunRecord, TestEnd};
+use linerate_model::record::{Doubt, DoubtKind, RunEvent, RunRecord, TestEnd};
 use linerate_model::sample::{HostSample, SendCounts};
+use linerate_model::units::si;
 
 use super::Outcome;
 use super::coarse::coarse_rate;
@@ -44,10 +45,32 @@ pub(super) fn doubts(record: &mut RunRecord, outcome: &Outcome) {
     }
     of_bytes(doubts, outcome);
     of_pace(doubts, outcome);
+    of_choice(doubts, &record.events, record.asked.rate_bps);
     if let Some(missing) = (outcome.habits.missing)(&outcome.plan) {
         add(doubts, DoubtKind::PeerValuesMissing, missing);
     }
     of_hosts(doubts, outcome);
+}
+
+/// Rates that somebody chose while it ran.
+fn of_choice(doubts: &mut Vec<Doubt>, events: &[RunEvent], planned: Option<u64>) {
+    let chosen: Vec<u64> = events.iter().filter_map(RunEvent::chosen_bps).collect();
+    let (Some(least), Some(most)) = (chosen.iter().min(), chosen.iter().max()) else { return };
+    let times =
+        if chosen.len() == 1 { "once".to_owned() } else { format!("{} times", chosen.len()) };
+    let planned = planned.map_or("as fast as it goes".to_owned(), |bps| si(bps as f64, "bit/s"));
+    let to = if least == most {
+        si(*least as f64, "bit/s")
+    } else {
+        format!("{} to {}", si(*least as f64, "bit/s"), si(*most as f64, "bit/s"))
+    };
+    add(
+        doubts,
+        DoubtKind::RateChanged,
+        format!(
+            "the rate was changed by hand {times} while the test ran, from {planned} to {to}: the totals are over all of them"
+        ),
+    );
 }
 
 /// Whether the ends are on one host, or know too little of each other's clocks.

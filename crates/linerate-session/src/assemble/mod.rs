@@ -13,7 +13,7 @@ mod totals;
 
 use linerate_model::plan::Way;
 use linerate_model::record::{
-    CpuFigures, CpuPlan, Figures, Interval, Pair, PlanRecord, ReceiverFigures, RunRecord,
+    CpuFigures, CpuPlan, Figures, Interval, Pair, PlanRecord, ReceiverFigures, RunEvent, RunRecord,
     SenderFigures, Status, StreamRecord, WindowGranted,
 };
 use linerate_model::sample::{HostSample, RrReport, ThreadUse};
@@ -59,6 +59,13 @@ pub fn assemble(mut record: RunRecord, outcome: &Outcome) -> RunRecord {
     );
     add_others(&mut record.totals, outcome);
     record.streams = outcome.streams.iter().map(|s| stream_record(outcome, s)).collect();
+    // All streams follow within some milliseconds; the first one's times stand for them.
+    let changes = outcome.sends_of(Way::Forward).next().map(|send| &send.rate_changes);
+    record.events = changes
+        .into_iter()
+        .flatten()
+        .map(|change| RunEvent::rate(seconds(change.at_ns), change.rate_bps))
+        .collect();
     if let Some(agreed) = &mut record.agreed {
         describe_run(agreed, outcome);
     }

@@ -6,8 +6,10 @@
 //! the whole order.
 
 mod advice;
+mod chosen;
 mod cpu;
 pub(crate) mod local_errors;
+mod so_far;
 mod tcp;
 mod udp;
 
@@ -18,7 +20,9 @@ use linerate_model::record::{
     HostFigures, Limit, Pair, ReceiverFigures, RrFigures, RunRecord, SenderFigures, Status, Verdict,
 };
 
+use chosen::Asked;
 use cpu::{End, Lack};
+pub use so_far::so_far;
 
 /// More things to try are not read.
 const MOST_ADVICE: usize = 3;
@@ -32,6 +36,8 @@ struct Case<'a> {
     evidence: BTreeMap<String, f64>,
     sender_name: &'static str,
     receiver_name: &'static str,
+    /// Of this direction, over the measured time.
+    asked: Asked,
 }
 
 /// Judges a record; `None` when nothing was measured. Both directions of a record are judged, each with
@@ -113,7 +119,8 @@ impl<'a> Case<'a> {
             Way::Forward => ("client", "server"),
             Way::Reverse => ("server", "client"),
         };
-        Self { record, evidence: BTreeMap::new(), sender_name, receiver_name }
+        let asked = Asked::of(record, way);
+        Self { record, evidence: BTreeMap::new(), sender_name, receiver_name, asked }
     }
 
     fn pair(&mut self, pair: &Pair, discard: bool) -> Option<Verdict> {

@@ -5,6 +5,7 @@ use linerate_model::record::{DoubtKind, Limit, Pair, ReceiverFigures, SenderFigu
 use linerate_model::units::si;
 
 use super::advice::Buffer;
+use super::chosen::Asked;
 use super::cpu::{End, Lack};
 use super::{Case, rate_below};
 
@@ -43,7 +44,7 @@ impl Case<'_> {
         if let Some(verdict) = sender.and_then(|s| self.local_failures(s, receiver)) {
             return Some(verdict);
         }
-        let flooding = self.record.asked.rate_bps.is_none()
+        let flooding = self.asked == Asked::Most
             && tx.is_some_and(|tx| tx.is_full())
             && rx.is_none_or(|rx| rx.lack().is_none());
         let held_up = sender.zip(tx.as_ref()).is_some_and(|(sender, tx)| {
@@ -222,12 +223,19 @@ impl Case<'_> {
         if let Some(verdict) = self.local_refusals(sender) {
             return Some(verdict);
         }
-        let asked = self.record.asked.rate_bps.map(|bps| bps as f64);
+        let asked = self.asked.bps();
         let sent = sender.bits_per_second;
         let shown = si(sent, "bit/s");
         let met = asked.is_some_and(|asked| sent >= asked * RATE_MET);
         // A run by count has no rate to miss.
         match asked {
+            None if self.asked == Asked::Mixed => {
+                let because = vec![format!(
+                    "{shown} was sent, as fast as it goes for a while and at rates chosen by hand for the rest: no one limit holds for both"
+                )];
+                let advice = vec!["the same rate throughout, by --rate".to_owned()];
+                Some(self.verdict(Limit::Unknown, because, advice))
+            }
             Some(_) if met && receiver.is_none() && !discard => {
                 let because = vec![format!(
                     "{shown} was sent as asked; how much of it arrived, the {} has not reported",
@@ -295,14 +303,13 @@ impl Case<'_> {
 
     /// The share of the asked rate that was not sent.
     fn missing(&self, sender: &SenderFigures) -> f64 {
-        let asked = self.record.asked.rate_bps.map(|bps| bps as f64);
-        asked.map_or(0.0, |asked| 1.0 - sender.bits_per_second / asked.max(1.0))
+        self.asked.bps().map_or(0.0, |asked| 1.0 - sender.bits_per_second / asked.max(1.0))
     }
 
     /// Whether waiting for a core explains the rate that was missed: it took half as long as is missing.
     fn is_late(&self, sender: &SenderFigures, tx: &End<'_>) -> bool {
         let enough = (self.missing(sender) / 2.0).max(LOSS_THAT_COUNTS);
-        self.record.asked.rate_bps.is_some() && tx.taken() / 100.0 >= enough
+        self.asked.bps().is_some() && tx.taken() / 100.0 >= enough
     }
 
     /// More datagrams a call, where there was one only.
