@@ -16,6 +16,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("analysis", &["model", "stats"]),
     ("report", &["model", "stats", "analysis"]),
     ("doctor", &["model"]),
+    ("watch", &["model", "report"]),
     ("data", &["model", "wire", "session", "dialect", "engine", "host", "stats"]),
     ("runner", &["model", "wire", "session", "dialect", "engine", "host", "data"]),
     ("experiment", &["model", "stats"]),
@@ -43,6 +44,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "ask",
             "drive",
             "doctor",
+            "watch",
         ],
     ),
     ("testkit", &["model", "stats", "wire", "session", "dialect"]),
@@ -53,8 +55,18 @@ const TESTS_MAY_USE: &[&str] = &["testkit", "lab", "wire", "model"];
 /// The one crate with `unsafe`.
 const UNSAFE: &str = "engine";
 /// No clock, no sockets, no files: clippy is told so by a file in each.
-const PURE: &[&str] =
-    &["model", "stats", "wire", "session", "dialect", "analysis", "report", "experiment", "doctor"];
+const PURE: &[&str] = &[
+    "model",
+    "stats",
+    "wire",
+    "session",
+    "dialect",
+    "analysis",
+    "report",
+    "experiment",
+    "doctor",
+    "watch",
+];
 const BANS: &[&str] =
     &["Instant::now", "SystemTime::now", "thread::sleep", "UdpSocket", "TcpStream", "fs::File"];
 /// Paths of some machine; cut in two so that this file does not hold them.

@@ -212,4 +212,8 @@ pub struct Show {
     /// Print the headline only: result, limit and what to try.
     #[arg(short, long, conflicts_with_all = ["json", "json_lines"])]
     pub quiet: bool,
+    /// Show a screen while it runs: rates, loss, cores of both ends, verdict so far; keys change a UDP rate. The
+    /// result follows as ever.
+    #[arg(long)]
+    pub watch: bool,
 }

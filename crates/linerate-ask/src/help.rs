@@ -28,6 +28,7 @@ pub fn top() -> String {
   linerate search HOST --max 1G        the highest rate with at most 0.5% loss
   linerate doctor HOST                 what is set badly on this host for that path
   linerate profile udp HOST --rate 1G  where this host's CPU time goes
+  linerate watch                       what this host's cores and interfaces do now
 ",
         Exit::ALL,
     )
@@ -54,6 +55,16 @@ pub fn profile() -> String {
   linerate profile udp HOST --at-knee                     below and above the highest rate without loss
   linerate profile tcp HOST --against '--tx sendfile'     what differs between two tests
   linerate profile --compare before.json after.json       the same of two that were kept
+",
+    )
+}
+
+pub fn watch() -> String {
+    tools(
+        "  linerate watch                            cores, interfaces, drops and interrupts; q quits
+  linerate watch -i 500ms
+  linerate watch -n 10 > host.txt           no terminal: plain rows
+  linerate watch --json-lines | jq .        (`linerate schema watch-line`)
 ",
     )
 }
@@ -90,6 +101,7 @@ pub fn udp() -> String {
   linerate udp HOST -b 160M -R              from the server to here
   linerate udp HOST -b 100kpps -l 64        datagrams per second
   linerate udp HOST -b 1G --cpu 2,3/4,5 -P 2
+  linerate udp HOST -b 1G -t 10m --watch    a screen; + and - change the rate while it runs
   linerate udp 192.0.2.7 --send-only -l 64    send only: nobody has to answer
 ",
     )

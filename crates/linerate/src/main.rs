@@ -25,6 +25,7 @@ mod serve;
 mod status;
 mod sweep;
 mod tools;
+mod watch;
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -106,6 +107,7 @@ fn dispatch(cli: Cli) -> Result<ExitCode, ErrorRecord> {
         Command::Nuttcp { args } => return Ok(nuttcp::run(args)),
         Command::Ministat { args } => return Ok(ministat::run(OsStr::new("ministat"), args)),
         Command::Report(args) => report::run(&args)?,
+        Command::Watch(args) => watch::run(&args, look)?,
         Command::Schema(args) => tools::schema(args.document)?,
         Command::Completions(args) => tools::completions(args.shell)?,
         Command::Man(args) => tools::man(args.dir.as_deref())?,

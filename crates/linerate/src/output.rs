@@ -16,6 +16,8 @@ use linerate_ask::common::{OutputArgs, Show};
 use linerate_report::run::headline::Detail;
 use linerate_runner::signals::Stop;
 
+use crate::watch::terminal::give_back;
+
 /// Form of the result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Output {
@@ -52,9 +54,9 @@ pub fn command() -> Vec<String> {
     std::iter::once("linerate".to_owned()).chain(words).collect()
 }
 
-/// Ends what runs at Ctrl-C.
+/// Ends what runs at Ctrl-C; the third one ends this program, which gives the terminal back first.
 pub fn stop_at_signals() -> Result<Stop, ErrorRecord> {
-    Stop::at_signals().map_err(|e| {
+    Stop::at_signals_or(give_back).map_err(|e| {
         ErrorRecord::new(ErrorKind::Unable, "cannot listen for Ctrl-C", e.to_string(), &[])
     })
 }

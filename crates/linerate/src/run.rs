@@ -16,21 +16,34 @@ use linerate_report::run::json::{self, JsonLines};
 use linerate_report::run::live::LiveText;
 use linerate_runner::client::Request;
 use linerate_runner::clock::Stopwatch;
+use linerate_runner::controls::Controls;
 use linerate_runner::signals::Stop;
 use linerate_session::observer::Observer;
 
 use crate::output::{self, Look, Output};
+use crate::watch::running::Running;
 
 /// Runs the test to its end and shows it while it runs.
 pub fn run(asked: Asked, show: Show, look: Look) -> Result<Exit, ErrorRecord> {
     let kept = asked.save.as_deref().map(SavedFile::new).transpose()?;
-    let request = Request { command: output::command(), ..asked.request };
+    let mut request = Request { command: output::command(), ..asked.request };
     let stop = output::stop_at_signals()?;
     let mut screen = Screen::new(show, look, stop.clone());
     for note in &asked.notes {
         screen.note(note);
     }
-    let record = linerate_runner::run(&request, &mut screen, &stop);
+    let running = show.watch.then(|| begin_watching(&mut request, &mut screen, look)).flatten();
+    let record = match running {
+        Some(running) => {
+            let mut both = (running, screen);
+            let record = linerate_runner::run(&request, &mut both, &stop);
+            let left = both.0.leave();
+            screen = both.1;
+            screen.let_go(left);
+            record
+        }
+        None => linerate_runner::run(&request, &mut screen, &stop),
+    };
     screen.end(&record);
     let kept = kept.map_or(Ok(()), |kept| kept.keep(json::document(&record)));
     if let Some(found) = &record.error
@@ -52,6 +65,23 @@ pub fn run(asked: Asked, show: Show, look: Look) -> Result<Exit, ErrorRecord> {
         // Whoever read the output had enough of it, and that is their right.
         None if screen.closed => Ok(Exit::Complete),
         None => Ok(Exit::of(&record)),
+    }
+}
+
+/// Gives the terminal to a screen of the test while it runs; what lasts is shown when it is over. Without a terminal its
+/// rows come as ever.
+fn begin_watching(request: &mut Request, screen: &mut Screen, look: Look) -> Option<Running> {
+    let controls = Controls::default();
+    request.controls = Some(controls.clone());
+    match Running::begin(controls, screen.stop.clone(), look.beside().colour) {
+        Ok(running) => {
+            screen.held = true;
+            Some(running)
+        }
+        Err(why) => {
+            screen.note(&format!("--watch shows no screen here: {why}"));
+            None
+        }
     }
 }
 
@@ -106,6 +136,10 @@ struct Screen {
     /// It failed for another reason than that its reader left.
     failure: Option<io::Error>,
     ended: bool,
+    /// Another screen has the terminal: rows and notes wait for the end.
+    held: bool,
+    /// Those that wait.
+    notes: Vec<String>,
     stop: Stop,
 }
 
@@ -125,12 +159,25 @@ impl Screen {
             closed: false,
             failure: None,
             ended: false,
+            held: false,
+            notes: Vec::new(),
             stop,
         }
     }
 
     fn text(&self) -> MutexGuard<'_, Text> {
         self.text.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The terminal is free again.
+    fn let_go(&mut self, left: io::Result<()>) {
+        self.held = false;
+        if let Err(why) = left {
+            self.notes.push(format!("the screen of --watch ended early: {why}"));
+        }
+        for note in std::mem::take(&mut self.notes) {
+            self.note(&note);
+        }
     }
 
     /// Without a reader the test has no purpose: it is ended as by Ctrl-C, so that the server
@@ -155,8 +202,8 @@ impl Observer for Screen {
         if self.closed {
             return;
         }
-        let mut written = self.text().start(record);
-        if output::progress() {
+        let mut written = if self.held { Ok(()) } else { self.text().start(record) };
+        if output::progress() && !self.held {
             self.clock = Clock::start(&self.text);
         }
         if self.output == Output::JsonLines {
@@ -169,7 +216,7 @@ impl Observer for Screen {
         if self.closed {
             return;
         }
-        let mut written = self.text().interval(interval);
+        let mut written = if self.held { Ok(()) } else { self.text().interval(interval) };
         if self.output == Output::JsonLines {
             written = written.and(self.lines.interval(interval));
         }
@@ -177,12 +224,16 @@ impl Observer for Screen {
     }
 
     fn note(&mut self, text: &str) {
-        self.text().note(text);
+        if self.held {
+            self.notes.push(text.to_owned());
+        } else {
+            self.text().note(text);
+        }
     }
 
     fn end(&mut self, record: &RunRecord) {
         // Reported by the runner and once more by `run`, which cannot know whether it was.
-        if self.ended || self.closed {
+        if self.ended || self.closed || self.held {
             return;
         }
         self.ended = true;

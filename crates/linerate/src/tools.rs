@@ -8,7 +8,7 @@ use linerate_model::campaign::CampaignStatus;
 use linerate_model::doctor::DoctorDocument;
 use linerate_model::key_list::KeyList;
 use linerate_model::lines::{
-    CampaignLine, ExportedRun, NoDocument, RunLine, SearchLine, SweepLine,
+    CampaignLine, ExportedRun, NoDocument, RunLine, SearchLine, SweepLine, WatchLine,
 };
 use linerate_model::profile::ProfileDocument;
 use linerate_model::record::{ErrorKind as Kind, ErrorRecord, RunRecord};
@@ -31,6 +31,7 @@ pub fn schema(document: Document) -> Result<Exit, ErrorRecord> {
         Document::SweepLine => schemars::schema_for!(SweepLine<'_>),
         Document::Search => schemars::schema_for!(SearchDocument),
         Document::SearchLine => schemars::schema_for!(SearchLine<'_>),
+        Document::WatchLine => schemars::schema_for!(WatchLine<'_>),
         Document::Doctor => schemars::schema_for!(DoctorDocument),
         Document::Profile => schemars::schema_for!(ProfileDocument),
         Document::Compare => schemars::schema_for!(View),

@@ -51,6 +51,7 @@ pub enum Command {
     Measure(Measure),
     Doctor(Box<linerate_ask::doctor::DoctorArgs>),
     Profile(Box<linerate_ask::profile::ProfileArgs>),
+    Watch(crate::watch::WatchArgs),
     Campaign(crate::campaign::args::CampaignArgs),
     Compare(Box<crate::compare::CompareArgs>),
     /// iperf 2's client and server, with its options and output.

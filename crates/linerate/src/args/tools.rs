@@ -31,6 +31,8 @@ pub enum Document {
     Search,
     /// A line of `search --json-lines`.
     SearchLine,
+    /// A line of `watch --json-lines`.
+    WatchLine,
     /// `doctor --json`.
     Doctor,
     /// `profile --json`.

@@ -32,6 +32,7 @@ fn every_verb_has_help_with_examples() {
         "search",
         "doctor",
         "profile",
+        "watch",
         "schema",
         "completions",
         "man",
@@ -72,6 +73,7 @@ fn the_first_page_of_help() {
                    end limits
       doctor       What holds this host back on the way to another: what is set badly, why that matters,
                    what changes it
+      watch        What this host does now: cores, interfaces, drops and interrupts, without a test
       campaign     Settings x reboots x runs by one plan, crash-safe; leaves the hosts as it found them
       compare      Groups of runs: which differ from the first, by how much, and how sure that is
       iperf        iperf 2's client and server, with its options and output
@@ -104,6 +106,7 @@ fn the_first_page_of_help() {
       linerate sweep HOST --zoom           where received leaves offered, and which end limits it
       linerate search HOST --max 1G        the highest rate with at most 0.5% loss
       linerate doctor HOST                 what is set badly on this host for that path
+      linerate watch                       what this host's cores and interfaces do now
 
     Exit codes:
         0  complete

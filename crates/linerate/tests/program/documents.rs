@@ -87,6 +87,12 @@ fn tests_and_their_server() {
 }
 
 #[test]
+fn a_watched_host() {
+    let args = ["watch", "-i", "100ms", "-n", "2", "--json-lines"];
+    assert_eq!(lines("watch-line", 0, &args), ["start", "activity", "activity"]);
+}
+
+#[test]
 fn keys() {
     let folder = folder("keys");
     let file = folder.join("keys.toml").display().to_string();

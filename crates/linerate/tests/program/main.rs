@@ -60,3 +60,4 @@ mod sweep;
 mod trains;
 mod truth;
 mod unit;
+mod watch;

@@ -1,0 +1,152 @@
+//! A test while it runs: rates, loss by its place, both ends' cores, delay, the verdict so far.
+
+mod draw;
+mod flows;
+mod rate;
+
+use linerate_model::activity::CoreActivity;
+use linerate_model::record::{Interval, RunRecord, Verdict};
+use linerate_model::sample::HostSample;
+
+use flows::Lost;
+
+pub use rate::{Rate, Turn};
+
+/// What is known of the test.
+#[derive(Debug, Clone, Default)]
+pub struct TestView {
+    /// As both ends agreed; no figures.
+    record: Option<RunRecord>,
+    /// The newest.
+    rows: Vec<Interval>,
+    /// Of all rows, one a direction.
+    lost: Vec<Lost>,
+    /// The client's cores and the server's in the last interval, as far as they are reported.
+    cores: [Vec<CoreActivity>; 2],
+    /// Seconds since the streams began, warm-up included.
+    since_start_s: f64,
+    rate: Rate,
+    /// So many rows came since the rate changed last, of which the first is of both rates.
+    since_change: Option<usize>,
+    verdict: Option<Verdict>,
+    marks: Vec<f64>,
+    /// What is shown while the screen stands still.
+    held: Option<Box<TestView>>,
+    /// Over the keys, until the next key.
+    message: Option<String>,
+    help: bool,
+    ending: bool,
+}
+
+/// Rows that are kept, and as many more until the older ones go.
+const KEPT: usize = 1_200;
+/// The verdict is of the last so many rows at one rate.
+const JUDGED: usize = 10;
+
+impl TestView {
+    /// Both ends agreed, and the streams are there.
+    pub fn start(&mut self, record: &RunRecord) {
+        self.rate = Rate::of(record);
+        self.record = Some(record.clone());
+    }
+
+    /// What the hosts did in the interval that comes next.
+    pub fn hosts(&mut self, client: Option<&HostSample>, server: Option<&HostSample>) {
+        let cores = |host: Option<&HostSample>| -> Vec<CoreActivity> {
+            host.map(|host| host.cores.iter().map(CoreActivity::from).collect()).unwrap_or_default()
+        };
+        self.cores = [cores(client), cores(server)];
+    }
+
+    /// An interval is over.
+    pub fn interval(&mut self, interval: &Interval) {
+        if self.rows.len() >= 2 * KEPT {
+            self.rows.drain(..KEPT);
+        }
+        self.rows.push(interval.clone());
+        self.since_change = self.since_change.map(|rows| rows.saturating_add(1));
+        for (place, flow) in flows::flows(&interval.figures).iter().enumerate() {
+            if self.lost.len() <= place {
+                self.lost.push(Lost::default());
+            }
+            if let Some(lost) = self.lost.get_mut(place) {
+                lost.add(flow);
+            }
+        }
+    }
+
+    /// So many seconds have passed since the streams began.
+    pub fn elapsed(&mut self, since_start_s: f64) {
+        self.since_start_s = since_start_s;
+    }
+
+    /// What is to be judged: the test as it began, rows that were all at one rate, and that rate (`None` is as fast
+    /// as it goes).
+    pub fn judged(&self) -> Option<(&RunRecord, &[Interval], Option<u64>)> {
+        let record = self.record.as_ref()?;
+        let pure = self.since_change.map_or(JUDGED, |rows| rows.saturating_sub(1).min(JUDGED));
+        let rows = self
+            .rows
+            .get(self.rows.len().saturating_sub(pure)..)
+            .filter(|rows| !rows.is_empty())?;
+        Some((record, rows, self.rate.now()))
+    }
+
+    /// What limits it so far.
+    pub fn judge(&mut self, verdict: Option<Verdict>) {
+        self.verdict = verdict;
+    }
+
+    /// A key asks for another rate: the new one in bit/s, or nothing, and in words why not.
+    pub fn turn(&mut self, turn: Turn) -> Option<u64> {
+        let sent = self.rows.last().and_then(|row| flows::flows(&row.figures).first()?.sent_bps());
+        match self.rate.turn(turn, sent) {
+            Ok(bps) => {
+                self.since_change = Some(0);
+                self.verdict = None;
+                Some(bps)
+            }
+            Err(why) => {
+                self.say(Some(why));
+                None
+            }
+        }
+    }
+
+    /// A moment was marked, or could not be.
+    pub fn marked(&mut self, number: Option<u32>) {
+        let Some(number) = number else {
+            return self.say(Some("there is nothing to mark yet".to_owned()));
+        };
+        let at_s = self.since_start_s - self.warmup_s();
+        self.marks.push(at_s);
+        self.say(Some(format!("mark {number} at {at_s:.1} s; it is kept in the record")));
+    }
+
+    /// Stands still, or goes on.
+    pub fn pause(&mut self) {
+        self.held = match self.held.take() {
+            Some(_) => None,
+            None => Some(Box::new(Self { help: false, message: None, ..self.clone() })),
+        };
+    }
+
+    /// Shows the keys, or no longer.
+    pub fn toggle_help(&mut self) {
+        self.help = !self.help;
+    }
+
+    /// Says something in place of the keys; nothing brings them back.
+    pub fn say(&mut self, message: Option<String>) {
+        self.message = message;
+    }
+
+    /// The test is told to end.
+    pub fn end(&mut self) {
+        self.ending = true;
+    }
+
+    fn warmup_s(&self) -> f64 {
+        self.record.as_ref().map_or(0.0, |record| record.asked.warmup_s)
+    }
+}

@@ -1,0 +1,146 @@
+//! The screen of a test, at the sizes of terminals.
+
+use linerate_model::host::{CoreUse, HostFacts};
+use linerate_model::record::{Figures, RunRecord};
+use linerate_model::sample::HostSample;
+use linerate_testkit::records;
+use linerate_watch::test::{TestView, Turn};
+use linerate_watch::{Look, screen};
+
+/// The start of a record, before there were figures.
+fn start(record: &RunRecord) -> RunRecord {
+    RunRecord {
+        intervals: vec![],
+        totals: Figures::default(),
+        verdict: None,
+        streams: vec![],
+        ..record.clone()
+    }
+}
+
+fn host(busy: u16) -> HostSample {
+    let core = |core| {
+        let softirq = if core == 2 { busy } else { 40 };
+        let used = CoreUse { core, user: 210, system: 830, softirq, steal: 0, idle: 0 };
+        CoreUse { idle: 10_000 - used.busy(), ..used }
+    };
+    HostSample { cores: (0..4).map(core).collect(), ..HostSample::default() }
+}
+
+fn running(record: &RunRecord) -> TestView {
+    let mut view = TestView::default();
+    let mut begun = start(record);
+    if let Some(server) = &mut begun.server {
+        server.nic.as_mut().unwrap().irq_cores = vec![2];
+        server.boot_id = Some("another".into());
+    }
+    view.start(&begun);
+    for interval in &record.intervals {
+        view.hosts(Some(&host(40)), Some(&host(8_800)));
+        view.interval(interval);
+        view.elapsed(interval.end_s + 0.2);
+    }
+    view.judge(record.verdict.clone());
+    view
+}
+
+fn shown(view: &TestView, columns: u16, rows: u16) -> String {
+    screen::text(&screen::draw(columns, rows, |buffer| view.draw(buffer, Look { colour: false })))
+}
+
+#[test]
+fn the_screen_of_a_test() {
+    for (columns, rows) in [(80, 24), (120, 40), (200, 50)] {
+        let view = running(&records::udp_receiver_drops());
+        insta::assert_snapshot!(format!("udp-{columns}x{rows}"), shown(&view, columns, rows));
+    }
+    for (name, record) in
+        [("tcp", records::tcp()), ("rr", records::rr()), ("both", records::udp_both())]
+    {
+        insta::assert_snapshot!(format!("{name}-80x24"), shown(&running(&record), 80, 24));
+    }
+    let mut record = records::udp_streams();
+    record.client.boot_id = Some("this".into());
+    record.server = Some(record.client.clone());
+    let mut view = TestView::default();
+    view.start(&start(&record));
+    record.intervals.iter().for_each(|interval| view.interval(interval));
+    insta::assert_snapshot!("local-80x24", shown(&view, 80, 24));
+}
+
+#[test]
+fn every_size_of_a_terminal_is_drawn() {
+    let mut views: Vec<TestView> =
+        [records::udp_receiver_drops(), records::udp_both(), records::tcp(), records::rr()]
+            .iter()
+            .map(running)
+            .collect();
+    views.push(TestView::default());
+    let mut begun = TestView::default();
+    begun.start(&start(&records::udp_both()));
+    views.push(begun);
+    for view in &mut views {
+        view.toggle_help();
+        for columns in (0..84).step_by(3).chain([80, 200]) {
+            for rows in 0..30 {
+                shown(view, columns, rows);
+            }
+        }
+    }
+}
+
+#[test]
+fn another_rate_is_said_and_judged_by_itself() {
+    let record = records::udp_receiver_drops();
+    let mut view = running(&record);
+    let (_, rows, rate) = view.judged().unwrap();
+    assert_eq!((rows.len(), rate), (10, Some(160_000_000)));
+    assert_eq!(view.turn(Turn::Down), Some(144_000_000));
+    let screen = shown(&view, 100, 24);
+    assert!(screen.contains("rate 144.0 Mbit/s, planned 160.0 Mbit/s"), "{screen}");
+    assert!(screen.contains("too little is known"), "{screen}");
+    // The next row is of both rates.
+    view.interval(&record.intervals[0]);
+    assert!(view.judged().is_none());
+    view.interval(&record.intervals[0]);
+    assert_eq!(
+        view.judged().map(|(_, rows, rate)| (rows.len(), rate)),
+        Some((1, Some(144_000_000)))
+    );
+    assert_eq!(view.turn(Turn::Up), Some(160_000_000));
+    assert_eq!(view.turn(Turn::Up), None);
+    assert!(shown(&view, 100, 24).contains("agreed to 160.0 Mbit/s and no more"));
+}
+
+#[test]
+fn keys_do_what_they_say() {
+    let mut view = running(&records::tcp());
+    assert!(!shown(&view, 80, 24).contains("+ - rate"));
+    assert_eq!(view.turn(Turn::Down), None);
+    assert!(shown(&view, 80, 24).contains("only the rate of a UDP test"));
+    view.marked(Some(1));
+    assert!(shown(&view, 80, 24).contains("mark 1 at 3.2 s"), "{}", shown(&view, 80, 24));
+    view.say(None);
+    view.pause();
+    let held = shown(&view, 80, 24);
+    assert!(held.contains("PAUSED"), "{held}");
+    view.interval(&records::tcp().intervals[0]);
+    assert_eq!(shown(&view, 80, 24), held);
+    view.pause();
+    view.end();
+    assert!(shown(&view, 80, 24).contains("ENDING"));
+}
+
+#[test]
+fn names_from_elsewhere_do_not_steer_the_terminal() {
+    let mut record = records::udp_receiver_drops();
+    record.server =
+        Some(HostFacts { hostname: "x\u{1b}[2J\u{202e}y".into(), ..HostFacts::default() });
+    record.title = Some("\u{9b}31mtitle".into());
+    let mut view = TestView::default();
+    view.start(&start(&record));
+    view.interval(&record.intervals[0]);
+    view.say(Some("\u{1b}]0;note\u{7}".into()));
+    let shown = shown(&view, 80, 24);
+    assert!(!shown.contains(|c: char| c.is_control() && c != '\n'), "{shown:?}");
+}

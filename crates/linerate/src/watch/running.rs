@@ -1,0 +1,157 @@
+//! `--watch`: a test on a screen of its own while it runs.
+
+use std::io::{self, IsTerminal, stderr};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+
+use linerate_model::exit::Exit;
+use linerate_model::record::{Interval, RunRecord};
+use linerate_model::sample::HostSample;
+use linerate_runner::clock::Stopwatch;
+use linerate_runner::controls::Controls;
+use linerate_runner::signals::Stop;
+use linerate_session::observer::Observer;
+use linerate_session::verdict::so_far;
+use linerate_watch::test::{TestView, Turn};
+use linerate_watch::{Look, screen};
+
+use super::terminal::{Key, On, Tty, give_back};
+use super::{LOOK_UP, save};
+
+/// Whoever asks this often does not wait for anything any more.
+const IMPATIENT: u32 = 3;
+
+/// A thread that shows a test and takes keys, until [`Running::leave`].
+pub struct Running {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<io::Result<()>>>,
+}
+
+struct Shared {
+    view: Mutex<TestView>,
+    /// Since the streams began.
+    since: Mutex<Option<Stopwatch>>,
+    over: AtomicBool,
+    controls: Controls,
+    stop: Stop,
+}
+
+impl Running {
+    /// Takes the terminal of standard error, so that standard output is free for what lasts.
+    ///
+    /// # Errors
+    /// There is no terminal, or it cannot be taken.
+    pub fn begin(controls: Controls, stop: Stop, colour: bool) -> io::Result<Self> {
+        if !stderr().is_terminal() || std::env::var_os("TERM").is_some_and(|term| term == "dumb") {
+            return Err(io::Error::other("standard error is no terminal"));
+        }
+        let shared = Arc::new(Shared {
+            view: Mutex::default(),
+            since: Mutex::default(),
+            over: AtomicBool::new(false),
+            controls,
+            stop,
+        });
+        let tty = Tty::take(On::Stderr)?;
+        let seen = Arc::clone(&shared);
+        let run = move || seen.show(tty, Look { colour });
+        let thread = thread::Builder::new().name("watch".into()).spawn(run)?;
+        Ok(Self { shared, thread: Some(thread) })
+    }
+
+    /// Gives the terminal back.
+    pub fn leave(&mut self) -> io::Result<()> {
+        self.shared.over.store(true, Ordering::Relaxed);
+        match self.thread.take().map(JoinHandle::join) {
+            Some(Ok(shown)) => shown,
+            // What it said of itself stands on the terminal.
+            Some(Err(_)) | None => Ok(()),
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.leave();
+    }
+}
+
+impl Shared {
+    fn view(&self) -> MutexGuard<'_, TestView> {
+        self.view.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn since(&self) -> MutexGuard<'_, Option<Stopwatch>> {
+        self.since.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Until the test is over.
+    fn show(&self, mut tty: Tty, look: Look) -> io::Result<()> {
+        let mut quits = 0;
+        while !self.over.load(Ordering::Relaxed) {
+            if let Some(since) = *self.since() {
+                self.view().elapsed(since.elapsed().as_secs_f64());
+            }
+            // Drawn before it is written, so that nobody waits for a terminal.
+            let (columns, rows) = tty.size()?;
+            let drawn = screen::draw(columns, rows, |buffer| self.view().draw(buffer, look));
+            tty.draw(|buffer| buffer.merge(&drawn))?;
+            let Some(key) = tty.key(LOOK_UP)? else { continue };
+            self.view().say(None);
+            match key {
+                Key::Quit => {
+                    quits += 1;
+                    self.view().end();
+                    self.stop.now();
+                    if quits >= IMPATIENT {
+                        give_back();
+                        std::process::exit(Exit::Interrupted as i32);
+                    }
+                }
+                Key::Save => {
+                    let saved = save(&drawn);
+                    self.view().say(Some(saved));
+                }
+                Key::Mark => {
+                    let number = self.controls.mark();
+                    self.view().marked(number);
+                }
+                Key::Faster => self.turn(Turn::Up),
+                Key::Slower => self.turn(Turn::Down),
+                Key::Pause => self.view().pause(),
+                Key::Help => self.view().toggle_help(),
+                Key::Next | Key::Other => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn turn(&self, turn: Turn) {
+        if let Some(bps) = self.view().turn(turn) {
+            self.controls.turn(bps);
+        }
+    }
+}
+
+impl Observer for Running {
+    fn start(&mut self, record: &RunRecord) {
+        self.shared.view().start(record);
+        *self.shared.since() = Some(Stopwatch::start());
+    }
+
+    fn hosts(&mut self, client: Option<&HostSample>, server: Option<&HostSample>) {
+        self.shared.view().hosts(client, server);
+    }
+
+    fn interval(&mut self, interval: &Interval) {
+        let mut view = self.shared.view();
+        view.interval(interval);
+        let verdict = view.judged().and_then(|(record, rows, bps)| so_far(record, rows, bps));
+        view.judge(verdict);
+    }
+
+    fn note(&mut self, text: &str) {
+        self.shared.view().say(Some(text.to_owned()));
+    }
+}

@@ -1,0 +1,131 @@
+//! A terminal that a view has to itself, and gives back whatever happens.
+
+use std::io::{self, Write};
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::Duration;
+
+use ratatui_core::buffer::Buffer;
+use ratatui_core::terminal::Terminal;
+use ratatui_crossterm::CrosstermBackend;
+use ratatui_crossterm::crossterm::cursor::{Hide, Show};
+use ratatui_crossterm::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
+use ratatui_crossterm::crossterm::execute;
+use ratatui_crossterm::crossterm::terminal::{
+    EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
+};
+
+/// Where a view is drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum On {
+    Stdout = 1,
+    Stderr = 2,
+}
+
+impl On {
+    fn writer(self) -> Box<dyn Write + Send> {
+        match self {
+            Self::Stdout => Box::new(io::stdout()),
+            Self::Stderr => Box::new(io::stderr()),
+        }
+    }
+}
+
+/// Where the terminal is taken, as [`On`]; 0 is nowhere. There is one terminal, and whoever ends the process in a hurry
+/// must find out.
+static TAKEN: AtomicU8 = AtomicU8::new(0);
+
+/// Gives the terminal back, if it is taken.
+pub fn give_back() {
+    let on = match TAKEN.swap(0, Ordering::SeqCst) {
+        taken if taken == On::Stdout as u8 => On::Stdout,
+        taken if taken == On::Stderr as u8 => On::Stderr,
+        _ => return,
+    };
+    let _ = execute!(on.writer(), LeaveAlternateScreen, Show);
+    let _ = disable_raw_mode();
+}
+
+/// What a person asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Key {
+    Quit,
+    Pause,
+    Help,
+    Save,
+    Mark,
+    Next,
+    Faster,
+    Slower,
+    /// A key that means nothing, or the size of the terminal: the screen is drawn anew.
+    Other,
+}
+
+/// The terminal, until this is dropped.
+pub struct Tty {
+    terminal: Terminal<CrosstermBackend<Box<dyn Write + Send>>>,
+}
+
+impl Tty {
+    /// Takes it: keys come one by one, and what stood there comes back at the end, also after a panic.
+    pub fn take(on: On) -> io::Result<Self> {
+        let previous = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            give_back();
+            previous(info);
+        }));
+        TAKEN.store(on as u8, Ordering::SeqCst);
+        let taken = enable_raw_mode()
+            .and_then(|()| execute!(on.writer(), EnterAlternateScreen, Hide))
+            .and_then(|()| Terminal::new(CrosstermBackend::new(on.writer())));
+        if taken.is_err() {
+            give_back();
+        }
+        Ok(Self { terminal: taken? })
+    }
+
+    /// Draws a whole screen of the size that the terminal has now.
+    pub fn draw(&mut self, draw: impl FnOnce(&mut Buffer)) -> io::Result<()> {
+        // A thread that panicked gave the terminal back: nothing may be written over its words.
+        if TAKEN.load(Ordering::SeqCst) == 0 {
+            return Err(io::Error::other("a part of linerate failed, and the screen was given up"));
+        }
+        self.terminal.draw(|frame| draw(frame.buffer_mut())).map(drop)
+    }
+
+    /// Columns and rows.
+    pub fn size(&self) -> io::Result<(u16, u16)> {
+        self.terminal.size().map(|size| (size.width, size.height))
+    }
+
+    /// The next key, if one comes within this time.
+    pub fn key(&self, wait: Duration) -> io::Result<Option<Key>> {
+        if !event::poll(wait)? {
+            return Ok(None);
+        }
+        Ok(Some(match event::read()? {
+            Event::Key(key) if key.kind == KeyEventKind::Release => Key::Other,
+            Event::Key(key) if key.modifiers.contains(KeyModifiers::CONTROL) => match key.code {
+                KeyCode::Char('c' | 'd') => Key::Quit,
+                _ => Key::Other,
+            },
+            Event::Key(key) => match key.code {
+                KeyCode::Char('q' | 'Q') => Key::Quit,
+                KeyCode::Char(' ' | 'p') => Key::Pause,
+                KeyCode::Char('?' | 'h') => Key::Help,
+                KeyCode::Char('s') => Key::Save,
+                KeyCode::Char('m') => Key::Mark,
+                KeyCode::Char('+' | '=') => Key::Faster,
+                KeyCode::Char('-' | '_') => Key::Slower,
+                KeyCode::Tab => Key::Next,
+                _ => Key::Other,
+            },
+            _ => Key::Other,
+        }))
+    }
+}
+
+impl Drop for Tty {
+    fn drop(&mut self) {
+        give_back();
+    }
+}

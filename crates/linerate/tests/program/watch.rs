@@ -1,0 +1,356 @@
+//! Screens on a real terminal (tmux's): started, looked at, told things by keys, left as they were found.
+
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::support::{alone, linerate, skip, wait_for};
+
+/// Only a hang takes so long.
+const HANGS: Duration = Duration::from_secs(60);
+const SIZES: [(u16, u16); 3] = [(80, 24), (120, 40), (200, 50)];
+
+/// A terminal with a shell in it; tmux's server is this test's own.
+struct Terminal {
+    socket: String,
+    folder: std::path::PathBuf,
+}
+
+impl Terminal {
+    /// Of so many columns and rows, or a loud skip.
+    fn open(test: &str, (columns, rows): (u16, u16)) -> Option<Self> {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let socket = format!("linerate-test-{}-{number}", std::process::id());
+        let folder = std::env::temp_dir().join(&socket);
+        std::fs::create_dir_all(&folder).expect("a folder");
+        let terminal = Self { socket, folder };
+        let (columns, rows) = (columns.to_string(), rows.to_string());
+        let folder = terminal.folder.to_str().expect("a path").to_owned();
+        let opened = terminal.tmux(&[
+            "-f",
+            "/dev/null",
+            "new-session",
+            "-d",
+            "-x",
+            &columns,
+            "-y",
+            &rows,
+            "-c",
+            &folder,
+            "env PS1='ready> ' ENV= sh -i",
+        ]);
+        if let Err(why) = opened {
+            skip(test, &format!("no terminal from tmux: {why}"));
+            return None;
+        }
+        terminal.until(|screen| screen.contains("ready>"));
+        Some(terminal)
+    }
+
+    fn tmux(&self, words: &[&str]) -> Result<String, String> {
+        let out = Command::new("tmux")
+            .args(["-L", &self.socket])
+            .args(words)
+            .env("LC_ALL", "C.UTF-8")
+            .env("TERM", "xterm-256color")
+            .stdin(Stdio::null())
+            .output()
+            .map_err(|e| e.to_string())?;
+        if out.status.success() {
+            Ok(String::from_utf8_lossy(&out.stdout).into_owned())
+        } else {
+            Err(String::from_utf8_lossy(&out.stderr).into_owned())
+        }
+    }
+
+    /// Keys as tmux names them.
+    fn keys(&self, keys: &[&str]) {
+        let words: Vec<&str> = ["send-keys"].iter().chain(keys).copied().collect();
+        self.tmux(&words).expect("keys are sent");
+    }
+
+    /// A line for the shell.
+    fn run(&self, line: &str) {
+        self.keys(&[
+            "-l",
+            &line.replace("linerate ", concat!(env!("CARGO_BIN_EXE_linerate"), " ")),
+        ]);
+        self.keys(&["Enter"]);
+    }
+
+    fn screen(&self) -> String {
+        self.tmux(&["capture-pane", "-p"]).expect("a screen")
+    }
+
+    /// Waits for a screen of which this holds, and gives it.
+    fn until(&self, wanted: impl Fn(&str) -> bool) -> String {
+        let mut screen = String::new();
+        let came = wait_for(HANGS, || {
+            screen = self.screen();
+            wanted(&screen)
+        });
+        assert!(came, "what was waited for did not come to this screen:\n{screen}");
+        if let Some(folder) = std::env::var_os("LINERATE_SCREENS") {
+            let name = format!("{}-{}.txt", self.socket, screen.len());
+            let _ = std::fs::write(std::path::Path::new(&folder).join(name), &screen);
+        }
+        screen
+    }
+
+    /// The shell is back, in cooked mode and on its own screen, and no key is shown that a program took.
+    fn is_as_it_was(&self) {
+        let runs = || self.tmux(&["display-message", "-p", "#{pane_current_command}"]);
+        let ended = || runs().is_ok_and(|command| command.trim() != "linerate");
+        assert!(wait_for(HANGS, ended), "it goes on: {}", self.screen());
+        self.run("stty -a | grep -c ' icanon' && echo back-$((40+2))");
+        let screen = self.until(|screen| screen.contains("back-42"));
+        assert!(screen.contains("ready>"), "{screen}");
+        let modes = self.tmux(&["display-message", "-p", "#{alternate_on} #{cursor_flag}"]);
+        assert_eq!(modes.expect("modes").trim(), "0 1", "the screen and the cursor");
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        let _ = self.tmux(&["kill-server"]);
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// No line is wider than the terminal, none wraps.
+fn fits(screen: &str, (columns, rows): (u16, u16)) {
+    let lines: Vec<&str> = screen.lines().collect();
+    assert!(lines.len() <= usize::from(rows), "{screen}");
+    let wide = lines.iter().find(|line| line.chars().count() > usize::from(columns));
+    assert_eq!(wide, None, "{screen}");
+}
+
+#[test]
+fn a_host_is_watched_on_a_terminal() {
+    for size in SIZES {
+        let test = "a_host_is_watched_on_a_terminal";
+        let Some(terminal) = Terminal::open(test, size) else { return };
+        terminal.run("linerate watch -i 200ms");
+        let screen =
+            terminal.until(|screen| screen.contains("interfaces") && screen.contains("lo "));
+        assert!(screen.starts_with("linerate watch · "), "{screen}");
+        for part in ["cores", "interrupts/s", "backlog", "q quit"] {
+            assert!(screen.contains(part), "{part}: {screen}");
+        }
+        fits(&screen, size);
+        terminal.keys(&["?"]);
+        terminal.until(|screen| screen.contains("hold the screen still"));
+        terminal.keys(&["?"]);
+        terminal.keys(&["Space"]);
+        let held =
+            terminal.until(|screen| screen.contains("PAUSED") && !screen.contains("hold the"));
+        std::thread::sleep(Duration::from_millis(500));
+        assert_eq!(terminal.screen(), held, "it stands still");
+        terminal.keys(&["Space"]);
+        terminal.until(|screen| !screen.contains("PAUSED"));
+        terminal.keys(&["s"]);
+        let saved = terminal.until(|screen| screen.contains("saved as linerate-watch-"));
+        let name = saved.split("saved as ").nth(1).and_then(|rest| rest.split_whitespace().next());
+        let kept = std::fs::read_to_string(terminal.folder.join(name.expect("a name")));
+        assert!(kept.expect("a file").starts_with("linerate watch · "));
+        terminal.keys(&["q"]);
+        terminal.is_as_it_was();
+    }
+}
+
+#[test]
+fn a_terminal_that_changes_its_size_is_drawn_anew() {
+    let test = "a_terminal_that_changes_its_size_is_drawn_anew";
+    let Some(terminal) = Terminal::open(test, (120, 40)) else { return };
+    terminal.run("linerate watch -i 200ms");
+    terminal.until(|screen| screen.contains("q quit"));
+    terminal.tmux(&["resize-window", "-x", "80", "-y", "24"]).expect("another size");
+    let screen = terminal.until(|screen| {
+        screen.lines().count() <= 24 && screen.lines().last().is_some_and(|l| l.contains("q quit"))
+    });
+    fits(&screen, (80, 24));
+    terminal.keys(&["C-c"]);
+    terminal.is_as_it_was();
+}
+
+#[test]
+fn a_signal_leaves_the_terminal_as_it_was() {
+    let test = "a_signal_leaves_the_terminal_as_it_was";
+    for signals in ["TERM", "INT"] {
+        let Some(terminal) = Terminal::open(test, (80, 24)) else { return };
+        terminal.run("linerate watch -i 200ms");
+        terminal.until(|screen| screen.contains("q quit"));
+        let tty = terminal.tmux(&["display-message", "-p", "#{pane_tty}"]).expect("a terminal");
+        let all = Command::new("ps").args(["-t", tty.trim(), "-o", "pid=,comm="]).output();
+        let all = String::from_utf8_lossy(&all.expect("ps").stdout).into_owned();
+        let child = all.lines().find_map(|line| line.trim().strip_suffix(" linerate"));
+        let child = child.unwrap_or_else(|| panic!("it runs on {tty}: {all}")).trim().to_owned();
+        let sent = Command::new("kill").args([&format!("-{signals}"), &child]).status();
+        assert!(sent.expect("kill").success());
+        terminal.is_as_it_was();
+    }
+}
+
+#[test]
+fn without_a_terminal_rows_come() {
+    let ran = linerate(None, &["watch", "-i", "100ms", "-n", "2"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(!ran.out.contains('\u{1b}'), "{}", ran.out);
+    assert!(ran.out.starts_with("time ") && ran.out.lines().count() >= 3, "{}", ran.out);
+    let ran = linerate(None, &["watch", "-i", "100ms", "-n", "2", "--json-lines"]);
+    let lines: Vec<Value> =
+        ran.out.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let events: Vec<_> = lines.iter().map(|line| line["event"].as_str().unwrap()).collect();
+    assert_eq!(events, ["start", "activity", "activity"], "{}", ran.out);
+    assert!(lines[0]["host"]["hostname"].is_string());
+    assert!(!lines[2]["cores"].as_array().unwrap().is_empty(), "{}", lines[2]);
+    assert!(lines[2]["interfaces"][0]["received_bps"].is_number(), "{}", lines[2]);
+    let ran = linerate(None, &["watch", "-i", "10ms"]);
+    assert_eq!(ran.code, 2, "{}", ran.err);
+    assert!(ran.err.contains("hundredths of a second"), "{}", ran.err);
+}
+
+#[test]
+fn what_a_host_carries_is_in_its_rows() {
+    let _alone = alone();
+    let watch =
+        crate::support::Client::start(None, &["watch", "-i", "1s", "-n", "3", "--json-lines"]);
+    let sent = linerate(None, &["udp", "--local", "-b", "80M", "-t", "4s", "--json"]).complete();
+    let ran = watch.end();
+    let lo = ran.out.lines().filter_map(|line| {
+        let line: Value = serde_json::from_str(line).expect("JSON");
+        let all = line["interfaces"].as_array()?;
+        all.iter().find(|i| i["name"] == "lo")?["received_bps"].as_f64()
+    });
+    let most = lo.fold(0.0, f64::max);
+    assert!(most > 60e6, "{most} bit/s of 80M and its headers: {}\n{sent}", ran.out);
+}
+
+/// The record that a test on this terminal saved.
+fn record(terminal: &Terminal, name: &str) -> Value {
+    let file = terminal.folder.join(name);
+    assert!(wait_for(HANGS, || file.exists()), "no record; {}", terminal.screen());
+    serde_json::from_str(&std::fs::read_to_string(file).expect("a record")).expect("JSON")
+}
+
+#[test]
+fn a_test_is_watched_and_its_rate_changed() {
+    let _alone = alone();
+    let test = "a_test_is_watched_and_its_rate_changed";
+    for size in SIZES {
+        let Some(terminal) = Terminal::open(test, size) else { return };
+        terminal.run("linerate udp --local -b 40M -l 1000 -t 10m -i 200ms --watch --save run.json");
+        let screen = terminal.until(|screen| {
+            screen.contains("received")
+                && screen.contains("both ends")
+                && !screen.contains("too little")
+        });
+        for part in [
+            "linerate udp --local",
+            "rates",
+            "lost so far: path 0",
+            "so far limited by",
+            "+ - rate",
+        ] {
+            assert!(screen.contains(part), "{part}: {screen}");
+        }
+        fits(&screen, size);
+        // Each tenth less is said, and sent.
+        for _ in 0..7 {
+            terminal.keys(&["-"]);
+        }
+        terminal.until(|screen| {
+            screen.contains("rate 19.2 Mbit/s, planned 40.00 Mbit/s")
+                || screen.contains("rate 19.20 Mbit/s")
+        });
+        terminal.until(|screen| screen.contains("sent 19."));
+        // A lower rate that was chosen is no limit of the sender's host, however busy that is.
+        let judged = terminal.until(|screen| screen.contains("so far limited by"));
+        assert!(!judged.contains("sender's host"), "{judged}");
+        terminal.keys(&["m"]);
+        terminal.until(|screen| screen.contains("mark 1 at"));
+        terminal.keys(&["+"]);
+        terminal.until(|screen| screen.contains("rate 21."));
+        terminal.keys(&["q"]);
+        terminal.is_as_it_was();
+        let record = record(&terminal, "run.json");
+        let events = record["events"].as_array().expect("events");
+        let of = |kind: &str| events.iter().filter(|event| event["kind"] == kind).count();
+        // Of two keys within one batch, only the second's rate held.
+        assert!((2..=8).contains(&of("rate")) && of("mark") == 1, "{events:?}");
+        let last = events.iter().rev().find_map(|event| event["rate_bps"].as_u64());
+        assert_eq!(last, Some(21_300_000), "{events:?}");
+        assert!(events.is_sorted_by_key(|event| (event["at_s"].as_f64().unwrap() * 1e6) as i64));
+        let doubts = record["doubts"].as_array().expect("doubts");
+        assert!(doubts.iter().any(|doubt| doubt["kind"] == "rate-changed"), "{doubts:?}");
+        let limit = record["verdict"]["limit"].as_str().expect("a limit");
+        assert!(
+            ["requested-rate", "other-work", "sender-cpu"].contains(&limit),
+            "{}",
+            record["verdict"]
+        );
+        assert_eq!(record["error"]["kind"], "interrupted");
+        assert!(record["totals"]["sender"]["pacing"]["gap_nominal_ns"].is_null());
+    }
+}
+
+#[test]
+fn a_test_as_fast_as_it_goes_can_be_slowed_down_and_ends_in_time() {
+    let _alone = alone();
+    let test = "a_test_as_fast_as_it_goes_can_be_slowed_down_and_ends_in_time";
+    let Some(terminal) = Terminal::open(test, (80, 24)) else { return };
+    terminal.run(
+        "linerate udp --local -t 6s -i 200ms --watch --json > run.part && mv run.part run.json",
+    );
+    terminal.until(|screen| screen.contains("% lost"));
+    terminal.keys(&["-"]);
+    terminal.until(|screen| screen.contains("planned max"));
+    let record = record(&terminal, "run.json");
+    assert_eq!(record["status"], "complete");
+    let events = record["events"].as_array().expect("events");
+    assert_eq!(events.len(), 1, "{events:?}");
+    let sender = &record["totals"]["sender"];
+    assert!(sender["pacing"]["mean_error_ppm"].is_null(), "{sender}");
+    linerate_testkit::identities::identities(&record);
+    terminal.is_as_it_was();
+}
+
+#[test]
+fn streams_and_requests_are_watched_too() {
+    let _alone = alone();
+    let test = "streams_and_requests_are_watched_too";
+    for (line, part) in [
+        ("tcp --local -b 50M", "RTT"),
+        ("rr --local --rate 1k", "latency median"),
+        ("udp --local -b 10M --both", "reverse: received"),
+        ("udp --local -b 10M -R", "received"),
+        ("udp 127.0.0.1 --send-only -b 10M", "sent"),
+    ] {
+        let Some(terminal) = Terminal::open(test, (80, 24)) else { return };
+        terminal.run(&format!("linerate {line} -t 10m -i 200ms --watch"));
+        let screen = terminal.until(|screen| screen.contains(part) && screen.contains("so far"));
+        fits(&screen, (80, 24));
+        let changeable = line.starts_with("udp") && !line.ends_with("-R");
+        assert_eq!(screen.contains("+ - rate"), changeable, "{screen}");
+        if !changeable {
+            terminal.keys(&["-"]);
+            terminal.until(|screen| {
+                screen.contains("the rate of a UDP test") || screen.contains("the far end's")
+            });
+        }
+        terminal.keys(&["C-c"]);
+        terminal.is_as_it_was();
+    }
+}
+
+#[test]
+fn without_a_terminal_a_watched_test_shows_its_rows() {
+    let _alone = alone();
+    let ran = linerate(None, &["udp", "--local", "-b", "1M", "-t", "300ms", "--watch"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(ran.err.contains("--watch shows no screen here"), "{}", ran.err);
+    assert!(ran.out.contains("limited by") && !ran.out.contains('\u{1b}'), "{}", ran.out);
+}
