@@ -8,3 +8,4 @@ pub mod doubts;
 pub mod search;
 pub mod sweep;
 pub mod trial;
+pub mod tune;

@@ -39,6 +39,7 @@ pub mod setting;
 pub mod sweep;
 pub mod test_event;
 pub mod trial;
+pub mod tune;
 pub mod undo;
 pub mod units;
 pub mod word;

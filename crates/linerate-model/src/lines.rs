@@ -10,6 +10,7 @@ use crate::host::HostFacts;
 use crate::record::{ErrorRecord, Interval, RunRecord};
 use crate::search::{SearchDocument, TrialRecord};
 use crate::sweep::{SweepDocument, SweepPlan, SweepTrial};
+use crate::tune::{TuneDocument, TuneFactor, TuneTrial};
 
 /// A line of udp, tcp and rr.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -96,6 +97,33 @@ pub enum SearchLine<'a> {
         /// The whole document.
         #[serde(skip_serializing_if = "Option::is_none")]
         search: Option<&'a SearchDocument>,
+        /// Why there is none.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        error: Option<&'a ErrorRecord>,
+    },
+}
+
+/// A line of tune.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(tag = "event", rename_all = "lowercase")]
+pub enum TuneLine<'a> {
+    /// It begins.
+    Start {
+        /// What will be varied.
+        factors: &'a [TuneFactor],
+    },
+    /// A trial is over.
+    Trial {
+        /// Its number, from 1.
+        number: usize,
+        /// What came of it.
+        trial: &'a TuneTrial,
+    },
+    /// It is over.
+    End {
+        /// The whole document.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        document: Option<&'a TuneDocument>,
         /// Why there is none.
         #[serde(skip_serializing_if = "Option::is_none")]
         error: Option<&'a ErrorRecord>,

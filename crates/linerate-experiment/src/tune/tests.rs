@@ -1,0 +1,118 @@
+use super::*;
+
+const SETTINGS: Settings = Settings { width: 0.02, lower: false, max_s: None, seed: 1 };
+
+/// Runs a tuning of `value`, with scatter of one percent.
+fn run(tune: &mut Tune, value: impl Fn(&Combination) -> Option<f64>) -> Vec<Combination> {
+    let mut chance = Random::new(5);
+    let mut tried = Vec::new();
+    while let Some((combination, _)) = tune.next() {
+        let combination = combination.clone();
+        let value = value(&combination).map(|value| value * (0.01 * chance.normal()).exp());
+        tune.take(Measured { value, took_s: 1.0 });
+        tried.push(combination);
+        assert!(tried.len() < 5_000, "no end");
+    }
+    tried
+}
+
+#[test]
+fn the_better_level_is_found_and_small_figures_may_be_wanted() {
+    for lower in [false, true] {
+        let mut tune = Tune::new(vec![3, 3], Settings { lower, ..SETTINGS });
+        let better: f64 = if lower { 0.8 } else { 1.25 };
+        run(&mut tune, |c| Some(if c.level(1) == 2 { better } else { 1.0 } * 1e9));
+        let found = tune.found();
+        assert_eq!(
+            (found.best.0.as_slice(), found.reason),
+            (&[0, 2][..], Reason::Settled),
+            "{found:?}"
+        );
+        let gain = found.gain.unwrap();
+        let truth = if lower { 20.0 } else { 25.0 };
+        assert!(gain.low < truth && truth < gain.high && gain.high - gain.low < 4.0, "{gain:?}");
+        assert!(found.factors[0].worth.is_none() && found.factors[1].worth.is_some());
+        assert!(found.factors[0].others_most.is_some_and(|most| most <= 2.0), "{found:?}");
+        let (default, best) = (found.default_mean.unwrap(), found.candidate_mean.unwrap());
+        assert!((best / default - better).abs() < 0.02, "{default} {best}");
+    }
+}
+
+#[test]
+fn what_cannot_run_is_left_out() {
+    let mut tune = Tune::new(vec![3, 3, 2], SETTINGS);
+    // Level 1 of the first factor never runs, and would be the best.
+    let tried = run(&mut tune, |c| (c.level(0) != 1).then_some(1.0 + 0.1 * c.level(1) as f64));
+    let found = tune.found();
+    assert_eq!((tune.space().left_out(), found.best.0.as_slice()), (&[(0, 1)][..], &[0, 2, 0][..]));
+    assert!(tried.iter().filter(|c| c.level(0) == 1).count() <= 3);
+    // The same, said by whoever runs it.
+    let mut tune = Tune::new(vec![3, 3, 2], SETTINGS);
+    tune.leave_out(0, 1);
+    let tried = run(&mut tune, |_| Some(1.0));
+    assert!(tried.iter().all(|c| c.level(0) != 1));
+    assert_eq!(tune.found().best, tune.space().default());
+}
+
+#[test]
+fn it_ends_where_nothing_can_be_told() {
+    let tune = Tune::new(vec![1, 1], SETTINGS);
+    assert_eq!((tune.next().is_none(), tune.found().reason), (true, Reason::NothingToVary));
+    let mut tune = Tune::new(vec![2, 2], SETTINGS);
+    assert_eq!(run(&mut tune, |_| None).len(), FIRST_RUNS);
+    assert_eq!(tune.found().reason, Reason::Unmeasurable);
+    // The default runs at first, and then no more.
+    let mut tune = Tune::new(vec![2, 2], SETTINGS);
+    let left = std::cell::Cell::new(8);
+    run(&mut tune, |c| {
+        left.set(left.get() - 1);
+        (c.changed().len() > 0 || left.get() > 0).then_some(1.0)
+    });
+    assert_eq!(tune.found().reason, Reason::Unmeasurable);
+    assert!(!tune.found().recommended);
+}
+
+#[test]
+fn a_limit_of_time_leaves_room_to_confirm() {
+    let value = |c: &Combination| Some(1.0 + 0.2 * c.level(0) as f64);
+    for most in [10.0, 40.0, 60.0, 100.0] {
+        let mut tune = Tune::new(vec![3, 4, 4, 3], Settings { max_s: Some(most), ..SETTINGS });
+        let tried = run(&mut tune, value);
+        let found = tune.found();
+        assert!(tried.len() as f64 <= most, "{most}: {}", tried.len());
+        assert_eq!(found.reason, Reason::MaxTime, "{most}");
+        assert_eq!(found.recommended, found.gain.is_some_and(|gain| gain.low > 0.0), "{most}");
+        if most >= 60.0 {
+            assert!(found.recommended, "{most}: {found:?}");
+        }
+    }
+}
+
+#[test]
+fn it_may_be_stopped_anywhere() {
+    let count =
+        run(&mut Tune::new(vec![3, 3], SETTINGS), |c| Some(1.0 + 0.1 * c.level(0) as f64)).len();
+    for step in 0..count {
+        let mut tune = Tune::new(vec![3, 3], SETTINGS);
+        for _ in 0..step {
+            let value = 1.0 + 0.1 * tune.next().unwrap().0.level(0) as f64;
+            tune.take(Measured { value: Some(value), took_s: 1.0 });
+            if tune.next().is_none() {
+                return;
+            }
+        }
+        tune.stop();
+        let found = tune.found();
+        assert_eq!((tune.next(), found.reason), (None, Reason::Stopped), "{step}");
+        assert!(!found.recommended, "{step}");
+    }
+}
+
+/// The same seed and figures lead to the same trials.
+#[test]
+fn it_knows_no_chance_but_its_seed() {
+    let value = |c: &Combination| Some(1.0 + 0.05 * c.level(2) as f64);
+    let tried = |seed| run(&mut Tune::new(vec![3, 3, 3], Settings { seed, ..SETTINGS }), value);
+    assert_eq!(tried(3), tried(3));
+    assert_ne!(tried(3), tried(4));
+}
