@@ -66,7 +66,7 @@ fn it_ends_where_nothing_can_be_told() {
     let left = std::cell::Cell::new(8);
     run(&mut tune, |c| {
         left.set(left.get() - 1);
-        (c.changed().len() > 0 || left.get() > 0).then_some(1.0)
+        (!c.changed().is_empty() || left.get() > 0).then_some(1.0)
     });
     assert_eq!(tune.found().reason, Reason::Unmeasurable);
     assert!(!tune.found().recommended);
