@@ -36,6 +36,8 @@ pub struct Metric {
     /// JSON pointer below a record's totals, or below one direction of them: a record need not be
     /// whole to be compared.
     place: &'static str,
+    /// The same of shares of cores, percent: the number is that of each core's second of their sum.
+    per_core: &'static [&'static str],
     /// JSON pointers into an iperf3 document, the first that is there counts.
     iperf3: &'static [&'static str],
     /// What the number there is multiplied by to be in `unit`.
@@ -142,6 +144,11 @@ impl Metric {
         self
     }
 
+    const fn per_core(mut self, places: &'static [&'static str]) -> Self {
+        self.per_core = places;
+        self
+    }
+
     const fn iperf3(mut self, places: &'static [&'static str], scale: f64) -> Self {
         (self.iperf3, self.iperf3_scale) = (places, scale);
         self
@@ -149,7 +156,13 @@ impl Metric {
 
     /// Of one direction, in the record's own unit: what its `column` holds. `flow` is a [`Flow`].
     pub fn raw(&self, flow: &Value) -> Option<f64> {
-        flow.pointer(self.place)?.as_f64()
+        let figure = |place: &str| flow.pointer(place)?.as_f64();
+        let number = figure(self.place)?;
+        if self.per_core.is_empty() {
+            return Some(number);
+        }
+        let percent = self.per_core.iter().map(|place| figure(place)).sum::<Option<f64>>()?;
+        (percent > 0.0).then(|| number / (percent / 100.0))
     }
 
     /// Of an interval, a stream or totals; of the forward direction when both ran.
@@ -191,6 +204,7 @@ const fn metric(
         column: None,
         scale: 1.0,
         place,
+        per_core: &[],
         iperf3: &[],
         iperf3_scale: 1.0,
     }
@@ -284,6 +298,12 @@ pub const METRICS: &[Metric] = &[
         "/receiver/cpu/softirq_percent",
     )
     .column("softirq_receiver_percent"),
+    metric(
+        ("bits_per_cpu_second", "bit/CPU-s", Higher),
+        "payload that arrived for each second of CPU of both ends' data threads",
+        "/receiver/bits_per_second",
+    )
+    .per_core(&["/sender/cpu/threads_percent", "/receiver/cpu/threads_percent"]),
     metric(
         ("datagrams_sent", "datagrams", Higher),
         "datagrams that the sender's kernel took",

@@ -38,7 +38,7 @@ pub fn short(value: f64) -> String {
 
 /// Whether a unit is one of those that records have and that are read with a prefix.
 pub fn takes_prefix(unit: &str) -> bool {
-    matches!(unit, "bit/s" | "datagrams/s" | "transactions/s" | "s")
+    matches!(unit, "bit/s" | "datagrams/s" | "transactions/s" | "bit/CPU-s" | "s")
 }
 
 /// The size and name of the prefix with which an axis up to `most` is read best; none for a unit
