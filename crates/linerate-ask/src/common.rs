@@ -152,6 +152,7 @@ pub fn asked(
         elsewhere: found.elsewhere,
         label: keep.names.label,
         title: keep.names.title,
+        profile: keep.profile,
         ..Request::new(found.target, plan)
     };
     Ok(Asked { request, notes: Vec::new(), save: keep.save })
@@ -178,6 +179,11 @@ pub struct Keep {
     /// Keep the record as JSON in FILE, whatever is shown; a file that is there is not written over.
     #[arg(long, value_name = "FILE")]
     pub save: Option<PathBuf>,
+    /// Take the options of this profile that are not given here: `linerate tune` saves them as
+    /// ~/.config/linerate/profiles/NAME.toml.
+    #[arg(long, value_name = "NAME", help_heading = "Where")]
+    #[serde(skip)]
+    pub profile: Option<String>,
     /// By which name it is known.
     #[command(flatten)]
     #[serde(flatten)]

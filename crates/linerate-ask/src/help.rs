@@ -29,6 +29,7 @@ pub fn top() -> String {
   linerate doctor HOST                 what is set badly on this host for that path
   linerate profile udp HOST --rate 1G  where this host's CPU time goes
   linerate watch                       what this host's cores and interfaces do now
+  linerate tune tcp HOST               the best window, streams and cores for it
 ",
         Exit::ALL,
     )
@@ -151,6 +152,18 @@ pub fn search() -> String {
   linerate search HOST --preset ndr --log a.jsonl    every trial kept; Ctrl-C, then:
   linerate search --resume a.jsonl                   goes on
   linerate search --replay a.jsonl --json            the same answer without a network
+",
+    )
+}
+
+pub fn tune() -> String {
+    with_exit_codes(
+        "  linerate tune tcp HOST                             window, block, streams, congestion control, cores
+  linerate tune udp HOST --rate max --profile fast   then: linerate udp HOST --profile fast
+  linerate tune udp HOST --rate 10G --objective rate,loss=0.1%
+  linerate tune tcp HOST --factor window=1Mi,4Mi,16Mi --factor streams --max-time 5m
+  linerate tune rr HOST --allow-settings --factor cores --factor coalesce.rx-usecs=0,20
+  linerate tune udp --local --objective efficiency
 ",
     )
 }

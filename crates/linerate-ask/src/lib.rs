@@ -14,6 +14,7 @@ pub mod iperf3;
 pub mod key;
 pub mod netperf;
 pub mod nuttcp;
+pub mod preset;
 pub mod profile;
 pub mod rr;
 pub mod search;
@@ -22,6 +23,7 @@ pub mod target;
 pub mod tcp;
 pub mod test;
 pub mod trial;
+pub mod tune;
 pub mod udp;
 pub mod usage;
 pub mod value;
@@ -42,6 +44,7 @@ pub enum Measure {
     Rr(rr::RrArgs),
     Sweep(Box<sweep::SweepArgs>),
     Search(Box<search::SearchArgs>),
+    Tune(Box<tune::TuneArgs>),
 }
 
 /// A command line of a verb that measures.

@@ -3,7 +3,7 @@
 use clap::Args;
 use linerate_model::limits;
 use linerate_model::plan::{Direction, RrPlan, Traffic, Transport};
-use linerate_model::units::ByteCount;
+use linerate_model::units::{ByteCount, Nanos};
 use serde::Deserialize;
 
 use super::Asked;
@@ -60,6 +60,13 @@ pub struct RrArgs {
 }
 
 impl RrArgs {
+    /// The same as a trial, which takes this long unless it was said.
+    pub(crate) fn trial(&self, time: Nanos) -> Result<Asked, Refusal> {
+        let mut trial = self.clone();
+        trial.span.time.get_or_insert(time);
+        trial.asked()
+    }
+
     /// The test, if it makes sense.
     pub fn asked(&self) -> Result<Asked, Refusal> {
         let found = self.place.find("rr", false)?;

@@ -3,7 +3,7 @@
 use clap::Args;
 use linerate_model::limits;
 use linerate_model::plan::{TcpPlan, Traffic};
-use linerate_model::units::ByteCount;
+use linerate_model::units::{ByteCount, Nanos};
 use serde::Deserialize;
 
 use super::Asked;
@@ -93,6 +93,15 @@ enum Send {
 }
 
 impl TcpArgs {
+    /// The same as a trial, which takes this long unless it was said.
+    pub(crate) fn trial(&self, time: Nanos) -> Result<Asked, Refusal> {
+        let mut trial = self.clone();
+        if self.bytes.is_none() {
+            trial.span.time.get_or_insert(time);
+        }
+        trial.asked()
+    }
+
     /// The test, if it makes sense.
     pub fn asked(&self) -> Result<Asked, Refusal> {
         let direction = self.way.direction()?;
@@ -118,7 +127,7 @@ impl TcpArgs {
 }
 
 /// `TCP_CA_NAME_MAX` of the kernel is 16 with the closing zero.
-fn check_congestion(name: &str) -> Result<(), Refusal> {
+pub(crate) fn check_congestion(name: &str) -> Result<(), Refusal> {
     let word = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
     if !name.is_empty() && name.len() <= 15 && name.bytes().all(word) {
         return Ok(());

@@ -34,7 +34,9 @@ fn read<T: DeserializeOwned>(verb: TrafficKind, options: &[(String, Value)]) -> 
     let known = Measure::options(verb.name());
     for (key, value) in options {
         let name = key.replace('_', "-");
+        // A profile is a file that may change between two runs of a plan.
         let option = known.iter().find(|known| known.trim_start_matches("--") == name);
+        let option = option.filter(|_| name != "profile");
         let alone = Map::from_iter([(key.clone(), value.clone())]);
         let why = match (option, serde_json::from_value::<T>(Value::Object(alone))) {
             (None, _) if key != "host" => "there is no such option".to_owned(),

@@ -47,7 +47,7 @@ impl TrialArgs {
         let (plan, size_from_mtu) = self.datagrams.plan(&mut found, None)?;
         let span = Span { time: Some(time), warmup: self.warmup, interval: interval(time) };
         let (traffic, end) = (Traffic::Udp(plan), End::Time(time));
-        let keep = Keep { save: None, names: self.names.clone() };
+        let keep = Keep { names: self.names.clone(), ..Keep::default() };
         let way = Direction::Forward;
         let mut asked = asked(found, traffic, way, end, &span, &self.sockets, keep)?;
         asked.request.size_from_mtu = size_from_mtu;

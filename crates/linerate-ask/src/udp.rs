@@ -3,7 +3,7 @@
 use clap::Args;
 use linerate_model::plan::{Direction, Traffic};
 use linerate_model::record::ErrorRecord;
-use linerate_model::units::{BitRate, ByteCount, Rate};
+use linerate_model::units::{BitRate, ByteCount, Nanos, Rate};
 use serde::Deserialize;
 
 use super::common::{Keep, Show, Sockets, Span, Way, asked, end};
@@ -69,6 +69,15 @@ pub struct UdpArgs {
 }
 
 impl UdpArgs {
+    /// The same as a trial, which takes this long unless it was said.
+    pub(crate) fn trial(&self, time: Nanos) -> Result<Asked, Refusal> {
+        let mut trial = self.clone();
+        if self.bytes.is_none() && self.count.is_none() {
+            trial.span.time.get_or_insert(time);
+        }
+        trial.asked()
+    }
+
     /// The test, if it makes sense.
     pub fn asked(&self) -> Result<Asked, Refusal> {
         let direction = self.way.direction()?;

@@ -49,6 +49,13 @@ impl FromStr for Count {
     }
 }
 
+/// A share, such as `2%` or `0.02`, from 0 to 1.
+pub fn share(text: &str) -> Option<f64> {
+    let (number, of) = text.strip_suffix('%').map_or((text, 1.0), |number| (number, 100.0));
+    let share = number.parse::<f64>().ok()? / of;
+    (0.0..=1.0).contains(&share).then_some(share)
+}
+
 /// Bytes of a datagram, or what the path's MTU leaves for them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Size {

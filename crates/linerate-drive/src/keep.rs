@@ -28,6 +28,11 @@ impl SavedFile {
         }
     }
 
+    /// Where.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Keeps the text.
     pub fn keep(&self, text: io::Result<String>) -> Result<(), ErrorRecord> {
         let draft = self.draft();

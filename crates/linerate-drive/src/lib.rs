@@ -1,4 +1,4 @@
-//! Runs experiments: a sweep, a search, a campaign. Each is given what the user asks for, an
+//! Runs experiments: a sweep, a search, a tuning, a campaign. Each is given what the user asks for, an
 //! [`Env`] to run it with, and a [`Watcher`] for its progress; it comes back with its document.
 //!
 //! Nothing here prints. Tests, hosts and time come through traits, so that a whole experiment can
@@ -14,6 +14,7 @@ pub mod profile;
 pub mod search;
 pub mod sweep;
 pub mod trial;
+pub mod tune;
 
 use std::time::Duration;
 
@@ -90,6 +91,8 @@ pub trait Watcher: Observer {
     fn sweep(&mut self, _event: &sweep::Event<'_>) {}
     /// Of a search.
     fn search(&mut self, _event: &search::Event<'_>) {}
+    /// Of a tuning.
+    fn tune(&mut self, _event: &tune::Event<'_>) {}
     /// Of a campaign.
     fn campaign(&mut self, _event: &campaign::Event<'_>) {}
 }

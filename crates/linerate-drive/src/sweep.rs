@@ -28,7 +28,7 @@ const ETHERNET_BYTES: u64 = 14 + 4 + 8 + 12;
 const LOOK: Nanos = Nanos::from_millis(500);
 
 /// A seed by chance: the random state that every hash map gets.
-fn chance() -> u64 {
+pub(crate) fn chance() -> u64 {
     use std::hash::{BuildHasher, Hasher};
     // Short enough to be typed again.
     std::collections::hash_map::RandomState::new().build_hasher().finish() % 1_000_000

@@ -69,22 +69,31 @@ pub fn run(
     trial: &Trial,
     variation: Variation,
 ) -> Result<(RunRecord, Outcome), Box<ErrorRecord>> {
-    let request = request(base, trial, variation);
+    let (record, took) = whole(env, &request(base, trial, variation))?;
+    let outcome = outcome(&record, trial, took.as_secs_f64());
+    Ok((record, outcome))
+}
+
+/// Runs one test to its end, waiting for a server that is busy; with its wall time. A record that contradicts itself
+/// is reported, and repeated by whoever decides.
+///
+/// # Errors
+/// As [`run`].
+pub fn whole(
+    env: &mut Env<'_>,
+    request: &Request,
+) -> Result<(RunRecord, Duration), Box<ErrorRecord>> {
     let begun = env.clock.elapsed();
     loop {
         let observer: &mut dyn Observer = env.watcher;
-        let record = env.executor.run(&request, observer, &env.stop);
+        let record = env.executor.run(request, observer, &env.stop);
         let took = env.clock.elapsed().saturating_sub(begun);
         match (&record.error, record.status) {
             // The server may still be at the end of the trial before.
             (Some(error), _) if error.kind == ErrorKind::Busy && took < BUSY_LIMIT => {
                 env.clock.sleep(BUSY_EVERY);
             }
-            // A record that contradicts itself is reported, and repeated by whoever decides.
-            (_, Status::Complete | Status::Invalid) => {
-                let outcome = outcome(&record, trial, took.as_secs_f64());
-                return Ok((record, outcome));
-            }
+            (_, Status::Complete | Status::Invalid) => return Ok((record, took)),
             (Some(error), _) => return Err(Box::new(error.clone())),
             (None, _) => {
                 let error =

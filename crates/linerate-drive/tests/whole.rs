@@ -9,8 +9,10 @@ use linerate_ask::sweep::SweepArgs;
 use linerate_drive::campaign::{self, Ended, Read};
 use linerate_drive::search::Search;
 use linerate_drive::sweep::{Course, Swept};
+use linerate_drive::tune;
 use linerate_model::record::{ErrorRecord, Status};
 use linerate_model::search::SearchDocument;
+use linerate_model::tune::{Reason, TuneDocument};
 use linerate_store::Reader;
 use world::{Folder, World, error};
 
@@ -34,6 +36,51 @@ fn search(world: &World, line: &str) -> SearchDocument {
     let Ok(Measure::Search(args)) = Measure::from_words(&words) else { panic!("{words:?}") };
     let args: Box<SearchArgs> = args;
     world.run(|env| Search::new(&args, words.clone()).unwrap().run(env))
+}
+
+fn tune(world: &World, line: &str) -> Result<TuneDocument, ErrorRecord> {
+    let words = words(line);
+    let Ok(Measure::Tune(args)) = Measure::from_words(&words) else { panic!("{words:?}") };
+    let mut nobody = || Err(error("permission", 1));
+    world.run(|env| tune::Course::new(&args, words.clone())?.run(env, &mut nobody))
+}
+
+const TUNE: &str =
+    "tune tcp hydra2 --factor streams=2,4 --factor window=1Mi --seed 1 -R --width 1%";
+
+#[test]
+fn a_tuning_of_a_path_that_nothing_helps_leaves_the_default() {
+    let world = World::default();
+    let document = tune(&world, TUNE).unwrap();
+    assert_eq!((document.status, document.reason), (Status::Complete, Reason::Settled));
+    assert!(!document.recommended && document.factors.iter().all(|f| f.best == 0));
+    assert!(document.because[0].starts_with("the default stays"), "{:?}", document.because);
+    // The first look as well.
+    assert_eq!(world.tests() as usize, document.trials.len() + 1);
+    assert_eq!(document.best_command, words("tcp hydra2 --reverse"));
+}
+
+#[test]
+fn a_tuning_keeps_what_is_known_wherever_it_is_stopped() {
+    let whole = World::default();
+    let trials = tune(&whole, TUNE).unwrap().trials.len();
+    for step in 1..=whole.steps() {
+        match tune(&World::stopped_at(Some(step)), TUNE) {
+            Err(error) => assert_eq!((error.kind.name(), step), ("interrupted", 1)),
+            Ok(document) => {
+                let error = document.error.as_ref().map(|error| error.kind.name());
+                let expected = (Status::Partial, Some("interrupted"));
+                assert_eq!((document.status, error), expected, "step {step}");
+                assert!(document.trials.len() < trials && !document.recommended, "step {step}");
+            }
+        }
+    }
+    let refused = tune(&World::failing(4, error("refused", 3)), TUNE).unwrap();
+    assert_eq!((refused.status, refused.trials.len()), (Status::Partial, 2));
+    // What one setting alone cannot do is left out.
+    let odd = tune(&World::failing(9, error("test", 1)), TUNE).unwrap();
+    assert_eq!(odd.status, Status::Complete);
+    assert_eq!(odd.trials.iter().filter(|trial| trial.failed.is_some()).count(), 1);
 }
 
 const SWEEP: &str = "sweep hydra2 --rates 10M..max --zoom --seed 1 -t 1s -l 1000 --repeat 2";

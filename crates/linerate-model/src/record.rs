@@ -42,6 +42,8 @@ pub struct RunRecord {
     pub label: Option<String>,
     /// Title in place of the command line, as its user gave it.
     pub title: Option<String>,
+    /// The profile that options of it came from, by its name; `asked` has what they were.
+    pub profile: Option<String>,
     /// Addresses and ports of both ends.
     pub addresses: Option<Addresses>,
     /// The figures that are asked for first.

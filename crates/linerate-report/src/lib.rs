@@ -32,5 +32,6 @@ pub mod served;
 pub mod spark;
 pub mod style;
 pub mod sweep;
+pub mod tune;
 
 pub use linerate_model::clean;

@@ -31,6 +31,7 @@ pub fn empty(protocol: &str) -> RunRecord {
         target: Some("hydra2".into()),
         label: None,
         title: None,
+        profile: None,
         addresses: None,
         summary: None,
         found: None,

@@ -29,7 +29,7 @@ pub fn run(args: &DoctorArgs, look: Look) -> Result<Exit, ErrorRecord> {
 }
 
 /// This host, with linerate's own file for the helper that keeps its settings.
-fn take_over() -> Result<Box<dyn HostAgent>, ErrorRecord> {
+pub fn take_over() -> Result<Box<dyn HostAgent>, ErrorRecord> {
     let program = std::env::current_exe().map_err(|e| {
         ErrorRecord::new(ErrorKind::Unable, "cannot find linerate's own file", e.to_string(), &[])
     })?;

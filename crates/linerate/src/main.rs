@@ -25,6 +25,7 @@ mod serve;
 mod status;
 mod sweep;
 mod tools;
+mod tune;
 mod watch;
 
 use std::ffi::OsStr;
@@ -94,6 +95,7 @@ fn dispatch(cli: Cli) -> Result<ExitCode, ErrorRecord> {
             Measure::Rr(args) => run::run(args.asked()?, args.show, look)?,
             Measure::Sweep(args) => sweep::run(&args, look)?,
             Measure::Search(args) => search::run(&args, look)?,
+            Measure::Tune(args) => tune::run(&args, look)?,
         },
         Command::Doctor(args) => doctor::run(&args, look)?,
         Command::Profile(args) => profile::run(&args, look)?,

@@ -8,13 +8,14 @@ use linerate_model::campaign::CampaignStatus;
 use linerate_model::doctor::DoctorDocument;
 use linerate_model::key_list::KeyList;
 use linerate_model::lines::{
-    CampaignLine, ExportedRun, NoDocument, RunLine, SearchLine, SweepLine, WatchLine,
+    CampaignLine, ExportedRun, NoDocument, RunLine, SearchLine, SweepLine, TuneLine, WatchLine,
 };
 use linerate_model::profile::ProfileDocument;
 use linerate_model::record::{ErrorKind as Kind, ErrorRecord, RunRecord};
 use linerate_model::search::SearchDocument;
 use linerate_model::served::ServerLine;
 use linerate_model::sweep::SweepDocument;
+use linerate_model::tune::TuneDocument;
 use linerate_report::compare::view::View;
 
 use crate::args::Cli;
@@ -32,6 +33,8 @@ pub fn schema(document: Document) -> Result<Exit, ErrorRecord> {
         Document::Search => schemars::schema_for!(SearchDocument),
         Document::SearchLine => schemars::schema_for!(SearchLine<'_>),
         Document::WatchLine => schemars::schema_for!(WatchLine<'_>),
+        Document::Tune => schemars::schema_for!(TuneDocument),
+        Document::TuneLine => schemars::schema_for!(TuneLine<'_>),
         Document::Doctor => schemars::schema_for!(DoctorDocument),
         Document::Profile => schemars::schema_for!(ProfileDocument),
         Document::Compare => schemars::schema_for!(View),

@@ -59,6 +59,7 @@ pub(super) fn record(document: &Value) -> Result<RunRecord, String> {
         target: target.map(str::to_owned),
         label: None,
         title: None,
+        profile: None,
         addresses: None,
         summary: None,
         asked: plan(test, start, way),

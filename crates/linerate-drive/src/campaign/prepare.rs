@@ -15,8 +15,18 @@ use serde_json::Value;
 use super::figure;
 
 /// Options that the plan says in its own way, or that concern a screen.
-const NOT_OPTIONS: &[&str] =
-    &["help", "version", "local", "ipv4", "ipv6", "key-file", "json", "json-lines", "color"];
+const NOT_OPTIONS: &[&str] = &[
+    "help",
+    "version",
+    "local",
+    "ipv4",
+    "ipv6",
+    "key-file",
+    "json",
+    "json-lines",
+    "color",
+    "profile",
+];
 
 /// What a plan may say, made from the verbs' own arguments.
 pub fn vocabulary() -> Vocabulary {

@@ -1,7 +1,7 @@
 //! The doctor: looks at this host and, through its server, at the far one; judges both; and may prove what one
 //! change is worth.
 
-mod prove;
+pub(crate) mod prove;
 
 use std::net::{IpAddr, ToSocketAddrs};
 use std::time::Duration;

@@ -59,7 +59,7 @@ pub(super) fn prove(
 }
 
 /// A host that is not as before is an error, whatever the runs say.
-fn not_back(left: &[String]) -> Option<ErrorRecord> {
+pub(crate) fn not_back(left: &[String]) -> Option<ErrorRecord> {
     let what = "the host is not as it was before";
     (!left.is_empty()).then(|| ErrorRecord::new(ErrorKind::Restore, what, left.join("; "), &[]))
 }
@@ -155,7 +155,7 @@ fn turns(
     Ok(())
 }
 
-fn set(
+pub(crate) fn set(
     host: &mut dyn HostAgent,
     device: Option<&DeviceChoice>,
     setting: &Setting,
@@ -173,7 +173,7 @@ fn set(
 }
 
 /// Whether it is still set after a run: a helper that was killed has put it back.
-fn still(
+pub(crate) fn still(
     host: &mut dyn HostAgent,
     device: Option<&DeviceChoice>,
     setting: &Setting,

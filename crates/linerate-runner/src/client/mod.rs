@@ -91,6 +91,8 @@ pub struct Request {
     pub label: Option<String>,
     /// A title of the run, for the record.
     pub title: Option<String>,
+    /// The profile that options of it came from, for the record.
+    pub profile: Option<String>,
     /// Days whose budgets its bytes count towards.
     pub days: Vec<DayBudget>,
     /// What whoever watches it may do to it.
@@ -115,6 +117,7 @@ impl Request {
             command: Vec::new(),
             label: None,
             title: None,
+            profile: None,
             days: Vec::new(),
             controls: None,
         }
@@ -200,6 +203,7 @@ pub(crate) fn blank(request: &Request) -> RunRecord {
         asked: PlanRecord::of(&request.plan, request.ip),
         label: request.label.clone(),
         title: request.title.clone(),
+        profile: request.profile.clone(),
         addresses: None,
         summary: None,
         found: None,

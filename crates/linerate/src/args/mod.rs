@@ -9,10 +9,10 @@ pub mod tools;
 use std::ffi::OsString;
 
 use clap::error::ErrorKind;
-use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use linerate_model::record::ErrorRecord;
 
-use linerate_ask::{Color, Measure, help, usage};
+use linerate_ask::{Color, Measure, help, preset, usage};
 
 /// Measures what a network path and the hosts at its ends can carry, and says what limits it.
 #[derive(Debug, Parser)]
@@ -108,7 +108,10 @@ pub fn parse(argv: Vec<OsString>) -> Result<Option<Cli>, ErrorRecord> {
     let mut command = linerate_ask::with_numbers_below_zero(Cli::command());
     let found = command.try_get_matches_from_mut(&argv);
     match found.and_then(|found| Ok((Cli::from_arg_matches(&found)?, found))) {
-        Ok((cli, found)) => again::refuse_ignored(&command, &found).map(|()| Some(cli)),
+        Ok((cli, found)) => {
+            again::refuse_ignored(&command, &found)?;
+            Ok(Some(with_profile(&argv, &found)?.unwrap_or(cli)))
+        }
         Err(error) => match error.kind() {
             ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
                 // A closed output has no use for help.
@@ -124,6 +127,16 @@ pub fn parse(argv: Vec<OsString>) -> Result<Option<Cli>, ErrorRecord> {
                 .unwrap_or_else(|| usage::from_clap(&error, verb.as_deref()))),
         },
     }
+}
+
+/// The command line with the options of the profile that it names.
+fn with_profile(argv: &[OsString], found: &ArgMatches) -> Result<Option<Cli>, ErrorRecord> {
+    let Some(argv) = preset::expand(argv, found)? else { return Ok(None) };
+    let mut command = linerate_ask::with_numbers_below_zero(Cli::command());
+    let found = command.try_get_matches_from_mut(&argv);
+    let cli = found.and_then(|found| Cli::from_arg_matches(&found));
+    let verb = linerate_ask::verb_of(&command, &argv);
+    cli.map(Some).map_err(|error| preset::blamed(usage::from_clap(&error, verb.as_deref())))
 }
 
 #[cfg(test)]

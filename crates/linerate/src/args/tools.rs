@@ -33,6 +33,10 @@ pub enum Document {
     SearchLine,
     /// A line of `watch --json-lines`.
     WatchLine,
+    /// `--json` of tune.
+    Tune,
+    /// A line of `tune --json-lines`.
+    TuneLine,
     /// `doctor --json`.
     Doctor,
     /// `profile --json`.

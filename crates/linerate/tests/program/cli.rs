@@ -30,6 +30,7 @@ fn every_verb_has_help_with_examples() {
         "rr",
         "sweep",
         "search",
+        "tune",
         "doctor",
         "profile",
         "watch",
@@ -42,8 +43,8 @@ fn every_verb_has_help_with_examples() {
         let help = text(&out.stdout);
         assert!(help.contains("Examples:\n  linerate"), "{verb}: {help}");
         assert!(out.stderr.is_empty());
-        let tests =
-            ["serve", "udp", "tcp", "rr", "sweep", "search", "doctor", "profile"].contains(&verb);
+        let tests = ["serve", "udp", "tcp", "rr", "sweep", "search", "tune", "doctor", "profile"]
+            .contains(&verb);
         assert_eq!(help.contains("Exit codes:"), tests, "{verb}");
     }
 }
@@ -71,6 +72,8 @@ fn the_first_page_of_help() {
                    there
       search       The highest rate that meets a goal of loss (and delay): bounds, evidence and which
                    end limits
+      tune         The best setting for a path, by experiment: sizes, windows, streams, engines, cores
+                   and more
       doctor       What holds this host back on the way to another: what is set badly, why that matters,
                    what changes it
       watch        What this host does now: cores, interfaces, drops and interrupts, without a test
@@ -107,6 +110,7 @@ fn the_first_page_of_help() {
       linerate search HOST --max 1G        the highest rate with at most 0.5% loss
       linerate doctor HOST                 what is set badly on this host for that path
       linerate watch                       what this host's cores and interfaces do now
+      linerate tune tcp HOST               the best window, streams and cores for it
 
     Exit codes:
         0  complete
@@ -160,7 +164,7 @@ fn commands(of: &str) -> Vec<String> {
 
 /// The drop-in faces have help of their own, which lists no commands of linerate's.
 fn within(name: &str) -> Vec<String> {
-    if ["campaign", "keys"].contains(&name) { commands(name) } else { vec![] }
+    if ["campaign", "keys", "tune"].contains(&name) { commands(name) } else { vec![] }
 }
 
 #[test]

@@ -59,5 +59,6 @@ mod support;
 mod sweep;
 mod trains;
 mod truth;
+mod tune;
 mod unit;
 mod watch;

@@ -1,0 +1,182 @@
+//! One figure of a setting: of a test, or of a search where a rate counts only up to some loss.
+
+use linerate_analysis::metric::Metric;
+use linerate_experiment::search::goal::Goal;
+use linerate_experiment::search::{Next, Search, Settings};
+use linerate_model::plan::{Direction, EngineChoice, Traffic, Way};
+use linerate_model::record::{Doubt, ErrorKind, ErrorRecord, RunRecord, Status};
+use linerate_model::units::{BitRate, Nanos};
+use linerate_runner::client::Request;
+
+use linerate_ask::tune::Level;
+
+use crate::Env;
+use crate::trial::{self, Variation};
+
+/// Least rate of a search for the highest with little loss, bit/s.
+const LEAST_BPS: u64 = 1_000_000;
+/// Its bounds are this close, unless the width asks for closer ones.
+const BOUNDS: f64 = 0.01;
+
+/// What came of a setting.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    /// The figure.
+    pub value: Option<f64>,
+    /// Ids of the runs.
+    pub runs: Vec<String>,
+    /// Of the runs.
+    pub doubts: Vec<Doubt>,
+    /// The last of them.
+    pub record: Option<RunRecord>,
+    /// Why there is no figure.
+    pub failed: Option<String>,
+}
+
+/// What is measured of every setting.
+pub(super) struct Measure {
+    pub metric: &'static Metric,
+    /// Share of loss up to which a rate counts.
+    pub loss: Option<f64>,
+    pub width: f64,
+    pub time: Nanos,
+}
+
+impl Measure {
+    /// The figure of one setting. A setting that cannot run has none.
+    ///
+    /// # Errors
+    /// What ends everything: no server any more, or Ctrl-C.
+    pub fn run(&self, env: &mut Env<'_>, request: &Request) -> Result<Seen, ErrorRecord> {
+        let mut seen = Seen::default();
+        let done = match self.loss {
+            Some(loss) => self.search(env, request, loss, &mut seen),
+            None => self.test(env, request, &mut seen),
+        };
+        match done {
+            Ok(()) => {}
+            Err(error) if ends_all(&error.kind) => return Err(*error),
+            Err(error) => seen.failed = Some(format!("{}: {}", error.what, error.why)),
+        }
+        if seen.value.is_none() && seen.failed.is_none() {
+            seen.failed = Some(format!("its runs have no {}", self.metric.name));
+        }
+        Ok(seen)
+    }
+
+    fn test(
+        &self,
+        env: &mut Env<'_>,
+        request: &Request,
+        seen: &mut Seen,
+    ) -> Result<(), Box<ErrorRecord>> {
+        // What contradicts itself is repeated once.
+        for _ in 0..2 {
+            let (record, _) = trial::whole(env, request)?;
+            let is_valid = record.status == Status::Complete;
+            seen.value = self.metric.of(&record).filter(|_| is_valid);
+            seen.keep(record);
+            if is_valid {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// The highest rate that keeps to the loss, by one good trial a load.
+    fn search(
+        &self,
+        env: &mut Env<'_>,
+        request: &Request,
+        loss: f64,
+        seen: &mut Seen,
+    ) -> Result<(), Box<ErrorRecord>> {
+        let max = match &request.plan.traffic {
+            Traffic::Udp(udp) => udp.rate.map(|rate| rate.bits_per_second(udp.size)),
+            _ => None,
+        };
+        let goal = Goal {
+            name: "tune".to_owned(),
+            loss,
+            delay_p99: None,
+            exceed: 0.0,
+            time: self.time,
+            sum: self.time,
+            width: BOUNDS.min(self.width / 2.0),
+        };
+        let way = match request.plan.direction {
+            Direction::Reverse => Way::Reverse,
+            _ => Way::Forward,
+        };
+        let Some(min) = BitRate::new(LEAST_BPS) else { return Ok(()) };
+        let max = max.and_then(BitRate::new).filter(|max| *max > min);
+        let settings =
+            Settings { way, min, max, goals: vec![goal], ci: None, shape: false, max_time: None };
+        let mut search = Search::new(settings);
+        while let Next::Run { trial, .. } = search.next() {
+            let (record, outcome) = trial::run(env, request, &trial, Variation::default())?;
+            seen.keep(record);
+            search.take(outcome);
+        }
+        // Where not even the least rate keeps to it, that is what is known of the setting.
+        let lower = search.goals().first().and_then(|goal| goal.lower_bps);
+        seen.value = Some(lower.unwrap_or(LEAST_BPS as f64));
+        Ok(())
+    }
+}
+
+impl Seen {
+    fn keep(&mut self, record: RunRecord) {
+        self.runs.push(record.id.clone());
+        self.doubts.extend(record.doubts.iter().cloned());
+        self.record = Some(record);
+    }
+}
+
+/// Errors that no other setting would mend.
+fn ends_all(kind: &ErrorKind) -> bool {
+    use ErrorKind as E;
+    matches!(
+        kind,
+        E::Interrupted
+            | E::UnknownHost
+            | E::NoAddress
+            | E::Refused
+            | E::NoRoute
+            | E::NoPermission
+            | E::Bind
+            | E::Reset
+            | E::TimedOut
+            | E::Connect
+            | E::NotLinerate
+            | E::Version
+            | E::Key
+            | E::Busy
+            | E::UdpBlocked
+            | E::Authentication
+            | E::ServerLost
+            | E::ServerStopped
+            | E::HelperLost
+            | E::Restore
+    )
+}
+
+/// Why a level is not what it says on these hosts, as its test shows.
+pub(super) fn not_had(level: &Level, record: &RunRecord) -> Option<String> {
+    let agreed = record.agreed.as_ref()?;
+    match level {
+        Level::Window(asked) => {
+            let granted = agreed.window_granted?;
+            let least = [granted.send_bytes, granted.receive_bytes].into_iter().flatten().min()?;
+            let less = least < u64::from(*asked);
+            less.then(|| {
+                format!("a socket was granted {least} bytes (net.core.rmem_max, wmem_max)")
+            })
+        }
+        Level::Engine(asked) if *asked != EngineChoice::Auto => {
+            let ran = agreed.engine.as_ref()?.name();
+            (ran != asked.name()).then(|| format!("the sender fell back to {ran}"))
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,427 @@
+//! A tuning: asks the controller for the next setting, measures it, and says which is best.
+
+mod levels;
+mod measure;
+mod words;
+
+use std::collections::BTreeMap;
+
+use linerate_analysis::metric::{self, Better};
+use linerate_ask::tune::{Level, TuneArgs, TuneAsked};
+use linerate_ask::{preset, usage};
+use linerate_experiment::doubts;
+use linerate_experiment::tune::space::Combination;
+use linerate_experiment::tune::{Measured, Settings, Tune};
+use linerate_model::record::{
+    Doubt, ErrorKind, ErrorRecord, FORMAT, PlanRecord, ProgramFacts, RunRecord, Status,
+};
+use linerate_model::setting::Setting;
+use linerate_model::tune::{Objective, Purpose, Reason, TuneDocument, TuneTrial};
+use linerate_runner::agent::{DeviceChoice, HostAgent};
+use linerate_runner::client::{Request, Target};
+
+use crate::doctor::TakeOver;
+use crate::doctor::prove::{not_back, set, still};
+use crate::keep::SavedFile;
+use crate::{Env, sweep, trial};
+use levels::{Factor, Ground};
+use measure::{Measure, Seen, not_had};
+
+/// How a tuning goes.
+#[derive(Debug)]
+pub enum Event<'a> {
+    /// What the user should know.
+    Note(&'a str),
+    /// The factors and their levels are known.
+    Started(&'a TuneDocument),
+    /// A trial begins: its number from 1, what for, and what differs from the default.
+    Trial(usize, Purpose, &'a str),
+    /// It is over: the last of the document's trials.
+    Ended(&'a TuneDocument, &'a str),
+}
+
+/// A tuning on its way.
+pub struct Course {
+    asked: TuneAsked,
+    measure: Measure,
+    factors: Vec<Factor>,
+    document: TuneDocument,
+    /// Where the profile and the document are kept.
+    profile: Option<SavedFile>,
+    saved: Option<SavedFile>,
+    doubts: Vec<Vec<Doubt>>,
+    /// Options of the best setting.
+    best: Vec<(String, String)>,
+}
+
+/// The host whose settings are varied, and what is set there now.
+struct Hand {
+    host: Option<Box<dyn HostAgent>>,
+    device: Option<DeviceChoice>,
+    now: Vec<Setting>,
+}
+
+impl Course {
+    /// What is asked for by `command`.
+    ///
+    /// # Errors
+    /// What makes no sense, and a profile or file that cannot be kept.
+    pub fn new(args: &TuneArgs, command: Vec<String>) -> Result<Self, ErrorRecord> {
+        let mut asked = args.asked()?;
+        let Some(metric) = metric::find(asked.objective.metric) else {
+            return Err(usage::error("cannot tune", "there is no such metric", &[]));
+        };
+        let profile =
+            asked.test.request.profile.take().map(|name| profile_file(&name)).transpose()?;
+        let saved = asked.test.save.as_deref().map(SavedFile::new).transpose()?;
+        let request = &mut asked.test.request;
+        request.command = command;
+        let time = request.plan.duration().unwrap_or_default();
+        let measure = Measure { metric, loss: asked.objective.loss, width: asked.width, time };
+        let mut document = blank(&asked);
+        document.objective = Objective {
+            name: asked.objective.name.clone(),
+            metric: metric.name.to_owned(),
+            unit: metric.unit.to_owned(),
+            better: metric.better.name().to_owned(),
+            loss_at_most_ratio: asked.objective.loss,
+        };
+        document.profile = profile.as_ref().map(|file| file.path().display().to_string());
+        let (factors, doubts, best) = (Vec::new(), Vec::new(), Vec::new());
+        Ok(Self { asked, measure, factors, document, profile, saved, doubts, best })
+    }
+
+    /// To its end, or to where it must stop.
+    ///
+    /// # Errors
+    /// Why nothing at all was measured.
+    pub fn run(
+        mut self,
+        env: &mut Env<'_>,
+        take_over: TakeOver<'_>,
+    ) -> Result<TuneDocument, ErrorRecord> {
+        let begun = env.clock.elapsed();
+        for note in &self.asked.test.notes {
+            env.watcher.tune(&Event::Note(note));
+        }
+        let mut hand = Hand { host: None, device: None, now: Vec::new() };
+        if self.asked.settings {
+            hand.host = Some(take_over()?);
+        }
+        let (look, _) = trial::whole(env, &self.request(&[])).map_err(|error| *error)?;
+        hand.device = look.client.nic.as_ref().map(|nic| DeviceChoice::Named(nic.name.clone()));
+        self.learn(&look);
+        let notes = self.choose(&look, &mut hand)?;
+        for note in &notes {
+            env.watcher.tune(&Event::Note(note));
+        }
+        let spent = env.clock.elapsed().saturating_sub(begun);
+        let settings = Settings {
+            width: self.asked.width,
+            lower: self.measure.metric.better == Better::Lower,
+            max_s: Some(self.asked.max_time.as_secs_f64() - spent.as_secs_f64()),
+            seed: self.document.seed,
+        };
+        let levels = self.factors.iter().map(|factor| factor.levels.len() + 1).collect();
+        let mut tune = Tune::new(levels, settings);
+        env.watcher.tune(&Event::Started(&self.document));
+        let mut trouble = None;
+        while let Some((combination, purpose)) = tune.next() {
+            let (combination, purpose) = (combination.clone(), purpose);
+            let done = match env.stop.seen() {
+                true => Err(interrupted()),
+                false => self.trial(env, &mut tune, &combination, purpose, &mut hand),
+            };
+            if let Err(error) = done {
+                tune.stop();
+                trouble = Some(error);
+            }
+        }
+        let left = hand.put_back();
+        trouble = trouble.or_else(|| not_back(&left));
+        self.document.left = left;
+        self.document.seconds = env.clock.elapsed().saturating_sub(begun).as_secs_f64();
+        self.fill(&tune, trouble);
+        self.keep()?;
+        Ok(self.document)
+    }
+
+    /// The test of a combination, its settings of hosts aside.
+    fn request(&self, levels: &[&Level]) -> Request {
+        let mut request = self.asked.test.request.clone();
+        // The names are those of the experiment.
+        (request.label, request.title) = (None, None);
+        for level in levels {
+            level.apply(&mut request);
+        }
+        request
+    }
+
+    fn choose(&mut self, look: &RunRecord, hand: &mut Hand) -> Result<Vec<String>, ErrorRecord> {
+        let this_machine = look.client.boot_id.is_some()
+            && look.server.as_ref().is_some_and(|s| s.boot_id == look.client.boot_id);
+        let mut host = hand.host.take();
+        let mut ground = Ground {
+            asked: &self.asked,
+            look,
+            host: host.as_mut(),
+            device: hand.device.as_ref(),
+            this_machine,
+        };
+        let found = ground.factors();
+        hand.host = host;
+        let (factors, notes) = found?;
+        self.document.factors = factors.iter().map(Factor::told).collect();
+        self.factors = factors;
+        Ok(notes)
+    }
+
+    fn levels(&self, combination: &Combination) -> Vec<&Level> {
+        let levels = self.factors.iter().zip(&combination.0);
+        levels.filter_map(|(factor, number)| factor.level(*number)).collect()
+    }
+
+    /// Measures a combination and gives it to the controller.
+    fn trial(
+        &mut self,
+        env: &mut Env<'_>,
+        tune: &mut Tune,
+        combination: &Combination,
+        purpose: Purpose,
+        hand: &mut Hand,
+    ) -> Result<(), ErrorRecord> {
+        let what = words::combination(&self.factors, combination);
+        let number = self.document.trials.len() + 1;
+        env.watcher.tune(&Event::Trial(number, purpose, &what));
+        let begun = env.clock.elapsed();
+        let levels = self.levels(combination);
+        let wanted: Vec<Setting> = levels.iter().filter_map(|l| l.setting()).cloned().collect();
+        let seen = match hand.set(&wanted)? {
+            Some(failed) => Seen { failed: Some(failed), ..Seen::default() },
+            None => {
+                let seen = self.measure.run(env, &self.request(&levels))?;
+                hand.holds()?;
+                seen
+            }
+        };
+        let took_s = env.clock.elapsed().saturating_sub(begun).as_secs_f64();
+        let levels =
+            self.document.factors.iter().zip(&combination.0).filter(|(_, level)| **level > 0);
+        let levels = levels.map(|(factor, level)| (factor.name.clone(), *level as u64)).collect();
+        let not_had = self.not_had(combination, &seen);
+        let failed = not_had.first().map(|(.., why)| why.clone()).or(seen.failed);
+        let value = seen.value.filter(|_| failed.is_none());
+        let runs = seen.runs;
+        self.document.trials.push(TuneTrial {
+            purpose,
+            levels,
+            value,
+            took_s,
+            runs,
+            failed: failed.clone(),
+        });
+        tune.take(Measured { value, took_s });
+        for (factor, number, why) in not_had {
+            tune.leave_out(factor, number);
+            self.note_left_out(tune, &why);
+        }
+        if let Some(why) = failed {
+            self.note_left_out(tune, &why);
+        }
+        self.doubts.push(seen.doubts);
+        env.watcher.tune(&Event::Ended(&self.document, &what));
+        Ok(())
+    }
+
+    /// Levels that this trial showed not to be what they say, and why.
+    fn not_had(&self, combination: &Combination, seen: &Seen) -> Vec<(usize, usize, String)> {
+        let Some(record) = &seen.record else { return Vec::new() };
+        let levels = self.factors.iter().zip(&combination.0).enumerate();
+        let not_had = levels.filter_map(|(number, (factor, level))| {
+            Some((number, *level, not_had(factor.level(*level)?, record)?))
+        });
+        not_had.collect()
+    }
+
+    /// Levels that the controller gave up, because no test with them had a figure.
+    fn note_left_out(&mut self, tune: &Tune, why: &str) {
+        for (factor, number) in tune.space().left_out() {
+            let told = self.document.factors.get_mut(*factor);
+            if let Some(level) = told.and_then(|f| f.levels.get_mut(*number)) {
+                level.left_out.get_or_insert_with(|| why.to_owned());
+            }
+        }
+    }
+
+    /// What the first test says of the hosts.
+    fn learn(&mut self, record: &RunRecord) {
+        self.document.client = Some(record.client.clone());
+        self.document.server.clone_from(&record.server);
+        let shared = record.agreed.as_ref().unwrap_or(&record.asked);
+        self.document.plan = Some(PlanRecord { duration_s: None, ..shared.clone() });
+    }
+
+    /// The document at the end.
+    fn fill(&mut self, tune: &Tune, trouble: Option<ErrorRecord>) {
+        let found = tune.found();
+        let document = &mut self.document;
+        for (told, about) in document.factors.iter_mut().zip(&found.factors) {
+            told.best = about.best as u64;
+            told.worth_percent = about.worth.filter(|_| about.best > 0);
+            told.others_most_percent = about.others_most;
+            for (level, known) in told.levels.iter_mut().zip(&about.levels) {
+                if let Some((gain, runs)) = known {
+                    (level.gain_percent, level.runs) = (Some(*gain), *runs as u64);
+                }
+            }
+        }
+        document.gain_percent = found.gain;
+        document.pairs = found.pairs as u64;
+        (document.default_mean, document.best_mean) = (found.default_mean, found.candidate_mean);
+        document.recommended = found.recommended;
+        document.reason = if trouble.is_some() { Reason::Stopped } else { found.reason };
+        document.doubts = doubts::summed(self.doubts.iter().map(Vec::as_slice));
+        let changed = found.candidate.changed();
+        let name = |f: usize| {
+            Some((document.factors.get(f)?.name.clone(), found.candidate.level(f) as u64))
+        };
+        document.candidate = changed.into_iter().filter_map(name).collect();
+        let candidate = words::combination(&self.factors, &found.candidate);
+        document.because = words::because(document, &candidate);
+        let levels: Vec<Level> = {
+            let levels = self.factors.iter().zip(&found.best.0);
+            levels.filter_map(|(factor, number)| factor.level(*number)).cloned().collect()
+        };
+        let plan = self.request(&levels.iter().collect::<Vec<_>>()).plan;
+        self.best = words::options(&levels, &plan);
+        let document = &mut self.document;
+        document.best_settings = levels.iter().filter_map(Level::setting).cloned().collect();
+        document.best_command = words::command(&document.command, &self.best);
+        document.status = if trouble.is_some() { Status::Partial } else { Status::Complete };
+        document.error = trouble;
+    }
+
+    /// The files of `--profile` and `--save`.
+    fn keep(&mut self) -> Result<(), ErrorRecord> {
+        match &self.profile {
+            // A profile of the default says nothing.
+            Some(file) if self.document.recommended => {
+                let remark = words::remark(&self.document);
+                let text = preset::text(self.asked.verb, &self.best, &remark);
+                file.keep(text.map_err(std::io::Error::other))?;
+            }
+            _ => self.document.profile = None,
+        }
+        match &self.saved {
+            Some(file) => file.keep(crate::document(&self.document)),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Hand {
+    /// Sets these and no others; why the first that cannot be set was refused.
+    fn set(&mut self, wanted: &[Setting]) -> Result<Option<String>, ErrorRecord> {
+        let Some(host) = &mut self.host else { return Ok(None) };
+        if self.now == wanted {
+            return Ok(None);
+        }
+        self.now.clear();
+        if let Some(error) = not_back(&host.restore()?.left()) {
+            return Err(error);
+        }
+        for setting in wanted {
+            let device = self.device.as_ref().filter(|_| setting.name.of_device());
+            match set(host.as_mut(), device, setting) {
+                Ok(()) => self.now.push(setting.clone()),
+                Err(error) if error.kind == ErrorKind::Setting => {
+                    return Ok(Some(format!("{}: {}", error.what, error.why)));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether all that was set still is.
+    fn holds(&mut self) -> Result<(), ErrorRecord> {
+        let Some(host) = &mut self.host else { return Ok(()) };
+        for setting in &self.now {
+            let device = self.device.as_ref().filter(|_| setting.name.of_device());
+            still(host.as_mut(), device, setting)?;
+        }
+        Ok(())
+    }
+
+    /// Puts everything back; what could not be.
+    fn put_back(&mut self) -> Vec<String> {
+        match self.host.as_mut().map(|host| host.restore()) {
+            None => Vec::new(),
+            Some(Ok(restoration)) => restoration.left(),
+            Some(Err(error)) => vec![format!("{}: {}", error.what, error.why)],
+        }
+    }
+}
+
+fn profile_file(name: &str) -> Result<SavedFile, ErrorRecord> {
+    let path = preset::path(name)?;
+    if let Some(folder) = path.parent() {
+        // What is wrong with it is said of the file.
+        let _ = std::fs::create_dir_all(folder);
+    }
+    SavedFile::new(&path)
+}
+
+fn blank(asked: &TuneAsked) -> TuneDocument {
+    let (id, started) = linerate_runner::client::stamp();
+    let request = &asked.test.request;
+    TuneDocument {
+        format: FORMAT,
+        kind: "tune".to_owned(),
+        id,
+        started,
+        linerate: ProgramFacts { version: env!("CARGO_PKG_VERSION").to_owned() },
+        command: request.command.clone(),
+        label: request.label.clone(),
+        title: request.title.clone(),
+        target: match &request.target {
+            Target::Local => None,
+            Target::Host { name, .. } | Target::Discard { name, .. } => Some(name.clone()),
+        },
+        protocol: asked.verb,
+        objective: Objective {
+            name: String::new(),
+            metric: String::new(),
+            unit: String::new(),
+            better: String::new(),
+            loss_at_most_ratio: None,
+        },
+        width_percent: asked.width * 100.0,
+        seed: asked.seed.unwrap_or_else(sweep::chance),
+        factors: Vec::new(),
+        candidate: BTreeMap::new(),
+        gain_percent: None,
+        pairs: 0,
+        default_mean: None,
+        best_mean: None,
+        recommended: false,
+        reason: Reason::Stopped,
+        because: Vec::new(),
+        best_command: Vec::new(),
+        best_settings: Vec::new(),
+        profile: None,
+        trials: Vec::new(),
+        plan: None,
+        client: None,
+        server: None,
+        seconds: 0.0,
+        doubts: Vec::new(),
+        left: Vec::new(),
+        status: Status::Complete,
+        error: None,
+    }
+}
+
+fn interrupted() -> ErrorRecord {
+    ErrorRecord::new(ErrorKind::Interrupted, "the tuning was ended early", "Ctrl-C or SIGTERM", &[])
+}

@@ -1,0 +1,108 @@
+//! What a tuning says in words: of settings, of its answer, and the command line that uses it.
+
+use linerate_ask::tune::{Level, cpu_words, test_words};
+use linerate_experiment::tune::space::Combination;
+use linerate_model::plan::TestPlan;
+use linerate_model::tune::{Gain, Reason, TuneDocument};
+
+use super::levels::Factor;
+
+/// What differs from the default: `window 4 MiB, streams 4`.
+pub(super) fn combination(factors: &[Factor], combination: &Combination) -> String {
+    let changed = factors.iter().zip(&combination.0).filter_map(|(factor, number)| {
+        Some(format!("{} {}", factor.name.text(), factor.level(*number)?.name()))
+    });
+    let words = changed.collect::<Vec<_>>().join(", ");
+    if words.is_empty() { "the default".to_owned() } else { words }
+}
+
+/// A gain with its interval: `18.2 % (16.0 to 20.4)`.
+fn gain(gain: Gain) -> String {
+    format!("{:.1} % ({:.1} to {:.1})", gain.mean, gain.low, gain.high)
+}
+
+/// The answer; `candidate` is what was compared with the default at the end.
+pub(super) fn because(document: &TuneDocument, candidate: &str) -> Vec<String> {
+    let better = if document.objective.better == "lower" { "less" } else { "more" };
+    let (metric, pairs) = (&document.objective.metric, document.pairs);
+    let answer = match document.gain_percent {
+        Some(found) if document.recommended => format!(
+            "{candidate}: {} {better} {metric} than the default, in {pairs} pairs of runs after it was chosen",
+            gain(found)
+        ),
+        Some(found) => format!(
+            "the default stays: the best of the search, {candidate}, was {} better in {pairs} fresh pairs of runs, \
+             which shows no gain",
+            gain(found)
+        ),
+        None if document.candidate.is_empty() => {
+            "the default stays: nothing was shown to be better".to_owned()
+        }
+        None => format!(
+            "the default stays: the best so far, {candidate}, was not compared with it in fresh runs"
+        ),
+    };
+    let width = document.width_percent;
+    let end = match document.reason {
+        Reason::Settled => {
+            format!("no other level of any factor can add {width} % to what the search ended at")
+        }
+        Reason::MaxTime => {
+            "the time was over before everything was settled; --max-time for more".to_owned()
+        }
+        Reason::Noise => format!("runs scatter too much here to settle every factor to {width} %"),
+        Reason::Unmeasurable => "what all else is compared with could not be measured".to_owned(),
+        Reason::NothingToVary => "no factor has a level beside the default".to_owned(),
+        Reason::Stopped => "it was ended early".to_owned(),
+    };
+    vec![answer, end]
+}
+
+/// The options of the test that are these levels, each once.
+pub(super) fn options(levels: &[Level], plan: &TestPlan) -> Vec<(String, String)> {
+    let mut options: Vec<(String, String)> = Vec::new();
+    let mut cores = false;
+    for level in levels {
+        match (level, level.value()) {
+            (Level::Cores(..) | Level::FarCores(..), _) => cores = true,
+            (_, Some(value)) => options.push((option(level).to_owned(), value)),
+            (_, None) => {}
+        }
+    }
+    options.extend(cpu_words(plan).filter(|_| cores).map(|value| ("cpu".to_owned(), value)));
+    options
+}
+
+fn option(level: &Level) -> &'static str {
+    match level {
+        Level::Size(_) => "size",
+        Level::Window(_) => "window",
+        Level::Streams(_) => "streams",
+        Level::Engine(_) => "engine",
+        Level::Burst(_) => "burst",
+        Level::Block(_) => "block",
+        Level::Congestion(_) => "congestion",
+        Level::Cores(..) | Level::FarCores(..) => "cpu",
+        Level::Setting(_) => "",
+    }
+}
+
+/// The command line of the test that was tuned, with other options in place of its own.
+pub(super) fn command(tuning: &[String], options: &[(String, String)]) -> Vec<String> {
+    let names: Vec<&str> = options.iter().map(|(name, _)| name.as_str()).collect();
+    let mut words = test_words(tuning, &names);
+    if !words.is_empty() {
+        words.extend(options.iter().flat_map(|(name, value)| [format!("--{name}"), value.clone()]));
+    }
+    words
+}
+
+/// What stands above a profile.
+pub(super) fn remark(document: &TuneDocument) -> Vec<String> {
+    let mut lines = vec![format!("{}, {}", document.command.join(" "), document.started)];
+    lines.extend(document.because.first().cloned());
+    for setting in &document.best_settings {
+        lines.push(format!("with {setting} on this host, which no test sets"));
+    }
+    lines
+}

@@ -1,0 +1,164 @@
+//! A tuning as text: a row a trial while it runs, then the best setting and what each factor matters by.
+
+use linerate_model::tune::{Gain, TuneDocument, TuneFactor, TuneTrial};
+
+use crate::clean::clean;
+use crate::number::{self, ABSENT};
+use crate::rows::{self, Cell, column, keep, text as text_column};
+use crate::run::text::Layout;
+use crate::style::{Paint, Tone};
+
+/// Columns of the first words of each line.
+const LABEL: usize = 9;
+
+/// A trial that is over: its number from 1, what it was of, and the unit of its figure.
+type Trial<'a> = (&'a TuneTrial, usize, &'a str, &'a str);
+
+type Column = rows::Column<fn(&Trial<'_>) -> Cell>;
+
+const COLUMNS: &[Column] = &[
+    column("", "trial", 5, 0, |t| Cell::plain(t.1.to_string())),
+    text_column("for", 7, 1, |t| Cell::plain(t.0.purpose.name())),
+    column("", "figure", 17, 0, |t| match (t.0.value, &t.0.failed) {
+        (Some(value), _) => Cell::plain(number::measured(value, Some(t.3))),
+        (None, _) => Cell { text: "none".to_owned(), tone: Tone::Warn },
+    }),
+    text_column("setting", 12, 0, |t| match &t.0.failed {
+        Some(why) => {
+            Cell { text: clean(&format!("{}: {why}", t.2)).into_owned(), tone: Tone::Warn }
+        }
+        None => Cell::plain(clean(t.2).into_owned()),
+    }),
+];
+
+fn columns(width: Option<usize>) -> Vec<Column> {
+    let mut columns = COLUMNS.to_vec();
+    keep(&mut columns, width, |_| 0);
+    columns
+}
+
+/// The head of the table of trials; `width` of the terminal, where there is one.
+pub fn head(width: Option<usize>, paint: Paint) -> String {
+    rows::head(&columns(width), width, paint)
+}
+
+/// The last trial of a document, `setting` being what it was of.
+pub fn row(document: &TuneDocument, setting: &str, width: Option<usize>, paint: Paint) -> String {
+    let Some(trial) = document.trials.last() else { return String::new() };
+    let trial: Trial<'_> = (trial, document.trials.len(), setting, &document.objective.unit);
+    let columns = columns(width);
+    let cells: Vec<_> = columns.iter().map(|c| (c.cell)(&trial)).collect();
+    rows::line(&columns, &cells, width, paint)
+}
+
+/// The result.
+pub fn text(document: &TuneDocument, layout: Layout) -> String {
+    let mut out = String::new();
+    let mut say = |label: &str, words: &str, tone: Tone| {
+        let label = format!("{label:LABEL$}");
+        layout.wrapped(&mut out, &label, &clean(words), tone, LABEL);
+    };
+    let tone = if document.recommended { Tone::Good } else { Tone::Label };
+    let mut sentences = document.because.iter();
+    if let Some(answer) = sentences.next() {
+        say("best", answer, tone);
+    }
+    if let Some(means) = means(document) {
+        say("", &means, Tone::Dim);
+    }
+    for sentence in sentences {
+        say("why", sentence, Tone::Dim);
+    }
+    out.push_str(&table(document, layout));
+    end(&mut out, document, layout);
+    out
+}
+
+fn means(document: &TuneDocument) -> Option<String> {
+    let shown = |value: f64| number::measured(value, Some(&document.objective.unit));
+    let (default, best) = (document.default_mean?, document.best_mean?);
+    Some(format!("{} against {} of the default", shown(best), shown(default)))
+}
+
+/// A gain with its interval, or the sign that there is none.
+fn gain(gain: Option<&Gain>) -> String {
+    let words = |g: &Gain| format!("{:.1} % ({:.1} to {:.1})", g.mean, g.low, g.high);
+    gain.map_or_else(|| ABSENT.to_owned(), words)
+}
+
+/// What its levels other than the best would add, each with how sure that is: the best of them.
+fn next_best(factor: &TuneFactor) -> String {
+    let most = |percent: f64| format!("{percent:+.1} %");
+    number::or_absent(factor.others_most_percent, most)
+}
+
+/// What the worst of its levels costs: how much the factor can matter.
+fn worst(factor: &TuneFactor) -> String {
+    let gains = factor.levels.iter().filter_map(|l| Some((l.gain_percent?.mean, &l.name)));
+    let worst = gains.min_by(|a, b| a.0.total_cmp(&b.0)).filter(|(gain, _)| *gain < 0.0);
+    worst.map_or_else(|| ABSENT.to_owned(), |(gain, name)| format!("{gain:.0} % ({name})"))
+}
+
+fn table(document: &TuneDocument, layout: Layout) -> String {
+    let name = |factor: &TuneFactor, level: u64| {
+        let level = usize::try_from(level).ok().and_then(|at| factor.levels.get(at));
+        level.map_or_else(|| ABSENT.to_owned(), |level| level.name.clone())
+    };
+    let head = ["factor", "default", "best", "worth", "others at most", "the worst"];
+    let mut lines: Vec<[String; 6]> = vec![head.map(str::to_owned)];
+    lines.extend(document.factors.iter().map(|factor| {
+        [
+            factor.name.clone(),
+            name(factor, 0),
+            if factor.best > 0 { name(factor, factor.best) } else { "default".to_owned() },
+            gain(factor.worth_percent.as_ref()),
+            next_best(factor),
+            worst(factor),
+        ]
+    }));
+    let cleaned = lines.into_iter().map(|line| line.map(|cell| clean(&cell).into_owned()));
+    let lines: Vec<[String; 6]> = cleaned.collect();
+    let wide = |at: usize| lines.iter().map(|line| line[at].chars().count()).max().unwrap_or(0);
+    let widths = [0, 1, 2, 3, 4, 5].map(wide);
+    let mut out = String::from("\n");
+    for (number, line) in lines.iter().enumerate() {
+        let cells = line.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}"));
+        let text = cells.collect::<Vec<_>>().join("  ");
+        let text = match layout.room.width {
+            Some(width) => rows::cut(text.trim_end(), width),
+            None => text.trim_end().to_owned(),
+        };
+        let tone = if number == 0 { Tone::Dim } else { Tone::Plain };
+        out.push_str(&format!("{}\n", layout.paint.apply(tone, &text)));
+    }
+    out.push('\n');
+    out
+}
+
+/// What was left out, and how the best setting is used.
+fn end(out: &mut String, document: &TuneDocument, layout: Layout) {
+    let mut say = |label: &str, words: &str| {
+        layout.wrapped(out, &format!("{label:LABEL$}"), &clean(words), Tone::Dim, LABEL);
+    };
+    for factor in &document.factors {
+        for level in &factor.levels {
+            if let Some(why) = &level.left_out {
+                say("left out", &format!("{} {}: {why}", factor.name, level.name));
+            }
+        }
+    }
+    for setting in &document.best_settings {
+        say("set", &format!("{setting} (this host; it was put back)"));
+    }
+    let mut command = |label: &str, words: &str| {
+        // On a line, so that it can be copied.
+        let label = layout.paint.apply(Tone::Label, &format!("{label:LABEL$}"));
+        out.push_str(&format!("{label}{}\n", clean(words)));
+    };
+    if !document.best_command.is_empty() && document.recommended {
+        command("run", &document.best_command.join(" "));
+    }
+    if let Some(profile) = &document.profile {
+        command("profile", profile);
+    }
+}

@@ -1,0 +1,268 @@
+//! `linerate tune`: whole, over loopback and in namespaces that are made bad on purpose; its profiles; and its end
+//! before the end.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use serde_json::Value;
+
+use crate::schema;
+use crate::support::controlled::{Scratch, snapshot};
+use crate::support::{Client, Lab, PORT, Ran, alone, linerate, list, wait_for};
+
+/// A folder of configuration of its own.
+fn config(name: &str) -> PathBuf {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("tune-{name}"));
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).expect("a folder");
+    folder
+}
+
+fn with_config(folder: &std::path::Path, space: Option<&str>, args: &[&str]) -> Ran {
+    let program = env!("CARGO_BIN_EXE_linerate");
+    let mut command = match space {
+        Some(space) => {
+            let mut command = Command::new("ip");
+            command.args(["netns", "exec", space, program]);
+            command
+        }
+        None => Command::new(program),
+    };
+    let out = command.args(args).env("XDG_CONFIG_HOME", folder);
+    let out = out.env("XDG_STATE_HOME", folder).env("STATE_DIRECTORY", folder).output();
+    let out = out.expect("it starts");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    Ran { code: out.status.code().unwrap_or(-1), out: text(&out.stdout), err: text(&out.stderr) }
+}
+
+fn fits(document: &Value) {
+    let ran = linerate(None, &["schema", "tune"]);
+    let shape: Value = serde_json::from_str(&ran.out).expect("JSON");
+    schema::validate(&shape, document).unwrap_or_else(|e| panic!("{e}\n{document:#}"));
+}
+
+/// What holds of every result, whichever level won.
+fn holds_together(document: &Value) {
+    fits(document);
+    let gain = &document["gain_percent"];
+    let recommended = document["recommended"] == true;
+    assert!(!recommended || gain["low"].as_f64().is_some_and(|low| low > 0.0), "{document:#}");
+    let changed = list(&document["factors"]).iter().filter(|f| f["best"] != 0).count();
+    assert_eq!(changed > 0, recommended, "{document:#}");
+    for trial in list(&document["trials"]) {
+        assert_eq!(trial["value"].is_null(), !trial["failed"].is_null(), "{trial}");
+    }
+    assert_eq!(list(&document["trials"])[0]["purpose"], "default");
+}
+
+#[test]
+fn two_factors_over_loopback() {
+    let _alone = alone();
+    let line = "tune udp --local --rate 20M -t 100ms --factor streams=2,3 --factor burst=1ms \
+                --objective efficiency --max-time 20s --seed 7 --json";
+    let args: Vec<&str> = line.split_whitespace().collect();
+    let ran = linerate(None, &args);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let document = ran.record();
+    holds_together(&document);
+    assert_eq!((document["kind"].as_str(), document["seed"].as_u64()), (Some("tune"), Some(7)));
+    assert_eq!(document["objective"]["metric"], "bits_per_cpu_second");
+    let names: Vec<&Value> = list(&document["factors"]).iter().map(|f| &f["name"]).collect();
+    assert_eq!(names, ["streams", "burst"]);
+    assert_eq!(list(&document["factors"][0]["levels"]).len(), 3);
+    let command: Vec<&str> =
+        list(&document["best_command"]).iter().filter_map(Value::as_str).collect();
+    assert_eq!(command[..3], ["linerate", "udp", "--local"], "{command:?}");
+    assert!(!command.contains(&"--factor") && !command.contains(&"--time"), "{command:?}");
+}
+
+#[test]
+fn what_people_see_of_it() {
+    let _alone = alone();
+    let line = "tune rr --local -t 100ms --factor far-cores=0 --objective rate --max-time 4s";
+    let args: Vec<&str> = line.split_whitespace().collect();
+    let ran = linerate(None, &args);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    for word in ["trial  for", "the default", "factor", "others at most", "transactions/s"] {
+        assert!(ran.out.contains(word), "{word}: {}", ran.out);
+    }
+    let lines = linerate(None, &[&args[..], &["--json-lines"]].concat());
+    let ran = linerate(None, &["schema", "tune-line"]);
+    let shape: Value = serde_json::from_str(&ran.out).expect("JSON");
+    let events: Vec<String> = lines
+        .out
+        .lines()
+        .map(|line| {
+            let line: Value = serde_json::from_str(line).expect("JSON");
+            schema::validate(&shape, &line).unwrap_or_else(|e| panic!("{e}\n{line}"));
+            line["event"].as_str().expect("a word").to_owned()
+        })
+        .collect();
+    assert_eq!((&*events[0], &*events[1], &**events.last().unwrap()), ("start", "trial", "end"));
+}
+
+/// Datagrams of 64 bytes cost as many system calls as large ones: nothing else can be as good.
+#[test]
+fn small_datagrams_are_found_out_and_a_profile_mends_them() {
+    let test = "small_datagrams_are_found_out_and_a_profile_mends_them";
+    let _alone = alone();
+    if !Lab::possible(test) {
+        return;
+    }
+    let lab = Lab::pair();
+    let _server = lab.serve();
+    let (port, folder) = (PORT.to_string(), config("small"));
+    let space = lab.space("a");
+    let run = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let (verb, rest) = words.split_at(if words[0] == "tune" { 2 } else { 1 });
+        let args = [verb, &["10.77.1.2", "-p", &port, "--json"], rest].concat();
+        with_config(&folder, Some(&space), &args)
+    };
+    let line = "tune udp --rate max -l 64 -t 200ms --factor size=256,1400 --factor burst=1ms \
+                --max-time 60s --profile large";
+    let ran = run(line);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let document = ran.record();
+    holds_together(&document);
+    assert_eq!(document["recommended"], true, "{document:#}");
+    let size = &document["factors"][0];
+    assert_eq!(
+        (size["name"].as_str(), size["best"].as_u64()),
+        (Some("size"), Some(2)),
+        "{document:#}"
+    );
+    let gain = document["gain_percent"]["low"].as_f64().expect("a gain");
+    assert!(gain > 100.0, "{document:#}");
+    // What was saved is what a test takes, and what it is given itself wins.
+    let text = std::fs::read_to_string(folder.join("linerate/profiles/large.toml")).expect("saved");
+    assert!(text.contains("verb = \"udp\"") && text.contains("size = \"1400\""), "{text}");
+    let asked = |line: &str| run(line).complete()["asked"]["datagram_bytes"].clone();
+    assert_eq!(asked("udp --rate 1M -t 100ms --profile large"), 1_400);
+    assert_eq!(asked("udp --rate 1M -t 100ms --profile large -l 100"), 100);
+    let record = run("udp --rate 1M -t 100ms --profile large").record();
+    assert_eq!(record["profile"], "large");
+    // Nothing is written over.
+    let again = run(line);
+    assert_eq!(again.code, 1, "{}", again.err);
+    assert!(again.err.contains("the file is there"), "{}", again.err);
+}
+
+/// A window that holds a packet or two stops the stream at each of them.
+#[test]
+fn a_tiny_window_is_found_out() {
+    let _alone = alone();
+    if !Lab::possible("a_tiny_window_is_found_out") {
+        return;
+    }
+    let lab = Lab::pair().whole_trains();
+    let _server = lab.serve();
+    let ran = lab.client(
+        "tune",
+        "tcp",
+        "10.77.1.2 --window 4Ki -t 200ms --factor window=1Mi --factor block=64Ki --max-time 60s",
+    );
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let document = ran.record();
+    holds_together(&document);
+    let window = &document["factors"][0];
+    assert_eq!(
+        (window["name"].as_str(), window["best"].as_u64()),
+        (Some("window"), Some(1)),
+        "{document:#}"
+    );
+    let worth = window["worth_percent"]["low"].as_f64().expect("its worth");
+    assert!(worth > 20.0, "{document:#}");
+}
+
+#[test]
+fn settings_are_tried_and_put_back() {
+    let _alone = alone();
+    if !Lab::possible("settings_are_tried_and_put_back") {
+        return;
+    }
+    let lab = Lab::pair();
+    let _server = lab.serve();
+    let before = snapshot(&lab);
+    let (port, scratch) = (PORT.to_string(), Scratch::new("tune"));
+    let line =
+        "-t 100ms --factor offload.tso --factor ring.rx --allow-settings --max-time 10s --json";
+    let rest: Vec<&str> = line.split_whitespace().collect();
+    let args = [&["tune", "tcp", "10.77.1.2", "-p", &port][..], &rest].concat();
+    let ran = with_config(scratch.path("state").as_ref(), Some(&lab.space("a")), &args);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let document = ran.record();
+    holds_together(&document);
+    let factors = list(&document["factors"]);
+    assert_eq!(
+        (factors.len(), factors[0]["name"].as_str()),
+        (1, Some("offload.tso")),
+        "{document:#}"
+    );
+    assert!(ran.err.contains("ring.rx is left out"), "{}", ran.err);
+    assert!(list(&document["trials"]).iter().any(|t| t["levels"]["offload.tso"] == 1));
+    assert_eq!(snapshot(&lab), before, "all is put back");
+}
+
+#[test]
+fn ctrl_c_keeps_what_is_known() {
+    let _alone = alone();
+    let folder = config("ctrl-c");
+    let saved = folder.join("tune.json");
+    let saved_text = saved.to_str().expect("text");
+    let line = "tune udp --local --rate 5M -t 50ms --factor streams=2,3,4 --factor burst=1ms,2ms --json-lines --save";
+    let args: Vec<&str> = line.split_whitespace().chain([saved_text]).collect();
+    let client = Client::start(None, &args);
+    // Its trials are no files; so a while of them.
+    assert!(wait_for(Duration::from_secs(30), || client.has_stream()), "no test began");
+    client.signal(Signal::SIGINT);
+    let ran = client.end();
+    assert_eq!(ran.code, 130, "{}", ran.err);
+    let Ok(text) = std::fs::read_to_string(&saved) else {
+        // It came before the first look was over: then there is nothing to keep.
+        assert!(ran.err.contains("interrupted") || ran.err.contains("ended early"), "{}", ran.err);
+        return;
+    };
+    let document: Value = serde_json::from_str(&text).expect("JSON");
+    fits(&document);
+    assert_eq!((&document["status"], &document["reason"]), (&"partial".into(), &"stopped".into()));
+    assert_eq!(document["recommended"], false);
+}
+
+#[test]
+fn what_cannot_be_is_refused_before_any_packet() {
+    let folder = config("refused");
+    let profiles = folder.join("linerate/profiles");
+    std::fs::create_dir_all(&profiles).expect("a folder");
+    for (name, text) in [
+        ("other", "verb = \"tcp\"\n"),
+        ("typo", "verb = \"udp\"\n[options]\nwnidow = \"4Mi\"\n"),
+        ("nested", "verb = \"udp\"\n[options]\nwindow = [1]\n"),
+        ("strange", "verb = \"udp\"\ncolour = 1\n"),
+        ("much", "verb = \"udp\"\n[options]\nwindow = \"much\"\n"),
+    ] {
+        std::fs::write(profiles.join(format!("{name}.toml")), text).expect("written");
+    }
+    for (line, why) in [
+        ("tune", "no command was given"),
+        ("tune udp", "no server was given"),
+        ("tune udp hydra2", "--rate max"),
+        ("tune tcp --local --factor wnidow", "none of window"),
+        ("tune tcp --local --factor offload.gro", "--allow-settings"),
+        ("tune udp --local --profile a/b", "a name of letters"),
+        ("udp --local --profile none", "saves one"),
+        ("udp --local --profile ..", "a name of letters"),
+        ("udp --local --profile other", "it is of `linerate tcp`"),
+        ("udp --local --profile typo", "`wnidow` is no option"),
+        ("udp --local --profile nested", "not a text"),
+        ("udp --local --profile strange", "unknown field"),
+        ("udp --local --profile much", "--window"),
+    ] {
+        let args: Vec<&str> = line.split_whitespace().collect();
+        let ran = with_config(&folder, None, &args);
+        assert_eq!(ran.code, 2, "{line}: {}", ran.err);
+        assert!(ran.err.contains(why), "{line}: {}", ran.err);
+    }
+}
