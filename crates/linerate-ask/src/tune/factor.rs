@@ -402,7 +402,7 @@ mod tests {
         }
         assert_eq!(cpu_words(&request.plan).as_deref(), Some("1-2/3"));
         assert_eq!((request.plan.streams, Level::Window(4 << 20).name()), (4, "4 MiB".to_owned()));
-        assert_eq!((found.width, found.objective.metric), (0.02, "received_bps"));
+        assert_eq!((found.width, found.aim.metric), (0.02, "received_bps"));
     }
 
     #[test]
@@ -425,10 +425,10 @@ mod tests {
             let refused = asked(line).expect_err(line);
             assert!(refused.options.iter().any(|o| o == option), "{line}: {refused:?}");
         }
-        let loss = asked("udp hydra2 --rate max --objective rate,loss=0.5%").unwrap().objective;
+        let loss = asked("udp hydra2 --rate max --objective rate,loss=0.5%").unwrap().aim;
         assert_eq!((loss.metric, loss.loss), ("received_bps", Some(0.005)));
         assert!(asked("udp hydra2 --objective efficiency").is_ok(), "that floods nobody");
-        assert_eq!(asked("rr hydra2").unwrap().objective.metric, "latency_p99");
+        assert_eq!(asked("rr hydra2").unwrap().aim.metric, "latency_p99");
         let setting =
             asked("tcp h --allow-settings --factor offload.gro=off --factor rps").unwrap();
         let levels = setting.factors[0].levels.as_ref().unwrap();

@@ -103,7 +103,7 @@ pub struct TuneAsked {
     /// udp, tcp or rr.
     pub verb: TrafficKind,
     /// What is optimised.
-    pub objective: Aim,
+    pub aim: Aim,
     /// What a factor must matter by, as a share.
     pub width: f64,
     /// No trial begins that would end later.
@@ -143,8 +143,8 @@ impl TuneArgs {
             TuneTest::Tcp(a) => (TrafficKind::Tcp, a.test.trial(TRIAL)?, &a.how, a.test.show),
             TuneTest::Rr(a) => (TrafficKind::Rr, a.test.trial(TRIAL)?, &a.how, a.test.show),
         };
-        let objective = aim(verb, how.objective.as_deref())?;
-        check(&mut test, verb, &objective)?;
+        let aim = aim(verb, how.objective.as_deref())?;
+        check(&mut test, verb, &aim)?;
         let width = share(&how.width).filter(|width| (0.001..=0.5).contains(width));
         let width = width.ok_or_else(|| {
             let what = format!("cannot use `--width {}`", how.width);
@@ -154,7 +154,7 @@ impl TuneArgs {
         Ok(TuneAsked {
             test,
             verb,
-            objective,
+            aim,
             width,
             max_time: how.max_time,
             factors,
@@ -165,7 +165,7 @@ impl TuneArgs {
     }
 }
 
-fn check(test: &mut Asked, verb: TrafficKind, objective: &Aim) -> Result<(), Refusal> {
+fn check(test: &mut Asked, verb: TrafficKind, aim: &Aim) -> Result<(), Refusal> {
     let plan = &mut test.request.plan;
     if plan.direction == Direction::Both {
         return Err(usage::refusal(
@@ -192,8 +192,7 @@ fn check(test: &mut Asked, verb: TrafficKind, objective: &Aim) -> Result<(), Ref
             &["`linerate serve` there"],
         ));
     }
-    let floods =
-        verb == TrafficKind::Udp && matches!(objective.metric, "received_bps" | "received_pps");
+    let floods = verb == TrafficKind::Udp && matches!(aim.metric, "received_bps" | "received_pps");
     // That is the one thing that is noted of a test.
     let is_default_rate = !test.notes.is_empty();
     if floods && is_default_rate {

@@ -68,7 +68,7 @@ impl Course {
     /// What makes no sense, and a profile or file that cannot be kept.
     pub fn new(args: &TuneArgs, command: Vec<String>) -> Result<Self, ErrorRecord> {
         let mut asked = args.asked()?;
-        let Some(metric) = metric::find(asked.objective.metric) else {
+        let Some(metric) = metric::find(asked.aim.metric) else {
             return Err(usage::error("cannot tune", "there is no such metric", &[]));
         };
         let profile =
@@ -77,14 +77,14 @@ impl Course {
         let request = &mut asked.test.request;
         request.command = command;
         let time = request.plan.duration().unwrap_or_default();
-        let measure = Measure { metric, loss: asked.objective.loss, width: asked.width, time };
+        let measure = Measure { metric, loss: asked.aim.loss, width: asked.width, time };
         let mut document = blank(&asked);
         document.objective = Objective {
-            name: asked.objective.name.clone(),
+            name: asked.aim.name.clone(),
             metric: metric.name.to_owned(),
             unit: metric.unit.to_owned(),
             better: metric.better.name().to_owned(),
-            loss_at_most_ratio: asked.objective.loss,
+            loss_at_most_ratio: asked.aim.loss,
         };
         document.profile = profile.as_ref().map(|file| file.path().display().to_string());
         let (factors, doubts, best) = (Vec::new(), Vec::new(), Vec::new());
