@@ -1,4 +1,4 @@
-//! Where a test's CPU time went, as text: by layer, whence, by function, and what differs between two tests.
+//! Where a test's CPU time went, as text: by layer, by where it was called from, by function, and what differs between two tests.
 
 use linerate_model::profile::{
     Difference, FunctionShare, HostProfile, LayerDifference, LayerShare, PathShare, Profile,
@@ -127,7 +127,7 @@ const LAYERS: &[Of<LayerShare>] = &[
 ];
 
 const PATHS: &[Of<PathShare>] = &[
-    words("whence", 26, 0, |one| Cell::plain(one.path.words())),
+    words("called from", 26, 0, |one| Cell::plain(one.path.words())),
     column("", "of busy", 8, 0, |one| Cell::plain(percent(one.share))),
     column("", "±", 5, 1, |one| error(one.share_se)),
     words("", 36, 3, |one| bar(one.share)),
@@ -384,7 +384,7 @@ pub(crate) mod tests {
         for line in [
             "knee     between 2.000 Gbit/s and 2.010 Gbit/s",
             "note     3 samples were lost",
-            "whence                      of busy      ±",
+            "called from",
             "more than chance: copying",
         ] {
             assert!(text.contains(line), "{line}: {text}");

@@ -127,6 +127,7 @@ DoubtKind = Literal[
     "counters-disagree",
     "degraded",
     "bytes-not-copied",
+    "rate-changed",
     "shared-host",
 ] | str
 
@@ -636,6 +637,22 @@ class RrFigures(_RrFigures, total=False):
     unfinished: int | None
 
 
+class _RunEvent(TypedDict):
+    # Since the start of the measured time.
+    at_s: float
+    # What it was.
+    kind: str
+
+
+class RunEvent(_RunEvent, total=False):
+    """Something that whoever watched a test did while it ran."""
+
+    # Counted from 1 (mark).
+    number: int | None
+    # Asked payload rate of the forward direction from then on (rate).
+    rate_bps: int | None
+
+
 class _RunRecord(TypedDict):
     # What was asked.
     asked: PlanRecord
@@ -672,10 +689,14 @@ class RunRecord(_RunRecord, total=False):
     cuts: list[Cut]
     # What went wrong, when it is not complete.
     error: ErrorRecord | None
+    # What whoever watched it did while it ran, by time.
+    events: list[RunEvent]
     # How it was found out what the server speaks, where the user did not say and it is not linerate's.
     found: str | None
     # Name of the run in reports and comparisons, as its user gave it.
     label: str | None
+    # The profile that options of it came from, by its name; `asked` has what they were.
+    profile: str | None
     # The server's host.
     server: HostFacts | None
     # The same per stream.

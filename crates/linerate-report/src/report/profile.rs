@@ -78,7 +78,7 @@ fn sampled_host(section: &mut Section, host: &HostProfile) {
             one.samples.to_string(),
         ]
     }));
-    let mut paths = Table::new("Whence", "whence|of busy time|±|samples");
+    let mut paths = Table::new("Called from", "called from|of busy time|±|samples");
     paths.rows.extend(host.paths.iter().map(|one| {
         let se = format!("{:.1}", one.share_se * 100.0);
         vec![one.path.words().to_owned(), percent(one.share), se, one.samples.to_string()]

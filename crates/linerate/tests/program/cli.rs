@@ -76,6 +76,8 @@ fn the_first_page_of_help() {
                    and more
       doctor       What holds this host back on the way to another: what is set badly, why that matters,
                    what changes it
+      profile      Where the CPUs' time of a test goes: by layer, by function, as a flame graph, and
+                   what differs between two tests
       watch        What this host does now: cores, interfaces, drops and interrupts, without a test
       campaign     Settings x reboots x runs by one plan, crash-safe; leaves the hosts as it found them
       compare      Groups of runs: which differ from the first, by how much, and how sure that is
@@ -109,6 +111,7 @@ fn the_first_page_of_help() {
       linerate sweep HOST --zoom           where received leaves offered, and which end limits it
       linerate search HOST --max 1G        the highest rate with at most 0.5% loss
       linerate doctor HOST                 what is set badly on this host for that path
+      linerate profile udp HOST --rate 1G  where this host's CPU time goes
       linerate watch                       what this host's cores and interfaces do now
       linerate tune tcp HOST               the best window, streams and cores for it
 
@@ -164,7 +167,7 @@ fn commands(of: &str) -> Vec<String> {
 
 /// The drop-in faces have help of their own, which lists no commands of linerate's.
 fn within(name: &str) -> Vec<String> {
-    if ["campaign", "keys", "tune"].contains(&name) { commands(name) } else { vec![] }
+    if ["campaign", "keys", "tune", "profile"].contains(&name) { commands(name) } else { vec![] }
 }
 
 #[test]
