@@ -74,8 +74,9 @@ class Tests(unittest.TestCase):
         run = linerate.sweep(local=True, time="100ms", warmup="0ms", rates="10M,20M")
         events = list(run)
         self.assertEqual(events[0]["event"], "start")
-        # It stops where the sender cannot follow, on a busy machine at once.
-        self.assertIn(len([e for e in events if e["event"] == "trial"]), (1, 2))
+        # It stops where the sender cannot follow, and repeats what is unsure.
+        trials = [event for event in events if event["event"] == "trial"]
+        self.assertGreaterEqual(len(trials), 1)
         self.assertEqual(run.result(), events[-1]["document"])
 
     def test_documents_are_compared(self) -> None:

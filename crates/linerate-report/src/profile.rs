@@ -391,8 +391,8 @@ pub(crate) mod tests {
         }
         for width in [40, 60, 80, 120] {
             let text = shown(&document(), width, Much::All);
-            let tables = text.lines().filter(|line| line.contains(" % "));
-            assert!(tables.clone().count() > 5);
+            // The narrowest drops columns, and keeps the shares.
+            assert!(text.lines().filter(|line| line.contains(" %")).count() > 5, "{width}: {text}");
             assert!(text.lines().all(|line| line.chars().count() <= width.max(60)), "{text}");
         }
     }
