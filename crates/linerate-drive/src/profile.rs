@@ -50,10 +50,7 @@ pub fn run(
     let mut document = match (&args.test, &args.compare[..]) {
         (Some(tested), _) => {
             let asked = tested.asked()?;
-            let mut document = blank(match &asked.request.target {
-                Target::Host { name, .. } | Target::Discard { name, .. } => Some(name.clone()),
-                Target::Local => None,
-            });
+            let mut document = blank(asked.request.target.name().map(str::to_owned));
             document.error = tests(tested, asked, &command, &mut document, env)?;
             document
         }

@@ -16,7 +16,7 @@ use linerate_model::record::{
 };
 use linerate_model::sweep::{SweepDocument, SweepPlan, Variable};
 use linerate_model::units::{BitRate, DatagramSize, NANOS_PER_SECOND, Nanos};
-use linerate_runner::client::{Request, Target};
+use linerate_runner::client::Request;
 
 use crate::trial::{self, Variation};
 use crate::{Env, Watcher};
@@ -117,10 +117,7 @@ fn blank(request: &Request, plan: &SweepPlan) -> SweepDocument {
         command: request.command.clone(),
         label: request.label.clone(),
         title: request.title.clone(),
-        target: match &request.target {
-            Target::Local => None,
-            Target::Host { name, .. } | Target::Discard { name, .. } => Some(name.clone()),
-        },
+        target: request.target.name().map(str::to_owned),
         sweep: plan.clone(),
         plan: None,
         client: None,

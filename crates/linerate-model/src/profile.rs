@@ -118,7 +118,7 @@ pub struct HostProfile {
     pub work: Option<Work>,
     /// By what is done, the largest first; idle time is in none.
     pub layers: Vec<LayerShare>,
-    /// By whence it is done, likewise.
+    /// By where it was called from, likewise.
     pub paths: Vec<PathShare>,
     /// The functions that most samples were in, the first first.
     pub functions: Vec<FunctionShare>,
@@ -184,7 +184,7 @@ pub struct LayerShare {
 /// A share of the samples of cores that were not idle.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PathShare {
-    /// Whence the kernel, or the program, does it.
+    /// What the kernel, or the program, does it for.
     pub path: CallPath,
     /// How often it was seen.
     pub samples: u64,
@@ -307,7 +307,7 @@ words! {
 }
 
 words! {
-    /// Whence a CPU does it: of a stack the innermost of these.
+    /// What a CPU does it for: of a stack the innermost of these.
     CallPath {
         /// Taking in packets, in softirq: also where a send call over loopback or veth does it itself.
         Softirq = "softirq", "packets taken in (softirq)";

@@ -1,4 +1,4 @@
-//! Which layer a stack counts to, and whence it came: tables of the kernel's functions.
+//! Which layer a stack counts to, and where it was called from: tables of the kernel's functions.
 //!
 //! The innermost function that a table knows decides; helpers that are called from everywhere (spinlocks' unlocking, RCU,
 //! return thunks) are in none, so that their callers do. Names are those of Linux 5.4 to 6.18.
@@ -182,7 +182,7 @@ fn path_of_kernel(frames: Frames<'_>) -> Option<CallPath> {
     frames.kernel().find_map(|name| of(PATHS, name))
 }
 
-/// Whence a stack came.
+/// Where a stack was called from.
 pub fn path(frames: Frames<'_>) -> CallPath {
     if frames.is_sampler() {
         return CallPath::Sampler;

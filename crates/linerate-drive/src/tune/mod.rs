@@ -18,7 +18,7 @@ use linerate_model::record::{
 use linerate_model::setting::Setting;
 use linerate_model::tune::{Objective, Purpose, Reason, TuneDocument, TuneTrial};
 use linerate_runner::agent::{DeviceChoice, HostAgent};
-use linerate_runner::client::{Request, Target};
+use linerate_runner::client::Request;
 
 use crate::doctor::TakeOver;
 use crate::doctor::prove::{not_back, set, still};
@@ -384,10 +384,7 @@ fn blank(asked: &TuneAsked) -> TuneDocument {
         command: request.command.clone(),
         label: request.label.clone(),
         title: request.title.clone(),
-        target: match &request.target {
-            Target::Local => None,
-            Target::Host { name, .. } | Target::Discard { name, .. } => Some(name.clone()),
-        },
+        target: request.target.name().map(str::to_owned),
         protocol: asked.verb,
         objective: Objective {
             name: String::new(),

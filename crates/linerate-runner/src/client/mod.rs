@@ -59,6 +59,16 @@ pub enum Target {
     },
 }
 
+impl Target {
+    /// The other host as the user gave it; none where it is this process.
+    pub fn name(&self) -> Option<&str> {
+        match self {
+            Self::Local => None,
+            Self::Host { name, .. } | Self::Discard { name, .. } => Some(name),
+        }
+    }
+}
+
 /// Everything the client needs to run one test.
 #[derive(Debug, Clone)]
 pub struct Request {
@@ -196,10 +206,7 @@ pub(crate) fn blank(request: &Request) -> RunRecord {
         started,
         linerate: ProgramFacts { version: env!("CARGO_PKG_VERSION").to_owned() },
         command: request.command.clone(),
-        target: match &request.target {
-            Target::Local => None,
-            Target::Host { name, .. } | Target::Discard { name, .. } => Some(name.clone()),
-        },
+        target: request.target.name().map(str::to_owned),
         asked: PlanRecord::of(&request.plan, request.ip),
         label: request.label.clone(),
         title: request.title.clone(),
