@@ -3,12 +3,13 @@
 #[path = "program/support/mod.rs"]
 mod support;
 
+use linerate_testkit::peer::LONG;
 use std::fmt::Write as _;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use linerate_wire::iperf3::{ErrorNumber, Failure, State, Token};
 use sha2::{Digest, Sha256};
@@ -116,7 +117,7 @@ fn out(output: &Output) {
 
 fn connect(port: u16) -> TcpStream {
     let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    stream.set_read_timeout(Some(LONG)).unwrap();
     stream
 }
 
@@ -237,7 +238,7 @@ fn a_login_is_good_once_and_for_its_time() {
     assert_eq!(answer(old.port, 1, &login), refused());
     // The same bytes in another dress.
     assert_eq!(answer(old.port, 2, &login.replace("\"time\"", "\"Time\"")), refused());
-    assert!(wait_for(Duration::from_secs(5), || old.log().contains("was used before")));
+    assert!(wait_for(LONG, || old.log().contains("was used before")));
 
     let new = files.server("private.pem", &["--time-skew-threshold", "600"]);
     let login = files.oaep("mario", "rossi", 0);

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use linerate_wire::iperf3::{Cookie, ErrorNumber, Failure, State, hello};
 
-use super::DEADLINES;
+use super::LONG;
 
 /// Another one for each seed: five bits make a letter.
 pub fn cookie(seed: u32) -> Cookie {
@@ -26,7 +26,7 @@ impl Peer {
     /// Before its first byte.
     pub fn connect(at: SocketAddr) -> TcpStream {
         let stream = TcpStream::connect(at).expect("the server listens");
-        stream.set_read_timeout(Some(DEADLINES)).unwrap();
+        stream.set_read_timeout(Some(LONG)).unwrap();
         stream
     }
 
@@ -128,7 +128,7 @@ impl Peer {
 /// A socket for a stream.
 pub fn udp(at: SocketAddr) -> UdpSocket {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    socket.set_read_timeout(Some(DEADLINES)).unwrap();
+    socket.set_read_timeout(Some(LONG)).unwrap();
     socket.connect(at).unwrap();
     socket
 }

@@ -10,7 +10,7 @@ use linerate_wire::native::stream::{Claim, TcpOpening, UdpHello, UdpHelloAck};
 use linerate_wire::native::{PREAMBLE, auth};
 use serde_json::{Value, json};
 
-use super::DEADLINES;
+use super::LONG;
 
 /// A client's, in hexadecimal.
 pub const NONCE: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
@@ -33,8 +33,8 @@ impl Peer {
     /// Before its first byte.
     pub fn connect(address: SocketAddr) -> Self {
         let control = TcpStream::connect(address).expect("the server listens");
-        control.set_read_timeout(Some(DEADLINES)).unwrap();
-        control.set_write_timeout(Some(DEADLINES)).unwrap();
+        control.set_read_timeout(Some(LONG)).unwrap();
+        control.set_write_timeout(Some(LONG)).unwrap();
         Self { control }
     }
 
@@ -157,10 +157,10 @@ impl Granted {
             socket.send(&UdpHello(self.claim(stream)).encode()).unwrap();
             match socket.recv(&mut answer) {
                 Ok(n) => break n,
-                Err(e) => assert!(begun.elapsed() < DEADLINES, "no answer: {e}"),
+                Err(e) => assert!(begun.elapsed() < LONG, "no answer: {e}"),
             }
         };
-        socket.set_read_timeout(Some(DEADLINES)).unwrap();
+        socket.set_read_timeout(Some(LONG)).unwrap();
         assert_eq!(UdpHelloAck::decode(&answer[..n]).unwrap().token, self.token);
         socket
     }

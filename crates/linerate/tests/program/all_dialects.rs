@@ -1,15 +1,13 @@
 //! A server of every dialect at once, and how a client that did not name one learns which to name.
 
+use linerate_testkit::peer::LONG;
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 use crate::support::netperf::Netserver;
 use crate::support::nuttcp::Theirs;
 use crate::support::{self, Server, alone, free_port, linerate, wait_for};
 use linerate_model::plan::Dialect;
 use serde_json::Value;
-
-const HANGS: Duration = Duration::from_secs(60);
 
 /// The dialects with ports of their own.
 fn doors() -> impl Iterator<Item = Dialect> {
@@ -23,7 +21,7 @@ fn one_flag_opens_the_door_of_every_dialect() {
     for dialect in doors() {
         let (name, port) = (dialect.as_ref(), dialect.port());
         let listens = format!(":{port}\",\"dialect\":\"{name}\"");
-        assert!(wait_for(HANGS, || server.log().contains(&listens)), "{}", server.log());
+        assert!(wait_for(LONG, || server.log().contains(&listens)), "{}", server.log());
         let ran = linerate(None, &["tcp", "127.0.0.1", "--dialect", name, "-t", "200ms", "--json"]);
         assert_eq!(ran.code, 0, "{name}: {}", ran.err);
         assert_eq!(ran.record()["agreed"]["dialect"], name);
@@ -40,7 +38,7 @@ fn a_port_that_is_given_is_the_door() {
     let port = free_port();
     let server = Server::start(None, &["--all-dialects", &format!("--iperf2={port}")]);
     let listens = format!(":{port}\",\"dialect\":\"iperf2\"");
-    assert!(wait_for(HANGS, || server.log().contains(&listens)), "{}", server.log());
+    assert!(wait_for(LONG, || server.log().contains(&listens)), "{}", server.log());
     let ran = linerate(None, &["serve", "--all-dialects", "--key-file", "/dev/null"]);
     assert_eq!(ran.code, 2, "{}", ran.err);
 }
@@ -159,9 +157,9 @@ fn real_servers_are_found_and_not_used_up() {
             let out = Command::new("ss").args(["-Htln", "sport = :5000"]).output().expect("ss");
             !out.stdout.is_empty()
         };
-        assert!(wait_for(HANGS, listening), "{release} does not listen");
+        assert!(wait_for(LONG, listening), "{release} does not listen");
         let record = auto("tcp 127.0.0.1 -t 200ms");
-        let ended = wait_for(HANGS, || once.try_wait().expect("a child").is_some());
+        let ended = wait_for(LONG, || once.try_wait().expect("a child").is_some());
         let _ = once.kill();
         assert!(ended, "{release}");
         let how = "nobody answered on port 5201; nuttcp's server answered on port 5000";

@@ -2,6 +2,7 @@
 //! changed, with a peer that vanishes; read by ministat.
 
 use crate::support;
+use linerate_testkit::peer::LONG;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -363,9 +364,7 @@ fn interrupted(mut child: std::process::Child) -> Option<i32> {
     let pid = i32::try_from(child.id()).unwrap();
     nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::Signal::SIGINT)
         .unwrap();
-    let ended = support::wait_for(Duration::from_secs(120), || {
-        child.try_wait().is_ok_and(|status| status.is_some())
-    });
+    let ended = support::wait_for(LONG, || child.try_wait().is_ok_and(|status| status.is_some()));
     if !ended {
         let _ = child.kill();
     }
@@ -403,7 +402,7 @@ fn a_run_on_another_host_ends_at_ctrl_c() {
     assert_eq!(interrupted(child), Some(130));
     assert_eq!(status(&folder)["cut"], 1);
     let ended = || server.log().contains("control_ended");
-    assert!(support::wait_for(Duration::from_secs(60), ended), "{}", server.log());
+    assert!(support::wait_for(LONG, ended), "{}", server.log());
 }
 
 #[test]

@@ -1,13 +1,11 @@
 //! What can go wrong around a test: errors in words and codes, peers that vanish, Ctrl-C at either
 //! end. Nothing here asks how long it took, only that it ends.
 
+use linerate_testkit::peer::LONG;
 use std::time::{Duration, Instant};
 
 use crate::support::{Client, Lab, Server, alone, identities, linerate, wait_for};
 use nix::sys::signal::Signal;
-
-/// Enough for every deadline of the protocol.
-const SECONDS: Duration = Duration::from_secs(20);
 
 #[test]
 fn servers_that_are_not_there() {
@@ -59,7 +57,7 @@ fn a_peer_that_vanishes_is_noticed_in_time() {
             let args: Vec<&str> =
                 line.split(' ').chain(["127.0.0.1", "-p", &port, "--json", "-t", "30s"]).collect();
             let client = Client::start(None, &args);
-            assert!(wait_for(SECONDS, || server.log().contains("started")), "{line}");
+            assert!(wait_for(LONG, || server.log().contains("started")), "{line}");
             (line, server, client)
         })
         .collect();
@@ -109,7 +107,7 @@ fn a_server_that_is_killed_leaves_what_was_measured() {
             .chain(["127.0.0.1", "-p", &port, "--json", "-t", "30s", "-i", "100ms"])
             .collect();
         let client = Client::start(None, &args);
-        assert!(wait_for(SECONDS, || server.log().contains("started")));
+        assert!(wait_for(LONG, || server.log().contains("started")));
         std::thread::sleep(Duration::from_millis(700));
         drop(server);
         let ran = client.end();
@@ -131,19 +129,19 @@ fn a_client_that_is_killed_frees_the_server() {
         let args: Vec<&str> = line.split(' ').chain(base).chain(["-t", "30s"]).collect();
         let client = Client::start(None, &args);
         let count = |what: &str| server.log().matches(&format!("\"{what}\"")).count();
-        assert!(wait_for(SECONDS, || count("started") == 2 * i + 2), "{line}");
+        assert!(wait_for(LONG, || count("started") == 2 * i + 2), "{line}");
         std::thread::sleep(Duration::from_millis(300));
         client.signal(Signal::SIGKILL);
         assert_eq!(client.end().code, -1);
-        assert!(wait_for(SECONDS, || count("ended") == 2 * i + 2), "{line}: the test goes on");
+        assert!(wait_for(LONG, || count("ended") == 2 * i + 2), "{line}: the test goes on");
         let args: Vec<&str> =
             ["udp"].into_iter().chain(base).chain(["-b", "1M", "-t", "200ms"]).collect();
         linerate(None, &args).complete();
-        assert!(wait_for(SECONDS, || server.log().matches("\"ended\"").count() == 2 * i + 3));
+        assert!(wait_for(LONG, || server.log().matches("\"ended\"").count() == 2 * i + 3));
     }
     assert!(server.alive());
     assert!(
-        wait_for(SECONDS, || {
+        wait_for(LONG, || {
             let now = server.holds();
             now.descriptors <= before.descriptors && now.threads <= before.threads
         }),
@@ -164,12 +162,12 @@ fn ctrl_c_of_the_server_ends_its_tests_with_results() {
             .chain(["127.0.0.1", "-p", &port, "--json", "-t", "30s", "-i", "100ms"])
             .collect();
         let client = Client::start(None, &args);
-        assert!(wait_for(SECONDS, || server.log().contains("\"started\"")));
+        assert!(wait_for(LONG, || server.log().contains("\"started\"")));
         std::thread::sleep(Duration::from_millis(700));
         server.signal(Signal::SIGINT);
         let record = client.end().error("server_stopped", 1);
         assert_eq!(record["status"], "partial", "{line}");
         identities(&record);
-        assert_eq!(server.ends(SECONDS), Some(0), "{line}");
+        assert_eq!(server.ends(LONG), Some(0), "{line}");
     }
 }

@@ -1,13 +1,13 @@
 //! Delay against the stamps that the kernel gave the same packets, taken by a packet socket beside the
 //! receiver.
 
+use linerate_testkit::peer::LONG;
 use std::collections::BTreeSet;
 use std::io::IoSliceMut;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use crate::support::{Client, Lab, PORT, alone, number, real, skip, wait_for};
 use linerate_wire::native::datagram::Header;
@@ -109,7 +109,7 @@ fn behind_a_queue(lab: &Lab) -> Option<(Value, Vec<i64>)> {
     let args = ["udp", "10.77.2.2", "-p", &port, "--json", "-b", "10kpps", "-l", "200", "-t", "3s"];
     let args = [&args[..], &["--warmup", "1s", "--engine", "send"]].concat();
     let client = Client::start(Some(&lab.space("a")), &args);
-    let stood = wait_for(Duration::from_secs(30), || {
+    let stood = wait_for(LONG, || {
         let all = lab.run("r", "tc -s -j qdisc show dev right");
         let all: Value = serde_json::from_str(&all).expect("JSON of tc");
         number(&all[0], "backlog") >= 300_000

@@ -1,6 +1,7 @@
 //! Sweeps, searches, campaigns, comparisons and reports in the dialects of netperf, nuttcp and iperf 2: what a protocol
 //! cannot tell is absent and named, and all else is as in linerate's own.
 
+use linerate_testkit::peer::LONG;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -29,7 +30,7 @@ fn servers() -> Server {
     let server = Server::start(None, &["--all-dialects"]);
     let listens = |dialect: &&str| server.log().contains(&format!("\"dialect\":\"{dialect}\""));
     let up = || DIALECTS.iter().all(listens);
-    assert!(support::wait_for(std::time::Duration::from_secs(60), up), "{}", server.log());
+    assert!(support::wait_for(LONG, up), "{}", server.log());
     server
 }
 

@@ -2,6 +2,7 @@
 
 use crate::schema;
 use crate::support;
+use linerate_testkit::peer::LONG;
 
 use std::path::PathBuf;
 
@@ -72,9 +73,7 @@ fn tests_and_their_server() {
         assert_eq!(events.first().map(String::as_str), Some("start"), "{events:?}");
         assert_eq!(events.last().map(String::as_str), Some("end"), "{events:?}");
     }
-    let told = support::wait_for(std::time::Duration::from_secs(60), || {
-        server.log().matches("\"ended\"").count() >= 8
-    });
+    let told = support::wait_for(LONG, || server.log().matches("\"ended\"").count() >= 8);
     assert!(told, "{}", server.log());
     each_line("serve", &server.log());
     // A test that reached no server has a record, and wrong words have none.

@@ -12,7 +12,7 @@ use crate::support::{
     Attack, Client, Group, Lab, MANY, Server, alone, attack, linerate, long, number, survives,
     wait_for,
 };
-use linerate_testkit::peer::DEADLINES;
+use linerate_testkit::peer::LONG;
 use linerate_testkit::peer::native::{Granted, NONCE, Peer, hello, merge, plan, send};
 use linerate_wire::native::PREAMBLE;
 use linerate_wire::native::stream::{Claim, TcpOpening, UdpHello, UdpHelloAck};
@@ -209,7 +209,7 @@ fn cases() -> Vec<Attack> {
             let (mut peer, _, _socket) = Peer::ready(at, plan(&json!({})));
             let begun = Instant::now();
             while peer.say(&json!({ "ping": { "client_ns": 1 } })) && peer.hear().is_some() {
-                assert!(begun.elapsed() < DEADLINES, "the place is held for ever");
+                assert!(begun.elapsed() < LONG, "the place is held for ever");
                 std::thread::sleep(Duration::from_millis(50));
             }
         }),
@@ -476,7 +476,7 @@ fn many_idle_connections_delay_nobody() {
     let connected = begun.elapsed();
     let held = server.holds();
     honest(&mut server, "many idle connections");
-    assert!(wait_for(DEADLINES, || server.holds().descriptors <= before.descriptors));
+    assert!(wait_for(LONG, || server.holds().descriptors <= before.descriptors));
     let closed = begun.elapsed();
     let (most, grown) = (held.descriptors, held.rss_kib.saturating_sub(before.rss_kib));
     println!(
@@ -530,7 +530,7 @@ fn a_thousand_slow_connections_are_closed() {
     println!("FIGURE T7: {all} of four dialects, all closed after {:.1?}", begun.elapsed());
     assert!(slow.is_empty(), "{} are still open", slow.len());
     honest(&mut server, "a thousand slow connections");
-    assert!(wait_for(DEADLINES, || server.holds().descriptors <= before.descriptors));
+    assert!(wait_for(LONG, || server.holds().descriptors <= before.descriptors));
 }
 
 #[test]
@@ -544,10 +544,10 @@ fn a_thousand_idle_connections_delay_nobody() {
     honest(&mut server, "the start");
     let before = server.holds();
     let idle: Vec<TcpStream> = (0..1_000).map(|_| TcpStream::connect(at).unwrap()).collect();
-    assert!(wait_for(DEADLINES, || server.holds().descriptors >= before.descriptors + 1_000));
+    assert!(wait_for(LONG, || server.holds().descriptors >= before.descriptors + 1_000));
     honest(&mut server, "1,000 idle connections");
     // The server hangs up on all of them by itself.
-    assert!(wait_for(DEADLINES, || server.holds().descriptors <= before.descriptors));
+    assert!(wait_for(LONG, || server.holds().descriptors <= before.descriptors));
     drop(idle);
     let after = server.holds();
     println!("before {before:?}, after {after:?}");
@@ -627,7 +627,7 @@ fn idle_tests_of_short_intervals_delay_nobody() {
         };
         let grown =
             || reads(server.pid()).map_or((0, 0), |now| (now.0 - before.0, now.1 - before.1));
-        assert!(wait_for(DEADLINES, || grown().1 > 2_000), "{:?}", grown());
+        assert!(wait_for(LONG, || grown().1 > 2_000), "{:?}", grown());
         let (control, counters) = grown();
         assert!(control < counters / 10, "{control} reads beside control, {counters} apart");
         drop(sockets);
@@ -795,7 +795,7 @@ fn a_hundred_tests_at_once_in_little_memory() {
     let mut most_at_once = 0;
     let mut most_rss = 0;
     let running = |log: &str| log.matches("\"started\"").count() - log.matches("\"ended\"").count();
-    wait_for(Duration::from_secs(40), || {
+    wait_for(LONG, || {
         let log = server.log();
         most_at_once = most_at_once.max(running(&log));
         most_rss = most_rss.max(server.holds().rss_kib);

@@ -1,16 +1,14 @@
 //! Debian's iperf 2, unmodified, against `linerate serve --iperf2`, and linerate against it and itself: what
 //! both sides print must agree.
 
+use linerate_testkit::peer::LONG;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
 
 use crate::support::{Ran, Server, alone, linerate, list, number, skip, wait_for};
 use serde_json::Value;
 
 /// In a network of the test's own.
 const PORT: &str = "5001";
-/// No step takes as long, on any machine.
-const HANGS: Duration = Duration::from_secs(60);
 
 fn installed(test: &str) -> bool {
     let there = Command::new("iperf").arg("-v").output().is_ok();
@@ -25,7 +23,7 @@ fn iperf(args: &str) -> String {
     let mut client = Command::new("iperf");
     client.args(["-c", "127.0.0.1", "-p", PORT]).args(args.split_whitespace());
     let mut client = client.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("a client");
-    let ended = wait_for(HANGS, || client.try_wait().expect("a child").is_some());
+    let ended = wait_for(LONG, || client.try_wait().expect("a child").is_some());
     let _ = client.kill();
     let out = client.wait_with_output().expect("its output");
     let text = String::from_utf8_lossy(&out.stdout).into_owned();
@@ -48,7 +46,7 @@ fn results(server: &Server, count: usize) -> Vec<Value> {
         let events = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
         events.filter(|event| event["event"] == "ended").collect()
     };
-    let there = wait_for(HANGS, || ended(&server.log()).len() >= count);
+    let there = wait_for(LONG, || ended(&server.log()).len() >= count);
     assert!(there, "{}", server.log());
     let all = ended(&server.log());
     assert_eq!(all.len(), count, "{}", server.log());
@@ -138,7 +136,7 @@ fn what_is_not_done_is_refused_by_name() {
             .stderr(Stdio::null())
             .spawn()
             .expect("a client");
-        let told = wait_for(HANGS, || server.log().contains(why));
+        let told = wait_for(LONG, || server.log().contains(why));
         let (_, log) = (client.kill(), server.log());
         let _ = client.wait();
         assert!(told && !log.contains("\"started\""), "{args}: {log}");
@@ -164,7 +162,7 @@ impl Real {
             .expect("a server");
         let real = Self(child, path);
         // It has a socket when it has said so; what it prints is its own affair.
-        assert!(wait_for(HANGS, || real.text().contains("Server listening")), "{}", real.text());
+        assert!(wait_for(LONG, || real.text().contains("Server listening")), "{}", real.text());
         real
     }
 
@@ -210,7 +208,7 @@ fn this_client_and_an_unmodified_server_count_alike() {
     ] {
         let server = Real::start("-u -l 9000");
         let record = ours(args);
-        assert!(wait_for(HANGS, || reports(&server.text()).len() >= streams), "{}", server.text());
+        assert!(wait_for(LONG, || reports(&server.text()).len() >= streams), "{}", server.text());
         let theirs = reports(&server.text());
         let (lost, all) = theirs.iter().fold((0, 0), |(l, a), (lost, all)| (l + lost, a + all));
         let sent = number(&record, "totals.sender.datagrams");
@@ -243,7 +241,7 @@ fn this_client_sends_and_receives_streams_of_an_unmodified_server() {
     assert!(record["totals"]["receiver"].is_null(), "nobody says what arrived: {record}");
     // Its header counts as data there.
     let wanted = format!(" {} Bytes", sent + 64);
-    assert!(wait_for(HANGS, || server.text().contains(&wanted)), "{}", server.text());
+    assert!(wait_for(LONG, || server.text().contains(&wanted)), "{}", server.text());
     let record = ours("tcp -t 300ms --reverse --streams 2");
     assert!(number(&record, "totals.receiver.bytes") > 0);
     assert_eq!(list(&record["streams"]).len(), 2);

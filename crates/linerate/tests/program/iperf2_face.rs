@@ -1,15 +1,12 @@
 //! linerate under iperf 2's name, client and server, beside Debian's iperf 2: the same columns, the same fields,
 //! the same counts at both ends.
 
+use linerate_testkit::peer::LONG;
 use std::collections::BTreeSet;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
 
 use crate::support::{alone, free_port, skip, wait_for};
-
-/// No step takes as long, on any machine.
-const HANGS: Duration = Duration::from_secs(60);
 
 /// Whose program runs.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -61,7 +58,7 @@ impl Server {
         let mut command = whose.command(&format!("-s -p {port} {args}"));
         let child = command.stdout(out).stderr(Stdio::null()).spawn().expect("a server");
         let server = Self(child, path, port, args.contains("-i "));
-        let up = wait_for(HANGS, || {
+        let up = wait_for(LONG, || {
             let udp = if args.contains("-u") { "udp" } else { "tcp" };
             [udp.to_owned(), format!("{udp}6")].iter().any(|table| {
                 let table = std::fs::read_to_string(format!("/proc/thread-self/net/{table}"));
@@ -79,7 +76,7 @@ impl Server {
     /// What it has said once there are so many lines of streams that are over.
     fn said(&self, totals: usize) -> String {
         let all = |text: &str| text.lines().filter(|line| is_total(line, self.3)).count() >= totals;
-        assert!(wait_for(HANGS, || all(&self.text())), "{}", self.text());
+        assert!(wait_for(LONG, || all(&self.text())), "{}", self.text());
         self.text()
     }
 }
@@ -104,7 +101,7 @@ fn client(whose: Whose, port: u16, args: &str) -> String {
     let mut command = whose.command(&format!("-c 127.0.0.1 -p {port} {args}"));
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let mut child = child.expect("a client");
-    let ended = wait_for(HANGS, || child.try_wait().expect("a child").is_some());
+    let ended = wait_for(LONG, || child.try_wait().expect("a child").is_some());
     let _ = child.kill();
     let out = child.wait_with_output().expect("its output");
     let text = String::from_utf8_lossy(&out.stdout).into_owned();
@@ -322,7 +319,7 @@ fn a_server_ends_after_its_first_test_and_says_whom_it_refuses() {
     let _alone = alone();
     let mut server = Server::start(Ours, "-P 1 -u");
     client(Ours, server.2, "-u -n 20K -b 2M");
-    assert!(wait_for(HANGS, || server.0.try_wait().expect("a child").is_some()));
+    assert!(wait_for(LONG, || server.0.try_wait().expect("a child").is_some()));
     assert_eq!(server.0.wait().unwrap().code(), Some(0));
     assert_eq!(
         server.text().lines().filter(|line| is_total(line, false)).count(),

@@ -1,6 +1,7 @@
 //! Clients of iperf 2's protocol that lie, break off or fall silent, and whoever writes another's address on a
 //! datagram. After each of them the same server process must still be there and serve an honest test.
 
+use linerate_testkit::peer::LONG;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
@@ -11,8 +12,6 @@ use linerate_wire::iperf2::{Amount, Header, REPORT_BYTES, Report};
 
 /// In a network of the test's own.
 const AT: ([u8; 4], u16) = ([127, 0, 0, 1], 5001);
-/// Every deadline of a server is over by then, on a busy machine too.
-const DEADLINES: Duration = Duration::from_secs(60);
 
 fn udp() -> UdpSocket {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -23,7 +22,7 @@ fn udp() -> UdpSocket {
 
 fn tcp(bytes: &[u8]) -> TcpStream {
     let mut stream = TcpStream::connect(SocketAddr::from(AT)).unwrap();
-    stream.set_read_timeout(Some(DEADLINES)).unwrap();
+    stream.set_read_timeout(Some(LONG)).unwrap();
     let _ = stream.write_all(bytes);
     stream
 }
@@ -305,7 +304,7 @@ fn a_report_is_the_same_however_often_it_is_asked_for() {
     let report = Report::decode(&all[0]).expect("a report");
     assert_eq!((report.lost, report.bytes), (1, 5 * 500), "{report:?}");
     assert_eq!(report.datagrams, 6, "{report:?}");
-    assert!(wait_for(DEADLINES, || server.log().contains("\"ended\"")), "{}", server.log());
+    assert!(wait_for(LONG, || server.log().contains("\"ended\"")), "{}", server.log());
 }
 
 #[test]

@@ -2,14 +2,13 @@
 //! early, with the reason, when a limit is crossed, a stream breaks, or the client vanishes.
 
 use crate::support;
+use linerate_testkit::peer::LONG;
 
 use std::io::{Read, Write};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use crate::support::iperf3::{
-    DEADLINES, Face, HANGS, Iperf3, Peer, installed, possible, results, udp,
-};
+use crate::support::iperf3::{Face, Iperf3, Peer, installed, possible, results, udp};
 use crate::support::{Lab, Server, alone, linerate, list, number, wait_for};
 use linerate_wire::iperf3::datagram::{Counters, Header};
 use linerate_wire::iperf3::{ErrorNumber, State, hello};
@@ -25,7 +24,7 @@ fn serve(args: &[&str]) -> (Server, SocketAddr) {
 
 /// Waits for a line of the server's log.
 fn says(server: &Server, words: &str) {
-    assert!(wait_for(HANGS, || server.log().contains(words)), "{words}: {}", server.log());
+    assert!(wait_for(LONG, || server.log().contains(words)), "{words}: {}", server.log());
 }
 
 #[test]
@@ -175,7 +174,7 @@ fn a_client_below_the_servers_rate_is_not_cut_off() {
     peer.control.set_nonblocking(true).unwrap();
     while matches!(peer.control.peek(&mut [0]), Err(ref e) if e.kind() == std::io::ErrorKind::WouldBlock)
     {
-        assert!(begun.elapsed() < HANGS, "it is let do so: {sent}");
+        assert!(begun.elapsed() < LONG, "it is let do so: {sent}");
         for _ in 0..20 {
             sent += 1;
             Header { sent_ns: sent, number: sent }.write(Counters::Bits32, &mut datagram);
@@ -290,7 +289,7 @@ fn a_test_ends_once_on_the_screen() {
     peer.json(&results("1", "2"));
     peer.reset();
     let listening = || server.text().matches("Server listening").count();
-    assert!(wait_for(DEADLINES, || listening() == 2), "{}", server.text());
+    assert!(wait_for(LONG, || listening() == 2), "{}", server.text());
     std::thread::sleep(Duration::from_millis(500));
     assert_eq!(listening(), 2, "{}", server.text());
     assert_eq!(server.text().matches("iperf3: error").count(), 1, "{}", server.text());

@@ -4,6 +4,7 @@
 mod beside;
 mod likeness;
 use crate::support;
+use linerate_testkit::peer::LONG;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -72,7 +73,7 @@ impl Real {
             .expect("iperf3 starts");
         let mut real = Self { child, port };
         let mut ended = false;
-        let up = wait_for(Duration::from_secs(10), || {
+        let up = wait_for(LONG, || {
             ended = real.child.try_wait().expect("a child").is_some();
             ended || listens(real.child.id(), port)
         });
@@ -89,8 +90,7 @@ impl Real {
             let _ = out.read_to_end(&mut bytes);
             String::from_utf8_lossy(&bytes).into_owned()
         });
-        let ended =
-            wait_for(Duration::from_secs(20), || self.child.try_wait().is_ok_and(|s| s.is_some()));
+        let ended = wait_for(LONG, || self.child.try_wait().is_ok_and(|s| s.is_some()));
         if !ended {
             let _ = self.child.kill();
         }
@@ -492,7 +492,7 @@ fn misbehave(listener: &TcpListener, acts: &[Act]) {
             Act::Pause => std::thread::sleep(Duration::from_millis(100)),
             // Until the client has had enough.
             Act::Wait => {
-                let _ = control.set_read_timeout(Some(Duration::from_secs(20)));
+                let _ = control.set_read_timeout(Some(LONG));
                 while matches!(control.read(&mut [0; 4_096]), Ok(n) if n > 0) {}
             }
         }
@@ -560,7 +560,7 @@ fn an_interrupted_test_has_the_servers_figures() {
     let words = ["iperf3", "-c", "127.0.0.1", "-p", &port, "-u", "-b", "1M", "-t", "60", "-J"];
     let client = Client::start(None, &words);
     let started = || server.log().contains("\"started\"");
-    assert!(wait_for(Duration::from_secs(40), started), "{}", server.log());
+    assert!(wait_for(LONG, started), "{}", server.log());
     std::thread::sleep(Duration::from_millis(500));
     client.signal(nix::sys::signal::Signal::SIGINT);
     let ended = client.end();

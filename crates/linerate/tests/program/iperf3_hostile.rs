@@ -1,11 +1,12 @@
 //! Clients of iperf3's protocol that lie, break off or fall silent. After each of them the same server
 //! process must still be there and serve an honest test; at the end it holds no more than before.
 
+use linerate_testkit::peer::LONG;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
-use crate::support::iperf3::{DEADLINES, Peer, cookie, results, udp};
+use crate::support::iperf3::{Peer, cookie, results, udp};
 use crate::support::{Attack, MANY, Server, alone, attack, linerate, survives};
 use linerate_wire::iperf3::datagram::{Counters, Header};
 use linerate_wire::iperf3::{ErrorNumber, State, hello};
@@ -103,7 +104,7 @@ fn cases() -> Vec<Attack> {
             socket.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
             assert!(socket.recv(&mut [0; 64]).is_err(), "they were answered");
             socket.send(&hello::HELLO).unwrap();
-            socket.set_read_timeout(Some(DEADLINES)).unwrap();
+            socket.set_read_timeout(Some(LONG)).unwrap();
             assert_eq!(socket.recv(&mut [0; 64]).unwrap(), 4);
             assert_eq!(peer.state(), Some(State::TestStart));
         }),
@@ -133,7 +134,7 @@ fn cases() -> Vec<Attack> {
             local.bind(&SocketAddr::from(([127, 0, 0, 2], 0)).into()).unwrap();
             local.connect(&at.into()).unwrap();
             let mut stranger: TcpStream = local.into();
-            stranger.set_read_timeout(Some(DEADLINES)).unwrap();
+            stranger.set_read_timeout(Some(LONG)).unwrap();
             stranger.write_all(peer.cookie.bytes()).unwrap();
             let mut stranger = Peer { control: stranger, cookie: peer.cookie };
             assert_eq!(stranger.state(), Some(State::AccessDenied));
@@ -281,7 +282,7 @@ fn a_catalogue_of_attacks_in_iperf3s_dialect() {
     let _alone = alone();
     survives(&mut Server::start(None, MANY), &cases(), |server, after| {
         assert!(server.alive(), "{after}: the server is gone");
-        honest_within(server.port, DEADLINES);
+        honest_within(server.port, LONG);
     });
 }
 

@@ -1,8 +1,9 @@
 //! Debian's iperf3, unmodified, against `linerate serve`: both sides must agree, and end well.
 
+use linerate_testkit::peer::LONG;
 use std::time::Duration;
 
-use crate::support::iperf3::{Ended, HANGS, Iperf3, possible};
+use crate::support::iperf3::{Ended, Iperf3, possible};
 use crate::support::{Lab, Server, alone, cores, list, number, wait_for};
 
 const B: &str = "10.77.1.2";
@@ -196,11 +197,7 @@ fn one_at_a_time_with_a_queue() {
     let server = Server::start(Some(&lab.space("b")), &["--exclusive", "--queue", "1"]);
     let start = |args: &str| Iperf3::start(&lab.space("a"), B, server.port, args);
     let events = |name: &str, count: usize| {
-        assert!(
-            wait_for(HANGS, || server.log().matches(name).count() >= count),
-            "{}",
-            server.log()
-        );
+        assert!(wait_for(LONG, || server.log().matches(name).count() >= count), "{}", server.log());
     };
     let first = start("-t 3 -b 1M");
     events("\"started\"", 1);

@@ -2,6 +2,7 @@
 //! server has given up all that tests do not need.
 
 use crate::schema;
+use linerate_testkit::peer::LONG;
 
 use std::fs;
 use std::io::{Read, Write};
@@ -11,7 +12,6 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use crate::support::every_kind::sandboxed;
-use crate::support::iperf3::HANGS;
 use crate::support::{Client, Ran, Server, alone, linerate, skip, wait_for};
 use serde_json::{Value, json};
 use socket2::{Domain, Socket, Type};
@@ -70,7 +70,7 @@ fn of<'a>(lines: &'a [Value], event: &str) -> Vec<&'a Value> {
 
 /// Waits until the log has so many lines of a kind.
 fn waited(path: &str, event: &str, count: usize) -> Vec<Value> {
-    let there = wait_for(HANGS, || of(&lines(path), event).len() >= count);
+    let there = wait_for(LONG, || of(&lines(path), event).len() >= count);
     assert!(there, "{count} times {event}: {:#?}", lines(path));
     lines(path)
 }
@@ -183,7 +183,7 @@ fn within_the_sandbox_a_key_is_revoked_and_the_audit_log_says_who_did_what() {
     }
     // Another server goes on at the end of the file.
     server.signal(nix::sys::signal::Signal::SIGTERM);
-    assert!(server.ends(HANGS).is_some(), "it hangs");
+    assert!(server.ends(LONG).is_some(), "it hangs");
     let before = lines(&audit).len();
     let _next = Server::start(None, &["--keys", &keys, "--audit-log", &audit]);
     assert_eq!(waited(&audit, "listening", 2)[before]["event"], "listening");
@@ -195,7 +195,7 @@ fn junk(from: Ipv4Addr, port: u16) {
     socket.bind(&SocketAddr::from((from, 0)).into()).unwrap();
     socket.connect(&SocketAddr::from((Ipv4Addr::LOCALHOST, port)).into()).unwrap();
     let mut stream: TcpStream = socket.into();
-    stream.set_read_timeout(Some(HANGS)).unwrap();
+    stream.set_read_timeout(Some(LONG)).unwrap();
     let _ = stream.write_all(b"GET / HTTP/1.0\r\n\r\n");
     let _ = stream.read(&mut [0; 64]);
 }
@@ -243,7 +243,7 @@ fn as_another_user_keys_are_read_again_and_the_log_is_rotated() {
     let server = Server::start(None, &args);
     test(&server, &ci, "-b 1M -t 100ms --json").complete();
     flood(server.port, 1_500);
-    assert!(wait_for(HANGS, || fs::exists(format!("{audit}.2")).unwrap()), "it is not rotated");
+    assert!(wait_for(LONG, || fs::exists(format!("{audit}.2")).unwrap()), "it is not rotated");
     // By root, who leaves the file its owner's.
     assert_eq!(scratch.keys("revoke ci").code, 0);
     let refused = test(&server, &ci, "-b 1M -t 100ms");
@@ -252,7 +252,7 @@ fn as_another_user_keys_are_read_again_and_the_log_is_rotated() {
         let files = [format!("{audit}.2"), format!("{audit}.1"), audit.clone()];
         files.iter().flat_map(|file| lines(file)).collect::<Vec<_>>()
     };
-    assert!(wait_for(HANGS, || of(&whole(), "keys_read").iter().any(|l| l["keys"] == 0)));
+    assert!(wait_for(LONG, || of(&whole(), "keys_read").iter().any(|l| l["keys"] == 0)));
     for file in [&audit, &format!("{audit}.1"), &format!("{audit}.2")] {
         assert!(fs::metadata(file).unwrap().len() <= 64 << 10, "{file}");
     }
@@ -383,7 +383,7 @@ fn event(server: &Server, name: &str) -> Value {
         let lines = log.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
         lines.into_iter().find(|line| line["event"] == name)
     };
-    assert!(wait_for(HANGS, || find().is_some()), "no {name}: {}", server.log());
+    assert!(wait_for(LONG, || find().is_some()), "no {name}: {}", server.log());
     find().unwrap()
 }
 
@@ -402,7 +402,7 @@ fn bytes_of_the_day_outlast_a_server_that_is_killed() {
     assert_eq!(ran.code, 0, "{ran:?}");
     // It is written within a second, and nothing more after SIGKILL.
     let kept = || fs::read(&state).is_ok_and(|bytes| bytes.windows(7).any(|b| b == b" 60000\n"));
-    assert!(wait_for(HANGS, kept), "{}", server.log());
+    assert!(wait_for(LONG, kept), "{}", server.log());
     // Another server does not take it over meanwhile.
     let second = linerate(None, &[&["serve", "--port", "0"], &args[..]].concat());
     assert!(second.code != 0 && second.err.contains("another server"), "{second:?}");
@@ -416,7 +416,7 @@ fn bytes_of_the_day_outlast_a_server_that_is_killed() {
     // One that ends in order writes a last time.
     server.signal(nix::sys::signal::Signal::SIGTERM);
     let mut server = server;
-    assert_eq!(server.ends(HANGS), Some(0), "{}", server.log());
+    assert_eq!(server.ends(LONG), Some(0), "{}", server.log());
     let server = Server::start(None, &args);
     let ran = test(&server, &key, "-n 1000 -l 1000 -b 10M");
     assert!(ran.err.contains("has carried 100000 bytes"), "{ran:?}");

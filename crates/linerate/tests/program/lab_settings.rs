@@ -1,6 +1,7 @@
 //! Settings where a real driver and a whole kernel are: disciplines that the test host lacks, rings
 //! of a card, a reboot in between.
 
+use linerate_testkit::peer::LONG;
 use std::path::Path;
 use std::time::Duration;
 
@@ -29,7 +30,7 @@ fn control(lab: &Lab, work: impl FnOnce(&mut Remote) + Send) {
                 key: KEY.into(),
             };
             let mut host = None;
-            wait_for(Duration::from_secs(60), || {
+            wait_for(LONG, || {
                 std::thread::sleep(Duration::from_millis(200));
                 host = Some(Remote::connect(&access));
                 matches!(host, Some(Ok(_)))

@@ -7,7 +7,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-use linerate_testkit::peer::DEADLINES;
+use linerate_testkit::peer::LONG;
 use linerate_testkit::peer::native::{self, Peer, plan};
 
 use crate::support::{Server, alone, linerate, number, wait_for};
@@ -26,7 +26,7 @@ fn ended(server: &Server) -> Value {
             .map(|l| serde_json::from_str(l).unwrap())
             .find(|l: &Value| l["event"] == "ended")
     };
-    assert!(wait_for(DEADLINES, || find().is_some()), "it never ends: {}", server.log());
+    assert!(wait_for(LONG, || find().is_some()), "it never ends: {}", server.log());
     find().unwrap()
 }
 
@@ -111,7 +111,7 @@ fn a_server_out_of_descriptors_says_so_and_serves_again() {
     }
     let kept: Vec<TcpStream> = (0..40).map(|_| TcpStream::connect(at).unwrap()).collect();
     let told = || server.log().matches("cannot_accept").count();
-    assert!(wait_for(DEADLINES, || told() > 0), "{}", server.log());
+    assert!(wait_for(LONG, || told() > 0), "{}", server.log());
     let ticks = || -> u64 {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("a process");
         let times = stat.rsplit(')').next().unwrap().split_whitespace().skip(11);
@@ -216,7 +216,7 @@ fn who_takes_the_results_slowly_does_not_keep_its_place() {
     peer.say(&json!({ "sent": (0..STREAMS).map(sent).collect::<Vec<_>>() }));
     let (mut taken, begun) = (0, Instant::now());
     while !server.log().contains("\"ended\"") {
-        assert!(begun.elapsed() < 3 * DEADLINES, "it waits for ever");
+        assert!(begun.elapsed() < 3 * LONG, "it waits for ever");
         // Fast enough for each message, as the kernel tells the server of room by the megabyte only.
         while taken < begun.elapsed().as_millis() as usize * BYTES_PER_MS {
             match peer.control.read(&mut [0; 4_096]) {

@@ -1,7 +1,7 @@
 //! What the sending host itself drops, by errno, against the truth that its kernel counts: packet filters,
 //! routes and interfaces that go and come back, its own queue. Errors allowed: none.
 
-use std::time::Duration;
+use linerate_testkit::peer::LONG;
 
 use crate::support::{Client, Lab, PORT, alone, dropping, list, number, often, wait_for};
 use serde_json::Value;
@@ -9,8 +9,6 @@ use serde_json::Value;
 /// Bytes of payload, and of the headers in front.
 const SIZE: u64 = 1_000;
 const L3: u64 = 28;
-/// How long a state may take to come on a busy machine.
-const COMES: Duration = Duration::from_secs(20);
 
 /// Drops in the output chain what `rule` picks of the measured datagrams to or from (`end`) the server.
 fn own_filter(end: &str, rule: &str) -> String {
@@ -137,13 +135,13 @@ fn interrupted(lab: &Lab, server: &str, space: &str, (breaks, mends): (&str, &st
     let client = Client::start(Some(&lab.space("a")), &[&args[..], more].concat());
     let far = if space == "a" { "b" } else { "a" };
     let arrived = || lab.counter(far, "passed").0;
-    assert!(wait_for(COMES, || arrived() > 100), "it begins");
+    assert!(wait_for(LONG, || arrived() > 100), "it begins");
     let before = lab.snmp(space, "Ip", "OutNoRoutes");
     lab.run(space, breaks);
-    assert!(wait_for(COMES, || lab.snmp(space, "Ip", "OutNoRoutes") > before + 200), "it fails");
+    assert!(wait_for(LONG, || lab.snmp(space, "Ip", "OutNoRoutes") > before + 200), "it fails");
     let arrived_then = arrived();
     lab.run(space, mends);
-    assert!(wait_for(COMES, || arrived() > arrived_then + 100), "it goes on");
+    assert!(wait_for(LONG, || arrived() > arrived_then + 100), "it goes on");
     let record = client.end().complete();
     let sender = &record["totals"]["sender"];
     println!("{space}: {} {}", sender["local_send_errors"], record["verdict"]);
@@ -242,14 +240,14 @@ fn an_interface_without_carrier_is_the_own_host() {
         let arrived = || lab.counter("b", "passed").0;
         let (before, then) = (dropped(), arrived());
         let client = Client::start(Some(&lab.space("a")), &args);
-        assert!(wait_for(COMES, || arrived() > then + 100), "it begins");
+        assert!(wait_for(LONG, || arrived() > then + 100), "it begins");
         lab.run("b", "ip link set eth0 down");
         // Until the kernel has noticed, the sender is told (`ENOBUFS`); from then on nobody is.
         let noticed = || lab.run("a", "tc qdisc show dev eth0").contains("noop");
         let state = || lab.run("a", "cat /sys/class/net/eth0/operstate").trim() != "up";
-        assert!(wait_for(COMES, || noticed() || state()), "the interface has no carrier");
+        assert!(wait_for(LONG, || noticed() || state()), "the interface has no carrier");
         let then = dropped();
-        assert!(wait_for(COMES, || dropped() > then + 50), "the interface drops");
+        assert!(wait_for(LONG, || dropped() > then + 50), "the interface drops");
         lab.run("b", "ip link set eth0 up");
         let record = client.end().complete();
         let lost = number(&record, "totals.receiver.lost");

@@ -2,6 +2,7 @@
 //! offload is off there, so that a packet is a datagram. Errors allowed: none.
 
 use crate::support;
+use linerate_testkit::peer::LONG;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
@@ -124,9 +125,9 @@ fn drops_of_a_small_receive_buffer_are_not_the_paths() {
         let line =
             ["-b", "20kpps", "--burst", "5ms", "-w", "8Ki", "-i", "100ms", "--engine", engine];
         let client = Client::start(Some(&lab.space("a")), &[&base[..], &line].concat());
-        assert!(support::wait_for(Duration::from_secs(10), || arrived() > before.1 + 500));
+        assert!(support::wait_for(LONG, || arrived() > before.1 + 500));
         server.signal(Signal::SIGSTOP);
-        assert!(support::wait_for(Duration::from_secs(10), || drops() > before.0 + 20));
+        assert!(support::wait_for(LONG, || drops() > before.0 + 20));
         server.signal(Signal::SIGCONT);
         let record = client.end().complete();
         let dropped = drops() - before.0;
@@ -369,7 +370,7 @@ fn an_mtu_falls() {
         lab.nft("r", &dropping("udp length 1"));
         let args = [&base[..], &["--burst", "5ms", "-t", "1500ms", "--engine", engine]].concat();
         let client = Client::start(Some(&lab.space("a")), &args);
-        assert!(support::wait_for(Duration::from_secs(10), || lab.counter("r", "passed").0 > 100));
+        assert!(support::wait_for(LONG, || lab.counter("r", "passed").0 > 100));
         // The kernel sets no DF bit on trains: a router fragments them and tells nobody.
         let link = match engine {
             "gso" => [("r", "left"), ("a", "eth0")],
@@ -541,10 +542,10 @@ fn a_host_that_vanishes_before_its_first_datagram_frees_its_place() {
             ["udp", "10.77.1.2", "--dialect", dialect, "-p", &port, "-b", "1M", "-t", "300s"];
         let client = Client::start(Some(&lab.space("a")), &args);
         let said = |word: &str| server.log().contains(word);
-        assert!(support::wait_for(Duration::from_secs(20), || said("\"started\"")));
+        assert!(support::wait_for(LONG, || said("\"started\"")));
         lab.run("a", "ip link set eth0 down");
         // Without a look at its host it would be --max-idle, two minutes.
-        assert!(support::wait_for(Duration::from_secs(60), || said("\"ended\"")), "{dialect}");
+        assert!(support::wait_for(LONG, || said("\"ended\"")), "{dialect}");
         assert!(said("\"vanished\""), "{dialect}: {}", server.log());
         client.signal(Signal::SIGKILL);
         client.end();
@@ -587,7 +588,7 @@ table inet truth {
     let space = lab.space("a");
     let args = ["udp", "10.77.2.2", "-p", &port, "--json", "-R", "-b", "5M", "-t", "60s"];
     let client = Client::start(Some(&space), &args);
-    assert!(support::wait_for(Duration::from_secs(20), || lab.counter("r", "data").0 > 100));
+    assert!(support::wait_for(LONG, || lab.counter("r", "data").0 > 100));
     // Only the client's side falls silent; what the server sends is still counted.
     match how {
         Goes::LinkDown => drop(lab.run("r", "ip link set left down")),
@@ -610,7 +611,7 @@ table inet truth {
         assert!(number(&record, "totals.receiver.datagrams") > 0);
     }
     let ended = || server.log().contains("\"vanished\"");
-    assert!(support::wait_for(Duration::from_secs(20), ended), "{how:?}: {}", server.log());
+    assert!(support::wait_for(LONG, ended), "{how:?}: {}", server.log());
     let quiet = lab.counter("r", "data").0;
     std::thread::sleep(Duration::from_millis(500));
     assert_eq!(lab.counter("r", "data").0, quiet, "{how:?}: the server still sends");

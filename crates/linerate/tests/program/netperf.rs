@@ -1,8 +1,9 @@
 //! netperf's dialect against the real netperf 2.7.1, both ways: what both ends print is the same.
 
 use crate::support;
+use linerate_testkit::peer::LONG;
 
-use crate::support::netperf::{DEADLINES, Netserver, an_address, netperf, programs, serve, value};
+use crate::support::netperf::{Netserver, an_address, netperf, programs, serve, value};
 use crate::support::{alone, linerate, number, wait_for};
 use nix::sys::signal::Signal;
 use serde_json::Value;
@@ -39,7 +40,7 @@ fn the_real_client_and_this_server_count_the_same() {
         let text = netperf(&bin, "127.0.0.1", at.port(), test);
         let theirs = value(&text, theirs);
         assert!(theirs > 0.0, "{test}: {text}");
-        assert!(wait_for(DEADLINES, || ends(&server.log()) > before), "{test}");
+        assert!(wait_for(LONG, || ends(&server.log()) > before), "{test}");
         let ended = last_end(&server.log()).expect("an end");
         let ours = ended.pointer(ours).and_then(Value::as_f64);
         assert_eq!(ours, Some(theirs), "{test}: {ended}");
@@ -49,7 +50,7 @@ fn the_real_client_and_this_server_count_the_same() {
         let before = ends(&server.log());
         let text = netperf(&bin, "127.0.0.1", at.port(), &format!("-P 0 -l 1 {test}"));
         // The log may be written after the client has heard.
-        assert!(wait_for(DEADLINES, || ends(&server.log()) > before), "{test}");
+        assert!(wait_for(LONG, || ends(&server.log()) > before), "{test}");
         let ended = last_end(&server.log()).expect("an end");
         assert!(ended["answered"].as_u64().is_some_and(|n| n > 100), "{test}: {text}{ended}");
     }
@@ -74,7 +75,7 @@ fn the_real_client_asks_for_cpu_confidence_and_the_other_ip() {
     assert!(value(&text, "CONFIDENCE_ITERATION") >= 3.0, "{text}");
     // The log may be written after the client has heard.
     let done = || server.log().matches("\"outcome\":\"done\"").count();
-    assert!(wait_for(DEADLINES, || done() >= 3), "{}", server.log());
+    assert!(wait_for(LONG, || done() >= 3), "{}", server.log());
     assert_eq!(done(), 3, "{}", server.log());
     // An address of IPv6, on loopback.
     netperf(&bin, "::1", port, "-6 -P 0 -t UDP_STREAM -l 1 -- -m 1000");
@@ -180,15 +181,15 @@ fn a_client_that_ends_early_has_not_lasted_as_long_as_was_agreed() {
             let at = lines.into_iter().find(|line| line["dialect"] == dialect)?;
             at["address"].as_str()?.rsplit(':').next().map(str::to_owned)
         };
-        assert!(wait_for(DEADLINES, || listening(&server.log()).is_some()), "{}", server.log());
+        assert!(wait_for(LONG, || listening(&server.log()).is_some()), "{}", server.log());
         let port = listening(&server.log()).unwrap();
         let before = datagrams_in();
         let args = ["udp", "127.0.0.1", "-p", &port, "--dialect", dialect, "-b", "5M", "-t", "60"];
         let client = support::Client::start(None, &args);
-        assert!(wait_for(DEADLINES, || datagrams_in() > before + 20), "{dialect}: no data");
+        assert!(wait_for(LONG, || datagrams_in() > before + 20), "{dialect}: no data");
         client.signal(Signal::SIGINT);
         client.end();
-        assert!(wait_for(DEADLINES, || last_end(&server.log()).is_some()), "{}", server.log());
+        assert!(wait_for(LONG, || last_end(&server.log()).is_some()), "{}", server.log());
         let ended = last_end(&server.log()).unwrap();
         let lasted = ended["received"]["seconds"].as_f64();
         assert!(lasted.is_some_and(|seconds| seconds < 50.0), "{dialect}: {ended}");

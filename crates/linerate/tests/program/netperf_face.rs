@@ -1,10 +1,11 @@
 //! linerate under netperf's name, client and server, beside the real netperf 2.7.1: the same lines, with other
 //! numbers in them.
 
+use linerate_testkit::peer::LONG;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use crate::support::netperf::{DEADLINES, Netserver, an_address, programs, serve, value};
+use crate::support::netperf::{Netserver, an_address, programs, serve, value};
 use crate::support::{alone, free_port, wait_for};
 
 /// linerate's client.
@@ -247,7 +248,7 @@ fn connections_are_counted_at_both_ends() {
     {
         let before = server.log().matches("\"outcome\"").count();
         let counted = value(&text(&real(&bin, at.port(), args), args), "LOCAL_SEND_CALLS");
-        assert!(wait_for(DEADLINES, || server.log().matches("\"outcome\"").count() > before));
+        assert!(wait_for(LONG, || server.log().matches("\"outcome\"").count() > before));
         let log = server.log();
         let last = log.lines().rfind(|line| line.contains("\"outcome\"")).expect("an end");
         let ended: serde_json::Value = serde_json::from_str(last).expect("a line");
@@ -283,7 +284,7 @@ fn a_server_of_that_name_serves() {
         command
     };
     let mut server = command(&format!("-D -4 -p {port}")).spawn().expect("a server");
-    let up = wait_for(DEADLINES, || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok());
+    let up = wait_for(LONG, || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok());
     let out = ours(port, "-l 1 -P 0 -v 0");
     let second = command(&format!("-p {port}")).output().expect("a server");
     let _ = server.kill();

@@ -2,13 +2,14 @@
 //! process must still be there and serve an honest test; at the end it holds no more than before.
 
 use crate::support;
+use linerate_testkit::peer::LONG;
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::num::NonZeroU16;
 use std::time::Duration;
 
-use crate::support::netperf::{DEADLINES, Peer, request, serve};
+use crate::support::netperf::{Peer, request, serve};
 use crate::support::{Attack, MANY, alone, attack, linerate, survives};
 use linerate_model::plan::Transport;
 use linerate_wire::netperf::{FRAME_BYTES, Length, Request};
@@ -32,7 +33,7 @@ fn reverse(transport: Transport) -> Request {
 
 fn socket() -> UdpSocket {
     let socket = UdpSocket::bind(("127.0.0.1", 0)).unwrap();
-    socket.set_read_timeout(Some(DEADLINES)).unwrap();
+    socket.set_read_timeout(Some(LONG)).unwrap();
     socket
 }
 
@@ -361,7 +362,7 @@ fn transactions_that_are_never_finished_count_towards_the_owners_limits() {
             }
             std::thread::sleep(Duration::from_millis(2));
         }
-        assert!(support::wait_for(DEADLINES, over), "{limit}: {}", server.log());
+        assert!(support::wait_for(LONG, over), "{limit}: {}", server.log());
         peer.fails(POLICY);
     }
 }

@@ -1,9 +1,8 @@
 //! nuttcp's dialect against the real nuttcp 6.1.2 and 8.2.2, both ways: what both ends print is the same.
 
-use crate::support::nuttcp::{
-    DEADLINES, Theirs, attempt, nuttcp, programs, serve, serve_in, value,
-};
+use crate::support::nuttcp::{Theirs, attempt, nuttcp, programs, serve, serve_in, value};
 use crate::support::{self, Lab, Server, alone, linerate, number, wait_for};
+use linerate_testkit::peer::LONG;
 use serde_json::Value;
 
 const MEGABYTE: f64 = 1_048_576.0;
@@ -19,7 +18,7 @@ fn ended(server: &Server) -> Vec<Value> {
 fn both(server: &Server, run: impl FnOnce() -> String) -> (String, Value) {
     let before = ended(server).len();
     let text = run();
-    assert!(wait_for(DEADLINES, || ended(server).len() > before), "{text}\n{}", server.log());
+    assert!(wait_for(LONG, || ended(server).len() > before), "{text}\n{}", server.log());
     let ended = ended(server).pop().expect("an end");
     assert_eq!(ended["outcome"], "done", "{text}\n{ended}");
     (text, ended)

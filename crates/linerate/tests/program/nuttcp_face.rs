@@ -1,10 +1,11 @@
 //! linerate under nuttcp's name, client and server, beside the real nuttcp 6.1.2 and 8.2.2: the same lines, with
 //! other numbers in them.
 
+use linerate_testkit::peer::LONG;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
-use crate::support::nuttcp::{DEADLINES, Theirs, programs, serve, value};
+use crate::support::nuttcp::{Theirs, programs, serve, value};
 use crate::support::{alone, free_port, wait_for};
 
 /// Ports of data of these tests.
@@ -163,7 +164,7 @@ fn foreground(args: &str) -> (Child, u16) {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let server = command.spawn().expect("a server");
     let ends = format!("sport = :{port}");
-    let up = wait_for(DEADLINES, || {
+    let up = wait_for(LONG, || {
         let listening = Command::new("ss").args(["-Htln", &ends]).output().expect("ss");
         !listening.stdout.is_empty()
     });
@@ -208,7 +209,7 @@ fn a_server_in_the_background_stays() {
         let out = Command::new("ss").args(["-Htlnp", &ends]).output().expect("ss");
         String::from_utf8_lossy(&out.stdout).into_owned()
     };
-    let up = wait_for(DEADLINES, || !listening().is_empty());
+    let up = wait_for(LONG, || !listening().is_empty());
     let second = serve(&[]);
     let out = run(face(), port, &format!("{DATA} -T0.5 -fparse"));
     // It is no child of this process any more.

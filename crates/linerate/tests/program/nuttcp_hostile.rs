@@ -2,13 +2,14 @@
 //! must still be there and serve an honest test; at the end it holds no more than before.
 
 use crate::support;
+use linerate_testkit::peer::LONG;
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
-use crate::support::nuttcp::{DEADLINES, Peer, line, serve};
+use crate::support::nuttcp::{Peer, line, serve};
 use crate::support::{Attack, MANY, alone, attack, linerate, survives};
 
 /// Data ports of this file's attacks, each its own: they run beside each other.
@@ -19,7 +20,7 @@ fn port() -> u16 {
 
 fn socket() -> UdpSocket {
     let socket = UdpSocket::bind(("127.0.0.1", 0)).unwrap();
-    socket.set_read_timeout(Some(DEADLINES)).unwrap();
+    socket.set_read_timeout(Some(LONG)).unwrap();
     socket
 }
 
@@ -240,7 +241,7 @@ fn data(at: SocketAddr) -> Vec<Attack> {
         attack("what this process has in memory", move |_| {
             let port = port();
             let own = UdpSocket::bind(("127.0.0.1", port)).unwrap();
-            own.set_read_timeout(Some(DEADLINES)).unwrap();
+            own.set_read_timeout(Some(LONG)).unwrap();
             let fields =
                 format!("udp = 1, trans = 0, rate = 100, nbuf = 3, timeout = 0.0, port = {port}");
             let _peer = Peer::granted(at, &fields);
@@ -284,7 +285,7 @@ fn a_thousand_silent_connections_keep_nobody_out() {
     assert_eq!(ran.code, 0, "{}", ran.err);
     // It hangs up on them all, with not a byte for who said none.
     for mut stream in silent {
-        stream.set_read_timeout(Some(DEADLINES)).unwrap();
+        stream.set_read_timeout(Some(LONG)).unwrap();
         assert!(matches!(stream.read(&mut [0]), Ok(0)));
     }
 }
@@ -298,7 +299,7 @@ fn nothing_leaves_for_an_address_that_asked_for_nothing() {
     let stranger = UdpSocket::bind(("127.0.0.9", port)).unwrap();
     stranger.set_nonblocking(true).unwrap();
     let own = UdpSocket::bind(("127.0.0.1", port)).unwrap();
-    own.set_read_timeout(Some(DEADLINES)).unwrap();
+    own.set_read_timeout(Some(LONG)).unwrap();
     let fields = format!("udp = 1, trans = 0, nbuf = 5, timeout = 0.0, rate = 1000, port = {port}");
     let peer = Peer::granted(at, &fields);
     let mut words = Vec::new();
@@ -328,7 +329,7 @@ fn bursts_keep_to_the_owners_rate() {
     let (_server, at) = serve(&["--max-rate", "8M"]);
     let port = port();
     let own = UdpSocket::bind(("127.0.0.1", port)).unwrap();
-    own.set_read_timeout(Some(DEADLINES)).unwrap();
+    own.set_read_timeout(Some(LONG)).unwrap();
     let fields = |kbps: u32| {
         let flow = "udp = 1, trans = 0, buflen = 1000, timeout = 2.0, maxburst = 50";
         format!("{flow}, rate = {kbps}, port = {port}")

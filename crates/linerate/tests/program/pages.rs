@@ -1,7 +1,7 @@
 //! The pages for users of netperf, nuttcp and iperf 2: every line of linerate's in them runs, and so does every line of
 //! theirs under their name.
 
-use std::time::Duration;
+use linerate_testkit::peer::LONG;
 
 use crate::support::{Client, Server, alone, skip, wait_for};
 
@@ -65,7 +65,7 @@ fn every_line_of_the_pages_for_users_of_other_programs_runs() {
     let server = Server::start(None, &["--all-dialects"]);
     let listens = |name: &str| server.log().contains(&format!("\"dialect\":\"{name}\""));
     let up = || ["netperf", "nuttcp", "iperf2"].iter().all(|name| listens(name));
-    assert!(wait_for(Duration::from_secs(60), up), "{}", server.log());
+    assert!(wait_for(LONG, up), "{}", server.log());
     let mut wrong = Vec::new();
     for (program, page) in PAGES {
         let ours = lines(page, "linerate ");

@@ -2,6 +2,7 @@
 //! tests, commands and reboots go on all the same.
 
 use crate::support;
+use linerate_testkit::peer::LONG;
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::Shutdown;
@@ -9,7 +10,6 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 use crate::support::controlled::{
     KEY, Scratch, child_of, comes_back, device, helper_of, monitor_of, plan, settings, snapshot,
@@ -114,12 +114,12 @@ fn what_reads_strangers_bytes_has_no_rights_while_settings_are_changed() {
     told.recv().unwrap();
     // The server is killed, and nobody else is asked.
     server.signal(Signal::SIGKILL);
-    server.ends(Duration::from_secs(60)).expect("killed");
+    server.ends(LONG).expect("killed");
     comes_back(&lab, &before, "the server was killed");
     look.send(()).unwrap();
     controller.join().unwrap();
     let gone = || kill(monitor, None).is_err();
-    assert!(wait_for(Duration::from_secs(60), gone), "its monitor ends with it");
+    assert!(wait_for(LONG, gone), "its monitor ends with it");
 }
 
 #[test]
@@ -261,7 +261,7 @@ fn a_forbidden_order_is_refused_and_the_monitor_goes_on() {
     let _ = (&ours).write_all(&b" ".repeat(1 << 20));
     let _ = ours.shutdown(Shutdown::Write);
     let ended = || monitor.try_wait().expect("a child").is_some();
-    assert!(wait_for(Duration::from_secs(60), ended), "it ends");
+    assert!(wait_for(LONG, ended), "it ends");
     assert_eq!(snapshot(&lab), before);
 }
 
@@ -328,7 +328,7 @@ set.dut = {{ mtu = 9000, qdisc = "pfifo" }}
     assert_eq!((&document["done"], &document["total"]), (&json!(4), &json!(4)), "{document}");
     assert!(document["lost"].as_u64().is_none_or(|lost| lost == 0), "{document}");
     let ended = || server.log().contains("control_ended");
-    assert!(wait_for(Duration::from_secs(60), ended), "{}", server.log());
+    assert!(wait_for(LONG, ended), "{}", server.log());
     assert_eq!(snapshot(&lab), before);
     assert!(child_of(Pid::from_raw(server.pid() as i32), MONITOR_VERB).is_some());
 }

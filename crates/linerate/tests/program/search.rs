@@ -2,6 +2,7 @@
 //! wrong. Rates depend on a host that may be busy with other work: what the host itself calls busy is
 //! tried again, a bounded number of times.
 
+use linerate_testkit::peer::LONG;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -260,7 +261,7 @@ fn a_lost_server_keeps_what_is_known_and_the_search_goes_on() {
             "loss=50%,time=200ms,sum=5s",
         ],
     );
-    assert!(wait_for(Duration::from_secs(30), || log.trials() >= 3), "no trials");
+    assert!(wait_for(LONG, || log.trials() >= 3), "no trials");
     drop(server);
     let ran = client.end();
     let document = ran.record();
@@ -341,7 +342,7 @@ fn ctrl_c_keeps_what_is_known() {
             "loss=50%,time=200ms,sum=20s",
         ],
     );
-    assert!(wait_for(Duration::from_secs(30), || log.trials() >= 2), "no trials");
+    assert!(wait_for(LONG, || log.trials() >= 2), "no trials");
     client.signal(Signal::SIGINT);
     let ran = client.end();
     let document = ran.record();

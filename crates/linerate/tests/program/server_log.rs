@@ -2,13 +2,14 @@
 //! turned away and why.
 
 use crate::schema;
+use linerate_testkit::peer::LONG;
 
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use crate::support::iperf3::{HANGS, Iperf3, installed};
+use crate::support::iperf3::{Iperf3, installed};
 use crate::support::{Client, Server, alone, linerate, number, wait_for};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -24,7 +25,7 @@ fn lines(server: &Server, event: &str) -> Vec<Value> {
 
 /// Waits for the `n`th line of a kind.
 fn nth(server: &Server, event: &str, n: usize) -> Value {
-    let there = wait_for(HANGS, || lines(server, event).len() >= n);
+    let there = wait_for(LONG, || lines(server, event).len() >= n);
     assert!(there, "{n} times {event}: {}", server.log());
     lines(server, event).remove(n - 1)
 }
@@ -154,7 +155,7 @@ fn connect_from(from: Ipv4Addr, to: SocketAddr) -> TcpStream {
 /// Says what no server understands, and waits until it hangs up.
 fn junk(from: Ipv4Addr, to: SocketAddr) {
     let mut stream = connect_from(from, to);
-    stream.set_read_timeout(Some(HANGS)).unwrap();
+    stream.set_read_timeout(Some(LONG)).unwrap();
     let _ = stream.write_all(b"GET / HTTP/1.0\r\n\r\n");
     let timed_out = stream.read(&mut [0; 64]).is_err_and(|e| e.kind() == ErrorKind::WouldBlock);
     assert!(!timed_out, "the server does not hang up");
@@ -178,7 +179,7 @@ fn who_is_in_no_allowed_network_gets_not_a_byte() {
             assert_eq!(ran.code == 0, allowed, "{from} {dialect}: {} {}", ran.out, ran.err);
         }
         let mut stream = connect_from(from.parse().unwrap(), ([127, 0, 0, 1], server.port).into());
-        stream.set_read_timeout(Some(HANGS)).unwrap();
+        stream.set_read_timeout(Some(LONG)).unwrap();
         if !allowed {
             let read = stream.read(&mut [0; 64]);
             let hung_up = |e: &std::io::Error| e.kind() != ErrorKind::WouldBlock;
@@ -220,7 +221,7 @@ fn a_log_that_nobody_reads_holds_nobody_up() {
     linerate(None, &["udp", "127.0.0.1", "-p", &port, "-t", "300ms", "--json"]).complete();
     // It ends when it is told to, read or not.
     kill(Pid::from_raw(server.0.id() as i32), Signal::SIGTERM).expect("it is there");
-    assert!(wait_for(HANGS, || server.0.try_wait().expect("a child").is_some()), "it hangs");
+    assert!(wait_for(LONG, || server.0.try_wait().expect("a child").is_some()), "it hangs");
     let mut err = String::new();
     server.0.stderr.take().expect("piped").read_to_string(&mut err).expect("text");
     assert!(err.contains("refused: not a protocol spoken here"), "{err}");
@@ -235,7 +236,7 @@ fn what_a_log_leaves_out_is_counted_in_it() {
         junk(Ipv4Addr::new(127, 0, 0, 9), at);
     }
     server.signal(Signal::SIGTERM);
-    assert!(server.ends(HANGS).is_some(), "it hangs");
+    assert!(server.ends(LONG).is_some(), "it hangs");
     let count = || {
         let log = server.log();
         let lines = log.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
@@ -249,6 +250,6 @@ fn what_a_log_leaves_out_is_counted_in_it() {
         });
         counts.sum::<u64>()
     };
-    assert!(wait_for(HANGS, || count() == 300), "{} of 300: {}", count(), server.log());
+    assert!(wait_for(LONG, || count() == 300), "{} of 300: {}", count(), server.log());
     assert!(server.log().contains("refused_more"), "{}", server.log());
 }

@@ -2,6 +2,7 @@
 //! put back whatever dies. What the system's own tools say is the truth.
 
 use crate::support;
+use linerate_testkit::peer::LONG;
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -79,7 +80,7 @@ fn whatever_is_killed_everything_comes_back() {
                 continue;
             }
             // A server without its monitor ends by itself, for whoever supervises it to start it anew.
-            let code = server.ends(Duration::from_secs(60)).expect("it ends");
+            let code = server.ends(LONG).expect("it ends");
             assert_ne!(code, 0, "{what}");
             let next = (victims.monitor && victims.helper).then(|| serve(&lab, &scratch, &[]));
             // Where the helper or its monitor is left, that does it with nobody else there.
@@ -113,7 +114,7 @@ fn a_monitor_that_is_left_alone_puts_everything_back() {
     assert_ne!(snapshot(&lab), before);
     kill(helper_of(pid).expect("a helper"), Signal::SIGKILL).unwrap();
     server.signal(Signal::SIGKILL);
-    server.ends(Duration::from_secs(60)).expect("killed");
+    server.ends(LONG).expect("killed");
     comes_back(&lab, &before, "helper and server");
     die.send(()).unwrap();
     controller.join().expect("the controller ends");
@@ -162,7 +163,7 @@ fn what_others_changed_meanwhile_is_left_and_told() {
         assert!(std::process::Command::new("ip").args(line.split(' ')).status().unwrap().success());
     });
     let told = "1 left as somebody else set them (MTU of eth0)";
-    assert!(wait_for(Duration::from_secs(20), || server.log().contains(told)), "{}", server.log());
+    assert!(wait_for(LONG, || server.log().contains(told)), "{}", server.log());
 }
 
 #[test]
@@ -286,11 +287,11 @@ fn tests_commands_and_reboots_are_run_there() {
         };
         String::from_utf8_lossy(&out.stdout).lines().filter(mine).count()
     };
-    assert!(wait_for(Duration::from_secs(20), || running() == 4), "the command runs");
+    assert!(wait_for(LONG, || running() == 4), "the command runs");
     server.signal(Signal::SIGKILL);
-    server.ends(Duration::from_secs(10)).expect("killed");
+    server.ends(LONG).expect("killed");
     assert_eq!(controller.join().unwrap().kind.name(), "server_lost");
-    assert!(wait_for(Duration::from_secs(20), || running() == 0), "all of it died with it");
+    assert!(wait_for(LONG, || running() == 0), "all of it died with it");
 }
 
 /// A helper that was started anew is not one that keeps the settings.
@@ -366,7 +367,7 @@ fn a_test_with_the_key_is_not_run_in_a_dialect_that_has_none() {
         .spawn()
         .unwrap();
     let listens = || lab.run("b", "ss -ltn").contains(":5399");
-    let up = wait_for(Duration::from_secs(20), listens);
+    let up = wait_for(LONG, listens);
     let plan = plan();
     let records = control(&lab, "b", move |host| {
         [true, false].map(|with_key| {
@@ -417,11 +418,7 @@ fn a_controller_that_vanishes_leaves_the_host_as_it_was() {
     told.recv().unwrap();
     assert_ne!(snapshot(&lab), before);
     lab.run("b", "ip link set eth0 down");
-    assert!(
-        wait_for(Duration::from_secs(60), || server.log().contains("control_ended")),
-        "{}",
-        server.log()
-    );
+    assert!(wait_for(LONG, || server.log().contains("control_ended")), "{}", server.log());
     comes_back(&lab, &before, "silence");
     assert_eq!(controller.join().unwrap().kind.name(), "server_lost");
 }

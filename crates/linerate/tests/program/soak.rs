@@ -2,6 +2,7 @@
 //! threads are counted after each round, memory over all of them. `LINERATE_LONG=1` makes many rounds,
 //! `LINERATE_MINUTES=120` as many as fit, of twenty clients each.
 
+use linerate_testkit::peer::LONG;
 use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
 use std::process::{Command, Stdio};
@@ -29,9 +30,6 @@ const OTHERS: [(&str, &str); 12] = [
     ("nuttcp", "-T60 -R20m -r"),
     ("nuttcp", "-T60 -R5m -u"),
 ];
-
-/// Longer than every deadline that frees what a silent client holds, on a busy machine too.
-const FREE: Duration = Duration::from_secs(30);
 
 /// What memory may differ after the same work: the allocator keeps pages for the next test. A hundred
 /// tests that each kept what they are counted with for `--max-memory` would be far above.
@@ -74,7 +72,7 @@ fn back_to(server: &Server, before: Holds, what: &str) -> Holds {
         let now = server.holds();
         now.descriptors <= before.descriptors && now.threads <= before.threads
     };
-    assert!(wait_for(FREE, back), "{what}: before {before:?}, now {:?}", server.holds());
+    assert!(wait_for(LONG, back), "{what}: before {before:?}, now {:?}", server.holds());
     server.holds()
 }
 
@@ -89,14 +87,14 @@ fn under_way(server: &Server, space: Option<&str>, to: &str) -> Vec<Client> {
     let count = if minutes().is_some() { 20 } else { TESTS.len() };
     let clients: Vec<Client> = TESTS.iter().cycle().take(count).map(start).collect();
     let begun = || told(server, "started") == before + count;
-    assert!(wait_for(FREE, begun), "{}", server.log());
+    assert!(wait_for(LONG, begun), "{}", server.log());
     clients
 }
 
 /// All tests that began have ended.
 fn all_ended(server: &Server) {
     let over = || told(server, "ended") == told(server, "started");
-    assert!(wait_for(FREE, over), "{}", server.log());
+    assert!(wait_for(LONG, over), "{}", server.log());
 }
 
 /// What it holds when nobody is there, after a test of each kind has run once: threads of the runtime
@@ -197,7 +195,7 @@ fn clients_of_others_that_are_killed_leave_nothing() {
             .stderr(Stdio::null())
             .spawn()
             .expect("a client");
-        let begun = wait_for(FREE, || told(&server, "started") > before);
+        let begun = wait_for(LONG, || told(&server, "started") > before);
         std::thread::sleep(Duration::from_millis(n as u64 * 37 % 300));
         let killed = client.kill();
         client.wait().expect("it was killed");

@@ -1,6 +1,7 @@
 //! Which end did not run, or lost its link, is named, and leaves a doubt where the test goes on.
 
 use crate::support::iperf3;
+use linerate_testkit::peer::LONG;
 
 use std::time::{Duration, Instant};
 
@@ -8,9 +9,6 @@ use crate::support::iperf3::Iperf3;
 use crate::support::{Client, Lab, Server, alone, list, number, often, wait_for};
 use nix::sys::signal::Signal;
 use serde_json::Value;
-
-/// No step takes as long.
-const HANGS: Duration = Duration::from_secs(60);
 
 /// Longer than what is taken for a pause of the scheduler.
 const LONG_MS: u64 = 1_700;
@@ -22,7 +20,7 @@ fn running(server: &Server, space: Option<&str>, line: &str) -> Client {
     let words: Vec<&str> = line.split(' ').chain(["-p", &port, "--json"]).collect();
     let client = Client::start(space, &words);
     let started = || server.log().matches("\"started\"").count() > earlier;
-    assert!(wait_for(HANGS, || started() && client.has_stream()), "{}", server.log());
+    assert!(wait_for(LONG, || started() && client.has_stream()), "{}", server.log());
     std::thread::sleep(Duration::from_millis(300));
     client
 }
@@ -73,7 +71,7 @@ fn a_client_that_was_stopped_does_not_blame_its_server() {
     let server = Server::start(None, &[]);
     let client = running(&server, None, "udp 127.0.0.1 -b 2M -t 60s");
     client.signal(Signal::SIGSTOP);
-    assert!(wait_for(HANGS, || server.log().contains("\"ended\"")), "{}", server.log());
+    assert!(wait_for(LONG, || server.log().contains("\"ended\"")), "{}", server.log());
     assert!(server.log().contains("fell silent"), "{}", server.log());
     client.signal(Signal::SIGCONT);
     let record = client.end().error("server_lost", 1);
@@ -92,7 +90,7 @@ fn a_server_that_was_stopped_does_not_blame_its_client() {
     let why = record["error"]["why"].as_str().unwrap();
     assert!(why.contains("the server fell silent") && !why.contains("itself"), "{why}");
     server.signal(Signal::SIGCONT);
-    assert!(wait_for(HANGS, || server.log().contains("\"ended\"")), "{}", server.log());
+    assert!(wait_for(LONG, || server.log().contains("\"ended\"")), "{}", server.log());
     assert!(server.log().contains("this end itself did not run for"), "{}", server.log());
 }
 
@@ -120,7 +118,7 @@ fn a_lost_link_and_a_lost_address_are_named() {
         assert_eq!(record["status"], "partial", "{change} in {space}");
         assert!(number(&record, "totals.sender.datagrams") > 0, "{change} in {space}");
         if *space == "b" {
-            assert!(wait_for(HANGS, || server.log().contains("\"ended\"")), "{}", server.log());
+            assert!(wait_for(LONG, || server.log().contains("\"ended\"")), "{}", server.log());
             let log = server.log();
             assert!(log.contains("its own interface eth0 is down"), "{log}");
         }
@@ -137,16 +135,16 @@ fn a_stop_is_named_in_iperf3s_dialect() {
     let own = "this end itself did not run for";
     let server = Server::start(None, &[]);
     let client = Iperf3::here("127.0.0.1", server.port, "-u -b 1M -t 60");
-    assert!(wait_for(HANGS, || server.log().contains("\"started\"")), "{}", server.log());
+    assert!(wait_for(LONG, || server.log().contains("\"started\"")), "{}", server.log());
     stopped(|signal| server.signal(signal), LONG_MS, || client.kill());
-    assert!(wait_for(HANGS, || server.log().contains("\"ended\"")), "{}", server.log());
+    assert!(wait_for(LONG, || server.log().contains("\"ended\"")), "{}", server.log());
     assert!(server.log().contains(own), "{}", server.log());
 
     // The last record is of the face, which prints what iperf3 would.
     let args = ["iperf3", "-c", "127.0.0.1", "-p", &server.port.to_string(), "-u", "-t", "60"];
     let client = Client::start(None, &args);
     let started = || server.log().matches("\"started\"").count() == 2;
-    assert!(wait_for(HANGS, || started() && client.has_stream()), "{}", server.log());
+    assert!(wait_for(LONG, || started() && client.has_stream()), "{}", server.log());
     stopped(|signal| client.signal(signal), LONG_MS, || server.signal(Signal::SIGKILL));
     let ran = client.end();
     assert!(ran.err.contains(own) || ran.out.contains(own), "{}{}", ran.out, ran.err);

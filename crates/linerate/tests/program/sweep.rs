@@ -2,6 +2,7 @@
 //! receiver, a slow sender; and all that can go wrong on the way.
 
 use crate::support;
+use linerate_testkit::peer::LONG;
 
 use std::time::Duration;
 
@@ -12,7 +13,6 @@ use nix::sys::signal::Signal;
 use serde_json::Value;
 
 const PORT: u16 = 5301;
-const SECONDS: Duration = Duration::from_secs(20);
 /// A loaded machine may make of one sweep what it is not.
 const TRIES: usize = 3;
 
@@ -318,7 +318,7 @@ fn cut_and_resumed(name: &str, cut: impl FnOnce(&Client, Server) -> Option<Serve
     let line = format!("sweep 127.0.0.1 -p {port} {line} --json-lines --save {}", dir.path());
     let client = Client::unread(None, &line.split(' ').collect::<Vec<_>>());
     let kept = dir.0.join("sweep.json");
-    assert!(wait_for(SECONDS, || {
+    assert!(wait_for(LONG, || {
         let text = std::fs::read_to_string(&kept).unwrap_or_default();
         serde_json::from_str::<Value>(&text).is_ok_and(|d| list(&d["trials"]).len() >= 3)
     }));
@@ -385,7 +385,7 @@ fn a_pipe_that_nobody_writes_is_no_trap() {
         .open(&pipe)
     };
     let mut held = None;
-    assert!(wait_for(SECONDS, || {
+    assert!(wait_for(LONG, || {
         held = open().ok();
         held.is_some()
     }));

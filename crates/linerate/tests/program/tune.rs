@@ -1,9 +1,9 @@
 //! `linerate tune`: whole, over loopback and in namespaces that are made bad on purpose; its profiles; and its end
 //! before the end.
 
+use linerate_testkit::peer::LONG;
 use std::path::PathBuf;
 use std::process::Command;
-use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use serde_json::Value;
@@ -216,7 +216,7 @@ fn ctrl_c_keeps_what_is_known() {
     let args: Vec<&str> = line.split_whitespace().chain([saved_text]).collect();
     let client = Client::start(None, &args);
     // Its trials are no files; so a while of them.
-    assert!(wait_for(Duration::from_secs(30), || client.has_stream()), "no test began");
+    assert!(wait_for(LONG, || client.has_stream()), "no test began");
     client.signal(Signal::SIGINT);
     let ran = client.end();
     assert_eq!(ran.code, 130, "{}", ran.err);

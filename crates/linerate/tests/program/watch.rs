@@ -1,5 +1,6 @@
 //! Screens on a real terminal (tmux's): started, looked at, told things by keys, left as they were found.
 
+use linerate_testkit::peer::LONG;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -8,8 +9,6 @@ use serde_json::Value;
 
 use crate::support::{alone, linerate, skip, wait_for};
 
-/// Only a hang takes so long.
-const HANGS: Duration = Duration::from_secs(60);
 const SIZES: [(u16, u16); 3] = [(80, 24), (120, 40), (200, 50)];
 
 /// A terminal with a shell in it; tmux's server is this test's own.
@@ -88,7 +87,7 @@ impl Terminal {
     /// Waits for a screen of which this holds, and gives it.
     fn until(&self, wanted: impl Fn(&str) -> bool) -> String {
         let mut screen = String::new();
-        let came = wait_for(HANGS, || {
+        let came = wait_for(LONG, || {
             screen = self.screen();
             wanted(&screen)
         });
@@ -104,7 +103,7 @@ impl Terminal {
     fn is_as_it_was(&self) {
         let runs = || self.tmux(&["display-message", "-p", "#{pane_current_command}"]);
         let ended = || runs().is_ok_and(|command| command.trim() != "linerate");
-        assert!(wait_for(HANGS, ended), "it goes on: {}", self.screen());
+        assert!(wait_for(LONG, ended), "it goes on: {}", self.screen());
         self.run("stty -a | grep -c ' icanon' && echo back-$((40+2))");
         let screen = self.until(|screen| screen.contains("back-42"));
         assert!(screen.contains("ready>"), "{screen}");
@@ -232,7 +231,7 @@ fn what_a_host_carries_is_in_its_rows() {
 /// The record that a test on this terminal saved.
 fn record(terminal: &Terminal, name: &str) -> Value {
     let file = terminal.folder.join(name);
-    assert!(wait_for(HANGS, || file.exists()), "no record; {}", terminal.screen());
+    assert!(wait_for(LONG, || file.exists()), "no record; {}", terminal.screen());
     serde_json::from_str(&std::fs::read_to_string(file).expect("a record")).expect("JSON")
 }
 

@@ -1,10 +1,10 @@
 //! linerate under iperf3's name against what iperf3 3.12 printed for the same options
 //! (`iperf3-3.12/`), both roles: text column for column, JSON key for key, and its consumers.
 
+use linerate_testkit::peer::LONG;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 use serde_json::Value;
 
@@ -221,7 +221,7 @@ fn served(args: &[&str], client: &str) -> String {
         .stderr(Stdio::piped())
         .spawn()
         .expect("linerate starts");
-    let up = wait_for(Duration::from_secs(20), || listens(server.id(), port));
+    let up = wait_for(LONG, || listens(server.id(), port));
     let ran = Command::new("iperf3")
         .args(["-c", "127.0.0.1", "-p", &port.to_string()])
         .args(client.split_whitespace())
@@ -229,7 +229,7 @@ fn served(args: &[&str], client: &str) -> String {
         .output()
         .expect("iperf3 runs");
     // Its output is smaller than a pipe holds.
-    let ended = wait_for(Duration::from_secs(20), || server.try_wait().is_ok_and(|s| s.is_some()));
+    let ended = wait_for(LONG, || server.try_wait().is_ok_and(|s| s.is_some()));
     if !ended {
         let _ = server.kill();
     }

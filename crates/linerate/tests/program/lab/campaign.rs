@@ -1,5 +1,6 @@
 //! Campaigns over real reboots and power cuts.
 
+use linerate_testkit::peer::LONG;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -307,7 +308,7 @@ exec linerate campaign run /data/pps.toml --json-lines >/dev/ttyS0",
     let mut seen = 0;
     for cut in 0..cuts {
         // Some runs further, and then wherever it is: in a run, a write, a reboot.
-        wait_for(Duration::from_secs(120), || acknowledged(&lab).len() > seen + 1);
+        wait_for(LONG, || acknowledged(&lab).len() > seen + 1);
         std::thread::sleep(Duration::from_millis(cut * 731 % 1_900));
         a.power_cut();
         let told = acknowledged(&lab).len();

@@ -1,12 +1,10 @@
 //! A catalogue of attacks on a server, and honest tests beside them.
 
+use linerate_testkit::peer::LONG;
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::{Server, long, wait_for};
-
-/// Every deadline of a server is over by then, on a busy machine too.
-const DEADLINES: Duration = Duration::from_secs(30);
 
 /// What it is called, and what it does to the server at an address.
 pub type Attack = (&'static str, Box<dyn Fn(SocketAddr) + Send + Sync>);
@@ -43,7 +41,7 @@ pub fn survives(server: &mut Server, attacks: &[Attack], honest: impl Fn(&mut Se
         assert!(failed.is_empty(), "{failed:?}; the server says: {}", server.log());
         honest(server, "all attacks at once");
     }
-    let settled = wait_for(DEADLINES, || {
+    let settled = wait_for(LONG, || {
         let now = server.holds();
         now.descriptors <= before.descriptors && now.threads <= before.threads
     });

@@ -3,6 +3,7 @@
 
 #![allow(dead_code, reason = "each file of tests uses its own part of this")]
 
+use linerate_testkit::peer::LONG;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -109,7 +110,7 @@ pub fn helper_of(server: u32) -> Option<Pid> {
 
 pub fn comes_back(lab: &Lab, before: &str, what: &str) {
     let start = Instant::now();
-    let back = wait_for(Duration::from_secs(20), || snapshot(lab) == before);
+    let back = wait_for(LONG, || snapshot(lab) == before);
     assert!(back, "{what}: not as before\n{before}\nnow\n{}", snapshot(lab));
     println!("{what}: back after {:?}", start.elapsed());
 }

@@ -2,11 +2,12 @@
 
 #![allow(dead_code, reason = "each file of tests uses its own part of this")]
 
+use linerate_testkit::peer::LONG;
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::support::iperf3::{HANGS, Iperf3, installed};
+use crate::support::iperf3::{Iperf3, installed};
 use crate::support::{Server, cores, linerate, wait_for};
 
 const KINDS: &[&str] = &[
@@ -52,7 +53,7 @@ pub fn sandboxed(server: &Server) -> Value {
         let lines = log.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
         lines.into_iter().find(|line| line["event"] == "sandboxed")
     };
-    assert!(wait_for(HANGS, || find().is_some()), "{}", server.log());
+    assert!(wait_for(LONG, || find().is_some()), "{}", server.log());
     find().expect("it is there")
 }
 

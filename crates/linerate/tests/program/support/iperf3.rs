@@ -3,6 +3,7 @@
 
 #![allow(dead_code, reason = "each file of tests uses its own part of this")]
 
+use linerate_testkit::peer::LONG;
 use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -10,12 +11,10 @@ use std::time::Duration;
 use serde_json::Value;
 
 #[allow(unused_imports, reason = "each file of tests uses its own part of this")]
-pub use linerate_testkit::peer::{DEADLINES, iperf3::*};
+pub use linerate_testkit::peer::iperf3::*;
 
 use crate::support::{Lab, free_port, skip, wait_for};
 
-/// No run of Debian's client takes this long.
-pub const HANGS: Duration = Duration::from_secs(40);
 /// Whether Debian's iperf3 is here.
 pub fn installed(test: &str) -> bool {
     let there = Command::new("iperf3").arg("--version").output().is_ok();
@@ -78,7 +77,7 @@ impl Iperf3 {
 
     pub fn end(mut self) -> Ended {
         use std::io::{Read, Seek};
-        let ended = wait_for(HANGS, || self.child.try_wait().expect("a child").is_some());
+        let ended = wait_for(LONG, || self.child.try_wait().expect("a child").is_some());
         if !ended {
             let _ = self.child.kill();
         }
@@ -136,7 +135,7 @@ impl Face {
             .spawn()
             .expect("the server starts");
         let face = Self { child, port, out };
-        let up = wait_for(Duration::from_secs(20), || face.text().contains("Server listening"));
+        let up = wait_for(LONG, || face.text().contains("Server listening"));
         assert!(up, "it does not listen: {}", face.text());
         face
     }

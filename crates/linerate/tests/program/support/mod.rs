@@ -14,6 +14,7 @@ pub mod netperf;
 pub mod nuttcp;
 mod program;
 
+use linerate_testkit::peer::LONG;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
@@ -35,9 +36,6 @@ pub use program::Program;
 
 /// The control side, what waits for signals, the log, the host's counters, and the pulse.
 const RESTING_THREADS: usize = 5;
-
-/// No test of ours takes this long; one that does hangs.
-const HANGS: Duration = Duration::from_secs(60);
 
 /// A place among the tests that send: a network of this test's own, so that nobody else's datagrams are in its
 /// counters and no port is taken, beside as few others as leave each some of a core. Who may make no network
@@ -231,6 +229,19 @@ impl Group {
     pub fn hold(&self, pid: u32) {
         std::fs::write(self.0.join("cgroup.procs"), pid.to_string()).expect("it is moved");
     }
+
+    /// Puts the data threads of a process into it. The whole process in version 2, whose groups take single threads
+    /// only of a process that is in a group above them.
+    pub fn hold_data(&self, pid: u32) {
+        let tasks = self.0.join("tasks");
+        if !tasks.exists() {
+            return self.hold(pid);
+        }
+        assert!(wait_for(LONG, || !data_threads(pid).is_empty()), "no data threads");
+        for thread in data_threads(pid) {
+            std::fs::write(&tasks, thread).expect("it is moved");
+        }
+    }
 }
 
 impl Drop for Group {
@@ -238,6 +249,16 @@ impl Drop for Group {
         // A process that has just ended may still count for a moment.
         wait_for(Duration::from_secs(2), || std::fs::remove_dir(&self.0).is_ok());
     }
+}
+
+/// The threads of a process that carry data, by their numbers.
+fn data_threads(pid: u32) -> Vec<String> {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let carries = |task: &std::fs::DirEntry| {
+        let name = std::fs::read_to_string(task.path().join("comm")).unwrap_or_default();
+        ["send-", "receive-", "request-"].iter().any(|role| name.starts_with(role))
+    };
+    tasks.filter(carries).map(|task| task.file_name().to_string_lossy().into_owned()).collect()
 }
 
 /// Waits until `done`, at most `limit`; says whether it came to be.
@@ -354,9 +375,9 @@ impl Server {
     pub fn at_rest(&self, space: Option<&str>, host: &str) -> Holds {
         let port = self.port.to_string();
         linerate(space, &["udp", host, "-p", &port, "-t", "100ms", "--json"]).complete();
-        assert!(wait_for(HANGS, || self.log().contains("\"ended\"")), "{}", self.log());
+        assert!(wait_for(LONG, || self.log().contains("\"ended\"")), "{}", self.log());
         let resting = || self.holds().threads <= RESTING_THREADS;
-        assert!(wait_for(HANGS, resting), "{:?}", self.holds());
+        assert!(wait_for(LONG, resting), "{:?}", self.holds());
         self.holds()
     }
 
@@ -448,11 +469,7 @@ impl Client {
 
     /// Whether a data thread of it is there: its stream is open.
     pub fn has_stream(&self) -> bool {
-        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.pid()));
-        tasks.into_iter().flatten().flatten().any(|task| {
-            let name = std::fs::read_to_string(task.path().join("comm")).unwrap_or_default();
-            ["send-", "receive-", "request-"].iter().any(|role| name.starts_with(role))
-        })
+        !data_threads(self.pid()).is_empty()
     }
 
     pub fn alive(&mut self) -> bool {
@@ -462,7 +479,7 @@ impl Client {
     /// Waits for its end.
     pub fn end(mut self) -> Ran {
         self.unread = None;
-        if !wait_for(HANGS, || self.child.try_wait().expect("a child").is_some()) {
+        if !wait_for(LONG, || self.child.try_wait().expect("a child").is_some()) {
             let _ = self.child.kill();
             let _ = self.child.wait();
             panic!("linerate {} hangs\n{}", self.args, self.err.join().unwrap_or_default());

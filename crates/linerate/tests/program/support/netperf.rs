@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each file of tests uses its own part of this")]
 
+use linerate_testkit::peer::LONG;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
@@ -12,9 +13,6 @@ use linerate_model::plan::{IpVersion, Transport};
 use linerate_wire::netperf::{FRAME_BYTES, Frame, Length, Request, Response};
 
 use crate::support::{Server, free_port, skip, wait_for};
-
-/// Longer than every deadline of the protocol.
-pub const DEADLINES: Duration = Duration::from_secs(30);
 
 /// Where the real programs are; else says why the test is skipped.
 pub fn programs(test: &str) -> Option<PathBuf> {
@@ -54,7 +52,7 @@ pub fn serve(args: &[&str]) -> (Server, SocketAddr) {
     let door = format!("--netperf={port}");
     let server = Server::start(None, &[&[door.as_str()], args].concat());
     let at = SocketAddr::from(([127, 0, 0, 1], port));
-    let up = wait_for(DEADLINES, || TcpStream::connect(at).is_ok());
+    let up = wait_for(LONG, || TcpStream::connect(at).is_ok());
     assert!(up, "nobody listens on {at}: {}", server.log());
     (server, at)
 }
@@ -97,7 +95,7 @@ impl Netserver {
             .stderr(Stdio::null())
             .spawn()
             .expect("netserver starts");
-        let up = wait_for(DEADLINES, || TcpStream::connect(("127.0.0.1", port)).is_ok());
+        let up = wait_for(LONG, || TcpStream::connect(("127.0.0.1", port)).is_ok());
         assert!(up, "netserver does not listen");
         Self { child, port }
     }
@@ -143,7 +141,7 @@ pub struct Peer(pub TcpStream);
 impl Peer {
     pub fn connect(at: SocketAddr) -> Self {
         let stream = TcpStream::connect(at).expect("the server listens");
-        stream.set_read_timeout(Some(DEADLINES)).unwrap();
+        stream.set_read_timeout(Some(LONG)).unwrap();
         Self(stream)
     }
 

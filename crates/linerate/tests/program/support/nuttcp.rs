@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each file of tests uses its own part of this")]
 
+use linerate_testkit::peer::LONG;
 use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
@@ -9,9 +10,6 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use crate::support::{Server, free_port, skip, wait_for};
-
-/// Longer than every deadline of the protocol.
-pub const DEADLINES: Duration = Duration::from_secs(60);
 
 /// The programs that are there, by release; what is not is said.
 pub fn programs(test: &str) -> Vec<(&'static str, PathBuf)> {
@@ -46,7 +44,7 @@ pub fn serve_in(space: Option<&str>, args: &[&str]) -> (Server, SocketAddr) {
     let server = Server::start(space, &[&[door.as_str()], args].concat());
     let at = SocketAddr::from(([127, 0, 0, 1], port));
     let listens = format!(":{port}\",\"dialect\":\"nuttcp\"");
-    assert!(wait_for(DEADLINES, || server.log().contains(&listens)), "{}", server.log());
+    assert!(wait_for(LONG, || server.log().contains(&listens)), "{}", server.log());
     (server, at)
 }
 
@@ -109,7 +107,7 @@ impl Theirs {
             .spawn()
             .expect("nuttcp starts");
         let ends = format!("sport = :{port}");
-        let up = wait_for(DEADLINES, || {
+        let up = wait_for(LONG, || {
             let listening = inside("ss").args(["-Htln", &ends]).output().expect("ss");
             !listening.stdout.is_empty()
         });
@@ -148,7 +146,7 @@ pub struct Peer(pub BufReader<TcpStream>);
 impl Peer {
     pub fn connect(at: SocketAddr) -> Self {
         let stream = TcpStream::connect(at).expect("the server listens");
-        stream.set_read_timeout(Some(DEADLINES)).unwrap();
+        stream.set_read_timeout(Some(LONG)).unwrap();
         Self(BufReader::new(stream))
     }
 

@@ -1,5 +1,6 @@
 //! Runs a case, and looks on.
 
+use linerate_testkit::peer::LONG;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -12,8 +13,6 @@ use crate::support::{Client, Group, Hogs, Lab, PORT, Server, list, real, wait_fo
 /// A process that is stopped in bursts stands and runs for so many looks at its threads.
 const STOPPED_LOOKS: u32 = 8;
 const RUNNING_LOOKS: u32 = 3;
-/// No case takes this long.
-const HANGS: Duration = Duration::from_secs(60);
 /// A thread that stood and waited for a core for this share of the time was held back by others.
 const WAITED: f64 = 0.2;
 /// One that ran and waited for less than this, together, slept.
@@ -148,7 +147,7 @@ fn watch(mut client: Client, server: &Server, limited: Limited) -> Result<Outcom
     let (mut at_client, mut at_server) = (Threads::new(), Threads::new());
     let mut looks = 0u32;
     let mut is_stopped = false;
-    let ended = wait_for(HANGS, || {
+    let ended = wait_for(LONG, || {
         if !client.alive() {
             return true;
         }
