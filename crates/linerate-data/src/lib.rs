@@ -325,6 +325,7 @@ impl Context {
             dscp: plan.dscp,
             checksum,
             stamps: duty == Duty::Receive,
+            contents: self.framing.is_read(),
             receive_wait: LOOK_UP,
             // A full send buffer makes the thread wait, but not for ever.
             send_wait: LOOK_UP * 5,

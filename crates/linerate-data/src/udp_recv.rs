@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 
 use linerate_engine::clock;
 use linerate_engine::datagram::{self, ArrivalClock, Arrivals, Duty, Ladder};
-use linerate_model::plan::Traffic;
+use linerate_model::plan::{EngineChoice, Traffic};
 use linerate_model::sample::{RecvCounts, RecvReport};
 use linerate_session::engine_choice;
 use linerate_session::receive_batching::ReceiveBatching;
@@ -18,7 +18,11 @@ pub(super) fn run(context: &Context, at: datagram::Context, hello: Option<UdpHel
     let Traffic::Udp(udp) = &plan.traffic else { return RecvReport::default() };
     let buffers = engine_choice::buffers(udp, plan.streams);
     let config = context.port(Duty::Receive, udp.size.len().max(HELLO_BYTES), Some(buffers));
-    let first = engine_choice::receiving(udp, context.streams.ip, plan.streams);
+    let first = match udp.engine {
+        // They may come in trains, whatever the plan says.
+        EngineChoice::Auto if !context.streams.habits.sized => EngineChoice::Gso,
+        _ => engine_choice::receiving(udp, context.streams.ip, plan.streams),
+    };
     let mut engines = Ladder::new(first, config, at);
     let mut port = match engines.open() {
         Ok(port) => port,

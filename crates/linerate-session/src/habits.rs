@@ -31,6 +31,8 @@ pub struct Habits {
     /// Datagrams carry numbers, so that receivers see which are lost, doubled or out of order. Otherwise what
     /// is lost is what was sent less what was received, and copies hide it.
     pub numbered: bool,
+    /// A receiver knows how large the datagrams are. Otherwise its plan has the largest that can be.
+    pub sized: bool,
     /// Datagrams after the last one of data carry the last words of a stream, so that its socket outlives its
     /// thread.
     pub streams_speak: bool,
@@ -57,6 +59,7 @@ pub const NATIVE: Habits = Habits {
     end_marks: 0,
     opens: opens_native,
     numbered: true,
+    sized: true,
     streams_speak: false,
     brief: false,
     echoes: true,
@@ -75,6 +78,7 @@ pub const IPERF3: Habits = Habits {
     end_marks: 0,
     opens: opens_iperf3,
     numbered: true,
+    sized: true,
     streams_speak: false,
     brief: true,
     echoes: true,
@@ -99,6 +103,7 @@ pub const NETPERF: Habits = Habits {
     end_marks: netperf::END_MARKS,
     opens: |_| false,
     numbered: false,
+    sized: false,
     brief: true,
     echoes: false,
     // Its servers leave out a call that was cut short.

@@ -103,6 +103,11 @@ impl Framing {
         }
     }
 
+    /// Whether a receiver looks into datagrams: otherwise it counts them and their bytes alone.
+    pub const fn is_read(self) -> bool {
+        !matches!(self, Self::Bare)
+    }
+
     /// Whether datagrams say which one they are.
     pub const fn is_numbered(self) -> bool {
         !matches!(self, Self::Bare | Self::Nuttcp { counted: false, .. })

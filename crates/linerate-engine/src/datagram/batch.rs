@@ -91,6 +91,7 @@ pub(super) struct RecvArrays {
     iovecs: Vec<iovec>,
     controls: Vec<Control>,
     filled: usize,
+    contents: bool,
 }
 
 impl std::fmt::Debug for RecvArrays {
@@ -104,21 +105,29 @@ impl std::fmt::Debug for RecvArrays {
 
 impl RecvArrays {
     /// Room for up to `most` messages of up to `bytes` each, as many as half a second-level cache holds
-    /// and at least one, at most 64.
-    pub(super) fn new(bytes: usize, most: usize) -> Self {
+    /// and at least one, at most 64. Without `contents` the kernel copies none of their bytes, and says how many
+    /// there were: all are shown in the same room, of zeroes.
+    pub(super) fn new(bytes: usize, most: usize, contents: bool) -> Self {
         let stride = bytes.clamp(64, 65_536).next_multiple_of(64);
-        let count = (BUFFER_BYTES / stride).min(most).clamp(1, MAX_MESSAGES);
+        let fit = if contents { BUFFER_BYTES / stride } else { MAX_MESSAGES };
+        let count = fit.min(most).clamp(1, MAX_MESSAGES);
         // Zeroed memory straight from the kernel: pages are only touched when messages fill them.
         let mut batch = Self {
-            buffer: vec![0; stride * count],
+            buffer: vec![0; if contents { stride * count } else { stride }],
             stride,
             slots: vec![Slot::default(); count],
             headers: vec![empty_header(); count],
             iovecs: Vec::with_capacity(count),
             controls: vec![Control([0; CONTROL_BYTES]); count],
             filled: 0,
+            contents,
         };
-        for slot in batch.buffer.chunks_exact_mut(stride) {
+        if !contents {
+            // Nothing is written there.
+            let iov_base = batch.buffer.as_mut_ptr().cast::<c_void>();
+            batch.iovecs.resize(count, iovec { iov_base, iov_len: 0 });
+        }
+        for slot in batch.buffer.chunks_exact_mut(stride).take(if contents { count } else { 0 }) {
             batch
                 .iovecs
                 .push(iovec { iov_base: slot.as_mut_ptr().cast::<c_void>(), iov_len: stride });
@@ -156,9 +165,11 @@ impl RecvArrays {
             header.msg_hdr.msg_flags = 0;
         }
         self.filled = 0;
+        // With MSG_TRUNC the length of a message is its own, whatever was copied of it (recv(2)).
+        let flags = libc::MSG_WAITFORONE | if self.contents { 0 } else { libc::MSG_TRUNC };
         // SAFETY: the descriptor is open for the borrow's life. Each header points to one iovec and
         // one control buffer in vectors of `self` that are never resized after `new`, and each
-        // iovec to its own `stride` bytes of `buffer`; moving `self` does not move what vectors
+        // iovec to its own `stride` bytes of `buffer`, or to none of them; moving `self` does not move what vectors
         // point to. Lengths are those of the buffers. A null time-out is allowed.
         let received = unsafe {
             libc::recvmmsg(
@@ -166,7 +177,7 @@ impl RecvArrays {
                 self.headers.as_mut_ptr(),
                 count as c_uint,
                 // Of another sign with musl.
-                libc::MSG_WAITFORONE as _,
+                flags as _,
                 ptr::null_mut(),
             )
         };
@@ -176,7 +187,10 @@ impl RecvArrays {
         self.filled = (received as usize).min(count);
         let slots = self.slots.get_mut(..self.filled).unwrap_or_default();
         for (index, (header, slot)) in self.headers.iter().zip(&mut *slots).enumerate() {
-            *slot = read_control(header, index * self.stride, self.stride);
+            let place = if self.contents { index * self.stride } else { 0 };
+            *slot = read_control(header, place, self.stride);
+            // Who wants no contents misses none.
+            slot.truncated &= self.contents || header.msg_len as usize > self.stride;
         }
         Ok(Arrivals::new(&self.buffer, slots, self.filled == count))
     }

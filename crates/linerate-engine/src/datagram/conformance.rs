@@ -68,6 +68,7 @@ fn config(duty: Duty, datagram: usize) -> Config {
         dscp: None,
         checksum: true,
         stamps: duty == Duty::Receive,
+        contents: true,
         receive_wait: Duration::from_millis(200),
         send_wait: Duration::from_millis(200),
     }
@@ -146,6 +147,30 @@ fn borders(
         assert_eq!(datagram.len(), length, "datagram {i}");
         assert!(datagram.iter().all(|b| *b == i as u8));
     }
+}
+
+/// Who does not look at datagrams knows all the same how many came, and how long each was.
+fn lengths_are_known_without_contents(name: &str, bed: Bed, is_v6: bool) {
+    let Some([near, far]) = bed.ends(is_v6) else { return };
+    let mut sender = open(name, &config(Duty::Send, 1_000), &near);
+    let blind = Config { contents: false, ..config(Duty::Receive, 1_000) };
+    let mut receiver = open(name, &blind, &far);
+    let payload = [7; 4_600];
+    let (mut sent, mut got) = (0, Vec::new());
+    while sent < 5 {
+        let bytes = payload.get(sent * 1_000..).unwrap();
+        sent += sender.send(&SendBatch { bytes, segment: 1_000, train: 5 }).unwrap().datagrams;
+    }
+    let until = Instant::now() + HANGS;
+    while got.len() < 5 {
+        assert!(Instant::now() < until, "{got:?}");
+        let Ok(arrivals) = receiver.recv() else { continue };
+        for message in arrivals.messages() {
+            assert!(!message.truncated && message.stamp_ns.is_some());
+            got.extend(message.bytes.chunks(message.segment).map(<[u8]>::len));
+        }
+    }
+    assert_eq!(got, [1_000, 1_000, 1_000, 1_000, 600]);
 }
 
 /// A receiver that reads nothing loses what does not fit, and its port's counter says how much.
@@ -243,6 +268,13 @@ macro_rules! engine_conformance {
             #[test]
             fn drops_are_counted() {
                 super::drops_are_counted($name, $bed);
+            }
+
+            #[test]
+            fn lengths_are_known_without_contents() {
+                for is_v6 in [false, true] {
+                    super::lengths_are_known_without_contents($name, $bed, is_v6);
+                }
             }
 
             #[test]

@@ -77,6 +77,8 @@ pub struct Config {
     pub checksum: bool,
     /// Whether arrivals should be stamped.
     pub stamps: bool,
+    /// Whether what arrives is looked at. Otherwise a port that only receives may say nothing of it but its length.
+    pub contents: bool,
     /// How long one call may wait for a datagram; zero does not wait.
     pub receive_wait: Duration,
     /// How long one call may wait for room; zero does not wait.

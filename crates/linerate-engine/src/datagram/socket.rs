@@ -90,7 +90,8 @@ impl<S: SocketCalls + 'static> Engine for Sockets<S> {
             Duty::Send | Duty::Both => (config.datagram + BEYOND, 1),
         };
         let merges = config.duty == Duty::Receive && S::MERGED > 1;
-        let arrays = RecvArrays::new(room, messages);
+        let contents = config.contents || config.duty != Duty::Receive;
+        let arrays = RecvArrays::new(room, messages, contents);
         let one_by_one = messages == 1 && !config.stamps;
         Ok(Box::new(SocketPort { socket, is_v6, stamps, merges, one_by_one, arrays, calls }))
     }
