@@ -20,6 +20,7 @@ use linerate_wire::iperf3::State;
 use linerate_wire::native::message::StreamReport;
 use linerate_wire::netperf::{Length, Request};
 use linerate_wire::nuttcp::Parameters;
+use linerate_wire::nuttcp::datagram::Turn;
 
 const MS: u64 = 1_000_000;
 const SECOND: u64 = 1_000 * MS;
@@ -561,8 +562,6 @@ impl Dialect for Nuttcp {
         // Bytes are those of whole datagrams and blocks.
         let unit = match &mut plan.traffic {
             Traffic::Udp(udp) => {
-                // Numbers are of one stream.
-                plan.streams = 1;
                 udp.size = udp.size.max(DatagramSize::new(NUTTCP_SIZE).expect("legal"));
                 u64::from(udp.size.bytes())
             }
@@ -574,9 +573,10 @@ impl Dialect for Nuttcp {
         }
     }
 
-    fn framing(_: u16) -> Framing {
-        // A size that both ends take makes numbers, whatever the story's datagrams have.
-        Framing::Nuttcp { size: NUTTCP_SIZE, counted: true }
+    fn framing(stream: u16) -> Framing {
+        // A size and turns that both ends take make numbers, whatever the story's datagrams and streams are.
+        let turn = Turn { stream, ..Turn::first_of(128) };
+        Framing::Nuttcp { size: NUTTCP_SIZE, turn: Some(turn) }
     }
 
     fn ends(plan: &TestPlan, client_ns: u64, server_ns: u64) -> (Self::Client, Self::Server) {

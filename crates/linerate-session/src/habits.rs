@@ -189,7 +189,7 @@ fn missing_in_nuttcp(plan: &TestPlan) -> String {
                 "; its totals are rounded to 105 bytes, so that a few datagrams may be miscounted",
             );
         }
-        if plan.streams > 1 || size < nuttcp::datagram::SENT_BYTES as u64 {
+        if size < nuttcp::datagram::SENT_BYTES as u64 {
             text.push_str("; these datagrams carry no numbers, so that copies hide loss");
         }
     } else {

@@ -11,7 +11,7 @@ use std::num::NonZeroU8;
 use crate::iperf2::datagram as iperf2;
 use crate::iperf3::datagram::{self, Counters};
 use crate::native::datagram::{HEADER_BYTES, Header, Place, Stamp, in_order};
-use crate::nuttcp::datagram as nuttcp;
+use crate::nuttcp::datagram::{self as nuttcp, Turn};
 
 /// How a test's datagrams carry their numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,8 +42,8 @@ pub enum Framing {
     Nuttcp {
         /// Of each datagram.
         size: u32,
-        /// Datagrams say how much was sent, of a test with one stream. They have 32 bytes or more then.
-        counted: bool,
+        /// Where datagrams say how much was sent: whose turn it was. They have 32 bytes or more then.
+        turn: Option<Turn>,
     },
     /// None: datagrams are payload alone. Which of them are missing, doubled or late nobody can say.
     Bare,
@@ -97,8 +97,8 @@ impl Framing {
             Self::Native { .. } => HEADER_BYTES,
             Self::Iperf3 { wide } => counters(wide).header_bytes(),
             Self::Iperf2 { .. } => iperf2::MARK_BYTES,
-            Self::Nuttcp { counted: true, .. } => nuttcp::SENT_BYTES,
-            Self::Nuttcp { counted: false, .. } => nuttcp::CONTROL_BYTES + 1,
+            Self::Nuttcp { turn: Some(_), .. } => nuttcp::SENT_BYTES,
+            Self::Nuttcp { turn: None, .. } => nuttcp::CONTROL_BYTES + 1,
             Self::Bare => 0,
         }
     }
@@ -110,7 +110,7 @@ impl Framing {
 
     /// Whether datagrams say which one they are.
     pub const fn is_numbered(self) -> bool {
-        !matches!(self, Self::Bare | Self::Nuttcp { counted: false, .. })
+        !matches!(self, Self::Bare | Self::Nuttcp { turn: None, .. })
     }
 
     /// Whether they say when they were sent.
@@ -123,6 +123,9 @@ impl Framing {
     pub fn of_stream(self, stream: u16) -> Self {
         match self {
             Self::Native { token, .. } => Self::Native { token, stream },
+            Self::Nuttcp { size, turn: Some(turn) } => {
+                Self::Nuttcp { size, turn: Some(Turn { stream, ..turn }) }
+            }
             Self::Iperf3 { .. } | Self::Iperf2 { .. } | Self::Nuttcp { .. } | Self::Bare => self,
         }
     }
@@ -144,7 +147,9 @@ impl Framing {
             Self::Iperf2 { ahead_ns, .. } => {
                 write_iperf2(mark.number, mark.sent_ns.saturating_add(ahead_ns), datagram);
             }
-            Self::Nuttcp { size, counted: true } => write_nuttcp(mark.number, size, datagram),
+            Self::Nuttcp { size, turn: Some(turn) } => {
+                nuttcp::write_sent(turn.sent(mark.number, size), datagram);
+            }
             Self::Bare | Self::Nuttcp { .. } => {}
         }
     }
@@ -171,9 +176,11 @@ impl Framing {
                     write_iperf2(number, sent_ns, datagram);
                 }
             }
-            Self::Nuttcp { size: each, counted: true } => {
-                for (datagram, number) in bytes.chunks_mut(size.max(1)).zip(first..) {
-                    write_nuttcp(number, each, datagram);
+            Self::Nuttcp { size: each, turn: Some(turn) } => {
+                let mut sent = turn.sent(first, each);
+                for datagram in bytes.chunks_mut(size.max(1)) {
+                    nuttcp::write_sent(sent, datagram);
+                    sent = sent.wrapping_add(turn.round(each));
                 }
             }
             Self::Bare | Self::Nuttcp { .. } => {}
@@ -203,19 +210,20 @@ impl Framing {
                     read_iperf2(wide, datagram).is_some_and(|mark| mark.number == *expected)
                 })
                 .count(),
-            Self::Nuttcp { counted: false, .. } => message
+            Self::Nuttcp { turn: None, .. } => message
                 .chunks(segment.max(1))
                 .take_while(|datagram| !nuttcp::is_control(datagram))
                 .count(),
-            Self::Nuttcp { size, .. } => message
-                .chunks(segment.max(1))
-                .zip(first..)
-                .take_while(|(datagram, expected)| {
+            Self::Nuttcp { size, turn: Some(turn) } => {
+                let mut wanted = turn.sent(first, size);
+                let is_next = |datagram: &&[u8]| {
+                    let due = wanted;
+                    wanted = due.wrapping_add(turn.round(size));
                     let sent = nuttcp::sent(datagram);
-                    sent.and_then(|sent| nuttcp::number(sent, size.into(), *expected))
-                        == Some(*expected)
-                })
-                .count(),
+                    sent.is_some_and(|sent| sent == due || sent == due.swap_bytes())
+                };
+                message.chunks(segment.max(1)).take_while(is_next).count()
+            }
             Self::Bare => message.len().div_ceil(segment.max(1)),
         }
     }
@@ -237,12 +245,10 @@ impl Framing {
             }
             Self::Iperf3 { wide } => read_iperf3(counters(wide), datagram).ok_or(Stray::Damaged),
             Self::Iperf2 { wide, .. } => read_iperf2(wide, datagram).ok_or(Stray::Damaged),
-            Self::Nuttcp { counted: false, .. } if nuttcp::is_control(datagram) => {
-                Err(Stray::Damaged)
-            }
-            Self::Nuttcp { size, counted: true } => {
+            Self::Nuttcp { turn: None, .. } if nuttcp::is_control(datagram) => Err(Stray::Damaged),
+            Self::Nuttcp { size, turn: Some(turn) } => {
                 let sent = nuttcp::sent(datagram).ok_or(Stray::Damaged)?;
-                nuttcp::number(sent, size.into(), 0).ok_or(Stray::Damaged)?;
+                turn.number(sent, size, 0).ok_or(Stray::Damaged)?;
                 Ok(Mark { number: sent, ..UNMARKED })
             }
             Self::Bare | Self::Nuttcp { .. } => Ok(UNMARKED),
@@ -268,8 +274,8 @@ impl Framing {
                 // What lies before the first number stays what it is, and is damage.
                 datagram::widen(mark.number as u32, expected).unwrap_or(u64::MAX)
             }
-            Self::Nuttcp { size, counted: true } => {
-                nuttcp::number(mark.number, size.into(), expected).unwrap_or(u64::MAX)
+            Self::Nuttcp { size, turn: Some(turn) } => {
+                turn.number(mark.number, size, expected).unwrap_or(u64::MAX)
             }
             Self::Bare | Self::Nuttcp { .. } => expected,
             _ => mark.number,
@@ -280,11 +286,6 @@ impl Framing {
 /// Of a datagram that says nothing of itself.
 const UNMARKED: Mark =
     Mark { number: 0, sent_ns: 0, warmup: false, position: 0, train: NonZeroU8::MIN };
-
-#[inline]
-fn write_nuttcp(number: u64, size: u32, datagram: &mut [u8]) {
-    nuttcp::write_sent(number.wrapping_add(1).wrapping_mul(size.into()), datagram);
-}
 
 /// iperf3 counts from 1, linerate from 0.
 #[inline]
@@ -395,7 +396,7 @@ mod tests {
 
     #[test]
     fn what_was_sent_numbers_datagrams_in_either_byte_order() {
-        let framing = Framing::Nuttcp { size: 40, counted: true };
+        let framing = Framing::Nuttcp { size: 40, turn: Some(Turn::ALONE) };
         let mut bytes = [0; 120];
         let batch = Batch { first: 7, size: 40, train: 1, sent_ns: 9, warmup: false };
         framing.write_batch(&batch, &mut bytes);
@@ -413,19 +414,19 @@ mod tests {
 
     #[test]
     fn words_of_nuttcps_end_are_no_data() {
-        for counted in [true, false] {
-            let framing = Framing::Nuttcp { size: 40, counted };
+        for turn in [Some(Turn::first_of(3)), None] {
+            let framing = Framing::Nuttcp { size: 40, turn }.of_stream(2);
             let mut bytes = vec![0; 84];
             let batch = Batch { first: 0, size: 40, train: 1, sent_ns: 0, warmup: false };
             framing.write_batch(&batch, &mut bytes[..80]);
             // As the kernel merges it with the data before it.
             bytes[80..].copy_from_slice(b"EOD0");
-            assert_eq!(framing.in_order(&bytes, 40, 0), 2, "{counted}");
+            assert_eq!(framing.in_order(&bytes, 40, 0), 2, "{turn:?}");
             assert_eq!(framing.read(&bytes[80..]), Err(Stray::Damaged));
             assert_eq!((framing.end(&bytes[80..]), framing.end(b"BOD1")), (Some(0), None));
             assert!(framing.read(&bytes[..40]).is_ok() && framing.end(&bytes[..40]).is_none());
         }
-        assert!(!Framing::Nuttcp { size: 9, counted: false }.is_numbered());
+        assert!(!Framing::Nuttcp { size: 9, turn: None }.is_numbered());
     }
 
     proptest! {
@@ -472,8 +473,8 @@ mod tests {
             let _ = iperf2.read(&bytes).map(|mark| iperf2.number(&mark, 3));
             let _ = iperf2.end(&bytes);
             let _ = Framing::Native { token: 1, stream: 0 }.read(&bytes);
-            for counted in [true, false] {
-                let nuttcp = Framing::Nuttcp { size: 40, counted };
+            for turn in [Some(Turn::ALONE), None] {
+                let nuttcp = Framing::Nuttcp { size: 40, turn };
                 let _ = (nuttcp.read(&bytes), nuttcp.end(&bytes), nuttcp.in_order(&bytes, 40, 3));
             }
         }

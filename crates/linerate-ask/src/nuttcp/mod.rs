@@ -178,11 +178,6 @@ impl Asked {
             ));
             self.interval_ns = None;
         }
-        if self.udp && streams > 1 && self.interval_ns.is_some() {
-            return Err("-i with -u and -N: what is lost in an interval is told of one stream \
-                        alone; leave out -i, or -N"
-                .into());
-        }
         if self.burst > 1 && self.receives {
             return Err("-Ri RATE/BURST with -r: the server is not told of bursts".into());
         }

@@ -63,7 +63,6 @@ fn what_is_not_done_is_refused_by_name() {
         ("-T0 host", "invalid timeout"),
         ("-u -l3 host", "invalid buflen"),
         ("-n1 -T1 host", "-n and -T"),
-        ("-u -N2 -i1 host", "leave out -i, or -N"),
         ("-fjson host", "invalid format option"),
         ("-n10k host", "invalid nbuf"),
     ] {

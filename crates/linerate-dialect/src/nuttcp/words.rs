@@ -33,7 +33,8 @@ impl Beginning {
     }
 }
 
-/// What ends it: on one stream after the other, until the peer shows that it has heard.
+/// What ends it, again and again. A real sender says each word on one stream, and the next on the next; its receiver reads
+/// the streams in turn and waits on the one whose datagram is missing, which may be any: so each hears every word here.
 #[derive(Debug, Default)]
 pub(super) struct Farewell {
     pub(super) said: u8,
@@ -48,8 +49,8 @@ impl Farewell {
         if self.is_over() || now_ns < self.again_ns {
             return;
         }
-        let stream = ids.get(usize::from(self.said) % ids.len().max(1)).map_or(0, |id| id.stream);
-        actions.extend([Action::SendDatagram(stream, end(self.said).to_vec())]);
+        actions
+            .extend(ids.iter().map(|id| Action::SendDatagram(id.stream, end(self.said).to_vec())));
         let pause_ns = if self.hurried && self.said == 0 { SOON_NS } else { END_EVERY_NS };
         self.again_ns = now_ns.saturating_add(pause_ns);
         self.said += 1;

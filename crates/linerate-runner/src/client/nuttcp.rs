@@ -18,6 +18,7 @@ use linerate_model::test_event::{Cpu, End, ServerOutput, Side, StreamEnd, TestEv
 use linerate_session::assemble::HostSamples;
 use linerate_session::observer::Observer;
 use linerate_wire::framing::Framing;
+use linerate_wire::nuttcp::datagram::Turn;
 use tokio::net::TcpStream;
 
 use self::open::Nuttcp;
@@ -58,7 +59,10 @@ pub(super) async fn conduct(
         agreed: Arc::new(unchanged(&test.plan)),
         ip: test.ip,
         token: u64::from_be_bytes(random()),
-        framing: Framing::Nuttcp { size: asked.length, counted },
+        framing: Framing::Nuttcp {
+            size: asked.length,
+            turn: counted.then(|| Turn::first_of(test.plan.streams)),
+        },
         habits,
         preface: vec![],
         digits: false,

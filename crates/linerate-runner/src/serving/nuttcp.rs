@@ -19,6 +19,7 @@ use linerate_host::facts::facts;
 use linerate_model::plan::{AgreedPlan, Dialect, IpVersion};
 use linerate_wire::framing::Framing;
 use linerate_wire::native::message::{RefusalKind, Refused};
+use linerate_wire::nuttcp::datagram::Turn;
 use linerate_wire::nuttcp::{MAX_LINE, Parameters, greeting};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::net::TcpStream;
@@ -173,8 +174,9 @@ impl Test {
             most_bps: slot.rate(options).map(|rate| rate.bits_per_second()),
             no_data_ns: u64::try_from(options.no_data.as_nanos()).unwrap_or(u64::MAX),
         };
-        let counted = asked.counts_sent() && plan.streams == 1;
-        let framing = Framing::Nuttcp { size: asked.length, counted };
+        let counted = asked.counts_sent();
+        let turn = counted.then(|| Turn::first_of(plan.streams));
+        let framing = Framing::Nuttcp { size: asked.length, turn };
         let lends = |(dialect, _): &&(Dialect, u16)| *dialect == Dialect::Iperf2;
         let doors = options.doors.iter().filter(lends).map(|(_, port)| *port);
         let silence = Duration::from_nanos(silence_limit_ns(plan.direction));

@@ -1,6 +1,7 @@
 //! nuttcp's dialect: lines of both ends, and datagrams.
 
 use linerate_wire::framing::Framing;
+use linerate_wire::nuttcp::datagram::Turn;
 use linerate_wire::nuttcp::results::{self, Span};
 use linerate_wire::nuttcp::{Parameters, greeting, heard};
 
@@ -35,8 +36,8 @@ pub fn nuttcp(data: &[u8]) {
     }
     let (size, message) = data.split_at(data.len().min(2));
     let size = size.iter().fold(0u32, |size, byte| size << 8 | u32::from(*byte));
-    for counted in [true, false] {
-        let framing = Framing::Nuttcp { size, counted };
+    for turn in [Some(Turn::first_of(u16::try_from(size).unwrap_or(1))), None] {
+        let framing = Framing::Nuttcp { size, turn };
         let segment = usize::try_from(size).unwrap_or(1).max(1);
         let run = framing.in_order(message, segment, 7);
         assert!(run <= message.len().div_ceil(segment));

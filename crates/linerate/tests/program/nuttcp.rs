@@ -52,11 +52,14 @@ fn an_unmodified_client_and_this_server_count_alike() {
             ("-u -R8m -l1000 -T1", "received"),
             ("-u -Ri8m -l1000 -T0.5", "received"),
             ("-u -R2m -l200 -T0.5 -N3", "received"),
+            ("-u -R8m -l1000 -T1 -i0.5 -N3", "received"),
             ("-u -n500 -l1000 -R8m", "received"),
             ("-u -r -R8m -l1000 -T1 -i0.5", "sent"),
             ("-u -r -R8m -l1000 -T1", "sent"),
             ("-u -r -Ri8m -l1000 -T0.5", "sent"),
             ("-u -r -R2m -l200 -T0.5 -N3", "sent"),
+            ("-u -r -R8m -l1000 -T1 -i0.5 -N3", "sent"),
+            ("-u -r -R8m -l1000 -T0.5 -N9", "sent"),
             ("-u -r -n500 -l1000 -R8m", "sent"),
         ] {
             let run = || nuttcp(&bin, "127.0.0.1", at.port(), &format!("-fparse -p 7000 {args}"));
@@ -103,7 +106,6 @@ fn an_unmodified_client_sees_what_it_asks_for_and_why_it_has_no_test() {
         for (args, why) in [
             ("-T30", "longer than this server's"),
             ("-xt -T1", "traceroute is not run here"),
-            ("-u -r -N2 -i1 -T2", "leave out -i, or -N"),
         ] {
             let mut command = std::process::Command::new(&bin);
             let (_, text) = attempt(&mut command, "127.0.0.1", at.port(), args);
@@ -160,8 +162,17 @@ fn measures(port: u16, who: &str) {
     let rows = ours(port, "udp 127.0.0.1 -b 4M -l 500 -t 1500ms -i 500ms");
     let receiver = rows.pointer("/intervals/0/receiver/datagrams").and_then(Value::as_u64);
     assert!(receiver.is_some_and(|datagrams| datagrams > 100), "{who}: {rows}");
-    let two = ours(port, "udp 127.0.0.1 -b 1M -l 500 -k 100 -P 2");
-    assert!(two["doubts"].to_string().contains("carry no numbers"), "{who}: {two}");
+    // Of several streams as well.
+    let many = ours(port, "udp 127.0.0.1 -b 4M -l 500 -t 1500ms -i 500ms -P 3");
+    let of = |name: &str| number(&many, &format!("totals.{name}"));
+    let accounted = of("receiver.datagrams") + of("receiver.lost");
+    assert_eq!(of("sender.datagrams"), accounted, "{who}: {many}");
+    let receiver = many.pointer("/intervals/0/receiver/datagrams").and_then(Value::as_u64);
+    assert!(receiver.is_some_and(|datagrams| datagrams > 100), "{who}: {many}");
+    assert!(!many["doubts"].to_string().contains("carry no numbers"), "{who}: {many}");
+    let many = ours(port, "udp 127.0.0.1 -R -l 1000 -k 501 -b 8M -P 7");
+    assert_eq!(number(&many, "totals.sender.datagrams"), 501, "{who}");
+    assert_eq!(number(&many, "totals.receiver.duplicates"), 0, "{who}");
 }
 
 #[test]
@@ -224,7 +235,7 @@ table inet truth {
         );
     }
     for (release, bin) in programs(test) {
-        for (args, where_it_drops) in [("-u", "b"), ("-u -r", "a")] {
+        for (args, where_it_drops) in [("-u", "b"), ("-u -r", "a"), ("-u -N3", "b")] {
             let before = lab.counter(where_it_drops, "dropped").0;
             let mut command = std::process::Command::new("ip");
             command.args(["netns", "exec", &lab.space("a"), "timeout", "60"]).arg(&bin);

@@ -136,6 +136,7 @@ fn lines_of_datagrams_are_those_of_the_real_one() {
         &[
             ("-u -T1 -i0.3 -R8m -l1000 -frunningtotal -fxmitstats", ""),
             ("-u -r -T0.5 -R8m -l1000", ""),
+            ("-u -N3 -T1 -i0.3 -R8m -l1000", ""),
         ],
     );
 }
@@ -151,6 +152,7 @@ fn every_line_of_datagrams_is_that_of_the_real_one() {
             ("-u -r -T1 -i0.3 -R8m -l1000 -fparse", FAILS),
             ("-u -N2 -T0.5 -Ri8m -l1000", ""),
             ("-u -T1 -i0.3 -R8m -l1000 -f-percentloss", ""),
+            ("-u -r -N3 -T1 -i0.3 -R8m -l1000", FAILS),
             ("-u -r -n500 -R8m -l1000 -v -fparse", ""),
         ],
     );

@@ -1,7 +1,9 @@
 //! What is known of a test when it is over, and what the server's lines mean for the record.
 
 use linerate_model::plan::{Traffic, Way, share};
-use linerate_model::sample::{RecvReport, SendReport, TcpSample, ThreadUse};
+use linerate_model::sample::{
+    RecvCounts, RecvInterval, RecvReport, SendReport, TcpSample, ThreadUse,
+};
 use linerate_model::test_event::{FarStream, StreamEnd};
 use linerate_session::assemble::StreamOutcome;
 use linerate_session::receiver::add_tail;
@@ -71,11 +73,10 @@ impl Client {
             ends.extend(stream::side(&report).map(|here| StreamEnd { here, far: told }));
             match report {
                 Report::Send(sent) => {
-                    let rows = (ids.len() == 1).then_some(&far.intervals[..]);
-                    outcome.recv = share.map(|share| {
-                        let mut recv = far_receiver(&sent, &share, size);
-                        recv.intervals = rows.map(<[_]>::to_vec).unwrap_or_default();
-                        recv
+                    let of_one = |row| interval_share(row, terms.plan.streams, id.index);
+                    outcome.recv = share.map(|share| RecvReport {
+                        intervals: far.intervals.iter().map(of_one).collect(),
+                        ..far_receiver(&sent, &share, size)
                     });
                     outcome.send = Some(sent);
                 }
@@ -108,7 +109,11 @@ fn shares(here: &[&Report], far: &Far, totals: Span, size: Option<u64>) -> Vec<F
         .iter()
         .map(|report| match report {
             Report::Send(sent) => sent.counts.bytes,
-            Report::Recv(received) => received.counts.bytes,
+            // What is missing between others was sent.
+            Report::Recv(received) => match size {
+                Some(size) => received.counts.expected.saturating_mul(size),
+                None => received.counts.bytes,
+            },
             Report::Rr(_) | Report::Respond(_) => 0,
         })
         .collect();
@@ -160,6 +165,20 @@ fn parts(near: &[u64], told: u64, unit: u64) -> Vec<u64> {
         u64::try_from(part).unwrap_or(u64::MAX).saturating_mul(unit)
     };
     near.iter().map(part).collect()
+}
+
+/// A stream's share of an interval, of which the server reports all streams together.
+fn interval_share(row: &RecvInterval, streams: u16, index: u16) -> RecvInterval {
+    let of = |all| share(all, streams, index);
+    let (expected, lost) = (of(row.counts.expected), of(row.counts.lost));
+    let counts = RecvCounts {
+        bytes: of(row.counts.bytes),
+        expected,
+        lost: lost.min(expected),
+        datagrams: expected.saturating_sub(lost),
+        ..row.counts
+    };
+    RecvInterval { counts, ..*row }
 }
 
 fn in_its_words(share: &FarShare) -> FarStream {

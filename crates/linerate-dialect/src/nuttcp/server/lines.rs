@@ -25,8 +25,7 @@ impl Server {
             sent = sent.saturating_add(row.counts.expected);
             lost = lost.saturating_add(row.counts.lost);
         }
-        let counted = self.terms.asked.counts_sent() && self.ids.len() == 1;
-        span.loss = counted.then_some((sent, lost));
+        span.loss = self.terms.asked.counts_sent().then_some((sent, lost));
         self.shown.bytes = self.shown.bytes.saturating_add(span.bytes);
         self.shown.ns = self.shown.ns.saturating_add(span.ns);
         let line = results::interval(&self.terms.asked, span, self.shown);
