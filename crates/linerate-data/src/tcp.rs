@@ -4,13 +4,15 @@ use std::io::ErrorKind;
 use std::net::{Shutdown, TcpStream};
 use std::time::Duration;
 
+use linerate_dialect::habits::Tells;
 use linerate_engine::stream::{BlockReader, BlockWriter};
 use linerate_engine::{clock, sys};
-use linerate_model::plan::Traffic;
-use linerate_model::sample::{RecvReport, SendReport, TcpSample};
+use linerate_model::plan::{TcpPlan, Traffic};
+use linerate_model::sample::{RecvReport, SendReport, TcpSample, ToldTcp};
 use linerate_session::pacer::{Pace, Pacer};
 use linerate_session::receiver::ByteReceiver;
 use linerate_session::sender::{Quota, Sender};
+use linerate_wire::nuttcp::block::{self, Said};
 
 use super::{Context, HARD_END_NS, LOOK_UP, PROMPT, Tick, thread_use};
 
@@ -27,13 +29,8 @@ pub(super) fn send(context: &Context, socket: &TcpStream) -> SendReport {
         std::thread::sleep(if context.streams.habits.prompt { PROMPT } else { LOOK_UP / 4 });
     };
     let _ = socket.set_write_timeout(Some(LOOK_UP * 5));
-    let block = if context.streams.habits.whole_blocks {
-        context.payload(tcp.block as usize, tcp.block as usize)
-    } else {
-        vec![0x5a; tcp.block as usize]
-    };
-    let writer = BlockWriter::new(block, tcp.zerocopy);
-    let mut writer = match writer {
+    let mut telling = Telling::new(context.streams.habits.tells);
+    let mut writer = match written(context, tcp) {
         Ok(writer) => writer,
         Err(e) => {
             let error = Some(format!("cannot make a block in memory to send from: {e}"));
@@ -86,6 +83,9 @@ pub(super) fn send(context: &Context, socket: &TcpStream) -> SendReport {
             continue;
         };
         let most = most.min(room);
+        if let Some(telling) = &mut telling {
+            telling.mark(&mut writer, now, || sys::tcp_sample(socket));
+        }
         match writer.write(socket, most) {
             Ok(bytes) => {
                 account.on_sent(now, 0, bytes as u64, None);
@@ -138,6 +138,8 @@ pub(super) fn receive(context: &Context, socket: &TcpStream) -> RecvReport {
     let Traffic::Tcp(tcp) = &plan.traffic else { return RecvReport::default() };
     let _ = socket.set_read_timeout(Some(LOOK_UP));
     let mut reader = BlockReader::new(tcp.block as usize, tcp.discard);
+    let mut blocks = (context.streams.habits.tells != Tells::Nothing && !tcp.discard)
+        .then(|| block::Reader::new(tcp.block as usize));
     let around = context.around();
     let by_time = context.streams.habits.warm_by_time;
     let warm_ns = if by_time { 0 } else { plan.warmup.0 };
@@ -188,6 +190,10 @@ pub(super) fn receive(context: &Context, socket: &TcpStream) -> RecvReport {
                         account.on_bytes(bytes as u64, now, &around);
                         context.shared.add_received(bytes as u64);
                     }
+                }
+                let said = blocks.as_mut().and_then(|blocks| blocks.read(reader.last(bytes)));
+                if let Some(said) = said {
+                    account.on_told(told(said));
                 }
                 if outlives
                     && context
@@ -248,6 +254,62 @@ pub(super) fn receive(context: &Context, socket: &TcpStream) -> RecvReport {
 /// The report of a receiver whose warm-up had an account of its own.
 fn finished(report: RecvReport, warmed: &RecvReport) -> RecvReport {
     RecvReport { warmup: report.warmup.saturating_add(warmed.counts.bytes), ..report }
+}
+
+/// What is written, block after block.
+fn written(context: &Context, tcp: &TcpPlan) -> std::io::Result<BlockWriter> {
+    let (habits, bytes) = (&context.streams.habits, tcp.block as usize);
+    let block = if habits.whole_blocks { context.payload(bytes, bytes) } else { vec![0x5a; bytes] };
+    match habits.tells {
+        Tells::Nothing => BlockWriter::new(block, tcp.zerocopy),
+        Tells::Retransmits | Tells::Window => Ok(BlockWriter::whole(block)),
+    }
+}
+
+/// Says in each block how its connection fares, as far as its receiver hears it.
+struct Telling {
+    window: bool,
+    /// No block has gone.
+    first: bool,
+    /// When the kernel is asked again, since the start.
+    again_ns: u64,
+}
+
+/// What blocks say is so old at most, in nanoseconds: far less than any interval, and seldom enough to cost nothing.
+const TOLD_EVERY_NS: u64 = 5_000_000;
+
+impl Telling {
+    fn new(tells: Tells) -> Option<Self> {
+        let window = tells == Tells::Window;
+        (tells != Tells::Nothing).then_some(Self { window, first: true, again_ns: 0 })
+    }
+
+    #[inline]
+    fn mark(
+        &mut self,
+        writer: &mut BlockWriter,
+        now_ns: u64,
+        sample: impl FnOnce() -> Option<TcpSample>,
+    ) {
+        let Some(bytes) = writer.fresh() else { return };
+        if std::mem::take(&mut self.first) {
+            return block::write_first(bytes);
+        }
+        if now_ns < self.again_ns {
+            return;
+        }
+        self.again_ns = now_ns.saturating_add(TOLD_EVERY_NS);
+        let Some(tcp) = sample() else { return };
+        let short = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
+        let window_kb = tcp.cwnd_bytes.filter(|_| self.window).map(|bytes| short(bytes / 1_024));
+        let retransmits = short(tcp.retransmits.unwrap_or(0));
+        block::write(Said { retransmits, window_kb }, bytes);
+    }
+}
+
+fn told(said: Said) -> ToldTcp {
+    let cwnd_bytes = said.window_kb.map(|kb| u64::from(kb) * 1_024);
+    ToldTcp { retransmits: said.retransmits.into(), cwnd_bytes }
 }
 
 /// Blocks at the asked rate, where it is this end's to keep (iperf3's): the kernel's own pacing takes

@@ -590,7 +590,7 @@ impl Dialect for Nuttcp {
         let mut client = nuttcp::client::Client::new(terms, client_ns);
         // The greeting and the parameters are the runner's to take.
         let hello = greeting(&mut client, client_ns);
-        assert!(hello.ends_with(b"nodelay = 0\n"), "{hello:?}");
+        assert!(hello.ends_with(b"iratesss = 0\n"), "{hello:?}");
         let terms = nuttcp::server::Terms {
             asked,
             agreed: Arc::new(AgreedPlan { plan: plan.clone(), cuts: vec![] }),

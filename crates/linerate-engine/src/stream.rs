@@ -12,6 +12,14 @@ use nix::sys::memfd::{MFdFlags, memfd_create};
 pub enum BlockWriter {
     /// `write`: the kernel copies each block.
     Copy(Vec<u8>),
+    /// The same, block after block: what the kernel left of one goes first, so that each begins where the last one
+    /// ends.
+    Whole {
+        /// Its bytes.
+        block: Vec<u8>,
+        /// So many of them have gone.
+        gone: usize,
+    },
     /// `sendfile` from memory: the kernel refers to the same pages each time and copies nothing.
     Sendfile {
         /// Anonymous file that holds one block.
@@ -36,6 +44,20 @@ impl BlockWriter {
         Ok(Self::Sendfile { file: writer.into(), bytes: block.len() })
     }
 
+    /// Blocks that are sent whole, and may differ: see [`Self::fresh`].
+    pub fn whole(block: Vec<u8>) -> Self {
+        Self::Whole { block, gone: 0 }
+    }
+
+    /// The block that goes next, if it is sent whole and nothing of it has gone.
+    #[inline]
+    pub fn fresh(&mut self) -> Option<&mut [u8]> {
+        match self {
+            Self::Whole { block, gone: 0 } => Some(block),
+            _ => None,
+        }
+    }
+
     /// One call with up to `most` bytes of a block; returns how many the kernel took.
     ///
     /// # Errors
@@ -45,6 +67,15 @@ impl BlockWriter {
             Self::Copy(block) => {
                 let end = block.len().min(most);
                 socket.write(block.get(..end).unwrap_or_default())
+            }
+            Self::Whole { block, gone } => {
+                let end = block.len().min(gone.saturating_add(most));
+                let taken = socket.write(block.get(*gone..end).unwrap_or_default())?;
+                *gone += taken;
+                if *gone >= block.len() {
+                    *gone = 0;
+                }
+                Ok(taken)
             }
             Self::Sendfile { file, bytes } => {
                 let mut offset = 0;
@@ -73,6 +104,14 @@ impl BlockReader {
         if discard { Self::Discard { bytes } } else { Self::Copy(vec![0; bytes]) }
     }
 
+    /// What the last call read, `bytes` of it; nothing of what was dropped.
+    pub fn last(&self, bytes: usize) -> &[u8] {
+        match self {
+            Self::Copy(buffer) => buffer.get(..bytes).unwrap_or_default(),
+            Self::Discard { .. } => &[],
+        }
+    }
+
     /// One call; 0 is the end of the stream.
     ///
     /// # Errors
@@ -98,6 +137,24 @@ mod tests {
     use std::net::TcpListener;
 
     use super::*;
+
+    #[test]
+    fn blocks_that_are_whole_follow_each_other_however_much_a_call_takes() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let tx = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (mut rx, _) = listener.accept().unwrap();
+        let mut writer = BlockWriter::whole((0..100).collect());
+        let mut fresh = 0;
+        for most in [30, 30, 1_000, 7, 1_000] {
+            fresh += usize::from(writer.fresh().is_some());
+            writer.write(&tx, most).unwrap();
+        }
+        drop(tx);
+        let mut came = Vec::new();
+        rx.read_to_end(&mut came).unwrap();
+        assert_eq!(fresh, 2);
+        assert!(came.iter().eq((0..100).chain(0..100).collect::<Vec<u8>>().iter()), "{came:?}");
+    }
 
     #[test]
     fn all_pairs_carry_every_byte() {

@@ -399,6 +399,18 @@ pub struct RecvInterval {
     pub jitter_ns: Option<u64>,
     /// CPU.
     pub thread: ThreadUse,
+    /// What the sender said in the stream of its connection (TCP from nuttcp's servers).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub told: Option<ToldTcp>,
+}
+
+/// What a sender over TCP says of its connection in what it sends.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToldTcp {
+    /// Segments sent again, in the interval.
+    pub retransmits: u64,
+    /// Congestion window at its end, in bytes.
+    pub cwnd_bytes: Option<u64>,
 }
 
 /// Everything about one requesting stream at the end.

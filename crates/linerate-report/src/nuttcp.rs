@@ -197,8 +197,7 @@ pub fn interval(options: &Options, row: &Carried, total: &Carried) -> String {
     if options.has(RUNNING_TOTAL) {
         line += if parse { " " } else { " Tot: " };
         line += &rate(parse, "total_", "real_sec", total);
-        // Of TCP the totals stand at the end alone.
-        line += &more(options, &Carried { retransmits: None, cwnd_bytes: None, ..*total }, "~");
+        line += &more(options, total, "~");
     }
     if let Some(sent) = row.sent.filter(|_| options.has(SENT_TOO)).map(megabytes) {
         let _ = match parse {

@@ -6,6 +6,17 @@ use linerate_wire::iperf3::hello;
 use linerate_wire::native::stream::{UdpHello, UdpHelloAck};
 use linerate_wire::{netperf, nuttcp};
 
+/// What blocks of bytes over TCP say of their sender's connection, at their beginning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tells {
+    /// Nothing.
+    Nothing,
+    /// Segments that were sent again.
+    Retransmits,
+    /// These, and the congestion window.
+    Window,
+}
+
 /// Of one dialect.
 #[derive(Debug, Clone, Copy)]
 pub struct Habits {
@@ -42,6 +53,8 @@ pub struct Habits {
     /// Over UDP an answer begins with the first bytes of its request, which name it. Otherwise answers are
     /// taken for those of the oldest requests.
     pub echoes: bool,
+    /// What a sender over TCP says in its blocks, and its receiver reads.
+    pub tells: Tells,
     /// Over TCP both ends count from the first byte to the last, warm-up included.
     pub exact_bytes: bool,
     /// What its protocol cannot carry of this test, in a sentence.
@@ -63,6 +76,7 @@ pub const NATIVE: Habits = Habits {
     streams_speak: false,
     brief: false,
     echoes: true,
+    tells: Tells::Nothing,
     exact_bytes: true,
     missing: |_| None,
 };
@@ -82,6 +96,7 @@ pub const IPERF3: Habits = Habits {
     streams_speak: false,
     brief: true,
     echoes: true,
+    tells: Tells::Nothing,
     exact_bytes: false,
     missing: |plan| Some(missing_in_iperf3(plan)),
 };

@@ -1,6 +1,7 @@
 //! `linerate nuttcp`, and linerate under the name `nuttcp`: nuttcp's command line and output. The client runs
 //! linerate's test against any server of nuttcp's; the server is linerate's.
 
+use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::io::{Write, stderr};
 use std::process::ExitCode;
@@ -8,8 +9,8 @@ use std::process::ExitCode;
 use linerate_ask::nuttcp::{HELP, Line, Role, Server, Stop, parse};
 use linerate_model::plan::{Dialect, End, TestPlan, Traffic};
 use linerate_model::record::Interval;
-use linerate_model::sample::TcpSample;
-use linerate_model::test_event::{self as event, ServerOutput, Side, Start, TestEvent};
+use linerate_model::sample::{TcpSample, ToldTcp};
+use linerate_model::test_event::{self as event, Row, ServerOutput, Side, Start, TestEvent};
 use linerate_report::clean::clean;
 use linerate_report::nuttcp::{
     Carried, Head, Options, Totals, head, interval, server as far_end, summary, totals,
@@ -65,6 +66,8 @@ struct Face<'a> {
     rtt_ns: Option<u64>,
     /// Of the intervals that were shown.
     total: Carried,
+    /// What a server that sends over TCP said of its connection, by interval.
+    told: VecDeque<Option<ToldTcp>>,
 }
 
 impl Face<'_> {
@@ -164,12 +167,20 @@ impl Observer for Face<'_> {
         match event {
             TestEvent::Start(start) => self.begin(start),
             TestEvent::End(end) => self.over(end),
+            TestEvent::Rows(rows) => {
+                let told = |row: &Row| match row {
+                    Row::Recv(row) => row.told,
+                    Row::Send(_) => None,
+                };
+                self.told.push_back(rows.streams.iter().find_map(told));
+            }
             _ => {}
         }
     }
 
     fn interval(&mut self, row: &Interval) {
         let seconds = row.end_s - row.start_s;
+        let told = self.told.pop_front().flatten();
         // The last one may be short, and is not shown there.
         if !self.options.intervals || seconds < self.plan().interval.0 as f64 / 1e9 * 0.99 {
             return;
@@ -183,8 +194,8 @@ impl Observer for Face<'_> {
             bytes: receiver.bytes,
             seconds,
             loss: loss.map(|(lost, came)| (lost, lost.saturating_add(came))),
-            retransmits: tcp.and_then(|tcp| tcp.retransmits),
-            cwnd_bytes: tcp.and_then(|tcp| tcp.cwnd_bytes),
+            retransmits: tcp.map_or(told.map(|told| told.retransmits), |tcp| tcp.retransmits),
+            cwnd_bytes: tcp.map_or(told.and_then(|told| told.cwnd_bytes), |tcp| tcp.cwnd_bytes),
             sent: sender.map(|sender| sender.bytes).filter(|_| tcp.is_none()),
         };
         let add = |one: Option<u64>, more: Option<u64>| {
@@ -196,7 +207,9 @@ impl Observer for Face<'_> {
             seconds: self.total.seconds + seconds,
             loss: add(lost, row.loss.map(|(l, _)| l)).zip(add(all, row.loss.map(|(_, a)| a))),
             sent: add(self.total.sent, row.sent),
-            ..Carried::default()
+            // Of this end's own connection there is a total at the end alone.
+            retransmits: add(self.total.retransmits, told.map(|told| told.retransmits)),
+            cwnd_bytes: told.and_then(|told| told.cwnd_bytes),
         };
         self.print(&interval(&self.options, &row, &self.total));
     }
@@ -303,9 +316,14 @@ fn run_client(line: &Line, request: &Request, words: Vec<String>) -> Result<(), 
         sends: request.plan.direction.has_forward(),
         intervals: line.intervals,
     };
-    let total = Carried::default();
-    let (rtt_ns, own) = (None, stop.clone());
-    let mut face = Face { request: &request, options, stop: own, rtt_ns, total };
+    let mut face = Face {
+        request: &request,
+        options,
+        stop: stop.clone(),
+        rtt_ns: None,
+        total: Carried::default(),
+        told: VecDeque::new(),
+    };
     outcome(&linerate_runner::run(&request, &mut face, &stop))
 }
 

@@ -13,7 +13,7 @@ Client:
   -w N[m|g]  socket buffers of both ends in KB            -ws N       of the server, -wr N: no more than -w
   -R N[m|g|p]  rate in kbit/s or datagrams a second (UDP: 1m), -Ri N[/BURST] the same, -Ru none
   -p N       data port (5101)                             -P N        control port (5000)
-  -i N[m]    intervals of so many seconds                 -xc N       core of this end
+  -i N[m]    intervals of so many seconds                 -xc N[/N]   core of this end, of the server
   -c N[t]    DSCP (t: the whole byte)    -M N  MSS        -D          no delay           -4, -6
   -b, -v, -vv  brief, verbose, very verbose               -I NAME     stands before each line
   -f parse, xmitstats, runningtotal, -drops, -percentloss, -retrans, -cwnd, -rtt (joined: -fparse)

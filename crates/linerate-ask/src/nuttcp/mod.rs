@@ -116,6 +116,7 @@ struct Asked {
     port: Option<u16>,
     interval_ns: Option<u64>,
     core: Option<u16>,
+    far_core: Option<u16>,
     dscp: Option<u8>,
     mss: Option<u32>,
     nodelay: bool,
@@ -178,9 +179,6 @@ impl Asked {
             ));
             self.interval_ns = None;
         }
-        if self.burst > 1 && self.receives {
-            return Err("-Ri RATE/BURST with -r: the server is not told of bursts".into());
-        }
         let interval = self.interval_ns.unwrap_or(whole);
         Ok(TestPlan {
             direction: if self.receives { Direction::Reverse } else { Direction::Forward },
@@ -189,6 +187,7 @@ impl Asked {
             interval: Nanos(interval.clamp(limits::INTERVAL_NS.min, limits::INTERVAL_NS.max)),
             window: self.window,
             client_cpus: self.core.into_iter().collect(),
+            server_cpus: self.far_core.into_iter().collect(),
             dscp: self.dscp,
             ..TestPlan::new(self.traffic(length)?)
         })

@@ -26,11 +26,10 @@ const APART: &str = "TwlnIpPNMci";
 
 /// What nuttcp has and this has not, by the beginning of its word, with what there is instead. The first that
 /// fits is meant.
-const REFUSED: [(&str, &str); 18] = [
+const REFUSED: [(&str, &str); 17] = [
     ("-3", "no server of linerate's tests with a third host: run the client there"),
     ("-xt", "no server of linerate's runs traceroute: run it yourself"),
     ("-xP", "run it with nice(1) or chrt(1)"),
-    ("-xcs", "a server's owner places its threads; -xcN is this end's core"),
     ("-s", "what is sent is made here, what is received is counted: for files there is nc(1)"),
     ("-m", "groups are not tested: iperf -u sends to them"),
     ("-g", "groups are not tested: iperf -u sends to them"),
@@ -80,12 +79,13 @@ impl Asked {
                 _ => (None, joined),
             };
             let apart = APART.contains(letter) || which == Some('c');
-            let value = match words
-                .next_if(|next| apart && joined.is_empty() && (letter != 'i' || is_number(next)))
-            {
-                Some(next) => next.clone(),
-                None => joined.to_owned(),
-            };
+            // -xcs has one more letter.
+            let bare = joined.is_empty() || (which == Some('c') && joined == "s");
+            let value =
+                match words.next_if(|next| apart && bare && (letter != 'i' || is_number(next))) {
+                    Some(next) => format!("{joined}{next}"),
+                    None => joined.to_owned(),
+                };
             if FLAGS.contains(letter) && !value.is_empty() {
                 return Err(Stop::Usage(format!("-{letter} has no value: {word}")));
             }
@@ -229,15 +229,16 @@ impl Asked {
         Ok(())
     }
 
+    /// This end's, the server's, or both.
     fn core(&mut self, text: &str) -> Result<(), Stop> {
-        let (here, there) = match text.split_once('/') {
-            Some((here, there)) => (here, Some(there)),
-            None => (text, None),
-        };
-        self.core = Some(number(here, || wrong(format!("invalid affinity = {text}")))?);
-        if let Some(there) = there {
-            self.notes.push(format!("-xc{text}: a server is not told to run on core {there}"));
+        let core = |text: &str| number(text, || wrong(format!("invalid affinity = {text}")));
+        if let Some(there) = text.strip_prefix('s') {
+            self.far_core = Some(core(there)?);
+            return Ok(());
         }
+        let (here, there) = text.split_once('/').unwrap_or((text, ""));
+        self.core = if here.is_empty() { None } else { Some(core(here)?) };
+        self.far_core = if there.is_empty() { None } else { Some(core(there)?) };
         Ok(())
     }
 }

@@ -28,6 +28,21 @@ fn options_mean_what_they_mean_there() {
 }
 
 #[test]
+fn cores_are_this_ends_the_servers_or_both() {
+    let cores = |text: &str| {
+        let plan = request(&format!("{text} host")).plan;
+        (plan.client_cpus, plan.server_cpus)
+    };
+    assert_eq!(cores("-xc1"), (vec![1], vec![]));
+    assert_eq!(cores("-xc 0/3"), (vec![0], vec![3]));
+    assert_eq!(cores("-xcs2"), (vec![], vec![2]));
+    assert_eq!(cores("-xcs 2"), (vec![], vec![2]));
+    // Of a server that sends, bursts are asked.
+    assert_eq!(request("-u -r -R8m/4 host").nuttcp.burst, 4);
+    assert_eq!(request("-u -N2 -i1 host").plan.streams, 2);
+}
+
+#[test]
 fn rates_and_amounts_have_nuttcps_units() {
     let bps = |text: &str| match request(&format!("{text} host")).plan.traffic {
         Traffic::Udp(udp) => udp.rate.map(|rate| rate.bits_per_second(udp.size)),

@@ -11,7 +11,7 @@ use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::time::Duration;
 
-use linerate_dialect::habits::{self, Habits};
+use linerate_dialect::habits::{self, Habits, Tells};
 use linerate_dialect::iperf3::server::silence_limit_ns;
 use linerate_dialect::nuttcp::server::{self as conversation, Terms};
 use linerate_engine::{clock, sys};
@@ -20,6 +20,7 @@ use linerate_model::plan::{AgreedPlan, Dialect, IpVersion};
 use linerate_wire::framing::Framing;
 use linerate_wire::native::message::{RefusalKind, Refused};
 use linerate_wire::nuttcp::datagram::Turn;
+use linerate_wire::nuttcp::greeting::Release;
 use linerate_wire::nuttcp::{MAX_LINE, Parameters, greeting};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::net::TcpStream;
@@ -41,7 +42,10 @@ use crate::service::{Server, Work};
 /// Should nobody act on a client's silence, data threads end by themselves a little later.
 const SILENCE_OF_THREADS: Duration = Duration::from_millis(500);
 /// The first release whose receiver bears that an interval ends between two words of the end.
-const PATIENT: [u32; 3] = [6, 1, 4];
+const PATIENT: Release = [6, 1, 4];
+/// The first release that reads what blocks say of the connection, and the first that reads its window as well.
+const HEARS_RETRANSMITS: Release = [6, 0, 1];
+const HEARS_WINDOWS: Release = [8, 0, 1];
 
 /// A test that was granted.
 struct Test {
@@ -49,6 +53,7 @@ struct Test {
     local: SocketAddr,
     asked: Parameters,
     hurried: bool,
+    tells: Tells,
     agreed: Arc<AgreedPlan>,
     slot: Slot,
     /// Where tests run one at a time, what says that it is this one's.
@@ -85,7 +90,7 @@ async fn ask(
 ) -> Option<Result<Test, Refused>> {
     let mut lines = BufReader::new(&mut *control);
     let hello = line(&mut lines).await?;
-    let Some(release) = greeting::release(&hello).map(numbers) else {
+    let Some(release) = greeting::release(&hello).map(greeting::numbers) else {
         let why = "it does not begin as nuttcp does, with HELO and a release";
         return Some(Err(refuse(RefusalKind::Protocol, why)));
     };
@@ -107,21 +112,11 @@ async fn line(from: &mut (impl AsyncBufReadExt + Unpin)) -> Option<Vec<u8>> {
     line.strip_suffix(b"\n").map(<[u8]>::to_vec)
 }
 
-/// The three numbers of a release; one that is none is of the newest.
-fn numbers(release: &str) -> [u32; 3] {
-    let mut parts = release.split('.').map(|part| part.parse().ok());
-    let mut next = || parts.next().flatten();
-    match (next(), next(), next()) {
-        (Some(major), Some(minor), Some(patch)) => [major, minor, patch],
-        _ => [u32::MAX; 3],
-    }
-}
-
 fn grant(
     server: &Server,
     (peer, local): (SocketAddr, SocketAddr),
     asked: Parameters,
-    release: [u32; 3],
+    release: Release,
 ) -> Result<Test, Refused> {
     let options = &server.options;
     if options.wants_key() || options.logins.is_some() {
@@ -150,7 +145,12 @@ fn grant(
     )?;
     // Without intervals it would take the second word for one after the first was lost.
     let hurried = release < PATIENT && asked.interval_us.is_some();
-    Ok(Test { peer, local, asked, hurried, agreed, slot, _alone: alone })
+    let tells = match asked.server_tells() {
+        true if release >= HEARS_WINDOWS => Tells::Window,
+        true if release >= HEARS_RETRANSMITS => Tells::Retransmits,
+        _ => Tells::Nothing,
+    };
+    Ok(Test { peer, local, asked, hurried, tells, agreed, slot, _alone: alone })
 }
 
 fn ip(peer: SocketAddr) -> IpVersion {
@@ -159,7 +159,7 @@ fn ip(peer: SocketAddr) -> IpVersion {
 
 impl Test {
     async fn run(self, server: &Arc<Server>, control: TcpStream) {
-        let Self { peer, local, asked, hurried, agreed, slot, _alone } = self;
+        let Self { peer, local, asked, hurried, tells, agreed, slot, _alone } = self;
         let options = &server.options;
         let served = Box::new(served::test(None, peer, Dialect::Nuttcp, None, &agreed.plan));
         server.events.send(Event::TestStarted(served.clone()));
@@ -186,7 +186,7 @@ impl Test {
                 ip: ip(peer),
                 token: slot.token,
                 framing,
-                habits: Habits { numbered: counted, ..habits::NUTTCP },
+                habits: Habits { numbered: counted, tells, ..habits::NUTTCP },
                 preface: vec![],
                 digits: false,
                 burst: asked.burst.filter(|_| !asked.client_sends).unwrap_or(0),
@@ -255,17 +255,5 @@ impl Guest for Ports {
 
     fn ask(&mut self, control: &TcpStream) {
         control::ask(control);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn releases_are_compared_by_number() {
-        assert!(numbers("6.1.2") < PATIENT && numbers("5.10.9") < PATIENT);
-        assert!(numbers("6.1.4") >= PATIENT && numbers("10.0.0") > PATIENT);
-        assert!(numbers("x") > PATIENT && numbers("6.1") > PATIENT);
     }
 }

@@ -1,6 +1,6 @@
 //! Accounting at the receiving end of a stream of bytes.
 
-use linerate_model::sample::{RecvCounts, RecvInterval, RecvReport, ThreadUse};
+use linerate_model::sample::{RecvCounts, RecvInterval, RecvReport, ThreadUse, ToldTcp};
 
 use crate::Surroundings;
 
@@ -21,6 +21,9 @@ pub struct ByteReceiver {
     opened_ns: Option<u64>,
     thread_at_start: ThreadUse,
     thread_before: ThreadUse,
+    /// What the sender said last, and before this interval: of the whole connection.
+    told: Option<ToldTcp>,
+    told_before: u64,
 }
 
 impl ByteReceiver {
@@ -57,6 +60,8 @@ impl ByteReceiver {
             opened_ns: None,
             thread_at_start: ThreadUse::default(),
             thread_before: ThreadUse::default(),
+            told: None,
+            told_before: 0,
         }
     }
 
@@ -85,6 +90,12 @@ impl ByteReceiver {
         self.current.bytes += bytes;
         self.current.calls += 1;
         self.last_ns = self.last_ns.max(now_ns);
+    }
+
+    /// What was read last says how the sender's connection fares, from its beginning on.
+    #[inline]
+    pub fn on_told(&mut self, told: ToldTcp) {
+        self.told = Some(told);
     }
 
     /// Closes intervals that are over.
@@ -119,10 +130,15 @@ impl ByteReceiver {
     }
 
     fn close(&mut self, thread: ThreadUse) {
+        let told = self.told.map(|told| {
+            let before = std::mem::replace(&mut self.told_before, told.retransmits);
+            ToldTcp { retransmits: told.retransmits.saturating_sub(before), ..told }
+        });
         self.intervals.push(RecvInterval {
             counts: std::mem::take(&mut self.current),
             jitter_ns: None,
             thread: thread.since(self.thread_before),
+            told,
         });
         self.thread_before = thread;
     }

@@ -3,7 +3,7 @@
 use linerate_wire::framing::Framing;
 use linerate_wire::nuttcp::datagram::Turn;
 use linerate_wire::nuttcp::results::{self, Span};
-use linerate_wire::nuttcp::{Parameters, greeting, heard};
+use linerate_wire::nuttcp::{Parameters, block, greeting, heard};
 
 /// What comes on a control connection, line by line, each read as all that it may be; and the whole as a message of
 /// datagrams.
@@ -23,16 +23,13 @@ pub fn nuttcp(data: &[u8]) {
         let told = heard::line(said.trim_end());
         let heard::Line::Interval(told) = told else { panic!("{told:?}") };
         assert!(heard::is_meant(told.bytes, span.bytes));
+        // None of these is ever asked of a server.
+        let known = Parameters { third_party: false, multicast: false, striding: false, ..asked };
+        assert_eq!(Parameters::decode(&known.encode([8, 2, 2])), Ok(known.clone()));
         // A line of 6.1.2 has not all of it.
-        let known = Parameters {
-            third_party: false,
-            multicast: false,
-            core: None,
-            burst: None,
-            striding: false,
-            ..asked
-        };
-        assert_eq!(Parameters::decode(&known.encode()), Ok(known));
+        let old = Parameters { core: None, burst: None, ..known };
+        assert_eq!(Parameters::decode(&old.encode([6, 1, 2])), Ok(old));
+        let _ = block::Reader::new(known.length as usize).read(data);
     }
     let (size, message) = data.split_at(data.len().min(2));
     let size = size.iter().fold(0u32, |size, byte| size << 8 | u32::from(*byte));

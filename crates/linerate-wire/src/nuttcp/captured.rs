@@ -47,11 +47,14 @@ fn captured_parameters_are_read() {
         striding: false,
     };
     assert_eq!(new, none);
+    assert_eq!(new.encode([8, 2, 2]), format!("{NEW}\n").into_bytes());
     assert!(new.counts_sent() && new.shows_drops() && !new.parse_style());
     let old = parameters(OLD);
     let asked = (old.count, old.window, old.streams, old.rate_kbps, old.tos, old.time_us);
     assert_eq!(asked, (Some(10), Some(65_536), 2, None, Some(0x80), None));
     assert!(old.client_sends && !old.udp && !old.counts_sent());
+    let line = OLD.replace("6.1.2", "8.2.2");
+    assert_eq!(old.encode([6, 1, 2]), format!("{line}\n").into_bytes());
     assert!(parameters(THIRD).third_party);
     let core = parameters(&NEW.replace("affinity = -1", "affinity = 3"));
     assert_eq!(core.core, Some(3));
@@ -225,9 +228,13 @@ proptest! {
             mss: Some(mss).filter(|mss| *mss > 0),
             tos: Some(tos).filter(|tos| *tos > 0),
         };
-        let line = asked.encode();
-        prop_assert!(line.ends_with(b"\n") && line.len() < super::MAX_LINE);
-        prop_assert_eq!(Parameters::decode(&line), Ok(asked));
+        for release in [[6, 1, 2], [8, 2, 2]] {
+            let line = asked.encode(release);
+            prop_assert!(line.ends_with(b"\n") && line.len() < super::MAX_LINE);
+            prop_assert_eq!(Parameters::decode(&line), Ok(asked.clone()));
+        }
+        let more = Parameters { core: Some(mss), burst: Some(port).filter(|burst| *burst > 1), ..asked };
+        prop_assert_eq!(Parameters::decode(&more.encode([8, 2, 2])), Ok(more));
     }
 
     #[test]

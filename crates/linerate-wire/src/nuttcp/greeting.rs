@@ -23,6 +23,19 @@ pub fn release(line: &[u8]) -> Option<&str> {
         .then_some(release)
 }
 
+/// The three numbers of a release.
+pub type Release = [u32; 3];
+
+/// What a release's name says; one that is no three numbers is of the newest.
+pub fn numbers(release: &str) -> Release {
+    let mut parts = release.split('.').map(|part| part.parse().ok());
+    let mut next = || parts.next().flatten();
+    match (next(), next(), next()) {
+        (Some(major), Some(minor), Some(patch)) => [major, minor, patch],
+        _ => [u32::MAX; 3],
+    }
+}
+
 /// Whether what was heard first is a greeting, with its line's end; `None` while it may become one.
 pub fn is_one(heard: &[u8]) -> Option<bool> {
     match heard.iter().position(|byte| *byte == b'\n') {
@@ -72,6 +85,13 @@ mod tests {
         for other in [&b"KO\n"[..], b"K", b"\n", b"HELO nuttcp v\n", &endless] {
             assert_eq!(is_one(other), Some(false));
         }
+    }
+
+    #[test]
+    fn releases_are_compared_by_number() {
+        assert_eq!((numbers("6.1.2"), numbers("8.2.02")), ([6, 1, 2], [8, 2, 2]));
+        assert!(numbers("10.0.0") > numbers("6.1.4") && numbers("5.10.9") < [6, 1, 4]);
+        assert!(numbers("x") > [9; 3] && numbers("6.1") > [9; 3]);
     }
 
     #[test]

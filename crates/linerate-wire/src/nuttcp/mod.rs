@@ -5,6 +5,7 @@
 //! [`Parameters`], the server says [`greeting::OK`] when its data ports wait, or [`greeting::refusal`]. After
 //! the data the server writes [`results`] and closes.
 
+pub mod block;
 #[cfg(test)]
 mod captured;
 pub mod datagram;

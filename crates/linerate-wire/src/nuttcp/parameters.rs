@@ -3,6 +3,9 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use super::greeting::Release;
+use super::{VERSION, block};
+
 /// Of a test without a count; a real client puts it there when time ends its test.
 const NO_COUNT: u64 = 2_147_483_647;
 /// Of a test without a rate.
@@ -12,10 +15,17 @@ const NO_RATE: u64 = 4_294_967_295;
 const PARSE_STYLE: u32 = 0x40;
 /// Asks for the running total beside each interval.
 const RUNNING_TOTAL: u32 = 0x4;
+/// Wants to see no retransmissions.
+const NO_RETRANS: u32 = 0x100;
 /// Wants no loss counted …
 const NO_DROPS: u32 = 0x8;
 /// … or no percentage of it.
 const NO_PERCENT: u32 = 0x10;
+
+/// From this release on a server can be told on which core to run …
+pub const KNOWS_CORES: Release = [6, 2, 6];
+/// … and how many datagrams leave it at once.
+pub const KNOWS_BURSTS: Release = [6, 2, 7];
 
 /// What a client asks for, seen from the client. What is absent is not asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -168,9 +178,9 @@ impl Parameters {
         })
     }
 
-    /// The line as 6.1.2 sends it, with its end: every later server takes it. What that release does not
-    /// know (core, burst) is not in it.
-    pub fn encode(&self) -> Vec<u8> {
+    /// The line as 8.2.2 sends it to a server of this release, with its end: a server looks for the names that it knows,
+    /// and must find them.
+    pub fn encode(&self, server: Release) -> Vec<u8> {
         let seconds = |us: Option<u64>| {
             let us = us.unwrap_or(0);
             format!("{}.{:06}", us / 1_000_000, us % 1_000_000)
@@ -178,22 +188,40 @@ impl Parameters {
         let (length, streams, port) = (self.length, self.streams, self.port);
         let (count, window) = (self.count.unwrap_or(NO_COUNT), self.window.unwrap_or(0));
         let rate = self.rate_kbps.unwrap_or(NO_RATE);
+        // Writing to a string does not fail.
         let mut line = format!("buflen = {length}, nbuf = {count}, win = {window}, ");
         let _ = write!(line, "nstream = {streams}, rate = {rate}, port = {port}, ");
         let (trans, udp) = (u8::from(self.client_sends), u8::from(self.udp));
         let _ =
             write!(line, "trans = {trans}, braindead = 0, timeout = {}, ", seconds(self.time_us));
-        let _ =
-            write!(line, "udp = {udp}, vers = 6.1.2, interval = {}, ", seconds(self.interval_us));
+        let _ = write!(
+            line,
+            "udp = {udp}, vers = {VERSION}, interval = {}, ",
+            seconds(self.interval_us)
+        );
         let (flip, format, trace) =
             (u8::from(self.flipped), self.format, u8::from(self.traceroute));
         let _ = write!(line, "reverse = {flip}, format = {format}, traceroute = {trace}, ");
         let _ = write!(line, "irate = {}, ", u8::from(self.instantaneous));
-        let mss = self.mss.unwrap_or(0);
-        let _ = write!(line, "thirdparty = _NULL_ , multicast = 0 , datamss = {mss} , ");
-        let (tos, nodelay) = (self.tos.unwrap_or(0), u8::from(self.nodelay));
-        let _ =
-            writeln!(line, "tos = {tos:x} , nbuf_bytes = 0 , rate_pps = 0 , nodelay = {nodelay}");
+        let _ = write!(line, "thirdparty = _NULL_ , multicast = 0");
+        let core = self.core.map_or(-1, i64::from);
+        let later = [
+            ([6, 2, 1], " , ssm = 0".to_owned()),
+            ([0; 3], format!(" , datamss = {}", self.mss.unwrap_or(0))),
+            ([0; 3], format!(" , tos = {:x}", self.tos.unwrap_or(0))),
+            ([0; 3], " , nbuf_bytes = 0 , rate_pps = 0".to_owned()),
+            ([0; 3], format!(" , nodelay = {}", u8::from(self.nodelay))),
+            (KNOWS_CORES, format!(" , affinity = {core}")),
+            (KNOWS_BURSTS, format!(" , maxburst = {}", self.burst.unwrap_or(1))),
+            ([7, 0, 1], " , do_jitter = 0 , do_owd = 0".to_owned()),
+            ([7, 1, 1], " , stride = 0 , multilink = 0".to_owned()),
+            ([7, 2, 1], ", group = _NULL_".to_owned()),
+            ([7, 3, 1], " , srcport = 0".to_owned()),
+            ([8, 1, 1], ", iratesss = 0".to_owned()),
+        ];
+        let known = later.into_iter().filter(|(since, _)| server >= *since);
+        line.extend(known.map(|(_, field)| field));
+        line.push('\n');
         line.into_bytes()
     }
 
@@ -222,5 +250,14 @@ impl Parameters {
         self.udp
             && self.interval_us.is_some()
             && self.length as usize >= super::datagram::SENT_BYTES
+    }
+
+    /// Blocks that the server sends over TCP say how its connection fares.
+    pub const fn server_tells(&self) -> bool {
+        !self.udp
+            && !self.client_sends
+            && self.streams == 1
+            && self.format & NO_RETRANS == 0
+            && self.length as usize >= block::LEAST_BYTES
     }
 }

@@ -103,10 +103,22 @@ fn an_unmodified_client_sees_what_it_asks_for_and_why_it_has_no_test() {
         assert!(text.contains("~drop/pkt"), "{release}: {text}");
         let text = run("-T1 -i0.5 -frunningtotal");
         assert!(text.contains("Tot:"), "{release}: {text}");
-        for (args, why) in [
-            ("-T30", "longer than this server's"),
-            ("-xt -T1", "traceroute is not run here"),
-        ] {
+        // What is sent to it says how the connection fares, of which later releases read the window too.
+        let text = run("-r -T1 -i0.3");
+        let rows = text.lines().filter(|line| line.contains("Mbps") && !line.contains("%TX"));
+        let rows: Vec<&str> = rows.collect();
+        assert!(rows.len() >= 2, "{release}: {text}");
+        assert!(rows.iter().all(|row| row.contains(" retrans")), "{release}: {text}");
+        let windows = rows.iter().filter(|row| row.contains(" KB-cwnd")).count();
+        assert_eq!(windows, if release == "6.1.2" { 0 } else { rows.len() }, "{release}: {text}");
+        // Of several streams nothing is said.
+        let text = run("-r -T1 -i0.3 -N2");
+        let rows = text.lines().filter(|line| line.contains("Mbps") && !line.contains("%TX"));
+        assert!(rows.clone().count() >= 2, "{release}: {text}");
+        assert!(!rows.collect::<String>().contains(" retrans"), "{release}: {text}");
+        for (args, why) in
+            [("-T30", "longer than this server's"), ("-xt -T1", "traceroute is not run here")]
+        {
             let mut command = std::process::Command::new(&bin);
             let (_, text) = attempt(&mut command, "127.0.0.1", at.port(), args);
             assert!(text.contains(why), "{release} {args}: {text}");

@@ -122,6 +122,9 @@ fn lines_of_tcp_are_those_of_the_real_one() {
             ("-T0.5 -r -fparse", "-f-cwnd -f-rtt"),
             ("-T1 -i0.3 -I mine -b", "-f-cwnd"),
             ("-T1 -i0.3 -fparse", "-f-cwnd"),
+            ("-r -T1 -i0.3", "-f-cwnd -f-rtt"),
+            ("-r -T1 -i0.3 -frunningtotal -fparse", "-f-cwnd -f-rtt"),
+            ("-r -T1 -i0.3 -f-retrans", "-f-cwnd -f-rtt"),
             ("-n160 -l8k -f-rtt -w128", "-f-cwnd"),
             ("-T1 -v", ""),
         ],
@@ -153,6 +156,7 @@ fn every_line_of_datagrams_is_that_of_the_real_one() {
             ("-u -N2 -T0.5 -Ri8m -l1000", ""),
             ("-u -T1 -i0.3 -R8m -l1000 -f-percentloss", ""),
             ("-u -r -N3 -T1 -i0.3 -R8m -l1000", FAILS),
+            ("-u -r -Ri8m/4 -T0.5 -l1000", FAILS),
             ("-u -r -n500 -R8m -l1000 -v -fparse", ""),
         ],
     );
@@ -226,7 +230,15 @@ fn a_server_in_the_background_stays() {
 fn both_ends_of_ours_agree() {
     let _alone = alone();
     let (_server, at) = serve(&[]);
-    for args in ["-T0.5 -N3", "-u -R8m -l1000 -T0.5", "-u -r -R8m -l1000 -T1 -i0.4", "-n1m -r"] {
+    for args in [
+        "-T0.5 -N3",
+        "-u -R8m -l1000 -T0.5",
+        "-u -r -R8m -l1000 -T1 -i0.4",
+        "-u -r -N3 -R8m -l1000 -T1 -i0.4",
+        "-u -N3 -R8m -l1000 -T1 -i0.4",
+        "-n1m -r",
+        "-r -T1 -i0.4",
+    ] {
         let args = format!("{DATA} -fparse {args}");
         let said = text(&run(face(), at.port(), &args), &args);
         assert!(
@@ -234,6 +246,31 @@ fn both_ends_of_ours_agree() {
             "{args}: {said}"
         );
         assert!(!args.contains("-u") || value(&said, "pkt") > 10.0, "{args}: {said}");
+        let rows: Vec<&str> = said.lines().filter(|line| line.contains("real_sec=")).collect();
+        let column = if args.contains("-u") { " pkt=" } else { " cwnd=" };
+        assert!(rows.iter().all(|row| row.contains(column)), "{args}: {said}");
+        assert_eq!(rows.is_empty(), !args.contains("-i"), "{args}: {said}");
+    }
+}
+
+/// What a server is asked beyond the oldest releases' words: bursts, and its core.
+#[test]
+fn a_server_is_told_of_bursts_and_of_its_core() {
+    let _alone = alone();
+    let core = crate::support::cores()[0];
+    for (release, bin) in programs("a_server_is_told_of_bursts_and_of_its_core") {
+        let server = Theirs::start(&bin);
+        let old = release == "6.1.2";
+        for args in ["-u -r -R8m/4 -l1000 -T0.5".to_owned(), format!("-T0.5 -xc{core}/{core}")] {
+            let args = format!("{DATA} -fparse {args}");
+            let out = run(face(), server.port, &args);
+            assert!(value(&text(&out, &args), "megabytes") > 0.1, "{release} {args}");
+            let notes = String::from_utf8_lossy(&out.stderr).into_owned();
+            assert_eq!(notes.contains("6.1.2, which cannot be asked"), old, "{release}: {notes}");
+        }
+        // One that no host has.
+        let out = run(face(), server.port, &format!("{DATA} -T0.5 -xcs1000"));
+        assert!(old || !out.status.success(), "{release}: {out:?}");
     }
 }
 

@@ -3,6 +3,7 @@
 use linerate_model::sample::{RecvCounts, RecvInterval};
 use linerate_wire::native::message::{RefusalKind, Refused};
 use linerate_wire::nuttcp::heard::{self, Line};
+use linerate_wire::nuttcp::parameters::{KNOWS_BURSTS, KNOWS_CORES};
 use linerate_wire::nuttcp::results::Span;
 use linerate_wire::nuttcp::{MAX_LINE, greeting};
 
@@ -74,7 +75,19 @@ impl Client {
         self.release = Some(release.to_owned());
         let deadline_ns = now_ns.saturating_add(self.terms.patience_ns);
         self.phase = Phase::Asking { asked: true, deadline_ns };
-        let line = self.terms.asked.encode();
+        let server = greeting::numbers(release);
+        let asked = &self.terms.asked;
+        let bursts = asked.burst.is_some() && !asked.client_sends;
+        for (wish, since) in [
+            (asked.core.map(|core| format!("run on core {core}")), KNOWS_CORES),
+            (bursts.then(|| "send in bursts".to_owned()), KNOWS_BURSTS),
+        ] {
+            let Some(wish) = wish.filter(|_| server < since) else { continue };
+            let text =
+                format!("the server is of release {release}, which cannot be asked to {wish}");
+            self.actions.push_back(Action::Note(text));
+        }
+        let line = asked.encode(server);
         self.say(now_ns, &line);
     }
 

@@ -41,6 +41,7 @@ impl Extras {
     pub(super) fn fill(&self, asked: &mut Parameters) {
         asked.window = self.far_window.map(u64::from).or(asked.window);
         asked.instantaneous = self.instantaneous;
+        asked.burst = Some(self.burst).filter(|burst| *burst > 1 && !asked.client_sends);
         if self.text {
             asked.format &= !PARSE_STYLE;
         }
@@ -71,9 +72,9 @@ pub(in crate::client) fn fit(plan: &mut TestPlan) -> Result<Vec<String>, ErrorRe
         let why = "its line has room for 2,147,483,646: ask for a time";
         return Err(none("so many datagrams or blocks from its server", why));
     }
-    if !plan.server_cpus.is_empty() {
-        plan.server_cpus.clear();
-        cuts.push("a nuttcp server is not told on which cores to run".into());
+    if let [core, _, ..] = plan.server_cpus[..] {
+        plan.server_cpus.truncate(1);
+        cuts.push(format!("a nuttcp server runs on one core: it is asked for {core}"));
     }
     if reverse {
         cuts.extend(of_server(plan));
@@ -173,7 +174,7 @@ pub(super) fn parameters(plan: &TestPlan, port: u16) -> Parameters {
         mss,
         tos: plan.dscp.map(|dscp| dscp << 2).filter(|tos| *tos > 0),
         nodelay,
-        core: None,
+        core: plan.server_cpus.first().map(|core| u32::from(*core)),
         burst: None,
         striding: false,
     }
@@ -213,10 +214,11 @@ mod tests {
     #[test]
     fn what_a_server_is_not_told_is_said() {
         let mut plan = udp(Direction::Reverse, End::Bytes(1_500));
-        plan.server_cpus = vec![3];
+        plan.server_cpus = vec![3, 4];
         let cuts = fit(&mut plan).unwrap();
         assert_eq!(cuts.len(), 3, "{cuts:?}");
         assert_eq!(plan.end, End::Datagrams(2));
+        assert_eq!(parameters(&plan, 5_101).core, Some(3));
         let Traffic::Udp(flow) = &plan.traffic else { panic!("{plan:?}") };
         assert_eq!(flow.rate.map(|rate| rate.bits_per_second(flow.size)), Some(1_234_000));
     }
