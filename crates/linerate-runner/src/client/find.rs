@@ -156,9 +156,9 @@ async fn is_netperf(control: &mut TcpStream) -> std::io::Result<bool> {
     Ok(Frame::read(&answer).is_some_and(|answer| answer.kind() == Kind::DEBUG_OK))
 }
 
-/// Greets it. Its own greeting stays unread.
+/// Greets it. Its own greeting stays unread. A service that gives back what it hears is none of nuttcp's.
 async fn is_nuttcp(control: &mut TcpStream) -> std::io::Result<bool> {
-    control.write_all(greeting::HELLO).await?;
+    control.write_all(greeting::QUESTION).await?;
     let mut heard = [0; MAX_LINE];
     loop {
         let length = control.peek(&mut heard).await?;

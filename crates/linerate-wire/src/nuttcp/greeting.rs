@@ -9,6 +9,10 @@ const MOST_RELEASE: usize = 20;
 /// What this end says first, whichever it is.
 pub const HELLO: &[u8] = b"HELO nuttcp v8.2.2\n";
 
+/// The same, of the same release to whoever reads its numbers, as all of nuttcp's do: its answer is its own greeting, while
+/// a service that gives back what it hears gives this back.
+pub const QUESTION: &[u8] = b"HELO nuttcp v8.2.02\n";
+
 /// The server's data ports wait: data may come.
 pub const OK: &[u8] = b"OK v8.2.2\n";
 
@@ -36,12 +40,13 @@ pub fn numbers(release: &str) -> Release {
     }
 }
 
-/// Whether what was heard first is a greeting, with its line's end; `None` while it may become one.
+/// Whether what was heard first, after the [`QUESTION`], is a greeting and no echo, with its line's end; `None` while it may become one.
 pub fn is_one(heard: &[u8]) -> Option<bool> {
     match heard.iter().position(|byte| *byte == b'\n') {
         Some(end) => {
             let line = heard.get(..end).unwrap_or_default();
-            Some(release(line.trim_ascii_end()).is_some())
+            let echoed = line == QUESTION.trim_ascii_end();
+            Some(release(line.trim_ascii_end()).is_some() && !echoed)
         }
         None => {
             let begins = heard.iter().zip(PREFIX.as_bytes()).all(|(heard, wanted)| heard == wanted);
@@ -81,6 +86,12 @@ mod tests {
         for whole in [&b"HELO nuttcp v6.1.2\n"[..], b"HELO nuttcp v8.2.2\r\nmore"] {
             assert_eq!(is_one(whole), Some(true));
         }
+        assert_eq!(is_one(QUESTION), Some(false), "an echo");
+        assert_eq!((0..QUESTION.len()).find_map(|part| is_one(&QUESTION[..part])), None);
+        assert_eq!(
+            numbers(release(QUESTION.trim_ascii_end()).unwrap()),
+            numbers(crate::nuttcp::VERSION)
+        );
         let endless = [&b"HELO nuttcp v"[..], &[b'8'; 30]].concat();
         for other in [&b"KO\n"[..], b"K", b"\n", b"HELO nuttcp v\n", &endless] {
             assert_eq!(is_one(other), Some(false));

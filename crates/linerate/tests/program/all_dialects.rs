@@ -106,6 +106,28 @@ fn a_server_on_a_port_of_no_program_is_found_out_by_what_it_answers() {
     }
 }
 
+/// Whose greeting is the question itself.
+#[test]
+fn a_service_that_echoes_is_none_of_nuttcps() {
+    let _alone = alone();
+    let echo = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+    let port = echo.local_addr().expect("its number").port();
+    // Of linerate's own hello, nuttcp's and netperf's.
+    let served = std::thread::spawn(move || {
+        let talks: Vec<_> = (0..3)
+            .map_while(|_| echo.accept().ok())
+            .map(|(mut reader, _)| {
+                let mut writer = reader.try_clone().expect("a copy");
+                std::thread::spawn(move || std::io::copy(&mut reader, &mut writer).is_ok())
+            })
+            .collect();
+        talks.into_iter().filter_map(|talk| talk.join().ok()).count()
+    });
+    let record = auto(&format!("tcp 127.0.0.1 -p {port} -t 200ms"));
+    assert_eq!((&record["status"], &record["found"]), (&"failed".into(), &Value::Null), "{record}");
+    assert_eq!(served.join().expect("it served"), 3, "{record}");
+}
+
 #[test]
 #[ignore = "long"]
 fn who_answers_nothing_is_asked_everything_and_left() {
