@@ -562,6 +562,8 @@ impl Dialect for Nuttcp {
         // Bytes are those of whole datagrams and blocks.
         let unit = match &mut plan.traffic {
             Traffic::Udp(udp) => {
+                // What a server reports is of all streams together, and what each lost is not known.
+                plan.streams = 1;
                 udp.size = udp.size.max(DatagramSize::new(NUTTCP_SIZE).expect("legal"));
                 u64::from(udp.size.bytes())
             }

@@ -85,25 +85,36 @@ fn measured(test: &str, door: u16, more: &str) -> Value {
     assert!(summary.status.success() && said(&summary).contains("avg"), "{}", said(&summary));
     let csv = folder.flent(&format!("-i {} -f csv", data.display()));
     assert!(csv.status.success() && said(&csv).lines().count() > 10, "{}", said(&csv));
-    plots(&folder, &data);
+    plots(test, &folder, &data);
     let unpacked = Command::new("gzip").args(["-dc", &data.display().to_string()]).output();
     let text = unpacked.expect("gzip runs").stdout;
     serde_json::from_slice(&text).expect("a file of flent's")
 }
 
-/// Where matplotlib is there to do it.
-fn plots(folder: &Folder, data: &Path) {
-    if !Command::new("python3")
-        .args(["-c", "import matplotlib"])
-        .stderr(Stdio::null())
-        .status()
-        .is_ok_and(|s| s.success())
-    {
-        return;
+/// A picture of the data, where matplotlib is there to make it.
+fn plots(test: &str, folder: &Folder, data: &Path) {
+    // Debian's, as flent is.
+    let mut import = Command::new("/usr/bin/python3");
+    let there = import.args(["-c", "import matplotlib"]).stderr(Stdio::null()).status();
+    if !there.is_ok_and(|status| status.success()) {
+        return skip(test, "flent's plot: python3-matplotlib is not installed");
     }
     let plot = folder.0.join("plot.png");
     let ran = folder.flent(&format!("-i {} -f plot -o {}", data.display(), plot.display()));
-    assert!(ran.status.success() && plot.is_file(), "{}", said(&ran));
+    assert!(ran.status.success(), "{}", said(&ran));
+    let picture = std::fs::read(&plot).expect("a picture");
+    if let Some(kept) = std::env::var_os("LINERATE_KEEP_PLOTS") {
+        let _ = std::fs::copy(&plot, Path::new(&kept).join(format!("{test}.png")));
+    }
+    // A PNG begins with its signature and, in its first chunk, width and height.
+    let size = |at: usize| {
+        picture.get(at..).and_then(<[u8]>::first_chunk).map_or(0, |size| u32::from_be_bytes(*size))
+    };
+    assert!(picture.starts_with(b"\x89PNG\r\n\x1a\n"), "{} bytes", picture.len());
+    let (width, height) = (size(16), size(20));
+    assert!((300..10_000).contains(&width) && (200..10_000).contains(&height), "{width}x{height}");
+    // Axes without a curve take a third of it.
+    assert!(picture.len() > 15_000, "{} bytes", picture.len());
 }
 
 /// Numbers of a row.
