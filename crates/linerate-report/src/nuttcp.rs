@@ -169,7 +169,8 @@ fn more(options: &Options, carried: &Carried, mark: &str) -> String {
             _ => write!(text, " {again} retrans"),
         };
     }
-    if let Some(kb) = carried.cwnd_bytes.filter(|_| !options.has(NO_CWND)).map(|b| b / 1_024) {
+    let window = carried.cwnd_bytes.filter(|_| !options.has(NO_CWND | NO_RETRANS));
+    if let Some(kb) = window.map(|bytes| bytes / 1_024) {
         let _ = match (parse, wide) {
             (true, _) => write!(text, " cwnd={kb}"),
             (_, true) => write!(text, " {kb:>6} KB-cwnd"),

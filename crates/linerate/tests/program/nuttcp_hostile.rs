@@ -56,9 +56,9 @@ fn refused(at: SocketAddr) -> Vec<Attack> {
         .into_iter()
         .map(|(name, fields, why)| attack(name, move |_| Peer::asked(at, fields).refused(why)))
         .collect();
-    all.push(attack("counts of several streams", move |_| {
-        let fields = "udp = 1, trans = 0, nstream = 2, interval = 1.0";
-        Peer::asked(at, fields).refused("-N");
+    all.push(attack("datagrams of several streams that nobody asks for", move |_| {
+        let fields = format!("udp = 1, trans = 0, nstream = 2, interval = 1.0, port = {}", port());
+        drop(Peer::granted(at, &fields));
     }));
     all.push(attack("a core that is not there", move |_| {
         // A wish that is not taken.

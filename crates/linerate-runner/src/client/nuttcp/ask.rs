@@ -152,8 +152,6 @@ pub(super) fn parameters(plan: &TestPlan, port: u16) -> Parameters {
         End::Bytes(bytes) => Some(bytes.div_ceil(u64::from(length.max(1)))),
         End::Time(_) => None,
     };
-    // Datagrams carry counts then, and a receiver says what came in each.
-    let interval = udp || forward;
     Parameters {
         length,
         count: count.filter(|count| *count <= MOST_COUNT),
@@ -165,7 +163,8 @@ pub(super) fn parameters(plan: &TestPlan, port: u16) -> Parameters {
         client_sends: forward,
         udp,
         time_us: plan.duration().map(|time| time.0.div_ceil(1_000)),
-        interval_us: interval.then_some(plan.interval.0 / 1_000),
+        // A receiver says what came in each then, datagrams carry counts, and blocks what was sent again.
+        interval_us: Some(plan.interval.0 / 1_000),
         flipped: false,
         format: FORMAT,
         traceroute: false,
