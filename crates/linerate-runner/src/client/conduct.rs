@@ -239,7 +239,11 @@ impl ClientTest<'_> {
     async fn once_more(&mut self, control: TcpStream) -> Result<TcpStream, ErrorRecord> {
         read_out(&mut { control }).await;
         let (port, ip, bind) = (self.peer.port(), self.request.ip, self.request.bind);
-        let control = connect_to(&self.name, port, ip, bind).await?;
+        let control = connect_to(&self.name, port, ip, bind).await.map_err(|error| {
+            let once = "a server of iperf3's for one test (-1) that answers late is gone by then: --dialect iperf3";
+            let gone = error.kind == ErrorKind::Refused;
+            error.with_hints(gone.then(|| once.to_owned()))
+        })?;
         self.go_on_with(&control)?;
         Ok(control)
     }

@@ -65,6 +65,11 @@ pub(crate) async fn connect_to(
             socket.connect(address).await
         };
         match tokio::time::timeout(CONNECT_LIMIT, attempt).await {
+            // A connection that its other end breaks at once has no addresses any more.
+            Ok(Ok(stream)) if stream.peer_addr().is_err() => {
+                let why = "it broke the connection at once";
+                last = Some(errors::server_lost(name, address, "connecting", why));
+            }
             Ok(Ok(stream)) => {
                 let _ = stream.set_nodelay(true);
                 return Ok(stream);
