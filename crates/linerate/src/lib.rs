@@ -30,11 +30,12 @@
 use std::fmt;
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::task::{Context, Poll};
-use std::thread::JoinHandle;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake};
+use std::thread::{JoinHandle, Thread};
 use std::time::Duration;
 
-use linerate_ask::test;
+use linerate_ask::{Asked, test};
 use linerate_model::plan::TrafficKind;
 use linerate_runner::client::Request;
 use linerate_runner::signals::Stop;
@@ -100,7 +101,7 @@ impl Client {
     }
 
     /// Any option of the command line by its long name: `option("dscp", "EF")`, `option("key-file", "lab.key")`.
-    /// What is unknown or makes no sense is refused when the test begins.
+    /// What is unknown, makes no sense or is of a screen or a file is refused when the test begins.
     #[must_use]
     pub fn option(mut self, name: &str, value: impl Into<Value>) -> Self {
         let name = name.replace('-', "_");
@@ -170,10 +171,17 @@ impl Client {
     /// # Errors
     /// What cannot be asked for; nothing was sent. How a test ends is the last of its events.
     pub fn start(self) -> Result<Running, Failed> {
-        let request = test::asked(self.kind, &self.options)
-            .map_err(|refusal| Failed { error: refusal.error, record: None })?
-            .request;
+        if let Some((name, _)) =
+            self.options.iter().find(|(name, _)| OF_SCREEN.contains(&name.as_str()))
+        {
+            return Err(Failed { error: Box::new(of_screen(name)), record: None });
+        }
+        let Asked { request, notes, .. } = test::asked(self.kind, &self.options)
+            .map_err(|refusal| Failed { error: refusal.error, record: None })?;
         let (events, come) = unbounded_channel();
+        for note in notes {
+            let _ = events.send(Event::Note(note));
+        }
         let stop = Stop::default();
         let stopped = stop.clone();
         let thread = std::thread::Builder::new()
@@ -186,6 +194,16 @@ impl Client {
 
 fn nanos(time: Duration) -> String {
     format!("{}ns", time.as_nanos())
+}
+
+/// Options of what the program writes and shows.
+const OF_SCREEN: [&str; 4] = ["json", "json_lines", "save", "watch"];
+
+fn of_screen(name: &str) -> ErrorRecord {
+    let kind = linerate_model::record::ErrorKind::Usage;
+    let what = format!("cannot take the option {}", name.replace('_', "-"));
+    let why = "it is of what the program writes and shows, which a library leaves to its caller";
+    ErrorRecord::new(kind, what, why, &[])
 }
 
 fn no_thread(error: &std::io::Error) -> ErrorRecord {
@@ -304,12 +322,27 @@ impl Running {
     }
 }
 
+/// A thread that waits for an event.
+struct Woken(Thread);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
 impl Iterator for Running {
     type Item = Event;
 
+    // The thread sleeps until the test wakes it. What an async runtime has to wait with panics inside another one.
     fn next(&mut self) -> Option<Event> {
-        let event = self.events.blocking_recv();
-        self.keep(event)
+        let waker = Arc::new(Woken(std::thread::current())).into();
+        loop {
+            match self.poll_event(&mut Context::from_waker(&waker)) {
+                Poll::Ready(event) => return event,
+                Poll::Pending => std::thread::park(),
+            }
+        }
     }
 }
 
