@@ -122,6 +122,9 @@ class Run(Generic[EventT]):
         child = self._child
         if child.poll() is None:
             child.send_signal(signal.SIGINT)
+            # Nobody reads any more, and a full pipe would keep it from hearing the signal.
+            if child.stdout is not None:
+                child.stdout.close()
             try:
                 child.wait(END_WITHIN_S)
             except subprocess.TimeoutExpired:
