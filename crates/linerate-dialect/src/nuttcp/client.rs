@@ -361,7 +361,7 @@ impl Client {
                 return;
             }
             let Some((index, near)) = self.waiting.pop_front() else { return };
-            let far = LiveSide { recv: far, ..LiveSide::default() };
+            let far = LiveSide { recv: far, counts_only: true, ..LiveSide::default() };
             let row = assemble::live_interval(&self.terms.plan, index, &near, &far, None);
             self.shown = index.saturating_add(1);
             self.actions.push_back(Action::Show(Box::new(row)));

@@ -76,7 +76,8 @@ pub(crate) async fn run(
             DataEvent::Begun | DataEvent::Warm(..) | DataEvent::PeerEnd(..) => {}
             DataEvent::Tick(_, index, tick) => {
                 if let Some(Tick::Send(send)) = ticks.add(index, tick) {
-                    let side = LiveSide { send: Some(send), recv: None, host: host.row(index) };
+                    let side =
+                        LiveSide { send: Some(send), host: host.row(index), ..LiveSide::default() };
                     let (plan, empty) = (&test.agreed.plan, LiveSide::default());
                     observer.interval(&assemble::live_interval(plan, index, &side, &empty, None));
                     shown = index as usize + 1;

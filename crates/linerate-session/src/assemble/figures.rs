@@ -268,6 +268,19 @@ pub fn sender_figures(counts: &SendCounts, span_ns: u64, is_udp: bool) -> Sender
     }
 }
 
+/// Leaves out what a receiver that tells datagrams and losses alone does not know.
+pub(super) fn only_counts(figures: &mut ReceiverFigures, counts: &RecvCounts) {
+    figures.duplicates = None;
+    figures.reordered = None;
+    figures.late = None;
+    figures.corrupt = None;
+    // Placed only where this host's own counters can say it.
+    if counts.dropped_min == 0 && counts.dropped_max > 0 {
+        figures.lost_path = None;
+        figures.dropped_receiver = None;
+    }
+}
+
 /// A receiver's counters over a span as figures.
 pub fn receiver_figures(counts: &RecvCounts, span_ns: u64, is_udp: bool) -> ReceiverFigures {
     let udp = |value: u64| is_udp.then_some(value);

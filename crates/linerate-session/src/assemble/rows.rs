@@ -5,7 +5,8 @@ use linerate_model::record::{Figures, Interval, Pair, ReceiverFigures, RrFigures
 use linerate_model::sample::{HostSample, RecvInterval, SendInterval};
 
 use super::figures::{
-    add_tcp, both, cpu, follow_tcp, receiver_figures, seconds, sender_figures, tcp_figures,
+    add_tcp, both, cpu, follow_tcp, only_counts, receiver_figures, seconds, sender_figures,
+    tcp_figures,
 };
 use super::outcome::{Outcome, WayTotals};
 
@@ -27,6 +28,8 @@ pub struct LiveSide {
     pub recv: Option<RecvInterval>,
     /// Its host.
     pub host: Option<HostSample>,
+    /// Its receivers tell no more than datagrams and losses.
+    pub counts_only: bool,
 }
 
 /// Figures of one interval while the test runs.
@@ -41,10 +44,13 @@ pub fn live_interval(
     let udp = matches!(plan.traffic, Traffic::Udp(_));
     let pair = |sender: &LiveSide, receiver: &LiveSide| Pair {
         sender: sender.send.as_ref().map(|s| send_row(s, span, udp, sender.host.as_ref(), &[])),
-        receiver: receiver
-            .recv
-            .as_ref()
-            .map(|r| recv_row(r, span, udp, receiver.host.as_ref(), &[])),
+        receiver: receiver.recv.as_ref().map(|r| {
+            let mut figures = recv_row(r, span, udp, receiver.host.as_ref(), &[]);
+            if receiver.counts_only {
+                only_counts(&mut figures, &r.counts);
+            }
+            figures
+        }),
     };
     let start = index.saturating_mul(span);
     Interval {
@@ -188,7 +194,11 @@ pub(super) fn way_intervals(outcome: &Outcome, way: Way, totals: &WayTotals) -> 
             let receiver = recv_rows.get(i).map(|row| {
                 let span = interval_span(i, recv_rows.len(), interval, recv_span);
                 let host = recv_host.intervals.get(i);
-                recv_row(row, span, udp, host, &recv_host.irq_cores)
+                let mut figures = recv_row(row, span, udp, host, &recv_host.irq_cores);
+                if outcome.receiver_counts_only(way) {
+                    only_counts(&mut figures, &row.counts);
+                }
+                figures
             });
             Pair { sender, receiver }
         })

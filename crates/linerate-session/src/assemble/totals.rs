@@ -9,8 +9,8 @@ use linerate_model::sample::{
 };
 
 use super::figures::{
-    add_tcp, added, cpu, host_figures, larger, over_rows, quantiles, receiver_figures, seconds,
-    sender_figures, tcp_figures,
+    add_tcp, added, cpu, host_figures, larger, only_counts, over_rows, quantiles, receiver_figures,
+    seconds, sender_figures, tcp_figures,
 };
 use super::outcome::{Outcome, WayTotals};
 use super::rows::sent_rows;
@@ -113,16 +113,8 @@ pub(super) fn full_receiver(
     figures.cpu = cpu(threads, *span, host.total.as_ref(), &host.irq_cores);
     figures.host = host_figures(host);
     let reports: Vec<&RecvReport> = outcome.recvs_of(way).collect();
-    if outcome.receiver_is_brief(way) || !outcome.habits.numbered {
-        figures.duplicates = None;
-        figures.reordered = None;
-        figures.late = None;
-        figures.corrupt = None;
-        // Placed only where this host's own counters can say it.
-        if counts.dropped_min == 0 && counts.dropped_max > 0 {
-            figures.lost_path = None;
-            figures.dropped_receiver = None;
-        }
+    if outcome.receiver_counts_only(way) {
+        only_counts(&mut figures, counts);
     }
     let jitters: Vec<u64> = reports.iter().filter_map(|r| r.jitter_ns).collect();
     if !jitters.is_empty() {

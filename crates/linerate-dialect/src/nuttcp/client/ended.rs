@@ -175,6 +175,7 @@ fn interval_share(row: &RecvInterval, streams: u16, index: u16) -> RecvInterval 
         bytes: of(row.counts.bytes),
         expected,
         lost: lost.min(expected),
+        dropped_max: lost.min(expected),
         datagrams: expected.saturating_sub(lost),
         ..row.counts
     };

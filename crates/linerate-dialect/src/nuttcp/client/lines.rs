@@ -138,6 +138,8 @@ impl Client {
             counts.expected = sent;
             counts.lost = lost.min(sent);
             counts.datagrams = sent - counts.lost;
+            // It does not say where.
+            counts.dropped_max = counts.lost;
         }
         self.far.intervals.push(RecvInterval { counts, ..RecvInterval::default() });
         self.show();
