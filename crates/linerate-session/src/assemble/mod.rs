@@ -59,8 +59,9 @@ pub fn assemble(mut record: RunRecord, outcome: &Outcome) -> RunRecord {
     );
     add_others(&mut record.totals, outcome);
     record.streams = outcome.streams.iter().map(|s| stream_record(outcome, s)).collect();
-    // All streams follow within some milliseconds; the first one's times stand for them.
-    let changes = outcome.sends_of(Way::Forward).next().map(|send| &send.rate_changes);
+    // All streams follow within some milliseconds; the times of one that was there to the last stand for them.
+    let changes = outcome.sends_of(Way::Forward).map(|send| &send.rate_changes);
+    let changes = changes.max_by_key(|changes| changes.len());
     record.events = changes
         .into_iter()
         .flatten()
