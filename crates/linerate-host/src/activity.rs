@@ -20,7 +20,12 @@ pub struct ActivityReader {
     buffer: Vec<u8>,
     /// Of the interfaces that were there last.
     known: Vec<Known>,
+    /// So many times the counters were read.
+    reads: u32,
 }
+
+/// What is in many files is looked up again after so many reads: links come up, and drivers take interrupts when they do.
+const AGAIN: u32 = 10;
 
 /// What is looked up once of an interface, because it is in many files.
 #[derive(Debug)]
@@ -40,6 +45,7 @@ impl ActivityReader {
             roots,
             buffer: Vec::new(),
             known: Vec::new(),
+            reads: 0,
         }
     }
 
@@ -61,6 +67,7 @@ impl ActivityReader {
             Counted {
                 counters,
                 irqs: known.map(|known| known.irqs.counts(&interrupts)).unwrap_or_default(),
+                of: known.map(|known| known.irqs.clone()).unwrap_or_default(),
                 speed_mbps: known.and_then(|known| known.speed_mbps),
                 name,
             }
@@ -69,21 +76,18 @@ impl ActivityReader {
         moment
     }
 
-    /// Looks up what is new.
+    /// Looks up what is new, and from time to time what is known.
     fn know(&mut self, rows: &[(String, net_dev::NicCounters)]) {
         let names = || rows.iter().map(|(name, _)| name);
-        if self.known.iter().map(|known| &known.name).eq(names()) {
+        let fresh = !self.reads.is_multiple_of(AGAIN);
+        self.reads = self.reads.wrapping_add(1);
+        if fresh && self.known.iter().map(|known| &known.name).eq(names()) {
             return;
         }
         self.known = names()
             .map(|name| Known {
                 name: name.clone(),
-                // The loopback interface has none, and its name is in the names of others.
-                irqs: if name == "lo" {
-                    NicIrqs::default()
-                } else {
-                    NicIrqs::of(&self.roots, name)
-                },
+                irqs: NicIrqs::of(&self.roots, name),
                 speed_mbps: self.speed(name),
             })
             .collect();
@@ -110,6 +114,8 @@ struct Counted {
     name: String,
     counters: net_dev::NicCounters,
     irqs: Vec<(u32, u64)>,
+    /// The interrupts that were counted.
+    of: NicIrqs,
     speed_mbps: Option<u32>,
 }
 
@@ -142,7 +148,9 @@ impl Counted {
         let grown = |pick: fn(&net_dev::NicCounters) -> u64| {
             pick(&self.counters).checked_sub(pick(&then.counters))
         };
-        let interrupts = irq::growth(&then.irqs, &self.irqs);
+        // Of others than before the growth would be all that there was since boot.
+        let interrupts =
+            if self.of == then.of { irq::growth(&then.irqs, &self.irqs) } else { Vec::new() };
         let interrupts = interrupts.into_iter().filter(|(_, count)| *count > 0);
         Some(InterfaceActivity {
             name: self.name.clone(),

@@ -41,10 +41,9 @@ impl NicIrqs {
                 }
             }
         }
-        let Some(device) = device_directory(roots, nic) else {
-            self.names.push(nic.to_owned());
-            return;
-        };
+        // Without a device it has none of its own. In a container its name may be that of a card of the host's, whose
+        // interrupts all see.
+        let Some(device) = device_directory(roots, nic) else { return };
         let numbers = irq_numbers(roots, &format!("{device}/msi_irqs"));
         if numbers.is_empty() {
             let target = roots.path(&format!("{interface}/device")).read_link();
