@@ -237,8 +237,15 @@ impl Asked {
             return Ok(());
         }
         let (here, there) = text.split_once('/').unwrap_or((text, ""));
-        self.core = if here.is_empty() { None } else { Some(core(here)?) };
-        self.far_core = if there.is_empty() { None } else { Some(core(there)?) };
+        if here.is_empty() && there.is_empty() {
+            return Err(wrong(format!("invalid affinity = {text}")));
+        }
+        if !here.is_empty() {
+            self.core = Some(core(here)?);
+        }
+        if !there.is_empty() {
+            self.far_core = Some(core(there)?);
+        }
         Ok(())
     }
 }
