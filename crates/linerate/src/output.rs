@@ -16,7 +16,7 @@ use linerate_ask::common::{OutputArgs, Show};
 use linerate_report::run::headline::Detail;
 use linerate_runner::signals::Stop;
 
-use crate::watch::terminal::give_back;
+use crate::watch::terminal::give_back_at_once;
 
 /// Form of the result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,7 +56,7 @@ pub fn command() -> Vec<String> {
 
 /// Ends what runs at Ctrl-C; the third one ends this program, which gives the terminal back first.
 pub fn stop_at_signals() -> Result<Stop, ErrorRecord> {
-    Stop::at_signals_or(give_back).map_err(|e| {
+    Stop::at_signals_or(give_back_at_once).map_err(|e| {
         ErrorRecord::new(ErrorKind::Unable, "cannot listen for Ctrl-C", e.to_string(), &[])
     })
 }

@@ -71,6 +71,10 @@ pub fn run(asked: Asked, show: Show, look: Look) -> Result<Exit, ErrorRecord> {
 /// Gives the terminal to a screen of the test while it runs; what lasts is shown when it is over. Without a terminal its
 /// rows come as ever.
 fn begin_watching(request: &mut Request, screen: &mut Screen, look: Look) -> Option<Running> {
+    if screen.output == Output::JsonLines && stdout().is_terminal() {
+        screen.note("--watch shows no screen here: the JSON lines have the terminal");
+        return None;
+    }
     let controls = Controls::default();
     request.controls = Some(controls.clone());
     match Running::begin(controls, screen.stop.clone(), look.beside().colour) {

@@ -96,7 +96,14 @@ impl Shared {
             // Drawn before it is written, so that nobody waits for a terminal.
             let (columns, rows) = tty.size()?;
             let drawn = screen::draw(columns, rows, |buffer| self.view().draw(buffer, look));
-            tty.draw(|buffer| buffer.merge(&drawn))?;
+            // The terminal may have been made smaller since.
+            tty.draw(|buffer| {
+                for place in buffer.area.intersection(drawn.area).positions() {
+                    if let (Some(cell), Some(new)) = (buffer.cell_mut(place), drawn.cell(place)) {
+                        *cell = new.clone();
+                    }
+                }
+            })?;
             let Some(key) = tty.key(LOOK_UP)? else { continue };
             self.view().say(None);
             match key {

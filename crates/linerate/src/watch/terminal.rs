@@ -2,6 +2,8 @@
 
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::mpsc;
+use std::thread;
 use std::time::Duration;
 
 use ratatui_core::buffer::Buffer;
@@ -25,7 +27,8 @@ impl On {
     fn writer(self) -> Box<dyn Write + Send> {
         match self {
             Self::Stdout => Box::new(io::stdout()),
-            Self::Stderr => Box::new(io::stderr()),
+            // As standard output is by itself: a screen in few calls.
+            Self::Stderr => Box::new(io::BufWriter::with_capacity(1 << 16, io::stderr())),
         }
     }
 }
@@ -41,9 +44,25 @@ pub fn give_back() {
         taken if taken == On::Stderr as u8 => On::Stderr,
         _ => return,
     };
-    let _ = execute!(on.writer(), LeaveAlternateScreen, Show);
+    // This does not wait for a terminal that takes nothing.
     let _ = disable_raw_mode();
+    let _ = execute!(on.writer(), LeaveAlternateScreen, Show);
 }
+
+/// The same for whoever ends the process at once: a terminal that takes nothing does not keep it.
+pub fn give_back_at_once() {
+    let (done, wait) = mpsc::channel();
+    let back = thread::Builder::new().name("terminal".into()).spawn(move || {
+        give_back();
+        done.send(())
+    });
+    if back.is_ok() {
+        let _ = wait.recv_timeout(HURRY);
+    }
+}
+
+/// A terminal that works has taken its last words after far less.
+const HURRY: Duration = Duration::from_millis(500);
 
 /// What a person asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
