@@ -119,7 +119,7 @@ fn both_ends_of_ours_count_the_same() {
     let (server, at) = serve(&[]);
     let port = at.port().to_string();
     for (args, path, wanted) in [
-        ("udp 127.0.0.1 -b 20M -l 1000 -k 2000", "totals.receiver.datagrams", 2_000),
+        ("udp 127.0.0.1 -b 20M -l 1000 -k 2000", "totals.sender.datagrams", 2_000),
         ("udp 127.0.0.1 -R -l 1000 -k 500 -b max", "totals.sender.datagrams", 500),
         ("tcp 127.0.0.1 -n 1Mi", "totals.receiver.bytes", 1_048_576),
         ("tcp 127.0.0.1 -R -n 1Mi", "totals.receiver.bytes", 1_048_576),
@@ -127,7 +127,13 @@ fn both_ends_of_ours_count_the_same() {
         let all = ["--dialect", "netperf", "-p", &port, "--json"];
         let ran = linerate(None, &[&args.split(' ').collect::<Vec<_>>()[..], &all].concat());
         assert_eq!(ran.code, 0, "{args}: {}\n{}", ran.err, server.log());
-        assert_eq!(number(&ran.record(), path), wanted, "{args}");
+        let record = ran.record();
+        assert_eq!(number(&record, path), wanted, "{args}");
+        if args.starts_with("udp") {
+            let of = |name: &str| number(&record, &format!("totals.{name}"));
+            let accounted = of("receiver.datagrams") + of("receiver.lost");
+            assert_eq!(of("sender.datagrams"), accounted, "{args}: {record}");
+        }
     }
     for args in ["rr 127.0.0.1 -t 1s", "rr 127.0.0.1 --udp -t 1s"] {
         let all = ["--dialect", "netperf", "-p", &port, "--json"];

@@ -5,9 +5,11 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::Value;
 
-use crate::support::{alone, linerate, skip, wait_for};
+use crate::support::{alone, linerate, number, skip, wait_for};
 
 const SIZES: [(u16, u16); 3] = [(80, 24), (120, 40), (200, 50)];
 
@@ -215,17 +217,39 @@ fn without_a_terminal_rows_come() {
 #[test]
 fn what_a_host_carries_is_in_its_rows() {
     let _alone = alone();
-    let watch =
-        crate::support::Client::start(None, &["watch", "-i", "1s", "-n", "3", "--json-lines"]);
-    let sent = linerate(None, &["udp", "--local", "-b", "80M", "-t", "4s", "--json"]).complete();
-    let ran = watch.end();
-    let lo = ran.out.lines().filter_map(|line| {
+    let path = std::env::temp_dir().join(format!("linerate-watch-{}", std::process::id()));
+    let mut watch = Command::new(env!("CARGO_BIN_EXE_linerate"))
+        .args(["watch", "-i", "100ms", "--json-lines"])
+        .stdout(std::fs::File::create(&path).expect("a file"))
+        .spawn()
+        .expect("it starts");
+    let lines = || std::fs::read_to_string(&path).expect("rows").matches('\n').count();
+    let passed = || {
+        let counters = std::fs::read_to_string("/proc/thread-self/net/dev").expect("counters");
+        let lo = counters.lines().find_map(|line| line.trim().strip_prefix("lo:")).expect("lo");
+        lo.split_whitespace().next().and_then(|bytes| bytes.parse::<u64>().ok()).expect("bytes")
+    };
+    // The first row begins before the test, and the last one ends after it.
+    let up = wait_for(LONG, || lines() >= 2);
+    let before = passed();
+    let record = linerate(None, &["udp", "--local", "-b", "80M", "-t", "1s", "--json"]).complete();
+    let kernel = passed() - before;
+    let of_test = lines();
+    let over = wait_for(LONG, || lines() >= of_test + 2);
+    kill(Pid::from_raw(watch.id() as i32), Signal::SIGINT).expect("it is there");
+    assert!(watch.wait().is_ok() && up && over, "{} rows", lines());
+    let rows = std::fs::read_to_string(&path).expect("rows");
+    std::fs::remove_file(&path).expect("it was there");
+    let bytes = rows.lines().filter_map(|line| {
         let line: Value = serde_json::from_str(line).expect("JSON");
         let all = line["interfaces"].as_array()?;
-        all.iter().find(|i| i["name"] == "lo")?["received_bps"].as_f64()
+        let lo = all.iter().find(|i| i["name"] == "lo")?;
+        Some(lo["received_bps"].as_f64()? * line["span_s"].as_f64()? / 8.0)
     });
-    let most = lo.fold(0.0, f64::max);
-    assert!(most > 60e6, "{most} bit/s of 80M and its headers: {}\n{sent}", ran.out);
+    let bytes: f64 = bytes.sum();
+    assert!(number(&record, "totals.receiver.bytes") <= kernel, "{kernel}: {record}");
+    // Of a network that this test has to itself it is all that passed.
+    assert!(bytes > kernel as f64 * 0.999, "{bytes} of {kernel}: {rows}");
 }
 
 /// The record that a test on this terminal saved.
@@ -247,13 +271,9 @@ fn a_test_is_watched_and_its_rate_changed() {
                 && screen.contains("both ends")
                 && !screen.contains("too little")
         });
-        for part in [
-            "linerate udp --local",
-            "rates",
-            "lost so far: path 0",
-            "so far limited by",
-            "+ - rate",
-        ] {
+        for part in
+            ["linerate udp --local", "rates", "lost so far: ", "so far limited by", "+ - rate"]
+        {
             assert!(screen.contains(part), "{part}: {screen}");
         }
         fits(&screen, size);
@@ -285,12 +305,9 @@ fn a_test_is_watched_and_its_rate_changed() {
         assert!(events.is_sorted_by_key(|event| (event["at_s"].as_f64().unwrap() * 1e6) as i64));
         let doubts = record["doubts"].as_array().expect("doubts");
         assert!(doubts.iter().any(|doubt| doubt["kind"] == "rate-changed"), "{doubts:?}");
-        let limit = record["verdict"]["limit"].as_str().expect("a limit");
-        assert!(
-            ["requested-rate", "other-work", "sender-cpu"].contains(&limit),
-            "{}",
-            record["verdict"]
-        );
+        // A busy host may lack buffers or time at either end, and nothing is lost on a loopback interface.
+        assert!(record["verdict"]["limit"].is_string(), "{}", record["verdict"]);
+        assert_ne!(record["verdict"]["limit"], "path", "{}", record["verdict"]);
         assert_eq!(record["error"]["kind"], "interrupted");
         assert!(record["totals"]["sender"]["pacing"]["gap_nominal_ns"].is_null());
     }
