@@ -21,6 +21,10 @@ pub use self::rules::{layer, layer_of, path};
 const KERNEL: &str = "_[k]";
 /// What begins the name of a task of another program.
 const OTHER: &str = "other: ";
+/// The kernel's idle task.
+const IDLE: &str = "idle task";
+/// A function of the kernel whose name is hidden.
+const UNNAMED: &str = "[kernel]_[k]";
 /// The name of the sampler's own thread.
 const SAMPLER: &str = "sampler";
 /// Functions that are told by name.
@@ -56,6 +60,11 @@ impl<'a> Frames<'a> {
 
     fn is_sampler(self) -> bool {
         self.task() == SAMPLER
+    }
+
+    /// Whether the idle task is in functions without names: where all are hidden an interrupt looks like idling.
+    fn is_unnamed_idle(self) -> bool {
+        self.task() == IDLE && self.calls().all(|name| name == UNNAMED)
     }
 
     /// Functions, the innermost first.
@@ -229,6 +238,19 @@ pub(crate) mod tests {
         let sendmsg = host.functions.iter().find(|f| f.name == "udp_sendmsg_[k]").unwrap();
         assert_eq!((sendmsg.share, sendmsg.whole_share), (0.3, 0.9));
         assert!(host.functions.iter().all(|f| !f.name.contains("idle")));
+    }
+
+    #[test]
+    fn idle_time_is_not_busy_where_names_are_hidden() {
+        let hidden = host(&[
+            ("idle task;[kernel]_[k];[kernel]_[k];[kernel]_[k]", 900),
+            ("send-0;[kernel]_[k];[kernel]_[k]", 75),
+            ("send-0;run", 25),
+        ]);
+        assert_eq!((hidden.samples, hidden.idle_samples), (1_000, Some(900)));
+        let told: Vec<_> = hidden.layers.iter().map(|one| (one.layer, one.share)).collect();
+        assert_eq!(told, [(Layer::Kernel, 0.75), (Layer::User, 0.25)]);
+        assert!(hidden.paths.iter().all(|one| one.path != CallPath::Idle), "{:?}", hidden.paths);
     }
 
     #[test]

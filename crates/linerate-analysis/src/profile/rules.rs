@@ -165,6 +165,9 @@ pub fn layer(frames: Frames<'_>) -> Layer {
     if frames.is_sampler() {
         return Layer::Sampler;
     }
+    if frames.is_unnamed_idle() {
+        return Layer::Idle;
+    }
     let Some(innermost) = frames.calls().next() else {
         return if frames.is_other() { Layer::Other } else { Layer::User };
     };
@@ -271,6 +274,15 @@ mod tests {
             "idle task;do_idle_[k];default_idle_[k];pv_native_safe_halt_[k]",
             Layer::Idle,
             CallPath::Idle,
+        ),
+        // Where the kernel hides its names.
+        ("idle task;[kernel]_[k];[kernel]_[k]", Layer::Idle, CallPath::Idle),
+        ("send-0;[kernel]_[k];[kernel]_[k]", Layer::Kernel, CallPath::Kernel),
+        // Where one function has none its callers tell.
+        (
+            "idle task;do_idle_[k];handle_softirqs_[k];net_rx_action_[k];[kernel]_[k]",
+            Layer::Softirq,
+            CallPath::Softirq,
         ),
         (
             "idle task;do_idle_[k];default_idle_[k];asm_sysvec_x_[k];irq_exit_rcu_[k];handle_softirqs_[k];net_rx_action_[k];\
