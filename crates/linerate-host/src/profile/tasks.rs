@@ -44,7 +44,8 @@ impl Tasks {
 
     /// A task has this name from now on.
     pub fn named(&mut self, pid: u32, tid: u32, name: &[u8]) {
-        if self.names.len() < MOST_TASKS {
+        // All that this PID namespace does not tell have one number.
+        if pid > 0 && self.names.len() < MOST_TASKS {
             self.names.insert(tid, label(&String::from_utf8_lossy(name)));
         }
         // It may have become another program.
@@ -59,8 +60,12 @@ impl Tasks {
         let name = name.map_or("?", |name| &**name);
         let process = self.processes.get(&raw.pid);
         let own = raw.pid == std::process::id();
+        // Programs outside of this PID namespace, as a container's, have the number of the idle task, which never leaves
+        // the kernel.
+        let in_kernel = || raw.addresses().all(|(mode, _)| mode == Mode::Kernel);
+        let idle = raw.pid == 0 && in_kernel();
         let root = match process {
-            _ if raw.pid == 0 => "idle task".to_owned(),
+            _ if idle => "idle task".to_owned(),
             Some(Process::Ours(_)) if own => name.to_owned(),
             Some(Process::Ours(_)) => format!("linerate {}: {name}", raw.pid),
             Some(Process::Kernel) => format!("kernel: {name}"),
@@ -81,7 +86,7 @@ impl Tasks {
                 (Mode::User | Mode::Elsewhere, _) => {}
             }
         }
-        if matches!(process, Some(Process::Other) | None) && raw.pid != 0 {
+        if matches!(process, Some(Process::Other) | None) && !idle {
             // Of another program what the network does while it was interrupted, and nothing of its own.
             let softirq = |name: &String| SOFTIRQ.contains(&name.as_str());
             frames.truncate(frames.iter().rposition(softirq).map_or(0, |at| at + 1));
@@ -106,12 +111,22 @@ fn process(pid: u32) -> Process {
             Process::Ours(mappings(&text))
         }
         Some(_) => Process::Other,
-        // A thread of the kernel has no file, and no command line; of a program of another user the file is hidden alone.
-        None => match fs::read(format!("/proc/{pid}/cmdline")) {
-            Ok(words) if words.is_empty() => Process::Kernel,
+        // A thread of the kernel has none; that of another user's program is hidden, and a program that has ended has none
+        // either.
+        None => match fs::read_to_string(format!("/proc/{pid}/stat")) {
+            Ok(stat) if is_of_kernel(&stat) => Process::Kernel,
             _ => Process::Other,
         },
     }
+}
+
+/// Whether the flags in /proc/PID/stat, its ninth field, have `PF_KTHREAD` (include/linux/sched.h).
+fn is_of_kernel(stat: &str) -> bool {
+    const PF_KTHREAD: u64 = 0x0020_0000;
+    // The second field, the name in parentheses, may hold anything.
+    let after_name = stat.rsplit_once(')').map(|(_, after)| after);
+    let flags = after_name.and_then(|after| after.split_ascii_whitespace().nth(6)?.parse().ok());
+    flags.is_some_and(|flags: u64| flags & PF_KTHREAD != 0)
 }
 
 #[cfg(test)]
@@ -130,7 +145,36 @@ mod tests {
             tasks.folded(&raw, &mut symbols)
         };
         assert_eq!(folded(own, 4_000_000_001), "send 0");
-        assert_eq!(folded(0, 0), "idle task");
         assert_eq!(folded(4_000_000_002, 4_000_000_002), "other: ?");
+    }
+
+    #[test]
+    fn programs_of_other_containers_are_not_the_idle_task() {
+        const USER: u64 = u64::MAX - 511;
+        let mut tasks = Tasks::default();
+        tasks.seen(0, 0);
+        tasks.named(0, 0, b"a name");
+        let mut symbols = Symbols::default();
+        // No function of the kernel lies at 1.
+        let mut folded = |chain: &[u64]| {
+            tasks.folded(&Raw { pid: 0, tid: 0, chain: chain.into() }, &mut symbols)
+        };
+        assert_eq!(folded(&[1, 1]), "idle task;[kernel]_[k];[kernel]_[k]");
+        assert_eq!(folded(&[USER, 0x10]), "other: ?");
+        assert_eq!(folded(&[1, USER, 0x10]), "other: ?");
+    }
+
+    #[test]
+    fn a_program_that_has_ended_is_no_thread_of_the_kernel() {
+        let kernel = "2 (kthreadd) S 0 0 0 0 -1 2129984 0 0 0 0 0 1 0 0 20 0 1 0 5 0 0";
+        assert!(is_of_kernel(kernel));
+        let zombie =
+            "77 (a) S 0 0 0 0 -1 2129984) Z 1 77 77 0 -1 4227084 12 0 0 0 0 0 0 0 20 0 1 0 9 0 0";
+        assert!(!is_of_kernel(zombie));
+        for cut in ["", "2 (kthreadd", "2 (kthreadd) S 0 0 0 0 -1", "2 (kthreadd) S 0 0 0 0 -1 x 0"]
+        {
+            assert!(!is_of_kernel(cut), "{cut}");
+        }
+        assert!(!is_of_kernel(&fs::read_to_string("/proc/self/stat").unwrap()));
     }
 }
