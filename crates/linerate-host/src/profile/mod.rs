@@ -159,6 +159,13 @@ impl Sampler {
         let _ = self.orders.send(Order::Begin);
     }
 
+    /// Samples no more, and forgets what was sampled.
+    pub fn discard(&self) {
+        let (give, _) = mpsc::channel();
+        // A thread that has ended samples no more.
+        let _ = self.orders.send(Order::End(give));
+    }
+
     /// Samples no more, and looks names up.
     ///
     /// # Errors

@@ -168,7 +168,7 @@ impl Hand {
         }
     }
 
-    fn sampling(&self) -> MutexGuard<'_, Sampling> {
+    pub(super) fn sampling(&self) -> MutexGuard<'_, Sampling> {
         self.sampling.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -61,6 +61,15 @@ impl Sampling {
         Ok(samples.of_linerate_alone().of_host(vec![TestEnd::Server], seconds))
     }
 
+    /// Ends what a controller that is gone had begun, so that the next one cannot read it.
+    pub(super) fn stop(&mut self) {
+        if let Self::Started(sampler, since) = self
+            && since.take().is_some()
+        {
+            sampler.discard();
+        }
+    }
+
     fn sampler(&mut self) -> Result<(&mut Sampler, &mut Option<Stopwatch>), ErrorRecord> {
         if let Self::Opened(_) = self
             && let Self::Opened(opened) = std::mem::take(self)
@@ -105,5 +114,11 @@ mod tests {
         let host = sampling.end().unwrap();
         assert_eq!(host.ends, [TestEnd::Server]);
         assert!(sampling.end().is_err(), "once each");
+        // The next controller finds nothing of one that went before its end.
+        sampling.begin().unwrap();
+        sampling.stop();
+        assert!(sampling.end().unwrap_err().why.contains("not begun"));
+        sampling.begin().unwrap();
+        assert!(sampling.end().is_ok(), "it can be used again");
     }
 }

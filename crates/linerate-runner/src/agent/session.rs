@@ -106,6 +106,7 @@ impl Session {
                     break;
                 }
             }
+            hand.sampling().stop();
             hand.privileged.restore()
         });
         let (why, write) = {
