@@ -114,7 +114,7 @@ pub struct HostProfile {
     /// What limits what can be read of it: symbols that are hidden, samples that are missing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
-    /// What the test carried, which `cost` of a layer is for one unit of.
+    /// What the test carried, which `cost` of a layer is for one unit of; absent with a warm-up, which is sampled as well.
     pub work: Option<Work>,
     /// By what is done, the largest first; idle time is in none.
     pub layers: Vec<LayerShare>,
@@ -177,7 +177,7 @@ pub struct LayerShare {
     pub share: f64,
     /// Standard error of that by the number of samples.
     pub share_se: f64,
-    /// CPU seconds for a unit of work; absent where samples are no time or nothing was carried.
+    /// CPU seconds for a unit of work; absent where samples are no time or there is no `work`.
     pub cost: Option<f64>,
 }
 

@@ -88,8 +88,12 @@ fn share(samples: u64, n: u64) -> (f64, f64) {
     (share, (share * (1.0 - share) / n as f64).max(0.0).sqrt())
 }
 
-/// What a test carried, both directions together, in the time in which it was sampled.
+/// What a test carried, both directions together, in the time in which it was sampled. Absent with a warm-up: that is
+/// sampled, and not counted in what was carried.
 pub fn work(record: &RunRecord) -> Option<Work> {
+    if record.agreed.as_ref().unwrap_or(&record.asked).warmup_s > 0.0 {
+        return None;
+    }
     let Figures { receiver, forward, reverse, rr, .. } = &record.totals;
     if let Some(rr) = rr {
         let done = rr.transactions as f64 / 1e3;
@@ -259,6 +263,17 @@ pub(crate) mod tests {
         cycles.event = "cycles".into();
         let cycles = complete(cycles);
         assert_eq!((cycles.idle_samples, cycles.layers[0].cost), (None, None));
+    }
+
+    #[test]
+    fn what_is_carried_after_a_warm_up_is_no_measure_of_all_samples() {
+        let mut record = linerate_testkit::records::tcp();
+        record.agreed = None;
+        assert_eq!(work(&record).unwrap().unit, WorkUnit::Gbit);
+        record.asked.warmup_s = 1.0;
+        assert_eq!(work(&record), None);
+        let warmed = complete(HostProfile { work: None, ..host(&[("send-0;run", 10)]) });
+        assert_eq!((warmed.layers[0].share, warmed.layers[0].cost), (1.0, None));
     }
 
     #[test]
