@@ -29,16 +29,14 @@ pub fn difference(first: &HostProfile, second: &HostProfile) -> Difference {
         .filter_map(|layer| {
             let of = |host: &HostProfile| host.layers.iter().find(|l| l.layer == *layer).cloned();
             let both = [of(first), of(second)];
-            both.iter().any(Option::is_some).then(|| of_layer(*layer, &both, [first, second], n))
+            let seen = both.iter().any(Option::is_some);
+            seen.then(|| of_layer(*layer, &both, [first, second], n, unit.is_some()))
         })
         .collect();
     let adjusted = holm::adjust(&found.iter().map(|one| one.p_adjusted).collect::<Vec<_>>());
     for (one, p) in found.iter_mut().zip(adjusted) {
         one.p_adjusted = p;
         one.differs = p < LEVEL;
-        if unit.is_none() {
-            (one.costs, one.cost_se) = (None, None);
-        }
     }
     let change = |one: &LayerDifference| (one.shares[1] - one.shares[0]).abs();
     found.sort_by(|a, b| change(b).total_cmp(&change(a)));
@@ -50,6 +48,7 @@ fn of_layer(
     found: &[Option<LayerShare>; 2],
     hosts: [&HostProfile; 2],
     n: [f64; 2],
+    of_one_unit: bool,
 ) -> LayerDifference {
     let [a, b] = [0, 1].map(|side| {
         // A layer that was not seen costs nothing where costs are known.
@@ -63,7 +62,7 @@ fn of_layer(
     let spread = |n: f64| if n > 0.0 { pooled * (1.0 - pooled) / n } else { f64::INFINITY };
     let share_se = (spread(n[0]) + spread(n[1])).sqrt();
     let of_shares = two_sided(b.share - a.share, share_se);
-    let costs = a.cost.zip(b.cost).map(|(a, b)| [a, b]);
+    let costs = a.cost.zip(b.cost).filter(|_| of_one_unit).map(|(a, b)| [a, b]);
     // A count of nothing is as uncertain as one of one.
     let error = |one: One, side: usize| {
         let seconds = 1.0 / f64::from(hosts[side].frequency_hz.max(1));
@@ -93,6 +92,9 @@ fn two_sided(difference: f64, se: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use linerate_model::profile::{Work, WorkUnit};
+
+    use super::super::complete;
     use super::super::tests::host;
     use super::*;
 
@@ -132,6 +134,16 @@ mod tests {
         let copy = of(&found, Layer::Copy);
         assert_eq!(copy.shares, [0.5, 0.5]);
         assert!(copy.differs, "{copy:?}");
+    }
+
+    #[test]
+    fn costs_of_different_units_say_nothing() {
+        let gbit = host(&[(COPY, 500), (UDP, 500)]);
+        let work = Work { amount: 1_000.0, unit: WorkUnit::Kilotransaction };
+        let transactions = complete(HostProfile { work: Some(work), ..gbit.clone() });
+        let found = difference(&gbit, &transactions);
+        assert_eq!(found.unit, None);
+        assert!(found.layers.iter().all(|one| one.costs.is_none() && one.p_adjusted == 1.0));
     }
 
     #[test]
