@@ -180,19 +180,27 @@ impl Tested {
                 _ => kept.push(word.clone()),
             }
         }
-        kept.extend(options.split_whitespace().map(str::to_owned));
-        let found = Line::command().args_override_self(true).try_get_matches_from(&kept);
-        let line = found.and_then(|found| Line::from_arg_matches(&found));
         let unclear = |why: &str| {
             let what = format!("cannot use `--against '{options}'`");
             usage::error(what, why, &["options of the same verb: --against '--rate 2G'"])
         };
+        let mut named = options.split_whitespace().filter_map(|word| word.split('=').next());
+        if let Some(one) = named.find(|name| OF_BOTH.contains(name)) {
+            return Err(unclear(&format!("`{one}` cannot differ between the two tests")));
+        }
+        kept.extend(options.split_whitespace().map(str::to_owned));
+        let found = Line::command().args_override_self(true).try_get_matches_from(&kept);
+        let line = found.and_then(|found| Line::from_arg_matches(&found));
         match line.map(|line| line.verb) {
             Ok(Verb::Profile(args)) => args.test.ok_or_else(|| unclear("it is no test")),
             Err(error) => Err(unclear(&usage::from_clap(&error, Some("profile")).why)),
         }
     }
 }
+
+/// What holds for both tests of a comparison: how they are sampled, shown and kept.
+const OF_BOTH: [&str; 8] =
+    ["--sample", "--event", "--at-knee", "--against", "--save", "--json", "-J", "--json-lines"];
 
 /// A command line of this verb.
 #[derive(Debug, Parser)]
@@ -247,6 +255,16 @@ mod tests {
         assert!(same.is_ok());
         let error = Tested::against(&words(line), "--frobnicate").unwrap_err();
         assert!(error.what.contains("--against"), "{error:?}");
+        for options in
+            ["--sample threads", "--rate 2G --event=cycles", "--at-knee", "--save x", "--json"]
+        {
+            let error = Tested::against(&words(line), options).unwrap_err();
+            assert!(
+                error.why.contains("cannot differ between the two tests"),
+                "{options}: {error:?}"
+            );
+            assert_eq!(error.exit_code, 2);
+        }
     }
 
     #[test]

@@ -67,10 +67,20 @@ pub fn run(
             ));
         }
     };
-    document.differences = match &document.profiles[..] {
-        [first, second] => differences(first, second),
-        _ => Vec::new(),
-    };
+    if let [first, second] = &document.profiles[..] {
+        let what = "cannot compare the two profiles";
+        match differences(first, second) {
+            Ok(found) => document.differences = found,
+            Err(why) if args.test.is_none() => {
+                return Err(usage::error(what, why, &["profile both alike: --sample, --event"]));
+            }
+            // The tests were run: what they gave is kept.
+            Err(why) => {
+                let error = || ErrorRecord::new(ErrorKind::Unable, what, why, &[]);
+                document.error.get_or_insert_with(error);
+            }
+        }
+    }
     Ok(document)
 }
 
@@ -253,13 +263,44 @@ fn failed(error: std::io::Error) -> Refused {
     Refused { why: error.to_string(), hints: Vec::new() }
 }
 
-/// What differs on each host that both have.
-fn differences(first: &Profile, second: &Profile) -> Vec<Difference> {
-    let of = |host: &HostProfile| {
-        let other = first.hosts.iter().find(|other| other.ends == host.ends)?;
-        Some(difference(other, host))
+/// What differs on each host that both have, or why that cannot be told.
+fn differences(first: &Profile, second: &Profile) -> Result<Vec<Difference>, String> {
+    let mut found = Vec::new();
+    for host in &second.hosts {
+        let same = first.hosts.iter().find(|other| other.ends == host.ends);
+        let Some(other) = same else { continue };
+        if (other.scope, &other.event) != (host.scope, &host.event) {
+            let [first, second] = [other, host].map(way);
+            return Err(format!("the first sampled {first}, the second {second}"));
+        }
+        found.push(difference(other, host));
+    }
+    if found.is_empty() {
+        let [first, second] = [first, second].map(ends);
+        return Err(format!(
+            "they have no host in common: the first sampled that of {first}, the second that of {second}"
+        ));
+    }
+    Ok(found)
+}
+
+/// How a host was sampled.
+fn way(host: &HostProfile) -> String {
+    let what = match host.scope {
+        Scope::Cores => "whole cores",
+        Scope::Threads => "linerate's threads",
     };
-    second.hosts.iter().filter_map(of).collect()
+    format!("{what} by {}", linerate_model::clean::clean(&host.event))
+}
+
+/// Which ends' hosts a profile has.
+fn ends(profile: &Profile) -> String {
+    let host = |host: &HostProfile| {
+        let ends: Vec<_> = host.ends.iter().map(|end| end.name()).collect();
+        ends.join(" and ")
+    };
+    let hosts: Vec<_> = profile.hosts.iter().map(host).collect();
+    if hosts.is_empty() { "nobody".to_owned() } else { hosts.join(", ") }
 }
 
 /// The first profile of a file, by the file's name where it has none of its own.
@@ -282,7 +323,9 @@ fn saved(path: &Path) -> Result<Profile, ErrorRecord> {
         name => format!("{file}: {name}"),
     };
     // By the rules of this version, which the other one has as well then.
-    profile.hosts = profile.hosts.into_iter().map(complete).collect();
+    let work = work(&profile.run);
+    let again = |host| complete(HostProfile { work, ..host });
+    profile.hosts = profile.hosts.into_iter().map(again).collect();
     Ok(profile)
 }
 
@@ -343,7 +386,49 @@ impl Observer for Watch<'_> {
 
 #[cfg(test)]
 mod tests {
+    use linerate_model::profile::Stack;
+    use linerate_testkit::records;
+
     use super::*;
+
+    fn profile(ends: &[TestEnd], scope: Scope, event: &str) -> Profile {
+        let host = HostProfile {
+            ends: ends.to_vec(),
+            scope,
+            event: event.to_owned(),
+            frequency_hz: 499,
+            cores: 1,
+            seconds: 1.0,
+            samples: 0,
+            idle_samples: None,
+            lost_samples: 0,
+            unstored_samples: 0,
+            notes: vec![],
+            work: None,
+            layers: vec![],
+            paths: vec![],
+            functions: vec![],
+            stacks: vec![Stack { frames: "send-0;run".to_owned(), samples: 9 }],
+        };
+        let hosts = vec![complete(host)];
+        Profile { name: String::new(), run: Box::new(records::tcp()), hosts, unsampled: vec![] }
+    }
+
+    #[test]
+    fn what_was_not_sampled_alike_is_not_compared() {
+        let (client, both) = ([TestEnd::Client], [TestEnd::Client, TestEnd::Server]);
+        let cores = profile(&client, Scope::Cores, "cpu-clock");
+        assert_eq!(differences(&cores, &cores).unwrap().len(), 1);
+        for (other, says) in [
+            (profile(&client, Scope::Threads, "cpu-clock"), "the second linerate's threads"),
+            (profile(&client, Scope::Cores, "cycles"), "whole cores by cycles"),
+            (profile(&both, Scope::Cores, "cpu-clock"), "the second that of client and server"),
+            (Profile { hosts: vec![], ..cores.clone() }, "the second that of nobody"),
+        ] {
+            let why = differences(&cores, &other).unwrap_err();
+            assert!(why.contains(says), "{why}");
+        }
+    }
 
     #[test]
     fn what_is_no_profile_is_refused_with_its_reason() {

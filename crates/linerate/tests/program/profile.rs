@@ -295,6 +295,7 @@ fn words_that_make_no_sense_are_refused_before_anything_is_sent() {
         ("udp --local --json-lines", "--json-lines"),
         ("udp --local --rate 10kpps --at-knee", "datagrams per second"),
         ("udp --local -t 1s --against --frobnicate", "--against"),
+        ("udp --local -t 1s --against --sample=threads", "cannot differ"),
         ("udp --local --sample nothing", "cores"),
         ("--compare one.json", "--compare"),
     ] {
