@@ -23,6 +23,9 @@ const LEAST: f64 = 0.6;
 /// Width of a letter, and of a frame that has room for some.
 const LETTER: f64 = 6.2;
 const LEAST_TEXT: f64 = 28.0;
+/// Frames of a stack that are drawn. The sampler takes 100 at most; a file may hold any number, and each is a call
+/// within a call when it is drawn.
+const MOST_FRAMES: usize = 256;
 /// A change of so many standard errors is coloured.
 const SEEN: f64 = 1.96;
 
@@ -128,7 +131,7 @@ impl Node {
     fn add(&mut self, side: usize, frames: Frames<'_>, samples: u64) {
         let mut node = self;
         node.count(side, samples);
-        for name in frames.all() {
+        for name in frames.all().take(MOST_FRAMES) {
             node = node.calls.entry(name.to_owned()).or_default();
             node.count(side, samples);
         }
@@ -234,6 +237,8 @@ impl Place<'_> {
 
 #[cfg(test)]
 mod tests {
+    use linerate_model::profile::Stack;
+
     use super::*;
     use crate::profile::tests::document;
 
@@ -256,6 +261,18 @@ mod tests {
         assert!(!svg.contains("idle"));
         let whole = format!("width=\"{:.2}\"", WIDTH - 2.0 * EDGE - 0.4);
         assert!(svg.contains(&whole), "{svg}");
+    }
+
+    #[test]
+    fn a_stack_of_any_depth_is_drawn_as_far_as_there_is_room() {
+        let mut host = document().profiles[0].hosts[0].clone();
+        let frames = format!("f{}", ";f".repeat(999_999));
+        host.stacks = vec![Stack { frames, samples: 10 }];
+        let flame = Flame::new("deep".into(), "alt".into(), None, &host);
+        let mut out = String::new();
+        let end = flame.draw(&mut out, 0.0);
+        assert_eq!(out.matches("<title>f: 100.00 %, 10 samples</title>").count(), MOST_FRAMES);
+        assert!(end < 300.0 * ROW, "{end}");
     }
 
     #[test]
