@@ -31,15 +31,26 @@ impl Controls {
         self.0.throttle.turn(bits_per_second);
     }
 
-    /// Marks this moment; gives its number, counted from 1. Nothing is marked before the test begins.
-    pub fn mark(&self) -> Option<u32> {
-        let begun = self.0.begins_ns.load(Ordering::Relaxed) > 0;
+    /// Marks this moment; gives its number, counted from 1, and its time as the record will have it, in seconds of the
+    /// measured time. Nothing is marked before the test begins.
+    pub fn mark(&self) -> Option<(u32, f64)> {
+        let begins_ns = self.begins_ns()?;
         let mut marks = self.0.marks.lock().unwrap_or_else(PoisonError::into_inner);
-        if !begun || marks.len() >= MOST_MARKS {
+        if marks.len() >= MOST_MARKS {
             return None;
         }
-        marks.push(clock::monotonic_ns());
-        u32::try_from(marks.len()).ok()
+        let at_ns = clock::monotonic_ns();
+        marks.push(at_ns);
+        Some((u32::try_from(marks.len()).ok()?, since_s(at_ns, begins_ns)))
+    }
+
+    /// Seconds of the measured time that have passed, below zero in the warm-up; nothing before the test begins.
+    pub fn measured_s(&self) -> Option<f64> {
+        self.begins_ns().map(|begins_ns| since_s(clock::monotonic_ns(), begins_ns))
+    }
+
+    fn begins_ns(&self) -> Option<u64> {
+        Some(self.0.begins_ns.load(Ordering::Relaxed)).filter(|at_ns| *at_ns > 0)
     }
 
     pub(crate) fn throttle(&self) -> Throttle {
@@ -53,13 +64,18 @@ impl Controls {
 
     /// Adds the marks to what else was done, by time. Those of the warm-up are before its end, below zero.
     pub(crate) fn add_marks(&self, events: &mut Vec<RunEvent>) {
-        let begins = i128::from(self.0.begins_ns.load(Ordering::Relaxed));
+        let Some(begins_ns) = self.begins_ns() else { return };
         let marks = self.0.marks.lock().unwrap_or_else(PoisonError::into_inner);
-        events.extend((1..).zip(marks.iter()).map(|(number, at_ns)| {
-            RunEvent::mark((i128::from(*at_ns) - begins) as f64 / 1e9, number)
-        }));
+        let mark =
+            |(number, at_ns): (u32, &u64)| RunEvent::mark(since_s(*at_ns, begins_ns), number);
+        events.extend((1..).zip(marks.iter()).map(mark));
         events.sort_by(|a, b| a.at_s.total_cmp(&b.at_s));
     }
+}
+
+/// Below zero where it was before.
+fn since_s(at_ns: u64, begins_ns: u64) -> f64 {
+    (i128::from(at_ns) - i128::from(begins_ns)) as f64 / 1e9
 }
 
 #[cfg(test)]
@@ -71,14 +87,20 @@ mod tests {
     #[test]
     fn marks_count_from_the_measured_time() {
         let controls = Controls::default();
-        assert_eq!(controls.mark(), None, "nothing has begun");
+        assert_eq!((controls.mark(), controls.measured_s()), (None, None), "nothing has begun");
+        controls.begins(clock::monotonic_ns() + 3_600_000_000_000);
+        assert!(controls.measured_s().unwrap() < 0.0, "it warms up");
         controls.begins(clock::monotonic_ns() - 1_500_000_000);
-        assert_eq!((controls.mark(), controls.mark()), (Some(1), Some(2)));
+        assert!(controls.measured_s().unwrap() >= 1.5);
+        let told = [controls.mark().unwrap(), controls.mark().unwrap()];
+        assert_eq!(told.map(|(number, _)| number), [1, 2]);
         let mut events = vec![RunEvent::rate(1e9, 5), RunEvent::rate(0.25, 7)];
         controls.add_marks(&mut events);
         let kinds: Vec<_> = events.iter().map(|e| e.kind.known().copied()).collect();
         let (rate, mark) = (Some(RunEventKind::Rate), Some(RunEventKind::Mark));
         assert_eq!(kinds, [rate, mark, mark, rate]);
         assert!(events[1].at_s >= 1.5 && events[2].number == Some(2), "{events:?}");
+        let kept = [events[1].at_s, events[2].at_s];
+        assert_eq!(told.map(|(_, at_s)| at_s), kept, "what was told is what is kept");
     }
 }

@@ -23,13 +23,13 @@ pub struct TestView {
     lost: Vec<Lost>,
     /// The client's cores and the server's in the last interval, as far as they are reported.
     cores: [Vec<CoreActivity>; 2],
-    /// Seconds since the streams began, warm-up included.
-    since_start_s: f64,
+    /// Seconds of the measured time, below zero in the warm-up; nothing before the test has begun.
+    measured_s: Option<f64>,
     rate: Rate,
     /// So many rows came since the rate changed last, of which the first is of both rates.
     since_change: Option<usize>,
     verdict: Option<Verdict>,
-    marks: Vec<f64>,
+    marks: usize,
     /// What is shown while the screen stands still.
     held: Option<Box<TestView>>,
     /// Over the keys, until the next key.
@@ -75,9 +75,9 @@ impl TestView {
         }
     }
 
-    /// So many seconds have passed since the streams began.
-    pub fn elapsed(&mut self, since_start_s: f64) {
-        self.since_start_s = since_start_s;
+    /// So many seconds of the measured time have passed, below zero in the warm-up.
+    pub fn elapsed(&mut self, measured_s: f64) {
+        self.measured_s = Some(measured_s);
     }
 
     /// What is to be judged: the test as it began, rows that were all at one rate, and that rate (`None` is as fast
@@ -113,13 +113,12 @@ impl TestView {
         }
     }
 
-    /// A moment was marked, or could not be.
-    pub fn marked(&mut self, number: Option<u32>) {
-        let Some(number) = number else {
+    /// A moment was marked with this number, at this second of the measured time, or could not be.
+    pub fn marked(&mut self, mark: Option<(u32, f64)>) {
+        let Some((number, at_s)) = mark else {
             return self.say(Some("there is nothing to mark yet".to_owned()));
         };
-        let at_s = self.since_start_s - self.warmup_s();
-        self.marks.push(at_s);
+        self.marks += 1;
         self.say(Some(format!("mark {number} at {at_s:.1} s; it is kept in the record")));
     }
 
@@ -144,9 +143,5 @@ impl TestView {
     /// The test is told to end.
     pub fn end(&mut self) {
         self.ending = true;
-    }
-
-    fn warmup_s(&self) -> f64 {
-        self.record.as_ref().map_or(0.0, |record| record.asked.warmup_s)
     }
 }

@@ -118,8 +118,11 @@ fn keys_do_what_they_say() {
     assert!(!shown(&view, 80, 24).contains("+ - rate"));
     assert_eq!(view.turn(Turn::Down), None);
     assert!(shown(&view, 80, 24).contains("only the rate of a UDP test"));
-    view.marked(Some(1));
-    assert!(shown(&view, 80, 24).contains("mark 1 at 3.2 s"), "{}", shown(&view, 80, 24));
+    view.marked(None);
+    assert!(shown(&view, 80, 24).contains("nothing to mark yet"));
+    // As the record will have it, which the screen's own clock need not be.
+    view.marked(Some((1, 2.5)));
+    assert!(shown(&view, 80, 24).contains("mark 1 at 2.5 s"), "{}", shown(&view, 80, 24));
     view.say(None);
     view.pause();
     let held = shown(&view, 80, 24);
@@ -129,6 +132,20 @@ fn keys_do_what_they_say() {
     view.pause();
     view.end();
     assert!(shown(&view, 80, 24).contains("ENDING"));
+}
+
+#[test]
+fn time_is_of_what_is_measured() {
+    let mut record = start(&records::tcp());
+    record.agreed = None;
+    (record.asked.warmup_s, record.asked.duration_s) = (2.0, Some(10.0));
+    let mut view = TestView::default();
+    view.start(&record);
+    assert!(shown(&view, 100, 24).contains("warming up, 2 s left"), "{}", shown(&view, 100, 24));
+    for (measured_s, says) in [(-1.0, "warming up, 1 s left"), (4.0, "4 s of 10 s")] {
+        view.elapsed(measured_s);
+        assert!(shown(&view, 100, 24).contains(says), "{}", shown(&view, 100, 24));
+    }
 }
 
 #[test]

@@ -84,7 +84,7 @@ impl TestView {
 
     /// Time that has passed, and is left.
     fn passed(&self, plan: &PlanRecord) -> String {
-        let measured = self.since_start_s - plan.warmup_s;
+        let measured = self.measured_s.unwrap_or(0.0 - plan.warmup_s);
         let whole = |seconds: f64| number::chosen_seconds(seconds.round());
         match plan.duration_s {
             _ if measured < 0.0 => format!("warming up, {} left", whole(-measured)),
@@ -190,7 +190,7 @@ impl TestView {
         let now = number::or_absent(self.rate.now(), |bps| number::rate(bps as f64));
         let planned = self.rate.planned_beside();
         let title = planned.map_or("rates".to_owned(), |at| format!("rate {now}, planned {at}"));
-        match self.marks.len() {
+        match self.marks {
             0 => title,
             1 => format!("{title}, 1 mark"),
             marks => format!("{title}, {marks} marks"),

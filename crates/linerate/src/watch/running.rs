@@ -8,7 +8,6 @@ use std::thread::{self, JoinHandle};
 use linerate_model::exit::Exit;
 use linerate_model::record::{Interval, RunRecord};
 use linerate_model::sample::HostSample;
-use linerate_runner::clock::Stopwatch;
 use linerate_runner::controls::Controls;
 use linerate_runner::signals::Stop;
 use linerate_session::observer::Observer;
@@ -30,8 +29,6 @@ pub struct Running {
 
 struct Shared {
     view: Mutex<TestView>,
-    /// Since the streams began.
-    since: Mutex<Option<Stopwatch>>,
     over: AtomicBool,
     controls: Controls,
     stop: Stop,
@@ -48,7 +45,6 @@ impl Running {
         }
         let shared = Arc::new(Shared {
             view: Mutex::default(),
-            since: Mutex::default(),
             over: AtomicBool::new(false),
             controls,
             stop,
@@ -82,16 +78,12 @@ impl Shared {
         self.view.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn since(&self) -> MutexGuard<'_, Option<Stopwatch>> {
-        self.since.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Until the test is over.
     fn show(&self, mut tty: Tty, look: Look) -> io::Result<()> {
         let mut quits = 0;
         while !self.over.load(Ordering::Relaxed) {
-            if let Some(since) = *self.since() {
-                self.view().elapsed(since.elapsed().as_secs_f64());
+            if let Some(measured_s) = self.controls.measured_s() {
+                self.view().elapsed(measured_s);
             }
             // Drawn before it is written, so that nobody waits for a terminal.
             let (columns, rows) = tty.size()?;
@@ -121,8 +113,8 @@ impl Shared {
                     self.view().say(Some(saved));
                 }
                 Key::Mark => {
-                    let number = self.controls.mark();
-                    self.view().marked(number);
+                    let mark = self.controls.mark();
+                    self.view().marked(mark);
                 }
                 Key::Faster => self.turn(Turn::Up),
                 Key::Slower => self.turn(Turn::Down),
@@ -144,7 +136,6 @@ impl Shared {
 impl Observer for Running {
     fn start(&mut self, record: &RunRecord) {
         self.shared.view().start(record);
-        *self.shared.since() = Some(Stopwatch::start());
     }
 
     fn hosts(&mut self, client: Option<&HostSample>, server: Option<&HostSample>) {
