@@ -2,7 +2,7 @@
 
 use linerate_ask::tune::{FactorAsked, FactorName, Level, TuneAsked};
 use linerate_host::cores::{Core, congestion_controls, topology};
-use linerate_model::host::{HostFacts, NicFacts};
+use linerate_model::host::HostFacts;
 use linerate_model::plan::{Direction, EngineChoice, IpVersion, TestPlan, Traffic};
 use linerate_model::record::{ErrorRecord, RunRecord};
 use linerate_model::setting::{Setting, SettingName, SettingValue};
@@ -188,19 +188,26 @@ impl Ground<'_> {
         }
     }
 
-    /// What the path's frames carry, fractions of it, and sizes of common frames below it.
-    fn sizes(&self) -> Vec<Level> {
-        let Some(base) = self.size() else { return Vec::new() };
-        let nic: Option<&NicFacts> = self.look.client.nic.as_ref();
+    /// Largest payload that is known to fit into a frame.
+    pub fn fits(&self) -> Option<u32> {
+        if self.asked.test.request.size_from_mtu {
+            // The path's own was found already.
+            return self.size().map(|size| u32::from(size.bytes()));
+        }
         let ip = if self.look.agreed.as_ref().and_then(|a| a.ip) == Some(6) {
             IpVersion::V6
         } else {
             IpVersion::V4
         };
-        let frame = nic.and_then(|nic| nic.mtu).map(|mtu| mtu.saturating_sub(ip.udp_overhead()));
-        // The path's own was found already, where it was asked for.
-        let largest = if self.asked.test.request.size_from_mtu { None } else { frame };
-        let largest = largest
+        let mtu = self.look.client.nic.as_ref()?.mtu?;
+        Some(mtu.saturating_sub(ip.udp_overhead()))
+    }
+
+    /// What the path's frames carry, fractions of it, and sizes of common frames below it.
+    fn sizes(&self) -> Vec<Level> {
+        let Some(base) = self.size() else { return Vec::new() };
+        let largest = self
+            .fits()
             .map_or(u32::from(base.bytes()), |l| l.min(u32::from(DatagramSize::MAX.bytes())));
         let base = u32::from(base.bytes());
         let mut sizes: Vec<u32> = FRAMES.into_iter().filter(|size| *size <= largest).collect();

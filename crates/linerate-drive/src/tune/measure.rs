@@ -5,6 +5,7 @@ use linerate_experiment::search::goal::Goal;
 use linerate_experiment::search::{Next, Search, Settings};
 use linerate_model::plan::{Direction, EngineChoice, Traffic, Way};
 use linerate_model::record::{Doubt, ErrorKind, ErrorRecord, RunRecord, Status};
+use linerate_model::setting::Setting;
 use linerate_model::units::{BitRate, Nanos};
 use linerate_runner::client::Request;
 
@@ -31,6 +32,15 @@ pub(super) struct Seen {
     pub record: Option<RunRecord>,
     /// Why there is no figure.
     pub failed: Option<String>,
+    /// The setting of this host that was refused, so that nothing ran.
+    pub refused: Option<Setting>,
+}
+
+/// A level that is not what it says.
+pub(super) struct NotHad {
+    pub why: String,
+    /// That is so whatever the other factors are.
+    pub always: bool,
 }
 
 /// What is measured of every setting.
@@ -161,22 +171,61 @@ fn ends_all(kind: &ErrorKind) -> bool {
     )
 }
 
-/// Why a level is not what it says on these hosts, as its test shows.
-pub(super) fn not_had(level: &Level, record: &RunRecord) -> Option<String> {
+/// Why a level is not what it says on these hosts, as its test shows. Payloads up to `fits` are known to fit into a frame.
+pub(super) fn not_had(level: &Level, record: &RunRecord, fits: Option<u32>) -> Option<NotHad> {
     let agreed = record.agreed.as_ref()?;
     match level {
         Level::Window(asked) => {
             let granted = agreed.window_granted?;
             let least = [granted.send_bytes, granted.receive_bytes].into_iter().flatten().min()?;
-            let less = least < u64::from(*asked);
-            less.then(|| {
-                format!("a socket was granted {least} bytes (net.core.rmem_max, wmem_max)")
-            })
+            // What is read back is twice what is granted (socket(7)).
+            let least = least / 2;
+            let why = format!("a socket was granted {least} bytes (net.core.rmem_max, wmem_max)");
+            (least < u64::from(*asked)).then_some(NotHad { why, always: true })
         }
         Level::Engine(asked) if *asked != EngineChoice::Auto => {
             let ran = agreed.engine.as_ref()?.name();
-            (ran != asked.name()).then(|| format!("the sender fell back to {ran}"))
+            // A datagram that leaves in fragments is refused by GSO, which smaller ones may have.
+            let always = agreed.datagram_bytes.zip(fits).is_some_and(|(bytes, fits)| bytes <= fits);
+            let why = format!("the sender fell back to {ran}");
+            (ran != asked.name()).then_some(NotHad { why, always })
         }
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_model::record::WindowGranted;
+    use linerate_testkit::records;
+
+    use super::*;
+
+    #[test]
+    fn a_window_is_had_if_half_of_what_is_read_back_is_it() {
+        let mut record = records::udp_receiver_drops();
+        let mut asked = |bytes: u32, send: Option<u64>, receive: Option<u64>| {
+            let granted = WindowGranted { send_bytes: send, receive_bytes: receive };
+            record.agreed.as_mut().unwrap().window_granted = Some(granted);
+            not_had(&Level::Window(bytes), &record, None)
+        };
+        // net.core.rmem_max of 212,992, read back doubled.
+        assert!(asked(262_144, Some(524_288), Some(425_984)).is_some_and(|found| found.always));
+        assert!(asked(131_072, Some(262_144), Some(262_144)).is_none());
+        assert!(asked(131_072, None, None).is_none(), "nobody knows");
+    }
+
+    #[test]
+    fn an_engine_is_blamed_where_its_datagrams_fit() {
+        let mut record = records::udp_receiver_drops();
+        let agreed = record.agreed.as_mut().unwrap();
+        agreed.engine = Some(EngineChoice::Send.into());
+        agreed.datagram_bytes = Some(8_192);
+        let always =
+            |fits| not_had(&Level::Engine(EngineChoice::Gso), &record, fits).map(|n| n.always);
+        assert_eq!(always(Some(8_192)), Some(true));
+        assert_eq!(always(Some(1_472)), Some(false));
+        assert_eq!(always(None), Some(false));
+        assert!(not_had(&Level::Engine(EngineChoice::Send), &record, None).is_none());
     }
 }

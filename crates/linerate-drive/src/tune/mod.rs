@@ -25,7 +25,7 @@ use crate::doctor::prove::{not_back, set, still};
 use crate::keep::SavedFile;
 use crate::{Env, sweep, trial};
 use levels::{Factor, Ground};
-use measure::{Measure, Seen, not_had};
+use measure::{Measure, NotHad, Seen, not_had};
 
 /// How a tuning goes.
 #[derive(Debug)]
@@ -50,8 +50,17 @@ pub struct Course {
     profile: Option<SavedFile>,
     saved: Option<SavedFile>,
     doubts: Vec<Vec<Doubt>>,
+    /// Largest payload that is known to fit into a frame, bytes.
+    fits: Option<u32>,
     /// Options of the best setting.
     best: Vec<(String, String)>,
+}
+
+/// Why a trial has no figure.
+struct Fault {
+    why: String,
+    /// The levels that are why, by factor, where that is known.
+    levels: Option<Vec<(usize, usize)>>,
 }
 
 /// The host whose settings are varied, and what is set there now.
@@ -88,7 +97,7 @@ impl Course {
         };
         document.profile = profile.as_ref().map(|file| file.path().display().to_string());
         let (factors, doubts, best) = (Vec::new(), Vec::new(), Vec::new());
-        Ok(Self { asked, measure, factors, document, profile, saved, doubts, best })
+        Ok(Self { asked, measure, factors, document, profile, saved, doubts, fits: None, best })
     }
 
     /// To its end, or to where it must stop.
@@ -108,7 +117,7 @@ impl Course {
         if self.asked.settings {
             hand.host = Some(take_over()?);
         }
-        let (look, _) = trial::whole(env, &self.request(&[])).map_err(|error| *error)?;
+        let (look, took) = trial::whole(env, &self.request(&[])).map_err(|error| *error)?;
         hand.device = look.client.nic.as_ref().map(|nic| DeviceChoice::Named(nic.name.clone()));
         self.learn(&look);
         let notes = self.choose(&look, &mut hand)?;
@@ -120,6 +129,7 @@ impl Course {
             width: self.asked.width,
             lower: self.measure.metric.better == Better::Lower,
             max_s: Some(self.asked.max_time.as_secs_f64() - spent.as_secs_f64()),
+            trial_s: took.as_secs_f64(),
             seed: self.document.seed,
         };
         let levels = self.factors.iter().map(|factor| factor.levels.len() + 1).collect();
@@ -168,9 +178,10 @@ impl Course {
             device: hand.device.as_ref(),
             this_machine,
         };
-        let found = ground.factors();
+        let (fits, found) = (ground.fits(), ground.factors());
         hand.host = host;
         let (factors, notes) = found?;
+        self.fits = fits;
         self.document.factors = factors.iter().map(Factor::told).collect();
         self.factors = factors;
         Ok(notes)
@@ -197,7 +208,9 @@ impl Course {
         let levels = self.levels(combination);
         let wanted: Vec<Setting> = levels.iter().filter_map(|l| l.setting()).cloned().collect();
         let seen = match hand.set(&wanted)? {
-            Some(failed) => Seen { failed: Some(failed), ..Seen::default() },
+            Some((refused, failed)) => {
+                Seen { failed: Some(failed), refused: Some(refused), ..Seen::default() }
+            }
             None => {
                 let seen = self.measure.run(env, &self.request(&levels))?;
                 hand.holds()?;
@@ -208,47 +221,62 @@ impl Course {
         let levels =
             self.document.factors.iter().zip(&combination.0).filter(|(_, level)| **level > 0);
         let levels = levels.map(|(factor, level)| (factor.name.clone(), *level as u64)).collect();
-        let not_had = self.not_had(combination, &seen);
-        let failed = not_had.first().map(|(.., why)| why.clone()).or(seen.failed);
-        let value = seen.value.filter(|_| failed.is_none());
+        let fault = self.fault(combination, &seen);
+        let value = seen.value.filter(|_| fault.is_none());
+        let (failed, at_fault) = fault.map(|fault| (fault.why, fault.levels)).unzip();
         let runs = seen.runs;
-        self.document.trials.push(TuneTrial {
-            purpose,
-            levels,
-            value,
-            took_s,
-            runs,
-            failed: failed.clone(),
-        });
-        tune.take(Measured { value, took_s });
-        for (factor, number, why) in not_had {
-            tune.leave_out(factor, number);
-            self.note_left_out(tune, &why);
-        }
-        if let Some(why) = failed {
-            self.note_left_out(tune, &why);
-        }
+        self.document.trials.push(TuneTrial { purpose, levels, value, took_s, runs, failed });
+        tune.take(Measured { value, at_fault: at_fault.flatten(), took_s });
+        self.note_left_out(tune);
         self.doubts.push(seen.doubts);
         env.watcher.tune(&Event::Ended(&self.document, &what));
         Ok(())
     }
 
-    /// Levels that this trial showed not to be what they say, and why.
-    fn not_had(&self, combination: &Combination, seen: &Seen) -> Vec<(usize, usize, String)> {
-        let Some(record) = &seen.record else { return Vec::new() };
+    /// Why a trial counts as one without a figure, if it does.
+    fn fault(&self, combination: &Combination, seen: &Seen) -> Option<Fault> {
         let levels = self.factors.iter().zip(&combination.0).enumerate();
-        let not_had = levels.filter_map(|(number, (factor, level))| {
-            Some((number, *level, not_had(factor.level(*level)?, record)?))
-        });
-        not_had.collect()
+        let levels = levels.filter_map(|(f, (factor, n))| Some(((f, *n), factor.level(*n)?)));
+        if let Some(refused) = &seen.refused {
+            let of_it = levels.filter(|(_, level)| level.setting() == Some(refused));
+            let levels = Some(of_it.map(|(at, _)| at).collect());
+            return Some(Fault { why: seen.failed.clone().unwrap_or_default(), levels });
+        }
+        let record = seen.record.as_ref();
+        let not_had: Vec<((usize, usize), NotHad)> = levels
+            .filter_map(|(at, level)| Some((at, not_had(level, record?, self.fits)?)))
+            .collect();
+        if not_had.is_empty() {
+            return seen.failed.clone().map(|why| Fault { why, levels: None });
+        }
+        let why: Vec<&str> = not_had.iter().map(|(_, found)| found.why.as_str()).collect();
+        let why = why.join("; ");
+        let always = not_had.iter().filter(|(_, found)| found.always);
+        Some(Fault { why, levels: Some(always.map(|(at, _)| *at).collect()) })
     }
 
-    /// Levels that the controller gave up, because no test with them had a figure.
-    fn note_left_out(&mut self, tune: &Tune, why: &str) {
+    /// Says of the levels that the controller gave up why: by the last test that failed with no other of these.
+    fn note_left_out(&mut self, tune: &Tune) {
+        let TuneDocument { factors, trials, .. } = &mut self.document;
+        let name = |factor: &usize| factors.get(*factor).map(|told| told.name.clone());
+        let gone: Vec<(String, u64)> = tune
+            .space()
+            .left_out()
+            .iter()
+            .filter_map(|(factor, level)| Some((name(factor)?, *level as u64)))
+            .collect();
         for (factor, number) in tune.space().left_out() {
-            let told = self.document.factors.get_mut(*factor);
-            if let Some(level) = told.and_then(|f| f.levels.get_mut(*number)) {
-                level.left_out.get_or_insert_with(|| why.to_owned());
+            let Some(told) = factors.get_mut(*factor) else { continue };
+            let number_told = Some(*number as u64);
+            let with_it: Vec<&TuneTrial> = trials
+                .iter()
+                .filter(|t| t.failed.is_some() && t.levels.get(&told.name).copied() == number_told)
+                .collect();
+            let is_gone = |(f, l): &(&String, &u64)| gone.contains(&((*f).clone(), **l));
+            let alone = |t: &&&TuneTrial| t.levels.iter().filter(is_gone).count() == 1;
+            let last = with_it.iter().rfind(alone).or(with_it.last());
+            if let Some(level) = told.levels.get_mut(*number).filter(|l| l.left_out.is_none()) {
+                level.left_out = last.and_then(|trial| trial.failed.clone());
             }
         }
     }
@@ -320,8 +348,8 @@ impl Course {
 }
 
 impl Hand {
-    /// Sets these and no others; why the first that cannot be set was refused.
-    fn set(&mut self, wanted: &[Setting]) -> Result<Option<String>, ErrorRecord> {
+    /// Sets these and no others; the first that cannot be set, and why.
+    fn set(&mut self, wanted: &[Setting]) -> Result<Option<(Setting, String)>, ErrorRecord> {
         let Some(host) = &mut self.host else { return Ok(None) };
         if self.now == wanted {
             return Ok(None);
@@ -335,7 +363,8 @@ impl Hand {
             match set(host.as_mut(), device, setting) {
                 Ok(()) => self.now.push(setting.clone()),
                 Err(error) if error.kind == ErrorKind::Setting => {
-                    return Ok(Some(format!("{}: {}", error.what, error.why)));
+                    let why = format!("{}: {}", error.what, error.why);
+                    return Ok(Some((setting.clone(), why)));
                 }
                 Err(error) => return Err(error),
             }

@@ -46,8 +46,12 @@ const FEWEST_PAIRS: usize = 4;
 const KEPT_PAIRS: usize = 8;
 /// Trials of a block of a search.
 const LARGEST_BLOCK: usize = 5;
-/// So many blocks without a figure of what all are compared with end it.
+/// So many blocks in a row without a figure of what all are compared with, or of the default, end it.
 const MOST_UNMEASURED: u32 = 3;
+/// A combination that gave no figure so often in a row is tried no more.
+const MOST_FAILED: u32 = 2;
+/// A level is left out that alone can be why so many combinations gave no figure, or as many trials of it alone.
+const LEFT_OUT_AFTER: u32 = 2;
 
 /// What is wanted.
 #[derive(Debug, Clone, PartialEq)]
@@ -58,17 +62,30 @@ pub struct Settings {
     pub lower: bool,
     /// No trial begins that would end after so many seconds of trials.
     pub max_s: Option<f64>,
+    /// How long a trial takes as far as that is known before the first, seconds.
+    pub trial_s: f64,
     /// Of the order of trials.
     pub seed: u64,
 }
 
 /// What came of a trial.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Measured {
     /// The figure; nothing where this combination gives none.
     pub value: Option<f64>,
+    /// Where it is known why there is none: the levels, by factor, that cannot be had whatever the others are.
+    /// `Some` of none blames the combination alone. Where it is not known, further trials tell.
+    pub at_fault: Option<Vec<(usize, usize)>>,
     /// Wall time, seconds.
     pub took_s: f64,
+}
+
+/// How often a combination gave no figure since it last gave one.
+#[derive(Debug, Clone, Copy, Default)]
+struct Failures {
+    all: u32,
+    /// Those of which nobody knows why.
+    unexplained: u32,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -113,9 +130,9 @@ pub struct Tune {
     /// To be tried, the next one last; and what was tried of this block.
     queue: Vec<Combination>,
     block: Vec<(Combination, Option<f64>)>,
-    /// Of each level how often it gave a figure, and how often it gave none.
-    tries: BTreeMap<(usize, usize), (u32, u32)>,
-    failed: BTreeSet<Combination>,
+    /// Levels that gave a figure, whatever the others were.
+    good: BTreeSet<(usize, usize)>,
+    failed: BTreeMap<Combination, Failures>,
     made: u32,
     spent_s: f64,
     unmeasured: u32,
@@ -141,8 +158,8 @@ impl Tune {
             leader: default.clone(),
             queue: vec![default.clone(); FIRST_RUNS],
             block: Vec::new(),
-            tries: BTreeMap::new(),
-            failed: BTreeSet::new(),
+            good: BTreeSet::new(),
+            failed: BTreeMap::new(),
             made: 0,
             spent_s: 0.0,
             unmeasured: 0,
@@ -156,6 +173,8 @@ impl Tune {
         };
         if tune.space.neighbours(&default).is_empty() {
             tune.end(Reason::NothingToVary);
+        } else if tune.fit(1) == Some(0) {
+            tune.end(Reason::MaxTime);
         }
         tune
     }
@@ -180,16 +199,6 @@ impl Tune {
         self.spent_s
     }
 
-    /// A level that cannot be had after all: what was tried with it counts no more.
-    pub fn leave_out(&mut self, factor: usize, level: usize) {
-        self.space.leave_out(factor, level);
-        self.forget();
-        if self.queue.is_empty() && !matches!(self.stage, Stage::Done(_)) {
-            self.absorb();
-            self.plan();
-        }
-    }
-
     /// Ends it with what is known.
     pub fn stop(&mut self) {
         if !matches!(self.stage, Stage::Done(_)) {
@@ -204,39 +213,69 @@ impl Tune {
         self.made += 1;
         self.spent_s += measured.took_s.max(0.0);
         let value = measured.value.filter(|value| *value > 0.0 && value.is_finite());
-        for level in combination.0.iter().copied().enumerate() {
-            let (good, bad) = self.tries.entry(level).or_default();
-            *(if value.is_some() { good } else { bad }) += 1;
-        }
         match value {
-            Some(value) if matches!(self.stage, Stage::Default | Stage::Confirm(..)) => {
-                self.figures.push((combination.clone(), value));
+            Some(value) => {
+                self.good.extend(combination.0.iter().copied().enumerate());
+                self.failed.remove(&combination);
+                if matches!(self.stage, Stage::Default | Stage::Confirm(..)) {
+                    self.figures.push((combination.clone(), value));
+                }
             }
-            Some(_) => {}
-            None if combination == self.race.reference => {}
-            None => self.fail(&combination),
+            None => self.fail(&combination, measured.at_fault),
         }
+        self.blame();
         let score = value.map(|value| if self.settings.lower { -value.ln() } else { value.ln() });
         self.block.push((combination, score));
         if self.queue.is_empty() {
             self.absorb();
             self.plan();
+        } else if self.stage == Stage::Default && self.fit(1) == Some(0) {
+            self.end(Reason::MaxTime);
         }
     }
 
-    /// A combination that gives no figure; and a level that never gave one in two.
-    fn fail(&mut self, combination: &Combination) {
-        self.failed.insert(combination.clone());
-        for level in combination.0.iter().copied().enumerate() {
-            if matches!(self.tries.get(&level), Some((0, bad)) if *bad >= 2) {
-                self.space.leave_out(level.0, level.1);
-            }
+    /// A combination that gave no figure. What all are compared with is not given up for it: blocks without it end the
+    /// tuning.
+    fn fail(&mut self, combination: &Combination, at_fault: Option<Vec<(usize, usize)>>) {
+        if *combination != self.race.reference {
+            let failures = self.failed.entry(combination.clone()).or_default();
+            failures.all += 1;
+            failures.unexplained += u32::from(at_fault.is_none());
+        }
+        for (factor, level) in at_fault.into_iter().flatten() {
+            self.space.leave_out(factor, level);
         }
         self.forget();
     }
 
+    /// Leaves out levels that never gave a figure, as soon as nothing else can be why. Where two of a combination never did, either
+    /// may be innocent, and what holds a level that was left out says nothing of the others.
+    fn blame(&mut self) {
+        let mut alone: BTreeMap<(usize, usize), u32> = BTreeMap::new();
+        for (combination, failures) in &self.failed {
+            let levels = combination.0.iter().copied().enumerate();
+            let mut suspects = levels.filter(|l| l.1 > 0 && !self.good.contains(l));
+            if let (Some(level), None) = (suspects.next(), suspects.next())
+                && self.space.has(combination)
+            {
+                // Again with the same others says little: two levels may fail only together.
+                let most = if combination.changed().len() == 1 { LEFT_OUT_AFTER } else { 1 };
+                *alone.entry(level).or_default() += failures.unexplained.min(most);
+            }
+        }
+        alone.retain(|_, count| *count >= LEFT_OUT_AFTER);
+        for (factor, level) in alone.keys() {
+            self.space.leave_out(*factor, *level);
+        }
+        if !alone.is_empty() {
+            self.forget();
+        }
+    }
+
+    /// The default is always possible: a few tests that failed are no reason to recommend what cannot be compared with it.
     fn possible(&self, combination: &Combination) -> bool {
-        self.space.has(combination) && !self.failed.contains(combination)
+        let failed = self.failed.get(combination).map_or(0, |failures| failures.all);
+        self.space.has(combination) && (failed < MOST_FAILED || combination.changed().is_empty())
     }
 
     /// Takes out of race and queue what cannot be had.
@@ -264,11 +303,16 @@ impl Tune {
             }
             return;
         }
-        if !self.race.take(&block) {
-            self.unmeasured += 1;
-            if self.unmeasured >= MOST_UNMEASURED {
-                self.end(Reason::Unmeasurable);
-            }
+        let no_default = block
+            .iter()
+            .any(|(combination, score)| score.is_none() && combination.changed().is_empty());
+        if self.race.take(&block) && !no_default {
+            self.unmeasured = 0;
+            return;
+        }
+        self.unmeasured += 1;
+        if self.unmeasured >= MOST_UNMEASURED {
+            self.end(Reason::Unmeasurable);
         }
     }
 
@@ -333,7 +377,7 @@ impl Tune {
 
     /// Seconds of a trial.
     fn per_trial_s(&self) -> f64 {
-        self.spent_s / f64::from(self.made.max(1))
+        if self.made == 0 { self.settings.trial_s } else { self.spent_s / f64::from(self.made) }
     }
 
     /// How many blocks of so many trials there is time for; nothing without a limit.

@@ -22,12 +22,13 @@ fn seeds() -> u64 {
 }
 
 fn tune(host: &Host, seed: u64) -> (Found, f64) {
-    let settings = Settings { width: WIDTH, lower: host.lower, max_s: None, seed };
+    let settings =
+        Settings { width: WIDTH, lower: host.lower, max_s: None, trial_s: TRIAL_S, seed };
     let mut tune = Tune::new(host.levels.to_vec(), settings);
     let mut running = Running::new(host, seed);
     while let Some((combination, _)) = tune.next() {
         let value = running.run(&combination.0);
-        tune.take(Measured { value: Some(value), took_s: TRIAL_S });
+        tune.take(Measured { value: Some(value), took_s: TRIAL_S, ..Measured::default() });
         assert!(tune.spent_s() < 20_000.0 * TRIAL_S, "{}: no end", host.name);
     }
     (tune.found(), tune.spent_s())
