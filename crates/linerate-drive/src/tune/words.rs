@@ -30,6 +30,12 @@ pub(super) fn because(document: &TuneDocument, candidate: &str) -> Vec<String> {
             "{candidate}: {} {better} {metric} than the default, in {pairs} pairs of runs after it was chosen",
             gain(found)
         ),
+        Some(found) if found.low > 0.0 => format!(
+            "the default stays: the best of the search, {candidate}, was {} better in {pairs} fresh pairs of runs, \
+             which is less than the {} % that a change must matter by (--width)",
+            gain(found),
+            document.width_percent
+        ),
         Some(found) => format!(
             "the default stays: the best of the search, {candidate}, was {} better in {pairs} fresh pairs of runs, \
              which shows no gain",

@@ -13,7 +13,7 @@ const LEVEL: f64 = 0.95;
 /// The answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Found {
-    /// What to use: the default, unless the other's gain is shown.
+    /// What to use: the default, unless the other's gain is shown and may reach the width.
     pub best: Combination,
     /// What was compared with the default at the end, or would have been.
     pub candidate: Combination,
@@ -57,7 +57,9 @@ impl Tune {
         let default = self.space.default();
         let pairs = self.confirmed.as_ref().and_then(|race| race.find(&default));
         let gain = pairs.and_then(|entrant| self.over(entrant));
-        let recommended = gain.is_some_and(|gain| gain.low > 0.0);
+        // What is surely less than matters is not worth a change, however sure it is.
+        let matters = self.percent(self.width(), self.width(), self.width()).low;
+        let recommended = gain.is_some_and(|gain| gain.low > 0.0 && gain.high >= matters);
         let best = if recommended { candidate.clone() } else { default.clone() };
         let factors =
             (0..self.space.factors()).map(|factor| self.factor(factor, &candidate, &best));

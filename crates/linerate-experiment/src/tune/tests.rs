@@ -113,6 +113,25 @@ fn a_failed_run_of_the_default_does_not_ban_it() {
     assert_eq!((found.reason, found.recommended), (Reason::Unmeasurable, false), "{found:?}");
 }
 
+/// What is shown to be better by less than matters is not recommended.
+#[test]
+fn a_gain_below_the_width_changes_nothing() {
+    for (width, recommended) in [(0.02, false), (0.005, true)] {
+        for lower in [false, true] {
+            let mut tune = Tune::new(vec![2, 2], Settings { width, lower, ..SETTINGS });
+            let mut chance = Random::new(5);
+            while let Some((combination, _)) = tune.next() {
+                let better = if combination.level(0) == 1 { 0.01 } else { 0.0 };
+                let log = if lower { -better } else { better } + 0.001 * chance.normal();
+                tune.take(Measured { value: Some(log.exp()), took_s: 1.0, ..Measured::default() });
+            }
+            let found = tune.found();
+            assert!(found.gain.is_some_and(|gain| gain.low > 0.5 && gain.high < 1.5), "{found:?}");
+            assert_eq!((found.recommended, found.candidate.level(0)), (recommended, 1));
+        }
+    }
+}
+
 #[test]
 fn it_ends_where_nothing_can_be_told() {
     let tune = Tune::new(vec![1, 1], SETTINGS);
