@@ -418,6 +418,8 @@ mod tests {
             ("tcp --local --objective p99", "--objective"),
             ("udp --local --objective rate,loss=90%", "--objective"),
             ("udp hydra2", "--rate"),
+            ("udp hydra2 --rate 1M --objective rate,loss=1%", "--rate"),
+            ("udp hydra2 --rate 1kpps -l 64 --objective rate,loss=1%", "--rate"),
             ("udp --local --both", "--both"),
             ("udp --local -k 10", "--datagrams"),
             ("udp 192.0.2.7 --send-only", "--send-only"),

@@ -4,8 +4,8 @@ mod factor;
 mod words;
 
 use clap::{Args, Subcommand};
-use linerate_model::plan::{Direction, End, TrafficKind};
-use linerate_model::units::Nanos;
+use linerate_model::plan::{Direction, End, Traffic, TrafficKind};
+use linerate_model::units::{BitRate, Nanos};
 
 use crate::common::Show;
 use crate::help;
@@ -129,6 +129,11 @@ pub struct Aim {
     pub loss: Option<f64>,
 }
 
+/// Least rate of the searches for the highest rate with little loss: 1 Mbit/s.
+pub const LEAST_SEARCHED: BitRate = match BitRate::new(1_000_000) {
+    Some(rate) => rate,
+    None => unreachable!(),
+};
 /// Length of a trial.
 const TRIAL: Nanos = Nanos::from_secs(1);
 
@@ -201,6 +206,20 @@ fn check(test: &mut Asked, verb: TrafficKind, aim: &Aim) -> Result<(), Refusal> 
             "cannot tune the rate of datagrams at the default rate",
             "every setting carries 100 Mbit/s or more; UDP has no congestion control, so nobody is flooded unasked",
             &["--rate max, or what those who share the path can bear", "--objective efficiency"],
+        ));
+    }
+    let highest = match &plan.traffic {
+        Traffic::Udp(udp) if aim.loss.is_some() => {
+            udp.rate.map(|rate| rate.bits_per_second(udp.size))
+        }
+        _ => None,
+    };
+    if highest.is_some_and(|highest| highest <= LEAST_SEARCHED.bits_per_second()) {
+        return Err(usage::refusal(
+            &["--rate", "--objective"],
+            format!("cannot use `--objective {}` at that rate", aim.name),
+            format!("each trial searches for a rate from {LEAST_SEARCHED} to `--rate`"),
+            &["a higher --rate", "--rate max", "--objective rate"],
         ));
     }
     // All trials are of one dialect, and no run is kept beside the result.

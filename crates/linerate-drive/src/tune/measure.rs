@@ -5,17 +5,16 @@ use linerate_experiment::search::goal::Goal;
 use linerate_experiment::search::{Next, Search, Settings};
 use linerate_model::plan::{Direction, EngineChoice, Traffic, Way};
 use linerate_model::record::{Doubt, ErrorKind, ErrorRecord, RunRecord, Status};
+use linerate_model::search::GoalRecord;
 use linerate_model::setting::Setting;
 use linerate_model::units::{BitRate, Nanos};
 use linerate_runner::client::Request;
 
-use linerate_ask::tune::Level;
+use linerate_ask::tune::{LEAST_SEARCHED, Level};
 
 use crate::Env;
 use crate::trial::{self, Variation};
 
-/// Least rate of a search for the highest with little loss, bit/s.
-const LEAST_BPS: u64 = 1_000_000;
 /// Its bounds are this close, unless the width asks for closer ones.
 const BOUNDS: f64 = 0.01;
 
@@ -101,10 +100,17 @@ impl Measure {
         loss: f64,
         seen: &mut Seen,
     ) -> Result<(), Box<ErrorRecord>> {
+        let min = LEAST_SEARCHED;
         let max = match &request.plan.traffic {
             Traffic::Udp(udp) => udp.rate.map(|rate| rate.bits_per_second(udp.size)),
             _ => None,
         };
+        let max = max.and_then(BitRate::new);
+        // Of a rate in datagrams small ones make few bits; without a limit the sender would flood.
+        if let Some(max) = max.filter(|max| *max <= min) {
+            seen.failed = Some(format!("its rate is {max}, and searches begin at {min}"));
+            return Ok(());
+        }
         let goal = Goal {
             name: "tune".to_owned(),
             loss,
@@ -118,8 +124,6 @@ impl Measure {
             Direction::Reverse => Way::Reverse,
             _ => Way::Forward,
         };
-        let Some(min) = BitRate::new(LEAST_BPS) else { return Ok(()) };
-        let max = max.and_then(BitRate::new).filter(|max| *max > min);
         let settings =
             Settings { way, min, max, goals: vec![goal], ci: None, shape: false, max_time: None };
         let mut search = Search::new(settings);
@@ -128,9 +132,19 @@ impl Measure {
             seen.keep(record);
             search.take(outcome);
         }
-        // Where not even the least rate keeps to it, that is what is known of the setting.
-        let lower = search.goals().first().and_then(|goal| goal.lower_bps);
-        seen.value = Some(lower.unwrap_or(LEAST_BPS as f64));
+        match search.goals().into_iter().next() {
+            Some(GoalRecord { settled: true, lower_bps: Some(lower), .. }) => {
+                seen.value = Some(lower);
+            }
+            Some(GoalRecord { settled: true, lower_bps: None, .. }) => {
+                seen.failed = Some(format!("not even {min} kept to the loss"));
+            }
+            goal => {
+                let why = goal.and_then(|goal| goal.irregular);
+                let why = why.unwrap_or_else(|| "it did not settle".to_owned());
+                seen.failed = Some(format!("its search has no figure: {why}"));
+            }
+        }
         Ok(())
     }
 }
