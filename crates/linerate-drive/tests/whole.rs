@@ -12,7 +12,7 @@ use linerate_drive::sweep::{Course, Swept};
 use linerate_drive::tune;
 use linerate_model::record::{ErrorRecord, Status};
 use linerate_model::search::SearchDocument;
-use linerate_model::tune::{Reason, TuneDocument};
+use linerate_model::tune::{Reason, TuneDocument, TuneTrial};
 use linerate_store::Reader;
 use world::{Folder, World, error};
 
@@ -81,6 +81,43 @@ fn a_tuning_keeps_what_is_known_wherever_it_is_stopped() {
     let odd = tune(&World::failing(9, error("test", 1)), TUNE).unwrap();
     assert_eq!(odd.status, Status::Complete);
     assert_eq!(odd.trials.iter().filter(|trial| trial.failed.is_some()).count(), 1);
+}
+
+#[test]
+fn a_tuning_that_cannot_be_kept_says_so_with_its_result() {
+    let folder = Folder::new("tune-unkept");
+    let dir = folder.file("results");
+    std::fs::create_dir_all(&dir).unwrap();
+    let words = words(&format!("{TUNE} --save {}", dir.join("tune.json").display()));
+    let Ok(Measure::Tune(args)) = Measure::from_words(&words) else { panic!("{words:?}") };
+    let mut nobody = || Err(error("permission", 1));
+    let document = World::default().run(|env| {
+        let course = tune::Course::new(&args, words.clone()).unwrap();
+        std::fs::remove_dir_all(&dir).unwrap();
+        course.run(env, &mut nobody).unwrap()
+    });
+    assert_eq!((document.status, document.reason), (Status::Complete, Reason::Settled));
+    assert_eq!(document.error.unwrap().kind.name(), "output");
+    assert!(!document.trials.is_empty());
+}
+
+#[test]
+fn a_tuning_by_loss_has_only_figures_that_settled() {
+    let line =
+        "tune udp hydra2 --rate 400M -l 1000 --objective rate,loss=1% --factor streams=2 --seed 1";
+    let document = tune(&World::default(), line).unwrap();
+    // Four times as much as the path carries is offered at most.
+    let values: Vec<f64> = document.trials.iter().filter_map(|trial| trial.value).collect();
+    assert!(values.iter().all(|value| (95e6..=102e6).contains(value)), "{values:?}");
+    assert!(!values.is_empty());
+    // In datagrams of 64 bytes that rate is below what a search begins at.
+    let line =
+        "tune udp hydra2 --rate 1500pps -l 1000 --objective rate,loss=1% --factor size=64 --seed 1";
+    let document = tune(&World::default(), line).unwrap();
+    let of_it = |t: &&TuneTrial| t.levels.contains_key("size");
+    assert!(document.trials.iter().filter(of_it).all(|t| t.value.is_none() && t.runs.is_empty()));
+    let why = document.factors[0].levels[1].left_out.as_ref().unwrap();
+    assert!(why.contains("searches begin at"), "{why}");
 }
 
 const SWEEP: &str = "sweep hydra2 --rates 10M..max --zoom --seed 1 -t 1s -l 1000 --repeat 2";

@@ -92,7 +92,7 @@ pub struct TuneDocument {
     pub left: Vec<String>,
     /// Whether it came to its end.
     pub status: Status,
-    /// Why it did not.
+    /// Why it did not, or which of its files could not be kept.
     pub error: Option<ErrorRecord>,
 }
 

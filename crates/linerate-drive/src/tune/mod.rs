@@ -153,7 +153,7 @@ impl Course {
         self.document.left = left;
         self.document.seconds = env.clock.elapsed().saturating_sub(begun).as_secs_f64();
         self.fill(&tune, trouble);
-        self.keep()?;
+        self.keep();
         Ok(self.document)
     }
 
@@ -330,20 +330,26 @@ impl Course {
         document.error = trouble;
     }
 
-    /// The files of `--profile` and `--save`.
-    fn keep(&mut self) -> Result<(), ErrorRecord> {
-        match &self.profile {
-            // A profile of the default says nothing.
-            Some(file) if self.document.recommended => {
-                let remark = words::remark(&self.document);
-                let text = preset::text(self.asked.verb, &self.best, &remark);
-                file.keep(text.map_err(std::io::Error::other))?;
-            }
-            _ => self.document.profile = None,
+    /// The files of `--profile` and `--save`. What cannot be kept is shown all the same, with the error.
+    fn keep(&mut self) {
+        let profile = self.profile.as_ref().filter(|_| self.document.recommended);
+        // A profile of the default says nothing.
+        let kept = profile.map(|file| {
+            let remark = words::remark(&self.document);
+            let text = preset::text(self.asked.verb, &self.best, &remark);
+            file.keep(text.map_err(std::io::Error::other))
+        });
+        if !matches!(kept, Some(Ok(()))) {
+            self.document.profile = None;
         }
-        match &self.saved {
-            Some(file) => file.keep(crate::document(&self.document)),
-            None => Ok(()),
+        self.failed_to_keep(kept);
+        let kept = self.saved.as_ref().map(|file| file.keep(crate::document(&self.document)));
+        self.failed_to_keep(kept);
+    }
+
+    fn failed_to_keep(&mut self, kept: Option<Result<(), ErrorRecord>>) {
+        if let Some(Err(error)) = kept {
+            self.document.error.get_or_insert(error);
         }
     }
 }
