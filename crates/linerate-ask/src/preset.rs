@@ -64,16 +64,20 @@ pub fn path(name: &str) -> Result<PathBuf, ErrorRecord> {
     Ok(config.join("linerate").join("profiles").join(format!("{name}.toml")))
 }
 
-/// What a profile says, as a file; `remark` stands above it, a line a comment.
+/// What a profile says, as a file: options with their values, or none where they are switches that are on. `remark`
+/// stands above it, a line a comment.
 ///
 /// # Errors
 /// None that a user can cause.
 pub fn text(
     verb: TrafficKind,
-    options: &[(String, String)],
+    options: &[(String, Option<String>)],
     remark: &[String],
 ) -> Result<String, toml::ser::Error> {
-    let options = options.iter().map(|(key, value)| (key.replace('-', "_"), value.clone().into()));
+    let options = options.iter().map(|(key, value)| {
+        let value = value.clone().map_or(Value::Bool(true), Value::String);
+        (key.replace('-', "_"), value)
+    });
     let file = File { verb: verb.name().to_owned(), options: options.collect() };
     let body = toml::to_string(&file)?;
     let remark = remark.iter().map(|line| format!("# {}\n", line.replace(char::is_control, " ")));

@@ -17,7 +17,7 @@ use crate::usage::{self, Refusal};
 use crate::{Asked, value::share};
 
 pub use factor::{FactorAsked, FactorName, Level, cpu_words};
-pub use words::test_words;
+pub use words::{test_options, test_words};
 
 /// The best setting for a path, by experiment: sizes, windows, streams, engines, cores and more.
 ///

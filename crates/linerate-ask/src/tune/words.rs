@@ -24,33 +24,59 @@ const OWN: [&str; 13] = [
     "quiet",
 ];
 
-/// The words of the test that was tuned, without the options of the tuning and those `without`.
-pub fn test_words(command: &[String], without: &[&str]) -> Vec<String> {
-    words(command, without).unwrap_or_default()
+/// Options of a test that are no part of a setting: where it goes, and how it is named and shown.
+const NO_SETTING: [&str; 7] = ["local", "port", "bind", "key-file", "label", "title", "watch"];
+
+/// An option that was given by its long name, or a place without one, and its values.
+struct Given {
+    long: Option<String>,
+    values: Vec<String>,
 }
 
-fn words(line: &[String], without: &[&str]) -> Option<Vec<String>> {
+/// The words of the test that was tuned, without the options of the tuning and those `without`.
+pub fn test_words(command: &[String], without: &[&str]) -> Vec<String> {
+    let Some((verb, given)) = given(command, without) else { return Vec::new() };
+    let words = given.into_iter().flat_map(|option| {
+        option.long.map(|long| format!("--{long}")).into_iter().chain(option.values)
+    });
+    ["linerate".to_owned(), verb].into_iter().chain(words).collect()
+}
+
+/// The options of the test that was tuned that go with its setting to other places, without those `without`; a
+/// switch has no value.
+pub fn test_options(command: &[String], without: &[&str]) -> Vec<(String, Option<String>)> {
+    let given = given(command, without).map(|(_, given)| given);
+    let options = given.into_iter().flatten().filter_map(|mut option| {
+        let long = option.long.filter(|long| !NO_SETTING.contains(&long.as_str()))?;
+        Some((long, option.values.pop()))
+    });
+    options.collect()
+}
+
+/// The verb of the test that was tuned, and what was given of it but the options of the tuning and those `without`.
+fn given(line: &[String], without: &[&str]) -> Option<(String, Vec<Given>)> {
     let argv: Vec<OsString> = line.iter().map(OsString::from).collect();
     let found = with_numbers_below_zero(Line::command()).try_get_matches_from(argv).ok()?;
     let (verb, matches) = found.subcommand_matches("tune")?.subcommand()?;
     let all = Line::command();
     let test = all.find_subcommand("tune")?.find_subcommand(verb)?;
-    let mut words = vec!["linerate".to_owned(), verb.to_owned()];
+    let mut options = Vec::new();
     for arg in test.get_arguments() {
         let id = arg.get_id().as_str();
-        let given = matches!(matches.try_contains_id(id), Ok(true))
+        let is_given = matches!(matches.try_contains_id(id), Ok(true))
             && matches.value_source(id) == Some(ValueSource::CommandLine);
         let long = arg.get_long();
-        if !given || long.is_some_and(|long| OWN.contains(&long) || without.contains(&long)) {
+        if !is_given || long.is_some_and(|long| OWN.contains(&long) || without.contains(&long)) {
             continue;
         }
-        words.extend(long.map(|long| format!("--{long}")));
+        let mut values = Vec::new();
         if !matches!(arg.get_action(), ArgAction::SetTrue) {
-            let values = matches.get_raw(id).into_iter().flatten();
-            words.extend(values.map(|value| value.to_string_lossy().into_owned()));
+            let raw = matches.get_raw(id).into_iter().flatten();
+            values.extend(raw.map(|value| value.to_string_lossy().into_owned()));
         }
+        options.push(Given { long: long.map(str::to_owned), values });
     }
-    Some(words)
+    Some((verb.to_owned(), options))
 }
 
 #[cfg(test)]
@@ -74,5 +100,23 @@ mod tests {
             "linerate tcp --local --congestion bbr"
         );
         assert_eq!(words("linerate udp --local"), "");
+    }
+
+    #[test]
+    fn what_goes_with_a_setting_is_not_where_it_was_measured() {
+        let options = |line: &str| {
+            let line: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+            test_options(&line, &["window"])
+        };
+        let value = |name: &str, value: &str| (name.to_owned(), Some(value.to_owned()));
+        assert_eq!(
+            options(
+                "linerate tune udp 192.0.2.7 -R -p 5300 -w 4Mi -b max -t 1s --label a --profile p \
+                 --factor size -J"
+            ),
+            [value("rate", "max"), ("reverse".to_owned(), None)]
+        );
+        assert_eq!(options("linerate tune tcp --local -C bbr"), [value("congestion", "bbr")]);
+        assert_eq!(options("linerate udp --local"), []);
     }
 }

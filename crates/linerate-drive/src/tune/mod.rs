@@ -336,7 +336,8 @@ impl Course {
         // A profile of the default says nothing.
         let kept = profile.map(|file| {
             let remark = words::remark(&self.document);
-            let text = preset::text(self.asked.verb, &self.best, &remark);
+            let options = words::profile(&self.document.command, &self.best);
+            let text = preset::text(self.asked.verb, &options, &remark);
             file.keep(text.map_err(std::io::Error::other))
         });
         if !matches!(kept, Some(Ok(()))) {

@@ -1,6 +1,6 @@
 //! What a tuning says in words: of settings, of its answer, and the command line that uses it.
 
-use linerate_ask::tune::{Level, cpu_words, test_words};
+use linerate_ask::tune::{Level, cpu_words, test_options, test_words};
 use linerate_experiment::tune::space::Combination;
 use linerate_model::plan::TestPlan;
 use linerate_model::tune::{Gain, Reason, TuneDocument};
@@ -101,6 +101,17 @@ pub(super) fn command(tuning: &[String], options: &[(String, String)]) -> Vec<St
         words.extend(options.iter().flat_map(|(name, value)| [format!("--{name}"), value.clone()]));
     }
     words
+}
+
+/// The options of a profile: those of the test that was tuned, as its setting was measured with them, and then the best.
+pub(super) fn profile(
+    tuning: &[String],
+    best: &[(String, String)],
+) -> Vec<(String, Option<String>)> {
+    let names: Vec<&str> = best.iter().map(|(name, _)| name.as_str()).collect();
+    let mut options = test_options(tuning, &names);
+    options.extend(best.iter().map(|(name, value)| (name.clone(), Some(value.clone()))));
+    options
 }
 
 /// What stands above a profile.
