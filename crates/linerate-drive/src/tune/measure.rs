@@ -1,6 +1,6 @@
 //! One figure of a setting: of a test, or of a search where a rate counts only up to some loss.
 
-use linerate_analysis::metric::Metric;
+use linerate_analysis::metric::{Better, Metric};
 use linerate_experiment::search::goal::Goal;
 use linerate_experiment::search::{Next, Search, Settings};
 use linerate_model::plan::{Direction, EngineChoice, Traffic, Way};
@@ -15,6 +15,8 @@ use linerate_ask::tune::{LEAST_SEARCHED, Level};
 use crate::Env;
 use crate::trial::{self, Variation};
 
+/// A setting that loses so much more than the default, as a share, is no better for the small delays of the rest.
+const LOSES_MORE: f64 = 0.005;
 /// Its bounds are this close, unless the width asks for closer ones.
 const BOUNDS: f64 = 0.01;
 
@@ -29,6 +31,8 @@ pub(super) struct Seen {
     pub doubts: Vec<Doubt>,
     /// The last of them.
     pub record: Option<RunRecord>,
+    /// Share of the datagrams that did not arrive, where what arrives is judged by its delay.
+    pub lost: Option<f64>,
     /// Why there is no figure.
     pub failed: Option<String>,
     /// The setting of this host that was refused, so that nothing ran.
@@ -73,6 +77,13 @@ impl Measure {
         Ok(seen)
     }
 
+    /// Share of the datagrams that a test lost, where small figures are wanted: those of the rest may be so because the
+    /// late ones were lost.
+    pub fn lost(&self, record: &RunRecord) -> Option<f64> {
+        let receiver = record.totals.receiver.as_ref()?;
+        receiver.lost_ratio.filter(|_| self.metric.better == Better::Lower)
+    }
+
     fn test(
         &self,
         env: &mut Env<'_>,
@@ -84,6 +95,7 @@ impl Measure {
             let (record, _) = trial::whole(env, request)?;
             let is_valid = record.status == Status::Complete;
             seen.value = self.metric.of(&record).filter(|_| is_valid);
+            seen.lost = self.lost(&record).filter(|_| is_valid);
             seen.keep(record);
             if is_valid {
                 break;
@@ -185,6 +197,15 @@ fn ends_all(kind: &ErrorKind) -> bool {
     )
 }
 
+/// What is wrong with a setting that loses clearly more than the default did in its runs so far.
+pub(super) fn loses_more(lost: f64, default: &[f64]) -> Option<String> {
+    let usual = default.iter().sum::<f64>() / default.len() as f64;
+    (lost > usual + LOSES_MORE).then(|| {
+        let (lost, usual) = (100.0 * lost, 100.0 * usual);
+        format!("it lost {lost:.1} % of the datagrams, the default {usual:.1} %")
+    })
+}
+
 /// Why a level is not what it says on these hosts, as its test shows. Payloads up to `fits` are known to fit into a frame.
 pub(super) fn not_had(level: &Level, record: &RunRecord, fits: Option<u32>) -> Option<NotHad> {
     let agreed = record.agreed.as_ref()?;
@@ -227,6 +248,25 @@ mod tests {
         assert!(asked(262_144, Some(524_288), Some(425_984)).is_some_and(|found| found.always));
         assert!(asked(131_072, Some(262_144), Some(262_144)).is_none());
         assert!(asked(131_072, None, None).is_none(), "nobody knows");
+    }
+
+    #[test]
+    fn to_lose_what_is_late_is_no_small_delay() {
+        assert_eq!(loses_more(0.014, &[0.0, 0.02]), None);
+        assert_eq!(
+            loses_more(0.031, &[0.0, 0.002]).as_deref(),
+            Some("it lost 3.1 % of the datagrams, the default 0.1 %")
+        );
+        assert_eq!(loses_more(0.9, &[]), None, "nothing to compare with");
+        let measure = |name| Measure {
+            metric: linerate_analysis::metric::find(name).unwrap(),
+            loss: None,
+            width: 0.02,
+            time: Nanos::from_secs(1),
+        };
+        let record = records::udp_receiver_drops();
+        assert!(measure("delay_variation_p99").lost(&record).is_some());
+        assert_eq!(measure("received_bps").lost(&record), None);
     }
 
     #[test]

@@ -25,7 +25,7 @@ use crate::doctor::prove::{not_back, set, still};
 use crate::keep::SavedFile;
 use crate::{Env, sweep, trial};
 use levels::{Factor, Ground};
-use measure::{Measure, NotHad, Seen, not_had};
+use measure::{Measure, NotHad, Seen, loses_more, not_had};
 
 /// How a tuning goes.
 #[derive(Debug)]
@@ -52,6 +52,8 @@ pub struct Course {
     doubts: Vec<Vec<Doubt>>,
     /// Largest payload that is known to fit into a frame, bytes.
     fits: Option<u32>,
+    /// Shares that the default lost, run by run.
+    lost: Vec<f64>,
     /// Options of the best setting.
     best: Vec<(String, String)>,
 }
@@ -98,7 +100,8 @@ impl Course {
         };
         document.profile = profile.as_ref().map(|file| file.path().display().to_string());
         let (factors, doubts, best) = (Vec::new(), Vec::new(), Vec::new());
-        Ok(Self { asked, measure, factors, document, profile, saved, doubts, fits: None, best })
+        let (fits, lost) = (None, Vec::new());
+        Ok(Self { asked, measure, factors, document, profile, saved, doubts, fits, lost, best })
     }
 
     /// To its end, or to where it must stop.
@@ -121,6 +124,7 @@ impl Course {
         let (look, took) = trial::whole(env, &self.request(&[])).map_err(|error| *error)?;
         hand.device = look.client.nic.as_ref().map(|nic| DeviceChoice::Named(nic.name.clone()));
         self.learn(&look);
+        self.lost.extend(self.measure.lost(&look));
         let notes = self.choose(&look, &mut hand)?;
         for note in &notes {
             env.watcher.tune(&Event::Note(note));
@@ -224,6 +228,9 @@ impl Course {
         let levels = levels.map(|(factor, level)| (factor.name.clone(), *level as u64)).collect();
         let fault = self.fault(combination, &seen);
         let value = seen.value.filter(|_| fault.is_none());
+        if combination.changed().is_empty() {
+            self.lost.extend(seen.lost);
+        }
         let (failed, at_fault) = fault.map(|fault| (fault.why, fault.levels)).unzip();
         let runs = seen.runs;
         self.document.trials.push(TuneTrial { purpose, levels, value, took_s, runs, failed });
@@ -248,7 +255,11 @@ impl Course {
             .filter_map(|(at, level)| Some((at, not_had(level, record?, self.fits)?)))
             .collect();
         if not_had.is_empty() {
-            return seen.failed.clone().map(|why| Fault { why, levels: None });
+            let failed = seen.failed.clone().map(|why| Fault { why, levels: None });
+            // Other levels beside it may keep the loss down.
+            let changed = !combination.changed().is_empty();
+            let lossy = seen.lost.filter(|_| changed).and_then(|lost| loses_more(lost, &self.lost));
+            return failed.or(lossy.map(|why| Fault { why, levels: Some(Vec::new()) }));
         }
         let why: Vec<&str> = not_had.iter().map(|(_, found)| found.why.as_str()).collect();
         let why = why.join("; ");
