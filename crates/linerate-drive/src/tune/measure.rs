@@ -206,7 +206,8 @@ pub(super) fn loses_more(lost: f64, default: &[f64]) -> Option<String> {
     })
 }
 
-/// Why a level is not what it says on these hosts, as its test shows. Payloads up to `fits` are known to fit into a frame.
+/// Why a level is not what it says on these hosts, as its test shows. Payloads up to `fits` are known to fit into a
+/// frame.
 pub(super) fn not_had(level: &Level, record: &RunRecord, fits: Option<u32>) -> Option<NotHad> {
     let agreed = record.agreed.as_ref()?;
     match level {

@@ -248,8 +248,8 @@ impl Tune {
         self.forget();
     }
 
-    /// Leaves out levels that never gave a figure, as soon as nothing else can be why. Where two of a combination never did, either
-    /// may be innocent, and what holds a level that was left out says nothing of the others.
+    /// Leaves out levels that never gave a figure, as soon as nothing else can be why. Where two of a combination never
+    /// did, either may be innocent, and what holds a level that was left out says nothing of the others.
     fn blame(&mut self) {
         let mut alone: BTreeMap<(usize, usize), u32> = BTreeMap::new();
         for (combination, failures) in &self.failed {
@@ -272,7 +272,7 @@ impl Tune {
         }
     }
 
-    /// The default is always possible: a few tests that failed are no reason to recommend what cannot be compared with it.
+    /// The default is always possible: a few tests that failed are no reason to lose what all is compared with.
     fn possible(&self, combination: &Combination) -> bool {
         let failed = self.failed.get(combination).map_or(0, |failures| failures.all);
         self.space.has(combination) && (failed < MOST_FAILED || combination.changed().is_empty())

@@ -139,6 +139,8 @@ fn small_datagrams_are_found_out_and_a_profile_mends_them() {
     // What was saved is what a test takes, and what it is given itself wins.
     let text = std::fs::read_to_string(folder.join("linerate/profiles/large.toml")).expect("saved");
     assert!(text.contains("verb = \"udp\"") && text.contains("size = \"1400\""), "{text}");
+    // It was measured at that rate, and at this port by chance.
+    assert!(text.contains("rate = \"max\"") && !text.contains("port"), "{text}");
     let asked = |line: &str| run(line).complete()["asked"]["datagram_bytes"].clone();
     assert_eq!(asked("udp --rate 1M -t 100ms --profile large"), 1_400);
     assert_eq!(asked("udp --rate 1M -t 100ms --profile large -l 100"), 100);
