@@ -1,5 +1,5 @@
 # Homebrew on Linux. `cargo xtask formulae URL` fills in the address and the sum.
-# Not checked by `brew audit` or an installation: neither was at hand. Its Ruby is checked by `ruby -c`.
+# docs/releases.md says what of it was checked.
 class Linerate < Formula
   desc "Measures network paths and says what limits them"
   homepage "@URL@"

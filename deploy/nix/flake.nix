@@ -1,5 +1,5 @@
-# nix run 'git+file:.?dir=deploy/nix' -- udp --local
-# Not checked: no Nix was at hand.
+# nix run ./deploy/nix -- udp --local
+# Builds of the tree that it lies in, which must be a clone. docs/releases.md says what of it was checked.
 {
   description = "Measures network paths and says what limits them";
 
