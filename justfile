@@ -38,6 +38,10 @@ book:
 dist TARGET:
     cargo xtask dist {{TARGET}}
 
+# what a registry asks of each crate
+crates:
+    cargo xtask crates
+
 # docs/reliability.md, anew
 proofs:
     cargo xtask proofs

@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+mod crates;
 mod dist;
 mod licence;
 mod links;
@@ -14,6 +15,7 @@ use std::process::ExitCode;
 const USAGE: &str = "cargo xtask tidy       dependency direction, unsafe, bans, links, machine paths, numbers that only get better
 cargo xtask tidy --numbers [TREE]  these numbers, here or of another tree, and what is largest
 cargo xtask proofs [--figures LOG]  writes docs/reliability.md from proofs/targets.toml, with figures of a log of tests
+cargo xtask crates     what a registry asks of each crate, in the order in which they are published
 cargo xtask licences   licences of all dependencies against the allow-list
 cargo xtask book       the pages of docs/ as a site, target/book/book (needs mdbook)
 cargo xtask dist TARGET|all [--twice]  the program and its packages for other machines; twice: two builds are equal
@@ -30,6 +32,7 @@ fn main() -> ExitCode {
         ["tidy", "--numbers", tree] => numbers::table(std::path::Path::new(tree)),
         ["proofs"] => proofs::run(&root(), None),
         ["proofs", "--figures", log] => proofs::run(&root(), Some(log)),
+        ["crates"] => crates::run(),
         ["licences"] => licence::run(),
         ["book"] => links::book(),
         ["dist", ref words @ ..] => dist::run(words),

@@ -74,7 +74,9 @@ const MACHINE_PATHS: &[&str] =
     &[concat!("/wo", "rk/"), concat!("/tmp/", "wt"), concat!("/ho", "me/"), concat!("/ro", "ot/")];
 
 pub fn run() -> Result<String, Vec<String>> {
-    let mut faults = dependencies(&metadata(&["--no-deps"])?);
+    let metadata = metadata(&["--no-deps"])?;
+    let mut faults = dependencies(&metadata);
+    faults.extend(crate::crates::faults(&metadata));
     faults.extend(attributes());
     faults.extend(paths()?);
     faults.extend(crate::numbers::faults(&root()));
