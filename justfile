@@ -38,6 +38,10 @@ book:
 dist TARGET:
     cargo xtask dist {{TARGET}}
 
+# docs/pictures, anew, from real runs
+picture:
+    cargo xtask picture
+
 # what a registry asks of each crate
 crates:
     cargo xtask crates

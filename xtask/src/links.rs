@@ -170,6 +170,13 @@ pub fn book() -> Result<String, Vec<String>> {
         std::fs::create_dir_all(to.with_file_name("")).map_err(|e| failed(&to, e))?;
         std::fs::write(&to, text).map_err(|e| failed(&to, e))?;
     }
+    let pictures = docs.join("pictures");
+    let entries = std::fs::read_dir(&pictures).map_err(|e| failed(&pictures, e))?;
+    std::fs::create_dir_all(source.join("pictures")).map_err(|e| failed(&source, e))?;
+    for entry in entries.flatten() {
+        let to = source.join("pictures").join(entry.file_name());
+        std::fs::copy(entry.path(), &to).map_err(|e| failed(&to, e))?;
+    }
     let settings = root().join("docs/book.toml");
     std::fs::copy(&settings, book.join("book.toml")).map_err(|e| failed(&settings, e))?;
     let built = Command::new("mdbook").arg("build").arg(&book).output();
@@ -253,9 +260,11 @@ mod tests {
     #[test]
     fn a_page_of_the_site_links_to_its_pages_alone() {
         let source = Path::new("/site");
-        let page =
-            "[x](../CONTRIBUTING.md#y) [code](../crates/a.rs) [l](loss.md) [r](../README.md)";
+        let page = "[x](../CONTRIBUTING.md#y) [code](../crates/a.rs) [l](loss.md) [r](../README.md) ![p](pictures/a.svg)";
         let shown = on_the_site(&root().join("docs/a.md"), &source.join("a.md"), page, source);
-        assert_eq!(shown, "[x](CONTRIBUTING.md#y) code [l](loss.md) [r](linerate.md)");
+        assert_eq!(
+            shown,
+            "[x](CONTRIBUTING.md#y) code [l](loss.md) [r](linerate.md) ![p](pictures/a.svg)"
+        );
     }
 }

@@ -7,6 +7,7 @@ mod dist;
 mod licence;
 mod links;
 mod numbers;
+mod picture;
 mod proofs;
 mod tidy;
 
@@ -15,6 +16,7 @@ use std::process::ExitCode;
 const USAGE: &str = "cargo xtask tidy       dependency direction, unsafe, bans, links, machine paths, numbers that only get better
 cargo xtask tidy --numbers [TREE]  these numbers, here or of another tree, and what is largest
 cargo xtask proofs [--figures LOG]  writes docs/reliability.md from proofs/targets.toml, with figures of a log of tests
+cargo xtask picture [PROGRAM]  docs/pictures/ from real runs, with a program that is built already
 cargo xtask crates     what a registry asks of each crate, in the order in which they are published
 cargo xtask licences   licences of all dependencies against the allow-list
 cargo xtask book       the pages of docs/ as a site, target/book/book (needs mdbook)
@@ -32,6 +34,8 @@ fn main() -> ExitCode {
         ["tidy", "--numbers", tree] => numbers::table(std::path::Path::new(tree)),
         ["proofs"] => proofs::run(&root(), None),
         ["proofs", "--figures", log] => proofs::run(&root(), Some(log)),
+        ["picture"] => picture::run(None),
+        ["picture", program] => picture::run(Some(program)),
         ["crates"] => crates::run(),
         ["licences"] => licence::run(),
         ["book"] => links::book(),
