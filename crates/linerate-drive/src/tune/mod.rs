@@ -531,7 +531,7 @@ mod tests {
         assert!(hand.set(&[]).unwrap().is_none());
         assert!(set.lock().unwrap().is_empty(), "it was put back");
         // What holds is not set anew.
-        assert!(hand.set(&[gro.clone()]).unwrap().is_none());
+        assert!(hand.set(std::slice::from_ref(&gro)).unwrap().is_none());
         assert!(hand.set(&[gro]).unwrap().is_none());
         assert_eq!(set.lock().unwrap().len(), 1);
     }
