@@ -10,6 +10,17 @@ use crate::draw::{self, escape};
 /// Who made a page; a program may look for it before it writes over a file.
 pub const GENERATOR: &str = "linerate";
 
+/// uPlot 1.6.32 (MIT): `assets/README.md` has where it is from, and its hashes.
+const UPLOT: &str = include_str!("../assets/uplot/uPlot.iife.min.js");
+const UPLOT_LICENCE: &str = include_str!("../assets/uplot/LICENSE");
+/// The style of what [`uplot`] draws.
+pub const UPLOT_STYLE: &str = include_str!("../assets/uplot/uPlot.min.css");
+
+/// The script that draws charts, with its licence.
+pub fn uplot() -> String {
+    format!("/* uPlot 1.6.32\n{}*/\n{UPLOT}", UPLOT_LICENCE.replace("*/", "* /"))
+}
+
 /// Type and tables, the same on all pages.
 const STYLE: &str = "
   :root{color-scheme:light dark} @media print{:root{color-scheme:light}}
@@ -53,6 +64,8 @@ pub struct Page<'a> {
     /// Data for them: element ids and JSON. Not run, so the policy does not cover them; whatever
     /// could end the element early is written as an escape.
     pub data: &'a [(&'a str, &'a str)],
+    /// Whether scripts may ask for more where the page came from.
+    pub connects: bool,
 }
 
 /// Lays the page out.
@@ -62,9 +75,10 @@ pub fn render(page: &Page<'_>) -> String {
     let mut out = String::with_capacity(size + 4_096);
     let scripts: Vec<String> = page.scripts.iter().map(|s| source(s)).collect();
     let scripts = if scripts.is_empty() { "'none'".to_owned() } else { scripts.join(" ") };
+    let connects = if page.connects { " connect-src 'self';" } else { "" };
     out.push_str(&format!(
         "{BEGIN}default-src 'none'; style-src {}; script-src \
-         {scripts}; base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'\">\n<meta \
+         {scripts};{connects} base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'\">\n<meta \
          name=\"generator\" content=\"{GENERATOR} {}\">\n<meta name=\"referrer\" content=\"no-referrer\">\n\
          <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n<title>{}</title>\n\
          <style>{style}</style>\n</head>\n<body>\n{}",

@@ -15,10 +15,6 @@ use crate::page::{self, Page};
 use crate::report::run;
 use crate::report::view::{Figure, HostView, MOST_DRAWN_RUNS, RunView, Section, Table, View};
 
-/// uPlot 1.6.32 (MIT): `assets/README.md` has where it is from, and its hashes.
-const UPLOT: &str = include_str!("../../../assets/uplot/uPlot.iife.min.js");
-const UPLOT_STYLE: &str = include_str!("../../../assets/uplot/uPlot.min.css");
-const UPLOT_LICENCE: &str = include_str!("../../../assets/uplot/LICENSE");
 /// Ours: makes figures zoomable and opens runs.
 const SCRIPT: &str = include_str!("../../../assets/report.js");
 const STYLE: &str = include_str!("../../../assets/report.css");
@@ -55,11 +51,11 @@ pub(super) fn render(view: &View, _: &Look) -> Result<Vec<u8>, String> {
     let figures =
         json!({ "palette": palette, "signs": SIGNS, "figures": page.figures }).to_string();
     let runs = packed(view)?.to_string();
-    let style = format!("{UPLOT_STYLE}{STYLE}");
-    let licence = format!("/* uPlot 1.6.32\n{}*/\n{UPLOT}", UPLOT_LICENCE.replace("*/", "* /"));
+    let style = format!("{}{STYLE}", page::UPLOT_STYLE);
+    let uplot = page::uplot();
     (whole.body, whole.style) = (&page.out, &style);
     let data = [("figures", figures.as_str()), ("runs", runs.as_str())];
-    let scripts = [licence.as_str(), SCRIPT];
+    let scripts = [uplot.as_str(), SCRIPT];
     Ok(page::render(&Page { scripts: &scripts, data: &data, ..whole }).into_bytes())
 }
 
