@@ -74,4 +74,29 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
     }
 }
 
+/// Or none.
+impl<A: Observer> Observer for Option<A> {
+    fn start(&mut self, record: &RunRecord) {
+        self.iter_mut().for_each(|observer| observer.start(record));
+    }
+    fn interval(&mut self, interval: &Interval) {
+        self.iter_mut().for_each(|observer| observer.interval(interval));
+    }
+    fn hosts(&mut self, client: Option<&HostSample>, server: Option<&HostSample>) {
+        self.iter_mut().for_each(|observer| observer.hosts(client, server));
+    }
+    fn event(&mut self, event: &TestEvent) {
+        self.iter_mut().for_each(|observer| observer.event(event));
+    }
+    fn said(&mut self, said: &Said<'_>) {
+        self.iter_mut().for_each(|observer| observer.said(said));
+    }
+    fn note(&mut self, text: &str) {
+        self.iter_mut().for_each(|observer| observer.note(text));
+    }
+    fn end(&mut self, record: &RunRecord) {
+        self.iter_mut().for_each(|observer| observer.end(record));
+    }
+}
+
 impl Observer for () {}
