@@ -1,0 +1,203 @@
+//! A request's bytes to what it asks for, and answers as bytes (RFC 9112).
+
+use std::fmt;
+
+use subtle::ConstantTimeEq;
+
+/// Bytes of a request's head at most, its fields and the empty line included. Browsers send some hundred; cookies of
+/// other services on the same host may come along.
+pub const MOST_HEAD: usize = 8 << 10;
+
+/// What whoever asks must know: 128 bits in hexadecimal digits.
+#[derive(Clone)]
+pub struct Token(String);
+
+impl Token {
+    /// Of bytes that nobody can foresee.
+    pub fn new(random: [u8; 16]) -> Self {
+        Self(random.iter().map(|byte| format!("{byte:02x}")).collect())
+    }
+
+    /// Takes the same time wherever they differ.
+    fn is(&self, said: &[u8]) -> bool {
+        self.0.as_bytes().ct_eq(said).into()
+    }
+}
+
+impl fmt::Display for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// What a request asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Asked {
+    /// Its head is not whole yet.
+    Part,
+    /// `GET /TOKEN/`.
+    Page,
+    /// `GET /TOKEN/events`.
+    Events,
+    /// Nothing that is here, or no request.
+    Nothing,
+}
+
+/// What these first bytes of a connection ask for.
+pub fn asked(head: &[u8], token: &Token) -> Asked {
+    if !head.windows(4).any(|bytes| bytes == b"\r\n\r\n") {
+        return if head.len() < MOST_HEAD { Asked::Part } else { Asked::Nothing };
+    }
+    let line = head.split(|byte| *byte == b'\r').next().unwrap_or_default();
+    let mut words = line.split(|byte| *byte == b' ');
+    let words = [words.next(), words.next(), words.next(), words.next()];
+    let [Some(b"GET"), Some(path), Some(b"HTTP/1.1" | b"HTTP/1.0"), None] = words else {
+        return Asked::Nothing;
+    };
+    let mut parts = path.splitn(3, |byte| *byte == b'/');
+    match [parts.next(), parts.next(), parts.next()] {
+        [Some(b""), Some(said), Some(rest)] if token.is(said) => match rest {
+            b"" => Asked::Page,
+            b"events" => Asked::Events,
+            _ => Asked::Nothing,
+        },
+        _ => Asked::Nothing,
+    }
+}
+
+/// Nothing is said to who does not know the token.
+pub const NOT_FOUND: &str =
+    "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+
+/// For who knows it, where too many listen.
+pub const TOO_MANY: &str = "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nRetry-After: 5\r\nConnection: close\r\n\r\n";
+
+/// No cache keeps it, no other page is told where it is or may put it into a frame. What runs in it, the page's own
+/// policy says by digests.
+const FIELDS: &str = "Cache-Control: no-store\r\nReferrer-Policy: no-referrer\r\n\
+                      X-Content-Type-Options: nosniff\r\nCross-Origin-Resource-Policy: same-origin\r\n\
+                      Content-Security-Policy: base-uri 'none'; form-action 'none'; frame-ancestors 'none'\r\n\
+                      Connection: close\r\n";
+
+/// The answer with a page.
+pub fn page(html: &str) -> String {
+    let length = html.len();
+    format!(
+        "HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\nContent-Length: {length}\r\n{FIELDS}\r\n{html}"
+    )
+}
+
+/// The head of the answer with events; a browser that lost them comes again after a second.
+pub fn events() -> String {
+    format!(
+        "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n{FIELDS}\r\nretry: 1000\n\n{STILL_THERE}"
+    )
+}
+
+/// An event that is none: whoever is gone shows it by not taking it.
+pub const STILL_THERE: &str = ":\n\n";
+
+/// An event (WHATWG HTML, server-sent events): of a kind that has a name, or a line of `--json-lines`.
+pub fn event(name: Option<&str>, data: &str) -> String {
+    let mut event = name.map_or(String::new(), |name| format!("event: {name}\n"));
+    for line in data.trim_end().split(['\r', '\n']) {
+        event.push_str(&format!("data: {line}\n"));
+    }
+    event.push('\n');
+    event
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TOKEN: &str = "000102030405060708090a0b0c0d0eff";
+
+    fn token() -> Token {
+        Token::new([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 255])
+    }
+
+    fn asks(request: &str) -> Asked {
+        asked(request.replace("TOKEN", TOKEN).as_bytes(), &token())
+    }
+
+    #[test]
+    fn two_paths_are_known_and_nothing_else() {
+        assert_eq!(token().to_string(), TOKEN);
+        assert_eq!(asks("GET /TOKEN/ HTTP/1.1\r\nHost: a\r\n\r\n"), Asked::Page);
+        assert_eq!(asks("GET /TOKEN/events HTTP/1.0\r\n\r\n"), Asked::Events);
+        for part in ["", "G", "GET /TOKEN/ HTTP/1.1\r\n", "GET /TOKEN/ HTTP/1.1\r\nHost: a\r\n\r"] {
+            assert_eq!(asks(part), Asked::Part, "{part}");
+        }
+        for line in [
+            "GET / HTTP/1.1",
+            "GET /TOKEN HTTP/1.1",
+            "GET //TOKEN/ HTTP/1.1",
+            "GET TOKEN/ HTTP/1.1",
+            "GET /TOKEN/events/ HTTP/1.1",
+            "GET /TOKEN/../events HTTP/1.1",
+            "GET /TOKEN/?a HTTP/1.1",
+            "GET /TOKEN0/ HTTP/1.1",
+            "GET /000102030405060708090A0B0C0D0EFF/ HTTP/1.1",
+            "GET /000102030405060708090a0b0c0d0efe/ HTTP/1.1",
+            "GET http://127.0.0.1/TOKEN/ HTTP/1.1",
+            "HEAD /TOKEN/ HTTP/1.1",
+            "POST /TOKEN/ HTTP/1.1",
+            "get /TOKEN/ HTTP/1.1",
+            "GET  /TOKEN/ HTTP/1.1",
+            "GET /TOKEN/ HTTP/1.1 x",
+            "GET /TOKEN/ HTTP/2.0",
+            "GET /TOKEN/",
+            "\n GET /TOKEN/ HTTP/1.1",
+            "",
+        ] {
+            assert_eq!(asks(&format!("{line}\r\n\r\n")), Asked::Nothing, "{line}");
+        }
+    }
+
+    #[test]
+    fn whatever_comes_a_head_is_bounded() {
+        let endless = vec![b'a'; MOST_HEAD];
+        assert_eq!(asked(&endless, &token()), Asked::Nothing);
+        assert_eq!(asked(&endless[1..], &token()), Asked::Part);
+        let long = format!("GET /TOKEN/ HTTP/1.1\r\nCookie: {}\r\n\r\n", "a".repeat(4_000));
+        assert_eq!(asks(&long), Asked::Page);
+        // Every byte at every place of a request.
+        let request = format!("GET /{TOKEN}/ HTTP/1.1\r\n\r\n");
+        for at in 0..request.len() {
+            for byte in 0..=u8::MAX {
+                let mut bytes = request.clone().into_bytes();
+                let as_it_was = std::mem::replace(&mut bytes[at], byte) == byte;
+                let found = asked(&bytes, &token());
+                let page = found == Asked::Page;
+                let version = at == request.len() - 5 && byte == b'0';
+                assert_eq!(page, as_it_was || version, "{at} {byte}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_event_is_framed_whatever_it_holds() {
+        assert_eq!(event(None, "{\"a\":1}\n"), "data: {\"a\":1}\n\n");
+        assert_eq!(event(Some("hosts"), "{}"), "event: hosts\ndata: {}\n\n");
+        assert_eq!(event(None, "a\n\nevent: b\rc"), "data: a\ndata: \ndata: event: b\ndata: c\n\n");
+    }
+
+    #[test]
+    fn answers_say_what_may_be_done_with_them() {
+        let page = page("<p>ä</p>");
+        assert!(page.starts_with("HTTP/1.1 200 OK\r\n") && page.ends_with("\r\n\r\n<p>ä</p>"));
+        assert!(page.contains("\r\nContent-Length: 9\r\n"));
+        for answer in [page, events()] {
+            for field in [
+                "Cache-Control: no-store",
+                "Referrer-Policy: no-referrer",
+                "X-Content-Type-Options: nosniff",
+                "frame-ancestors 'none'",
+            ] {
+                assert!(answer.contains(field), "{field}: {answer}");
+            }
+        }
+        assert!(NOT_FOUND.ends_with("\r\n\r\n") && TOO_MANY.ends_with("\r\n\r\n"));
+    }
+}
