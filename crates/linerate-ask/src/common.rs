@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 use super::Asked;
 use super::target::Found;
-use super::value::{Cpus, Dscp};
+use super::value::{Cpus, Dscp, WebAddress};
 use crate::from_text::{some, text};
 use crate::usage::{self, Refusal};
 
@@ -222,4 +222,25 @@ pub struct Show {
     /// result follows as ever.
     #[arg(long)]
     pub watch: bool,
+    /// Show the same as a page in a browser while it runs, beside all else, and print the page's address. Only this host
+    /// reaches it unless an ADDRESS is given: 8080, 192.0.2.1 or 192.0.2.1:8080.
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, require_equals = true, default_missing_value = WebAddress::DEFAULT)]
+    #[serde(deserialize_with = "some")]
+    pub web: Option<WebAddress>,
+}
+
+impl Show {
+    /// Refuses what verbs that run tests for another end would ignore.
+    pub fn without_live(self) -> Result<Self, Refusal> {
+        let live = [(self.watch, "--watch"), (self.web.is_some(), "--web")];
+        match live.into_iter().find_map(|(given, name)| given.then_some(name)) {
+            None => Ok(self),
+            Some(name) => Err(usage::refusal(
+                &[name],
+                format!("cannot use `{name}` here"),
+                "it shows a test of `linerate udp`, `tcp` or `rr`, and would be ignored",
+                &["leave it out"],
+            )),
+        }
+    }
 }

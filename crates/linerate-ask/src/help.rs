@@ -77,6 +77,7 @@ pub fn serve() -> String {
   linerate serve --key-file ~/.linerate.key
   linerate serve --keys keys.toml           a key for each client: linerate keys new NAME --keys keys.toml
   linerate serve --audit-log audit.jsonl    who asked for what, and what came of it
+  linerate serve --web                      what runs and ran, and who was refused, as a page in a browser
   linerate serve --user nobody              root is given up once the ports are bound
   linerate serve --user nobody --key-file /etc/linerate/key --allow-settings
   linerate serve --exclusive --queue 4      iperf3's clients one at a time; four may wait
@@ -103,6 +104,7 @@ pub fn udp() -> String {
   linerate udp HOST -b 100kpps -l 64        datagrams per second
   linerate udp HOST -b 1G --cpu 2,3/4,5 -P 2
   linerate udp HOST -b 1G -t 10m --watch    a screen; + and - change the rate while it runs
+  linerate udp HOST -b 1G -t 10m --web      the same as a page in a browser
   linerate udp 192.0.2.7 --send-only -l 64    send only: nobody has to answer
 ",
     )

@@ -124,7 +124,7 @@ impl Tested {
     /// # Errors
     /// When it does not.
     pub fn asked(&self) -> Result<Asked, ErrorRecord> {
-        if self.show().output.json_lines {
+        if self.show().without_live()?.output.json_lines {
             let why = "a profile is one document, made when all is over";
             return Err(usage::error("cannot use `--json-lines` here", why, &["--json"]));
         }

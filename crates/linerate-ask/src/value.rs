@@ -1,5 +1,6 @@
 //! Values of options that are no plain unit, with their parsers.
 
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::str::FromStr;
 
 use linerate_model::limits;
@@ -46,6 +47,35 @@ impl FromStr for Count {
             Ok(count) if plain => Ok(Self(count.0)),
             _ => Err(format!("`{text}` is not a number, such as 500, 10k or 1.5M")),
         }
+    }
+}
+
+/// Where a page is served: this host alone and a free port, unless either is said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WebAddress(pub SocketAddr);
+
+impl WebAddress {
+    /// Where nothing is said.
+    pub const DEFAULT: &str = "127.0.0.1:0";
+}
+
+impl FromStr for WebAddress {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let address = || text.parse::<IpAddr>().ok().map(|ip| SocketAddr::new(ip, 0));
+        // `parse` would take a plus sign.
+        let digits = text.bytes().all(|byte| byte.is_ascii_digit());
+        let port = || {
+            let port = text.parse().ok().filter(|_| digits)?;
+            Some(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), port))
+        };
+        let found = text.parse().ok().or_else(address).or_else(port);
+        found.map(Self).ok_or_else(|| {
+            format!(
+                "`{text}` is no address to serve a page at, such as 8080, 192.0.2.1, 192.0.2.1:8080 or [::1]:8080"
+            )
+        })
     }
 }
 
@@ -177,6 +207,23 @@ mod tests {
         for bad in ["", "/", "2/", "a", "1,,2", "6-4", "-1", "+1", "99999", "0-8191", "1/2/3", "1-"]
         {
             assert!(cpus(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_page_is_of_this_host_alone_unless_it_is_said() {
+        for (text, at) in [
+            (WebAddress::DEFAULT, "127.0.0.1:0"),
+            ("8080", "127.0.0.1:8080"),
+            ("192.0.2.1", "192.0.2.1:0"),
+            ("0.0.0.0:80", "0.0.0.0:80"),
+            ("::1", "[::1]:0"),
+            ("[::1]:8080", "[::1]:8080"),
+        ] {
+            assert_eq!(text.parse(), Ok(WebAddress(at.parse().unwrap())), "{text}");
+        }
+        for bad in ["", ":8080", "+80", "65536", "localhost", "[::1]", "127.0.0.1:", "1.2.3"] {
+            assert!(bad.parse::<WebAddress>().is_err(), "{bad}");
         }
     }
 

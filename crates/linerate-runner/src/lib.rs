@@ -26,7 +26,7 @@ mod options;
 mod place;
 mod process_cpu;
 mod proven;
-mod random;
+pub mod random;
 mod run;
 pub mod sandbox;
 mod serve_iperf3;

@@ -27,6 +27,7 @@ mod sweep;
 mod tools;
 mod tune;
 mod watch;
+mod web;
 
 use std::ffi::OsStr;
 use std::path::Path;

@@ -22,29 +22,34 @@ use linerate_session::observer::Observer;
 
 use crate::output::{self, Look, Output};
 use crate::watch::running::Running;
+use crate::web::Web;
+use linerate_watch::web::page::Html;
 
 /// Runs the test to its end and shows it while it runs.
 pub fn run(asked: Asked, show: Show, look: Look) -> Result<Exit, ErrorRecord> {
     let kept = asked.save.as_deref().map(SavedFile::new).transpose()?;
     let mut request = Request { command: output::command(), ..asked.request };
     let stop = output::stop_at_signals()?;
+    // Dropped last: whoever reads the page is waited for when all else is said.
+    let mut page = show.web.map(|at| Web::bind(at, &Html::of_test())).transpose()?;
     let mut screen = Screen::new(show, look, stop.clone());
-    for note in &asked.notes {
+    let at = page.as_ref().map(Web::words);
+    for note in at.iter().chain(&asked.notes) {
         screen.note(note);
     }
-    let running = show.watch.then(|| begin_watching(&mut request, &mut screen, look)).flatten();
-    let record = match running {
-        Some(running) => {
-            let mut both = (running, screen);
-            let record = linerate_runner::run(&request, &mut both, &stop);
-            let left = both.0.leave();
-            screen = both.1;
-            screen.let_go(left);
-            record
-        }
-        None => linerate_runner::run(&request, &mut screen, &stop),
-    };
+    if let Some(page) = &mut page {
+        page.begin()?;
+    }
+    let mut running = show.watch.then(|| begin_watching(&mut request, &mut screen, look)).flatten();
+    at.iter().for_each(|at| running.note(at));
+    let mut all = ((running, page), screen);
+    let record = linerate_runner::run(&request, &mut all, &stop);
+    let ((running, mut page), mut screen) = all;
+    if let Some(mut running) = running {
+        screen.let_go(running.leave());
+    }
     screen.end(&record);
+    page.end(&record);
     let kept = kept.map_or(Ok(()), |kept| kept.keep(json::document(&record)));
     if let Some(found) = &record.error
         && record.status != Status::Complete

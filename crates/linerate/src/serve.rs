@@ -9,11 +9,15 @@ use linerate_model::record::ErrorRecord;
 use linerate_model::served::ServerLine;
 use linerate_report::clean::clean;
 use linerate_report::served;
+use linerate_runner::clock::date;
 use linerate_runner::server::{self, Event};
+use linerate_watch::web::events;
+use linerate_watch::web::page::Html;
 
 use crate::args::serve::ServeArgs;
 use crate::audit::line;
 use crate::output;
+use crate::web::Web;
 use linerate_model::exit::Exit;
 
 /// Serves until Ctrl-C.
@@ -22,21 +26,34 @@ pub fn serve(args: &ServeArgs) -> Result<Exit, ErrorRecord> {
     let options = args.options()?;
     let mut closed = false;
     let json_lines = args.json_lines;
-    server::serve(&options, output::stop_at_signals, move |at, event| {
+    let mut web = args.web.map(|at| Web::bind(at, &Html::of_server())).transpose()?;
+    let feed = web.as_ref().map(Web::feed);
+    if let Some(web) = &web {
+        let _ = writeln!(stderr(), "{} {}", local(date()), web.words());
+    }
+    let stop = || {
+        let stop = output::stop_at_signals()?;
+        // Within the sandbox, as what else reads strangers' bytes is.
+        web.as_mut().map_or(Ok(()), Web::begin)?;
+        Ok(stop)
+    };
+    server::serve(&options, stop, move |at, event| {
         if matches!(event, Event::Test { .. }) {
             // For iperf3's screen, which this is not.
             return;
         }
         // A clock that is far from any year of this calendar must not end the log.
         let at = jiff::Timestamp::try_from(at).unwrap_or_default();
-        let local = at.to_zoned(TimeZone::system());
-        let local = local.strftime("%Y-%m-%d %H:%M:%S").to_string();
+        let local = local(at);
         let (time, words) = (at.to_string(), words(&event));
         let event = line_of(event, time.clone());
         // First, as it waits for nobody who reads.
         let said =
             audit.as_mut().zip(event.as_ref()).and_then(|(log, event)| log.write(event, &time));
         let _ = writeln!(stderr(), "{local} {words}");
+        if let Some((feed, event)) = feed.as_ref().zip(event.as_ref()) {
+            feed.tell(events::server(event));
+        }
         if let Some(said) = said {
             let _ = writeln!(stderr(), "{local} {}", clean(&said));
         }
@@ -47,6 +64,11 @@ pub fn serve(args: &ServeArgs) -> Result<Exit, ErrorRecord> {
         }
     })?;
     Ok(Exit::Complete)
+}
+
+/// As the log has it.
+fn local(at: jiff::Timestamp) -> String {
+    at.to_zoned(TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S").to_string()
 }
 
 fn words(event: &Event) -> String {

@@ -165,7 +165,7 @@ impl TuneArgs {
             factors,
             settings: how.allow_settings,
             seed: how.seed,
-            show,
+            show: show.without_live()?,
         })
     }
 }

@@ -16,7 +16,7 @@ use linerate_runner::{Cidr, agent};
 
 use super::logins::LoginArgs;
 use crate::audit::Audit;
-use linerate_ask::value::BitRateOrMax;
+use linerate_ask::value::{BitRateOrMax, WebAddress};
 use linerate_ask::{help, key, usage};
 
 /// More control connections than this at once would want more threads than a host should give.
@@ -227,6 +227,17 @@ pub struct ServeArgs {
     /// (`linerate schema serve`).
     #[arg(long, help_heading = "Output")]
     pub json_lines: bool,
+    /// Show tests that run and ran, and who was refused and why, as a page in a browser, and print the page's address.
+    /// Only this host reaches it unless an ADDRESS is given: 8080, 192.0.2.1 or 192.0.2.1:8080.
+    #[arg(
+        long,
+        value_name = "ADDRESS",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = WebAddress::DEFAULT,
+        help_heading = "Output"
+    )]
+    pub web: Option<WebAddress>,
     #[command(flatten)]
     pub audit: AuditArgs,
 }

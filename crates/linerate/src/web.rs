@@ -1,0 +1,310 @@
+//! `--web`: serves the page of a test or a server, and its events, from a thread of its own.
+//!
+//! Whoever tells something waits for nobody: it goes into a queue of bounded length, and a reader who falls behind is cut
+//! off. Its browser comes again, and is told everything from the start.
+
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use linerate_ask::value::WebAddress;
+use linerate_model::record::{ErrorKind, ErrorRecord, Interval, RunRecord};
+use linerate_model::sample::HostSample;
+use linerate_runner::random::random;
+use linerate_session::observer::Observer;
+use linerate_watch::web::events::{self, History, Told};
+use linerate_watch::web::http::{self, Asked, Token};
+use linerate_watch::web::page::Html;
+use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast, watch};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+/// Connections at once that have not asked for events; more are closed unread.
+const MOST_WAITING: usize = 32;
+/// Pages that are open at once.
+const MOST_LISTENERS: usize = 16;
+/// A request has so long to come, and each part of an answer to be taken.
+const LIMIT: Duration = Duration::from_secs(5);
+/// Events that wait for a reader at most.
+const MOST_QUEUED: usize = 256;
+/// Bytes that are one part of an answer.
+const PART: usize = 64 << 10;
+/// Where nothing happens, a reader is asked this often whether it is still there.
+const QUIET: Duration = Duration::from_secs(15);
+/// Pause after a connection that could not be taken, as the next one most likely cannot either.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
+/// At the end, whoever reads has so long for the last events.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+
+/// What happens, for who reads now and who comes later.
+pub struct Feed {
+    state: Mutex<State>,
+    over: watch::Sender<bool>,
+}
+
+struct State {
+    history: History,
+    /// None once all is told.
+    news: Option<broadcast::Sender<Arc<str>>>,
+}
+
+impl Feed {
+    fn new() -> Self {
+        let news = Some(broadcast::Sender::new(MOST_QUEUED));
+        let state = Mutex::new(State { history: History::default(), news });
+        Self { state, over: watch::Sender::new(false) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells whoever reads; never waits for them.
+    pub fn tell(&self, told: Told) {
+        let mut state = self.lock();
+        if let Some(news) = &state.news {
+            // Fails where nobody reads.
+            let _ = news.send(Arc::clone(&told.text));
+        }
+        state.history.keep(told);
+    }
+
+    /// What was told and is kept, and what will be.
+    fn join(&self) -> (String, Option<broadcast::Receiver<Arc<str>>>) {
+        let state = self.lock();
+        let (kept, news) =
+            (state.history.texts(), state.news.as_ref().map(broadcast::Sender::subscribe));
+        drop(state);
+        (kept.concat(), news)
+    }
+
+    fn end(&self) {
+        self.lock().news = None;
+        self.over.send_replace(true);
+    }
+
+    async fn over(&self) {
+        let mut over = self.over.subscribe();
+        let _ = over.wait_for(|over| *over).await;
+    }
+}
+
+/// A page, served from [`Web::begin`] until this is dropped.
+pub struct Web {
+    feed: Arc<Feed>,
+    address: String,
+    /// Until it is served.
+    door: Option<Door>,
+    thread: Option<JoinHandle<()>>,
+    ended: bool,
+}
+
+impl Web {
+    /// Takes the port.
+    pub fn bind(at: WebAddress, page: &Html) -> Result<Self, ErrorRecord> {
+        let unable = |why: io::Error| {
+            let what = format!("cannot serve the page of --web at {}", at.0);
+            let hint = "--web alone takes a free port, which this host alone reaches";
+            ErrorRecord::new(ErrorKind::Unable, what, why.to_string(), &[hint])
+        };
+        let listener = std::net::TcpListener::bind(at.0).map_err(unable)?;
+        listener.set_nonblocking(true).map_err(unable)?;
+        let mut local = listener.local_addr().map_err(unable)?;
+        let token = Token::new(random());
+        let any = local.ip().is_unspecified();
+        if any {
+            let v6 = local.is_ipv6();
+            local.set_ip(if v6 { Ipv6Addr::LOCALHOST.into() } else { Ipv4Addr::LOCALHOST.into() });
+        }
+        let others = if any { ", and at any other address of this host" } else { "" };
+        let address = format!("http://{local}/{token}/{others}");
+        let feed = Arc::new(Feed::new());
+        let page = http::page(page.as_str());
+        let door = Door { listener, token, page, feed: Arc::clone(&feed) };
+        Ok(Self { feed, address, door: Some(door), thread: None, ended: false })
+    }
+
+    /// Where it is, for the user alone.
+    pub fn words(&self) -> String {
+        format!("the page is at {}", self.address)
+    }
+
+    /// Where events are told.
+    pub fn feed(&self) -> Arc<Feed> {
+        Arc::clone(&self.feed)
+    }
+
+    /// Serves it, in a thread that is restricted as the calling one is.
+    pub fn begin(&mut self) -> Result<(), ErrorRecord> {
+        let Some(door) = self.door.take() else { return Ok(()) };
+        let thread = thread::Builder::new().name("web".into()).spawn(move || door.serve());
+        let thread = thread.map_err(|e| {
+            ErrorRecord::new(
+                ErrorKind::Unable,
+                "cannot serve the page of --web",
+                e.to_string(),
+                &[],
+            )
+        })?;
+        self.thread = Some(thread);
+        Ok(())
+    }
+}
+
+impl Drop for Web {
+    fn drop(&mut self) {
+        self.feed.end();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Observer for Web {
+    fn start(&mut self, record: &RunRecord) {
+        events::start(record).into_iter().for_each(|told| self.feed.tell(told));
+    }
+
+    fn hosts(&mut self, client: Option<&HostSample>, server: Option<&HostSample>) {
+        self.feed.tell(events::hosts(client, server));
+    }
+
+    fn interval(&mut self, interval: &Interval) {
+        self.feed.tell(events::interval(interval));
+    }
+
+    fn note(&mut self, text: &str) {
+        self.feed.tell(events::note(text));
+    }
+
+    fn end(&mut self, record: &RunRecord) {
+        // Reported by the runner, and once more by who cannot know whether it was.
+        if !std::mem::replace(&mut self.ended, true) {
+            events::end(record).into_iter().for_each(|told| self.feed.tell(told));
+        }
+    }
+}
+
+/// The port, and what stands behind it.
+struct Door {
+    listener: std::net::TcpListener,
+    token: Token,
+    /// The whole answer.
+    page: String,
+    feed: Arc<Feed>,
+}
+
+impl Door {
+    fn serve(self) {
+        // Else there is no page, and the test or the server goes on.
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build();
+        if let Ok(runtime) = runtime {
+            runtime.block_on(self.accept());
+        }
+    }
+
+    async fn accept(self) {
+        let Self { listener, token, page, feed } = self;
+        let Ok(listener) = TcpListener::from_std(listener) else { return };
+        let waiting = Arc::new(Semaphore::new(MOST_WAITING));
+        let listening = Semaphore::new(MOST_LISTENERS);
+        let room = Arc::new(Room { token, page, feed, listening });
+        let mut guests = JoinSet::new();
+        loop {
+            let accepted = tokio::select! {
+                () = room.feed.over() => break,
+                Some(_) = guests.join_next() => continue,
+                accepted = listener.accept() => accepted,
+            };
+            match (accepted, Arc::clone(&waiting).try_acquire_owned()) {
+                (Ok((stream, _)), Ok(place)) => {
+                    guests.spawn(Arc::clone(&room).answer(stream, place));
+                }
+                (Ok(_), Err(_)) => {}
+                (Err(_), _) => tokio::time::sleep(ACCEPT_PAUSE).await,
+            }
+        }
+        drop(listener);
+        let _ = timeout(LAST_WORDS, async { while guests.join_next().await.is_some() {} }).await;
+    }
+}
+
+/// What all connections share.
+struct Room {
+    token: Token,
+    page: String,
+    feed: Arc<Feed>,
+    listening: Semaphore,
+}
+
+impl Room {
+    async fn answer(self: Arc<Self>, mut stream: TcpStream, place: OwnedSemaphorePermit) {
+        let _ = stream.set_nodelay(true);
+        let asked = tokio::select! {
+            asked = timeout(LIMIT, self.asked(&mut stream)) => asked,
+            () = self.feed.over() => return,
+        };
+        let Ok(Some(asked)) = asked else { return };
+        let _ = match asked {
+            Asked::Page => send(&mut stream, self.page.as_bytes()).await,
+            Asked::Events => match self.listening.try_acquire() {
+                Ok(_listens) => {
+                    drop(place);
+                    self.tell(&mut stream).await
+                }
+                Err(_) => send(&mut stream, http::TOO_MANY.as_bytes()).await,
+            },
+            Asked::Nothing | Asked::Part => send(&mut stream, http::NOT_FOUND.as_bytes()).await,
+        };
+        let _ = stream.shutdown().await;
+    }
+
+    /// What a connection asks for; none where it goes before.
+    async fn asked(&self, stream: &mut TcpStream) -> Option<Asked> {
+        let (mut head, mut bytes) = (Vec::new(), [0; 1_024]);
+        loop {
+            let came = stream.read(&mut bytes).await.ok().filter(|came| *came > 0)?;
+            head.extend_from_slice(bytes.get(..came)?);
+            match http::asked(&head, &self.token) {
+                Asked::Part => {}
+                asked => return Some(asked),
+            }
+        }
+    }
+
+    /// Tells what is kept and what comes, until it is over or the reader falls behind.
+    async fn tell(&self, stream: &mut TcpStream) -> io::Result<()> {
+        let (kept, news) = self.feed.join();
+        let (mut from, mut to) = stream.split();
+        send(&mut to, http::events().as_bytes()).await?;
+        send(&mut to, kept.as_bytes()).await?;
+        let Some(mut news) = news else { return Ok(()) };
+        let mut byte = [0; 1];
+        loop {
+            let told: Arc<str> = tokio::select! {
+                // Who asked has nothing more to say, and goes.
+                _ = from.read(&mut byte) => return Ok(()),
+                told = timeout(QUIET, news.recv()) => match told {
+                    Ok(Ok(told)) => told,
+                    Ok(Err(_)) => return Ok(()),
+                    Err(_) => http::STILL_THERE.into(),
+                },
+            };
+            send(&mut to, told.as_bytes()).await?;
+        }
+    }
+}
+
+/// Sends them, or fails where a part of them is not taken in time.
+async fn send(to: &mut (impl AsyncWrite + Unpin), bytes: &[u8]) -> io::Result<()> {
+    for part in bytes.chunks(PART) {
+        let late = |_| io::Error::from(io::ErrorKind::TimedOut);
+        timeout(LIMIT, to.write_all(part)).await.map_err(late)??;
+    }
+    Ok(())
+}
