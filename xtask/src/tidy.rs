@@ -20,11 +20,23 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("data", &["model", "wire", "session", "dialect", "engine", "host", "stats"]),
     ("runner", &["model", "wire", "session", "dialect", "engine", "host", "data"]),
     ("experiment", &["model", "stats"]),
+    ("fleet", &[]),
     ("store", &["model"]),
     ("ask", &["model", "experiment", "runner"]),
     (
         "drive",
-        &["model", "session", "experiment", "runner", "host", "store", "analysis", "ask", "doctor"],
+        &[
+            "model",
+            "session",
+            "experiment",
+            "runner",
+            "host",
+            "store",
+            "analysis",
+            "ask",
+            "doctor",
+            "fleet",
+        ],
     ),
     (
         "",
@@ -44,6 +56,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "ask",
             "drive",
             "doctor",
+            "fleet",
             "watch",
         ],
     ),
@@ -66,6 +79,7 @@ const PURE: &[&str] = &[
     "experiment",
     "doctor",
     "watch",
+    "fleet",
 ];
 const BANS: &[&str] =
     &["Instant::now", "SystemTime::now", "thread::sleep", "UdpSocket", "TcpStream", "fs::File"];
