@@ -182,6 +182,16 @@ pub fn campaign() -> String {
     )
 }
 
+pub fn fleet() -> String {
+    with_exit_codes(
+        "  linerate serve --key-file KEY --allow-settings               on each of the hosts
+  linerate fleet explain --hosts a,b,c,d                       the rounds; nothing is sent
+  linerate fleet run --hosts a,b,c --key-file KEY tcp -t 5s    all pairs
+  linerate fleet run --hosts a,b,c --key-file KEY --pairs star=a --each-way rr
+",
+    )
+}
+
 pub fn tools(examples: &str) -> String {
     format!("Examples:\n{examples}")
 }

@@ -1,4 +1,4 @@
-//! Runs experiments: a sweep, a search, a tuning, a campaign. Each is given what the user asks for, an
+//! Runs experiments: a sweep, a search, a tuning, a campaign, hosts with each other. Each is given what the user asks for, an
 //! [`Env`] to run it with, and a [`Watcher`] for its progress; it comes back with its document.
 //!
 //! Nothing here prints. Tests, hosts and time come through traits, so that a whole experiment can
@@ -9,6 +9,7 @@
 
 pub mod campaign;
 pub mod doctor;
+pub mod fleet;
 pub mod keep;
 pub mod profile;
 pub mod search;

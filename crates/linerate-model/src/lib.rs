@@ -20,6 +20,7 @@ pub mod doubt;
 pub mod error;
 pub mod exit;
 pub mod figures;
+pub mod fleet;
 pub mod host;
 pub mod hours;
 pub mod key_list;

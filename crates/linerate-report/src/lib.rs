@@ -15,6 +15,7 @@ pub mod doctor;
 pub mod draw;
 pub mod error;
 mod field;
+pub mod fleet;
 pub mod iperf2;
 pub mod iperf3;
 pub mod live;

@@ -9,6 +9,7 @@ mod campaign;
 mod compare;
 mod doctor;
 mod face;
+mod fleet;
 mod iperf2;
 mod iperf3;
 mod keys;
@@ -102,6 +103,7 @@ fn dispatch(cli: Cli) -> Result<ExitCode, ErrorRecord> {
         Command::Profile(args) => profile::run(&args, look)?,
         Command::Keys(args) => keys::run(&args)?,
         Command::Campaign(args) => campaign::run(&args)?,
+        Command::Fleet(args) => fleet::run(&args, look)?,
         Command::Compare(args) => return Ok(compare::run(&args)),
         Command::Iperf { args } => return Ok(iperf2::run(args)),
         Command::Iperf3 { args } => return Ok(iperf3::run(args)),

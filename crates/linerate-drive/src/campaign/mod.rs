@@ -2,7 +2,7 @@
 
 mod agent;
 mod drive;
-mod figure;
+pub(crate) mod figure;
 mod hosts;
 mod prepare;
 mod status;

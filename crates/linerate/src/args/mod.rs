@@ -53,6 +53,7 @@ pub enum Command {
     Profile(Box<linerate_ask::profile::ProfileArgs>),
     Watch(crate::watch::WatchArgs),
     Campaign(crate::campaign::args::CampaignArgs),
+    Fleet(crate::fleet::args::FleetArgs),
     Compare(Box<crate::compare::CompareArgs>),
     /// iperf 2's client and server, with its options and output.
     #[command(disable_help_flag = true)]

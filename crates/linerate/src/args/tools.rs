@@ -37,6 +37,8 @@ pub enum Document {
     Tune,
     /// A line of `tune --json-lines`.
     TuneLine,
+    /// `fleet run --json`.
+    Fleet,
     /// `doctor --json`.
     Doctor,
     /// `profile --json`.

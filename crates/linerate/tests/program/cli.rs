@@ -34,6 +34,7 @@ fn every_verb_has_help_with_examples() {
         "doctor",
         "profile",
         "watch",
+        "fleet",
         "schema",
         "completions",
         "man",
@@ -43,8 +44,9 @@ fn every_verb_has_help_with_examples() {
         let help = text(&out.stdout);
         assert!(help.contains("Examples:\n  linerate"), "{verb}: {help}");
         assert!(out.stderr.is_empty());
-        let tests = ["serve", "udp", "tcp", "rr", "sweep", "search", "tune", "doctor", "profile"]
-            .contains(&verb);
+        let tests =
+            ["serve", "udp", "tcp", "rr", "sweep", "search", "tune", "doctor", "profile", "fleet"]
+                .contains(&verb);
         assert_eq!(help.contains("Exit codes:"), tests, "{verb}");
     }
 }
@@ -80,6 +82,8 @@ fn the_first_page_of_help() {
                    what differs between two tests
       watch        What this host does now: cores, interfaces, drops and interrupts, without a test
       campaign     Settings x reboots x runs by one plan, crash-safe; leaves the hosts as it found them
+      fleet        Many hosts measured with each other: all pairs, one against all or others, in rounds
+                   without conflict
       compare      Groups of runs: which differ from the first, by how much, and how sure that is
       iperf        iperf 2's client and server, with its options and output
       iperf3       iperf3's client and server, with its options and output
@@ -167,7 +171,11 @@ fn commands(of: &str) -> Vec<String> {
 
 /// The drop-in faces have help of their own, which lists no commands of linerate's.
 fn within(name: &str) -> Vec<String> {
-    if ["campaign", "keys", "tune", "profile"].contains(&name) { commands(name) } else { vec![] }
+    if ["campaign", "fleet", "keys", "tune", "profile"].contains(&name) {
+        commands(name)
+    } else {
+        vec![]
+    }
 }
 
 #[test]

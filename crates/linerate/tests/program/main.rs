@@ -12,6 +12,7 @@ mod delay;
 mod dialect_experiments;
 mod doctor;
 mod documents;
+mod fleet;
 mod flent;
 mod foreign;
 mod hostile;

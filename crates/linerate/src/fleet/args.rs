@@ -1,0 +1,159 @@
+//! `linerate fleet`: its arguments.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use linerate_ask::{help, usage};
+use linerate_fleet::plan::{Fleet, Pair, PlanError, Shape};
+use linerate_model::plan::Dialect;
+use linerate_model::record::ErrorRecord;
+use linerate_runner::agent::Access;
+
+/// Many hosts measured with each other: all pairs, one against all or others, in rounds without conflict.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = help::fleet())]
+pub struct FleetArgs {
+    /// What to do.
+    #[command(subcommand)]
+    pub verb: Verb,
+}
+
+/// The verbs of a fleet.
+#[derive(Debug, Clone, Subcommand)]
+pub enum Verb {
+    /// Prints the rounds, and sends nothing.
+    #[command(after_help = help::tools("  linerate fleet explain --hosts a,b,c,d
+  linerate fleet explain --hosts a,b,c,d --share link:uplink=a,b\n"))]
+    Explain {
+        #[command(flatten)]
+        who: Who,
+    },
+    /// Has each host of a pair test with the other: each runs
+    /// `linerate serve --key-file FILE --allow-settings`.
+    #[command(after_help = help::tools("  linerate fleet run --hosts a,b,c --key-file KEY tcp -t 5s
+  linerate fleet run --hosts a,b,c --key-file KEY --pairs star=a --each-way udp -b 100M
+  linerate fleet run --hosts 10.0.0.1,10.0.0.2:5301 --key-file KEY --json rr > fleet.json\n"))]
+    Run(Box<RunArgs>),
+}
+
+/// What `run` takes.
+#[derive(Debug, Clone, Args)]
+pub struct RunArgs {
+    #[command(flatten)]
+    pub who: Who,
+    /// File with the key of all hosts.
+    #[arg(long, value_name = "FILE")]
+    pub key_file: PathBuf,
+    /// A test without a result is tried again so many times, after all others.
+    #[arg(long, value_name = "COUNT", default_value = "1", value_parser = clap::value_parser!(u32).range(..=100))]
+    pub retries: u32,
+    /// Figure of each test, as `linerate compare --metric` [default: received_bps, of rr
+    /// transactions_per_second].
+    #[arg(long, value_name = "NAME")]
+    pub metric: Option<String>,
+    /// Keep the record of every test in this new directory.
+    #[arg(long, value_name = "DIR")]
+    pub records: Option<PathBuf>,
+    /// Print one JSON document when all is over.
+    #[arg(short = 'J', long)]
+    pub json: bool,
+    /// The test: udp, tcp or rr with its options, without a host.
+    #[arg(
+        value_name = "TEST",
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true
+    )]
+    pub test: Vec<String>,
+}
+
+/// Which hosts, and which of them with which.
+#[derive(Debug, Clone, Args)]
+pub struct Who {
+    /// The hosts: HOST or HOST:PORT, an IPv6 address with a port in brackets.
+    #[arg(long, value_name = "HOST,HOST…", value_delimiter = ',', required = true)]
+    pub hosts: Vec<String>,
+    /// Which are measured with which: all, star=H (H with each other one), bipartite=A,B/C,D (each of the first
+    /// with each of the second), or a list of pairs A/B,C/D. The first of a pair is the client.
+    #[arg(long, value_name = "SHAPE", default_value = "all")]
+    pub pairs: Shape,
+    /// Measure each pair the other way as well.
+    #[arg(long)]
+    pub each_way: bool,
+    /// A name for several hosts, for --pairs and --share.
+    #[arg(long, value_name = "NAME=HOST,HOST…", value_parser = named)]
+    pub group: Vec<(String, Vec<String>)>,
+    /// What hosts share and carries one test at a time: hypervisor:NAME or nic:NAME with the hosts that use it,
+    /// link:NAME with those on one side of it.
+    #[arg(long, value_name = "KIND:NAME=HOST,HOST…", value_parser = named)]
+    pub share: Vec<(String, Vec<String>)>,
+}
+
+/// `NAME=A,B`.
+fn named(text: &str) -> Result<(String, Vec<String>), String> {
+    let (name, hosts) = text.split_once('=').ok_or("no `=` is between the name and the hosts")?;
+    Ok((name.to_owned(), hosts.split(',').map(str::to_owned).collect()))
+}
+
+fn refused(error: PlanError) -> ErrorRecord {
+    let hints: Vec<&str> = error.hint.as_deref().into_iter().collect();
+    usage::error(error.what, error.why, &hints)
+}
+
+impl Who {
+    /// The fleet and its pairs.
+    pub fn asked(&self) -> Result<(Fleet, Vec<Pair>), ErrorRecord> {
+        let mut fleet = Fleet::new(self.hosts.clone()).map_err(refused)?;
+        for (name, hosts) in &self.group {
+            fleet.group(name, hosts).map_err(refused)?;
+        }
+        for (resource, hosts) in &self.share {
+            let resource = resource.parse().map_err(refused)?;
+            fleet.share(resource, hosts).map_err(refused)?;
+        }
+        let pairs = fleet.pairs(&self.pairs, self.each_way).map_err(refused)?;
+        Ok((fleet, pairs))
+    }
+}
+
+/// How a host is reached that was named as `HOST`, `HOST:PORT`, `[ADDRESS]` or `[ADDRESS]:PORT`.
+pub fn access(text: &str, key: &[u8]) -> Result<Access, ErrorRecord> {
+    let (name, port) = match text.rsplit_once(':') {
+        // Of an address in IPv6 without brackets this is no port.
+        Some((name, port)) if name.ends_with(']') || !name.contains(':') => (name, Some(port)),
+        _ => (text, None),
+    };
+    let port = match port.map(str::parse::<u16>) {
+        None => Dialect::Native.port(),
+        Some(Ok(port)) if port > 0 => port,
+        Some(_) => {
+            let what = format!("cannot use the host `{text}`");
+            return Err(usage::error(what, "its port is none of 1 to 65535", &["HOST:5201"]));
+        }
+    };
+    let bare = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
+    Ok(Access { name: bare.to_owned(), port, ip: None, bind: None, key: key.to_vec() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_are_named_with_and_without_ports() {
+        for (text, name, port) in [
+            ("a", "a", 5_201),
+            ("a:5301", "a", 5_301),
+            ("192.0.2.7", "192.0.2.7", 5_201),
+            ("2001:db8::7", "2001:db8::7", 5_201),
+            ("[2001:db8::7]", "2001:db8::7", 5_201),
+            ("[2001:db8::7]:5301", "2001:db8::7", 5_301),
+        ] {
+            let found = access(text, b"").unwrap();
+            assert_eq!((found.name.as_str(), found.port), (name, port), "{text}");
+        }
+        for text in ["a:", "a:0", "a:x", "a:65536"] {
+            assert!(access(text, b"").is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! `linerate fleet`: shows the rounds, and what comes of them.
+
+pub mod args;
+
+use std::path::{Path, PathBuf};
+
+use linerate_ask::key;
+use linerate_drive::SystemClock;
+use linerate_drive::fleet::{Asked, Event, by_network, run as measure};
+use linerate_fleet::matrix::Cell;
+use linerate_fleet::rounds::{least, rounds};
+use linerate_model::exit::Exit;
+use linerate_model::fleet::FleetDocument;
+use linerate_model::record::{ErrorKind, ErrorRecord, RunRecord};
+use linerate_report::clean::clean;
+use linerate_report::fleet as text;
+use linerate_report::run::json;
+
+use self::args::{FleetArgs, RunArgs, Verb, Who, access};
+use crate::output::{self, Look, Output};
+use crate::screen::Screen;
+
+/// Runs the verb.
+pub fn run(args: &FleetArgs, look: Look) -> Result<Exit, ErrorRecord> {
+    match &args.verb {
+        Verb::Explain { who } => explain(who),
+        Verb::Run(args) => run_all(args, look),
+    }
+}
+
+fn explain(who: &Who) -> Result<Exit, ErrorRecord> {
+    let (fleet, pairs) = who.asked()?;
+    let takes: Vec<_> = pairs.iter().map(|pair| fleet.resources(*pair)).collect();
+    let rounds = rounds(&takes);
+    let name = |host: usize| fleet.hosts().get(host).map_or("", String::as_str);
+    let mut out = String::new();
+    for (number, round) in rounds.iter().enumerate() {
+        let of_round = round.iter().filter_map(|test| pairs.get(*test));
+        let shown = of_round.map(|pair| format!("{} -> {}", name(pair.from), name(pair.to)));
+        let shown = shown.collect::<Vec<_>>().join(", ");
+        out.push_str(&format!("round {}: {}\n", number + 1, clean(&shown)));
+    }
+    let (count, rounds, least) = (pairs.len(), rounds.len(), least(&takes));
+    out.push_str(&format!("{count} pairs in {rounds} rounds; no plan has fewer than {least}\n"));
+    output::print(out.as_bytes())
+}
+
+/// A new directory with a file for each record.
+struct Records {
+    folder: PathBuf,
+    failed: Option<ErrorRecord>,
+}
+
+impl Records {
+    fn new(folder: &Path) -> Result<Self, ErrorRecord> {
+        let made = std::fs::create_dir(folder);
+        made.map_err(|e| unkept(folder, &e))?;
+        Ok(Self { folder: folder.to_owned(), failed: None })
+    }
+
+    fn keep(&mut self, number: usize, from: &str, to: &str, record: &RunRecord) {
+        let named = |name: &str| {
+            let harmless = |c: char| c.is_ascii_alphanumeric() || c == '.';
+            name.chars().map(|c| if harmless(c) { c } else { '_' }).take(60).collect::<String>()
+        };
+        let file = format!("{:06}-{}-{}.json", number + 1, named(from), named(to));
+        let path = self.folder.join(file);
+        let mut record = record.clone();
+        record.label = Some(format!("{from} -> {to}"));
+        let kept = json::document(&record).and_then(|text| std::fs::write(&path, text));
+        if let Err(why) = kept {
+            self.failed.get_or_insert_with(|| unkept(&path, &why));
+        }
+    }
+}
+
+fn unkept(path: &Path, why: &std::io::Error) -> ErrorRecord {
+    let what = format!("cannot keep records in `{}`", path.display());
+    let hints = ["a directory that does not exist yet, in one that does"];
+    ErrorRecord::new(ErrorKind::Output, what, why.to_string(), &hints)
+}
+
+fn run_all(args: &RunArgs, look: Look) -> Result<Exit, ErrorRecord> {
+    let (fleet, pairs) = args.who.asked()?;
+    let key = key::read(&args.key_file)?;
+    let hosts = fleet.hosts().iter().map(|host| access(host, &key)).collect::<Result<_, _>>()?;
+    let asked = Asked {
+        fleet,
+        pairs,
+        hosts,
+        test: args.test.clone(),
+        metric: args.metric.clone(),
+        retries: args.retries,
+        command: output::command(),
+    };
+    let mut records = args.records.as_deref().map(Records::new).transpose()?;
+    let stop = output::stop_at_signals()?;
+    let output = if args.json { Output::Json } else { Output::Text };
+    let mut screen = Screen::new(output, look, stop.clone(), ());
+    let mut tell = |event: &Event<'_>| match *event {
+        Event::Note(note) => eprintln!("note: {}", clean(note)),
+        Event::Ended { from, to, number, cell, unit, record } => {
+            if let (Some(records), Some(record)) = (&mut records, record) {
+                records.keep(number, from, to, record);
+            }
+            let value = match cell {
+                Cell::Value(value) => Ok(*value),
+                Cell::Missing(why) => Err(why.as_str()),
+            };
+            if output == Output::Text {
+                screen.put(&text::row(from, to, value, unit));
+            }
+        }
+    };
+    let document = measure(&asked, &by_network, &SystemClock::default(), &stop, &mut tell)?;
+    match output {
+        Output::Text => screen.put(&text::text(&document)),
+        _ => screen.json(json::document(&document)),
+    }
+    if let Some(error) = records.and_then(|records| records.failed) {
+        return Err(error);
+    }
+    Ok(match screen.exit(None, &[])? {
+        Exit::Complete => ended(&document),
+        exit => exit,
+    })
+}
+
+fn ended(document: &FleetDocument) -> Exit {
+    match document.pairs.iter().all(|pair| pair.value.is_some()) {
+        true => Exit::Complete,
+        false if document.interrupted => Exit::Interrupted,
+        false => Exit::Failed,
+    }
+}
