@@ -72,7 +72,7 @@ fn every_pair_of_real_hosts_has_its_figure() {
     assert_eq!((pairs.len(), value["rounds"].as_u64()), (6, Some(6)));
     for pair in pairs {
         let bps = pair["value"].as_f64().expect("a figure");
-        assert!((1e6..1e7).contains(&bps), "{pair}");
+        assert!(bps > 0.0 && bps < 6e6, "{pair}");
     }
     // Each host was a client of both others, by its own log.
     for server in &servers {
