@@ -71,6 +71,11 @@ impl Pulse {
         self.held_up
     }
 
+    fn is_late(&self, now_ns: u64) -> bool {
+        let gap_ns = now_ns.saturating_sub(self.beat_ns);
+        self.watchers > 0 && self.has_thread && gap_ns > LEAST_STOP_NS
+    }
+
     fn explained(&mut self, why: &str, now_ns: u64) -> Option<String> {
         let (at_ns, took_ns) = self.look(now_ns)?;
         (now_ns.saturating_sub(at_ns) < SHOWS_WITHIN_NS).then(|| {
@@ -137,6 +142,11 @@ pub fn stopped_ns() -> u64 {
     pulse().stopped_ns
 }
 
+/// Whether the thread that notices stops has not run for so long that there may be one of which it does not know.
+pub fn is_late() -> bool {
+    pulse().is_late(clock::boottime_ns())
+}
+
 /// How long this end has run without being held up: a peer cannot have been silent for longer.
 pub fn ran_for() -> Duration {
     let now_ns = clock::boottime_ns();
@@ -178,8 +188,10 @@ mod tests {
         assert_eq!(pulse.explained("silence", 1_400 * MS), None);
         let text = "this end itself did not run for 4.0 s (stopped, suspended, or without a core); then silence";
         // Asked before the thread ran again, and after.
+        assert!(pulse.is_late(4_000 * MS));
         assert_eq!(pulse.explained("silence", 4_000 * MS).as_deref(), Some(text));
         pulse.beat(4_001 * MS, used(0, 0));
+        assert!(!pulse.is_late(4_001 * MS));
         assert_eq!(pulse.look(4_500 * MS), Some((4_001 * MS, 4_001 * MS)));
         for at in (4_020..14_100).step_by(20) {
             pulse.beat(at * MS, used(0, 0));

@@ -3,6 +3,7 @@
 mod counters;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use linerate_host::sampler::{IrqCounts, Reading};
 use linerate_model::sample::HostSample;
@@ -115,6 +116,13 @@ impl HostWatch {
             let HostSample { cores, cpu_pressure, span_ns, .. } = over.since(begun);
             *all = HostSample { cores, cpu_pressure, span_ns, ..std::mem::take(all) };
         }
+        // After a stop this may run before the thread that notices it.
+        for _ in 0..MOST_LATE {
+            if !standstill::is_late() {
+                break;
+            }
+            tokio::time::sleep(LATE).await;
+        }
         if let Some(total) = &mut total {
             let stopped_ns = standstill::stopped_ns().saturating_sub(self.stopped_from_ns);
             // A thread whose cgroup is throttled does not count as waiting for a core.
@@ -129,6 +137,11 @@ impl HostWatch {
         }
     }
 }
+
+/// Whoever notices stops is waited for so often …
+const MOST_LATE: u32 = 50;
+/// … and so long.
+const LATE: Duration = Duration::from_millis(20);
 
 /// Starts the threads that read and beat, so that a server holds as much before its first test as after it.
 pub(crate) fn prepare() {
