@@ -63,3 +63,4 @@ mod truth;
 mod tune;
 mod unit;
 mod watch;
+mod web;

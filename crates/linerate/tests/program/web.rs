@@ -1,0 +1,435 @@
+//! The page of `--web`: who is let in, what is told, and that nobody who reads it holds anything up.
+
+use linerate_testkit::peer::LONG;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use linerate_testkit::records;
+use linerate_watch::web::events;
+use linerate_watch::web::http::{self, Asked, Token};
+use linerate_watch::web::page::Html;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+use socket2::{Domain, Socket, Type};
+
+use crate::support::{alone, linerate, skip, wait_for};
+
+/// The program with a page, and where that is.
+struct Shown {
+    child: Child,
+    at: SocketAddr,
+    token: String,
+    /// The pipe stays open: else its notes would end it.
+    _err: BufReader<std::process::ChildStderr>,
+}
+
+impl Shown {
+    fn start(args: &[&str]) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_linerate"))
+            .args(args)
+            .env("NO_COLOR", "1")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("it starts");
+        let mut err = BufReader::new(child.stderr.take().expect("piped"));
+        let (mut said, mut line) = (String::new(), String::new());
+        let address = loop {
+            line.clear();
+            let read = err.read_line(&mut line).expect("a line");
+            assert!(read > 0, "no address of a page: {said}");
+            said.push_str(&line);
+            if let Some((_, address)) = line.split_once("http://") {
+                break address.trim().trim_end_matches('/').to_owned();
+            }
+        };
+        let (at, token) = address.split_once('/').expect("a token");
+        let at = at.parse().expect("an address");
+        Self { child, at, token: token.to_owned(), _err: err }
+    }
+
+    fn pid(&self) -> Pid {
+        Pid::from_raw(self.child.id() as i32)
+    }
+
+    fn interrupt(&self) {
+        kill(self.pid(), Signal::SIGINT).expect("it is there");
+    }
+
+    /// Its exit code, and what it printed.
+    fn end(mut self) -> (i32, String) {
+        let mut out = String::new();
+        self.child.stdout.take().expect("piped").read_to_string(&mut out).expect("text");
+        (self.child.wait().expect("it ended").code().unwrap_or(-1), out)
+    }
+
+    fn connect(&self) -> TcpStream {
+        let stream = TcpStream::connect(self.at).expect("a connection");
+        stream.set_read_timeout(Some(LONG)).expect("an option");
+        stream
+    }
+
+    /// What is answered to these bytes until the connection ends; one that is reset ends as well.
+    fn answer(&self, request: &[u8]) -> String {
+        let mut stream = self.connect();
+        let _ = stream.write_all(request);
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        String::from_utf8(answer).expect("text")
+    }
+
+    fn get(&self, path: &str) -> String {
+        self.answer(request(&path.replace("TOKEN", &self.token)).as_bytes())
+    }
+
+    /// The stream of events, after its head.
+    fn events(&self) -> Result<Events, String> {
+        let mut stream = self.connect();
+        let asked = request(&format!("/{}/events", self.token));
+        stream.write_all(asked.as_bytes()).expect("a request");
+        let mut events = Events(BufReader::new(stream));
+        let head = events.part();
+        match head.starts_with("HTTP/1.1 200 OK\r\n") {
+            true if head.contains("text/event-stream") => Ok(events),
+            _ => Err(head),
+        }
+    }
+}
+
+impl Drop for Shown {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn request(path: &str) -> String {
+    format!("GET {path} HTTP/1.1\r\nHost: here\r\nAccept: */*\r\n\r\n")
+}
+
+struct Events(BufReader<TcpStream>);
+
+impl Events {
+    /// Lines up to an empty one; nothing at the end.
+    fn part(&mut self) -> String {
+        let mut part = String::new();
+        loop {
+            let before = part.len();
+            let read = self.0.read_line(&mut part).expect("a line in time");
+            if read == 0 || part.get(before..).is_some_and(|line| line.trim().is_empty()) {
+                return part;
+            }
+        }
+    }
+
+    /// The next event: its name, where it has one, and its data.
+    fn next(&mut self) -> Option<(String, Value)> {
+        loop {
+            let part = self.part();
+            if part.is_empty() {
+                return None;
+            }
+            let field = |name: &str| part.lines().find_map(|line| line.strip_prefix(name));
+            if let Some(data) = field("data: ") {
+                let data = serde_json::from_str(data).unwrap_or_else(|e| panic!("{e}: {part}"));
+                return Some((field("event: ").unwrap_or_default().to_owned(), data));
+            }
+        }
+    }
+
+    /// The next line of `--json-lines` that is of this event.
+    fn line(&mut self, event: &str) -> Value {
+        loop {
+            let (name, data) = self.next().unwrap_or_else(|| panic!("no {event} came"));
+            if name.is_empty() && data["event"] == event {
+                return data;
+            }
+        }
+    }
+}
+
+#[test]
+fn only_who_knows_the_token_sees_anything() {
+    let _alone = alone();
+    let shown = Shown::start(&["udp", "--local", "-b", "1M", "-t", "10m", "-i", "100ms", "--web"]);
+    assert!(shown.at.ip().is_loopback());
+    assert!(shown.token.len() == 32 && shown.token.bytes().all(|b| b.is_ascii_hexdigit()));
+    // Says nothing, and is hung up on.
+    let mut silent = shown.connect();
+    let other = Shown::start(&["udp", "--local", "-b", "1M", "-t", "10m", "-i", "100ms", "--web"]);
+    assert_ne!(other.token, shown.token);
+    let wrong = format!("/{}/", other.token);
+    for path in ["/", "/favicon.ico", "/events", "/TOKEN", "/TOKEN/else", "/TOKEN/events/", &wrong]
+    {
+        assert_eq!(shown.get(path), http::NOT_FOUND, "{path}");
+    }
+    assert_eq!(shown.get(&format!("{wrong}events")), http::NOT_FOUND);
+    let post = format!("POST /{}/ HTTP/1.1\r\n\r\n", shown.token);
+    assert_eq!(shown.answer(post.as_bytes()), http::NOT_FOUND);
+    // What is left unread may take the answer with it.
+    for noise in [vec![b'a'; 100_000], vec![0; 9_000], b"\r\n\r\n".to_vec()] {
+        let answer = shown.answer(&noise);
+        assert!(answer.is_empty() || answer == http::NOT_FOUND, "{answer}");
+    }
+    let page = shown.get("/TOKEN/");
+    let (head, body) = page.split_once("\r\n\r\n").expect("a page");
+    assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
+    assert!(head.contains(&format!("Content-Length: {}\r\n", body.len())), "{head}");
+    for field in
+        ["Cache-Control: no-store", "Referrer-Policy: no-referrer", "frame-ancestors 'none'"]
+    {
+        assert!(head.contains(field), "{head}");
+    }
+    assert!(body.contains("default-src 'none';") && body.contains("EventSource(\"events\")"));
+    let mut rest = Vec::new();
+    let _ = silent.read_to_end(&mut rest);
+    assert!(rest.is_empty());
+}
+
+#[test]
+fn a_test_is_told_while_it_runs_and_its_record_is_the_last_event() {
+    let _alone = alone();
+    let shown = Shown::start(&[
+        "udp", "--local", "-b", "1M", "-t", "10m", "-i", "100ms", "--web", "--json",
+    ]);
+    let mut events = shown.events().expect("events");
+    let start = events.line("start");
+    assert_eq!(start["record"]["asked"]["protocol"], "udp", "{start}");
+    let rows: Vec<Value> = (0..3).map(|_| events.line("interval")).collect();
+    assert!(rows[2]["start_s"].as_f64() > rows[1]["start_s"].as_f64(), "{rows:?}");
+    assert!(rows[2]["receiver"]["bits_per_second"].is_number(), "{}", rows[2]);
+    // Who comes later is told all that was.
+    let mut late = shown.events().expect("events");
+    let (name, words) = late.next().expect("words");
+    assert_eq!(name, "words");
+    assert!(words["title"].as_str().is_some_and(|title| title.contains("udp --local")), "{words}");
+    assert_eq!(late.line("start"), start);
+    let first = late.line("interval");
+    assert_eq!(first["start_s"], 0.0, "{first}");
+    let cores = loop {
+        let (name, data) = late.next().expect("what cores do");
+        if name == "hosts" {
+            break data;
+        }
+    };
+    assert!(cores["client"][0]["idle_percent"].is_number(), "{cores}");
+    shown.interrupt();
+    let words = loop {
+        let (name, data) = events.next().expect("the answer");
+        if name == "words" && data["note"].is_null() {
+            break data;
+        }
+    };
+    assert!(words["answer"].is_string(), "{words}");
+    let (name, last) = events.next().expect("the end");
+    assert_eq!((name.as_str(), last["event"].as_str()), ("", Some("end")), "{last}");
+    let (_, out) = shown.end();
+    assert_eq!(events.next(), None);
+    let record: Value = serde_json::from_str(&out).unwrap_or_else(|e| panic!("{e}: {out}"));
+    assert_eq!(last["record"], record);
+    assert_eq!(record["error"]["kind"], "interrupted");
+}
+
+/// A connection that has its answer's first bytes and takes no more: small segments and a small window, so that little waits for it
+/// in either kernel.
+fn stalled(shown: &Shown) -> TcpStream {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+    socket.set_recv_buffer_size(4_096).expect("an option");
+    socket.set_tcp_mss(536).expect("an option");
+    socket.connect(&shown.at.into()).expect("a connection");
+    let mut stream: TcpStream = socket.into();
+    let asked = request(&format!("/{}/events", shown.token));
+    stream.write_all(asked.as_bytes()).expect("a request");
+    stream.set_read_timeout(Some(LONG)).expect("an option");
+    let mut first = [0; 12];
+    stream.read_exact(&mut first).expect("an answer");
+    assert_eq!(&first, b"HTTP/1.1 200");
+    stream
+}
+
+#[test]
+fn a_reader_who_stalls_holds_nobody_up() {
+    let _alone = alone();
+    let args = ["udp", "--local", "-b", "1M", "-t", "10m", "-i", "10ms", "--web", "--json"];
+    let shown = Shown::start(&args);
+    let mut events = shown.events().expect("events");
+    let stalled: Vec<TcpStream> = (0..15).map(|_| stalled(&shown)).collect();
+    assert!(shown.events().is_err(), "all of them listen");
+    // Rows come as ever, and whoever takes none is cut off: there is room for others.
+    let room = wait_for(LONG, || {
+        (0..10).for_each(|_| drop(events.line("interval")));
+        shown.events().is_ok()
+    });
+    assert!(room, "nobody was cut off");
+    shown.interrupt();
+    let end = events.line("end");
+    let (_, out) = shown.end();
+    assert_eq!(events.next(), None);
+    let record: Value = serde_json::from_str(&out).unwrap_or_else(|e| panic!("{e}: {out}"));
+    assert_eq!(end["record"], record);
+    drop(stalled);
+}
+
+#[test]
+fn so_many_listen_and_no_more() {
+    let _alone = alone();
+    let shown = Shown::start(&["rr", "--local", "--rate", "10", "-t", "10m", "--web"]);
+    let mut listeners: Vec<Events> = (0..16).map(|_| shown.events().expect("events")).collect();
+    assert_eq!(shown.events().map(drop).unwrap_err(), http::TOO_MANY);
+    assert!(shown.get("/TOKEN/").starts_with("HTTP/1.1 200 OK"), "a page is no listener");
+    // Who goes makes room at once, also where nothing happens.
+    listeners.pop();
+    assert!(wait_for(LONG, || shown.events().is_ok()));
+}
+
+#[test]
+fn a_servers_page_has_what_runs_what_ran_and_who_was_refused() {
+    let _alone = alone();
+    let shown = Shown::start(&["serve", "--port", "0", "--web"]);
+    let mut events = shown.events().expect("events");
+    let listening = events.line("listening");
+    let address: SocketAddr =
+        listening["address"].as_str().expect("an address").parse().expect("one");
+    let port = address.port().to_string();
+    // Bytes that no client sends.
+    let mut stranger = TcpStream::connect(("127.0.0.1", address.port())).expect("a connection");
+    stranger.write_all(b"NO SENSE").expect("bytes");
+    let refused = events.line("refused");
+    assert_eq!(refused["why"], "not a protocol spoken here", "{refused}");
+    let record =
+        linerate(None, &["udp", "127.0.0.1", "-p", &port, "-b", "1M", "-t", "200ms", "--json"]);
+    let record = record.complete();
+    let started = events.line("started");
+    assert_eq!(
+        (&started["id"], &started["kind"]),
+        (&record["id"], &Value::from("udp")),
+        "{started}"
+    );
+    let ended = events.line("ended");
+    assert_eq!((&ended["id"], &ended["outcome"]), (&record["id"], &Value::from("done")), "{ended}");
+    // Who comes now is told what is left of it.
+    let mut late = shown.events().expect("events");
+    let lines: Vec<Value> = (0..4).map(|_| late.next().expect("an event").1).collect();
+    let names: Vec<_> = lines.iter().map(|line| line["event"].as_str().unwrap_or("")).collect();
+    assert_eq!(names, ["listening", "sandboxed", "refused", "ended"]);
+    // What reads strangers' bytes here is restricted as the rest of the server is.
+    if lines[1]["seccomp"]["on"] == true {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", shown.pid())).expect("threads");
+        let status = |task: std::io::Result<std::fs::DirEntry>| {
+            std::fs::read_to_string(task.expect("a thread").path().join("status")).ok()
+        };
+        let web = tasks.filter_map(status).find(|status| status.starts_with("Name:\tweb\n"));
+        let web = web.expect("a thread of the page");
+        assert!(web.contains("Seccomp:\t2\n") && web.contains("NoNewPrivs:\t1\n"), "{web}");
+    } else {
+        skip("a_servers_page_has_what_runs_what_ran_and_who_was_refused", "no seccomp here");
+    }
+    let page = shown.get("/TOKEN/");
+    assert!(page.contains("id=\"refused\"") && page.contains("EventSource(\"events\")"));
+    shown.interrupt();
+    while events.next().is_some() {}
+    assert_eq!(shown.end().0, 0);
+}
+
+#[test]
+fn an_address_that_cannot_be_had_is_told_before_the_test() {
+    let _alone = alone();
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let web = format!("--web={}", taken.local_addr().expect("an address"));
+    for args in [&["udp", "--local", "-t", "10m", &web][..], &["serve", "--port", "0", &web]] {
+        let ran = linerate(None, args);
+        assert_ne!(ran.code, 0, "{ran:?}");
+        assert!(ran.err.contains("cannot serve the page of --web at 127.0.0.1:"), "{}", ran.err);
+    }
+    let ran = linerate(None, &["udp", "--local", "--web=here"]);
+    assert!(ran.code == 2 && ran.err.contains("`here` is no address"), "{}", ran.err);
+}
+
+/// Answers with a page, or with these events and nothing more until whoever asked goes. The end of the page comes after
+/// that, so that a browser does not take it for loaded before.
+fn answer(mut stream: TcpStream, token: &Token, told: &str, gone: &AtomicBool) {
+    let (mut head, mut bytes) = (Vec::new(), [0; 1_024]);
+    let asked = loop {
+        let Ok(came) = stream.read(&mut bytes) else { return };
+        head.extend_from_slice(&bytes[..came]);
+        match http::asked(&head, token) {
+            Asked::Part if came > 0 => {}
+            asked => break asked,
+        }
+    };
+    let _ = match asked {
+        Asked::Page => {
+            let page = http::page(Html::of_test().as_str());
+            let (page, end) = page.split_at(page.len() - "</html>\n".len());
+            let _ = stream.write_all(page.as_bytes());
+            wait_for(LONG, || gone.load(Ordering::SeqCst));
+            stream.write_all(end.as_bytes())
+        }
+        Asked::Events => {
+            let _ = stream.write_all((http::events() + told).as_bytes());
+            let left = stream.read(&mut bytes).map(drop);
+            gone.store(true, Ordering::SeqCst);
+            left
+        }
+        Asked::Nothing | Asked::Part => stream.write_all(http::NOT_FOUND.as_bytes()),
+    };
+}
+
+#[test]
+fn a_browser_draws_a_test() {
+    let test = "a_browser_draws_a_test";
+    let browser = ["/usr/bin/chromium", "/usr/bin/chromium-browser"];
+    let Some(browser) = browser.into_iter().find(|b| Path::new(b).exists()) else {
+        skip(test, "chromium is not installed: THE PAGE WAS NOT OPENED");
+        return;
+    };
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("web-browser");
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let mut record = records::udp_both();
+    record.title = Some("<b id=taken>x</b>".to_owned());
+    let mut told: Vec<_> = events::start(&record).into();
+    told.extend(record.intervals.iter().map(events::interval));
+    told.extend(events::end(&record));
+    let told: String = told.iter().map(|told| &*told.text).collect();
+    let token = Token::new([7; 16]);
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = format!("http://{}/{token}/", listener.local_addr().expect("an address"));
+    let gone = Arc::new(AtomicBool::new(false));
+    // A browser may open connections that it does not use.
+    std::thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            let (token, told, gone) = (token.clone(), told.clone(), Arc::clone(&gone));
+            std::thread::spawn(move || answer(stream, &token, &told, &gone));
+        }
+    });
+    let out = Command::new(browser)
+        .args(["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-sync"])
+        .args(["--disable-background-networking", "--disable-component-update"])
+        .args(["--window-size=390,1600", "--virtual-time-budget=20000", "--dump-dom"])
+        .arg(format!("--user-data-dir={}", folder.display()))
+        .arg(address)
+        .output()
+        .expect("it starts");
+    let dom = String::from_utf8_lossy(&out.stdout);
+    let words = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.success(), "{words}");
+    for part in [
+        "the test is over: complete",
+        "<h1 id=\"title\">&lt;b id=taken&gt;x&lt;/b&gt;</h1>",
+        "forward: received",
+        "limited by",
+        "class=\"uplot",
+        ">one of these two</td>",
+    ] {
+        assert!(dom.contains(part), "{part}: {words}\n{dom}");
+    }
+    // The record's totals, not the sum of rows.
+    assert!(dom.contains("<td>30</td>"), "{dom}");
+}
