@@ -252,7 +252,12 @@ impl<'a> Run<'a> {
             _ if !held => return,
             Outcome::Gone(error) => {
                 // Its lease is left to end: only then is it sure that the host sends nothing any more.
-                self.matrix.set(pair, Cell::Missing(words(&error)));
+                let why = words(&error);
+                let most_s = self.term.length_ns / 1_000_000_000;
+                tell(&Event::Note(&format!(
+                    "{why}: what it took stays taken for {most_s} s at most"
+                )));
+                self.matrix.set(pair, Cell::Missing(why));
                 return;
             }
             Outcome::Failed(error) => (Cell::Missing(words(&error)), None),

@@ -19,11 +19,11 @@ fn path(folder: &Path, name: &str) -> String {
     folder.join(name).display().to_string()
 }
 
-/// A host that lets whoever has the key control it.
-fn host(folder: &Path, name: &str, more: &[&str]) -> Server {
+/// A host; one with rights lets whoever has the key control it.
+fn host(folder: &Path, name: &str, rights: bool) -> Server {
     let (key, state) = (path(folder, "key"), path(folder, name));
-    let args = ["--key-file", &key, "--state-dir", &state];
-    Server::start(None, &[&args[..], more].concat())
+    let args = ["--key-file", &key, "--allow-settings", "--state-dir", &state];
+    Server::start(None, if rights { &args[..] } else { &args[..2] })
 }
 
 fn run(folder: &Path, hosts: &[String], before: &[&str], test: &[&str]) -> Ran {
@@ -61,7 +61,7 @@ fn the_rounds_are_shown_and_nothing_is_sent() {
 fn every_pair_of_real_hosts_has_its_figure() {
     let _alone = alone();
     let folder = scratch("all");
-    let servers = ["one", "two", "three"].map(|name| host(&folder, name, &["--allow-settings"]));
+    let servers = ["one", "two", "three"].map(|name| host(&folder, name, true));
     let hosts: Vec<String> = servers.iter().map(|s| format!("127.0.0.1:{}", s.port)).collect();
     let records = path(&folder, "records");
     let before = ["--json", "--each-way", "--records", &records];
@@ -92,7 +92,7 @@ fn hosts_that_do_not_take_part_leave_gaps_with_reasons() {
     let _alone = alone();
     let folder = scratch("gaps");
     // One that lets nobody control it is a server all the same; at the last nobody listens.
-    let servers = [host(&folder, "one", &["--allow-settings"]), host(&folder, "two", &[])];
+    let servers = [host(&folder, "one", true), host(&folder, "two", false)];
     let mut hosts: Vec<String> = servers.iter().map(|s| format!("127.0.0.1:{}", s.port)).collect();
     hosts.push("127.0.0.1:9".into());
     let ran = run(&folder, &hosts, &["--json", "--retries", "0"], &["rr", "-t", "200ms"]);
