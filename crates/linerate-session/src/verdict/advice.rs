@@ -150,7 +150,16 @@ impl Case<'_> {
             Some(most) => format!(
                 "sysctl -w net.core.{sysctl}={wanted} on the {name} ({most} now), then {option}: a larger {word} buffer"
             ),
-            None => format!("{option}: a larger {word} buffer ({now} bytes now)"),
+            None => {
+                let asked = now / 2;
+                let asked = match asked.is_multiple_of(1 << 20) {
+                    true => format!("{}Mi", asked >> 20),
+                    false => format!("{}Ki", asked >> 10),
+                };
+                format!(
+                    "{option}: a larger {word} buffer ({asked} now; the kernel doubles what is asked)"
+                )
+            }
         })
     }
 }
