@@ -2,11 +2,13 @@
 
 pub mod args;
 
+use std::io::{Write, stderr};
 use std::path::{Path, PathBuf};
 
 use linerate_ask::key;
 use linerate_drive::SystemClock;
 use linerate_drive::fleet::{Asked, Event, by_network, run as measure};
+use linerate_drive::keep::SavedFile;
 use linerate_fleet::matrix::Cell;
 use linerate_fleet::rounds::{least, rounds};
 use linerate_model::exit::Exit;
@@ -53,8 +55,11 @@ struct Records {
 
 impl Records {
     fn new(folder: &Path) -> Result<Self, ErrorRecord> {
-        let made = std::fs::create_dir(folder);
-        made.map_err(|e| unkept(folder, &e))?;
+        std::fs::create_dir(folder).map_err(|why| {
+            let what = format!("cannot keep records in `{}`", folder.display());
+            let hints = ["a directory that does not exist yet, in one that does"];
+            ErrorRecord::new(ErrorKind::Output, what, why.to_string(), &hints)
+        })?;
         Ok(Self { folder: folder.to_owned(), failed: None })
     }
 
@@ -64,20 +69,13 @@ impl Records {
             name.chars().map(|c| if harmless(c) { c } else { '_' }).take(60).collect::<String>()
         };
         let file = format!("{:06}-{}-{}.json", number + 1, named(from), named(to));
-        let path = self.folder.join(file);
         let mut record = record.clone();
         record.label = Some(format!("{from} -> {to}"));
-        let kept = json::document(&record).and_then(|text| std::fs::write(&path, text));
-        if let Err(why) = kept {
-            self.failed.get_or_insert_with(|| unkept(&path, &why));
+        let file = SavedFile::new(&self.folder.join(file));
+        if let Err(error) = file.and_then(|file| file.keep(json::document(&record))) {
+            self.failed.get_or_insert(error);
         }
     }
-}
-
-fn unkept(path: &Path, why: &std::io::Error) -> ErrorRecord {
-    let what = format!("cannot keep records in `{}`", path.display());
-    let hints = ["a directory that does not exist yet, in one that does"];
-    ErrorRecord::new(ErrorKind::Output, what, why.to_string(), &hints)
 }
 
 fn run_all(args: &RunArgs, look: Look) -> Result<Exit, ErrorRecord> {
@@ -98,7 +96,9 @@ fn run_all(args: &RunArgs, look: Look) -> Result<Exit, ErrorRecord> {
     let output = if args.json { Output::Json } else { Output::Text };
     let mut screen = Screen::new(output, look, stop.clone(), ());
     let mut tell = |event: &Event<'_>| match *event {
-        Event::Note(note) => eprintln!("note: {}", clean(note)),
+        Event::Note(note) => {
+            let _ = writeln!(stderr(), "note: {}", clean(note));
+        }
         Event::Ended { from, to, number, cell, unit, record } => {
             if let (Some(records), Some(record)) = (&mut records, record) {
                 records.keep(number, from, to, record);
