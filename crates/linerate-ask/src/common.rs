@@ -230,10 +230,22 @@ pub struct Show {
 }
 
 impl Show {
+    /// Which of these options were given.
+    pub fn given(self) -> impl Iterator<Item = &'static str> {
+        let all = [
+            (self.output.json, "--json"),
+            (self.output.json_lines, "--json-lines"),
+            (self.verbose, "--verbose"),
+            (self.quiet, "--quiet"),
+            (self.watch, "--watch"),
+            (self.web.is_some(), "--web"),
+        ];
+        all.into_iter().filter_map(|(given, name)| given.then_some(name))
+    }
+
     /// Refuses what verbs that run tests for another end would ignore.
     pub fn without_live(self) -> Result<Self, Refusal> {
-        let live = [(self.watch, "--watch"), (self.web.is_some(), "--web")];
-        match live.into_iter().find_map(|(given, name)| given.then_some(name)) {
+        match self.given().find(|name| ["--watch", "--web"].contains(name)) {
             None => Ok(self),
             Some(name) => Err(usage::refusal(
                 &[name],

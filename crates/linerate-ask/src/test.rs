@@ -32,6 +32,7 @@ pub fn asked(verb: TrafficKind, options: &[(String, Value)]) -> Result<Asked, Re
 
 fn read<T: DeserializeOwned>(verb: TrafficKind, options: &[(String, Value)]) -> Result<T, Refusal> {
     let known = Measure::options(verb.name());
+    let shown = of_screen_and_file();
     for (key, value) in options {
         let name = key.replace('_', "-");
         // A profile is a file that may change between two runs of a plan.
@@ -40,6 +41,9 @@ fn read<T: DeserializeOwned>(verb: TrafficKind, options: &[(String, Value)]) -> 
         let alone = Map::from_iter([(key.clone(), value.clone())]);
         let why = match (option, serde_json::from_value::<T>(Value::Object(alone))) {
             (None, _) if key != "host" => "there is no such option".to_owned(),
+            _ if shown.contains(&name) => {
+                "it is of what a command line shows and keeps, and would be ignored".to_owned()
+            }
             (_, Err(why)) => why.to_string(),
             (_, Ok(_)) => continue,
         };
@@ -55,6 +59,13 @@ fn read<T: DeserializeOwned>(verb: TrafficKind, options: &[(String, Value)]) -> 
     let all = Value::Object(options.iter().cloned().collect());
     serde_json::from_value(all)
         .map_err(|e| usage::refusal(&[], "cannot use these options together", e.to_string(), &[]))
+}
+
+/// Options of how a result is shown, and of the file that it is kept in: those of whoever has the command line.
+fn of_screen_and_file() -> Vec<String> {
+    let command = Show::augment_args(clap::Command::new("shown"));
+    let longs = command.get_arguments().filter_map(clap::Arg::get_long).map(str::to_owned);
+    longs.chain(["save".to_owned()]).collect()
 }
 
 /// What holds where nothing is said: the command line's own defaults.
@@ -163,6 +174,10 @@ mod tests {
             ("udp", json!({"time": "200000s"}), "--time"),
             ("udp", json!({"rate": "1"}), "--rate"),
             ("rr", json!({"outstanding": 0}), "--outstanding"),
+            ("udp", json!({"watch": true}), "--watch"),
+            ("udp", json!({"web": "8080"}), "--web"),
+            ("tcp", json!({"json_lines": true}), "--json-lines"),
+            ("tcp", json!({"save": "x.json"}), "--save"),
         ] {
             let refused = ask(verb, options.clone()).expect_err(&options.to_string());
             assert!(refused.options.iter().any(|o| o == named), "{options}: {refused:?}");

@@ -171,11 +171,6 @@ impl Client {
     /// # Errors
     /// What cannot be asked for; nothing was sent. How a test ends is the last of its events.
     pub fn start(self) -> Result<Running, Failed> {
-        if let Some((name, _)) =
-            self.options.iter().find(|(name, _)| OF_SCREEN.contains(&name.as_str()))
-        {
-            return Err(Failed { error: Box::new(of_screen(name)), record: None });
-        }
         let Asked { request, notes, .. } = test::asked(self.kind, &self.options)
             .map_err(|refusal| Failed { error: refusal.error, record: None })?;
         let (events, come) = unbounded_channel();
@@ -194,16 +189,6 @@ impl Client {
 
 fn nanos(time: Duration) -> String {
     format!("{}ns", time.as_nanos())
-}
-
-/// Options of what the program writes and shows.
-const OF_SCREEN: [&str; 4] = ["json", "json_lines", "save", "watch"];
-
-fn of_screen(name: &str) -> ErrorRecord {
-    let kind = linerate_model::record::ErrorKind::Usage;
-    let what = format!("cannot take the option {}", name.replace('_', "-"));
-    let why = "it is of what the program writes and shows, which a library leaves to its caller";
-    ErrorRecord::new(kind, what, why, &[])
 }
 
 fn no_thread(error: &std::io::Error) -> ErrorRecord {

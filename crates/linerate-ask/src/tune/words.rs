@@ -25,7 +25,7 @@ const OWN: [&str; 13] = [
 ];
 
 /// Options of a test that are no part of a setting: where it goes, and how it is named and shown.
-const NO_SETTING: [&str; 7] = ["local", "port", "bind", "key-file", "label", "title", "watch"];
+const NO_SETTING: [&str; 6] = ["local", "port", "bind", "key-file", "label", "title"];
 
 /// An option that was given by its long name, or a place without one, and its values.
 struct Given {

@@ -89,6 +89,11 @@ pub(super) fn towards(words: &[String], to: &Access) -> Result<Understood, Error
     Ok(Understood { test, time, notes })
 }
 
+fn ignored(option: &str, hint: &str) -> ErrorRecord {
+    let what = format!("cannot use `{option}` of the test of a fleet");
+    usage::error(what, "it would be ignored", &[hint])
+}
+
 /// Refuses what would be ignored.
 fn check(asked: &AskedTest, show: Show) -> Result<(), ErrorRecord> {
     let request = &asked.request;
@@ -104,19 +109,13 @@ fn check(asked: &AskedTest, show: Show) -> Result<(), ErrorRecord> {
         (request.label.is_some(), "--label", "each record is named by its hosts"),
         (request.title.is_some(), "--title", "each record is named by its hosts"),
         (asked.save.is_some(), "--save", "--records DIR before the test keeps every record"),
-        (show.watch, "--watch", "each test is shown when it has ended"),
-        (show.output.json_lines, "--json-lines", "--json before the test"),
-        (show.output.json, "--json", "it stands before the test"),
-        (show.verbose, "--verbose", "--records DIR before the test keeps every record"),
-        (show.quiet, "--quiet", "leave it out"),
     ] {
         if given {
-            return Err(usage::error(
-                format!("cannot use `{option}` of the test of a fleet"),
-                "it would be ignored",
-                &[hint],
-            ));
+            return Err(ignored(option, hint));
         }
+    }
+    if let Some(option) = show.given().next() {
+        return Err(ignored(option, "--json and --records DIR, which stand before the test"));
     }
     match request.dialect {
         None | Some(Dialect::Native) => Ok(()),
@@ -158,6 +157,8 @@ mod tests {
             ("tcp --local", "--local"),
             ("udp --send-only", "--send-only"),
             ("tcp --json", "--json"),
+            ("tcp -v", "--verbose"),
+            ("tcp --web", "--web"),
             ("tcp --bind 127.0.0.1", "--bind"),
             ("tcp --label x", "--label"),
             ("tcp --dialect iperf3", "own dialect"),

@@ -65,6 +65,9 @@ fn options_are_those_of_the_command_line() {
 fn what_makes_no_sense_is_refused_before_anything_is_sent() {
     for client in [
         Client::udp(Where::Local).option("nonsense", 1),
+        // Of the program's screens and files.
+        Client::udp(Where::Local).option("web", "8080"),
+        Client::udp(Where::Local).option("verbose", true),
         Client::tcp(Where::Local).time(Duration::from_secs(100_000_000)),
         Client::rr(Where::Local).streams(0),
     ] {
