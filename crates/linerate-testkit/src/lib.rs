@@ -9,5 +9,6 @@ pub mod link;
 pub mod peer;
 pub mod plans;
 pub mod records;
+pub mod runnable;
 pub mod toy;
 pub mod whole;

@@ -1,9 +1,7 @@
 //! A controller's session at a server, in linerate's own process of the test. The helper and the keeper of a
 //! command, which are processes, are this very test program again.
 
-use std::fs::Permissions;
 use std::net::SocketAddr;
-use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 use linerate_model::plan::{Dialect, TestPlan, Transport};
@@ -18,6 +16,7 @@ use linerate_runner::agent::{
 use linerate_runner::server::{Event, Options};
 use linerate_runner::signals::Stop;
 use linerate_testkit::peer::native::Peer;
+use linerate_testkit::runnable::runnable;
 use serde_json::json;
 
 use crate::proven::{KEY, session, with_key};
@@ -65,9 +64,9 @@ impl Scratch {
             "#!/bin/sh\n{PROGRAM}=\"$0\" {ARGS}=\"$*\" exec '{}' --exact agent::another_process_of_a_host 3>&1 >/dev/null\n",
             this.display()
         );
-        let program = path.join("program");
-        std::fs::write(&program, script).unwrap();
-        std::fs::set_permissions(&program, Permissions::from_mode(0o700)).unwrap();
+        let text = path.join("text");
+        std::fs::write(&text, script).unwrap();
+        runnable(&text, &path.join("program"));
         Self(path)
     }
 

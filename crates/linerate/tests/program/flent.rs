@@ -6,6 +6,7 @@ use std::process::{Command, Output, Stdio};
 
 use crate::support::netperf::{an_address, serve};
 use crate::support::{alone, skip};
+use linerate_testkit::runnable::runnable;
 use serde_json::Value;
 
 fn there(program: &str) -> bool {
@@ -36,9 +37,8 @@ impl Folder {
             "#!/bin/sh\nexec {} iperf $(echo \"$*\" | tr -d '[]')\n",
             env!("CARGO_BIN_EXE_linerate")
         );
-        std::fs::write(path.join("iperf"), script).expect("a script");
-        let right = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-        std::fs::set_permissions(path.join("iperf"), right).expect("a right");
+        std::fs::write(path.join("text"), script).expect("a script");
+        runnable(&path.join("text"), &path.join("iperf"));
         Self(path)
     }
 

@@ -5,6 +5,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use linerate_testkit::runnable::runnable;
+
 /// A folder with the copy, gone afterwards.
 pub struct Program(PathBuf);
 
@@ -16,7 +18,7 @@ impl Program {
         let folder = std::env::temp_dir().join(name);
         std::fs::create_dir_all(&folder).unwrap();
         std::fs::set_permissions(&folder, Permissions::from_mode(0o755)).unwrap();
-        std::fs::copy(env!("CARGO_BIN_EXE_linerate"), folder.join("linerate")).unwrap();
+        runnable(env!("CARGO_BIN_EXE_linerate").as_ref(), &folder.join("linerate"));
         Self(folder)
     }
 
