@@ -115,7 +115,11 @@ fn check(asked: &AskedTest, show: Show) -> Result<(), ErrorRecord> {
         }
     }
     if let Some(option) = show.given().next() {
-        return Err(ignored(option, "--json and --records DIR, which stand before the test"));
+        let hint = match option {
+            "--json" => "it stands before the test",
+            _ => "--json and --records DIR stand before the test",
+        };
+        return Err(ignored(option, hint));
     }
     match request.dialect {
         None | Some(Dialect::Native) => Ok(()),
