@@ -135,12 +135,10 @@ fn a_host_is_watched_on_a_terminal() {
         let test = "a_host_is_watched_on_a_terminal";
         let Some(terminal) = Terminal::open(test, size) else { return };
         terminal.run("linerate watch -i 200ms");
-        let screen =
-            terminal.until(|screen| screen.contains("interfaces") && screen.contains("lo "));
+        // The terminal may be seen while a part of a screen is still to come.
+        let parts = ["interfaces", "lo ", "cores", "interrupts/s", "backlog", "q quit"];
+        let screen = terminal.until(|screen| parts.iter().all(|part| screen.contains(part)));
         assert!(screen.starts_with("linerate watch · "), "{screen}");
-        for part in ["cores", "interrupts/s", "backlog", "q quit"] {
-            assert!(screen.contains(part), "{part}: {screen}");
-        }
         fits(&screen, size);
         terminal.keys(&["?"]);
         terminal.until(|screen| screen.contains("hold the screen still"));
@@ -266,16 +264,18 @@ fn a_test_is_watched_and_its_rate_changed() {
     for size in SIZES {
         let Some(terminal) = Terminal::open(test, size) else { return };
         terminal.run("linerate udp --local -b 40M -l 1000 -t 10m -i 200ms --watch --save run.json");
+        let parts = [
+            "received",
+            "both ends",
+            "linerate udp --local",
+            "rates",
+            "lost so far: path 0",
+            "so far limited by",
+            "+ - rate",
+        ];
         let screen = terminal.until(|screen| {
-            screen.contains("received")
-                && screen.contains("both ends")
-                && !screen.contains("too little")
+            parts.iter().all(|part| screen.contains(part)) && !screen.contains("too little")
         });
-        for part in
-            ["linerate udp --local", "rates", "lost so far: ", "so far limited by", "+ - rate"]
-        {
-            assert!(screen.contains(part), "{part}: {screen}");
-        }
         fits(&screen, size);
         // Each tenth less is said, and sent.
         for _ in 0..7 {
@@ -305,9 +305,11 @@ fn a_test_is_watched_and_its_rate_changed() {
         assert!(events.is_sorted_by_key(|event| (event["at_s"].as_f64().unwrap() * 1e6) as i64));
         let doubts = record["doubts"].as_array().expect("doubts");
         assert!(doubts.iter().any(|doubt| doubt["kind"] == "rate-changed"), "{doubts:?}");
-        // A busy host may lack buffers or time at either end, and nothing is lost on a loopback interface.
-        assert!(record["verdict"]["limit"].is_string(), "{}", record["verdict"]);
-        assert_ne!(record["verdict"]["limit"], "path", "{}", record["verdict"]);
+        let limit = record["verdict"]["limit"].as_str().expect("a limit");
+        // A busy host may lack time at either end, and its receiver's buffer overflows then.
+        let possible =
+            ["requested-rate", "other-work", "sender-cpu", "receiver-cpu", "receiver-buffer"];
+        assert!(possible.contains(&limit), "{}", record["verdict"]);
         assert_eq!(record["error"]["kind"], "interrupted");
         assert!(record["totals"]["sender"]["pacing"]["gap_nominal_ns"].is_null());
     }
@@ -347,7 +349,8 @@ fn streams_and_requests_are_watched_too() {
     ] {
         let Some(terminal) = Terminal::open(test, (80, 24)) else { return };
         terminal.run(&format!("linerate {line} -t 10m -i 200ms --watch"));
-        let screen = terminal.until(|screen| screen.contains(part) && screen.contains("so far"));
+        let parts = [part, "so far", "q quit"];
+        let screen = terminal.until(|screen| parts.iter().all(|part| screen.contains(part)));
         fits(&screen, (80, 24));
         let changeable = line.starts_with("udp") && !line.ends_with("-R");
         assert_eq!(screen.contains("+ - rate"), changeable, "{screen}");
