@@ -286,9 +286,9 @@ fn a_test_is_watched_and_its_rate_changed() {
                 || screen.contains("rate 19.20 Mbit/s")
         });
         terminal.until(|screen| screen.contains("sent 19."));
-        // A lower rate that was chosen is no limit of the sender's host, however busy that is.
+        // It is judged by the rate that was chosen, which a busy host may not keep either.
         let judged = terminal.until(|screen| screen.contains("so far limited by"));
-        assert!(!judged.contains("sender's host"), "{judged}");
+        assert!(!judged.contains("of 40.00 Mbit/s asked"), "{judged}");
         terminal.keys(&["m"]);
         terminal.until(|screen| screen.contains("mark 1 at"));
         terminal.keys(&["+"]);
@@ -349,7 +349,7 @@ fn streams_and_requests_are_watched_too() {
     ] {
         let Some(terminal) = Terminal::open(test, (80, 24)) else { return };
         terminal.run(&format!("linerate {line} -t 10m -i 200ms --watch"));
-        let parts = [part, "so far", "q quit"];
+        let parts = [part, "so far", "q end"];
         let screen = terminal.until(|screen| parts.iter().all(|part| screen.contains(part)));
         fits(&screen, (80, 24));
         let changeable = line.starts_with("udp") && !line.ends_with("-R");
