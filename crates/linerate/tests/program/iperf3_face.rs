@@ -178,7 +178,8 @@ fn agree(args: &[&str], udp: bool, whole: bool) -> Result<(), String> {
     // A server for one test that is found out late, on a busy host, is gone when it is asked again.
     let ran = linerate(None, &[args, &["-p", &port, "--dialect", "iperf3"]].concat());
     let record = ran.record();
-    assert_eq!((ran.code, record["status"].as_str()), (0, Some("complete")), "{}", record["error"]);
+    let ended = (ran.code, record["status"].as_str());
+    assert_eq!(ended, (0, Some("complete")), "{args:?}: {}", record["error"]);
     let told = server.output();
     let told: Value = serde_json::from_str(&told).unwrap_or_else(|e| panic!("{e}: {told}"));
     assert_eq!(record["agreed"]["dialect"], "iperf3");

@@ -341,8 +341,10 @@ fn what_the_senders_own_host_drops_is_never_silent() {
         assert_eq!(refused, truth, "{engine}: the kernel counted");
         assert_eq!(lost, 0, "{engine}: the sender knows of each");
         assert_eq!(number(&record, "totals.receiver.dropped_receiver"), 0);
-        let expected = if refused > 500 { "sender-host" } else { "other-work" };
-        assert_eq!(limit(&record), expected, "{}", record["verdict"]);
+        // Of fewer either may have been more of the matter.
+        let either =
+            if refused > 500 { &["sender-host"][..] } else { &["sender-host", "other-work"] };
+        assert!(either.contains(&limit(&record)), "{}", record["verdict"]);
     }
 }
 

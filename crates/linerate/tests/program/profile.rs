@@ -141,7 +141,7 @@ fn the_far_host_is_sampled_where_its_owner_lets_a_key() {
     fs::write(&key, "a key for tests only, 32 bytes..\n").expect("a file");
     fs::create_dir_all(&state).expect("a folder");
     let line = format!(
-        "profile udp 10.77.1.2 -p {PORT} --key-file {key} --rate 100M -t 1s --sample threads --json"
+        "profile udp 10.77.1.2 -p {PORT} --key-file {key} --rate max -t 2s --sample threads --json"
     );
     let words: Vec<&str> = line.split_whitespace().collect();
     for (more, says) in [(None, "--allow-profile"), (Some("--allow-profile"), "")] {
