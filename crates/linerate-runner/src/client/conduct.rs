@@ -103,7 +103,7 @@ impl ClientTest<'_> {
                 return Err(error.with_hints(hint));
             }
             Server::Linerate => {
-                return match self.natively(control, &hello, observer).await {
+                return match Box::pin(self.natively(control, &hello, observer)).await {
                     Err(error) if asks && error.kind == ErrorKind::NotLinerate => {
                         let Some((control, dialect)) = self.other(port, None).await else {
                             return Err(error);
@@ -121,7 +121,7 @@ impl ClientTest<'_> {
             }
         };
         self.note_found(Dialect::Iperf3, "", observer);
-        iperf3::conduct(self, control, cookie, observer).await
+        Box::pin(iperf3::conduct(self, control, cookie, observer)).await
     }
 
     /// What the path allows of the plan.
@@ -168,9 +168,9 @@ impl ClientTest<'_> {
         observer: &mut dyn Observer,
     ) -> Result<(), ErrorRecord> {
         match dialect {
-            Dialect::Iperf3 => iperf3::conduct(self, control, None, observer).await,
-            Dialect::Netperf => netperf::conduct(self, control, observer).await,
-            Dialect::Nuttcp => nuttcp::conduct(self, control, greeted, observer).await,
+            Dialect::Iperf3 => Box::pin(iperf3::conduct(self, control, None, observer)).await,
+            Dialect::Netperf => Box::pin(netperf::conduct(self, control, observer)).await,
+            Dialect::Nuttcp => Box::pin(nuttcp::conduct(self, control, greeted, observer)).await,
             // The first has another opening, and the other no control connection.
             Dialect::Native | Dialect::Iperf2 => {
                 Err(errors::unable("speak with the server", "its dialect is not spoken like that"))
@@ -222,7 +222,7 @@ impl ClientTest<'_> {
         let opening = Opening::start(Native { opener: self.opener(), token, cookie });
         let watched = (&mut self.record, Box::new(|_: &[_]| None) as _);
         let driver = Driver::new(conversation, control, opening, streams, watched, observer);
-        let Over { conversation, fault, host } = driver.run(self.request).await;
+        let Over { conversation, fault, host } = Box::pin(driver.run(self.request)).await;
         if let Some(Err(trouble)) = conversation.outcome() {
             return Err(fault.unwrap_or_else(|| self.failed(trouble)));
         }

@@ -163,19 +163,19 @@ pub(crate) fn run(
         match (&request.target, local) {
             (Target::Local, Some(server)) => {
                 let name = server.ip().to_string();
-                over_control(request, record, &name, server.port(), observer).await
+                Box::pin(over_control(request, record, &name, server.port(), observer)).await
             }
             (Target::Local, None) => {
                 failed(record, errors::unable("test this host alone", "it has no server here"))
             }
             (Target::Host { name, port }, _) if request.dialect == Some(Dialect::Iperf2) => {
-                iperf2::run(request, record, (name, *port), observer).await
+                Box::pin(iperf2::run(request, record, (name, *port), observer)).await
             }
             (Target::Host { name, port }, _) => {
-                over_control(request, record, name, *port, observer).await
+                Box::pin(over_control(request, record, name, *port, observer)).await
             }
             (Target::Discard { name, port }, _) => {
-                discard::run(request, record, name, *port, observer).await
+                Box::pin(discard::run(request, record, name, *port, observer)).await
             }
         }
     };

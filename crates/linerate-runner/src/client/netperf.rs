@@ -97,7 +97,7 @@ pub(super) async fn conduct(
     };
     let watched = (&mut test.record, Box::new(announce) as _);
     let driver = Driver::new(conversation, control, opening, streams, watched, observer);
-    let Over { conversation, fault, host } = driver.run(test.request).await;
+    let Over { conversation, fault, host } = Box::pin(driver.run(test.request)).await;
     if let Some(Err(trouble)) = conversation.outcome() {
         return Err(fault.unwrap_or_else(|| test.failed(trouble)));
     }

@@ -167,12 +167,12 @@ fn both_ends_agree() {
         args.extend(["-O", omit, "-b", "2M"]);
         args.extend(if *protocol == "tcp" { ["-l", "8Ki"] } else { ["-l", "1000"] });
         args.extend(Some(*way).filter(|way| !way.is_empty()));
-        in_three(&args.join(" "), || agree(&args, *protocol == "udp", *omit == "0"));
+        agree(&args, *protocol == "udp", *omit == "0");
     });
 }
 
 /// One test against a real server: what the record says of each stream is what the server says.
-fn agree(args: &[&str], udp: bool, whole: bool) -> Result<(), String> {
+fn agree(args: &[&str], udp: bool, whole: bool) {
     let server = Real::start(None, &["-J"]);
     let port = server.port.to_string();
     // A server for one test that is found out late, on a busy host, is gone when it is asked again.
@@ -188,25 +188,31 @@ fn agree(args: &[&str], udp: bool, whole: bool) -> Result<(), String> {
     assert!(missing, "{}", record["doubts"]);
     let theirs = list(&told["end"]["streams"]);
     assert_eq!(theirs.len(), list(&record["streams"]).len(), "{args:?}");
-    let same = |what: &str, ours: u64, theirs: u64| {
-        if ours == theirs { Ok(()) } else { Err(format!("{what}: {ours} and {theirs}")) }
-    };
     for (stream, their) in list(&record["streams"]).iter().zip(theirs) {
+        let what = format!("{args:?}: {stream} and {their}");
         let reverse = stream["direction"] == "reverse";
-        if udp {
-            let sent = number(stream, "sender.datagrams");
-            assert!(sent > 0, "{args:?}");
-            same("lost", number(stream, "receiver.lost"), 0)?;
-            same("arrived", sent, number(stream, "receiver.datagrams"))?;
-            if whole {
-                same("datagrams", sent, number(their, "udp.packets"))?;
+        let ours = |name: &str| number(stream, name);
+        let unit = if udp { "datagrams" } else { "bytes" };
+        let [sent, received] =
+            ["sender", "receiver"].map(|end| number(stream, &format!("{end}.{unit}")));
+        assert!(received > 0, "{what}");
+        // What a busy host lets no receiver take is lost: of datagrams each is in one of both figures.
+        assert!(
+            if udp { sent == received + ours("receiver.lost") } else { sent >= received },
+            "{what}"
+        );
+        if !whole {
+            continue;
+        }
+        match (udp, reverse) {
+            (true, true) => assert_eq!(sent, number(their, "udp.packets"), "{what}"),
+            (true, false) => {
+                let (highest, lost) =
+                    (number(their, "udp.packets"), number(their, "udp.lost_packets"));
+                assert!(sent >= highest && received == highest - lost, "{what}");
             }
-        } else if whole {
-            let (here, there) =
-                if reverse { ("receiver", "sender") } else { ("sender", "receiver") };
-            let bytes = number(stream, &format!("{here}.bytes"));
-            assert!(bytes > 0, "{args:?}");
-            same("bytes", bytes, number(their, &format!("{there}.bytes")))?;
+            (false, true) => assert_eq!(sent, number(their, "sender.bytes"), "{what}"),
+            (false, false) => assert_eq!(received, number(their, "receiver.bytes"), "{what}"),
         }
     }
     if udp && args.iter().all(|word| !matches!(*word, "--both" | "--reverse")) {
@@ -215,10 +221,9 @@ fn agree(args: &[&str], udp: bool, whole: bool) -> Result<(), String> {
             assert!(receiver.get(absent).is_none(), "{absent}: {receiver}");
         }
     }
-    Ok(())
 }
 
-/// What nft drops is what the record calls lost, both ways; and what iperf3's own client says.
+/// What the record calls lost is what the receiver's kernel handed to no program, both ways, what nft dropped among it.
 #[test]
 fn loss_agrees_to_the_datagram() {
     let _alone = alone();
@@ -235,24 +240,26 @@ table inet truth {
 }
 ";
     for (way, side) in [("--forward", "b"), ("--reverse", "a")] {
-        in_three(way, || {
-            let lab = Lab::pair();
-            lab.nft(side, rules);
-            let server = Real::start(Some(&lab.space("b")), &[]);
-            let port = server.port.to_string();
-            let mut args = vec!["udp", "10.77.1.2", "-p", &port, "--json", "-t", "2s", "-b", "10M"];
-            args.extend(["-l", "1000", "-P", "2"]);
-            args.extend(Some(way).filter(|way| *way == "--reverse"));
-            let ran = linerate(Some(&lab.space("a")), &args);
-            let record = ran.record();
-            let status = record["status"].as_str();
-            assert_eq!((ran.code, status), (0, Some("complete")), "{}", record["error"]);
-            let (dropped, _) = lab.counter(side, "dropped");
-            let lost = number(&record, "totals.receiver.lost");
-            let share = real(&record, "totals.receiver.lost_ratio");
-            assert!(dropped > 0 && (share - 0.01).abs() < 0.005, "{dropped} dropped, {share}");
-            if lost == dropped { Ok(()) } else { Err(format!("{lost} lost, {dropped} dropped")) }
-        });
+        let lab = Lab::pair();
+        lab.nft(side, rules);
+        let server = Real::start(Some(&lab.space("b")), &[]);
+        let port = server.port.to_string();
+        let mut args = vec!["udp", "10.77.1.2", "-p", &port, "--json", "-t", "2s", "-b", "10M"];
+        args.extend(["-l", "1000", "-P", "2"]);
+        args.extend(Some(way).filter(|way| *way == "--reverse"));
+        let ran = linerate(Some(&lab.space("a")), &args);
+        let record = ran.record();
+        let status = record["status"].as_str();
+        assert_eq!((ran.code, status), (0, Some("complete")), "{}", record["error"]);
+        let (dropped, _) = lab.counter(side, "dropped");
+        let lost = number(&record, "totals.receiver.lost");
+        let sent = number(&record, "totals.sender.datagrams");
+        // Each stream opens with one datagram each way.
+        let taken = lab.snmp(side, "Udp", "InDatagrams") - 2;
+        assert_eq!(lost, sent - taken, "{}", record["totals"]);
+        assert!(dropped > 0 && lost >= dropped, "{dropped} dropped: {}", record["totals"]);
+        // A busy host adds to the hundredth part, and takes nothing from it.
+        assert!(dropped.abs_diff(sent / 100) <= 1, "{dropped} dropped of {sent}");
     }
 }
 
