@@ -1,5 +1,6 @@
 //! A tuning: asks the controller for the next setting, measures it, and says which is best.
 
+mod hand;
 mod levels;
 mod measure;
 mod words;
@@ -17,13 +18,14 @@ use linerate_model::record::{
 };
 use linerate_model::setting::Setting;
 use linerate_model::tune::{Objective, Purpose, Reason, TuneDocument, TuneTrial};
-use linerate_runner::agent::{DeviceChoice, HostAgent};
+use linerate_runner::agent::DeviceChoice;
 use linerate_runner::client::Request;
 
 use crate::doctor::TakeOver;
-use crate::doctor::prove::{not_back, set, still};
+use crate::doctor::prove::not_back;
 use crate::keep::SavedFile;
 use crate::{Env, sweep, trial};
+use hand::Hand;
 use levels::{Factor, Ground};
 use measure::{Measure, NotHad, Seen, loses_more, not_had};
 
@@ -63,14 +65,6 @@ struct Fault {
     why: String,
     /// The levels that are why, by factor, where that is known.
     levels: Option<Vec<(usize, usize)>>,
-}
-
-/// The host whose settings are varied.
-struct Hand {
-    host: Option<Box<dyn HostAgent>>,
-    device: Option<DeviceChoice>,
-    /// What is set there now; nothing where a setting was not taken as it was wanted, which may have changed the host.
-    now: Option<Vec<Setting>>,
 }
 
 impl Course {
@@ -366,52 +360,6 @@ impl Course {
     }
 }
 
-impl Hand {
-    /// Sets these and no others; the first that cannot be set, and why.
-    fn set(&mut self, wanted: &[Setting]) -> Result<Option<(Setting, String)>, ErrorRecord> {
-        let Some(host) = &mut self.host else { return Ok(None) };
-        if self.now.as_deref() == Some(wanted) {
-            return Ok(None);
-        }
-        self.now = None;
-        if let Some(error) = not_back(&host.restore()?.left()) {
-            return Err(error);
-        }
-        for setting in wanted {
-            let device = self.device.as_ref().filter(|_| setting.name.of_device());
-            match set(host.as_mut(), device, setting) {
-                Ok(()) => {}
-                Err(error) if error.kind == ErrorKind::Setting => {
-                    let why = format!("{}: {}", error.what, error.why);
-                    return Ok(Some((setting.clone(), why)));
-                }
-                Err(error) => return Err(error),
-            }
-        }
-        self.now = Some(wanted.to_vec());
-        Ok(None)
-    }
-
-    /// Whether all that was set still is.
-    fn holds(&mut self) -> Result<(), ErrorRecord> {
-        let Some(host) = &mut self.host else { return Ok(()) };
-        for setting in self.now.iter().flatten() {
-            let device = self.device.as_ref().filter(|_| setting.name.of_device());
-            still(host.as_mut(), device, setting)?;
-        }
-        Ok(())
-    }
-
-    /// Puts everything back; what could not be.
-    fn put_back(&mut self) -> Vec<String> {
-        match self.host.as_mut().map(|host| host.restore()) {
-            None => Vec::new(),
-            Some(Ok(restoration)) => restoration.left(),
-            Some(Err(error)) => vec![format!("{}: {}", error.what, error.why)],
-        }
-    }
-}
-
 fn profile_file(name: &str) -> Result<SavedFile, ErrorRecord> {
     let path = preset::path(name)?;
     if let Some(folder) = path.parent() {
@@ -470,69 +418,4 @@ fn blank(asked: &TuneAsked) -> TuneDocument {
 
 fn interrupted() -> ErrorRecord {
     ErrorRecord::new(ErrorKind::Interrupted, "the tuning was ended early", "Ctrl-C or SIGTERM", &[])
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::{Arc, Mutex};
-
-    use linerate_model::setting::{Applied, Outcome, Restoration, SettingValue};
-    use linerate_runner::agent::{Reply, Request as Ask};
-
-    use super::*;
-
-    /// A host whose driver makes 64 of every number; what is set there.
-    struct Rounding(Arc<Mutex<Vec<Setting>>>);
-
-    impl HostAgent for Rounding {
-        fn name(&self) -> &str {
-            "rounding"
-        }
-
-        fn ask(&mut self, request: Ask) -> Result<Reply, ErrorRecord> {
-            let mut set = self.0.lock().unwrap();
-            Ok(match request {
-                Ask::Apply { settings, .. } => {
-                    set.extend(settings.iter().cloned());
-                    let applied = |asked: Setting| Applied {
-                        device: None,
-                        before: None,
-                        after: Some(SettingValue::Number(64)),
-                        outcome: match asked.value {
-                            SettingValue::Number(_) => Outcome::Rounded,
-                            _ => Outcome::Set,
-                        },
-                        why: Some("the driver made another value of it".to_owned()),
-                        also: Vec::new(),
-                        asked,
-                    };
-                    Reply::Applied(settings.into_iter().map(applied).collect())
-                }
-                Ask::Restore => {
-                    set.clear();
-                    Reply::Restored(Restoration::default())
-                }
-                _ => Reply::Done,
-            })
-        }
-    }
-
-    #[test]
-    fn the_default_is_not_measured_with_what_a_driver_rounded() {
-        let set = Arc::new(Mutex::new(Vec::new()));
-        let host: Option<Box<dyn HostAgent>> = Some(Box::new(Rounding(set.clone())));
-        let mut hand = Hand { host, device: None, now: Some(Vec::new()) };
-        let setting = |name: &str, value| Setting::new(name, value).unwrap();
-        let ring = setting("ring.rx", SettingValue::Number(100));
-        let gro = setting("offload.gro", SettingValue::Switch(false));
-        let (refused, why) = hand.set(&[gro.clone(), ring.clone()]).unwrap().unwrap();
-        assert!(refused == ring && why.contains("another value"), "{refused} {why}");
-        assert_eq!(set.lock().unwrap().len(), 2);
-        assert!(hand.set(&[]).unwrap().is_none());
-        assert!(set.lock().unwrap().is_empty(), "it was put back");
-        // What holds is not set anew.
-        assert!(hand.set(std::slice::from_ref(&gro)).unwrap().is_none());
-        assert!(hand.set(&[gro]).unwrap().is_none());
-        assert_eq!(set.lock().unwrap().len(), 1);
-    }
 }
