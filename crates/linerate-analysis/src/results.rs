@@ -7,10 +7,12 @@ mod iperf3;
 mod plain;
 
 pub use crate::runs::{SetOfRuns, SetRun, SetsOfRuns};
+use linerate_model::doctor::DoctorDocument;
 use linerate_model::profile::ProfileDocument;
 use linerate_model::record::RunRecord;
 use linerate_model::search::SearchDocument;
 use linerate_model::sweep::SweepDocument;
+use linerate_model::tune::TuneDocument;
 
 use crate::compare::Analysis;
 use crate::input::InputError;
@@ -44,6 +46,10 @@ pub enum What {
     Sweep(Box<SweepDocument>),
     /// A search.
     Search(Box<SearchDocument>),
+    /// A tuning.
+    Tune(Box<TuneDocument>),
+    /// What the doctor found.
+    Doctor(Box<DoctorDocument>),
     /// A profile.
     Profile(Box<ProfileDocument>),
     /// A comparison.

@@ -41,7 +41,8 @@ fn label(word: &str) -> String {
     format!("{word:LABEL$}")
 }
 
-fn head(document: &DoctorDocument) -> String {
+/// Whose path it is, by which interface, and its goal.
+pub(crate) fn head(document: &DoctorDocument) -> String {
     let here = &document.here;
     let device = here.host.nic.as_ref().map_or("an unknown interface".to_owned(), |nic| {
         let kind = here.device.kind.known().and_then(Option::as_deref).or(nic.driver.as_deref());
@@ -60,7 +61,7 @@ fn head(document: &DoctorDocument) -> String {
 }
 
 /// Whose it is, where there are two.
-fn place(document: &DoctorDocument, host: TestEnd) -> String {
+pub(crate) fn place(document: &DoctorDocument, host: TestEnd) -> String {
     match (host, &document.far) {
         (TestEnd::Server, _) => "far host: ".to_owned(),
         (TestEnd::Client, Some(_)) => "here: ".to_owned(),
@@ -128,7 +129,8 @@ fn proof(out: &mut String, document: &DoctorDocument, layout: Layout) {
     layout.wrapped(out, &label(""), &clean(&back), Tone::Plain, LABEL);
 }
 
-fn counts(document: &DoctorDocument) -> (String, Tone) {
+/// How many of each severity there are.
+pub(crate) fn counts(document: &DoctorDocument) -> (String, Tone) {
     let of = |severity| document.findings.iter().filter(|f| f.severity == severity).count();
     let (problems, warnings, notes) =
         (of(Severity::Problem), of(Severity::Warning), of(Severity::Note));

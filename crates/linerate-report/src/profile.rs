@@ -1,7 +1,7 @@
 //! Where a test's CPU time went, as text: by layer, by where it was called from, by function, and what differs between two tests.
 
 use linerate_model::profile::{
-    Difference, FunctionShare, HostProfile, LayerDifference, LayerShare, PathShare, Profile,
+    Difference, FunctionShare, HostProfile, Knee, LayerDifference, LayerShare, PathShare, Profile,
     ProfileDocument, Scope, Unsampled,
 };
 use linerate_model::record::{CpuFigures, RunRecord, TestEnd};
@@ -36,12 +36,10 @@ pub enum Much {
 /// All of it.
 pub fn text(document: &ProfileDocument, layout: Layout, much: Much) -> String {
     let mut out = String::new();
-    if let Some(knee) = &document.knee {
-        let rate = |bps| number::or_absent(bps, number::rate);
-        let settled = if knee.settled { "" } else { ", not settled" };
-        let line =
-            format!("between {} and {}{settled}", rate(knee.lower_bps), rate(knee.upper_bps));
-        layout.wrapped(&mut out, &label("knee"), &line, Tone::Label, LABEL);
+    if let Some(found) = &document.knee {
+        // Apart from the trials of the search.
+        out.push('\n');
+        layout.wrapped(&mut out, &label("knee"), &knee(found), Tone::Label, LABEL);
         out.push('\n');
     }
     for profile in &document.profiles {
@@ -55,6 +53,14 @@ pub fn text(document: &ProfileDocument, layout: Layout, much: Much) -> String {
 
 fn label(word: &str) -> String {
     format!("{word:LABEL$}")
+}
+
+/// Where a search found it, and what limited it there: `between 2.000 Gbit/s and 2.010 Gbit/s; limit: path`.
+pub(crate) fn knee(found: &Knee) -> String {
+    let rate = |bps| number::or_absent(bps, number::rate);
+    let settled = if found.settled { "" } else { ", not settled" };
+    let limit = found.limit.map_or(String::new(), |limit| format!("; limit: {}", limit.name()));
+    format!("between {} and {}{settled}{limit}", rate(found.lower_bps), rate(found.upper_bps))
 }
 
 fn one(out: &mut String, profile: &Profile, layout: Layout, much: Much) {
@@ -306,7 +312,7 @@ pub(crate) fn verdict(found: &Difference) -> String {
 #[cfg(test)]
 pub(crate) mod tests {
     use linerate_analysis::profile::{complete, difference as between};
-    use linerate_model::profile::{FORMAT, Knee, Stack, Work, WorkUnit};
+    use linerate_model::profile::{FORMAT, Stack, Work, WorkUnit};
     use linerate_model::record::ProgramFacts;
     use linerate_testkit::records;
 

@@ -1,5 +1,7 @@
 //! A tuning as text: a row a trial while it runs, then the best setting and what each factor matters by.
 
+use std::collections::BTreeMap;
+
 use linerate_model::tune::{Gain, TuneDocument, TuneFactor, TuneTrial};
 
 use crate::clean::clean;
@@ -74,14 +76,32 @@ pub fn text(document: &TuneDocument, layout: Layout) -> String {
     out
 }
 
-fn means(document: &TuneDocument) -> Option<String> {
+/// The figures behind the gain: `923 Mbit/s against 780 Mbit/s of the default`.
+pub(crate) fn means(document: &TuneDocument) -> Option<String> {
     let shown = |value: f64| number::measured(value, Some(&document.objective.unit));
     let (default, best) = (document.default_mean?, document.best_mean?);
     Some(format!("{} against {} of the default", shown(best), shown(default)))
 }
 
+/// What differs from the default, as a document has it: `window 4 MiB, streams 4`.
+pub(crate) fn setting(document: &TuneDocument, levels: &BTreeMap<String, u64>) -> String {
+    // In the order of the factors, as everywhere else.
+    let changed = document.factors.iter().filter_map(|factor| {
+        let number = levels.get(&factor.name)?;
+        Some(format!("{} {}", factor.name, level_name(factor, *number)))
+    });
+    let words = changed.collect::<Vec<_>>().join(", ");
+    if words.is_empty() { "the default".to_owned() } else { words }
+}
+
+/// What a level of a factor is called, or the sign that there is none of this number.
+pub(crate) fn level_name(factor: &TuneFactor, number: u64) -> String {
+    let level = usize::try_from(number).ok().and_then(|at| factor.levels.get(at));
+    level.map_or_else(|| ABSENT.to_owned(), |level| level.name.clone())
+}
+
 /// A gain with its interval, or the sign that there is none.
-fn gain(gain: Option<&Gain>) -> String {
+pub(crate) fn gain(gain: Option<&Gain>) -> String {
     let words = |g: &Gain| format!("{:.1} % ({:.1} to {:.1})", g.mean, g.low, g.high);
     gain.map_or_else(|| ABSENT.to_owned(), words)
 }
@@ -96,26 +116,31 @@ fn next_best(factor: &TuneFactor) -> String {
 fn worst(factor: &TuneFactor) -> String {
     let gains = factor.levels.iter().filter_map(|l| Some((l.gain_percent?.mean, &l.name)));
     let worst = gains.min_by(|a, b| a.0.total_cmp(&b.0)).filter(|(gain, _)| *gain < 0.0);
-    worst.map_or_else(|| ABSENT.to_owned(), |(gain, name)| format!("{gain:.0} % ({name})"))
+    // With 0 added no share is `-0`.
+    let words = |(gain, name): (f64, &String)| format!("{:.0} % ({name})", gain.round() + 0.0);
+    worst.map_or_else(|| ABSENT.to_owned(), words)
+}
+
+/// Heads of the table of factors.
+pub(crate) const FACTORS: [&str; 6] =
+    ["factor", "default", "best", "worth", "others at most", "the worst"];
+
+/// The cells of a factor, in that order.
+pub(crate) fn cells(factor: &TuneFactor) -> [String; 6] {
+    let best = factor.best;
+    [
+        factor.name.clone(),
+        level_name(factor, 0),
+        if best > 0 { level_name(factor, best) } else { "default".to_owned() },
+        gain(factor.worth_percent.as_ref()),
+        next_best(factor),
+        worst(factor),
+    ]
 }
 
 fn table(document: &TuneDocument, layout: Layout) -> String {
-    let name = |factor: &TuneFactor, level: u64| {
-        let level = usize::try_from(level).ok().and_then(|at| factor.levels.get(at));
-        level.map_or_else(|| ABSENT.to_owned(), |level| level.name.clone())
-    };
-    let head = ["factor", "default", "best", "worth", "others at most", "the worst"];
-    let mut lines: Vec<[String; 6]> = vec![head.map(str::to_owned)];
-    lines.extend(document.factors.iter().map(|factor| {
-        [
-            factor.name.clone(),
-            name(factor, 0),
-            if factor.best > 0 { name(factor, factor.best) } else { "default".to_owned() },
-            gain(factor.worth_percent.as_ref()),
-            next_best(factor),
-            worst(factor),
-        ]
-    }));
+    let mut lines: Vec<[String; 6]> = vec![FACTORS.map(str::to_owned)];
+    lines.extend(document.factors.iter().map(cells));
     let cleaned = lines.into_iter().map(|line| line.map(|cell| clean(&cell).into_owned()));
     let lines: Vec<[String; 6]> = cleaned.collect();
     let wide = |at: usize| lines.iter().map(|line| line[at].chars().count()).max().unwrap_or(0);

@@ -92,7 +92,7 @@ struct Reader<'a> {
     file: &'a str,
     /// A test whose start was reported, and its end not yet.
     open: Option<(u64, Box<RunRecord>)>,
-    /// The first line of a sweep or search whose end was not reported yet.
+    /// The first line of a sweep, search or tuning whose end was not reported yet.
     unended: Option<u64>,
     /// What was reported of a campaign, and where it begins.
     campaign: Option<(u64, Lines)>,
@@ -150,6 +150,8 @@ impl Reader<'_> {
         match kind.as_deref() {
             Some("sweep") => self.typed(line, value, |d| What::Sweep(Box::new(d))),
             Some("search") => self.typed(line, value, |d| What::Search(Box::new(d))),
+            Some("tune") => self.typed(line, value, |d| What::Tune(Box::new(d))),
+            Some("doctor") => self.typed(line, value, |d| What::Doctor(Box::new(d))),
             Some("profile") => self.typed(line, value, |d| What::Profile(Box::new(d))),
             Some("compare") => match comparison(&value) {
                 Ok(analysis) => self.push(What::Compare(Box::new(analysis))),
@@ -178,7 +180,7 @@ impl Reader<'_> {
                 }
                 None => self.damage(
                     Some(line),
-                    "neither a run record nor a sweep, search, profile or compare document"
+                    "neither a run record nor a document of another verb that can be reported"
                         .to_owned(),
                 ),
             },
@@ -209,6 +211,8 @@ impl Reader<'_> {
                         }
                     },
                     (None, Some(_), _) => self.unended = Some(line),
+                    // Of a tuning.
+                    _ if value.get("factors").is_some() => self.unended = Some(line),
                     (None, None, Some(_)) => self.damage(
                         Some(line),
                         "lines of iperf3 --json-stream: a report has too little of them".to_owned(),
@@ -224,7 +228,7 @@ impl Reader<'_> {
                 (Ok(_), None) => {}
                 (Err(error), _) => self.damage(Some(line), format!("no interval: {error}")),
             },
-            // Of a sweep or search; the document at the end repeats it.
+            // Of a sweep, search or tuning; the document at the end repeats it.
             "trial" => self.unended = self.unended.or(Some(line)),
             "end" => {
                 let campaign = value.get("total").is_some() && value.get("done").is_some();
@@ -327,8 +331,8 @@ impl Reader<'_> {
     /// A test that was started and whose end never came is a partial result, not nothing.
     fn close(&mut self) {
         if let Some(line) = self.unended.take() {
-            let what = "a sweep or search whose end is missing: what `sweep --save DIR` or \
-                        `search --log FILE` kept can be reported";
+            let what = "a sweep, search or tuning whose end is missing: what `sweep --save DIR`, \
+                        `search --log FILE` or `tune --save FILE` kept can be reported";
             self.damage(Some(line), what.to_owned());
         }
         let Some((line, mut record)) = self.open.take() else { return };
@@ -481,7 +485,9 @@ mod tests {
             ("hello", "a.json, line 1: neither JSON nor the runs of a .stat file: "),
             ("1\n2\n", "a .stat file: only 2 values"),
             ("[1]", "a.json, line 1: expected an object"),
-            ("{\"kind\":\"doctor\"}", "kind `doctor`"),
+            ("{\"kind\":\"activity\"}", "kind `activity`"),
+            ("{\"kind\":\"doctor\"}", "lacks something: missing field"),
+            ("{\"kind\":\"tune\"}", "lacks something: missing field"),
             ("{\"format\":2,\"totals\":{}}", "format 2 is newer"),
             ("{\"start\":{},\"end\":{}}", "iperf3"),
             ("{\"error\":{\"what\":\"cannot reach x\"}}", "cannot reach x"),
@@ -491,6 +497,7 @@ mod tests {
             ("{\"event\":\"note\",\"text\":\"x\"}", "there is no result in it"),
             ("{\"event\":\"start\",\"data\":{}}\n{\"event\":\"end\",\"data\":{}}", "iperf3"),
             ("{\"event\":\"start\",\"sweep\":{}}", "whose end is missing"),
+            ("{\"event\":\"start\",\"factors\":[]}", "whose end is missing"),
             ("{\"event\":\"trial\",\"trial\":{}}", "whose end is missing"),
             ("{\"event\":\"start\"}", "a start without its record"),
             ("{\"event\":\"end\"}", "an end without a result"),

@@ -23,6 +23,8 @@ const LEAST: f64 = 0.6;
 /// Width of a letter, and of a frame that has room for some.
 const LETTER: f64 = 6.2;
 const LEAST_TEXT: f64 = 28.0;
+/// Width of a letter of the legend.
+const LEGEND_LETTER: f64 = 6.6;
 /// Frames of a stack that are drawn. The sampler takes 100 at most; a file may hold any number, and each is a call
 /// within a call when it is drawn.
 const MOST_FRAMES: usize = 256;
@@ -32,7 +34,7 @@ const SEEN: f64 = 1.96;
 /// What frames are called by their colour, which is a class of the style sheet.
 const LEGEND: [(&str, &str); 7] = [
     ("b0", "program"),
-    ("n", "system calls, other kernel"),
+    ("n", "system calls, kernel"),
     ("b1", "copying, checksums"),
     ("b2", "UDP, TCP, IP, offload"),
     ("b3", "queueing, drivers"),
@@ -122,7 +124,7 @@ impl Flame {
                 y - 9.0
             );
             text(out, "soft", x + 14.0, y, words);
-            x += 26.0 + words.chars().count() as f64 * LETTER;
+            x += 26.0 + words.chars().count() as f64 * LEGEND_LETTER;
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The one layer of SVG: colours, type, escaping and the frame of a drawing. What is drawn is
-//! decided by [`crate::compare::svg`] (lanes of dots) and [`chart`] (curves over axes).
+//! decided by [`crate::compare::svg`] (lanes of dots), [`chart`] (curves over axes), [`bars`] and [`flame`].
 
+pub mod bars;
 pub mod chart;
 pub mod flame;
 pub mod scale;

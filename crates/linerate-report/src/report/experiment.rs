@@ -1,4 +1,4 @@
-//! What sweeps and searches have in common in a report.
+//! What sweeps, searches and tunings have in common in a report.
 
 use linerate_model::host::HostFacts;
 use linerate_model::plan::PlanDirection;
@@ -11,9 +11,9 @@ use super::words::settings;
 use crate::clean::clean;
 use crate::run::view::command_line;
 
-/// The fields that both documents have.
+/// The fields that their documents have.
 pub(super) struct Experiment<'a> {
-    /// sweep or search.
+    /// sweep, search or tuning.
     pub kind: &'static str,
     pub label: Option<&'a str>,
     pub title: Option<&'a str>,

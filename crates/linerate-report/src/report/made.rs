@@ -6,7 +6,7 @@ use super::builder::Builder;
 use super::input::{Input, What};
 use super::run::Named;
 use super::view::{MOST_DRAWN_RUNS, View};
-use super::{head, profile, run, search, sets, sweep};
+use super::{doctor, head, profile, run, search, sets, sweep, tune};
 use crate::clean::clean;
 use crate::compare::view::View as Comparison;
 
@@ -84,6 +84,14 @@ impl View {
                 What::Search(document) => {
                     builder.count("search");
                     search::add(&mut builder, &source, document);
+                }
+                What::Tune(document) => {
+                    builder.count("tuning");
+                    tune::add(&mut builder, &source, document);
+                }
+                What::Doctor(document) => {
+                    builder.count("examination");
+                    doctor::add(&mut builder, &source, document);
                 }
                 What::Profile(document) => {
                     builder.count("profile");

@@ -1,5 +1,5 @@
-//! Reports: runs, sweeps, searches, comparisons and labelled sets of runs, together in one page or
-//! picture.
+//! Reports: runs, sweeps, searches, tunings, the doctor's findings, comparisons and labelled sets of runs, together in one
+//! page or picture.
 //!
 //! The way of the data: [`input`] makes [`input::Item`]s of bytes, [`view::View::new`] computes and
 //! words everything, and the formats ([`format::FORMATS`]) only lay the view out.
@@ -17,6 +17,7 @@
 
 mod builder;
 mod charts;
+mod doctor;
 mod experiment;
 pub mod figure;
 pub mod format;
@@ -27,6 +28,7 @@ mod run;
 mod search;
 mod sets;
 mod sweep;
+mod tune;
 pub mod view;
 pub(crate) mod words;
 

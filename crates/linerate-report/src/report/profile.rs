@@ -8,13 +8,16 @@ use super::view::{Figure, Section, Table};
 use crate::clean::clean;
 use crate::draw::flame::Flame;
 use crate::number;
-use crate::profile::{compared, differs, function, head, notes, sampled, verdict};
+use crate::profile::{compared, differs, function, head, knee, notes, sampled, verdict};
 use crate::run::view::command_line;
 
 /// Functions that a table has.
 const FUNCTIONS: usize = 25;
 
 pub(super) fn add(builder: &mut Builder, source: &str, document: &ProfileDocument) {
+    if let Some(found) = &document.knee {
+        builder.found(source, &mut vec![format!("The knee lies {}.", knee(found))]);
+    }
     for (i, profile) in document.profiles.iter().enumerate() {
         let name = if profile.name.is_empty() { source } else { profile.name.as_str() };
         let mut section = section(profile, source);
@@ -33,6 +36,7 @@ pub(super) fn add(builder: &mut Builder, source: &str, document: &ProfileDocumen
         run::add(builder, source, &profile.run, Named::Alone(&clean(name)), Words::Line);
     }
     for found in &document.differences {
+        builder.found(source, &mut vec![format!("Compared: {}.", verdict(found))]);
         builder.sections.push(of_difference(builder.alone, source, document, found));
     }
 }

@@ -4,6 +4,7 @@ use std::rc::Rc;
 
 use crate::compare::svg;
 use crate::compare::view::View as Comparison;
+use crate::draw::bars::Bars;
 use crate::draw::chart::Chart;
 use crate::draw::flame::Flame;
 use crate::draw::text;
@@ -32,7 +33,7 @@ pub struct View {
     pub words: Vec<String>,
     /// What could not be read.
     pub problems: Vec<String>,
-    /// A section a sweep, search, comparison or campaign, and one for what all runs have in common.
+    /// A section a sweep, search, tuning, comparison or campaign, and one for what all runs have in common.
     pub sections: Vec<Section>,
     /// Every test.
     pub runs: Vec<RunView>,
@@ -55,6 +56,8 @@ pub struct Section {
     pub tables: Vec<Table>,
     /// Label and text.
     pub facts: Vec<(String, String)>,
+    /// Commands to copy, each after what it is for.
+    pub commands: Vec<(&'static str, String)>,
     /// The command that repeats it.
     pub command: Option<String>,
 }
@@ -68,6 +71,8 @@ pub enum Figure {
     Lanes(Lanes),
     /// Stacks as towers.
     Flame(Box<Flame>),
+    /// Shares with their intervals.
+    Bars(Bars),
 }
 
 impl Figure {
@@ -81,6 +86,7 @@ impl Figure {
         match self {
             Self::Chart(chart) => chart.draw(out, top),
             Self::Flame(flame) => flame.draw(out, top),
+            Self::Bars(bars) => bars.draw(out, top),
             Self::Lanes(lanes) => {
                 text(out, "title", 12, top + 21.0, &lanes.title);
                 svg::figure(out, &lanes.view, &lanes.chosen, top + 30.0)
@@ -104,6 +110,7 @@ impl Figure {
             Self::Chart(chart) => (&chart.title, &chart.alt),
             Self::Lanes(lanes) => (&lanes.title, &lanes.alt),
             Self::Flame(flame) => (&flame.title, &flame.alt),
+            Self::Bars(bars) => (&bars.title, &bars.alt),
         }
     }
 }
@@ -179,7 +186,7 @@ pub struct HostView {
 /// One thing with its numbers, as CSV has it.
 #[derive(Debug, Clone, Default)]
 pub struct Row {
-    /// run, sweep-point, search-goal, search-trial, set, comparison.
+    /// run, sweep-point, search-goal, search-trial, tune, tune-factor, tune-trial, finding, set, comparison.
     pub kind: &'static str,
     /// Fields of a CSV file by column; the names are [`COLUMNS`].
     pub cells: Vec<(&'static str, String)>,

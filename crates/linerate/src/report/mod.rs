@@ -19,10 +19,10 @@ use linerate_ask::{help, usage};
 use linerate_drive::search;
 use linerate_model::exit::Exit;
 
-/// A page, picture or table of any results: runs, sweeps, searches, comparisons, campaigns, together.
+/// A page, picture or table of any results: runs, sweeps, searches, tunings, comparisons, campaigns, together.
 ///
-/// RESULT is what `--json` or `--json-lines` of a test, sweep, search, comparison or campaign
-/// printed, one document or many; the log of a search; the store of a campaign; what `iperf3 -J`
+/// RESULT is what `--json` or `--json-lines` of a test, sweep, search, tuning, doctor, profile, comparison or
+/// campaign printed, one document or many; the log of a search; the store of a campaign; what `iperf3 -J`
 /// printed; or a .stat file (one run a line), of which the first is the baseline of the others. It
 /// is known by its content. The form of the report is chosen by the ending of OUT: .html (one page with
 /// all figures, zoomable, readable offline), .svg, .png, .md or .csv.

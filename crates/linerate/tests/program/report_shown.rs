@@ -298,3 +298,155 @@ fn no_table_is_cut_at_1280_pixels() {
     let measured = between(&dom, "data-measured=\"", "\"");
     assert!(measured.ends_with(" tables, 0 cut") && !measured.starts_with("0 "), "{measured}");
 }
+
+fn gain(mean: f64, low: f64, high: f64) -> Value {
+    json!({ "mean": mean, "low": low, "high": high })
+}
+
+/// A tuning that found a window, and a word that would be markup.
+fn tuning() -> Value {
+    let level = |name: &str, gain: Value| json!({ "name": name, "gain_percent": gain, "runs": 4 });
+    let trial = |purpose: &str, levels: Value, value: f64| json!({ "purpose": purpose, "levels": levels, "value": value, "took_s": 1.1, "runs": ["r"] });
+    let mut trials = vec![trial("default", json!({}), 7.8e8), trial("default", json!({}), 7.9e8)];
+    trials.push(trial("screen", json!({ "window": 1, "streams": 1 }), 9.1e8));
+    trials.push(json!({
+        "purpose": "refine", "levels": { "engine": 1 }, "took_s": 0.4,
+        "failed": "the sender fell back to <b>send</b>",
+    }));
+    trials.push(trial("confirm", json!({ "window": 1 }), 9.2e8));
+    json!({
+        "format": 1, "kind": "tune", "id": "t", "started": "2026-11-22T10:00:00Z",
+        "linerate": { "version": "0.1.0" }, "command": ["linerate", "tune", "udp", "far"],
+        "target": "far", "protocol": "udp",
+        "objective": {
+            "name": "rate", "metric": "received_bps", "unit": "bit/s", "better": "higher",
+        },
+        "width_percent": 2.0, "seed": 7, "candidate": { "window": 1 },
+        "gain_percent": gain(18.2, 16.0, 20.4), "pairs": 8, "default_mean": 7.8e8,
+        "best_mean": 9.22e8, "recommended": true, "reason": "settled",
+        "because": ["window 4 MiB: 18.2 % more", "no other level of any factor can add 2 %"],
+        "best_command": ["linerate", "udp", "far", "--window", "4Mi"],
+        "factors": [
+            {
+                "name": "window", "best": 1, "worth_percent": gain(18.2, 16.0, 20.4),
+                "levels": [level("the system's", gain(-15.4, -17.0, -13.8)), level("4 MiB", Value::Null)],
+            },
+            {
+                "name": "engine", "best": 0, "others_most_percent": 1.4,
+                "levels": [level("gso", Value::Null),
+                    { "name": "mmsg", "runs": 0, "left_out": "it fell back to <b>send</b>" }],
+            },
+            {
+                "name": "streams", "best": 0, "others_most_percent": 1.9,
+                "levels": [level("1", Value::Null), level("2", gain(0.2, -1.1, 1.5))],
+            },
+        ],
+        "trials": trials, "client": { "hostname": "near" }, "server": { "hostname": "far" },
+        "seconds": 61.0, "doubts": [], "status": "complete",
+    })
+}
+
+#[test]
+fn a_tuning_becomes_a_page_with_its_worth_as_bars() {
+    let folder = scratch("tune");
+    fs::write(folder.join("t.json"), tuning().to_string()).unwrap();
+    let text = page(&folder, &["t.json"]);
+    assert_eq!(
+        between(&text, "<h1>", "</h1>"),
+        "Best setting of UDP for rate: near → far, 2026-11-22 10:00 UTC"
+    );
+    let headline = between(&text, "<table class=\"headline\">", "</table>");
+    for cell in ["the default", "780.0 Mbit/s", "window 4 MiB", "922.0 Mbit/s", "recommended"] {
+        assert!(headline.contains(cell), "{cell}: {headline}");
+    }
+    for words in [
+        "922.0 Mbit/s against 780.0 Mbit/s of the default",
+        "<p class=\"note\">To use what was found:</p>",
+        "<pre><code>linerate udp far --window 4Mi</code></pre>",
+        "What the best setting is worth over the default",
+        "window 4 MiB: +18.2 % (+16.0 to +20.4)",
+        "streams 2: +0.2 % (-1.1 to +1.5)",
+        "Every trial in its order",
+        "engine mmsg: the sender fell back to &lt;b&gt;send",
+        "5 trials, 1 of them without a figure",
+    ] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+    assert!(!text.contains("<b>") && exponent(&text).is_none(), "{text}");
+    let markdown = good(&folder, &["t.json", "--format", "md"]);
+    assert!(markdown.contains("\n    linerate udp far --window 4Mi\n"), "{markdown}");
+    let table = good(&folder, &["t.json", "--format", "csv"]);
+    let count = |kind: &str| table.lines().filter(|line| line.starts_with(kind)).count();
+    assert_eq!((count("tune,"), count("tune-factor,"), count("tune-trial,")), (1, 3, 5), "{table}");
+    for form in ["r.svg", "r.png"] {
+        good(&folder, &["t.json", "-o", form]);
+    }
+    // Its lines are known too, and what was cut short says how it goes on.
+    let lines = format!(
+        "{{\"event\":\"start\",\"factors\":[]}}\n{{\"event\":\"end\",\"document\":{}}}\n",
+        tuning()
+    );
+    fs::write(folder.join("lines.json"), lines).unwrap();
+    assert!(page(&folder, &["lines.json"]).contains("Best setting of UDP"));
+    let mut cut = tuning();
+    cut["status"] = json!("partial");
+    cut["recommended"] = json!(false);
+    // Numbers of levels that there are not are no danger.
+    cut["candidate"] = json!({ "window": 99, "nothing": 3 });
+    cut["trials"][2]["levels"] = json!({ "window": u64::MAX });
+    fs::write(folder.join("cut.json"), cut.to_string()).unwrap();
+    let text = page(&folder, &["cut.json"]);
+    assert!(text.contains("<code>linerate tune --resume cut.json</code>"), "{text}");
+    assert!(text.contains("This tuning did not come to its end") && !text.contains("To use what"));
+}
+
+#[test]
+fn what_the_doctor_found_becomes_a_page_with_commands_to_copy() {
+    let folder = scratch("doctor");
+    let finding = |id: &str, severity: &str, what: &str| {
+        json!({
+            "id": id, "host": "client", "severity": severity, "what": what, "why": "it <i>vanishes</i>",
+            "change": ["ip link set dev eth0 mtu 1500"], "undo": ["ip link set dev eth0 mtu 9000"],
+            "setting": { "name": "mtu", "value": 1500 }, "effect": "not measured; RFC 4821",
+        })
+    };
+    let host = |name: &str| json!({ "host": { "hostname": name } });
+    let document = json!({
+        "format": 1, "kind": "doctor", "started": "2026-11-22T10:00:00Z",
+        "linerate": { "version": "0.1.0" }, "command": ["linerate", "doctor", "far"],
+        "target": "far", "goal": { "rate_bps": 1_000_000_000u64 }, "checks": 9,
+        "findings": [
+            finding("path.mtu-mismatch", "problem", "eth0 sends packets of 9000 bytes"),
+            finding("clock.sync", "note", "no program keeps the clock"),
+        ],
+        "unknown": [{ "id": "nic.ring", "host": "server", "why": "its server does not tell it" }],
+        "proof": {
+            "id": "path.mtu-mismatch", "setting": { "name": "mtu", "value": 1500 },
+            "metric": "received_bps", "without": [1e9, 1.1e9], "with": [1.2e9, 1.3e9],
+            "margin_percent": 2.0, "gain_percent": gain(18.0, 12.0, 24.0),
+            "words": "worth 18 % (12 to 24)",
+        },
+        "here": host("near"), "far": host("far"),
+    });
+    fs::write(folder.join("d.json"), document.to_string()).unwrap();
+    let text = page(&folder, &["d.json"]);
+    assert_eq!(
+        between(&text, "<h1>", "</h1>"),
+        "What holds the path back: near → far, 2026-11-22 10:00 UTC"
+    );
+    for words in [
+        "1 problem, 0 warnings, 1 note in 9 checks; 1 could not be made.",
+        "<h2>problem: here: eth0 sends packets of 9000 bytes</h2>",
+        "Why: it &lt;i&gt;vanishes&lt;/i&gt;.",
+        "<p class=\"note\">To undo that:</p>\n<pre><code>ip link set dev eth0 mtu 9000</code></pre>",
+        "no program keeps the clock",
+        "its server does not tell it",
+        "What the change of path.mtu-mismatch is worth",
+        "mtu = 1500: +18.0 % (+12.0 to +24.0)",
+        "1.100 Gbit/s",
+    ] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+    assert!(!text.contains("<i>"), "{text}");
+    assert!(good(&folder, &["d.json", "--format", "csv"]).contains("finding,d.json,path.mtu"));
+}

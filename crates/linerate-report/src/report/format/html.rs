@@ -163,6 +163,9 @@ impl Body {
         self.push(&format!("<section class=\"part\" id=\"{id}\">\n"));
         self.element("h2", &section.title);
         self.elements("p", &section.words);
+        for (what, command) in &section.commands {
+            self.copied(what, command);
+        }
         for figure in &section.figures {
             self.figure(figure);
         }
@@ -254,9 +257,13 @@ impl Body {
 
     fn command(&mut self, command: Option<&str>) {
         if let Some(command) = command {
-            self.paragraph("note", "To repeat it:");
-            self.push(&format!("<pre><code>{}</code></pre>\n", escape(command)));
+            self.copied("To repeat it", command);
         }
+    }
+
+    fn copied(&mut self, what: &str, command: &str) {
+        self.paragraph("note", &format!("{what}:"));
+        self.push(&format!("<pre><code>{}</code></pre>\n", escape(command)));
     }
 
     fn runs(&mut self, view: &View) {

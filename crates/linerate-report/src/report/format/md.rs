@@ -49,6 +49,10 @@ pub(super) fn render(view: &View, _: &Look) -> Result<Vec<u8>, String> {
 fn section(out: &mut String, section: &Section) {
     out.push_str(&format!("## {}\n\n", text(&section.title)));
     list(out, &section.words);
+    for (what, line) in &section.commands {
+        out.push_str(&format!("{}:\n\n", text(what)));
+        command(out, line);
+    }
     for figure in &section.figures {
         let (title, alt) = figure.words();
         out.push_str(&format!("*{}.* {}\n\n", text(title), text(alt)));

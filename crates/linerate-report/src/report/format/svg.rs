@@ -33,6 +33,9 @@ pub(super) fn draw(view: &View, theme: Theme) -> Result<(f64, String), String> {
     let mut drawn = 0;
     for section in &view.sections {
         heading(&mut body, &mut top, &section.title);
+        for (what, command) in &section.commands {
+            words(&mut body, &mut top, &[format!("{what}: {command}")]);
+        }
         for figure in &section.figures {
             top = figure.draw(&mut body, top) + GAP;
             drawn += 1;
