@@ -166,6 +166,9 @@ pub fn tune() -> String {
   linerate tune tcp HOST --factor window=1Mi,4Mi,16Mi --factor streams --max-time 5m
   linerate tune rr HOST --allow-settings --factor cores --factor coalesce.rx-usecs=0,20
   linerate tune udp --local --objective efficiency
+  linerate tune tcp HOST --save t.json               keeps what is known after each trial
+  linerate tune --resume t.json                      goes on where that ended
+  linerate report t.json -o tune.html                its result as a page
 ",
     )
 }

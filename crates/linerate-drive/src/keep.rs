@@ -1,11 +1,15 @@
-//! `--save FILE`: a result in a file of its own, beside what is shown.
+//! `--save FILE`: a result in a file of its own, beside what is shown; and what `--resume` reads again.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, fchown};
 use std::path::{Path, PathBuf};
 
-use linerate_model::record::{ErrorKind as Kind, ErrorRecord};
+use linerate_model::record::{ErrorKind as Kind, ErrorRecord, FORMAT};
+use serde::de::DeserializeOwned;
+
+/// A larger file is no experiment: ten thousand trials of ten intervals are a fifth of it.
+const MOST_BYTES: u64 = 64 << 20;
 
 /// A file that a result will be kept in. It is made whole or not at all, and nothing is written over.
 #[derive(Debug)]
@@ -65,6 +69,100 @@ impl SavedFile {
         };
         let what = format!("cannot keep the result in `{}`", self.path.display());
         ErrorRecord::new(Kind::Output, what, why, &[hint])
+    }
+}
+
+/// A file in which a result is kept while it grows, so that whoever is killed loses nothing.
+#[derive(Debug)]
+pub(crate) struct GrowingFile {
+    file: SavedFile,
+    /// What is there is an earlier state of this very result.
+    is_own: bool,
+}
+
+impl GrowingFile {
+    /// One that is not there yet; see [`SavedFile::new`].
+    pub fn new(path: &Path) -> Result<Self, ErrorRecord> {
+        Ok(Self { file: SavedFile::new(path)?, is_own: false })
+    }
+
+    /// The file of the result that goes on. Before anything is measured: it must be one that can be replaced.
+    pub fn own(path: &Path) -> Result<Self, ErrorRecord> {
+        // A link keeps pointing where it does.
+        let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let file = SavedFile { path };
+        let regular = fs::metadata(&file.path).and_then(|found| match found.is_file() {
+            true => Ok(()),
+            false => Err(io::Error::other("it is no file that can be replaced")),
+        });
+        let opened = || OpenOptions::new().append(true).open(&file.path).map(drop);
+        let tried = || {
+            let draft = file.draft();
+            OpenOptions::new().write(true).create_new(true).open(&draft)?;
+            fs::remove_file(&draft)
+        };
+        match regular.and_then(|()| opened()).and_then(|()| tried()) {
+            Ok(()) => Ok(Self { file, is_own: true }),
+            Err(why) => Err(file.unable(&why)),
+        }
+    }
+
+    /// Where.
+    pub fn path(&self) -> &Path {
+        self.file.path()
+    }
+
+    /// Keeps the text, in place of what this result was before.
+    pub fn keep(&mut self, text: io::Result<String>) -> Result<(), ErrorRecord> {
+        if self.is_own {
+            let kept = text.and_then(|text| replace(self.path(), &text));
+            return kept.map_err(|why| self.file.unable(&why));
+        }
+        self.file.keep(text)?;
+        self.is_own = true;
+        Ok(())
+    }
+}
+
+/// What an experiment is called that goes on, and what its file is.
+pub(crate) struct Resumed {
+    /// `sweep`, `tune`.
+    pub kind: &'static str,
+    /// Where its file comes from, for a hint.
+    pub hint: &'static str,
+}
+
+impl Resumed {
+    /// A file that holds nothing to go on with.
+    pub fn unusable(&self, path: &Path, why: &str) -> ErrorRecord {
+        let what = format!("cannot resume `{}`", path.display());
+        ErrorRecord::new(Kind::Resume, what, why, &[self.hint])
+    }
+
+    /// Reads the document of a file; `head` gives its format and kind.
+    pub fn read<D: DeserializeOwned>(
+        &self,
+        file: &Path,
+        head: fn(&D) -> (u32, &str),
+    ) -> Result<D, ErrorRecord> {
+        let mut text = String::new();
+        let read =
+            File::open(file).and_then(|open| open.take(MOST_BYTES + 1).read_to_string(&mut text));
+        if let Err(error) = read {
+            return Err(self.unusable(file, &error.to_string()));
+        }
+        let kind = self.kind;
+        if text.len() as u64 > MOST_BYTES {
+            return Err(self.unusable(file, &format!("it is larger than any {kind}")));
+        }
+        let document: D = serde_json::from_str(&text)
+            .map_err(|e| self.unusable(file, &format!("it is no {kind}: {e}")))?;
+        let (format, found) = head(&document);
+        if format != FORMAT || found != kind {
+            let why = format!("it is a {found:?} of format {format}");
+            return Err(self.unusable(file, &why));
+        }
+        Ok(document)
     }
 }
 
@@ -129,6 +227,34 @@ mod tests {
         assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
         assert!(replace_secret(&dir.join("no/such"), "").is_err());
         assert_eq!(fs::read_dir(&dir).unwrap().count(), 2, "no draft stays");
+        fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
+    fn a_growing_result_replaces_itself_and_nothing_else() {
+        let dir = std::env::temp_dir().join(format!("linerate-growing-{}", std::process::id()));
+        fs::create_dir_all(&dir).unwrap();
+        let (path, link) = (dir.join("a.json"), dir.join("link"));
+        let mut grows = GrowingFile::new(&path).unwrap();
+        for text in ["one", "one and two"] {
+            grows.keep(Ok(text.into())).unwrap();
+            assert_eq!(fs::read_to_string(&path).unwrap(), text);
+        }
+        // Of another process it is somebody's result, unless that is what goes on.
+        assert!(GrowingFile::new(&path).is_err());
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        GrowingFile::own(&link).unwrap().keep(Ok("three".into())).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "three");
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert!(GrowingFile::own(&dir.join("none")).is_err());
+        assert!(GrowingFile::own(Path::new("/dev/null")).unwrap_err().why.contains("no file"));
+        // It came while the first trial ran.
+        let other = dir.join("b.json");
+        let mut grows = GrowingFile::new(&other).unwrap();
+        fs::write(&other, "somebody's").unwrap();
+        assert!(grows.keep(Ok("one".into())).is_err());
+        assert_eq!(fs::read_to_string(&other).unwrap(), "somebody's");
+        assert_eq!(fs::read_dir(&dir).unwrap().count(), 3, "no draft stays");
         fs::remove_dir_all(&dir).unwrap();
     }
 

@@ -3,6 +3,8 @@
 
 mod world;
 
+use std::collections::BTreeMap;
+
 use linerate_ask::Measure;
 use linerate_ask::search::SearchArgs;
 use linerate_ask::sweep::SweepArgs;
@@ -12,7 +14,7 @@ use linerate_drive::sweep::{Course, Swept};
 use linerate_drive::tune;
 use linerate_model::record::{ErrorRecord, Status};
 use linerate_model::search::SearchDocument;
-use linerate_model::tune::{Reason, TuneDocument, TuneTrial};
+use linerate_model::tune::{Purpose, Reason, TuneDocument, TuneTrial};
 use linerate_store::Reader;
 use world::{Folder, World, error};
 
@@ -81,6 +83,85 @@ fn a_tuning_keeps_what_is_known_wherever_it_is_stopped() {
     let odd = tune(&World::failing(9, error("test", 1)), TUNE).unwrap();
     assert_eq!(odd.status, Status::Complete);
     assert_eq!(odd.trials.iter().filter(|trial| trial.failed.is_some()).count(), 1);
+}
+
+/// Of each trial what it was of and what came of it.
+fn course(document: &TuneDocument) -> Vec<(Purpose, BTreeMap<String, u64>, Option<f64>)> {
+    let trials = document.trials.iter();
+    trials.map(|trial| (trial.purpose, trial.levels.clone(), trial.value)).collect()
+}
+
+#[test]
+fn a_tuning_that_is_stopped_anywhere_goes_on_to_the_same_end() {
+    let whole = World::default();
+    let expected = tune(&whole, TUNE).unwrap();
+    let mut went_on = 0;
+    for step in 1..=whole.steps() {
+        let folder = Folder::new("tune-resume");
+        let file = folder.file("tune.json");
+        let Ok(cut) =
+            tune(&World::stopped_at(Some(step)), &format!("{TUNE} --save {}", file.display()))
+        else {
+            assert!(!file.exists(), "step {step}: nothing was measured");
+            continue;
+        };
+        let hint = format!("linerate tune --resume {}", file.display());
+        assert_eq!(cut.error.unwrap().hints.last(), Some(&hint), "step {step}");
+        let world = World::default();
+        let document = tune(&world, &format!("tune --resume {}", file.display())).unwrap();
+        let ended = (document.status, document.reason, document.recommended);
+        assert_eq!(ended, (Status::Complete, Reason::Settled, false), "step {step}");
+        assert_eq!((&document.id, course(&document)), (&cut.id, course(&expected)), "step {step}");
+        assert_eq!(document.because, expected.because, "step {step}");
+        // What was measured before was not measured anew: no more than the block that was cut, and the look.
+        let anew = world.tests() as usize + cut.trials.len() - expected.trials.len();
+        assert!(anew <= 6 + 1, "step {step}: {anew}");
+        let kept: TuneDocument =
+            serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+        assert_eq!(kept, document, "step {step}");
+        went_on += 1;
+    }
+    assert_eq!(went_on, expected.trials.len());
+}
+
+#[test]
+fn what_is_no_tuning_that_can_go_on_is_refused() {
+    let folder = Folder::new("tune-refused");
+    let file = folder.file("tune.json");
+    let cut = tune(&World::stopped_at(Some(20)), &format!("{TUNE} --save {}", file.display()));
+    let cut = cut.unwrap();
+    let resumed = |text: String| {
+        std::fs::write(&file, text).unwrap();
+        let world = World::default();
+        let error = tune(&world, &format!("tune --resume {}", file.display())).unwrap_err();
+        assert_eq!(error.kind.name(), "resume", "{error:?}");
+        (error.why, world.tests())
+    };
+    let changed = |change: fn(&mut TuneDocument)| {
+        let mut other = cut.clone();
+        change(&mut other);
+        resumed(serde_json::to_string(&other).unwrap())
+    };
+    for (why, says) in [
+        (resumed("{".into()), "it is no tune"),
+        (changed(|d| d.kind = "sweep".into()), "a \"sweep\" of format 1"),
+        (changed(|d| d.status = Status::Complete), "it came to its end"),
+        (changed(|d| d.command = vec!["linerate".into(), "tune".into()]), "cannot be repeated"),
+        (changed(|d| d.command = words("sweep hydra2")), "it is no tuning"),
+    ] {
+        assert!(why.0.contains(says) && why.1 == 0, "{says}: {why:?}");
+    }
+    // What only the hosts can tell takes a first look at them.
+    for (why, says) in [
+        (changed(|d| d.trials[9].purpose = Purpose::Confirm), "trial 10 of "),
+        (changed(|d| d.trials[9].levels = BTreeMap::from([("no".into(), 1)])), "trial 10 of "),
+        (changed(|d| d.factors[0].levels[1].name = "9".into()), "it was begun with streams (1, 9,"),
+        (changed(|d| d.seed += 1), " is not one that its plan leads to"),
+    ] {
+        assert!(why.0.contains(says) && why.1 == 1, "{says}: {why:?}");
+    }
+    let error = tune(&World::default(), "tune --resume /nowhere/tune.json").unwrap_err();
+    assert_eq!(error.kind.name(), "resume");
 }
 
 #[test]

@@ -75,6 +75,8 @@ pub struct TuneDocument {
     pub best_settings: Vec<Setting>,
     /// The file of the profile that was saved.
     pub profile: Option<String>,
+    /// Wall time before the first trial, seconds: a first test and a look at both hosts.
+    pub look_s: Option<f64>,
     /// Every trial in its order.
     pub trials: Vec<TuneTrial>,
     /// The plan that each trial is a variant of, as agreed in the first.
@@ -168,6 +170,14 @@ pub struct TuneTrial {
     pub runs: Vec<String>,
     /// Why there is no figure.
     pub failed: Option<String>,
+    /// Where it is known which levels are why, whatever the others are: of each such factor the number of its level. Empty
+    /// where this combination alone is.
+    pub at_fault: Option<BTreeMap<String, u64>>,
+    /// Share of the datagrams that did not arrive, where what arrives is judged by its delay.
+    pub lost_ratio: Option<f64>,
+    /// Doubts of its runs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub doubts: Vec<Doubt>,
 }
 
 /// What a trial is for.

@@ -21,11 +21,11 @@ struct Since(Stopwatch, f64);
 
 /// Runs the command.
 pub fn run(args: &TuneArgs, look: Look) -> Result<Exit, ErrorRecord> {
-    let asked = args.asked()?;
+    // What is resumed may be a pipe that nobody writes: until it is read, Ctrl-C simply ends this process.
     let course = Course::new(args, output::command())?;
-    let since = Since(Stopwatch::start(), asked.max_time.as_secs_f64());
+    let since = Since(Stopwatch::start(), course.left_s());
     let stop = output::stop_at_signals()?;
-    let mut screen = Screen::new(asked.show.output.into(), look, stop, since);
+    let mut screen = Screen::new(args.output().into(), look, stop, since);
     let document = screen.watch(|env| course.run(env, &mut crate::doctor::take_over))?;
     match screen.output {
         Output::Text => screen.put(&format!("\n{}", text::text(&document, screen.layout))),

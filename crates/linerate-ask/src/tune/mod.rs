@@ -3,11 +3,13 @@
 mod factor;
 mod words;
 
+use std::path::PathBuf;
+
 use clap::{Args, Subcommand};
 use linerate_model::plan::{Direction, End, Traffic, TrafficKind};
 use linerate_model::units::{BitRate, Nanos};
 
-use crate::common::Show;
+use crate::common::OutputArgs;
 use crate::help;
 use crate::rr::RrArgs;
 use crate::tcp::TcpArgs;
@@ -25,11 +27,20 @@ pub use words::{test_options, test_words};
 /// nothing that was not tried can matter. At the end the best is compared with the default anew. It recommends
 /// only what is shown to be better.
 #[derive(Debug, Clone, Args)]
-#[command(after_help = help::tune())]
+#[command(after_help = help::tune(), args_conflicts_with_subcommands = true)]
 pub struct TuneArgs {
+    /// Go on where the file of --save (or what --json printed) ends, with its test, factors and options, and keep the result
+    /// there.
+    ///
+    /// Beside it stands only what concerns the output.
+    #[arg(long, value_name = "FILE", help_heading = "Tuning")]
+    pub resume: Option<PathBuf>,
+    /// How the result of what is resumed is shown.
+    #[command(flatten)]
+    output: OutputArgs,
     /// A test, and what is tuned of it.
     #[command(subcommand)]
-    pub test: TuneTest,
+    pub test: Option<TuneTest>,
 }
 
 /// What is tuned. Each has its help here, since that of its options is the one of a test.
@@ -114,8 +125,6 @@ pub struct TuneAsked {
     pub settings: bool,
     /// Of the order of trials.
     pub seed: Option<u64>,
-    /// How it is shown.
-    pub show: Show,
 }
 
 /// What is optimised.
@@ -143,11 +152,20 @@ impl TuneArgs {
     /// # Errors
     /// What does not.
     pub fn asked(&self) -> Result<TuneAsked, Refusal> {
-        let (verb, mut test, how, show) = match &self.test {
+        let Some(test) = &self.test else {
+            return Err(usage::refusal(
+                &["--resume"],
+                "nothing to tune was given",
+                "it needs a kind of test and a host, or a tuning that was cut short",
+                &["linerate tune udp HOST --rate max", "linerate tune --resume FILE"],
+            ));
+        };
+        let (verb, mut test, how, show) = match test {
             TuneTest::Udp(a) => (TrafficKind::Udp, a.test.trial(TRIAL)?, &a.how, a.test.show),
             TuneTest::Tcp(a) => (TrafficKind::Tcp, a.test.trial(TRIAL)?, &a.how, a.test.show),
             TuneTest::Rr(a) => (TrafficKind::Rr, a.test.trial(TRIAL)?, &a.how, a.test.show),
         };
+        show.without_live()?;
         let aim = aim(verb, how.objective.as_deref())?;
         check(&mut test, verb, &aim)?;
         let width = share(&how.width).filter(|width| (0.001..=0.5).contains(width));
@@ -165,8 +183,17 @@ impl TuneArgs {
             factors,
             settings: how.allow_settings,
             seed: how.seed,
-            show: show.without_live()?,
         })
+    }
+
+    /// In which form the result is shown.
+    pub fn output(&self) -> OutputArgs {
+        match &self.test {
+            Some(TuneTest::Udp(a)) => a.test.show.output,
+            Some(TuneTest::Tcp(a)) => a.test.show.output,
+            Some(TuneTest::Rr(a)) => a.test.show.output,
+            None => self.output,
+        }
     }
 }
 

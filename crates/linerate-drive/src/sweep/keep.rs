@@ -1,20 +1,22 @@
 //! Files of a sweep: what `--save` writes and `--resume` reads.
 
 use std::fs;
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use linerate_ask::Measure;
 use linerate_ask::sweep::SweepArgs;
-use linerate_model::record::{ErrorKind, ErrorRecord, FORMAT, RunRecord};
+use linerate_model::record::{ErrorKind, ErrorRecord, RunRecord};
 use linerate_model::sweep::SweepDocument;
 
-use crate::keep::replace;
+use crate::keep::{Resumed, replace};
 
 /// The sweep itself beside its runs.
 const SWEEP: &str = "sweep.json";
-/// A larger file is no sweep: ten thousand trials of ten intervals are a fifth of it.
-const MOST_BYTES: u64 = 64 << 20;
+const RESUMED: Resumed = Resumed {
+    kind: "sweep",
+    hint: "it is the JSON of `linerate sweep`: sweep.json in the directory of --save, or what --json printed",
+};
 
 /// Writes runs and the sweep into a directory. A failure is reported once and the sweep goes on.
 pub struct SweepFolder {
@@ -87,34 +89,13 @@ fn unwritable(path: &Path, error: &io::Error) -> ErrorRecord {
 
 /// A file that holds no sweep to go on with.
 pub fn unusable(path: &Path, why: &str) -> ErrorRecord {
-    ErrorRecord::new(
-        ErrorKind::Resume,
-        format!("cannot resume `{}`", path.display()),
-        why,
-        &[
-            "it is the JSON of `linerate sweep`: sweep.json in the directory of --save, or what --json printed",
-        ],
-    )
+    RESUMED.unusable(path, why)
 }
 
 /// Reads a sweep from its file, or from the directory of `--save`. Returns the file as well.
 pub fn read(path: &Path) -> Result<(SweepDocument, PathBuf), ErrorRecord> {
     let file = if path.is_dir() { path.join(SWEEP) } else { path.to_owned() };
-    let mut text = String::new();
-    let read =
-        fs::File::open(&file).and_then(|open| open.take(MOST_BYTES + 1).read_to_string(&mut text));
-    if let Err(error) = read {
-        return Err(unusable(&file, &error.to_string()));
-    }
-    if text.len() as u64 > MOST_BYTES {
-        return Err(unusable(&file, "it is larger than any sweep"));
-    }
-    let document: SweepDocument = serde_json::from_str(&text)
-        .map_err(|e| unusable(&file, &format!("it is no sweep: {e}")))?;
-    if document.format != FORMAT || document.kind != "sweep" {
-        let why = format!("it is a {:?} of format {}", document.kind, document.format);
-        return Err(unusable(&file, &why));
-    }
+    let document = RESUMED.read(&file, |sweep: &SweepDocument| (sweep.format, &sweep.kind))?;
     Ok((document, file))
 }
 

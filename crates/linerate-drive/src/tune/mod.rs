@@ -1,29 +1,31 @@
 //! A tuning: asks the controller for the next setting, measures it, and says which is best.
 
 mod hand;
+mod keep;
 mod levels;
 mod measure;
 mod words;
 
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 use linerate_analysis::metric::{self, Better};
 use linerate_ask::tune::{Level, TuneArgs, TuneAsked};
 use linerate_ask::{preset, usage};
 use linerate_experiment::doubts;
 use linerate_experiment::tune::space::Combination;
-use linerate_experiment::tune::{Measured, Settings, Tune};
+use linerate_experiment::tune::{Made, Measured, Settings, Tune};
 use linerate_model::record::{
-    Doubt, ErrorKind, ErrorRecord, FORMAT, PlanRecord, ProgramFacts, RunRecord, Status,
+    ErrorKind, ErrorRecord, FORMAT, PlanRecord, ProgramFacts, RunRecord, Status,
 };
 use linerate_model::setting::Setting;
-use linerate_model::tune::{Objective, Purpose, Reason, TuneDocument, TuneTrial};
+use linerate_model::tune::{Objective, Purpose, Reason, TuneDocument, TuneFactor, TuneTrial};
 use linerate_runner::agent::DeviceChoice;
 use linerate_runner::client::Request;
 
 use crate::doctor::TakeOver;
 use crate::doctor::prove::not_back;
-use crate::keep::SavedFile;
+use crate::keep::{GrowingFile, SavedFile};
 use crate::{Env, sweep, trial};
 use hand::Hand;
 use levels::{Factor, Ground};
@@ -50,14 +52,25 @@ pub struct Course {
     document: TuneDocument,
     /// Where the profile and the document are kept.
     profile: Option<SavedFile>,
-    saved: Option<SavedFile>,
-    doubts: Vec<Vec<Doubt>>,
+    saved: Option<GrowingFile>,
+    /// What came before, where it goes on.
+    earlier: Option<Earlier>,
+    /// That the document cannot be kept was said.
+    said_unkept: bool,
     /// Largest payload that is known to fit into a frame, bytes.
     fits: Option<u32>,
     /// Shares that the default lost, run by run.
     lost: Vec<f64>,
     /// Options of the best setting.
     best: Vec<(String, String)>,
+}
+
+/// What an earlier tuning left in its file.
+struct Earlier {
+    path: PathBuf,
+    /// Its factors, with the levels that its trials are of.
+    factors: Vec<TuneFactor>,
+    trials: Vec<TuneTrial>,
 }
 
 /// Why a trial has no figure.
@@ -68,18 +81,49 @@ struct Fault {
 }
 
 impl Course {
-    /// What is asked for by `command`.
+    /// What is asked for by `command`, or where an earlier tuning ended.
     ///
     /// # Errors
-    /// What makes no sense, and a profile or file that cannot be kept.
+    /// What makes no sense, a profile or file that cannot be kept, and what cannot be resumed.
     pub fn new(args: &TuneArgs, command: Vec<String>) -> Result<Self, ErrorRecord> {
+        if let Some(path) = &args.resume {
+            return Self::resume(path);
+        }
+        let mut course = Self::begin(args, command)?;
+        let saved = course.asked.test.save.as_deref();
+        course.saved = saved.map(GrowingFile::new).transpose()?;
+        Ok(course)
+    }
+
+    /// It goes on in the file that it is read from.
+    fn resume(path: &Path) -> Result<Self, ErrorRecord> {
+        let (document, args) = keep::read(path)?;
+        let mut course = Self::begin(&args, document.command.clone())?;
+        course.saved = Some(GrowingFile::own(path)?);
+        let blank = course.document;
+        course.document = TuneDocument {
+            id: document.id,
+            started: document.started,
+            seed: document.seed,
+            look_s: document.look_s,
+            plan: document.plan,
+            client: document.client,
+            server: document.server,
+            seconds: document.seconds,
+            ..blank
+        };
+        let (factors, trials) = (document.factors, document.trials);
+        course.earlier = Some(Earlier { path: path.to_owned(), factors, trials });
+        Ok(course)
+    }
+
+    fn begin(args: &TuneArgs, command: Vec<String>) -> Result<Self, ErrorRecord> {
         let mut asked = args.asked()?;
         let Some(metric) = metric::find(asked.aim.metric) else {
             return Err(usage::error("cannot tune", "there is no such metric", &[]));
         };
         let profile =
             asked.test.request.profile.take().map(|name| profile_file(&name)).transpose()?;
-        let saved = asked.test.save.as_deref().map(SavedFile::new).transpose()?;
         let request = &mut asked.test.request;
         request.command = command;
         let time = request.plan.duration().unwrap_or_default();
@@ -93,9 +137,26 @@ impl Course {
             loss_at_most_ratio: asked.aim.loss,
         };
         document.profile = profile.as_ref().map(|file| file.path().display().to_string());
-        let (factors, doubts, best) = (Vec::new(), Vec::new(), Vec::new());
-        let (fits, lost) = (None, Vec::new());
-        Ok(Self { asked, measure, factors, document, profile, saved, doubts, fits, lost, best })
+        Ok(Self {
+            asked,
+            measure,
+            factors: Vec::new(),
+            document,
+            profile,
+            saved: None,
+            earlier: None,
+            said_unkept: false,
+            fits: None,
+            lost: Vec::new(),
+            best: Vec::new(),
+        })
+    }
+
+    /// Seconds that are left for trials, before the first one of this process.
+    pub fn left_s(&self) -> f64 {
+        let trials = self.earlier.iter().flat_map(|earlier| &earlier.trials);
+        let spent: f64 = trials.map(|trial| trial.took_s).sum();
+        (self.asked.max_time.as_secs_f64() - spent).max(0.0)
     }
 
     /// To its end, or to where it must stop.
@@ -123,16 +184,9 @@ impl Course {
         for note in &notes {
             env.watcher.tune(&Event::Note(note));
         }
-        let spent = env.clock.elapsed().saturating_sub(begun);
-        let settings = Settings {
-            width: self.asked.width,
-            lower: self.measure.metric.better == Better::Lower,
-            max_s: Some(self.asked.max_time.as_secs_f64() - spent.as_secs_f64()),
-            trial_s: took.as_secs_f64(),
-            seed: self.document.seed,
-        };
-        let levels = self.factors.iter().map(|factor| factor.levels.len() + 1).collect();
-        let mut tune = Tune::new(levels, settings);
+        let spent = env.clock.elapsed().saturating_sub(begun).as_secs_f64();
+        let mut tune = self.controller(env, spent, took.as_secs_f64())?;
+        let before_s = self.document.seconds;
         env.watcher.tune(&Event::Started(&self.document));
         let mut trouble = None;
         while let Some((combination, purpose)) = tune.next() {
@@ -141,18 +195,101 @@ impl Course {
                 true => Err(interrupted()),
                 false => self.trial(env, &mut tune, &combination, purpose, &mut hand),
             };
-            if let Err(error) = done {
-                tune.stop();
-                trouble = Some(error);
+            let spent = env.clock.elapsed().saturating_sub(begun);
+            self.document.seconds = before_s + spent.as_secs_f64();
+            match done {
+                Ok(()) => self.keep_so_far(env, &tune),
+                Err(error) => {
+                    tune.stop();
+                    trouble = Some(error);
+                }
             }
         }
         let left = hand.put_back();
         trouble = trouble.or_else(|| not_back(&left));
         self.document.left = left;
-        self.document.seconds = env.clock.elapsed().saturating_sub(begun).as_secs_f64();
-        self.fill(&tune, trouble);
+        let spent = env.clock.elapsed().saturating_sub(begun);
+        self.document.seconds = before_s + spent.as_secs_f64();
+        self.fill(&tune, trouble.map(|error| self.go_on_later(error)));
         self.keep();
         Ok(self.document)
+    }
+
+    /// The controller of these levels; of a tuning that goes on, after the trials that were made.
+    fn controller(
+        &mut self,
+        env: &mut Env<'_>,
+        spent_s: f64,
+        trial_s: f64,
+    ) -> Result<Tune, ErrorRecord> {
+        let levels: Vec<usize> =
+            self.factors.iter().map(|factor| factor.levels.len() + 1).collect();
+        let look_s = *self.document.look_s.get_or_insert(spent_s);
+        let settings = Settings {
+            width: self.asked.width,
+            lower: self.measure.metric.better == Better::Lower,
+            max_s: Some(self.asked.max_time.as_secs_f64() - look_s),
+            trial_s,
+            seed: self.document.seed,
+        };
+        let earlier = self.earlier.take().filter(|earlier| !earlier.trials.is_empty());
+        let Some(Earlier { path, factors, mut trials }) = earlier else {
+            return Ok(Tune::new(levels, settings));
+        };
+        keep::same_levels(&path, &factors, &self.document.factors)?;
+        let all = trials.len();
+        let other = |trial: usize| {
+            let why = format!("trial {trial} of {all} is not one that its plan leads to");
+            keep::unusable(&path, &why)
+        };
+        let made: Vec<Made> = (1..)
+            .zip(&trials)
+            .map(|(number, trial)| keep::made(&factors, trial).ok_or_else(|| other(number)))
+            .collect::<Result<_, _>>()?;
+        // There was time for the trials that were made.
+        let settings = Settings { trial_s: 0.0, ..settings };
+        let (tune, whole) =
+            Tune::replay(&levels, &settings, &made).map_err(|found| other(found.trial))?;
+        let note = match all.saturating_sub(whole) {
+            0 => format!("it goes on after {whole} trials"),
+            cut => format!(
+                "it goes on after {whole} trials; {cut} of a block that was not whole are made anew"
+            ),
+        };
+        env.watcher.tune(&Event::Note(&note));
+        trials.truncate(whole);
+        let defaults = trials.iter().filter(|trial| trial.levels.is_empty());
+        self.lost.extend(defaults.filter_map(|trial| trial.lost_ratio));
+        self.document.trials = trials;
+        self.note_left_out(&tune);
+        Ok(tune)
+    }
+
+    /// The document as it would be if this process were killed now.
+    fn keep_so_far(&mut self, env: &mut Env<'_>, tune: &Tune) {
+        if self.saved.is_none() {
+            return;
+        }
+        self.fill(tune, Some(keep::unfinished()));
+        let text = crate::document(&self.document);
+        let kept = self.saved.as_mut().map_or(Ok(()), |file| file.keep(text));
+        if let Err(error) = kept
+            && !std::mem::replace(&mut self.said_unkept, true)
+        {
+            let note = format!(
+                "{}: {}; the tuning goes on and shows its result at its end",
+                error.what, error.why
+            );
+            env.watcher.tune(&Event::Note(&note));
+        }
+    }
+
+    /// The same error, with the way to go on.
+    fn go_on_later(&self, mut error: ErrorRecord) -> ErrorRecord {
+        if let Some(file) = &self.saved {
+            error.hints.push(format!("linerate tune --resume {}", file.path().display()));
+        }
+        error
     }
 
     /// The test of a combination, its settings of hosts aside.
@@ -225,12 +362,26 @@ impl Course {
         if combination.changed().is_empty() {
             self.lost.extend(seen.lost);
         }
-        let (failed, at_fault) = fault.map(|fault| (fault.why, fault.levels)).unzip();
-        let runs = seen.runs;
-        self.document.trials.push(TuneTrial { purpose, levels, value, took_s, runs, failed });
-        tune.take(Measured { value, at_fault: at_fault.flatten(), took_s });
+        let (failed, blamed) = fault.map(|fault| (fault.why, fault.levels)).unzip();
+        let blamed: Option<Vec<(usize, usize)>> = blamed.flatten();
+        let named = |(factor, level): &(usize, usize)| {
+            Some((self.document.factors.get(*factor)?.name.clone(), *level as u64))
+        };
+        let at_fault = blamed.as_ref().map(|levels| levels.iter().filter_map(named).collect());
+        let Seen { runs, doubts, lost: lost_ratio, .. } = seen;
+        self.document.trials.push(TuneTrial {
+            purpose,
+            levels,
+            value,
+            took_s,
+            runs,
+            failed,
+            at_fault,
+            lost_ratio,
+            doubts,
+        });
+        tune.take(Measured { value, at_fault: blamed, took_s });
         self.note_left_out(tune);
-        self.doubts.push(seen.doubts);
         env.watcher.tune(&Event::Ended(&self.document, &what));
         Ok(())
     }
@@ -287,15 +438,19 @@ impl Course {
         }
     }
 
-    /// What the first test says of the hosts.
+    /// What the first test says of the hosts; of a tuning that goes on the first of all.
     fn learn(&mut self, record: &RunRecord) {
-        self.document.client = Some(record.client.clone());
-        self.document.server.clone_from(&record.server);
+        let document = &mut self.document;
+        if document.client.is_some() {
+            return;
+        }
+        document.client = Some(record.client.clone());
+        document.server.clone_from(&record.server);
         let shared = record.agreed.as_ref().unwrap_or(&record.asked);
-        self.document.plan = Some(PlanRecord { duration_s: None, ..shared.clone() });
+        document.plan = Some(PlanRecord { duration_s: None, ..shared.clone() });
     }
 
-    /// The document at the end.
+    /// The document as of now.
     fn fill(&mut self, tune: &Tune, trouble: Option<ErrorRecord>) {
         let found = tune.found();
         let document = &mut self.document;
@@ -304,9 +459,9 @@ impl Course {
             told.worth_percent = about.worth.filter(|_| about.best > 0);
             told.others_most_percent = about.others_most;
             for (level, known) in told.levels.iter_mut().zip(&about.levels) {
-                if let Some((gain, runs)) = known {
-                    (level.gain_percent, level.runs) = (Some(*gain), *runs as u64);
-                }
+                // It was another one before the search moved on.
+                (level.gain_percent, level.runs) =
+                    known.map_or((None, 0), |(gain, runs)| (Some(gain), runs as u64));
             }
         }
         document.gain_percent = found.gain;
@@ -314,7 +469,8 @@ impl Course {
         (document.default_mean, document.best_mean) = (found.default_mean, found.candidate_mean);
         document.recommended = found.recommended;
         document.reason = if trouble.is_some() { Reason::Stopped } else { found.reason };
-        document.doubts = doubts::summed(self.doubts.iter().map(Vec::as_slice));
+        document.doubts =
+            doubts::summed(document.trials.iter().map(|trial| trial.doubts.as_slice()));
         let changed = found.candidate.changed();
         let name = |f: usize| {
             Some((document.factors.get(f)?.name.clone(), found.candidate.level(f) as u64))
@@ -349,7 +505,8 @@ impl Course {
             self.document.profile = None;
         }
         self.failed_to_keep(kept);
-        let kept = self.saved.as_ref().map(|file| file.keep(crate::document(&self.document)));
+        let text = crate::document(&self.document);
+        let kept = self.saved.as_mut().map(|file| file.keep(text));
         self.failed_to_keep(kept);
     }
 
@@ -404,6 +561,7 @@ fn blank(asked: &TuneAsked) -> TuneDocument {
         best_command: Vec::new(),
         best_settings: Vec::new(),
         profile: None,
+        look_s: None,
         trials: Vec::new(),
         plan: None,
         client: None,

@@ -16,6 +16,7 @@
 
 mod found;
 pub mod race;
+mod replay;
 pub mod space;
 mod stages;
 
@@ -26,6 +27,7 @@ use linerate_stats::offline::bootstrap::Random;
 
 pub use found::{FactorFound, Found};
 use race::{Noise, Race};
+pub use replay::{Made, OtherTrial};
 use space::{Combination, Space};
 
 /// Runs of the default at the beginning; the first warms up what is cold and is not looked at.

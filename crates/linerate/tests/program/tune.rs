@@ -233,6 +233,50 @@ fn ctrl_c_keeps_what_is_known() {
     assert_eq!(document["recommended"], false);
 }
 
+/// What a killed tuning had measured stands in its file, and nothing of it is measured again but the block that was cut.
+#[test]
+fn a_killed_tuning_goes_on() {
+    let _alone = alone();
+    let folder = config("killed");
+    let file = folder.join("tune.json");
+    let path = file.to_str().expect("text");
+    let line = "tune udp --local --rate 5M -t 50ms --factor streams=2,3,4 --factor burst=1ms,2ms \
+                --objective efficiency --width 50% --max-time 60s --seed 7 --save";
+    let args: Vec<&str> = line.split_whitespace().chain([path]).collect();
+    let client = Client::start(None, &args);
+    let read = || {
+        let text = std::fs::read_to_string(&file).ok()?;
+        Some(serde_json::from_str::<Value>(&text).expect("a whole document"))
+    };
+    let trials = |document: &Value| list(&document["trials"]).len();
+    assert!(wait_for(LONG, || read().is_some_and(|now| trials(&now) >= 9)), "no trials");
+    client.signal(Signal::SIGKILL);
+    let _ = client.end();
+    let cut = read().expect("it was kept");
+    fits(&cut);
+    assert_eq!((&cut["status"], &cut["error"]["kind"]), (&"partial".into(), &"unfinished".into()));
+    // Options of its own would be ignored, and are refused.
+    let refused = linerate(None, &["tune", "--resume", path, "tcp", "--local"]);
+    assert_eq!(refused.code, 2, "{}", refused.err);
+    let ran = linerate(None, &["tune", "--resume", path, "--json"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(ran.err.contains("it goes on after "), "{}", ran.err);
+    let document = ran.record();
+    holds_together(&document);
+    assert_eq!((&document["id"], &document["started"]), (&cut["id"], &cut["started"]));
+    let whole = ran.err.split("it goes on after ").nth(1).and_then(|rest| rest.split(' ').next());
+    let whole: usize = whole.and_then(|n| n.parse().ok()).expect("a number");
+    assert!(whole >= 6 && trials(&cut) - whole < 6, "{whole} of {}", trials(&cut));
+    assert_eq!(list(&document["trials"])[..whole], list(&cut["trials"])[..whole]);
+    assert!(trials(&document) > whole, "{document:#}");
+    assert_eq!(read().as_ref(), Some(&document), "the file has the result");
+    // What is at its end does not go on, and is no file for another one.
+    let again = linerate(None, &["tune", "--resume", path]);
+    assert!(again.code == 2 && again.err.contains("it came to its end"), "{again:?}");
+    let other = linerate(None, &args);
+    assert!(other.code == 1 && other.err.contains("the file is there"), "{}", other.err);
+}
+
 #[test]
 fn what_cannot_be_is_refused_before_any_packet() {
     let folder = config("refused");
@@ -248,7 +292,7 @@ fn what_cannot_be_is_refused_before_any_packet() {
         std::fs::write(profiles.join(format!("{name}.toml")), text).expect("written");
     }
     for (line, why) in [
-        ("tune", "no command was given"),
+        ("tune", "nothing to tune was given"),
         ("tune udp", "no server was given"),
         ("tune udp hydra2", "--rate max"),
         ("tune tcp --local --factor wnidow", "none of window"),
