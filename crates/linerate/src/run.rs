@@ -82,7 +82,7 @@ fn begin_watching(request: &mut Request, screen: &mut Screen, look: Look) -> Opt
     }
     let controls = Controls::default();
     request.controls = Some(controls.clone());
-    match Running::begin(controls, screen.stop.clone(), look.beside().colour) {
+    match Running::begin(controls, &screen.stop, look.beside().colour) {
         Ok(running) => {
             screen.held = true;
             Some(running)

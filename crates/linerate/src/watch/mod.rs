@@ -175,7 +175,7 @@ fn rows(args: &WatchArgs, mut looks: Looks, stop: &Stop) -> Result<Exit, ErrorRe
 fn view(mut looks: Looks, look: Look, stop: &Stop) -> std::io::Result<()> {
     let colours = linerate_watch::Look { colour: look.layout().paint.colour };
     let mut view = HostView::new(facts(None), looks.interval.as_secs_f64());
-    let mut tty = Tty::take(On::Stdout)?;
+    let mut tty = Tty::take(On::Stdout, stop)?;
     while !stop.seen() && !looks.over() {
         if let Some((activity, at)) = looks.next() {
             let at = at.to_zoned(jiff::tz::TimeZone::system());

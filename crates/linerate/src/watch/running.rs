@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
-use linerate_model::exit::Exit;
 use linerate_model::record::{Interval, RunRecord};
 use linerate_model::sample::HostSample;
 use linerate_runner::controls::Controls;
@@ -15,11 +14,8 @@ use linerate_session::verdict::so_far;
 use linerate_watch::test::{TestView, Turn};
 use linerate_watch::{Look, screen};
 
-use super::terminal::{Key, On, Tty, give_back};
+use super::terminal::{Key, On, Tty};
 use super::{LOOK_UP, save};
-
-/// Whoever asks this often does not wait for anything any more.
-const IMPATIENT: u32 = 3;
 
 /// A thread that shows a test and takes keys, until [`Running::leave`].
 pub struct Running {
@@ -31,7 +27,6 @@ struct Shared {
     view: Mutex<TestView>,
     over: AtomicBool,
     controls: Controls,
-    stop: Stop,
 }
 
 impl Running {
@@ -39,17 +34,13 @@ impl Running {
     ///
     /// # Errors
     /// There is no terminal, or it cannot be taken.
-    pub fn begin(controls: Controls, stop: Stop, colour: bool) -> io::Result<Self> {
+    pub fn begin(controls: Controls, stop: &Stop, colour: bool) -> io::Result<Self> {
         if !stderr().is_terminal() || std::env::var_os("TERM").is_some_and(|term| term == "dumb") {
             return Err(io::Error::other("standard error is no terminal"));
         }
-        let shared = Arc::new(Shared {
-            view: Mutex::default(),
-            over: AtomicBool::new(false),
-            controls,
-            stop,
-        });
-        let tty = Tty::take(On::Stderr)?;
+        let shared =
+            Arc::new(Shared { view: Mutex::default(), over: AtomicBool::new(false), controls });
+        let tty = Tty::take(On::Stderr, stop)?;
         let seen = Arc::clone(&shared);
         let run = move || seen.show(tty, Look { colour });
         let thread = thread::Builder::new().name("watch".into()).spawn(run)?;
@@ -80,7 +71,6 @@ impl Shared {
 
     /// Until the test is over.
     fn show(&self, mut tty: Tty, look: Look) -> io::Result<()> {
-        let mut quits = 0;
         while !self.over.load(Ordering::Relaxed) {
             if let Some(measured_s) = self.controls.measured_s() {
                 self.view().elapsed(measured_s);
@@ -99,15 +89,8 @@ impl Shared {
             let Some(key) = tty.key(LOOK_UP)? else { continue };
             self.view().say(None);
             match key {
-                Key::Quit => {
-                    quits += 1;
-                    self.view().end();
-                    self.stop.now();
-                    if quits >= IMPATIENT {
-                        give_back();
-                        std::process::exit(Exit::Interrupted as i32);
-                    }
-                }
+                // Whoever read the key has ended the test.
+                Key::Quit => self.view().end(),
                 Key::Save => {
                     let saved = save(&drawn);
                     self.view().say(Some(saved));

@@ -1,12 +1,20 @@
 //! Screens on a real terminal (tmux's): started, looked at, told things by keys, left as they were found.
 
 use linerate_testkit::peer::LONG;
+use std::fs::{File, OpenOptions};
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::os::fd::AsFd as _;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use nix::fcntl::OFlag;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 use serde_json::Value;
 
 use crate::support::{alone, linerate, number, skip, wait_for};
@@ -248,6 +256,85 @@ fn what_a_host_carries_is_in_its_rows() {
     assert!(number(&record, "totals.receiver.bytes") <= kernel, "{kernel}: {record}");
     // Of a network that this test has to itself it is all that passed.
     assert!(bytes > kernel as f64 * 0.999, "{bytes} of {kernel}: {rows}");
+}
+
+/// A terminal of this size that nobody reads unless this test does, what programs see of it, and the same once more for
+/// this test to write to.
+fn unread((columns, rows): (u16, u16)) -> (File, File, File) {
+    let held = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
+    grantpt(&held).and_then(|()| unlockpt(&held)).expect("it may be opened");
+    let name = ptsname(&held, Vec::new()).expect("it has a name");
+    let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+    tcsetwinsize(&held, size).expect("it has a size");
+    let open = |flags: OFlag| {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).custom_flags(flags.bits());
+        options.open(name.to_str().expect("a path")).expect("it opens")
+    };
+    (held.into(), open(OFlag::O_NOCTTY), open(OFlag::O_NOCTTY | OFlag::O_NONBLOCK))
+}
+
+/// Until the terminal takes nothing more.
+fn fill(mut beside: &File) {
+    let full = wait_for(LONG, || {
+        let written = beside.write(&[b'.'; 4_096]);
+        written.is_err_and(|why| why.kind() == ErrorKind::WouldBlock)
+    });
+    assert!(full, "it takes everything");
+}
+
+/// Reads what is shown until the program has the whole terminal.
+fn taken(mut held: &File) {
+    let (mut shown, mut bytes) = (Vec::new(), [0; 4_096]);
+    while !shown.windows(8).any(|part| part == b"\x1b[?1049h") {
+        let mut asked = [PollFd::new(held.as_fd(), PollFlags::POLLIN)];
+        let wait = PollTimeout::try_from(LONG).expect("a bound");
+        assert_eq!(poll(&mut asked, wait), Ok(1), "no screen: {shown:?}");
+        let count = held.read(&mut bytes).expect("it is read");
+        shown.extend_from_slice(&bytes[..count]);
+    }
+}
+
+#[test]
+fn the_third_ctrl_c_ends_what_a_stuck_terminal_holds_up() {
+    let _alone = alone();
+    // Stuck before it is taken, and later.
+    for (line, later) in [
+        ("watch -i 100ms", false),
+        ("watch -i 100ms", true),
+        ("udp --local -b 1M -t 10m -i 100ms --watch", false),
+        ("udp --local -b 1M -t 10m -i 100ms --watch", true),
+    ] {
+        let (mut held, seen, beside) = unread((200, 50));
+        if !later {
+            fill(&beside);
+        }
+        let tty = || Stdio::from(seen.try_clone().expect("a descriptor"));
+        let mut child = Command::new(env!("CARGO_BIN_EXE_linerate"))
+            .args(line.split_whitespace())
+            .env("TERM", "xterm-256color")
+            .stdin(tty())
+            .stdout(tty())
+            .stderr(tty())
+            .spawn()
+            .expect("it starts");
+        if later {
+            taken(&held);
+            fill(&beside);
+        }
+        let raw = || !tcgetattr(&seen).expect("a state").local_modes.contains(LocalModes::ICANON);
+        let raw = wait_for(LONG, raw);
+        held.write_all(b"\x03\x03\x03").expect("keys are taken");
+        let mut code = None;
+        let ended = wait_for(LONG, || {
+            code = child.try_wait().expect("a child").map(|status| status.code());
+            code.is_some()
+        });
+        let _ = child.kill();
+        let _ = child.wait();
+        assert!(raw && ended, "{line}, later {later}: raw {raw}, ended {ended}");
+        assert_eq!(code, Some(Some(130)), "{line}, later {later}");
+    }
 }
 
 /// The record that a test on this terminal saved.
