@@ -37,9 +37,13 @@ const web = (() => {
     table.tHead.replaceChildren(head);
     table.tBodies[0].replaceChildren(...rows.map((row) => {
       const line = make("tr");
-      for (const [, text, className] of columns) {
+      for (const [name, text, className] of columns) {
         const words = text(row) ?? "";
-        line.append(make("td", words, className === "text" && words.length > 26 ? "long" : className));
+        const cell = make("td", words, className === "text" && words.length > 26 ? "long" : className);
+        // Where there is no room for columns, each cell stands after its head, and those that say nothing are left out.
+        cell.dataset.head = name;
+        cell.classList.toggle("none", words === "" || words === "–");
+        line.append(cell);
       }
       return line;
     }));

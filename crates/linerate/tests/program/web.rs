@@ -426,10 +426,10 @@ fn a_browser_draws_a_test() {
         "forward: received",
         "limited by",
         "class=\"uplot",
-        ">one of these two</td>",
+        "data-head=\"place\">one of these two</td>",
     ] {
         assert!(dom.contains(part), "{part}: {words}\n{dom}");
     }
     // The record's totals, not the sum of rows.
-    assert!(dom.contains("<td>30</td>"), "{dom}");
+    assert!(dom.contains("data-head=\"reverse\">30</td>"), "{dom}");
 }
