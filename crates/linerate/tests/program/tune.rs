@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::schema;
 use crate::support::controlled::{Scratch, snapshot};
-use crate::support::{Client, Lab, PORT, Ran, alone, linerate, list, wait_for};
+use crate::support::{Client, Lab, PORT, Ran, Urgent, alone, linerate, list, skip, wait_for};
 
 /// A folder of configuration of its own.
 fn config(name: &str) -> PathBuf {
@@ -177,6 +177,144 @@ fn a_tiny_window_is_found_out() {
     );
     let worth = window["worth_percent"]["low"].as_f64().expect("its worth");
     assert!(worth > 20.0, "{document:#}");
+}
+
+/// A tuning from `a` to `b` of a path through a bucket of 20 Mbit/s each way.
+fn on_a_narrow_path(test: &str, verb: &str, line: &str) -> Option<Value> {
+    if !Lab::possible(test) {
+        return None;
+    }
+    let lab = Lab::bottleneck(20, 20);
+    let _urgent = Urgent::now();
+    let _server = lab.serve();
+    let ran = lab.client("tune", verb, &format!("10.77.2.2 {line}"));
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let document = ran.record();
+    holds_together(&document);
+    Some(document)
+}
+
+fn values(document: &Value) -> Vec<f64> {
+    list(&document["trials"]).iter().filter_map(|trial| trial["value"].as_f64()).collect()
+}
+
+/// The path carries bits: 1,400 bytes and their headers take the time of eight datagrams of 128 bytes.
+#[test]
+#[ignore = "long"]
+fn more_datagrams_go_through_a_narrow_path_if_they_are_small() {
+    let _alone = alone();
+    let test = "more_datagrams_go_through_a_narrow_path_if_they_are_small";
+    let line = "--rate 40M -l 1400 -t 200ms --objective pps --factor size=128 --max-time 60s";
+    let Some(document) = on_a_narrow_path(test, "udp", line) else { return };
+    assert_eq!(document["objective"]["metric"], "received_pps");
+    assert_eq!(document["recommended"], true, "{document:#}");
+    assert_eq!(document["candidate"]["size"], 1, "{document:#}");
+    assert!(
+        document["gain_percent"]["low"].as_f64().is_some_and(|low| low > 100.0),
+        "{document:#}"
+    );
+}
+
+/// Each trial is a search: what the path does not carry is no figure, however much is sent. Time is short here, so that what
+/// is settled may be nothing.
+#[test]
+#[ignore = "long"]
+fn a_rate_that_loses_too_much_is_no_figure() {
+    let _alone = alone();
+    let test = "a_rate_that_loses_too_much_is_no_figure";
+    let line =
+        "--rate 80M -l 1400 -t 100ms --objective rate,loss=1% --factor streams=2 --max-time 20s";
+    let Some(document) = on_a_narrow_path(test, "udp", line) else { return };
+    let objective = &document["objective"];
+    assert_eq!(
+        (&objective["metric"], &objective["loss_at_most_ratio"]),
+        (&"received_bps".into(), &0.01.into())
+    );
+    let values = values(&document);
+    // The bucket's burst and queue carry 16 ms of a trial beside what flows through it.
+    assert!(!values.is_empty() && values.iter().all(|bps| *bps < 20e6 * 1.2), "{document:#}");
+    let searches = list(&document["trials"]).iter().filter(|trial| !trial["value"].is_null());
+    assert!(searches.clone().all(|trial| list(&trial["runs"]).len() > 2), "{document:#}");
+}
+
+/// Bursts of 20 ms at 10 Mbit/s wait in a bucket of 20 Mbit/s; what else delays them depends on the machine.
+#[test]
+#[ignore = "long"]
+fn delays_are_wanted_small() {
+    let _alone = alone();
+    let test = "delays_are_wanted_small";
+    let of_datagrams = "--rate 10M -l 1400 --burst 20ms -t 200ms --objective p99 --factor burst=500us --max-time 20s";
+    let of_requests = "-t 200ms --factor far-cores=0 --max-time 10s";
+    for (verb, line, metric) in
+        [("udp", of_datagrams, "delay_variation_p99"), ("rr", of_requests, "latency_p99")]
+    {
+        let Some(document) = on_a_narrow_path(test, verb, line) else { return };
+        let objective = &document["objective"];
+        assert_eq!((&objective["metric"], &objective["better"]), (&metric.into(), &"lower".into()));
+        assert!(
+            values(&document).iter().all(|seconds| (0.0..10.0).contains(seconds)),
+            "{document:#}"
+        );
+        let means = document["best_mean"].as_f64().zip(document["default_mean"].as_f64());
+        // Less is better: what is recommended is less.
+        let less = means.is_some_and(|(best, default)| best < default);
+        assert!(less || document["recommended"] == false, "{document:#}");
+        let gain = document["gain_percent"]["high"].as_f64();
+        assert!(gain.is_none_or(|percent| percent < 100.0), "{document:#}");
+    }
+}
+
+/// A system call for every 256 bytes takes the time of the CPU: how much of it others take does not matter.
+#[test]
+#[ignore = "long"]
+fn cpu_time_is_saved_by_larger_blocks() {
+    let _alone = alone();
+    if !Lab::possible("cpu_time_is_saved_by_larger_blocks") {
+        return;
+    }
+    let lab = Lab::pair().whole_trains();
+    let _server = lab.serve();
+    let ran = lab.client(
+        "tune",
+        "tcp",
+        "10.77.1.2 --block 256 -t 200ms --objective efficiency --factor block=128Ki --max-time 60s",
+    );
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let document = ran.record();
+    holds_together(&document);
+    assert_eq!(document["objective"]["metric"], "bits_per_cpu_second");
+    let found = (&document["recommended"], &document["candidate"]["block"]);
+    assert_eq!(found, (&true.into(), &1.into()), "{document:#}");
+}
+
+#[test]
+fn congestion_controls_are_a_factor() {
+    let _alone = alone();
+    let test = "congestion_controls_are_a_factor";
+    let line = "--congestion cubic -t 200ms --factor congestion --max-time 10s";
+    let Some(document) = on_a_narrow_path(test, "tcp", line) else { return };
+    let known = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
+    let known = known.expect("what there is");
+    let factors = list(&document["factors"]);
+    let levels: Vec<&str> = factors
+        .iter()
+        .flat_map(|factor| list(&factor["levels"]))
+        .filter_map(|l| l["name"].as_str())
+        .collect();
+    // Level 0 is the one that was asked for, and the others are what this host has beside it.
+    let others: Vec<&str> = known.split_whitespace().filter(|name| *name != "cubic").collect();
+    if others.is_empty() {
+        return skip(test, "this kernel has cubic alone");
+    }
+    assert_eq!(levels, [&["cubic"], &others[..]].concat(), "{document:#}");
+    // Each was tried, as one that the kernel let the sender have.
+    for (level, name) in levels.iter().enumerate().skip(1) {
+        let of_it = |trial: &&Value| trial["levels"]["congestion"] == level;
+        let mut tried = list(&document["trials"]).iter().filter(of_it);
+        assert!(tried.any(|trial| !trial["value"].is_null()), "{name}: {document:#}");
+    }
+    let command = document["best_command"].to_string();
+    assert!(command.contains("--congestion"), "{command}");
 }
 
 #[test]
