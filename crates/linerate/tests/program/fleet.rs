@@ -114,6 +114,8 @@ fn what_a_fleet_would_ignore_is_refused() {
     let hosts = ["a".to_owned(), "b".to_owned()];
     for (test, words) in [
         (&["tcp", "--json"][..], "it stands before the test"),
+        (&["tcp", "--watch"], "`--watch`"),
+        (&["udp", "-b", "1M", "--web"], "`--web`"),
         (&["sweep"], "udp, tcp or rr"),
         (&["tcp", "-n", "1M"], "say how long"),
         (&["tcp", "c"], "unexpected argument"),

@@ -460,3 +460,33 @@ fn without_a_terminal_a_watched_test_shows_its_rows() {
     assert!(ran.err.contains("--watch shows no screen here"), "{}", ran.err);
     assert!(ran.out.contains("limited by") && !ran.out.contains('\u{1b}'), "{}", ran.out);
 }
+
+/// Verbs that make tests of their own have no one test to show: they say so before anything is sent, and ignore nothing.
+#[test]
+fn what_makes_many_tests_refuses_the_screens_with_the_reason() {
+    for line in [
+        "tune udp --local --rate 1M --watch",
+        "tune tcp --local --web",
+        "tune rr --local --web=8080",
+        "profile udp --local --watch",
+        "profile tcp --local --web",
+        "profile rr --local --web=127.0.0.1:8080",
+        "profile udp --local --rate 1M --at-knee --watch",
+    ] {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let ran = linerate(None, &words);
+        assert_eq!(ran.code, 2, "{line}: {ran:?}");
+        let option = if line.ends_with("--watch") { "--watch" } else { "--web" };
+        for says in [&*format!("cannot use `{option}` here"), "would be ignored", "leave it out"] {
+            assert!(ran.err.contains(says), "{line}: {}", ran.err);
+        }
+        assert!(ran.out.is_empty(), "{line}: {}", ran.out);
+    }
+    // These have no such option, and name what was given.
+    for line in ["sweep --local --watch", "search --local --web", "doctor --watch"] {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let ran = linerate(None, &words);
+        let option = words.last().expect("an option");
+        assert!(ran.code == 2 && ran.err.contains(option), "{line}: {ran:?}");
+    }
+}
