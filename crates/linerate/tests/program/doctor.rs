@@ -467,7 +467,7 @@ fn bad_hosts_are_told_by_name_and_healthy_ones_let_be() {
     );
     let healthy = tally(HEALTHY, |case| (case.0, case.1), |_, document| grave(document).is_empty());
     for (what, (good, made, wrong)) in [("bad", bad), ("healthy", healthy)] {
-        eprintln!("{what} hosts: right of {good} in {made} made; wrong: {wrong:#?}");
+        eprintln!("{what} hosts: {good} of {made} right; wrong: {wrong:#?}");
         // 38 of 40, and 19 of 20.
         assert!(good * 20 >= made * 19, "{what}: {wrong:#?}");
     }

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::schema;
 use crate::support::controlled::Scratch;
-use crate::support::{Lab, PORT, Program, Ran, Server, alone, linerate, list, skip};
+use crate::support::{Lab, PORT, Program, Ran, Server, Urgent, alone, linerate, list, real, skip};
 
 /// Whether this process may sample; says so where it may not.
 fn may_sample(test: &str) -> bool {
@@ -217,6 +217,61 @@ fn what_is_kept_can_be_compared_and_becomes_a_page() {
         let ran = linerate(None, &["profile", "--compare", &both, file]);
         assert_eq!(ran.code, 2, "{ran:?}");
         assert!(ran.err.contains(says), "{file}: {}", ran.err);
+    }
+}
+
+/// A token bucket of 20 Mbit/s in the router: a knee that no speed of this machine moves. Where exactly the search finds
+/// it may depend on what else runs; that one test lies below it and one above may not.
+#[test]
+fn two_tests_lie_below_and_above_the_knee() {
+    let test = "two_tests_lie_below_and_above_the_knee";
+    let _alone = alone();
+    if !Lab::possible(test) || !may_sample(test) {
+        return;
+    }
+    let lab = Lab::bottleneck(20, 20);
+    let _urgent = Urgent::now();
+    let _server = lab.serve();
+    let scratch = Scratch::new("knee");
+    let (kept, page) = (scratch.path("knee.json"), scratch.path("page.html"));
+    // Threads alone: other work on the cores is in no profile.
+    let line = format!(
+        "profile udp 10.77.2.2 -p {PORT} --rate 60M -t 1s --at-knee --sample threads --save {kept}"
+    );
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let ran = linerate(Some(&lab.space("a")), &words);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    for part in [
+        "trial  for",
+        "knee     between ",
+        "profile  below the knee: udp to `10.77.2.2`",
+        "profile  above the knee: udp to `10.77.2.2`",
+        "compared first: below the knee; second: above the knee",
+        "\nso       ",
+    ] {
+        assert!(ran.out.contains(part), "{part}: {}", ran.out);
+    }
+    let text = fs::read_to_string(&kept).expect("it was kept");
+    let document: Value = serde_json::from_str(&text).expect("JSON");
+    let names: Vec<&str> =
+        list(&document["profiles"]).iter().filter_map(|one| one["name"].as_str()).collect();
+    assert_eq!(names, ["below the knee", "above the knee"]);
+    let rate = |at: usize| real(&document["profiles"][at]["run"], "asked.rate_bps");
+    let (lower, upper) = (real(&document, "knee.lower_bps"), real(&document, "knee.upper_bps"));
+    // Of what was searched, a tenth to either side; the bucket takes no more than 20 Mbit/s, and some of it are headers.
+    assert!(lower < upper && upper <= 60e6 && lower < 20e6, "{}", document["knee"]);
+    assert!((rate(0) - 0.9 * lower).abs() <= 1.0, "{} of {lower}", rate(0));
+    assert!((rate(1) - 1.1 * upper).abs() <= 1.0, "{} of {upper}", rate(1));
+    for profile in list(&document["profiles"]) {
+        assert_eq!(profile["run"]["status"], "complete", "{}", profile["run"]);
+        assert_eq!(list(&profile["hosts"]).len(), 1, "{}", profile["unsampled"]);
+    }
+    assert!(!list(&document["differences"][0]["layers"]).is_empty(), "{document:#}");
+    let ran = linerate(None, &["report", &kept, "-o", &page]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let text = fs::read_to_string(&page).expect("a page");
+    for word in ["The knee lies between", "below the knee", "Differential flame graph"] {
+        assert!(text.contains(word), "{word}");
     }
 }
 
