@@ -100,9 +100,11 @@ impl Reader {
         let (again, window) = (u32::from_ne_bytes([a, b, c, d]), u32::from_ne_bytes([e, f, g, h]));
         let swapped = match self.speaks {
             Speaks::Does { swapped } => swapped,
-            _ if window == OF_CONNECTION => false,
-            _ if window.swap_bytes() == OF_CONNECTION => true,
-            _ => {
+            // The first block decides, whatever comes with it in one piece.
+            Speaks::Not => return None,
+            Speaks::Unknown if window == OF_CONNECTION => false,
+            Speaks::Unknown if window.swap_bytes() == OF_CONNECTION => true,
+            Speaks::Unknown => {
                 self.speaks = Speaks::Not;
                 return None;
             }
@@ -145,6 +147,14 @@ mod tests {
             (Reader::new(0).read(&[7; 90]), Reader::new(31).read(&stream(64, false))),
             (None, None)
         );
+    }
+
+    #[test]
+    fn the_first_block_decides_in_one_piece_as_in_many() {
+        let all = [vec![7; 40], stream(40, false)].concat();
+        assert_eq!(Reader::new(40).read(&all), None);
+        let mut reader = Reader::new(40);
+        assert!(all.chunks(40).all(|block| reader.read(block).is_none()));
     }
 
     proptest! {
