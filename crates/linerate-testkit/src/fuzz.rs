@@ -19,7 +19,7 @@ pub use control::{agent_message, order, setting, undo_journal};
 pub use iperf2::iperf2;
 pub use iperf3::{iperf3_control, iperf3_datagram, iperf3_parameters, iperf3_results};
 pub use netperf::netperf_message;
-pub use nuttcp::nuttcp;
+pub use nuttcp::{nuttcp, nuttcp_blocks};
 pub use parsing::{
     client_message, datagram_header, run_record, server_message, stream_opening, units,
 };
@@ -50,6 +50,7 @@ pub const ALL: &[(&str, Target)] = &[
     ("iperf2", iperf2),
     ("netperf_message", netperf_message),
     ("nuttcp", nuttcp),
+    ("nuttcp_blocks", nuttcp_blocks),
 ];
 
 /// Takes values off the front of the input; zeros when it is used up.

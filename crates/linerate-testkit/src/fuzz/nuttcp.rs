@@ -1,5 +1,6 @@
-//! nuttcp's dialect: lines of both ends, and datagrams.
+//! nuttcp's dialect: lines of both ends, datagrams, and blocks of a stream.
 
+use super::Input;
 use linerate_wire::framing::Framing;
 use linerate_wire::nuttcp::datagram::Turn;
 use linerate_wire::nuttcp::results::{self, Span};
@@ -29,7 +30,6 @@ pub fn nuttcp(data: &[u8]) {
         // A line of 6.1.2 has not all of it.
         let old = Parameters { core: None, burst: None, ..known };
         assert_eq!(Parameters::decode(&old.encode([6, 1, 2])), Ok(old));
-        let _ = block::Reader::new(known.length as usize).read(data);
     }
     let (size, message) = data.split_at(data.len().min(2));
     let size = size.iter().fold(0u32, |size, byte| size << 8 | u32::from(*byte));
@@ -43,4 +43,55 @@ pub fn nuttcp(data: &[u8]) {
             let _ = framing.number(&mark, 7);
         }
     }
+}
+
+/// The longest block that is tried: one with many blocks behind it and one that never ends are both short.
+const LONGEST_BLOCK: usize = 96;
+
+/// A stream of blocks: their size, how long its pieces are, and what comes. A reader that has it in any pieces says the
+/// same as one that looks at the whole of it.
+pub fn nuttcp_blocks(data: &[u8]) {
+    let mut input = Input(data);
+    let size = usize::from(input.byte()) % LONGEST_BLOCK;
+    let mut pieces =
+        [input.byte(), input.byte(), input.byte()].into_iter().map(usize::from).cycle();
+    let stream = input.0;
+    let wanted = said(stream, size);
+    let mut reader = block::Reader::new(size);
+    let each: Vec<_> = stream.iter().filter_map(|byte| reader.read(&[*byte])).collect();
+    assert_eq!(each, wanted);
+    let (mut reader, mut rest, mut last) = (block::Reader::new(size), stream, None);
+    while !rest.is_empty() {
+        let length = pieces.next().unwrap_or(1).clamp(1, rest.len());
+        let (piece, after) = rest.split_at(length);
+        last = reader.read(piece).or(last);
+        rest = after;
+    }
+    assert_eq!(last.as_ref(), wanted.last());
+}
+
+/// What each block of a stream says whose words are there.
+fn said(stream: &[u8], size: usize) -> Vec<block::Said> {
+    if size < block::LEAST_BYTES {
+        return Vec::new();
+    }
+    let words = |block: &[u8]| {
+        let word = |at: usize| block.get(at..).and_then(<[u8]>::first_chunk).copied();
+        Some((u32::from_ne_bytes(word(24)?), u32::from_ne_bytes(word(28)?)))
+    };
+    let mut first = [0; block::LEAST_BYTES];
+    block::write_first(&mut first);
+    let Some((_, mark)) = words(&first) else { return Vec::new() };
+    let all: Vec<_> = stream.chunks(size).filter_map(words).collect();
+    let swapped = match all.first() {
+        Some((_, window)) if *window == mark => false,
+        Some((_, window)) if window.swap_bytes() == mark => true,
+        _ => return Vec::new(),
+    };
+    let own = |word: u32| if swapped { word.swap_bytes() } else { word };
+    let said = |(again, window)| block::Said {
+        retransmits: own(again),
+        window_kb: Some(own(window)).filter(|window| *window != mark),
+    };
+    all.into_iter().map(said).collect()
 }
