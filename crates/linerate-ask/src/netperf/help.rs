@@ -11,17 +11,19 @@ Global:
   -t NAME  TCP_STREAM, TCP_MAERTS, TCP_SENDFILE, UDP_STREAM, TCP_RR, UDP_RR, TCP_CRR, TCP_CC, omni
   -l N  seconds (10); below 0 bytes or transactions; 0: until a signal      -s N  seconds before the test
   -D SECONDS  interim results             -P 0  no headers        -v 0|1|2  verbosity      -f G|M|K|g|m|k|x|u  unit
+  -b N -w TIME  of a stream: so many sends at once, so often (1 ms)
   -I 95|99[,WIDTH]  -i MAX,MIN  -r  repeats until the mean is that certain (-r: without the CPU)
   -c, -C  CPU here, at the server         -T HERE,THERE  cores    -Y HERE,THERE  type of service    -B TEXT  with -v 0
 Of the test:
   -m HERE,THERE  bytes of a send call     -M THERE,HERE  bytes of a receive call    -r REQUEST,RESPONSE  bytes
   -s, -S SEND,RECEIVE  socket buffers here, there                 -P HERE,THERE  data ports
   -D  no delay    -K HERE,THERE  congestion control               -b N  requests in flight beyond one
-  -b N -w TIME  of a stream: so many sends at once, so often      -c  a connection for each transaction (omni)
+  -G N  bytes of a segment                -q N  bytes a second at most    -c  a connection for each transaction (omni)
   -d send|recv|rr|cc, -T tcp|udp  of omni
   -O, -o, -k [NAMES|FILE|all|?]  named figures in columns, as CSV, as KEY=value
-Taken and of no effect: -a, -A, -d, -F, -j, -n, -o, -O, -S, -W and of the test -e, -h, -R, -C. What is sent does not
-compress; a file for TCP_SENDFILE is not read, and no server of linerate's opens one.
+Taken and of no effect: -a, -A, -d, -F, -j, -k, -K, -n, -o, -O, -S, -W and of the test -a, -B, -C, -e, -f, -F, -g, -i,
+-I, -j, -n, -N, -p, -R, -u, -U, -V, -w, -W. What is sent does not compress; a file for TCP_SENDFILE is not read, and no
+server of linerate's opens one.
 
   netperf -H HOST -t TCP_STREAM -l 30                           netperf -H HOST -t TCP_RR -- -r 100,200
   netperf -H HOST -t UDP_STREAM -- -m 1472                      netperf -H HOST -t TCP_CRR -P 0 -v 0

@@ -17,9 +17,9 @@ use linerate_runner::client::{Request, Target, Wants};
 use words::{letters, wants_help};
 
 /// Of netperf's own command line …
-const GLOBAL: &str = "46a:A:b:B:cCdD:f:F:hH:i:I:jkl:L:n:No:O:p:P:rs:St:T:v:VW:w:y:Y:Z:";
+const GLOBAL: &str = "46a:A:b:B:cCdD:f:F:hH:i:I:jk:K:l:L:n:No:O:p:P:rs:St:T:v:VW:w:y:Y:Z:";
 /// … and behind `--`, of a test.
-const OF_TEST: &str = "46b:cCd:De:F:hH:k::K:l:L:m:M:nNo::O::P:r:R:s:S:t:T:u:w:W:";
+const OF_TEST: &str = "46aBb:cCd:De:fFgG:hH:i:Ij:k::K:l:L:m:M:nNo::O::p:P:q:r:R:s:S:t:T:u:UVw:W:";
 
 /// Why a command line is not run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -168,6 +168,10 @@ pub struct Line {
     pub burst: u32,
     /// `-b` and `-w`: datagrams or calls that leave at once, and how often they do, in nanoseconds.
     pub pace: (Option<u32>, Option<u64>),
+    /// `-q` of the test: bytes a second at most.
+    pub most_a_second: Option<u32>,
+    /// `-G` of the test: bytes of a segment.
+    pub mss: Option<u32>,
     /// `-D` of the test.
     pub nodelay: bool,
     /// `-K`.

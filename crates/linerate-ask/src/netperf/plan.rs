@@ -10,6 +10,8 @@ use super::{Buffers, Line, Test, Way};
 
 /// Of UDP where no size is named, over IPv4.
 const UDP_BYTES: u32 = 65_507;
+/// Between bursts where no time is named, in nanoseconds.
+const PAUSE_NS: u64 = 1_000_000;
 /// Of TCP where neither the user nor the system names one.
 const BLOCK_BYTES: u32 = 16_384;
 const SECOND_NS: u64 = 1_000_000_000;
@@ -69,6 +71,10 @@ impl Line {
 
     fn traffic(&self, defaults: Buffers) -> Result<Traffic, String> {
         if self.way == Way::Asks {
+            if self.pace.0.is_some() {
+                let why = "-b and -w of requests: `linerate rr HOST --dialect netperf --rate N` sends them at a rate";
+                return Err(why.into());
+            }
             let (request, response) = self.sizes.unwrap_or((1, 1));
             return Ok(Traffic::Rr(RrPlan {
                 transport: if self.udp { Transport::Udp } else { Transport::Tcp },
@@ -100,7 +106,7 @@ impl Line {
         } else {
             Traffic::Tcp(TcpPlan {
                 block: size.clamp(limits::BLOCK_BYTES.min as u32, limits::BLOCK_BYTES.max as u32),
-                mss: None,
+                mss: self.mss,
                 congestion: self.congestion.0.clone(),
                 nodelay: self.nodelay,
                 rate,
@@ -110,15 +116,14 @@ impl Line {
         })
     }
 
-    /// Of `-b` and `-w`.
+    /// Of `-b` and `-w`, and of `-q`. A time alone paces nothing.
     fn rate(&self, size: u32) -> Result<Option<BitRate>, String> {
-        let (burst, pause_ns) = match self.pace {
-            (Some(burst), Some(pause)) => (u128::from(burst), u128::from(pause)),
-            (None, None) => return Ok(None),
-            _ => return Err("-b and -w: so many sends, and how often; both are wanted".into()),
-        };
-        let bits = burst * u128::from(size) * 8 * u128::from(SECOND_NS) / pause_ns.max(1);
+        let most = self.most_a_second.and_then(|bytes| BitRate::new(u64::from(bytes) * 8));
+        let Some(burst) = self.pace.0 else { return Ok(most) };
+        let pause_ns = u128::from(self.pace.1.unwrap_or(PAUSE_NS).max(1));
+        let bits = u128::from(burst) * u128::from(size) * 8 * u128::from(SECOND_NS) / pause_ns;
         let rate = u64::try_from(bits).ok().and_then(BitRate::new);
-        rate.map(Some).ok_or_else(|| "-b and -w: no such rate".into())
+        let rate = rate.ok_or("-b and -w: no such rate")?;
+        Ok(Some(most.map_or(rate, |most| most.min(rate))))
     }
 }

@@ -64,8 +64,10 @@ impl Line {
                 let (here, there) = both(text);
                 self.services = (maybe(here, service)?, maybe(there, service)?);
             }
-            'b' => self.pace.0 = Some(number(text)?),
-            'w' => self.pace.1 = Some(pause(text)?),
+            'b' => {
+                self.pace.0 = maybe(here_alone(text)?, number::<u32>)?.filter(|burst| *burst > 0)
+            }
+            'w' => self.pace.1 = maybe(here_alone(text)?, pause)?,
             'N' => {
                 let why = "a test without the server's word is `linerate udp HOST --send-only`";
                 return Err(Stop::Wrong(why.into()));
@@ -130,9 +132,10 @@ impl Line {
                 let (request, response) = pair(both(text), size)?;
                 self.sizes = Some((request.unwrap_or(1), response.unwrap_or(1)));
             }
+            // Of streams it says nothing.
             'b' if self.way == Way::Asks => self.burst = number(text)?,
-            'b' => self.pace.0 = Some(number(text)?),
-            'w' => self.pace.1 = Some(pause(text)?),
+            'G' => self.mss = Some(number(text)?),
+            'q' => self.most_a_second = Some(number::<u32>(text)?).filter(|bytes| *bytes > 0),
             'D' => self.nodelay = true,
             'K' => {
                 let text = both(text);
@@ -201,6 +204,16 @@ fn pair<T, E>(
     read: impl Fn(&str) -> Result<T, E>,
 ) -> Result<(Option<T>, Option<T>), E> {
     Ok((maybe(first, &read)?, maybe(second, &read)?))
+}
+
+/// What is asked of this end. A server of linerate's sends as fast as it can, and so do netservers without intervals.
+fn here_alone(text: &str) -> Result<&str, Stop> {
+    match parts(text) {
+        (here, "") => Ok(here),
+        _ => Err(Stop::Wrong(
+            "a server sends as fast as it can: nothing may follow the comma".into(),
+        )),
+    }
 }
 
 /// A time in milliseconds, or with its unit, as nanoseconds.

@@ -1,5 +1,5 @@
 use linerate_model::plan::{Direction, End, Traffic, Transport};
-use linerate_model::units::Nanos;
+use linerate_model::units::{BitRate, Nanos};
 
 use super::*;
 
@@ -71,6 +71,17 @@ fn each_test_is_its_plan() {
         panic!()
     };
     assert_eq!(udp.rate.map(|rate| rate.bits_per_second(udp.size)), Some(8_000_000));
+    // A millisecond where no time is said; a time alone, and a burst of the test, pace no stream.
+    let rate = |text: &str| tcp(text).rate.map(BitRate::bits_per_second);
+    assert_eq!(rate("-b 2 -- -m 1000"), Some(16_000_000));
+    assert_eq!(rate("-w 10"), None);
+    assert_eq!(rate("-b 0 -w 10"), None);
+    assert_eq!(rate("-- -b 4 -w 10"), None);
+    assert_eq!(rate("-- -q 1000000"), Some(8_000_000));
+    assert_eq!(rate("-b 2 -- -m 1000 -q 1000000"), Some(8_000_000));
+    assert_eq!(tcp("-- -G 1000").mss, Some(1_000));
+    // Taken as there, and of no effect.
+    assert_eq!(tcp("-k 1,2 -K 3 -- -aBfFgIUV -i 1 -j 2 -p 1,2 -m 700").block, 700);
 }
 
 #[test]
@@ -111,6 +122,7 @@ fn what_is_wrong_or_not_done_is_said() {
         ("-- -d sideways", "direction"),
         ("-- -T sctp", "sctp"),
         ("-w 10parsecs", "time"),
+        ("-b 10,5", "as fast as it can"),
     ] {
         match line(text) {
             Err(Stop::Wrong(said) | Stop::Usage(said) | Stop::Unknown(said)) => {
@@ -121,7 +133,8 @@ fn what_is_wrong_or_not_done_is_said() {
     }
     for (text, why) in [
         ("-t UDP_STREAM -- -m 70000", "Message too long"),
-        ("-b 10", "both are wanted"),
+        ("-t TCP_RR -b 1 -w 10", "--rate N"),
+        ("-t UDP_STREAM -b 4000000000 -w 1us", "no such rate"),
         ("-L host.example", "in digits"),
     ] {
         let said = line(text).unwrap().request(Buffers::default()).unwrap_err();
