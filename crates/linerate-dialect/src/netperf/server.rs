@@ -94,6 +94,8 @@ pub struct Server {
     reports: BTreeMap<u16, Report>,
     /// How long the test lasted, in nanoseconds.
     lasted_ns: u64,
+    /// Of its connection over TCP.
+    congestion: Option<String>,
     threads_over: bool,
 }
 
@@ -112,7 +114,10 @@ impl Conversation for Server {
                 self.reports.insert(stream, *report);
             }
             Input::NoMoreData => self.threads_over = true,
-            Input::Prepared(_) => self.begin(now_ns),
+            Input::Prepared(congestion) => {
+                self.congestion = congestion;
+                self.begin(now_ns);
+            }
             Input::Host(samples, _) => self.on_host(now_ns, &samples),
             Input::Failed(why) => self.trouble(now_ns, errno::IO, Early::failed(why)),
             Input::Shutdown(why) => {
@@ -177,6 +182,7 @@ impl Server {
             answered: false,
             reports: BTreeMap::new(),
             lasted_ns: 0,
+            congestion: None,
             threads_over: false,
             terms,
         }
@@ -355,7 +361,8 @@ impl Server {
     }
 
     fn report(&mut self, now_ns: u64, samples: &HostSamples) {
-        let results = results::results(&self.terms.request, &self.reports, self.lasted_ns, samples);
+        let known = (self.lasted_ns, self.congestion.as_ref());
+        let results = results::results(&self.terms.request, &self.reports, known, samples);
         self.phase = Phase::Reporting;
         self.say(now_ns, &results.answer(0, &self.terms.request));
         self.settle(now_ns, &Seen::default());

@@ -34,6 +34,8 @@ pub struct Response {
     pub send_size: Option<u32>,
     /// Results will say what the server's CPUs did.
     pub measures_cpu: bool,
+    /// `IP_TOS` of its packets of data, where one was asked for.
+    pub tos: Option<u32>,
 }
 
 impl Response {
@@ -50,7 +52,7 @@ impl Response {
         }
         frame.set(word::DATA_PORT, self.data_port.map_or(0, |port| port.get().into()));
         frame.set_or_default(word::PRIORITY, None);
-        frame.set_or_default(word::TOS, None);
+        frame.set_or_default(word::TOS, self.tos);
         frame
     }
 
@@ -70,6 +72,7 @@ impl Response {
             receive_size: frame.positive(word::RECEIVE_SIZE),
             send_size: frame.positive(word::SEND_SIZE),
             measures_cpu: frame.word(word::FLAGS) & MEASURE_CPU != 0,
+            tos: frame.positive(word::TOS),
         })
     }
 

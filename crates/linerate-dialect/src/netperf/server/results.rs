@@ -25,17 +25,21 @@ pub(super) fn response(request: &Request, port: NonZeroU16, granted: Option<Gran
             .filter(|_| request.receives),
         send_size: size(response.or(request.send_size), |g| g.send).filter(|_| request.transmits),
         measures_cpu: request.measure_cpu,
+        // Of its eight bits two are the kernel's.
+        tos: request.tos.map(|tos| u32::from(tos & !3)),
     }
 }
 
-/// What was measured in `lasted_ns` nanoseconds; without a report nothing came.
+/// What was measured in `lasted_ns` nanoseconds over connections with that congestion control; without a report nothing
+/// came.
 pub(super) fn results(
     request: &Request,
     reports: &BTreeMap<u16, Report>,
-    lasted_ns: u64,
+    (lasted_ns, congestion): (u64, Option<&String>),
     samples: &HostSamples,
 ) -> Results {
-    let mut results = Results { elapsed_ns: lasted_ns, ..Results::default() };
+    let congestion = congestion.cloned();
+    let mut results = Results { elapsed_ns: lasted_ns, congestion, ..Results::default() };
     for report in reports.values() {
         match report {
             Report::Recv(recv) => {
@@ -50,7 +54,7 @@ pub(super) fn results(
                 let calls = Some(send.counts.datagrams).filter(|n| *n > 0);
                 results.send_calls = clipped(calls.unwrap_or(send.counts.calls));
                 results.send_buffer = Some(clipped(send.send_buffer));
-                results.congestion = send.congestion.clone();
+                results.congestion = send.congestion.clone().or(results.congestion);
                 results.retransmits = send.tcp.and_then(|tcp| tcp.retransmits).map(clipped);
             }
             Report::Respond(respond) => {
