@@ -596,6 +596,7 @@ impl Dialect for Nuttcp {
         let terms = nuttcp::server::Terms {
             asked,
             agreed: Arc::new(AgreedPlan { plan: plan.clone(), cuts: vec![] }),
+            peer: std::net::Ipv4Addr::LOCALHOST.into(),
             hurried: false,
             longest_ns: LONGEST_NS,
             most_bps: None,

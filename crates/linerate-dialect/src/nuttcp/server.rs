@@ -6,6 +6,7 @@
 mod lines;
 
 use std::collections::{BTreeMap, VecDeque};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use linerate_model::plan::AgreedPlan;
@@ -44,6 +45,8 @@ pub struct Terms {
     pub asked: Parameters,
     /// … and what that is here.
     pub agreed: Arc<AgreedPlan>,
+    /// The client's address.
+    pub peer: IpAddr,
     /// The client's receiver is of a release before 6.1.4, and has intervals.
     pub hurried: bool,
     /// The owner's longest test, in nanoseconds.
@@ -97,6 +100,8 @@ pub struct Server {
     /// Of the rows so far.
     shown: Span,
     farewell: Farewell,
+    /// Of the control connection, before data was on its way, in nanoseconds.
+    round_trip_ns: u64,
     results: Option<String>,
     threads_over: bool,
     /// Nothing comes from the client any more.
@@ -116,7 +121,10 @@ impl Conversation for Server {
             Input::Arrived(_) => self.on_arrival(),
             Input::Data(event, _) => self.on_data(now_ns, event),
             Input::NoMoreData => self.threads_over = true,
-            Input::Prepared(_) => self.prepared(now_ns),
+            Input::Prepared(_) => {
+                self.round_trip_ns = seen.round_trip_ns;
+                self.prepared(now_ns);
+            }
             Input::Host(_, cpu) => self.on_host(cpu),
             Input::Failed(why) => self.trouble(now_ns, Early::failed(why)),
             Input::Shutdown(why) => self.trouble(now_ns, Early::new(Outcome::Cut, why)),
@@ -181,6 +189,7 @@ impl Server {
             rows: RowBook::new(plan.interval.0, 0, ids.len()),
             shown: Span::default(),
             farewell: Farewell { hurried: terms.hurried, ..Farewell::default() },
+            round_trip_ns: 0,
             results: None,
             threads_over: false,
             closed: false,

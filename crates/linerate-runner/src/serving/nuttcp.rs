@@ -169,6 +169,7 @@ impl Test {
         let terms = Terms {
             asked: asked.clone(),
             agreed: Arc::clone(&agreed),
+            peer: peer.ip(),
             hurried,
             longest_ns: options.max_duration.0,
             most_bps: slot.rate(options).map(|rate| rate.bits_per_second()),

@@ -3,6 +3,7 @@
 //! A megabyte here has 2^20 bytes and a kilobyte 1,024; Mbps are 10^6 bit/s.
 
 use std::fmt::Write as _;
+use std::net::IpAddr;
 
 use super::Parameters;
 
@@ -91,6 +92,23 @@ pub fn interval(parameters: &Parameters, span: Span, total: Span) -> String {
     }
     line.push('\n');
     line
+}
+
+/// Where a server that sends over TCP connected to, in which its client looks for the round trip.
+pub fn connected(
+    parameters: &Parameters,
+    to: IpAddr,
+    mss: Option<u64>,
+    round_trip_ns: u64,
+) -> String {
+    let (ms, parse) = (round_trip_ns as f64 / 1e6, parameters.parse_style());
+    let mss =
+        mss.map(|bytes| if parse { format!(" mss={bytes}") } else { format!(" mss={bytes},") });
+    let mss = mss.unwrap_or_default();
+    match parse {
+        true => format!("nuttcp-t: connect={to}{mss} rtt_ms={ms:.3}\n"),
+        false => format!("nuttcp-t: connect to {to} with{mss} RTT={ms:.3} ms\n"),
+    }
 }
 
 /// The last lines of a server. What nuttcp adds of memory and page faults is not known here and left out.

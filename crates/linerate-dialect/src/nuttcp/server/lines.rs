@@ -4,7 +4,7 @@ use linerate_model::sample::SendReport;
 use linerate_model::test_event::{Cpu, Row, Rows};
 use linerate_wire::nuttcp::results::{self, Span, Totals};
 
-use super::Server;
+use super::{Server, Terms};
 use crate::stream::Report;
 
 impl Server {
@@ -69,7 +69,21 @@ impl Server {
             if asked.udp { gaps_ns.checked_div(totals.calls.saturating_sub(1)) } else { None };
         totals.ns = totals.ns.max(gaps_ns.saturating_add(own_ns.unwrap_or(0)));
         let done = if self.shows_rows() { results::DONE } else { "" };
-        format!("{done}{}", results::totals(asked, &totals))
+        format!("{done}{}{}", self.connected(), results::totals(asked, &totals))
+    }
+
+    /// Whoever opens a connection knows its round trip.
+    fn connected(&self) -> String {
+        let Terms { asked, peer, .. } = &self.terms;
+        let opens = self.sends() && !asked.udp && !asked.flipped;
+        if !opens || self.round_trip_ns == 0 {
+            return String::new();
+        }
+        let mss = self.reports.values().find_map(|report| match report {
+            Report::Send(report) => report.tcp?.mss_bytes,
+            _ => None,
+        });
+        results::connected(asked, *peer, mss, self.round_trip_ns)
     }
 }
 
