@@ -5,7 +5,9 @@ use std::sync::Arc;
 use linerate_dialect::iperf2::{client, server};
 use linerate_dialect::stream::{DataEvent, Report};
 use linerate_dialect::{Action, Conversation, Input, Over, Seen};
-use linerate_model::plan::{AgreedPlan, Direction, End, EngineChoice, TestPlan, Traffic, UdpPlan};
+use linerate_model::plan::{
+    AgreedPlan, Direction, End, EngineChoice, TcpPlan, TestPlan, Traffic, UdpPlan,
+};
 use linerate_model::sample::{RecvCounts, RecvReport, SendCounts, SendReport};
 use linerate_model::units::{DatagramSize, Nanos};
 use linerate_wire::iperf2 as wire;
@@ -41,9 +43,10 @@ fn running() -> server::Server {
         agreed: Arc::new(AgreedPlan { plan: plan(), cuts: vec![] }),
         longest_ns: 60 * SECOND,
         most_bps: None,
+        extended: true,
         silence_ns: 5 * SECOND,
     };
-    let mut server = server::Server::new(terms, 0).unwrap();
+    let mut server = server::Server::new(terms, 0);
     server.input(0, &Seen::default(), Input::Arrived(0));
     server.input(0, &Seen::default(), Input::Prepared(None));
     while server.action().is_some() {}
@@ -121,6 +124,64 @@ fn silence_and_the_owners_limits_end_a_stream() {
     server.input(SECOND, &Seen::default(), Input::Shutdown("it stops"));
     server.input(6 * SECOND, &Seen::default(), Input::Time);
     assert!(server.is_over());
+}
+
+/// A server of a client that sends and receives at once over one connection, and runs.
+fn both_ways() -> server::Server {
+    let traffic = Traffic::Tcp(TcpPlan::new(1_000));
+    let terms = server::Terms {
+        agreed: Arc::new(AgreedPlan {
+            plan: TestPlan { traffic, direction: Direction::Both, ..plan() },
+            cuts: vec![],
+        }),
+        longest_ns: 60 * SECOND,
+        most_bps: None,
+        extended: true,
+        silence_ns: 5 * SECOND,
+    };
+    let mut server = server::Server::new(terms, 0);
+    let spawns = |server: &mut server::Server| {
+        let actions = std::iter::from_fn(|| server.action());
+        actions.filter(|action| matches!(action, Action::Spawn(..))).count()
+    };
+    server.input(0, &Seen::default(), Input::Arrived(0));
+    assert_eq!(spawns(&mut server), 0, "the other way is not there yet");
+    server.input(0, &Seen::default(), Input::Arrived(1));
+    assert_eq!(spawns(&mut server), 2);
+    server.input(0, &Seen::default(), Input::Prepared(None));
+    server
+}
+
+fn sender(error: Option<&str>) -> Box<Report> {
+    let error = error.map(str::to_owned);
+    Box::new(Report::Send(SendReport { error, span_ns: SECOND, ..SendReport::default() }))
+}
+
+#[test]
+fn both_ways_over_one_connection_end_with_the_last_of_them() {
+    let seen = Seen::default();
+    let done = |server: &mut server::Server, stream, report| {
+        server.input(SECOND, &seen, Input::Data(DataEvent::Done(stream, report), &|_| None));
+        server.outcome().map(|ended| ended.map_err(|early| early.why))
+    };
+    let mut server = both_ways();
+    assert_eq!(done(&mut server, 1, sender(None)), None);
+    assert_eq!(done(&mut server, 0, received(5)), Some(Ok(())));
+    assert_eq!(server.reports().count(), 2);
+    // The client has sent all, and hangs up before it has read all: either thread may see that first.
+    let mut server = both_ways();
+    assert_eq!(done(&mut server, 0, received(5)), None);
+    assert_eq!(done(&mut server, 1, sender(Some("reset"))), Some(Ok(())));
+    let mut server = both_ways();
+    assert_eq!(done(&mut server, 1, sender(Some("reset"))), None);
+    assert_eq!(done(&mut server, 0, received(5)), Some(Ok(())));
+    // A receiver that breaks off ends the sender, and the figures of both are kept.
+    let mut server = both_ways();
+    let broken = RecvReport { error: Some("reset".into()), ..RecvReport::default() };
+    assert_eq!(done(&mut server, 0, Box::new(Report::Recv(broken))), None);
+    assert!(std::iter::from_fn(|| server.action()).any(|action| matches!(action, Action::Stop)));
+    assert_eq!(done(&mut server, 1, sender(None)), Some(Err("reset".into())));
+    assert_eq!(server.reports().count(), 2);
 }
 
 fn sent() -> client::Client {

@@ -310,9 +310,10 @@ impl Dialect for Iperf2 {
             agreed: Arc::new(AgreedPlan { plan: Self::of_server(plan), cuts: vec![] }),
             longest_ns: LONGEST_NS,
             most_bps: None,
+            extended: true,
             silence_ns: 10 * SECOND,
         };
-        (client, iperf2::server::Server::new(terms, server_ns).expect("one stream"))
+        (client, iperf2::server::Server::new(terms, server_ns))
     }
 
     fn client_end(client: Self::Client, _: u64) -> ClientEnd {

@@ -1,4 +1,5 @@
-//! A stream at a server of iperf 2's. Each is a test of its own: nothing says which belong together.
+//! A stream at a server of iperf 2's. Each is a test of its own: nothing says which belong together. Data may go both ways
+//! on one over TCP.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use crate::ending::Early;
 use crate::idle::Idle;
 use crate::rate_meter::RateMeter;
 use crate::rows::RowBook;
-use crate::stream::{self, DataEvent, Report, Role, StreamId};
+use crate::stream::{self, DataEvent, Report, StreamId};
 use crate::{Action, Conversation, Input, Over, Seen, TOO_LONG};
 
 /// Whether somebody is there is looked after so often, in nanoseconds.
@@ -37,6 +38,8 @@ pub struct Terms {
     pub longest_ns: u64,
     /// The owner's largest rate of what arrives, in bit/s.
     pub most_bps: Option<u64>,
+    /// Its report has words for delays.
+    pub extended: bool,
     /// A client of which nothing comes, or to which nothing goes, for so long is gone, in nanoseconds.
     pub silence_ns: u64,
 }
@@ -70,10 +73,14 @@ struct Running {
 /// The server's end of one stream.
 pub struct Server {
     terms: Terms,
-    id: StreamId,
+    /// One; of a client that sends and receives at once over one connection, one of each.
+    ids: Vec<StreamId>,
+    /// How many of them are there.
+    arrived: usize,
     actions: VecDeque<Action>,
     phase: Phase,
-    report: Option<Report>,
+    /// Of the threads that have ended, in the order of `ids`.
+    reports: Vec<Option<Report>>,
     rows: RowBook,
     /// How many datagrams the client sent, and when it said so.
     ended: Option<(u64, u64)>,
@@ -92,16 +99,18 @@ impl Conversation for Server {
                 self.actions.push_back(Action::PeerSent(stream, sent));
                 self.actions.push_back(Action::DrainUntil(until_ns));
             }
-            Input::Data(DataEvent::Done(_, report), _) => self.on_done(now_ns, seen, *report),
-            Input::Data(DataEvent::Tick(_, index, tick), _) => {
-                let rows = self.rows.add(false, 0, index, tick);
+            Input::Data(DataEvent::Done(stream, report), _) => {
+                self.on_done(now_ns, seen, (stream, *report));
+            }
+            Input::Data(DataEvent::Tick(stream, index, tick), _) => {
+                let rows = self.rows.add(false, stream, index, tick);
                 self.show(rows);
             }
             Input::Datagram(_, datagram) => {
                 self.repeated = self.repeated.saturating_add(datagram.len() as u64);
                 self.answer(now_ns, seen);
             }
-            Input::NoMoreData if self.report.is_none() => {
+            Input::NoMoreData if self.waits() => {
                 self.end(Err(Early::failed("a data thread ended without a word")));
             }
             Input::Failed(why) => self.end(Err(Early::failed(why))),
@@ -140,21 +149,22 @@ impl Conversation for Server {
 }
 
 impl Server {
-    /// A stream that was asked for at `now_ns`.
-    pub fn new(terms: Terms, now_ns: u64) -> Option<Self> {
+    /// A stream that was asked for at `now_ns`, or both ways of one.
+    pub fn new(terms: Terms, now_ns: u64) -> Self {
         let plan = &terms.agreed.plan;
         let interval_ns = plan.interval.0;
-        let id = stream::streams(plan.direction, 1).into_iter().next()?;
-        Some(Self {
+        let ids = stream::streams(plan.direction, 1);
+        Self {
+            reports: ids.iter().map(|_| None).collect(),
+            rows: RowBook::new(interval_ns, 0, ids.len()),
             terms,
-            id,
+            ids,
+            arrived: 0,
             actions: VecDeque::new(),
             phase: Phase::Opening { deadline_ns: now_ns.saturating_add(SOON_NS) },
-            report: None,
-            rows: RowBook::new(interval_ns, 0, 1),
             ended: None,
             repeated: 0,
-        })
+        }
     }
 
     /// How it ended, once it has.
@@ -165,13 +175,25 @@ impl Server {
         }
     }
 
-    /// What its thread measured.
+    /// What its threads measured.
     pub fn reports(&self) -> impl Iterator<Item = &Report> {
-        self.report.iter()
+        self.reports.iter().flatten()
     }
 
-    fn role(&self) -> Role {
-        stream::role(&self.terms.agreed.plan.traffic, self.id.way, false)
+    fn sends(&self) -> bool {
+        self.terms.agreed.plan.direction.has_reverse()
+    }
+
+    /// A thread has not ended.
+    fn waits(&self) -> bool {
+        self.reports.iter().any(Option::is_none)
+    }
+
+    /// Why it broke off. Of both ways over one connection the receiver's word counts, whichever thread ends first: a client
+    /// whose own data has ended in order may close the connection, whatever is still on its way to it.
+    fn fault(&self) -> Option<String> {
+        let counts = |report: &&Report| self.ids.len() == 1 || matches!(report, Report::Recv(_));
+        self.reports().find(counts).and_then(error)
     }
 
     fn end(&mut self, ended: Result<(), Early>) {
@@ -197,9 +219,16 @@ impl Server {
     }
 
     fn on_arrival(&mut self) {
-        if let Phase::Opening { .. } = self.phase {
-            let spawn = Action::Spawn(self.id, self.role());
-            self.actions.extend([Action::Announce, spawn, Action::Prepare]);
+        self.arrived = self.arrived.saturating_add(1);
+        if let Phase::Opening { .. } = self.phase
+            && self.arrived == self.ids.len()
+        {
+            let traffic = &self.terms.agreed.plan.traffic;
+            let role = |id: &StreamId| stream::role(traffic, id.way, false);
+            let spawns = self.ids.iter().map(|id| Action::Spawn(*id, role(id)));
+            self.actions.push_back(Action::Announce);
+            self.actions.extend(spawns);
+            self.actions.push_back(Action::Prepare);
         }
     }
 
@@ -220,15 +249,21 @@ impl Server {
         self.actions.extend(events.map(Action::Event));
     }
 
-    fn on_done(&mut self, now_ns: u64, seen: &Seen, report: Report) {
-        let error = match &report {
-            Report::Send(report) => report.error.clone(),
-            Report::Recv(report) => report.error.clone(),
-            Report::Rr(_) | Report::Respond(_) => None,
-        };
-        let rows = self.rows.rest(&[&report], stream::span_ns(&report));
+    fn on_done(&mut self, now_ns: u64, seen: &Seen, (stream, report): (u16, Report)) {
+        if let Some(place) = self.reports.get_mut(usize::from(stream)) {
+            *place = Some(report);
+        }
+        let error = self.fault();
+        if self.waits() {
+            if let (Phase::Running(_), Some(why)) = (&self.phase, error) {
+                self.stop(now_ns, Early::failed(why));
+            }
+            return;
+        }
+        let reports: Vec<&Report> = self.reports.iter().flatten().collect();
+        let span_ns = reports.iter().map(|report| stream::span_ns(report)).max().unwrap_or(0);
+        let rows = self.rows.rest(&reports, span_ns);
         self.show(rows);
-        self.report = Some(report);
         match (&self.phase, error) {
             (Phase::Stopping { early, .. }, _) => {
                 let early = early.clone();
@@ -252,12 +287,14 @@ impl Server {
         *until_ns = now_ns.saturating_add(QUIET_NS);
         let came = seen.arrived.saturating_add(self.repeated);
         let most = MOST_REPORTS.min(came / REPORT_BYTES as u64);
-        if let (Some(Report::Recv(report)), Some(ended)) = (&self.report, self.ended)
+        if let (Some(Some(Report::Recv(report))), Some(id), Some(ended)) =
+            (self.reports.first(), self.ids.first(), self.ended)
             && *reports < most
         {
             *reports += 1;
-            let report = in_its_words(report, ended).encode();
-            self.actions.push_back(Action::SendDatagram(self.id.stream, report.to_vec()));
+            let extended = self.terms.extended;
+            let report = iperf2::Report { extended, ..in_its_words(report, ended) }.encode();
+            self.actions.push_back(Action::SendDatagram(id.stream, report.to_vec()));
         }
     }
 
@@ -279,7 +316,7 @@ impl Server {
     }
 
     fn look(&mut self, now_ns: u64, seen: &Seen) {
-        let sends = self.role() == Role::Send;
+        let sends = self.sends();
         let Phase::Running(running) = &mut self.phase else { return };
         running.look_ns = now_ns.saturating_add(LOOK_EVERY_NS);
         let lasted_ns = now_ns.saturating_sub(running.began_ns);
@@ -306,7 +343,15 @@ impl Server {
     /// Whether the client learns what was received.
     pub fn answers(&self) -> bool {
         let plan = &self.terms.agreed.plan;
-        plan.traffic.transport() == Transport::Udp && self.role() == Role::Receive
+        plan.traffic.transport() == Transport::Udp && !self.sends()
+    }
+}
+
+fn error(report: &Report) -> Option<String> {
+    match report {
+        Report::Send(report) => report.error.clone(),
+        Report::Recv(report) => report.error.clone(),
+        Report::Rr(_) | Report::Respond(_) => None,
     }
 }
 
@@ -322,5 +367,6 @@ fn in_its_words(report: &RecvReport, (sent, at_ns): (u64, u64)) -> iperf2::Repor
         out_of_order: counts.reordered.saturating_add(counts.duplicates),
         datagrams: sent.max(counts.expected).saturating_add(1),
         jitter_ns: report.jitter_ns.unwrap_or(0),
+        extended: false,
     }
 }

@@ -9,6 +9,8 @@ pub const REPORT_BYTES: usize = 128;
 const IS_REPORT: u32 = 0x8000_0000;
 /// The words from 56 on mean what they should.
 const IS_EXTENDED: u32 = 0x4000_0000;
+/// Counts have 64 bits.
+const IS_WIDE: u32 = 0x0800_0000;
 
 /// Totals of one stream, as iperf 2 counts: the datagram that ends it is one of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -25,6 +27,9 @@ pub struct Report {
     pub datagrams: u64,
     /// Jitter after RFC 1889, in nanoseconds; microseconds travel.
     pub jitter_ns: u64,
+    /// Its later words are valid. Clients of 2.2 show no loss without them, those of 2.1 a delay that nobody measured with
+    /// them.
+    pub extended: bool,
 }
 
 fn whole_and_micros(ns: u64) -> (u32, u32) {
@@ -39,12 +44,13 @@ impl Report {
         let high = |value: u64| (value >> 32) as u32;
         let (seconds, micros) = whole_and_micros(self.span_ns);
         let (jitter_s, jitter_us) = whole_and_micros(self.jitter_ns);
+        let extended = if self.extended { IS_EXTENDED } else { 0 };
         // Clients of release 2.2 show no loss where this is 0.
         let per_second = u128::from(self.datagrams) * 1_000_000_000
             / u128::from(self.span_ns.max(1_000_000_000));
         let per_second = u32::try_from(per_second).unwrap_or(u32::MAX).max(1);
         for (offset, value) in [
-            (16, IS_REPORT | IS_EXTENDED),
+            (16, IS_REPORT | IS_WIDE | extended),
             (20, high(self.bytes)),
             (24, self.bytes as u32),
             (28, seconds),
@@ -89,6 +95,7 @@ impl Report {
             out_of_order: high(120) | at(40)?,
             datagrams: high(124) | at(44)?,
             jitter_ns: time(48)?,
+            extended: flags & IS_EXTENDED != 0,
         })
     }
 }

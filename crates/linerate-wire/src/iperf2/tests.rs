@@ -133,7 +133,7 @@ proptest! {
         bytes: u64, span in 0u64..1 << 51, lost: u64, out_of_order: u64, datagrams: u64, jitter in 0u64..1 << 51,
     ) {
         let us = |ns: u64| ns / 1_000 * 1_000;
-        let report = Report { bytes, span_ns: us(span), lost, out_of_order, datagrams, jitter_ns: us(jitter) };
+        let report = Report { bytes, span_ns: us(span), lost, out_of_order, datagrams, jitter_ns: us(jitter), extended: true };
         prop_assert_eq!(Report::decode(&report.encode()), Some(report));
     }
 

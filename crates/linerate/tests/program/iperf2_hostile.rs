@@ -224,7 +224,11 @@ fn of_tcp() -> Vec<Attack> {
             b[1] |= 0x80;
             b
         }),
-        refused("--full-duplex", asked(&duplex).to_vec()),
+        refused("--full-duplex of who sends nothing", {
+            asked(&Header { amount: Some(Amount::Bytes(100_000)), ..duplex }).to_vec()
+        }),
+        refused("--full-duplex for a year", asked(&Header { full_duplex: true, ..huge }).to_vec()),
+        closes("--full-duplex and away", asked(&duplex).to_vec()),
         refused("-R for a year", asked(&huge).to_vec()),
         refused("-R in blocks of 4 GiB", asked(&block).to_vec()),
         closes("a header and no data", whole.to_vec()),

@@ -37,8 +37,6 @@ pub(super) fn check(header: &Header, transport: Transport) -> Result<(), Refused
     } else if two_ways && transport == Transport::Udp {
         // A few bytes would have it send for minutes, to whoever's address they carry.
         "-R and --full-duplex over UDP want data sent to an address that nobody has proven: use TCP"
-    } else if header.full_duplex {
-        "--full-duplex: this server sends or receives on a stream"
     } else if header.bounce_back {
         "--bounceback: this server has streams only for clients of iperf 2"
     } else {
@@ -50,6 +48,11 @@ pub(super) fn check(header: &Header, transport: Transport) -> Result<(), Refused
 /// As this end runs it. A client that says no end has the longest test.
 pub(super) fn plan(asked: &Asked, options: &Options) -> TestPlan {
     let Asked { header, transport, datagram, .. } = asked;
+    let direction = match (header.full_duplex, header.reverse) {
+        (true, _) => Direction::Both,
+        (false, true) => Direction::Reverse,
+        (false, false) => Direction::Forward,
+    };
     let rate = header.rate_bps.and_then(BitRate::new);
     let datagram = u32::try_from(*datagram).unwrap_or(MOST_DATAGRAM);
     let traffic = match transport {
@@ -60,7 +63,7 @@ pub(super) fn plan(asked: &Asked, options: &Options) -> TestPlan {
             Traffic::Udp(UdpPlan { rate: rate.map(Rate::Bits), ..UdpPlan::new(size) })
         }
         Transport::Tcp => Traffic::Tcp(TcpPlan {
-            rate: rate.filter(|_| header.reverse),
+            rate: rate.filter(|_| direction.has_reverse()),
             ..TcpPlan::new(if header.length > 0 { header.length } else { BLOCK_BYTES })
         }),
     };
@@ -69,15 +72,10 @@ pub(super) fn plan(asked: &Asked, options: &Options) -> TestPlan {
             End::Time(Nanos(u64::from(hundredths).saturating_mul(10_000_000)))
         }
         // What comes ends by itself.
-        Some(Amount::Bytes(bytes)) if header.reverse => End::Bytes(bytes.into()),
+        Some(Amount::Bytes(bytes)) if direction.has_reverse() => End::Bytes(bytes.into()),
         _ => End::Time(options.max_duration),
     };
-    TestPlan {
-        direction: if header.reverse { Direction::Reverse } else { Direction::Forward },
-        end,
-        interval: options.interval,
-        ..TestPlan::new(traffic)
-    }
+    TestPlan { direction, end, interval: options.interval, ..TestPlan::new(traffic) }
 }
 
 #[cfg(test)]
@@ -125,9 +123,14 @@ mod tests {
         for header in [reverse, duplex, back] {
             assert!(check(&header, Transport::Udp).is_err(), "{header:?}");
         }
-        assert!(check(&reverse, Transport::Tcp).is_ok());
-        for header in [duplex, back, requests] {
+        for header in [back, requests] {
             assert!(check(&header, Transport::Tcp).is_err(), "{header:?}");
+        }
+        // A connection has proven it.
+        for (header, direction) in [(reverse, Direction::Reverse), (duplex, Direction::Both)] {
+            assert!(check(&header, Transport::Tcp).is_ok(), "{header:?}");
+            let plan = plan(&asked(Transport::Tcp, header), &Options::default());
+            assert_eq!(plan.direction, direction);
         }
         let plain = Header { isochronous: true, trip_times: true, ..Header::default() };
         assert!(check(&plain, Transport::Udp).is_ok() && check(&plain, Transport::Tcp).is_ok());

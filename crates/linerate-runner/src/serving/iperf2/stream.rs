@@ -35,6 +35,8 @@ const MOST_HEADER: usize = 512;
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 /// What clients that ask are told: the release that this end speaks like.
 const VERSION: (u32, u32) = (0x0002_0002, 0x0001_0001);
+/// The first release whose clients want the later words of a report in any case.
+const EXTENDED: u32 = 0x0002_0002;
 /// A UDP client that says nothing for so long is gone, unless it sends more slowly.
 const SILENCE: Duration = Duration::from_secs(10);
 /// Datagrams of which none comes within this are too slow, in multiples of the time between two.
@@ -47,8 +49,12 @@ pub(crate) struct Test {
     agreed: Arc<AgreedPlan>,
     slot: Slot,
     socket: StreamSocket,
+    /// Of the same connection, where data goes back on it at once.
+    back: Option<StreamSocket>,
     early: Vec<Early>,
     framing: Framing,
+    /// Its client reads the later words of a report.
+    extended: bool,
     silence: Duration,
     _alone: Option<OwnedSemaphorePermit>,
 }
@@ -70,7 +76,8 @@ pub(crate) async fn greet(
             return None;
         }
     };
-    if header.detect || header.version.is_some() && !header.reverse {
+    let sends = header.reverse || header.full_duplex;
+    if header.detect || header.version.is_some() && !sends {
         stream.write_all(&Ack { version: VERSION }.encode()).await.ok()?;
     }
     if header.reverse {
@@ -79,7 +86,9 @@ pub(crate) async fn greet(
     }
     let stream = stream.into_std().ok()?;
     stream.set_nonblocking(false).ok()?;
-    Some(granted(StreamSocket::Tcp(stream), Vec::new()))
+    let back = if header.full_duplex { Some(stream.try_clone().ok()?) } else { None };
+    let test = granted(StreamSocket::Tcp(stream), Vec::new());
+    Some(Test { back: back.map(StreamSocket::Tcp), ..test })
 }
 
 /// The header stays where it is: its bytes are counted as all others. A stream that begins with something
@@ -140,8 +149,10 @@ pub(super) fn grant(
         agreed,
         slot,
         socket,
+        back: None,
         early,
         framing: Framing::Iperf2 { wide: header.wide, ahead_ns: 0 },
+        extended: header.trip_times || header.version.is_some_and(|(major, _)| major >= EXTENDED),
         silence,
         _alone: alone,
     })
@@ -162,7 +173,7 @@ impl Test {
         let (peer, local) = (self.peer, self.local.ip());
         let udp = matches!(self.socket, StreamSocket::Udp(..));
         server.events.send(Event::TestStarted(served.clone()));
-        let Some(test) = self.conduct(server).await else { return };
+        let test = self.conduct(server).await;
         server.events.send(Event::Test { peer, event: ended(&test) });
         let ended = test.outcome().unwrap_or(Ok(()));
         let ended = ended.map_err(|early| served::explained(early, local));
@@ -170,16 +181,30 @@ impl Test {
         server.events.send(Event::TestEnded(served, Box::new(result)));
     }
 
-    async fn conduct(self, server: &Arc<Server>) -> Option<conversation::Server> {
-        let Self { peer, local, agreed, slot, socket, early, framing, silence, _alone } = self;
+    async fn conduct(self, server: &Arc<Server>) -> conversation::Server {
+        let Self {
+            peer,
+            local,
+            agreed,
+            slot,
+            socket,
+            back,
+            early,
+            framing,
+            extended,
+            silence,
+            _alone,
+        } = self;
         let options = &server.options;
         let terms = Terms {
             agreed: Arc::clone(&agreed),
             longest_ns: options.max_duration.0,
             most_bps: slot.rate(options).map(|rate| rate.bits_per_second()),
+            extended,
             silence_ns: u64::try_from(silence.as_nanos()).unwrap_or(u64::MAX),
         };
-        let shared = Shared::within(slot.limits(options), 1);
+        let sockets: Vec<StreamSocket> = std::iter::once(socket).chain(back).collect();
+        let shared = Shared::within(slot.limits(options), sockets.len());
         shared.charge_to(slot.days.clone());
         let guest = Iperf2 {
             agreed: Arc::clone(&agreed),
@@ -207,21 +232,22 @@ impl Test {
             named: false,
             guest,
         };
-        let test = conversation::Server::new(terms, clock::monotonic_ns())?;
-        // Its one stream is there already; the channel stays open until its thread has started.
+        let test = conversation::Server::new(terms, clock::monotonic_ns());
+        // Its stream is there already; the channel stays open until its thread has started.
         let (arrived, mut arrivals) = mpsc::unbounded_channel::<(u64, StreamSocket)>();
-        let _ = arrived.send((0, socket));
-        Some(Driver::new(test, None, setup).run(server, &mut arrivals).await)
+        for (number, socket) in (0..).zip(sockets) {
+            let _ = arrived.send((number, socket));
+        }
+        Driver::new(test, None, setup).run(server, &mut arrivals).await
     }
 }
 
 /// Of a stream that is over, what its users see.
 fn ended(test: &conversation::Server) -> TestEvent {
-    let report = test.reports().next();
-    let here = report.and_then(stream::side).map(|here| StreamEnd { here, far: None });
+    let here = test.reports().filter_map(stream::side).map(|here| StreamEnd { here, far: None });
     TestEvent::End(Box::new(End {
-        streams: here.into_iter().collect(),
-        span_ns: report.map_or(0, stream::span_ns),
+        streams: here.collect(),
+        span_ns: test.reports().map(stream::span_ns).max().unwrap_or(0),
         ..End::default()
     }))
 }
