@@ -134,11 +134,14 @@ impl Text {
         for (id, stream) in test.streams() {
             let Stream { local, remote, socket, .. } = stream;
             let reverse = if stream.sends == start.client { "" } else { " (reverse)" };
-            let more = if enhanced {
-                format!(" (sock={socket}) on {}", when.words)
-            } else {
-                String::new()
+            // As there: what the other end is to see, or to send.
+            let way = if stream.sends { "rx" } else { "tx" };
+            let tos = match start.asked.tos {
+                tos @ 1.. if start.client => format!(" (tos {way}=0x{tos:x})"),
+                _ => String::new(),
             };
+            let more =
+                if enhanced { format!(" (sock={socket}){tos} on {}", when.words) } else { tos };
             text.push_str(&format!(
                 "[{id:3}] local {} port {} connected with {} port {}{reverse}{more}\n",
                 local.ip(),
@@ -190,13 +193,13 @@ impl Text {
                 let datagrams = datagrams.saturating_add(1);
                 all_sent = all_sent.saturating_add(datagrams);
                 text.push_str(&format!("[{id}] Sent {datagrams} datagrams\n"));
+                // Delays, for which -e has columns, are in no report without --trip-times.
+                let plain = Text::new(Options { enhanced: false, ..self.options.clone() });
                 reports.push_str(&match &ended.far {
                     Some(far) => {
-                        let row = self.row(&id, &Line::of_far(far));
-                        format!(
-                            "[{id}] Server Report:\n{}{row}",
-                            self.columns(&Line::of_far(far).what)
-                        )
+                        let row = plain.row(&id, &Line::of_far(far));
+                        let columns = if reports.contains(RECEIVED) { "" } else { RECEIVED };
+                        format!("[{id}] Server Report:\n{columns}{row}")
                     }
                     None if test.start.client => {
                         format!("[{id}] WARNING: did not receive ack of last datagram\n")
