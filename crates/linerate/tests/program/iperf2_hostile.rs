@@ -6,7 +6,10 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
-use crate::support::{Attack, MANY, Server, alone, attack, linerate, survives, wait_for};
+use crate::support::{
+    Attack, MANY, Server, alone, attack, linerate, outlasts_a_thousand_silent_connections,
+    survives, wait_for,
+};
 use linerate_wire::iperf2::datagram::Mark;
 use linerate_wire::iperf2::{Amount, Header, REPORT_BYTES, Report};
 
@@ -285,6 +288,15 @@ fn a_catalogue_of_attacks_in_iperf_2s_dialect() {
     assert!(cases.len() >= 40, "{}", cases.len());
     let more = [MANY, &["--iperf2", "--max-idle", "5s"]].concat();
     survives(&mut Server::start(None, &more), &cases, honest);
+}
+
+#[test]
+fn a_thousand_silent_connections_keep_nobody_out() {
+    let _alone = alone();
+    let _server = Server::start(None, &["--iperf2"]);
+    let at = SocketAddr::from(AT);
+    assert!(wait_for(LONG, || TcpStream::connect(at).is_ok()));
+    outlasts_a_thousand_silent_connections(at, "iperf2");
 }
 
 #[test]

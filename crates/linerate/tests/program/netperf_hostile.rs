@@ -10,7 +10,10 @@ use std::num::NonZeroU16;
 use std::time::Duration;
 
 use crate::support::netperf::{Peer, request, serve};
-use crate::support::{Attack, MANY, alone, attack, linerate, survives};
+use crate::support::{
+    Attack, MANY, Stranger, alone, attack, linerate, outlasts_a_thousand_silent_connections,
+    survives,
+};
 use linerate_model::plan::Transport;
 use linerate_wire::netperf::{FRAME_BYTES, Length, Request};
 
@@ -335,6 +338,36 @@ fn a_catalogue_of_attacks_in_netperfs_dialect() {
         let ran = linerate(None, &args);
         assert_eq!(ran.code, 0, "{after}: {}\n{}", ran.err, server.log());
     });
+}
+
+#[test]
+fn a_thousand_silent_connections_keep_nobody_out() {
+    let _alone = alone();
+    let (_server, at) = serve(&[]);
+    outlasts_a_thousand_silent_connections(at, "netperf");
+}
+
+#[test]
+fn a_stranger_at_a_data_port_hears_no_more_than_it_says() {
+    let _alone = alone();
+    let (_server, at) = serve(&[]);
+    let large = Request { sizes: Some((1, 1_400)), ..rr(Transport::Udp) };
+    for (what, asked, own_datagram) in
+        [("netperf's UDP_STREAM", udp(), &b"data"[..]), ("netperf's UDP_RR", large, b"x")]
+    {
+        let (mut peer, data) = Peer::granted(at, &asked);
+        let mut stranger = Stranger::new();
+        stranger.sends(data, &[b"x", &[0; 1_400], b"x", &[0; 100], b"x"]);
+        // It is read before what comes after it at the same socket.
+        let own = socket();
+        own.send_to(own_datagram, data).unwrap();
+        if asked.sizes.is_some() {
+            assert_eq!(own.recv(&mut [0; 2_000]).unwrap(), 1_400);
+        }
+        own.send_to(b"", data).unwrap();
+        assert_eq!(peer.frame().map(|frame| frame.head()), Some(0), "{what}");
+        stranger.heard_no_more(what);
+    }
 }
 
 /// What comes counts, whether a transaction is made of it or not.

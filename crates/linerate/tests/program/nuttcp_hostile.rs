@@ -10,7 +10,10 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
 use crate::support::nuttcp::{Peer, line, serve};
-use crate::support::{Attack, MANY, alone, attack, linerate, survives};
+use crate::support::{
+    Attack, MANY, Stranger, alone, attack, linerate, outlasts_a_thousand_silent_connections,
+    survives,
+};
 
 /// Data ports of this file's attacks, each its own: they run beside each other.
 fn port() -> u16 {
@@ -277,17 +280,24 @@ fn a_catalogue_of_attacks_in_nuttcps_dialect() {
 fn a_thousand_silent_connections_keep_nobody_out() {
     let _alone = alone();
     let (_server, at) = serve(&[]);
-    let silent: Vec<TcpStream> =
-        (0..1_000).map(|_| TcpStream::connect(at).expect("it takes them")).collect();
-    let port = at.port().to_string();
-    let args = ["tcp", "127.0.0.1", "-p", &port, "--dialect", "nuttcp", "-n", "64Ki", "--json"];
-    let ran = linerate(None, &args);
-    assert_eq!(ran.code, 0, "{}", ran.err);
-    // It hangs up on them all, with not a byte for who said none.
-    for mut stream in silent {
-        stream.set_read_timeout(Some(LONG)).unwrap();
-        assert!(matches!(stream.read(&mut [0]), Ok(0)));
+    outlasts_a_thousand_silent_connections(at, "nuttcp");
+}
+
+#[test]
+fn a_stranger_at_a_data_port_hears_no_more_than_it_says() {
+    let _alone = alone();
+    let (_server, at) = serve(&[]);
+    let data = SocketAddr::new(at.ip(), port());
+    let peer = Peer::granted(at, &format!("udp = 1, port = {}", data.port()));
+    let mut stranger = Stranger::new();
+    stranger.sends(data, &[b"BOD0", &[0; 1_000], b"EOD0", b"EOD1", b"x"]);
+    // It is read before what comes after it at the same socket.
+    let own = socket();
+    for datagram in [&b"BOD0"[..], &[0; 1_000], b"EOD0"] {
+        own.send_to(datagram, data).unwrap();
     }
+    assert!(peer.rest().iter().any(|line| line.contains("real seconds")));
+    stranger.heard_no_more("nuttcp's UDP");
 }
 
 #[test]

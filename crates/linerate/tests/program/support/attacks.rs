@@ -1,10 +1,11 @@
 //! A catalogue of attacks on a server, and honest tests beside them.
 
 use linerate_testkit::peer::LONG;
-use std::net::SocketAddr;
+use std::io::Read;
+use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::time::Duration;
 
-use super::{Server, long, wait_for};
+use super::{Server, linerate, long, wait_for};
 
 /// What it is called, and what it does to the server at an address.
 pub type Attack = (&'static str, Box<dyn Fn(SocketAddr) + Send + Sync>);
@@ -50,4 +51,47 @@ pub fn survives(server: &mut Server, attacks: &[Attack], honest: impl Fn(&mut Se
     assert!(settled, "before {before:?}, after {after:?}");
     // At once, they take what so many tests take.
     assert!(!long() || after.rss_kib < before.rss_kib + 8 * 1_024, "{before:?}, {after:?}");
+}
+
+/// A thousand connections that say nothing, and an honest test beside them; then each of them is hung up on.
+pub fn outlasts_a_thousand_silent_connections(at: SocketAddr, dialect: &str) {
+    let silent: Vec<TcpStream> =
+        (0..1_000).map(|_| TcpStream::connect(at).expect("it takes them")).collect();
+    let port = at.port().to_string();
+    let args = ["tcp", "127.0.0.1", "-p", &port, "--dialect", dialect, "-n", "64Ki", "--json"];
+    let ran = linerate(None, &args);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    // With not a byte for who said none.
+    for mut stream in silent {
+        stream.set_read_timeout(Some(LONG)).unwrap();
+        assert!(matches!(stream.read(&mut [0]), Ok(0)));
+    }
+}
+
+/// Somebody at another address than the client's, as whose address a datagram may carry.
+pub struct Stranger {
+    socket: UdpSocket,
+    sent: usize,
+}
+
+impl Stranger {
+    pub fn new() -> Self {
+        let socket = UdpSocket::bind(("127.0.0.9", 0)).unwrap();
+        socket.set_nonblocking(true).unwrap();
+        Self { socket, sent: 0 }
+    }
+
+    pub fn sends(&mut self, to: SocketAddr, datagrams: &[&[u8]]) {
+        for datagram in datagrams {
+            self.sent += self.socket.send_to(datagram, to).unwrap_or(0);
+        }
+    }
+
+    /// What came back to that address is no more than came from it. To be asked when the server has read all of that.
+    pub fn heard_no_more(&self, what: &str) {
+        let mut buffer = vec![0; 1 << 16];
+        let heard: usize = std::iter::from_fn(|| self.socket.recv(&mut buffer).ok()).sum();
+        println!("{what}: {heard} bytes for {}", self.sent);
+        assert!(self.sent > 0 && heard <= self.sent, "{what}: {heard} bytes for {}", self.sent);
+    }
 }

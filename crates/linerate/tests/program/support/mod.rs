@@ -28,7 +28,9 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
-pub use attacks::{Attack, MANY, attack, survives};
+pub use attacks::{
+    Attack, MANY, Stranger, attack, outlasts_a_thousand_silent_connections, survives,
+};
 pub use hogs::Hogs;
 pub use lab::{Lab, PORT, dropping};
 pub use linerate_testkit::identities::{identities, list, number, real};
