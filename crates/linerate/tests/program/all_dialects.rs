@@ -94,6 +94,60 @@ fn who_names_no_dialect_tests_with_what_answers() {
     assert_eq!(log.matches("\"started\"").count(), 5, "{log}");
 }
 
+/// Waits until a server's door is open.
+fn opened(door: &str) -> Server {
+    let server = Server::start(None, &[&format!("--{door}")]);
+    let listens = format!("\"dialect\":\"{door}\"");
+    assert!(wait_for(LONG, || server.log().contains(&listens)), "{}", server.log());
+    server
+}
+
+/// `linerate udp HOST`, with a server of one kind after the other on its usual ports.
+#[test]
+fn a_test_of_datagrams_goes_to_whatever_serves_there() {
+    let _alone = alone();
+    let test = || auto("udp 127.0.0.1 -k 20 -b 8M -l 1000");
+    {
+        let _server = Server::on_port(None, Dialect::Native.port(), &[]);
+        let record = test();
+        assert_eq!(record["status"], "complete", "{}", record["error"]);
+        assert_eq!(
+            (&record["agreed"]["dialect"], &record["found"]),
+            (&"native".into(), &Value::Null)
+        );
+    }
+    if support::iperf3::installed("a_test_of_datagrams_goes_to_whatever_serves_there") {
+        let mut server = Command::new("iperf3");
+        let server = server.arg("-s").stdin(Stdio::null()).stdout(Stdio::null());
+        let mut server = server.spawn().expect("iperf3 starts");
+        let listens = || {
+            let out = Command::new("ss").args(["-Htln", "sport = :5201"]).output().expect("ss");
+            !out.stdout.is_empty()
+        };
+        let up = wait_for(LONG, listens);
+        let record = test();
+        let _ = server.kill();
+        let _ = server.wait();
+        assert!(up, "iperf3 does not listen");
+        assert_eq!(record["agreed"]["dialect"], "iperf3", "{}", record["error"]);
+    }
+    for dialect in ["netperf", "nuttcp"] {
+        let server = opened(dialect);
+        let port = doors().find(|door| door.as_ref() == dialect).map_or(0, Dialect::port);
+        let how =
+            format!("nobody answered on port 5201; {dialect}'s server answered on port {port}");
+        found(&test(), dialect, &how);
+        assert_eq!(server.log().matches("\"started\"").count(), 1, "{}", server.log());
+    }
+    // A look at this one would be a test of its own.
+    let server = opened("iperf2");
+    let record = test();
+    assert_eq!(record["error"]["kind"], "refused", "{record}");
+    let hints = record["error"]["hints"].to_string();
+    assert!(hints.contains("if iperf 2 listens there on port 5001: --dialect iperf2"), "{hints}");
+    assert!(!server.log().contains("\"started\""), "{}", server.log());
+}
+
 #[test]
 fn a_server_on_a_port_of_no_program_is_found_out_by_what_it_answers() {
     let _alone = alone();
