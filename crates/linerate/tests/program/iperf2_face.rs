@@ -3,14 +3,14 @@
 
 use linerate_testkit::peer::LONG;
 use std::collections::BTreeSet;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::support::{alone, free_port, skip, wait_for};
 
 /// Whose program runs.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Whose {
+pub(super) enum Whose {
     Theirs,
     Ours,
 }
@@ -37,7 +37,7 @@ impl Whose {
     }
 }
 
-fn installed(test: &str) -> bool {
+pub(super) fn installed(test: &str) -> bool {
     let there = Command::new("iperf").arg("-v").output().is_ok();
     if !there {
         skip(test, "iperf (2) is not installed");
@@ -46,10 +46,10 @@ fn installed(test: &str) -> bool {
 }
 
 /// A server, what it prints, its port, and whether it prints intervals; ends with this.
-struct Server(Child, std::path::PathBuf, u16, bool);
+pub(super) struct Server(Child, std::path::PathBuf, u16, bool);
 
 impl Server {
-    fn start(whose: Whose, args: &str) -> Self {
+    pub(super) fn start(whose: Whose, args: &str) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let next = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("linerate-iperf2-face-{}-{next}", std::process::id());
@@ -67,6 +67,10 @@ impl Server {
         });
         assert!(up, "{}", server.text());
         server
+    }
+
+    pub(super) fn port(&self) -> u16 {
+        self.2
     }
 
     fn text(&self) -> String {
@@ -97,22 +101,29 @@ fn is_total(line: &str, intervals: bool) -> bool {
     end.is_some_and(|end| !intervals || end.parse() != Ok(0.5)) && !line.contains("out-of-order")
 }
 
-fn client(whose: Whose, port: u16, args: &str) -> String {
+/// What a client does, and that it ends.
+pub(super) fn ran(whose: Whose, port: u16, args: &str) -> Output {
     let mut command = whose.command(&format!("-c 127.0.0.1 -p {port} {args}"));
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let mut child = child.expect("a client");
     let ended = wait_for(LONG, || child.try_wait().expect("a child").is_some());
     let _ = child.kill();
     let out = child.wait_with_output().expect("its output");
+    assert!(ended, "{whose:?} {args} hangs: {out:?}");
+    out
+}
+
+fn client(whose: Whose, port: u16, args: &str) -> String {
+    let out = ran(whose, port, args);
     let text = String::from_utf8_lossy(&out.stdout).into_owned();
     let err = String::from_utf8_lossy(&out.stderr).into_owned();
-    assert!(ended && (whose == Theirs || out.status.success()), "{args}: {text}{err}");
+    assert!(whose == Theirs || out.status.success(), "{args}: {text}{err}");
     text
 }
 
 /// The kinds of lines: numbers are 0 and spaces are one, and what only the real one knows is left out. Their own
 /// threads print in any order, and a moment that a busy machine was away makes an interval more or less.
-fn kinds(text: &str) -> BTreeSet<String> {
+pub(super) fn kinds(text: &str) -> BTreeSet<String> {
     let mut kinds = BTreeSet::new();
     let facts = ["TOS set", "[ CT]", "Read buffer size", "Reading "];
     for line in text.lines() {

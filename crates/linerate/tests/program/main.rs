@@ -12,6 +12,7 @@ mod delay;
 mod dialect_experiments;
 mod doctor;
 mod documents;
+mod every_option;
 mod fleet;
 mod flent;
 mod foreign;

@@ -9,14 +9,14 @@ use crate::support::netperf::{Netserver, an_address, programs, serve, value};
 use crate::support::{alone, free_port, wait_for};
 
 /// linerate's client.
-fn ours(port: u16, args: &str) -> Output {
+pub(super) fn ours(port: u16, args: &str) -> Output {
     let mut command = Command::new("timeout");
     command.args(["60", env!("CARGO_BIN_EXE_linerate"), "netperf"]);
     run(command, port, args)
 }
 
 /// The real one.
-fn real(bin: &Path, port: u16, args: &str) -> Output {
+pub(super) fn real(bin: &Path, port: u16, args: &str) -> Output {
     let mut command = Command::new("timeout");
     command.arg("60").arg(bin.join("netperf"));
     run(command, port, args)
@@ -36,7 +36,7 @@ fn text(out: &Output, args: &str) -> String {
 }
 
 /// Each number is 0, and columns are as far apart as their headers let them; what the machine decides is gone.
-fn masked(text: &str) -> Vec<String> {
+pub(super) fn masked(text: &str) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for line in text.lines() {
         let mut kind = String::new();

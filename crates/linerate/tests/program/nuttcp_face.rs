@@ -9,21 +9,21 @@ use crate::support::nuttcp::{Theirs, programs, serve, value};
 use crate::support::{alone, free_port, wait_for};
 
 /// Ports of data of these tests.
-const DATA: &str = "-p 7000";
+pub(super) const DATA: &str = "-p 7000";
 
-fn face() -> Command {
+pub(super) fn face() -> Command {
     let mut command = Command::new("timeout");
     command.args(["60", env!("CARGO_BIN_EXE_linerate"), "nuttcp"]);
     command
 }
 
-fn real(bin: &Path) -> Command {
+pub(super) fn real(bin: &Path) -> Command {
     let mut command = Command::new("timeout");
     command.arg("60").arg(bin);
     command
 }
 
-fn run(mut command: Command, port: u16, args: &str) -> Output {
+pub(super) fn run(mut command: Command, port: u16, args: &str) -> Output {
     command.args(["-P", &port.to_string()]).args(args.split_whitespace()).arg("127.0.0.1");
     command.stdin(Stdio::null()).output().expect("a client")
 }

@@ -16,8 +16,13 @@ use crate::support::{Server, free_port, skip, wait_for};
 
 /// Where the real programs are; else says why the test is skipped.
 pub fn programs(test: &str) -> Option<PathBuf> {
+    programs_with(test, &[])
+}
+
+/// The same, built with options of its own.
+pub fn programs_with(test: &str, flags: &[&str]) -> Option<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let built = Command::new(root.join("lab/netperf")).stderr(Stdio::piped()).output();
+    let built = Command::new(root.join("lab/netperf")).args(flags).stderr(Stdio::piped()).output();
     match built {
         Ok(built) if built.status.success() => {
             Some(String::from_utf8_lossy(&built.stdout).trim().into())
