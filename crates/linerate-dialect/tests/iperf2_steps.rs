@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use linerate_dialect::ending::Failure;
 use linerate_dialect::iperf2::{client, server};
 use linerate_dialect::stream::{DataEvent, Report};
 use linerate_dialect::{Action, Conversation, Input, Over, Seen};
@@ -185,13 +186,18 @@ fn both_ways_over_one_connection_end_with_the_last_of_them() {
 }
 
 fn sent() -> client::Client {
+    having_sent(5)
+}
+
+/// A client whose only stream has ended after so many datagrams.
+fn having_sent(datagrams: u64) -> client::Client {
     let terms =
         client::Terms { plan: plan(), last: vec![7; 80], ahead_ns: 0, silence_ns: 5 * SECOND };
     let mut client = client::Client::new(terms);
     let seen = Seen::default();
     client.input(0, &seen, Input::Arrived(0));
     client.input(0, &seen, Input::Prepared(None));
-    let counts = SendCounts { datagrams: 5, bytes: 500, ..Default::default() };
+    let counts = SendCounts { datagrams, bytes: datagrams * 100, ..Default::default() };
     let report = Box::new(Report::Send(SendReport { counts, ..Default::default() }));
     client.input(SECOND, &seen, Input::Data(DataEvent::Done(0, report), &|_| None));
     client
@@ -236,6 +242,16 @@ fn a_server_that_does_not_report_is_said_to_be_lost() {
     let ended = client.ended();
     assert!(!ended.results && ended.trouble.is_some());
     assert!(ended.streams[0].recv.is_none(), "absent, and not zero");
+}
+
+/// A sending thread that never got its core, or whose datagrams this host refused.
+#[test]
+fn a_stream_that_sent_nothing_is_not_laid_to_the_server() {
+    let mut client = having_sent(0);
+    assert_eq!(said(&mut client), Vec::<Vec<u8>>::new());
+    client.input(SECOND, &Seen::default(), Input::Host(Default::default(), Default::default()));
+    let trouble = client.ended().trouble.expect("its figures are missing");
+    assert!(matches!(trouble.failure, Failure::Here(_)), "{trouble:?}");
 }
 
 #[test]

@@ -34,6 +34,8 @@ const LONGEST_NS: u64 = 86_400_000_000_000;
 
 const OPENING: &str = "opening the data streams";
 const RUNNING: &str = "running the test";
+const NOTHING_SENT: &str =
+    "no datagram left this host in the time of the test, so that the server has nothing to report";
 
 /// What one test is held to.
 #[derive(Debug, Clone)]
@@ -283,8 +285,14 @@ impl Client {
                 if let (Report::Send(report), true, Running { .. }) =
                     (report.as_ref(), self.is_udp(), &self.phase)
                 {
-                    let farewell = self.farewell(report.counts.datagrams, now_ns);
-                    self.farewells.insert(stream, farewell);
+                    if report.counts.datagrams > 0 {
+                        let farewell = self.farewell(report.counts.datagrams, now_ns);
+                        self.farewells.insert(stream, farewell);
+                    } else if !self.interrupted {
+                        // The server knows nothing of this stream, and its silence says nothing of it.
+                        let failure = Failure::Here(NOTHING_SENT.into());
+                        self.trouble.get_or_insert(Trouble { doing: RUNNING, failure });
+                    }
                 }
                 self.reports.insert(stream, *report);
             }

@@ -91,8 +91,8 @@ fn the_first_page_of_help() {
       netperf      netperf's client, with its options and output
       netserver    netperf's server, with its options
       nuttcp       nuttcp's client and server, with its options and output
-      report       A page, picture or table of any results: runs, sweeps, searches, comparisons,
-                   campaigns, together
+      report       A page, picture or table of any results: runs, sweeps, searches, tunings,
+                   comparisons, campaigns, together
       schema       Prints the JSON Schema of the run record, or of another document
       completions  Prints the completion script of a shell
       man          Prints the manual page, or writes those of all commands

@@ -12,7 +12,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::support::{
-    Client, Lab, alone, free_port, linerate, list, number, real, skip, together, wait_for,
+    Client, Lab, alone, free_port, linerate, list, number, skip, together, wait_for,
 };
 use serde_json::Value;
 

@@ -275,7 +275,7 @@ fn lines_and_logs_of_other_verbs_are_results() {
         let error = String::from_utf8_lossy(&out.stderr).into_owned();
         assert_eq!(out.status.code(), Some(1), "{name}: {error}");
         assert!(
-            error.contains("cut.jsonl, line 1: a sweep or search whose end is missing"),
+            error.contains("cut.jsonl, line 1: a sweep, search or tuning whose end is missing"),
             "{error}"
         );
     }
