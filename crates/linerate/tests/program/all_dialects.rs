@@ -21,7 +21,7 @@ fn one_flag_opens_the_door_of_every_dialect() {
     for dialect in doors() {
         let (name, port) = (dialect.as_ref(), dialect.port());
         let listens = format!(":{port}\",\"dialect\":\"{name}\"");
-        assert!(wait_for(LONG, || server.log().contains(&listens)), "{}", server.log());
+        server.says(&listens, 1);
         let ran = linerate(None, &["tcp", "127.0.0.1", "--dialect", name, "-t", "200ms", "--json"]);
         assert_eq!(ran.code, 0, "{name}: {}", ran.err);
         assert_eq!(ran.record()["agreed"]["dialect"], name);
@@ -38,7 +38,7 @@ fn a_port_that_is_given_is_the_door() {
     let port = free_port();
     let server = Server::start(None, &["--all-dialects", &format!("--iperf2={port}")]);
     let listens = format!(":{port}\",\"dialect\":\"iperf2\"");
-    assert!(wait_for(LONG, || server.log().contains(&listens)), "{}", server.log());
+    server.says(&listens, 1);
     let ran = linerate(None, &["serve", "--all-dialects", "--key-file", "/dev/null"]);
     assert_eq!(ran.code, 2, "{}", ran.err);
 }
@@ -90,7 +90,7 @@ fn who_names_no_dialect_tests_with_what_answers() {
     let hints = nobody["error"]["hints"].to_string();
     assert!(hints.contains("--dialect netperf") && !hints.contains("12865"), "{hints}");
     // No question was taken for a test: four, and the one of linerate's own.
-    let log = server.log();
+    let log = server.says("\"ended\"", 5);
     assert_eq!(log.matches("\"started\"").count(), 5, "{log}");
 }
 
@@ -98,7 +98,7 @@ fn who_names_no_dialect_tests_with_what_answers() {
 fn opened(door: &str) -> Server {
     let server = Server::start(None, &[&format!("--{door}")]);
     let listens = format!("\"dialect\":\"{door}\"");
-    assert!(wait_for(LONG, || server.log().contains(&listens)), "{}", server.log());
+    server.says(&listens, 1);
     server
 }
 
@@ -137,7 +137,8 @@ fn a_test_of_datagrams_goes_to_whatever_serves_there() {
         let how =
             format!("nobody answered on port 5201; {dialect}'s server answered on port {port}");
         found(&test(), dialect, &how);
-        assert_eq!(server.log().matches("\"started\"").count(), 1, "{}", server.log());
+        let log = server.says("\"ended\"", 1);
+        assert_eq!(log.matches("\"started\"").count(), 1, "{log}");
     }
     // A look at this one would be a test of its own.
     let server = opened("iperf2");

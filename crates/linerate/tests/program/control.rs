@@ -57,7 +57,7 @@ fn a_peer_that_vanishes_is_noticed_in_time() {
             let args: Vec<&str> =
                 line.split(' ').chain(["127.0.0.1", "-p", &port, "--json", "-t", "30s"]).collect();
             let client = Client::start(None, &args);
-            assert!(wait_for(LONG, || server.log().contains("started")), "{line}");
+            server.says("started", 1);
             (line, server, client)
         })
         .collect();
@@ -107,7 +107,7 @@ fn a_server_that_is_killed_leaves_what_was_measured() {
             .chain(["127.0.0.1", "-p", &port, "--json", "-t", "30s", "-i", "100ms"])
             .collect();
         let client = Client::start(None, &args);
-        assert!(wait_for(LONG, || server.log().contains("started")));
+        server.says("started", 1);
         std::thread::sleep(Duration::from_millis(700));
         drop(server);
         let ran = client.end();
@@ -137,7 +137,7 @@ fn a_client_that_is_killed_frees_the_server() {
         let args: Vec<&str> =
             ["udp"].into_iter().chain(base).chain(["-b", "1M", "-t", "200ms"]).collect();
         linerate(None, &args).complete();
-        assert!(wait_for(LONG, || server.log().matches("\"ended\"").count() == 2 * i + 3));
+        server.says("\"ended\"", 2 * i + 3);
     }
     assert!(server.alive());
     assert!(
@@ -162,7 +162,7 @@ fn ctrl_c_of_the_server_ends_its_tests_with_results() {
             .chain(["127.0.0.1", "-p", &port, "--json", "-t", "30s", "-i", "100ms"])
             .collect();
         let client = Client::start(None, &args);
-        assert!(wait_for(LONG, || server.log().contains("\"started\"")));
+        server.says("\"started\"", 1);
         std::thread::sleep(Duration::from_millis(700));
         server.signal(Signal::SIGINT);
         let record = client.end().error("server_stopped", 1);

@@ -22,11 +22,6 @@ fn serve(args: &[&str]) -> (Server, SocketAddr) {
     (server, at)
 }
 
-/// Waits for a line of the server's log.
-fn says(server: &Server, words: &str) {
-    assert!(wait_for(LONG, || server.log().contains(words)), "{words}: {}", server.log());
-}
-
 #[test]
 #[ignore = "long"]
 fn a_test_may_last_longer_than_the_wait_for_data() {
@@ -116,7 +111,7 @@ fn vanish(args: &str) {
     let lab = Lab::pair();
     let server = Server::start(Some(&lab.space("b")), &[]);
     let client = Iperf3::start(&lab.space("a"), B, server.port, args);
-    says(&server, "\"started\"");
+    server.says("\"started\"", 1);
     std::thread::sleep(Duration::from_secs(1));
     // Nothing comes from it any more; what goes to it is counted.
     lab.nft(
@@ -127,7 +122,7 @@ fn vanish(args: &str) {
          add rule inet t i counter name heard drop\n\
          add rule inet t o drop\n",
     );
-    says(&server, "has not answered for 10s");
+    server.says("has not answered for 10s", 1);
     std::thread::sleep(Duration::from_millis(100));
     let heard = lab.counter("a", "heard").0;
     assert!(heard > 0, "{args}");
@@ -145,7 +140,7 @@ fn the_end_of_a_test_leaves_the_streams_of_another_alone() {
     let (first, _socket) = Peer::running(at, UDP);
     let mut second = Peer::granted(at, UDP);
     first.reset();
-    says(&server, "\"vanished\"");
+    server.says("\"vanished\"", 1);
     let socket = udp(at);
     socket.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
     socket.send(&hello::HELLO).unwrap();
@@ -221,7 +216,7 @@ fn a_budget_of_bytes_is_kept() {
         let ended = Iperf3::here("127.0.0.1", server.port, args).end();
         assert_eq!(ended.code, 1, "{args}: {}", ended.text);
     }
-    assert_eq!(server.log().matches("more bytes than this server's --max-bytes allows").count(), 6);
+    server.says("more bytes than this server's --max-bytes allows", 6);
     // linerate's own clients are told the reason.
     let port = server.port.to_string();
     for args in [
@@ -271,7 +266,7 @@ fn a_broken_stream_makes_no_results() {
     socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO)).unwrap();
     drop(stream);
     peer.fails(ErrorNumber::STREAM_READ);
-    says(&server, "receiving failed");
+    server.says("receiving failed", 1);
 }
 
 /// A client that goes away between its results and the server's: one test, shown once.

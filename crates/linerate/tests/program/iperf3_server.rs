@@ -1,10 +1,9 @@
 //! Debian's iperf3, unmodified, against `linerate serve`: both sides must agree, and end well.
 
-use linerate_testkit::peer::LONG;
 use std::time::Duration;
 
 use crate::support::iperf3::{Ended, Iperf3, possible};
-use crate::support::{Lab, Server, alone, cores, list, number, wait_for};
+use crate::support::{Lab, Server, alone, cores, list, number};
 
 const B: &str = "10.77.1.2";
 
@@ -115,7 +114,7 @@ fn bytes_of_the_omitted_time_are_counted_apart() {
         Iperf3::start(&lab.space("a"), B, server.port, "-t 1 -O 1 -b 20M -l 1000 -J").end().well();
     let document = ended.document();
     let sent: u64 = list(&document["intervals"]).iter().map(|row| number(row, "sum.bytes")).sum();
-    let log = server.log();
+    let log = server.says("\"ended\"", 1);
     let ended =
         log.lines().find(|line| line.contains("\"ended\"")).unwrap_or_else(|| panic!("{log}"));
     let ended: serde_json::Value = serde_json::from_str(ended).expect("a line of JSON");
@@ -183,8 +182,8 @@ fn sixteen_clients_of_one_address_at_once() {
     for ended in clients.into_iter().map(Iperf3::end) {
         agree(&ended.well());
     }
-    let started = server.log().matches("\"started\"").count();
-    assert_eq!(started, 16);
+    let log = server.says("\"ended\"", 16);
+    assert_eq!(log.matches("\"started\"").count(), 16, "{log}");
 }
 
 #[test]
@@ -196,11 +195,8 @@ fn one_at_a_time_with_a_queue() {
     let lab = Lab::pair();
     let server = Server::start(Some(&lab.space("b")), &["--exclusive", "--queue", "1"]);
     let start = |args: &str| Iperf3::start(&lab.space("a"), B, server.port, args);
-    let events = |name: &str, count: usize| {
-        assert!(wait_for(LONG, || server.log().matches(name).count() >= count), "{}", server.log());
-    };
     let first = start("-t 3 -b 1M");
-    events("\"started\"", 1);
+    server.says("\"started\"", 1);
     let second = start("-t 1 -u -b 1M");
     // It waits: its parameters have been taken, and there is one place to wait.
     std::thread::sleep(Duration::from_millis(500));
@@ -211,7 +207,7 @@ fn one_at_a_time_with_a_queue() {
     let (first, second) = (first.end(), second.end());
     first.well();
     second.well();
-    events("\"done", 2);
+    server.says("\"done", 2);
 }
 
 #[test]
@@ -234,6 +230,6 @@ fn a_client_hears_why_it_is_refused() {
         assert_eq!(ended.code, 1, "{args}: {}", ended.text);
         assert!(ended.text.contains(words), "{args}: {}", ended.text);
     }
-    assert_eq!(server.log().matches("\"refused\"").count(), 4, "{}", server.log());
+    server.says("\"refused\"", 4);
     Iperf3::start(&lab.space("a"), B, server.port, "-b 1M -t 1 -P 2").end().well();
 }

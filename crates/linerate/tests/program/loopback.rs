@@ -3,12 +3,11 @@
 
 use crate::schema;
 use crate::support;
-use linerate_testkit::peer::LONG;
 
 use std::time::Duration;
 
 use crate::support::{
-    Client, Group, Ran, Server, alone, identities, linerate, list, number, real, skip, wait_for,
+    Client, Group, Ran, Server, alone, identities, linerate, list, number, real, skip,
 };
 use nix::sys::signal::Signal;
 
@@ -198,7 +197,7 @@ fn a_stall_at_the_end_is_in_an_open_loops_quantiles() {
     let base = ["rr", "127.0.0.1", "-p", &port, "--json", "-t", "2s", "--rate", "500"];
     let start = |more: &[&str]| Client::start(None, &[&base[..], more].concat());
     let clients = [start(&[]), start(&["--udp", "--request", "8", "--response", "8"])];
-    assert!(wait_for(LONG, || server.log().matches("started").count() == 2));
+    server.says("started", 2);
     std::thread::sleep(Duration::from_millis(1_200));
     server.signal(Signal::SIGSTOP);
     std::thread::sleep(Duration::from_millis(1_300));
@@ -390,7 +389,7 @@ fn what_a_held_receiver_left_unread_is_not_the_paths() {
     // for a 200th of a core to read them one by one. Only what reads has so little: the rest answers its client.
     let args = ["udp", "127.0.0.1", "-p", &port, "--json", "-b", "30M", "-l", "64", "-w", "64Mi"];
     let client = Client::start(None, &[&args[..], &["-t", "1s", "--engine", "send"]].concat());
-    assert!(wait_for(LONG, || server.log().contains("started")));
+    server.says("started", 1);
     little.hold_data(server.pid());
     let record = client.end().complete();
     drop(server);

@@ -20,7 +20,7 @@ fn the_real_client_and_this_server_count_the_same() {
     let Some(bin) = programs("the_real_client_and_this_server_count_the_same") else { return };
     an_address();
     let (server, at) = serve(&[]);
-    let ends = |log: &str| log.matches("\"outcome\"").count();
+    let mut count = 0;
     for (test, theirs, ours) in [
         ("-t TCP_STREAM -l 1 -- -k REMOTE_BYTES_RECVD", "REMOTE_BYTES_RECVD", "/received/bytes"),
         ("-t TCP_MAERTS -l 1 -- -k REMOTE_BYTES_SENT", "REMOTE_BYTES_SENT", "/sent/bytes"),
@@ -36,22 +36,19 @@ fn the_real_client_and_this_server_count_the_same() {
             "/sent/bytes",
         ),
     ] {
-        let before = ends(&server.log());
+        count += 1;
         let text = netperf(&bin, "127.0.0.1", at.port(), test);
         let theirs = value(&text, theirs);
         assert!(theirs > 0.0, "{test}: {text}");
-        assert!(wait_for(LONG, || ends(&server.log()) > before), "{test}");
-        let ended = last_end(&server.log()).expect("an end");
+        let ended = last_end(&server.says("\"outcome\"", count)).expect("an end");
         let ours = ended.pointer(ours).and_then(Value::as_f64);
         assert_eq!(ours, Some(theirs), "{test}: {ended}");
     }
     for test in ["-t TCP_RR", "-t UDP_RR", "-t TCP_RR -l -500", "-t UDP_RR -l 1 -- -r 100,200 -b 4"]
     {
-        let before = ends(&server.log());
+        count += 1;
         let text = netperf(&bin, "127.0.0.1", at.port(), &format!("-P 0 -l 1 {test}"));
-        // The log may be written after the client has heard.
-        assert!(wait_for(LONG, || ends(&server.log()) > before), "{test}");
-        let ended = last_end(&server.log()).expect("an end");
+        let ended = last_end(&server.says("\"outcome\"", count)).expect("an end");
         assert!(ended["answered"].as_u64().is_some_and(|n| n > 100), "{test}: {text}{ended}");
     }
 }
@@ -135,19 +132,16 @@ fn both_ends_of_ours_count_the_same() {
             assert_eq!(of("sender.datagrams"), accounted, "{args}: {record}");
         }
     }
-    for args in ["rr 127.0.0.1 -t 1s", "rr 127.0.0.1 --udp -t 1s"] {
+    for (ends, args) in [(5, "rr 127.0.0.1 -t 1s"), (6, "rr 127.0.0.1 --udp -t 1s")] {
         let all = ["--dialect", "netperf", "-p", &port, "--json"];
         let ran = linerate(None, &[&args.split(' ').collect::<Vec<_>>()[..], &all].concat());
         let record = ran.record();
         let transactions = number(&record, "totals.rr.transactions");
-        let answered = server
-            .log()
-            .lines()
-            .last()
-            .and_then(|line| serde_json::from_str::<Value>(line).ok()?["answered"].as_u64());
+        let log = server.says("\"outcome\"", ends);
+        let answered = last_end(&log).and_then(|end| end["answered"].as_u64());
         // The last may be answered after the end.
         let same = answered.is_some_and(|n| n == transactions || n == transactions + 1);
-        assert!(same, "{args}: {transactions}, {}", server.log());
+        assert!(same, "{args}: {transactions}, {log}");
     }
 }
 

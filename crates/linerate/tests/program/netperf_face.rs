@@ -243,13 +243,12 @@ fn connections_are_counted_at_both_ends() {
     an_address();
     let (server, at) = serve(&[]);
     // A real client opens one for each transaction; the server has answered as many, and one that was under way.
-    for args in
-        ["-t TCP_CRR -l 1 -- -k LOCAL_SEND_CALLS", "-t TCP_CRR -l -200 -- -k LOCAL_SEND_CALLS"]
-    {
-        let before = server.log().matches("\"outcome\"").count();
+    for (ends, args) in [
+        (1, "-t TCP_CRR -l 1 -- -k LOCAL_SEND_CALLS"),
+        (2, "-t TCP_CRR -l -200 -- -k LOCAL_SEND_CALLS"),
+    ] {
         let counted = value(&text(&real(&bin, at.port(), args), args), "LOCAL_SEND_CALLS");
-        assert!(wait_for(LONG, || server.log().matches("\"outcome\"").count() > before));
-        let log = server.log();
+        let log = server.says("\"outcome\"", ends);
         let last = log.lines().rfind(|line| line.contains("\"outcome\"")).expect("an end");
         let ended: serde_json::Value = serde_json::from_str(last).expect("a line");
         let answered = ended["answered"].as_f64().expect("what was answered");

@@ -317,8 +317,11 @@ fn a_resumed_search_keeps_its_options() {
     let ran = linerate(None, &resumed);
     assert_eq!(ran.code, 0, "{}", ran.err);
     assert!(log.trials() > known);
-    let events: Vec<Value> =
-        server.log().lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let events: Vec<Value> = server
+        .says("\"started\"", known + 1)
+        .lines()
+        .filter_map(|line| serde_json::from_str(line).ok())
+        .collect();
     let peers: Vec<&str> = events.iter().filter_map(|event| event["peer"].as_str()).collect();
     assert!(peers.len() > known, "{events:?}");
     assert!(peers.iter().all(|peer| peer.starts_with("127.0.0.2:")), "{peers:?}");

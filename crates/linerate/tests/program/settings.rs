@@ -163,7 +163,7 @@ fn what_others_changed_meanwhile_is_left_and_told() {
         assert!(std::process::Command::new("ip").args(line.split(' ')).status().unwrap().success());
     });
     let told = "1 left as somebody else set them (MTU of eth0)";
-    assert!(wait_for(LONG, || server.log().contains(told)), "{}", server.log());
+    server.says(told, 1);
 }
 
 #[test]
@@ -418,7 +418,7 @@ fn a_controller_that_vanishes_leaves_the_host_as_it_was() {
     told.recv().unwrap();
     assert_ne!(snapshot(&lab), before);
     lab.run("b", "ip link set eth0 down");
-    assert!(wait_for(LONG, || server.log().contains("control_ended")), "{}", server.log());
+    server.says("control_ended", 1);
     comes_back(&lab, &before, "silence");
     assert_eq!(controller.join().unwrap().kind.name(), "server_lost");
 }

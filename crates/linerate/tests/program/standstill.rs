@@ -71,7 +71,7 @@ fn a_client_that_was_stopped_does_not_blame_its_server() {
     let server = Server::start(None, &[]);
     let client = running(&server, None, "udp 127.0.0.1 -b 2M -t 60s");
     client.signal(Signal::SIGSTOP);
-    assert!(wait_for(LONG, || server.log().contains("\"ended\"")), "{}", server.log());
+    server.says("\"ended\"", 1);
     assert!(server.log().contains("fell silent"), "{}", server.log());
     client.signal(Signal::SIGCONT);
     let record = client.end().error("server_lost", 1);
@@ -90,7 +90,7 @@ fn a_server_that_was_stopped_does_not_blame_its_client() {
     let why = record["error"]["why"].as_str().unwrap();
     assert!(why.contains("the server fell silent") && !why.contains("itself"), "{why}");
     server.signal(Signal::SIGCONT);
-    assert!(wait_for(LONG, || server.log().contains("\"ended\"")), "{}", server.log());
+    server.says("\"ended\"", 1);
     assert!(server.log().contains("this end itself did not run for"), "{}", server.log());
 }
 
@@ -118,7 +118,7 @@ fn a_lost_link_and_a_lost_address_are_named() {
         assert_eq!(record["status"], "partial", "{change} in {space}");
         assert!(number(&record, "totals.sender.datagrams") > 0, "{change} in {space}");
         if *space == "b" {
-            assert!(wait_for(LONG, || server.log().contains("\"ended\"")), "{}", server.log());
+            server.says("\"ended\"", 1);
             let log = server.log();
             assert!(log.contains("its own interface eth0 is down"), "{log}");
         }
@@ -135,9 +135,9 @@ fn a_stop_is_named_in_iperf3s_dialect() {
     let own = "this end itself did not run for";
     let server = Server::start(None, &[]);
     let client = Iperf3::here("127.0.0.1", server.port, "-u -b 1M -t 60");
-    assert!(wait_for(LONG, || server.log().contains("\"started\"")), "{}", server.log());
+    server.says("\"started\"", 1);
     stopped(|signal| server.signal(signal), LONG_MS, || client.kill());
-    assert!(wait_for(LONG, || server.log().contains("\"ended\"")), "{}", server.log());
+    server.says("\"ended\"", 1);
     assert!(server.log().contains(own), "{}", server.log());
 
     // The last record is of the face, which prints what iperf3 would.

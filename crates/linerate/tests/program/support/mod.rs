@@ -358,6 +358,14 @@ impl Server {
         self.log.lock().unwrap().clone()
     }
 
+    /// Waits until the log holds `words` so many times, or more: a client may be gone before its end
+    /// is written.
+    pub fn says(&self, words: &str, times: usize) -> String {
+        let there = wait_for(LONG, || self.log().matches(words).count() >= times);
+        assert!(there, "{times} times {words}: {}", self.log());
+        self.log()
+    }
+
     pub fn signal(&self, signal: Signal) {
         kill(Pid::from_raw(self.child.id() as i32), signal).expect("the server is there");
     }

@@ -44,7 +44,7 @@ pub fn serve_in(space: Option<&str>, args: &[&str]) -> (Server, SocketAddr) {
     let server = Server::start(space, &[&[door.as_str()], args].concat());
     let at = SocketAddr::from(([127, 0, 0, 1], port));
     let listens = format!(":{port}\",\"dialect\":\"nuttcp\"");
-    assert!(wait_for(LONG, || server.log().contains(&listens)), "{}", server.log());
+    server.says(&listens, 1);
     (server, at)
 }
 
