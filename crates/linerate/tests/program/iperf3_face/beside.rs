@@ -216,6 +216,17 @@ fn received_is_what_iperf3_says_of_it() {
     });
 }
 
+/// By how many seconds a test's receiving is longer than its sending.
+fn stretched(kind: &str, line: &str) -> f64 {
+    let far = Far::start(kind);
+    let line = format!("-c 127.0.0.1 -p {} {line} -J", far.port());
+    let (_, out, _) = face(None, &line);
+    let document = document(&out);
+    same_story(&format!("{line} against {kind}"), &document);
+    let seconds = |name: &str| real(&document["end"][name], "seconds");
+    seconds("sum_received") - seconds("sum_sent")
+}
+
 /// A megabyte that takes a millisecond was not received for the time of the wait after it.
 #[test]
 fn a_short_test_is_not_stretched_by_the_wait() {
@@ -227,20 +238,9 @@ fn a_short_test_is_not_stretched_by_the_wait() {
     let cases: Vec<(&str, &str)> =
         KINDS.iter().flat_map(|kind| lines.map(|line| (*kind, line))).collect();
     together(&cases, |(kind, line)| {
-        in_three(&format!("{line} against {kind}"), || {
-            let far = Far::start(kind);
-            let line = format!("-c 127.0.0.1 -p {} {line} -J", far.port());
-            let lag = Lag::begin();
-            let (_, out, _) = face(None, &line);
-            let busy_s = (lag.end() - NEAR) * SHORTEST_S;
-            let document = document(&out);
-            same_story(&format!("{line} against {kind}"), &document);
-            let seconds = |name: &str| real(&document["end"][name], "seconds");
-            let (sent, received) = (seconds("sum_sent"), seconds("sum_received"));
-            // The wait alone is 50 ms.
-            let more = received - sent;
-            if more < 0.03 + busy_s { Ok(()) } else { Err(format!("{received} s of {sent} s")) }
-        });
+        // Others lengthen a test now and then; the wait of 50 ms would be in each.
+        let least = (0..5).map(|_| stretched(kind, line)).fold(f64::INFINITY, f64::min);
+        assert!(least < 0.03, "{line} against {kind}: {least} s");
     });
 }
 
@@ -330,20 +330,18 @@ fn a_burst_leaves_at_once() {
     if !possible("a_burst_leaves_at_once") {
         return;
     }
-    in_three("bursts", || {
-        let server = Real::start(None, &[]);
-        let line = format!("-c 127.0.0.1 -p {} -u -b 20M/20 -l 1000 -t 2 -J", server.port);
-        let (_, out, _) = face(None, &line);
-        let document = document(&out);
-        let sender = &document["end"]["linerate"]["totals"]["sender"];
-        // 20 datagrams of 400 us.
-        assert_eq!(number(sender, "pacing.gap_nominal_ns"), 8_000_000, "{sender}");
-        // A busy machine gives some up, but never sends faster than one burst too much.
-        assert!(number(sender, "datagrams") <= 5_020, "{sender}");
-        let gap = number(sender, "pacing.gap_p50_ns");
-        // What is late follows at twice the rate at most.
-        if gap > 3_000_000 { Ok(()) } else { Err(format!("{gap} ns between calls")) }
-    });
+    let server = Real::start(None, &[]);
+    let line = format!("-c 127.0.0.1 -p {} -u -b 2M/20 -l 1000 -t 2 -J", server.port);
+    let (_, out, _) = face(None, &line);
+    let document = document(&out);
+    let sender = &document["end"]["linerate"]["totals"]["sender"];
+    // 20 datagrams of 4 ms: longer than others keep the sender from its core.
+    assert_eq!(number(sender, "pacing.gap_nominal_ns"), 80_000_000, "{sender}");
+    // A busy machine gives some up, but never sends faster than one burst too much.
+    assert!(number(sender, "datagrams") <= 520, "{sender}");
+    // What is late follows at twice the rate at most.
+    let gap = number(sender, "pacing.gap_p50_ns");
+    assert!(gap > 30_000_000, "{gap} ns between calls");
 }
 
 /// An iperf3 server that one client asked for its output gives it to each after that.
