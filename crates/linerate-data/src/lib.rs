@@ -57,6 +57,34 @@ const PROMPT: Duration = Duration::from_micros(500);
 /// A receiver to which data still comes ends this long after its drain time all the same.
 const HARD_END_NS: u64 = 2_000_000_000;
 
+/// Waits for the start, each time as `nap` does; with what this thread had used before the last time.
+/// `None` when the test ended before it began.
+fn wait_for_start(context: &Context, mut nap: impl FnMut()) -> Option<(u64, ThreadUse)> {
+    // A new thread has waited for nothing, also where it gets its first core late.
+    let mut thread = ThreadUse { ready_ns: Some(0), ..ThreadUse::default() };
+    loop {
+        if let Some(start_ns) = context.shared.running() {
+            return Some((start_ns, thread));
+        }
+        if context.shared.stopping() {
+            return None;
+        }
+        thread = thread_use();
+        if context.streams.habits.prompt {
+            // Its server says that it starts in the moment in which it begins.
+            std::thread::sleep(PROMPT);
+        } else {
+            nap();
+        }
+    }
+}
+
+/// What this thread had used at `begun_ns`. It may come late to what begins then, having waited for a core
+/// since the reading `before`: that belongs to what began.
+fn thread_use_at(begun_ns: u64, before: ThreadUse) -> ThreadUse {
+    thread_use().ago(clock::monotonic_ns().saturating_sub(begun_ns), before)
+}
+
 /// What [`linerate_session`] asks of a data thread.
 struct Around<'a>(&'a Context);
 

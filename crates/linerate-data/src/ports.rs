@@ -2,6 +2,8 @@
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
@@ -11,6 +13,7 @@ use linerate_engine::datagram::memory::Memory;
 use linerate_engine::datagram::{
     self, Arrivals, Capabilities, Config, Counters, DatagramPort, Engine, SendBatch, Stamps, Taken,
 };
+use linerate_host::thread::usage;
 use linerate_model::plan::{
     AgreedPlan, End, EngineChoice, RrPlan, TestPlan, Traffic, Transport, UdpPlan,
 };
@@ -223,5 +226,82 @@ fn requests_and_answers_need_no_socket_either() {
         }
         // One that waited for longer than a second may be answered and not counted.
         assert!(answered.answered >= asked.transactions && asked.transactions > 0);
+    }
+}
+
+/// Its receiving, which is what a sender waits with, starts the test and then wants a core that another program has.
+struct Kept(&'static dyn Engine, Arc<Shared>);
+
+struct KeptPort(Box<dyn DatagramPort>, Arc<Shared>);
+
+/// How long that wait was, in nanoseconds.
+static KEPT_NS: AtomicU64 = AtomicU64::new(0);
+
+impl Engine for Kept {
+    fn name(&self) -> &'static str {
+        self.0.name()
+    }
+
+    fn open(&self, config: &Config, at: &datagram::Context) -> io::Result<Box<dyn DatagramPort>> {
+        Ok(Box::new(KeptPort(self.0.open(config, at)?, Arc::clone(&self.1))))
+    }
+}
+
+impl DatagramPort for KeptPort {
+    fn capabilities(&self) -> Capabilities {
+        self.0.capabilities()
+    }
+
+    fn send(&mut self, batch: &SendBatch<'_>) -> io::Result<Taken> {
+        self.0.send(batch)
+    }
+
+    fn recv(&mut self) -> io::Result<Arrivals<'_>> {
+        let thread = std::fs::read_link("/proc/thread-self")?;
+        let thread = thread.file_name().unwrap_or_default().to_string_lossy();
+        run("taskset", &["-cp", "0", &thread]);
+        self.1.start(clock::monotonic_ns());
+        let before = usage();
+        let busy =
+            ["-r", "1", "taskset", "-c", "0", "timeout", "0.2", "sh", "-c", "while :; do :; done"];
+        let mut other = Command::new("chrt").args(busy).spawn()?;
+        while other.try_wait()?.is_none() {
+            std::hint::spin_loop();
+        }
+        let waited_ns = usage().since(before).ready_ns.unwrap_or(0);
+        KEPT_NS.store(waited_ns, Ordering::Relaxed);
+        self.0.recv()
+    }
+
+    fn wait_readable(&mut self, until_ns: Option<u64>, now_ns: u64) -> bool {
+        self.0.wait_readable(until_ns, now_ns)
+    }
+
+    fn counters(&self) -> Counters {
+        self.0.counters()
+    }
+}
+
+fn run(program: &str, args: &[&str]) {
+    let _ = Command::new(program).args(args).stdout(Stdio::null()).stderr(Stdio::null()).status();
+}
+
+/// Or a host that others keep busy would be told as a sender that slept.
+#[test]
+fn a_sender_that_comes_late_to_the_start_has_waited_for_its_core() {
+    let shared = Shared::new(1);
+    let memory = leaked(Memory::new(Stamps::Monotonic));
+    let [near, _] = places(&[leaked(Kept(memory, Arc::clone(&shared)))], &[memory]);
+    let agreed = udp(r#"{"datagrams":50000}"#);
+    let sender = end(&agreed, Role::Send, &shared);
+    let sent = std::thread::scope(|scope| {
+        joined(scope.spawn(move || udp_send::run(&sender, near, None)), "the sender")
+    });
+    assert_eq!(sent.error, None);
+    let kept_ns = KEPT_NS.load(Ordering::Relaxed);
+    let counted_ns = sent.thread.ready_ns.expect("a kernel that counts it");
+    assert!(counted_ns >= kept_ns, "{counted_ns} of {kept_ns} ns");
+    if kept_ns < 50_000_000 {
+        eprintln!("*** SKIPPED: no other program may go before this thread here");
     }
 }

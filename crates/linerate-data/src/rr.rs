@@ -16,7 +16,7 @@ use linerate_session::pacer::Pacer;
 use linerate_wire::native::message::RespondReport;
 use linerate_wire::native::stream::{HELLO_BYTES, UdpHello};
 
-use super::{Carrier, Context, LOOK_UP, thread_use};
+use super::{Carrier, Context, LOOK_UP, thread_use, wait_for_start};
 use tally::{Flight, Tally};
 
 /// A UDP request that has no answer after this long never gets one.
@@ -32,17 +32,9 @@ const ID_BYTES: usize = 8;
 pub(super) fn request(context: &Context, carrier: Carrier) -> RrReport {
     let plan = &context.streams.agreed.plan;
     let Traffic::Rr(rr) = &plan.traffic else { return RrReport::default() };
-    let start_ns = loop {
-        if let Some(start) = context.shared.running() {
-            break start;
-        }
-        if context.shared.stopping() {
-            return RrReport::default();
-        }
-        std::thread::sleep(LOOK_UP / 4);
-    };
-    // Made before the wait, so that a thread that gets its core late has waited for it.
-    let mut tally = Tally::new(context, start_ns);
+    let started = wait_for_start(context, || std::thread::sleep(LOOK_UP / 4));
+    let Some((start_ns, thread)) = started else { return RrReport::default() };
+    let mut tally = Tally::new(context, start_ns, thread);
     clock::sleep_until(start_ns);
     let result = match carrier {
         Carrier::Dial(dial) => connections::ask(context, rr, &dial, &mut tally),

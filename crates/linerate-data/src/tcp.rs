@@ -14,20 +14,13 @@ use linerate_session::receiver::ByteReceiver;
 use linerate_session::sender::{Quota, Sender};
 use linerate_wire::nuttcp::block::{self, Said};
 
-use super::{Context, HARD_END_NS, LOOK_UP, PROMPT, Tick, thread_use};
+use super::{Context, HARD_END_NS, LOOK_UP, Tick, thread_use, thread_use_at, wait_for_start};
 
 pub(super) fn send(context: &Context, socket: &TcpStream) -> SendReport {
     let plan = &context.streams.agreed.plan;
     let Traffic::Tcp(tcp) = &plan.traffic else { return SendReport::default() };
-    let start_ns = loop {
-        if let Some(start) = context.shared.running() {
-            break start;
-        }
-        if context.shared.stopping() {
-            return SendReport::default();
-        }
-        std::thread::sleep(if context.streams.habits.prompt { PROMPT } else { LOOK_UP / 4 });
-    };
+    let started = wait_for_start(context, || std::thread::sleep(LOOK_UP / 4));
+    let Some((start_ns, thread)) = started else { return SendReport::default() };
     let _ = socket.set_write_timeout(Some(LOOK_UP * 5));
     let mut telling = Telling::new(context.streams.habits.tells);
     let mut writer = match written(context, tcp) {
@@ -39,23 +32,18 @@ pub(super) fn send(context: &Context, socket: &TcpStream) -> SendReport {
     };
     let around = context.around();
     let mut account = Sender::new(plan.interval.0, context.intervals());
-    // Read before the wait, so that a thread that gets its core late has waited for it.
-    let mut thread = thread_use();
     clock::sleep_until(start_ns);
     let mut error = None;
     let measured_ns = start_ns.saturating_add(plan.warmup.0);
     let mut paced = Paced::new(context);
     let warmup =
         warm_up(context, socket, &mut writer, (start_ns, measured_ns), &mut paced, &mut error);
-    if measured_ns > start_ns {
-        thread = thread_use();
-    }
     let bytes_wanted = Quota::bytes(plan, context.id.index);
     let until_ns = plan.duration().map(|d| d.0);
     let base = sys::tcp_sample(socket).unwrap_or_default();
     let mut before = base;
     context.begun();
-    account.begin(thread);
+    account.begin(thread_use_at(measured_ns, thread));
     let mut reported = 0;
     while error.is_none() {
         let now = clock::monotonic_ns().saturating_sub(measured_ns);

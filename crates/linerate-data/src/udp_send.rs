@@ -6,7 +6,7 @@ use linerate_engine::clock;
 use linerate_engine::datagram::{self, DatagramPort, Duty, Ladder, SendBatch, local_errno};
 use linerate_model::local_errors::{Errno, LocalSendErrors};
 use linerate_model::plan::{Traffic, UdpPlan};
-use linerate_model::sample::{RateChange, SendReport};
+use linerate_model::sample::{RateChange, SendReport, ThreadUse};
 use linerate_model::units::{BitRate, Rate};
 use linerate_session::engine_choice::{self, Reach, Shape};
 use linerate_session::pacer::{Pace, Pacer};
@@ -16,7 +16,7 @@ use linerate_wire::native::stream::{HELLO_BYTES, UdpHello};
 
 use super::throttle::Throttle;
 use super::wait::Waiter;
-use super::{Context, PROMPT, Tick, answer_again, is_hello_again, thread_use};
+use super::{Context, Tick, answer_again, is_hello_again, thread_use_at, wait_for_start};
 
 /// Errors in a row that end a stream, of those that do not say that this host dropped a datagram.
 const MOST_ERRORS: u32 = 1_000;
@@ -47,12 +47,19 @@ pub(super) fn run(context: &Context, at: datagram::Context, hello: Option<UdpHel
         Ok(port) => port,
         Err(e) => return SendReport { error: Some(e.to_string()), ..SendReport::default() },
     };
-    let Some(start_ns) = wait_for_start(context, &mut *port, hello) else {
-        return SendReport::default();
-    };
+    let started = wait_for_start(context, || {
+        let again = port.recv().is_ok_and(|arrivals| {
+            arrivals.messages().any(|message| is_hello_again(hello, message.bytes))
+        });
+        if again {
+            answer_again(&mut *port, hello);
+        }
+    });
+    let Some((start_ns, thread)) = started else { return SendReport::default() };
     let shape = engine_choice::shape(udp, context.streams.ip, plan.streams, reach(&*port));
     let mut stream = Stream {
         context,
+        thread,
         udp: udp.clone(),
         throttle: context.shared.throttle(),
         chosen: 0,
@@ -117,35 +124,10 @@ fn reach(port: &dyn DatagramPort) -> Reach {
     Reach { train: can.max_train, batch: can.max_batch }
 }
 
-/// Waits for the start and answers hellos meanwhile. `None` when the test ended before it began.
-fn wait_for_start(
-    context: &Context,
-    port: &mut dyn DatagramPort,
-    hello: Option<UdpHello>,
-) -> Option<u64> {
-    loop {
-        if let Some(start) = context.shared.running() {
-            return Some(start);
-        }
-        if context.shared.stopping() {
-            return None;
-        }
-        if context.streams.habits.prompt {
-            // Its server says that it starts in the moment in which it begins.
-            std::thread::sleep(PROMPT);
-            continue;
-        }
-        let again = port.recv().is_ok_and(|arrivals| {
-            arrivals.messages().any(|message| is_hello_again(hello, message.bytes))
-        });
-        if again {
-            answer_again(port, hello);
-        }
-    }
-}
-
 struct Stream<'a> {
     context: &'a Context,
+    /// What this thread had used before the wait for the phase.
+    thread: ThreadUse,
     /// With the rate that holds now.
     udp: UdpPlan,
     throttle: Option<&'a Throttle>,
@@ -378,14 +360,11 @@ impl Stream<'_> {
             (true, false) => Some(1),
         };
         let mut account = Sender::new(plan.interval.0, intervals);
-        // Read before the last wait, so that a thread that gets its core late has waited for it.
-        let mut thread = thread_use();
         while let Some(left) = start_ns.checked_sub(clock::monotonic_ns()).filter(|l| *l > 0) {
             // A test that was stopped in its warm-up must not wait for the measured time.
             if self.context.shared.stopping() {
                 break;
             }
-            thread = thread_use();
             self.waiter.wait_until(start_ns, start_ns - left);
         }
         if !warmup {
@@ -395,7 +374,8 @@ impl Stream<'_> {
                 self.note_rate(0);
             }
         }
-        account.begin(thread);
+        self.thread = thread_use_at(start_ns, self.thread);
+        account.begin(self.thread);
         Phase {
             start_ns,
             quota,

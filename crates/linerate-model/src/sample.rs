@@ -214,6 +214,15 @@ impl ThreadUse {
             ..self
         }
     }
+
+    /// What one thread had used `ago_ns` before this reading, when it should have begun something: of
+    /// the time that it stood ready since the reading `before`, what can lie after then does.
+    #[must_use]
+    pub fn ago(self, ago_ns: u64, before: Self) -> Self {
+        let waited = self.since(before).ready_ns.unwrap_or(0);
+        let ready_ns = self.ready_ns.map(|ready| ready.saturating_sub(waited.min(ago_ns)));
+        Self { ready_ns, ..self }
+    }
 }
 
 /// Delay and its variation over a span. Times in nanoseconds.
@@ -526,5 +535,21 @@ mod tests {
             let (path, receiver, unattributed) = counts.loss_by_place();
             assert_eq!(path + receiver + unattributed, lost);
         }
+    }
+
+    /// Readings in milliseconds of time ready: 7 before a wait, 30 after it, of which the wait took at most 23.
+    #[test]
+    fn a_thread_that_begins_late_waited_for_its_core_in_what_it_began() {
+        let ready = |ms: u64| ThreadUse {
+            cpu_ns: Some(5_000_000),
+            ready_ns: Some(ms * 1_000_000),
+            ..ThreadUse::default()
+        };
+        for (late_ms, at_begin_ms) in [(0, 30), (10, 20), (23, 7), (600, 7)] {
+            assert_eq!(ready(30).ago(late_ms * 1_000_000, ready(7)), ready(at_begin_ms));
+        }
+        let unknown = ThreadUse { ready_ns: None, ..ready(0) };
+        assert_eq!(unknown.ago(600_000_000, unknown), unknown);
+        assert_eq!(ready(30).ago(600_000_000, unknown), ready(30));
     }
 }

@@ -7,7 +7,7 @@ use linerate_model::sample::{RrInterval, RrReport, ThreadUse};
 use linerate_session::pacer::Pacer;
 use linerate_stats::online::Latency;
 
-use super::super::{Context, Tick, thread_use};
+use super::super::{Context, Tick, thread_use, thread_use_at};
 use super::UNANSWERED_NS;
 
 /// Most ages that are kept apart of requests that were due and never asked.
@@ -88,18 +88,17 @@ pub(super) struct Tally {
     /// The thread's time at the beginning of the measured time, once that has come.
     thread_begun: Option<ThreadUse>,
     thread_before: ThreadUse,
-    /// A warm-up comes before the measured time.
-    is_warmed_up: bool,
     closed: bool,
 }
 
 impl Tally {
-    pub(super) fn new(context: &Context, start_ns: u64) -> Self {
+    /// With a reading from before the wait for the start.
+    pub(super) fn new(context: &Context, start_ns: u64, thread: ThreadUse) -> Self {
         let plan = &context.streams.agreed.plan;
         let measured_ns = start_ns.saturating_add(plan.warmup.0);
         let end_ns = plan.duration().map(|d| measured_ns.saturating_add(d.0));
         Self {
-            is_warmed_up: plan.warmup.0 > 0,
+            thread_before: thread,
             ..Self::over((measured_ns, end_ns), plan.interval.0, context.intervals())
         }
     }
@@ -128,7 +127,6 @@ impl Tally {
             local_errors: LocalSendErrors::default(),
             thread_begun: None,
             thread_before: thread_use(),
-            is_warmed_up: false,
             closed: false,
         }
     }
@@ -210,9 +208,7 @@ impl Tally {
         }
         self.closed = end;
         if self.thread_begun.is_none() && now_ns >= self.measured_ns {
-            if self.is_warmed_up {
-                self.thread_before = thread_use();
-            }
+            self.thread_before = thread_use_at(self.measured_ns, self.thread_before);
             self.thread_begun = Some(self.thread_before);
             context.begun();
         }
