@@ -396,7 +396,7 @@ fn a_test_is_watched_and_its_rate_changed() {
         // A busy host may lack time at either end, and its receiver's buffer overflows then.
         let possible =
             ["requested-rate", "other-work", "sender-cpu", "receiver-cpu", "receiver-buffer"];
-        assert!(possible.contains(&limit), "{}", record["verdict"]);
+        assert!(possible.contains(&limit), "{record}");
         assert_eq!(record["error"]["kind"], "interrupted");
         assert!(record["totals"]["sender"]["pacing"]["gap_nominal_ns"].is_null());
     }
@@ -410,12 +410,17 @@ fn a_test_as_fast_as_it_goes_can_be_slowed_down_and_ends_in_time() {
     terminal.run(
         "linerate udp --local -t 6s -i 200ms --watch --json > run.part && mv run.part run.json",
     );
-    terminal.until(|screen| screen.contains("% lost"));
+    // Two cores that are busy with the test itself and with others may draw nothing until it is over.
+    let over = || terminal.folder.join("run.json").exists();
+    terminal.until(|screen| screen.contains("% lost") || over());
     terminal.keys(&["-"]);
-    terminal.until(|screen| screen.contains("planned max"));
+    let screen = terminal.until(|screen| screen.contains("planned max") || over());
     let record = record(&terminal, "run.json");
     assert_eq!(record["status"], "complete");
-    let events = record["events"].as_array().expect("events");
+    let Some(events) = record["events"].as_array() else {
+        assert!(!screen.contains("planned max"), "{screen}");
+        return skip(test, "others had the cores: the test was over before a key was read");
+    };
     assert_eq!(events.len(), 1, "{events:?}");
     let sender = &record["totals"]["sender"];
     assert!(sender["pacing"]["mean_error_ppm"].is_null(), "{sender}");
