@@ -3,7 +3,7 @@
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
@@ -11,8 +11,7 @@ use std::time::{Duration, Instant};
 use linerate_engine::clock;
 use linerate_engine::datagram::memory::Memory;
 use linerate_engine::datagram::{
-    self, Arrivals, Capabilities, Config, Counters, DatagramPort, Engine, SendBatch, Slot, Stamps,
-    Taken,
+    self, Arrivals, Capabilities, Config, Counters, DatagramPort, Engine, SendBatch, Stamps, Taken,
 };
 use linerate_host::thread::usage;
 use linerate_model::plan::{
@@ -281,79 +280,6 @@ impl DatagramPort for KeptPort {
     fn counters(&self) -> Counters {
         self.0.counters()
     }
-}
-
-/// More comes than anybody could read.
-struct Flooded(&'static dyn Engine);
-
-struct FloodedPort {
-    port: Box<dyn DatagramPort>,
-    slots: [Slot; 1],
-    /// `SO_RCVBUF` as read back.
-    buffer: u64,
-}
-
-impl Engine for Flooded {
-    fn name(&self) -> &'static str {
-        self.0.name()
-    }
-
-    fn open(&self, config: &Config, at: &datagram::Context) -> io::Result<Box<dyn DatagramPort>> {
-        let slots = [Slot { length: 200, drops: Some(0), ..Slot::default() }];
-        Ok(Box::new(FloodedPort { port: self.0.open(config, at)?, slots, buffer: 64 << 20 }))
-    }
-}
-
-impl DatagramPort for FloodedPort {
-    fn capabilities(&self) -> Capabilities {
-        Capabilities { receive_buffer: Some(self.buffer), ..self.port.capabilities() }
-    }
-
-    fn send(&mut self, batch: &SendBatch<'_>) -> io::Result<Taken> {
-        self.port.send(batch)
-    }
-
-    fn recv(&mut self) -> io::Result<Arrivals<'_>> {
-        let slot = &mut self.slots[0];
-        slot.drops = slot.drops.map(|drops| drops.wrapping_add(1));
-        Ok(Arrivals::new(&[0; 200], &self.slots, true))
-    }
-
-    fn wait_readable(&mut self, _: Option<u64>, _: u64) -> bool {
-        true
-    }
-
-    fn counters(&self) -> Counters {
-        self.port.counters()
-    }
-
-    fn set_receive_buffer(&mut self, bytes: Option<u32>) {
-        self.buffer = 2 * u64::from(bytes.expect("a size"));
-        LIMITED.store(true, Ordering::Relaxed);
-    }
-}
-
-static LIMITED: AtomicBool = AtomicBool::new(false);
-
-/// A deep one would only make what is read old.
-#[test]
-fn a_receiver_that_is_always_behind_reads_from_a_shallow_buffer() {
-    let memory = leaked(Memory::new(Stamps::Monotonic));
-    let [_, far] = places(&[memory], &[leaked(Flooded(memory))]);
-    let shared = Shared::new(1);
-    let receiver = end(&udp("null"), Role::Receive, &shared);
-    let received = std::thread::scope(|scope| {
-        let receiver = scope.spawn(move || udp_recv::run(&receiver, far, None));
-        let until = Instant::now() + HANGS;
-        while !LIMITED.load(Ordering::Relaxed) {
-            assert!(Instant::now() < until, "its buffer stays as it was");
-            std::thread::sleep(Duration::from_millis(2));
-        }
-        shared.stop();
-        shared.drain_until(0);
-        joined(receiver, "the receiver")
-    });
-    assert_eq!(received.receive_buffer, 2 << 20);
 }
 
 fn run(program: &str, args: &[&str]) {

@@ -6,8 +6,8 @@ use linerate_engine::clock;
 use linerate_engine::datagram::{self, ArrivalClock, Arrivals, Duty, Ladder};
 use linerate_model::plan::{EngineChoice, Traffic};
 use linerate_model::sample::{RecvCounts, RecvReport};
-use linerate_session::engine_choice::{self, SHALLOW_RECEIVE};
-use linerate_session::receive_batching::{Depth, ReceiveBatching, StandingQueue};
+use linerate_session::engine_choice;
+use linerate_session::receive_batching::ReceiveBatching;
 use linerate_session::receiver::{Message, Receiver, Setup};
 use linerate_wire::native::stream::{HELLO_BYTES, UdpHello};
 
@@ -30,9 +30,6 @@ pub(super) fn run(context: &Context, at: datagram::Context, hello: Option<UdpHel
     };
     let can = port.capabilities();
     let receive_buffer = can.receive_buffer.unwrap_or(0);
-    let mut least_buffer = receive_buffer;
-    // What its user chose stays; and the kernel doubles what is asked.
-    let is_deep = plan.window.is_none() && receive_buffer >= 8 * u64::from(SHALLOW_RECEIVE);
 
     let setup = Setup {
         framing: context.framing,
@@ -51,8 +48,6 @@ pub(super) fn run(context: &Context, at: datagram::Context, hello: Option<UdpHel
         warmed: RecvCounts::default(),
         arrival: ArrivalClock::new(can.stamps),
         batching: ReceiveBatching::new(receive_buffer, clock::monotonic_ns()),
-        standing: is_deep.then(StandingQueue::default),
-        depth: None,
         reported: 0,
         end_said: false,
         ended: false,
@@ -70,12 +65,6 @@ pub(super) fn run(context: &Context, at: datagram::Context, hello: Option<UdpHel
                 nap_until = nap;
                 if again {
                     answer_again(&mut *port, hello);
-                }
-                if let Some(depth) = stream.depth.take() {
-                    port.set_receive_buffer((depth == Depth::Shallow).then_some(SHALLOW_RECEIVE));
-                    let granted = port.capabilities().receive_buffer.unwrap_or(0);
-                    least_buffer = least_buffer.min(granted);
-                    stream.batching = ReceiveBatching::new(granted, clock::monotonic_ns());
                 }
             }
             Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
@@ -113,7 +102,7 @@ pub(super) fn run(context: &Context, at: datagram::Context, hello: Option<UdpHel
     RecvReport {
         engine: engines.used().last().cloned().unwrap_or_default(),
         fallback: engines.why(),
-        receive_buffer: least_buffer,
+        receive_buffer,
         error,
         ..stream.finish(counters.drops)
     }
@@ -129,10 +118,6 @@ struct Stream<'a> {
     warmed: RecvCounts,
     arrival: ArrivalClock,
     batching: ReceiveBatching,
-    /// Where its buffer is deep, and nobody chose it.
-    standing: Option<StandingQueue>,
-    /// What its buffer should become.
-    depth: Option<Depth>,
     /// Intervals.
     reported: usize,
     end_said: bool,
@@ -150,7 +135,6 @@ impl Stream<'_> {
         let now = clock::monotonic_ns();
         self.arrival.look(now);
         let (mut bytes, mut warm_bytes, mut ours, mut again) = (0, 0, false, false);
-        let mut drops = None;
         for message in arrivals.messages() {
             if message.bytes.is_empty() && context.streams.habits.end_marks > 0 {
                 self.ended = true;
@@ -160,7 +144,6 @@ impl Stream<'_> {
                 again |= is_hello_again(self.hello, message.bytes);
                 continue;
             }
-            drops = message.drops.or(drops);
             let stamp = self.arrival.place(message.stamp_ns, now);
             let message = Message {
                 bytes: message.bytes,
@@ -189,9 +172,6 @@ impl Stream<'_> {
         }
         if self.warmup.is_none() {
             self.account.on_read(now);
-        }
-        if let Some(standing) = &mut self.standing {
-            self.depth = standing.after_call(now, arrivals.is_full(), drops);
         }
         // Without stamps, when it is read is all that is known of a datagram.
         let stamped = self.arrival.is_of_reading().is_none();

@@ -155,7 +155,7 @@ impl PlanRecord {
 pub struct WindowGranted {
     /// Sender's `SO_SNDBUF`.
     pub send_bytes: Option<u64>,
-    /// Receiver's `SO_RCVBUF`, the least: one that is always behind makes it smaller.
+    /// Receiver's `SO_RCVBUF`.
     pub receive_bytes: Option<u64>,
 }
 

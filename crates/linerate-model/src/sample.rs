@@ -360,7 +360,7 @@ pub struct RecvReport {
     /// Why arrivals are of the times at which they were read, if the system does not stamp them.
     #[serde(default)]
     pub unstamped: Option<String>,
-    /// Receive buffer, as `SO_RCVBUF` reads back: the least that it was.
+    /// Receive buffer granted, as `SO_RCVBUF` reads back.
     pub receive_buffer: u64,
     /// RFC 3550 A.8 jitter at the end, in nanoseconds.
     pub jitter_ns: Option<u64>,

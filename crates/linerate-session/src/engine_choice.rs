@@ -105,9 +105,6 @@ const MOST_SEND: u32 = 4 << 20;
 const LEAST_RECEIVE: u32 = 4 << 20;
 /// Over all streams of a test, so that a peer cannot ask for more by asking for more streams.
 const MOST_RECEIVE: u32 = 32 << 20;
-/// Of a receiver whose queue stands ([`StandingQueue`](crate::receive_batching::StandingQueue)): what waits
-/// stays in a core's second-level cache. Of 64 KiB to 32 MiB, 512 KiB to 1 MiB received most.
-pub const SHALLOW_RECEIVE: u32 = 1 << 20;
 
 /// Chooses buffers from what arrives, or waits, in a stall at the asked rate.
 pub fn buffers(plan: &UdpPlan, streams: u16) -> Buffers {

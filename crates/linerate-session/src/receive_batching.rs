@@ -63,86 +63,11 @@ impl ReceiveBatching {
     }
 }
 
-/// A queue that was never empty and overflowed again after so long has no stall behind it: what comes is more
-/// than its reader takes.
-const STANDS_NS: u64 = 20_000_000;
-/// After so long without a drop, a reader takes what comes.
-const RESTS_NS: u64 = 1_000_000_000;
-
-/// How much may wait for a receiver.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Depth {
-    /// What comes in a stall.
-    Deep,
-    /// What stays in the caches.
-    Shallow,
-}
-
-/// Tells a receiver that is slower than what comes from one that was held up.
-///
-/// A deep buffer gives back what a stall took. Before a receiver that is always behind it gives nothing: what waits
-/// there is as old as the buffer is deep, and has left the caches when it is read, which takes longer and keeps the
-/// queue full.
-#[derive(Debug, Default)]
-pub struct StandingQueue {
-    is_shallow: bool,
-    /// When a call first left something queued, since one that left nothing.
-    full_since_ns: Option<u64>,
-    drops: u32,
-    dropped_ns: u64,
-}
-
-impl StandingQueue {
-    /// A call returned at `now_ns`, `is_full` when more may be queued; `drops` is what its last message says of the
-    /// socket's counter. What the buffer should be from now on, where it is not.
-    #[inline]
-    pub fn after_call(&mut self, now_ns: u64, is_full: bool, drops: Option<u32>) -> Option<Depth> {
-        let dropped = drops.is_some_and(|drops| drops != self.drops);
-        self.drops = drops.unwrap_or(self.drops);
-        if dropped {
-            self.dropped_ns = now_ns;
-        }
-        if !is_full {
-            self.full_since_ns = None;
-            let rests = now_ns.saturating_sub(self.dropped_ns) >= RESTS_NS;
-            return (rests && std::mem::take(&mut self.is_shallow)).then_some(Depth::Deep);
-        }
-        let since = *self.full_since_ns.get_or_insert(now_ns);
-        let stands = dropped && now_ns.saturating_sub(since) >= STANDS_NS;
-        (stands && !std::mem::replace(&mut self.is_shallow, true)).then_some(Depth::Shallow)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     const BUFFER: u64 = 64 << 20;
-
-    #[test]
-    fn a_queue_stands_that_overflows_without_ever_being_empty() {
-        const MS: u64 = 1_000_000;
-        let mut queue = StandingQueue::default();
-        let mut after = |ms, is_full, drops| queue.after_call(ms * MS, is_full, drops);
-        // A stall overflowed it; what was queued behind says so for some milliseconds.
-        assert_eq!(after(0, true, None), None);
-        assert_eq!(after(7, true, Some(900)), None);
-        assert_eq!(after(30, true, Some(900)), None, "worked off");
-        assert_eq!(after(31, false, Some(900)), None);
-        // Then another.
-        assert_eq!(after(60, true, Some(900)), None);
-        assert_eq!(after(79, true, Some(1_000)), None);
-        assert_eq!(after(80, true, Some(1_001)), Some(Depth::Shallow), "and it still overflows");
-        assert_eq!(after(90, true, Some(1_100)), None, "said once");
-        assert_eq!(after(120, true, Some(1_200)), None);
-        // Empty now and then, and it loses still.
-        assert_eq!(after(700, false, Some(1_300)), None);
-        assert_eq!(after(1_699, false, Some(1_300)), None);
-        assert_eq!(after(1_700, true, Some(1_300)), None, "full");
-        assert_eq!(after(1_701, false, None), Some(Depth::Deep), "a second without a drop");
-        assert_eq!(after(1_702, false, None), None);
-        assert_eq!(after(u64::MAX / MS, true, Some(0)), None);
-    }
 
     #[test]
     fn sleeps_only_where_messages_come_quickly() {

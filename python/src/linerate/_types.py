@@ -867,7 +867,7 @@ class WindowGranted(TypedDict, total=False):
     """What the kernel granted of a socket buffer: `SO_SNDBUF` and `SO_RCVBUF` as read back, which on
     Linux is twice what was asked. The least of all streams and both directions."""
 
-    # Receiver's `SO_RCVBUF`, the least: one that is always behind makes it smaller.
+    # Receiver's `SO_RCVBUF`.
     receive_bytes: int | None
     # Sender's `SO_SNDBUF`.
     send_bytes: int | None

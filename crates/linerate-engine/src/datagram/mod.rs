@@ -213,10 +213,6 @@ pub trait DatagramPort {
     /// What it has counted.
     fn counters(&self) -> Counters;
 
-    /// From now on at most about so many bytes wait to be read, as of `SO_RCVBUF`, or as many as the port was opened
-    /// with; where it has such a limit: see [`Capabilities::receive_buffer`].
-    fn set_receive_buffer(&mut self, _bytes: Option<u32>) {}
-
     /// Takes what the network said of earlier datagrams, where the port hears of it; says whether it did.
     fn take_errors(&mut self) -> bool {
         false

@@ -93,17 +93,7 @@ impl<S: SocketCalls + 'static> Engine for Sockets<S> {
         let contents = config.contents || config.duty != Duty::Receive;
         let arrays = RecvArrays::new(room, messages, contents);
         let one_by_one = messages == 1 && !config.stamps;
-        let receive_buffer = (receives, config.most_forced);
-        Ok(Box::new(SocketPort {
-            socket,
-            is_v6,
-            receive_buffer,
-            stamps,
-            merges,
-            one_by_one,
-            arrays,
-            calls,
-        }))
+        Ok(Box::new(SocketPort { socket, is_v6, stamps, merges, one_by_one, arrays, calls }))
     }
 }
 
@@ -115,8 +105,6 @@ const BEYOND: usize = 64;
 struct SocketPort<S> {
     socket: Arc<Socket>,
     is_v6: bool,
-    /// As it was opened, with the most that is forced.
-    receive_buffer: (Option<u32>, Option<u32>),
     stamps: Stamps,
     merges: bool,
     /// One message a call, without stamps.
@@ -159,11 +147,6 @@ impl<S: SocketCalls> DatagramPort for SocketPort<S> {
             unread_bytes: sys::receive_queue(&*self.socket),
             path_mtu: sys::path_mtu(&*self.socket, self.is_v6),
         }
-    }
-
-    fn set_receive_buffer(&mut self, bytes: Option<u32>) {
-        let (opened, most_forced) = self.receive_buffer;
-        sys::set_buffers(&*self.socket, None, bytes.or(opened), most_forced);
     }
 
     fn take_errors(&mut self) -> bool {
