@@ -10,10 +10,10 @@
     return element;
   };
   const night = matchMedia("(prefers-color-scheme: dark)");
-  let onPaper = false;
   let all;
   const given = () => (all ??= data("figures"));
-  const colours = () => given().palette[night.matches && !onPaper ? "dark" : "light"];
+  const style = getComputedStyle(document.documentElement);
+  const colour = (name) => style.getPropertyValue("--" + name).trim();
 
   // Numbers as the drawings have them.
   const PREFIXES = {
@@ -86,13 +86,12 @@
   };
 
   const draw = (host, spec, width) => {
-    const c = colours();
     const ratio = devicePixelRatio || 1;
     const has = (right) => spec.series.some((s) => s.right === right);
     const axis = (a, scale, side, grid) => ({
-      scale, side, label: a.label, stroke: c.soft, labelSize: 20, labelFont: "12px system-ui,sans-serif",
+      scale, side, label: a.label, stroke: colour("soft"), labelSize: 20, labelFont: "12px system-ui,sans-serif",
       font: "12px system-ui,sans-serif", size: scale === "x" ? 34 : 62,
-      grid: { show: grid, stroke: c.line, width: 1 }, ticks: { show: false },
+      grid: { show: grid, stroke: colour("line"), width: 1 }, ticks: { show: false },
       values: tick(a.unit, a.log),
       ...(a.unit === "whole" && { incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 1e5, 1e6, 1e7] }),
       ...(a.unit === "nines" && { splits: (u, i, low, high) => {
@@ -119,11 +118,11 @@
             ctx.save();
             if (i % 2) {
               ctx.globalAlpha = 0.45;
-              ctx.fillStyle = c.box;
+              ctx.fillStyle = colour("box");
               ctx.fillRect(x0, u.bbox.top, x1 - x0, u.bbox.height);
               ctx.globalAlpha = 1;
             }
-            ctx.fillStyle = c.soft;
+            ctx.fillStyle = colour("soft");
             ctx.font = 12 * ratio + "px system-ui,sans-serif";
             ctx.textAlign = "center";
             if (ctx.measureText(label).width < x1 - x0) ctx.fillText(label, (x0 + x1) / 2, u.bbox.top - 4 * ratio);
@@ -140,7 +139,7 @@
           ctx.beginPath();
           ctx.rect(u.bbox.left - 5, u.bbox.top - 5, u.bbox.width + 10, u.bbox.height + 10);
           ctx.clip();
-          ctx.fillStyle = ctx.strokeStyle = c["b" + s.colour];
+          ctx.fillStyle = ctx.strokeStyle = colour("b" + s.colour);
           ctx.lineWidth = 1.2 * ratio;
           s.y.forEach((v, n) => {
             if (v === null) return;
@@ -164,7 +163,7 @@
     if (spec.right && has(true)) options.axes.push(axis(spec.right, "right", 1, !has(false)));
     for (const s of spec.series) {
       const unit = (s.right ? spec.right : spec.left).unit;
-      const stroke = s.kind === "ideal" ? c.soft : c["b" + s.colour];
+      const stroke = s.kind === "ideal" ? colour("soft") : colour("b" + s.colour);
       options.series.push({
         label: s.label + (s.right ? " (right axis)" : ""), scale: s.right ? "right" : "left", stroke,
         width: s.kind === "line" ? 2 : s.kind === "dots" ? 0 : 1.2,
@@ -177,7 +176,7 @@
     plot.root.querySelectorAll(".u-legend .u-series").forEach((row, i) => {
       const box = row.querySelector(".u-marker");
       const s = spec.series[i - 1];
-      if (box && s) box.replaceWith(marker(s, s.kind === "ideal" ? c.soft : c["b" + s.colour]));
+      if (box && s) box.replaceWith(marker(s, s.kind === "ideal" ? colour("soft") : colour("b" + s.colour)));
     });
     return plot;
   };
@@ -229,8 +228,6 @@
     }
   };
   night.addEventListener("change", redraw);
-  addEventListener("beforeprint", () => { if (night.matches) { onPaper = true; redraw(); } });
-  addEventListener("afterprint", () => { if (onPaper) { onPaper = false; redraw(); } });
 
   const zoomable = (figure, spec) => {
     if (figure.querySelector(".plot")) return;

@@ -58,8 +58,11 @@
       ],
     }, data, host);
   };
-  const anew = later(() => { shape = undefined; if (rows?.length) chart(); });
+  const anew = () => { shape = undefined; if (rows?.length) chart(); };
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", anew);
+  for (const [when, isPaper] of [["beforeprint", true], ["afterprint", false]]) {
+    addEventListener(when, () => { document.documentElement.classList.toggle("paper", isPaper); anew(); });
+  }
   new ResizeObserver(() => plot?.setSize({ width: at("rates").clientWidth || 640, height: 280 })).observe(at("rates"));
 
   const now = () => {

@@ -64,7 +64,8 @@ pub enum Theme {
     Dark,
 }
 
-/// The custom properties for a selector, light and dark, as the reader prefers. Paper is light.
+/// The custom properties for a selector, light and dark, as the reader prefers. Paper is light, and so is an element of
+/// the class `paper`: a script that draws for the printer does so while the screen is still what counts.
 pub fn variables(selector: &str) -> String {
     let list = |dark: bool| -> String {
         PALETTE
@@ -73,15 +74,10 @@ pub fn variables(selector: &str) -> String {
             .collect()
     };
     format!(
-        "{selector}{{{}}}\n@media screen and (prefers-color-scheme: dark){{{selector}{{{}}}}}\n",
+        "{selector}{{{}}}\n@media screen and (prefers-color-scheme: dark){{{selector}:not(.paper){{{}}}}}\n",
         list(false),
         list(true)
     )
-}
-
-/// The colours by name, for a script that draws by itself.
-pub fn palette(dark: bool) -> std::collections::BTreeMap<&'static str, &'static str> {
-    PALETTE.iter().map(|(name, light, night)| (*name, if dark { *night } else { *light })).collect()
 }
 
 /// The style sheet of drawings.
@@ -181,7 +177,7 @@ mod tests {
             assert!(!style.contains("var("), "{style}");
             assert!(style.contains("Roboto"));
         }
-        assert!(style(Theme::Reader).contains("prefers-color-scheme: dark"));
+        assert!(style(Theme::Reader).contains("(prefers-color-scheme: dark){.lr:not(.paper){"));
     }
 
     /// Relative luminance and contrast, WCAG 2.1.

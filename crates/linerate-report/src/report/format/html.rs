@@ -47,9 +47,7 @@ pub(super) fn render(view: &View, _: &Look) -> Result<Vec<u8>, String> {
         return Ok(page::render(&Page { body: &page.out, ..whole }).into_bytes());
     }
     page.end(view, "<p>Charts by uPlot, MIT licence; its text is in this page's source.</p>\n");
-    let palette = json!({ "light": draw::palette(false), "dark": draw::palette(true) });
-    let figures =
-        json!({ "palette": palette, "signs": SIGNS, "figures": page.figures }).to_string();
+    let figures = json!({ "signs": SIGNS, "figures": page.figures }).to_string();
     let runs = packed(view)?.to_string();
     let style = format!("{}{STYLE}", page::UPLOT_STYLE);
     let uplot = page::uplot();
