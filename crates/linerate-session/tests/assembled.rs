@@ -364,6 +364,27 @@ fn bytes_of_tcp_must_agree() {
 }
 
 #[test]
+fn bytes_of_a_warm_up_that_came_late_are_a_doubt() {
+    let mut outcome = outcome(tcp(1), vec![stream(0, 10, 0)]);
+    outcome.plan.warmup = Nanos::from_secs(1);
+    outcome.streams[0].send.as_mut().unwrap().warmup = 500;
+    outcome.streams[0].recv.as_mut().unwrap().warmup = 500;
+    let doubted = |outcome: &Outcome| {
+        let found = record(outcome).doubts.into_iter().find(|d| d.kind == DoubtKind::Degraded);
+        found.map(|doubt| doubt.text)
+    };
+    assert_eq!(doubted(&outcome), None);
+    let recv = outcome.streams[0].recv.as_mut().unwrap();
+    // The last 300 of its 500 bytes came with those of the measured time.
+    recv.warmup -= 300;
+    recv.counts.bytes += 300;
+    recv.intervals[0].counts.bytes += 300;
+    assert_eq!(record(&outcome).status, Status::Complete);
+    let text = doubted(&outcome).expect("a doubt");
+    assert!(text.starts_with("300 bytes of the warm-up arrived after it had ended"), "{text}");
+}
+
+#[test]
 fn no_more_delays_than_datagrams() {
     let mut outcome = outcome(udp(1), vec![stream(0, 10, 0)]);
     let delays = |count| Some(DelayQuantiles { count, ..DelayQuantiles::default() });

@@ -1,7 +1,7 @@
 //! What takes from the trust in a record.
 
 use linerate_model::local_errors::LocalSendErrors;
-use linerate_model::plan::{EngineChoice, Traffic, Way};
+use linerate_model::plan::{EngineChoice, Traffic, Transport, Way};
 use linerate_model::record::{Doubt, DoubtKind, RunEvent, RunRecord, TestEnd};
 use linerate_model::sample::{HostSample, SendCounts};
 use linerate_model::units::si;
@@ -44,6 +44,7 @@ pub(super) fn doubts(record: &mut RunRecord, outcome: &Outcome) {
         of_refusals(doubts, outcome);
     }
     of_bytes(doubts, outcome);
+    of_warmup(doubts, outcome);
     of_pace(doubts, outcome);
     of_choice(doubts, &record.events, record.asked.rate_bps);
     if let Some(missing) = (outcome.habits.missing)(&outcome.plan) {
@@ -305,6 +306,21 @@ fn of_bytes(doubts: &mut Vec<Doubt>, outcome: &Outcome) {
             DoubtKind::BytesNotCopied,
             "the sender sent the same pages again and again (sendfile); an application that writes its data needs more CPU",
         );
+    }
+}
+
+/// What was under way when a warm-up ended: over TCP each end begins to count by its own clock.
+fn of_warmup(doubts: &mut Vec<Doubt>, outcome: &Outcome) {
+    if outcome.plan.traffic.transport() != Transport::Tcp || outcome.plan.warmup.0 == 0 {
+        return;
+    }
+    let ends = outcome.streams.iter().filter_map(|s| s.send.as_ref().zip(s.recv.as_ref()));
+    let more = added(ends.map(|(send, recv)| recv.counts.bytes.saturating_sub(send.counts.bytes)));
+    if more > 0 {
+        let text = format!(
+            "{more} bytes of the warm-up arrived after it had ended: they count as received in the measured time, and not as sent"
+        );
+        add(doubts, DoubtKind::Degraded, text);
     }
 }
 

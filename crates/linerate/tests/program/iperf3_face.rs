@@ -186,6 +186,9 @@ fn agree(args: &[&str], udp: bool, whole: bool) {
     assert_eq!(told.get("error"), None, "{args:?}");
     let missing = list(&record["doubts"]).iter().any(|d| d["kind"] == "peer-values-missing");
     assert!(missing, "{}", record["doubts"]);
+    let of_warmup =
+        |d: &&Value| d["text"].as_str().is_some_and(|text| text.contains("of the warm-up"));
+    let came_late = list(&record["doubts"]).iter().any(|d| of_warmup(&d));
     let theirs = list(&told["end"]["streams"]);
     assert_eq!(theirs.len(), list(&record["streams"]).len(), "{args:?}");
     for (stream, their) in list(&record["streams"]).iter().zip(theirs) {
@@ -196,11 +199,13 @@ fn agree(args: &[&str], udp: bool, whole: bool) {
         let [sent, received] =
             ["sender", "receiver"].map(|end| number(stream, &format!("{end}.{unit}")));
         assert!(received > 0, "{what}");
-        // What a busy host lets no receiver take is lost: of datagrams each is in one of both figures.
-        assert!(
-            if udp { sent == received + ours("receiver.lost") } else { sent >= received },
-            "{what}"
-        );
+        // What a busy host lets no receiver take is lost: of datagrams each is in one of both figures. Bytes of a
+        // warm-up that a busy server reads after it are said.
+        let agrees = match udp {
+            true => sent == received + ours("receiver.lost"),
+            false => sent >= received || (!whole && came_late),
+        };
+        assert!(agrees, "{what}: {}", record["doubts"]);
         if !whole {
             continue;
         }
