@@ -157,6 +157,17 @@ fn ours(port: u16, args: &str) -> Value {
     record
 }
 
+/// The server says what came in each interval, which is nothing where a busy host has no core for the sender. A server
+/// without a core may leave out the last; together they are all that came otherwise.
+fn its_rows_add_up(record: &Value, who: &str) {
+    let rows = record["intervals"].as_array().expect("intervals");
+    let came: Vec<_> = rows.iter().map_while(|row| row.get("receiver")).collect();
+    let sum = came.iter().map(|receiver| number(receiver, "datagrams")).sum::<u64>();
+    let all = number(record, "totals.receiver.datagrams");
+    assert!(!came.is_empty() && sum > 0, "{who}: {record}");
+    assert!(sum == all || (sum < all && came.len() < rows.len()), "{who}: {record}");
+}
+
 /// What this client has of any server.
 fn measures(port: u16, who: &str) {
     let udp = ours(port, "udp 127.0.0.1 -b 20M -l 1000 -k 2000");
@@ -172,15 +183,13 @@ fn measures(port: u16, who: &str) {
     assert_eq!(number(&tcp, sent), number(&tcp, received), "{who}: {tcp}");
     assert!(number(&tcp, sent) > 0, "{who}");
     let rows = ours(port, "udp 127.0.0.1 -b 4M -l 500 -t 1500ms -i 500ms");
-    let receiver = rows.pointer("/intervals/0/receiver/datagrams").and_then(Value::as_u64);
-    assert!(receiver.is_some_and(|datagrams| datagrams > 100), "{who}: {rows}");
+    its_rows_add_up(&rows, who);
     // Of several streams as well.
     let many = ours(port, "udp 127.0.0.1 -b 4M -l 500 -t 1500ms -i 500ms -P 3");
     let of = |name: &str| number(&many, &format!("totals.{name}"));
     let accounted = of("receiver.datagrams") + of("receiver.lost");
     assert_eq!(of("sender.datagrams"), accounted, "{who}: {many}");
-    let receiver = many.pointer("/intervals/0/receiver/datagrams").and_then(Value::as_u64);
-    assert!(receiver.is_some_and(|datagrams| datagrams > 100), "{who}: {many}");
+    its_rows_add_up(&many, who);
     assert!(!many["doubts"].to_string().contains("carry no numbers"), "{who}: {many}");
     let many = ours(port, "udp 127.0.0.1 -R -l 1000 -k 501 -b 8M -P 7");
     assert_eq!(number(&many, "totals.sender.datagrams"), 501, "{who}");

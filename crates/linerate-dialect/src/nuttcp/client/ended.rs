@@ -74,9 +74,13 @@ impl Client {
             match report {
                 Report::Send(sent) => {
                     let of_one = |row| interval_share(row, terms.plan.streams, id.index);
-                    outcome.recv = share.map(|share| RecvReport {
-                        intervals: far.intervals.iter().map(of_one).collect(),
-                        ..far_receiver(&sent, &share, size)
+                    outcome.recv = share.map(|share| {
+                        let mut recv = far_receiver(&sent, &share, size);
+                        recv.intervals = far.intervals.iter().map(of_one).collect();
+                        if recv.intervals.len() as u64 == terms.plan.intervals() {
+                            close(&mut recv.intervals, &recv.counts);
+                        }
+                        recv
                     });
                     outcome.send = Some(sent);
                 }
@@ -180,6 +184,20 @@ fn interval_share(row: &RecvInterval, streams: u16, index: u16) -> RecvInterval 
         ..row.counts
     };
     RecvInterval { counts, ..*row }
+}
+
+/// The server's words are rounded, and what came after the last row it wrote is in its totals alone. That row is the
+/// rest, so that the rows are the whole.
+fn close(rows: &mut [RecvInterval], whole: &RecvCounts) {
+    let Some((last, before)) = rows.split_last_mut() else { return };
+    let mut sum = RecvCounts::default();
+    before.iter().for_each(|row| sum.add(&row.counts));
+    let counts = &mut last.counts;
+    counts.bytes = whole.bytes.saturating_sub(sum.bytes);
+    counts.datagrams = whole.datagrams.saturating_sub(sum.datagrams);
+    counts.lost = whole.lost.saturating_sub(sum.lost);
+    counts.expected = counts.datagrams.saturating_add(counts.lost);
+    counts.dropped_max = counts.lost;
 }
 
 fn in_its_words(share: &FarShare) -> FarStream {

@@ -1,5 +1,6 @@
 //! What a server says, line by line.
 
+use linerate_model::plan::Traffic;
 use linerate_model::sample::{RecvCounts, RecvInterval};
 use linerate_wire::native::message::{RefusalKind, Refused};
 use linerate_wire::nuttcp::heard::{self, Line};
@@ -140,6 +141,10 @@ impl Client {
             counts.datagrams = sent - counts.lost;
             // It does not say where.
             counts.dropped_max = counts.lost;
+            // Its bytes are rounded, and its datagrams are not.
+            if let Traffic::Udp(udp) = &self.terms.plan.traffic {
+                counts.bytes = counts.datagrams.saturating_mul(u64::from(udp.size.bytes()));
+            }
         }
         self.far.intervals.push(RecvInterval { counts, ..RecvInterval::default() });
         self.show();
