@@ -2,9 +2,11 @@
 //! both sides print must agree.
 
 use linerate_testkit::peer::LONG;
+use linerate_wire::iperf2::datagram::Mark;
+use std::net::UdpSocket;
 use std::process::{Child, Command, Stdio};
 
-use crate::support::{Ran, Server, alone, linerate, list, number, skip, wait_for};
+use crate::support::{Client, Ran, Server, alone, linerate, list, number, skip, wait_for};
 use serde_json::Value;
 
 /// In a network of the test's own.
@@ -247,6 +249,37 @@ fn this_client_and_an_unmodified_server_count_alike() {
     let record = ours("udp -t 500ms -b 2M --reverse");
     assert!(number(&record, "totals.receiver.datagrams") > 10, "{record}");
     assert_eq!(number(&record, "totals.receiver.lost"), 0);
+}
+
+/// Datagrams for which this network had no receiver.
+fn without_a_port() -> u64 {
+    let snmp = std::fs::read_to_string("/proc/thread-self/net/snmp").expect("counters");
+    let values = snmp.lines().filter_map(|line| line.strip_prefix("Udp: ")).nth(1).expect("UDP's");
+    values.split(' ').nth(1).and_then(|ports| ports.parse().ok()).expect("NoPorts")
+}
+
+#[test]
+fn a_server_that_opens_its_port_anew_is_asked_again() {
+    let _alone = alone();
+    let at = ("127.0.0.1", 5001);
+    let door = UdpSocket::bind(at).expect("a port");
+    let before = without_a_port();
+    let client = ["udp", "127.0.0.1", "--dialect", "iperf2", "--reverse", "-k", "3", "--json"];
+    let client = Client::start(None, &client);
+    let mut asked = [0; 2_000];
+    let (bytes, _) = door.recv_from(&mut asked).expect("it asks");
+    drop(door);
+    assert!(wait_for(LONG, || without_a_port() > before), "it asks but once");
+    let door = UdpSocket::bind(at).expect("the same port");
+    let (again, client_at) = door.recv_from(&mut asked).expect("it asks again");
+    assert_eq!(again, bytes);
+    for number in [1, 2, 3, -4] {
+        let mut datagram = [0; 500];
+        Mark { number, sent_ns: 0 }.write(&mut datagram);
+        door.send_to(&datagram, client_at).expect("sent");
+    }
+    let record = complete(&client.end());
+    assert_eq!(number(&record, "totals.receiver.datagrams"), 3, "{record}");
 }
 
 #[test]

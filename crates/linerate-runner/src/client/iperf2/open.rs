@@ -85,17 +85,23 @@ impl Iperf2 {
         Mark { number: 1, sent_ns: 0 }.write(&mut first);
         first.iter_mut().skip(MARK_BYTES).zip(self.header).for_each(|(to, from)| *to = from);
         socket.set_read_timeout(Some(ASK_EVERY))?;
+        let mut why = silent();
         for _ in 0..ASK_TIMES {
             let sent = socket.send(&first);
             // What comes is the receiver's.
             let came = sent.and_then(|_| socket.peek(&mut [MaybeUninit::<u8>::uninit(); 1]));
             match came {
                 Ok(_) => return Ok(socket),
-                Err(e) if e.kind() == ErrorKind::WouldBlock => {}
+                Err(e) if e.kind() == ErrorKind::WouldBlock => why = silent(),
+                // Its server closes its port to each new stream for a moment, until it has opened it anew.
+                Err(e) if e.kind() == ErrorKind::ConnectionRefused => {
+                    std::thread::sleep(ASK_EVERY);
+                    why = e;
+                }
                 Err(e) => return Err(e),
             }
         }
-        Err(silent())
+        Err(why)
     }
 }
 
