@@ -370,9 +370,11 @@ fn a_networks_budget_holds_for_clients_of_every_dialect() {
     holds.signal(nix::sys::signal::Signal::SIGKILL);
     holds.end();
     waited(&audit, "ended", names.len() + 1);
-    for name in names {
+    for (n, name) in (names.len() + 2..).zip(names) {
         let ran = start(&line(name, "1s")).end();
         assert_eq!(ran.code, 0, "{name}: {ran:?}");
+        // A client may be done before the server is, and the next one would find its only place taken.
+        waited(&audit, "ended", n);
     }
 }
 
