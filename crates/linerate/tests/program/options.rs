@@ -1,6 +1,9 @@
 //! What options do on the wire and in the kernel, counted there: datagram size and MTU, socket buffers,
 //! DSCP, addresses; and the figures of pacing.
 
+use linerate_testkit::peer::LONG;
+use nix::sys::signal::Signal;
+
 use crate::support::{Client, Lab, PORT, alone, dropping, linerate, list, number, real, wait_for};
 use serde_json::Value;
 
@@ -119,12 +122,12 @@ fn granted_buffers_are_those_of_the_kernel() {
         ("tcp", "-b 5M --both", "b", "b"),
     ] {
         let port = PORT.to_string();
-        let base = [verb, V4, "-p", &port, "--json", "-t", "600ms", "-w", "300000"];
+        let base = [verb, V4, "-p", &port, "--json", "-t", "10m", "-w", "300000"];
         let args: Vec<&str> = base.into_iter().chain(line.split_whitespace()).collect();
         let client = Client::start(Some(&lab.space("a")), &args);
         // Twice what was asked, as the kernel counts.
         let mut seen = (0, 0);
-        wait_for(std::time::Duration::from_millis(1_500), || {
+        wait_for(LONG, || {
             let largest = |space: &str, which: fn(&(u64, u64)) -> u64| {
                 let all = buffers(&lab, space, verb);
                 all.iter().map(which).filter(|b| *b == 600_000).max().unwrap_or(0)
@@ -132,8 +135,9 @@ fn granted_buffers_are_those_of_the_kernel() {
             seen = (largest(sender, |b| b.0), largest(receiver, |b| b.1));
             seen == (600_000, 600_000)
         });
-        let record = client.end().complete();
         assert_eq!(seen, (600_000, 600_000), "{verb} {line}");
+        client.signal(Signal::SIGINT);
+        let record = client.end().record();
         let granted = &record["agreed"]["window_granted"];
         assert_eq!(number(granted, "send_bytes"), seen.0, "{verb} {line}");
         assert_eq!(number(granted, "receive_bytes"), seen.1, "{verb} {line}");
