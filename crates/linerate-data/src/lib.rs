@@ -404,6 +404,9 @@ pub fn spawn(context: Context, socket: StreamSocket) -> std::io::Result<JoinHand
         (Carrier::Datagrams(at, _), Role::Send | Role::Request) => at.socket.clone(),
         _ => None,
     };
+    if let (Carrier::Datagrams(at, _), Role::Receive) = (&carrier, context.role) {
+        udp_recv::prepare(&context, at);
+    }
     let name = format!("{}-{}", context.role.name(), context.id.stream);
     std::thread::Builder::new().name(name).stack_size(256 * 1024).spawn(move || {
         if let Some(core) = context.core {

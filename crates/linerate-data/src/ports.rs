@@ -8,11 +8,11 @@ use std::sync::{Arc, Mutex};
 use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
-use linerate_engine::clock;
 use linerate_engine::datagram::memory::Memory;
 use linerate_engine::datagram::{
     self, Arrivals, Capabilities, Config, Counters, DatagramPort, Engine, SendBatch, Stamps, Taken,
 };
+use linerate_engine::{clock, sys};
 use linerate_host::thread::usage;
 use linerate_model::plan::{
     AgreedPlan, End, EngineChoice, RrPlan, TestPlan, Traffic, Transport, UdpPlan,
@@ -308,4 +308,18 @@ fn a_sender_that_comes_late_to_the_start_has_waited_for_its_core() {
              program may go before this one here, or the kernel does not count it"
         );
     }
+}
+
+#[test]
+fn a_receivers_socket_is_ready_before_its_thread_has_a_core() {
+    let near = std::net::UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a socket");
+    let socket = sys::udp_socket((Ipv4Addr::LOCALHOST, 0).into()).expect("a socket");
+    socket.connect(&near.local_addr().expect("bound").into()).expect("connected");
+    let mut agreed = (*udp("null")).clone();
+    agreed.plan.window = Some(100_000);
+    let context = end(&Arc::new(agreed), Role::Receive, &Shared::new(1));
+    let at = datagram::Context::of_socket(socket, None).expect("connected");
+    crate::udp_recv::prepare(&context, &at);
+    // As the kernel counts; without it what comes first would find the system's default.
+    assert_eq!(at.socket.as_ref().map(|socket| sys::receive_buffer(&**socket)), Some(200_000));
 }

@@ -13,9 +13,20 @@ use linerate_wire::native::stream::{HELLO_BYTES, UdpHello};
 
 use super::{Context, DataEvent, HARD_END_NS, Tick, answer_again, is_hello_again, thread_use};
 
-pub(super) fn run(context: &Context, at: datagram::Context, hello: Option<UdpHello>) -> RecvReport {
+/// Sets a socket's options before its thread has a core: what comes until then finds the agreed buffer, is stamped, and
+/// stays in the trains that the thread will count.
+pub(super) fn prepare(context: &Context, at: &datagram::Context) {
+    if at.socket.is_some()
+        && let Some(mut engines) = engines(context, at.clone())
+    {
+        // The thread opens it again, and says what is wrong.
+        let _ = engines.open();
+    }
+}
+
+fn engines(context: &Context, at: datagram::Context) -> Option<Ladder> {
     let plan = &context.streams.agreed.plan;
-    let Traffic::Udp(udp) = &plan.traffic else { return RecvReport::default() };
+    let Traffic::Udp(udp) = &plan.traffic else { return None };
     let buffers = engine_choice::buffers(udp, plan.streams);
     let config = context.port(Duty::Receive, udp.size.len().max(HELLO_BYTES), Some(buffers));
     let first = match udp.engine {
@@ -23,7 +34,13 @@ pub(super) fn run(context: &Context, at: datagram::Context, hello: Option<UdpHel
         EngineChoice::Auto if !context.streams.habits.sized => EngineChoice::Gso,
         _ => engine_choice::receiving(udp, context.streams.ip, plan.streams),
     };
-    let mut engines = Ladder::new(first, config, at);
+    Some(Ladder::new(first, config, at))
+}
+
+pub(super) fn run(context: &Context, at: datagram::Context, hello: Option<UdpHello>) -> RecvReport {
+    let plan = &context.streams.agreed.plan;
+    let Traffic::Udp(udp) = &plan.traffic else { return RecvReport::default() };
+    let Some(mut engines) = engines(context, at) else { return RecvReport::default() };
     let mut port = match engines.open() {
         Ok(port) => port,
         Err(e) => return RecvReport { error: Some(e.to_string()), ..RecvReport::default() },
