@@ -171,10 +171,9 @@ async fn until_its_end(
     let (options, begun) = (&server.options, Instant::now());
     let mut monitor_ended = pin!(monitor.ended());
     loop {
-        let used = server.finished.load(Ordering::Relaxed) > 0;
         let idle = options.idle.is_some_and(|limit| begun.elapsed() >= limit);
-        let done = options.one_off && (used || idle);
-        if (done || *shut.borrow()) && server.running.load(Ordering::Relaxed) == 0 {
+        let ends = options.one_off && idle || *shut.borrow();
+        if server.is_over() || ends && server.running.load(Ordering::Relaxed) == 0 {
             return Ok(());
         }
         tokio::select! {
@@ -208,6 +207,8 @@ async fn accept(server: Arc<Server>, door: Dialect, listener: TcpListener) {
         tokio::select! {
             _ = shut.changed() => {}
             accepted = full.accept(&listener) => match accepted {
+                // Who comes now finds no server, as in a moment.
+                Ok(_) if server.is_over() => return,
                 Ok((stream, peer)) => take_in(&server, door, stream, sys::plain(peer)),
                 Err(e) => full.wait(&e, &server.events),
             },
@@ -376,5 +377,23 @@ async fn answer_hellos(server: Arc<Server>, udp: UdpSocket, port: u16) {
         if server.admission.deliver(&hello.0, StreamSocket::Udp(socket, Some(hello))) {
             let _ = copy.send(&ack.encode());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_server_of_one_test_that_has_been_takes_no_other() {
+        let options = Options { one_off: true, ..Options::default() };
+        let server = Arc::new(Server::alone(options));
+        let door = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let at = door.local_addr().unwrap();
+        drop(Running::new(&server));
+        let _late = TcpStream::connect(at).await.unwrap();
+        let taken = accept(Arc::clone(&server), Dialect::Native, door);
+        tokio::time::timeout(Duration::from_secs(30), taken).await.expect("its door is closed");
+        assert!(TcpStream::connect(at).await.is_err());
     }
 }

@@ -66,6 +66,12 @@ impl Server {
         }
     }
 
+    /// It was to end after its first test, and that has ended.
+    pub(crate) fn is_over(&self) -> bool {
+        let used = self.finished.load(Ordering::Relaxed) > 0;
+        self.options.one_off && used && self.running.load(Ordering::Relaxed) == 0
+    }
+
     /// A number that grows with every connection and every stream: the order of their arrival.
     pub(crate) fn next_order(&self) -> u64 {
         self.arrived.fetch_add(1, Ordering::Relaxed)

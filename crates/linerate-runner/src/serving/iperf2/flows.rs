@@ -132,7 +132,7 @@ fn take(
     // Who says nothing may count in 64 bits: the high half is 0 then, too.
     let header = header.unwrap_or(Header { wide: true, ..Header::default() });
     let first = Mark::read(header.wide, &bytes).is_some_and(|mark| mark.number > 0);
-    if !first || *server.shut.borrow() {
+    if !first || *server.shut.borrow() || server.is_over() {
         // The end of a stream that is over, or nothing of iperf 2's.
         return Vec::new();
     }
