@@ -69,6 +69,7 @@ fn an_unmodified_udp_client_and_this_server_count_alike() {
         ("-u -b 2M -n 200K", 1),
         ("-u -b 1M -t 1 -P 4", 4),
         ("-u -b 1M -t 1 --trip-times", 1),
+        ("-u -b 1M -t 1 --trip-times -e", 1),
     ] {
         let server = Server::start(None, &["--iperf2"]);
         let text = iperf(args);
@@ -87,6 +88,8 @@ fn an_unmodified_udp_client_and_this_server_count_alike() {
         ours.sort_unstable();
         assert_eq!(theirs, ours, "{args}: {text}");
         assert!(ours.iter().all(|(_, all)| *all > 2), "{args}: {ours:?}");
+        // Nobody measured a delay here.
+        assert!(!text.contains("NAN") && !text.contains("0.000/0.000"), "{args}: {text}");
     }
 }
 

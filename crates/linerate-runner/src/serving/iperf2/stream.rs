@@ -152,7 +152,7 @@ pub(super) fn grant(
         back: None,
         early,
         framing: Framing::Iperf2 { wide: header.wide, ahead_ns: 0 },
-        extended: header.trip_times || header.version.is_some_and(|(major, _)| major >= EXTENDED),
+        extended: header.version.is_some_and(|(major, _)| major >= EXTENDED),
         silence,
         _alone: alone,
     })
