@@ -1,8 +1,8 @@
 //! The server of netperf's clients, on a port of its own.
 //!
 //! Data threads, accounting and admission are those of every test; this is what is around the
-//! conversation: the messages that ask for no test, and one test after another on one connection. A core
-//! that the client names is not taken, nor a file to send from, nor another address to send to.
+//! conversation: the messages that ask for no test, and one test after another on one connection. A file to send
+//! from that the client names is not taken, nor another address to send to.
 
 mod plan;
 
@@ -38,6 +38,12 @@ use crate::service::{Server, Work};
 
 /// From one test's results to the request of the next.
 const NEXT_LIMIT: Duration = Duration::from_secs(5);
+/// Bytes of a message up to release 2.5: its client sends no more, and waits.
+const OLD_FRAME_BYTES: usize = 256;
+/// The rest of a newer client's message is there within this time.
+const REST_LIMIT: Duration = Duration::from_secs(2);
+/// EPROTO, which such a client shows.
+const OTHER_PROTOCOL: u32 = 71;
 /// Messages that ask for no test, on one connection.
 const MOST_SMALL: usize = 16;
 /// Should nobody act on a client's silence, data threads end by themselves a little later.
@@ -81,9 +87,7 @@ impl Client {
     /// none.
     async fn asked(&self, control: &mut TcpStream) -> Option<Test> {
         for _ in 0..MOST_SMALL {
-            let mut bytes = [0; FRAME_BYTES];
-            control.read_exact(&mut bytes).await.ok()?;
-            let frame = Frame::read(&bytes)?;
+            let frame = self.frame(control).await?;
             let answer = match ask(&frame) {
                 Ask::Test(Ok(request)) => match self.grant(*request) {
                     Ok(test) => return Some(test),
@@ -105,6 +109,22 @@ impl Client {
         }
         self.server.refused(self.peer, "many messages, and none that asks for a test");
         None
+    }
+
+    /// The next message, which has the length that all have since 2.6.
+    async fn frame(&self, control: &mut TcpStream) -> Option<Frame> {
+        let mut bytes = [0; FRAME_BYTES];
+        let (old, rest) = bytes.split_at_mut(OLD_FRAME_BYTES);
+        control.read_exact(old).await.ok()?;
+        if timeout(REST_LIMIT, control.peek(&mut [0])).await.is_err() {
+            let why = "its message has 256 bytes: netperf up to 2.5 speaks an older protocol";
+            self.server.refused(self.peer, why);
+            let answer = Response::refuse(OTHER_PROTOCOL);
+            let _ = write_bytes(control, answer.bytes().get(..OLD_FRAME_BYTES)?).await;
+            return None;
+        }
+        control.read_exact(rest).await.ok()?;
+        Frame::read(&bytes)
     }
 
     async fn refuse(&self, control: &mut TcpStream, refusal: &Refusal) -> Option<Test> {

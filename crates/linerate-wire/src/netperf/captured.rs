@@ -136,6 +136,12 @@ fn answers_of_the_real_server() {
     let results = Results::read(&stale, false).expect("no error");
     assert_eq!((results.received, results.cpu), (93_993 * 1_460, None));
     assert_eq!((results.receive_calls, results.retransmits), (93_993, None));
+    // The layout of 2.6.0, without the five words of what CPUs did, has neither figure where 2.7 has it.
+    let older = Frame::of_words(
+        "62000000 0 0 d6ca4000 a270 12f296 0 0 0 400000 0 0 3f800afa 42aeafb0 0 8 4 3 42c3f5a8 8086 1572 8086 7 5",
+    );
+    let results = Results::read(&older, true).expect("no error");
+    assert_eq!((results.received, results.cpu, results.retransmits), (0xd6ca_4000, None, None));
     // A server that knows no such test.
     assert_eq!(Response::read(&Frame::of_words("62 3e6")), Err(UNKNOWN_TEST));
     assert!(!Kind(7).is_answer() && !Kind(0x6100_0000).is_answer());

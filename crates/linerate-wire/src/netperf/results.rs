@@ -25,6 +25,8 @@ mod word {
 
 /// Where the name of the congestion control is, and how long with its NUL.
 const CONGESTION: (usize, usize) = (276, 16);
+/// Ways to measure CPUs have smaller numbers.
+const MOST_METHODS: u32 = 32;
 /// A test lasts no longer, in seconds: what is beyond it is no time.
 const MOST_SECONDS: f32 = 1e9;
 
@@ -119,6 +121,9 @@ impl Results {
         }
         let wide = |n: usize| (u64::from(frame.word(n)) << 32) | u64::from(frame.word(n + 1));
         let seconds = frame.real(word::ELAPSED).filter(|s| (0.0..MOST_SECONDS).contains(s));
+        let congestion = frame.name(CONGESTION.0, CONGESTION.1);
+        // 2.6.0 has five words fewer here, so that something else stands where these are read. Its names are elsewhere too.
+        let retransmits = Some(frame.word(word::RETRANSMITS)).filter(|n| *n != u32::MAX);
         Ok(Self {
             received: wide(word::BYTES_RECEIVED),
             receive_calls: frame.word(word::RECEIVE_CALLS),
@@ -129,8 +134,8 @@ impl Results {
             receive_buffer: frame.positive(word::RECEIVE_BUFFER),
             send_buffer: frame.positive(word::SEND_BUFFER),
             cpu: if cpu { CpuShare::read(frame) } else { None },
-            retransmits: Some(frame.word(word::RETRANSMITS)).filter(|n| *n != u32::MAX),
-            congestion: frame.name(CONGESTION.0, CONGESTION.1),
+            retransmits: retransmits.filter(|_| congestion.is_some()),
+            congestion,
         })
     }
 }
@@ -142,6 +147,8 @@ impl CpuShare {
             let percent = frame.real(n).filter(|percent| (0.0..=100.5).contains(percent))?;
             Some((percent * 100.0).round() as u32)
         };
+        // In 2.6.0 the number of some interface card stands here.
+        frame.positive(word::CPU_METHOD).filter(|method| *method <= MOST_METHODS)?;
         let cpus = frame.positive(word::CPUS)?;
         Some(Self {
             cpus,

@@ -98,6 +98,10 @@ fn before(at: SocketAddr) -> Vec<Attack> {
         attack("a request of netperf 2.5", move |_| {
             let mut peer = Peer::connect(at);
             peer.bytes(&request().encode().bytes()[..256]);
+            // It hears an error in a message of its own length.
+            let mut answer = [0; 256];
+            peer.0.read_exact(&mut answer).expect("an answer");
+            assert_eq!(answer[4..8], 71_u32.to_be_bytes());
             peer.hung_up();
         }),
         attack("a request one byte at a time", move |_| {
