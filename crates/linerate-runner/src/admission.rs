@@ -165,6 +165,13 @@ pub(crate) fn check(
     Ok(())
 }
 
+/// The core that a client of another program's wishes for. As there it is a wish: nothing where this host has no such
+/// core for this server.
+pub(crate) fn wished_core(core: Option<u16>) -> Vec<u16> {
+    let allowed = linerate_host::cores::allowed_cores();
+    core.into_iter().filter(|core| allowed.contains(&u32::from(*core))).collect()
+}
+
 /// 2^20 bytes.
 const MIB: u64 = 1 << 20;
 /// Stack, buffers for datagrams, window and histograms of one data thread, in bytes: a hundred tests

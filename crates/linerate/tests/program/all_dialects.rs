@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use crate::support::netperf::Netserver;
 use crate::support::nuttcp::Theirs;
-use crate::support::{self, Server, alone, free_port, linerate, wait_for};
+use crate::support::{self, Lab, Server, alone, free_port, linerate, number, skip, wait_for};
 use linerate_model::plan::Dialect;
 use serde_json::Value;
 
@@ -245,5 +245,119 @@ fn real_servers_are_found_and_not_used_up() {
         let record = auto(&format!("udp 127.0.0.1 -p {} -k 20 -b 8M -l 1000", server.port));
         let how = format!("nuttcp's server answered on port {}", server.port);
         found(&record, "nuttcp", &how);
+    }
+}
+
+/// One of the originals, as a server in a namespace; ends with this.
+struct Original(std::process::Child);
+
+impl Original {
+    fn start(lab: &Lab, words: &[&str], listens: &str) -> Self {
+        let inside = |words: &[&str]| {
+            let mut command = Command::new("ip");
+            command.args(["netns", "exec", &lab.space("b")]).args(words).stdin(Stdio::null());
+            command
+        };
+        let mut server = inside(words);
+        let child = server.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("a server");
+        let up = wait_for(LONG, || {
+            let sockets = inside(&["ss", "-Htuln", listens]).output().expect("ss");
+            !sockets.stdout.is_empty()
+        });
+        assert!(up, "{words:?} does not listen");
+        Self(child)
+    }
+}
+
+impl Drop for Original {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Loses every tenth datagram of data on the way, and counts them: `lost` of the record is that.
+fn loses(lab: &Lab, dialect: Dialect, way: &str, whose: &str) {
+    let name = dialect.as_ref();
+    let end = if way == "-R" { "a" } else { "b" };
+    // iperf 2 repeats the datagram that ends a stream, whose number is below 0: it is no data.
+    let data = if dialect == Dialect::Iperf2 { "@th,64,1 0" } else { "" };
+    lab.nft(
+        end,
+        &format!(
+            "flush ruleset
+table inet truth {{
+    counter dropped {{ }}
+    chain ingress {{
+        type filter hook prerouting priority -300;
+        udp length > 500 {data} numgen inc mod 10 == 3 counter name dropped drop
+    }}
+}}
+"
+        ),
+    );
+    let line = format!("udp 10.77.1.2 --dialect {name} -b 4M -l 1000 -t 1s --json {way}");
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let ran = linerate(Some(&lab.space("a")), &words);
+    assert_eq!(ran.code, 0, "{whose} {line}: {}", ran.err);
+    let record = ran.record();
+    let dropped = lab.counter(end, "dropped").0;
+    assert!(dropped > 10, "{whose} {line}: {record}");
+    assert_eq!(number(&record, "totals.receiver.lost"), dropped, "{whose} {line}: {record}");
+    let came = number(&record, "totals.receiver.datagrams");
+    assert_eq!(number(&record, "totals.sender.datagrams"), came + dropped, "{whose} {line}");
+    lab.nft(end, "flush ruleset");
+}
+
+#[test]
+fn loss_in_every_dialect_is_what_a_packet_filter_dropped() {
+    let _alone = alone();
+    let test = "loss_in_every_dialect_is_what_a_packet_filter_dropped";
+    if !Lab::possible(test) {
+        return;
+    }
+    let lab = Lab::pair();
+    let server = Server::start(Some(&lab.space("b")), &["--all-dialects"]);
+    for dialect in doors() {
+        loses(&lab, dialect, "", "ours");
+        // A server of iperf 2's sends nothing over UDP here, and one of netperf's has no rate to keep to.
+        if dialect == Dialect::Nuttcp {
+            loses(&lab, dialect, "-R", "ours");
+        }
+    }
+    drop(server);
+    if let Some(bin) = support::netperf::programs(test) {
+        let netserver = bin.join("netserver");
+        let words = [netserver.to_str().expect("a path"), "-D"];
+        let _server = Original::start(&lab, &words, "sport = :12865");
+        loses(&lab, Dialect::Netperf, "", "netperf's");
+    }
+    for (release, bin) in support::nuttcp::programs(test) {
+        let words = [bin.to_str().expect("a path"), "-S", "--nofork"];
+        let _server = Original::start(&lab, &words, "sport = :5000");
+        loses(&lab, Dialect::Nuttcp, "", release);
+        loses(&lab, Dialect::Nuttcp, "-R", release);
+    }
+    if Command::new("iperf").arg("-v").output().is_err() {
+        skip(test, "iperf (2) is not installed");
+        return;
+    }
+    let _server = Original::start(&lab, &["iperf", "-s", "-u", "-l", "2000"], "sport = :5001");
+    loses(&lab, Dialect::Iperf2, "", "iperf 2's");
+}
+
+#[test]
+fn networks_that_are_not_allowed_test_in_no_dialect() {
+    let _alone = alone();
+    let server = Server::start(None, &["--all-dialects", "--allow", "127.0.0.8/30"]);
+    for (n, dialect) in (1..).zip(doors()) {
+        let name = dialect.as_ref();
+        for (from, allowed) in [("127.0.0.9", true), ("127.0.0.1", false)] {
+            let base = ["tcp", "127.0.0.1", "-B", from, "--dialect", name, "-t", "100ms"];
+            let ran = linerate(None, &base);
+            assert_eq!(ran.code == 0, allowed, "{from} {name}: {} {}", ran.out, ran.err);
+        }
+        let log = server.says("takes tests from", n);
+        assert_eq!(log.matches("\"started\"").count(), n, "{name}: {log}");
     }
 }

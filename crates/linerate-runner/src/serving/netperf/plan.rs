@@ -75,6 +75,7 @@ pub(super) fn plan(
         interval: Nanos(interval.clamp(limits::INTERVAL_NS.min, limits::INTERVAL_NS.max)),
         window: window.map(|window| window.clamp(least, most)),
         dscp: request.tos.map(|tos| tos >> 2),
+        server_cpus: admission::wished_core(request.core),
         ..TestPlan::new(traffic(request, ip))
     };
     admission::check(&plan, Dialect::Netperf, ip, options)
@@ -188,6 +189,13 @@ mod tests {
         assert!(plan(&rr((1, 1)), IpVersion::V4, &Options::default()).is_ok());
         let large = plan(&rr((1 << 30, 1)), IpVersion::V4, &Options::default()).unwrap_err();
         assert_eq!((large.kind, large.error), (RefusalKind::OutOfRange, 22));
+    }
+
+    #[test]
+    fn a_core_is_taken_where_this_host_has_it() {
+        let core = u16::try_from(linerate_host::cores::allowed_cores()[0]).unwrap();
+        assert_eq!(made(&Request { core: Some(core), ..request() }).server_cpus, [core]);
+        assert!(made(&Request { core: Some(u16::MAX - 1), ..request() }).server_cpus.is_empty());
     }
 
     #[test]

@@ -42,8 +42,7 @@ pub(super) fn plan(
         interval: Nanos(clamped(interval, limits::INTERVAL_NS)),
         window: window.and_then(|window| u32::try_from(window).ok()),
         client_cpus: vec![],
-        // A core that the client names is not taken: they are the owner's.
-        server_cpus: vec![],
+        server_cpus: admission::wished_core(asked.core.and_then(|core| core.try_into().ok())),
         dscp: asked.tos.map(|tos| tos >> 2),
     };
     admission::check(&plan, Dialect::Nuttcp, ip, options)?;
@@ -156,7 +155,11 @@ mod tests {
         let tcp = tcp.unwrap();
         assert_eq!((tcp.direction, tcp.streams), (Direction::Reverse, 3));
         assert_eq!((tcp.end, tcp.window), (End::Datagrams(7), Some(1_024)));
+        // This host has none of that number.
         assert!(tcp.server_cpus.is_empty());
+        let core = linerate_host::cores::allowed_cores()[0];
+        let bound = made(&format!("affinity = {core}")).unwrap();
+        assert_eq!(bound.server_cpus, [u16::try_from(core).unwrap()]);
         let Traffic::Tcp(flow) = &tcp.traffic else { panic!("{tcp:?}") };
         assert_eq!(
             (flow.block, flow.mss, flow.nodelay, flow.rate),
