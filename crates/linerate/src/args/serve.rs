@@ -173,7 +173,7 @@ pub struct ServeArgs {
     /// given.
     #[arg(long, value_name = "BYTES", help_heading = SHARE)]
     max_bytes_per_day: Option<ByteCount>,
-    /// One test at a time. Clients of iperf3 wait for their turn, up to --queue of them; others are
+    /// One test at a time. Clients of iperf3 wait for their turn, up to --queue of them; others
     /// hear that the server is busy.
     #[arg(long)]
     exclusive: bool,
