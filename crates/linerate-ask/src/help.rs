@@ -78,9 +78,27 @@ pub fn serve() -> String {
   linerate serve --keys keys.toml           a key for each client: linerate keys new NAME --keys keys.toml
   linerate serve --audit-log audit.jsonl    who asked for what, and what came of it
   linerate serve --web                      what runs and ran, and who was refused, as a page in a browser
+  linerate serve --metrics                  the same, counted for Prometheus, at 127.0.0.1:15201/metrics
   linerate serve --user nobody              root is given up once the ports are bound
   linerate serve --user nobody --key-file /etc/linerate/key --allow-settings
   linerate serve --exclusive --queue 4      iperf3's clients one at a time; four may wait
+",
+    )
+}
+
+pub fn probe() -> String {
+    with_exit_codes(
+        "  linerate probe a.example b.example 192.0.2.0/24
+  curl 'http://127.0.0.1:15202/probe?target=a.example&module=udp'
+  linerate probe a.example --modules probes.toml
+
+  A file of modules:
+    [voice]
+    kind = \"udp\"
+    rate = \"100k\"
+    size = 200
+    time = \"3s\"
+    both = true
 ",
     )
 }

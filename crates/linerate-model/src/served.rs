@@ -55,8 +55,16 @@ pub enum Outcome {
 }
 
 named! {
+    RefusalKind: Version = "version", Key = "key", OutOfRange = "out_of_range", Policy = "policy",
+        Busy = "busy", Unable = "unable", Protocol = "protocol";
     Outcome: Done = "done", Stopped = "stopped", Cut = "cut", Refused = "refused",
         Vanished = "vanished", Failed = "failed";
+}
+
+impl Outcome {
+    /// All of them.
+    pub const ALL: [Self; 6] =
+        [Self::Done, Self::Stopped, Self::Cut, Self::Refused, Self::Vanished, Self::Failed];
 }
 
 /// What the server's end of a test received, warm-up not included.
@@ -134,6 +142,19 @@ pub enum RefusalKind {
     Unable,
     /// The conversation went wrong.
     Protocol,
+}
+
+impl RefusalKind {
+    /// All of them.
+    pub const ALL: [Self; 7] = [
+        Self::Version,
+        Self::Key,
+        Self::OutOfRange,
+        Self::Policy,
+        Self::Busy,
+        Self::Unable,
+        Self::Protocol,
+    ];
 }
 
 /// How many settings of a host are, or are not, as they were.

@@ -1,6 +1,8 @@
 //! What happens at a server.
 
+use std::fmt;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use linerate_model::plan::Dialect;
 use linerate_model::served::{PutBack, Sandboxed, ServedResult, ServedTest};
@@ -106,4 +108,26 @@ pub enum Event {
         /// Of any kind.
         events: u64,
     },
+}
+
+/// Counts each event at once, also those that a log leaves out. It is told where tests are served: it must neither wait
+/// nor take long.
+#[derive(Clone)]
+pub struct Counts(Arc<dyn Fn(&Event) + Send + Sync>);
+
+impl Counts {
+    /// Calls it with each.
+    pub fn new(take: impl Fn(&Event) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(take))
+    }
+
+    pub(crate) fn take(&self, event: &Event) {
+        (self.0)(event);
+    }
+}
+
+impl fmt::Debug for Counts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Counts")
+    }
 }

@@ -10,6 +10,7 @@ use linerate_model::units::{BitRate, Nanos};
 
 use crate::agent;
 use crate::data::Limits;
+use crate::event::Counts;
 use crate::keys::{BudgetState, Keys};
 use crate::network::Cidr;
 use crate::sandbox::Sandbox;
@@ -110,6 +111,8 @@ pub struct Options {
     pub sandbox: Option<Sandbox>,
     /// What controllers of campaigns may do here; `None` keeps them out.
     pub agent: Option<agent::Options>,
+    /// Who counts what happens.
+    pub counts: Option<Counts>,
 }
 
 impl Options {
@@ -179,6 +182,7 @@ impl Default for Options {
             only_v6: false,
             sandbox: None,
             agent: None,
+            counts: None,
         }
     }
 }

@@ -26,7 +26,7 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use crate::admission::Admission;
 use crate::data::StreamSocket;
 use crate::doors::Doors;
-pub use crate::event::Event;
+pub use crate::event::{Counts, Event};
 use crate::event_log::{EventLog, Events};
 use crate::keys::Keeping;
 use crate::options::MOST_WAITING;
@@ -67,7 +67,11 @@ pub fn serve(
         .spawn(move || written.write_to(&mut report))
         .map_err(|e| errors::unable("start the server's log", &e.to_string()))?;
     let queue = Arc::clone(&log);
-    let events = Events::new(move |event| queue.put(event));
+    let counts = options.counts.clone();
+    let events = Events::new(move |event| {
+        counts.iter().for_each(|counts| counts.take(&event));
+        queue.put(event);
+    });
     let served = stop.and_then(|stop| run(options, &stop, events, (sandbox, agent)));
     log.close(LAST_WORDS);
     served

@@ -77,7 +77,7 @@ impl Stop {
     }
 
     /// Resolves when it shall end.
-    pub(crate) async fn asked(&self) {
+    pub async fn asked(&self) {
         self.asked_times(1).await;
     }
 

@@ -13,10 +13,12 @@ mod fleet;
 mod iperf2;
 mod iperf3;
 mod keys;
+mod metrics;
 mod ministat;
 mod netperf;
 mod nuttcp;
 mod output;
+mod probe;
 mod profile;
 mod report;
 mod run;
@@ -112,6 +114,7 @@ fn dispatch(cli: Cli) -> Result<ExitCode, ErrorRecord> {
         Command::Nuttcp { args } => return Ok(nuttcp::run(args)),
         Command::Ministat { args } => return Ok(ministat::run(OsStr::new("ministat"), args)),
         Command::Report(args) => report::run(&args)?,
+        Command::Probe(args) => probe::run(&args)?,
         Command::Watch(args) => watch::run(&args, look)?,
         Command::Schema(args) => tools::schema(args.document)?,
         Command::Completions(args) => tools::completions(args.shell)?,

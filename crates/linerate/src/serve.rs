@@ -2,6 +2,7 @@
 
 use std::io::{ErrorKind, Write, stderr, stdout};
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use jiff::tz::TimeZone;
 use linerate_model::plan::Dialect;
@@ -10,37 +11,56 @@ use linerate_model::served::ServerLine;
 use linerate_report::clean::clean;
 use linerate_report::served;
 use linerate_runner::clock::date;
-use linerate_runner::server::{self, Event};
-use linerate_watch::web::events;
+use linerate_runner::server::{self, Counts, Event};
 use linerate_watch::web::page::Html;
+use linerate_watch::web::{events, http};
 
 use crate::args::serve::ServeArgs;
 use crate::audit::line;
+use crate::metrics::Metrics;
 use crate::output;
-use crate::web::Web;
+use crate::web::{Answer, Web};
 use linerate_model::exit::Exit;
 
 /// Serves until Ctrl-C.
 pub fn serve(args: &ServeArgs) -> Result<Exit, ErrorRecord> {
     let mut audit = args.audit.open()?;
-    let options = args.options()?;
+    let mut options = args.options()?;
     let mut closed = false;
     let json_lines = args.json_lines;
     let mut web = args.web.map(|at| Web::bind(at, &Html::of_server())).transpose()?;
     let feed = web.as_ref().map(Web::feed);
-    if let Some(web) = &web {
+    let metrics = args.metrics.map(|_| Metrics::new()).transpose()?.map(Arc::new);
+    let mut figures = None;
+    if let Some((at, metrics)) = args.metrics.zip(metrics.clone()) {
+        let counts = Arc::clone(&metrics);
+        options.counts = Some(Counts::new(move |event| counts.take(event)));
+        let site = move |path: &str| -> Answer {
+            let answer = match path {
+                "/metrics" => http::metrics(&metrics.text()),
+                _ => http::NOT_FOUND.to_owned(),
+            };
+            Box::pin(std::future::ready(answer))
+        };
+        figures = Some(Web::site(at, ("metrics", "--metrics", "metrics"), Box::new(site))?);
+    }
+    for web in web.iter().chain(&figures) {
         let _ = writeln!(stderr(), "{} {}", local(date()), web.words());
     }
     let stop = || {
         let stop = output::stop_at_signals()?;
         // Within the sandbox, as what else reads strangers' bytes is.
-        web.as_mut().map_or(Ok(()), Web::begin)?;
+        web.iter_mut().chain(&mut figures).try_for_each(Web::begin)?;
         Ok(stop)
     };
     server::serve(&options, stop, move |at, event| {
         if matches!(event, Event::Test { .. }) {
             // For iperf3's screen, which this is not.
             return;
+        }
+        if let (Event::LogDropped { .. }, Some(metrics)) = (&event, &metrics) {
+            // Of the log alone.
+            metrics.take(&event);
         }
         // A clock that is far from any year of this calendar must not end the log.
         let at = jiff::Timestamp::try_from(at).unwrap_or_default();

@@ -1,10 +1,12 @@
-//! `--web`: serves the page of a test or a server, and its events, from a thread of its own.
+//! `--web` and `--metrics`: serve the page of a test or a server with its events, or figures for Prometheus, each from a
+//! thread of its own.
 //!
 //! Whoever tells something waits for nobody: it goes into a queue of bounded length, and a reader who falls behind is cut
 //! off. Its browser comes again, and is told everything from the start.
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr};
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -15,7 +17,7 @@ use linerate_model::sample::HostSample;
 use linerate_runner::random::random;
 use linerate_session::observer::Observer;
 use linerate_watch::web::events::{self, History, Told};
-use linerate_watch::web::http::{self, Asked, Token};
+use linerate_watch::web::http::{self, Asked, Request, Token};
 use linerate_watch::web::page::Html;
 use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -93,10 +95,15 @@ impl Feed {
     }
 }
 
-/// A page, served from [`Web::begin`] until this is dropped.
+/// Whole answers to paths with their queries.
+pub type Site = Box<dyn Fn(&str) -> Answer + Send + Sync>;
+/// One that may take its time; it is dropped where whoever asked goes before.
+pub type Answer = Pin<Box<dyn Future<Output = String> + Send>>;
+
+/// A page or metrics, served from [`Web::begin`] until this is dropped.
 pub struct Web {
     feed: Arc<Feed>,
-    address: String,
+    words: String,
     /// Until it is served.
     door: Option<Door>,
     thread: Option<JoinHandle<()>>,
@@ -104,33 +111,53 @@ pub struct Web {
 }
 
 impl Web {
-    /// Takes the port.
+    /// Takes the port of a page.
     pub fn bind(at: WebAddress, page: &Html) -> Result<Self, ErrorRecord> {
+        let token = Token::new(random());
+        let path = format!("{token}/");
+        let shown = Shown::Page { token, page: http::page(page.as_str()) };
+        let hint = "--web alone takes a free port, which this host alone reaches";
+        Self::open(at, shown, ("the page", "is", "--web", &path), hint)
+    }
+
+    /// Takes the port of what has no secret in its address; `option` says where it is to be.
+    pub fn site(
+        at: WebAddress,
+        (what, option, path): (&str, &str, &str),
+        site: Site,
+    ) -> Result<Self, ErrorRecord> {
+        let hint = format!("another port with {option}=PORT, which this host alone reaches");
+        Self::open(at, Shown::Site(site), (what, "are", option, path), &hint)
+    }
+
+    fn open(
+        at: WebAddress,
+        shown: Shown,
+        (what, are, option, path): (&str, &str, &str, &str),
+        hint: &str,
+    ) -> Result<Self, ErrorRecord> {
         let unable = |why: io::Error| {
-            let what = format!("cannot serve the page of --web at {}", at.0);
-            let hint = "--web alone takes a free port, which this host alone reaches";
+            let what = format!("cannot serve {what} of {option} at {}", at.0);
             ErrorRecord::new(ErrorKind::Unable, what, why.to_string(), &[hint])
         };
         let listener = std::net::TcpListener::bind(at.0).map_err(unable)?;
         listener.set_nonblocking(true).map_err(unable)?;
         let mut local = listener.local_addr().map_err(unable)?;
-        let token = Token::new(random());
         let any = local.ip().is_unspecified();
         if any {
             let v6 = local.is_ipv6();
             local.set_ip(if v6 { Ipv6Addr::LOCALHOST.into() } else { Ipv4Addr::LOCALHOST.into() });
         }
         let others = if any { ", and at any other address of this host" } else { "" };
-        let address = format!("http://{local}/{token}/{others}");
+        let words = format!("{what} {are} at http://{local}/{path}{others}");
         let feed = Arc::new(Feed::new());
-        let page = http::page(page.as_str());
-        let door = Door { listener, token, page, feed: Arc::clone(&feed) };
-        Ok(Self { feed, address, door: Some(door), thread: None, ended: false })
+        let door = Door { listener, shown, feed: Arc::clone(&feed) };
+        Ok(Self { feed, words, door: Some(door), thread: None, ended: false })
     }
 
     /// Where it is, for the user alone.
     pub fn words(&self) -> String {
-        format!("the page is at {}", self.address)
+        self.words.clone()
     }
 
     /// Where events are told.
@@ -145,7 +172,7 @@ impl Web {
         let thread = thread.map_err(|e| {
             ErrorRecord::new(
                 ErrorKind::Unable,
-                "cannot serve the page of --web",
+                "cannot serve the page of --web, or metrics",
                 e.to_string(),
                 &[],
             )
@@ -189,12 +216,18 @@ impl Observer for Web {
     }
 }
 
+/// What is behind a port.
+enum Shown {
+    /// For who knows the token; the whole answer.
+    Page { token: Token, page: String },
+    /// For everybody who reaches it.
+    Site(Site),
+}
+
 /// The port, and what stands behind it.
 struct Door {
     listener: std::net::TcpListener,
-    token: Token,
-    /// The whole answer.
-    page: String,
+    shown: Shown,
     feed: Arc<Feed>,
 }
 
@@ -209,11 +242,11 @@ impl Door {
     }
 
     async fn accept(self) {
-        let Self { listener, token, page, feed } = self;
+        let Self { listener, shown, feed } = self;
         let Ok(listener) = TcpListener::from_std(listener) else { return };
         let waiting = Arc::new(Semaphore::new(MOST_WAITING));
         let listening = Semaphore::new(MOST_LISTENERS);
-        let room = Arc::new(Room { token, page, feed, listening });
+        let room = Arc::new(Room { shown, feed, listening });
         let mut guests = JoinSet::new();
         loop {
             let accepted = tokio::select! {
@@ -236,8 +269,7 @@ impl Door {
 
 /// What all connections share.
 struct Room {
-    token: Token,
-    page: String,
+    shown: Shown,
     feed: Arc<Feed>,
     listening: Semaphore,
 }
@@ -249,32 +281,50 @@ impl Room {
             asked = timeout(LIMIT, self.asked(&mut stream)) => asked,
             () = self.feed.over() => return,
         };
-        let Ok(Some(asked)) = asked else { return };
-        let _ = match asked {
-            Asked::Page => send(&mut stream, self.page.as_bytes()).await,
-            Asked::Events => match self.listening.try_acquire() {
-                Ok(_listens) => {
-                    drop(place);
-                    self.tell(&mut stream).await
-                }
-                Err(_) => send(&mut stream, http::TOO_MANY.as_bytes()).await,
+        let Ok(Some(head)) = asked else { return };
+        let _ = match &self.shown {
+            Shown::Page { token, page } => match http::asked(&head, token) {
+                Asked::Page => send(&mut stream, page.as_bytes()).await,
+                Asked::Events => match self.listening.try_acquire() {
+                    Ok(_listens) => {
+                        drop(place);
+                        self.tell(&mut stream).await
+                    }
+                    Err(_) => send(&mut stream, http::TOO_MANY.as_bytes()).await,
+                },
+                Asked::Nothing | Asked::Part => send(&mut stream, http::NOT_FOUND.as_bytes()).await,
             },
-            Asked::Nothing | Asked::Part => send(&mut stream, http::NOT_FOUND.as_bytes()).await,
+            Shown::Site(site) => self.show(&mut stream, site, &head).await,
         };
         let _ = stream.shutdown().await;
     }
 
-    /// What a connection asks for; none where it goes before.
-    async fn asked(&self, stream: &mut TcpStream) -> Option<Asked> {
+    /// The head of a request; none where whoever connected goes before.
+    async fn asked(&self, stream: &mut TcpStream) -> Option<Vec<u8>> {
         let (mut head, mut bytes) = (Vec::new(), [0; 1_024]);
-        loop {
+        while http::request(&head) == Request::Part {
             let came = stream.read(&mut bytes).await.ok().filter(|came| *came > 0)?;
             head.extend_from_slice(bytes.get(..came)?);
-            match http::asked(&head, &self.token) {
-                Asked::Part => {}
-                asked => return Some(asked),
-            }
         }
+        Some(head)
+    }
+
+    /// Answers unless whoever asked goes, or it is over.
+    async fn show(&self, stream: &mut TcpStream, site: &Site, head: &[u8]) -> io::Result<()> {
+        let Request::Get(path) = http::request(head) else {
+            return send(stream, http::NOT_FOUND.as_bytes()).await;
+        };
+        let answer = site(path);
+        let (mut from, mut to) = stream.split();
+        let mut byte = [0; 1];
+        let answer = tokio::select! {
+            biased;
+            answer = answer => answer,
+            // Who asked has nothing more to say, and goes.
+            _ = from.read(&mut byte) => return Ok(()),
+            () = self.feed.over() => return Ok(()),
+        };
+        send(&mut to, answer.as_bytes()).await
     }
 
     /// Tells what is kept and what comes, until it is over or the reader falls behind.

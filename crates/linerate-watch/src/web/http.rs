@@ -43,22 +43,43 @@ pub enum Asked {
     Nothing,
 }
 
-/// What these first bytes of a connection ask for.
-pub fn asked(head: &[u8], token: &Token) -> Asked {
+/// A request, as far as it is here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Request<'a> {
+    /// Its head is not whole yet.
+    Part,
+    /// GET of this path, with the query.
+    Get(&'a str),
+    /// Another, or none.
+    Other,
+}
+
+/// What these first bytes of a connection are.
+pub fn request(head: &[u8]) -> Request<'_> {
     if !head.windows(4).any(|bytes| bytes == b"\r\n\r\n") {
-        return if head.len() < MOST_HEAD { Asked::Part } else { Asked::Nothing };
+        return if head.len() < MOST_HEAD { Request::Part } else { Request::Other };
     }
     let line = head.split(|byte| *byte == b'\r').next().unwrap_or_default();
     let mut words = line.split(|byte| *byte == b' ');
     let words = [words.next(), words.next(), words.next(), words.next()];
     let [Some(b"GET"), Some(path), Some(b"HTTP/1.1" | b"HTTP/1.0"), None] = words else {
-        return Asked::Nothing;
+        return Request::Other;
     };
-    let mut parts = path.splitn(3, |byte| *byte == b'/');
+    std::str::from_utf8(path).map_or(Request::Other, Request::Get)
+}
+
+/// What these first bytes of a connection ask for, of who knows the token.
+pub fn asked(head: &[u8], token: &Token) -> Asked {
+    let path = match request(head) {
+        Request::Part => return Asked::Part,
+        Request::Other => return Asked::Nothing,
+        Request::Get(path) => path,
+    };
+    let mut parts = path.splitn(3, '/');
     match [parts.next(), parts.next(), parts.next()] {
-        [Some(b""), Some(said), Some(rest)] if token.is(said) => match rest {
-            b"" => Asked::Page,
-            b"events" => Asked::Events,
+        [Some(""), Some(said), Some(rest)] if token.is(said.as_bytes()) => match rest {
+            "" => Asked::Page,
+            "events" => Asked::Events,
             _ => Asked::Nothing,
         },
         _ => Asked::Nothing,
@@ -84,6 +105,23 @@ pub fn page(html: &str) -> String {
     let length = html.len();
     format!(
         "HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\nContent-Length: {length}\r\n{FIELDS}\r\n{html}"
+    )
+}
+
+/// The answer with metrics, in the text format of Prometheus.
+pub fn metrics(text: &str) -> String {
+    plain("200 OK", "; version=0.0.4", text)
+}
+
+/// Why there are none: a status of RFC 9110 and a sentence.
+pub fn refused(status: &str, why: &str) -> String {
+    plain(status, "", why)
+}
+
+fn plain(status: &str, version: &str, text: &str) -> String {
+    let length = text.len();
+    format!(
+        "HTTP/1.1 {status}\r\nContent-Type: text/plain{version}; charset=utf-8\r\nContent-Length: {length}\r\n{FIELDS}\r\n{text}"
     )
 }
 
@@ -153,6 +191,23 @@ mod tests {
         ] {
             assert_eq!(asks(&format!("{line}\r\n\r\n")), Asked::Nothing, "{line}");
         }
+    }
+
+    #[test]
+    fn a_request_is_its_path_and_query() {
+        let whole = |line: &str| format!("{line}\r\nHost: a\r\n\r\n");
+        let head = whole("GET /probe?target=a&module=rr HTTP/1.1");
+        assert_eq!(request(head.as_bytes()), Request::Get("/probe?target=a&module=rr"));
+        assert_eq!(request(whole("POST /metrics HTTP/1.1").as_bytes()), Request::Other);
+        assert_eq!(request(b"GET /\xff HTTP/1.1\r\n\r\n"), Request::Other);
+        assert_eq!(request(b"GET /metrics HTTP/1.1\r\n"), Request::Part);
+        let answer = metrics("a 1\n");
+        assert!(answer.contains("Content-Length: 4\r\n") && answer.ends_with("\r\n\r\na 1\n"));
+        let answer = refused("400 Bad Request", "no target\n");
+        assert!(
+            answer.starts_with("HTTP/1.1 400 Bad Request\r\n")
+                && answer.ends_with("\r\n\r\nno target\n")
+        );
     }
 
     #[test]

@@ -52,6 +52,7 @@ pub enum Command {
     Doctor(Box<linerate_ask::doctor::DoctorArgs>),
     Profile(Box<linerate_ask::profile::ProfileArgs>),
     Watch(crate::watch::WatchArgs),
+    Probe(crate::probe::ProbeArgs),
     Campaign(crate::campaign::args::CampaignArgs),
     Fleet(crate::fleet::args::FleetArgs),
     Compare(Box<crate::compare::CompareArgs>),

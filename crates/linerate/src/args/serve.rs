@@ -73,6 +73,9 @@ const AUDIT_FILES: limits::Limit = limits::Limit {
     options: &[],
 };
 
+/// Who scrapes it must know the port beforehand.
+const METRICS_ADDRESS: &str = "127.0.0.1:15201";
+
 const SHARE: &str = "Share of one address (of IPv6: of one /64)";
 
 /// A server: answers any number of tests at once, of linerate's clients and of iperf3's.
@@ -238,6 +241,17 @@ pub struct ServeArgs {
         help_heading = "Output"
     )]
     pub web: Option<WebAddress>,
+    /// Answer `GET /metrics` there in Prometheus' text format: tests, bytes, datagrams and refusals, counted since the
+    /// server's start. Only this host reaches it, at port 15201, unless an ADDRESS is given, as for --web.
+    #[arg(
+        long,
+        value_name = "ADDRESS",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = METRICS_ADDRESS,
+        help_heading = "Output"
+    )]
+    pub metrics: Option<WebAddress>,
     #[command(flatten)]
     pub audit: AuditArgs,
 }

@@ -34,6 +34,7 @@ fn every_verb_has_help_with_examples() {
         "doctor",
         "profile",
         "watch",
+        "probe",
         "fleet",
         "schema",
         "completions",
@@ -44,9 +45,11 @@ fn every_verb_has_help_with_examples() {
         let help = text(&out.stdout);
         assert!(help.contains("Examples:\n  linerate"), "{verb}: {help}");
         assert!(out.stderr.is_empty());
-        let tests =
-            ["serve", "udp", "tcp", "rr", "sweep", "search", "tune", "doctor", "profile", "fleet"]
-                .contains(&verb);
+        let tests = [
+            "serve", "udp", "tcp", "rr", "sweep", "search", "tune", "doctor", "profile", "probe",
+            "fleet",
+        ]
+        .contains(&verb);
         assert_eq!(help.contains("Exit codes:"), tests, "{verb}");
     }
 }
@@ -81,6 +84,7 @@ fn the_first_page_of_help() {
       profile      Where the CPUs' time of a test goes: by layer, by function, as a flame graph, and
                    what differs between two tests
       watch        What this host does now: cores, interfaces, drops and interrupts, without a test
+      probe        A test to another host for each request of Prometheus: its figures as metrics
       campaign     Settings x reboots x runs by one plan, crash-safe; leaves the hosts as it found them
       fleet        Many hosts measured with each other: all pairs, one against all or others, in rounds
                    without conflict

@@ -33,6 +33,7 @@ mod limits;
 mod live;
 mod local_errors;
 mod loopback;
+mod metrics;
 mod ministat;
 mod namespaces;
 mod netperf;
