@@ -28,7 +28,7 @@ pub struct Report {
     /// Jitter after RFC 1889, in nanoseconds; microseconds travel.
     pub jitter_ns: u64,
     /// Its later words are valid. Clients of 2.2 show no loss without them, those of 2.1 a delay that nobody measured with
-    /// them.
+    /// them; 2.2 leaves delays out if the smallest is beyond 60 million seconds (its `UNREALISTIC_LATENCYMINMAX`).
     pub extended: bool,
 }
 
@@ -60,6 +60,8 @@ impl Report {
             (44, self.datagrams as u32),
             (48, jitter_s),
             (52, jitter_us),
+            // Seconds of the smallest delay: nobody measured any.
+            (56, if self.extended { u32::MAX } else { 0 }),
             (108, per_second),
             (112, 1),
             (116, high(self.lost)),

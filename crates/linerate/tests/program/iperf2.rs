@@ -1,9 +1,10 @@
-//! Debian's iperf 2, unmodified, against `linerate serve --iperf2`, and linerate against it and itself: what
-//! both sides print must agree.
+//! iperf 2, two releases of it unmodified, against `linerate serve --iperf2`, and linerate against them and itself:
+//! what both sides print must agree.
 
 use linerate_testkit::peer::LONG;
 use linerate_wire::iperf2::datagram::Mark;
 use std::net::UdpSocket;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use crate::support::{Client, Ran, Server, alone, linerate, list, number, skip, wait_for};
@@ -12,24 +13,35 @@ use serde_json::Value;
 /// In a network of the test's own.
 const PORT: &str = "5001";
 
-fn installed(test: &str) -> bool {
-    let there = Command::new("iperf").arg("-v").output().is_ok();
-    if !there {
-        skip(test, "iperf (2) is not installed");
+/// The programs that are there; what is not is said.
+fn programs(test: &str) -> Vec<PathBuf> {
+    let mut all = Vec::new();
+    match Command::new("iperf").arg("-v").output() {
+        Ok(_) => all.push("iperf".into()),
+        Err(_) => skip(test, "iperf (2) is not installed"),
     }
-    there
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    match Command::new(root.join("lab/iperf2")).stderr(Stdio::piped()).output() {
+        Ok(built) if built.status.success() => {
+            let folder = String::from_utf8_lossy(&built.stdout);
+            all.push(Path::new(folder.trim()).join("iperf"));
+        }
+        Ok(built) => skip(test, String::from_utf8_lossy(&built.stderr).trim()),
+        Err(e) => skip(test, &format!("lab/iperf2 does not run: {e}")),
+    }
+    all
 }
 
 /// What a client of iperf 2 prints.
-fn iperf(args: &str) -> String {
-    let mut client = Command::new("iperf");
+fn iperf(program: &Path, args: &str) -> String {
+    let mut client = Command::new(program);
     client.args(["-c", "127.0.0.1", "-p", PORT]).args(args.split_whitespace());
     let mut client = client.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("a client");
     let ended = wait_for(LONG, || client.try_wait().expect("a child").is_some());
     let _ = client.kill();
     let out = client.wait_with_output().expect("its output");
     let text = String::from_utf8_lossy(&out.stdout).into_owned();
-    assert!(ended, "iperf {args} hangs: {text}");
+    assert!(ended, "{program:?} {args} hangs: {text}");
     text
 }
 
@@ -58,114 +70,112 @@ fn results(server: &Server, count: usize) -> Vec<Value> {
 #[test]
 fn an_unmodified_udp_client_and_this_server_count_alike() {
     let _alone = alone();
-    if !installed("an_unmodified_udp_client_and_this_server_count_alike") {
-        return;
-    }
-    for (args, streams) in [
-        ("-u -b 2M -t 1", 1),
-        ("-u -b 2M -t 1 -e -i 0.5", 1),
-        ("-u -b 1M -l 40 -t 1", 1),
-        ("-u -b 8M -l 8972 -t 1", 1),
-        ("-u -b 2M -n 200K", 1),
-        ("-u -b 1M -t 1 -P 4", 4),
-        ("-u -b 1M -t 1 --trip-times", 1),
-        ("-u -b 1M -t 1 --trip-times -e", 1),
-    ] {
-        let server = Server::start(None, &["--iperf2"]);
-        let text = iperf(args);
-        let results = results(&server, streams);
-        let mut theirs = reports(&text);
-        let mut ours: Vec<_> = results
-            .iter()
-            .map(|result| {
-                assert_eq!(result["outcome"], "done", "{args}: {result}");
-                let received = &result["received"];
-                // The datagram that ends a stream is one of theirs.
-                (number(received, "lost"), number(received, "expected") + 1)
-            })
-            .collect();
-        theirs.sort_unstable();
-        ours.sort_unstable();
-        assert_eq!(theirs, ours, "{args}: {text}");
-        assert!(ours.iter().all(|(_, all)| *all > 2), "{args}: {ours:?}");
-        // Nobody measured a delay here.
-        assert!(!text.contains("NAN") && !text.contains("0.000/0.000"), "{args}: {text}");
+    for program in programs("an_unmodified_udp_client_and_this_server_count_alike") {
+        for (args, streams) in [
+            ("-u -b 2M -t 1", 1),
+            ("-u -b 2M -t 1 -e -i 0.5", 1),
+            ("-u -b 1M -l 40 -t 1", 1),
+            ("-u -b 8M -l 8972 -t 1", 1),
+            ("-u -b 2M -n 200K", 1),
+            ("-u -b 1M -t 1 -P 4", 4),
+            ("-u -b 1M -t 1 --trip-times", 1),
+            ("-u -b 1M -t 1 --trip-times -e", 1),
+        ] {
+            let server = Server::start(None, &["--iperf2"]);
+            let text = iperf(&program, args);
+            let results = results(&server, streams);
+            let mut theirs = reports(&text);
+            let mut ours: Vec<_> = results
+                .iter()
+                .map(|result| {
+                    assert_eq!(result["outcome"], "done", "{args}: {result}");
+                    let received = &result["received"];
+                    // The datagram that ends a stream is one of theirs.
+                    (number(received, "lost"), number(received, "expected") + 1)
+                })
+                .collect();
+            theirs.sort_unstable();
+            ours.sort_unstable();
+            assert_eq!(theirs, ours, "{args}: {text}");
+            assert!(ours.iter().all(|(_, all)| *all > 2), "{args}: {ours:?}");
+            // Nobody measured a delay here.
+            assert!(!text.contains("NAN") && !text.contains("0.000/0.000"), "{args}: {text}");
+        }
     }
 }
 
 #[test]
 fn an_unmodified_tcp_client_and_this_server_count_alike() {
     let _alone = alone();
-    if !installed("an_unmodified_tcp_client_and_this_server_count_alike") {
-        return;
-    }
-    for (args, streams, side) in [
-        ("-n 3M -y C", 1, "received"),
-        ("-n 3M -y C -X", 1, "received"),
-        ("-n 1M -y C -P 3", 3, "received"),
-        ("-t 1 -b 5M -y C -R", 1, "sent"),
-    ] {
-        let server = Server::start(None, &["--iperf2"]);
-        let text = iperf(args);
-        let results = results(&server, streams);
-        let ours: u64 = results.iter().map(|result| number(result, &format!("{side}.bytes"))).sum();
-        let bytes = |line: &str| -> Option<u64> {
-            let fields: Vec<&str> = line.split(',').collect();
-            // A line of all streams names none.
-            (*fields.get(5)? != "-1").then(|| fields.get(7)?.parse().ok())?
-        };
-        let theirs: u64 = text.lines().filter_map(bytes).sum();
-        assert_eq!(theirs, ours, "{args}: {text}");
-        assert!(ours > 0 && results.iter().all(|result| result["outcome"] == "done"), "{args}");
+    for program in programs("an_unmodified_tcp_client_and_this_server_count_alike") {
+        for (args, streams, side) in [
+            ("-n 3M -y C", 1, "received"),
+            ("-n 3M -y C -X", 1, "received"),
+            ("-n 1M -y C -P 3", 3, "received"),
+            ("-t 1 -b 5M -y C -R", 1, "sent"),
+        ] {
+            let server = Server::start(None, &["--iperf2"]);
+            let text = iperf(&program, args);
+            let results = results(&server, streams);
+            let ours: u64 =
+                results.iter().map(|result| number(result, &format!("{side}.bytes"))).sum();
+            let bytes = |line: &str| -> Option<u64> {
+                let fields: Vec<&str> = line.split(',').collect();
+                // A line of all streams names none.
+                (*fields.get(5)? != "-1").then(|| fields.get(7)?.parse().ok())?
+            };
+            let theirs: u64 = text.lines().filter_map(bytes).sum();
+            assert_eq!(theirs, ours, "{args}: {text}");
+            assert!(ours > 0 && results.iter().all(|result| result["outcome"] == "done"), "{args}");
+        }
     }
 }
 
 #[test]
 fn an_unmodified_client_sends_and_receives_at_once() {
     let _alone = alone();
-    if !installed("an_unmodified_client_sends_and_receives_at_once") {
-        return;
+    for program in programs("an_unmodified_client_sends_and_receives_at_once") {
+        let server = Server::start(None, &["--iperf2"]);
+        let text = iperf(&program, "--full-duplex -t 1 -b 20M -y C");
+        let result = results(&server, 1).pop().expect("one test");
+        assert_eq!(result["outcome"], "done", "{result}: {text}");
+        // What it received, and what it sent, by the ports of who sends.
+        let of = |field: usize| -> u64 {
+            let lines = text.lines().map(|line| line.split(',').collect::<Vec<_>>());
+            let rows =
+                lines.filter(|row| row.get(field) == Some(&PORT) && row.get(5) != Some(&"-1"));
+            rows.filter_map(|row| row.get(7)?.parse::<u64>().ok()).sum()
+        };
+        let (theirs, back) = (of(4), of(2));
+        assert_eq!(number(&result, "received.bytes"), theirs, "{text}");
+        // It may stop to read before all of it has come.
+        assert!(back > 0 && number(&result, "sent.bytes") >= back, "{result}: {text}");
     }
-    let server = Server::start(None, &["--iperf2"]);
-    let text = iperf("--full-duplex -t 1 -b 20M -y C");
-    let result = results(&server, 1).pop().expect("one test");
-    assert_eq!(result["outcome"], "done", "{result}: {text}");
-    // What it received, and what it sent, by the ports of who sends.
-    let of = |field: usize| -> u64 {
-        let lines = text.lines().map(|line| line.split(',').collect::<Vec<_>>());
-        let rows = lines.filter(|row| row.get(field) == Some(&PORT) && row.get(5) != Some(&"-1"));
-        rows.filter_map(|row| row.get(7)?.parse::<u64>().ok()).sum()
-    };
-    let (theirs, back) = (of(4), of(2));
-    assert_eq!(number(&result, "received.bytes"), theirs, "{text}");
-    // It may stop to read before all of it has come.
-    assert!(back > 0 && number(&result, "sent.bytes") >= back, "{result}: {text}");
 }
 
 #[test]
 fn what_is_not_done_is_refused_by_name() {
     let _alone = alone();
-    if !installed("what_is_not_done_is_refused_by_name") {
-        return;
-    }
-    for (args, why) in [
-        ("-u -R -t 1", "over UDP"),
-        ("-u --full-duplex -t 1", "over UDP"),
-        ("-u -r -L 5002 -t 1", "-d and -r"),
-        ("--bounceback -t 1", "--bounceback"),
-    ] {
-        let server = Server::start(None, &["--iperf2"]);
-        let mut client = Command::new("iperf")
-            .args(["-c", "127.0.0.1", "-p", PORT])
-            .args(args.split_whitespace())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("a client");
-        let told = wait_for(LONG, || server.log().contains(why));
-        let (_, log) = (client.kill(), server.log());
-        let _ = client.wait();
-        assert!(told && !log.contains("\"started\""), "{args}: {log}");
+    for program in programs("what_is_not_done_is_refused_by_name") {
+        for (args, why) in [
+            ("-u -R -t 1", "over UDP"),
+            ("-u --full-duplex -t 1", "over UDP"),
+            ("-u -r -L 5002 -t 1", "-d and -r"),
+            ("--bounceback -t 1", "--bounceback"),
+        ] {
+            let server = Server::start(None, &["--iperf2"]);
+            let mut client = Command::new(&program)
+                .args(["-c", "127.0.0.1", "-p", PORT])
+                .args(args.split_whitespace())
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn()
+                .expect("a client");
+            let told = wait_for(LONG, || server.log().contains(why));
+            let (_, log) = (client.kill(), server.log());
+            let _ = client.wait();
+            assert!(told && !log.contains("\"started\""), "{args}: {log}");
+        }
     }
 }
 
@@ -173,14 +183,16 @@ fn what_is_not_done_is_refused_by_name() {
 struct Real(Child, std::path::PathBuf);
 
 impl Real {
-    fn start(args: &str) -> Self {
+    fn start(program: &Path, args: &str) -> Self {
         static NEXT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
         let next = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let name = format!("linerate-iperf2-{}-{next}", std::process::id());
         let path = std::env::temp_dir().join(name);
         let out = std::fs::File::create(&path).expect("a file");
         let child = Command::new("stdbuf")
-            .args(["-oL", "iperf", "-s", "-p", PORT, "-i", "60"])
+            .arg("-oL")
+            .arg(program)
+            .args(["-s", "-p", PORT, "-i", "60"])
             .args(args.split_whitespace())
             .stdout(out)
             .stderr(Stdio::null())
@@ -223,35 +235,38 @@ fn ours(args: &str) -> Value {
 #[test]
 fn this_client_and_an_unmodified_server_count_alike() {
     let _alone = alone();
-    if !installed("this_client_and_an_unmodified_server_count_alike") {
-        return;
+    for program in programs("this_client_and_an_unmodified_server_count_alike") {
+        for (args, streams) in [
+            ("udp -t 500ms -b 2M", 1),
+            ("udp -k 100 -b 2M --size 80", 1),
+            ("udp -k 40 -b 40M --size 8000", 1),
+            ("udp -t 500ms -b 2M --streams 3", 3),
+        ] {
+            let server = Real::start(&program, "-u -l 9000");
+            let record = ours(args);
+            assert!(
+                wait_for(LONG, || reports(&server.text()).len() >= streams),
+                "{}",
+                server.text()
+            );
+            let theirs = reports(&server.text());
+            let (lost, all) = theirs.iter().fold((0, 0), |(l, a), (lost, all)| (l + lost, a + all));
+            let sent = number(&record, "totals.sender.datagrams");
+            assert_eq!(all, sent + streams as u64, "{args}: {}", server.text());
+            assert_eq!(lost, number(&record, "totals.receiver.lost"), "{args}");
+            // They take the first datagram's time for one of their own clock.
+            let jitter = record["totals"]["receiver"]["jitter_s"].as_f64();
+            let lasted = record["totals"]["receiver"]["seconds"].as_f64();
+            assert!(jitter.is_some() && jitter < lasted, "{args}: {jitter:?} {lasted:?}");
+            let doubts = record["doubts"].to_string();
+            assert!(doubts.contains("iperf 2's protocol"), "{doubts}");
+            assert_eq!(record["agreed"]["dialect"], "iperf2");
+        }
+        let _server = Real::start(&program, "-u");
+        let record = ours("udp -t 500ms -b 2M --reverse");
+        assert!(number(&record, "totals.receiver.datagrams") > 10, "{record}");
+        assert_eq!(number(&record, "totals.receiver.lost"), 0);
     }
-    for (args, streams) in [
-        ("udp -t 500ms -b 2M", 1),
-        ("udp -k 100 -b 2M --size 80", 1),
-        ("udp -k 40 -b 40M --size 8000", 1),
-        ("udp -t 500ms -b 2M --streams 3", 3),
-    ] {
-        let server = Real::start("-u -l 9000");
-        let record = ours(args);
-        assert!(wait_for(LONG, || reports(&server.text()).len() >= streams), "{}", server.text());
-        let theirs = reports(&server.text());
-        let (lost, all) = theirs.iter().fold((0, 0), |(l, a), (lost, all)| (l + lost, a + all));
-        let sent = number(&record, "totals.sender.datagrams");
-        assert_eq!(all, sent + streams as u64, "{args}: {}", server.text());
-        assert_eq!(lost, number(&record, "totals.receiver.lost"), "{args}");
-        // They take the first datagram's time for one of their own clock.
-        let jitter = record["totals"]["receiver"]["jitter_s"].as_f64();
-        let lasted = record["totals"]["receiver"]["seconds"].as_f64();
-        assert!(jitter.is_some() && jitter < lasted, "{args}: {jitter:?} {lasted:?}");
-        let doubts = record["doubts"].to_string();
-        assert!(doubts.contains("iperf 2's protocol"), "{doubts}");
-        assert_eq!(record["agreed"]["dialect"], "iperf2");
-    }
-    let _server = Real::start("-u");
-    let record = ours("udp -t 500ms -b 2M --reverse");
-    assert!(number(&record, "totals.receiver.datagrams") > 10, "{record}");
-    assert_eq!(number(&record, "totals.receiver.lost"), 0);
 }
 
 /// Datagrams for which this network had no receiver.
@@ -288,20 +303,19 @@ fn a_server_that_opens_its_port_anew_is_asked_again() {
 #[test]
 fn this_client_sends_and_receives_streams_of_an_unmodified_server() {
     let _alone = alone();
-    if !installed("this_client_sends_and_receives_streams_of_an_unmodified_server") {
-        return;
+    for program in programs("this_client_sends_and_receives_streams_of_an_unmodified_server") {
+        let server = Real::start(&program, "-f B");
+        let record = ours("tcp --bytes 5M");
+        let sent = number(&record, "totals.sender.bytes");
+        assert_eq!(sent, 5_000_000);
+        assert!(record["totals"]["receiver"].is_null(), "nobody says what arrived: {record}");
+        // Its header counts as data there.
+        let wanted = format!(" {} Bytes", sent + 64);
+        assert!(wait_for(LONG, || server.text().contains(&wanted)), "{}", server.text());
+        let record = ours("tcp -t 300ms --reverse --streams 2");
+        assert!(number(&record, "totals.receiver.bytes") > 0);
+        assert_eq!(list(&record["streams"]).len(), 2);
     }
-    let server = Real::start("-f B");
-    let record = ours("tcp --bytes 5M");
-    let sent = number(&record, "totals.sender.bytes");
-    assert_eq!(sent, 5_000_000);
-    assert!(record["totals"]["receiver"].is_null(), "nobody says what arrived: {record}");
-    // Its header counts as data there.
-    let wanted = format!(" {} Bytes", sent + 64);
-    assert!(wait_for(LONG, || server.text().contains(&wanted)), "{}", server.text());
-    let record = ours("tcp -t 300ms --reverse --streams 2");
-    assert!(number(&record, "totals.receiver.bytes") > 0);
-    assert_eq!(list(&record["streams"]).len(), 2);
 }
 
 #[test]
