@@ -23,10 +23,14 @@ use crate::metric::Better;
 pub const ALPHA: f64 = 0.05;
 /// Of the intervals.
 pub const LEVEL: f64 = 0.95;
-/// With fewer pairs nothing can stand out.
-pub const FEWEST_PAIRS: usize = 3;
+/// A quarter of the pairs may be bad at most, which of fewer is none.
+pub const FEWEST_PAIRS: usize = 4;
+/// The same of hosts.
+const FEWEST_HOSTS: usize = 4;
 /// Made-up tables of more pairs take minutes.
-pub const MOST_PAIRS: usize = 20_000;
+pub const MOST_PAIRS: usize = 10_000;
+/// More hosts, or more links, are not named: who wants to mend them begins with the worst.
+const MOST_NAMED: usize = 10;
 
 /// What was measured.
 #[derive(Debug, Clone, Copy)]
@@ -167,6 +171,7 @@ struct Search<'a> {
     fit: Fit,
     /// At each time, with the places in `cells` of the pairs that had a result.
     by_time: Vec<(Vec<usize>, Fit)>,
+    /// Made when they are first asked for.
     nulls: Vec<Fit>,
 }
 
@@ -178,7 +183,7 @@ impl<'a> Search<'a> {
         let (by_time, nulls, fit) = (Vec::new(), Vec::new(), Fit::default());
         let mut search = Self { table, each_way, alpha: ALPHA, cells, shape, fit, by_time, nulls };
         search.look();
-        if search.shape.hosts_apart() {
+        if search.fit.hosts().count() >= FEWEST_HOSTS {
             search.alpha = ALPHA / 2.0;
         }
         search
@@ -204,34 +209,42 @@ impl<'a> Search<'a> {
             (known.iter().map(|(place, ..)| *place).collect(), fit)
         };
         self.by_time = (0..self.table.times.len()).map(at).collect();
-        self.nulls = self.shape.nulls(bootstrap::DEFAULT_SEED);
+        self.nulls.clear();
     }
 
     fn verdict(mut self) -> Verdict {
         let hosts = self.fit.hosts().count();
-        let answer = |candidates: usize, alpha: f64| {
-            let times = u32::try_from(self.table.times.len()).unwrap_or(u32::MAX);
-            match extreme_rank::fewest_times(candidates, alpha) {
-                Some(needed) if needed > times => Answer::NeedsTimes(needed),
-                Some(_) => Answer::Told,
-                None => Answer::NotApart,
-            }
+        let of_hosts = match hosts {
+            0..FEWEST_HOSTS => Answer::NotApart,
+            _ => self.answer(hosts, |(_, fit)| fit.hosts().count()),
         };
-        let of_hosts = answer(hosts, self.alpha);
-        let of_links = answer(self.cells.len(), self.alpha);
+        let of_links = self.answer(self.cells.len(), |(places, _)| places.len());
         let mut bad = Vec::new();
-        // What is far from the others is so beside the smaller three quarters of them.
-        while of_hosts == Answer::Told && bad.len() < hosts / 4 {
+        // A distance is measured by the smaller three quarters of all: with more that are bad, by theirs.
+        while of_hosts == Answer::Told && bad.len() < (hosts / 4).min(MOST_NAMED) {
             let Some(found) = self.worst_host() else { break };
             bad.push(found);
         }
-        let links = self.cells.len() / 4;
+        let links = (self.cells.len() / 4).min(MOST_NAMED);
         let named = bad.len();
         while of_links == Answer::Told && bad.len() < named + links {
             let Some(found) = self.worst_link() else { break };
             bad.push(found);
         }
         Verdict { bad, hosts: of_hosts, links: of_links, usual: self.table.usual(&self.cells) }
+    }
+
+    /// Whether there are enough times that say something of at least half of the candidates.
+    fn answer(&self, candidates: usize, known: impl Fn(&(Vec<usize>, Fit)) -> usize) -> Answer {
+        let says = |time: &&(Vec<usize>, Fit)| known(time).saturating_mul(2) >= candidates;
+        let says = self.by_time.iter().filter(says).count();
+        let whole = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+        let silent = whole(self.by_time.len().saturating_sub(says));
+        match extreme_rank::fewest_times(candidates, self.alpha) {
+            Some(needed) if needed <= whole(says) => Answer::Told,
+            Some(needed) => Answer::NeedsTimes(needed.saturating_add(silent)),
+            None => Answer::NotApart,
+        }
     }
 
     /// Names it and leaves its pairs out, if it is bad.
@@ -242,7 +255,8 @@ impl<'a> Search<'a> {
         let ranked = |(_, fit): &(Vec<usize>, Fit)| {
             (0..=most).map(|host| fit.host(host, Role::Both)).collect::<Vec<_>>()
         };
-        self.stands_out(far, &self.by_time.iter().map(ranked).collect::<Vec<_>>(), host)?;
+        let rows: Vec<_> = self.by_time.iter().map(ranked).collect();
+        self.stands_out(far, &rows, host)?;
         let role = self.fit.role(host);
         let bad = self.sized(What::Host(host, role), |(_, fit)| match role {
             Role::Both => fit.mean_of(host),
@@ -274,12 +288,15 @@ impl<'a> Search<'a> {
 
     /// Whether the candidate, which is the furthest of all, is too far to be one of many alike, and the worst too often.
     fn stands_out(
-        &self,
+        &mut self,
         far: impl Fn(&Fit) -> Option<f64>,
         ranked: &[Vec<Option<f64>>],
         candidate: usize,
     ) -> Option<()> {
         let own = far(&self.fit)?;
+        if self.nulls.is_empty() {
+            self.nulls = self.shape.nulls(bootstrap::DEFAULT_SEED);
+        }
         let as_far = self.nulls.iter().filter(|null| far(null).is_some_and(|far| far >= own));
         let p = (1 + as_far.count()) as f64 / (1 + self.nulls.len()) as f64;
         let often = extreme_rank::p(ranked, candidate)?;

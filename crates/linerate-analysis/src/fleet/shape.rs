@@ -70,19 +70,14 @@ impl Shape {
         Self { of, families }
     }
 
-    /// Whether there is any effect of a host.
-    pub(super) fn hosts_apart(&self) -> bool {
-        self.of.iter().flatten().any(Option::is_some)
-    }
-
     /// Takes values apart, one a pair.
     pub(super) fn fit(&self, values: &[f64]) -> Fit {
         let cell = |(value, of): (&f64, &[Option<usize>; 2])| Cell { value: *value, of: *of };
         let cells: Vec<Cell> = values.iter().zip(&self.of).map(cell).collect();
-        let Some(mut found) = polish(&cells, &self.families) else { return Fit::default() };
+        let Some(found) = polish(&cells, &self.families) else { return Fit::default() };
         let largest = values.iter().fold(0.0f64, |most, value| most.max(value.abs()));
         let rounded = |x: f64| if x.abs() <= ROUNDING * largest { 0.0 } else { x };
-        let mut effects = found.effects.split_off(0).into_iter();
+        let mut effects = found.effects.into_iter();
         let mut family = |count: Option<&usize>| -> Vec<Option<f64>> {
             let own: Vec<_> = effects.by_ref().take(count.copied().unwrap_or(0)).collect();
             let middle = median(&sorted(&own.iter().flatten().copied().collect::<Vec<_>>()));

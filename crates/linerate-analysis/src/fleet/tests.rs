@@ -194,7 +194,13 @@ fn what_cannot_be_told_says_what_would() {
     assert_eq!(answers(2, true, 9), (FewPairs, FewPairs));
     let verdict = judged(&[(0, 1), (1, 2), (2, 3)], &[vec![None; 3], vec![None; 3]]);
     assert_eq!((verdict.hosts, verdict.usual), (FewPairs, None));
-    let many = pairs(202, false);
+    // A time without results says nothing.
+    let four = pairs(4, true);
+    let mut times = table(1, &four, 4, host_two);
+    times[2] = vec![None; four.len()];
+    let verdict = judged(&four, &times);
+    assert_eq!((verdict.hosts, verdict.links), (NeedsTimes(5), Told));
+    let many = pairs(142, false);
     let verdict = judged(&many, &table(1, &many, 1, host_two));
     assert_eq!(verdict.hosts, Answer::ManyPairs);
 }
