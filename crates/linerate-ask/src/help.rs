@@ -209,6 +209,8 @@ pub fn fleet() -> String {
   linerate fleet explain --hosts a,b,c,d                       the rounds; nothing is sent
   linerate fleet run --hosts a,b,c --key-file KEY tcp -t 5s    all pairs
   linerate fleet run --hosts a,b,c --key-file KEY --pairs star=a --each-way rr
+  linerate fleet run --hosts a,b,c,d --key-file KEY --each-way --times 4 --keep fleet.db udp -b 100M
+  linerate fleet results fleet.db                              medians, and which host or link is bad
 ",
     )
 }

@@ -2,24 +2,29 @@
 //! without a service between. Each host runs `linerate serve`; the client's end of a test is run by the host's
 //! agent, and nothing of the data comes by this machine.
 
+mod keep;
+mod results;
 mod test;
 #[cfg(test)]
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{Builder, Scope};
 use std::time::Duration;
 
 use linerate_fleet::coordinator::{Coordinator, Ending, Event as Kept, Step};
 use linerate_fleet::lease::{Epoch, LeaseBook, Term};
-use linerate_fleet::matrix::{Cell, Matrix};
+use linerate_fleet::matrix::Cell;
 use linerate_fleet::plan::{Fleet, Pair, Resource};
-use linerate_model::fleet::{FORMAT, FleetDocument, FleetPair};
-use linerate_model::record::{ErrorRecord, ProgramFacts, RunRecord, Status};
+use linerate_model::fleet::FleetDocument;
+use linerate_model::record::{ErrorRecord, RunRecord, Status};
 use linerate_runner::agent::{Access, HostAgent, Remote, RemoteTest};
 use linerate_runner::signals::Stop;
 
+use self::keep::{Ended, Store};
+pub use self::keep::{Keep, results};
+use self::results::{Head, Results};
 use self::test::Wanted;
 use crate::Clock;
 use crate::campaign::figure;
@@ -48,6 +53,10 @@ pub struct Asked {
     pub metric: Option<String>,
     /// How often a test without a result is tried again.
     pub retries: u32,
+    /// How often every pair is measured, one time after the other; at least once.
+    pub times: u32,
+    /// Where results are kept, each before the next test of its hosts begins.
+    pub keep: Option<Keep>,
     /// The command line.
     pub command: Vec<String>,
 }
@@ -56,13 +65,20 @@ pub struct Asked {
 pub enum Event<'a> {
     /// What the user should know.
     Note(&'a str),
+    /// All pairs are measured once more.
+    Time {
+        /// From 1.
+        number: u32,
+        /// How often in all.
+        of: u32,
+    },
     /// A test has ended.
     Ended {
         /// The host that was the client.
         from: &'a str,
         /// The host whose server answered.
         to: &'a str,
-        /// Its place among the pairs that are measured.
+        /// Its place among the pairs that are measured, those of earlier times before it.
         number: usize,
         /// What came of it.
         cell: &'a Cell,
@@ -101,24 +117,48 @@ enum Outcome {
     Gone(ErrorRecord),
 }
 
+/// A test under way.
+struct Begun {
+    test: usize,
+    /// Of this pair at this time, from 1.
+    attempt: u32,
+    /// Of this time, from 0.
+    round: usize,
+    /// RFC 3339.
+    started: String,
+    at_ns: u64,
+}
+
 /// A run on its way.
 struct Run<'a> {
     asked: &'a Asked,
     wanted: &'a Wanted,
+    clock: &'a dyn Clock,
     term: Term,
+    head: Head,
+    results: Results,
+    store: Option<Store>,
+    /// What was kept before, of each time.
+    before: Vec<Vec<Kept>>,
+    /// Why nothing can be kept any more, which ends it.
+    failed: Option<ErrorRecord>,
+    /// Which time is under way, from 0.
+    time: usize,
     coordinator: Coordinator<Resource>,
     book: LeaseBook<Resource>,
     /// Those of hosts that are at nothing.
     agents: Vec<Option<Box<dyn HostAgent>>>,
-    matrix: Matrix,
-    tries: Vec<u32>,
+    /// How often each pair was tried at this time.
+    attempts: Vec<u32>,
+    begun: BTreeMap<Epoch, Begun>,
     under_way: usize,
 }
 
-/// Measures every pair, as far as can be.
+/// Measures every pair as often as is asked for, as far as can be.
 ///
 /// # Errors
-/// When the test makes no sense between hosts; nothing was sent then.
+/// When the test makes no sense between hosts, or the file of results cannot be used: nothing was sent then. When a
+/// result cannot be kept, which ends all.
 pub fn run(
     asked: &Asked,
     connect: &Connect<'_>,
@@ -126,37 +166,28 @@ pub fn run(
     stop: &Stop,
     tell: &mut dyn FnMut(&Event<'_>),
 ) -> Result<FleetDocument, ErrorRecord> {
-    let (id, started) = linerate_runner::client::stamp();
     let wanted = Wanted::of(asked)?;
+    let mut run = Run::new(asked, &wanted, clock)?;
     for note in &wanted.notes {
         tell(&Event::Note(note));
     }
-    let mut run = Run::new(asked, &wanted);
     std::thread::scope(|scope| {
         let (done, came) = channel::<Came>();
-        loop {
-            let now_ns = u64::try_from(clock.elapsed().as_nanos()).unwrap_or(u64::MAX);
-            match run.coordinator.next(now_ns) {
-                Step::Done => break,
-                _ if stop.seen() && run.under_way == 0 => break,
-                Step::MarkLost(epoch) => {
-                    run.coordinator.take(Kept::Ended { epoch, how: Ending::Lost });
-                    continue;
-                }
-                Step::Start(test) if !stop.seen() => {
-                    if run.start(now_ns, test, scope, &done, (connect, stop)) {
-                        continue;
-                    }
-                }
-                Step::Start(_) | Step::Wait { .. } => {}
-            }
-            if let Ok(came) = came.recv_timeout(LOOK_EVERY) {
-                let now_ns = u64::try_from(clock.elapsed().as_nanos()).unwrap_or(u64::MAX);
-                run.end(now_ns, came, tell);
+        for time in 0..asked.times as usize {
+            run.begin(time, tell);
+            run.measure_all(scope, (&done, &came), (connect, stop), tell);
+            if stop.seen() || run.failed.is_some() {
+                break;
             }
         }
     });
-    Ok(run.document(id, started, stop.seen()))
+    match run.failed {
+        Some(error) => Err(error),
+        None => {
+            let interrupted = stop.seen() && !run.results.complete();
+            Ok(run.results.document(&run.head, interrupted))
+        }
+    }
 }
 
 /// A test from its host's side; the host is given back where it can be used again.
@@ -183,20 +214,122 @@ fn words(error: &ErrorRecord) -> String {
 }
 
 impl<'a> Run<'a> {
-    fn new(asked: &'a Asked, wanted: &'a Wanted) -> Self {
-        let takes: Vec<BTreeSet<Resource>> =
-            asked.pairs.iter().map(|pair| asked.fleet.resources(*pair)).collect();
+    fn new(
+        asked: &'a Asked,
+        wanted: &'a Wanted,
+        clock: &'a dyn Clock,
+    ) -> Result<Self, ErrorRecord> {
         let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        Self {
+        let term = Term::of(ns(wanted.time.saturating_add(SETUP)), ns(GUARD));
+        let asked_now = Head::new(asked, wanted.metric);
+        let mut run = Self {
             asked,
             wanted,
-            term: Term::of(ns(wanted.time.saturating_add(SETUP)), ns(GUARD)),
-            coordinator: Coordinator::new(takes, asked.retries),
+            clock,
+            term,
+            results: Results::new(&asked_now),
+            head: asked_now,
+            store: None,
+            before: Vec::new(),
+            failed: None,
+            time: 0,
+            coordinator: Coordinator::new(Vec::new(), 0),
             book: LeaseBook::after(Epoch(0)),
             agents: asked.hosts.iter().map(|_| None).collect(),
-            matrix: Matrix::new(&asked.pairs, NO_TURN),
-            tries: vec![0; asked.pairs.len()],
+            attempts: Vec::new(),
+            begun: BTreeMap::new(),
             under_way: 0,
+        };
+        if let Some(keep) = &asked.keep {
+            // How long ago a test began that nobody saw the end of is not known: the clock may have been set.
+            let until_ns = run.now_ns().saturating_add(term.length_ns);
+            let (store, log) = Store::open(keep, &run.head, wanted.metric.unit, until_ns)?;
+            run.store = Some(store);
+            run.book = LeaseBook::after(log.last);
+            (run.head, run.results, run.before) = (log.head, log.results, log.events);
+        }
+        Ok(run)
+    }
+
+    fn now_ns(&self) -> u64 {
+        u64::try_from(self.clock.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// All pairs once more; what is kept of it is not measured again.
+    fn begin(&mut self, time: usize, tell: &mut dyn FnMut(&Event<'_>)) {
+        let takes = |pair: &Pair| self.asked.fleet.resources(*pair);
+        let takes: Vec<BTreeSet<Resource>> = self.asked.pairs.iter().map(takes).collect();
+        self.time = time;
+        self.coordinator = Coordinator::new(takes, self.asked.retries);
+        self.attempts = vec![0; self.asked.pairs.len()];
+        let before = self.before.get_mut(time).map(std::mem::take);
+        for event in before.unwrap_or_default() {
+            match event {
+                Kept::Began { test, epoch, .. } => self.note_begun(test, epoch),
+                Kept::Ended { epoch, .. } => drop(self.begun.remove(&epoch)),
+            }
+            self.coordinator.take(event);
+        }
+        if self.coordinator.next(self.now_ns()) == Step::Done {
+            return;
+        }
+        if self.asked.times > 1 {
+            let number = u32::try_from(time).unwrap_or(u32::MAX).saturating_add(1);
+            tell(&Event::Time { number, of: self.asked.times });
+        }
+        for begun in self.begun.values() {
+            let pair = self.pair(begun.test);
+            let most_s = self.term.length_ns / 1_000_000_000;
+            tell(&Event::Note(&format!(
+                "{pair} was under way when linerate ended: what it took stays taken for {most_s} s"
+            )));
+        }
+    }
+
+    fn note_begun(&mut self, test: usize, epoch: Epoch) {
+        let attempt = self.attempts.get_mut(test).map_or(1, |attempts| {
+            *attempts = attempts.saturating_add(1);
+            *attempts
+        });
+        let round = self.coordinator.round().0;
+        let (started, at_ns) = (self.clock.date(), self.now_ns());
+        self.begun.insert(epoch, Begun { test, attempt, round, started, at_ns });
+    }
+
+    fn pair(&self, test: usize) -> String {
+        let ends = self.asked.pairs.get(test).map(|pair| [pair.from, pair.to]);
+        ends.map(|ends| ends.map(|host| self.head.host(host)).join(" -> ")).unwrap_or_default()
+    }
+
+    fn measure_all<'scope, 'env>(
+        &mut self,
+        scope: &'scope Scope<'scope, 'env>,
+        (done, came): (&Sender<Came>, &Receiver<Came>),
+        by: (&'env Connect<'env>, &'env Stop),
+        tell: &mut dyn FnMut(&Event<'_>),
+    ) where
+        'a: 'env,
+    {
+        loop {
+            let now_ns = self.now_ns();
+            let ends = by.1.seen() || self.failed.is_some();
+            match self.coordinator.next(now_ns) {
+                Step::Done => break,
+                _ if ends && self.under_way == 0 => break,
+                Step::MarkLost(epoch) if self.failed.is_none() => {
+                    self.settle(epoch, Ending::Lost, None);
+                    continue;
+                }
+                Step::Start(test) if !ends => {
+                    if self.start(now_ns, test, scope, done, by) {
+                        continue;
+                    }
+                }
+                Step::MarkLost(_) | Step::Start(_) | Step::Wait { .. } => {}
+            }
+            if let Ok(came) = came.recv_timeout(LOOK_EVERY) {
+                self.end(self.now_ns(), came, tell);
+            }
         }
     }
 
@@ -216,11 +349,17 @@ impl<'a> Run<'a> {
         let Ok(grant) = self.book.grant(now_ns, &takes, self.term) else { return false };
         let Some(pair) = self.asked.pairs.get(test).copied() else { return false };
         let epoch = grant.epoch;
-        self.coordinator.take(Kept::Began { test, epoch, until_ns: grant.until_ns() });
-        self.matrix.set(pair, Cell::Missing(NO_ANSWER.to_owned()));
-        if let Some(tries) = self.tries.get_mut(test) {
-            *tries = tries.saturating_add(1);
+        self.note_begun(test, epoch);
+        let (attempt, date) = (self.attempts.get(test).copied().unwrap_or(1), self.clock.date());
+        if let Some(store) = &mut self.store
+            && let Err(error) = store.began(&date, (self.time, test), attempt)
+        {
+            self.failed.get_or_insert(error);
+            return false;
         }
+        self.results.began(self.time, test, self.coordinator.round().0);
+        self.results.set(self.time, test, Cell::Missing(NO_ANSWER.to_owned()));
+        self.coordinator.take(Kept::Began { test, epoch, until_ns: grant.until_ns() });
         let agent = self.agents.get_mut(pair.from).and_then(Option::take);
         let (asked, done) = (self.asked, done.clone());
         let work = move || {
@@ -257,26 +396,55 @@ impl<'a> Run<'a> {
                 tell(&Event::Note(&format!(
                     "{why}: what it took stays taken for {most_s} s at most"
                 )));
-                self.matrix.set(pair, Cell::Missing(why));
+                self.results.set(self.time, test, Cell::Missing(why));
                 return;
             }
             Outcome::Failed(error) => (Cell::Missing(words(&error)), None),
             Outcome::Record(record) => (self.figure(&record), Some(record)),
         };
-        let how = match &cell {
-            Cell::Value(_) => Ending::Measured,
-            Cell::Missing(_) => Ending::Failed,
+        self.results.set(self.time, test, cell);
+        let how = match self.results.get(self.time, test) {
+            Some(Cell::Value(_)) => Ending::Measured,
+            _ => Ending::Failed,
         };
         self.book.give_back(now_ns, epoch);
-        self.coordinator.take(Kept::Ended { epoch, how });
-        self.matrix.set(pair, cell);
-        let names = self.asked.fleet.hosts();
-        if let (Some(from), Some(to), Some(cell)) =
-            (names.get(pair.from), names.get(pair.to), self.matrix.get(pair))
-        {
-            let (record, unit) = (record.as_deref(), self.wanted.metric.unit);
-            tell(&Event::Ended { from, to, number: test, cell, unit, record });
+        if !self.settle(epoch, how, record.as_deref()) {
+            return;
         }
+        let number = self.time.saturating_mul(self.asked.pairs.len()).saturating_add(test);
+        if let Some(cell) = self.results.get(self.time, test) {
+            let (from, to) = (&self.head.host(pair.from), &self.head.host(pair.to));
+            let (record, unit) = (record.as_deref(), self.wanted.metric.unit);
+            tell(&Event::Ended { from, to, number, cell, unit, record });
+        }
+    }
+
+    /// A test has ended, with what the results say of it: that is kept, and only then known. Says whether it was.
+    fn settle(&mut self, epoch: Epoch, how: Ending, record: Option<&RunRecord>) -> bool {
+        let Some(begun) = self.begun.remove(&epoch) else { return false };
+        let pair = self.pair(begun.test);
+        let spent_ns = self.now_ns().saturating_sub(begun.at_ns);
+        if let (Some(store), Some(cell)) =
+            (&mut self.store, self.results.get(self.time, begun.test))
+        {
+            let ended = Ended {
+                time: self.time,
+                test: begun.test,
+                attempt: begun.attempt,
+                round: begun.round,
+                started: begun.started,
+                seconds: spent_ns as f64 / 1e9,
+                pair,
+                cell,
+                record,
+            };
+            if let Err(error) = store.ended(&self.clock.date(), ended) {
+                self.failed.get_or_insert(error);
+                return false;
+            }
+        }
+        self.coordinator.take(Kept::Ended { epoch, how });
+        true
     }
 
     fn figure(&self, record: &RunRecord) -> Cell {
@@ -287,34 +455,5 @@ impl<'a> Run<'a> {
         let document = serde_json::to_value(record).map_err(|e| e.to_string());
         let figure = document.and_then(|document| figure::of(&document, self.wanted.metric.name));
         figure.map_or_else(Cell::Missing, Cell::Value)
-    }
-
-    fn document(self, id: String, started: String, interrupted: bool) -> FleetDocument {
-        let names = self.asked.fleet.hosts();
-        let name = |host: usize| names.get(host).cloned().unwrap_or_default();
-        let tries: BTreeMap<Pair, u32> =
-            self.asked.pairs.iter().copied().zip(self.tries.iter().copied()).collect();
-        let pairs = self.matrix.cells().map(|(pair, cell)| {
-            let (value, missing) = match cell {
-                Cell::Value(value) => (Some(*value), None),
-                Cell::Missing(why) => (None, Some(why.clone())),
-            };
-            let tries = tries.get(&pair).copied().unwrap_or(0);
-            FleetPair { from: name(pair.from), to: name(pair.to), tries, value, missing }
-        });
-        FleetDocument {
-            format: FORMAT,
-            kind: "fleet".to_owned(),
-            id,
-            started,
-            linerate: ProgramFacts { version: env!("CARGO_PKG_VERSION").to_owned() },
-            command: self.asked.command.clone(),
-            hosts: names.to_vec(),
-            metric: self.wanted.metric.name.to_owned(),
-            unit: self.wanted.metric.unit.to_owned(),
-            rounds: self.coordinator.round().1,
-            interrupted: interrupted && self.matrix.counts().missing > 0,
-            pairs: pairs.collect(),
-        }
     }
 }

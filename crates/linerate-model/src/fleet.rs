@@ -1,4 +1,5 @@
-//! The document of `linerate fleet run`, format 1: what was measured between hosts, and what was not.
+//! The document of `linerate fleet run` and `fleet results`, format 1: what was measured between hosts, what was not,
+//! and who is bad.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,7 +10,7 @@ use crate::record::ProgramFacts;
 /// Number of the format described here.
 pub const FORMAT: u32 = 1;
 
-/// What `linerate fleet run` says.
+/// What `linerate fleet run` and `fleet results` say.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FleetDocument {
     /// Always 1.
@@ -30,12 +31,16 @@ pub struct FleetDocument {
     pub metric: String,
     /// Its unit.
     pub unit: String,
+    /// How often each pair is measured.
+    pub times: u32,
     /// Rounds that were needed, those of tests that were tried again among them.
     pub rounds: usize,
     /// Whether it ended before every pair had its turn.
     pub interrupted: bool,
     /// Every pair that was asked for, in the order of the hosts.
     pub pairs: Vec<FleetPair>,
+    /// Which host or link is bad, as far as can be told.
+    pub verdict: FleetVerdict,
 }
 
 /// A pair of hosts. It has either a value or the reason why there is none.
@@ -48,8 +53,75 @@ pub struct FleetPair {
     pub to: String,
     /// How often it was tried.
     pub tries: u32,
-    /// What was measured.
+    /// What was measured: the median of all times that have a result.
     pub value: Option<f64>,
-    /// Why nothing was.
+    /// What was measured at each time; null where nothing was.
+    pub values: Vec<Option<f64>>,
+    /// Why nothing was measured at any time.
     pub missing: Option<String>,
+}
+
+/// Which host or link is bad, as far as can be told.
+#[skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FleetVerdict {
+    /// Whether a bad host can be told.
+    pub hosts: FleetAnswer,
+    /// Whether a bad link can be told.
+    pub links: FleetAnswer,
+    /// Median of what was measured of all that is not bad, in the unit of the metric.
+    pub usual: Option<f64>,
+    /// Who is bad: hosts, the worst first, then links. Nobody, or nobody that can be told, where this is empty.
+    pub bad: Vec<FleetBad>,
+}
+
+/// Whether something can be told of these results.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "answer", rename_all = "snake_case")]
+pub enum FleetAnswer {
+    /// Yes.
+    Told,
+    /// Not before every pair was measured so many times.
+    NeedsTimes {
+        /// At least.
+        times: u32,
+    },
+    /// A bad host looks like a bad link in pairs of this shape.
+    NotApart,
+    /// Too few pairs have a result.
+    FewPairs,
+    /// There are too many pairs.
+    ManyPairs,
+}
+
+/// A host or link that is bad: it has either `host` and `role`, or `from` and `to`.
+#[skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FleetBad {
+    /// The host.
+    pub host: Option<String>,
+    /// In which of its tests.
+    pub role: Option<FleetRole>,
+    /// The host that was the client, of a link.
+    pub from: Option<String>,
+    /// The host whose server answered, of a link.
+    pub to: Option<String>,
+    /// By how much what is measured with it is worse than with others, in the unit of the metric: mean over the times.
+    pub worse_by: f64,
+    /// Low end of the 95 % interval of that.
+    pub low: Option<f64>,
+    /// High end.
+    pub high: Option<f64>,
+}
+
+/// A host's part in a test.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum FleetRole {
+    /// The client.
+    Client,
+    /// The server.
+    Server,
+    /// Both.
+    Both,
 }

@@ -1,8 +1,10 @@
-//! Hosts measured with each other, as text: a row a pair while it runs, then all of them in one matrix.
+//! Hosts measured with each other, as text: a row a pair while it runs, then all of them in one matrix, and who is bad.
 
 use std::collections::BTreeMap;
 
-use linerate_model::fleet::{FleetDocument, FleetPair};
+use linerate_analysis::fleet::{FEWEST_PAIRS, MOST_PAIRS};
+use linerate_analysis::metric::{self, Better};
+use linerate_model::fleet::{FleetAnswer, FleetBad, FleetDocument, FleetPair, FleetRole};
 
 use crate::clean::clean;
 use crate::number::{self, ABSENT};
@@ -21,8 +23,13 @@ pub fn row(from: &str, to: &str, value: Result<f64, &str>, unit: &str) -> String
     format!("{} -> {}  {came}\n", clean(from), clean(to))
 }
 
+/// Above the rows of one of several times: `time 2 of 3`.
+pub fn time(number: u32, of: u32) -> String {
+    format!("time {number} of {of}\n")
+}
+
 /// All pairs: who is the client in the rows, whose server answers in the columns. A dash is a pair that was to be
-/// measured and was not, a blank one that nobody asked for.
+/// measured and was not, a blank one that nobody asked for. Then which host or link is bad, as far as can be told.
 pub fn text(document: &FleetDocument) -> String {
     let mut out = String::new();
     let measured = document.pairs.iter().filter_map(|pair| pair.value);
@@ -35,14 +42,98 @@ pub fn text(document: &FleetDocument) -> String {
             .iter()
             .map(|pair| ((&*pair.from, &*pair.to), cell(pair, size)))
             .collect();
-        out.push_str(&format!("\n{}, {prefix}{}\n", document.metric, document.unit));
+        let (metric, unit) = (&document.metric, &document.unit);
+        let of_times = match document.times {
+            0..=1 => String::new(),
+            times => format!(", median of {times} times"),
+        };
+        out.push_str(&format!("\n{metric}, {prefix}{unit}{of_times}\n"));
         matrix(&mut out, &document.hosts, &cells);
     }
     let measured = measured.count();
     let (all, rounds) = (document.pairs.len(), document.rounds);
     let plural = if rounds == 1 { "" } else { "s" };
     out.push_str(&format!("\n{measured} of {all} pairs measured in {rounds} round{plural}\n"));
+    let missing = document.pairs.iter().flat_map(|pair| &pair.values).filter(|v| v.is_none());
+    if let (2.., missing @ 1..) = (document.times, missing.count()) {
+        let all = all.saturating_mul(document.times as usize);
+        out.push_str(&format!("{missing} of {all} results are missing\n"));
+    }
+    out.push_str(&verdict(document));
     out
+}
+
+/// Who is bad and by how much, that nobody is, or what would tell.
+fn verdict(document: &FleetDocument) -> String {
+    use FleetAnswer::{FewPairs, ManyPairs, NeedsTimes, NotApart, Told};
+    let found = &document.verdict;
+    let mut lines: Vec<String> = found.bad.iter().map(|bad| bad_one(document, bad)).collect();
+    match (found.hosts, found.links) {
+        (Told, Told) if lines.is_empty() => lines.push("no host or link is bad".to_owned()),
+        (_, Told) if lines.is_empty() => lines.push("no link is bad".to_owned()),
+        _ => {}
+    }
+    let needs = |what: &str, times: u32| {
+        format!("which {what} is bad can be told after {times} times: --times {times}")
+    };
+    match (found.hosts, found.links) {
+        (NeedsTimes { times: hosts }, NeedsTimes { times: links }) if hosts == links => {
+            lines.push(needs("host or link", hosts));
+        }
+        (FewPairs, _) if document.times > 1 => {
+            lines.push(format!("fewer than {FEWEST_PAIRS} pairs have results: none can stand out"));
+        }
+        (ManyPairs, _) => {
+            lines.push(format!("more than {MOST_PAIRS} pairs are not judged: measure fewer"));
+        }
+        (hosts, links) => {
+            match hosts {
+                NeedsTimes { times } => lines.push(needs("host", times)),
+                NotApart => lines.push(
+                    "a bad host cannot be told from a bad link: that takes all pairs of 5 hosts, or of 4 --each-way"
+                        .to_owned(),
+                ),
+                _ => {}
+            }
+            if let NeedsTimes { times } = links {
+                lines.push(needs("link", times));
+            }
+        }
+    }
+    lines.iter().map(|line| format!("{line}\n")).collect()
+}
+
+/// `bad host: c as client, 25 Mbit/s less than others (23 Mbit/s to 27 Mbit/s), whose median is 94 Mbit/s`.
+fn bad_one(document: &FleetDocument, bad: &FleetBad) -> String {
+    let shown = |value: f64| number::measured(value, Some(&document.unit));
+    let who = match (&bad.host, &bad.from, &bad.to) {
+        (Some(host), ..) => {
+            let role = match bad.role {
+                Some(FleetRole::Client) => " as client",
+                Some(FleetRole::Server) => " as server",
+                Some(FleetRole::Both) | None => "",
+            };
+            format!("host: {}{role}", clean(host))
+        }
+        (None, Some(from), Some(to)) => {
+            let apart = document.verdict.hosts != FleetAnswer::NotApart;
+            let or_hosts = if apart { "" } else { ", or one of its hosts" };
+            format!("link{or_hosts}: {} -> {}", clean(from), clean(to))
+        }
+        _ => ABSENT.to_owned(),
+    };
+    let way = match metric::find(&document.metric).map(|metric| metric.better) {
+        Some(Better::Lower) => "more",
+        _ => "less",
+    };
+    let mut line = format!("bad {who}, {} {way} than others", shown(bad.worse_by));
+    if let (Some(low), Some(high)) = (bad.low, bad.high) {
+        line.push_str(&format!(" ({} to {})", shown(low), shown(high)));
+    }
+    if let Some(usual) = document.verdict.usual {
+        line.push_str(&format!(", whose median is {}", shown(usual)));
+    }
+    line
 }
 
 fn cell(pair: &FleetPair, size: f64) -> String {
@@ -77,34 +168,113 @@ fn matrix(out: &mut String, hosts: &[String], cells: &BTreeMap<(&str, &str), Str
 
 #[cfg(test)]
 mod tests {
+    use linerate_model::fleet::FleetVerdict;
     use linerate_model::record::ProgramFacts;
 
     use super::*;
 
     fn pair(from: &str, to: &str, value: Option<f64>) -> FleetPair {
         let missing = value.is_none().then(|| "no route".to_owned());
-        FleetPair { from: from.into(), to: to.into(), tries: 1, value, missing }
+        FleetPair {
+            from: from.into(),
+            to: to.into(),
+            tries: 1,
+            value,
+            values: vec![value],
+            missing,
+        }
     }
 
-    #[test]
-    fn what_is_missing_is_no_zero_and_what_was_not_asked_is_neither() {
-        let document = FleetDocument {
+    fn nobody(hosts: FleetAnswer, links: FleetAnswer) -> FleetVerdict {
+        FleetVerdict { hosts, links, usual: None, bad: vec![] }
+    }
+
+    fn of_four(times: u32, verdict: FleetVerdict) -> FleetDocument {
+        FleetDocument {
             format: 1,
             kind: "fleet".into(),
             id: String::new(),
             started: String::new(),
             linerate: ProgramFacts { version: String::new() },
             command: vec![],
-            hosts: ["a", "b.example", "c"].map(str::to_owned).to_vec(),
+            hosts: vec![],
             metric: "received_bps".into(),
             unit: "bit/s".into(),
-            rounds: 2,
+            times,
+            rounds: 1,
             interrupted: false,
+            pairs: vec![],
+            verdict,
+        }
+    }
+
+    #[test]
+    fn who_is_bad_is_said_in_words() {
+        let host = FleetBad {
+            host: Some("c".into()),
+            role: Some(FleetRole::Client),
+            from: None,
+            to: None,
+            worse_by: 2.5e7,
+            low: Some(2.31e7),
+            high: Some(2.69e7),
+        };
+        let link = FleetBad {
+            host: None,
+            role: None,
+            from: Some("a".into()),
+            to: Some("b\u{1b}[2J".into()),
+            worse_by: 5e6,
+            low: None,
+            high: None,
+        };
+        let (usual, told) = (Some(9.41e7), FleetAnswer::Told);
+        let bad = vec![host, link.clone()];
+        let found = FleetVerdict { hosts: told, links: told, usual, bad };
+        insta::assert_snapshot!(verdict(&of_four(3, found)), @r"
+        bad host: c as client, 25.00 Mbit/s less than others (23.10 Mbit/s to 26.90 Mbit/s), whose median is 94.10 Mbit/s
+        bad link: a -> b[2J, 5.000 Mbit/s less than others, whose median is 94.10 Mbit/s
+        ");
+        let found =
+            FleetVerdict { hosts: FleetAnswer::NotApart, links: told, usual, bad: vec![link] };
+        insta::assert_snapshot!(verdict(&of_four(3, found)), @r"
+        bad link, or one of its hosts: a -> b[2J, 5.000 Mbit/s less than others, whose median is 94.10 Mbit/s
+        a bad host cannot be told from a bad link: that takes all pairs of 5 hosts, or of 4 --each-way
+        ");
+    }
+
+    #[test]
+    fn what_cannot_be_told_is_said_with_what_would() {
+        use FleetAnswer::{FewPairs, ManyPairs, NeedsTimes, NotApart, Told};
+        let of = |times: u32, hosts, links| verdict(&of_four(times, nobody(hosts, links)));
+        assert_eq!(of(3, Told, Told), "no host or link is bad\n");
+        let three = NeedsTimes { times: 3 };
+        insta::assert_snapshot!(of(1, three, three), @"which host or link is bad can be told after 3 times: --times 3");
+        insta::assert_snapshot!(of(3, NeedsTimes { times: 4 }, Told), @r"
+        no link is bad
+        which host is bad can be told after 4 times: --times 4
+        ");
+        insta::assert_snapshot!(of(1, NotApart, three), @r"
+        a bad host cannot be told from a bad link: that takes all pairs of 5 hosts, or of 4 --each-way
+        which link is bad can be told after 3 times: --times 3
+        ");
+        insta::assert_snapshot!(of(1, ManyPairs, ManyPairs), @"more than 10000 pairs are not judged: measure fewer");
+        assert_eq!(of(1, FewPairs, FewPairs), "", "nobody asked");
+        insta::assert_snapshot!(of(3, FewPairs, FewPairs), @"fewer than 4 pairs have results: none can stand out");
+    }
+
+    #[test]
+    fn what_is_missing_is_no_zero_and_what_was_not_asked_is_neither() {
+        let few = FleetAnswer::FewPairs;
+        let document = FleetDocument {
+            hosts: ["a", "b.example", "c"].map(str::to_owned).to_vec(),
+            rounds: 2,
             pairs: vec![
                 pair("a", "b.example", Some(9.412e9)),
                 pair("a", "c", None),
                 pair("b.example", "c", Some(0.0)),
             ],
+            ..of_four(1, nobody(few, few))
         };
         insta::assert_snapshot!(text(&document), @r"
 

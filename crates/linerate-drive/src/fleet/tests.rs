@@ -3,6 +3,8 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+use linerate_model::campaign::Event as InStore;
+use linerate_model::fleet::FleetAnswer;
 use linerate_model::record::ErrorKind;
 use linerate_runner::agent::{Reply, Request};
 use linerate_testkit::records;
@@ -85,10 +87,30 @@ fn asked(hosts: &str, retries: u32) -> Asked {
     let reached = |name: String| Access { name, port: 5_201, ip: None, bind: None, key: vec![] };
     let test = ["tcp", "-t", "1s"].map(str::to_owned).to_vec();
     let hosts = names.into_iter().map(reached).collect();
-    Asked { fleet, pairs, hosts, test, metric: None, retries, command: vec![] }
+    Asked {
+        fleet,
+        pairs,
+        hosts,
+        test,
+        metric: None,
+        retries,
+        times: 1,
+        keep: None,
+        command: vec![],
+    }
 }
 
 fn run_in(world: &Arc<World>, asked: &Asked, stop: &Stop) -> (FleetDocument, usize) {
+    run_until(world, asked, stop, usize::MAX).unwrap()
+}
+
+/// Stops when so many tests have ended.
+fn run_until(
+    world: &Arc<World>,
+    asked: &Asked,
+    stop: &Stop,
+    most: usize,
+) -> Result<(FleetDocument, usize), ErrorRecord> {
     let connect = |access: &Access, _: &Stop| {
         if access.name == "away" {
             return Err(error("nobody answers"));
@@ -98,9 +120,37 @@ fn run_in(world: &Arc<World>, asked: &Asked, stop: &Stop) -> (FleetDocument, usi
         Ok(Box::new(made) as Box<dyn HostAgent>)
     };
     let mut ended = 0;
-    let mut tell = |event: &Event<'_>| ended += usize::from(matches!(event, Event::Ended { .. }));
-    let document = run(asked, &connect, &MadeClock(world), stop, &mut tell).unwrap();
-    (document, ended)
+    let mut tell = |event: &Event<'_>| {
+        ended += usize::from(matches!(event, Event::Ended { .. }));
+        if ended >= most {
+            stop.now();
+        }
+    };
+    let document = run(asked, &connect, &MadeClock(world), stop, &mut tell)?;
+    Ok((document, ended))
+}
+
+/// A folder of a test's own, which goes with it.
+struct Folder(std::path::PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let name = format!("linerate-fleet-{name}-{}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        let _ = std::fs::remove_dir_all(&folder);
+        std::fs::create_dir(&folder).unwrap();
+        Self(folder)
+    }
+
+    fn keep(&self, resume: bool) -> Option<Keep> {
+        Some(Keep { path: self.0.join("fleet.db"), resume })
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
 }
 
 #[test]
@@ -148,4 +198,79 @@ fn one_that_is_to_stop_begins_nothing() {
     let (document, ended) = run_in(&world, &asked("a,b,c", 1), &stop);
     assert_eq!((ended, document.interrupted), (0, true));
     assert!(document.pairs.iter().all(|pair| pair.missing.as_deref() == Some(NO_TURN)));
+}
+
+#[test]
+fn all_pairs_are_measured_again_time_after_time() {
+    let world = Arc::default();
+    let asked = Asked { times: 3, ..asked("a,b,c,d", 0) };
+    let (document, ended) = run_in(&world, &asked, &Stop::default());
+    assert_eq!((document.pairs.len(), document.rounds, document.times, ended), (6, 9, 3, 18));
+    assert!(document.pairs.iter().all(|pair| pair.tries == 3 && pair.values.len() == 3));
+    assert_eq!(document.verdict.links, FleetAnswer::Told);
+    assert_eq!(document.verdict.bad, [], "all are the same");
+    // No pair comes again before all have had their turn.
+    let began = world.began.lock().unwrap();
+    for time in began.chunks(6) {
+        let pairs: BTreeSet<_> = time.iter().map(|(_, pair)| pair).collect();
+        assert_eq!(pairs.len(), 6, "{began:?}");
+    }
+}
+
+#[test]
+fn what_was_kept_is_not_measured_again() {
+    let (folder, world) = (Folder::new("resumed"), Arc::default());
+    let mut asked = Asked { times: 2, keep: folder.keep(false), ..asked("a,b,c", 1) };
+    let (cut, ended) = run_until(&world, &asked, &Stop::default(), 2).unwrap();
+    assert_eq!((cut.interrupted, ended), (true, 2));
+    let path = folder.0.join("fleet.db");
+    assert_eq!(results(&path).unwrap(), cut, "a reader is told the same");
+    // As if it had been killed in the middle of its third test, a/b.
+    let mut store = linerate_store::Campaign::open(&path).unwrap();
+    store.keep("", &InStore::RunBegan { slot: 2, attempt: 1, extra: false }).unwrap();
+    drop(store);
+    assert!(results(&path).unwrap().interrupted);
+    let again = run_until(&world, &asked, &Stop::default(), 9).unwrap_err();
+    assert_eq!(again.kind, ErrorKind::Exists);
+
+    asked.keep = folder.keep(true);
+    let before_s = world.now_s.load(Ordering::SeqCst);
+    world.lost.store(true, Ordering::SeqCst);
+    let (document, ended) = run_in(&world, &asked, &Stop::default());
+    assert_eq!(ended, 4, "{document:?}");
+    assert!(document.pairs.iter().all(|pair| pair.values.iter().all(Option::is_some)));
+    let tries: Vec<u32> = document.pairs.iter().map(|pair| pair.tries).collect();
+    assert_eq!((tries.iter().sum::<u32>(), document.id == cut.id), (7, true));
+    assert_eq!(results(&path).unwrap(), document);
+    let mut began = world.began.lock().unwrap().clone();
+    let lease_s = (Duration::from_secs(1) + SETUP + 2 * GUARD).as_secs();
+    assert!(began[2].0 >= before_s + lease_s, "an open lease is waited out: {began:?}");
+    began.sort_by(|a, b| a.1.cmp(&b.1));
+    let pairs: Vec<&str> = began.iter().map(|(_, pair)| pair.as_str()).collect();
+    assert_eq!(pairs, ["a/b", "a/b", "a/c", "a/c", "b/c", "b/c"]);
+
+    // More times are added to what is there; fewer, or another test, are not the same results.
+    let (document, ended) = run_in(&world, &Asked { times: 3, ..asked }, &Stop::default());
+    assert_eq!((document.times, ended, document.pairs[0].values.len()), (3, 3, 3));
+    let less = Asked { times: 2, keep: folder.keep(true), ..self::asked("a,b,c", 1) };
+    let refused = run_until(&world, &less, &Stop::default(), 9).unwrap_err();
+    assert_eq!(refused.kind, ErrorKind::PlanChanged);
+    assert!(refused.why.contains("--times"), "{refused:?}");
+}
+
+#[test]
+fn a_store_of_a_campaign_has_no_results_of_a_fleet() {
+    let folder = Folder::new("foreign");
+    let path = folder.0.join("campaign.db");
+    let meta = linerate_store::Meta {
+        name: "a campaign".into(),
+        plan: String::new(),
+        plan_path: path.clone(),
+        seed: 1,
+        created: String::new(),
+        version: String::new(),
+    };
+    drop(linerate_store::Campaign::create(&path, &meta, &[]).unwrap());
+    assert_eq!(results(&path).unwrap_err().kind, ErrorKind::Foreign);
+    assert_eq!(results(&folder.0.join("none")).unwrap_err().kind, ErrorKind::Store);
 }

@@ -32,8 +32,21 @@ pub enum Verb {
     /// `linerate serve --key-file FILE --allow-settings`.
     #[command(after_help = help::tools("  linerate fleet run --hosts a,b,c --key-file KEY tcp -t 5s
   linerate fleet run --hosts a,b,c --key-file KEY --pairs star=a --each-way udp -b 100M
-  linerate fleet run --hosts 10.0.0.1,10.0.0.2:5301 --key-file KEY --json rr > fleet.json\n"))]
+  linerate fleet run --hosts 10.0.0.1,10.0.0.2:5301 --key-file KEY --json rr > fleet.json
+  linerate fleet run --hosts a,b,c,d --key-file KEY --each-way --times 4 --keep fleet.db udp -b 100M
+  linerate fleet run --hosts a,b,c,d --key-file KEY --each-way --times 4 --keep fleet.db --resume udp -b 100M\n"))]
     Run(Box<RunArgs>),
+    /// Prints what a run has kept, also while it is under way: medians, and which host or link is bad.
+    #[command(after_help = help::tools("  linerate fleet results fleet.db
+  linerate fleet results fleet.db --json\n"))]
+    Results {
+        /// What `fleet run --keep` wrote.
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+        /// Print the JSON document of `fleet run --json`.
+        #[arg(short = 'J', long)]
+        json: bool,
+    },
 }
 
 /// What `run` takes.
@@ -47,6 +60,15 @@ pub struct RunArgs {
     /// A test without a result is tried again so many times, after all others.
     #[arg(long, value_name = "COUNT", default_value = "1", value_parser = clap::value_parser!(u32).range(..=100))]
     pub retries: u32,
+    /// Measure all pairs so many times, one after the other: from 3 on, which host or link is bad can be told.
+    #[arg(long, value_name = "COUNT", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub times: u32,
+    /// Keep each result in this new file before its hosts go on.
+    #[arg(long, value_name = "FILE")]
+    pub keep: Option<PathBuf>,
+    /// Go on with the file of --keep: what it has is not measured again. --times may be more than it was.
+    #[arg(long, requires = "keep")]
+    pub resume: bool,
     /// Figure of each test, as `linerate compare --metric` [default: received_bps, of rr
     /// transactions_per_second].
     #[arg(long, value_name = "NAME")]

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use linerate_ask::key;
 use linerate_drive::SystemClock;
-use linerate_drive::fleet::{Asked, Event, by_network, run as measure};
+use linerate_drive::fleet::{Asked, Event, Keep, by_network, results, run as measure};
 use linerate_drive::keep::SavedFile;
 use linerate_fleet::matrix::Cell;
 use linerate_fleet::rounds::{least, rounds};
@@ -27,7 +27,17 @@ pub fn run(args: &FleetArgs, look: Look) -> Result<Exit, ErrorRecord> {
     match &args.verb {
         Verb::Explain { who } => explain(who),
         Verb::Run(args) => run_all(args, look),
+        Verb::Results { file, json } => show(file, *json),
     }
+}
+
+fn show(file: &Path, as_json: bool) -> Result<Exit, ErrorRecord> {
+    let document = results(file)?;
+    let shown = match as_json {
+        true => json::document(&document).map_err(|why| output::failed(&why, &[]))?,
+        false => text::text(&document),
+    };
+    output::print(shown.as_bytes())
 }
 
 fn explain(who: &Who) -> Result<Exit, ErrorRecord> {
@@ -89,6 +99,8 @@ fn run_all(args: &RunArgs, look: Look) -> Result<Exit, ErrorRecord> {
         test: args.test.clone(),
         metric: args.metric.clone(),
         retries: args.retries,
+        times: args.times,
+        keep: args.keep.clone().map(|path| Keep { path, resume: args.resume }),
         command: output::command(),
     };
     let mut records = args.records.as_deref().map(Records::new).transpose()?;
@@ -98,6 +110,11 @@ fn run_all(args: &RunArgs, look: Look) -> Result<Exit, ErrorRecord> {
     let mut tell = |event: &Event<'_>| match *event {
         Event::Note(note) => {
             let _ = writeln!(stderr(), "note: {}", clean(note));
+        }
+        Event::Time { number, of } => {
+            if output == Output::Text {
+                screen.put(&text::time(number, of));
+            }
         }
         Event::Ended { from, to, number, cell, unit, record } => {
             if let (Some(records), Some(record)) = (&mut records, record) {
@@ -127,7 +144,7 @@ fn run_all(args: &RunArgs, look: Look) -> Result<Exit, ErrorRecord> {
 }
 
 fn ended(document: &FleetDocument) -> Exit {
-    match document.pairs.iter().all(|pair| pair.value.is_some()) {
+    match document.pairs.iter().flat_map(|pair| &pair.values).all(Option::is_some) {
         true => Exit::Complete,
         false if document.interrupted => Exit::Interrupted,
         false => Exit::Failed,

@@ -1,0 +1,275 @@
+//! Results of a fleet in a file: each is kept before what it was measured with is used again, so that a run that was
+//! killed can go on. The file is a store as a campaign's; its plan is what was asked for, as JSON, and a slot is a pair
+//! at one of the times.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use linerate_fleet::coordinator::{Ending, Event as Happened};
+use linerate_fleet::lease::Epoch;
+use linerate_fleet::matrix::Cell;
+use linerate_model::campaign::{Event, RunState, StoredRun};
+use linerate_model::fleet::FleetDocument;
+use linerate_model::record::{ErrorKind, ErrorRecord, RunRecord};
+use linerate_store::{Campaign, Meta, Reader, StoreError};
+
+use super::NO_ANSWER;
+use super::results::{Head, Results};
+use crate::campaign::store_error;
+
+/// What a store of a fleet calls itself.
+const NAME: &str = "fleet";
+const UNDER_WAY: &str = "it is under way, or was when linerate ended";
+
+/// Where results are kept.
+pub struct Keep {
+    /// The file.
+    pub path: PathBuf,
+    /// It is there, and is gone on with.
+    pub resume: bool,
+}
+
+/// A store that a run writes.
+pub(super) struct Store {
+    campaign: Campaign,
+    pairs: usize,
+    metric: String,
+    unit: &'static str,
+}
+
+/// What a store holds.
+pub(super) struct Log {
+    pub(super) head: Head,
+    pub(super) results: Results,
+    /// What happened at each time, in its order.
+    pub(super) events: Vec<Vec<Happened>>,
+    /// The highest epoch that was granted: they are counted from 1.
+    pub(super) last: Epoch,
+    /// Whether something has begun and not ended.
+    pub(super) open: bool,
+}
+
+/// A test that has ended, to be kept.
+pub(super) struct Ended<'a> {
+    pub(super) time: usize,
+    pub(super) test: usize,
+    /// From 1.
+    pub(super) attempt: u32,
+    /// Of its time, from 0.
+    pub(super) round: usize,
+    /// RFC 3339.
+    pub(super) started: String,
+    pub(super) seconds: f64,
+    pub(super) pair: String,
+    pub(super) cell: &'a Cell,
+    pub(super) record: Option<&'a RunRecord>,
+}
+
+fn fault(error: StoreError, path: &Path) -> ErrorRecord {
+    let hint = match &error {
+        StoreError::Exists(_) => "--resume goes on with it",
+        StoreError::Foreign(..) | StoreError::Version(..) => "give another file: --keep FILE",
+        StoreError::Locked(_) => "one process at a time writes it",
+        StoreError::Damaged(..) => "begin anew in another file: --keep FILE",
+        StoreError::Io { .. } => "then go on with --resume: no result that was reported is lost",
+    };
+    let what = format!("cannot use the results in {}", path.display());
+    ErrorRecord { what, hints: vec![hint.to_owned()], ..store_error(error) }
+}
+
+/// The number of a pair at a time.
+fn slot(pairs: usize, time: usize, test: usize) -> Result<u32, StoreError> {
+    let slot = time.checked_mul(pairs).and_then(|first| first.checked_add(test));
+    slot.and_then(|slot| u32::try_from(slot).ok()).ok_or_else(|| StoreError::Io {
+        what: "count the results of",
+        path: PathBuf::new(),
+        why: "they are more than a file can have".to_owned(),
+        full: false,
+    })
+}
+
+impl Store {
+    /// Begins, or goes on with what is there.
+    pub(super) fn open(
+        keep: &Keep,
+        head: &Head,
+        unit: &'static str,
+        until_ns: u64,
+    ) -> Result<(Self, Log), ErrorRecord> {
+        let path = &keep.path;
+        let fault = |error| fault(error, path);
+        let campaign = match keep.resume {
+            true => Campaign::open(path),
+            false => Campaign::create(path, &meta(head), &[]),
+        };
+        let campaign = campaign.map_err(fault)?;
+        let log = Log::of(&campaign.reader().map_err(fault)?, path, (until_ns, head.times))?;
+        if let Some(what) = log.head.changed(head) {
+            let why = format!("{what} was another when it began");
+            let what = format!("cannot go on with the results in {}", path.display());
+            let hints = ["say it as then, or begin anew in another file: --keep FILE"];
+            return Err(ErrorRecord::new(ErrorKind::PlanChanged, what, why, &hints));
+        }
+        let store = Self { campaign, pairs: head.pairs.len(), metric: head.metric.clone(), unit };
+        Ok((store, log))
+    }
+
+    pub(super) fn began(
+        &mut self,
+        at: &str,
+        (time, test): (usize, usize),
+        attempt: u32,
+    ) -> Result<(), ErrorRecord> {
+        let slot = slot(self.pairs, time, test);
+        let event = |slot| Event::RunBegan { slot, attempt, extra: false };
+        let kept = slot.and_then(|slot| self.campaign.keep(at, &event(slot)));
+        kept.map_err(|error| fault(error, self.campaign.path()))
+    }
+
+    pub(super) fn ended(&mut self, at: &str, ended: Ended<'_>) -> Result<(), ErrorRecord> {
+        let (state, value, error) = match ended.cell {
+            Cell::Value(value) => (RunState::Counted, Some(*value), None),
+            Cell::Missing(why) => (RunState::Failed, None, Some(why.clone())),
+        };
+        let record = ended.record.map(serde_json::to_string).transpose().unwrap_or_default();
+        let kept = slot(self.pairs, ended.time, ended.test).and_then(|slot| {
+            let attempt = ended.attempt;
+            let run = StoredRun {
+                id: 0,
+                slot,
+                attempt,
+                state,
+                boot: 0,
+                boot_id: None,
+                block: u32::try_from(ended.round).unwrap_or(u32::MAX).saturating_add(1),
+                setting: ended.pair,
+                warmup: false,
+                number: u32::try_from(ended.time).unwrap_or(u32::MAX).saturating_add(1),
+                started: ended.started,
+                seconds: ended.seconds,
+                value,
+                metric: self.metric.clone(),
+                unit: Some(self.unit.to_owned()),
+                record,
+                settings: Vec::new(),
+                doubts: Vec::new(),
+                error,
+            };
+            let event = Event::RunEnded { slot, attempt, extra: false, state };
+            self.campaign.keep_run(at, &run, &event)
+        });
+        kept.map(|_| ()).map_err(|error| fault(error, self.campaign.path()))
+    }
+}
+
+fn meta(head: &Head) -> Meta {
+    Meta {
+        name: NAME.to_owned(),
+        plan: serde_json::to_string(head).unwrap_or_default(),
+        plan_path: PathBuf::new(),
+        seed: 0,
+        created: head.started.clone(),
+        version: head.version.clone(),
+    }
+}
+
+impl Log {
+    /// Reads a store. A test that has begun and not ended has its lease until `until_ns`; there is room for the results
+    /// of so many times at least.
+    fn of(
+        reader: &Reader,
+        path: &Path,
+        (until_ns, times): (u64, u32),
+    ) -> Result<Self, ErrorRecord> {
+        let fault = |error| fault(error, path);
+        let meta = reader.meta().map_err(fault)?;
+        let events = reader.events().map_err(fault)?;
+        let runs = reader.runs().map_err(fault)?;
+        let foreign = |why: &str| fault(StoreError::Foreign(path.to_owned(), why.to_owned()));
+        if meta.name != NAME {
+            return Err(foreign("it has no results of a fleet"));
+        }
+        let mut head: Head =
+            serde_json::from_str(&meta.plan).map_err(|why| foreign(&why.to_string()))?;
+        let pairs = head.pairs.len();
+        let place = |slot: u32| {
+            let slot = slot as usize;
+            slot.checked_div(pairs).zip(slot.checked_rem(pairs))
+        };
+        let slots = events.iter().filter_map(|(_, event)| match event {
+            Event::RunBegan { slot, .. } => Some(*slot),
+            _ => None,
+        });
+        // It may have been gone on with for more times than it began with.
+        head.times = head.times.max(times);
+        if let Some((time, _)) = slots.max().and_then(place) {
+            head.times = head.times.max(u32::try_from(time).unwrap_or(u32::MAX).saturating_add(1));
+        }
+        let mut log = Self {
+            events: vec![Vec::new(); head.times as usize],
+            results: Results::new(&head),
+            head,
+            last: Epoch(0),
+            open: false,
+        };
+        let mut open = BTreeMap::new();
+        for (_, event) in &events {
+            log.take(event, place, until_ns, &mut open);
+        }
+        for run in &runs {
+            let Some((time, test)) = place(run.slot) else { continue };
+            let round = run.block.saturating_sub(1) as usize;
+            log.results.began(time, test, round);
+            let missing = || run.error.clone().unwrap_or_else(|| NO_ANSWER.to_owned());
+            let cell = run.value.map_or_else(|| Cell::Missing(missing()), Cell::Value);
+            log.results.set(time, test, cell);
+        }
+        for slot in open.keys() {
+            let Some((time, test)) = place(*slot) else { continue };
+            log.open = true;
+            log.results.began(time, test, 0);
+            log.results.set(time, test, Cell::Missing(UNDER_WAY.to_owned()));
+        }
+        Ok(log)
+    }
+
+    fn take(
+        &mut self,
+        event: &Event,
+        place: impl Fn(u32) -> Option<(usize, usize)>,
+        until_ns: u64,
+        open: &mut BTreeMap<u32, Epoch>,
+    ) {
+        let (slot, happened) = match *event {
+            Event::RunBegan { slot, .. } => {
+                self.last = Epoch(self.last.0.saturating_add(1));
+                let epoch = self.last;
+                open.insert(slot, epoch);
+                let Some((_, test)) = place(slot) else { return };
+                (slot, Happened::Began { test, epoch, until_ns })
+            }
+            Event::RunEnded { slot, state, .. } => {
+                let Some(epoch) = open.remove(&slot) else { return };
+                let how = match state {
+                    RunState::Counted => Ending::Measured,
+                    _ => Ending::Failed,
+                };
+                (slot, Happened::Ended { epoch, how })
+            }
+            _ => return,
+        };
+        if let Some(events) = place(slot).and_then(|(time, _)| self.events.get_mut(time)) {
+            events.push(happened);
+        }
+    }
+}
+
+/// What a file of results says, also while they are measured.
+///
+/// # Errors
+/// When it cannot be read, or holds something else.
+pub fn results(path: &Path) -> Result<FleetDocument, ErrorRecord> {
+    let reader = Reader::open(path).map_err(|error| fault(error, path))?;
+    let log = Log::of(&reader, path, (0, 0))?;
+    Ok(log.results.document(&log.head, log.open || log.results.waiting()))
+}
