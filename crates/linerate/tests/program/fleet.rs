@@ -1,9 +1,11 @@
-//! `linerate fleet` with real hosts, which are servers of this machine.
+//! `linerate fleet` with real hosts, which are servers of this machine or in namespaces.
 
 use std::path::{Path, PathBuf};
 
 use crate::schema;
-use crate::support::{Ran, Server, alone, linerate};
+use crate::support::{Client, Lab, PORT, Ran, Server, alone, linerate, wait_for};
+use linerate_testkit::peer::LONG;
+use nix::sys::signal::Signal;
 use serde_json::Value;
 
 /// A folder of a test's own, with a key in it.
@@ -124,4 +126,132 @@ fn what_a_fleet_would_ignore_is_refused() {
         assert_eq!(ran.code, 2, "{test:?}: {}", ran.err);
         assert!(ran.err.contains(words) || ran.out.contains(words), "{test:?}: {}", ran.err);
     }
+}
+
+/// Of what comes from these of the four hosts, each hundredth datagram is lost on its way into this one. Hellos are
+/// 64 bytes long, data more.
+fn lose(lab: &Lab, into: &str, from: &[u8]) {
+    let from: Vec<String> = from.iter().map(|host| format!("10.77.1.{host}")).collect();
+    let from = from.join(", ");
+    let rules = format!(
+        "flush ruleset
+table inet lossy {{
+    chain ingress {{
+        type filter hook prerouting priority -300;
+        ip saddr {{ {from} }} udp dport {PORT} udp length > 200 numgen inc mod 100 < 1 drop
+    }}
+}}
+"
+    );
+    lab.nft(into, &rules);
+}
+
+/// Four hosts in namespaces, measured each way four times with a datagram in a hundred lost where `lossy` says.
+/// Returns what is kept of it, as JSON and as text.
+fn of_four(name: &str, lossy: impl Fn(&Lab)) -> (Value, String) {
+    let (lab, folder) = (Lab::four(), scratch(name));
+    lossy(&lab);
+    let (key, file) = (path(&folder, "key"), path(&folder, "fleet.db"));
+    let _servers = ["h1", "h2", "h3", "h4"].map(|space| {
+        let state = path(&folder, space);
+        let args = ["--key-file", &key, "--allow-settings", "--state-dir", &state];
+        Server::on_port(Some(&lab.space(space)), PORT, &args)
+    });
+    let hosts: Vec<String> = (1..=4).map(four_host).collect();
+    let hosts = hosts.join(",");
+    let before = ["fleet", "run", "--hosts", &hosts, "--key-file", &key, "--each-way"];
+    let more = ["--times", "4", "--metric", "lost_path", "--keep", &file];
+    let test = ["udp", "-b", "10M", "-l", "500", "-t", "200ms"];
+    let ran = linerate(Some(&lab.space("r")), &[&before[..], &more, &test].concat());
+    assert_eq!(ran.code, 0, "{}\n{}", ran.err, ran.out);
+    let shown = linerate(None, &["fleet", "results", &file]);
+    println!("{}", shown.out);
+    assert!(ran.out.ends_with(&shown.out), "{}\n{}", ran.out, shown.out);
+    (document(&linerate(None, &["fleet", "results", &file, "--json"])), shown.out)
+}
+
+fn four_host(number: u8) -> String {
+    format!("10.77.1.{number}:{PORT}")
+}
+
+#[test]
+fn a_link_that_loses_is_named_and_no_other() {
+    let _alone = alone();
+    if !Lab::possible("a_link_that_loses_is_named_and_no_other") {
+        return;
+    }
+    let (value, shown) = of_four("link", |lab| lose(lab, "h3", &[2]));
+    let bad = value["verdict"]["bad"].as_array().expect("who is bad");
+    let ends: Vec<_> = bad.iter().map(|bad| [bad["from"].as_str(), bad["to"].as_str()]).collect();
+    let (from, to) = (four_host(2), four_host(3));
+    assert_eq!(ends, [[Some(from.as_str()), Some(to.as_str())]], "{shown}");
+    assert!(shown.contains(&format!("\nbad link: {from} -> {to}, ")), "{shown}");
+}
+
+#[test]
+#[ignore = "long"]
+fn a_host_that_loses_is_named_and_no_other() {
+    let _alone = alone();
+    if !Lab::possible("a_host_that_loses_is_named_and_no_other") {
+        return;
+    }
+    // All that is sent to it, and all that it sends.
+    let (value, shown) = of_four("host", |lab| {
+        lose(lab, "h3", &[1, 2, 4]);
+        ["h1", "h2", "h4"].iter().for_each(|into| lose(lab, into, &[3]));
+    });
+    let bad = value["verdict"]["bad"].as_array().expect("who is bad");
+    let named: Vec<_> = bad.iter().map(|bad| bad["host"].as_str()).collect();
+    let host = four_host(3);
+    assert_eq!(named, [Some(host.as_str())], "{shown}");
+    assert!(shown.contains(&format!("\nbad host: {host}, ")), "{shown}");
+}
+
+/// It waits until the lease of the test that was under way is over, which is a minute.
+#[test]
+#[ignore = "long"]
+fn a_run_that_was_killed_goes_on_and_measures_nothing_twice() {
+    let _alone = alone();
+    let folder = scratch("killed");
+    let servers = ["one", "two", "three"].map(|name| host(&folder, name, true));
+    let hosts: Vec<String> = servers.iter().map(|s| format!("127.0.0.1:{}", s.port)).collect();
+    let (key, file, hosts) = (path(&folder, "key"), path(&folder, "fleet.db"), hosts.join(","));
+    let before = ["fleet", "run", "--hosts", &hosts, "--key-file", &key, "--times", "3", "--json"];
+    let test = ["udp", "-b", "5M", "-t", "500ms"];
+    let all = |more: &[&'static str]| {
+        let words = [&before[..], &["--keep", &file], more, &test].concat();
+        words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>()
+    };
+    let first = all(&[]);
+    let first = Client::start(None, &first.iter().map(String::as_str).collect::<Vec<_>>());
+    let kept = || {
+        let ran = linerate(None, &["fleet", "results", &file, "--json"]);
+        serde_json::from_str::<Value>(&ran.out).unwrap_or_default()
+    };
+    let values = |value: &Value| -> Vec<Option<f64>> {
+        let pairs = value["pairs"].as_array().cloned().unwrap_or_default();
+        let of = |pair: &Value| pair["values"].as_array().cloned().unwrap_or_default();
+        pairs.iter().flat_map(of).map(|value| value.as_f64()).collect()
+    };
+    let measured = || values(&kept()).iter().flatten().count();
+    assert!(wait_for(LONG, || measured() >= 2), "nothing is kept");
+    first.signal(Signal::SIGKILL);
+    first.end();
+    let before = values(&kept());
+    let had = before.iter().flatten().count();
+    assert!((2..9).contains(&had), "{before:?}");
+    let again = all(&["--resume"]);
+    let ran = linerate(None, &again.iter().map(String::as_str).collect::<Vec<_>>());
+    assert_eq!(ran.code, 0, "{}\n{}", ran.err, ran.out);
+    let value = document(&ran);
+    let after = values(&value);
+    assert_eq!(after.iter().flatten().count(), 9, "{value}");
+    for (before, after) in before.iter().zip(&after) {
+        assert!(before.is_none() || before == after, "{before:?} {after:?}");
+    }
+    // One at most was under way when it was killed.
+    let pairs = value["pairs"].as_array().expect("pairs");
+    let tries: u64 = pairs.iter().filter_map(|pair| pair["tries"].as_u64()).sum();
+    assert!((9..=10).contains(&tries), "{value}");
+    assert_eq!(kept()["pairs"], value["pairs"]);
 }

@@ -115,10 +115,22 @@ impl Lab {
 
     /// `server` 10.77.1.1, `attacker` 10.77.1.2 and `victim` 10.77.1.3 on one bridge in `r`.
     pub fn bridge() -> Self {
-        let lab = Self::empty(&["r", "server", "attacker", "victim"]);
+        Self::bridged(&["r", "server", "attacker", "victim"])
+    }
+
+    /// `h1` 10.77.1.1 to `h4` 10.77.1.4 on one bridge in `r`, which is 10.77.1.254.
+    pub fn four() -> Self {
+        let lab = Self::bridged(&["r", "h1", "h2", "h3", "h4"]);
+        lab.run("r", "ip addr add 10.77.1.254/24 dev br0");
+        lab
+    }
+
+    /// The hosts after the first on a bridge in it.
+    fn bridged(spaces: &[&'static str]) -> Self {
+        let lab = Self::empty(spaces);
         lab.run("r", "ip link add br0 type bridge");
         lab.run("r", "ip link set br0 up");
-        for (i, space) in ["server", "attacker", "victim"].iter().enumerate() {
+        for (i, space) in spaces.iter().skip(1).enumerate() {
             let port = format!("port{i}");
             lab.join("r", &port, space, "eth0");
             lab.run("r", &format!("ip link set {port} master br0"));
