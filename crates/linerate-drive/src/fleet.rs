@@ -140,6 +140,8 @@ struct Run<'a> {
     store: Option<Store>,
     /// What was kept before, of each time.
     before: Vec<Vec<Kept>>,
+    /// When nothing that was under way before can still be so.
+    free_from_ns: u64,
     /// Why nothing can be kept any more, which ends it.
     failed: Option<ErrorRecord>,
     /// Which time is under way, from 0.
@@ -231,6 +233,7 @@ impl<'a> Run<'a> {
             head: asked_now,
             store: None,
             before: Vec::new(),
+            free_from_ns: 0,
             failed: None,
             time: 0,
             coordinator: Coordinator::new(Vec::new(), 0),
@@ -246,6 +249,7 @@ impl<'a> Run<'a> {
             let (store, log) = Store::open(keep, &run.head, wanted.metric.unit, until_ns)?;
             run.store = Some(store);
             run.book = LeaseBook::after(log.last);
+            run.free_from_ns = if log.open { until_ns } else { 0 };
             (run.head, run.results, run.before) = (log.head, log.results, log.events);
         }
         Ok(run)
@@ -313,7 +317,13 @@ impl<'a> Run<'a> {
         loop {
             let now_ns = self.now_ns();
             let ends = by.1.seen() || self.failed.is_some();
-            match self.coordinator.next(now_ns) {
+            let step = match self.coordinator.next(now_ns) {
+                Step::Start(_) if now_ns < self.free_from_ns => {
+                    Step::Wait { until_ns: self.free_from_ns }
+                }
+                step => step,
+            };
+            match step {
                 Step::Done => break,
                 _ if ends && self.under_way == 0 => break,
                 Step::MarkLost(epoch) if self.failed.is_none() => {

@@ -68,9 +68,9 @@ pub(super) struct Ended<'a> {
 fn fault(error: StoreError, path: &Path) -> ErrorRecord {
     let hint = match &error {
         StoreError::Exists(_) => "--resume goes on with it",
-        StoreError::Foreign(..) | StoreError::Version(..) => "give another file: --keep FILE",
+        StoreError::Foreign(..) | StoreError::Version(..) => "give another file",
         StoreError::Locked(_) => "one process at a time writes it",
-        StoreError::Damaged(..) => "begin anew in another file: --keep FILE",
+        StoreError::Damaged(..) => "begin anew in another file",
         StoreError::Io { .. } => "then go on with --resume: no result that was reported is lost",
     };
     let what = format!("cannot use the results in {}", path.display());
@@ -91,14 +91,14 @@ fn slot(pairs: usize, time: usize, test: usize) -> Result<u32, StoreError> {
 impl Store {
     /// Begins, or goes on with what is there.
     pub(super) fn open(
-        keep: &Keep,
+        place: &Keep,
         head: &Head,
         unit: &'static str,
         until_ns: u64,
     ) -> Result<(Self, Log), ErrorRecord> {
-        let path = &keep.path;
+        let path = &place.path;
         let fault = |error| fault(error, path);
-        let campaign = match keep.resume {
+        let campaign = match place.resume {
             true => Campaign::open(path),
             false => Campaign::create(path, &meta(head), &[]),
         };
@@ -107,7 +107,7 @@ impl Store {
         if let Some(what) = log.head.changed(head) {
             let why = format!("{what} was another when it began");
             let what = format!("cannot go on with the results in {}", path.display());
-            let hints = ["say it as then, or begin anew in another file: --keep FILE"];
+            let hints = ["say it as then, or begin anew in another file"];
             return Err(ErrorRecord::new(ErrorKind::PlanChanged, what, why, &hints));
         }
         let store = Self { campaign, pairs: head.pairs.len(), metric: head.metric.clone(), unit };

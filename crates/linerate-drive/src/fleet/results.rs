@@ -28,7 +28,6 @@ pub(super) struct Head {
     pub(super) test: Vec<String>,
     pub(super) metric: String,
     pub(super) times: u32,
-    pub(super) retries: u32,
 }
 
 impl Head {
@@ -44,7 +43,6 @@ impl Head {
             test: asked.test.clone(),
             metric: metric.name.to_owned(),
             times: asked.times,
-            retries: asked.retries,
         }
     }
 
@@ -56,7 +54,6 @@ impl Head {
             ("the test", self.test == now.test),
             ("--metric", self.metric == now.metric),
             ("--times", self.times <= now.times),
-            ("--retries", self.retries == now.retries),
         ];
         same.into_iter().find_map(|(what, same)| (!same).then_some(what))
     }

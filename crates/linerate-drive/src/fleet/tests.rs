@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use linerate_model::campaign::Event as InStore;
+use linerate_model::campaign::{Event as InStore, RunState};
 use linerate_model::fleet::FleetAnswer;
 use linerate_model::record::ErrorKind;
 use linerate_runner::agent::{Reply, Request};
@@ -256,6 +256,30 @@ fn what_was_kept_is_not_measured_again() {
     let refused = run_until(&world, &less, &Stop::default(), 9).unwrap_err();
     assert_eq!(refused.kind, ErrorKind::PlanChanged);
     assert!(refused.why.contains("--times"), "{refused:?}");
+}
+
+#[test]
+fn an_open_lease_is_waited_out_also_of_a_test_that_is_not_tried_again() {
+    let (folder, world) = (Folder::new("open"), Arc::default());
+    let mut asked = Asked { keep: folder.keep(false), ..asked("a,b,c", 1) };
+    run_until(&world, &asked, &Stop::default(), 1).unwrap();
+    let mut store = linerate_store::Campaign::open(&folder.0.join("fleet.db")).unwrap();
+    for event in [
+        InStore::RunBegan { slot: 2, attempt: 1, extra: false },
+        InStore::RunEnded { slot: 2, attempt: 1, extra: false, state: RunState::Failed },
+        InStore::RunBegan { slot: 2, attempt: 2, extra: false },
+    ] {
+        store.keep("", &event).unwrap();
+    }
+    drop(store);
+    (asked.keep, asked.retries) = (folder.keep(true), 0);
+    let before_s = world.now_s.load(Ordering::SeqCst);
+    world.lost.store(true, Ordering::SeqCst);
+    run_in(&world, &asked, &Stop::default());
+    let began = world.began.lock().unwrap();
+    let lease_s = (Duration::from_secs(1) + SETUP + 2 * GUARD).as_secs();
+    assert_eq!(began.len(), 2, "{began:?}");
+    assert!(began[1].0 >= before_s + lease_s, "{began:?}");
 }
 
 #[test]
