@@ -4,30 +4,25 @@
 
 mod keep;
 mod results;
+mod run;
 mod test;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::thread::{Builder, Scope};
+use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use linerate_fleet::coordinator::{Coordinator, Ending, Event as Kept, Step};
-use linerate_fleet::lease::{Epoch, LeaseBook, Term};
 use linerate_fleet::matrix::Cell;
-use linerate_fleet::plan::{Fleet, Pair, Resource};
+use linerate_fleet::plan::{Fleet, Pair};
 use linerate_model::fleet::FleetDocument;
-use linerate_model::record::{ErrorRecord, RunRecord, Status};
-use linerate_runner::agent::{Access, HostAgent, Remote, RemoteTest};
+use linerate_model::record::{ErrorRecord, RunRecord};
+use linerate_runner::agent::{Access, HostAgent, Remote};
 use linerate_runner::signals::Stop;
 
-use self::keep::{Ended, Store};
 pub use self::keep::{Keep, results};
-use self::results::{Head, Results};
+use self::run::{Came, Run};
 use self::test::Wanted;
 use crate::Clock;
-use crate::campaign::figure;
 
 /// What a test may take beyond its time: connecting, its greeting, its last reports.
 const SETUP: Duration = Duration::from_secs(20);
@@ -101,61 +96,6 @@ pub fn by_network(access: &Access, stop: &Stop) -> Result<Box<dyn HostAgent>, Er
     Ok(Box::new(Remote::connect_until(access, stop)?))
 }
 
-/// What came of a test in a thread of its own.
-struct Came {
-    test: usize,
-    epoch: Epoch,
-    agent: Option<Box<dyn HostAgent>>,
-    outcome: Outcome,
-}
-
-enum Outcome {
-    Record(Box<RunRecord>),
-    /// Nothing is under way there.
-    Failed(ErrorRecord),
-    /// The host may still be at it.
-    Gone(ErrorRecord),
-}
-
-/// A test under way.
-struct Begun {
-    test: usize,
-    /// Of this pair at this time, from 1.
-    attempt: u32,
-    /// Of this time, from 0.
-    round: usize,
-    /// RFC 3339.
-    started: String,
-    at_ns: u64,
-}
-
-/// A run on its way.
-struct Run<'a> {
-    asked: &'a Asked,
-    wanted: &'a Wanted,
-    clock: &'a dyn Clock,
-    term: Term,
-    head: Head,
-    results: Results,
-    store: Option<Store>,
-    /// What was kept before, of each time.
-    before: Vec<Vec<Kept>>,
-    /// When nothing that was under way before can still be so.
-    free_from_ns: u64,
-    /// Why nothing can be kept any more, which ends it.
-    failed: Option<ErrorRecord>,
-    /// Which time is under way, from 0.
-    time: usize,
-    coordinator: Coordinator<Resource>,
-    book: LeaseBook<Resource>,
-    /// Those of hosts that are at nothing.
-    agents: Vec<Option<Box<dyn HostAgent>>>,
-    /// How often each pair was tried at this time.
-    attempts: Vec<u32>,
-    begun: BTreeMap<Epoch, Begun>,
-    under_way: usize,
-}
-
 /// Measures every pair as often as is asked for, as far as can be.
 ///
 /// # Errors
@@ -189,281 +129,5 @@ pub fn run(
             let interrupted = stop.seen() && !run.results.complete();
             Ok(run.results.document(&run.head, interrupted))
         }
-    }
-}
-
-/// A test from its host's side; the host is given back where it can be used again.
-fn measure(
-    agent: Option<Box<dyn HostAgent>>,
-    access: &Access,
-    test: &RemoteTest,
-    (connect, stop): (&Connect<'_>, &Stop),
-) -> (Option<Box<dyn HostAgent>>, Outcome) {
-    let mut agent = match agent.map_or_else(|| connect(access, stop), Ok) {
-        Ok(agent) => agent,
-        Err(error) => return (None, Outcome::Failed(error)),
-    };
-    match agent.run_test(test) {
-        Ok(record) => (Some(agent), Outcome::Record(Box::new(record))),
-        // What answers a refusal is there, and at nothing.
-        Err(error) if agent.ping().is_ok() => (Some(agent), Outcome::Failed(error)),
-        Err(error) => (None, Outcome::Gone(error)),
-    }
-}
-
-fn words(error: &ErrorRecord) -> String {
-    format!("{}: {}", error.what, error.why)
-}
-
-impl<'a> Run<'a> {
-    fn new(
-        asked: &'a Asked,
-        wanted: &'a Wanted,
-        clock: &'a dyn Clock,
-    ) -> Result<Self, ErrorRecord> {
-        let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        let term = Term::of(ns(wanted.time.saturating_add(SETUP)), ns(GUARD));
-        let asked_now = Head::new(asked, wanted.metric);
-        let mut run = Self {
-            asked,
-            wanted,
-            clock,
-            term,
-            results: Results::new(&asked_now),
-            head: asked_now,
-            store: None,
-            before: Vec::new(),
-            free_from_ns: 0,
-            failed: None,
-            time: 0,
-            coordinator: Coordinator::new(Vec::new(), 0),
-            book: LeaseBook::after(Epoch(0)),
-            agents: asked.hosts.iter().map(|_| None).collect(),
-            attempts: Vec::new(),
-            begun: BTreeMap::new(),
-            under_way: 0,
-        };
-        if let Some(keep) = &asked.keep {
-            // How long ago a test began that nobody saw the end of is not known: the clock may have been set.
-            let until_ns = run.now_ns().saturating_add(term.length_ns);
-            let (store, log) = Store::open(keep, &run.head, wanted.metric.unit, until_ns)?;
-            run.store = Some(store);
-            run.book = LeaseBook::after(log.last);
-            run.free_from_ns = if log.open { until_ns } else { 0 };
-            (run.head, run.results, run.before) = (log.head, log.results, log.events);
-        }
-        Ok(run)
-    }
-
-    fn now_ns(&self) -> u64 {
-        u64::try_from(self.clock.elapsed().as_nanos()).unwrap_or(u64::MAX)
-    }
-
-    /// All pairs once more; what is kept of it is not measured again.
-    fn begin(&mut self, time: usize, tell: &mut dyn FnMut(&Event<'_>)) {
-        let takes = |pair: &Pair| self.asked.fleet.resources(*pair);
-        let takes: Vec<BTreeSet<Resource>> = self.asked.pairs.iter().map(takes).collect();
-        self.time = time;
-        self.coordinator = Coordinator::new(takes, self.asked.retries);
-        self.attempts = vec![0; self.asked.pairs.len()];
-        let before = self.before.get_mut(time).map(std::mem::take);
-        for event in before.unwrap_or_default() {
-            match event {
-                Kept::Began { test, epoch, .. } => self.note_begun(test, epoch),
-                Kept::Ended { epoch, .. } => drop(self.begun.remove(&epoch)),
-            }
-            self.coordinator.take(event);
-        }
-        if self.coordinator.next(self.now_ns()) == Step::Done {
-            return;
-        }
-        if self.asked.times > 1 {
-            let number = u32::try_from(time).unwrap_or(u32::MAX).saturating_add(1);
-            tell(&Event::Time { number, of: self.asked.times });
-        }
-        for begun in self.begun.values() {
-            let pair = self.pair(begun.test);
-            let most_s = self.term.length_ns / 1_000_000_000;
-            tell(&Event::Note(&format!(
-                "{pair} was under way when linerate ended: what it took stays taken for {most_s} s"
-            )));
-        }
-    }
-
-    fn note_begun(&mut self, test: usize, epoch: Epoch) {
-        let attempt = self.attempts.get_mut(test).map_or(1, |attempts| {
-            *attempts = attempts.saturating_add(1);
-            *attempts
-        });
-        let round = self.coordinator.round().0;
-        let (started, at_ns) = (self.clock.date(), self.now_ns());
-        self.begun.insert(epoch, Begun { test, attempt, round, started, at_ns });
-    }
-
-    fn pair(&self, test: usize) -> String {
-        let ends = self.asked.pairs.get(test).map(|pair| [pair.from, pair.to]);
-        ends.map(|ends| ends.map(|host| self.head.host(host)).join(" -> ")).unwrap_or_default()
-    }
-
-    fn measure_all<'scope, 'env>(
-        &mut self,
-        scope: &'scope Scope<'scope, 'env>,
-        (done, came): (&Sender<Came>, &Receiver<Came>),
-        by: (&'env Connect<'env>, &'env Stop),
-        tell: &mut dyn FnMut(&Event<'_>),
-    ) where
-        'a: 'env,
-    {
-        loop {
-            let now_ns = self.now_ns();
-            let ends = by.1.seen() || self.failed.is_some();
-            let step = match self.coordinator.next(now_ns) {
-                Step::Start(_) if now_ns < self.free_from_ns => {
-                    Step::Wait { until_ns: self.free_from_ns }
-                }
-                step => step,
-            };
-            match step {
-                Step::Done => break,
-                _ if ends && self.under_way == 0 => break,
-                Step::MarkLost(epoch) if self.failed.is_none() => {
-                    self.settle(epoch, Ending::Lost, None);
-                    continue;
-                }
-                Step::Start(test) if !ends => {
-                    if self.start(now_ns, test, scope, done, by) {
-                        continue;
-                    }
-                }
-                Step::MarkLost(_) | Step::Start(_) | Step::Wait { .. } => {}
-            }
-            if let Ok(came) = came.recv_timeout(LOOK_EVERY) {
-                self.end(self.now_ns(), came, tell);
-            }
-        }
-    }
-
-    /// Says whether it began.
-    fn start<'scope, 'env>(
-        &mut self,
-        now_ns: u64,
-        test: usize,
-        scope: &'scope Scope<'scope, 'env>,
-        done: &Sender<Came>,
-        by: (&'env Connect<'env>, &'env Stop),
-    ) -> bool
-    where
-        'a: 'env,
-    {
-        let Some(takes) = self.coordinator.takes(test).cloned() else { return false };
-        let Ok(grant) = self.book.grant(now_ns, &takes, self.term) else { return false };
-        let Some(pair) = self.asked.pairs.get(test).copied() else { return false };
-        let epoch = grant.epoch;
-        self.note_begun(test, epoch);
-        let (attempt, date) = (self.attempts.get(test).copied().unwrap_or(1), self.clock.date());
-        if let Some(store) = &mut self.store
-            && let Err(error) = store.began(&date, (self.time, test), attempt)
-        {
-            self.failed.get_or_insert(error);
-            return false;
-        }
-        self.results.began(self.time, test, self.coordinator.round().0);
-        self.results.set(self.time, test, Cell::Missing(NO_ANSWER.to_owned()));
-        self.coordinator.take(Kept::Began { test, epoch, until_ns: grant.until_ns() });
-        let agent = self.agents.get_mut(pair.from).and_then(Option::take);
-        let (asked, done) = (self.asked, done.clone());
-        let work = move || {
-            let ends = asked.hosts.get(pair.from).zip(asked.hosts.get(pair.to));
-            let Some((from, to)) = ends else { return };
-            let (agent, outcome) = match test::towards(&asked.test, to) {
-                Ok(understood) => measure(agent, from, &understood.test, by),
-                Err(error) => (agent, Outcome::Failed(error)),
-            };
-            let _ = done.send(Came { test, epoch, agent, outcome });
-        };
-        self.under_way += 1;
-        if Builder::new().name("pair".into()).spawn_scoped(scope, work).is_err() {
-            // As if the host were lost: it is tried again once its lease is over.
-            self.under_way -= 1;
-        }
-        true
-    }
-
-    fn end(&mut self, now_ns: u64, came: Came, tell: &mut dyn FnMut(&Event<'_>)) {
-        let Came { test, epoch, agent, outcome } = came;
-        self.under_way = self.under_way.saturating_sub(1);
-        let Some(pair) = self.asked.pairs.get(test).copied() else { return };
-        if let Some(slot) = self.agents.get_mut(pair.from).filter(|slot| slot.is_none()) {
-            *slot = agent;
-        }
-        let held = self.book.holds(now_ns, epoch);
-        let (cell, record) = match outcome {
-            _ if !held => return,
-            Outcome::Gone(error) => {
-                // Its lease is left to end: only then is it sure that the host sends nothing any more.
-                let why = words(&error);
-                let most_s = self.term.length_ns / 1_000_000_000;
-                tell(&Event::Note(&format!(
-                    "{why}: what it took stays taken for {most_s} s at most"
-                )));
-                self.results.set(self.time, test, Cell::Missing(why));
-                return;
-            }
-            Outcome::Failed(error) => (Cell::Missing(words(&error)), None),
-            Outcome::Record(record) => (self.figure(&record), Some(record)),
-        };
-        self.results.set(self.time, test, cell);
-        let how = match self.results.get(self.time, test) {
-            Some(Cell::Value(_)) => Ending::Measured,
-            _ => Ending::Failed,
-        };
-        self.book.give_back(now_ns, epoch);
-        if !self.settle(epoch, how, record.as_deref()) {
-            return;
-        }
-        let number = self.time.saturating_mul(self.asked.pairs.len()).saturating_add(test);
-        if let Some(cell) = self.results.get(self.time, test) {
-            let (from, to) = (&self.head.host(pair.from), &self.head.host(pair.to));
-            let (record, unit) = (record.as_deref(), self.wanted.metric.unit);
-            tell(&Event::Ended { from, to, number, cell, unit, record });
-        }
-    }
-
-    /// A test has ended, with what the results say of it: that is kept, and only then known. Says whether it was.
-    fn settle(&mut self, epoch: Epoch, how: Ending, record: Option<&RunRecord>) -> bool {
-        let Some(begun) = self.begun.remove(&epoch) else { return false };
-        let pair = self.pair(begun.test);
-        let spent_ns = self.now_ns().saturating_sub(begun.at_ns);
-        if let (Some(store), Some(cell)) =
-            (&mut self.store, self.results.get(self.time, begun.test))
-        {
-            let ended = Ended {
-                time: self.time,
-                test: begun.test,
-                attempt: begun.attempt,
-                round: begun.round,
-                started: begun.started,
-                seconds: spent_ns as f64 / 1e9,
-                pair,
-                cell,
-                record,
-            };
-            if let Err(error) = store.ended(&self.clock.date(), ended) {
-                self.failed.get_or_insert(error);
-                return false;
-            }
-        }
-        self.coordinator.take(Kept::Ended { epoch, how });
-        true
-    }
-
-    fn figure(&self, record: &RunRecord) -> Cell {
-        if record.status != Status::Complete {
-            let why = record.error.as_ref().map(words);
-            return Cell::Missing(why.unwrap_or_else(|| "the test did not come to its end".into()));
-        }
-        let document = serde_json::to_value(record).map_err(|e| e.to_string());
-        let figure = document.and_then(|document| figure::of(&document, self.wanted.metric.name));
-        figure.map_or_else(Cell::Missing, Cell::Value)
     }
 }

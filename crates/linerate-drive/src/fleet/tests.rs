@@ -1,5 +1,6 @@
 //! Runs with made-up hosts, and a clock that goes on by itself only while a host is lost.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
