@@ -69,8 +69,8 @@ fn verdict(document: &FleetDocument) -> String {
     let found = &document.verdict;
     let mut lines: Vec<String> = found.bad.iter().map(|bad| bad_one(document, bad)).collect();
     match (found.hosts, found.links) {
-        (Told, Told) if lines.is_empty() => lines.push("no host or link is bad".to_owned()),
-        (_, Told) if lines.is_empty() => lines.push("no link is bad".to_owned()),
+        (Told, Told) if lines.is_empty() => lines.push("no host or link stands out".to_owned()),
+        (_, Told) if lines.is_empty() => lines.push("no link stands out".to_owned()),
         _ => {}
     }
     let needs = |what: &str, times: u32| {
@@ -247,11 +247,11 @@ mod tests {
     fn what_cannot_be_told_is_said_with_what_would() {
         use FleetAnswer::{FewPairs, ManyPairs, NeedsTimes, NotApart, Told};
         let of = |times: u32, hosts, links| verdict(&of_four(times, nobody(hosts, links)));
-        assert_eq!(of(3, Told, Told), "no host or link is bad\n");
+        assert_eq!(of(3, Told, Told), "no host or link stands out\n");
         let three = NeedsTimes { times: 3 };
         insta::assert_snapshot!(of(1, three, three), @"which host or link is bad can be told after 3 times: --times 3");
         insta::assert_snapshot!(of(3, NeedsTimes { times: 4 }, Told), @r"
-        no link is bad
+        no link stands out
         which host is bad can be told after 4 times: --times 4
         ");
         insta::assert_snapshot!(of(1, NotApart, three), @r"
