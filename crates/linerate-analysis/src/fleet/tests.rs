@@ -179,6 +179,15 @@ fn loss_that_all_others_have_none_of_is_told() {
 }
 
 #[test]
+fn hosts_with_few_pairs_are_not_told_from_their_links() {
+    // Each of eight with both of two: two pairs of each.
+    let pairs: Vec<_> = (2..10).flat_map(|host| [(0, host), (1, host)]).collect();
+    let verdict = judged(&pairs, &table(5, &pairs, 4, one_link));
+    assert_eq!((verdict.hosts, verdict.links), (Answer::NotApart, Answer::Told));
+    assert_eq!(named(&verdict), [What::Link(1)]);
+}
+
+#[test]
 fn what_cannot_be_told_says_what_would() {
     let answers = |hosts: usize, each_way: bool, times: usize| {
         let pairs = pairs(hosts, each_way);

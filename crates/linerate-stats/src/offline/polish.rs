@@ -172,6 +172,8 @@ mod tests {
     #[test]
     fn what_nothing_is_known_of_is_absent() {
         assert_eq!(polish(&[], &[2, 2]), None);
+        let two = [4.0, 1.0].map(|value| Cell { value, of: [None; 2] });
+        assert_eq!(polish(&two, &[]).unwrap().level, 2.5);
         let lone = [Cell { value: 3.0, of: [Some(1), Some(99)] }];
         let found = polish(&lone, &[2]).unwrap();
         assert_eq!(
