@@ -2,7 +2,7 @@
 //!
 //! A value is what all have in common, what its two hosts add, and what its link does. A host or link is named only
 //! where two questions that rest on different things both say so: whether it is further from the others than the
-//! worst of as many alike (against made-up tables of the same shape, [`shape`]), and whether it is the worst time after
+//! worst of as many alike (against made-up tables of the same shape), and whether it is the worst time after
 //! time (by ranks, which rest on no distribution). The worst host is named first and left out, then the next, then
 //! links: so one bad host is not a row of bad links, nor a bad link two bad hosts.
 

@@ -185,12 +185,10 @@ impl Log {
         let meta = reader.meta().map_err(fault)?;
         let events = reader.events().map_err(fault)?;
         let runs = reader.runs().map_err(fault)?;
-        let foreign = |why: &str| fault(StoreError::Foreign(path.to_owned(), why.to_owned()));
-        if meta.name != NAME {
-            return Err(foreign("it has no results of a fleet"));
-        }
-        let mut head: Head =
-            serde_json::from_str(&meta.plan).map_err(|why| foreign(&why.to_string()))?;
+        let mut head: Head = serde_json::from_str(&meta.plan).map_err(|_| {
+            let why = "it has no results of a fleet".to_owned();
+            fault(StoreError::Foreign(path.to_owned(), why))
+        })?;
         let pairs = head.pairs.len();
         let place = |slot: u32| {
             let slot = slot as usize;

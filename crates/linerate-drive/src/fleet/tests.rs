@@ -72,7 +72,7 @@ struct MadeClock<'a>(&'a World);
 
 impl Clock for MadeClock<'_> {
     fn elapsed(&self) -> Duration {
-        let passes = u64::from(self.0.lost.load(Ordering::SeqCst)) * 10;
+        let passes = u64::from(self.0.lost.load(Ordering::SeqCst)) * 5;
         Duration::from_secs(self.0.now_s.fetch_add(passes, Ordering::SeqCst) + passes)
     }
     fn date(&self) -> String {
