@@ -1,0 +1,69 @@
+//! What brings servers to many hosts: each file passes its own program's checks, and names options that there are.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn deploy(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy").join(name)
+}
+
+/// Whether it ran; a test without it says so.
+fn checked(test: &str, command: &mut Command, package: &str) {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let home = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    // What they keep is kept there and not beside the files.
+    match command.env("HOME", home).env("NO_COLOR", "1").output() {
+        Err(_) => eprintln!("*** SKIPPED: {test}: {name} is not installed ({package})"),
+        Ok(out) => assert!(
+            out.status.success(),
+            "{name}: {}{}",
+            String::from_utf8_lossy(&out.stdout),
+            String::from_utf8_lossy(&out.stderr)
+        ),
+    }
+}
+
+#[test]
+fn the_role_and_the_manifests_pass_their_programs_checks() {
+    let test = "the_role_and_the_manifests_pass_their_programs_checks";
+    let mut lint = Command::new("ansible-lint");
+    lint.args(["--offline", "--profile", "production", "site.yml"]);
+    checked(test, lint.current_dir(deploy("ansible")), "Debian's package ansible-lint");
+    let mut validate = Command::new("kubernetes-validate");
+    let manifests = ["namespace.yaml", "servers.yaml", "run.yaml"];
+    validate.arg("--strict").args(manifests).current_dir(deploy("kubernetes"));
+    checked(test, &mut validate, "PyPI's package kubernetes-validate");
+}
+
+#[test]
+fn they_name_options_that_there_are() {
+    let test = "they_name_options_that_there_are";
+    let program = Path::new(env!("CARGO_BIN_EXE_xtask")).with_file_name("linerate");
+    for (file, verb) in [
+        ("kubernetes/servers.yaml", "serve"),
+        ("kubernetes/run.yaml", "tcp"),
+        ("ansible/roles/linerate/templates/default.j2", "serve"),
+        ("ansible/roles/linerate/templates/unit.conf.j2", "serve"),
+    ] {
+        let Ok(help) = Command::new(&program).args([verb, "--help"]).output() else {
+            return eprintln!(
+                "*** SKIPPED: {test}: the program is not built; cargo test --workspace does"
+            );
+        };
+        let help = String::from_utf8_lossy(&help.stdout).into_owned();
+        let text = std::fs::read_to_string(deploy(file)).expect("a file");
+        let lines = text.lines().filter(|line| !line.trim_start().starts_with('#'));
+        let words =
+            lines.flat_map(|line| line.split(|c: char| !c.is_ascii_alphanumeric() && c != '-'));
+        let options: Vec<&str> = words.filter(|word| word.starts_with("--")).collect();
+        assert!(!options.is_empty(), "{file}");
+        for option in options {
+            assert!(
+                help.contains(&format!("{option} "))
+                    || help.contains(&format!("{option}["))
+                    || help.contains(&format!("{option}\n")),
+                "{file}: {verb} has no {option}"
+            );
+        }
+    }
+}
