@@ -59,7 +59,7 @@ enum How {
     Immutable,
 }
 
-/// A store opened to read.
+/// A store opened to read, as it was at that moment: what is written meanwhile another one sees.
 #[derive(Debug)]
 pub struct Reader {
     connection: Connection,
@@ -113,6 +113,8 @@ impl Reader {
             .and_then(|()| connection.busy_timeout(std::time::Duration::from_secs(10)))
             .and_then(|()| connection.pragma_update(None, "trusted_schema", false))
             .and_then(|()| connection.pragma_update(None, "cell_size_check", true))
+            // One moment for all that is read: counts and rows of two would contradict each other beside a writer.
+            .and_then(|()| connection.execute_batch("BEGIN"))
             // The first read shows whether the file can be read at all.
             .and_then(|()| {
                 connection.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))

@@ -144,6 +144,22 @@ fn one_writer_and_readers_beside_it() {
 }
 
 #[test]
+fn what_is_read_is_of_one_moment() {
+    let path = scratch("moment");
+    let mut campaign = create(&path, &slots(3));
+    campaign.keep_run("now", &run(0, 1.0), &ended(0)).unwrap();
+    let before = campaign.reader().unwrap();
+    campaign.keep_run("now", &run(1, 1.0), &ended(1)).unwrap();
+    let after = campaign.reader().unwrap();
+    for (reader, kept) in [(before, 1), (after, 2)] {
+        assert_eq!(reader.runs().unwrap().len(), kept);
+        campaign.keep("now", &began(2)).unwrap();
+        assert_eq!(reader.events().unwrap().len(), kept);
+        assert_eq!((reader.lost_and_doubled(), reader.check()), ((0, 0), Vec::new()));
+    }
+}
+
+#[test]
 fn what_is_no_store_is_said() {
     let path = scratch("foreign");
     assert!(Reader::open(&path).unwrap_err().to_string().contains("cannot open"));
