@@ -20,7 +20,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 use nix::sched::{CloneFlags, CpuSet, unshare};
@@ -42,37 +42,49 @@ const RESTING_THREADS: usize = 5;
 /// A place among the tests that send: a network of this test's own, so that nobody else's datagrams are in its
 /// counters and no port is taken, beside as few others as leave each some of a core. Who may make no network
 /// has the one there is to itself.
-pub fn alone() -> File {
+pub fn alone() -> Place {
+    static SENDING: Places = Places::new();
     if unshare(CloneFlags::CLONE_NEWNET).is_err() {
-        return turn("alone");
+        return SENDING.enter(1);
     }
     assert!(run("ip", &["link", "set", "lo", "up"]).0, "no loopback in a new network");
-    place("place", 2 * cores().len())
+    SENDING.enter(2 * cores().len())
 }
 
 /// The same of tests that start virtual machines, which go on beside the others.
-pub fn machines() -> File {
-    place("machines", cores().len())
+pub fn machines() -> Place {
+    static STARTING: Places = Places::new();
+    STARTING.enter(cores().len())
 }
 
-/// The first free one of so many places, or the next that becomes free of one of them.
-fn place(name: &str, places: usize) -> File {
-    static CAME: AtomicUsize = AtomicUsize::new(0);
-    let first = CAME.fetch_add(1, Ordering::Relaxed);
-    let number = |n: usize| format!("{name}{}", (first + n) % places);
-    let free = (0..places).map(|n| lock(&number(n))).find(|file| file.try_lock().is_ok());
-    free.unwrap_or_else(|| turn(&number(0)))
+/// So many at once.
+struct Places {
+    taken: Mutex<usize>,
+    left: Condvar,
 }
 
-fn turn(name: &str) -> File {
-    let file = lock(name);
-    file.lock().expect("a lock");
-    file
+/// One of them, until it is dropped.
+pub struct Place(&'static Places);
+
+impl Places {
+    const fn new() -> Self {
+        Self { taken: Mutex::new(0), left: Condvar::new() }
+    }
+
+    /// The next that is free, of so many.
+    fn enter(&'static self, places: usize) -> Place {
+        let taken = self.taken.lock().expect("nothing fails with it");
+        let full = |taken: &mut usize| *taken >= places;
+        *self.left.wait_while(taken, full).expect("nothing fails with it") += 1;
+        Place(self)
+    }
 }
 
-fn lock(name: &str) -> File {
-    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name).with_extension("lock");
-    File::create(file).expect("a file to lock")
+impl Drop for Place {
+    fn drop(&mut self) {
+        *self.0.taken.lock().expect("nothing fails with it") -= 1;
+        self.0.left.notify_one();
+    }
 }
 
 /// The cores on which this process may run.
@@ -136,11 +148,12 @@ fn command(space: Option<&str>) -> Command {
 /// While it lives, programs that this thread starts go before all others (SCHED_RR), so that what is
 /// tested is the network in the namespaces and not who else wants the cores; there is one at a time. Without
 /// the right to do so, nothing changes.
-pub struct Urgent(String, File);
+pub struct Urgent(String, Place);
 
 impl Urgent {
     pub fn now() -> Self {
-        let turn = turn("urgent");
+        static HURRIED: Places = Places::new();
+        let turn = HURRIED.enter(1);
         let thread = nix::unistd::gettid().to_string();
         run("chrt", &["-r", "-p", "1", &thread]);
         Self(thread, turn)
