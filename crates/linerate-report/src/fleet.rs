@@ -105,7 +105,11 @@ fn verdict(document: &FleetDocument) -> String {
 
 /// `bad host: c as client, 25 Mbit/s less than others (23 Mbit/s to 27 Mbit/s), whose median is 94 Mbit/s`.
 fn bad_one(document: &FleetDocument, bad: &FleetBad) -> String {
-    let shown = |value: f64| number::measured(value, Some(&document.unit));
+    let shown = |value: f64| {
+        // A mean of a few times is not known to more digits.
+        let value = number::general(value, 4).parse().unwrap_or(value);
+        number::measured(value, Some(&document.unit))
+    };
     let who = match (&bad.host, &bad.from, &bad.to) {
         (Some(host), ..) => {
             let role = match bad.role {
@@ -235,6 +239,12 @@ mod tests {
         bad host: c as client, 25.00 Mbit/s less than others (23.10 Mbit/s to 26.90 Mbit/s), whose median is 94.10 Mbit/s
         bad link: a -> b[2J, 5.000 Mbit/s less than others, whose median is 94.10 Mbit/s
         ");
+        let loss = FleetBad { worse_by: 1.171_88, low: Some(0.454_146), ..link.clone() };
+        let loss = FleetBad { high: Some(1.889_6), ..loss };
+        let found = FleetVerdict { hosts: told, links: told, usual: Some(0.0), bad: vec![loss] };
+        let of_loss =
+            FleetDocument { metric: "loss".into(), unit: "%".into(), ..of_four(4, found) };
+        insta::assert_snapshot!(verdict(&of_loss), @"bad link: a -> b[2J, 1.172 % more than others (0.4541 % to 1.89 %), whose median is 0 %");
         let found =
             FleetVerdict { hosts: FleetAnswer::NotApart, links: told, usual, bad: vec![link] };
         insta::assert_snapshot!(verdict(&of_four(3, found)), @r"
