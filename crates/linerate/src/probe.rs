@@ -201,7 +201,8 @@ impl Probe {
             Ok(running) => running.finished().await,
             Err(failed) => Err(failed),
         };
-        Ok(text(&ended, since.elapsed()).unwrap_or_default())
+        // Nothing would pass for a scrape that went well.
+        text(&ended, since.elapsed()).map_err(|e| ("500 Internal Server Error", e.to_string()))
     }
 
     async fn answer(self: Arc<Self>, path: String) -> String {

@@ -5,6 +5,7 @@ use nix::sys::signal::Signal;
 use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 use crate::support::{Client, Server, alone, linerate, number, skip, wait_for};
@@ -108,30 +109,41 @@ fn what_a_server_counts_is_what_clients_measured() {
     assert!(head.starts_with("HTTP/1.1 404 "), "{head}");
 }
 
-/// Ends with this.
-struct Prometheus(Child, std::path::PathBuf);
+/// A program with a folder of its own; both end with this.
+struct Beside(Child, PathBuf);
+
+impl Beside {
+    /// `file` is what it reads, in that folder.
+    fn start(command: &mut Command, option: &str, file: &str, text: &str) -> Self {
+        let folder = std::env::temp_dir().join(format!("linerate-{file}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("a folder");
+        let path = folder.join(file);
+        std::fs::write(&path, text).expect("a file");
+        let command = command.arg(format!("--{option}={}", path.display())).current_dir(&folder);
+        let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
+        Self(child, folder)
+    }
+}
+
+impl Drop for Beside {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+        let _ = std::fs::remove_dir_all(&self.1);
+    }
+}
+
+struct Prometheus;
 
 impl Prometheus {
-    fn start(rules: &str) -> Self {
-        let folder =
-            std::env::temp_dir().join(format!("linerate-prometheus-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).expect("a folder");
-        let config = folder.join("prometheus.yml");
+    fn start(rules: &str) -> Beside {
         let scrape = format!(
             "rule_files: ['{rules}']\nscrape_configs:\n- job_name: linerate\n  scrape_interval: 500ms\n  scrape_timeout: 500ms\n  \
              static_configs:\n  - targets: ['{AT}']\n"
         );
-        std::fs::write(&config, scrape).expect("a file");
-        let option = |name: &str, value: &std::path::Path| format!("--{name}={}", value.display());
-        let child = Command::new("prometheus")
-            .arg(option("config.file", &config))
-            .arg(option("storage.tsdb.path", &folder.join("data")))
-            .arg("--web.listen-address=127.0.0.1:9090")
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("prometheus");
-        Self(child, folder)
+        let mut command = Command::new("prometheus");
+        command.args(["--storage.tsdb.path=data", "--web.listen-address=127.0.0.1:9090"]);
+        Beside::start(&mut command, "config.file", "prometheus.yml", &scrape)
     }
 
     /// The value of an expression, once it has one.
@@ -144,14 +156,6 @@ impl Prometheus {
         let json = body.lines().find(|line| line.starts_with('{'))?;
         let answer: Value = serde_json::from_str(json).ok()?;
         Some(answer["data"]["result"][0]["value"][1].as_str()?.to_owned())
-    }
-}
-
-impl Drop for Prometheus {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-        let _ = std::fs::remove_dir_all(&self.1);
     }
 }
 
@@ -202,25 +206,18 @@ fn a_port_that_cannot_be_had_is_told_at_the_start() {
     drop(taken);
 }
 
-/// `linerate probe`; ends with this.
-struct Probe(Child, std::path::PathBuf);
+/// `linerate probe`.
+struct Probe;
 
 impl Probe {
     const AT: SocketAddr = SocketAddr::new(AT.ip(), 15_202);
 
-    fn start(targets: &[&str], modules: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("linerate-probe-{}.toml", std::process::id()));
-        std::fs::write(&path, modules).expect("a file");
-        let child = Command::new(env!("CARGO_BIN_EXE_linerate"))
-            .arg("probe")
-            .args(targets)
-            .arg("--modules")
-            .arg(&path)
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("a probe");
+    fn start(targets: &[&str], modules: &str) -> Beside {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_linerate"));
+        command.arg("probe").args(targets);
+        let probe = Beside::start(&mut command, "modules", "probes.toml", modules);
         assert!(wait_for(LONG, || TcpStream::connect(Self::AT).is_ok()), "it does not listen");
-        Self(child, path)
+        probe
     }
 
     /// Its metrics.
@@ -228,14 +225,6 @@ impl Probe {
         let (head, body) = get(Self::AT, &format!("/probe?{query}")).expect("an answer");
         assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{query}: {head}\n{body}");
         body
-    }
-}
-
-impl Drop for Probe {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-        let _ = std::fs::remove_file(&self.1);
     }
 }
 
@@ -292,6 +281,8 @@ fn a_probe_is_a_test_to_who_is_named_and_to_nobody_else() {
         "{}",
         server.log()
     );
+    let (head, body) = get(Probe::AT, &format!("/probe?{there}")).expect("an answer");
+    assert!(head.starts_with("HTTP/1.1 503 ") && body.contains("for 5 s"), "{head}: {body}");
     drop(gone);
     assert!(
         wait_for(LONG, || server.log().contains("\"outcome\":\"stopped\"")),
