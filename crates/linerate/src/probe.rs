@@ -420,6 +420,20 @@ mod tests {
     }
 
     #[test]
+    fn the_examples_of_a_module_are_modules() {
+        let page = include_str!("../../../docs/prometheus.md");
+        let (_, page) = page.split_once("```toml\n").unwrap();
+        let (page, _) = page.split_once("```").unwrap();
+        let help = help::probe();
+        let (_, help) = help.split_once("A file of modules:\n").unwrap();
+        let (help, _) = help.split_once("\n\n").unwrap();
+        for text in [page, help] {
+            let modules = read(text).unwrap();
+            assert!(modules.contains_key("voice"), "{text}");
+        }
+    }
+
+    #[test]
     fn names_of_metrics_say_their_base_unit() {
         let names: Vec<_> = METRICS.iter().map(|metric| base(metric).0).collect();
         for name in

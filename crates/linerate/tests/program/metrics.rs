@@ -187,6 +187,19 @@ fn prometheus_reads_them_and_has_nothing_to_say_against_them() {
     let rules = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/prometheus/linerate.rules.yml");
     let said = Command::new("promtool").args(["check", "rules", rules]).output().expect("promtool");
     assert!(said.status.success(), "{said:?}");
+    let page = include_str!("../../../../docs/prometheus.md");
+    let examples: Vec<&str> =
+        page.split("```yaml\n").skip(1).filter_map(|s| s.split("```").next()).collect();
+    assert_eq!(examples.len(), 2);
+    for example in examples {
+        let path =
+            std::env::temp_dir().join(format!("linerate-example-{}.yml", std::process::id()));
+        std::fs::write(&path, example).expect("a file");
+        let said = Command::new("promtool").args(["check", "config"]).arg(&path).output();
+        let _ = std::fs::remove_file(&path);
+        let said = said.expect("promtool");
+        assert!(said.status.success(), "{example}{said:?}");
+    }
     let _prometheus = Prometheus::start(rules);
     let read = wait_for(LONG, || Prometheus::value(ended).as_deref() == Some("3"));
     assert!(read, "{:?}", Prometheus::value("up"));
