@@ -138,9 +138,11 @@ impl Options {
         self.allow.is_empty() || self.allow.iter().any(|network| network.has(peer))
     }
 
-    /// Whether tests connect to their clients: those of nuttcp's that receive wait for it.
+    /// Whether tests connect to their clients: those of nuttcp's that receive wait for it, and those of iperf 2's with
+    /// `-d` and `-r`.
     pub(crate) fn connects(&self) -> bool {
-        self.doors.iter().any(|(dialect, _)| *dialect == Dialect::Nuttcp)
+        let connects = [Dialect::Nuttcp, Dialect::Iperf2];
+        self.doors.iter().any(|(dialect, _)| connects.contains(dialect))
     }
 
     /// What the data threads of one test hold it to.

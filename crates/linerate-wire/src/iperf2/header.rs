@@ -1,5 +1,7 @@
 //! What a client asks for: the first bytes of a TCP stream, and of what follows the number in datagrams.
 
+use std::num::NonZeroU16;
+
 use super::{put, word};
 
 /// As this end writes it: the form of release 2.2, which all releases since 2.0.13 understand.
@@ -50,6 +52,15 @@ pub enum Amount {
     Bytes(u32),
 }
 
+/// A stream that the server opens, to the client's address. It carries no header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Back {
+    /// Where the client listens (`-L`); `None` where that is no port.
+    pub port: Option<NonZeroU16>,
+    /// At once (`-d`), or after the client's own stream (`-r`).
+    pub at_once: bool,
+}
+
 /// What a client asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Header {
@@ -66,7 +77,7 @@ pub struct Header {
     /// Both send, on this stream (`--full-duplex`).
     pub full_duplex: bool,
     /// The server shall open a stream of its own to the client (`-d`, `-r`).
-    pub back: bool,
+    pub back: Option<Back>,
     /// No datagram ends the test (`--no-udp-fin`).
     pub endless: bool,
     /// The client waits for an [`Ack`](super::Ack) (`-X`).
@@ -138,7 +149,10 @@ impl Header {
                 n => Some(Amount::Bytes(n.unsigned_abs())),
             },
             wide: flags & WIDE != 0,
-            back: flags & VERSION1 != 0,
+            back: (flags & VERSION1 != 0).then(|| Back {
+                port: u16::try_from(at(8)).ok().and_then(NonZeroU16::new),
+                at_once: flags & RUN_NOW != 0,
+            }),
             detect: flags & DETECT != 0,
             bounce_back: flags & BOUNCE_BACK != 0,
             key: flags & KEY != 0,

@@ -12,7 +12,7 @@ mod header;
 mod report;
 
 pub use ack::{ACK_BYTES, Ack};
-pub use header::{Amount, HEADER_BYTES, Header, Unfit};
+pub use header::{Amount, Back, HEADER_BYTES, Header, Unfit};
 pub use report::{REPORT_BYTES, Report};
 
 /// The word of so many bytes at an offset of `bytes`.

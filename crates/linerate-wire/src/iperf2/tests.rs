@@ -1,3 +1,5 @@
+use std::num::NonZeroU16;
+
 use proptest::prelude::*;
 
 use super::datagram::Mark;
@@ -48,6 +50,11 @@ fn a_captured_stream_says_what_was_asked() {
     for end in 0..plain.len() {
         assert!(matches!(Header::read(&plain[..end]), Err(Unfit::Short(_))), "{end}");
     }
+    // Of 2.1.8 with `-d -L 5902 -t 1`.
+    let both = bytes("c0010079 1 0000170e 0 0 ffffff9c 0 0 0 00020001 00080003 0 0 0 0");
+    let back = Some(Back { port: NonZeroU16::new(5_902), at_once: true });
+    let version = Some((0x0002_0001, 0x0008_0003));
+    assert_eq!(Header::read(&both), Ok((Header { back, version, ..asked }, 60)));
     // The flag words of other tests, with nothing behind them.
     let read = |flags: u32, upper: u32| {
         let mut bytes = [0; 160];
@@ -65,7 +72,9 @@ fn a_captured_stream_says_what_was_asked() {
         (Header { trip_times: true, version: Some((0, 0)), ..Header::default() }, 80)
     );
     assert!(reads(0x5001_007c, 0).0.key && reads(0x5001_007c, 0).1 == 62);
-    assert!(reads(0xc801_0099, 0).0.back && reads(0xc801_0098, 0).0.back);
+    let back = |flags| reads(flags, 0).0.back.map(|back| (back.at_once, back.port));
+    assert_eq!(back(0xc801_0099), Some((true, None)));
+    assert_eq!((back(0xc801_0098), back(0x4801_0098)), (Some((false, None)), None));
     assert!(reads(0x6801_00d8, 1).0.isochronous && reads(0x6801_0098, 8).0.endless);
     assert!(reads(0x0080_0000, 0).0.bounce_back);
     // What begins so is data of a client that says nothing.

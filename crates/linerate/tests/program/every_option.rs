@@ -101,6 +101,8 @@ const NOT_OF_6_1_2: [&str; 4] = ["-xc", "-R burst", "-c", "-i sent"];
 
 /// An option, what the server is told, and the client's command line.
 const IPERF2: &[(&str, &str, &str)] = &[
+    ("-r", "", "-b 20M -r -t 1 -y C"),
+    ("-d", "", "-b 20M -d -t 1 -y C"),
     ("-t", "", "-t 1 -b 20M"),
     ("-n", "", "-n 2M"),
     ("-b", "-u", "-u -b 4M -t 1"),
@@ -124,12 +126,8 @@ const IPERF2: &[(&str, &str, &str)] = &[
 ];
 
 /// Options of iperf 2's that go one way alone: of the face against its server, …
-const IPERF2_OURS: &[(&str, &str, &str)] = &[
-    ("-R", "-u", "-u -b 2M -R -t 1"),
-    ("-r", "", "-b 20M -r -t 1 -y C"),
-    ("-d", "", "-b 20M -d -t 1 -y C"),
-    ("--full-duplex", "", "-b 20M --full-duplex -t 1 -y C"),
-];
+const IPERF2_OURS: &[(&str, &str, &str)] =
+    &[("-R", "-u", "-u -b 2M -R -t 1"), ("--full-duplex", "", "-b 20M --full-duplex -t 1 -y C")];
 
 /// … and of its client against linerate's server.
 const IPERF2_THEIRS: &[(&str, &str, &str)] = &[

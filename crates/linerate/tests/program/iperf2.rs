@@ -154,13 +154,36 @@ fn an_unmodified_client_sends_and_receives_at_once() {
 }
 
 #[test]
+fn an_unmodified_client_is_called_back() {
+    let _alone = alone();
+    for program in programs("an_unmodified_client_is_called_back") {
+        for args in ["-d", "-r", "-d -P 2", "-r -P 2 -n 200K"] {
+            let server = Server::start(None, &["--iperf2"]);
+            let text = iperf(&program, &format!("{args} -L 5002 -t 1 -b 20M -y C"));
+            let streams = if args.contains("-P 2") { 2 } else { 1 };
+            let results = results(&server, 2 * streams);
+            assert!(results.iter().all(|result| result["outcome"] == "done"), "{}", server.log());
+            let sent = results.iter().filter(|result| result["sent"].is_object());
+            let sent: Vec<_> = sent.map(|result| number(result, "sent.bytes")).collect();
+            assert_eq!(sent.len(), streams, "{}", server.log());
+            // What came to where it listens, stream by stream.
+            let lines = text.lines().map(|line| line.split(',').collect::<Vec<_>>());
+            let there = lines.filter(|row| row.contains(&"5002") && row.get(5) != Some(&"-1"));
+            let received: u64 = there.filter_map(|row| row.get(7)?.parse::<u64>().ok()).sum();
+            assert_eq!(sent.iter().sum::<u64>(), received, "{args}: {text}{}", server.log());
+        }
+    }
+}
+
+#[test]
 fn what_is_not_done_is_refused_by_name() {
     let _alone = alone();
     for program in programs("what_is_not_done_is_refused_by_name") {
         for (args, why) in [
             ("-u -R -t 1", "over UDP"),
             ("-u --full-duplex -t 1", "over UDP"),
-            ("-u -r -L 5002 -t 1", "-d and -r"),
+            ("-u -r -L 5002 -t 1", "-d and -r over UDP"),
+            ("-d -L 1023 -t 1", "below 1024"),
             ("--bounceback -t 1", "--bounceback"),
         ] {
             let server = Server::start(None, &["--iperf2"]);

@@ -3,7 +3,7 @@
 
 use linerate_testkit::peer::LONG;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
 use crate::support::{
@@ -41,6 +41,15 @@ fn hung_up(mut stream: TcpStream) {
 
 fn asked(header: &Header) -> [u8; 64] {
     header.encode()
+}
+
+/// Of `-d`, or `-r`, with the port where the client is to listen.
+fn with_back(port: u32, at_once: bool) -> Vec<u8> {
+    let mut bytes = asked(&Header { wide: false, ..plain() });
+    bytes[0] |= 0x80;
+    bytes[3] |= u8::from(at_once);
+    bytes[8..12].copy_from_slice(&port.to_be_bytes());
+    bytes.to_vec()
 }
 
 fn plain() -> Header {
@@ -204,11 +213,6 @@ fn of_tcp() -> Vec<Attack> {
     };
     let closes = |name, bytes: Vec<u8>| attack(name, move |_| drop(tcp(&bytes)));
     let refused = |name, bytes: Vec<u8>| attack(name, move |_| hung_up(tcp(&bytes)));
-    let two = |flag: u8| {
-        let mut bytes = asked(&plain());
-        bytes[0] |= flag;
-        bytes.to_vec()
-    };
     let mut long = asked(&header);
     long[2..4].copy_from_slice(&[0x01, 0xfe]);
     let duplex = Header { full_duplex: true, ..header };
@@ -221,7 +225,20 @@ fn of_tcp() -> Vec<Attack> {
         refused("half a header", whole[..30].to_vec()),
         refused("all of a header but a byte", whole[..63].to_vec()),
         refused("a header of 255 bytes that ends", long.to_vec()),
-        refused("-d", two(0x80)),
+        refused("-d to no port", with_back(0, true)),
+        refused("-r to another service of its host", with_back(25, false)),
+        closes("-d to where nobody listens", with_back(1_025, true)),
+        attack("-r of who sends nothing, and reads nothing", |_| {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            listener.set_nonblocking(true).unwrap();
+            let port = listener.local_addr().unwrap().port();
+            drop(tcp(&with_back(port.into(), false)));
+            let mut came = None;
+            assert!(wait_for(LONG, || {
+                came = listener.accept().ok();
+                came.is_some()
+            }));
+        }),
         refused("--bounceback", {
             let mut b = whole.to_vec();
             b[1] |= 0x80;

@@ -19,7 +19,7 @@ use tokio::net::UdpSocket;
 use tokio::sync::oneshot;
 
 use super::plan::Asked;
-use super::stream::grant;
+use super::stream::{alone, grant};
 use crate::address::with_port;
 use crate::data::{Early, StreamSocket};
 use crate::loan::Lent;
@@ -170,7 +170,7 @@ fn start(server: &Arc<Server>, known: &Known, stream: Begun) {
             return;
         }
     };
-    let granted = match grant(server, &asked) {
+    let granted = match alone(server).and_then(|alone| grant(server, &asked, alone)) {
         Ok(granted) => granted,
         Err(refused) => {
             server.turned_away(peer, refused.kind, &refused.why);

@@ -1,6 +1,7 @@
 //! What a client of iperf 2's asks for, as a plan of one stream.
 
 use std::net::SocketAddr;
+use std::num::NonZeroU16;
 
 use linerate_model::plan::{Direction, End, TcpPlan, TestPlan, Traffic, Transport, UdpPlan};
 use linerate_model::units::{BitRate, DatagramSize, Nanos, Rate};
@@ -14,7 +15,11 @@ const BLOCK_BYTES: u32 = 128 << 10;
 /// The largest there is.
 const MOST_DATAGRAM: u32 = 65_507;
 
+/// Whoever asks for a connection to a port of a system's service does not listen there himself (RFC 2577, section 3).
+const FIRST_FREE: NonZeroU16 = NonZeroU16::new(1_024).unwrap();
+
 /// What a client asks of a stream, and on which.
+#[derive(Clone, Copy)]
 pub(super) struct Asked {
     pub(super) peer: SocketAddr,
     pub(super) local: SocketAddr,
@@ -32,8 +37,10 @@ pub(super) fn refuse(kind: RefusalKind, why: &str) -> Refused {
 /// Whether this server does such tests at all.
 pub(super) fn check(header: &Header, transport: Transport) -> Result<(), Refused> {
     let two_ways = header.reverse || header.full_duplex;
-    let why = if header.back {
-        "-d and -r want a connection back to the client: this server sends where it was called from, with -R"
+    let why = if header.back.is_some() && transport == Transport::Udp {
+        "-d and -r over UDP want data sent to an address that nobody has proven: use TCP"
+    } else if header.back.is_some_and(|back| back.port.is_none_or(|port| port < FIRST_FREE)) {
+        "-d and -r to a port below 1024: it is no client that listens there, so name another with -L"
     } else if two_ways && transport == Transport::Udp {
         // A few bytes would have it send for minutes, to whoever's address they carry.
         "-R and --full-duplex over UDP want data sent to an address that nobody has proven: use TCP"
@@ -80,7 +87,14 @@ pub(super) fn plan(asked: &Asked, options: &Options) -> TestPlan {
 
 #[cfg(test)]
 mod tests {
+    use linerate_wire::iperf2::Back;
+
     use super::*;
+
+    fn back(port: u16) -> Header {
+        let back = Back { port: NonZeroU16::new(port), at_once: true };
+        Header { back: Some(back), ..Header::default() }
+    }
 
     fn asked(transport: Transport, header: Header) -> Asked {
         let at = SocketAddr::from(([192, 0, 2, 1], 5_001));
@@ -118,15 +132,15 @@ mod tests {
     fn nothing_is_sent_to_who_has_proven_no_address() {
         let reverse = Header { reverse: true, ..Header::default() };
         let duplex = Header { full_duplex: true, ..Header::default() };
-        let back = Header { back: true, ..Header::default() };
         let requests = Header { bounce_back: true, ..Header::default() };
-        for header in [reverse, duplex, back] {
+        for header in [reverse, duplex, back(5_001)] {
             assert!(check(&header, Transport::Udp).is_err(), "{header:?}");
         }
-        for header in [back, requests] {
+        for header in [back(0), back(25), back(1_023), requests] {
             assert!(check(&header, Transport::Tcp).is_err(), "{header:?}");
         }
         // A connection has proven it.
+        assert!(check(&back(1_024), Transport::Tcp).is_ok());
         for (header, direction) in [(reverse, Direction::Reverse), (duplex, Direction::Both)] {
             assert!(check(&header, Transport::Tcp).is_ok(), "{header:?}");
             let plan = plan(&asked(Transport::Tcp, header), &Options::default());

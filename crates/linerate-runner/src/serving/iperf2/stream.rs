@@ -1,6 +1,8 @@
 //! One stream of a client of iperf 2's, from its first bytes to its end.
 
+use std::io;
 use std::net::SocketAddr;
+use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,11 +16,13 @@ use linerate_wire::framing::Framing;
 use linerate_wire::iperf2::{Ack, HEADER_BYTES, Header, Unfit};
 use linerate_wire::native::message::{RefusalKind, Refused};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::mpsc;
+use tokio::time::timeout;
 
 use super::plan::{self, Asked, refuse};
+use crate::address::with_port;
 use crate::admission::{self, Slot};
 use crate::client::iperf2::seen;
 use crate::data::{self, Early, Shared, Sign, StreamSocket, Streams};
@@ -37,6 +41,8 @@ const LOOK_AGAIN: Duration = Duration::from_millis(5);
 const VERSION: (u32, u32) = (0x0002_0002, 0x0001_0001);
 /// The first release whose clients want the later words of a report in any case.
 const EXTENDED: u32 = 0x0002_0002;
+/// A client that listens answers at once; one behind a firewall never does.
+const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 /// A UDP client that says nothing for so long is gone, unless it sends more slowly.
 const SILENCE: Duration = Duration::from_secs(10);
 /// Datagrams of which none comes within this are too slow, in multiples of the time between two.
@@ -56,7 +62,24 @@ pub(crate) struct Test {
     /// Its client reads the later words of a report.
     extended: bool,
     silence: Duration,
-    _alone: Option<OwnedSemaphorePermit>,
+    call: Option<Call>,
+    _alone: Alone,
+}
+
+/// Nobody else has a test meanwhile, where that is how tests run here.
+pub(super) type Alone = Option<Arc<OwnedSemaphorePermit>>;
+
+/// A stream that is granted, as soon as it has its socket.
+type Granted = Box<dyn FnOnce(StreamSocket, Vec<Early>) -> Test + Send>;
+
+/// The stream back of `-d` and `-r`, which has its place already: a client waits for it without an end.
+struct Call {
+    at_once: bool,
+    /// Where its client called, on any port.
+    from: SocketAddr,
+    /// Where its client listens.
+    to: SocketAddr,
+    granted: Granted,
 }
 
 /// Reads what a TCP stream is. Bounded by the caller's deadline.
@@ -69,8 +92,11 @@ pub(crate) async fn greet(
     let local = sys::plain(stream.local_addr().ok()?);
     let (transport, datagram) = (Transport::Tcp, HEADER_BYTES);
     let asked = Asked { peer, local, transport, header, datagram };
-    let granted = match grant(server, &asked) {
-        Ok(granted) => granted,
+    let both = alone(server).and_then(|alone| {
+        Ok((grant(server, &asked, alone.clone())?, call(server, &asked, alone)?))
+    });
+    let (granted, call) = match both {
+        Ok(both) => both,
         Err(refused) => {
             server.turned_away(peer, refused.kind, &refused.why);
             return None;
@@ -88,7 +114,30 @@ pub(crate) async fn greet(
     stream.set_nonblocking(false).ok()?;
     let back = if header.full_duplex { Some(stream.try_clone().ok()?) } else { None };
     let test = granted(StreamSocket::Tcp(stream), Vec::new());
-    Some(Test { back: back.map(StreamSocket::Tcp), ..test })
+    Some(Test { back: back.map(StreamSocket::Tcp), call, ..test })
+}
+
+/// Takes the place of the stream back, where one is asked for.
+fn call(server: &Server, asked: &Asked, alone: Alone) -> Result<Option<Call>, Refused> {
+    let Some(back) = asked.header.back else { return Ok(None) };
+    let to = with_port(asked.peer, back.port.map_or(0, NonZeroU16::get));
+    let header = Header { reverse: true, full_duplex: false, back: None, ..asked.header };
+    let granted = grant(server, &Asked { peer: to, header, ..*asked }, alone)?;
+    Ok(Some(Call {
+        at_once: back.at_once,
+        from: with_port(asked.local, 0),
+        to,
+        granted: Box::new(granted),
+    }))
+}
+
+/// Connects to the client, from where it was called.
+async fn connect(from: SocketAddr, to: SocketAddr) -> io::Result<std::net::TcpStream> {
+    let socket = if to.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    socket.bind(from)?;
+    let stream = timeout(CONNECT_LIMIT, socket.connect(to)).await??.into_std()?;
+    stream.set_nonblocking(false)?;
+    Ok(stream)
 }
 
 /// The header stays where it is: its bytes are counted as all others. A stream that begins with something
@@ -107,10 +156,18 @@ async fn peek(stream: &TcpStream) -> Option<(Header, usize)> {
     }
 }
 
+/// Waits for nobody: a client that is told nothing would wait as well.
+pub(super) fn alone(server: &Server) -> Result<Alone, Refused> {
+    let busy =
+        |()| refuse(RefusalKind::Busy, "another test runs, and this server runs one at a time");
+    Ok(server.rendezvous.try_alone().map_err(busy)?.map(Arc::new))
+}
+
 /// Holds what is asked against the limits. What is granted wants its socket, and what has come on it.
 pub(super) fn grant(
     server: &Server,
     asked: &Asked,
+    alone: Alone,
 ) -> Result<impl FnOnce(StreamSocket, Vec<Early>) -> Test + use<>, Refused> {
     let &Asked { peer, local, transport, header, .. } = asked;
     let options = &server.options;
@@ -122,9 +179,6 @@ pub(super) fn grant(
     let ip = if peer.is_ipv4() { IpVersion::V4 } else { IpVersion::V6 };
     let plan = plan::plan(asked, options);
     admission::check(&plan, Dialect::Iperf2, ip, options)?;
-    let busy =
-        |()| refuse(RefusalKind::Busy, "another test runs, and this server runs one at a time");
-    let alone = server.rendezvous.try_alone().map_err(busy)?;
     let agreed = Arc::new(AgreedPlan { plan, cuts: vec![] });
     let (arrivals, _) = mpsc::unbounded_channel();
     let token = u64::from_be_bytes(random()) >> 1;
@@ -154,6 +208,7 @@ pub(super) fn grant(
         framing: Framing::Iperf2 { wide: header.wide, ahead_ns: 0 },
         extended: header.version.is_some_and(|(major, _)| major >= EXTENDED),
         silence,
+        call: None,
         _alone: alone,
     })
 }
@@ -166,8 +221,21 @@ fn silence(asked: &Asked) -> Duration {
 }
 
 impl Test {
-    /// Runs it, to its end.
-    pub(crate) async fn run(self, server: &Arc<Server>) {
+    /// Runs it to its end, with the stream back to its client.
+    pub(crate) async fn run(mut self, server: &Arc<Server>) {
+        match self.call.take() {
+            None => self.run_alone(server).await,
+            Some(call) if call.at_once => {
+                tokio::join!(self.run_alone(server), call.run(server));
+            }
+            Some(call) => {
+                self.run_alone(server).await;
+                call.run(server).await;
+            }
+        }
+    }
+
+    async fn run_alone(self, server: &Arc<Server>) {
         let served =
             Box::new(served::test(None, self.peer, Dialect::Iperf2, None, &self.agreed.plan));
         let (peer, local) = (self.peer, self.local.ip());
@@ -193,6 +261,7 @@ impl Test {
             framing,
             extended,
             silence,
+            call: _,
             _alone,
         } = self;
         let options = &server.options;
@@ -239,6 +308,22 @@ impl Test {
             let _ = arrived.send((number, socket));
         }
         Driver::new(test, None, setup).run(server, &mut arrivals).await
+    }
+}
+
+impl Call {
+    async fn run(self, server: &Arc<Server>) {
+        if *server.shut.borrow() || server.is_over() {
+            return;
+        }
+        let Self { to, granted, from, .. } = self;
+        match connect(from, to).await {
+            Ok(stream) => granted(StreamSocket::Tcp(stream), Vec::new()).run_alone(server).await,
+            Err(error) => {
+                let why = format!("cannot connect back to it, as -d and -r ask: {error}");
+                server.turned_away(to, RefusalKind::Unable, &why);
+            }
+        }
     }
 }
 
