@@ -346,7 +346,7 @@ fn both_ends_may_be_linerate() {
     let _alone = alone();
     let server = Server::start(None, &["--iperf2"]);
     for (args, streams) in [
-        ("udp -t 300ms -b 20M", 1),
+        ("udp -k 500 -b 20M", 1),
         ("udp -k 500 -b 20M --streams 4", 4),
         ("tcp --bytes 2M", 1),
         ("tcp -t 300ms --reverse --streams 2", 2),
