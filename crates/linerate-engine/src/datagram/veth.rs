@@ -2,11 +2,11 @@
 
 use std::fs::File;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::process::Command;
 use std::sync::OnceLock;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::sched::{CloneFlags, setns, unshare};
 use socket2::Socket;
@@ -69,13 +69,21 @@ fn ip(line: &str) -> io::Result<String> {
     Err(io::Error::other(format!("ip {line}: {}", text(&out.stderr))))
 }
 
-/// Until the interface carries what is sent. The kernel learns that its peer is up in a work of its own, and until
-/// then drops what is sent without an error (net/core/link_watch.c, `noop_qdisc`).
-fn carries() -> io::Result<()> {
-    while !ip(&format!("link show {INTERFACE}"))?.contains(" state UP ") {
-        std::thread::sleep(Duration::from_millis(5));
+/// Until one arrives of what is sent from here to there. An interface is up before it carries anything: the kernel learns in
+/// a work of its own that its peer is up, and until then drops what is sent without an error (net/core/link_watch.c,
+/// `noop_qdisc`).
+fn carries(from: &UdpSocket, to: &UdpSocket) -> io::Result<()> {
+    let there = to.local_addr()?;
+    to.set_read_timeout(Some(Duration::from_millis(5)))?;
+    let until = Instant::now() + Duration::from_secs(60);
+    loop {
+        from.send_to(&[0], there)?;
+        match to.recv(&mut [0]) {
+            Ok(_) => return Ok(()),
+            Err(e) if Instant::now() > until => return Err(e),
+            Err(_) => {}
+        }
     }
-    Ok(())
 }
 
 impl Veth {
@@ -106,8 +114,11 @@ impl Veth {
                 Ok(())
             })?;
         }
-        veth.inside(0, carries)?;
-        veth.inside(1, carries)?;
+        for is_v6 in [false, true] {
+            let [a, b] = veth.sockets(is_v6)?.map(UdpSocket::from);
+            carries(&a, &b)?;
+            carries(&b, &a)?;
+        }
         Ok(veth)
     }
 
