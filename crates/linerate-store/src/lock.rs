@@ -17,8 +17,19 @@ pub(crate) fn beside(store: &Path, ending: &str) -> PathBuf {
     name.into()
 }
 
-/// Takes the lock; it is held until the file is dropped.
-pub(crate) fn take(store: &Path) -> Result<File, StoreError> {
+/// A file that is locked.
+#[derive(Debug)]
+pub(crate) struct Lock(File);
+
+impl Drop for Lock {
+    /// Closing alone would leave it to any child of this process that is between its fork and its exec.
+    fn drop(&mut self) {
+        let _ = self.0.unlock();
+    }
+}
+
+/// Takes the lock; it is held until what this returns is dropped.
+pub(crate) fn take(store: &Path) -> Result<Lock, StoreError> {
     let path = beside(store, ".lock");
     let file = OpenOptions::new()
         .create(true)
@@ -28,7 +39,7 @@ pub(crate) fn take(store: &Path) -> Result<File, StoreError> {
         .map_err(|e| StoreError::io("open", &path, &e))?;
     for attempt in 0..TRIES {
         match file.try_lock() {
-            Ok(()) => return Ok(file),
+            Ok(()) => return Ok(Lock(file)),
             Err(TryLockError::WouldBlock) if attempt + 1 < TRIES => std::thread::sleep(PAUSE),
             Err(TryLockError::WouldBlock) => break,
             Err(TryLockError::Error(e)) => return Err(StoreError::io("lock", &path, &e)),
@@ -40,5 +51,28 @@ pub(crate) fn take(store: &Path) -> Result<File, StoreError> {
 /// Whether a process writes this store now.
 pub fn is_locked(store: &Path) -> bool {
     let Ok(file) = File::open(beside(store, ".lock")) else { return false };
-    matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock))
+    match file.try_lock_shared() {
+        Ok(()) => {
+            drop(Lock(file));
+            false
+        }
+        Err(error) => matches!(error, TryLockError::WouldBlock),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_child_that_has_not_begun_yet_keeps_no_lock() {
+        let store = std::env::temp_dir().join(format!("linerate-lock-{}", std::process::id()));
+        let held = take(&store).unwrap();
+        let of_child = held.0.try_clone().unwrap();
+        assert!(is_locked(&store));
+        drop(held);
+        assert!(!is_locked(&store));
+        drop((take(&store).unwrap(), of_child));
+        std::fs::remove_file(beside(&store, ".lock")).unwrap();
+    }
 }

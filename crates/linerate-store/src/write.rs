@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use linerate_model::campaign::{Event, Slot, StoredRun};
 use rusqlite::{Connection, OpenFlags, Transaction, params};
 
+use crate::lock::Lock;
 use crate::row::{self, RunRow};
 use crate::{APPLICATION_ID, Meta, Reader, SCHEMA, SCHEMA_VERSION, StoreError, lock};
 
@@ -16,7 +17,7 @@ pub struct Campaign {
     path: PathBuf,
     /// After an error the file's state is unknown to this process for good.
     broken: bool,
-    _lock: File,
+    _lock: Lock,
 }
 
 impl Campaign {
@@ -62,7 +63,7 @@ impl Campaign {
         Self::with_lock(path, lock::take(path)?)
     }
 
-    fn with_lock(path: &Path, held: File) -> Result<Self, StoreError> {
+    fn with_lock(path: &Path, held: Lock) -> Result<Self, StoreError> {
         let fail = |e: &rusqlite::Error| StoreError::sqlite("open", path, e);
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(path, flags).map_err(|e| fail(&e))?;

@@ -74,7 +74,17 @@ pub(crate) struct Journal {
     /// After a failed write or sync nobody knows what is on the disk: nothing more may be changed.
     broken: Option<String>,
     /// Held as long as this lives, and free again when the process ends in whatever way.
-    _lock: File,
+    _lock: Lock,
+}
+
+/// A file that is locked.
+struct Lock(File);
+
+impl Drop for Lock {
+    /// Closing alone would leave it to any child of this process that is between its fork and its exec.
+    fn drop(&mut self) {
+        let _ = self.0.unlock();
+    }
 }
 
 /// Why a journal cannot be had.
@@ -160,7 +170,7 @@ impl Journal {
             damages,
             disk,
             broken: None,
-            _lock: file,
+            _lock: Lock(file),
         })
     }
 
@@ -269,6 +279,7 @@ pub(crate) fn sweep(directory: &Path, here: &Place) {
             && all_old(&path, &here.boot_id)
             && let Ok(lock) = lock_file(&path.with_extension("lock"))
             && lock.try_lock().is_ok()
+            && let _held = Lock(lock)
             // Now that nobody writes it.
             && all_old(&path, &here.boot_id)
         {
@@ -290,4 +301,22 @@ fn all_old(path: &Path, boot_id: &str) -> bool {
 
 fn lock_file(path: &Path) -> io::Result<File> {
     OpenOptions::new().create(true).truncate(false).read(true).write(true).mode(0o600).open(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_child_that_has_not_begun_yet_keeps_no_lock() {
+        let state = std::env::temp_dir().join(format!("linerate-journal-{}", std::process::id()));
+        let place = Place { boot_id: "b".into(), namespace: 1 };
+        let open = || Journal::open(&state, place.clone(), Box::<RealDisk>::default());
+        let held = open().unwrap();
+        let of_child = held._lock.0.try_clone().unwrap();
+        assert!(matches!(open(), Err(JournalError::Taken(_))));
+        drop(held);
+        drop((open().unwrap(), of_child));
+        fs::remove_dir_all(&state).unwrap();
+    }
 }
