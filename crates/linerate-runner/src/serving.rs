@@ -13,7 +13,6 @@ use std::time::Duration;
 use linerate_dialect::habits;
 use linerate_dialect::native::server as conversation;
 use linerate_engine::{clock, sys};
-use linerate_host::facts::facts;
 use linerate_model::host::HostFacts;
 use linerate_model::plan::{AgreedPlan, Dialect, End, IpVersion, TestPlan, Transport};
 use linerate_model::served::{ServedResult, ServedTest};
@@ -34,6 +33,7 @@ use crate::control::{ControlError, read_body, read_out, write_bytes, write_messa
 use crate::data::Streams;
 use crate::data::{self, Shared, Sign, StreamSocket, drain_ns};
 use crate::event::Event;
+use crate::host::facts;
 use crate::proven::{self, Asker};
 use crate::random::random;
 use crate::served;
@@ -224,7 +224,7 @@ async fn grant(
         why: "a test is running, and this server makes one at a time".into(),
         hints: vec!["try again later".into()],
     })?;
-    let host: HostFacts = facts(Some(peer.ip()));
+    let host: HostFacts = facts(peer.ip()).await;
     let nic = host.nic.clone();
     let served = Box::new(served(&request.plan));
     let agreed = Arc::new(AgreedPlan { plan: request.plan, cuts: vec![] });

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use linerate_dialect::habits;
 use linerate_dialect::native::client::{self, Client, Terms};
-use linerate_host::facts::facts;
 use linerate_model::plan::{Dialect, IpVersion};
 use linerate_model::record::{Addresses, ErrorKind, ErrorRecord, PlanRecord, RunRecord};
 use linerate_session::assemble::HostSamples;
@@ -24,6 +23,7 @@ use crate::control::{ControlError, read_out};
 use crate::data::Streams;
 use crate::data::{self, drain_ns};
 use crate::errors;
+use crate::host::facts;
 use crate::proven;
 
 /// A test over a control connection, whatever happens on it.
@@ -41,7 +41,7 @@ pub(super) async fn over_control(
     let (Ok(peer), Ok(local)) = (control.peer_addr(), control.local_addr()) else {
         return failed(record, errors::unable("use the control connection", "it has no addresses"));
     };
-    record.client = facts(Some(peer.ip()));
+    record.client = facts(peer.ip()).await;
     record.addresses =
         Some(Addresses { control: address_pair(local, peer), ..Addresses::default() });
     let mut near = ClientTest {

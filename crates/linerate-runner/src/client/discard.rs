@@ -8,7 +8,6 @@ use linerate_dialect::native::server::HEAD_START_NS;
 use linerate_dialect::stream::StreamId;
 use linerate_dialect::ticks::Ticks;
 use linerate_engine::{clock, sys};
-use linerate_host::facts::facts;
 use linerate_model::plan::{AgreedPlan, Direction, IpVersion, PlanDirection};
 use linerate_model::record::{ErrorRecord, PlanRecord, RunRecord, Status};
 use linerate_session::assemble::{self, HostSamples, LiveSide, Outcome, StreamOutcome};
@@ -21,6 +20,7 @@ use crate::data::Streams;
 use crate::data::{self, DataEvent, Report, Shared, StreamSocket, Tick};
 use crate::errors;
 use crate::host::HostWatch;
+use crate::host::facts;
 use crate::place::{self, From};
 use crate::random::random;
 
@@ -138,7 +138,7 @@ async fn prepare(
         IpAddr::V6(_) => (IpVersion::V6, Ipv6Addr::UNSPECIFIED.into()),
     };
     let local = SocketAddr::new(request.bind.unwrap_or(any), 0);
-    record.client = facts(Some(peer.ip()));
+    record.client = facts(peer.ip()).await;
     let mut plan = request.plan.clone();
     plan.direction = Direction::Forward;
     let fragments = mtu::fit(&mut plan, record, (local, peer), request.size_from_mtu);

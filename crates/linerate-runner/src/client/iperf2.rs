@@ -11,7 +11,6 @@ use std::sync::Arc;
 use linerate_dialect::habits;
 use linerate_dialect::iperf2::client::{Client, Terms};
 use linerate_engine::{clock, sys};
-use linerate_host::facts::facts;
 use linerate_model::plan::{Dialect, Direction, IpVersion, Transport, Way};
 use linerate_model::record::{Addresses, Doubt, DoubtKind, ErrorRecord, PlanRecord, RunRecord};
 use linerate_model::test_event::{End, TestEvent};
@@ -28,6 +27,7 @@ use super::test::{ClientTest, Ended, unchanged};
 use super::{Request, failed, mtu};
 use crate::data::{self, SocketFacts, Streams};
 use crate::errors;
+use crate::host::facts;
 use crate::line::nanos;
 use crate::random::random;
 
@@ -42,7 +42,7 @@ pub(super) async fn run(
         Ok(ends) => ends,
         Err(error) => return failed(record, error),
     };
-    record.client = facts(Some(peer.ip()));
+    record.client = facts(peer.ip()).await;
     let control = address_pair(local, peer);
     record.addresses = Some(Addresses { control, ..Addresses::default() });
     let mut near = ClientTest {

@@ -11,7 +11,6 @@ use std::sync::Arc;
 use linerate_dialect::habits;
 use linerate_dialect::iperf3::client::{Client, Ended as Measured, MOST_SETTLE_NS, Terms};
 use linerate_engine::{clock, sys};
-use linerate_host::facts::facts;
 use linerate_model::plan::{Dialect, Traffic, Way};
 use linerate_model::record::{Doubt, DoubtKind, ErrorRecord, PlanRecord};
 use linerate_model::test_event::{self, Connected, TestEvent};
@@ -30,6 +29,7 @@ use super::test::{ClientTest, Ended, unchanged};
 use crate::data::Streams;
 use crate::data::{self, SocketFacts};
 use crate::errors;
+use crate::host::facts;
 use crate::line::nanos;
 use crate::random::random;
 
@@ -70,7 +70,7 @@ pub(super) async fn conduct(
     test.record.asked.ip = Some(test.ip.number());
     let mut agreed = PlanRecord::of(&test.plan, Some(test.ip));
     agreed.dialect = Dialect::Iperf3.into();
-    test.record.client = facts(Some(test.peer.ip()));
+    test.record.client = facts(test.peer.ip()).await;
 
     let settle_ns = SETTLE_NS.saturating_add(rtt_ns.unwrap_or(0).saturating_mul(2));
     let terms = Terms {

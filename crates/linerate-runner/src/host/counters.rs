@@ -6,14 +6,18 @@
 //! takes little of a core whatever the number of tests.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use linerate_engine::clock;
+use linerate_host::facts::facts as of_host;
 use linerate_host::roots::Roots;
 use linerate_host::sampler::{Clocks, IrqCounts, Reading, Sampler};
+use linerate_model::host::HostFacts;
 use tokio::sync::oneshot;
+use tokio::time::timeout;
 
 /// Rests so many times as long as a reading took …
 const REST_TIMES: u32 = 4;
@@ -21,6 +25,11 @@ const REST_TIMES: u32 = 4;
 const LEAST_REST: Duration = Duration::from_millis(1);
 /// … and at most so long: the shortest interval of a test is 10 ms, and each wants a reading.
 const MOST_REST: Duration = Duration::from_millis(5);
+
+/// A test cannot wait longer, for it says several times a second that it is there. What is read of an interface waits
+/// for a lock of the kernel (`rtnl_lock`, net/core/rtnetlink.c) that others may hold for seconds, for instance where
+/// containers come and go.
+const PATIENCE: Duration = Duration::from_millis(500);
 
 /// The interface of a test, if it is known.
 type Nic = Option<String>;
@@ -40,6 +49,8 @@ pub(super) enum Ask {
     Read(Nic, bool, oneshot::Sender<Counted>),
     /// A test is over.
     Close(Nic),
+    /// What this host is, with the interface towards an address.
+    Facts(IpAddr, oneshot::Sender<HostFacts>),
 }
 
 /// The way to the thread, for one test.
@@ -61,12 +72,21 @@ impl Counters {
         Self { asks, nic }
     }
 
-    /// Counters as they are after the call; `None` when the thread is gone.
+    /// Counters as they are after the call; `None` when they do not come in time.
     pub(super) async fn read(&self, irqs: bool) -> Option<Counted> {
-        let (answer, answered) = oneshot::channel();
-        self.asks.send(Ask::Read(self.nic.clone(), irqs, answer)).ok()?;
-        answered.await.ok()
+        answered(&self.asks, |answer| Ask::Read(self.nic.clone(), irqs, answer)).await
     }
+}
+
+/// What this host is; `None` when that does not come in time.
+pub(super) async fn facts(towards: IpAddr) -> Option<HostFacts> {
+    answered(&host()?, |answer| Ask::Facts(towards, answer)).await
+}
+
+async fn answered<T>(asks: &Sender<Ask>, ask: impl FnOnce(oneshot::Sender<T>) -> Ask) -> Option<T> {
+    let (answer, answered) = oneshot::channel();
+    asks.send(ask(answer)).ok()?;
+    timeout(PATIENCE, answered).await.ok()?.ok()
 }
 
 impl Drop for Counters {
@@ -142,6 +162,7 @@ fn answer(roots: &Roots, asked: &Receiver<Ask>) {
                     let Some(open) = open.get_mut(&nic) else { continue };
                     if irqs { open.with_irqs.push(answer) } else { open.waiting.push(answer) }
                 }
+                Ask::Facts(towards, answer) => drop(answer.send(of_host(Some(towards)))),
                 Ask::Close(nic) => {
                     let Some(closed) = open.get_mut(&nic) else { continue };
                     closed.tests = closed.tests.saturating_sub(1);
@@ -196,21 +217,24 @@ mod tests {
     }
 
     #[test]
-    fn a_reading_that_takes_for_ever_holds_up_its_own_test_only() {
+    fn a_reading_that_takes_for_ever_holds_nobody_up() {
         // A pipe that nobody writes into is a file that takes for ever to read.
         let dir = std::env::temp_dir().join(format!("linerate-slow-{}", std::process::id()));
         std::fs::create_dir_all(dir.join("proc")).unwrap();
         nix::unistd::mkfifo(&dir.join("proc/stat"), nix::sys::stat::Mode::S_IRWXU).unwrap();
         let asks = start(Roots::at(&dir)).unwrap();
         let test = Counters::of(asks, None);
-        let others = runtime().block_on(async {
-            tokio::select! {
+        let (others, own) = runtime().block_on(async {
+            let mut reading = Box::pin(test.read(true));
+            let others = tokio::select! {
                 biased;
-                _ = test.read(true) => false,
+                _ = &mut reading => false,
                 () = tokio::time::sleep(Duration::from_millis(50)) => true,
-            }
+            };
+            (others, reading.await)
         });
         assert!(others, "it was read on the control thread, or not at all");
+        assert!(own.is_none());
         // Lets the thread go.
         let _ = std::fs::OpenOptions::new().write(true).open(dir.join("proc/stat"));
         drop(test);

@@ -2,10 +2,12 @@
 
 mod counters;
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use linerate_host::sampler::{IrqCounts, Reading};
+use linerate_model::host::HostFacts;
 use linerate_model::sample::HostSample;
 use linerate_session::assemble::HostSamples;
 
@@ -23,7 +25,7 @@ pub(crate) const MOST_CORES: usize = 128;
 /// byte until nothing more is sent. Counters are counted from before it (or from the end of the
 /// warm-up) until the last datagram was waited for, because a drop at either edge is this test's.
 ///
-/// A thread of its own reads them, for all tests; whoever asks waits without holding others up.
+/// A thread of its own reads them, for all tests; whoever asks waits without holding others up, and not for long.
 #[derive(Debug)]
 pub(crate) struct HostWatch {
     counters: Option<Counters>,
@@ -44,6 +46,7 @@ impl HostWatch {
             Some(counters) => counters.read(true).await,
             None => None,
         };
+        let counters = counters.filter(|_| now.is_some());
         let reading = now.as_ref().map(|now| Arc::clone(&now.reading));
         Self {
             counters,
@@ -57,8 +60,13 @@ impl HostWatch {
         }
     }
 
-    async fn read(&self) -> Option<Arc<Reading>> {
-        Some(self.counters.as_ref()?.read(false).await?.reading)
+    /// Where one is missing, so are all after it: what was counted until then would be counted for a longer time.
+    async fn read(&mut self) -> Option<Arc<Reading>> {
+        let read = self.counters.as_ref()?.read(false).await;
+        if read.is_none() {
+            self.counters = None;
+        }
+        Some(read?.reading)
     }
 
     /// What was counted so far belongs to the warm-up.
@@ -136,6 +144,13 @@ impl HostWatch {
             irq_cores: irqs.map(|(now, from)| now.main_cores_since(from)).unwrap_or_default(),
         }
     }
+}
+
+/// What this host is, and its interface towards a test's other end: without one where the kernel does not answer in
+/// time, and never for long.
+pub(crate) async fn facts(towards: IpAddr) -> HostFacts {
+    let found = counters::facts(towards).await;
+    found.unwrap_or_else(|| linerate_host::facts::facts(None))
 }
 
 /// Whoever notices stops is waited for so often …

@@ -86,7 +86,7 @@ async fn negotiate(
         }
     };
     let granted = match login(server, &body).await {
-        Ok(parameters) => grant(server, &control, peer, cookie, &parameters),
+        Ok(parameters) => grant(server, &control, peer, cookie, &parameters).await,
         Err(refusal) => Err(refusal),
     };
     match granted {
@@ -127,7 +127,7 @@ async fn login(server: &Server, body: &[u8]) -> Result<Parameters, Refusal> {
 
 type Granted = Box<dyn FnOnce(Control) -> Test + Send>;
 
-fn grant(
+async fn grant(
     server: &Arc<Server>,
     control: &Control,
     peer: SocketAddr,
@@ -140,10 +140,8 @@ fn grant(
         control.0.local_addr().map(sys::plain).map_err(|e| {
             refuse(ErrorNumber::ACCEPT_CONTROL, format!("no address of its own: {e}"))
         })?;
-    let irq_cores = linerate_host::facts::facts(Some(peer.ip()))
-        .nic
-        .map(|nic| nic.irq_cores)
-        .unwrap_or_default();
+    let irq_cores =
+        crate::host::facts(peer.ip()).await.nic.map(|nic| nic.irq_cores).unwrap_or_default();
     let unwanted = |refused: Refused| match refused.kind {
         RefusalKind::Busy => refuse(ErrorNumber::BUSY, refused.why),
         RefusalKind::Policy => refuse(ErrorNumber::END_CONDITIONS, refused.why),

@@ -14,7 +14,6 @@ use linerate_dialect::habits;
 use linerate_dialect::iperf3::server::silence_limit_ns;
 use linerate_dialect::netperf::server::{self as conversation, Terms};
 use linerate_engine::{clock, sys};
-use linerate_host::facts::facts;
 use linerate_model::plan::{AgreedPlan, Dialect, IpVersion, Transport};
 use linerate_wire::framing::Framing;
 use linerate_wire::native::message::RefusalKind;
@@ -32,6 +31,7 @@ use crate::admission::Slot;
 use crate::control::{read_out, write_bytes};
 use crate::data::{Shared, Sign, StreamSocket, Streams, tcp_options};
 use crate::event::Event;
+use crate::host::facts;
 use crate::serve_iperf3::control;
 use crate::served;
 use crate::service::{Server, Work};
@@ -89,7 +89,7 @@ impl Client {
         for _ in 0..MOST_SMALL {
             let frame = self.frame(control).await?;
             let answer = match ask(&frame) {
-                Ask::Test(Ok(request)) => match self.grant(*request) {
+                Ask::Test(Ok(request)) => match self.grant(*request).await {
                     Ok(test) => return Some(test),
                     Err(refusal) => return self.refuse(control, &refusal).await,
                 },
@@ -134,7 +134,7 @@ impl Client {
         None
     }
 
-    fn grant(&self, request: Request) -> Result<Test, Refusal> {
+    async fn grant(&self, request: Request) -> Result<Test, Refusal> {
         let options = &self.server.options;
         if options.wants_key() || options.logins.is_some() {
             let why = "this server wants a key or a login, which clients of netperf cannot prove";
@@ -146,7 +146,7 @@ impl Client {
             let why = "a test is running, and this server makes one at a time";
             Refusal::new(RefusalKind::Busy, why)
         })?;
-        let nic = facts(Some(self.peer.ip())).nic;
+        let nic = facts(self.peer.ip()).await.nic;
         let irq_cores = nic.as_ref().map(|nic| nic.irq_cores.clone()).unwrap_or_default();
         let permit = self.server.permit(self.peer.ip(), None, &agreed.plan);
         let permit = permit.map_err(|refused| Refusal::new(refused.kind, refused.why))?;

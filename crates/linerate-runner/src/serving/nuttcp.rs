@@ -15,7 +15,6 @@ use linerate_dialect::habits::{self, Habits, Tells};
 use linerate_dialect::iperf3::server::silence_limit_ns;
 use linerate_dialect::nuttcp::server::{self as conversation, Terms};
 use linerate_engine::{clock, sys};
-use linerate_host::facts::facts;
 use linerate_model::plan::{AgreedPlan, Dialect, IpVersion};
 use linerate_wire::framing::Framing;
 use linerate_wire::native::message::{RefusalKind, Refused};
@@ -34,6 +33,7 @@ use crate::admission::Slot;
 use crate::control::{read_out, write_bytes};
 use crate::data::{Shared, Sign, StreamSocket, Streams, tcp_options};
 use crate::event::Event;
+use crate::host::facts;
 use crate::loan::Loans;
 use crate::serve_iperf3::control;
 use crate::served;
@@ -102,7 +102,10 @@ async fn ask(
     }
     let asked = Parameters::decode(&asked);
     let asked = asked.map_err(|unfit| refuse(RefusalKind::Protocol, &unfit.to_string()));
-    Some(asked.and_then(|asked| grant(server, (peer, local), asked, release)))
+    Some(match asked {
+        Ok(asked) => grant(server, (peer, local), asked, release).await,
+        Err(refused) => Err(refused),
+    })
 }
 
 /// One line without its end; `None` where none comes.
@@ -112,7 +115,7 @@ async fn line(from: &mut (impl AsyncBufReadExt + Unpin)) -> Option<Vec<u8>> {
     line.strip_suffix(b"\n").map(<[u8]>::to_vec)
 }
 
-fn grant(
+async fn grant(
     server: &Server,
     (peer, local): (SocketAddr, SocketAddr),
     asked: Parameters,
@@ -129,7 +132,7 @@ fn grant(
         let why = "busy: a test is running, and this server makes one at a time";
         refuse(RefusalKind::Busy, why)
     })?;
-    let nic = facts(Some(peer.ip())).nic;
+    let nic = facts(peer.ip()).await.nic;
     let irq_cores = nic.as_ref().map(|nic| nic.irq_cores.clone()).unwrap_or_default();
     let permit = server.permit(peer.ip(), None, &agreed.plan)?;
     let (arrivals, _) = mpsc::unbounded_channel();
