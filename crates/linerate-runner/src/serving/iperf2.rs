@@ -3,6 +3,7 @@
 mod flows;
 mod plan;
 mod stream;
+mod tcp;
 
 pub(crate) use self::flows::hear;
-pub(crate) use self::stream::greet;
+pub(crate) use self::tcp::greet;

@@ -1,28 +1,21 @@
-//! One stream of a client of iperf 2's, from its first bytes to its end.
+//! One stream of a client of iperf 2's, from its grant to its end.
 
-use std::io;
 use std::net::SocketAddr;
-use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::time::Duration;
 
 use linerate_dialect::habits;
 use linerate_dialect::iperf2::server::{self as conversation, Terms};
 use linerate_dialect::stream;
-use linerate_engine::{clock, sys};
+use linerate_engine::clock;
 use linerate_model::plan::{AgreedPlan, Dialect, IpVersion, Transport, Way};
 use linerate_model::test_event::{End, StreamEnd, TestEvent};
 use linerate_wire::framing::Framing;
-use linerate_wire::iperf2::{Ack, HEADER_BYTES, Header, Unfit};
 use linerate_wire::native::message::{RefusalKind, Refused};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::mpsc;
-use tokio::time::timeout;
 
 use super::plan::{self, Asked, refuse};
-use crate::address::with_port;
 use crate::admission::{self, Slot};
 use crate::client::iperf2::seen;
 use crate::data::{self, Early, Shared, Sign, StreamSocket, Streams};
@@ -33,128 +26,32 @@ use crate::served;
 use crate::service::Server;
 use crate::serving::driver::{Driver, Guest, Setup};
 
-/// The most that is looked at before a stream says what it is: no client's header is longer.
-const MOST_HEADER: usize = 512;
-/// A header that is not yet whole is looked at again after so long.
-const LOOK_AGAIN: Duration = Duration::from_millis(5);
-/// What clients that ask are told: the release that this end speaks like.
-const VERSION: (u32, u32) = (0x0002_0002, 0x0001_0001);
 /// The first release whose clients want the later words of a report in any case.
 const EXTENDED: u32 = 0x0002_0002;
-/// A client that listens answers at once; one behind a firewall never does.
-const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 /// A UDP client that says nothing for so long is gone, unless it sends more slowly.
 const SILENCE: Duration = Duration::from_secs(10);
 /// Datagrams of which none comes within this are too slow, in multiples of the time between two.
 const MISSED: u64 = 5;
 
 /// A stream that was granted.
-pub(crate) struct Test {
+pub(super) struct Test {
     peer: SocketAddr,
     local: SocketAddr,
     agreed: Arc<AgreedPlan>,
     slot: Slot,
     socket: StreamSocket,
     /// Of the same connection, where data goes back on it at once.
-    back: Option<StreamSocket>,
+    pub(super) back: Option<StreamSocket>,
     early: Vec<Early>,
     framing: Framing,
     /// Its client reads the later words of a report.
     extended: bool,
     silence: Duration,
-    call: Option<Call>,
     _alone: Alone,
 }
 
 /// Nobody else has a test meanwhile, where that is how tests run here.
 pub(super) type Alone = Option<Arc<OwnedSemaphorePermit>>;
-
-/// A stream that is granted, as soon as it has its socket.
-type Granted = Box<dyn FnOnce(StreamSocket, Vec<Early>) -> Test + Send>;
-
-/// The stream back of `-d` and `-r`, which has its place already: a client waits for it without an end.
-struct Call {
-    at_once: bool,
-    /// Where its client called, on any port.
-    from: SocketAddr,
-    /// Where its client listens.
-    to: SocketAddr,
-    granted: Granted,
-}
-
-/// Reads what a TCP stream is. Bounded by the caller's deadline.
-pub(crate) async fn greet(
-    server: &Arc<Server>,
-    mut stream: TcpStream,
-    peer: SocketAddr,
-) -> Option<Test> {
-    let (header, length) = peek(&stream).await?;
-    let local = sys::plain(stream.local_addr().ok()?);
-    let (transport, datagram) = (Transport::Tcp, HEADER_BYTES);
-    let asked = Asked { peer, local, transport, header, datagram };
-    let both = alone(server).and_then(|alone| {
-        Ok((grant(server, &asked, alone.clone())?, call(server, &asked, alone)?))
-    });
-    let (granted, call) = match both {
-        Ok(both) => both,
-        Err(refused) => {
-            server.turned_away(peer, refused.kind, &refused.why);
-            return None;
-        }
-    };
-    let sends = header.reverse || header.full_duplex;
-    if header.detect || header.version.is_some() && !sends {
-        stream.write_all(&Ack { version: VERSION }.encode()).await.ok()?;
-    }
-    if header.reverse {
-        // Its thread only sends; what is unread when it closes would break the connection.
-        stream.read_exact(&mut vec![0; length]).await.ok()?;
-    }
-    let stream = stream.into_std().ok()?;
-    stream.set_nonblocking(false).ok()?;
-    let back = if header.full_duplex { Some(stream.try_clone().ok()?) } else { None };
-    let test = granted(StreamSocket::Tcp(stream), Vec::new());
-    Some(Test { back: back.map(StreamSocket::Tcp), call, ..test })
-}
-
-/// Takes the place of the stream back, where one is asked for.
-fn call(server: &Server, asked: &Asked, alone: Alone) -> Result<Option<Call>, Refused> {
-    let Some(back) = asked.header.back else { return Ok(None) };
-    let to = with_port(asked.peer, back.port.map_or(0, NonZeroU16::get));
-    let header = Header { reverse: true, full_duplex: false, back: None, ..asked.header };
-    let granted = grant(server, &Asked { peer: to, header, ..*asked }, alone)?;
-    Ok(Some(Call {
-        at_once: back.at_once,
-        from: with_port(asked.local, 0),
-        to,
-        granted: Box::new(granted),
-    }))
-}
-
-/// Connects to the client, from where it was called.
-async fn connect(from: SocketAddr, to: SocketAddr) -> io::Result<std::net::TcpStream> {
-    let socket = if to.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
-    socket.bind(from)?;
-    let stream = timeout(CONNECT_LIMIT, socket.connect(to)).await??.into_std()?;
-    stream.set_nonblocking(false)?;
-    Ok(stream)
-}
-
-/// The header stays where it is: its bytes are counted as all others. A stream that begins with something
-/// else is data of a client that asks for nothing.
-async fn peek(stream: &TcpStream) -> Option<(Header, usize)> {
-    let mut bytes = [0; MOST_HEADER];
-    loop {
-        let length = stream.peek(&mut bytes).await.ok().filter(|length| *length > 0)?;
-        match Header::read(bytes.get(..length).unwrap_or_default()) {
-            Ok(header) => return Some(header),
-            Err(Unfit::Short(wanted)) if wanted <= MOST_HEADER => {
-                tokio::time::sleep(LOOK_AGAIN).await;
-            }
-            Err(_) => return Some((Header::default(), 0)),
-        }
-    }
-}
 
 /// Waits for nobody: a client that is told nothing would wait as well.
 pub(super) fn alone(server: &Server) -> Result<Alone, Refused> {
@@ -208,7 +105,6 @@ pub(super) fn grant(
         framing: Framing::Iperf2 { wide: header.wide, ahead_ns: 0 },
         extended: header.version.is_some_and(|(major, _)| major >= EXTENDED),
         silence,
-        call: None,
         _alone: alone,
     })
 }
@@ -221,21 +117,8 @@ fn silence(asked: &Asked) -> Duration {
 }
 
 impl Test {
-    /// Runs it to its end, with the stream back to its client.
-    pub(crate) async fn run(mut self, server: &Arc<Server>) {
-        match self.call.take() {
-            None => self.run_alone(server).await,
-            Some(call) if call.at_once => {
-                tokio::join!(self.run_alone(server), call.run(server));
-            }
-            Some(call) => {
-                self.run_alone(server).await;
-                call.run(server).await;
-            }
-        }
-    }
-
-    async fn run_alone(self, server: &Arc<Server>) {
+    /// Runs it, to its end.
+    pub(super) async fn run(self, server: &Arc<Server>) {
         let served =
             Box::new(served::test(None, self.peer, Dialect::Iperf2, None, &self.agreed.plan));
         let (peer, local) = (self.peer, self.local.ip());
@@ -261,7 +144,6 @@ impl Test {
             framing,
             extended,
             silence,
-            call: _,
             _alone,
         } = self;
         let options = &server.options;
@@ -308,22 +190,6 @@ impl Test {
             let _ = arrived.send((number, socket));
         }
         Driver::new(test, None, setup).run(server, &mut arrivals).await
-    }
-}
-
-impl Call {
-    async fn run(self, server: &Arc<Server>) {
-        if *server.shut.borrow() || server.is_over() {
-            return;
-        }
-        let Self { to, granted, from, .. } = self;
-        match connect(from, to).await {
-            Ok(stream) => granted(StreamSocket::Tcp(stream), Vec::new()).run_alone(server).await,
-            Err(error) => {
-                let why = format!("cannot connect back to it, as -d and -r ask: {error}");
-                server.turned_away(to, RefusalKind::Unable, &why);
-            }
-        }
     }
 }
 
