@@ -33,6 +33,8 @@ pub struct FleetDocument {
     pub unit: String,
     /// How often each pair is measured.
     pub times: u32,
+    /// When each time began (RFC 3339, UTC); null where none of its tests has begun.
+    pub begun: Vec<Option<String>>,
     /// Rounds that were needed, those of tests that were tried again among them.
     pub rounds: usize,
     /// Whether it ended before every pair had its turn.
@@ -41,6 +43,32 @@ pub struct FleetDocument {
     pub pairs: Vec<FleetPair>,
     /// Which host or link is bad, as far as can be told.
     pub verdict: FleetVerdict,
+    /// Pairs whose level changed, in the order of the times.
+    pub changes: Vec<FleetChange>,
+}
+
+/// The level of a pair changed. Levels are medians, in the unit of the metric.
+#[skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FleetChange {
+    /// The host that was the client.
+    pub from: String,
+    /// The host whose server answered.
+    pub to: String,
+    /// When the first time after the change began (RFC 3339, UTC).
+    pub since: Option<String>,
+    /// Number of that time, from 1.
+    pub time: u32,
+    /// Level before.
+    pub before: f64,
+    /// Level after.
+    pub after: f64,
+    /// Low end of the 95 % interval of `after` - `before`.
+    pub low: Option<f64>,
+    /// High end.
+    pub high: Option<f64>,
+    /// Whether the new level is worse, as the metric counts.
+    pub worse: bool,
 }
 
 /// A pair of hosts. It has either a value or the reason why there is none.

@@ -205,10 +205,12 @@ mod tests {
             metric: "received_bps".into(),
             unit: "bit/s".into(),
             times,
+            begun: vec![],
             rounds: 1,
             interrupted: false,
             pairs: vec![],
             verdict,
+            changes: vec![],
         }
     }
 

@@ -211,7 +211,12 @@ impl Log {
             open: false,
         };
         let mut open = BTreeMap::new();
-        for (_, event) in &events {
+        for (at, event) in &events {
+            if let Event::RunBegan { slot, .. } = event
+                && let Some((time, _)) = place(*slot)
+            {
+                log.results.begun_at(time, at);
+            }
             log.take(event, place, until_ns, &mut open);
         }
         for run in &runs {

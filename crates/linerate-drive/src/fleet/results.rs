@@ -75,6 +75,8 @@ pub(super) struct Results {
     tries: Vec<u32>,
     /// Of each time, as far as it came.
     rounds: Vec<usize>,
+    /// When the first test of each time began, RFC 3339.
+    begun: Vec<Option<String>>,
 }
 
 impl Results {
@@ -84,6 +86,7 @@ impl Results {
             times: vec![Matrix::new(&pairs, NO_TURN); times],
             tries: vec![0; pairs.len()],
             rounds: vec![0; times],
+            begun: vec![None; times],
             pairs,
         }
     }
@@ -95,6 +98,13 @@ impl Results {
         }
         if let Some(rounds) = self.rounds.get_mut(time) {
             *rounds = (*rounds).max(round.saturating_add(1));
+        }
+    }
+
+    /// Something of a time began, by the date.
+    pub(super) fn begun_at(&mut self, time: usize, date: &str) {
+        if let Some(begun) = self.begun.get_mut(time) {
+            begun.get_or_insert_with(|| date.to_owned());
         }
     }
 
@@ -154,10 +164,12 @@ impl Results {
             metric: metric.name.to_owned(),
             unit: metric.unit.to_owned(),
             times: head.times,
+            begun: self.begun.clone(),
             rounds: self.rounds.iter().sum(),
             interrupted,
             pairs: pairs.collect(),
             verdict: verdict(head, &ordered, &rows, metric),
+            changes: Vec::new(),
         }
     }
 

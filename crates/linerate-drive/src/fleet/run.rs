@@ -251,6 +251,7 @@ impl<'a> Run<'a> {
             return false;
         }
         self.results.began(self.time, test, self.coordinator.round().0);
+        self.results.begun_at(self.time, &date);
         self.results.set(self.time, test, Cell::Missing(NO_ANSWER.to_owned()));
         self.coordinator.take(Kept::Began { test, epoch, until_ns: grant.until_ns() });
         let agent = self.agents.get_mut(pair.from).and_then(Option::take);
