@@ -111,13 +111,23 @@ pub struct Web {
 }
 
 impl Web {
-    /// Takes the port of a page.
+    /// Takes the port of a page that is the same for everybody.
     pub fn bind(at: WebAddress, page: &Html) -> Result<Self, ErrorRecord> {
+        let page = http::page(page.as_str());
+        let site = move |path: &str| -> Answer {
+            let answer = if path.is_empty() { &page } else { http::NOT_FOUND };
+            Box::pin(std::future::ready(answer.to_owned()))
+        };
+        Self::page(at, Box::new(site))
+    }
+
+    /// Takes the port of a page and what belongs to it: `site` answers what stands behind the token.
+    pub fn page(at: WebAddress, site: Site) -> Result<Self, ErrorRecord> {
         let token = Token::new(random());
         let path = format!("{token}/");
-        let shown = Shown::Page { token, page: http::page(page.as_str()) };
         let hint = "--web alone takes a free port, which this host alone reaches";
-        Self::open(at, shown, ("the page", "is", "--web", &path), hint)
+        let behind = Behind { token: Some(token), site };
+        Self::open(at, behind, ("the page", "is", "--web", &path), hint)
     }
 
     /// Takes the port of what has no secret in its address; `option` says where it is to be.
@@ -127,12 +137,12 @@ impl Web {
         site: Site,
     ) -> Result<Self, ErrorRecord> {
         let hint = format!("another port with {option}=PORT, which this host alone reaches");
-        Self::open(at, Shown::Site(site), (what, "are", option, path), &hint)
+        Self::open(at, Behind { token: None, site }, (what, "are", option, path), &hint)
     }
 
     fn open(
         at: WebAddress,
-        shown: Shown,
+        behind: Behind,
         (what, are, option, path): (&str, &str, &str, &str),
         hint: &str,
     ) -> Result<Self, ErrorRecord> {
@@ -151,7 +161,7 @@ impl Web {
         let others = if any { ", and at any other address of this host" } else { "" };
         let words = format!("{what} {are} at http://{local}/{path}{others}");
         let feed = Arc::new(Feed::new());
-        let door = Door { listener, shown, feed: Arc::clone(&feed) };
+        let door = Door { listener, behind, feed: Arc::clone(&feed) };
         Ok(Self { feed, words, door: Some(door), thread: None, ended: false })
     }
 
@@ -217,17 +227,26 @@ impl Observer for Web {
 }
 
 /// What is behind a port.
-enum Shown {
-    /// For who knows the token; the whole answer.
-    Page { token: Token, page: String },
-    /// For everybody who reaches it.
-    Site(Site),
+struct Behind {
+    /// Who knows it is answered, and may ask for events; without one everybody is.
+    token: Option<Token>,
+    site: Site,
+}
+
+impl Behind {
+    fn asked<'a>(&self, head: &'a [u8]) -> Asked<'a> {
+        match (&self.token, http::request(head)) {
+            (Some(token), _) => http::asked(head, token),
+            (None, Request::Get(path)) => Asked::Path(path),
+            (None, _) => Asked::Nothing,
+        }
+    }
 }
 
 /// The port, and what stands behind it.
 struct Door {
     listener: std::net::TcpListener,
-    shown: Shown,
+    behind: Behind,
     feed: Arc<Feed>,
 }
 
@@ -242,11 +261,11 @@ impl Door {
     }
 
     async fn accept(self) {
-        let Self { listener, shown, feed } = self;
+        let Self { listener, behind, feed } = self;
         let Ok(listener) = TcpListener::from_std(listener) else { return };
         let waiting = Arc::new(Semaphore::new(MOST_WAITING));
         let listening = Semaphore::new(MOST_LISTENERS);
-        let room = Arc::new(Room { shown, feed, listening });
+        let room = Arc::new(Room { behind, feed, listening });
         let mut guests = JoinSet::new();
         loop {
             let accepted = tokio::select! {
@@ -269,7 +288,7 @@ impl Door {
 
 /// What all connections share.
 struct Room {
-    shown: Shown,
+    behind: Behind,
     feed: Arc<Feed>,
     listening: Semaphore,
 }
@@ -282,19 +301,16 @@ impl Room {
             () = self.feed.over() => return,
         };
         let Ok(Some(head)) = asked else { return };
-        let _ = match &self.shown {
-            Shown::Page { token, page } => match http::asked(&head, token) {
-                Asked::Page => send(&mut stream, page.as_bytes()).await,
-                Asked::Events => match self.listening.try_acquire() {
-                    Ok(_listens) => {
-                        drop(place);
-                        self.tell(&mut stream).await
-                    }
-                    Err(_) => send(&mut stream, http::TOO_MANY.as_bytes()).await,
-                },
-                Asked::Nothing | Asked::Part => send(&mut stream, http::NOT_FOUND.as_bytes()).await,
+        let _ = match self.behind.asked(&head) {
+            Asked::Events => match self.listening.try_acquire() {
+                Ok(_listens) => {
+                    drop(place);
+                    self.tell(&mut stream).await
+                }
+                Err(_) => send(&mut stream, http::TOO_MANY.as_bytes()).await,
             },
-            Shown::Site(site) => self.show(&mut stream, site, &head).await,
+            Asked::Path(path) => self.show(&mut stream, path).await,
+            Asked::Nothing | Asked::Part => send(&mut stream, http::NOT_FOUND.as_bytes()).await,
         };
         let _ = stream.shutdown().await;
     }
@@ -310,11 +326,8 @@ impl Room {
     }
 
     /// Answers unless whoever asked goes, or it is over.
-    async fn show(&self, stream: &mut TcpStream, site: &Site, head: &[u8]) -> io::Result<()> {
-        let Request::Get(path) = http::request(head) else {
-            return send(stream, http::NOT_FOUND.as_bytes()).await;
-        };
-        let answer = site(path);
+    async fn show(&self, stream: &mut TcpStream, path: &str) -> io::Result<()> {
+        let answer = (self.behind.site)(path);
         let (mut from, mut to) = stream.split();
         let mut byte = [0; 1];
         let answer = tokio::select! {

@@ -32,13 +32,13 @@ impl fmt::Display for Token {
 
 /// What a request asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Asked {
+pub enum Asked<'a> {
     /// Its head is not whole yet.
     Part,
-    /// `GET /TOKEN/`.
-    Page,
     /// `GET /TOKEN/events`.
     Events,
+    /// `GET /TOKEN/` and this, with the query; the page itself is empty.
+    Path(&'a str),
     /// Nothing that is here, or no request.
     Nothing,
 }
@@ -69,7 +69,7 @@ pub fn request(head: &[u8]) -> Request<'_> {
 }
 
 /// What these first bytes of a connection ask for, of who knows the token.
-pub fn asked(head: &[u8], token: &Token) -> Asked {
+pub fn asked<'a>(head: &'a [u8], token: &Token) -> Asked<'a> {
     let path = match request(head) {
         Request::Part => return Asked::Part,
         Request::Other => return Asked::Nothing,
@@ -78,9 +78,8 @@ pub fn asked(head: &[u8], token: &Token) -> Asked {
     let mut parts = path.splitn(3, '/');
     match [parts.next(), parts.next(), parts.next()] {
         [Some(""), Some(said), Some(rest)] if token.is(said.as_bytes()) => match rest {
-            "" => Asked::Page,
             "events" => Asked::Events,
-            _ => Asked::Nothing,
+            rest => Asked::Path(rest),
         },
         _ => Asked::Nothing,
     }
@@ -155,26 +154,27 @@ mod tests {
         Token::new([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 255])
     }
 
-    fn asks(request: &str) -> Asked {
-        asked(request.replace("TOKEN", TOKEN).as_bytes(), &token())
+    /// What is asked for, in words.
+    fn asks(request: &str) -> String {
+        format!("{:?}", asked(request.replace("TOKEN", TOKEN).as_bytes(), &token()))
     }
 
     #[test]
-    fn two_paths_are_known_and_nothing_else() {
+    fn what_is_asked_for_is_what_stands_behind_the_token() {
         assert_eq!(token().to_string(), TOKEN);
-        assert_eq!(asks("GET /TOKEN/ HTTP/1.1\r\nHost: a\r\n\r\n"), Asked::Page);
-        assert_eq!(asks("GET /TOKEN/events HTTP/1.0\r\n\r\n"), Asked::Events);
+        assert_eq!(asks("GET /TOKEN/events HTTP/1.0\r\n\r\n"), "Events");
+        for path in ["", "?a", "pair-3", "events/", "../events", "a/b?c"] {
+            let asked = asks(&format!("GET /TOKEN/{path} HTTP/1.1\r\nHost: a\r\n\r\n"));
+            assert_eq!(asked, format!("Path({path:?})"));
+        }
         for part in ["", "G", "GET /TOKEN/ HTTP/1.1\r\n", "GET /TOKEN/ HTTP/1.1\r\nHost: a\r\n\r"] {
-            assert_eq!(asks(part), Asked::Part, "{part}");
+            assert_eq!(asks(part), "Part", "{part}");
         }
         for line in [
             "GET / HTTP/1.1",
             "GET /TOKEN HTTP/1.1",
             "GET //TOKEN/ HTTP/1.1",
             "GET TOKEN/ HTTP/1.1",
-            "GET /TOKEN/events/ HTTP/1.1",
-            "GET /TOKEN/../events HTTP/1.1",
-            "GET /TOKEN/?a HTTP/1.1",
             "GET /TOKEN0/ HTTP/1.1",
             "GET /000102030405060708090A0B0C0D0EFF/ HTTP/1.1",
             "GET /000102030405060708090a0b0c0d0efe/ HTTP/1.1",
@@ -189,7 +189,7 @@ mod tests {
             "\n GET /TOKEN/ HTTP/1.1",
             "",
         ] {
-            assert_eq!(asks(&format!("{line}\r\n\r\n")), Asked::Nothing, "{line}");
+            assert_eq!(asks(&format!("{line}\r\n\r\n")), "Nothing", "{line}");
         }
     }
 
@@ -216,7 +216,7 @@ mod tests {
         assert_eq!(asked(&endless, &token()), Asked::Nothing);
         assert_eq!(asked(&endless[1..], &token()), Asked::Part);
         let long = format!("GET /TOKEN/ HTTP/1.1\r\nCookie: {}\r\n\r\n", "a".repeat(4_000));
-        assert_eq!(asks(&long), Asked::Page);
+        assert_eq!(asks(&long), "Path(\"\")");
         // Every byte at every place of a request.
         let request = format!("GET /{TOKEN}/ HTTP/1.1\r\n\r\n");
         for at in 0..request.len() {
@@ -224,7 +224,7 @@ mod tests {
                 let mut bytes = request.clone().into_bytes();
                 let as_it_was = std::mem::replace(&mut bytes[at], byte) == byte;
                 let found = asked(&bytes, &token());
-                let page = found == Asked::Page;
+                let page = found == Asked::Path("");
                 let version = at == request.len() - 5 && byte == b'0';
                 assert_eq!(page, as_it_was || version, "{at} {byte}");
             }

@@ -364,7 +364,7 @@ fn answer(mut stream: TcpStream, token: &Token, told: &str, gone: &AtomicBool) {
         }
     };
     let _ = match asked {
-        Asked::Page => {
+        Asked::Path("") => {
             let page = http::page(Html::of_test().as_str());
             let (page, end) = page.split_at(page.len() - "</html>\n".len());
             let _ = stream.write_all(page.as_bytes());
@@ -377,7 +377,9 @@ fn answer(mut stream: TcpStream, token: &Token, told: &str, gone: &AtomicBool) {
             gone.store(true, Ordering::SeqCst);
             left
         }
-        Asked::Nothing | Asked::Part => stream.write_all(http::NOT_FOUND.as_bytes()),
+        Asked::Path(_) | Asked::Nothing | Asked::Part => {
+            stream.write_all(http::NOT_FOUND.as_bytes())
+        }
     };
 }
 
