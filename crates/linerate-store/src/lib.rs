@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod error;
+mod follow;
 mod lock;
 mod read;
 mod row;

@@ -62,8 +62,8 @@ enum How {
 /// A store opened to read, as it was at that moment: what is written meanwhile another one sees.
 #[derive(Debug)]
 pub struct Reader {
-    connection: Connection,
-    path: PathBuf,
+    pub(crate) connection: Connection,
+    pub(crate) path: PathBuf,
 }
 
 impl Reader {
@@ -236,15 +236,19 @@ impl Reader {
         StoreError::Damaged(self.path.clone(), damage.to_string())
     }
 
-    fn whole<T>(&self, (rows, damage): (Vec<T>, Vec<Damage>)) -> Result<Vec<T>, StoreError> {
+    pub(crate) fn whole<T>(
+        &self,
+        (rows, damage): (Vec<T>, Vec<Damage>),
+    ) -> Result<Vec<T>, StoreError> {
         match damage.first() {
             Some(damage) => Err(self.damaged(damage)),
             None => Ok(rows),
         }
     }
 
-    /// Reads every row that can be read. Rows count from `first` without a gap.
-    fn rows<T>(
+    /// Reads every row that can be read. Rows count from `first` without a gap; from a later one than the table's
+    /// own, those before it are left alone.
+    pub(crate) fn rows<T>(
         &self,
         table: &'static str,
         columns: &str,
@@ -255,7 +259,9 @@ impl Reader {
         let mut damage = Vec::new();
         let mut fault = |row, what: String| damage.push(Damage { table, row, what });
         // NOT INDEXED: what an index says of a row need not be what the row says.
-        let query = format!("SELECT {columns} FROM {table} NOT INDEXED ORDER BY rowid");
+        let later = first.filter(|first| *first > 1);
+        let later = later.map_or_else(String::new, |first| format!("WHERE rowid >= {first} "));
+        let query = format!("SELECT {columns} FROM {table} NOT INDEXED {later}ORDER BY rowid");
         let mut statement = self.connection.prepare(&query);
         let asked = statement.as_mut().map_err(|e| e.to_string());
         let mut rows = match asked.and_then(|s| s.query([]).map_err(|e| e.to_string())) {
@@ -319,32 +325,39 @@ impl Reader {
 
     /// The events whose rows are whole, with their times, in a file that is damaged elsewhere.
     pub fn readable_events(&self) -> (Vec<(String, Event)>, Vec<Damage>) {
-        self.rows("event", "id, at, body, sum", Some(1), |id, row| {
-            let (at, body): (String, String) = (get(row, 1)?, get(row, 2)?);
-            let sum = row::sum("event", &[&id.to_le_bytes(), at.as_bytes(), body.as_bytes()]);
-            verify(sum, row, 3)?;
-            Ok((at, serde_json::from_str(&body).map_err(|e| e.to_string())?))
-        })
+        self.rows("event", EVENT_COLUMNS, Some(1), read_event)
     }
 
     /// The runs whose rows are whole, in a file that is damaged elsewhere.
     pub fn readable_runs(&self) -> (Vec<StoredRun>, Vec<Damage>) {
-        const COLUMNS: &str = "id, slot, state, setting, boot, warmup, value, body, record, sum";
-        self.rows("run", COLUMNS, Some(1), |id, row| {
-            let kept = RunRow {
-                slot: get(row, 1)?,
-                state: get(row, 2)?,
-                setting: get(row, 3)?,
-                boot: get(row, 4)?,
-                warmup: get(row, 5)?,
-                value: get(row, 6)?,
-                body: get(row, 7)?,
-                record: get(row, 8)?,
-            };
-            verify(row::run_sum(id, &kept), row, 9)?;
-            kept.run()
-        })
+        self.rows("run", RUN_COLUMNS, Some(1), read_run)
     }
+}
+
+pub(crate) const EVENT_COLUMNS: &str = "id, at, body, sum";
+pub(crate) const RUN_COLUMNS: &str =
+    "id, slot, state, setting, boot, warmup, value, body, record, sum";
+
+pub(crate) fn read_event(id: i64, row: &Row<'_>) -> Result<(String, Event), String> {
+    let (at, body): (String, String) = (get(row, 1)?, get(row, 2)?);
+    let sum = row::sum("event", &[&id.to_le_bytes(), at.as_bytes(), body.as_bytes()]);
+    verify(sum, row, 3)?;
+    Ok((at, serde_json::from_str(&body).map_err(|e| e.to_string())?))
+}
+
+pub(crate) fn read_run(id: i64, row: &Row<'_>) -> Result<StoredRun, String> {
+    let kept = RunRow {
+        slot: get(row, 1)?,
+        state: get(row, 2)?,
+        setting: get(row, 3)?,
+        boot: get(row, 4)?,
+        warmup: get(row, 5)?,
+        value: get(row, 6)?,
+        body: get(row, 7)?,
+        record: get(row, 8)?,
+    };
+    verify(row::run_sum(id, &kept), row, 9)?;
+    kept.run()
 }
 
 fn get<T: FromSql>(row: &Row<'_>, column: usize) -> Result<T, String> {

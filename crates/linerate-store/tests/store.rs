@@ -84,6 +84,41 @@ fn filled(path: &Path, n: u32) {
 }
 
 #[test]
+fn what_came_since_is_read_alone_and_a_run_by_its_number() {
+    let path = scratch("follow");
+    let mut campaign = create(&path, &slots(3));
+    let keep = |campaign: &mut Campaign, slot: u32, run: &StoredRun| {
+        campaign.keep("now", &began(slot)).unwrap();
+        campaign.keep_run("now", run, &ended(slot)).unwrap();
+    };
+    keep(&mut campaign, 0, &run(0, 0.5));
+    assert_eq!(Reader::open(&path).unwrap().counts().unwrap(), (2, 1));
+    keep(&mut campaign, 1, &StoredRun { record: None, ..run(1, 1.5) });
+    let reader = Reader::open(&path).unwrap();
+    assert_eq!(reader.counts().unwrap(), (4, 2));
+    let events: Vec<Event> = reader.events_after(2).unwrap().into_iter().map(|(_, e)| e).collect();
+    assert_eq!(events, [began(1), ended(1)]);
+    assert!(reader.events_after(4).unwrap().is_empty() && reader.runs_after(2).unwrap().is_empty());
+    let runs = reader.runs_after(0).unwrap();
+    let found: Vec<_> = runs.iter().map(|(run, recorded)| (run.id, run.slot, *recorded)).collect();
+    assert_eq!(found, [(1, 0, true), (2, 1, false)]);
+    assert!(runs.iter().all(|(run, _)| run.record.is_none()));
+    assert_eq!(reader.run(1).unwrap().unwrap().record, run(0, 0.5).record);
+    assert_eq!(reader.run(2).unwrap().unwrap().record, None);
+    for number in [0, 3, u64::MAX] {
+        assert_eq!(reader.run(number).unwrap(), None, "{number}");
+    }
+    // A record that is another than was written is found, also where it is left out.
+    drop((campaign, reader));
+    let connection = rusqlite::Connection::open(&path).unwrap();
+    connection.execute("UPDATE run SET record = '{}' WHERE id = 1", []).unwrap();
+    drop(connection);
+    let reader = Reader::open(&path).unwrap();
+    assert!(matches!(reader.run(1), Err(StoreError::Damaged(..))));
+    assert!(matches!(reader.runs_after(0), Err(StoreError::Damaged(..))));
+}
+
+#[test]
 fn what_was_kept_is_read_back() {
     let path = scratch("read-back");
     filled(&path, 5);

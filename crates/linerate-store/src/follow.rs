@@ -1,0 +1,52 @@
+//! What has come into a store since it was last read: rows are added and never changed.
+
+use linerate_model::campaign::{Event, StoredRun};
+use rusqlite::OptionalExtension as _;
+
+use crate::read::{EVENT_COLUMNS, RUN_COLUMNS, read_event, read_run};
+use crate::{Damage, Reader, StoreError};
+
+impl Reader {
+    /// How many events and runs were written.
+    pub fn counts(&self) -> Result<(u64, u64), StoreError> {
+        let read = |row: &rusqlite::Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?));
+        let head = "SELECT events, runs FROM head WHERE id = 1";
+        let (events, runs) = self
+            .connection
+            .query_row(head, [], read)
+            .map_err(|e| StoreError::sqlite("read", &self.path, &e))?;
+        // Rows are counted from 1.
+        Ok((events.unsigned_abs(), runs.unsigned_abs()))
+    }
+
+    /// The events after so many, with their times, in their order.
+    pub fn events_after(&self, read: u64) -> Result<Vec<(String, Event)>, StoreError> {
+        self.whole(self.rows("event", EVENT_COLUMNS, Some(next(read)), read_event))
+    }
+
+    /// The runs after so many, in the order of their ends: each checked with its record and without it, and whether
+    /// it has one.
+    pub fn runs_after(&self, read: u64) -> Result<Vec<(StoredRun, bool)>, StoreError> {
+        self.whole(self.rows("run", RUN_COLUMNS, Some(next(read)), |id, row| {
+            let mut run = read_run(id, row)?;
+            let recorded = run.record.take().is_some();
+            Ok((run, recorded))
+        }))
+    }
+
+    /// The run of this number with its record; none where there is no such run.
+    pub fn run(&self, number: u64) -> Result<Option<StoredRun>, StoreError> {
+        let Ok(id) = i64::try_from(number) else { return Ok(None) };
+        let query = format!("SELECT {RUN_COLUMNS} FROM run NOT INDEXED WHERE id = ?1");
+        let found = self.connection.query_row(&query, [id], |row| Ok(read_run(id, row))).optional();
+        let found = found.map_err(|e| StoreError::sqlite("read", &self.path, &e))?;
+        found.transpose().map_err(|what| {
+            let damage = Damage { table: "run", row: Some(id), what };
+            StoreError::Damaged(self.path.clone(), damage.to_string())
+        })
+    }
+}
+
+fn next(read: u64) -> i64 {
+    i64::try_from(read).unwrap_or(i64::MAX).saturating_add(1)
+}
