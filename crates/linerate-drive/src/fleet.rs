@@ -2,6 +2,7 @@
 //! without a service between. Each host runs `linerate serve`; the client's end of a test is run by the host's
 //! agent, and nothing of the data comes by this machine.
 
+mod followed;
 mod keep;
 mod results;
 mod run;
@@ -19,6 +20,7 @@ use linerate_model::record::{ErrorRecord, RunRecord};
 use linerate_runner::agent::{Access, HostAgent, Remote};
 use linerate_runner::signals::Stop;
 
+pub use self::followed::{Followed, record};
 pub use self::keep::{Keep, results};
 use self::run::{Came, Run};
 use self::test::Wanted;

@@ -65,7 +65,7 @@ pub(super) struct Ended<'a> {
     pub(super) record: Option<&'a RunRecord>,
 }
 
-fn fault(error: StoreError, path: &Path) -> ErrorRecord {
+pub(super) fn fault(error: StoreError, path: &Path) -> ErrorRecord {
     let hint = match &error {
         StoreError::Exists(_) => "--resume goes on with it",
         StoreError::Foreign(..) | StoreError::Version(..) => "give another file",
@@ -173,6 +173,15 @@ fn meta(head: &Head) -> Meta {
     }
 }
 
+/// What was asked for when it was begun.
+pub(super) fn head_of(reader: &Reader, path: &Path) -> Result<Head, ErrorRecord> {
+    let meta = reader.meta().map_err(|error| fault(error, path))?;
+    serde_json::from_str(&meta.plan).map_err(|_| {
+        let why = "it has no results of a fleet".to_owned();
+        fault(StoreError::Foreign(path.to_owned(), why), path)
+    })
+}
+
 impl Log {
     /// Reads a store. A test that has begun and not ended has its lease until `until_ns`; there is room for the results
     /// of so many times at least.
@@ -182,13 +191,19 @@ impl Log {
         (until_ns, times): (u64, u32),
     ) -> Result<Self, ErrorRecord> {
         let fault = |error| fault(error, path);
-        let meta = reader.meta().map_err(fault)?;
+        let head = head_of(reader, path)?;
         let events = reader.events().map_err(fault)?;
         let runs = reader.runs().map_err(fault)?;
-        let mut head: Head = serde_json::from_str(&meta.plan).map_err(|_| {
-            let why = "it has no results of a fleet".to_owned();
-            fault(StoreError::Foreign(path.to_owned(), why))
-        })?;
+        Ok(Self::made(head, &events, &mut runs.iter(), (until_ns, times)))
+    }
+
+    /// The same of what was read.
+    pub(super) fn made(
+        mut head: Head,
+        events: &[(String, Event)],
+        runs: &mut dyn Iterator<Item = &StoredRun>,
+        (until_ns, times): (u64, u32),
+    ) -> Self {
         let pairs = head.pairs.len();
         let place = |slot: u32| {
             let slot = slot as usize;
@@ -211,7 +226,7 @@ impl Log {
             open: false,
         };
         let mut open = BTreeMap::new();
-        for (at, event) in &events {
+        for (at, event) in events {
             if let Event::RunBegan { slot, .. } = event
                 && let Some((time, _)) = place(*slot)
             {
@@ -219,7 +234,7 @@ impl Log {
             }
             log.take(event, place, until_ns, &mut open);
         }
-        for run in &runs {
+        for run in runs {
             let Some((time, test)) = place(run.slot) else { continue };
             let round = run.block.saturating_sub(1) as usize;
             log.results.began(time, test, round);
@@ -233,7 +248,11 @@ impl Log {
             log.results.began(time, test, 0);
             log.results.set(time, test, Cell::Missing(UNDER_WAY.to_owned()));
         }
-        Ok(log)
+        log
+    }
+
+    pub(super) fn document(&self) -> FleetDocument {
+        self.results.document(&self.head, self.open || self.results.waiting())
     }
 
     fn take(
@@ -273,6 +292,5 @@ impl Log {
 /// When it cannot be read, or holds something else.
 pub fn results(path: &Path) -> Result<FleetDocument, ErrorRecord> {
     let reader = Reader::open(path).map_err(|error| fault(error, path))?;
-    let log = Log::of(&reader, path, (0, 0))?;
-    Ok(log.results.document(&log.head, log.open || log.results.waiting()))
+    Ok(Log::of(&reader, path, (0, 0))?.document())
 }

@@ -1,0 +1,137 @@
+//! A file of results that is read again while a run writes it: only what came since is read, and all of it is judged.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+use linerate_model::campaign::{Event, StoredRun};
+use linerate_model::fleet_now::{FleetNow, FleetTest, FleetTestEnd};
+use linerate_model::record::ErrorRecord;
+use linerate_store::{Reader, is_locked};
+
+use super::NO_ANSWER;
+use super::keep::{Log, fault, head_of};
+use super::results::Head;
+
+/// A file of results, and what was read of it.
+pub struct Followed {
+    path: PathBuf,
+    /// None before it was read, and where it could not be.
+    read: Option<Read>,
+}
+
+struct Read {
+    head: Head,
+    /// With their times.
+    events: Vec<(String, Event)>,
+    /// Without their records, and whether each has one.
+    runs: Vec<(StoredRun, bool)>,
+    /// Whether a run writes the file.
+    running: bool,
+}
+
+impl Followed {
+    /// Reads a file for the first time.
+    ///
+    /// # Errors
+    /// When it cannot be read, or holds something else.
+    pub fn open(path: &Path) -> Result<(Self, FleetNow), ErrorRecord> {
+        let mut followed = Self { path: path.to_owned(), read: None };
+        let now = followed.read()?.0.now();
+        Ok((followed, now))
+    }
+
+    /// What the file says, if that is something else than when it was looked at last, or it could not be read then.
+    ///
+    /// # Errors
+    /// As [`Self::open`]; it may be looked at again.
+    pub fn look(&mut self) -> Result<Option<FleetNow>, ErrorRecord> {
+        let (read, changed) = self.read()?;
+        Ok(changed.then(|| read.now()))
+    }
+
+    /// What has come since, and whether anything has.
+    fn read(&mut self) -> Result<(&Read, bool), ErrorRecord> {
+        let last = self.read.take();
+        // Before the rest: a run that ends meanwhile is seen at the next look.
+        let running = is_locked(&self.path);
+        let fault = |error| fault(error, &self.path);
+        let reader = Reader::open(&self.path).map_err(fault)?;
+        let (events, runs) = reader.counts().map_err(fault)?;
+        let head = head_of(&reader, &self.path)?;
+        // Another file may have taken its place.
+        let last = last.filter(|last| {
+            let fewer = last.events.len() as u64 > events || last.runs.len() as u64 > runs;
+            last.head == head && !fewer
+        });
+        let was = last.as_ref().map(|last| (last.events.len(), last.runs.len(), last.running));
+        let mut read = last.unwrap_or_else(|| Read { head, events: vec![], runs: vec![], running });
+        read.running = running;
+        read.events.extend(reader.events_after(read.events.len() as u64).map_err(fault)?);
+        read.runs.extend(reader.runs_after(read.runs.len() as u64).map_err(fault)?);
+        let changed = was != Some((read.events.len(), read.runs.len(), running));
+        Ok((self.read.insert(read), changed))
+    }
+}
+
+impl Read {
+    fn now(&self) -> FleetNow {
+        let mut runs = self.runs.iter().map(|(run, _)| run);
+        let document = Log::made(self.head.clone(), &self.events, &mut runs, (0, 0)).document();
+        let moment = |date: &Option<String>| seconds(date.as_deref()?);
+        let begun_s = document.begun.iter().map(moment).collect();
+        FleetNow { document, begun_s, tests: self.tests(), running: self.running }
+    }
+
+    fn tests(&self) -> Vec<FleetTest> {
+        let pairs = &self.head.pairs;
+        // As the document has them.
+        let ordered: Vec<_> = pairs.iter().collect::<BTreeSet<_>>().into_iter().collect();
+        let place = |slot: u32| {
+            let slot = slot as usize;
+            let (time, test) = slot.checked_div(pairs.len()).zip(slot.checked_rem(pairs.len()))?;
+            let pair = ordered.binary_search(&pairs.get(test)?).ok()?;
+            Some((pair, u32::try_from(time).ok()?.saturating_add(1)))
+        };
+        let ended = self.runs.iter().filter_map(|(run, recorded)| {
+            let (pair, time) = place(run.slot)?;
+            let missing = || run.error.clone().unwrap_or_else(|| NO_ANSWER.to_owned());
+            let end = FleetTestEnd {
+                number: run.id,
+                seconds: run.seconds,
+                result: run.value.ok_or_else(missing),
+                recorded: *recorded,
+            };
+            let (began, began_s) = (run.started.clone(), seconds(&run.started));
+            Some(FleetTest { pair, time, attempt: run.attempt, began, began_s, end: Some(end) })
+        });
+        let mut open = BTreeMap::new();
+        for (at, event) in &self.events {
+            match event {
+                Event::RunBegan { slot, attempt, .. } => drop(open.insert(slot, (attempt, at))),
+                Event::RunEnded { slot, .. } => drop(open.remove(slot)),
+                _ => {}
+            }
+        }
+        let open = open.into_iter().filter_map(|(slot, (attempt, at))| {
+            let (pair, time) = place(*slot)?;
+            let (began, began_s) = (at.clone(), seconds(at));
+            Some(FleetTest { pair, time, attempt: *attempt, began, began_s, end: None })
+        });
+        ended.chain(open).collect()
+    }
+}
+
+/// Seconds since 1970.
+fn seconds(date: &str) -> Option<f64> {
+    date.parse::<Timestamp>().ok().map(|at| at.as_millisecond() as f64 / 1e3)
+}
+
+/// The record of the test of this number in a file of results, as JSON; none where there is none.
+///
+/// # Errors
+/// When the file cannot be read.
+pub fn record(path: &Path, number: u64) -> Result<Option<String>, ErrorRecord> {
+    let found = Reader::open(path).and_then(|reader| reader.run(number));
+    Ok(found.map_err(|error| fault(error, path))?.and_then(|run| run.record))
+}
