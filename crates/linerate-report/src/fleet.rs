@@ -1,5 +1,8 @@
 //! Hosts measured with each other, as text: a row a pair while it runs, then all of them in one matrix, and who is bad.
 
+pub mod heat;
+pub mod history;
+
 use std::collections::BTreeMap;
 
 use linerate_analysis::fleet::{FEWEST_PAIRS, MOST_PAIRS};
@@ -33,7 +36,7 @@ pub fn time(number: u32, of: u32) -> String {
 pub fn text(document: &FleetDocument) -> String {
     let mut out = String::new();
     let measured = document.pairs.iter().filter_map(|pair| pair.value);
-    let most = measured.clone().fold(0.0_f64, |most, value| most.max(value.abs()));
+    let most = measured.fold(0.0_f64, |most, value| most.max(value.abs()));
     if document.hosts.len() <= MOST_COLUMNS {
         let unit = (document.unit != "s").then_some(document.unit.as_str());
         let (size, prefix) = number::prefix(unit, most);
@@ -50,21 +53,27 @@ pub fn text(document: &FleetDocument) -> String {
         out.push_str(&format!("\n{metric}, {prefix}{unit}{of_times}\n"));
         matrix(&mut out, &document.hosts, &cells);
     }
-    let measured = measured.count();
+    out.push_str(&format!("\n{}", counts(document)));
+    out.push_str(&verdict(document));
+    out
+}
+
+/// How much was measured, and what is missing.
+pub fn counts(document: &FleetDocument) -> String {
+    let measured = document.pairs.iter().filter(|pair| pair.value.is_some()).count();
     let (all, rounds) = (document.pairs.len(), document.rounds);
     let plural = if rounds == 1 { "" } else { "s" };
-    out.push_str(&format!("\n{measured} of {all} pairs measured in {rounds} round{plural}\n"));
+    let mut out = format!("{measured} of {all} pairs measured in {rounds} round{plural}\n");
     let missing = document.pairs.iter().flat_map(|pair| &pair.values).filter(|v| v.is_none());
     if let (2.., missing @ 1..) = (document.times, missing.count()) {
         let all = all.saturating_mul(document.times as usize);
         out.push_str(&format!("{missing} of {all} results are missing\n"));
     }
-    out.push_str(&verdict(document));
     out
 }
 
 /// Who is bad and by how much, that nobody is, or what would tell.
-fn verdict(document: &FleetDocument) -> String {
+pub fn verdict(document: &FleetDocument) -> String {
     use FleetAnswer::{FewPairs, ManyPairs, NeedsTimes, NotApart, Told};
     let found = &document.verdict;
     let mut lines: Vec<String> = found.bad.iter().map(|bad| bad_one(document, bad)).collect();

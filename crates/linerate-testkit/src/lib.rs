@@ -3,6 +3,7 @@
 //! Nothing here is part of the program.
 #![forbid(unsafe_code)]
 
+pub mod fleet;
 pub mod fuzz;
 pub mod identities;
 pub mod link;

@@ -1,0 +1,123 @@
+//! A pair of hosts over the times it was measured: the chart of its figures, with changes of its level.
+
+use linerate_model::fleet::{FleetChange, FleetDocument, FleetPair};
+use linerate_model::fleet_now::FleetNow;
+
+use crate::clean::clean;
+use crate::draw::chart::{Axis, Band, Chart, Kind, Series, Unit};
+use crate::number;
+
+/// Units of a horizontal axis, in seconds, each from so many seconds on.
+const SPANS: [(f64, f64, &str); 4] = [
+    (0.0, 1.0, "seconds"),
+    (300.0, 60.0, "minutes"),
+    (3.0 * 3_600.0, 3_600.0, "hours"),
+    (3.0 * 86_400.0, 86_400.0, "days"),
+];
+
+/// Changes of the level of a pair, in their order.
+pub fn changes<'a>(
+    document: &'a FleetDocument,
+    pair: &'a FleetPair,
+) -> impl Iterator<Item = &'a FleetChange> {
+    document.changes.iter().filter(|change| change.from == pair.from && change.to == pair.to)
+}
+
+/// `level since time 7, begun 2026-01-02T03:04:05Z: 81.20 Mbit/s instead of 94.10 Mbit/s, worse by 12.90 Mbit/s`.
+pub fn words(document: &FleetDocument, change: &FleetChange) -> String {
+    let shown = |value: f64| {
+        let value = number::general(value, 4).parse().unwrap_or(value);
+        number::measured(value, Some(&document.unit))
+    };
+    let way = if change.worse { "worse" } else { "better" };
+    let since = change.since.as_deref().map(|date| format!(", begun {}", clean(date)));
+    let mut words = format!(
+        "level since time {}{}: {} instead of {}, {way} by {}",
+        change.time,
+        since.unwrap_or_default(),
+        shown(change.after),
+        shown(change.before),
+        shown((change.after - change.before).abs())
+    );
+    if let (Some(low), Some(high)) = (change.low, change.high) {
+        let (low, high) = (low.abs().min(high.abs()), low.abs().max(high.abs()));
+        words.push_str(&format!(" ({} to {})", shown(low), shown(high)));
+    }
+    words
+}
+
+/// The figures of a pair over time, a gap where one is missing; none where it has no figure at two times.
+pub fn chart(now: &FleetNow, pair: &FleetPair) -> Option<Chart> {
+    let document = &now.document;
+    let (x_axis, x) = moments(now);
+    let y: Vec<Option<f64>> = pair.values.iter().take(x.len()).copied().collect();
+    let known = y.iter().flatten().count();
+    if known < 2 {
+        return None;
+    }
+    let unit = match document.unit.as_str() {
+        "bit/s" => Unit::BitRate,
+        "s" => Unit::Seconds,
+        "%" => Unit::Percent,
+        _ => Unit::Count,
+    };
+    let left = Axis::from_zero(&format!("{}, {}", document.metric, document.unit), unit);
+    let changes: Vec<&FleetChange> = changes(document, pair).collect();
+    let mut series = vec![Series::line("this pair", 0, y)];
+    if let Some(first) = changes.first() {
+        let level = |time: usize| {
+            let before = changes.iter().rfind(|change| reached(change, time));
+            Some(before.map_or(first.before, |change| change.after))
+        };
+        series
+            .push(Series::line("its level", 1, (0..x.len()).map(level).collect()).kind(Kind::Thin));
+    }
+    if let Some(usual) = document.verdict.usual {
+        let usual = vec![Some(usual); x.len()];
+        series.push(Series::line("usual of all pairs", 0, usual).kind(Kind::Ideal));
+    }
+    let title = format!("{} -> {}", clean(&pair.from), clean(&pair.to));
+    let alt = format!("{known} figures of {} times, {} changes of level", x.len(), changes.len());
+    let bands = bands(&x, &changes);
+    Chart::new(title, alt, (x_axis, left), x, series).bands(bands).tidy()
+}
+
+/// Whether a time, from 0, is after the change.
+fn reached(change: &FleetChange, time: usize) -> bool {
+    change.time as usize <= time.saturating_add(1)
+}
+
+/// When the times began. Where that is not known, or the clock was set back, their numbers.
+fn moments(now: &FleetNow) -> (Axis, Vec<f64>) {
+    let begun: Vec<f64> = now.begun_s.iter().map_while(|at| *at).collect();
+    let began = now.document.begun.iter().take_while(|date| date.is_some()).count();
+    let first = begun.first().zip(now.document.begun.first().and_then(Option::as_deref));
+    if let Some((first, date)) = first
+        && begun.len() == began
+        && begun.is_sorted_by(|a, b| a < b)
+    {
+        let span = begun.last().map_or(0.0, |last| last - first);
+        let (_, size, name) = *SPANS.iter().rfind(|(from, ..)| span >= *from).unwrap_or(&SPANS[0]);
+        let x = begun.iter().map(|at| (at - first) / size).collect();
+        return (Axis::from_zero(&format!("{name} since {date}"), Unit::Count), x);
+    }
+    let times = u32::try_from(began).unwrap_or(u32::MAX);
+    (Axis::fitted("time", Unit::Whole), (1..=times).map(f64::from).collect())
+}
+
+/// A stretch for each level, from one change to the next.
+fn bands(x: &[f64], changes: &[&FleetChange]) -> Vec<Band> {
+    let (Some(begin), Some(end)) = (x.first(), x.last()) else { return Vec::new() };
+    if changes.is_empty() {
+        return Vec::new();
+    }
+    let at = |change: &&FleetChange| {
+        let place = (change.time as usize).saturating_sub(1);
+        x.get(place).copied().unwrap_or(*end)
+    };
+    let label = |change: &&FleetChange| format!("since time {}", change.time);
+    let from = std::iter::once(*begin).chain(changes.iter().map(at));
+    let to = changes.iter().map(at).chain([*end]);
+    let labels = std::iter::once(String::new()).chain(changes.iter().map(label));
+    from.zip(to).zip(labels).map(|((from, to), label)| Band { from, to, label }).collect()
+}
