@@ -33,6 +33,8 @@ pub enum Keep {
     Refused,
     /// What else happens at a server: the newest hundred.
     Other,
+    /// A fleet's file says something else: the newest.
+    Look,
 }
 
 impl Keep {
@@ -43,7 +45,7 @@ impl Keep {
             Self::Head => 64,
             Self::Running(_) => usize::MAX,
             Self::Row => 1_200,
-            Self::Hosts => 1,
+            Self::Hosts | Self::Look => 1,
             Self::Ended(_) | Self::Refused | Self::Other => 100,
         }
     }
@@ -107,6 +109,11 @@ pub fn end(record: &RunRecord) -> [Told; 2] {
     let answer = ending(&Ending::new(record, &table), &table, PLAIN, Detail::Headline);
     let end = RunLine::End { record: Some(record), error: None };
     [words(&[("answer", answer)]), Told::new(Keep::Head, None, json::line(&end))]
+}
+
+/// A fleet's file says something else at this look: of these pairs, by their places in the document.
+pub fn fleet(look: u64, pairs: &[usize]) -> Told {
+    Told::new(Keep::Look, Some("fleet"), json::line(&(look, pairs)))
 }
 
 /// Something happened at a server.
@@ -228,6 +235,13 @@ mod tests {
             assert_eq!(text.lines().count(), 2, "{text}");
             assert!(text.starts_with("data: {") && text.ends_with("}\n\n"), "{text}");
         }
+    }
+
+    #[test]
+    fn of_a_fleet_the_newest_look_is_told() {
+        let mut history = History::default();
+        (1..9).for_each(|look| history.keep(fleet(look, &[0, 7])));
+        assert_eq!(history.texts(), ["event: fleet\ndata: [8,[0,7]]\n\n".into()]);
     }
 
     #[test]

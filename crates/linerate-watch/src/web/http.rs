@@ -101,26 +101,28 @@ const FIELDS: &str = "Cache-Control: no-store\r\nReferrer-Policy: no-referrer\r\
 
 /// The answer with a page.
 pub fn page(html: &str) -> String {
-    let length = html.len();
-    format!(
-        "HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\nContent-Length: {length}\r\n{FIELDS}\r\n{html}"
-    )
+    whole("200 OK", "text/html; charset=utf-8", html)
 }
 
 /// The answer with metrics, in the text format of Prometheus.
 pub fn metrics(text: &str) -> String {
-    plain("200 OK", "; version=0.0.4", text)
+    whole("200 OK", "text/plain; version=0.0.4; charset=utf-8", text)
+}
+
+/// The answer with a JSON document.
+pub fn json(text: &str) -> String {
+    whole("200 OK", "application/json", text)
 }
 
 /// Why there are none: a status of RFC 9110 and a sentence.
 pub fn refused(status: &str, why: &str) -> String {
-    plain(status, "", why)
+    whole(status, "text/plain; charset=utf-8", why)
 }
 
-fn plain(status: &str, version: &str, text: &str) -> String {
+fn whole(status: &str, kind: &str, text: &str) -> String {
     let length = text.len();
     format!(
-        "HTTP/1.1 {status}\r\nContent-Type: text/plain{version}; charset=utf-8\r\nContent-Length: {length}\r\n{FIELDS}\r\n{text}"
+        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n{FIELDS}\r\n{text}"
     )
 }
 

@@ -5,5 +5,6 @@
 //! one answer.
 
 pub mod events;
+pub mod fleet;
 pub mod http;
 pub mod page;

@@ -1,9 +1,10 @@
-//! The two pages. Each is complete in one file: what it shows comes as events, and is drawn by its script.
+//! The pages. Each is complete in one file: what it shows comes as events and is drawn by its script, or, of a fleet, is
+//! in it.
 
 use linerate_report::page::{Page, UPLOT_STYLE, render, uplot};
 
 const STYLE: &str = include_str!("../../assets/web.css");
-/// What both pages share.
+/// What the pages share.
 const SHARED: &str = include_str!("../../assets/web.js");
 
 /// A page.
@@ -24,6 +25,13 @@ impl Html {
         const BODY: &str = include_str!("../../assets/serve.html");
         let scripts = [SHARED, include_str!("../../assets/serve.js")];
         Self::new("linerate serve", STYLE, BODY, &scripts)
+    }
+
+    /// Of a fleet, with this body.
+    pub(super) fn of_fleet(title: &str, body: &str) -> Self {
+        let style = format!("{STYLE}{}", include_str!("../../assets/fleet.css"));
+        let scripts = [SHARED, include_str!("../../assets/fleet.js")];
+        Self::new(title, &style, body, &scripts)
     }
 
     fn new(title: &str, style: &str, body: &str, scripts: &[&str]) -> Self {

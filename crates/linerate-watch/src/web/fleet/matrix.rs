@@ -1,0 +1,135 @@
+//! The page of all pairs: who is bad in words, and the matrix as a heatmap.
+
+use std::collections::BTreeSet;
+
+use linerate_report::clean::clean;
+use linerate_report::fleet::heat::{Cell, Head, Heat, Level};
+use linerate_report::fleet::{counts, verdict};
+
+use super::Shown;
+use super::body::{Body, Part};
+
+/// Hosts up to which figures are as large as other text, and up to which they are in the cells at all.
+const MOST_WIDE: usize = 16;
+const MOST_DENSE: usize = 40;
+/// Letters up to which the names of a few hosts stand level above the columns.
+const MOST_LEVEL: usize = 12;
+
+pub(super) fn body(shown: &Shown<'_>) -> Body {
+    let document = &shown.now.document;
+    let heat = Heat::new(document);
+    let mut body = Body::default();
+    body.push("<header>");
+    body.element("h1", &format!("{} hosts measured with each other", document.hosts.len()));
+    let begun = format!("begun {}: {}", document.started, document.command.join(" "));
+    body.element("p class=\"head\"", &clean(&begun));
+    body.push(&format!("</header>\n{}>\n", shown.main()));
+    body.part("p id=\"state\" role=\"status\"", shown.state());
+    body.part("p", shown.under_way());
+    body.part("p", Part::new("verdict", verdict(document).trim_end().to_owned()));
+    body.part("p", Part::new("note lines", counts(document).trim_end().to_owned()));
+    table(&mut body, shown, &heat);
+    legend(&mut body, &heat);
+    body.push("</main>\n");
+    body
+}
+
+fn size(hosts: usize) -> &'static str {
+    match hosts {
+        0..=MOST_WIDE => "wide",
+        ..=MOST_DENSE => "dense",
+        _ => "tiny",
+    }
+}
+
+fn table(body: &mut Body, shown: &Shown<'_>, heat: &Heat) {
+    let under_way: BTreeSet<usize> = shown.now.under_way().map(|test| test.pair).collect();
+    let longest = heat.servers.iter().map(|head| head.name.chars().count()).max().unwrap_or(0);
+    let level = heat.servers.len() <= MOST_LEVEL && longest <= MOST_LEVEL;
+    let names = if level { "level" } else { "upright" };
+    body.push(&format!(
+        "<div class=\"box {} {names}\" tabindex=\"0\" role=\"region\" aria-label=\"Matrix\"><table class=\"heat\">\n",
+        size(heat.rows.len())
+    ));
+    body.part(
+        "caption",
+        Part::new("", format!("{}; clients in the rows, servers in the columns", heat.title)),
+    );
+    body.push("\n<thead><tr><td></td>");
+    for server in &heat.servers {
+        body.part("th scope=\"col\"", head(server));
+    }
+    body.push("<th scope=\"col\">median</th></tr></thead>\n<tbody>\n");
+    for ((client, cells), median) in heat.clients.iter().zip(&heat.rows).zip(&heat.of_clients) {
+        body.push("<tr>");
+        body.part("th scope=\"row\"", head(client));
+        for (cell, server) in cells.iter().zip(&heat.servers) {
+            let of_bad = client.bad.is_some() || server.bad.is_some();
+            self::cell(body, cell, of_bad, &under_way);
+        }
+        edge(body, median);
+        body.push("</tr>\n");
+    }
+    body.push("<tr><th scope=\"row\">median</th>");
+    for median in &heat.of_servers {
+        edge(body, median);
+    }
+    body.push("<td></td></tr>\n</tbody></table></div>\n");
+}
+
+fn head(head: &Head) -> Part {
+    let (class, title) = match &head.bad {
+        Some(words) => ("bad", words.clone()),
+        None => ("", head.name.clone()),
+    };
+    Part { class: class.to_owned(), text: head.name.clone(), title }
+}
+
+fn class(level: Level) -> String {
+    match level {
+        Level::Blank => String::new(),
+        Level::Missing => "missing".to_owned(),
+        Level::Worse(steps) => format!("w{steps}"),
+    }
+}
+
+fn cell(body: &mut Body, cell: &Cell, of_bad: bool, under_way: &BTreeSet<usize>) {
+    let Some(pair) = cell.pair else { return body.push("<td></td>") };
+    let (mut class, mut title) = (class(cell.level), cell.words.clone());
+    for (is, name) in [(cell.bad, " link"), (of_bad, " of")] {
+        class.push_str(if is { name } else { "" });
+    }
+    if under_way.contains(&pair) {
+        class.push_str(" now");
+        title.push_str("; under way now");
+    }
+    body.push("<td>");
+    let part = Part { class, text: cell.text.clone(), title };
+    body.part(&format!("a href=\"pair-{pair}\""), part);
+    body.push("</td>");
+}
+
+/// A median at the edge.
+fn edge(body: &mut Body, cell: &Cell) {
+    if cell.level == Level::Blank {
+        return body.push("<td></td>");
+    }
+    body.push("<td class=\"edge\">");
+    let (text, title) = (cell.text.clone(), cell.words.clone());
+    body.part("span", Part { class: class(cell.level), text, title });
+    body.push("</td>");
+}
+
+fn legend(body: &mut Body, heat: &Heat) {
+    body.push("<p class=\"legend\">");
+    for (steps, text) in heat.legend.iter().enumerate() {
+        body.push(&format!("<span><i class=\"w{steps}\"></i> "));
+        body.part("span", Part::new("", text.clone()));
+        body.push("</span> ");
+    }
+    let words = if heat.legend.is_empty() { "" } else { "and worse" };
+    body.push(&format!(
+        "{words} <span><i class=\"missing\"></i> no result</span> <span><i class=\"w0 link\"></i> bad link</span> \
+         <span><i class=\"w0 of\"></i> of a bad host</span> <span><i class=\"w0 now\"></i> under way</span></p>\n"
+    ));
+}

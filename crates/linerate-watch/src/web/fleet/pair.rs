@@ -1,0 +1,106 @@
+//! The page of a pair: its figures over the times as a chart, and every test of it.
+
+use linerate_model::fleet::FleetPair;
+use linerate_model::fleet_now::{FleetTest, FleetTestEnd};
+use linerate_report::clean::clean;
+use linerate_report::draw;
+use linerate_report::fleet::heat::{Head, Heat};
+use linerate_report::fleet::history;
+use linerate_report::number;
+
+use super::body::Body;
+use super::{Shown, time_of_day};
+
+pub(super) fn body(shown: &Shown<'_>, place: usize, pair: &FleetPair) -> String {
+    let document = &shown.now.document;
+    let mut body = Body::default();
+    body.push("<header>");
+    body.element("h1", &clean(&format!("{} -> {}", pair.from, pair.to)));
+    body.push("<p class=\"head\"><a href=\"./\">all pairs</a>");
+    let back = |other: &FleetPair| other.from == pair.to && other.to == pair.from;
+    if let Some(back) = document.pairs.iter().position(back) {
+        body.push(" · ");
+        let words = format!("{} -> {}", pair.to, pair.from);
+        body.element(&format!("a href=\"pair-{back}\""), &clean(&words));
+    }
+    body.push(&format!("</p></header>\n{} data-pair=\"{place}\">\n", shown.main()));
+    let fault = shown.fault().unwrap_or_default();
+    body.element("p id=\"state\" role=\"status\" class=\"bad\"", &fault);
+    words(&mut body, shown, place);
+    if let Some(chart) = history::chart(shown.now, pair) {
+        let mut drawing = String::new();
+        let height = chart.draw(&mut drawing, 0.0);
+        let drawing = draw::embedded(height, &format!("{}. {}", chart.title, chart.alt), &drawing);
+        body.push(&format!("<figure>{drawing}</figure>\n"));
+    }
+    tests(&mut body, shown, place);
+    body.push("</main>\n");
+    body.out
+}
+
+/// All figures, and which level changed when.
+fn words(body: &mut Body, shown: &Shown<'_>, place: usize) {
+    let document = &shown.now.document;
+    let heat = Heat::new(document);
+    let cell = heat.rows.iter().flatten().find(|cell| cell.pair == Some(place));
+    body.push("<div class=\"words\">");
+    if let Some(cell) = cell {
+        body.element("p", &cell.words);
+    }
+    if let Some(pair) = document.pairs.get(place) {
+        let named = |heads: &[Head], host: &str| {
+            heads.iter().find(|head| head.name == clean(host)).and_then(|head| head.bad.clone())
+        };
+        let said = [named(&heat.clients, &pair.from), named(&heat.servers, &pair.to)];
+        said.into_iter().flatten().for_each(|words| body.element("p", &words));
+        for change in history::changes(document, pair) {
+            body.element("p", &history::words(document, change));
+        }
+    }
+    body.push("</div>\n");
+}
+
+/// A row for each test in the order of the times, and one for each time that had none.
+fn tests(body: &mut Body, shown: &Shown<'_>, place: usize) {
+    let document = &shown.now.document;
+    body.push("<div class=\"scroll\"><table class=\"tests\"><thead><tr>");
+    for name in ["time", "try", "began, UTC", "took", document.metric.as_str(), "test"] {
+        body.element("th scope=\"col\"", name);
+    }
+    body.push("</tr></thead>\n<tbody>\n");
+    for time in 1..=document.times {
+        let mut of_time: Vec<&FleetTest> =
+            shown.now.tests_of(place).filter(|test| test.time == time).collect();
+        of_time.sort_by_key(|test| test.attempt);
+        if of_time.is_empty() {
+            body.push(&format!("<tr><td>{time}</td><td></td><td></td><td></td>"));
+            body.push("<td class=\"long\">its turn did not come</td><td></td></tr>\n");
+        }
+        of_time.into_iter().for_each(|test| row(body, shown, test));
+    }
+    body.push("</tbody></table></div>\n");
+}
+
+fn row(body: &mut Body, shown: &Shown<'_>, test: &FleetTest) {
+    body.push(&format!("<tr><td>{}</td><td>{}</td>", test.time, test.attempt));
+    let day = test.began.get(..10).unwrap_or_default();
+    body.element("td", &clean(&format!("{day} {}", time_of_day(&test.began))));
+    let Some(FleetTestEnd { number, seconds, result, recorded }) = &test.end else {
+        let words = if shown.now.running { "under way" } else { "under way when linerate ended" };
+        body.push(&format!("<td></td><td class=\"long\">{words}</td><td></td></tr>\n"));
+        return;
+    };
+    body.element("td", &number::chosen_seconds(*seconds));
+    match result {
+        Ok(value) => body.element("td", &number::measured(*value, Some(&shown.now.document.unit))),
+        Err(why) => body.element("td class=\"long\"", &clean(why)),
+    }
+    body.push("<td>");
+    if *recorded {
+        let links = format!(
+            "<a href=\"report-{number}\">report</a> · <a href=\"record-{number}\">record</a>"
+        );
+        body.push(&links);
+    }
+    body.push("</td></tr>\n");
+}
