@@ -211,6 +211,7 @@ pub fn fleet() -> String {
   linerate fleet run --hosts a,b,c --key-file KEY --pairs star=a --each-way rr
   linerate fleet run --hosts a,b,c,d --key-file KEY --each-way --times 4 --keep fleet.db udp -b 100M
   linerate fleet results fleet.db                              medians, and which host or link is bad
+  linerate fleet serve fleet.db                                the same as a page in a browser
 ",
     )
 }

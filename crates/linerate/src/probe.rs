@@ -217,8 +217,8 @@ impl Probe {
     }
 }
 
-/// Name and factor in base units, as Prometheus wants them.
-fn base(metric: &Metric) -> (String, f64) {
+/// Name and factor in base units, as Prometheus wants them, of a figure of `of`.
+pub fn base(of: &str, metric: &Metric) -> (String, f64) {
     let (name, factor) = match metric.unit {
         "bit/s" => (metric.name.replace("_bps", "_bits_per_second"), 1.0),
         "datagrams/s" => (metric.name.replace("_pps", "_datagrams_per_second"), 1.0),
@@ -227,7 +227,7 @@ fn base(metric: &Metric) -> (String, f64) {
         "% of a core" => (format!("{}_cores", metric.name), 0.01),
         _ => (metric.name.to_owned(), 1.0),
     };
-    (format!("linerate_probe_{name}"), factor)
+    (format!("linerate_{of}_{name}"), factor)
 }
 
 /// The figures of a test, in Prometheus' text format.
@@ -265,7 +265,7 @@ fn text(ended: &Result<RunRecord, Failed>, took: Duration) -> prometheus::Result
         let totals = serde_json::to_value(&record.totals).unwrap_or_default();
         let plan = record.agreed.as_ref().unwrap_or(&record.asked);
         for metric in METRICS {
-            let (name, factor) = base(metric);
+            let (name, factor) = base("probe", metric);
             let of = |way: Option<&str>| {
                 let totals = way.map_or(Some(&totals), |way| totals.get(way));
                 Some(metric.raw(totals?)? * factor)
@@ -335,7 +335,7 @@ pub fn names() -> impl Iterator<Item = String> {
         "linerate_probe_doubts",
         "linerate_probe_limit",
     ];
-    METRICS.iter().map(|metric| base(metric).0).chain(others.map(String::from))
+    METRICS.iter().map(|metric| base("probe", metric).0).chain(others.map(String::from))
 }
 
 #[cfg(test)]
@@ -435,14 +435,14 @@ mod tests {
 
     #[test]
     fn names_of_metrics_say_their_base_unit() {
-        let names: Vec<_> = METRICS.iter().map(|metric| base(metric).0).collect();
+        let names: Vec<_> = METRICS.iter().map(|metric| base("probe", metric).0).collect();
         for name in
             ["received_bits_per_second", "loss_ratio", "latency_p99_seconds", "sender_cpu_cores"]
         {
             assert!(names.contains(&format!("linerate_probe_{name}")), "{name}: {names:?}");
         }
         for metric in METRICS {
-            assert!(Gauge::new(base(metric).0, metric.about).is_ok(), "{}", metric.name);
+            assert!(Gauge::new(base("probe", metric).0, metric.about).is_ok(), "{}", metric.name);
         }
     }
 }

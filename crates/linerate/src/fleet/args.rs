@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use linerate_ask::value::WebAddress;
 use linerate_ask::{help, usage};
 use linerate_fleet::plan::{Fleet, Pair, PlanError, Shape};
 use linerate_model::plan::Dialect;
@@ -47,6 +48,44 @@ pub enum Verb {
         #[arg(short = 'J', long)]
         json: bool,
     },
+    /// Shows what a run has kept, also while it is under way, as a page in a browser: which host or link is bad, all
+    /// pairs, the history of each, every test's report. Prints the page's address.
+    #[command(after_help = help::tools("  linerate fleet serve fleet.db
+  linerate fleet serve fleet.db --web=8080
+  linerate fleet serve fleet.db --metrics                      for Prometheus alone, at 127.0.0.1:15203
+  linerate fleet serve fleet.db --web --metrics=0.0.0.0:15203\n"))]
+    Serve(ServeArgs),
+}
+
+/// Who scrapes it must know the port beforehand.
+const METRICS_ADDRESS: &str = "127.0.0.1:15203";
+
+/// What `serve` takes.
+#[derive(Debug, Clone, Args)]
+pub struct ServeArgs {
+    /// What `fleet run --keep` writes or wrote.
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Serve the page there; without --metrics it is served anyway. Only this host reaches it, on a free port, unless
+    /// an ADDRESS is given: 8080, 192.0.2.1 or 192.0.2.1:8080.
+    #[arg(
+        long,
+        value_name = "ADDRESS",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = WebAddress::DEFAULT
+    )]
+    pub web: Option<WebAddress>,
+    /// Answer `GET /metrics` there in Prometheus' text format: the last figure of each pair and when it was measured,
+    /// tests that failed, who is bad. Only this host reaches it, at port 15203, unless an ADDRESS is given.
+    #[arg(
+        long,
+        value_name = "ADDRESS",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = METRICS_ADDRESS
+    )]
+    pub metrics: Option<WebAddress>,
 }
 
 /// What `run` takes.

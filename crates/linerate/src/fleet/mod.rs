@@ -1,6 +1,8 @@
 //! `linerate fleet`: shows the rounds, and what comes of them.
 
 pub mod args;
+pub mod metrics;
+mod serve;
 
 use std::io::{Write, stderr};
 use std::path::{Path, PathBuf};
@@ -28,6 +30,7 @@ pub fn run(args: &FleetArgs, look: Look) -> Result<Exit, ErrorRecord> {
         Verb::Explain { who } => explain(who),
         Verb::Run(args) => run_all(args, look),
         Verb::Results { file, json } => show(file, *json),
+        Verb::Serve(args) => serve::serve(args),
     }
 }
 

@@ -1,0 +1,154 @@
+//! `fleet serve --metrics`: what a file of results says, for Prometheus.
+
+use std::collections::BTreeMap;
+
+use linerate_analysis::metric;
+use linerate_model::fleet::{FleetAnswer, FleetDocument, FleetPair, FleetRole};
+use linerate_model::fleet_now::{FleetNow, FleetTest};
+use prometheus::{Gauge, GaugeVec, IntCounterVec, Opts, Registry, TextEncoder};
+
+use crate::probe::base;
+
+const PAIR: &[&str] = &["from", "to"];
+
+const TIMESTAMP: (&str, &str) = (
+    "linerate_fleet_result_timestamp_seconds",
+    "When the last test of the pair with a result began, seconds since 1970.",
+);
+const TESTS: (&str, &str) =
+    ("linerate_fleet_tests_total", "Tests that ended, by whether they had a result.");
+const BAD_HOST: (&str, &str) =
+    ("linerate_fleet_bad_host", "A host that is bad, and in which part; always 1.");
+const BAD_LINK: (&str, &str) = ("linerate_fleet_bad_link", "A link that is bad; always 1.");
+const TOLD: (&str, &str) =
+    ("linerate_fleet_told", "Whether bad hosts or links can be told of these results, 0 or 1.");
+const CHANGED: (&str, &str) =
+    ("linerate_fleet_changed_level", "Which way the level of the pair changed last; always 1.");
+const PAIRS: (&str, &str) = ("linerate_fleet_pairs", "Pairs that are measured.");
+const TIMES: (&str, &str) = ("linerate_fleet_times", "How often each is to be measured.");
+const ROUNDS: (&str, &str) = ("linerate_fleet_rounds", "Rounds so far.");
+const MISSING: (&str, &str) =
+    ("linerate_fleet_missing_results", "Results of all pairs at all times that are not there.");
+const RUNNING: (&str, &str) = ("linerate_fleet_running", "Whether a run writes the file, 0 or 1.");
+const UNDER_WAY: (&str, &str) = ("linerate_fleet_tests", "Tests that run now.");
+
+/// Names of all but the figure itself.
+#[cfg(test)]
+pub const NAMES: &[(&str, &str)] = &[
+    TIMESTAMP, TESTS, BAD_HOST, BAD_LINK, TOLD, CHANGED, PAIRS, TIMES, ROUNDS, MISSING, RUNNING,
+    UNDER_WAY,
+];
+
+/// Metrics of one answer.
+struct Making(Registry);
+
+impl Making {
+    fn of_labels(
+        &self,
+        (name, help): (&str, &str),
+        labels: &[&str],
+    ) -> prometheus::Result<GaugeVec> {
+        let gauge = GaugeVec::new(Opts::new(name, help), labels)?;
+        self.0.register(Box::new(gauge.clone()))?;
+        Ok(gauge)
+    }
+
+    fn whole(&self, (name, help): (&str, &str), value: usize) -> prometheus::Result<()> {
+        let gauge = Gauge::new(name, help)?;
+        gauge.set(value as f64);
+        self.0.register(Box::new(gauge))
+    }
+}
+
+/// What the file says, in the text format of Prometheus. A pair without any result has no figure, as that is no 0.
+pub fn text(now: &FleetNow) -> prometheus::Result<String> {
+    let making = Making(Registry::new());
+    let document = &now.document;
+    results(&making, now)?;
+    who_is_bad(&making, document)?;
+    let missing = document.pairs.iter().flat_map(|pair| &pair.values);
+    for (of, value) in [
+        (PAIRS, document.pairs.len()),
+        (TIMES, document.times as usize),
+        (ROUNDS, document.rounds),
+        (MISSING, missing.filter(|value| value.is_none()).count()),
+        (RUNNING, usize::from(now.running)),
+        (UNDER_WAY, now.under_way().count()),
+    ] {
+        making.whole(of, value)?;
+    }
+    let mut text = String::new();
+    TextEncoder::new().encode_utf8(&making.0.gather(), &mut text)?;
+    Ok(text)
+}
+
+fn results(making: &Making, now: &FleetNow) -> prometheus::Result<()> {
+    let document = &now.document;
+    let metric = metric::find(&document.metric).unwrap_or(metric::DEFAULT);
+    let (name, factor) = base("fleet", metric);
+    let about = format!("{}: the last result of the pair.", metric.about);
+    let figure = making.of_labels((&name, &about), PAIR)?;
+    let at = making.of_labels(TIMESTAMP, PAIR)?;
+    let tests = IntCounterVec::new(Opts::new(TESTS.0, TESTS.1), &["from", "to", "outcome"])?;
+    making.0.register(Box::new(tests.clone()))?;
+    let of_test = |test: &FleetTest| {
+        let pair = document.pairs.get(test.pair)?;
+        let end = test.end.as_ref()?;
+        Some((pair, end.result.as_ref().ok().copied()))
+    };
+    for pair in &document.pairs {
+        for outcome in ["measured", "failed"] {
+            // Known from the start, so that the first one is an increase.
+            tests.with_label_values(&[&*pair.from, &*pair.to, outcome]);
+        }
+    }
+    // The newest comes last.
+    for test in &now.tests {
+        let Some((pair, result)) = of_test(test) else { continue };
+        let outcome = if result.is_some() { "measured" } else { "failed" };
+        tests.with_label_values(&[&*pair.from, &*pair.to, outcome]).inc();
+        if let Some(value) = result {
+            figure.with_label_values(&ends(pair)).set(value * factor);
+            if let Some(began_s) = test.began_s {
+                at.with_label_values(&ends(pair)).set(began_s);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn ends(pair: &FleetPair) -> [&str; 2] {
+    [&pair.from, &pair.to]
+}
+
+fn who_is_bad(making: &Making, document: &FleetDocument) -> prometheus::Result<()> {
+    let verdict = &document.verdict;
+    let told = making.of_labels(TOLD, &["of"])?;
+    for (of, answer) in [("hosts", verdict.hosts), ("links", verdict.links)] {
+        let is = answer == FleetAnswer::Told;
+        told.with_label_values(&[of]).set(f64::from(u8::from(is)));
+    }
+    let hosts = making.of_labels(BAD_HOST, &["host", "role"])?;
+    let links = making.of_labels(BAD_LINK, PAIR)?;
+    for bad in &verdict.bad {
+        let role = match bad.role {
+            Some(FleetRole::Client) => "client",
+            Some(FleetRole::Server) => "server",
+            Some(FleetRole::Both) | None => "both",
+        };
+        if let Some(host) = &bad.host {
+            hosts.with_label_values(&[host, role]).set(1.0);
+        }
+        if let (Some(from), Some(to)) = (&bad.from, &bad.to) {
+            links.with_label_values(&[from, to]).set(1.0);
+        }
+    }
+    let changed = making.of_labels(CHANGED, &["from", "to", "way"])?;
+    let last: BTreeMap<_, _> =
+        document.changes.iter().map(|change| ((&change.from, &change.to), change)).collect();
+    for ((from, to), change) in last {
+        let way = if change.worse { "worse" } else { "better" };
+        changed.with_label_values(&[from.as_str(), to, way]).set(1.0);
+    }
+    Ok(())
+}
