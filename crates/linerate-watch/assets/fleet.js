@@ -2,7 +2,7 @@
 // A fleet: the page is whole as it came. This puts into its places what the file says now, and leads through the matrix
 // by arrow keys.
 (() => {
-  const { at, say, listen, later } = web;
+  const { at, say, listen } = web;
   const main = document.querySelector("main");
   const { id, pair } = main.dataset;
   let look = Number(main.dataset.look);
@@ -12,9 +12,12 @@
 
   const places = [...document.querySelectorAll("[data-part]")];
   const put = ([of, at, parts]) => {
-    // Another file, or the same with other pairs.
-    if (of !== id || parts.length !== places.length) return reload();
     look = at;
+    if (of !== id || parts.length !== places.length) {
+      // Another file, or the first figure of this one.
+      newest = look;
+      return reload();
+    }
     places.forEach((place, i) => {
       const [className, text, title] = parts[i];
       if (place.className !== className) place.className = className;
@@ -54,17 +57,19 @@
         else look = number;
       },
     },
-    later(() => {}),
+    () => {},
   ).addEventListener("error", () => { lost = true; });
 
   const rows = [...document.querySelectorAll(".heat tbody tr")].map((row) => [...row.cells].map((cell) => cell.querySelector("a")));
   const cells = rows.flat().filter(Boolean);
   // One of them is reached by the tab key, the others from there.
+  let reached = cells[0];
   const reach = (cell) => {
-    cells.forEach((other) => { other.tabIndex = -1; });
+    reached.tabIndex = -1;
     cell.tabIndex = 0;
+    reached = cell;
   };
-  if (cells.length > 0) reach(cells[0]);
+  cells.forEach((cell) => { cell.tabIndex = cell === reached ? 0 : -1; });
   const STEPS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
   document.querySelector(".heat")?.addEventListener("keydown", (event) => {
     const step = STEPS[event.key];

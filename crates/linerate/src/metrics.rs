@@ -220,7 +220,14 @@ mod tests {
     /// Words of a text that are names of metrics.
     fn names(text: &str) -> BTreeSet<&str> {
         let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
-        let ours = ["linerate_server_", "linerate_probe_", "linerate_build_", "probe_", "process_"];
+        let ours = [
+            "linerate_server_",
+            "linerate_probe_",
+            "linerate_fleet_",
+            "linerate_build_",
+            "probe_",
+            "process_",
+        ];
         words.filter(|word| ours.iter().any(|start| word.starts_with(start))).collect()
     }
 
@@ -230,15 +237,17 @@ mod tests {
         metrics.expect(Dialect::Native);
         let (text, probe) = (metrics.text(), crate::probe::names());
         let carried = CARRIED.iter().map(|(name, _)| format!("linerate_server_{name}_total"));
-        let there: Vec<String> =
-            carried.chain(probe).chain(names(&text).into_iter().map(String::from)).collect();
+        let there = carried.chain(probe).chain(names(&text).into_iter().map(String::from));
+        let fleet = crate::fleet::metrics::NAMES.iter().map(|(name, _)| (*name).to_owned());
+        let there: Vec<String> = there.chain(fleet).collect();
         let dashboard: serde_json::Value = serde_json::from_str(DASHBOARD).unwrap();
         assert_eq!(dashboard["panels"].as_array().map(Vec::len), Some(14));
         for asked in names(RULES).union(&names(DASHBOARD)) {
             assert!(there.iter().any(|known| known == asked), "{asked} is none of {there:?}");
         }
         let page = include_str!("../../../docs/prometheus.md");
-        for name in there.iter().filter(|name| name.starts_with("linerate_server_")) {
+        let told = ["linerate_server_", "linerate_fleet_"];
+        for name in there.iter().filter(|name| told.iter().any(|start| name.starts_with(start))) {
             assert!(page.contains(&format!("`{name}`")), "{name} is not in docs/prometheus.md");
         }
     }

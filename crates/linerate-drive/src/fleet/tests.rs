@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use linerate_model::campaign::{Event as InStore, RunState};
 use linerate_model::fleet::FleetAnswer;
+use linerate_model::fleet_now::FleetNow;
 use linerate_model::record::ErrorKind;
 use linerate_runner::agent::{Reply, Request};
 use linerate_testkit::records;
@@ -298,4 +299,48 @@ fn a_store_of_a_campaign_has_no_results_of_a_fleet() {
     drop(linerate_store::Campaign::create(&path, &meta, &[]).unwrap());
     assert_eq!(results(&path).unwrap_err().kind, ErrorKind::Foreign);
     assert_eq!(results(&folder.0.join("none")).unwrap_err().kind, ErrorKind::Store);
+}
+
+#[test]
+fn a_file_is_followed_while_a_run_writes_it() {
+    let (folder, world) = (Folder::new("followed"), Arc::default());
+    let mut asked = Asked { times: 2, keep: folder.keep(false), ..asked("a,b,c", 0) };
+    asked.pairs.reverse();
+    run_until(&world, &asked, &Stop::default(), 2).unwrap();
+    let path = folder.0.join("fleet.db");
+    let (mut followed, now) = Followed::open(&path).unwrap();
+    assert_eq!((&now.document, now.running), (&results(&path).unwrap(), false));
+    // Of the pairs as the document has them, where b/c is the last.
+    let ended = |now: &FleetNow| -> Vec<_> {
+        let ended = now.tests.iter().filter_map(|test| Some((test, test.end.as_ref()?)));
+        ended.map(|(test, end)| (test.pair, test.time, end.number, end.recorded)).collect()
+    };
+    assert_eq!(ended(&now), [(2, 1, 1, true), (1, 1, 2, true)]);
+    assert!(now.tests.iter().all(|test| test.end.as_ref().unwrap().result.is_ok()));
+    assert_eq!(followed.look().unwrap(), None);
+
+    let mut store = linerate_store::Campaign::open(&path).unwrap();
+    assert!(followed.look().unwrap().unwrap().running);
+    let date = "2026-01-02T03:04:05.5Z";
+    store.keep(date, &InStore::RunBegan { slot: 2, attempt: 1, extra: false }).unwrap();
+    let now = followed.look().unwrap().unwrap();
+    let under_way: Vec<_> = now.under_way().map(|test| (test.pair, test.began_s)).collect();
+    assert_eq!(under_way, [(0, Some(1_767_323_045.5))]);
+    assert_eq!(now.document, results(&path).unwrap());
+    assert!(record(&path, 1).unwrap().unwrap().contains("\"protocol\":\"tcp\""));
+    assert_eq!(record(&path, 3).unwrap(), None);
+    drop(store);
+    let now = followed.look().unwrap().unwrap();
+    assert_eq!((now.under_way().count(), now.tests.len()), (0, 3));
+
+    // Another file takes its place.
+    let place = |name: &str| folder.0.join(name);
+    let other = Keep { path: place("other.db"), resume: false };
+    let asked = Asked { keep: Some(other), ..self::asked("x,y", 0) };
+    let (document, _) = run_in(&world, &asked, &Stop::default());
+    std::fs::rename(place("other.db"), &path).unwrap();
+    let now = followed.look().unwrap().unwrap();
+    assert_eq!((now.document, now.tests.len()), (document, 1));
+    std::fs::remove_file(&path).unwrap();
+    assert_eq!(followed.look().unwrap_err().kind, ErrorKind::Store);
 }

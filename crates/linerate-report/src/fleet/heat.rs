@@ -23,6 +23,8 @@ pub struct Heat {
     pub title: String,
     /// What a cell without colour is, then from which figure on it has each colour. Empty without any figure.
     pub legend: Vec<String>,
+    /// How all names end, from a dot or a colon on: who knows it can tell hosts apart without.
+    pub ending: String,
     /// The hosts, in the rows as clients.
     pub clients: Vec<Head>,
     /// The same in the columns as servers.
@@ -40,6 +42,8 @@ pub struct Heat {
 pub struct Head {
     /// Its name.
     pub name: String,
+    /// The same without [`Heat::ending`].
+    pub short: String,
     /// That it is bad in this part, in a sentence.
     pub bad: Option<String>,
 }
@@ -139,7 +143,10 @@ impl<'a> Scale<'a> {
         let from = |step: &f64| self.text(usual + sign * step * self.whole);
         let unit = format!("{}{}", self.prefix, self.document.unit);
         let first = format!("usual {} {unit}", self.text(usual));
-        std::iter::once(first).chain(STEPS.iter().map(from)).collect()
+        let mut legend: Vec<String> =
+            std::iter::once(first).chain(STEPS.iter().map(from)).collect();
+        legend.last_mut().into_iter().for_each(|last| last.push_str(" and worse"));
+        legend
     }
 
     /// All figures of a pair, in a sentence.
@@ -228,11 +235,13 @@ impl Heat {
         } else {
             String::new()
         };
+        let ending = ending(&document.hosts);
         Self {
             title: format!("{}, {}{}{of_times}", document.metric, scale.prefix, document.unit),
             legend: scale.legend(),
-            clients: hosts().map(|host| head(document, host, FleetRole::Client)).collect(),
-            servers: hosts().map(|host| head(document, host, FleetRole::Server)).collect(),
+            ending: clean(ending).into_owned(),
+            clients: hosts().map(|host| head(document, host, ending, FleetRole::Client)).collect(),
+            servers: hosts().map(|host| head(document, host, ending, FleetRole::Server)).collect(),
             rows: hosts().map(row).collect(),
             of_clients: hosts().map(|host| median(host, "client", &|p| p.from == host)).collect(),
             of_servers: hosts().map(|host| median(host, "server", &|p| p.to == host)).collect(),
@@ -240,12 +249,106 @@ impl Heat {
     }
 }
 
-fn head(document: &FleetDocument, host: &str, part: FleetRole) -> Head {
+fn head(document: &FleetDocument, host: &str, ending: &str, part: FleetRole) -> Head {
     let is = |role: FleetRole| role == part || role == FleetRole::Both;
-    let bad = document
-        .verdict
-        .bad
-        .iter()
-        .find(|bad| bad.host.as_deref() == Some(host) && bad.role.is_none_or(is));
-    Head { name: clean(host).into_owned(), bad: bad.map(|bad| bad_one(document, bad)) }
+    let mut bad = document.verdict.bad.iter();
+    let bad = bad.find(|bad| bad.host.as_deref() == Some(host) && bad.role.is_none_or(is));
+    let short = host.strip_suffix(ending).unwrap_or(host);
+    Head {
+        name: clean(host).into_owned(),
+        short: clean(short).into_owned(),
+        bad: bad.map(|bad| bad_one(document, bad)),
+    }
+}
+
+/// How all of these names end, from a dot or a colon on, if something stands before it in each.
+fn ending(hosts: &[String]) -> &str {
+    let [first, others @ ..] = hosts else { return "" };
+    let shared = |ending: &str| {
+        let before = |host: &String| host.strip_suffix(ending).is_some_and(|left| !left.is_empty());
+        !others.is_empty() && hosts.iter().all(before)
+    };
+    let places = first.char_indices().filter(|(_, letter)| matches!(letter, '.' | ':'));
+    let endings = places.filter_map(|(place, _)| first.get(place..));
+    endings.into_iter().find(|ending| shared(ending)).unwrap_or("")
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_model::fleet::{FleetAnswer, FleetVerdict};
+    use linerate_testkit::fleet;
+
+    use super::*;
+
+    /// Levels of the pairs in their order.
+    fn levels(document: &FleetDocument) -> Vec<Level> {
+        let heat = Heat::new(document);
+        heat.rows.iter().flatten().filter(|cell| cell.pair.is_some()).map(|c| c.level).collect()
+    }
+
+    #[test]
+    fn colour_is_how_much_worse_than_usual_a_pair_is() {
+        let figures = [940e6, 925e6, 921.2e6, 890e6, 845e6, 700e6, 469e6, 0.0, 2e9, 940e6, 940e6];
+        let mut at = figures.iter();
+        let now = fleet::now(&["a", "b", "c", "d"], 1, |_, _, _| Some(0.0));
+        let mut document = now.document;
+        for pair in &mut document.pairs {
+            pair.value = at.next().copied();
+        }
+        document.verdict.usual = Some(940e6);
+        let mut wanted = [0, 0, 1, 2, 3, 4, 5, 5, 0, 0, 0].map(Level::Worse).to_vec();
+        wanted.push(Level::Missing);
+        assert_eq!(levels(&document), wanted);
+        // Of what is better the lower it is, and is not there usually, the worst is the measure.
+        document.metric = "loss".into();
+        let figures = [0.0, 0.0, 0.03, 0.3, 2.0, 1.0];
+        let mut at = figures.iter().cycle();
+        for pair in &mut document.pairs {
+            pair.value = at.next().copied();
+        }
+        document.verdict.usual = Some(0.0);
+        let wanted = [0, 0, 0, 3, 5, 5].map(Level::Worse);
+        assert_eq!(levels(&document), [wanted, wanted].concat());
+        for pair in &mut document.pairs {
+            pair.value = Some(0.0);
+        }
+        assert!(levels(&document).iter().all(|level| *level == Level::Worse(0)));
+        let nothing = FleetVerdict {
+            hosts: FleetAnswer::FewPairs,
+            links: FleetAnswer::FewPairs,
+            usual: None,
+            bad: vec![],
+        };
+        let document = FleetDocument { pairs: vec![], verdict: nothing, ..document };
+        assert!(Heat::new(&document).legend.is_empty());
+    }
+
+    #[test]
+    fn names_lose_what_all_of_them_end_with() {
+        let of = |hosts: &[&str]| {
+            let hosts: Vec<String> = hosts.iter().map(|host| (*host).to_owned()).collect();
+            ending(&hosts).to_owned()
+        };
+        assert_eq!(of(&["a.dc1.example:5201", "b.dc1.example:5201"]), ".dc1.example:5201");
+        assert_eq!(of(&["10.0.0.1:5201", "10.0.0.2:5201", "10.0.1.1:5201"]), ":5201");
+        assert_eq!(of(&["a.example", "b.example:5301"]), "");
+        assert_eq!(of(&["a.example"]), "");
+        assert_eq!(of(&[".example", "b.example"]), "");
+        assert_eq!(of(&[]), "");
+    }
+
+    #[test]
+    fn medians_at_the_edges_are_of_rows_and_columns() {
+        let now = fleet::now(&["a", "b", "c"], 2, |from, to, _| match (from, to) {
+            (0, _) => Some(500e6),
+            (1, 0) => None,
+            _ => Some(900e6 + 1e6 * to as f64),
+        });
+        let heat = Heat::new(&now.document);
+        let words = |cells: &[Cell]| cells.iter().map(|c| c.words.clone()).collect::<Vec<_>>();
+        assert!(words(&heat.of_clients)[0].starts_with("median of a as client: 500.0 Mbit/s; "));
+        assert!(words(&heat.of_clients)[1].starts_with("median of b as client: 902.0 Mbit/s"));
+        assert!(words(&heat.of_servers)[0].starts_with("median of a as server: 900.0 Mbit/s"));
+        assert_eq!(heat.title, "received_bps, Mbit/s, median of 2 times");
+    }
 }

@@ -76,7 +76,7 @@ pub fn chart(now: &FleetNow, pair: &FleetPair) -> Option<Chart> {
         let usual = vec![Some(usual); x.len()];
         series.push(Series::line("usual of all pairs", 0, usual).kind(Kind::Ideal));
     }
-    let title = format!("{} -> {}", clean(&pair.from), clean(&pair.to));
+    let title = format!("{} of each time", document.metric);
     let alt = format!("{known} figures of {} times, {} changes of level", x.len(), changes.len());
     let bands = bands(&x, &changes);
     Chart::new(title, alt, (x_axis, left), x, series).bands(bands).tidy()

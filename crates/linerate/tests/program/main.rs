@@ -14,6 +14,7 @@ mod doctor;
 mod documents;
 mod every_option;
 mod fleet;
+mod fleet_page;
 mod flent;
 mod foreign;
 mod hostile;

@@ -8,7 +8,8 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-use crate::support::{Client, Server, alone, linerate, number, skip, wait_for};
+use crate::support::{Client, FleetFile, Server, alone, linerate, number, skip, wait_for};
+use crate::web::Shown;
 
 /// In a network of the test's own.
 const AT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 15_201);
@@ -133,13 +134,40 @@ impl Drop for Beside {
     }
 }
 
+const RULES: &str =
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/prometheus/linerate.rules.yml");
+
+/// Whether Prometheus and its tool are there; else the test is skipped.
+fn prometheus_is_there(test: &str) -> bool {
+    let there = |program| Command::new(program).arg("--version").output().is_ok();
+    let both = ["promtool", "prometheus"].into_iter().all(there);
+    if !both {
+        skip(test, "prometheus is not installed");
+    }
+    both
+}
+
+/// `promtool` has nothing to say against this text.
+fn checked(text: &str) {
+    let mut check = Command::new("promtool")
+        .args(["check", "metrics"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("promtool");
+    check.stdin.take().expect("piped").write_all(text.as_bytes()).expect("read");
+    let said = check.wait_with_output().expect("its end");
+    assert!(said.status.success() && said.stderr.is_empty() && said.stdout.is_empty(), "{said:?}");
+}
+
 struct Prometheus;
 
 impl Prometheus {
-    fn start(rules: &str) -> Beside {
+    fn start(job: &str, at: SocketAddr) -> Beside {
         let scrape = format!(
-            "rule_files: ['{rules}']\nscrape_configs:\n- job_name: linerate\n  scrape_interval: 500ms\n  scrape_timeout: 500ms\n  \
-             static_configs:\n  - targets: ['{AT}']\n"
+            "global: {{evaluation_interval: 1s}}\nrule_files: ['{RULES}']\nscrape_configs:\n- job_name: {job}\n  scrape_interval: 500ms\n  scrape_timeout: 500ms\n  \
+             static_configs:\n  - targets: ['{at}']\n"
         );
         let mut command = Command::new("prometheus");
         command.args(["--storage.tsdb.path=data", "--web.listen-address=127.0.0.1:9090"]);
@@ -163,9 +191,8 @@ impl Prometheus {
 fn prometheus_reads_them_and_has_nothing_to_say_against_them() {
     let _alone = alone();
     let test = "prometheus_reads_them_and_has_nothing_to_say_against_them";
-    if ["promtool", "prometheus"].iter().any(|p| Command::new(p).arg("--version").output().is_err())
-    {
-        return skip(test, "prometheus is not installed");
+    if !prometheus_is_there(test) {
+        return;
     }
     let server = Server::start(None, &["--metrics"]);
     let port = server.port.to_string();
@@ -174,23 +201,13 @@ fn prometheus_reads_them_and_has_nothing_to_say_against_them() {
     client(&["rr", "127.0.0.1", "-p", &port, "-t", "200ms"]);
     let ended = "sum(linerate_server_tests_ended_total)";
     wait_for(LONG, || text().matches("outcome=\"done\"} 1").count() == 3);
-    let mut check = Command::new("promtool")
-        .args(["check", "metrics"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("promtool");
-    check.stdin.take().expect("piped").write_all(text().as_bytes()).expect("read");
-    let said = check.wait_with_output().expect("its end");
-    assert!(said.status.success() && said.stderr.is_empty() && said.stdout.is_empty(), "{said:?}");
-    let rules = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/prometheus/linerate.rules.yml");
-    let said = Command::new("promtool").args(["check", "rules", rules]).output().expect("promtool");
+    checked(&text());
+    let said = Command::new("promtool").args(["check", "rules", RULES]).output().expect("promtool");
     assert!(said.status.success(), "{said:?}");
     let page = include_str!("../../../../docs/prometheus.md");
     let examples: Vec<&str> =
         page.split("```yaml\n").skip(1).filter_map(|s| s.split("```").next()).collect();
-    assert_eq!(examples.len(), 2);
+    assert_eq!(examples.len(), 3);
     for example in examples {
         let path =
             std::env::temp_dir().join(format!("linerate-example-{}.yml", std::process::id()));
@@ -200,10 +217,76 @@ fn prometheus_reads_them_and_has_nothing_to_say_against_them() {
         let said = said.expect("promtool");
         assert!(said.status.success(), "{example}{said:?}");
     }
-    let _prometheus = Prometheus::start(rules);
+    let _prometheus = Prometheus::start("linerate", AT);
     let read = wait_for(LONG, || Prometheus::value(ended).as_deref() == Some("3"));
     assert!(read, "{:?}", Prometheus::value("up"));
     assert_eq!(Prometheus::value("up").as_deref(), Some("1"));
+}
+
+const FLEET: SocketAddr = SocketAddr::new(AT.ip(), 15_203);
+
+#[test]
+fn a_fleets_file_is_scraped_and_silence_is_no_zero() {
+    let _alone = alone();
+    let test = "a_fleets_file_is_scraped_and_silence_is_no_zero";
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("fleet-metrics");
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let path = folder.join("fleet.db");
+    let mut file = FleetFile::new(&path, &["a", "b\"\n{}", "c", "d"], 4);
+    // c -> d loses half of it; a -> b has a result at the first two times alone, d -> a none.
+    file.measured(3, |from, to, time| match (from, to) {
+        (0, 1) if time == 2 => None,
+        (2, 3) => Some(40e6 + f64::from(time)),
+        (3, 0) => None,
+        _ => Some(94e6 + f64::from(time) * 1e3 + (from * 3 + to) as f64 * 1e3),
+    });
+    let shown = Shown::start(&["fleet", "serve", path.to_str().expect("text"), "--metrics"]);
+    let text = || get(FLEET, "/metrics").expect("an answer");
+    let (head, now) = text();
+    assert!(head.starts_with("HTTP/1.1 200 OK\r\n") && head.contains("version=0.0.4"), "{head}");
+    let of = |name: &str, from: &str, to: &str| {
+        sample(&now, &format!("linerate_fleet_{name}{{from=\"{from}\",to=\"{to}\"}}"))
+    };
+    let b = "b\\\"\\n{}";
+    assert_eq!(of("received_bits_per_second", "a", b), Some(94.002e6), "{now}");
+    // Of the second time, an hour after the first.
+    assert_eq!(of("result_timestamp_seconds", "a", b), Some(1_767_326_400.0), "{now}");
+    assert_eq!(of("received_bits_per_second", "d", "a"), None, "{now}");
+    assert_eq!(of("result_timestamp_seconds", "d", "a"), None, "{now}");
+    assert_eq!(of("bad_link", "c", "d"), Some(1.0), "{now}");
+    let ended = |outcome: &str| {
+        let labels = format!("from=\"d\",outcome=\"{outcome}\",to=\"a\"");
+        sample(&now, &format!("linerate_fleet_tests_total{{{labels}}}"))
+    };
+    assert_eq!((ended("measured"), ended("failed")), (Some(0.0), Some(3.0)), "{now}");
+    for (name, value) in [
+        ("pairs", 12.0),
+        ("times", 4.0),
+        ("missing_results", 12.0 + 4.0),
+        ("running", 1.0),
+        ("tests", 0.0),
+        ("told{of=\"links\"}", 1.0),
+    ] {
+        assert_eq!(sample(&now, &format!("linerate_fleet_{name}")), Some(value), "{name}: {now}");
+    }
+    assert!(get(FLEET, "/").expect("an answer").0.starts_with("HTTP/1.1 404 "));
+    // The page is not served beside them unless it is asked for.
+    assert_eq!((shown.at(), shown.token()), (FLEET, "metrics"));
+    if prometheus_is_there(test) {
+        checked(&now);
+        let _prometheus = Prometheus::start("linerate-fleet", FLEET);
+        let bad = || Prometheus::value("linerate_fleet_bad_link");
+        assert!(wait_for(LONG, || bad().as_deref() == Some("1")), "{:?}", bad());
+        let silent = "count(ALERTS{alertname=\"LinerateFleetPairIsSilent\"})";
+        let silent = || Prometheus::value(&silent.replace('"', "%22"));
+        assert!(wait_for(LONG, || silent().is_some()), "no alert");
+    }
+    // What cannot be read is no figure.
+    drop(file);
+    std::fs::write(&path, "no database, but long enough to look at it as one").expect("written");
+    assert!(wait_for(LONG, || text().0.starts_with("HTTP/1.1 500 ")), "{}", text().1);
+    drop(shown);
 }
 
 #[test]

@@ -20,7 +20,7 @@ use socket2::{Domain, Socket, Type};
 use crate::support::{alone, linerate, skip, wait_for};
 
 /// The program with a page, and where that is.
-struct Shown {
+pub struct Shown {
     child: Child,
     at: SocketAddr,
     token: String,
@@ -29,7 +29,7 @@ struct Shown {
 }
 
 impl Shown {
-    fn start(args: &[&str]) -> Self {
+    pub fn start(args: &[&str]) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_linerate"))
             .args(args)
             .env("NO_COLOR", "1")
@@ -54,16 +54,26 @@ impl Shown {
         Self { child, at, token: token.to_owned(), _err: err }
     }
 
+    /// Where it listens.
+    pub fn at(&self) -> SocketAddr {
+        self.at
+    }
+
+    /// What stands behind that: the token, of what has one.
+    pub fn token(&self) -> &str {
+        &self.token
+    }
+
     fn pid(&self) -> Pid {
         Pid::from_raw(self.child.id() as i32)
     }
 
-    fn interrupt(&self) {
+    pub fn interrupt(&self) {
         kill(self.pid(), Signal::SIGINT).expect("it is there");
     }
 
     /// Its exit code, and what it printed.
-    fn end(mut self) -> (i32, String) {
+    pub fn end(mut self) -> (i32, String) {
         let mut out = String::new();
         self.child.stdout.take().expect("piped").read_to_string(&mut out).expect("text");
         (self.child.wait().expect("it ended").code().unwrap_or(-1), out)
@@ -76,7 +86,7 @@ impl Shown {
     }
 
     /// What is answered to these bytes until the connection ends; one that is reset ends as well.
-    fn answer(&self, request: &[u8]) -> String {
+    pub fn answer(&self, request: &[u8]) -> String {
         let mut stream = self.connect();
         let _ = stream.write_all(request);
         let mut answer = Vec::new();
@@ -84,12 +94,12 @@ impl Shown {
         String::from_utf8(answer).expect("text")
     }
 
-    fn get(&self, path: &str) -> String {
+    pub fn get(&self, path: &str) -> String {
         self.answer(request(&path.replace("TOKEN", &self.token)).as_bytes())
     }
 
     /// The stream of events, after its head.
-    fn events(&self) -> Result<Events, String> {
+    pub fn events(&self) -> Result<Events, String> {
         let mut stream = self.connect();
         let asked = request(&format!("/{}/events", self.token));
         stream.write_all(asked.as_bytes()).expect("a request");
@@ -113,7 +123,7 @@ fn request(path: &str) -> String {
     format!("GET {path} HTTP/1.1\r\nHost: here\r\nAccept: */*\r\n\r\n")
 }
 
-struct Events(BufReader<TcpStream>);
+pub struct Events(BufReader<TcpStream>);
 
 impl Events {
     /// Lines up to an empty one; nothing at the end.
@@ -129,7 +139,7 @@ impl Events {
     }
 
     /// The next event: its name, where it has one, and its data.
-    fn next(&mut self) -> Option<(String, Value)> {
+    pub fn next(&mut self) -> Option<(String, Value)> {
         loop {
             let part = self.part();
             if part.is_empty() {
@@ -383,17 +393,48 @@ fn answer(mut stream: TcpStream, token: &Token, told: &str, gone: &AtomicBool) {
     };
 }
 
+/// A browser without a screen.
+pub struct Browser {
+    program: &'static str,
+    folder: std::path::PathBuf,
+}
+
+impl Browser {
+    /// The one of this machine; without one the test is skipped.
+    pub fn new(test: &str) -> Option<Self> {
+        let programs = ["/usr/bin/chromium", "/usr/bin/chromium-browser"];
+        let Some(program) = programs.into_iter().find(|b| Path::new(b).exists()) else {
+            skip(test, "chromium is not installed: THE PAGE WAS NOT OPENED");
+            return None;
+        };
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("browser-{test}"));
+        let _ = std::fs::remove_dir_all(&folder);
+        std::fs::create_dir_all(&folder).expect("a folder");
+        Some(Self { program, folder })
+    }
+
+    /// What a page has become when it is loaded.
+    pub fn opens(&self, address: &str, options: &[&str]) -> String {
+        let out = Command::new(self.program)
+            .args(["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run"])
+            .args(["--disable-sync", "--disable-background-networking"])
+            .args(["--disable-component-update", "--dump-dom"])
+            .arg(format!("--user-data-dir={}", self.folder.display()))
+            .args(options)
+            .arg(address)
+            .output()
+            .expect("it starts");
+        let words = String::from_utf8_lossy(&out.stderr);
+        assert!(out.status.success(), "{words}");
+        println!("{words}");
+        String::from_utf8_lossy(&out.stdout).into_owned()
+    }
+}
+
 #[test]
 fn a_browser_draws_a_test() {
     let test = "a_browser_draws_a_test";
-    let browser = ["/usr/bin/chromium", "/usr/bin/chromium-browser"];
-    let Some(browser) = browser.into_iter().find(|b| Path::new(b).exists()) else {
-        skip(test, "chromium is not installed: THE PAGE WAS NOT OPENED");
-        return;
-    };
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("web-browser");
-    let _ = std::fs::remove_dir_all(&folder);
-    std::fs::create_dir_all(&folder).expect("a folder");
+    let Some(browser) = Browser::new(test) else { return };
     let mut record = records::udp_both();
     record.title = Some("<b id=taken>x</b>".to_owned());
     let mut told: Vec<_> = events::start(&record).into();
@@ -411,17 +452,7 @@ fn a_browser_draws_a_test() {
             std::thread::spawn(move || answer(stream, &token, &told, &gone));
         }
     });
-    let out = Command::new(browser)
-        .args(["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-sync"])
-        .args(["--disable-background-networking", "--disable-component-update"])
-        .args(["--window-size=390,1600", "--virtual-time-budget=20000", "--dump-dom"])
-        .arg(format!("--user-data-dir={}", folder.display()))
-        .arg(address)
-        .output()
-        .expect("it starts");
-    let dom = String::from_utf8_lossy(&out.stdout);
-    let words = String::from_utf8_lossy(&out.stderr);
-    assert!(out.status.success(), "{words}");
+    let dom = browser.opens(&address, &["--window-size=390,1600", "--virtual-time-budget=20000"]);
     for part in [
         "the test is over: complete",
         "<h1 id=\"title\">&lt;b id=taken&gt;x&lt;/b&gt;</h1>",
@@ -430,7 +461,7 @@ fn a_browser_draws_a_test() {
         "class=\"uplot",
         "data-head=\"place\">one of these two</td>",
     ] {
-        assert!(dom.contains(part), "{part}: {words}\n{dom}");
+        assert!(dom.contains(part), "{part}: {dom}");
     }
     // The record's totals, not the sum of rows.
     assert!(dom.contains("data-head=\"reverse\">30</td>"), "{dom}");

@@ -48,7 +48,8 @@ impl Body {
         if !title.is_empty() {
             let _ = write!(self.out, " title=\"{}\"", escape(&title));
         }
-        let _ = write!(self.out, ">{}</{name}>", escape(&text));
+        let lines: Vec<String> = text.lines().map(escape).collect();
+        let _ = write!(self.out, ">{}</{name}>", lines.join("\n"));
         self.parts.push([class, text, title]);
     }
 }

@@ -12,8 +12,8 @@ use super::body::{Body, Part};
 /// Hosts up to which figures are as large as other text, and up to which they are in the cells at all.
 const MOST_WIDE: usize = 16;
 const MOST_DENSE: usize = 40;
-/// Letters up to which the names of a few hosts stand level above the columns.
-const MOST_LEVEL: usize = 12;
+/// Letters up to which the names of as many hosts as fit stand level above the columns.
+const MOST_LEVEL: usize = 8;
 
 pub(super) fn body(shown: &Shown<'_>) -> Body {
     let document = &shown.now.document;
@@ -44,18 +44,20 @@ fn size(hosts: usize) -> &'static str {
 
 fn table(body: &mut Body, shown: &Shown<'_>, heat: &Heat) {
     let under_way: BTreeSet<usize> = shown.now.under_way().map(|test| test.pair).collect();
-    let longest = heat.servers.iter().map(|head| head.name.chars().count()).max().unwrap_or(0);
-    let level = heat.servers.len() <= MOST_LEVEL && longest <= MOST_LEVEL;
+    let longest = heat.servers.iter().map(|head| head.short.chars().count()).max().unwrap_or(0);
+    let level = heat.servers.len() <= MOST_WIDE && longest <= MOST_LEVEL;
     let names = if level { "level" } else { "upright" };
+    let ending = match heat.ending.as_str() {
+        "" => String::new(),
+        ending => format!("; names without {ending}"),
+    };
+    let caption = format!("{}; clients in the rows, servers in the columns{ending}", heat.title);
+    body.part("p id=\"figures\"", Part::new("note", caption));
     body.push(&format!(
-        "<div class=\"box {} {names}\" tabindex=\"0\" role=\"region\" aria-label=\"Matrix\"><table class=\"heat\">\n",
+        "<div class=\"box {} {names}\" tabindex=\"0\" role=\"region\" aria-labelledby=\"figures\"><table class=\"heat\">\n",
         size(heat.rows.len())
     ));
-    body.part(
-        "caption",
-        Part::new("", format!("{}; clients in the rows, servers in the columns", heat.title)),
-    );
-    body.push("\n<thead><tr><td></td>");
+    body.push("<thead><tr><td></td>");
     for server in &heat.servers {
         body.part("th scope=\"col\"", head(server));
     }
@@ -82,7 +84,7 @@ fn head(head: &Head) -> Part {
         Some(words) => ("bad", words.clone()),
         None => ("", head.name.clone()),
     };
-    Part { class: class.to_owned(), text: head.name.clone(), title }
+    Part { class: class.to_owned(), text: head.short.clone(), title }
 }
 
 fn class(level: Level) -> String {
@@ -100,7 +102,7 @@ fn cell(body: &mut Body, cell: &Cell, of_bad: bool, under_way: &BTreeSet<usize>)
         class.push_str(if is { name } else { "" });
     }
     if under_way.contains(&pair) {
-        class.push_str(" now");
+        class.push_str(" busy");
         title.push_str("; under way now");
     }
     body.push("<td>");
@@ -127,9 +129,8 @@ fn legend(body: &mut Body, heat: &Heat) {
         body.part("span", Part::new("", text.clone()));
         body.push("</span> ");
     }
-    let words = if heat.legend.is_empty() { "" } else { "and worse" };
-    body.push(&format!(
-        "{words} <span><i class=\"missing\"></i> no result</span> <span><i class=\"w0 link\"></i> bad link</span> \
-         <span><i class=\"w0 of\"></i> of a bad host</span> <span><i class=\"w0 now\"></i> under way</span></p>\n"
-    ));
+    body.push(
+        "<span><i class=\"missing\"></i> no result</span> <span><i class=\"w0 link\"></i> bad link</span> \
+         <span><i class=\"w0 of\"></i> of a bad host</span> <span><i class=\"w0 busy\"></i> under way</span></p>\n",
+    );
 }

@@ -1,7 +1,7 @@
 //! The page of a pair: its figures over the times as a chart, and every test of it.
 
 use linerate_model::fleet::FleetPair;
-use linerate_model::fleet_now::{FleetTest, FleetTestEnd};
+use linerate_model::fleet_now::FleetTest;
 use linerate_report::clean::clean;
 use linerate_report::draw;
 use linerate_report::fleet::heat::{Head, Heat};
@@ -64,7 +64,7 @@ fn words(body: &mut Body, shown: &Shown<'_>, place: usize) {
 fn tests(body: &mut Body, shown: &Shown<'_>, place: usize) {
     let document = &shown.now.document;
     body.push("<div class=\"scroll\"><table class=\"tests\"><thead><tr>");
-    for name in ["time", "try", "began, UTC", "took", document.metric.as_str(), "test"] {
+    for name in ["time", document.metric.as_str(), "test", "began, UTC", "took", "try"] {
         body.element("th scope=\"col\"", name);
     }
     body.push("</tr></thead>\n<tbody>\n");
@@ -73,8 +73,8 @@ fn tests(body: &mut Body, shown: &Shown<'_>, place: usize) {
             shown.now.tests_of(place).filter(|test| test.time == time).collect();
         of_time.sort_by_key(|test| test.attempt);
         if of_time.is_empty() {
-            body.push(&format!("<tr><td>{time}</td><td></td><td></td><td></td>"));
-            body.push("<td class=\"long\">its turn did not come</td><td></td></tr>\n");
+            body.push(&format!("<tr><td>{time}</td><td class=\"long\">its turn did not come</td>"));
+            body.push("<td></td><td></td><td></td><td></td></tr>\n");
         }
         of_time.into_iter().for_each(|test| row(body, shown, test));
     }
@@ -82,25 +82,26 @@ fn tests(body: &mut Body, shown: &Shown<'_>, place: usize) {
 }
 
 fn row(body: &mut Body, shown: &Shown<'_>, test: &FleetTest) {
-    body.push(&format!("<tr><td>{}</td><td>{}</td>", test.time, test.attempt));
-    let day = test.began.get(..10).unwrap_or_default();
-    body.element("td", &clean(&format!("{day} {}", time_of_day(&test.began))));
-    let Some(FleetTestEnd { number, seconds, result, recorded }) = &test.end else {
-        let words = if shown.now.running { "under way" } else { "under way when linerate ended" };
-        body.push(&format!("<td></td><td class=\"long\">{words}</td><td></td></tr>\n"));
-        return;
-    };
-    body.element("td", &number::chosen_seconds(*seconds));
-    match result {
-        Ok(value) => body.element("td", &number::measured(*value, Some(&shown.now.document.unit))),
-        Err(why) => body.element("td class=\"long\"", &clean(why)),
+    body.push(&format!("<tr><td>{}</td>", test.time));
+    match test.end.as_ref().map(|end| &end.result) {
+        Some(Ok(value)) => {
+            body.element("td", &number::measured(*value, Some(&shown.now.document.unit)));
+        }
+        Some(Err(why)) => body.element("td class=\"long\"", &clean(why)),
+        None if shown.now.running => body.element("td class=\"long\"", "under way"),
+        None => body.element("td class=\"long\"", "under way when linerate ended"),
     }
     body.push("<td>");
-    if *recorded {
-        let links = format!(
+    if let Some(end) = test.end.as_ref().filter(|end| end.recorded) {
+        let number = end.number;
+        body.push(&format!(
             "<a href=\"report-{number}\">report</a> · <a href=\"record-{number}\">record</a>"
-        );
-        body.push(&links);
+        ));
     }
-    body.push("</td></tr>\n");
+    body.push("</td>");
+    let day = test.began.get(..10).unwrap_or_default();
+    body.element("td", &clean(&format!("{day} {}", time_of_day(&test.began))));
+    let took = test.end.as_ref().map(|end| number::chosen_seconds(end.seconds));
+    body.element("td", &took.unwrap_or_default());
+    body.push(&format!("<td>{}</td></tr>\n", test.attempt));
 }

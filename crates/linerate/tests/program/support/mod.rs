@@ -7,6 +7,7 @@
 mod attacks;
 pub mod controlled;
 pub mod every_kind;
+mod fleet_file;
 mod hogs;
 pub mod iperf3;
 mod lab;
@@ -31,6 +32,7 @@ use serde_json::Value;
 pub use attacks::{
     Attack, MANY, Stranger, attack, outlasts_a_thousand_silent_connections, survives,
 };
+pub use fleet_file::FleetFile;
 pub use hogs::Hogs;
 pub use lab::{Lab, PORT, dropping};
 pub use linerate_testkit::identities::{identities, list, number, real};
