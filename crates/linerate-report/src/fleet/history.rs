@@ -1,5 +1,7 @@
 //! A pair of hosts over the times it was measured: the chart of its figures, with changes of its level.
 
+use std::collections::BTreeMap;
+
 use linerate_model::fleet::{FleetChange, FleetDocument, FleetPair};
 use linerate_model::fleet_now::FleetNow;
 
@@ -14,6 +16,9 @@ const SPANS: [(f64, f64, &str); 4] = [
     (3.0 * 3_600.0, 3_600.0, "hours"),
     (3.0 * 86_400.0, 86_400.0, "days"),
 ];
+
+/// Changes that are named where all pairs are shown.
+const MOST_NAMED: usize = 10;
 
 /// Changes of the level of a pair, in their order.
 pub fn changes<'a>(
@@ -44,6 +49,22 @@ pub fn words(document: &FleetDocument, change: &FleetChange) -> String {
         words.push_str(&format!(" ({} to {})", shown(low), shown(high)));
     }
     words
+}
+
+/// Changes to a worse level that stand, of each pair the newest: a line each, and how many more there are.
+pub fn standing(document: &FleetDocument) -> String {
+    let newest: BTreeMap<_, _> =
+        document.changes.iter().map(|change| ((&change.from, &change.to), change)).collect();
+    let worse: Vec<_> = newest.into_values().filter(|change| change.worse).collect();
+    let line = |change: &&FleetChange| {
+        let ends = format!("{} -> {}", clean(&change.from), clean(&change.to));
+        format!("changed: {ends}, {}\n", words(document, change))
+    };
+    let mut lines: String = worse.iter().take(MOST_NAMED).map(line).collect();
+    if worse.len() > MOST_NAMED {
+        lines.push_str(&format!("changed: {} more\n", worse.len().saturating_sub(MOST_NAMED)));
+    }
+    lines
 }
 
 /// The figures of a pair over time, a gap where one is missing; none where it has no figure at two times.
@@ -120,4 +141,55 @@ fn bands(x: &[f64], changes: &[&FleetChange]) -> Vec<Band> {
     let to = changes.iter().map(at).chain([*end]);
     let labels = std::iter::once(String::new()).chain(changes.iter().map(label));
     from.zip(to).zip(labels).map(|((from, to), label)| Band { from, to, label }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_testkit::fleet;
+
+    use super::*;
+
+    fn change(from: &str, to: &str, time: u32, (before, after): (f64, f64)) -> FleetChange {
+        let (from, to) = (from.to_owned(), to.to_owned());
+        let worse = after < before;
+        FleetChange { from, to, since: None, time, before, after, low: None, high: None, worse }
+    }
+
+    #[test]
+    fn changes_stand_until_a_later_one_is_better() {
+        let mut now = fleet::now(&["a", "b", "c"], 5, |_, _, _| Some(94e6));
+        now.document.changes = vec![
+            change("a", "b", 2, (94e6, 80e6)),
+            change("a", "c", 2, (94e6, 80e6)),
+            change("a", "c", 4, (80e6, 94e6)),
+        ];
+        let said = "changed: a -> b, level since time 2: 80.00 Mbit/s instead of 94.00 Mbit/s, worse by 14.00 Mbit/s\n";
+        assert_eq!(standing(&now.document), said);
+        let many = (0..12).map(|to| change("a", &to.to_string(), 2, (94e6, 80e6)));
+        now.document.changes = many.collect();
+        assert!(standing(&now.document).ends_with("\nchanged: 2 more\n"));
+    }
+
+    #[test]
+    fn time_is_on_the_axis_in_a_fitting_unit_or_as_the_number() {
+        let mut now = fleet::now(&["a", "b"], 4, |_, _, time| Some(94e6 + f64::from(time)));
+        let drawn = |now: &FleetNow| chart(now, &now.document.pairs[0]).expect("a chart");
+        let hours = drawn(&now);
+        assert_eq!(
+            (hours.x_axis.label.as_str(), hours.x),
+            ("hours since 2026-01-02T03:00:00Z", vec![0.0, 1.0, 2.0, 3.0])
+        );
+        now.begun_s = [0.0, 60.0, 86_400.0, 5.0 * 86_400.0].map(Some).to_vec();
+        assert_eq!(drawn(&now).x, [0.0, 60.0 / 86_400.0, 1.0, 5.0]);
+        // A clock that was set back.
+        now.begun_s[3] = Some(50.0);
+        let numbers = drawn(&now);
+        assert_eq!((numbers.x_axis.label.as_str(), numbers.x), ("time", vec![1.0, 2.0, 3.0, 4.0]));
+        // Times that are still to come have no place.
+        now.document.begun[3] = None;
+        now.begun_s[3] = None;
+        assert_eq!(drawn(&now).x.len(), 3);
+        now.document.begun[1..].fill(None);
+        assert!(chart(&now, &now.document.pairs[0]).is_none(), "one figure is no history");
+    }
 }

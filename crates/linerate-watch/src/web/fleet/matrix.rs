@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use linerate_report::clean::clean;
 use linerate_report::fleet::heat::{Cell, Head, Heat, Level};
-use linerate_report::fleet::{counts, verdict};
+use linerate_report::fleet::{counts, history, verdict};
 
 use super::Shown;
 use super::body::{Body, Part};
@@ -26,7 +26,8 @@ pub(super) fn body(shown: &Shown<'_>) -> Body {
     body.push(&format!("</header>\n{}>\n", shown.main()));
     body.part("p id=\"state\" role=\"status\"", shown.state());
     body.part("p", shown.under_way());
-    body.part("p", Part::new("verdict", verdict(document).trim_end().to_owned()));
+    let said = format!("{}{}", verdict(document), history::standing(document));
+    body.part("p", Part::new("verdict", said.trim_end().to_owned()));
     body.part("p", Part::new("note lines", counts(document).trim_end().to_owned()));
     table(&mut body, shown, &heat);
     legend(&mut body, &heat);

@@ -1,5 +1,7 @@
 //! The page of a pair: its figures over the times as a chart, and every test of it.
 
+use std::collections::BTreeMap;
+
 use linerate_model::fleet::FleetPair;
 use linerate_model::fleet_now::FleetTest;
 use linerate_report::clean::clean;
@@ -10,6 +12,9 @@ use linerate_report::number;
 
 use super::body::Body;
 use super::{Shown, time_of_day};
+
+/// Times of the table.
+const MOST_TIMES: usize = 500;
 
 pub(super) fn body(shown: &Shown<'_>, place: usize, pair: &FleetPair) -> String {
     let document = &shown.now.document;
@@ -60,25 +65,34 @@ fn words(body: &mut Body, shown: &Shown<'_>, place: usize) {
     body.push("</div>\n");
 }
 
-/// A row for each test in the order of the times, and one for each time that had none.
+/// A row for each test, and one for each time that had none, the newest time first.
 fn tests(body: &mut Body, shown: &Shown<'_>, place: usize) {
     let document = &shown.now.document;
+    let mut by_time: BTreeMap<u32, Vec<&FleetTest>> = BTreeMap::new();
+    for test in shown.now.tests_of(place) {
+        by_time.entry(test.time).or_default().push(test);
+    }
     body.push("<div class=\"scroll\"><table class=\"tests\"><thead><tr>");
     for name in ["time", document.metric.as_str(), "test", "began, UTC", "took", "try"] {
         body.element("th scope=\"col\"", name);
     }
     body.push("</tr></thead>\n<tbody>\n");
-    for time in 1..=document.times {
-        let mut of_time: Vec<&FleetTest> =
-            shown.now.tests_of(place).filter(|test| test.time == time).collect();
-        of_time.sort_by_key(|test| test.attempt);
-        if of_time.is_empty() {
+    for time in (1..=document.times).rev().take(MOST_TIMES) {
+        let Some(tests) = by_time.get_mut(&time) else {
             body.push(&format!("<tr><td>{time}</td><td class=\"long\">its turn did not come</td>"));
             body.push("<td></td><td></td><td></td><td></td></tr>\n");
-        }
-        of_time.into_iter().for_each(|test| row(body, shown, test));
+            continue;
+        };
+        tests.sort_by_key(|test| test.attempt);
+        tests.iter().rev().for_each(|test| row(body, shown, test));
     }
     body.push("</tbody></table></div>\n");
+    let older = (document.times as usize).saturating_sub(MOST_TIMES);
+    if older > 0 {
+        let words =
+            format!("{older} older times are in the chart and in `linerate fleet results --json`.");
+        body.element("p class=\"note\"", &words);
+    }
 }
 
 fn row(body: &mut Body, shown: &Shown<'_>, test: &FleetTest) {
