@@ -173,7 +173,7 @@ frame.onload = async () => {
     state: state(), before, focused: page.activeElement.getAttribute("href"), cells: cells.length,
     wide: page.documentElement.scrollWidth - page.documentElement.clientWidth, scrolls: box.scrollWidth > box.clientWidth,
     ground: style(page.body).backgroundColor, usual: style(cells[0]).backgroundColor, bad: style(cells[1]).backgroundColor,
-    text: cells[0].textContent, images: page.images.length, head: page.querySelector("th.bad").title,
+    text: cells[0].textContent, images: page.images.length, head: page.querySelector("th .bad").title,
   });
   fetch("done");
 };

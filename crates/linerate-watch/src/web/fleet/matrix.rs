@@ -60,12 +60,12 @@ fn table(body: &mut Body, shown: &Shown<'_>, heat: &Heat) {
     ));
     body.push("<thead><tr><td></td>");
     for server in &heat.servers {
-        body.part("th scope=\"col\"", head(server));
+        head(body, "col", server);
     }
-    body.push("<th scope=\"col\">median</th></tr></thead>\n<tbody>\n");
+    body.push("<th scope=\"col\"><span>median</span></th></tr></thead>\n<tbody>\n");
     for ((client, cells), median) in heat.clients.iter().zip(&heat.rows).zip(&heat.of_clients) {
         body.push("<tr>");
-        body.part("th scope=\"row\"", head(client));
+        head(body, "row", client);
         for (cell, server) in cells.iter().zip(&heat.servers) {
             let of_bad = client.bad.is_some() || server.bad.is_some();
             self::cell(body, cell, of_bad, &under_way);
@@ -80,12 +80,14 @@ fn table(body: &mut Body, shown: &Shown<'_>, heat: &Heat) {
     body.push("<td></td></tr>\n</tbody></table></div>\n");
 }
 
-fn head(head: &Head) -> Part {
+fn head(body: &mut Body, scope: &str, head: &Head) {
     let (class, title) = match &head.bad {
         Some(words) => ("bad", words.clone()),
         None => ("", head.name.clone()),
     };
-    Part { class: class.to_owned(), text: head.short.clone(), title }
+    body.push(&format!("<th scope=\"{scope}\">"));
+    body.part("span", Part { class: class.to_owned(), text: head.short.clone(), title });
+    body.push("</th>");
 }
 
 fn class(level: Level) -> String {

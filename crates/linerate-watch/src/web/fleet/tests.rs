@@ -64,7 +64,9 @@ fn the_matrix_says_who_is_bad_and_what_is_missing() {
         "{usual}"
     );
     assert!(
-        page.contains("<th scope=\"row\" data-part class=\"bad\" title=\"bad host: c as client")
+        page.contains(
+            "<th scope=\"row\"><span data-part class=\"bad\" title=\"bad host: c as client"
+        )
     );
     assert_eq!(page.matches("class=\"bad\" title=").count(), 1, "c is bad as client alone");
     assert!(
