@@ -304,8 +304,7 @@ fn a_store_of_a_campaign_has_no_results_of_a_fleet() {
 #[test]
 fn a_file_is_followed_while_a_run_writes_it() {
     let (folder, world) = (Folder::new("followed"), Arc::default());
-    let mut asked = Asked { times: 2, keep: folder.keep(false), ..asked("a,b,c", 0) };
-    asked.pairs.reverse();
+    let asked = Asked { times: 2, keep: folder.keep(false), ..asked("a,b,c", 0) };
     run_until(&world, &asked, &Stop::default(), 2).unwrap();
     let path = folder.0.join("fleet.db");
     let (mut followed, now) = Followed::open(&path).unwrap();

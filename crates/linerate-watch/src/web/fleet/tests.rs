@@ -94,7 +94,8 @@ fn the_places_of_the_page_are_those_of_its_script() {
     assert_eq!(parts.len(), 12 + 8 + 8 + 4 + 1 + 6);
     for [class, text, _] in &parts {
         assert!(body.contains(&format!("class=\"{class}\"")), "{class}");
-        assert!(body.contains(&format!(">{}</", linerate_report::draw::escape(text))), "{text}");
+        let lines: Vec<String> = text.lines().map(linerate_report::draw::escape).collect();
+        assert!(body.contains(&format!(">{}</", lines.join("\n"))), "{text}");
     }
 }
 
