@@ -15,8 +15,8 @@ const TIMESTAMP: (&str, &str) = (
     "linerate_fleet_result_timestamp_seconds",
     "When the last test of the pair with a result began, seconds since 1970.",
 );
-const TESTS: (&str, &str) =
-    ("linerate_fleet_tests_total", "Tests that ended, by whether they had a result.");
+const ENDED: (&str, &str) =
+    ("linerate_fleet_tests_ended_total", "Tests that ended, by whether they had a result.");
 const BAD_HOST: (&str, &str) =
     ("linerate_fleet_bad_host", "A host that is bad, and in which part; always 1.");
 const BAD_LINK: (&str, &str) = ("linerate_fleet_bad_link", "A link that is bad; always 1.");
@@ -35,7 +35,7 @@ const UNDER_WAY: (&str, &str) = ("linerate_fleet_tests", "Tests that run now.");
 /// Names of all but the figure itself.
 #[cfg(test)]
 pub const NAMES: &[(&str, &str)] = &[
-    TIMESTAMP, TESTS, BAD_HOST, BAD_LINK, TOLD, CHANGED, PAIRS, TIMES, ROUNDS, MISSING, RUNNING,
+    TIMESTAMP, ENDED, BAD_HOST, BAD_LINK, TOLD, CHANGED, PAIRS, TIMES, ROUNDS, MISSING, RUNNING,
     UNDER_WAY,
 ];
 
@@ -89,7 +89,7 @@ fn results(making: &Making, now: &FleetNow) -> prometheus::Result<()> {
     let about = format!("{}: the last result of the pair.", metric.about);
     let figure = making.of_labels((&name, &about), PAIR)?;
     let at = making.of_labels(TIMESTAMP, PAIR)?;
-    let tests = IntCounterVec::new(Opts::new(TESTS.0, TESTS.1), &["from", "to", "outcome"])?;
+    let tests = IntCounterVec::new(Opts::new(ENDED.0, ENDED.1), &["from", "to", "outcome"])?;
     making.0.register(Box::new(tests.clone()))?;
     let of_test = |test: &FleetTest| {
         let pair = document.pairs.get(test.pair)?;
