@@ -14,6 +14,7 @@ pub mod extreme_rank;
 pub mod fieller;
 pub mod hodges_lehmann;
 pub mod holm;
+pub mod level;
 pub mod mann_whitney;
 pub mod ministat;
 pub mod modes;
