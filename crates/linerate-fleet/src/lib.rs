@@ -18,3 +18,4 @@ pub mod lease;
 pub mod matrix;
 pub mod plan;
 pub mod rounds;
+pub mod schedule;
