@@ -1,5 +1,6 @@
 //! What can go wrong with a store.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use rusqlite::ErrorCode;
@@ -56,5 +57,25 @@ impl StoreError {
     pub(crate) fn io(what: &'static str, path: &Path, error: &std::io::Error) -> Self {
         let full = error.kind() == std::io::ErrorKind::StorageFull;
         Self::Io { what, path: path.to_owned(), why: error.to_string(), full }
+    }
+}
+
+/// One place where the file is not as it was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Damage {
+    /// Table.
+    pub table: &'static str,
+    /// Row, if one is known.
+    pub row: Option<i64>,
+    /// What is wrong.
+    pub what: String,
+}
+
+impl fmt::Display for Damage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.row {
+            Some(row) => write!(f, "{} {row}: {}", self.table, self.what),
+            None => write!(f, "{}: {}", self.table, self.what),
+        }
     }
 }

@@ -7,7 +7,7 @@ use crate::read::{EVENT_COLUMNS, RUN_COLUMNS, read_event, read_run};
 use crate::{Damage, Reader, StoreError};
 
 impl Reader {
-    /// How many events and runs were written.
+    /// How many events and runs were written, those that were deleted among them.
     pub fn counts(&self) -> Result<(u64, u64), StoreError> {
         let read = |row: &rusqlite::Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?));
         let head = "SELECT events, runs FROM head WHERE id = 1";
@@ -21,13 +21,14 @@ impl Reader {
 
     /// The events after so many, with their times, in their order.
     pub fn events_after(&self, read: u64) -> Result<Vec<(String, Event)>, StoreError> {
-        self.whole(self.rows("event", EVENT_COLUMNS, Some(next(read)), read_event))
+        self.whole(self.rows("event", EVENT_COLUMNS, Some(next(read).max(self.first(|deleted| deleted.events))), read_event))
     }
 
     /// The runs after so many, in the order of their ends: each checked with its record and without it, and whether
     /// it has one.
     pub fn runs_after(&self, read: u64) -> Result<Vec<(StoredRun, bool)>, StoreError> {
-        self.whole(self.rows("run", RUN_COLUMNS, Some(next(read)), |id, row| {
+        let first = next(read).max(self.first(|deleted| deleted.runs));
+        self.whole(self.rows("run", RUN_COLUMNS, Some(first), |id, row| {
             let mut run = read_run(id, row)?;
             let recorded = run.record.take().is_some();
             Ok((run, recorded))

@@ -13,13 +13,15 @@
 mod error;
 mod follow;
 mod lock;
+mod meta;
 mod read;
 mod row;
 mod write;
 
-pub use error::StoreError;
+pub use error::{Damage, StoreError};
 pub use lock::is_locked;
-pub use read::{Damage, Meta, Reader};
+pub use meta::{Deleted, Meta};
+pub use read::Reader;
 pub use write::Campaign;
 
 /// `linr`: how `file` and other tools distinguish this from any other SQLite file.

@@ -1,52 +1,15 @@
 //! Reading a campaign, also while another process writes it, and where nothing may be written.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::path::{Path, PathBuf};
 
 use linerate_model::campaign::{Event, RunState, Slot, StoredRun};
 use rusqlite::types::FromSql;
 use rusqlite::{Connection, OpenFlags, Row};
 
+use crate::meta::{Deleted, Meta};
 use crate::row::{self, RunRow};
-use crate::{APPLICATION_ID, SCHEMA_VERSION, StoreError, lock};
-
-/// What was kept when the campaign began.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Meta {
-    /// Of the plan.
-    pub name: String,
-    /// Text of the plan, word for word.
-    pub plan: String,
-    /// Where it was, for messages and relative paths.
-    pub plan_path: PathBuf,
-    /// Of the shuffle.
-    pub seed: u64,
-    /// RFC 3339.
-    pub created: String,
-    /// Version of linerate that began it.
-    pub version: String,
-}
-
-/// One place where the file is not as it was written.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Damage {
-    /// Table.
-    pub table: &'static str,
-    /// Row, if one is known.
-    pub row: Option<i64>,
-    /// What is wrong.
-    pub what: String,
-}
-
-impl fmt::Display for Damage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.row {
-            Some(row) => write!(f, "{} {row}: {}", self.table, self.what),
-            None => write!(f, "{}: {}", self.table, self.what),
-        }
-    }
-}
+use crate::{APPLICATION_ID, Damage, SCHEMA_VERSION, StoreError, lock};
 
 /// How a store is opened to read.
 #[derive(Clone, Copy)]
@@ -163,6 +126,23 @@ impl Reader {
         })
     }
 
+    /// What was deleted; nothing of most stores.
+    pub fn deleted(&self) -> Result<Deleted, StoreError> {
+        let (found, damage) = self.readable_meta();
+        match damage.first() {
+            Some(damage) => Err(self.damaged(damage)),
+            None => Deleted::of(&found)
+                .map_err(|what| self.damaged(&Damage { table: "meta", row: None, what })),
+        }
+    }
+
+    /// The number of the first row of events or runs that is there.
+    fn first(&self, of: impl Fn(&Deleted) -> u64) -> i64 {
+        // What cannot be read is told of the rows that are missing.
+        let deleted = Deleted::of(&self.readable_meta().0).unwrap_or_default();
+        i64::try_from(of(&deleted)).unwrap_or(i64::MAX).saturating_add(1)
+    }
+
     /// The design.
     pub fn slots(&self) -> Result<Vec<Slot>, StoreError> {
         self.whole(self.read_slots())
@@ -171,6 +151,11 @@ impl Reader {
     /// All events with their times, in their order.
     pub fn events(&self) -> Result<Vec<(String, Event)>, StoreError> {
         self.whole(self.readable_events())
+    }
+
+    /// All runs without their records, which may be more than memory holds.
+    pub fn figures(&self) -> Result<Vec<StoredRun>, StoreError> {
+        self.whole(self.read_runs(false))
     }
 
     /// All runs, in the order of their ends.
@@ -186,8 +171,9 @@ impl Reader {
         }
         let (_, mut damage) = self.readable_meta();
         let slots = count(&mut damage, self.read_slots());
-        let events = count(&mut damage, self.readable_events());
-        let runs = count(&mut damage, self.readable_runs());
+        let deleted = |of: fn(&Deleted) -> u64| self.first(of).saturating_sub(1);
+        let events = deleted(|d| d.events) + count(&mut damage, self.readable_events());
+        let runs = deleted(|d| d.runs) + count(&mut damage, self.read_runs(false));
         let head = self.connection.query_row(
             "SELECT slots, events, runs, sum FROM head WHERE id = 1",
             [],
@@ -219,12 +205,13 @@ impl Reader {
     /// Acknowledged runs that are missing, and slots that are filled twice. Both are 0, or the file
     /// is damaged.
     pub fn lost_and_doubled(&self) -> (u64, u64) {
-        let (runs, damage) = self.readable_runs();
+        let (runs, damage) = self.read_runs(false);
         let written: i64 = self
             .connection
             .query_row("SELECT runs FROM head WHERE id = 1", [], |row| row.get(0))
             .unwrap_or(0);
-        let lost = (written - runs.len() as i64).max(damage.len() as i64).max(0);
+        let deleted = self.first(|deleted| deleted.runs) - 1;
+        let lost = (written - deleted - runs.len() as i64).max(damage.len() as i64).max(0);
         let mut filled = BTreeMap::new();
         for run in runs.iter().filter(|r| r.state == RunState::Counted) {
             *filled.entry(run.slot).or_insert(0u64) += 1;
@@ -325,12 +312,21 @@ impl Reader {
 
     /// The events whose rows are whole, with their times, in a file that is damaged elsewhere.
     pub fn readable_events(&self) -> (Vec<(String, Event)>, Vec<Damage>) {
-        self.rows("event", EVENT_COLUMNS, Some(1), read_event)
+        let first = self.first(|deleted| deleted.events);
+        self.rows("event", EVENT_COLUMNS, Some(first), read_event)
     }
 
     /// The runs whose rows are whole, in a file that is damaged elsewhere.
     pub fn readable_runs(&self) -> (Vec<StoredRun>, Vec<Damage>) {
-        self.rows("run", RUN_COLUMNS, Some(1), read_run)
+        self.read_runs(true)
+    }
+
+    fn read_runs(&self, records: bool) -> (Vec<StoredRun>, Vec<Damage>) {
+        let first = self.first(|deleted| deleted.runs);
+        self.rows("run", RUN_COLUMNS, Some(first), |id, row| {
+            let run = read_run(id, row)?;
+            Ok(if records { run } else { StoredRun { record: None, ..run } })
+        })
     }
 }
 

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use linerate_model::campaign::{Event, Slot, StoredRun};
 use rusqlite::{Connection, OpenFlags, Transaction, params};
 
+use crate::deleted::{DELETED, Deleted};
 use crate::lock::Lock;
 use crate::row::{self, RunRow};
 use crate::{APPLICATION_ID, Meta, Reader, SCHEMA, SCHEMA_VERSION, StoreError, lock};
@@ -106,6 +107,32 @@ impl Campaign {
             insert_event(transaction, at, event)?;
             // Rows count from 1.
             Ok(id.unsigned_abs())
+        })
+    }
+
+    /// Deletes all events and runs before the first that belongs to this slot or a later one, for good. `state` is
+    /// what must be known of them; it is kept in the same step ([`Reader::deleted`]).
+    pub fn delete_before(&mut self, slot: u32, state: &str) -> Result<(), StoreError> {
+        self.commit(|transaction| {
+            let last = |table: &str, slot_of: &str, written: &str| {
+                let query = format!(
+                    "SELECT coalesce((SELECT min(id) FROM {table} WHERE {slot_of} >= ?1),
+                         (SELECT {written} + 1 FROM head WHERE id = 1)) - 1"
+                );
+                transaction.query_row(&query, [slot], |row| row.get::<_, i64>(0))
+            };
+            let events = last("event", "json_extract(body, '$.slot')", "events")?;
+            let runs = last("run", "slot", "runs")?;
+            transaction.execute("DELETE FROM event WHERE id <= ?1", [events])?;
+            transaction.execute("DELETE FROM run WHERE id <= ?1", [runs])?;
+            let (events, runs) = (events.unsigned_abs(), runs.unsigned_abs());
+            let body = json(&Deleted { events, runs, state: state.to_owned() })?;
+            let sum = row::sum("meta", &[DELETED.as_bytes(), body.as_bytes()]);
+            transaction.execute(
+                "INSERT OR REPLACE INTO meta (key, value, sum) VALUES (?1, ?2, ?3)",
+                params![DELETED, body, sum.as_slice()],
+            )?;
+            Ok(())
         })
     }
 

@@ -277,3 +277,46 @@ fn no_truncation_passes_unseen_and_other_rows_stay_readable() {
     assert_eq!((runs.len(), damage.len()), (5, 1), "{damage:?}");
     assert!(matches!(Campaign::open(&copy), Err(StoreError::Damaged(..))));
 }
+
+#[test]
+fn what_is_deleted_is_gone_and_the_rest_is_whole() {
+    let path = scratch("deleted");
+    filled(&path, 6);
+    let beside = Reader::open(&path).unwrap();
+    let mut campaign = Campaign::open(&path).unwrap();
+    campaign.delete_before(2, "two").unwrap();
+    campaign.keep("later", &began(6)).unwrap();
+    campaign.delete_before(4, "four").unwrap();
+    campaign.keep_run("later", &run(6, 6.1), &ended(6)).unwrap();
+    drop(campaign);
+    assert_eq!(beside.runs().unwrap().len(), 6, "a reader sees the moment at which it began");
+    let campaign = Campaign::open(&path).unwrap();
+    let reader = campaign.reader().unwrap();
+    assert_eq!(reader.check(), []);
+    let slots = |runs: Vec<StoredRun>| runs.iter().map(|run| run.slot).collect::<Vec<_>>();
+    assert_eq!(slots(reader.runs().unwrap()), [4, 5, 6]);
+    let events: Vec<Event> = reader.events().unwrap().into_iter().map(|(_, event)| event).collect();
+    assert_eq!(events, [began(4), ended(4), began(5), ended(5), began(6), ended(6)]);
+    let deleted = reader.deleted().unwrap();
+    assert_eq!((deleted.events, deleted.runs, deleted.state.as_str()), (8, 4, "four"));
+    assert_eq!(reader.lost_and_doubled(), (0, 0));
+}
+
+#[test]
+fn all_can_be_deleted_and_what_is_missing_without_that_is_damage() {
+    let path = scratch("all-deleted");
+    filled(&path, 2);
+    let mut campaign = Campaign::open(&path).unwrap();
+    campaign.delete_before(9, "").unwrap();
+    assert_eq!(campaign.keep_run("later", &run(2, 2.1), &ended(2)).unwrap(), 3);
+    drop(campaign);
+    let reader = Reader::open(&path).unwrap();
+    assert_eq!((reader.check().len(), reader.runs().unwrap().len()), (0, 1));
+    drop(reader);
+    let other = rusqlite::Connection::open(&path).unwrap();
+    other.execute("DELETE FROM run", []).unwrap();
+    drop(other);
+    let reader = Reader::open(&path).unwrap();
+    assert!(!reader.check().is_empty());
+    assert_eq!(reader.lost_and_doubled(), (1, 0));
+}
