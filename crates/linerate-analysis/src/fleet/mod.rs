@@ -6,6 +6,7 @@
 //! time (by ranks, which rest on no distribution). The worst host is named first and left out, then the next, then
 //! links: so one bad host is not a row of bad links, nor a bad link two bad hosts.
 
+pub mod change;
 mod shape;
 #[cfg(test)]
 mod tests;
