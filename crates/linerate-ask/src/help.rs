@@ -210,7 +210,8 @@ pub fn fleet() -> String {
   linerate fleet run --hosts a,b,c --key-file KEY tcp -t 5s    all pairs
   linerate fleet run --hosts a,b,c --key-file KEY --pairs star=a --each-way rr
   linerate fleet run --hosts a,b,c,d --key-file KEY --each-way --times 4 --keep fleet.db udp -b 100M
-  linerate fleet results fleet.db                              medians, and which host or link is bad
+  linerate fleet results fleet.db                              medians, which host or link is bad, what changed
+  linerate fleet schedule --hosts a,b,c --key-file KEY --every 1h --jitter 5m --keep fleet.db tcp -t 5s
   linerate fleet serve fleet.db                                the same as a page in a browser
 ",
     )

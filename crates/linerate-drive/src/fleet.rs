@@ -6,6 +6,7 @@ mod followed;
 mod keep;
 mod results;
 mod run;
+mod schedule;
 mod test;
 #[cfg(test)]
 mod tests;
@@ -15,7 +16,7 @@ use std::time::Duration;
 
 use linerate_fleet::matrix::Cell;
 use linerate_fleet::plan::{Fleet, Pair};
-use linerate_model::fleet::FleetDocument;
+use linerate_model::fleet::{FleetChange, FleetDocument, FleetNotice};
 use linerate_model::record::{ErrorRecord, RunRecord};
 use linerate_runner::agent::{Access, HostAgent, Remote};
 use linerate_runner::signals::Stop;
@@ -23,6 +24,7 @@ use linerate_runner::signals::Stop;
 pub use self::followed::{Followed, record};
 pub use self::keep::{Keep, results};
 use self::run::{Came, Run};
+pub use self::schedule::{Scheduled, schedule};
 use self::test::Wanted;
 use crate::Clock;
 
@@ -50,7 +52,7 @@ pub struct Asked {
     pub metric: Option<String>,
     /// How often a test without a result is tried again.
     pub retries: u32,
-    /// How often every pair is measured, one time after the other; at least once.
+    /// How often every pair is measured, one time after the other; at least once, and 0 in a schedule.
     pub times: u32,
     /// Where results are kept, each before the next test of its hosts begins.
     pub keep: Option<Keep>,
@@ -69,6 +71,24 @@ pub enum Event<'a> {
         /// How often in all.
         of: u32,
     },
+    /// One time of a schedule is over.
+    Over {
+        /// From 1.
+        number: u32,
+        /// When it began, RFC 3339.
+        begun: &'a str,
+        /// How many pairs have a figure.
+        measured: usize,
+        /// Of so many.
+        of: usize,
+    },
+    /// The level of a pair has changed.
+    Changed {
+        /// How.
+        change: &'a FleetChange,
+        /// The unit of its levels.
+        unit: &'a str,
+    },
     /// A test has ended.
     Ended {
         /// The host that was the client.
@@ -84,6 +104,14 @@ pub enum Event<'a> {
         /// Whole, if there is one.
         record: Option<&'a RunRecord>,
     },
+}
+
+/// Who is told of changes.
+pub struct Webhook<'a> {
+    /// The address.
+    pub to: &'a str,
+    /// Tells, or says why it could not.
+    pub post: &'a mut dyn FnMut(&FleetNotice) -> Result<(), String>,
 }
 
 /// Takes a host over.
@@ -117,7 +145,7 @@ pub fn run(
     }
     std::thread::scope(|scope| {
         let (done, came) = channel::<Came>();
-        for time in 0..asked.times as usize {
+        for time in run.results.deleted().times..asked.times as usize {
             run.begin(time, tell);
             run.measure_all(scope, (&done, &came), (connect, stop), tell);
             if stop.seen() || run.failed.is_some() {

@@ -119,6 +119,19 @@ impl Schedule {
         moved.filter(|moment| *moment > now_s).min().unwrap_or(now_s.saturating_add(period_s))
     }
 
+    /// The moment to wait for now, of one whose last one was `last_s`. That does not come again where the clock was set
+    /// back by less than what lies between two.
+    pub fn next(&self, now_s: u64, last_s: u64) -> u64 {
+        let set_back_s = last_s.saturating_sub(now_s);
+        let again = set_back_s > self.after(last_s).saturating_sub(last_s);
+        self.after(if again { now_s } else { now_s.max(last_s) })
+    }
+
+    /// Which moment was waited for, if it begins now: of a clock that was set back, one it has passed again.
+    pub fn begun(&self, due: Due, now_s: u64) -> u64 {
+        if now_s < due.at_s { now_s.saturating_add(self.jitter_s) } else { due.at_s }
+    }
+
     /// How many moments lie after `from_s` and not after `to_s`; at most 10,000 are counted.
     pub fn between(&self, from_s: u64, to_s: u64) -> usize {
         let next = |moment: &u64| Some(self.after(*moment));
@@ -229,6 +242,23 @@ mod tests {
         let parts: std::collections::BTreeSet<u64> =
             (0..100).map(|seed| schedule("1h", 300, seed).after(MIDNIGHT_S) % 3_600).collect();
         assert!(parts.len() > 60 && parts.last() <= Some(&300), "{parts:?}");
+    }
+
+    #[test]
+    fn no_moment_comes_again_after_a_clock_was_set_back_a_little() {
+        let hourly = schedule("1h", 600, 1);
+        let moved = |hour: u64| hourly.after(MIDNIGHT_S + hour * 3_600 - 1);
+        let last_s = moved(11);
+        assert_eq!(hourly.next(last_s + 5, last_s), moved(12));
+        for back_s in [1, 600, 1_800] {
+            assert_eq!(hourly.next(last_s - back_s, last_s), moved(12), "{back_s}");
+        }
+        // By more: else nothing would be measured for as long.
+        assert_eq!(hourly.next(MIDNIGHT_S + 2 * 3_600 + 700, last_s), moved(3));
+        // It was due at 11, and the clock says 9 when it begins: the next is at 10, whatever the jitter of 9.
+        let now_s = MIDNIGHT_S + 9 * 3_600;
+        let begun_s = hourly.begun(Due::new(last_s, last_s - 60, 0), now_s);
+        assert_eq!(hourly.next(now_s + 5, begun_s), moved(10));
     }
 
     #[test]

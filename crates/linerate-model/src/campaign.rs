@@ -129,6 +129,13 @@ pub enum Event {
         /// In words: what could not be put back, or was left because others changed it.
         left: Vec<String>,
     },
+    /// A receiver has taken what a fleet has to say.
+    Delivered {
+        /// What was said.
+        id: String,
+        /// Who took it: `screen`, or an address.
+        to: String,
+    },
 }
 
 /// What ended a campaign's controller before the campaign was done.

@@ -15,7 +15,7 @@ pub enum Exit {
     Unreachable = 3,
     /// An accounting identity broke.
     Invalid = 4,
-    /// The doctor found something that is more than a note.
+    /// The doctor found something that is more than a note, or a pair of a fleet is worse than before.
     Found = 5,
     /// Ctrl-C.
     Interrupted = 130,
@@ -43,7 +43,9 @@ impl Exit {
                 "no server was reached or it refused (busy, wrong key, no route, unknown host)"
             }
             Self::Invalid => "the counts contradict each other; do not use the numbers",
-            Self::Found => "doctor: something holds this path back, more than a note",
+            Self::Found => {
+                "doctor: something holds this path back, more than a note; fleet results: a pair got worse"
+            }
             Self::Interrupted => "ended by Ctrl-C; what was measured is kept",
         }
     }

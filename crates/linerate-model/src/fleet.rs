@@ -31,8 +31,10 @@ pub struct FleetDocument {
     pub metric: String,
     /// Its unit.
     pub unit: String,
-    /// How often each pair is measured.
+    /// How often each pair is measured, without times whose results were deleted.
     pub times: u32,
+    /// How many times before these had their results deleted, since they were older than `--keep-for`.
+    pub deleted: u32,
     /// When each time began (RFC 3339, UTC); null where none of its tests has begun.
     pub begun: Vec<Option<String>>,
     /// Rounds that were needed, those of tests that were tried again among them.
@@ -43,8 +45,20 @@ pub struct FleetDocument {
     pub pairs: Vec<FleetPair>,
     /// Which host or link is bad, as far as can be told.
     pub verdict: FleetVerdict,
-    /// Pairs whose level changed, in the order of the times.
+    /// Pairs whose level changed, in the order in which it was found.
     pub changes: Vec<FleetChange>,
+}
+
+impl FleetDocument {
+    /// The newest change of each pair, where it is worse after it.
+    pub fn worse(&self) -> impl Iterator<Item = &FleetChange> {
+        let same = |a: &FleetChange, b: &FleetChange| (&a.from, &a.to) == (&b.from, &b.to);
+        let newest = move |at: usize, change: &FleetChange| {
+            !self.changes.iter().skip(at.saturating_add(1)).any(|later| same(later, change))
+        };
+        let changes = self.changes.iter().enumerate();
+        changes.filter(move |(at, change)| change.worse && newest(*at, change)).map(|(_, c)| c)
+    }
 }
 
 /// The level of a pair changed. Levels are medians, in the unit of the metric.
@@ -57,7 +71,7 @@ pub struct FleetChange {
     pub to: String,
     /// When the first time after the change began (RFC 3339, UTC).
     pub since: Option<String>,
-    /// Number of that time, from 1.
+    /// Number of that time, from 1; deleted ones are counted.
     pub time: u32,
     /// Level before.
     pub before: f64,
@@ -69,6 +83,26 @@ pub struct FleetChange {
     pub high: Option<f64>,
     /// Whether the new level is worse, as the metric counts.
     pub worse: bool,
+}
+
+/// What `linerate fleet schedule --webhook` posts of a change.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FleetNotice {
+    /// Always 1.
+    pub format: u32,
+    /// Always `fleet_change`.
+    pub kind: String,
+    /// Of this change: one that comes again is the same.
+    pub id: String,
+    /// `id` of the fleet's document.
+    pub fleet: String,
+    /// The figure whose level changed, as `linerate compare --metric` calls it.
+    pub metric: String,
+    /// Its unit.
+    pub unit: String,
+    /// What changed.
+    #[serde(flatten)]
+    pub change: FleetChange,
 }
 
 /// A pair of hosts. It has either a value or the reason why there is none.

@@ -33,7 +33,7 @@ impl FleetNow {
 pub struct FleetTest {
     /// Place of the pair in the document's `pairs`.
     pub pair: usize,
-    /// At which time, from 1.
+    /// At which time, from 1; deleted ones are counted.
     pub time: u32,
     /// Which try of the pair at that time, from 1.
     pub attempt: u32,

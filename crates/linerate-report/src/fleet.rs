@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 
 use linerate_analysis::fleet::{FEWEST_PAIRS, MOST_PAIRS};
 use linerate_analysis::metric::{self, Better};
-use linerate_model::fleet::{FleetAnswer, FleetBad, FleetDocument, FleetPair, FleetRole};
+use linerate_model::fleet::{
+    FleetAnswer, FleetBad, FleetChange, FleetDocument, FleetPair, FleetRole,
+};
 
 use crate::clean::clean;
 use crate::number::{self, ABSENT};
@@ -55,6 +57,7 @@ pub fn text(document: &FleetDocument) -> String {
     }
     out.push_str(&format!("\n{}", counts(document)));
     out.push_str(&verdict(document));
+    document.changes.iter().for_each(|found| out.push_str(&change(found, &document.unit)));
     out
 }
 
@@ -70,6 +73,36 @@ pub fn counts(document: &FleetDocument) -> String {
         out.push_str(&format!("{missing} of {all} results are missing\n"));
     }
     out
+}
+
+/// One of the times of a schedule: `2026-11-28T10:00:03Z  time 5: 6 of 6 pairs measured`.
+pub fn over(number: u32, begun: &str, measured: usize, of: usize) -> String {
+    format!("{}  time {number}: {measured} of {of} pairs measured\n", moment(begun))
+}
+
+/// A date as RFC 3339 has it, in UTC, to the second.
+fn moment(date: &str) -> String {
+    let seconds = date.get(..19).filter(|_| date.ends_with('Z'));
+    seconds.map_or_else(|| clean(date).into_owned(), |seconds| format!("{}Z", clean(seconds)))
+}
+
+/// `changed: a -> b, 94.1 -> 47 Mbit/s (-47.3 to -46.9) since 2026-11-28T10:00:00Z`.
+pub fn change(change: &FleetChange, unit: &str) -> String {
+    let (size, prefix) =
+        number::prefix((unit != "s").then_some(unit), change.before.abs().max(change.after.abs()));
+    // A median of a few times is not known to more digits.
+    let shown = |value: f64| number::general(value / size, 4);
+    let (from, to) = (clean(&change.from), clean(&change.to));
+    let (before, after) = (shown(change.before), shown(change.after));
+    let mut line = format!("changed: {from} -> {to}, {before} -> {after} {prefix}{unit}");
+    if let (Some(low), Some(high)) = (change.low, change.high) {
+        line.push_str(&format!(" ({} to {})", shown(low), shown(high)));
+    }
+    match &change.since {
+        Some(since) => line.push_str(&format!(" since {}\n", moment(since))),
+        None => line.push_str(&format!(" since time {}\n", change.time)),
+    }
+    line
 }
 
 /// Who is bad and by how much, that nobody is, or what would tell.
@@ -214,6 +247,7 @@ mod tests {
             metric: "received_bps".into(),
             unit: "bit/s".into(),
             times,
+            deleted: 0,
             begun: vec![],
             rounds: 1,
             interrupted: false,
@@ -262,6 +296,26 @@ mod tests {
         bad link, or one of its hosts: a -> b[2J, 5.000 Mbit/s less than others, whose median is 94.10 Mbit/s
         a bad host cannot be told from a bad link: that takes all pairs of 5 hosts, or of 4 --each-way
         ");
+    }
+
+    #[test]
+    fn a_change_is_said_with_its_size_and_since_when() {
+        let found = FleetChange {
+            from: "a".into(),
+            to: "b\u{1b}[2J".into(),
+            since: Some("2026-11-28T10:00:00.123456789Z".into()),
+            time: 61,
+            before: 9.41e7,
+            after: 4.702e7,
+            low: Some(-4.731e7),
+            high: Some(-4.688e7),
+            worse: true,
+        };
+        insta::assert_snapshot!(change(&found, "bit/s"), @"changed: a -> b[2J, 94.1 -> 47.02 Mbit/s (-47.31 to -46.88) since 2026-11-28T10:00:00Z");
+        let few = FleetChange { low: None, since: None, ..found };
+        insta::assert_snapshot!(change(&few, "bit/s"), @"changed: a -> b[2J, 94.1 -> 47.02 Mbit/s since time 61");
+        let loss = FleetChange { before: 0.0, after: 1.25, high: None, ..few };
+        insta::assert_snapshot!(change(&loss, "%"), @"changed: a -> b[2J, 0 -> 1.25 % since time 61");
     }
 
     #[test]

@@ -21,7 +21,12 @@ impl Reader {
 
     /// The events after so many, with their times, in their order.
     pub fn events_after(&self, read: u64) -> Result<Vec<(String, Event)>, StoreError> {
-        self.whole(self.rows("event", EVENT_COLUMNS, Some(next(read).max(self.first(|deleted| deleted.events))), read_event))
+        self.whole(self.rows(
+            "event",
+            EVENT_COLUMNS,
+            Some(next(read).max(self.first(|deleted| deleted.events))),
+            read_event,
+        ))
     }
 
     /// The runs after so many, in the order of their ends: each checked with its record and without it, and whether

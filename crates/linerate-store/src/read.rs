@@ -137,7 +137,7 @@ impl Reader {
     }
 
     /// The number of the first row of events or runs that is there.
-    fn first(&self, of: impl Fn(&Deleted) -> u64) -> i64 {
+    pub(crate) fn first(&self, of: impl Fn(&Deleted) -> u64) -> i64 {
         // What cannot be read is told of the rows that are missing.
         let deleted = Deleted::of(&self.readable_meta().0).unwrap_or_default();
         i64::try_from(of(&deleted)).unwrap_or(i64::MAX).saturating_add(1)

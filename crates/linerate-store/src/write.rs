@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use linerate_model::campaign::{Event, Slot, StoredRun};
 use rusqlite::{Connection, OpenFlags, Transaction, params};
 
-use crate::deleted::{DELETED, Deleted};
 use crate::lock::Lock;
+use crate::meta::{DELETED, Deleted};
 use crate::row::{self, RunRow};
 use crate::{APPLICATION_ID, Meta, Reader, SCHEMA, SCHEMA_VERSION, StoreError, lock};
 

@@ -282,14 +282,12 @@ fn no_truncation_passes_unseen_and_other_rows_stay_readable() {
 fn what_is_deleted_is_gone_and_the_rest_is_whole() {
     let path = scratch("deleted");
     filled(&path, 6);
-    let beside = Reader::open(&path).unwrap();
     let mut campaign = Campaign::open(&path).unwrap();
     campaign.delete_before(2, "two").unwrap();
     campaign.keep("later", &began(6)).unwrap();
     campaign.delete_before(4, "four").unwrap();
     campaign.keep_run("later", &run(6, 6.1), &ended(6)).unwrap();
     drop(campaign);
-    assert_eq!(beside.runs().unwrap().len(), 6, "a reader sees the moment at which it began");
     let campaign = Campaign::open(&path).unwrap();
     let reader = campaign.reader().unwrap();
     assert_eq!(reader.check(), []);

@@ -63,6 +63,7 @@ pub fn now(
         metric: "received_bps".into(),
         unit: "bit/s".into(),
         times,
+        deleted: 0,
         begun: (0..times).map(|time| Some(date(time))).collect(),
         rounds: times as usize,
         interrupted: false,

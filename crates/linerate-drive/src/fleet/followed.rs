@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use linerate_model::campaign::{Event, StoredRun};
 use linerate_model::fleet_now::{FleetNow, FleetTest, FleetTestEnd};
 use linerate_model::record::ErrorRecord;
-use linerate_store::{Reader, is_locked};
+use linerate_store::{Deleted, Reader, is_locked};
 
 use super::NO_ANSWER;
 use super::keep::{Log, fault, head_of};
@@ -22,6 +22,8 @@ pub struct Followed {
 
 struct Read {
     head: Head,
+    /// From the beginning of the file.
+    deleted: Deleted,
     /// With their times.
     events: Vec<(String, Event)>,
     /// Without their records, and whether each has one.
@@ -37,7 +39,7 @@ impl Followed {
     /// When it cannot be read, or holds something else.
     pub fn open(path: &Path) -> Result<(Self, FleetNow), ErrorRecord> {
         let mut followed = Self { path: path.to_owned(), read: None };
-        let now = followed.read()?.0.now();
+        let now = followed.read()?.0.now(path)?;
         Ok((followed, now))
     }
 
@@ -46,8 +48,9 @@ impl Followed {
     /// # Errors
     /// As [`Self::open`]; it may be looked at again.
     pub fn look(&mut self) -> Result<Option<FleetNow>, ErrorRecord> {
+        let path = self.path.clone();
         let (read, changed) = self.read()?;
-        Ok(changed.then(|| read.now()))
+        changed.then(|| read.now(&path)).transpose()
     }
 
     /// What has come since, and whether anything has.
@@ -59,28 +62,41 @@ impl Followed {
         let reader = Reader::open(&self.path).map_err(fault)?;
         let (events, runs) = reader.counts().map_err(fault)?;
         let head = head_of(&reader, &self.path)?;
-        // Another file may have taken its place.
+        let deleted = reader.deleted().map_err(fault)?;
+        // Another file may have taken its place, and what was deleted is to be forgotten.
         let last = last.filter(|last| {
-            let fewer = last.events.len() as u64 > events || last.runs.len() as u64 > runs;
-            last.head == head && !fewer
+            let fewer = last.events_read() > events || last.runs_read() > runs;
+            last.head == head && last.deleted == deleted && !fewer
         });
         let was = last.as_ref().map(|last| (last.events.len(), last.runs.len(), last.running));
-        let mut read = last.unwrap_or_else(|| Read { head, events: vec![], runs: vec![], running });
+        let mut read =
+            last.unwrap_or_else(|| Read { head, deleted, events: vec![], runs: vec![], running });
         read.running = running;
-        read.events.extend(reader.events_after(read.events.len() as u64).map_err(fault)?);
-        read.runs.extend(reader.runs_after(read.runs.len() as u64).map_err(fault)?);
+        read.events.extend(reader.events_after(read.events_read()).map_err(fault)?);
+        read.runs.extend(reader.runs_after(read.runs_read()).map_err(fault)?);
         let changed = was != Some((read.events.len(), read.runs.len(), running));
         Ok((self.read.insert(read), changed))
     }
 }
 
 impl Read {
-    fn now(&self) -> FleetNow {
+    /// How many events were read, or are deleted.
+    fn events_read(&self) -> u64 {
+        self.deleted.events.saturating_add(self.events.len() as u64)
+    }
+
+    /// The same of runs.
+    fn runs_read(&self) -> u64 {
+        self.deleted.runs.saturating_add(self.runs.len() as u64)
+    }
+
+    fn now(&self, path: &Path) -> Result<FleetNow, ErrorRecord> {
         let mut runs = self.runs.iter().map(|(run, _)| run);
-        let document = Log::made(self.head.clone(), &self.events, &mut runs, (0, 0)).document();
+        let read = (&self.deleted, &*self.events, &mut runs as &mut dyn Iterator<Item = _>);
+        let document = Log::made((self.head.clone(), path), read, (0, 0))?.document();
         let moment = |date: &Option<String>| seconds(date.as_deref()?);
         let begun_s = document.begun.iter().map(moment).collect();
-        FleetNow { document, begun_s, tests: self.tests(), running: self.running }
+        Ok(FleetNow { document, begun_s, tests: self.tests(), running: self.running })
     }
 
     fn tests(&self) -> Vec<FleetTest> {

@@ -2,7 +2,7 @@
 //! killed can go on. The file is a store as a campaign's; its plan is what was asked for, as JSON, and a slot is a pair
 //! at one of the times.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use linerate_fleet::coordinator::{Ending, Event as Happened};
@@ -14,7 +14,7 @@ use linerate_model::record::{ErrorKind, ErrorRecord, RunRecord};
 use linerate_store::{Campaign, Meta, Reader, StoreError};
 
 use super::NO_ANSWER;
-use super::results::{Head, Results};
+use super::results::{Deleted, Head, Results};
 use crate::campaign::store_error;
 
 /// What a store of a fleet calls itself.
@@ -47,6 +47,8 @@ pub(super) struct Log {
     pub(super) last: Epoch,
     /// Whether something has begun and not ended.
     pub(super) open: bool,
+    /// What has been said of changes, and to whom.
+    pub(super) delivered: BTreeSet<(String, String)>,
 }
 
 /// A test that has ended, to be kept.
@@ -160,6 +162,20 @@ impl Store {
         });
         kept.map(|_| ()).map_err(|error| fault(error, self.campaign.path()))
     }
+
+    /// Somebody knows of a change.
+    pub(super) fn delivered(&mut self, at: &str, id: &str, to: &str) -> Result<(), ErrorRecord> {
+        let event = Event::Delivered { id: id.to_owned(), to: to.to_owned() };
+        self.campaign.keep(at, &event).map_err(|error| fault(error, self.campaign.path()))
+    }
+
+    /// Deletes the times before the first that is kept, with all their records.
+    pub(super) fn delete(&mut self, deleted: &Deleted) -> Result<(), ErrorRecord> {
+        let state = serde_json::to_string(deleted).unwrap_or_default();
+        let slot = slot(self.pairs, deleted.times, 0);
+        let done = slot.and_then(|slot| self.campaign.delete_before(slot, &state));
+        done.map_err(|error| fault(error, self.campaign.path()))
+    }
 }
 
 fn meta(head: &Head) -> Meta {
@@ -193,17 +209,22 @@ impl Log {
         let fault = |error| fault(error, path);
         let head = head_of(reader, path)?;
         let events = reader.events().map_err(fault)?;
-        let runs = reader.runs().map_err(fault)?;
-        Ok(Self::made(head, &events, &mut runs.iter(), (until_ns, times)))
+        let runs = reader.figures().map_err(fault)?;
+        let deleted = reader.deleted().map_err(fault)?;
+        Self::made((head, path), (&deleted, &events, &mut runs.iter()), (until_ns, times))
     }
 
     /// The same of what was read.
     pub(super) fn made(
-        mut head: Head,
-        events: &[(String, Event)],
-        runs: &mut dyn Iterator<Item = &StoredRun>,
+        (mut head, path): (Head, &Path),
+        (deleted, events, runs): (
+            &linerate_store::Deleted,
+            &[(String, Event)],
+            &mut dyn Iterator<Item = &StoredRun>,
+        ),
         (until_ns, times): (u64, u32),
-    ) -> Self {
+    ) -> Result<Self, ErrorRecord> {
+        let fault = |error| fault(error, path);
         let pairs = head.pairs.len();
         let place = |slot: u32| {
             let slot = slot as usize;
@@ -218,12 +239,18 @@ impl Log {
         if let Some((time, _)) = slots.max().and_then(place) {
             head.times = head.times.max(u32::try_from(time).unwrap_or(u32::MAX).saturating_add(1));
         }
+        let deleted = match deleted.state.as_str() {
+            "" => Deleted::nothing(&head),
+            state => serde_json::from_str(state)
+                .map_err(|why| fault(StoreError::Damaged(path.to_owned(), why.to_string())))?,
+        };
         let mut log = Self {
             events: vec![Vec::new(); head.times as usize],
-            results: Results::new(&head),
+            results: Results::new(&head, deleted),
             head,
             last: Epoch(0),
             open: false,
+            delivered: BTreeSet::new(),
         };
         let mut open = BTreeMap::new();
         for (at, event) in events {
@@ -242,13 +269,18 @@ impl Log {
             let cell = run.value.map_or_else(|| Cell::Missing(missing()), Cell::Value);
             log.results.set(time, test, cell);
         }
+        for (_, event) in events {
+            if let Event::Delivered { id, to } = event {
+                log.delivered.insert((id.clone(), to.clone()));
+            }
+        }
         for slot in open.keys() {
             let Some((time, test)) = place(*slot) else { continue };
             log.open = true;
             log.results.began(time, test, 0);
             log.results.set(time, test, Cell::Missing(UNDER_WAY.to_owned()));
         }
-        log
+        Ok(log)
     }
 
     pub(super) fn document(&self) -> FleetDocument {

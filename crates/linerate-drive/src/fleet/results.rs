@@ -1,15 +1,12 @@
-//! What came of all pairs at all times, and the document that is made of it.
+//! What came of all pairs at all times.
 
-use std::collections::BTreeMap;
+mod document;
 
-use linerate_analysis::fleet::{self as judging, Answer, Bad, Role, Table, What};
+use linerate_analysis::fleet::change::{Changed, Watched};
 use linerate_analysis::metric::{self, Metric};
 use linerate_fleet::matrix::{Cell, Matrix};
 use linerate_fleet::plan::Pair;
-use linerate_model::fleet::{
-    FORMAT, FleetAnswer, FleetBad, FleetDocument, FleetPair, FleetRole, FleetVerdict,
-};
-use linerate_model::record::ProgramFacts;
+use linerate_model::fleet::FleetChange;
 use serde::{Deserialize, Serialize};
 
 use super::{Asked, NO_TURN};
@@ -48,12 +45,14 @@ impl Head {
 
     /// What is not as it was, of what decides what is measured.
     pub(super) fn changed(&self, now: &Self) -> Option<&'static str> {
+        // Of a schedule nobody says how many times there will be.
+        let times = now.times == 0 || self.times <= now.times;
         let same = [
             ("--hosts", self.hosts == now.hosts),
             ("--pairs", self.pairs == now.pairs),
             ("the test", self.test == now.test),
             ("--metric", self.metric == now.metric),
-            ("--times", self.times <= now.times),
+            ("--times", times),
         ];
         same.into_iter().find_map(|(what, same)| (!same).then_some(what))
     }
@@ -67,162 +66,214 @@ impl Head {
     }
 }
 
-/// What came of all pairs at all times.
+/// What is known of times whose results were deleted.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Deleted {
+    /// How many they were.
+    pub(super) times: usize,
+    /// All that they say of changes to come.
+    watched: Watched,
+}
+
+impl Deleted {
+    pub(super) fn nothing(head: &Head) -> Self {
+        Self { times: 0, watched: Watched::new(head.pairs.len()) }
+    }
+}
+
+/// What came of all pairs at all times. Times are counted from 0, deleted ones among them.
 pub(super) struct Results {
     pairs: Vec<Pair>,
-    times: Vec<Matrix>,
-    /// Of each pair, over all times.
+    /// In the order of the table.
+    ordered: Vec<Pair>,
+    metric: &'static Metric,
+    deleted: Deleted,
+    times: Vec<Time>,
+    /// What the times that were looked at say of changes to come, and how many they are, deleted ones among them.
+    watched: (Watched, usize),
+    found: Vec<Found>,
+}
+
+/// A change of level.
+#[derive(Clone)]
+pub(super) struct Found {
+    /// The time whose result told it.
+    at: usize,
+    pub(super) change: FleetChange,
+}
+
+impl Found {
+    /// Of this change and no other.
+    pub(super) fn id(&self, head: &Head) -> String {
+        let FleetChange { from, to, .. } = &self.change;
+        format!("{}/{}/{from}/{to}", head.id, self.at.saturating_add(1))
+    }
+}
+
+/// What came of all pairs once.
+#[derive(Clone)]
+struct Time {
+    cells: Matrix,
+    /// Of each pair, in the order of the table.
     tries: Vec<u32>,
-    /// Of each time, as far as it came.
-    rounds: Vec<usize>,
-    /// When the first test of each time began, RFC 3339.
-    begun: Vec<Option<String>>,
+    /// As far as it came.
+    rounds: usize,
+    /// When its first test began, RFC 3339.
+    begun: Option<String>,
 }
 
 impl Results {
-    pub(super) fn new(head: &Head) -> Self {
-        let (pairs, times) = (head.pairs(), head.times as usize);
-        Self {
-            times: vec![Matrix::new(&pairs, NO_TURN); times],
-            tries: vec![0; pairs.len()],
-            rounds: vec![0; times],
-            begun: vec![None; times],
-            pairs,
-        }
+    pub(super) fn new(head: &Head, deleted: Deleted) -> Self {
+        let pairs = head.pairs();
+        let mut ordered = pairs.clone();
+        ordered.sort_unstable();
+        ordered.dedup();
+        let metric = metric::find(&head.metric).unwrap_or(metric::DEFAULT);
+        let watched = (deleted.watched.clone(), deleted.times);
+        let (times, found) = (Vec::new(), Vec::new());
+        let mut results = Self { pairs, ordered, metric, deleted, times, watched, found };
+        results.make_room(head.times as usize);
+        results
+    }
+
+    /// For so many times in all.
+    pub(super) fn make_room(&mut self, times: usize) {
+        let empty = Time {
+            cells: Matrix::new(&self.pairs, NO_TURN),
+            tries: vec![0; self.pairs.len()],
+            rounds: 0,
+            begun: None,
+        };
+        let kept = times.saturating_sub(self.deleted.times).max(self.times.len());
+        self.times.resize(kept, empty);
+    }
+
+    fn time(&mut self, time: usize) -> Option<&mut Time> {
+        self.times.get_mut(time.checked_sub(self.deleted.times)?)
     }
 
     /// A test of a pair began, in a round of its time, from 0.
     pub(super) fn began(&mut self, time: usize, test: usize, round: usize) {
-        if let Some(tries) = self.tries.get_mut(test) {
+        let pair = self.pairs.get(test);
+        let place = pair.and_then(|pair| self.ordered.binary_search(pair).ok());
+        let Some(time) = self.time(time) else { return };
+        time.rounds = time.rounds.max(round.saturating_add(1));
+        if let Some(tries) = place.and_then(|place| time.tries.get_mut(place)) {
             *tries = tries.saturating_add(1);
-        }
-        if let Some(rounds) = self.rounds.get_mut(time) {
-            *rounds = (*rounds).max(round.saturating_add(1));
         }
     }
 
     /// Something of a time began, by the date.
     pub(super) fn begun_at(&mut self, time: usize, date: &str) {
-        if let Some(begun) = self.begun.get_mut(time) {
-            begun.get_or_insert_with(|| date.to_owned());
+        if let Some(time) = self.time(time) {
+            time.begun.get_or_insert_with(|| date.to_owned());
         }
     }
 
     /// Something came of it.
     pub(super) fn set(&mut self, time: usize, test: usize, cell: Cell) {
-        if let Some((matrix, pair)) = self.times.get_mut(time).zip(self.pairs.get(test)) {
-            matrix.set(*pair, cell);
+        let pair = self.pairs.get(test).copied();
+        if let Some((time, pair)) = self.time(time).zip(pair) {
+            time.cells.set(pair, cell);
         }
     }
 
     pub(super) fn get(&self, time: usize, test: usize) -> Option<&Cell> {
-        self.times.get(time)?.get(*self.pairs.get(test)?)
+        let time = self.times.get(time.checked_sub(self.deleted.times)?)?;
+        time.cells.get(*self.pairs.get(test)?)
     }
 
     /// Whether everything has a result.
     pub(super) fn complete(&self) -> bool {
-        self.times.iter().all(|matrix| matrix.counts().missing == 0)
+        self.times.iter().all(|time| time.cells.counts().missing == 0)
     }
 
     /// Whether the turn of something is still to come.
     pub(super) fn waiting(&self) -> bool {
         let waits = |cell: &Cell| matches!(cell, Cell::Missing(why) if why == NO_TURN);
-        self.times.iter().any(|matrix| matrix.cells().any(|(_, cell)| waits(cell)))
+        self.times.iter().any(|time| time.cells.cells().any(|(_, cell)| waits(cell)))
     }
 
-    pub(super) fn document(&self, head: &Head, interrupted: bool) -> FleetDocument {
-        let metric = metric::find(&head.metric).unwrap_or(metric::DEFAULT);
-        let tries: BTreeMap<Pair, u32> =
-            self.pairs.iter().copied().zip(self.tries.iter().copied()).collect();
-        let ordered: Vec<Pair> = tries.keys().copied().collect();
-        let cell = |matrix: &Matrix, pair: &Pair| match matrix.get(*pair) {
+    /// The figure of each pair at a time, by its place in what is kept.
+    fn row(&self, kept: usize) -> Vec<Option<f64>> {
+        let Some(time) = self.times.get(kept) else { return Vec::new() };
+        let value = |pair: &Pair| match time.cells.get(*pair) {
             Some(Cell::Value(value)) => Some(*value),
             _ => None,
         };
-        let row = |matrix: &Matrix| ordered.iter().map(|pair| cell(matrix, pair)).collect();
-        let rows: Vec<Vec<Option<f64>>> = self.times.iter().map(row).collect();
-        let pairs = ordered.iter().enumerate().map(|(at, pair)| {
-            let values: Vec<_> = rows.iter().map(|row| row.get(at).copied().flatten()).collect();
-            let value = judging::median_of(&values);
-            FleetPair {
-                from: head.host(pair.from),
-                to: head.host(pair.to),
-                tries: tries.get(pair).copied().unwrap_or(0),
-                missing: value.is_none().then(|| self.why(*pair)),
-                value,
-                values,
-            }
-        });
-        FleetDocument {
-            format: FORMAT,
-            kind: "fleet".to_owned(),
-            id: head.id.clone(),
-            started: head.started.clone(),
-            linerate: ProgramFacts { version: head.version.clone() },
-            command: head.command.clone(),
-            hosts: head.hosts.clone(),
-            metric: metric.name.to_owned(),
-            unit: metric.unit.to_owned(),
-            times: head.times,
-            begun: self.begun.clone(),
-            rounds: self.rounds.iter().sum(),
-            interrupted,
-            pairs: pairs.collect(),
-            verdict: verdict(head, &ordered, &rows, metric),
-            changes: Vec::new(),
-        }
+        self.ordered.iter().map(value).collect()
     }
 
-    /// The last reason why there is no result of a pair that had its turn.
-    fn why(&self, pair: Pair) -> String {
-        let reasons = self.times.iter().rev().filter_map(|matrix| match matrix.get(pair) {
-            Some(Cell::Missing(why)) => Some(why.as_str()),
-            _ => None,
-        });
-        let had_its_turn = reasons.clone().find(|why| *why != NO_TURN);
-        had_its_turn.unwrap_or(NO_TURN).to_owned()
+    /// What a time says beside all before it.
+    fn look(&self, watched: &mut Watched, time: usize, head: &Head) -> Vec<Found> {
+        let Some(kept) = time.checked_sub(self.deleted.times) else { return Vec::new() };
+        let number = time.saturating_add(1) as u64;
+        let found = watched.take(number, &self.row(kept), self.metric.better);
+        let change = |changed| Some(Found { at: time, change: self.change(changed, head)? });
+        found.iter().filter_map(change).collect()
     }
-}
 
-fn verdict(
-    head: &Head,
-    pairs: &[Pair],
-    times: &[Vec<Option<f64>>],
-    metric: &Metric,
-) -> FleetVerdict {
-    let ends: Vec<_> = pairs.iter().map(|pair| (pair.from, pair.to)).collect();
-    let found = judging::judge(&Table { pairs: &ends, times, better: metric.better });
-    let answer = |answer| match answer {
-        Answer::Told => FleetAnswer::Told,
-        Answer::NeedsTimes(times) => FleetAnswer::NeedsTimes { times },
-        Answer::NotApart => FleetAnswer::NotApart,
-        Answer::FewPairs => FleetAnswer::FewPairs,
-        Answer::ManyPairs => FleetAnswer::ManyPairs,
-    };
-    let role = |role| match role {
-        Role::Client => FleetRole::Client,
-        Role::Server => FleetRole::Server,
-        Role::Both => FleetRole::Both,
-    };
-    let bad = |bad: Bad| {
-        let (host, link) = match bad.what {
-            What::Host(host, as_what) => (Some((head.host(host), role(as_what))), None),
-            What::Link(pair) => (None, pairs.get(pair)),
-        };
-        FleetBad {
-            role: host.as_ref().map(|(_, role)| *role),
-            host: host.map(|(host, _)| host),
-            from: link.map(|pair| head.host(pair.from)),
-            to: link.map(|pair| head.host(pair.to)),
-            worse_by: bad.worse_by,
-            low: bad.interval.map(|(low, _)| low),
-            high: bad.interval.map(|(_, high)| high),
+    /// How many times there are, deleted ones among them.
+    pub(super) fn all_times(&self) -> usize {
+        self.deleted.times.saturating_add(self.times.len())
+    }
+
+    pub(super) fn deleted(&self) -> &Deleted {
+        &self.deleted
+    }
+
+    /// All times are over: nothing comes of them any more. Returns all changes that kept times tell.
+    pub(super) fn look_at_all(&mut self, head: &Head) -> &[Found] {
+        let (mut watched, looked) = std::mem::take(&mut self.watched);
+        for time in looked..self.all_times() {
+            let found = self.look(&mut watched, time, head);
+            self.found.extend(found);
         }
-    };
-    FleetVerdict {
-        hosts: answer(found.hosts),
-        links: answer(found.links),
-        usual: found.usual,
-        bad: found.bad.into_iter().map(bad).collect(),
+        self.watched = (watched, self.all_times());
+        &self.found
+    }
+
+    /// How many pairs were measured at the last time, when it began and what its number is, from 1.
+    pub(super) fn last(&self) -> Option<(usize, &str, u32)> {
+        let time = self.times.last()?;
+        let measured = time.cells.counts().measured;
+        let number = u32::try_from(self.all_times()).unwrap_or(u32::MAX);
+        Some((measured, time.begun.as_deref().unwrap_or_default(), number))
+    }
+
+    /// How many of the first times began before others that began at a date for which this holds.
+    pub(super) fn older(&self, new: impl Fn(&str) -> bool) -> usize {
+        let is_new = |time: &Time| time.begun.as_deref().is_some_and(&new);
+        self.times.iter().position(is_new).unwrap_or(self.times.len().saturating_sub(1))
+    }
+
+    /// Forgets the first times, and what they told.
+    pub(super) fn delete(&mut self, count: usize, head: &Head) {
+        let mut watched = std::mem::take(&mut self.deleted.watched);
+        let first = self.deleted.times;
+        for time in first..first.saturating_add(count) {
+            self.look(&mut watched, time, head);
+        }
+        self.times.drain(..count.min(self.times.len()));
+        self.deleted = Deleted { times: first.saturating_add(count), watched };
+        let kept = self.deleted.times;
+        self.found.retain(|found| found.at >= kept);
+    }
+
+    fn change(&self, found: &Changed, head: &Head) -> Option<FleetChange> {
+        let pair = self.ordered.get(found.pair)?;
+        let time = u32::try_from(found.since).unwrap_or(u32::MAX);
+        let kept = (time as usize).checked_sub(self.deleted.times.saturating_add(1));
+        Some(FleetChange {
+            from: head.host(pair.from),
+            to: head.host(pair.to),
+            since: kept.and_then(|kept| self.times.get(kept)).and_then(|time| time.begun.clone()),
+            time,
+            before: found.before,
+            after: found.after,
+            low: found.interval.map(|(low, _)| low),
+            high: found.interval.map(|(_, high)| high),
+            worse: found.worse,
+        })
     }
 }

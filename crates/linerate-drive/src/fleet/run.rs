@@ -1,5 +1,7 @@
 //! A run of all pairs on its way: which test is whose turn, what came of it, and what is kept.
 
+mod after;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::{Receiver, Sender};
 use std::thread::{Builder, Scope};
@@ -14,7 +16,7 @@ use linerate_runner::agent::{Access, HostAgent, RemoteTest};
 use linerate_runner::signals::Stop;
 
 use super::keep::{Ended, Store};
-use super::results::{Head, Results};
+use super::results::{Deleted, Head, Results};
 use super::test::{self, Wanted};
 use super::{Asked, Connect, Event, GUARD, LOOK_EVERY, NO_ANSWER, SETUP};
 use crate::Clock;
@@ -59,6 +61,8 @@ pub(super) struct Run<'a> {
     store: Option<Store>,
     /// What was kept before, of each time.
     before: Vec<Vec<Kept>>,
+    /// What has been said of changes, and to whom.
+    delivered: BTreeSet<(String, String)>,
     /// When nothing that was under way before can still be so.
     free_from_ns: u64,
     /// Why nothing can be kept any more, which ends it.
@@ -112,10 +116,11 @@ impl<'a> Run<'a> {
             wanted,
             clock,
             term,
-            results: Results::new(&asked_now),
+            results: Results::new(&asked_now, Deleted::nothing(&asked_now)),
             head: asked_now,
             store: None,
             before: Vec::new(),
+            delivered: BTreeSet::new(),
             free_from_ns: 0,
             failed: None,
             time: 0,
@@ -134,6 +139,7 @@ impl<'a> Run<'a> {
             run.book = LeaseBook::after(log.last);
             run.free_from_ns = if log.open { until_ns } else { 0 };
             (run.head, run.results, run.before) = (log.head, log.results, log.events);
+            run.delivered = log.delivered;
         }
         Ok(run)
     }

@@ -49,7 +49,7 @@ impl Wanted {
     }
 }
 
-fn refused(why: &str, hints: &[&str]) -> ErrorRecord {
+pub(super) fn refused(why: &str, hints: &[&str]) -> ErrorRecord {
     usage::error("cannot measure between hosts", why, hints)
 }
 

@@ -1,5 +1,7 @@
 //! Runs with made-up hosts, and a clock that goes on by itself only while a host is lost.
 
+mod schedule;
+
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -13,6 +15,8 @@ use linerate_testkit::records;
 
 use super::*;
 
+type Level = fn(u64) -> f64;
+
 /// What all hosts of a test share.
 #[derive(Default)]
 struct World {
@@ -22,8 +26,35 @@ struct World {
     b_dies: AtomicBool,
     lost: AtomicBool,
     now_s: AtomicU64,
+    /// By the clock on the wall, since [`BEGINS_S`].
+    wall_s: AtomicU64,
+    /// What a test takes.
+    takes_s: AtomicU64,
+    /// Part of the usual figure that a test has, by the clock on the wall.
+    level: Mutex<Option<Level>>,
+    /// When the clock on the wall is set, in seconds from the beginning, and by how much.
+    sets: Mutex<Vec<(u64, i64)>>,
     /// When each test began, in seconds, and between whom.
     began: Mutex<Vec<(u64, String)>>,
+}
+
+/// 2026-11-28T00:30:00Z.
+const BEGINS_S: u64 = 1_795_825_800;
+
+impl World {
+    fn pass(&self, s: u64) -> u64 {
+        self.wall_s.fetch_add(s, Ordering::SeqCst);
+        let now_s = self.now_s.fetch_add(s, Ordering::SeqCst) + s;
+        self.sets.lock().unwrap().retain(|(at_s, by_s)| {
+            let is_due = *at_s <= now_s;
+            if is_due {
+                let set = |wall_s: u64| wall_s.checked_add_signed(*by_s);
+                self.wall_s.fetch_update(Ordering::SeqCst, Ordering::SeqCst, set).unwrap();
+            }
+            !is_due
+        });
+        now_s
+    }
 }
 
 /// A host by its name, and whether it is gone.
@@ -51,7 +82,13 @@ impl Made {
             world.lost.store(true, Ordering::SeqCst);
             return Err(error("the connection ended"));
         }
-        Ok(Reply::Record(Box::new(records::tcp())))
+        world.pass(world.takes_s.load(Ordering::SeqCst));
+        let mut record = records::tcp();
+        let level = *world.level.lock().unwrap();
+        if let Some((level, receiver)) = level.zip(record.totals.receiver.as_mut()) {
+            receiver.bits_per_second *= level(world.wall_s.load(Ordering::SeqCst));
+        }
+        Ok(Reply::Record(Box::new(record)))
     }
 }
 
@@ -74,12 +111,16 @@ struct MadeClock<'a>(&'a World);
 impl Clock for MadeClock<'_> {
     fn elapsed(&self) -> Duration {
         let passes = u64::from(self.0.lost.load(Ordering::SeqCst)) * 5;
-        Duration::from_secs(self.0.now_s.fetch_add(passes, Ordering::SeqCst) + passes)
+        Duration::from_secs(self.0.pass(passes))
     }
     fn date(&self) -> String {
-        String::new()
+        let s = BEGINS_S + self.0.wall_s.load(Ordering::SeqCst);
+        jiff::Timestamp::from_second(i64::try_from(s).unwrap()).unwrap().to_string()
     }
-    fn sleep(&self, _: Duration) {}
+    /// A long one, so that months pass soon.
+    fn sleep(&self, _: Duration) {
+        self.0.pass(20);
+    }
 }
 
 fn asked(hosts: &str, retries: u32) -> Asked {

@@ -196,6 +196,7 @@ impl Controller {
             Event::Opened { .. }
             | Event::Gap { .. }
             | Event::Waiting { .. }
+            | Event::Delivered { .. }
             | Event::Done
             | Event::Stopped { .. }
             | Event::Restored { .. } => {}

@@ -87,7 +87,7 @@ pub fn chart(now: &FleetNow, pair: &FleetPair) -> Option<Chart> {
     let mut series = vec![Series::line("this pair", 0, y)];
     if let Some(first) = changes.first() {
         let level = |time: usize| {
-            let before = changes.iter().rfind(|change| reached(change, time));
+            let before = changes.iter().rfind(|change| place(document, change) <= time);
             Some(before.map_or(first.before, |change| change.after))
         };
         series
@@ -99,13 +99,13 @@ pub fn chart(now: &FleetNow, pair: &FleetPair) -> Option<Chart> {
     }
     let title = format!("{} of each time", document.metric);
     let alt = format!("{known} figures of {} times, {} changes of level", x.len(), changes.len());
-    let bands = bands(&x, &changes);
+    let bands = bands(document, &x, &changes);
     Chart::new(title, alt, (x_axis, left), x, series).bands(bands).tidy()
 }
 
-/// Whether a time, from 0, is after the change.
-fn reached(change: &FleetChange, time: usize) -> bool {
-    change.time as usize <= time.saturating_add(1)
+/// The place of the first time after a change among those that are kept.
+fn place(document: &FleetDocument, change: &FleetChange) -> usize {
+    change.time.saturating_sub(document.deleted).saturating_sub(1) as usize
 }
 
 /// When the times began. Where that is not known, or the clock was set back, their numbers.
@@ -127,15 +127,12 @@ fn moments(now: &FleetNow) -> (Axis, Vec<f64>) {
 }
 
 /// A stretch for each level, from one change to the next.
-fn bands(x: &[f64], changes: &[&FleetChange]) -> Vec<Band> {
+fn bands(document: &FleetDocument, x: &[f64], changes: &[&FleetChange]) -> Vec<Band> {
     let (Some(begin), Some(end)) = (x.first(), x.last()) else { return Vec::new() };
     if changes.is_empty() {
         return Vec::new();
     }
-    let at = |change: &&FleetChange| {
-        let place = (change.time as usize).saturating_sub(1);
-        x.get(place).copied().unwrap_or(*end)
-    };
+    let at = |change: &&FleetChange| x.get(place(document, change)).copied().unwrap_or(*end);
     let label = |change: &&FleetChange| format!("since time {}", change.time);
     let from = std::iter::once(*begin).chain(changes.iter().map(at));
     let to = changes.iter().map(at).chain([*end]);

@@ -104,7 +104,8 @@ impl Shown<'_> {
         };
         let measured = |values: &[Option<f64>]| values.get(time).is_some_and(Option::is_some);
         let measured = document.pairs.iter().filter(|pair| measured(&pair.values)).count();
-        let (number, of, all) = (time.saturating_add(1), document.times, document.pairs.len());
+        let number = time.saturating_add(1).saturating_add(document.deleted as usize);
+        let (of, all) = (document.deleted.saturating_add(document.times), document.pairs.len());
         format!("running: time {number} of {of}, {measured} of {all} pairs measured in it")
     }
 

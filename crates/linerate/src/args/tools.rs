@@ -37,8 +37,10 @@ pub enum Document {
     Tune,
     /// A line of `tune --json-lines`.
     TuneLine,
-    /// `fleet run --json`.
+    /// `fleet run --json` and `fleet results --json`.
     Fleet,
+    /// What `fleet schedule --webhook` posts.
+    FleetChange,
     /// `doctor --json`.
     Doctor,
     /// `profile --json`.

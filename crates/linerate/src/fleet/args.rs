@@ -6,9 +6,12 @@ use clap::{Args, Subcommand};
 use linerate_ask::value::WebAddress;
 use linerate_ask::{help, usage};
 use linerate_fleet::plan::{Fleet, Pair, PlanError, Shape};
+use linerate_fleet::schedule::{Every, seconds};
 use linerate_model::plan::Dialect;
 use linerate_model::record::ErrorRecord;
 use linerate_runner::agent::Access;
+
+use super::webhook::Address;
 
 /// Many hosts measured with each other: all pairs, one against all or others, in rounds without conflict.
 #[derive(Debug, Clone, Args)]
@@ -37,16 +40,28 @@ pub enum Verb {
   linerate fleet run --hosts a,b,c,d --key-file KEY --each-way --times 4 --keep fleet.db udp -b 100M
   linerate fleet run --hosts a,b,c,d --key-file KEY --each-way --times 4 --keep fleet.db --resume udp -b 100M\n"))]
     Run(Box<RunArgs>),
-    /// Prints what a run has kept, also while it is under way: medians, and which host or link is bad.
+    /// Measures all pairs again and again, for months, and says once what has changed.
+    #[command(after_help = help::tools("  linerate fleet schedule --hosts a,b,c --key-file KEY --every 1h --jitter 5m --keep fleet.db tcp -t 5s
+  linerate fleet schedule --hosts a,b,c --key-file KEY --every 1h --keep fleet.db --resume tcp -t 5s
+  linerate fleet schedule --hosts a,b --key-file KEY --every 06:00,18:00 --keep-for 90d --keep fleet.db rr
+  linerate fleet schedule --hosts a,b --key-file KEY --every 5m --for 30d --webhook http://127.0.0.1:8080/changes --keep fleet.db rr
+  linerate fleet results fleet.db --fail-on-change\n"))]
+    Schedule(Box<ScheduleArgs>),
+    /// Prints what a run or a schedule has kept, also while it is under way: medians, which host or link is bad, and
+    /// what has changed.
     #[command(after_help = help::tools("  linerate fleet results fleet.db
-  linerate fleet results fleet.db --json\n"))]
+  linerate fleet results fleet.db --json
+  linerate fleet results fleet.db --fail-on-change\n"))]
     Results {
-        /// What `fleet run --keep` wrote.
+        /// What --keep of `fleet run` or `fleet schedule` wrote.
         #[arg(value_name = "FILE")]
         file: PathBuf,
         /// Print the JSON document of `fleet run --json`.
         #[arg(short = 'J', long)]
         json: bool,
+        /// Exit code 5 when a pair is worse than before its newest change.
+        #[arg(long)]
+        fail_on_change: bool,
     },
     /// Shows what a run has kept, also while it is under way, as a page in a browser: which host or link is bad, all
     /// pairs, the history of each, every test's report. Prints the page's address.
@@ -88,9 +103,9 @@ pub struct ServeArgs {
     pub metrics: Option<WebAddress>,
 }
 
-/// What `run` takes.
+/// Who is measured, and how.
 #[derive(Debug, Clone, Args)]
-pub struct RunArgs {
+pub struct Measured {
     #[command(flatten)]
     pub who: Who,
     /// File with the key of all hosts.
@@ -99,6 +114,25 @@ pub struct RunArgs {
     /// A test without a result is tried again so many times, after all others.
     #[arg(long, value_name = "COUNT", default_value = "1", value_parser = clap::value_parser!(u32).range(..=100))]
     pub retries: u32,
+    /// Figure of each test, as `linerate compare --metric` [default: received_bps, of rr
+    /// transactions_per_second].
+    #[arg(long, value_name = "NAME")]
+    pub metric: Option<String>,
+    /// The test: udp, tcp or rr with its options, without a host.
+    #[arg(
+        value_name = "TEST",
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true
+    )]
+    pub test: Vec<String>,
+}
+
+/// What `run` takes.
+#[derive(Debug, Clone, Args)]
+pub struct RunArgs {
+    #[command(flatten)]
+    pub measured: Measured,
     /// Measure all pairs so many times, one after the other: from 3 on, which host or link is bad can be told.
     #[arg(long, value_name = "COUNT", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub times: u32,
@@ -108,24 +142,49 @@ pub struct RunArgs {
     /// Go on with the file of --keep: what it has is not measured again. --times may be more than it was.
     #[arg(long, requires = "keep")]
     pub resume: bool,
-    /// Figure of each test, as `linerate compare --metric` [default: received_bps, of rr
-    /// transactions_per_second].
-    #[arg(long, value_name = "NAME")]
-    pub metric: Option<String>,
     /// Keep the record of every test in this new directory.
     #[arg(long, value_name = "DIR")]
     pub records: Option<PathBuf>,
     /// Print one JSON document when all is over.
     #[arg(short = 'J', long)]
     pub json: bool,
-    /// The test: udp, tcp or rr with its options, without a host.
-    #[arg(
-        value_name = "TEST",
-        required = true,
-        trailing_var_arg = true,
-        allow_hyphen_values = true
-    )]
-    pub test: Vec<String>,
+}
+
+/// What `schedule` takes.
+#[derive(Debug, Clone, Args)]
+pub struct ScheduleArgs {
+    #[command(flatten)]
+    pub measured: Measured,
+    /// When all pairs are measured, in UTC: 1h is at each full hour, 06:00,18:30 twice a day. A moment at which the
+    /// time before is still under way, or this machine sleeps, is missed.
+    #[arg(long, value_name = "TIME|HH:MM,HH:MM…")]
+    pub every: Every,
+    /// Begin each time later by a part of this, which differs from file to file and from time to time.
+    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = length)]
+    pub jitter: u64,
+    /// End after so long [default: at Ctrl-C].
+    #[arg(long = "for", value_name = "TIME", value_parser = length)]
+    pub lasts: Option<u64>,
+    /// Keep each result in this file before its hosts go on.
+    #[arg(long, value_name = "FILE")]
+    pub keep: PathBuf,
+    /// Go on with the file of --keep if it is there.
+    #[arg(long)]
+    pub resume: bool,
+    /// Delete results with their records once they are older than this; what changes are judged by is kept
+    /// [default: never].
+    #[arg(long, value_name = "TIME", value_parser = length)]
+    pub keep_for: Option<u64>,
+    /// Post each change as JSON to this address, after each time again until it answers 2xx.
+    #[arg(long, value_name = "http://HOST/PATH")]
+    pub webhook: Option<Address>,
+}
+
+/// Seconds of a length of time.
+fn length(text: &str) -> Result<u64, String> {
+    let none = text.strip_suffix('s').is_some_and(|number| number == "0");
+    if none { Some(0) } else { seconds(text) }
+        .ok_or_else(|| "a whole number with s, m, h or d, as 90d".to_owned())
 }
 
 /// Which hosts, and which of them with which.

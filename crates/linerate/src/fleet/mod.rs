@@ -2,7 +2,9 @@
 
 pub mod args;
 pub mod metrics;
+mod schedule;
 mod serve;
+mod webhook;
 
 use std::io::{Write, stderr};
 use std::path::{Path, PathBuf};
@@ -20,7 +22,7 @@ use linerate_report::clean::clean;
 use linerate_report::fleet as text;
 use linerate_report::run::json;
 
-use self::args::{FleetArgs, RunArgs, Verb, Who, access};
+use self::args::{FleetArgs, Measured, RunArgs, Verb, Who, access};
 use crate::output::{self, Look, Output};
 use crate::screen::Screen;
 
@@ -29,18 +31,21 @@ pub fn run(args: &FleetArgs, look: Look) -> Result<Exit, ErrorRecord> {
     match &args.verb {
         Verb::Explain { who } => explain(who),
         Verb::Run(args) => run_all(args, look),
-        Verb::Results { file, json } => show(file, *json),
+        Verb::Schedule(args) => schedule::run(args, look),
+        Verb::Results { file, json, fail_on_change } => show(file, *json, *fail_on_change),
         Verb::Serve(args) => serve::serve(args),
     }
 }
 
-fn show(file: &Path, as_json: bool) -> Result<Exit, ErrorRecord> {
+fn show(file: &Path, as_json: bool, fail_on_change: bool) -> Result<Exit, ErrorRecord> {
     let document = results(file)?;
     let shown = match as_json {
         true => json::document(&document).map_err(|why| output::failed(&why, &[]))?,
         false => text::text(&document),
     };
-    output::print(shown.as_bytes())
+    let exit = output::print(shown.as_bytes())?;
+    let worse = fail_on_change && document.worse().next().is_some();
+    Ok(if worse && exit == Exit::Complete { Exit::Found } else { exit })
 }
 
 fn explain(who: &Who) -> Result<Exit, ErrorRecord> {
@@ -91,21 +96,26 @@ impl Records {
     }
 }
 
-fn run_all(args: &RunArgs, look: Look) -> Result<Exit, ErrorRecord> {
-    let (fleet, pairs) = args.who.asked()?;
-    let key = key::read(&args.key_file)?;
+fn asked(measured: &Measured, times: u32, keep: Option<Keep>) -> Result<Asked, ErrorRecord> {
+    let (fleet, pairs) = measured.who.asked()?;
+    let key = key::read(&measured.key_file)?;
     let hosts = fleet.hosts().iter().map(|host| access(host, &key)).collect::<Result<_, _>>()?;
-    let asked = Asked {
+    Ok(Asked {
         fleet,
         pairs,
         hosts,
-        test: args.test.clone(),
-        metric: args.metric.clone(),
-        retries: args.retries,
-        times: args.times,
-        keep: args.keep.clone().map(|path| Keep { path, resume: args.resume }),
+        test: measured.test.clone(),
+        metric: measured.metric.clone(),
+        retries: measured.retries,
+        times,
+        keep,
         command: output::command(),
-    };
+    })
+}
+
+fn run_all(args: &RunArgs, look: Look) -> Result<Exit, ErrorRecord> {
+    let keep = args.keep.clone().map(|path| Keep { path, resume: args.resume });
+    let asked = asked(&args.measured, args.times, keep)?;
     let mut records = args.records.as_deref().map(Records::new).transpose()?;
     let stop = output::stop_at_signals()?;
     let output = if args.json { Output::Json } else { Output::Text };
@@ -119,6 +129,8 @@ fn run_all(args: &RunArgs, look: Look) -> Result<Exit, ErrorRecord> {
                 screen.put(&text::time(number, of));
             }
         }
+        // Of schedules.
+        Event::Over { .. } | Event::Changed { .. } => {}
         Event::Ended { from, to, number, cell, unit, record } => {
             if let (Some(records), Some(record)) = (&mut records, record) {
                 records.keep(number, from, to, record);

@@ -129,7 +129,7 @@ fn the_first_page_of_help() {
         2  wrong usage; nothing was sent
         3  no server was reached or it refused (busy, wrong key, no route, unknown host)
         4  the counts contradict each other; do not use the numbers
-        5  doctor: something holds this path back, more than a note
+        5  doctor: something holds this path back, more than a note; fleet results: a pair got worse
       130  ended by Ctrl-C; what was measured is kept
     ");
 }

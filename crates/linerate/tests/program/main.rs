@@ -15,6 +15,7 @@ mod documents;
 mod every_option;
 mod fleet;
 mod fleet_page;
+mod fleet_schedule;
 mod flent;
 mod foreign;
 mod hostile;

@@ -77,7 +77,9 @@ fn tests(body: &mut Body, shown: &Shown<'_>, place: usize) {
         body.element("th scope=\"col\"", name);
     }
     body.push("</tr></thead>\n<tbody>\n");
-    for time in (1..=document.times).rev().take(MOST_TIMES) {
+    let first = document.deleted.saturating_add(1);
+    let all = first..first.saturating_add(document.times);
+    for time in all.rev().take(MOST_TIMES) {
         let Some(tests) = by_time.get_mut(&time) else {
             body.push(&format!("<tr><td>{time}</td><td class=\"long\">its turn did not come</td>"));
             body.push("<td></td><td></td><td></td><td></td></tr>\n");

@@ -1,0 +1,97 @@
+//! What is done after each time of a schedule: hosts are let go, changes are said, old results are deleted.
+
+use linerate_model::fleet::{FORMAT, FleetNotice};
+
+use super::super::Webhook;
+use super::super::results::Found;
+use super::{Event, Run};
+
+/// Who is told of changes beside those who get a webhook.
+const SCREEN: &str = "screen";
+
+impl Run<'_> {
+    /// A time is over: its hosts are let go, and what changed is said.
+    pub(in crate::fleet) fn over(
+        &mut self,
+        deliver: Option<&mut Webhook<'_>>,
+        tell: &mut dyn FnMut(&Event<'_>),
+    ) {
+        self.agents.iter_mut().for_each(|agent| *agent = None);
+        if let Some((measured, begun, number)) = self.results.last() {
+            tell(&Event::Over { number, begun, measured, of: self.asked.pairs.len() });
+        }
+        self.say(deliver, tell);
+    }
+
+    /// Says each change that nobody was told of, once to each.
+    pub(in crate::fleet) fn say(
+        &mut self,
+        deliver: Option<&mut Webhook<'_>>,
+        tell: &mut dyn FnMut(&Event<'_>),
+    ) {
+        let unit = self.wanted.metric.unit;
+        let found = self.results.look_at_all(&self.head).to_vec();
+        for found in &found {
+            let id = found.id(&self.head);
+            if !self.knows(&id, SCREEN) {
+                tell(&Event::Changed { change: &found.change, unit });
+                self.delivered(id, SCREEN);
+            }
+        }
+        let Some(webhook) = deliver else { return };
+        for found in &found {
+            let notice = self.notice(found);
+            if self.knows(&notice.id, webhook.to) {
+                continue;
+            }
+            if let Err(why) = (webhook.post)(&notice) {
+                tell(&Event::Note(&format!(
+                    "{} was not told of a change: {why}; it is told again after the next time",
+                    webhook.to
+                )));
+                return;
+            }
+            self.delivered(notice.id, webhook.to);
+        }
+    }
+
+    fn notice(&self, found: &Found) -> FleetNotice {
+        FleetNotice {
+            format: FORMAT,
+            kind: "fleet_change".to_owned(),
+            id: found.id(&self.head),
+            fleet: self.head.id.clone(),
+            metric: self.wanted.metric.name.to_owned(),
+            unit: self.wanted.metric.unit.to_owned(),
+            change: found.change.clone(),
+        }
+    }
+
+    fn knows(&self, id: &str, to: &str) -> bool {
+        self.delivered.contains(&(id.to_owned(), to.to_owned()))
+    }
+
+    fn delivered(&mut self, id: String, to: &str) {
+        if let Some(store) = &mut self.store
+            && let Err(error) = store.delivered(&self.clock.date(), &id, to)
+        {
+            self.failed.get_or_insert(error);
+        }
+        self.delivered.insert((id, to.to_owned()));
+    }
+
+    /// Deletes what began before all that `new` holds for. Two times at most, so that a clock that was set forth for a
+    /// while takes little with it.
+    pub(in crate::fleet) fn delete_old(&mut self, new: impl Fn(&str) -> bool) {
+        let count = self.results.older(new).min(2);
+        if count == 0 {
+            return;
+        }
+        self.results.delete(count, &self.head);
+        if let Some(store) = &mut self.store
+            && let Err(error) = store.delete(self.results.deleted())
+        {
+            self.failed.get_or_insert(error);
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! `linerate fleet schedule`: a line a time, and a line a change.
+
+use std::io::{Write as _, stderr};
+
+use linerate_drive::SystemClock;
+use linerate_drive::fleet::{Event, Keep, Scheduled, Webhook, by_network, schedule};
+use linerate_model::exit::Exit;
+use linerate_model::fleet::FleetNotice;
+use linerate_model::record::ErrorRecord;
+use linerate_report::clean::clean;
+use linerate_report::fleet as text;
+
+use super::args::ScheduleArgs;
+use crate::output::{self, Look, Output};
+use crate::screen::Screen;
+
+/// Runs until its time is over, or Ctrl-C, which is how it ends.
+pub fn run(args: &ScheduleArgs, look: Look) -> Result<Exit, ErrorRecord> {
+    // A service is started with the same words whether it is the first time or not.
+    let resume = args.resume && args.keep.exists();
+    let keep = Keep { path: args.keep.clone(), resume };
+    let asked = super::asked(&args.measured, 0, Some(keep))?;
+    let scheduled = Scheduled {
+        every: args.every.clone(),
+        jitter_s: args.jitter,
+        for_s: args.lasts,
+        keep_for_s: args.keep_for,
+    };
+    let mut post =
+        args.webhook.as_ref().map(|address| move |notice: &FleetNotice| address.post(notice));
+    let webhook = args.webhook.as_ref().zip(post.as_mut());
+    let webhook = webhook.map(|(address, post)| Webhook { to: &address.text, post });
+    let stop = output::stop_at_signals()?;
+    let mut screen = Screen::new(Output::Text, look, stop.clone(), ());
+    let mut tell = |event: &Event<'_>| match *event {
+        Event::Note(note) => {
+            let _ = writeln!(stderr(), "note: {}", clean(note));
+        }
+        Event::Over { number, begun, measured, of } => {
+            screen.put(&text::over(number, begun, measured, of));
+        }
+        Event::Changed { change, unit } => screen.put(&text::change(change, unit)),
+        Event::Time { .. } | Event::Ended { .. } => {}
+    };
+    let clock = SystemClock::default();
+    schedule(&asked, &scheduled, webhook, (&by_network, &clock, &stop), &mut tell)?;
+    screen.exit(None, &[])
+}
