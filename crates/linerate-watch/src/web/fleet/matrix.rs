@@ -36,10 +36,12 @@ pub(super) fn body(shown: &Shown<'_>) -> Body {
 }
 
 fn size(hosts: usize) -> &'static str {
-    match hosts {
-        0..=MOST_WIDE => "wide",
-        ..=MOST_DENSE => "dense",
-        _ => "tiny",
+    if hosts <= MOST_WIDE {
+        "wide"
+    } else if hosts <= MOST_DENSE {
+        "dense"
+    } else {
+        "tiny"
     }
 }
 
