@@ -122,6 +122,10 @@ fn old_times_go_and_what_is_judged_by_them_stays() {
     let reader = linerate_store::Reader::open(&path).unwrap();
     assert_eq!((reader.check().len(), reader.runs().unwrap().len()), (0, document.times as usize));
     drop(reader);
+    let (mut followed, now) = Followed::open(&path).unwrap();
+    let numbers: Vec<u32> = now.tests.iter().map(|test| test.time).collect();
+    assert_eq!(numbers, (document.deleted + 1..=100).collect::<Vec<_>>());
+    assert_eq!(now.document, document);
 
     // The level of 60 days, half of them deleted, is what the next change is told against.
     let (document, said) = go_on(&world, &asked(true), ("1d", 20), Some(30), 0);
@@ -129,6 +133,9 @@ fn old_times_go_and_what_is_judged_by_them_stays() {
     assert_eq!((change.time, said.posts.len()), (111, 1), "{change:?}");
     assert!((change.after / change.before - 0.8).abs() < 0.01, "{change:?}");
     assert_eq!((&document.changes, results(&path).unwrap() == document), (&said.changes, true));
+    // What was read before and is deleted by now is forgotten.
+    let now = followed.look().unwrap().unwrap();
+    assert_eq!((now.tests.len(), now.document), (document.times as usize, document));
 }
 
 #[test]
