@@ -20,7 +20,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("data", &["model", "wire", "session", "dialect", "engine", "host", "stats"]),
     ("runner", &["model", "wire", "session", "dialect", "engine", "host", "data"]),
     ("experiment", &["model", "stats"]),
-    ("fleet", &[]),
+    ("fleet", &["model"]),
     ("store", &["model"]),
     ("ask", &["model", "experiment", "runner"]),
     (

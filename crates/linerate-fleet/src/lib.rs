@@ -17,5 +17,6 @@ pub mod coordinator;
 pub mod lease;
 pub mod matrix;
 pub mod plan;
+pub mod policy;
 pub mod rounds;
 pub mod schedule;
