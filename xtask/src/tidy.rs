@@ -21,6 +21,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("runner", &["model", "wire", "session", "dialect", "engine", "host", "data"]),
     ("experiment", &["model", "stats"]),
     ("fleet", &["model"]),
+    ("broker", &["model", "wire", "fleet"]),
     ("store", &["model"]),
     ("ask", &["model", "experiment", "runner"]),
     (
@@ -57,6 +58,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "drive",
             "doctor",
             "fleet",
+            "broker",
             "watch",
         ],
     ),

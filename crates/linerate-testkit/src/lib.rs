@@ -7,6 +7,7 @@ pub mod fleet;
 pub mod fuzz;
 pub mod identities;
 pub mod link;
+pub mod nats;
 pub mod peer;
 pub mod plans;
 pub mod records;

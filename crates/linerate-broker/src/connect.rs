@@ -1,0 +1,227 @@
+//! The connection to a broker.
+
+use std::future::poll_fn;
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_nats::{
+    AuthError, Client, ConnectError, ConnectErrorKind, ConnectOptions, Message, Subscriber,
+};
+use futures_core::Stream;
+use linerate_model::record::{ErrorKind, ErrorRecord};
+use serde::{Deserialize, Serialize};
+
+use crate::error::unable;
+use crate::subject::OPERATOR;
+
+/// Oldest release that has atomic batches and times to live of single messages.
+pub const LEAST_VERSION: (i64, i64, i64) = (2, 12, 0);
+/// How the newest that was tried is built, where a distribution has none.
+const HOW: &str = "go install github.com/nats-io/nats-server/v2@v2.15.2";
+/// A dead connection is noticed after twice this; beside a test its pings are the only bytes.
+const PING_EVERY: Duration = Duration::from_secs(60);
+/// Longest wait between two attempts to connect.
+const LONGEST_WAIT: Duration = Duration::from_secs(30);
+
+/// By what somebody is let in by a broker. The seed is a secret.
+#[derive(Clone, Serialize, Deserialize)]
+pub struct Credentials {
+    /// `tls://HOST:PORT`, or `nats://127.0.0.1:PORT`.
+    pub url: String,
+    /// Name of the agent; nothing for the operator, who may do everything.
+    pub agent: Option<String>,
+    /// What the account has signed: who may do what.
+    pub jwt: String,
+    /// The private half of the NKey that it is for.
+    pub seed: String,
+    /// File with the certificates that are believed, in PEM; those of the system where there is none.
+    pub ca: Option<PathBuf>,
+}
+
+/// A connection to a broker, which is made anew whenever it ends.
+#[derive(Clone)]
+pub struct Broker {
+    pub(crate) client: Client,
+    /// As subjects have it.
+    pub(crate) name: String,
+}
+
+impl Broker {
+    /// Connects; one attempt.
+    ///
+    /// # Errors
+    /// When it cannot be reached, lets nobody in by these credentials, is too old, or is elsewhere and without TLS.
+    pub async fn connect(credentials: &Credentials) -> Result<Self, ErrorRecord> {
+        let url = &credentials.url;
+        check_url(url)?;
+        let name = credentials.agent.clone().unwrap_or_else(|| OPERATOR.to_owned());
+        let options = options(credentials, &name)?;
+        let client = options.connect(url).await.map_err(|error| unreachable(url, &error))?;
+        let (major, minor, patch) = LEAST_VERSION;
+        if !client.is_server_compatible(major, minor, patch) {
+            return Err(too_old(url, &client.server_info().version));
+        }
+        Ok(Self { client, name })
+    }
+
+    /// Hears what comes for a subject, from now on.
+    pub(crate) async fn listen(&self, subject: String) -> Result<Listener, ErrorRecord> {
+        let subscriber = self.client.subscribe(subject.clone()).await;
+        let subscriber = subscriber.map_err(|why| unable(&format!("listen to {subject}"), &why))?;
+        // Only after this it is sure that the broker knows.
+        self.client.flush().await.map_err(|why| unable(&format!("listen to {subject}"), &why))?;
+        Ok(Listener(subscriber))
+    }
+
+    /// Has said everything.
+    ///
+    /// # Errors
+    /// When the connection is gone.
+    pub async fn flush(&self) -> Result<(), ErrorRecord> {
+        self.client.flush().await.map_err(|why| unable("send to the broker", &why))
+    }
+
+    /// Bytes of the largest message.
+    pub fn most_bytes(&self) -> usize {
+        self.client.max_payload()
+    }
+}
+
+/// What comes for a subject.
+pub(crate) struct Listener(Subscriber);
+
+impl Listener {
+    /// The next of it; nothing once the connection is given up.
+    pub(crate) async fn next(&mut self) -> Option<Message> {
+        poll_fn(|context| Pin::new(&mut self.0).poll_next(context)).await
+    }
+}
+
+fn options(credentials: &Credentials, name: &str) -> Result<ConnectOptions, ErrorRecord> {
+    let pair = nkeys::KeyPair::from_seed(&credentials.seed)
+        .map_err(|why| refused(&credentials.url, &format!("its seed is none: {why}")))?;
+    let pair = Arc::new(pair);
+    let sign = move |nonce: Vec<u8>| {
+        let pair = Arc::clone(&pair);
+        async move { pair.sign(&nonce).map_err(AuthError::new) }
+    };
+    let mut options = ConnectOptions::with_jwt(credentials.jwt.clone(), sign)
+        .name(name)
+        .custom_inbox_prefix(format!("_INBOX.{name}"))
+        .require_tls(credentials.url.starts_with("tls://"))
+        .ping_interval(PING_EVERY)
+        .reconnect_delay_callback(wait);
+    if let Some(ca) = &credentials.ca {
+        options = options.add_root_certificates(ca.clone());
+    }
+    Ok(options)
+}
+
+/// Longer each time, and of all who were cut off at once each at another moment.
+fn wait(attempts: usize) -> Duration {
+    let doublings = u32::try_from(attempts.min(16)).unwrap_or(16);
+    let most = Duration::from_millis(50).saturating_mul(1 << doublings).min(LONGEST_WAIT);
+    most.mul_f64(chance())
+}
+
+/// From 0 to 1, another one each time.
+fn chance() -> f64 {
+    use std::hash::{BuildHasher, RandomState};
+    let bits = RandomState::new().hash_one(0_u8) >> 32;
+    bits as f64 / f64::from(u32::MAX)
+}
+
+/// What is said in clear text stays on this host.
+fn check_url(url: &str) -> Result<(), ErrorRecord> {
+    let host = match url.split_once("://") {
+        Some(("tls", _)) => return Ok(()),
+        Some(("nats", host)) => host,
+        _ => return Err(refused(url, "it is none of tls://HOST:PORT and nats://127.0.0.1:PORT")),
+    };
+    let host = host.rsplit_once(':').map_or(host, |(host, _)| host);
+    let near = ["127.0.0.1", "[::1]", "localhost"].contains(&host);
+    if near { Ok(()) } else { Err(refused(url, "without TLS only a broker on this host is used")) }
+}
+
+fn refused(url: &str, why: &str) -> ErrorRecord {
+    let what = format!("cannot use the broker {url}");
+    ErrorRecord::new(ErrorKind::Connect, what, why, &["tls://HOST:4222"])
+}
+
+fn too_old(url: &str, version: &str) -> ErrorRecord {
+    let (major, minor, _) = LEAST_VERSION;
+    let why = format!(
+        "it is nats-server {version}, and leases need {major}.{minor} or later: atomic batches, times to live"
+    );
+    let what = format!("cannot use the broker {url}");
+    ErrorRecord::new(ErrorKind::Version, what, why, &[HOW])
+}
+
+fn unreachable(url: &str, error: &ConnectError) -> ErrorRecord {
+    let what = format!("cannot connect to the broker {url}");
+    let (kind, hint) = match error.kind() {
+        ConnectErrorKind::AuthorizationViolation | ConnectErrorKind::Authentication => {
+            (ErrorKind::Authentication, "`linerate fleet enrol` this host again")
+        }
+        ConnectErrorKind::Tls => {
+            (ErrorKind::Connect, "--ca FILE names whose certificates are believed")
+        }
+        _ => (ErrorKind::Connect, "nats-server --config FILE there; firewalls on the way"),
+    };
+    ErrorRecord::new(kind, what, error.to_string(), &[hint])
+}
+
+impl Credentials {
+    /// Of a file that [`Credentials::text`] was written to.
+    ///
+    /// # Errors
+    /// When it holds no credentials.
+    pub fn read(path: &Path, text: &str) -> Result<Self, ErrorRecord> {
+        serde_json::from_str(text).map_err(|why| {
+            let what = format!("cannot use the credentials in {}", path.display());
+            let hint = "`linerate fleet init` and `linerate fleet enrol` write them";
+            ErrorRecord::new(ErrorKind::Authentication, what, why.to_string(), &[hint])
+        })
+    }
+
+    /// As text of a file, which is for its owner alone.
+    pub fn text(&self) -> String {
+        serde_json::to_string_pretty(self).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_encrypted_stays_on_this_host() {
+        for good in ["tls://b:4222", "nats://127.0.0.1:1", "nats://[::1]:4222", "nats://localhost"]
+        {
+            assert!(check_url(good).is_ok(), "{good}");
+        }
+        for bad in ["nats://b:4222", "nats://127.0.0.1.b:1", "b:4222", "", "http://127.0.0.1"] {
+            assert!(check_url(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn waits_get_longer_and_have_a_limit() {
+        assert!((0..100).all(|_| wait(0) <= Duration::from_millis(50)));
+        assert!((0..100).all(|at| wait(at * 1_000) <= LONGEST_WAIT));
+        let waits: std::collections::BTreeSet<Duration> = (0..100).map(|_| wait(10)).collect();
+        assert!(waits.len() > 50, "{waits:?}");
+    }
+
+    #[test]
+    fn an_old_server_is_told_by_its_version() {
+        let error = too_old("tls://b:4222", "2.9.10");
+        assert!(
+            error.why.starts_with("it is nats-server 2.9.10, and leases need 2.12"),
+            "{error:?}"
+        );
+        assert_eq!(error.hints, [HOW]);
+    }
+}

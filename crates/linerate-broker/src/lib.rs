@@ -1,0 +1,30 @@
+//! A fleet by way of NATS JetStream: who holds which hosts and links, what agents are told, and their results on the
+//! way to the store. Only this crate knows NATS.
+//!
+//! What a host is told goes by core request and reply, to a subscription of each agent; JetStream carries what has
+//! to outlast a process: leases, results, what the store has confirmed, and the last heartbeat of each agent. No agent
+//! has a consumer of its own, since a server holds few of them (1,000 a stream from 2.15 on).
+//!
+//! JetStream is asked in its own messages (`$JS.API.…`): the client has no words for atomic batches.
+
+#![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing))]
+
+mod api;
+pub mod config;
+mod connect;
+mod enrol;
+mod error;
+pub mod keys;
+pub mod lease;
+pub mod message;
+mod orders;
+mod results;
+mod streams;
+mod subject;
+
+pub use connect::{Broker, Credentials, LEAST_VERSION};
+pub use enrol::{Guest, Invitation, enrol};
+pub use orders::{Asker, Seen, Told};
+pub use results::{Arrived, Confirmations, Ingest};
+pub use subject::{is_name, run_of};

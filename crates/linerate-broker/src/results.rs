@@ -1,0 +1,144 @@
+//! Results: from the agent to the broker, from there to the store, and back that the store has them.
+//!
+//! Nothing is dropped on the way because something was sent: an agent keeps a result until the store's word for it has
+//! come, whatever the broker says; the broker keeps it until the store has it. So each may come more than once, and
+//! what it is called says that it is the same.
+
+use async_nats::HeaderMap;
+use linerate_model::record::ErrorRecord;
+use serde_json::json;
+
+use crate::api::Trouble;
+use crate::connect::{Broker, Listener};
+use crate::error::unable;
+use crate::message::Outcome;
+use crate::subject::{CONFIRMED, RESULTS, confirmed, result, run_of};
+
+/// JetStream's word for a consumer that is not there.
+const NO_CONSUMER: u32 = 10_014;
+/// What was handed out and not acknowledged is handed out again after this, in nanoseconds: half a minute.
+const AGAIN_NS: u64 = 30 * 1_000_000_000;
+/// A reader that is gone for so long is forgotten, in nanoseconds: an hour.
+const FORGOTTEN_NS: u64 = 3_600 * 1_000_000_000;
+/// Results that are handed out before the first is acknowledged.
+const MOST_OUT: u64 = 4_096;
+
+/// A result that has come.
+pub struct Arrived {
+    /// What it is.
+    pub outcome: Outcome,
+    /// Name of the agent that measured it.
+    pub agent: String,
+    /// Where the broker is told that it need not come again.
+    ack: String,
+}
+
+/// The results of one run, as they come.
+pub struct Ingest {
+    listener: Listener,
+    /// How many of them were there when it began.
+    pub waiting: u64,
+}
+
+impl Ingest {
+    /// The next; nothing once the connection is given up. What is no result is passed over.
+    pub async fn next(&mut self) -> Option<Arrived> {
+        loop {
+            let message = self.listener.next().await?;
+            self.waiting = self.waiting.saturating_sub(1);
+            let agent = message.subject.split('.').nth(2).unwrap_or_default().to_owned();
+            let outcome = serde_json::from_slice(&message.payload);
+            if let (Ok(outcome), Some(ack)) = (outcome, message.reply) {
+                return Some(Arrived { outcome, agent, ack: ack.to_string() });
+            }
+        }
+    }
+}
+
+impl Broker {
+    /// Hands a result over: when this returns it is kept by the broker, and not yet by the store.
+    ///
+    /// # Errors
+    /// When the broker does not answer, or refuses it.
+    pub async fn hand_over(&self, turn: &str, outcome: Vec<u8>) -> Result<(), ErrorRecord> {
+        let what = "hand a result over to the broker";
+        let mut headers = HeaderMap::new();
+        headers.insert("Nats-Msg-Id", turn);
+        let kept = self.keep(what, result(&self.name, run_of(turn)), headers, outcome).await;
+        kept.map(|_| ()).map_err(|trouble| trouble.record(what))
+    }
+
+    /// The results of a run, those first that are there. One process at a time reads them.
+    ///
+    /// # Errors
+    /// When the broker does not answer.
+    pub async fn ingest(&self, run: &str) -> Result<Ingest, ErrorRecord> {
+        let what = "read results from the broker";
+        let name = run.replace(|c: char| !c.is_ascii_alphanumeric(), "_");
+        let gone = self.api(what, format!("CONSUMER.DELETE.{RESULTS}.{name}"), &json!({})).await;
+        match gone {
+            Ok(_) => {}
+            Err(Trouble::Against(against)) if against.err_code == NO_CONSUMER => {}
+            Err(trouble) => return Err(trouble.record(what)),
+        }
+        let inbox = self.client.new_inbox();
+        let listener = self.listen(inbox.clone()).await?;
+        // A new one each time: what was handed out to a reader that has died would not come for a while.
+        let consumer = json!({ "stream_name": RESULTS, "config": {
+            "durable_name": name, "deliver_subject": inbox, "deliver_policy": "all", "ack_policy": "explicit",
+            "ack_wait": AGAIN_NS, "max_ack_pending": MOST_OUT, "inactive_threshold": FORGOTTEN_NS,
+            "filter_subject": result("*", run),
+        }});
+        let made =
+            self.api(what, format!("CONSUMER.DURABLE.CREATE.{RESULTS}.{name}"), &consumer).await;
+        let made = made.map_err(|trouble| trouble.record(what))?;
+        let number = |at: &str| made.pointer(at).and_then(serde_json::Value::as_u64).unwrap_or(0);
+        let waiting = number("/num_pending").saturating_add(number("/num_ack_pending"));
+        Ok(Ingest { listener, waiting })
+    }
+
+    /// The store has a result, or never wants it: tells its agent, and then the broker.
+    ///
+    /// # Errors
+    /// When the broker does not answer: the result comes again then.
+    pub async fn confirm(&self, arrived: &Arrived) -> Result<(), ErrorRecord> {
+        let what = "confirm a result";
+        let subject = confirmed(&arrived.agent, &arrived.outcome.turn);
+        let turn = arrived.outcome.turn.clone().into_bytes();
+        let kept = self.keep(what, subject, HeaderMap::new(), turn).await;
+        kept.map_err(|trouble| trouble.record(what))?;
+        let acked = self.client.publish(arrived.ack.clone(), "+ACK".into()).await;
+        acked.map_err(|why| unable(what, &why))
+    }
+
+    /// Hears which results of this agent a store has, from now on.
+    ///
+    /// # Errors
+    /// When the connection is gone.
+    pub async fn confirmations(&self) -> Result<Confirmations, ErrorRecord> {
+        self.listen(format!("lr.confirmed.{}.>", self.name)).await.map(Confirmations)
+    }
+
+    /// Whether a store has had this result for some time: what is said while an agent is away it does not hear.
+    ///
+    /// # Errors
+    /// When the broker does not answer.
+    pub async fn is_confirmed(&self, turn: &str) -> Result<bool, ErrorRecord> {
+        let what = "ask whether a store has a result";
+        let subject = confirmed(&self.name, turn);
+        let call = format!("$JS.API.DIRECT.GET.{CONFIRMED}.{subject}");
+        let last = self.exchange(what, call, None, Vec::new()).await;
+        last.map(|last| last.status.is_none()).map_err(|trouble| trouble.record(what))
+    }
+}
+
+/// Which results of an agent a store has.
+pub struct Confirmations(Listener);
+
+impl Confirmations {
+    /// The next; nothing once the connection is given up.
+    pub async fn next(&mut self) -> Option<String> {
+        let message = self.0.next().await?;
+        Some(String::from_utf8_lossy(&message.payload).into_owned())
+    }
+}

@@ -1,0 +1,73 @@
+//! What a broker keeps for a fleet.
+
+use linerate_model::record::ErrorRecord;
+use serde_json::{Value, json};
+
+use crate::api::Trouble;
+use crate::connect::Broker;
+use crate::subject::{AGENTS, CONFIRMED, LEASES, RESULTS};
+
+/// JetStream's word for a stream that is not there.
+const NO_STREAM: u32 = 10_059;
+/// Seven days in nanoseconds: as long results, and that a store has them, are kept.
+const WEEK_NS: u64 = 7 * 86_400 * 1_000_000_000;
+/// A result that is sent again within this long is not kept again, in nanoseconds: ten minutes.
+const SAME_NS: u64 = 600 * 1_000_000_000;
+
+impl Broker {
+    /// Makes the streams that are not there. `now_ms` are milliseconds since 1970: the numbers of leases begin with
+    /// them, so that they go on rising where a broker's files were lost.
+    ///
+    /// # Errors
+    /// When the broker does not answer, or lets nobody make streams by these credentials.
+    pub async fn make_streams(&self, now_ms: u64) -> Result<(), ErrorRecord> {
+        for (name, config) in streams(now_ms) {
+            let what = format!("make the stream {name}");
+            match self.api(&what, format!("STREAM.INFO.{name}"), &json!({})).await {
+                Ok(_) => {}
+                Err(Trouble::Against(against)) if against.err_code == NO_STREAM => {
+                    let made = self.api(&what, format!("STREAM.CREATE.{name}"), &config).await;
+                    made.map_err(|trouble| trouble.record(&what))?;
+                }
+                Err(trouble) => return Err(trouble.record(&what)),
+            }
+        }
+        Ok(())
+    }
+}
+
+fn streams(now_ms: u64) -> [(&'static str, Value); 4] {
+    [
+        (
+            LEASES,
+            // Without markers of what was deleted or is over: a resource that is free has no message at all.
+            json!({
+                "name": LEASES, "subjects": ["lr.lease.>"], "storage": "file", "retention": "limits",
+                "num_replicas": 1, "max_msgs_per_subject": 1, "first_seq": now_ms.max(1),
+                "allow_atomic": true, "allow_msg_ttl": true,
+            }),
+        ),
+        (
+            RESULTS,
+            json!({
+                "name": RESULTS, "subjects": ["lr.result.>"], "storage": "file", "retention": "limits",
+                "num_replicas": 1, "max_age": WEEK_NS, "duplicate_window": SAME_NS,
+            }),
+        ),
+        (
+            CONFIRMED,
+            json!({
+                "name": CONFIRMED, "subjects": ["lr.confirmed.>"], "storage": "file", "retention": "limits",
+                "num_replicas": 1, "max_age": WEEK_NS, "max_msgs_per_subject": 1, "allow_direct": true,
+            }),
+        ),
+        (
+            AGENTS,
+            // In memory: what was is of no use, and an fsync for each would be.
+            json!({
+                "name": AGENTS, "subjects": ["lr.hb.>"], "storage": "memory", "retention": "limits",
+                "num_replicas": 1, "max_msgs_per_subject": 1, "allow_direct": true,
+            }),
+        ),
+    ]
+}

@@ -1,0 +1,6 @@
+//! With a real nats-server: leases, orders, results, and who may do what.
+
+mod enrolment;
+mod leases;
+mod results;
+mod world;

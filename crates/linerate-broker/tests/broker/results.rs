@@ -1,0 +1,129 @@
+//! Results come to the store, each once, whatever happens to the broker.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use linerate_broker::Broker;
+use linerate_broker::message::{Came, Outcome};
+use linerate_model::record::{ErrorKind, ErrorRecord};
+
+use crate::world::{World, run, until};
+
+fn outcome(turn: &str) -> Vec<u8> {
+    let error = ErrorRecord::new(ErrorKind::Refused, "cannot measure", "made up", &[]);
+    let came = Came::Failed(Box::new(error));
+    serde_json::to_vec(&Outcome { turn: turn.to_owned(), epoch: 1, came }).unwrap()
+}
+
+#[test]
+fn a_result_is_the_agents_until_the_store_has_it() {
+    let Some(world) = World::new("confirmed") else { return };
+    run(async {
+        let operator = world.operator().await;
+        let agent = world.agent(&operator, "a").await;
+        let agent = Broker::connect(&agent).await.unwrap();
+        let mut confirmations = agent.confirmations().await.unwrap();
+        for turn in ["run-1.0.1", "run-1.0.1", "run-1.1.1", "run-2.0.1"] {
+            agent.hand_over(turn, outcome(turn)).await.unwrap();
+        }
+        let mut ingest = operator.ingest("run-1").await.unwrap();
+        assert_eq!(ingest.waiting, 2, "of this run, and what came twice is one");
+        let first = ingest.next().await.unwrap();
+        assert_eq!((first.agent.as_str(), first.outcome.turn.as_str()), ("a", "run-1.0.1"));
+        assert!(!agent.is_confirmed("run-1.0.1").await.unwrap(), "no store has it");
+        operator.confirm(&first).await.unwrap();
+        assert_eq!(confirmations.next().await.as_deref(), Some("run-1.0.1"));
+        assert!(agent.is_confirmed("run-1.0.1").await.unwrap());
+        assert!(!agent.is_confirmed("run-1.1.1").await.unwrap());
+        // Whoever goes on after a coordinator has died is handed what it had not kept, at once.
+        assert_eq!(ingest.next().await.unwrap().outcome.turn, "run-1.1.1");
+        drop(ingest);
+        let mut again = operator.ingest("run-1").await.unwrap();
+        let (one, two) = (again.next().await.unwrap(), again.next().await.unwrap());
+        assert_eq!([one.outcome.turn, two.outcome.turn], ["run-1.0.1", "run-1.1.1"]);
+        assert_eq!(again.waiting, 0);
+    });
+}
+
+const AGENTS: usize = 4;
+const RESULTS: usize = 40;
+
+/// Sends what it has until the store has said of each that it has it.
+async fn deliver(agent: Broker, number: usize) {
+    let turn = |result: usize| format!("run.{number}.{result}");
+    let outbox = RefCell::new((0..RESULTS).map(turn).collect::<BTreeSet<_>>());
+    let mut confirmations = agent.confirmations().await.unwrap();
+    let listen = async {
+        while !outbox.borrow().is_empty() {
+            let Some(turn) = confirmations.next().await else { return };
+            outbox.borrow_mut().remove(&turn);
+        }
+    };
+    let send = async {
+        while !outbox.borrow().is_empty() {
+            let waiting: Vec<String> = outbox.borrow().iter().cloned().collect();
+            for turn in waiting {
+                let handed = agent.hand_over(&turn, outcome(&turn)).await.is_ok();
+                if handed && agent.is_confirmed(&turn).await.unwrap_or(false) {
+                    outbox.borrow_mut().remove(&turn);
+                }
+            }
+        }
+    };
+    // What is heard, and what is asked for: either empties it.
+    tokio::select! { () = listen => {} () = send => {} }
+}
+
+#[test]
+fn nothing_is_lost_or_doubled_by_a_broker_that_is_killed() {
+    let Some(mut world) = World::new("nothing_lost") else { return };
+    let operator = world.operator.clone();
+    let credentials = run(async {
+        let (operator, mut credentials) = (world.operator().await, Vec::new());
+        for name in 0..AGENTS {
+            credentials.push(world.agent(&operator, &format!("agent-{name}")).await);
+        }
+        credentials
+    });
+    let kept = Cell::new(0);
+    let store = RefCell::new(BTreeSet::new());
+    run(async {
+        let operator = Broker::connect(&operator).await.unwrap();
+        let mut ingest = operator.ingest("run").await.unwrap();
+        let keep = async {
+            loop {
+                let arrived = ingest.next().await.unwrap();
+                store.borrow_mut().insert(arrived.outcome.turn.clone());
+                kept.set(store.borrow().len());
+                // A broker that is down just now: it comes again.
+                let _ = operator.confirm(&arrived).await;
+            }
+        };
+        let mut agents = Vec::new();
+        for (number, credentials) in credentials.iter().enumerate() {
+            let agent = Broker::connect(credentials).await.unwrap();
+            agents.push(deliver(agent, number));
+        }
+        let all = async {
+            let mut agents = agents.into_iter();
+            let [a, b, c, d] = std::array::from_fn(|_| agents.next().unwrap());
+            tokio::join!(a, b, c, d);
+        };
+        let kill = async {
+            for share in [1, 2] {
+                until(|| async { kept.get() >= AGENTS * RESULTS * share / 3 }).await;
+                world.nats.kill();
+                tokio::time::sleep(Duration::from_millis(200)).await;
+                world.nats.again();
+            }
+        };
+        tokio::select! {
+            ((), ()) = async { tokio::join!(all, kill) } => {}
+            () = keep => {}
+        }
+        assert_eq!(store.borrow().len(), AGENTS * RESULTS, "none is lost");
+        let again = operator.ingest("run").await.unwrap();
+        assert_eq!(again.waiting, (AGENTS * RESULTS) as u64, "none is kept twice");
+    });
+}
