@@ -4,6 +4,7 @@
 
 mod followed;
 mod keep;
+mod measure;
 mod results;
 mod run;
 mod schedule;
@@ -23,7 +24,8 @@ use linerate_runner::signals::Stop;
 
 pub use self::followed::{Followed, record};
 pub use self::keep::{Keep, results};
-use self::run::{Came, Run};
+use self::measure::Came;
+use self::run::Run;
 pub use self::schedule::{Scheduled, schedule};
 use self::test::Wanted;
 use crate::Clock;
@@ -114,9 +116,41 @@ pub struct Webhook<'a> {
     pub post: &'a mut dyn FnMut(&FleetNotice) -> Result<(), String>,
 }
 
-/// Takes a host over.
-pub type Connect<'a> =
-    dyn Fn(&Access, &Stop) -> Result<Box<dyn HostAgent>, ErrorRecord> + Sync + 'a;
+/// How hosts are reached. A test of a run is its turn, `RUN.SLOT.ATTEMPT`: of a run that was gone on with the same
+/// words are the same test.
+pub trait Reach: Sync {
+    /// A run begins, or goes on.
+    ///
+    /// # Errors
+    /// Why it cannot.
+    fn begin(&self, _run: &str) -> Result<(), ErrorRecord> {
+        Ok(())
+    }
+
+    /// Takes a host over.
+    ///
+    /// # Errors
+    /// Why it cannot be reached, or lets nobody control it.
+    fn connect(&self, access: &Access, stop: &Stop) -> Result<Box<dyn HostAgent>, ErrorRecord>;
+
+    /// What came of a turn with this host as the client, which was under way when linerate ended; nothing while it is not
+    /// known.
+    fn came(&self, _turn: &str, _client: &str) -> Option<Result<RunRecord, ErrorRecord>> {
+        None
+    }
+
+    /// What came of a turn is kept for good, or is of no use any more.
+    fn kept(&self, _turn: &str) {}
+}
+
+impl<F> Reach for F
+where
+    F: Fn(&Access, &Stop) -> Result<Box<dyn HostAgent>, ErrorRecord> + Sync,
+{
+    fn connect(&self, access: &Access, stop: &Stop) -> Result<Box<dyn HostAgent>, ErrorRecord> {
+        self(access, stop)
+    }
+}
 
 /// By the network.
 ///
@@ -129,17 +163,17 @@ pub fn by_network(access: &Access, stop: &Stop) -> Result<Box<dyn HostAgent>, Er
 /// Measures every pair as often as is asked for, as far as can be.
 ///
 /// # Errors
-/// When the test makes no sense between hosts, or the file of results cannot be used: nothing was sent then. When a
-/// result cannot be kept, which ends all.
+/// When the test makes no sense between hosts, the file of results cannot be used, or the run cannot begin: nothing was
+/// sent then. When a result cannot be kept, which ends all.
 pub fn run(
     asked: &Asked,
-    connect: &Connect<'_>,
+    reach: &dyn Reach,
     clock: &dyn Clock,
     stop: &Stop,
     tell: &mut dyn FnMut(&Event<'_>),
 ) -> Result<FleetDocument, ErrorRecord> {
     let wanted = Wanted::of(asked)?;
-    let mut run = Run::new(asked, &wanted, clock)?;
+    let mut run = Run::new(asked, &wanted, clock, reach)?;
     for note in &wanted.notes {
         tell(&Event::Note(note));
     }
@@ -147,7 +181,7 @@ pub fn run(
         let (done, came) = channel::<Came>();
         for time in run.results.deleted().times..asked.times as usize {
             run.begin(time, tell);
-            run.measure_all(scope, (&done, &came), (connect, stop), tell);
+            run.measure_all(scope, (&done, &came), stop, tell);
             if stop.seen() || run.failed.is_some() {
                 break;
             }

@@ -163,6 +163,13 @@ impl Results {
         }
     }
 
+    /// Something was measured in a round of its time, from 0.
+    pub(super) fn reached(&mut self, time: usize, round: usize) {
+        if let Some(time) = self.time(time) {
+            time.rounds = time.rounds.max(round.saturating_add(1));
+        }
+    }
+
     /// Something of a time began, by the date.
     pub(super) fn begun_at(&mut self, time: usize, date: &str) {
         if let Some(time) = self.time(time) {

@@ -12,31 +12,16 @@ use linerate_fleet::lease::{Epoch, LeaseBook, Term};
 use linerate_fleet::matrix::Cell;
 use linerate_fleet::plan::{Pair, Resource};
 use linerate_model::record::{ErrorRecord, RunRecord, Status};
-use linerate_runner::agent::{Access, HostAgent, RemoteTest};
+use linerate_runner::agent::HostAgent;
 use linerate_runner::signals::Stop;
 
 use super::keep::{Ended, Store};
+use super::measure::{Came, Outcome, measure};
 use super::results::{Deleted, Head, Results};
 use super::test::{self, Wanted};
-use super::{Asked, Connect, Event, GUARD, LOOK_EVERY, NO_ANSWER, SETUP};
+use super::{Asked, Event, GUARD, LOOK_EVERY, NO_ANSWER, Reach, SETUP};
 use crate::Clock;
 use crate::campaign::figure;
-
-/// What came of a test in a thread of its own.
-pub(super) struct Came {
-    test: usize,
-    epoch: Epoch,
-    agent: Option<Box<dyn HostAgent>>,
-    outcome: Outcome,
-}
-
-enum Outcome {
-    Record(Box<RunRecord>),
-    /// Nothing is under way there.
-    Failed(ErrorRecord),
-    /// The host may still be at it.
-    Gone(ErrorRecord),
-}
 
 /// A test under way.
 struct Begun {
@@ -48,6 +33,8 @@ struct Begun {
     /// RFC 3339.
     started: String,
     at_ns: u64,
+    /// It was under way when linerate ended.
+    before: bool,
 }
 
 /// A run on its way.
@@ -55,6 +42,7 @@ pub(super) struct Run<'a> {
     asked: &'a Asked,
     wanted: &'a Wanted,
     clock: &'a dyn Clock,
+    reach: &'a dyn Reach,
     term: Term,
     pub(super) head: Head,
     pub(super) results: Results,
@@ -79,25 +67,6 @@ pub(super) struct Run<'a> {
     under_way: usize,
 }
 
-/// A test from its host's side; the host is given back where it can be used again.
-fn measure(
-    agent: Option<Box<dyn HostAgent>>,
-    access: &Access,
-    test: &RemoteTest,
-    (connect, stop): (&Connect<'_>, &Stop),
-) -> (Option<Box<dyn HostAgent>>, Outcome) {
-    let mut agent = match agent.map_or_else(|| connect(access, stop), Ok) {
-        Ok(agent) => agent,
-        Err(error) => return (None, Outcome::Failed(error)),
-    };
-    match agent.run_test(test) {
-        Ok(record) => (Some(agent), Outcome::Record(Box::new(record))),
-        // What answers a refusal is there, and at nothing.
-        Err(error) if agent.ping().is_ok() => (Some(agent), Outcome::Failed(error)),
-        Err(error) => (None, Outcome::Gone(error)),
-    }
-}
-
 fn words(error: &ErrorRecord) -> String {
     format!("{}: {}", error.what, error.why)
 }
@@ -107,6 +76,7 @@ impl<'a> Run<'a> {
         asked: &'a Asked,
         wanted: &'a Wanted,
         clock: &'a dyn Clock,
+        reach: &'a dyn Reach,
     ) -> Result<Self, ErrorRecord> {
         let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let term = Term::of(ns(wanted.time.saturating_add(SETUP)), ns(GUARD));
@@ -115,6 +85,7 @@ impl<'a> Run<'a> {
             asked,
             wanted,
             clock,
+            reach,
             term,
             results: Results::new(&asked_now, Deleted::nothing(&asked_now)),
             head: asked_now,
@@ -141,6 +112,7 @@ impl<'a> Run<'a> {
             (run.head, run.results, run.before) = (log.head, log.results, log.events);
             run.delivered = log.delivered;
         }
+        reach.begin(&run.head.id)?;
         Ok(run)
     }
 
@@ -158,8 +130,12 @@ impl<'a> Run<'a> {
         let before = self.before.get_mut(time).map(std::mem::take);
         for event in before.unwrap_or_default() {
             match event {
-                Kept::Began { test, epoch, .. } => self.note_begun(test, epoch),
-                Kept::Ended { epoch, .. } => drop(self.begun.remove(&epoch)),
+                Kept::Began { test, epoch, .. } => self.note_begun(test, epoch, true),
+                Kept::Ended { epoch, .. } => {
+                    // It may have ended before whoever it came from was told.
+                    let begun = self.begun.remove(&epoch);
+                    begun.iter().for_each(|begun| self.reach.kept(&self.turn(begun)));
+                }
             }
             self.coordinator.take(event);
         }
@@ -179,14 +155,20 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn note_begun(&mut self, test: usize, epoch: Epoch) {
+    fn note_begun(&mut self, test: usize, epoch: Epoch, before: bool) {
         let attempt = self.attempts.get_mut(test).map_or(1, |attempts| {
             *attempts = attempts.saturating_add(1);
             *attempts
         });
         let round = self.coordinator.round().0;
         let (started, at_ns) = (self.clock.date(), self.now_ns());
-        self.begun.insert(epoch, Begun { test, attempt, round, started, at_ns });
+        self.begun.insert(epoch, Begun { test, attempt, round, started, at_ns, before });
+    }
+
+    /// What a test is called, also by who goes on with this run.
+    fn turn(&self, begun: &Begun) -> String {
+        let slot = self.time.saturating_mul(self.asked.pairs.len()).saturating_add(begun.test);
+        format!("{}.{slot}.{}", self.head.id, begun.attempt)
     }
 
     fn pair(&self, test: usize) -> String {
@@ -198,14 +180,15 @@ impl<'a> Run<'a> {
         &mut self,
         scope: &'scope Scope<'scope, 'env>,
         (done, came): (&Sender<Came>, &Receiver<Came>),
-        by: (&'env Connect<'env>, &'env Stop),
+        stop: &'env Stop,
         tell: &mut dyn FnMut(&Event<'_>),
     ) where
         'a: 'env,
     {
         loop {
+            self.take_late(tell);
             let now_ns = self.now_ns();
-            let ends = by.1.seen() || self.failed.is_some();
+            let ends = stop.seen() || self.failed.is_some();
             let step = match self.coordinator.next(now_ns) {
                 Step::Start(_) if now_ns < self.free_from_ns => {
                     Step::Wait { until_ns: self.free_from_ns }
@@ -220,7 +203,7 @@ impl<'a> Run<'a> {
                     continue;
                 }
                 Step::Start(test) if !ends => {
-                    if self.start(now_ns, test, scope, done, by) {
+                    if self.start(now_ns, test, scope, done, stop) {
                         continue;
                     }
                 }
@@ -232,6 +215,26 @@ impl<'a> Run<'a> {
         }
     }
 
+    /// What was under way when linerate ended may have come to its end meanwhile.
+    fn take_late(&mut self, tell: &mut dyn FnMut(&Event<'_>)) {
+        let before = self.begun.iter().filter(|(_, begun)| begun.before);
+        let came = before.filter_map(|(epoch, begun)| {
+            let client = self.head.host(self.asked.pairs.get(begun.test)?.from);
+            Some((*epoch, begun.test, begun.round, self.reach.came(&self.turn(begun), &client)?))
+        });
+        for (epoch, test, round, came) in came.collect::<Vec<_>>() {
+            self.results.reached(self.time, round);
+            let (cell, record) = match came {
+                Ok(record) => (self.figure(&record), Some(record)),
+                Err(why) => (Cell::Missing(words(&why)), None),
+            };
+            self.finish((epoch, test), cell, record.as_ref(), tell);
+            if !self.begun.values().any(|begun| begun.before) {
+                self.free_from_ns = 0;
+            }
+        }
+    }
+
     /// Says whether it began.
     fn start<'scope, 'env>(
         &mut self,
@@ -239,7 +242,7 @@ impl<'a> Run<'a> {
         test: usize,
         scope: &'scope Scope<'scope, 'env>,
         done: &Sender<Came>,
-        by: (&'env Connect<'env>, &'env Stop),
+        stop: &'env Stop,
     ) -> bool
     where
         'a: 'env,
@@ -248,7 +251,8 @@ impl<'a> Run<'a> {
         let Ok(grant) = self.book.grant(now_ns, &takes, self.term) else { return false };
         let Some(pair) = self.asked.pairs.get(test).copied() else { return false };
         let epoch = grant.epoch;
-        self.note_begun(test, epoch);
+        self.note_begun(test, epoch, false);
+        let turn = self.begun.get(&epoch).map(|begun| self.turn(begun)).unwrap_or_default();
         let (attempt, date) = (self.attempts.get(test).copied().unwrap_or(1), self.clock.date());
         if let Some(store) = &mut self.store
             && let Err(error) = store.began(&date, (self.time, test), attempt)
@@ -261,12 +265,12 @@ impl<'a> Run<'a> {
         self.results.set(self.time, test, Cell::Missing(NO_ANSWER.to_owned()));
         self.coordinator.take(Kept::Began { test, epoch, until_ns: grant.until_ns() });
         let agent = self.agents.get_mut(pair.from).and_then(Option::take);
-        let (asked, done) = (self.asked, done.clone());
+        let (asked, by, done) = (self.asked, (self.reach, stop), done.clone());
         let work = move || {
             let ends = asked.hosts.get(pair.from).zip(asked.hosts.get(pair.to));
             let Some((from, to)) = ends else { return };
             let (agent, outcome) = match test::towards(&asked.test, to) {
-                Ok(understood) => measure(agent, from, &understood.test, by),
+                Ok(understood) => measure(agent, from, (&turn, &understood.test), by),
                 Err(error) => (agent, Outcome::Failed(error)),
             };
             let _ = done.send(Came { test, epoch, agent, outcome });
@@ -302,26 +306,38 @@ impl<'a> Run<'a> {
             Outcome::Failed(error) => (Cell::Missing(words(&error)), None),
             Outcome::Record(record) => (self.figure(&record), Some(record)),
         };
-        self.results.set(self.time, test, cell);
-        let how = match self.results.get(self.time, test) {
-            Some(Cell::Value(_)) => Ending::Measured,
-            _ => Ending::Failed,
-        };
         self.book.give_back(now_ns, epoch);
-        if !self.settle(epoch, how, record.as_deref()) {
+        self.finish((epoch, test), cell, record.as_deref(), tell);
+    }
+
+    /// Keeps what came of a test, and says it.
+    fn finish(
+        &mut self,
+        (epoch, test): (Epoch, usize),
+        cell: Cell,
+        record: Option<&RunRecord>,
+        tell: &mut dyn FnMut(&Event<'_>),
+    ) {
+        let how = match cell {
+            Cell::Value(_) => Ending::Measured,
+            Cell::Missing(_) => Ending::Failed,
+        };
+        self.results.set(self.time, test, cell);
+        let Some(pair) = self.asked.pairs.get(test).copied() else { return };
+        if !self.settle(epoch, how, record) {
             return;
         }
         let number = self.time.saturating_mul(self.asked.pairs.len()).saturating_add(test);
         if let Some(cell) = self.results.get(self.time, test) {
             let (from, to) = (&self.head.host(pair.from), &self.head.host(pair.to));
-            let (record, unit) = (record.as_deref(), self.wanted.metric.unit);
-            tell(&Event::Ended { from, to, number, cell, unit, record });
+            tell(&Event::Ended { from, to, number, cell, unit: self.wanted.metric.unit, record });
         }
     }
 
     /// A test has ended, with what the results say of it: that is kept, and only then known. Says whether it was.
     fn settle(&mut self, epoch: Epoch, how: Ending, record: Option<&RunRecord>) -> bool {
         let Some(begun) = self.begun.remove(&epoch) else { return false };
+        let turn = self.turn(&begun);
         let pair = self.pair(begun.test);
         let spent_ns = self.now_ns().saturating_sub(begun.at_ns);
         if let (Some(store), Some(cell)) =
@@ -344,6 +360,7 @@ impl<'a> Run<'a> {
             }
         }
         self.coordinator.take(Kept::Ended { epoch, how });
+        self.reach.kept(&turn);
         true
     }
 

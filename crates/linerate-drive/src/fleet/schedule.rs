@@ -11,7 +11,7 @@ use linerate_runner::signals::Stop;
 
 use super::run::{Came, Run};
 use super::test::{Wanted, refused};
-use super::{Asked, Connect, Event, Webhook};
+use super::{Asked, Event, Reach, Webhook};
 use crate::Clock;
 
 /// While a moment is waited for, Ctrl-C and clocks that were set are looked for this often.
@@ -38,7 +38,7 @@ pub fn schedule(
     asked: &Asked,
     scheduled: &Scheduled,
     mut webhook: Option<Webhook<'_>>,
-    (connect, clock, stop): (&Connect<'_>, &dyn Clock, &Stop),
+    (reach, clock, stop): (&dyn Reach, &dyn Clock, &Stop),
     tell: &mut dyn FnMut(&Event<'_>),
 ) -> Result<FleetDocument, ErrorRecord> {
     if asked.keep.is_none() {
@@ -49,7 +49,7 @@ pub fn schedule(
     let jitter =
         |why: NoMoments| refused(&format!("the jitter is too long: {why}"), &["--jitter 1m"]);
     moments(0).map_err(jitter)?;
-    let mut run = Run::new(asked, &wanted, clock)?;
+    let mut run = Run::new(asked, &wanted, clock, reach)?;
     let schedule = moments(seed(&run.head.id)).map_err(jitter)?;
     for note in &wanted.notes {
         tell(&Event::Note(note));
@@ -67,7 +67,7 @@ pub fn schedule(
             let time = run.results.all_times();
             run.results.make_room(time.saturating_add(1));
             run.begin(time, tell);
-            run.measure_all(scope, (&done, &came), (connect, stop), tell);
+            run.measure_all(scope, (&done, &came), stop, tell);
             run.over(webhook.as_mut(), tell);
             if let Some(keep_for_s) = scheduled.keep_for_s {
                 let oldest_s = wall_s(clock).saturating_sub(keep_for_s);

@@ -301,6 +301,65 @@ fn what_was_kept_is_not_measured_again() {
     assert!(refused.why.contains("--times"), "{refused:?}");
 }
 
+/// Hosts whose results outlast who asked for them.
+struct Outlasting {
+    world: Arc<World>,
+    /// What came of the test `.2.1` of client `a`, while nobody was there.
+    came: RunRecord,
+    kept: Mutex<BTreeSet<String>>,
+    run: Mutex<String>,
+}
+
+impl Reach for Outlasting {
+    fn begin(&self, run: &str) -> Result<(), ErrorRecord> {
+        run.clone_into(&mut self.run.lock().unwrap());
+        Ok(())
+    }
+
+    fn connect(&self, access: &Access, _: &Stop) -> Result<Box<dyn HostAgent>, ErrorRecord> {
+        Ok(Box::new(Made(Arc::clone(&self.world), access.name.clone(), false)))
+    }
+
+    fn came(&self, turn: &str, client: &str) -> Option<Result<RunRecord, ErrorRecord>> {
+        let is_it = turn == format!("{}.2.1", self.run.lock().unwrap()) && client == "a";
+        is_it.then(|| Ok(self.came.clone()))
+    }
+
+    fn kept(&self, turn: &str) {
+        self.kept.lock().unwrap().insert(turn.to_owned());
+    }
+}
+
+#[test]
+fn what_came_while_nobody_was_there_is_a_result_and_is_not_waited_for() {
+    let (folder, world) = (Folder::new("late"), Arc::default());
+    let mut asked = Asked { times: 2, keep: folder.keep(false), ..asked("a,b,c", 1) };
+    let (cut, _) = run_until(&world, &asked, &Stop::default(), 2).unwrap();
+    let mut store = linerate_store::Campaign::open(&folder.0.join("fleet.db")).unwrap();
+    store.keep("", &InStore::RunBegan { slot: 2, attempt: 1, extra: false }).unwrap();
+    drop(store);
+    asked.keep = folder.keep(true);
+    let reach = Outlasting {
+        world: Arc::clone(&world),
+        came: records::tcp(),
+        kept: Mutex::default(),
+        run: Mutex::default(),
+    };
+    let mut ended = 0;
+    let mut tell = |event: &Event<'_>| ended += usize::from(matches!(event, Event::Ended { .. }));
+    // Nothing passes here, so that whoever waited for the end of a lease would wait for ever.
+    let clock = MadeClock(&world);
+    let document = run(&asked, &reach, &clock, &Stop::default(), &mut tell).unwrap();
+    assert_eq!((document.id == cut.id, ended), (true, 4), "{document:?}");
+    assert!(document.pairs.iter().all(|pair| pair.values.iter().all(Option::is_some)));
+    assert_eq!(document.pairs.iter().map(|pair| pair.tries).sum::<u32>(), 6, "{document:?}");
+    assert_eq!(world.began.lock().unwrap().len(), 5, "one of them was measured by nobody here");
+    // Also of those that were kept before, which nobody may have been told.
+    let turns: BTreeSet<String> = (0..6).map(|slot| format!("{}.{slot}.1", cut.id)).collect();
+    assert_eq!(*reach.kept.lock().unwrap(), turns);
+    assert_eq!(results(&folder.0.join("fleet.db")).unwrap(), document);
+}
+
 #[test]
 fn an_open_lease_is_waited_out_also_of_a_test_that_is_not_tried_again() {
     let (folder, world) = (Folder::new("open"), Arc::default());

@@ -121,6 +121,9 @@ pub trait HostAgent: Send {
         }
     }
 
+    /// Says what its next test is called: the same words are the same test. For a host that keeps results under them.
+    fn name_test(&mut self, _turn: &str) {}
+
     /// Runs a test with that host as the client. A test that fails is a record that says so.
     ///
     /// # Errors
