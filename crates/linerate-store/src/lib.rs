@@ -14,6 +14,7 @@ mod error;
 mod follow;
 mod lock;
 mod meta;
+pub mod outbox;
 mod read;
 mod row;
 mod write;
