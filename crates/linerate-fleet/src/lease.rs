@@ -167,6 +167,21 @@ pub struct Fence {
 }
 
 impl Fence {
+    /// One that goes on after `highest`, of which it was told before.
+    pub fn after(highest: Epoch) -> Self {
+        Self { highest, closes_ns: None }
+    }
+
+    /// The highest epoch that it was told of.
+    pub fn highest(&self) -> Epoch {
+        self.highest
+    }
+
+    /// When what runs has to be over; nothing where nothing may send.
+    pub fn closes_ns(&self) -> Option<u64> {
+        self.closes_ns
+    }
+
     /// An order of a grant came at `now_ns`. Says whether it is a new one: one that came before, or late, changes
     /// nothing and is not obeyed. A new one ends what an earlier one had begun.
     pub fn prepare(&mut self, now_ns: u64, epoch: Epoch, term: Term) -> bool {
@@ -256,6 +271,10 @@ mod tests {
         assert!(fence.is_open(1_060, Epoch(5)));
         fence.close(Epoch(5));
         assert!(!fence.is_open(1_060, Epoch(5)));
+        let mut later = Fence::after(fence.highest());
+        assert!(!later.prepare(2_000, Epoch(5), TERM), "told before, by another process here");
+        assert!(later.prepare(2_000, Epoch(6), TERM));
+        assert_eq!(later.closes_ns(), Some(2_090));
         assert!(!Fence::default().is_open(0, Epoch(0)));
     }
 

@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+mod agent;
 mod args;
 mod audit;
 mod campaign;
@@ -106,6 +107,7 @@ fn dispatch(cli: Cli) -> Result<ExitCode, ErrorRecord> {
         Command::Keys(args) => keys::run(&args)?,
         Command::Campaign(args) => campaign::run(&args)?,
         Command::Fleet(args) => fleet::run(&args, look)?,
+        Command::Agent(args) => agent::run(&args)?,
         Command::Compare(args) => return Ok(compare::run(&args)),
         Command::Iperf { args } => return Ok(iperf2::run(args)),
         Command::Iperf3 { args } => return Ok(iperf3::run(args)),

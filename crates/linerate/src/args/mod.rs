@@ -54,7 +54,8 @@ pub enum Command {
     Watch(crate::watch::WatchArgs),
     Probe(crate::probe::ProbeArgs),
     Campaign(crate::campaign::args::CampaignArgs),
-    Fleet(crate::fleet::args::FleetArgs),
+    Fleet(Box<crate::fleet::args::FleetArgs>),
+    Agent(crate::agent::args::AgentArgs),
     Compare(Box<crate::compare::CompareArgs>),
     /// iperf 2's client and server, with its options and output.
     #[command(disable_help_flag = true)]

@@ -1,5 +1,6 @@
 //! `linerate fleet`: its arguments.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
@@ -9,6 +10,7 @@ use linerate_fleet::plan::{Fleet, Pair, PlanError, Shape};
 use linerate_fleet::schedule::{Every, seconds};
 use linerate_model::plan::Dialect;
 use linerate_model::record::ErrorRecord;
+use linerate_model::units::Nanos;
 use linerate_runner::agent::Access;
 
 use super::webhook::Address;
@@ -38,7 +40,8 @@ pub enum Verb {
   linerate fleet run --hosts a,b,c --key-file KEY --pairs star=a --each-way udp -b 100M
   linerate fleet run --hosts 10.0.0.1,10.0.0.2:5301 --key-file KEY --json rr > fleet.json
   linerate fleet run --hosts a,b,c,d --key-file KEY --each-way --times 4 --keep fleet.db udp -b 100M
-  linerate fleet run --hosts a,b,c,d --key-file KEY --each-way --times 4 --keep fleet.db --resume udp -b 100M\n"))]
+  linerate fleet run --hosts a,b,c,d --key-file KEY --each-way --times 4 --keep fleet.db --resume udp -b 100M
+  linerate fleet run --hosts rack-1,rack-2,rack-3 --nats fleet --keep fleet.db udp -b 100M\n"))]
     Run(Box<RunArgs>),
     /// Measures all pairs again and again, for months, and says once what has changed.
     #[command(after_help = help::tools("  linerate fleet schedule --hosts a,b,c --key-file KEY --every 1h --jitter 5m --keep fleet.db tcp -t 5s
@@ -70,6 +73,62 @@ pub enum Verb {
   linerate fleet serve fleet.db --metrics                      for Prometheus alone, at 127.0.0.1:15203
   linerate fleet serve fleet.db --web --metrics=0.0.0.0:15203\n"))]
     Serve(ServeArgs),
+    /// Makes a new directory with the keys of a fleet of agents and the configuration of its broker, a nats-server of 2.12 or
+    /// later.
+    #[command(after_help = help::tools("  linerate fleet init fleet --listen 192.0.2.1:4222 --cert cert.pem --cert-key key.pem
+  linerate fleet init lab\n"))]
+    Init(InitArgs),
+    /// Prints a token with which one host becomes an agent, and waits for it.
+    #[command(after_help = help::tools("  linerate fleet enrol fleet rack-3
+  linerate fleet enrol fleet rack-3 --wait 1h --lifetime 8760h > token\n"))]
+    Enrol(EnrolArgs),
+    /// Prints the agents of a broker, when each was heard last, and what no store has of its results.
+    #[command(after_help = help::tools("  linerate fleet hosts fleet\n"))]
+    Hosts {
+        /// What `fleet init` made.
+        #[arg(value_name = "DIR")]
+        dir: PathBuf,
+    },
+}
+
+/// What `init` takes.
+#[derive(Debug, Clone, Args)]
+pub struct InitArgs {
+    /// A new directory, which is secret.
+    #[arg(value_name = "DIR")]
+    pub dir: PathBuf,
+    /// Where the broker listens; beyond this host with --cert only.
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:4222")]
+    pub listen: SocketAddr,
+    /// Where agents and coordinators connect to [default: as --listen].
+    #[arg(long, value_name = "URL")]
+    pub url: Option<String>,
+    /// The broker's certificate, in PEM.
+    #[arg(long, value_name = "FILE", requires = "cert_key")]
+    pub cert: Option<PathBuf>,
+    /// Its key, in PEM.
+    #[arg(long, value_name = "FILE", requires = "cert")]
+    pub cert_key: Option<PathBuf>,
+    /// Certificates that this host believes, in PEM [default: those of the system].
+    #[arg(long, value_name = "FILE", requires = "cert")]
+    pub ca: Option<PathBuf>,
+}
+
+/// What `enrol` takes.
+#[derive(Debug, Clone, Args)]
+pub struct EnrolArgs {
+    /// What `fleet init` made.
+    #[arg(value_name = "DIR")]
+    pub dir: PathBuf,
+    /// What the agent is called: a-z, 0-9, - and _.
+    #[arg(value_name = "NAME")]
+    pub name: String,
+    /// The token is good for so long.
+    #[arg(long, value_name = "TIME", default_value = "15m")]
+    pub wait: Nanos,
+    /// The agent is let in for so long [default: for good].
+    #[arg(long, value_name = "TIME")]
+    pub lifetime: Option<Nanos>,
 }
 
 /// Who scrapes it must know the port beforehand.
@@ -109,8 +168,11 @@ pub struct Measured {
     #[command(flatten)]
     pub who: Who,
     /// File with the key of all hosts.
-    #[arg(long, value_name = "FILE")]
-    pub key_file: PathBuf,
+    #[arg(long, value_name = "FILE", required_unless_present = "nats")]
+    pub key_file: Option<PathBuf>,
+    /// The hosts are agents of the broker of this directory, which `fleet init` made. Needs --keep.
+    #[arg(long, value_name = "DIR", conflicts_with = "key_file", requires = "keep")]
+    pub nats: Option<PathBuf>,
     /// A test without a result is tried again so many times, after all others.
     #[arg(long, value_name = "COUNT", default_value = "1", value_parser = clap::value_parser!(u32).range(..=100))]
     pub retries: u32,

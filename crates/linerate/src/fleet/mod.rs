@@ -1,7 +1,11 @@
 //! `linerate fleet`: shows the rounds, and what comes of them.
 
 pub mod args;
+#[cfg(feature = "nats")]
+mod broker;
 pub mod metrics;
+#[cfg(feature = "nats")]
+mod nats;
 mod schedule;
 mod serve;
 mod webhook;
@@ -11,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 use linerate_ask::key;
 use linerate_drive::SystemClock;
-use linerate_drive::fleet::{Asked, Event, Keep, by_network, results, run as measure};
+use linerate_drive::fleet::{Asked, Event, Keep, Reach, by_network, results, run as measure};
 use linerate_drive::keep::SavedFile;
 use linerate_fleet::matrix::Cell;
 use linerate_fleet::rounds::{least, rounds};
@@ -23,6 +27,8 @@ use linerate_report::fleet as text;
 use linerate_report::run::json;
 
 use self::args::{FleetArgs, Measured, RunArgs, Verb, Who, access};
+#[cfg(not(feature = "nats"))]
+use crate::agent::unbuilt;
 use crate::output::{self, Look, Output};
 use crate::screen::Screen;
 
@@ -34,6 +40,14 @@ pub fn run(args: &FleetArgs, look: Look) -> Result<Exit, ErrorRecord> {
         Verb::Schedule(args) => schedule::run(args, look),
         Verb::Results { file, json, fail_on_change } => show(file, *json, *fail_on_change),
         Verb::Serve(args) => serve::serve(args),
+        #[cfg(feature = "nats")]
+        Verb::Init(args) => broker::init(args),
+        #[cfg(feature = "nats")]
+        Verb::Enrol(args) => broker::enrol(args),
+        #[cfg(feature = "nats")]
+        Verb::Hosts { dir } => broker::hosts(dir),
+        #[cfg(not(feature = "nats"))]
+        Verb::Init(_) | Verb::Enrol(_) | Verb::Hosts { .. } => Err(unbuilt("linerate fleet init")),
     }
 }
 
@@ -98,7 +112,8 @@ impl Records {
 
 fn asked(measured: &Measured, times: u32, keep: Option<Keep>) -> Result<Asked, ErrorRecord> {
     let (fleet, pairs) = measured.who.asked()?;
-    let key = key::read(&measured.key_file)?;
+    let key = measured.key_file.as_deref().map(key::read).transpose()?;
+    let key = key.unwrap_or_default();
     let hosts = fleet.hosts().iter().map(|host| access(host, &key)).collect::<Result<_, _>>()?;
     Ok(Asked {
         fleet,
@@ -144,7 +159,10 @@ fn run_all(args: &RunArgs, look: Look) -> Result<Exit, ErrorRecord> {
             }
         }
     };
-    let document = measure(&asked, &by_network, &SystemClock::default(), &stop, &mut tell)?;
+    let measure = |reach: &dyn Reach, tell: &mut Tell<'_>| {
+        measure(&asked, reach, &SystemClock::default(), &stop, tell)
+    };
+    let document = reached(args.measured.nats.as_deref(), &asked, &mut tell, measure)?;
     match output {
         Output::Text => screen.put(&text::text(&document)),
         _ => screen.json(json::document(&document)),
@@ -156,6 +174,51 @@ fn run_all(args: &RunArgs, look: Look) -> Result<Exit, ErrorRecord> {
         Exit::Complete => ended(&document),
         exit => exit,
     })
+}
+
+type Tell<'a> = dyn FnMut(&Event<'_>) + 'a;
+
+/// Does some work with the hosts, by the network or by way of the broker of a directory.
+fn reached(
+    nats: Option<&Path>,
+    asked: &Asked,
+    tell: &mut Tell<'_>,
+    work: impl FnOnce(&dyn Reach, &mut Tell<'_>) -> Result<FleetDocument, ErrorRecord>,
+) -> Result<FleetDocument, ErrorRecord> {
+    match nats {
+        None => work(&by_network, tell),
+        Some(dir) => by_agents(dir, asked, tell, work),
+    }
+}
+
+#[cfg(feature = "nats")]
+fn by_agents(
+    dir: &Path,
+    asked: &Asked,
+    tell: &mut Tell<'_>,
+    work: impl FnOnce(&dyn Reach, &mut Tell<'_>) -> Result<FleetDocument, ErrorRecord>,
+) -> Result<FleetDocument, ErrorRecord> {
+    broker::names(asked.fleet.hosts())?;
+    let credentials = broker::credentials(dir)?;
+    let agents = nats::Nats::connect(&credentials, asked.fleet.clone(), broker::millis())?;
+    let document = work(&agents, tell);
+    let unwanted = agents.end(document.as_ref().is_ok_and(|document| !document.interrupted));
+    if unwanted > 0 {
+        let words =
+            format!("{unwanted} results came after their tests were given up, and do not count");
+        tell(&Event::Note(&words));
+    }
+    document
+}
+
+#[cfg(not(feature = "nats"))]
+fn by_agents(
+    _: &Path,
+    _: &Asked,
+    _: &mut Tell<'_>,
+    _: impl FnOnce(&dyn Reach, &mut Tell<'_>) -> Result<FleetDocument, ErrorRecord>,
+) -> Result<FleetDocument, ErrorRecord> {
+    Err(unbuilt("--nats"))
 }
 
 fn ended(document: &FleetDocument) -> Exit {

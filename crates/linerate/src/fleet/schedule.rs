@@ -3,7 +3,7 @@
 use std::io::{Write as _, stderr};
 
 use linerate_drive::SystemClock;
-use linerate_drive::fleet::{Event, Keep, Scheduled, Webhook, by_network, schedule};
+use linerate_drive::fleet::{Event, Keep, Reach, Scheduled, Webhook, schedule};
 use linerate_model::exit::Exit;
 use linerate_model::fleet::FleetNotice;
 use linerate_model::record::ErrorRecord;
@@ -11,6 +11,7 @@ use linerate_report::clean::clean;
 use linerate_report::fleet as text;
 
 use super::args::ScheduleArgs;
+use super::{Tell, reached};
 use crate::output::{self, Look, Output};
 use crate::screen::Screen;
 
@@ -43,6 +44,9 @@ pub fn run(args: &ScheduleArgs, look: Look) -> Result<Exit, ErrorRecord> {
         Event::Time { .. } | Event::Ended { .. } => {}
     };
     let clock = SystemClock::default();
-    schedule(&asked, &scheduled, webhook, (&by_network, &clock, &stop), &mut tell)?;
+    let measure = |reach: &dyn Reach, tell: &mut Tell<'_>| {
+        schedule(&asked, &scheduled, webhook, (reach, &clock, &stop), tell)
+    };
+    reached(args.measured.nats.as_deref(), &asked, &mut tell, measure)?;
     screen.exit(None, &[])
 }

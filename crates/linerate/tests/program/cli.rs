@@ -36,6 +36,7 @@ fn every_verb_has_help_with_examples() {
         "watch",
         "probe",
         "fleet",
+        "agent",
         "schema",
         "completions",
         "man",
@@ -88,6 +89,8 @@ fn the_first_page_of_help() {
       campaign     Settings x reboots x runs by one plan, crash-safe; leaves the hosts as it found them
       fleet        Many hosts measured with each other: all pairs, one against all or others, in rounds
                    without conflict
+      agent        An agent of a fleet: connects to the fleet's broker and runs the tests that its
+                   owner's policy allows
       compare      Groups of runs: which differ from the first, by how much, and how sure that is
       iperf        iperf 2's client and server, with its options and output
       iperf3       iperf3's client and server, with its options and output

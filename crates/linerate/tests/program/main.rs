@@ -2,6 +2,8 @@
 //! peers and hostile ones. One program of tests, so that what they share is built once, and those that wait make room
 //! for those that work.
 
+#[cfg(feature = "nats")]
+mod agents;
 mod all_dialects;
 mod bad_servers;
 mod campaign;

@@ -66,6 +66,11 @@ fn the_unit_of_a_controlled_host_is_rated_3_0_at_most() {
     rated("the_unit_of_a_controlled_host_is_rated_3_0_at_most", CONTROLLED, 3.0);
 }
 
+#[test]
+fn the_unit_of_an_agent_is_rated_2_0_at_most() {
+    rated("the_unit_of_an_agent_is_rated_2_0_at_most", "linerate-agent.service", 2.0);
+}
+
 fn rated(test: &str, name: &str, most: f64) {
     if !have(test, &[("systemd-analyze", "systemd")]) {
         return;

@@ -1,0 +1,340 @@
+//! An agent at work: what it is told, what it says of itself, what it sends and keeps.
+//!
+//! It does one test at a time, and nothing else meanwhile: no heartbeat and no result leaves while a test may be under
+//! way. A test ends by this host's own clock, whatever the network does.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use linerate_broker::Broker;
+use linerate_broker::message::{Answer, Came, Heartbeat, Order, Outcome, Prepare, Role};
+use linerate_drive::{Clock as _, SystemClock};
+use linerate_fleet::lease::{Epoch, Fence};
+use linerate_fleet::policy::{self, Policy};
+use linerate_host::facts::facts;
+use linerate_model::record::{ErrorKind, ErrorRecord};
+use linerate_runner::clock;
+use linerate_runner::signals::Stop;
+use linerate_store::outbox::Outbox;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::task::JoinSet;
+
+use super::mail::{Mail, Sent};
+use super::words::{log, seconds};
+use super::work::{self, Said};
+
+/// It says this often that it is there.
+const BEAT_EVERY: Duration = Duration::from_secs(5);
+/// What a server needs to begin, and a test to end.
+const SOON: Duration = Duration::from_secs(10);
+/// A lease may be longer than its test by this, in nanoseconds: two minutes.
+const SLACK_NS: u64 = 120 * 1_000_000_000;
+
+/// Where an agent is, and what rules it.
+pub struct Place {
+    /// The owner's policy.
+    pub policy: PathBuf,
+    /// At which other hosts reach this one.
+    pub address: String,
+    /// Port of its servers.
+    pub port: u16,
+}
+
+/// The test of a lease.
+struct Slot {
+    prepare: Prepare,
+    stop: Stop,
+    /// A thread is at it.
+    begun: bool,
+}
+
+/// An agent at work.
+pub struct Duty {
+    broker: Broker,
+    mail: Mail,
+    place: Place,
+    clock: SystemClock,
+    boot_id: Option<String>,
+    fence: Fence,
+    slot: Option<Slot>,
+    tell: UnboundedSender<Said>,
+    said: UnboundedReceiver<Said>,
+}
+
+fn refused(kind: ErrorKind, why: impl Into<String>, hint: &str) -> ErrorRecord {
+    ErrorRecord::new(kind, "this agent refuses the test", why, &[hint])
+}
+
+impl Duty {
+    /// At a connection, with what it has kept.
+    pub fn new(broker: Broker, outbox: Outbox, place: Place) -> Result<Self, ErrorRecord> {
+        let mail = Mail::new(outbox);
+        let fence = Fence::after(mail.epoch()?);
+        let (tell, said) = unbounded_channel();
+        let (clock, boot_id) = (SystemClock::default(), facts(None).boot_id);
+        Ok(Self { broker, mail, place, clock, boot_id, fence, slot: None, tell, said })
+    }
+
+    fn now_ns(&self) -> u64 {
+        u64::try_from(self.clock.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// Until `stop`.
+    pub async fn run(mut self, stop: &Stop) -> Result<(), ErrorRecord> {
+        let mut told = self.broker.told().await?;
+        let mut confirmations = self.broker.confirmations().await?;
+        let mut tick = tokio::time::interval(BEAT_EVERY);
+        tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut courier: JoinSet<(String, Sent)> = JoinSet::new();
+        loop {
+            let over = self.over();
+            tokio::select! {
+                biased;
+                () = over => self.close(),
+                () = stop.asked() => break,
+                Some(said) = self.said.recv() => self.hear(said)?,
+                order = told.next() => {
+                    let Some((order, asker)) = order else { return Err(gone()) };
+                    let answer = self.obey(order).await;
+                    self.broker.answer(asker, &answer).await?;
+                }
+                turn = confirmations.next() => {
+                    let Some(turn) = turn else { return Err(gone()) };
+                    self.mail.forget(&turn)?;
+                }
+                Some(sent) = courier.join_next() => {
+                    if let Ok((turn, sent)) = sent {
+                        self.mail.note(&turn, sent, self.clock.elapsed())?;
+                    }
+                }
+                _ = tick.tick() => {
+                    if self.slot.is_none() {
+                        self.beat().await?;
+                    }
+                }
+            }
+            if self.slot.is_none() && courier.is_empty() {
+                self.mail.send_next(&mut courier, &self.broker, self.clock.elapsed())?;
+            }
+        }
+        self.end_slot().await;
+        Ok(())
+    }
+
+    /// Resolves when what runs has to be over.
+    fn over(&self) -> impl Future<Output = ()> + use<> {
+        let left = self.fence.closes_ns().filter(|_| self.slot.is_some());
+        let left =
+            left.map(|closes_ns| Duration::from_nanos(closes_ns.saturating_sub(self.now_ns())));
+        async move {
+            match left {
+                Some(left) => tokio::time::sleep(left).await,
+                None => std::future::pending().await,
+            }
+        }
+    }
+
+    /// The lease is over for this host.
+    fn close(&mut self) {
+        let Some(slot) = &mut self.slot else { return };
+        slot.stop.now();
+        self.fence.close(Epoch(slot.prepare.epoch));
+        log(&format!("the lease of {} is over", slot.prepare.turn));
+        if !slot.begun {
+            self.slot = None;
+        }
+    }
+
+    async fn obey(&mut self, order: Order) -> Answer {
+        let done = match order {
+            Order::Ping => Ok(Answer::Done),
+            Order::Prepare(prepare) => {
+                let (turn, peer) = (prepare.turn.clone(), prepare.peer.clone());
+                let prepared = self.prepare(*prepare).await;
+                if let Err(error) = &prepared {
+                    log(&format!("refused {turn} with {peer}: {}", error.why));
+                }
+                prepared
+            }
+            Order::Start { epoch, address, port } => self.start(epoch, (address, port)),
+            Order::End { epoch } => {
+                if self.slot.as_ref().is_some_and(|slot| slot.prepare.epoch == epoch) {
+                    self.end_slot().await;
+                }
+                match &self.slot {
+                    None => Ok(Answer::Done),
+                    Some(_) => Err(refused(ErrorKind::Busy, "another test is under way", "later")),
+                }
+            }
+        };
+        done.unwrap_or_else(|error| Answer::Failed(Box::new(error)))
+    }
+
+    /// What the owner allows, as the file says it now.
+    fn policy(&self) -> Result<Policy, String> {
+        let text = std::fs::read_to_string(&self.place.policy).map_err(|e| e.to_string());
+        text.and_then(|text| Policy::read(&text)).map_err(|why| {
+            format!(
+                "it has no policy, so nothing is allowed: {}: {why}",
+                self.place.policy.display()
+            )
+        })
+    }
+
+    fn permitted(&self, prepare: &Prepare) -> Result<Policy, ErrorRecord> {
+        let plan = &prepare.test.plan;
+        plan.check().map_err(|e| refused(ErrorKind::OutOfRange, e.to_string(), "ask for less"))?;
+        let hint = "its owner says in the file of --policy what is allowed";
+        let denied = |why: String| refused(ErrorKind::Policy, why, hint);
+        let policy = self.policy().map_err(denied)?;
+        let date = clock::local_date();
+        let minute = u16::try_from(date.hour()).unwrap_or(0) * 60
+            + u16::try_from(date.minute()).unwrap_or(0);
+        policy
+            .allows(&policy::Asked {
+                peer: &prepare.peer,
+                plan,
+                size_from_mtu: prepare.test.size_from_mtu,
+                minute,
+            })
+            .map_err(|why| denied(why.to_string()))?;
+        let time = plan.duration().map_or(0, |time| time.0.saturating_add(plan.warmup.0));
+        if prepare.length_ns > time.saturating_add(SLACK_NS) {
+            return Err(denied("the lease is longer than its test needs".to_owned()));
+        }
+        Ok(policy)
+    }
+
+    async fn prepare(&mut self, prepare: Prepare) -> Result<Answer, ErrorRecord> {
+        let now_ns = self.now_ns();
+        let policy = self.permitted(&prepare)?;
+        if !self.fence.prepare(now_ns, prepare.epoch(), prepare.term()) {
+            let why = format!("lease {} is not later than all before", prepare.epoch);
+            return Err(refused(ErrorKind::Busy, why, "what was sent before is not obeyed again"));
+        }
+        self.mail.raise(prepare.epoch())?;
+        self.end_slot().await;
+        if self.slot.is_some() {
+            return Err(refused(
+                ErrorKind::Busy,
+                "the test before this one has not ended",
+                "later",
+            ));
+        }
+        let stop = Stop::default();
+        let (role, epoch) = (prepare.role, prepare.epoch);
+        log(&format!("ready for {} as {role:?} with {}", prepare.turn, prepare.peer).to_lowercase());
+        if role == Role::Server {
+            work::serve(&prepare, self.place.port, &policy, stop.clone(), &self.tell);
+        }
+        self.slot = Some(Slot { prepare, stop, begun: role == Role::Server });
+        match role {
+            Role::Client => Ok(Answer::Done),
+            Role::Server => self.listening(epoch).await,
+        }
+    }
+
+    /// Waits for the server of a lease.
+    async fn listening(&mut self, epoch: u64) -> Result<Answer, ErrorRecord> {
+        let said = async {
+            loop {
+                match self.said.recv().await {
+                    Some(Said::Listening(of, port)) if of == epoch => return Some(Ok(port)),
+                    Some(Said::Ended(of, came)) if of == epoch => return Some(Err(came)),
+                    Some(_) => {}
+                    None => return None,
+                }
+            }
+        };
+        let said = tokio::time::timeout(SOON, said).await.ok().flatten();
+        if let Some(Ok(port)) = said {
+            return Ok(Answer::Ready { address: self.place.address.clone(), port });
+        }
+        self.fence.close(Epoch(epoch));
+        if let Some(slot) = &self.slot {
+            slot.stop.now();
+        }
+        match said {
+            Some(Err(came)) => {
+                self.slot = None;
+                match came {
+                    Some(Came::Failed(error)) => Err(*error),
+                    _ => Err(refused(ErrorKind::Busy, "its server ended at once", "later")),
+                }
+            }
+            _ => Err(refused(ErrorKind::Busy, "its server did not begin", "later")),
+        }
+    }
+
+    fn start(&mut self, epoch: u64, at: (String, u16)) -> Result<Answer, ErrorRecord> {
+        let open = self.fence.is_open(self.now_ns(), Epoch(epoch));
+        let slot = self.slot.as_mut().filter(|slot| {
+            open && slot.prepare.epoch == epoch && slot.prepare.role == Role::Client && !slot.begun
+        });
+        let Some(slot) = slot else {
+            let why = format!("lease {epoch} is over, was never told, or its test has begun");
+            log(&format!("refused to start: {why}"));
+            return Err(refused(ErrorKind::Busy, why, "ask for another lease"));
+        };
+        slot.begun = true;
+        work::test(&slot.prepare, at, slot.stop.clone(), &self.tell);
+        Ok(Answer::Done)
+    }
+
+    /// Ends what is under way, and waits for its end for some time.
+    async fn end_slot(&mut self) {
+        let Some(slot) = &self.slot else { return };
+        slot.stop.now();
+        if !slot.begun {
+            self.fence.close(Epoch(slot.prepare.epoch));
+            self.slot = None;
+        }
+        let ended = async {
+            while self.slot.is_some() {
+                let Some(said) = self.said.recv().await else { return };
+                if let Err(error) = self.hear(said) {
+                    log(&format!("{}: {}", error.what, error.why));
+                }
+            }
+        };
+        let _ = tokio::time::timeout(SOON, ended).await;
+    }
+
+    /// Something of a thread of a test. What is not of the lease of now is late.
+    fn hear(&mut self, said: Said) -> Result<(), ErrorRecord> {
+        let Said::Ended(epoch, came) = said else { return Ok(()) };
+        let Some(slot) = self.slot.take_if(|slot| slot.prepare.epoch == epoch) else {
+            return Ok(());
+        };
+        self.fence.close(Epoch(epoch));
+        log(&format!("{} has ended", slot.prepare.turn));
+        match (slot.prepare.role, came) {
+            (Role::Client, Some(came)) => {
+                let outcome = Outcome { turn: slot.prepare.turn, epoch, came };
+                self.mail.keep(outcome, self.broker.most_bytes())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    async fn beat(&mut self) -> Result<(), ErrorRecord> {
+        let now_s = seconds();
+        let waiting = self.mail.waiting(now_s)?;
+        let beat = Heartbeat {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            boot_id: self.boot_id.clone(),
+            address: self.place.address.clone(),
+            epoch: self.fence.highest().0,
+            waiting: waiting.count,
+            oldest_s: waiting.oldest_s.map(|at_s| now_s.saturating_sub(at_s)),
+            policy: self.policy().is_ok(),
+        };
+        self.broker.beat(&beat).await
+    }
+}
+
+fn gone() -> ErrorRecord {
+    let hint = "linerate agent, started again, sends what it has kept";
+    let why = "the connection to the broker was given up";
+    ErrorRecord::new(ErrorKind::Connect, "this agent cannot go on", why, &[hint])
+}

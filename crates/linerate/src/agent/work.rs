@@ -1,0 +1,89 @@
+//! What a host does in a test, in a thread of its own: it answers, or it asks.
+
+use std::thread::Builder;
+
+use linerate_broker::message::{Came, Prepare};
+use linerate_fleet::policy::Policy;
+use linerate_model::plan::Dialect;
+use linerate_model::record::{ErrorKind, ErrorRecord};
+use linerate_runner::client::{Request, Target};
+use linerate_runner::server::{self, Event, Options};
+use linerate_runner::signals::Stop;
+use tokio::sync::mpsc::UnboundedSender;
+
+/// What such a thread says.
+pub enum Said {
+    /// The server of this lease listens on this port.
+    Listening(u64, u16),
+    /// What was begun under this lease is over, with a result of a client, or why a server could not be.
+    Ended(u64, Option<Came>),
+}
+
+fn begin(
+    epoch: u64,
+    tell: &UnboundedSender<Said>,
+    work: impl FnOnce() -> Option<Came> + Send + 'static,
+) {
+    let told = tell.clone();
+    let done = move || {
+        let _ = told.send(Said::Ended(epoch, work()));
+    };
+    if let Err(why) = Builder::new().name("test".into()).spawn(done) {
+        let error =
+            ErrorRecord::new(ErrorKind::Unable, "cannot start a test", why.to_string(), &[]);
+        let _ = tell.send(Said::Ended(epoch, Some(Came::Failed(Box::new(error)))));
+    }
+}
+
+/// Answers one test of whoever has the token, and nobody else.
+pub fn serve(
+    prepare: &Prepare,
+    port: u16,
+    policy: &Policy,
+    stop: Stop,
+    tell: &UnboundedSender<Said>,
+) {
+    let epoch = prepare.epoch;
+    let options = Options {
+        port,
+        key: Some(prepare.token.clone().into_bytes()),
+        max_tests: 1,
+        max_duration: policy.max_duration(),
+        max_rate: policy.max_rate(),
+        max_streams: prepare.test.plan.streams,
+        one_off: true,
+        ..Options::default()
+    };
+    let listening = tell.clone();
+    let report = move |_, event| {
+        if let Event::Listening(Dialect::Native, address) = event {
+            let _ = listening.send(Said::Listening(epoch, address.port()));
+        }
+    };
+    begin(epoch, tell, move || {
+        let served = server::serve(&options, move || Ok(stop), report);
+        served.err().map(|error| Came::Failed(Box::new(error)))
+    });
+}
+
+/// Runs the test with the server at the other host.
+pub fn test(
+    prepare: &Prepare,
+    (name, port): (String, u16),
+    stop: Stop,
+    tell: &UnboundedSender<Said>,
+) {
+    let test = prepare.test.clone();
+    let request = Request {
+        size_from_mtu: test.size_from_mtu,
+        ip: test.ip,
+        key: Some(prepare.token.clone().into_bytes()),
+        // Whoever has no token must not be sent anything.
+        dialect: Some(Dialect::Native),
+        command: test.command,
+        ..Request::new(Target::Host { name, port }, test.plan)
+    };
+    begin(prepare.epoch, tell, move || {
+        Some(Came::Record(Box::new(linerate_runner::run(&request, &mut (), &stop))))
+    });
+}

@@ -1,0 +1,451 @@
+//! `linerate agent` and `linerate fleet run --nats`, with a real nats-server, on this machine.
+
+use std::fs::{File, read_to_string};
+use std::io::{BufRead, BufReader};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use linerate_broker::message::{Answer, Came, Order, Prepare, Role};
+use linerate_broker::{Broker, Credentials};
+use linerate_model::plan::{TcpPlan, TestPlan, Traffic};
+use linerate_model::record::{ErrorKind, ErrorRecord, Status};
+use linerate_testkit::nats::{Nats, free_port, program};
+use linerate_testkit::peer::LONG;
+use linerate_wire::native::agent::RemoteTest;
+use nix::sys::signal::Signal;
+use serde_json::Value;
+
+use crate::schema;
+use crate::support::{Client, Place, Ran, alone, linerate, wait_for};
+
+const ANYTHING: &str = "tests = [\"udp\", \"tcp\", \"rr\"]\npeers = [\"*\"]\nmax_duration = \"1m\"\nmax_rate = \"max\"\n";
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// An agent's process; killed with this.
+struct Agent {
+    child: Child,
+    log: PathBuf,
+}
+
+impl Agent {
+    fn start(folder: &Path, name: &str) -> Self {
+        let log = folder.join(format!("{name}.log"));
+        let file = File::options().create(true).append(true).open(&log).expect("a log");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_linerate"));
+        command.args(["agent", "--address", "127.0.0.1", "--port", "0", "--state-dir"]);
+        command.arg(folder.join(name)).arg("--policy").arg(folder.join(format!("{name}.toml")));
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(file);
+        Self { child: command.spawn().expect("the agent starts"), log }
+    }
+
+    fn log(&self) -> String {
+        read_to_string(&self.log).unwrap_or_default()
+    }
+
+    fn said(&self, words: &str) {
+        assert!(wait_for(LONG, || self.log().contains(words)), "no `{words}` in\n{}", self.log());
+    }
+
+    fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// A broker with agents that are connected.
+struct Fleet {
+    agents: Vec<Agent>,
+    nats: Nats,
+    folder: PathBuf,
+    /// Whose certificates are believed, where it speaks TLS.
+    ca: Option<String>,
+    _alone: Place,
+}
+
+/// A certificate for this host, its key, and whose it is; all in a folder.
+fn certificate(folder: &Path) -> [String; 3] {
+    let path = |name: &str| folder.join(name).display().to_string();
+    let (ca, ca_key, own, key) = (path("ca.pem"), path("ca.key"), path("own.pem"), path("own.key"));
+    let new =
+        ["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"];
+    let whose = ["-subj", "/CN=ca", "-days", "2", "-keyout", &ca_key, "-out", &ca];
+    let name = ["-subj", "/CN=broker", "-days", "2", "-keyout", &key, "-out", &own];
+    let by = ["-CA", &ca, "-CAkey", &ca_key, "-addext", "subjectAltName=IP:127.0.0.1"];
+    let leaf = ["-addext", "basicConstraints=CA:FALSE"];
+    for args in [[&new[..], &whose].concat(), [&new[..], &name, &by, &leaf].concat()] {
+        let made = Command::new("openssl").args(args).output().expect("openssl");
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    }
+    [own, key, ca]
+}
+
+impl Fleet {
+    /// Nothing where there is no nats-server. A policy of each agent allows everything.
+    fn new(test: &str, names: &[&str]) -> Option<Self> {
+        Self::speaking(test, names, false)
+    }
+
+    fn speaking(test: &str, names: &[&str], tls: bool) -> Option<Self> {
+        let target = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        let program = program(test, target)?;
+        let alone = alone();
+        let folder = target.join(format!("agents-{test}"));
+        let _ = std::fs::remove_dir_all(&folder);
+        std::fs::create_dir_all(&folder).expect("a folder");
+        let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()));
+        let dir = folder.join("fleet").display().to_string();
+        let listen_at = listen.to_string();
+        let init = ["fleet", "init", &dir, "--listen", &listen_at];
+        let files = tls.then(|| certificate(&folder));
+        let made = match &files {
+            None => linerate(None, &init),
+            Some([own, key, ca]) => {
+                let tls = ["--cert", own, "--cert-key", key, "--ca", ca];
+                linerate(None, &[&init[..], &tls].concat())
+            }
+        };
+        assert_eq!(made.code, 0, "{}", made.err);
+        let ca = files.map(|[_, _, ca]| ca);
+        let nats = Nats::start(&program, &folder.join("fleet/broker.conf"), listen);
+        let mut this = Self { agents: Vec::new(), nats, folder, ca, _alone: alone };
+        // JetStream may begin after the server listens.
+        assert!(wait_for(LONG, || linerate(None, &["fleet", "hosts", &dir]).code == 0));
+        for name in names {
+            this.enrol(name);
+            this.allow(name, ANYTHING);
+            this.agents.push(Agent::start(&this.folder, name));
+        }
+        for name in names {
+            this.seen(name, "");
+        }
+        Some(this)
+    }
+
+    fn dir(&self) -> String {
+        self.folder.join("fleet").display().to_string()
+    }
+
+    fn allow(&self, name: &str, policy: &str) {
+        std::fs::write(self.folder.join(format!("{name}.toml")), policy).expect("a policy");
+    }
+
+    fn enrol(&self, name: &str) {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_linerate"));
+        command.args(["fleet", "enrol", &self.dir(), name]).stdin(Stdio::null());
+        let mut inviting =
+            command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it starts");
+        let mut token = String::new();
+        let mut out = BufReader::new(inviting.stdout.take().expect("piped"));
+        out.read_line(&mut token).expect("a token");
+        let file = self.folder.join("token");
+        std::fs::write(&file, &token).expect("a file");
+        let (file, state) =
+            (file.display().to_string(), self.folder.join(name).display().to_string());
+        let become_one = ["agent", "--enrol", &file, "--state-dir", &state];
+        let believed: Vec<&str> = self.ca.iter().flat_map(|ca| ["--ca", ca]).collect();
+        let enrolled = linerate(None, &[&become_one[..], &believed].concat());
+        assert_eq!(enrolled.code, 0, "{}", enrolled.err);
+        assert!(enrolled.out.contains(&format!("the agent {name}")), "{}", enrolled.out);
+        assert!(inviting.wait().expect("it ends").success());
+        let again = linerate(None, &[&become_one[..], &believed].concat());
+        assert_ne!(again.code, 0, "a token is good once");
+    }
+
+    /// Waits until `fleet hosts` has a line of this agent with these words.
+    fn seen(&self, name: &str, words: &str) {
+        let mut shown = String::new();
+        let is_seen = || {
+            shown = linerate(None, &["fleet", "hosts", &self.dir()]).out;
+            shown.lines().any(|line| line.starts_with(&format!("{name} ")) && line.contains(words))
+        };
+        assert!(wait_for(LONG, is_seen), "no {name} with `{words}` in\n{shown}");
+    }
+
+    fn words(&self, hosts: &str, before: &[&str], test: &[&str]) -> Vec<String> {
+        self.words_to("fleet.db", hosts, before, test)
+    }
+
+    fn words_to(&self, keep: &str, hosts: &str, before: &[&str], test: &[&str]) -> Vec<String> {
+        let keep = self.folder.join(keep).display().to_string();
+        let dir = self.dir();
+        let words = ["fleet", "run", "--hosts", hosts, "--nats", &dir, "--keep", &keep, "--json"];
+        [&words[..], before, test].concat().into_iter().map(str::to_owned).collect()
+    }
+
+    fn run(&self, hosts: &str, before: &[&str], test: &[&str]) -> Ran {
+        let words = self.words(hosts, before, test);
+        linerate(None, &words.iter().map(String::as_str).collect::<Vec<_>>())
+    }
+
+    /// What was kept until now.
+    fn kept(&self) -> Value {
+        let keep = self.folder.join("fleet.db").display().to_string();
+        let ran = linerate(None, &["fleet", "results", &keep, "--json"]);
+        serde_json::from_str(&ran.out).unwrap_or_default()
+    }
+
+    fn operator(&self) -> Credentials {
+        let path = self.folder.join("fleet/operator.json");
+        Credentials::read(&path, &read_to_string(&path).expect("a file")).expect("credentials")
+    }
+}
+
+impl Drop for Fleet {
+    fn drop(&mut self) {
+        self.agents.clear();
+        self.nats.kill();
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn document(ran: &Ran) -> Value {
+    let value: Value =
+        serde_json::from_str(&ran.out).unwrap_or_else(|e| panic!("{e}: {}\n{}", ran.out, ran.err));
+    let schema = serde_json::from_str(&linerate(None, &["schema", "fleet"]).out).expect("JSON");
+    schema::validate(&schema, &value).unwrap_or_else(|e| panic!("{e}\n{value}"));
+    value
+}
+
+fn values(value: &Value) -> Vec<Option<f64>> {
+    let pairs = value["pairs"].as_array().cloned().unwrap_or_default();
+    let of = |pair: &Value| pair["values"].as_array().cloned().unwrap_or_default();
+    pairs.iter().flat_map(of).map(|value| value.as_f64()).collect()
+}
+
+/// The broker is killed in the middle, then the coordinator; whoever goes on has all that was measured.
+#[test]
+fn every_pair_is_measured_whoever_is_killed() {
+    let Some(mut fleet) = Fleet::new("killed", &["a", "b", "c"]) else { return };
+    let test = ["udp", "-b", "5M", "-t", "1s"];
+    // What the broker was to carry while it was killed may have to be tried again.
+    let more = ["--times", "3", "--retries", "3"];
+    let first = fleet.words("a,b,c", &more, &test);
+    let first = Client::start(None, &first.iter().map(String::as_str).collect::<Vec<_>>());
+    let measured = |fleet: &Fleet| values(&fleet.kept()).iter().flatten().count();
+    assert!(wait_for(LONG, || measured(&fleet) >= 1), "nothing is kept");
+    fleet.nats.again();
+    assert!(wait_for(LONG, || measured(&fleet) >= 3), "nothing is kept after the broker");
+    first.signal(Signal::SIGKILL);
+    first.end();
+    let before = values(&fleet.kept());
+    let ran = fleet.run("a,b,c", &["--times", "3", "--retries", "3", "--resume"], &test);
+    assert_eq!(ran.code, 0, "{}\n{}", ran.err, ran.out);
+    let value = document(&ran);
+    let after = values(&value);
+    assert_eq!((after.len(), after.iter().flatten().count()), (9, 9), "{value}");
+    for (before, after) in before.iter().zip(&after) {
+        assert!(before.is_none() || before == after, "{before:?} {after:?}");
+    }
+    for bps in after.iter().flatten() {
+        assert!(*bps > 0.0 && *bps < 6e6, "{value}");
+    }
+    // What the store has, no agent keeps.
+    let results = format!("{:>8} {:>9}", 0, "-");
+    ["a", "b", "c"].iter().for_each(|name| fleet.seen(name, &results));
+    for agent in &fleet.agents {
+        assert!(agent.log().contains("has ended"), "{}", agent.log());
+    }
+}
+
+#[test]
+fn what_the_owner_of_a_host_does_not_allow_is_refused_and_logged() {
+    let Some(fleet) = Fleet::new("policy", &["a", "b", "c"]) else { return };
+    std::fs::remove_file(fleet.folder.join("b.toml")).expect("a policy");
+    fleet.allow("c", &ANYTHING.replace("\"max\"", "\"1M\"").replace("\"*\"", "\"a\""));
+    let ran = fleet.run("a,b,c", &["--retries", "0"], &["udp", "-b", "2M", "-t", "1s"]);
+    assert_eq!(ran.code, 1, "{}\n{}", ran.err, ran.out);
+    let value = document(&ran);
+    let pairs = value["pairs"].as_array().expect("pairs");
+    let missing = |from: &str, to: &str| {
+        let of = |pair: &&Value| pair["from"] == from && pair["to"] == to;
+        let pair = pairs.iter().find(of).unwrap_or_else(|| panic!("no {from} {to} in {value}"));
+        pair["missing"].as_str().unwrap_or_default().to_owned()
+    };
+    assert!(
+        missing("a", "b").contains("b: this agent refuses the test: it has no policy"),
+        "{value}"
+    );
+    assert!(missing("a", "c").contains("2000000 bit/s are more than 1.000 Mbit/s"), "{value}");
+    fleet.agents[1].said("it has no policy, so nothing is allowed");
+    fleet.agents[2].said("it allows no test with `b`");
+    fleet.seen("b", " none ");
+    // A file that allows it is heeded at once.
+    std::fs::remove_file(fleet.folder.join("fleet.db")).expect("a store");
+    let ran = fleet.run("a,c", &[], &["udp", "-b", "500k", "-l", "500", "-t", "1s"]);
+    assert_eq!(ran.code, 0, "{}\n{}", ran.err, ran.out);
+}
+
+#[test]
+fn an_agent_believes_the_certificates_that_it_was_given() {
+    let Some(fleet) = Fleet::speaking("tls", &["a"], true) else { return };
+    let operator = read_to_string(fleet.folder.join("fleet/operator.json")).expect("a file");
+    assert!(operator.contains("\"tls://127.0.0.1:"), "what is said in clear text stays on a host");
+    let path = fleet.folder.join("fleet/operator.json");
+    let mut credentials = fleet.operator();
+    credentials.ca = None;
+    std::fs::write(path, credentials.text()).expect("a file");
+    let ran = linerate(None, &["fleet", "hosts", &fleet.dir()]);
+    assert_eq!(ran.code, 3, "{}\n{}", ran.err, ran.out);
+    let strange = fleet.run("a,b.c", &[], &["udp"]);
+    assert_eq!(strange.code, 2, "{}", strange.err);
+    assert!(strange.err.contains("no agent can be called `b.c`"), "{}", strange.err);
+    let elsewhere = ["fleet", "init", "none", "--listen", "192.0.2.1:4222"];
+    let refused = linerate(None, &elsewhere);
+    assert_eq!(refused.code, 2, "{}", refused.err);
+    assert!(refused.err.contains("without TLS it is for this host alone"), "{}", refused.err);
+}
+
+/// Neither knows of the other.
+#[test]
+fn two_runs_at_once_never_have_a_host_in_two_tests() {
+    let Some(fleet) = Fleet::new("two-runs", &["a", "b", "c"]) else { return };
+    let test = ["rr", "-t", "300ms"];
+    let runs = ["one.db", "two.db"].map(|keep| {
+        let more = ["--each-way", "--times", "2", "--retries", "5"];
+        let words = fleet.words_to(keep, "a,b,c", &more, &test);
+        Client::start(None, &words.iter().map(String::as_str).collect::<Vec<_>>())
+    });
+    for ran in runs.map(Client::end) {
+        assert_eq!(ran.code, 0, "{}\n{}", ran.err, ran.out);
+        assert_eq!(values(&document(&ran)).iter().flatten().count(), 12, "{}", ran.out);
+    }
+    for agent in &fleet.agents {
+        let log = agent.log();
+        let mut now = None;
+        for line in log.lines().filter_map(|line| line.get(20..)) {
+            if let Some(turn) = line.strip_prefix("ready for ") {
+                assert_eq!(now.replace(turn.split(' ').next()), None, "{log}");
+            } else if let Some(turn) = line.strip_suffix(" has ended") {
+                assert_eq!(now.take(), Some(Some(turn)), "{log}");
+            }
+        }
+        assert!(log.matches("ready for").count() >= 16, "{log}");
+    }
+}
+
+/// What no coordinator of this program would send.
+struct Stranger {
+    runtime: tokio::runtime::Runtime,
+    broker: Broker,
+}
+
+impl Stranger {
+    fn new(fleet: &Fleet) -> Self {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.expect("a runtime");
+        let broker = runtime.block_on(Broker::connect(&fleet.operator())).expect("a broker");
+        Self { runtime, broker }
+    }
+
+    fn tell(&self, agent: &str, order: &Order) -> Result<Answer, ErrorRecord> {
+        self.runtime.block_on(self.broker.tell(agent, order, PATIENCE))
+    }
+
+    fn prepare(&self, epoch: u64, role: Role, lease_s: u64) -> Result<Answer, ErrorRecord> {
+        let (agent, peer) = if role == Role::Client { ("a", "b") } else { ("b", "a") };
+        let test = RemoteTest {
+            name: "b".to_owned(),
+            port: 0,
+            // Ten seconds.
+            plan: TestPlan::new(Traffic::Tcp(TcpPlan::new(1 << 17))),
+            size_from_mtu: false,
+            ip: None,
+            discard: false,
+            with_key: true,
+            dialect: None,
+            command: Vec::new(),
+        };
+        let prepare = Prepare {
+            epoch,
+            length_ns: lease_s * 1_000_000_000,
+            guard_ns: 1_000_000_000,
+            role,
+            peer: peer.to_owned(),
+            token: "a token of one test, 32 bytes long".to_owned(),
+            turn: format!("run.0.{epoch}"),
+            test,
+        };
+        self.tell(agent, &Order::Prepare(Box::new(prepare)))
+    }
+}
+
+fn kind(answer: Result<Answer, ErrorRecord>) -> ErrorKind {
+    answer.expect_err("it is refused").kind
+}
+
+#[test]
+fn what_was_said_before_or_is_too_late_is_refused() {
+    let Some(mut fleet) = Fleet::new("replayed", &["a", "b"]) else { return };
+    let stranger = Stranger::new(&fleet);
+    let ready = stranger.prepare(7, Role::Server, 60).expect("it is a new lease");
+    let Answer::Ready { port, .. } = ready else { panic!("{ready:?}") };
+    assert_eq!(kind(stranger.prepare(7, Role::Server, 60)), ErrorKind::Busy, "the same once more");
+    assert_eq!(kind(stranger.prepare(6, Role::Server, 60)), ErrorKind::Busy, "an older one");
+    assert_eq!(kind(stranger.prepare(8, Role::Server, 3_600)), ErrorKind::Policy, "for too long");
+    // Nobody gets a test there without the token.
+    let key = fleet.folder.join("key").display().to_string();
+    std::fs::write(&key, "another token, that has 32 bytes too").expect("a file");
+    let port = port.to_string();
+    let test = ["tcp", "127.0.0.1", "--port", &port, "-t", "1s", "--json"];
+    linerate(None, &[&test[..], &["--key-file", &key]].concat()).error("key", 3);
+    linerate(None, &test).error("key", 3);
+    assert_eq!(stranger.tell("b", &Order::End { epoch: 7 }).expect("it ends"), Answer::Done);
+    let start = |epoch| Order::Start { epoch, address: "127.0.0.1".to_owned(), port: 9 };
+    assert_eq!(kind(stranger.tell("a", &start(7))), ErrorKind::Busy, "it was never told");
+    assert_eq!(stranger.prepare(8, Role::Client, 60).expect("a new lease"), Answer::Done);
+    stranger.tell("a", &Order::End { epoch: 8 }).expect("it ends");
+    assert_eq!(kind(stranger.tell("a", &start(8))), ErrorKind::Busy, "it has ended");
+    // Who was told before knows so after a restart.
+    fleet.agents.remove(0).kill();
+    fleet.agents.insert(0, Agent::start(&fleet.folder, "a"));
+    assert!(wait_for(LONG, || stranger.tell("a", &Order::Ping).is_ok()));
+    assert_eq!(kind(stranger.prepare(8, Role::Client, 60)), ErrorKind::Busy);
+    fleet.agents[0].said("is not later than all before");
+}
+
+/// Both hosts of a test are cut off while it runs, and the client's lease is shorter than the test: nobody but itself ends it.
+#[test]
+fn a_host_that_is_cut_off_stops_when_its_lease_is_over_and_keeps_its_result() {
+    let Some(mut fleet) = Fleet::new("cut-off", &["a", "b"]) else { return };
+    let stranger = Stranger::new(&fleet);
+    let ready = stranger.prepare(7, Role::Server, 60).expect("a new lease");
+    let Answer::Ready { address, port } = ready else { panic!("{ready:?}") };
+    stranger.prepare(7, Role::Client, 5).expect("a new lease");
+    stranger.tell("a", &Order::Start { epoch: 7, address, port }).expect("it begins");
+    drop(stranger);
+    fleet.nats.kill();
+    fleet.agents[0].said("the lease of run.0.7 is over");
+    fleet.agents.iter().for_each(|agent| agent.said("run.0.7 has ended"));
+    // It is killed as well, and has its result all the same.
+    fleet.agents.remove(0).kill();
+    fleet.nats.again();
+    fleet.agents.insert(0, Agent::start(&fleet.folder, "a"));
+    let stranger = Stranger::new(&fleet);
+    let arrived = stranger.runtime.block_on(async {
+        let arrived = async {
+            // JetStream may begin after the server listens.
+            let mut ingest = loop {
+                match stranger.broker.ingest("run").await {
+                    Ok(ingest) => break ingest,
+                    Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
+                }
+            };
+            ingest.next().await.expect("a result")
+        };
+        let arrived = tokio::time::timeout(LONG, arrived).await.expect("it comes");
+        stranger.broker.confirm(&arrived).await.expect("it is kept");
+        arrived
+    });
+    assert_eq!((arrived.agent.as_str(), arrived.outcome.turn.as_str()), ("a", "run.0.7"));
+    let Came::Record(record) = arrived.outcome.came else { panic!("{:?}", arrived.outcome) };
+    assert_ne!(record.status, Status::Complete, "it was not as long as it was to be");
+    fleet.seen("a", &format!("{:>8} {:>9}", 0, "-"));
+}
