@@ -2,11 +2,11 @@
 //!
 //! When [`Outbox::put`] or [`Outbox::raise`] returns, it is on stable storage as a campaign's runs are.
 
-use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OptionalExtension, Params, params};
 
+use crate::lock::Lock;
 use crate::write::settings;
 use crate::{StoreError, lock};
 
@@ -29,7 +29,7 @@ pub struct Waiting {
 pub struct Outbox {
     connection: Connection,
     path: PathBuf,
-    _lock: File,
+    _lock: Lock,
 }
 
 /// SQLite has no larger number.

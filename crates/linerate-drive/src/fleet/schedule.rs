@@ -9,7 +9,8 @@ use linerate_model::fleet::FleetDocument;
 use linerate_model::record::ErrorRecord;
 use linerate_runner::signals::Stop;
 
-use super::run::{Came, Run};
+use super::measure::Came;
+use super::run::Run;
 use super::test::{Wanted, refused};
 use super::{Asked, Event, Reach, Webhook};
 use crate::Clock;

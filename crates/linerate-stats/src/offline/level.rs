@@ -304,6 +304,7 @@ mod tests {
         for value in series {
             kept.ordered.clear();
             assert_eq!(kept.push(value, CHANCE), level.push(value, CHANCE));
+            assert_eq!(level.ordered, sorted(&level.values));
         }
         assert_eq!((level.changes, level.values.len() < WINDOW), (1, true));
     }
