@@ -34,7 +34,7 @@ pub struct Scheduled {
 /// of `asked`, which there must be. What was under way when linerate ended is not measured again: its moment is over.
 ///
 /// # Errors
-/// As of [`super::run`], and when the jitter is not shorter than what lies between two moments.
+/// As of [`super::run()`], and when the jitter is not shorter than what lies between two moments.
 pub fn schedule(
     asked: &Asked,
     scheduled: &Scheduled,

@@ -149,6 +149,8 @@ fn within_the_sandbox_a_key_is_revoked_and_the_audit_log_says_who_did_what() {
     let running = ["udp", "127.0.0.1", "-p", &port, "--key-file", &ci, "-b", "1M", "-t", "10m"];
     let running = Client::start(None, &running);
     waited(&audit, "started", 3);
+    // Before its stream is there it would be refused.
+    assert!(wait_for(LONG, || running.has_stream()));
     assert_eq!(scratch.keys("revoke ci").code, 0);
     let ended = running.end();
     assert!(ended.code == 1 && ended.err.contains("the key `ci` was revoked"), "{ended:?}");
