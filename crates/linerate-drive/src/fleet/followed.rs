@@ -10,8 +10,8 @@ use linerate_model::record::ErrorRecord;
 use linerate_store::{Deleted, Reader, is_locked};
 
 use super::NO_ANSWER;
-use super::keep::{Log, fault, head_of};
-use super::results::Head;
+use super::keep::{Log, deleted_of, fault, head_of};
+use super::results::{self, Head};
 
 /// A file of results, and what was read of it.
 pub struct Followed {
@@ -22,8 +22,8 @@ pub struct Followed {
 
 struct Read {
     head: Head,
-    /// From the beginning of the file.
-    deleted: Deleted,
+    /// What was deleted, and what is known of it.
+    deleted: (Deleted, results::Deleted),
     /// With their times.
     events: Vec<(String, Event)>,
     /// Without their records, and whether each has one.
@@ -39,7 +39,7 @@ impl Followed {
     /// When it cannot be read, or holds something else.
     pub fn open(path: &Path) -> Result<(Self, FleetNow), ErrorRecord> {
         let mut followed = Self { path: path.to_owned(), read: None };
-        let now = followed.read()?.0.now(path)?;
+        let now = followed.read()?.0.now();
         Ok((followed, now))
     }
 
@@ -48,9 +48,8 @@ impl Followed {
     /// # Errors
     /// As [`Self::open`]; it may be looked at again.
     pub fn look(&mut self) -> Result<Option<FleetNow>, ErrorRecord> {
-        let path = self.path.clone();
         let (read, changed) = self.read()?;
-        changed.then(|| read.now(&path)).transpose()
+        Ok(changed.then(|| read.now()))
     }
 
     /// What has come since, and whether anything has.
@@ -63,40 +62,42 @@ impl Followed {
         let (events, runs) = reader.counts().map_err(fault)?;
         let head = head_of(&reader, &self.path)?;
         let deleted = reader.deleted().map_err(fault)?;
-        // Another file may have taken its place, and what was deleted is to be forgotten.
-        let last = last.filter(|last| {
-            let fewer = last.events_read() > events || last.runs_read() > runs;
-            last.head == head && last.deleted == deleted && !fewer
-        });
+        // Another file may have taken its place, or what was read of this one is deleted.
+        let last = last.filter(|last| last.head == head && last.deleted.0 == deleted);
+        let last = last.filter(|last| last.all_events() <= events && last.all_runs() <= runs);
         let was = last.as_ref().map(|last| (last.events.len(), last.runs.len(), last.running));
-        let mut read =
-            last.unwrap_or_else(|| Read { head, deleted, events: vec![], runs: vec![], running });
+        let mut read = match last {
+            Some(last) => last,
+            None => {
+                let deleted = (deleted, deleted_of(&reader, &self.path, &head)?);
+                Read { head, deleted, events: vec![], runs: vec![], running }
+            }
+        };
         read.running = running;
-        read.events.extend(reader.events_after(read.events_read()).map_err(fault)?);
-        read.runs.extend(reader.runs_after(read.runs_read()).map_err(fault)?);
+        read.events.extend(reader.events_after(read.all_events()).map_err(fault)?);
+        read.runs.extend(reader.runs_after(read.all_runs()).map_err(fault)?);
         let changed = was != Some((read.events.len(), read.runs.len(), running));
         Ok((self.read.insert(read), changed))
     }
 }
 
 impl Read {
-    /// How many events were read, or are deleted.
-    fn events_read(&self) -> u64 {
-        self.deleted.events.saturating_add(self.events.len() as u64)
+    /// Deleted ones among them.
+    fn all_events(&self) -> u64 {
+        self.deleted.0.events.saturating_add(self.events.len() as u64)
     }
 
-    /// The same of runs.
-    fn runs_read(&self) -> u64 {
-        self.deleted.runs.saturating_add(self.runs.len() as u64)
+    fn all_runs(&self) -> u64 {
+        self.deleted.0.runs.saturating_add(self.runs.len() as u64)
     }
 
-    fn now(&self, path: &Path) -> Result<FleetNow, ErrorRecord> {
+    fn now(&self) -> FleetNow {
         let mut runs = self.runs.iter().map(|(run, _)| run);
-        let read = (&self.deleted, &*self.events, &mut runs as &mut dyn Iterator<Item = _>);
-        let document = Log::made((self.head.clone(), path), read, (0, 0))?.document();
+        let asked = (self.head.clone(), self.deleted.1.clone());
+        let document = Log::made(asked, &self.events, &mut runs, (0, 0)).document();
         let moment = |date: &Option<String>| seconds(date.as_deref()?);
         let begun_s = document.begun.iter().map(moment).collect();
-        Ok(FleetNow { document, begun_s, tests: self.tests(), running: self.running })
+        FleetNow { document, begun_s, tests: self.tests(), running: self.running }
     }
 
     fn tests(&self) -> Vec<FleetTest> {

@@ -198,6 +198,20 @@ pub(super) fn head_of(reader: &Reader, path: &Path) -> Result<Head, ErrorRecord>
     })
 }
 
+/// What is known of times whose results were deleted.
+pub(super) fn deleted_of(
+    reader: &Reader,
+    path: &Path,
+    head: &Head,
+) -> Result<Deleted, ErrorRecord> {
+    let fault = |error| fault(error, path);
+    match reader.deleted().map_err(fault)?.state.as_str() {
+        "" => Ok(Deleted::nothing(head)),
+        state => serde_json::from_str(state)
+            .map_err(|why| fault(StoreError::Damaged(path.to_owned(), why.to_string()))),
+    }
+}
+
 impl Log {
     /// Reads a store. A test that has begun and not ended has its lease until `until_ns`; there is room for the results
     /// of so many times at least.
@@ -210,21 +224,17 @@ impl Log {
         let head = head_of(reader, path)?;
         let events = reader.events().map_err(fault)?;
         let runs = reader.figures().map_err(fault)?;
-        let deleted = reader.deleted().map_err(fault)?;
-        Self::made((head, path), (&deleted, &events, &mut runs.iter()), (until_ns, times))
+        let deleted = deleted_of(reader, path, &head)?;
+        Ok(Self::made((head, deleted), &events, &mut runs.iter(), (until_ns, times)))
     }
 
     /// The same of what was read.
     pub(super) fn made(
-        (mut head, path): (Head, &Path),
-        (deleted, events, runs): (
-            &linerate_store::Deleted,
-            &[(String, Event)],
-            &mut dyn Iterator<Item = &StoredRun>,
-        ),
+        (mut head, deleted): (Head, Deleted),
+        events: &[(String, Event)],
+        runs: &mut dyn Iterator<Item = &StoredRun>,
         (until_ns, times): (u64, u32),
-    ) -> Result<Self, ErrorRecord> {
-        let fault = |error| fault(error, path);
+    ) -> Self {
         let pairs = head.pairs.len();
         let place = |slot: u32| {
             let slot = slot as usize;
@@ -239,11 +249,6 @@ impl Log {
         if let Some((time, _)) = slots.max().and_then(place) {
             head.times = head.times.max(u32::try_from(time).unwrap_or(u32::MAX).saturating_add(1));
         }
-        let deleted = match deleted.state.as_str() {
-            "" => Deleted::nothing(&head),
-            state => serde_json::from_str(state)
-                .map_err(|why| fault(StoreError::Damaged(path.to_owned(), why.to_string())))?,
-        };
         let mut log = Self {
             events: vec![Vec::new(); head.times as usize],
             results: Results::new(&head, deleted),
@@ -280,7 +285,7 @@ impl Log {
             log.results.began(time, test, 0);
             log.results.set(time, test, Cell::Missing(UNDER_WAY.to_owned()));
         }
-        Ok(log)
+        log
     }
 
     pub(super) fn document(&self) -> FleetDocument {

@@ -1,13 +1,10 @@
 //! A pair of hosts over the times it was measured: the chart of its figures, with changes of its level.
 
-use std::collections::BTreeMap;
-
 use linerate_model::fleet::{FleetChange, FleetDocument, FleetPair};
 use linerate_model::fleet_now::FleetNow;
 
-use crate::clean::clean;
+use super::change;
 use crate::draw::chart::{Axis, Band, Chart, Kind, Series, Unit};
-use crate::number;
 
 /// Units of a horizontal axis, in seconds, each from so many seconds on.
 const SPANS: [(f64, f64, &str); 4] = [
@@ -28,41 +25,13 @@ pub fn changes<'a>(
     document.changes.iter().filter(|change| change.from == pair.from && change.to == pair.to)
 }
 
-/// `level since time 7, begun 2026-01-02T03:04:05Z: 81.20 Mbit/s instead of 94.10 Mbit/s, worse by 12.90 Mbit/s`.
-pub fn words(document: &FleetDocument, change: &FleetChange) -> String {
-    let shown = |value: f64| {
-        let value = number::general(value, 4).parse().unwrap_or(value);
-        number::measured(value, Some(&document.unit))
-    };
-    let way = if change.worse { "worse" } else { "better" };
-    let since = change.since.as_deref().map(|date| format!(", begun {}", clean(date)));
-    let mut words = format!(
-        "level since time {}{}: {} instead of {}, {way} by {}",
-        change.time,
-        since.unwrap_or_default(),
-        shown(change.after),
-        shown(change.before),
-        shown((change.after - change.before).abs())
-    );
-    if let (Some(low), Some(high)) = (change.low, change.high) {
-        let (low, high) = (low.abs().min(high.abs()), low.abs().max(high.abs()));
-        words.push_str(&format!(" ({} to {})", shown(low), shown(high)));
-    }
-    words
-}
-
 /// Changes to a worse level that stand, of each pair the newest: a line each, and how many more there are.
 pub fn standing(document: &FleetDocument) -> String {
-    let newest: BTreeMap<_, _> =
-        document.changes.iter().map(|change| ((&change.from, &change.to), change)).collect();
-    let worse: Vec<_> = newest.into_values().filter(|change| change.worse).collect();
-    let line = |change: &&FleetChange| {
-        let ends = format!("{} -> {}", clean(&change.from), clean(&change.to));
-        format!("changed: {ends}, {}\n", words(document, change))
-    };
-    let mut lines: String = worse.iter().take(MOST_NAMED).map(line).collect();
-    if worse.len() > MOST_NAMED {
-        lines.push_str(&format!("changed: {} more\n", worse.len().saturating_sub(MOST_NAMED)));
+    let named = document.worse().take(MOST_NAMED).map(|worse| change(worse, &document.unit));
+    let mut lines: String = named.collect();
+    let more = document.worse().count().saturating_sub(MOST_NAMED);
+    if more > 0 {
+        lines.push_str(&format!("changed: {more} more\n"));
     }
     lines
 }
@@ -87,7 +56,7 @@ pub fn chart(now: &FleetNow, pair: &FleetPair) -> Option<Chart> {
     let mut series = vec![Series::line("this pair", 0, y)];
     if let Some(first) = changes.first() {
         let level = |time: usize| {
-            let before = changes.iter().rfind(|change| place(document, change) <= time);
+            let before = changes.iter().rfind(|change| time_of(document, change) <= time);
             Some(before.map_or(first.before, |change| change.after))
         };
         series
@@ -103,9 +72,9 @@ pub fn chart(now: &FleetNow, pair: &FleetPair) -> Option<Chart> {
     Chart::new(title, alt, (x_axis, left), x, series).bands(bands).tidy()
 }
 
-/// The place of the first time after a change among those that are kept.
-fn place(document: &FleetDocument, change: &FleetChange) -> usize {
-    change.time.saturating_sub(document.deleted).saturating_sub(1) as usize
+/// The first time after a change, from 0, of those that are not deleted; 0 as well of one before them.
+fn time_of(document: &FleetDocument, change: &FleetChange) -> usize {
+    change.time.saturating_sub(1).saturating_sub(document.deleted) as usize
 }
 
 /// When the times began. Where that is not known, or the clock was set back, their numbers.
@@ -122,8 +91,10 @@ fn moments(now: &FleetNow) -> (Axis, Vec<f64>) {
         let x = begun.iter().map(|at| (at - first) / size).collect();
         return (Axis::from_zero(&format!("{name} since {date}"), Unit::Count), x);
     }
+    let deleted = f64::from(now.document.deleted);
     let times = u32::try_from(began).unwrap_or(u32::MAX);
-    (Axis::fitted("time", Unit::Whole), (1..=times).map(f64::from).collect())
+    let numbers = (1..=times).map(|time| deleted + f64::from(time));
+    (Axis::fitted("time", Unit::Whole), numbers.collect())
 }
 
 /// A stretch for each level, from one change to the next.
@@ -132,7 +103,7 @@ fn bands(document: &FleetDocument, x: &[f64], changes: &[&FleetChange]) -> Vec<B
     if changes.is_empty() {
         return Vec::new();
     }
-    let at = |change: &&FleetChange| x.get(place(document, change)).copied().unwrap_or(*end);
+    let at = |change: &&FleetChange| x.get(time_of(document, change)).copied().unwrap_or(*end);
     let label = |change: &&FleetChange| format!("since time {}", change.time);
     let from = std::iter::once(*begin).chain(changes.iter().map(at));
     let to = changes.iter().map(at).chain([*end]);
@@ -160,8 +131,7 @@ mod tests {
             change("a", "c", 2, (94e6, 80e6)),
             change("a", "c", 4, (80e6, 94e6)),
         ];
-        let said = "changed: a -> b, level since time 2: 80.00 Mbit/s instead of 94.00 Mbit/s, worse by 14.00 Mbit/s\n";
-        assert_eq!(standing(&now.document), said);
+        assert_eq!(standing(&now.document), "changed: a -> b, 94 -> 80 Mbit/s since time 2\n");
         let many = (0..12).map(|to| change("a", &to.to_string(), 2, (94e6, 80e6)));
         now.document.changes = many.collect();
         assert!(standing(&now.document).ends_with("\nchanged: 2 more\n"));

@@ -104,8 +104,9 @@ impl Shown<'_> {
         };
         let measured = |values: &[Option<f64>]| values.get(time).is_some_and(Option::is_some);
         let measured = document.pairs.iter().filter(|pair| measured(&pair.values)).count();
-        let number = time.saturating_add(1).saturating_add(document.deleted as usize);
-        let (of, all) = (document.deleted.saturating_add(document.times), document.pairs.len());
+        let deleted = document.deleted as usize;
+        let number = deleted.saturating_add(time).saturating_add(1);
+        let (of, all) = (deleted.saturating_add(document.times as usize), document.pairs.len());
         format!("running: time {number} of {of}, {measured} of {all} pairs measured in it")
     }
 

@@ -7,7 +7,7 @@ use linerate_model::fleet_now::FleetTest;
 use linerate_report::clean::clean;
 use linerate_report::draw;
 use linerate_report::fleet::heat::{Head, Heat};
-use linerate_report::fleet::history;
+use linerate_report::fleet::{self, history};
 use linerate_report::number;
 
 use super::body::Body;
@@ -59,7 +59,7 @@ fn words(body: &mut Body, shown: &Shown<'_>, place: usize) {
         let said = [named(&heat.clients, &pair.from), named(&heat.servers, &pair.to)];
         said.into_iter().flatten().for_each(|words| body.element("p", &words));
         for change in history::changes(document, pair) {
-            body.element("p", &history::words(document, change));
+            body.element("p", fleet::change(change, &document.unit).trim_end());
         }
     }
     body.push("</div>\n");
@@ -78,8 +78,8 @@ fn tests(body: &mut Body, shown: &Shown<'_>, place: usize) {
     }
     body.push("</tr></thead>\n<tbody>\n");
     let first = document.deleted.saturating_add(1);
-    let all = first..first.saturating_add(document.times);
-    for time in all.rev().take(MOST_TIMES) {
+    let last = document.deleted.saturating_add(document.times);
+    for time in (first..=last).rev().take(MOST_TIMES) {
         let Some(tests) = by_time.get_mut(&time) else {
             body.push(&format!("<tr><td>{time}</td><td class=\"long\">its turn did not come</td>"));
             body.push("<td></td><td></td><td></td><td></td></tr>\n");
