@@ -167,8 +167,12 @@ impl<'a> Run<'a> {
 
     /// What a test is called, also by who goes on with this run.
     fn turn(&self, begun: &Begun) -> String {
-        let slot = self.time.saturating_mul(self.asked.pairs.len()).saturating_add(begun.test);
-        format!("{}.{slot}.{}", self.head.id, begun.attempt)
+        self.turn_of(self.time, begun.test, begun.attempt)
+    }
+
+    fn turn_of(&self, time: usize, test: usize, attempt: u32) -> String {
+        let slot = time.saturating_mul(self.asked.pairs.len()).saturating_add(test);
+        format!("{}.{slot}.{attempt}", self.head.id)
     }
 
     fn pair(&self, test: usize) -> String {

@@ -51,6 +51,7 @@ pub fn schedule(
         |why: NoMoments| refused(&format!("the jitter is too long: {why}"), &["--jitter 1m"]);
     moments(0).map_err(jitter)?;
     let mut run = Run::new(asked, &wanted, clock, reach)?;
+    run.recall();
     let schedule = moments(seed(&run.head.id)).map_err(jitter)?;
     for note in &wanted.notes {
         tell(&Event::Note(note));

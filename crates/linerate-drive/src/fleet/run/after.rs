@@ -1,5 +1,8 @@
 //! What is done after each time of a schedule: hosts are let go, changes are said, old results are deleted.
 
+use std::collections::BTreeMap;
+
+use linerate_fleet::coordinator::Event as Kept;
 use linerate_model::fleet::{FORMAT, FleetNotice};
 
 use super::super::Webhook;
@@ -10,6 +13,27 @@ use super::{Event, Run};
 const SCREEN: &str = "screen";
 
 impl Run<'_> {
+    /// What earlier times have of results is kept: whoever holds some back for them need not go on.
+    pub(in crate::fleet) fn recall(&self) {
+        for (time, events) in self.before.iter().enumerate() {
+            let (mut tries, mut open) = (BTreeMap::new(), BTreeMap::new());
+            for event in events {
+                match event {
+                    Kept::Began { test, epoch, .. } => {
+                        let attempt: &mut u32 = tries.entry(*test).or_default();
+                        *attempt = attempt.saturating_add(1);
+                        open.insert(*epoch, (*test, *attempt));
+                    }
+                    Kept::Ended { epoch, .. } => {
+                        let ended = open.remove(epoch);
+                        let turn = ended.map(|(test, attempt)| self.turn_of(time, test, attempt));
+                        turn.iter().for_each(|turn| self.reach.kept(turn));
+                    }
+                }
+            }
+        }
+    }
+
     /// A time is over: its hosts are let go, and what changed is said.
     pub(in crate::fleet) fn over(
         &mut self,

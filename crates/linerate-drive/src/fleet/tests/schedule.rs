@@ -100,6 +100,27 @@ fn a_change_is_said_once_to_each_however_often_it_is_begun_anew() {
 }
 
 #[test]
+fn whoever_holds_results_back_is_told_what_was_kept_before() {
+    let (folder, world) = (Folder::new("recall"), Arc::<World>::default());
+    let mut asked = Asked { times: 0, keep: folder.keep(false), ..asked("a,b,c", 0) };
+    let (document, _) = go_on(&world, &asked, ("6h", 1), None, 0);
+    asked.keep = folder.keep(true);
+    let reach = Outlasting {
+        world: Arc::clone(&world),
+        came: records::tcp(),
+        kept: Mutex::default(),
+        run: Mutex::default(),
+    };
+    let every = "6h".parse().unwrap();
+    let scheduled = Scheduled { every, jitter_s: 0, for_s: Some(0), keep_for_s: None };
+    let by = (&reach as &dyn Reach, &MadeClock(&world) as &dyn Clock, &Stop::default());
+    let again = schedule(&asked, &scheduled, None, by, &mut |_| {}).unwrap();
+    assert_eq!((again.times, again.times >= 4), (document.times, true));
+    let all = (0..3 * document.times).map(|slot| format!("{}.{slot}.1", document.id));
+    assert_eq!(*reach.kept.lock().unwrap(), all.collect());
+}
+
+#[test]
 fn old_times_go_and_what_is_judged_by_them_stays() {
     let (folder, world) = (Folder::new("retention"), Arc::<World>::default());
     *world.level.lock().unwrap() = Some(|wall_s| {
@@ -193,7 +214,7 @@ fn a_schedule_needs_a_file_and_a_jitter_that_fits() {
         keep_for_s: None,
     };
     let refused = |asked: &Asked, jitter_s| {
-        let by = (&connect as &Connect<'_>, &MadeClock(&world) as &dyn Clock, &Stop::default());
+        let by = (&connect as &dyn Reach, &MadeClock(&world) as &dyn Clock, &Stop::default());
         schedule(asked, &scheduled(jitter_s), None, by, &mut |_| ()).unwrap_err()
     };
     assert!(refused(&asked, 0).why.contains("file"));
