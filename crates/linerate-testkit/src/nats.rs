@@ -3,6 +3,7 @@
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use crate::peer::LONG;
@@ -12,6 +13,16 @@ const MODULE: &str = "github.com/nats-io/nats-server/v2@v2.15.2";
 
 /// The program: of `PATH`, of Go's folders, or built into `target`. Says so, loudly, where there is none.
 pub fn program(test: &str, target: &Path) -> Option<PathBuf> {
+    // Once for all tests of a process: two that build it would write one file.
+    static FOUND: OnceLock<Option<PathBuf>> = OnceLock::new();
+    let found = FOUND.get_or_init(|| find(target));
+    if found.is_none() {
+        eprintln!("*** SKIPPED: {test}: no nats-server is installed, and go cannot build one");
+    }
+    found.clone()
+}
+
+fn find(target: &Path) -> Option<PathBuf> {
     let folders = std::env::var_os("PATH").unwrap_or_default();
     let mut folders: Vec<PathBuf> = std::env::split_paths(&folders).collect();
     folders.extend(std::env::var_os("GOBIN").map(PathBuf::from));
@@ -19,15 +30,11 @@ pub fn program(test: &str, target: &Path) -> Option<PathBuf> {
     folders.push(target.join("go"));
     let there =
         || folders.iter().map(|folder| folder.join("nats-server")).find(|path| path.exists());
-    let found = there().or_else(|| {
+    there().or_else(|| {
         let go =
             Command::new("go").args(["install", MODULE]).env("GOBIN", target.join("go")).status();
         go.is_ok_and(|status| status.success()).then(there).flatten()
-    });
-    if found.is_none() {
-        eprintln!("*** SKIPPED: {test}: no nats-server is installed, and go cannot build one");
-    }
-    found
+    })
 }
 
 /// A port that nobody has now.
