@@ -66,11 +66,11 @@ impl Broker {
         Ok(Self { client, name })
     }
 
-    /// Hears what comes for a subject, from now on.
+    /// Hears what comes for a subject.
     pub(crate) async fn listen(&self, subject: String) -> Result<Listener, ErrorRecord> {
         let subscriber = self.client.subscribe(subject.clone()).await;
         let subscriber = subscriber.map_err(|why| unable(&format!("listen to {subject}"), &why))?;
-        // Only after this it is sure that the broker knows.
+        // It is on its way to the broker then, which knows it a little later.
         self.client.flush().await.map_err(|why| unable(&format!("listen to {subject}"), &why))?;
         Ok(Listener(subscriber))
     }
