@@ -42,7 +42,7 @@ pub(super) fn veth() -> Option<&'static Veth> {
 fn skip(why: &str) {
     use std::io::Write;
     let test = std::thread::current().name().unwrap_or_default().to_owned();
-    if let Ok(mut err) = File::options().write(true).open("/proc/self/fd/2") {
+    if let Ok(mut err) = File::options().append(true).open("/proc/self/fd/2") {
         let _ = writeln!(err, "\n*** SKIP {test}: {why}");
     }
 }

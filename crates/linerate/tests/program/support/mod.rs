@@ -120,7 +120,7 @@ pub fn often<T: Sync>(at_once: usize, cases: &[T], once: impl Fn(&T) + Sync) {
 pub fn skip(test: &str, why: &str) {
     use std::io::Write;
     let line = format!("\n*** SKIP {test}: {why}\n");
-    let direct = std::fs::OpenOptions::new().write(true).open("/proc/self/fd/2");
+    let direct = std::fs::OpenOptions::new().append(true).open("/proc/self/fd/2");
     match direct {
         Ok(mut err) => drop(err.write_all(line.as_bytes())),
         Err(_) => eprintln!("{line}"),
