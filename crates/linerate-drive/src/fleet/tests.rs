@@ -310,6 +310,13 @@ struct Outlasting {
     run: Mutex<String>,
 }
 
+impl Outlasting {
+    fn of(world: &Arc<World>) -> Self {
+        let (kept, run) = (Mutex::default(), Mutex::default());
+        Self { world: Arc::clone(world), came: records::tcp(), kept, run }
+    }
+}
+
 impl Reach for Outlasting {
     fn begin(&self, run: &str) -> Result<(), ErrorRecord> {
         run.clone_into(&mut self.run.lock().unwrap());
@@ -339,12 +346,7 @@ fn what_came_while_nobody_was_there_is_a_result_and_is_not_waited_for() {
     store.keep("", &InStore::RunBegan { slot: 2, attempt: 1, extra: false }).unwrap();
     drop(store);
     asked.keep = folder.keep(true);
-    let reach = Outlasting {
-        world: Arc::clone(&world),
-        came: records::tcp(),
-        kept: Mutex::default(),
-        run: Mutex::default(),
-    };
+    let reach = Outlasting::of(&world);
     let mut ended = 0;
     let mut tell = |event: &Event<'_>| ended += usize::from(matches!(event, Event::Ended { .. }));
     // Nothing passes here, so that whoever waited for the end of a lease would wait for ever.

@@ -8,7 +8,7 @@ mod mail;
 #[cfg(feature = "nats")]
 mod start;
 #[cfg(feature = "nats")]
-mod words;
+pub mod words;
 #[cfg(feature = "nats")]
 mod work;
 

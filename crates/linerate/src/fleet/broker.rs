@@ -18,6 +18,7 @@ use linerate_runner::clock;
 use tokio::runtime::Runtime;
 
 use super::args::{EnrolArgs, InitArgs};
+use crate::agent::words::seconds;
 use crate::output;
 
 fn unable(what: &str, why: &dyn std::fmt::Display) -> ErrorRecord {
@@ -27,10 +28,6 @@ fn unable(what: &str, why: &dyn std::fmt::Display) -> ErrorRecord {
 fn runtime() -> Result<Runtime, ErrorRecord> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.map_err(|e| unable("use the broker", &e))
-}
-
-fn seconds() -> u64 {
-    u64::try_from(clock::wall().as_second()).unwrap_or(0)
 }
 
 /// Milliseconds since 1970.

@@ -9,7 +9,7 @@ use nix::sys::signal::Signal;
 use serde_json::Value;
 
 /// A folder of a test's own, with a key in it.
-fn scratch(name: &str) -> PathBuf {
+pub(super) fn scratch(name: &str) -> PathBuf {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("fleet-{name}"));
     let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir_all(&folder).expect("a folder");
@@ -17,7 +17,7 @@ fn scratch(name: &str) -> PathBuf {
     folder
 }
 
-fn path(folder: &Path, name: &str) -> String {
+pub(super) fn path(folder: &Path, name: &str) -> String {
     folder.join(name).display().to_string()
 }
 

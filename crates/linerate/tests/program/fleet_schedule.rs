@@ -3,7 +3,7 @@
 
 use std::io::{BufRead, BufReader, Read as _, Write as _};
 use std::net::TcpListener;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::mpsc::{Receiver, channel};
 
 use linerate_model::campaign::{Event, RunState, StoredRun};
@@ -12,21 +12,9 @@ use linerate_testkit::peer::LONG;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
+use crate::fleet::{path, scratch};
 use crate::schema;
 use crate::support::{Client, Ran, Server, alone, linerate, wait_for};
-
-/// A folder of a test's own, with a key in it.
-fn scratch(name: &str) -> PathBuf {
-    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("schedule-{name}"));
-    let _ = std::fs::remove_dir_all(&folder);
-    std::fs::create_dir_all(&folder).expect("a folder");
-    std::fs::write(folder.join("key"), "a key for tests only, 32 bytes.").expect("a file");
-    folder
-}
-
-fn path(folder: &Path, name: &str) -> String {
-    folder.join(name).display().to_string()
-}
 
 fn words(folder: &Path, hosts: &str, more: &[&str]) -> Vec<String> {
     let (key, file) = (path(folder, "key"), path(folder, "fleet.db"));
@@ -102,7 +90,7 @@ fn receiver() -> (u16, Receiver<Value>) {
 #[test]
 fn a_change_is_shown_once_posted_until_it_is_taken_and_has_an_exit_code() {
     let _alone = alone();
-    let folder = scratch("change");
+    let folder = scratch("schedule-change");
     let (file, hosts) = (folder.join("fleet.db"), "127.0.0.1:9,127.0.0.1:10");
     let (port, posted) = receiver();
     let address = format!("http://127.0.0.1:{port}/changes");
@@ -157,7 +145,7 @@ fn a_change_is_shown_once_posted_until_it_is_taken_and_has_an_exit_code() {
 
 #[test]
 fn what_makes_no_schedule_is_refused() {
-    let folder = scratch("refused");
+    let folder = scratch("schedule-refused");
     for (more, named) in [
         (&["--every", "5s"][..], "10s"),
         (&["--every", "25:00"], "moments of the day"),
@@ -178,7 +166,7 @@ fn what_makes_no_schedule_is_refused() {
 #[ignore = "long"]
 fn real_hosts_are_measured_at_moments_of_the_clock_until_ctrl_c() {
     let _alone = alone();
-    let folder = scratch("real");
+    let folder = scratch("schedule-real");
     let (key, state) = (path(&folder, "key"), path(&folder, "state"));
     let servers = [
         Server::start(None, &["--key-file", &key, "--allow-settings", "--state-dir", &state]),

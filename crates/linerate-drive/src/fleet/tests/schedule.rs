@@ -105,12 +105,7 @@ fn whoever_holds_results_back_is_told_what_was_kept_before() {
     let mut asked = Asked { times: 0, keep: folder.keep(false), ..asked("a,b,c", 0) };
     let (document, _) = go_on(&world, &asked, ("6h", 1), None, 0);
     asked.keep = folder.keep(true);
-    let reach = Outlasting {
-        world: Arc::clone(&world),
-        came: records::tcp(),
-        kept: Mutex::default(),
-        run: Mutex::default(),
-    };
+    let reach = Outlasting::of(&world);
     let every = "6h".parse().unwrap();
     let scheduled = Scheduled { every, jitter_s: 0, for_s: Some(0), keep_for_s: None };
     let by = (&reach as &dyn Reach, &MadeClock(&world) as &dyn Clock, &Stop::default());
