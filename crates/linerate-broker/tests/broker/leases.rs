@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use linerate_broker::Broker;
+use linerate_model::record::{ErrorKind, ErrorRecord};
 
 use crate::world::{World, run, set, until};
 
@@ -102,7 +103,14 @@ async fn work(broker: Broker, hosts: Arc<Hosts>, mut seed: u64) {
             continue;
         }
         let pair = set(&[&format!("host:{a}"), &format!("host:{b}")]);
-        let Some(lease) = broker.grant(&pair, LONG_TTL, "test").await.unwrap() else { continue };
+        let lease = match broker.grant(&pair, LONG_TTL, "test").await {
+            Ok(Some(lease)) => lease,
+            Ok(None) => continue,
+            Err(error) => {
+                slow(&error);
+                continue;
+            }
+        };
         granted += 1;
         for host in [a, b] {
             let twice = hosts.held[host].swap(true, Ordering::SeqCst);
@@ -115,8 +123,17 @@ async fn work(broker: Broker, hosts: Arc<Hosts>, mut seed: u64) {
         for host in [a, b] {
             hosts.held[host].store(false, Ordering::SeqCst);
         }
-        assert!(broker.give_back(&lease).await.unwrap());
+        match broker.give_back(&lease).await {
+            Ok(held) => assert!(held),
+            Err(error) => slow(&error),
+        }
     }
+}
+
+/// Of 32 that each wait for a disk's flush one may not be answered in time where the disk has other work: what it asked
+/// for stays taken then, at most.
+fn slow(error: &ErrorRecord) {
+    assert_eq!(error.kind, ErrorKind::TimedOut, "{error:?}");
 }
 
 #[test]
