@@ -122,7 +122,9 @@ fn cases() -> Vec<Attack> {
             assert_eq!(peer.state(), Some(State::TestStart));
         }),
         attack("a hello without a test", |at| {
-            let socket = udp(at);
+            // Of this address no other attack's test is, which might be waiting for its hello just now.
+            let socket = UdpSocket::bind("127.0.0.3:0").unwrap();
+            socket.connect(at).unwrap();
             socket.send(&hello::HELLO).unwrap();
             socket.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
             assert!(socket.recv(&mut [0; 64]).is_err(), "it was answered");
