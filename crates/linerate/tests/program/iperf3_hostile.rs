@@ -17,7 +17,8 @@ fn refused(json: &'static str, number: ErrorNumber) -> Attack {
 }
 
 const UDP: &str = r#"{"udp":true,"len":500,"time":1,"bandwidth":100000}"#;
-const UDP_REVERSE: &str = r#"{"udp":true,"len":500,"time":5,"bandwidth":1000000,"reverse":true}"#;
+/// Longer than anybody waits for its end.
+const UDP_REVERSE: &str = r#"{"udp":true,"len":500,"time":3600,"bandwidth":1000000,"reverse":true}"#;
 const TCP: &str = r#"{"tcp":true,"time":1,"bandwidth":100000,"len":1000}"#;
 
 fn cases() -> Vec<Attack> {
@@ -200,7 +201,7 @@ fn cases() -> Vec<Attack> {
             peer.reset();
             // It falls silent.
             socket.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
-            let until = Instant::now() + Duration::from_secs(4);
+            let until = Instant::now() + LONG;
             while socket.recv(&mut [0; 600]).is_ok() {
                 assert!(Instant::now() < until, "the server goes on sending");
             }
