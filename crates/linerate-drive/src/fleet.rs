@@ -160,6 +160,14 @@ pub fn by_network(access: &Access, stop: &Stop) -> Result<Box<dyn HostAgent>, Er
     Ok(Box::new(Remote::connect_until(access, stop)?))
 }
 
+/// How long each test is, warm-up included.
+///
+/// # Errors
+/// When the test makes no sense between hosts.
+pub fn time_of_test(asked: &Asked) -> Result<Duration, ErrorRecord> {
+    Wanted::of(asked).map(|wanted| wanted.time)
+}
+
 /// Measures every pair as often as is asked for, as far as can be.
 ///
 /// # Errors

@@ -20,3 +20,4 @@ pub mod plan;
 pub mod policy;
 pub mod rounds;
 pub mod schedule;
+pub mod written;

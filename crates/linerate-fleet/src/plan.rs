@@ -187,6 +187,7 @@ pub struct Fleet {
     places: BTreeMap<String, usize>,
     groups: BTreeMap<String, Vec<usize>>,
     shared: Vec<Shared>,
+    at_once: bool,
 }
 
 impl Fleet {
@@ -207,7 +208,8 @@ impl Fleet {
                 return Err(fault("it is named twice".to_owned()));
             }
         }
-        Ok(Self { hosts, places, groups: BTreeMap::new(), shared: Vec::new() })
+        let (groups, shared) = (BTreeMap::new(), Vec::new());
+        Ok(Self { hosts, places, groups, shared, at_once: false })
     }
 
     /// Names of the hosts, in their order.
@@ -249,6 +251,16 @@ impl Fleet {
         Ok(())
     }
 
+    /// Lets tests meet: a pair takes its client alone from now on, and neither its server nor what hosts share.
+    pub fn meet(&mut self) {
+        self.at_once = true;
+    }
+
+    /// Whether tests may meet.
+    pub fn at_once(&self) -> bool {
+        self.at_once
+    }
+
     /// The hosts behind names of hosts and groups, each once, in the order they were said.
     fn members(&self, what: &str, names: &[String]) -> Result<Vec<usize>, PlanError> {
         let mut seen = BTreeSet::new();
@@ -269,14 +281,16 @@ impl Fleet {
         PlanError::new(what, why).hint(format!("hosts are {}", known.join(", ")))
     }
 
-    /// What a pair takes while it is measured: both hosts, and what they share with others.
+    /// What a pair takes while it is measured: both hosts, and what they share with others. Where tests may
+    /// [meet](Self::meet) that is its client.
     pub fn resources(&self, pair: Pair) -> BTreeSet<Resource> {
-        let ends = [pair.from, pair.to].map(|host| self.hosts.get(host));
-        let own = ends.into_iter().flatten().map(|name| {
+        let both = [pair.from, pair.to];
+        let ends = if self.at_once { &both[..1] } else { &both };
+        let own = ends.iter().filter_map(|host| self.hosts.get(*host)).map(|name| {
             let name = name.clone();
             Resource { kind: ResourceKind::Host, name }
         });
-        let shared = self.shared.iter().filter(|shared| {
+        let shared = self.shared.iter().filter(|_| !self.at_once).filter(|shared| {
             let ends = [pair.from, pair.to].map(|host| shared.hosts.contains(&host));
             match shared.resource.kind {
                 ResourceKind::Link => ends[0] != ends[1],

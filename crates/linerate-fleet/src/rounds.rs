@@ -189,6 +189,25 @@ mod tests {
         assert!(pair(1, 2).is_disjoint(&pair(4, 5)), "neither does");
     }
 
+    #[test]
+    fn tests_that_may_meet_wait_for_their_client_alone() {
+        let mut fleet = fleet(5);
+        let names = |names: &str| names.split(',').map(str::to_owned).collect::<Vec<_>>();
+        fleet.share("link:up".parse().unwrap(), &names("h0")).unwrap();
+        fleet.meet();
+        for (shape, count) in [
+            (Shape::Bipartite(names("h1,h2,h3,h4"), names("h0")), 1),
+            (Shape::Star(names("h0")), 4),
+            // The first host is the client of all others.
+            (Shape::All, 4),
+        ] {
+            let pairs = fleet.pairs(&shape, false).unwrap();
+            let takes = takes(&fleet, &pairs);
+            sound(&takes, &rounds(&takes));
+            assert_eq!(rounds(&takes).len(), count, "{shape:?}");
+        }
+    }
+
     /// All graphs of up to six hosts: of every set of pairs.
     #[test]
     fn every_small_set_of_pairs() {

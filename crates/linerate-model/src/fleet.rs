@@ -37,6 +37,9 @@ pub struct FleetDocument {
     pub deleted: u32,
     /// When each time began (RFC 3339, UTC); null where none of its tests has begun.
     pub begun: Vec<Option<String>>,
+    /// Whether tests of one round were let meet at a server, and at what hosts share.
+    #[serde(default)]
+    pub at_once: bool,
     /// Rounds that were needed, those of tests that were tried again among them.
     pub rounds: usize,
     /// Whether it ended before every pair had its turn.

@@ -66,7 +66,8 @@ pub fn counts(document: &FleetDocument) -> String {
     let measured = document.pairs.iter().filter(|pair| pair.value.is_some()).count();
     let (all, rounds) = (document.pairs.len(), document.rounds);
     let plural = if rounds == 1 { "" } else { "s" };
-    let mut out = format!("{measured} of {all} pairs measured in {rounds} round{plural}\n");
+    let how = if document.at_once { ", at once" } else { "" };
+    let mut out = format!("{measured} of {all} pairs measured in {rounds} round{plural}{how}\n");
     let missing = document.pairs.iter().flat_map(|pair| &pair.values).filter(|v| v.is_none());
     if let (2.., missing @ 1..) = (document.times, missing.count()) {
         let all = all.saturating_mul(document.times as usize);
@@ -249,6 +250,7 @@ mod tests {
             times,
             deleted: 0,
             begun: vec![],
+            at_once: false,
             rounds: 1,
             interrupted: false,
             pairs: vec![],

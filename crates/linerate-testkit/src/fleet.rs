@@ -65,6 +65,7 @@ pub fn now(
         times,
         deleted: 0,
         begun: (0..times).map(|time| Some(date(time))).collect(),
+        at_once: false,
         rounds: times as usize,
         interrupted: false,
         pairs,

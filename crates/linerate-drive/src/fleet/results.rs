@@ -22,6 +22,9 @@ pub(super) struct Head {
     pub(super) hosts: Vec<String>,
     /// By the places of their hosts: client, server.
     pub(super) pairs: Vec<(usize, usize)>,
+    /// Whether tests may meet.
+    #[serde(default)]
+    pub(super) at_once: bool,
     pub(super) test: Vec<String>,
     pub(super) metric: String,
     pub(super) times: u32,
@@ -37,6 +40,7 @@ impl Head {
             command: asked.command.clone(),
             hosts: asked.fleet.hosts().to_vec(),
             pairs: asked.pairs.iter().map(|pair| (pair.from, pair.to)).collect(),
+            at_once: asked.fleet.at_once(),
             test: asked.test.clone(),
             metric: metric.name.to_owned(),
             times: asked.times,
@@ -50,6 +54,7 @@ impl Head {
         let same = [
             ("--hosts", self.hosts == now.hosts),
             ("--pairs", self.pairs == now.pairs),
+            ("--at-once", self.at_once == now.at_once),
             ("the test", self.test == now.test),
             ("--metric", self.metric == now.metric),
             ("--times", times),

@@ -11,6 +11,7 @@ use linerate_model::fleet::FleetAnswer;
 use linerate_model::fleet_now::FleetNow;
 use linerate_model::record::ErrorKind;
 use linerate_runner::agent::{Reply, Request};
+use linerate_testkit::peer::LONG;
 use linerate_testkit::records;
 
 use super::*;
@@ -34,6 +35,8 @@ struct World {
     level: Mutex<Option<Level>>,
     /// When the clock on the wall is set, in seconds from the beginning, and by how much.
     sets: Mutex<Vec<(u64, i64)>>,
+    /// So many tests have to be under way at once, each with a client of its own.
+    meet: AtomicU64,
     /// When each test began, in seconds, and between whom.
     began: Mutex<Vec<(u64, String)>>,
 }
@@ -70,11 +73,18 @@ impl Made {
         let both = [name.clone(), to.to_owned()];
         let now_s = world.now_s.load(Ordering::SeqCst);
         world.began.lock().unwrap().push((now_s, both.join("/")));
-        for host in &both {
+        let meet = usize::try_from(world.meet.load(Ordering::SeqCst)).unwrap();
+        let exclusive = if meet > 0 { &both[..1] } else { &both };
+        for host in exclusive {
             assert!(world.busy.lock().unwrap().insert(host.clone()), "{host} is in two tests");
         }
         std::thread::yield_now();
-        for host in &both {
+        let begun = std::time::Instant::now();
+        while world.began.lock().unwrap().len() < meet {
+            assert!(begun.elapsed() < LONG, "no others come");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        for host in exclusive {
             world.busy.lock().unwrap().remove(host);
         }
         if name == "b" && world.b_dies.swap(false, Ordering::SeqCst) {
@@ -204,6 +214,19 @@ fn all_pairs_are_measured_and_no_host_is_in_two_tests() {
     assert!(document.pairs.iter().all(|pair| pair.value.is_some() && pair.tries == 1));
     assert!(document.pairs.iter().all(|pair| pair.missing.is_none()));
     assert_eq!((&*document.metric, &*document.unit), ("received_bps", "bit/s"));
+}
+
+#[test]
+fn tests_that_may_meet_are_under_way_at_once() {
+    let world = Arc::new(World { meet: AtomicU64::new(3), ..World::default() });
+    let mut asked = asked("a,b,c,d", 0);
+    let side = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+    let into_one = linerate_fleet::plan::Shape::Bipartite(side(&["a", "b", "c"]), side(&["d"]));
+    asked.pairs = asked.fleet.pairs(&into_one, false).unwrap();
+    asked.fleet.meet();
+    let (document, ended) = run_in(&world, &asked, &Stop::default());
+    assert_eq!((document.rounds, ended, document.at_once), (1, 3, true));
+    assert!(document.pairs.iter().all(|pair| pair.value.is_some()), "{document:?}");
 }
 
 #[test]

@@ -8,6 +8,7 @@ use linerate_ask::value::WebAddress;
 use linerate_ask::{help, usage};
 use linerate_fleet::plan::{Fleet, Pair, PlanError, Shape};
 use linerate_fleet::schedule::{Every, seconds};
+use linerate_fleet::written::{Written, read};
 use linerate_model::plan::Dialect;
 use linerate_model::record::ErrorRecord;
 use linerate_model::units::Nanos;
@@ -29,7 +30,8 @@ pub struct FleetArgs {
 pub enum Verb {
     /// Prints the rounds, and sends nothing.
     #[command(after_help = help::tools("  linerate fleet explain --hosts a,b,c,d
-  linerate fleet explain --hosts a,b,c,d --share link:uplink=a,b\n"))]
+  linerate fleet explain --hosts a,b,c,d --share link:uplink=a,b
+  linerate fleet explain --plan fleet.toml                     whether its test can be, and how long all takes\n"))]
     Explain {
         #[command(flatten)]
         who: Who,
@@ -38,10 +40,12 @@ pub enum Verb {
     /// `linerate serve --key-file FILE --allow-settings`.
     #[command(after_help = help::tools("  linerate fleet run --hosts a,b,c --key-file KEY tcp -t 5s
   linerate fleet run --hosts a,b,c --key-file KEY --pairs star=a --each-way udp -b 100M
+  linerate fleet run --hosts a,b,c,d --key-file KEY --pairs bipartite=a,b,c/d --at-once tcp -O 2s
   linerate fleet run --hosts 10.0.0.1,10.0.0.2:5301 --key-file KEY --json rr > fleet.json
   linerate fleet run --hosts a,b,c,d --key-file KEY --each-way --times 4 --keep fleet.db udp -b 100M
   linerate fleet run --hosts a,b,c,d --key-file KEY --each-way --times 4 --keep fleet.db --resume udp -b 100M
-  linerate fleet run --hosts rack-1,rack-2,rack-3 --nats fleet --keep fleet.db udp -b 100M\n"))]
+  linerate fleet run --hosts rack-1,rack-2,rack-3 --nats fleet --keep fleet.db udp -b 100M
+  linerate fleet run --plan fleet.toml --key-file KEY --keep fleet.db\n"))]
     Run(Box<RunArgs>),
     /// Measures all pairs again and again, for months, and says once what has changed.
     #[command(after_help = help::tools("  linerate fleet schedule --hosts a,b,c --key-file KEY --every 1h --jitter 5m --keep fleet.db tcp -t 5s
@@ -178,12 +182,13 @@ pub struct Measured {
     pub retries: u32,
     /// Figure of each test, as `linerate compare --metric` [default: received_bps, of rr
     /// transactions_per_second].
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", conflicts_with = "plan")]
     pub metric: Option<String>,
     /// The test: udp, tcp or rr with its options, without a host.
     #[arg(
         value_name = "TEST",
-        required = true,
+        required_unless_present = "plan",
+        conflicts_with = "plan",
         trailing_var_arg = true,
         allow_hyphen_values = true
     )]
@@ -252,8 +257,16 @@ fn length(text: &str) -> Result<u64, String> {
 /// Which hosts, and which of them with which.
 #[derive(Debug, Clone, Args)]
 pub struct Who {
+    /// A file that says all this and the test, in their place.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["hosts", "pairs", "each_way", "at_once", "group", "share"])]
+    pub plan: Option<PathBuf>,
     /// The hosts: HOST or HOST:PORT, an IPv6 address with a port in brackets.
-    #[arg(long, value_name = "HOST,HOST…", value_delimiter = ',', required = true)]
+    #[arg(
+        long,
+        value_name = "HOST,HOST…",
+        value_delimiter = ',',
+        required_unless_present = "plan"
+    )]
     pub hosts: Vec<String>,
     /// Which are measured with which: all, star=H (H with each other one), bipartite=A,B/C,D (each of the first
     /// with each of the second), or a list of pairs A/B,C/D. The first of a pair is the client.
@@ -262,6 +275,9 @@ pub struct Who {
     /// Measure each pair the other way as well.
     #[arg(long)]
     pub each_way: bool,
+    /// Measure all pairs at the same time that have different clients, to load servers and links with all of them.
+    #[arg(long, conflicts_with = "share")]
+    pub at_once: bool,
     /// A name for several hosts, for --pairs and --share.
     #[arg(long, value_name = "NAME=HOST,HOST…", value_parser = named)]
     pub group: Vec<(String, Vec<String>)>,
@@ -283,18 +299,32 @@ fn refused(error: PlanError) -> ErrorRecord {
 }
 
 impl Who {
+    /// What the options say, or the file of --plan in their place.
+    pub fn written(&self) -> Result<Written, ErrorRecord> {
+        let Some(path) = &self.plan else {
+            return Ok(Written {
+                hosts: self.hosts.clone(),
+                groups: self.group.clone(),
+                share: self.share.clone(),
+                pairs: self.pairs.clone(),
+                each_way: self.each_way,
+                at_once: self.at_once,
+                test: Vec::new(),
+                metric: None,
+            });
+        };
+        let shown = path.display();
+        let text = std::fs::read_to_string(path).map_err(|why| {
+            usage::error(format!("cannot read the plan `{shown}`"), why.to_string(), &[])
+        })?;
+        read(&text).map_err(|error| {
+            refused(PlanError { what: format!("{} `{shown}`", error.what), ..error })
+        })
+    }
+
     /// The fleet and its pairs.
-    pub fn asked(&self) -> Result<(Fleet, Vec<Pair>), ErrorRecord> {
-        let mut fleet = Fleet::new(self.hosts.clone()).map_err(refused)?;
-        for (name, hosts) in &self.group {
-            fleet.group(name, hosts).map_err(refused)?;
-        }
-        for (resource, hosts) in &self.share {
-            let resource = resource.parse().map_err(refused)?;
-            fleet.share(resource, hosts).map_err(refused)?;
-        }
-        let pairs = fleet.pairs(&self.pairs, self.each_way).map_err(refused)?;
-        Ok((fleet, pairs))
+    pub fn asked(written: &Written) -> Result<(Fleet, Vec<Pair>), ErrorRecord> {
+        written.fleet().map_err(refused)
     }
 }
 

@@ -13,17 +13,21 @@ mod webhook;
 use std::io::{Write, stderr};
 use std::path::{Path, PathBuf};
 
-use linerate_ask::key;
+use linerate_ask::{key, usage};
 use linerate_drive::SystemClock;
-use linerate_drive::fleet::{Asked, Event, Keep, Reach, by_network, results, run as measure};
+use linerate_drive::fleet::{
+    Asked, Event, Keep, Reach, by_network, results, run as measure, time_of_test,
+};
 use linerate_drive::keep::SavedFile;
 use linerate_fleet::matrix::Cell;
+use linerate_fleet::plan::{Fleet, Pair};
 use linerate_fleet::rounds::{least, rounds};
 use linerate_model::exit::Exit;
 use linerate_model::fleet::FleetDocument;
 use linerate_model::record::{ErrorKind, ErrorRecord, RunRecord};
 use linerate_report::clean::clean;
 use linerate_report::fleet as text;
+use linerate_report::live::span;
 use linerate_report::run::json;
 
 use self::args::{FleetArgs, Measured, RunArgs, Verb, Who, access};
@@ -63,7 +67,8 @@ fn show(file: &Path, as_json: bool, fail_on_change: bool) -> Result<Exit, ErrorR
 }
 
 fn explain(who: &Who) -> Result<Exit, ErrorRecord> {
-    let (fleet, pairs) = who.asked()?;
+    let written = who.written()?;
+    let (fleet, pairs) = Who::asked(&written)?;
     let takes: Vec<_> = pairs.iter().map(|pair| fleet.resources(*pair)).collect();
     let rounds = rounds(&takes);
     let name = |host: usize| fleet.hosts().get(host).map_or("", String::as_str);
@@ -76,6 +81,12 @@ fn explain(who: &Who) -> Result<Exit, ErrorRecord> {
     }
     let (count, rounds, least) = (pairs.len(), rounds.len(), least(&takes));
     out.push_str(&format!("{count} pairs in {rounds} rounds; no plan has fewer than {least}\n"));
+    if who.plan.is_some() {
+        let asked = asked_for((fleet, pairs), &[], written.test, written.metric)?;
+        let test_s = time_of_test(&asked)?.as_secs_f64();
+        let [test, all] = [test_s, test_s * rounds as f64].map(span);
+        out.push_str(&format!("{test} a test, {all} in all at least\n"));
+    }
     output::print(out.as_bytes())
 }
 
@@ -111,21 +122,25 @@ impl Records {
 }
 
 fn asked(measured: &Measured, times: u32, keep: Option<Keep>) -> Result<Asked, ErrorRecord> {
-    let (fleet, pairs) = measured.who.asked()?;
+    let written = measured.who.written()?;
     let key = measured.key_file.as_deref().map(key::read).transpose()?;
-    let key = key.unwrap_or_default();
-    let hosts = fleet.hosts().iter().map(|host| access(host, &key)).collect::<Result<_, _>>()?;
-    Ok(Asked {
-        fleet,
-        pairs,
-        hosts,
-        test: measured.test.clone(),
-        metric: measured.metric.clone(),
-        retries: measured.retries,
-        times,
-        keep,
-        command: output::command(),
-    })
+    let (test, metric) = match measured.who.plan {
+        Some(_) => (written.test.clone(), written.metric.clone()),
+        None => (measured.test.clone(), measured.metric.clone()),
+    };
+    let asked = asked_for(Who::asked(&written)?, &key.unwrap_or_default(), test, metric)?;
+    Ok(Asked { retries: measured.retries, times, keep, ..asked })
+}
+
+fn asked_for(
+    (fleet, pairs): (Fleet, Vec<Pair>),
+    key: &[u8],
+    test: Vec<String>,
+    metric: Option<String>,
+) -> Result<Asked, ErrorRecord> {
+    let hosts = fleet.hosts().iter().map(|host| access(host, key)).collect::<Result<_, _>>()?;
+    let command = output::command();
+    Ok(Asked { fleet, pairs, hosts, test, metric, retries: 0, times: 1, keep: None, command })
 }
 
 fn run_all(args: &RunArgs, look: Look) -> Result<Exit, ErrorRecord> {
@@ -187,6 +202,11 @@ fn reached(
 ) -> Result<FleetDocument, ErrorRecord> {
     match nats {
         None => work(&by_network, tell),
+        Some(_) if asked.fleet.at_once() => {
+            let hint = "direct connections: --key-file in the place of --nats";
+            let why = "an agent is in one test at a time";
+            Err(usage::error("cannot measure all pairs at once", why, &[hint]))
+        }
         Some(dir) => by_agents(dir, asked, tell, work),
     }
 }

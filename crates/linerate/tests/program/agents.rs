@@ -331,6 +331,24 @@ fn two_runs_at_once_never_have_a_host_in_two_tests() {
     }
 }
 
+/// As probes of latency beside a test of throughput.
+#[test]
+fn a_test_keeps_no_other_hosts_from_theirs() {
+    let Some(fleet) = Fleet::new("elsewhere", &["a", "b", "c", "d"]) else { return };
+    ["a", "b"].iter().for_each(|name| fleet.allow(name, &ANYTHING.replace("1m", "1h")));
+    let long = fleet.words_to("long.db", "a,b", &[], &["udp", "-b", "1M", "-t", "30m"]);
+    let long = Client::start(None, &long.iter().map(String::as_str).collect::<Vec<_>>());
+    fleet.agents[..2].iter().for_each(|agent| agent.said("ready for "));
+    let ran = fleet.run("c,d", &["--times", "3", "--retries", "3"], &["rr", "-t", "200ms"]);
+    assert_eq!(ran.code, 0, "{}\n{}", ran.err, ran.out);
+    assert_eq!(values(&document(&ran)).iter().flatten().count(), 3, "{}", ran.out);
+    let log = fleet.agents[0].log();
+    assert!(!log.contains("has ended"), "{log}");
+    long.signal(Signal::SIGINT);
+    let ended = long.end();
+    assert_eq!(ended.code, 130, "{}", ended.err);
+}
+
 /// What no coordinator of this program would send.
 struct Stranger {
     runtime: tokio::runtime::Runtime,

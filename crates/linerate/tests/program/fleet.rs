@@ -90,6 +90,63 @@ fn every_pair_of_real_hosts_has_its_figure() {
 }
 
 #[test]
+fn a_plan_says_what_options_say() {
+    let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/fleet-two-sites.toml");
+    let ran = linerate(None, &["fleet", "explain", "--plan", example]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let end = ran.out.lines().rev().take(2).collect::<Vec<_>>();
+    assert_eq!(end[1], "18 pairs in 18 rounds; no plan has fewer than 18");
+    assert_eq!(end[0], "12 s a test, 3 min 36 s in all at least");
+
+    let _alone = alone();
+    let folder = scratch("plan");
+    let servers = ["one", "two"].map(|name| host(&folder, name, true));
+    let hosts = servers.each_ref().map(|s| format!("\"127.0.0.1:{}\"", s.port)).join(", ");
+    let test = "test = \"rr\"\ntime = \"200ms\"\nmetric = \"latency_p99_s\"";
+    let plan = path(&folder, "plan.toml");
+    std::fs::write(&plan, format!("hosts = [{hosts}]\n[test]\n{test}\n")).expect("a file");
+    let key = path(&folder, "key");
+    let args = ["fleet", "run", "--plan", &plan, "--key-file", &key, "--json"];
+    let ran = linerate(None, &args);
+    assert_eq!(ran.code, 0, "{}\n{}", ran.err, ran.out);
+    let value = document(&ran);
+    assert_eq!(value["metric"], "latency_p99_s", "{value}");
+    assert!(value["pairs"][0]["value"].as_f64().expect("a figure") > 0.0, "{value}");
+
+    std::fs::write(&plan, format!("hosts = [{hosts}]\n[test]\n{test}\nrates = 3\n"))
+        .expect("a file");
+    for (args, words) in [
+        (&[&args[..], &["tcp"]].concat()[..], "cannot be used with"),
+        (&[&args[..], &["--hosts", "a,b"]].concat(), "cannot be used with"),
+        (&args[..], "--rates"),
+        (&["fleet", "explain", "--plan", &plan], "--rates"),
+        (&["fleet", "explain", "--plan", &key], "cannot use the plan"),
+        (&["fleet", "explain", "--plan", "/nowhere/plan"], "cannot read the plan"),
+        (&["fleet", "explain"], "--hosts"),
+    ] {
+        let ran = linerate(None, args);
+        assert_eq!(ran.code, 2, "{args:?}: {}", ran.err);
+        assert!(ran.err.contains(words), "{args:?}: {}", ran.err);
+    }
+}
+
+#[test]
+fn a_server_takes_all_its_pairs_at_once() {
+    let _alone = alone();
+    let folder = scratch("at-once");
+    let servers = ["one", "two", "three"].map(|name| host(&folder, name, true));
+    let hosts: Vec<String> = servers.iter().map(|s| format!("127.0.0.1:{}", s.port)).collect();
+    let shape = format!("bipartite={},{}/{}", hosts[0], hosts[1], hosts[2]);
+    let before = ["--json", "--pairs", &shape, "--at-once"];
+    let ran = run(&folder, &hosts, &before, &["udp", "-b", "2M", "-t", "300ms"]);
+    assert_eq!(ran.code, 0, "{}\n{}", ran.err, ran.out);
+    let value = document(&ran);
+    assert_eq!((value["rounds"].as_u64(), value["at_once"].as_bool()), (Some(1), Some(true)));
+    let refused = run(&folder, &hosts, &["--at-once", "--share", "nic:x=127.0.0.1"], &["rr"]);
+    assert_eq!(refused.code, 2, "{}", refused.err);
+}
+
+#[test]
 fn hosts_that_do_not_take_part_leave_gaps_with_reasons() {
     let _alone = alone();
     let folder = scratch("gaps");

@@ -49,6 +49,7 @@ impl Results {
             times: u32::try_from(self.times.len()).unwrap_or(u32::MAX),
             deleted: u32::try_from(self.deleted.times).unwrap_or(u32::MAX),
             begun: self.times.iter().map(|time| time.begun.clone()).collect(),
+            at_once: head.at_once,
             rounds: self.times.iter().map(|time| time.rounds).sum(),
             interrupted,
             pairs: pairs.collect(),
